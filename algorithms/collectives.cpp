@@ -1,0 +1,165 @@
+#include "algorithms/collectives.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "sim/base/error.hpp"
+
+namespace starling::algorithms {
+namespace {
+
+Vector sum(Vector lower, const Vector& upper) {
+  lower.add(upper);
+  return lower;
+}
+
+/// Elements [begin, end) of chunk `c` of `n` nearly equal ones.
+Vector chunk(const Vector& v, std::size_t c, std::size_t n) {
+  const std::size_t begin = c * v.size() / n;
+  const std::size_t end = (c + 1) * v.size() / n;
+  return v.slice(begin, end - begin);
+}
+
+/// A member's place in a collective over a power of two of "seats", after folding.
+struct Seats {
+  std::size_t count;  // largest power of two <= members
+  std::size_t extra;  // members - count: the first 2 * extra members fold in pairs
+
+  explicit Seats(std::size_t members) : count(std::bit_floor(members)), extra(members - count) {}
+  /// Member index that sits on `seat`: the lower of a pair, or the member itself.
+  std::size_t member(std::size_t seat) const { return seat < extra ? 2 * seat : seat + extra; }
+};
+
+Task<Vector> ring(Node& node, std::span<const NodeId> members, std::size_t me, Tag tag, Vector v) {
+  const std::size_t n = members.size();
+  const NodeId right = members[(me + 1) % n];
+  const NodeId left = members[(me + n - 1) % n];
+
+  Vector part = chunk(v, me, n);  // chunk c starts at member c and ends, complete, at member c - 1
+  for (std::size_t s = 0; s + 1 < n; ++s) {
+    node.send(right, tag, std::move(part));
+    Message m = co_await node.receive(left, tag);
+    part = std::move(m.values);
+    part.add(chunk(v, (me + n - s - 1) % n, n));
+  }
+
+  std::vector<Vector> chunks(n);
+  std::size_t at = (me + 1) % n;
+  chunks[at] = std::move(part);
+  for (std::size_t s = 0; s + 1 < n; ++s) {
+    node.send(right, tag, chunks[at]);
+    const Message m = co_await node.receive(left, tag);
+    at = (at + n - 1) % n;
+    chunks[at] = m.values;
+  }
+  co_return concatenate(chunks);
+}
+
+Task<Vector> recursive_doubling(Node& node, std::span<const NodeId> members, std::size_t seat,
+                                const Seats& seats, Tag tag, Vector v) {
+  for (std::size_t bit = 1; bit < seats.count; bit *= 2) {
+    const NodeId peer = members[seats.member(seat ^ bit)];
+    node.send(peer, tag, v);
+    Message m = co_await node.receive(peer, tag);
+    v = (seat & bit) == 0 ? sum(std::move(v), m.values) : sum(std::move(m.values), v);
+  }
+  co_return v;
+}
+
+Task<Vector> rabenseifner(Node& node, std::span<const NodeId> members, std::size_t seat, const Seats& seats,
+                          Tag tag, Vector v) {
+  for (std::size_t bit = 1; bit < seats.count; bit *= 2) {
+    const NodeId peer = members[seats.member(seat ^ bit)];
+    const Vector low = chunk(v, 0, 2);
+    const Vector high = chunk(v, 1, 2);
+    const bool keeps_low = (seat & bit) == 0;
+    node.send(peer, tag, keeps_low ? high : low);
+    Message m = co_await node.receive(peer, tag);
+    v = keeps_low ? sum(low, m.values) : sum(std::move(m.values), high);
+  }
+  for (std::size_t bit = seats.count / 2; bit > 0; bit /= 2) {
+    const NodeId peer = members[seats.member(seat ^ bit)];
+    node.send(peer, tag, v);
+    const Message m = co_await node.receive(peer, tag);
+    const bool is_low = (seat & bit) == 0;
+    const Vector halves[] = {is_low ? v : m.values, is_low ? m.values : v};
+    v = concatenate(halves);
+  }
+  co_return v;
+}
+
+}  // namespace
+
+CollectiveKind read_collective(const Section& section) {
+  const std::string name = section.choice("collective", {"ring", "recursive_doubling", "rabenseifner"},
+                                          "rabenseifner", "how models or gradients are summed over all nodes");
+  if (name == "ring") return CollectiveKind::ring;
+  return name == "rabenseifner" ? CollectiveKind::rabenseifner : CollectiveKind::recursive_doubling;
+}
+
+Vector combine(std::span<const Vector> values, CollectiveKind kind) {
+  const std::size_t n = values.size();
+  if (n == 1) return values[0];
+  if (kind == CollectiveKind::ring) {
+    std::vector<Vector> chunks;
+    for (std::size_t c = 0; c < n; ++c) {
+      // The chunk that starts at member c: x_c + x_{c+1} + .., as it travels around the ring.
+      Vector part = chunk(values[c], c, n);
+      for (std::size_t s = 1; s < n; ++s) part.add(chunk(values[(c + s) % n], c, n));
+      chunks.push_back(std::move(part));
+    }
+    return concatenate(chunks);
+  }
+  const Seats seats(n);
+  std::vector<Vector> sums;
+  for (std::size_t seat = 0; seat < seats.count; ++seat) {
+    const std::size_t member = seats.member(seat);
+    sums.push_back(seat < seats.extra ? sum(values[member], values[member + 1]) : values[member]);
+  }
+  for (; sums.size() > 1; sums.resize(sums.size() / 2)) {
+    for (std::size_t i = 0; 2 * i < sums.size(); ++i) sums[i] = sum(sums[2 * i], sums[2 * i + 1]);
+  }
+  return sums[0];
+}
+
+Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vector v, CollectiveKind kind) {
+  const std::size_t n = members.size();
+  const auto place = std::lower_bound(members.begin(), members.end(), node.id());
+  ensure(place != members.end() && *place == node.id(), "a collective without its caller");
+  const auto me = static_cast<std::size_t>(place - members.begin());
+  if (n == 1) co_return v;
+
+  const std::shared_ptr<Met> met = co_await node.meet(tag, members, kind, v);
+  if (met) {
+    if (!met->combined) met->combined = combine(met->values, kind);
+    co_return met->combined;
+  }
+  if (kind == CollectiveKind::ring) {
+    Vector total = co_await ring(node, members, me, tag, std::move(v));
+    co_return total;
+  }
+
+  const Seats seats(n);
+  const bool is_folded = me < 2 * seats.extra;
+  if (is_folded && me % 2 == 1) {
+    node.send(members[me - 1], tag, std::move(v));
+    Message m = co_await node.receive(members[me - 1], tag);
+    co_return std::move(m.values);
+  }
+  if (is_folded) {
+    const Message m = co_await node.receive(members[me + 1], tag);
+    v.add(m.values);
+  }
+  const std::size_t seat = is_folded ? me / 2 : me - seats.extra;
+  Vector total;
+  if (kind == CollectiveKind::recursive_doubling) {
+    total = co_await recursive_doubling(node, members, seat, seats, tag, std::move(v));
+  } else {
+    total = co_await rabenseifner(node, members, seat, seats, tag, std::move(v));
+  }
+  if (is_folded) node.send(members[me + 1], tag, total);
+  co_return total;
+}
+
+}  // namespace starling::algorithms

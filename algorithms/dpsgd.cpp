@@ -1,0 +1,54 @@
+// D-PSGD: decentralized SGD by synchronous gossip averaging. Two published orders, which are not the same
+// algorithm (on the complete graph only the second equals allreduce SGD):
+//
+//   combine_while_adapt   x_i <- sum_j W_ij x_j - learning_rate * g_i(x_i)      communication overlaps the gradient
+//   adapt_then_combine    x_i <- sum_j W_ij (x_j - learning_rate * g_j(x_j))
+//
+// Lian et al., "Can Decentralized Algorithms Outperform Centralized Algorithms? A Case Study for Decentralized
+// Parallel Stochastic Gradient Descent", NeurIPS 2017, Algorithm 1 (the first order). Momentum stays local.
+
+#include "algorithms/exchange.hpp"
+#include "algorithms/optimizer.hpp"
+#include "algorithms/registry.hpp"
+
+namespace starling::algorithms {
+namespace {
+
+struct Settings {
+  bool adapt_then_combine;
+  OptimizerSettings optimizer;
+};
+
+Task<> run(Node& node, Settings settings) {
+  Optimizer optimizer(settings.optimizer);
+  Vector x = node.initial_model();
+  for (Step k = 0; k < node.steps(); ++k) {
+    if (settings.adapt_then_combine) {
+      const Gradient g = co_await node.gradient(x);
+      optimizer.update(x, g.values, x, k);
+      send_to_neighbors(node, k, x);
+      x = co_await mix_with_neighbors(node, k, x);
+    } else {
+      send_to_neighbors(node, k, x);
+      const Gradient g = co_await node.gradient(x);
+      const Vector old = x;
+      x = co_await mix_with_neighbors(node, k, x);
+      optimizer.update(x, g.values, old, k);
+    }
+    node.end_step(k, x);
+  }
+}
+
+}  // namespace
+
+Program dpsgd(const Section& section, const Context& context) {
+  Settings settings;
+  settings.adapt_then_combine = section.choice("order", {"combine_while_adapt", "adapt_then_combine"},
+                                               "combine_while_adapt",
+                                               "average and step: at once, or step first") == "adapt_then_combine";
+  settings.optimizer = read_optimizer(section, context.steps);
+  section.finish();
+  return [settings](Node& node) { return run(node, settings); };
+}
+
+}  // namespace starling::algorithms

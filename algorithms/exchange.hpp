@@ -1,0 +1,27 @@
+// Exchanges that several algorithms share, built from Node's primitives alone.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/node/node.hpp"
+
+namespace starling::algorithms {
+
+/// Message channels of the shared protocols; programs use plain step numbers (channel 0) for their own.
+enum class Channel : std::uint16_t { program, collective, activation, partial, entry, request, reply, done };
+
+constexpr Tag tag_of(Channel channel, Step number = 0) {
+  return make_tag(static_cast<std::uint16_t>(channel), static_cast<std::uint64_t>(number));
+}
+
+/// Sends `x` to every neighbor of step `k`, tagged with the step.
+void send_to_neighbors(Node& node, Step k, const Vector& x);
+
+/// sum_j W_ij x_j over the node itself (its `x`) and what its neighbors sent with the tag of step `k`; the own
+/// model first, then in order of peer.
+Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x);
+
+/// All nodes of the run, 0 .. n-1.
+std::vector<NodeId> all_nodes(const Node& node);
+
+}  // namespace starling::algorithms

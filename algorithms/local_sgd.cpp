@@ -1,0 +1,60 @@
+// Local SGD (periodic model averaging): every node takes `period` steps on its own, then all models are averaged.
+//
+//   x_i <- x_i - learning_rate * g_i(x_i);   after every `period`-th step   x_i <- mean_j x_j
+//
+// Stich, "Local SGD Converges Fast and Communicates Little", ICLR 2019. Momentum buffers are kept by default, as
+// in Lin et al., ICLR 2020; `average` and `reset` give other trajectories for period > 1.
+
+#include "algorithms/collectives.hpp"
+#include "algorithms/exchange.hpp"
+#include "algorithms/optimizer.hpp"
+#include "algorithms/registry.hpp"
+
+namespace starling::algorithms {
+namespace {
+
+struct Settings {
+  Step period;
+  std::string momentum_policy;
+  CollectiveKind collective;
+  OptimizerSettings optimizer;
+};
+
+Task<> run(Node& node, Settings settings) {
+  Optimizer optimizer(settings.optimizer);
+  const std::vector<NodeId> everybody = all_nodes(node);
+  Vector x = node.initial_model();
+  for (Step k = 0; k < node.steps(); ++k) {
+    const Gradient g = co_await node.gradient(x);
+    optimizer.update(x, g.values, x, k);
+    if ((k + 1) % settings.period == 0) {
+      x = co_await allreduce(node, everybody, tag_of(Channel::collective, 2 * k), x, settings.collective);
+      x.scale(1.0 / node.nodes());
+      Vector& velocity = optimizer.velocity();
+      if (velocity && settings.momentum_policy == "average") {
+        velocity = co_await allreduce(node, everybody, tag_of(Channel::collective, 2 * k + 1), velocity,
+                                      settings.collective);
+        velocity.scale(1.0 / node.nodes());
+      } else if (settings.momentum_policy == "reset") {
+        velocity = {};
+      }
+    }
+    node.end_step(k, x);
+  }
+}
+
+}  // namespace
+
+Program local_sgd(const Section& section, const Context& context) {
+  Settings settings;
+  settings.period = section.required<std::int64_t>("period", "local steps between two averagings");
+  section.expect(settings.period >= 1, "period", "must be at least 1, got {}", settings.period);
+  settings.momentum_policy = section.choice("momentum_policy", {"keep", "average", "reset"}, "keep",
+                                            "what happens to momentum when models are averaged");
+  settings.collective = read_collective(section);
+  settings.optimizer = read_optimizer(section, context.steps);
+  section.finish();
+  return [settings](Node& node) { return run(node, settings); };
+}
+
+}  // namespace starling::algorithms

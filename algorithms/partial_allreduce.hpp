@@ -1,0 +1,88 @@
+// Wait-avoiding partial allreduce: a sum over a group to which late members contribute what they sent last, so
+// that nobody waits for a slow computation. Used by eager-SGD (gradients, all nodes) and WAGMA-SGD (models, groups).
+//
+// Operations are named by the step they belong to and run in that order on every node, on a communication fibre
+// of their own:
+//
+//   enter(t, v)      put v into the send buffer; if the policy lets this node start t, start it; wait until t is done
+//   start(t)         only when the one before is done here: tell the others (activation flood over node ^ 1, ^ 2, ^ 4, ..),
+//                    snapshot the send buffer, exchange sums with node ^ bit for every bit of the operation
+//   passive start    on an activation or on the first data of t; with policy `full` such a start waits for enter(t)
+//
+// Only the newest result is kept for late nodes: one that is k operations behind finds the next k done and gets
+// the same, latest sum each time. Sums combine lower node first, so results with everybody on time are, bit for
+// bit, those of the full allreduce over the group.
+//
+// Li et al., "Taming Unbalanced Training Workloads in Deep Learning with Partial Collective Operations", PPoPP 2020;
+// Li et al., "Breaking (Global) Barriers in Parallel Stochastic Optimization with Wait-Avoiding Group Averaging",
+// IEEE TPDS 2021, Algorithm 2.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "sim/node/node.hpp"
+
+namespace starling::algorithms {
+
+/// Who may start an operation: anybody; one node drawn by all alike; or each only when it enters itself.
+enum class ActivationPolicy { solo, majority, full };
+
+/// What happens to a vector that an operation missed: the next one replaces it, or is added to it.
+enum class LatePolicy { replace, accumulate };
+
+class PartialAllreduce {
+ public:
+  struct Settings {
+    ActivationPolicy activation = ActivationPolicy::solo;
+    LatePolicy late = LatePolicy::replace;
+    Step steps = 0;  // of the run
+    /// Whether step t has an operation; every node enters each once.
+    std::function<bool(Step t)> has_operation;
+    /// Bits of the node number over which operation t combines, in order of rounds; the node count is a power of 2.
+    std::function<std::vector<int>(Step t)> bits;
+  };
+
+  struct Result {
+    Vector sum;        // of the newest operation done; of t itself if included
+    bool is_included;  // the caller's vector was in time for t
+    int contributors;  // size of the group
+  };
+
+  /// `initial` is what a node that was never in time contributes (with accumulate: zeros).
+  PartialAllreduce(Node& node, Settings settings, Vector initial);
+
+  /// Starts the communication fibre; once, before the first enter().
+  void begin();
+  /// Takes part in the operation of step t, which has one, with `v`. Calls come in order of t.
+  Task<Result> enter(Step t, Vector v);
+  /// Replaces what a late node contributes by something made in step t: the model of a global synchronization.
+  void set_buffer(Vector v, Step t);
+  /// Waits until the communication fibre has run all operations; the object may go then.
+  Task<> finish();
+
+ private:
+  Task<> serve();
+  Task<> wait_for_start(Step t);
+  Task<Vector> exchange(Step t, Vector v);
+  void activate_others(Step t);
+  std::vector<NodeId> group_of(const std::vector<int>& bits) const;
+
+  Node& node_;
+  Settings settings_;
+  Signal changed_;
+
+  Vector buffer_;          // the send buffer
+  Step buffer_step_ = -1;  // in which its content was made
+  Step activated_ = -1;    // newest operation known to be started somewhere
+  Step done_ = -1;         // newest operation done here
+  Vector latest_;          // its sum
+  Step included_ = -1;     // newest operation that took the buffer in time
+  Vector included_sum_;
+  int group_size_ = 1;
+  bool is_over_ = false;
+  std::vector<Message> early_;  // data of an operation whose start they caused
+};
+
+}  // namespace starling::algorithms

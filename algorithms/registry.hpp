@@ -1,0 +1,36 @@
+// The algorithms by name. An algorithm is one file with one maker, and one line in catalog.inc.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "sim/base/section.hpp"
+#include "sim/node/node.hpp"
+
+namespace starling::algorithms {
+
+/// What a maker may know of the run when it checks its settings.
+struct Context {
+  NodeId nodes;
+  Step steps;
+  const Topology& topology;
+};
+
+/// Reads and checks the section, then answers with the program that every node runs.
+using Maker = Program (*)(const Section& section, const Context& context);
+
+struct AlgorithmEntry {
+  std::string_view name;
+  std::string_view summary;
+  Maker make;
+};
+
+std::span<const AlgorithmEntry> catalog();
+/// The entry named by the section's key `kind`.
+const AlgorithmEntry& find(const Section& section);
+
+#define ALGORITHM(name, summary) Program name(const Section& section, const Context& context);
+#include "algorithms/catalog.inc"
+#undef ALGORITHM
+
+}  // namespace starling::algorithms

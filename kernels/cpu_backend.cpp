@@ -1,0 +1,113 @@
+#include "kernels/cpu_backend.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include "sim/base/error.hpp"
+
+namespace starling {
+namespace {
+
+constexpr std::size_t cache_line = 64;
+constexpr std::size_t huge_page = std::size_t{2} << 20;
+
+/// Below this many floats touched, waking the other threads costs more than they save.
+constexpr std::size_t worth_threads = std::size_t{1} << 15;
+
+std::size_t alignment_of(std::size_t bytes) { return bytes >= huge_page ? huge_page : cache_line; }
+
+/// Bytes of a block of `count` floats, a multiple of its alignment; 0 if no address space holds
+/// that many.
+std::size_t block_bytes(std::size_t count) {
+  constexpr std::size_t address_space = std::size_t{1} << 47;
+  if (count > address_space / sizeof(float)) return 0;
+  const std::size_t bytes = std::max(count * sizeof(float), cache_line);
+  const std::size_t alignment = alignment_of(bytes);
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+/// Columns that one piece of work covers. Jobs of one call often read the same rows (the neighbors'
+/// models), so pieces go by columns first: when the same columns of all jobs fit in the cache, a
+/// row is fetched once, not once a reader. Jobs of uneven lengths are cut coarsely, since pieces
+/// past the end of a job are empty.
+std::size_t columns_of_a_piece(std::size_t jobs, std::size_t longest, std::size_t total,
+                               std::size_t terms) {
+  constexpr std::size_t cached_floats = std::size_t{1} << 18;  // 1 MiB
+  constexpr std::size_t smallest = 512, largest = std::size_t{1} << 14;
+  if (total == jobs * longest) {
+    if (terms <= 2 * jobs) return largest;  // hardly any row is read twice
+    return std::clamp(cached_floats / jobs / 64 * 64, smallest, largest);
+  }
+  const std::size_t cuts = std::max<std::size_t>(1, 4096 / jobs);
+  return std::max(largest, (longest + cuts - 1) / cuts);
+}
+
+}  // namespace
+
+float* CpuBackend::allocate(std::size_t count) {
+  const std::size_t bytes = block_bytes(count);
+  void* block = bytes == 0 ? nullptr : std::aligned_alloc(alignment_of(bytes), bytes);
+  if (block == nullptr) {
+    throw Error(fmt::format(
+        "out of memory: asked for {} floats (4 bytes each) for vectors, with {} bytes in use",
+        count, bytes_in_use_.load()));
+  }
+  if (bytes >= huge_page) {
+    madvise(block, bytes, MADV_HUGEPAGE);  // advice only; failure changes nothing
+  }
+  bytes_in_use_ += bytes;
+  return static_cast<float*>(block);
+}
+
+void CpuBackend::release(float* values, std::size_t count) noexcept {
+  if (values == nullptr) return;
+  bytes_in_use_ -= block_bytes(count);
+  std::free(values);
+}
+
+void CpuBackend::linear(std::span<const LinearJob> jobs, std::span<const LinearTerm> terms) {
+  if (jobs.empty()) return;
+  std::size_t longest = 0, total = 0, touched = 0, used_terms = 0;
+  for (const LinearJob& job : jobs) {
+    longest = std::max<std::size_t>(longest, job.length);
+    total += job.length;
+    touched += std::size_t{job.length} * (job.terms + 1);
+    used_terms += job.terms;
+  }
+  const std::size_t columns = columns_of_a_piece(jobs.size(), longest, total, used_terms);
+  const std::size_t pieces = jobs.size() * ((longest + columns - 1) / columns);
+  const std::size_t floats_per_piece = touched / std::max<std::size_t>(1, pieces) + 1;
+  const int chunk =
+      static_cast<int>(std::clamp<std::size_t>(worth_threads / floats_per_piece, 1, 256));
+#pragma omp parallel for schedule(dynamic, chunk) if (touched >= worth_threads && pieces > 1)
+  for (std::size_t piece = 0; piece < pieces; ++piece) {
+    const LinearJob& job = jobs[piece % jobs.size()];
+    const std::size_t begin = piece / jobs.size() * columns;
+    if (begin >= job.length) continue;
+    kernels_.linear(job.out, terms.data() + job.first_term, job.terms, begin,
+                    std::min<std::size_t>(begin + columns, job.length));
+  }
+}
+
+void CpuBackend::squared_distances(std::span<const DistanceJob> jobs) {
+  std::size_t touched = 0;
+  for (const DistanceJob& job : jobs) touched += 2 * std::size_t{job.length};
+#pragma omp parallel for schedule(dynamic, 4) if (touched >= worth_threads && jobs.size() > 1)
+  for (std::size_t j = 0; j < jobs.size(); ++j) {
+    *jobs[j].out = kernels_.squared_distance(jobs[j].a, jobs[j].b, jobs[j].length);
+  }
+}
+
+void CpuBackend::write(float* values, std::span<const float> from) {
+  if (!from.empty()) std::memcpy(values, from.data(), from.size_bytes());
+}
+
+void CpuBackend::read(std::span<float> to, const float* values) {
+  if (!to.empty()) std::memcpy(to.data(), values, to.size_bytes());
+}
+
+}  // namespace starling

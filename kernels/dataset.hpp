@@ -1,0 +1,80 @@
+// Datasets: the labelled samples that workloads train on, and where they come from, by the key
+// `dataset`:
+//   digits  handwritten digits shipped with the project (8x8 pixels, 10 classes), or any CSV file
+//   of that shape blobs   Gaussian blobs, made from the seed idx     MNIST's IDX files, plain or
+//   gzip-compressed hdf5    an HDF5 file with the data sets x, y and, optionally, length
+// Reading a scenario and reading files are two calls: a maker calls Section::finish() in between.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/base/section.hpp"
+
+namespace starling {
+
+/// Labelled samples, all of one width. A plain value; all nodes of a workload share it.
+struct Dataset {
+  std::size_t samples = 0;
+  std::size_t features = 0;
+  int classes = 0;                     // labels are 0 .. classes - 1
+  std::vector<float> x{};              // (samples, features), row-major
+  std::vector<std::int32_t> y{};       // (samples), label of each sample
+  std::vector<std::int32_t> length{};  // (samples) > 0, or empty if samples have no length
+
+  /// The features of one sample.
+  std::span<const float> row(std::size_t sample) const {
+    return {x.data() + sample * features, features};
+  }
+};
+
+/// Training and held-out samples; both have the same features and classes.
+struct SplitDataset {
+  Dataset train;
+  Dataset test;
+  std::string
+      description{};  // "digits, 1437 training and 360 test samples, 64 features, 10 classes"
+};
+
+/// What a scenario says of the dataset; paths are resolved, values checked. Fields of other kinds
+/// keep their defaults.
+struct DatasetSettings {
+  std::string kind;  // "digits", "blobs", "idx", "hdf5"
+
+  std::string path;       // digits: empty means the shipped file; hdf5: required
+  std::string test_path;  // hdf5: empty means that the last `test_fraction` of `path` is held out
+  double test_fraction = 0.2;
+
+  std::string train_images, train_labels, test_images, test_labels;  // idx
+
+  int classes = 0;  // blobs: required; idx, hdf5: 0 means largest label + 1
+
+  std::size_t features = 2;  // blobs, from here on
+  std::size_t samples = 0;
+  std::size_t test_samples = 0;
+  double spread = 0;  // standard deviation of a sample around the center of its class
+};
+
+/// Reads and checks the keys of a dataset: `dataset` and those of its kind. Touches no file. Call
+/// it before Section::finish().
+DatasetSettings read_dataset_settings(const Section& section);
+
+/// Reads or makes the dataset. `seed` matters to `blobs` only: files give the same samples, in the
+/// same order and with the same split, under every seed. Throws Error that names the file, what was
+/// expected and what was found.
+SplitDataset load_dataset(const DatasetSettings& settings, std::uint64_t seed);
+
+/// Two of load_dataset's parts, each the only user of its library. They leave `classes` and
+/// `description` to load_dataset, which also checks the labels.
+///
+/// IDX (zlib): images of any rank, pixels scaled to 0 .. 1. Where a file is missing, the same with
+/// .gz is read.
+SplitDataset load_idx_dataset(const DatasetSettings& settings);
+/// HDF5: x (samples, features...) of numbers, taken as they are, y (samples) of integers and,
+/// optionally, length (samples) of positive integers.
+SplitDataset load_hdf5_dataset(const DatasetSettings& settings);
+
+}  // namespace starling

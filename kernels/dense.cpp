@@ -1,0 +1,46 @@
+#include "kernels/dense.hpp"
+
+#include <cstdlib>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+
+namespace starling::dense {
+namespace {
+
+const Kernels& choose() {
+  const auto runnable = runnable_kernels();
+  const char* forced = std::getenv("STARLING_ISA");
+  if (forced == nullptr || *forced == '\0') return *runnable.back();
+  for (const Kernels* candidate : runnable) {
+    if (std::string_view(forced) == candidate->name) return *candidate;
+  }
+  std::string names;
+  for (const Kernels* candidate : runnable) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", candidate->name);
+  }
+  throw Error(fmt::format(
+      "environment variable STARLING_ISA: expected one that this processor can run ({}), found {}",
+      names, forced));
+}
+
+}  // namespace
+
+std::vector<const Kernels*> runnable_kernels() {
+  std::vector<const Kernels*> runnable = {&kernels_v1()};
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("x86-64-v3")) runnable.push_back(&kernels_v3());
+  if (__builtin_cpu_supports("x86-64-v4")) runnable.push_back(&kernels_v4());
+#endif
+  return runnable;
+}
+
+const Kernels& kernels() {
+  static const Kernels& chosen = choose();
+  return chosen;
+}
+
+}  // namespace starling::dense

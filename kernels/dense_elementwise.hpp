@@ -1,0 +1,244 @@
+// The vectorized kernels that are no products: exp and log, softmax with cross-entropy, linear
+// combinations and distances of vectors.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/dense.hpp"
+#include "kernels/dense_lanes.hpp"
+#include "kernels/dense_math.hpp"
+
+namespace starling::dense {
+namespace {
+
+STARLING_INLINE Vector exponential_of(Vector x) {
+  x = Lanes::smaller(Lanes::all(exp_highest), x);
+  x = Lanes::greater(Lanes::all(exp_lowest), x);
+  const Vector shifted = Lanes::fma(x, Lanes::all(log2_e), Lanes::all(rounding_shift));
+  const Vector n = Lanes::subtract(shifted, Lanes::all(rounding_shift));
+  const Vector r = Lanes::fma(n, Lanes::all(-ln2_low), Lanes::fma(n, Lanes::all(-ln2_high), x));
+  Vector q = Lanes::all(exp_polynomial[0]);
+#pragma GCC unroll 8
+  for (int i = 1; i < 6; ++i) q = Lanes::fma(q, r, Lanes::all(exp_polynomial[i]));
+  const Vector y = Lanes::add(Lanes::fma(q, Lanes::multiply(r, r), r), Lanes::all(1.0f));
+  const auto exponent = Lanes::subtract(Lanes::bits(shifted), Lanes::integers(rounding_shift_bits));
+  const auto half = Lanes::shift_right<1>(exponent);
+  const auto bias = Lanes::integers(127);
+  const auto first = Lanes::shift_left<23>(Lanes::add(half, bias));
+  const auto second = Lanes::shift_left<23>(Lanes::add(Lanes::subtract(exponent, half), bias));
+  return Lanes::multiply(Lanes::multiply(y, Lanes::floats(first)), Lanes::floats(second));
+}
+
+STARLING_INLINE Vector logarithm_of(Vector x) {
+  const auto offset = Lanes::subtract(Lanes::bits(x), Lanes::integers(sqrt_half_bits));
+  const Vector e = Lanes::convert(Lanes::shift_right<23>(offset));
+  const auto mantissa = Lanes::add(Lanes::both(offset, Lanes::integers(0x007FFFFFu)),
+                                   Lanes::integers(sqrt_half_bits));
+  const Vector f = Lanes::subtract(Lanes::floats(mantissa), Lanes::all(1.0f));
+  const Vector square = Lanes::multiply(f, f);
+  Vector p = Lanes::all(log_polynomial[0]);
+#pragma GCC unroll 8
+  for (int i = 1; i < 9; ++i) p = Lanes::fma(p, f, Lanes::all(log_polynomial[i]));
+  Vector y = Lanes::multiply(Lanes::multiply(p, square), f);
+  y = Lanes::fma(e, Lanes::all(ln2_low), y);
+  y = Lanes::fma(Lanes::all(-0.5f), square, y);
+  y = Lanes::fma(e, Lanes::all(ln2_high), Lanes::add(f, y));
+  return Lanes::add(y, Lanes::subtract(x, x));  // NaN for infinity and NaN
+}
+
+/// As many samples as a vector has lanes, one lane each, so that sums over classes run in class
+/// order.
+STARLING_INLINE void softmax_rows(std::size_t rows, std::size_t classes, float* z,
+                                  std::size_t z_stride, const std::int32_t* labels, float share,
+                                  double* losses) {
+  Vector block[width];
+  Vector highest = Lanes::zero();
+  for (std::size_t o = 0; o < classes; o += width) {
+    const std::size_t columns = at_most(width, classes - o);
+    load_transposed(z + o, z_stride, rows, columns, block);
+    if (o == 0) highest = block[0];
+#pragma GCC unroll 16
+    for (std::size_t c = 0; c < width; ++c) {
+      if (c < columns) highest = Lanes::greater(block[c], highest);
+    }
+  }
+  alignas(64) float tops[width], sums[width], logarithms[width];
+  Lanes::store(tops, highest);
+  for (std::size_t r = 0; r < rows; ++r) {
+    losses[r] = static_cast<double>(z[r * z_stride + static_cast<std::size_t>(labels[r])]) -
+                static_cast<double>(tops[r]);
+  }
+
+  Vector sum = Lanes::zero();
+  for (std::size_t o = 0; o < classes; o += width) {
+    const std::size_t columns = at_most(width, classes - o);
+    if (classes > width) load_transposed(z + o, z_stride, rows, columns, block);
+#pragma GCC unroll 16
+    for (std::size_t c = 0; c < width; ++c) {
+      if (c >= columns) continue;
+      block[c] = exponential_of(Lanes::subtract(block[c], highest));
+      sum = Lanes::add(sum, block[c]);
+    }
+    Lanes::transpose(block);
+    const Mask mask = Lanes::first(columns);
+#pragma GCC unroll 16
+    for (std::size_t r = 0; r < width; ++r) {
+      if (r < rows) Lanes::store(z + r * z_stride + o, block[r], mask);
+    }
+  }
+  Lanes::store(sums, Lanes::divide(Lanes::all(share), sum));
+  Lanes::store(logarithms, logarithm_of(sum));
+
+  for (std::size_t r = 0; r < rows; ++r, z += z_stride) {
+    float& target = z[labels[r]];
+    const float right = __builtin_fmaf(target, sums[r], -share);
+    for (std::size_t o = 0; o < classes; o += width) {
+      const Mask mask = Lanes::first(at_most(width, classes - o));
+      Lanes::store(z + o, Lanes::multiply(Lanes::load(z + o, mask), Lanes::all(sums[r])), mask);
+    }
+    target = right;
+    losses[r] = static_cast<double>(logarithms[r]) - losses[r];
+  }
+}
+
+void softmax_cross_entropy(std::size_t batch, std::size_t classes, float* z, std::size_t z_stride,
+                           const std::int32_t* labels, double* losses) {
+  const float share = 1.0f / static_cast<float>(batch);
+  for (std::size_t b = 0; b < batch; b += width) {
+    softmax_rows(at_most(width, batch - b), classes, z + b * z_stride, z_stride, labels + b, share,
+                 losses + b);
+  }
+}
+
+void exponential(const float* x, float* y, std::size_t count) {
+  for (std::size_t i = 0; i < count; i += width) {
+    const Mask mask = Lanes::first(at_most(width, count - i));
+    Lanes::store(y + i, exponential_of(Lanes::load(x + i, mask)), mask);
+  }
+}
+
+void logarithm(const float* x, float* y, std::size_t count) {
+  for (std::size_t i = 0; i < count; i += width) {
+    const Mask mask = Lanes::first(at_most(width, count - i));
+    Lanes::store(y + i, logarithm_of(Lanes::load(x + i, mask)), mask);
+  }
+}
+
+/// out = fma(.. fma(first terms ..)), columns begin .. end - 1, continued from `sums` if `resume`.
+template <int term_count, bool resume>
+void combine(float* out, const float* sums, const LinearTerm* terms, std::size_t begin,
+             std::size_t end) {
+  const float* values[term_count];
+  Vector factors[term_count];
+#pragma GCC unroll 8
+  for (int t = 0; t < term_count; ++t) {
+    values[t] = terms[t].values;
+    factors[t] = Lanes::all(terms[t].factor);
+  }
+  const auto combined = [&](std::size_t i, auto load) STARLING_INLINED {
+    Vector sum;
+    if constexpr (resume) {
+      sum = Lanes::fma(factors[0], load(values[0] + i), load(sums + i));
+    } else {
+      sum = Lanes::multiply(factors[0], load(values[0] + i));
+    }
+#pragma GCC unroll 8
+    for (int t = 1; t < term_count; ++t) sum = Lanes::fma(factors[t], load(values[t] + i), sum);
+    return sum;
+  };
+  std::size_t i = begin;
+  const auto whole = [](const float* p) STARLING_INLINED { return Lanes::load(p); };
+  for (; i + 2 * width <= end; i += 2 * width) {
+    const Vector first = combined(i, whole), second = combined(i + width, whole);
+    Lanes::store(out + i, first);
+    Lanes::store(out + i + width, second);
+  }
+  for (; i < end; i += width) {
+    const Mask mask = Lanes::first(at_most(width, end - i));
+    Lanes::store(
+        out + i,
+        combined(i, [mask](const float* p) STARLING_INLINED { return Lanes::load(p, mask); }),
+        mask);
+  }
+}
+
+template <bool resume>
+STARLING_INLINE void combine_up_to_five(float* out, const float* sums, const LinearTerm* terms,
+                                        std::size_t term_count, std::size_t begin,
+                                        std::size_t end) {
+  switch (term_count) {
+    case 1:
+      return combine<1, resume>(out, sums, terms, begin, end);
+    case 2:
+      return combine<2, resume>(out, sums, terms, begin, end);
+    case 3:
+      return combine<3, resume>(out, sums, terms, begin, end);
+    case 4:
+      return combine<4, resume>(out, sums, terms, begin, end);
+    default:
+      return combine<5, resume>(out, sums, terms, begin, end);
+  }
+}
+
+void linear(float* out, const LinearTerm* terms, std::size_t term_count, std::size_t begin,
+            std::size_t end) {
+  if (term_count == 0) {
+    for (std::size_t i = begin; i < end; ++i) out[i] = 0;
+    return;
+  }
+  if (term_count <= 5) {
+    return combine_up_to_five<false>(out, nullptr, terms, term_count, begin, end);
+  }
+
+  // Many terms: groups of five over a strip of columns that stays in the first-level cache. Sums
+  // wait in a buffer, because `out` may be a term that is still to be read; the last group writes
+  // `out`.
+  constexpr std::size_t strip = 1024, group = 5;
+  alignas(64) float buffer[strip];
+  for (std::size_t from = begin; from < end; from += strip) {
+    const std::size_t to = at_most(end, from + strip);
+    LinearTerm here[group];
+    for (std::size_t t = 0; t < term_count; t += group) {
+      const std::size_t count = at_most(group, term_count - t);
+      for (std::size_t g = 0; g < count; ++g) {
+        here[g] = {terms[t + g].values + from, terms[t + g].factor};
+      }
+      float* target = t + count == term_count ? out + from : buffer;
+      if (t == 0) {
+        combine<5, false>(target, nullptr, here, 0, to - from);
+      } else {
+        combine_up_to_five<true>(target, buffer, here, count, 0, to - from);
+      }
+    }
+  }
+}
+
+double squared_distance(const float* a, const float* b, std::size_t count) {
+  constexpr std::size_t doubles = width / 2, groups = 16 / doubles;
+  Lanes::Doubles sums[groups];
+#pragma GCC unroll 4
+  for (std::size_t g = 0; g < groups; ++g) sums[g] = Lanes::zero_doubles();
+  std::size_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+#pragma GCC unroll 4
+    for (std::size_t g = 0; g < groups; ++g) {
+      const Lanes::Doubles d = Lanes::differences(a + i + g * doubles, b + i + g * doubles);
+      sums[g] = Lanes::fma(d, d, sums[g]);
+    }
+  }
+  alignas(64) double lanes[16];
+#pragma GCC unroll 4
+  for (std::size_t g = 0; g < groups; ++g) Lanes::store(lanes + g * doubles, sums[g]);
+  for (std::size_t l = 0; i < count; ++i, ++l) {
+    const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    lanes[l] = __builtin_fma(d, d, lanes[l]);
+  }
+  for (std::size_t half = 8; half > 0; half /= 2) {
+    for (std::size_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+  }
+  return lanes[0];
+}
+
+}  // namespace
+}  // namespace starling::dense

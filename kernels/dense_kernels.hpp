@@ -1,0 +1,24 @@
+// The vectorized build of the kernels, written once over Lanes and compiled by dense_v3.cpp and
+// dense_v4.cpp.
+#pragma once
+
+#include "kernels/dense.hpp"
+#include "kernels/dense_elementwise.hpp"
+#include "kernels/dense_lanes.hpp"
+#include "kernels/dense_products.hpp"
+
+namespace starling::dense {
+namespace {
+
+constexpr Kernels vectorized_kernels = {.name = Lanes::build_name,
+                                        .forward = forward,
+                                        .parameter_gradient = parameter_gradient,
+                                        .input_gradient = input_gradient,
+                                        .softmax_cross_entropy = softmax_cross_entropy,
+                                        .exponential = exponential,
+                                        .logarithm = logarithm,
+                                        .linear = linear,
+                                        .squared_distance = squared_distance};
+
+}  // namespace
+}  // namespace starling::dense

@@ -1,0 +1,153 @@
+// The plain build: one obvious loop per kernel, which is the specification that the vectorized
+// builds meet bit for bit. It runs on every processor; without a fused multiply-add instruction
+// fmaf is a slow library call.
+#include <bit>
+#include <cmath>
+
+#include "kernels/dense.hpp"
+#include "kernels/dense_math.hpp"
+
+namespace starling::dense {
+namespace {
+
+float exponential_of(float x) {
+  x = exp_highest < x ? exp_highest : x;
+  x = exp_lowest > x ? exp_lowest : x;
+  const float shifted = std::fmaf(x, log2_e, rounding_shift);
+  const float n = shifted - rounding_shift;
+  const float r = std::fmaf(n, -ln2_low, std::fmaf(n, -ln2_high, x));
+  float q = exp_polynomial[0];
+  for (int i = 1; i < 6; ++i) q = std::fmaf(q, r, exp_polynomial[i]);
+  const float y = std::fmaf(q, r * r, r) + 1.0f;
+  const std::uint32_t exponent = std::bit_cast<std::uint32_t>(shifted) - rounding_shift_bits;
+  const auto half = static_cast<std::uint32_t>(static_cast<std::int32_t>(exponent) >> 1);
+  return y * std::bit_cast<float>((half + 127u) << 23) *
+         std::bit_cast<float>((exponent - half + 127u) << 23);
+}
+
+float logarithm_of(float x) {
+  const std::uint32_t offset = std::bit_cast<std::uint32_t>(x) - sqrt_half_bits;
+  const auto e = static_cast<float>(static_cast<std::int32_t>(offset) >> 23);
+  const float f = std::bit_cast<float>((offset & 0x007FFFFFu) + sqrt_half_bits) - 1.0f;
+  const float square = f * f;
+  float p = log_polynomial[0];
+  for (int i = 1; i < 9; ++i) p = std::fmaf(p, f, log_polynomial[i]);
+  float y = (p * square) * f;
+  y = std::fmaf(e, ln2_low, y);
+  y = std::fmaf(-0.5f, square, y);
+  y = std::fmaf(e, ln2_high, f + y);
+  return y + (x - x);  // NaN for infinity and NaN
+}
+
+void forward(Shape shape, const float* x, std::size_t x_stride, const float* weights,
+             const float* bias, bool relu, float* y, std::size_t y_stride) {
+  for (std::size_t b = 0; b < shape.batch; ++b) {
+    for (std::size_t o = 0; o < shape.outputs; ++o) {
+      float sum = bias[o];
+      for (std::size_t k = 0; k < shape.inputs; ++k) {
+        sum = std::fmaf(x[b * x_stride + k],
+                        weights[weight_index(shape.inputs, shape.outputs, k, o)], sum);
+      }
+      y[b * y_stride + o] = relu && sum < 0 ? 0 : sum;
+    }
+  }
+}
+
+void parameter_gradient(Shape shape, const float* x, std::size_t x_stride, const float* dy,
+                        std::size_t dy_stride, float* weight_gradient, float* bias_gradient) {
+  for (std::size_t o = 0; o < shape.outputs; ++o) {
+    for (std::size_t k = 0; k < shape.inputs; ++k) {
+      float sum = 0;
+      for (std::size_t b = 0; b < shape.batch; ++b) {
+        sum = std::fmaf(x[b * x_stride + k], dy[b * dy_stride + o], sum);
+      }
+      weight_gradient[weight_index(shape.inputs, shape.outputs, k, o)] = sum;
+    }
+    float sum = 0;
+    for (std::size_t b = 0; b < shape.batch; ++b) sum += dy[b * dy_stride + o];
+    bias_gradient[o] = sum;
+  }
+}
+
+void input_gradient(Shape shape, const float* dy, std::size_t dy_stride, const float* weights,
+                    const float* x, std::size_t x_stride, float* dx) {
+  for (std::size_t b = 0; b < shape.batch; ++b) {
+    for (std::size_t k = 0; k < shape.inputs; ++k) {
+      float sum = 0;
+      for (std::size_t o = 0; o < shape.outputs; ++o) {
+        sum = std::fmaf(dy[b * dy_stride + o],
+                        weights[weight_index(shape.inputs, shape.outputs, k, o)], sum);
+      }
+      dx[b * x_stride + k] = x[b * x_stride + k] > 0 ? sum : 0;
+    }
+  }
+}
+
+void softmax_cross_entropy(std::size_t batch, std::size_t classes, float* z, std::size_t z_stride,
+                           const std::int32_t* labels, double* losses) {
+  const float share = 1.0f / static_cast<float>(batch);
+  for (std::size_t b = 0; b < batch; ++b, z += z_stride) {
+    const auto label = static_cast<std::size_t>(labels[b]);
+    float highest = z[0];
+    for (std::size_t o = 1; o < classes; ++o) highest = z[o] > highest ? z[o] : highest;
+    const double margin = static_cast<double>(z[label]) - static_cast<double>(highest);
+    float sum = 0;
+    for (std::size_t o = 0; o < classes; ++o) {
+      z[o] = exponential_of(z[o] - highest);
+      sum += z[o];
+    }
+    const float scale = share / sum;
+    const float right = std::fmaf(z[label], scale, -share);
+    for (std::size_t o = 0; o < classes; ++o) z[o] *= scale;
+    z[label] = right;
+    losses[b] = static_cast<double>(logarithm_of(sum)) - margin;
+  }
+}
+
+void exponential(const float* x, float* y, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) y[i] = exponential_of(x[i]);
+}
+
+void logarithm(const float* x, float* y, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) y[i] = logarithm_of(x[i]);
+}
+
+void linear(float* out, const LinearTerm* terms, std::size_t term_count, std::size_t begin,
+            std::size_t end) {
+  for (std::size_t i = begin; i < end; ++i) {
+    float sum = term_count == 0 ? 0 : terms[0].factor * terms[0].values[i];
+    for (std::size_t t = 1; t < term_count; ++t) {
+      sum = std::fmaf(terms[t].factor, terms[t].values[i], sum);
+    }
+    out[i] = sum;
+  }
+}
+
+double squared_distance(const float* a, const float* b, std::size_t count) {
+  double lanes[16] = {};
+  for (std::size_t i = 0; i < count; ++i) {
+    const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    lanes[i % 16] = std::fma(d, d, lanes[i % 16]);
+  }
+  for (std::size_t half = 8; half > 0; half /= 2) {
+    for (std::size_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+  }
+  return lanes[0];
+}
+
+}  // namespace
+
+const Kernels& kernels_v1() {
+  static constexpr Kernels build = {.name = "v1",
+                                    .forward = forward,
+                                    .parameter_gradient = parameter_gradient,
+                                    .input_gradient = input_gradient,
+                                    .softmax_cross_entropy = softmax_cross_entropy,
+                                    .exponential = exponential,
+                                    .logarithm = logarithm,
+                                    .linear = linear,
+                                    .squared_distance = squared_distance};
+  return build;
+}
+
+}  // namespace starling::dense

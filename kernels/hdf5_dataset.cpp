@@ -1,0 +1,207 @@
+// Datasets in HDF5 files, read with the C library (hdf5.h). It prints its error stack unless told not
+// to: here it is silent, and every failing call becomes an Error that names file and data set.
+//
+// As with IDX, a shape is believed only if the file holds enough bytes for it: a data set that was
+// declared but never written would otherwise ask for any amount of memory.
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include <hdf5.h>
+
+#include "kernels/dataset.hpp"
+#include "sim/base/error.hpp"
+
+namespace starling {
+namespace {
+
+constexpr std::uint64_t most_inflation = 1032;  // of deflate, the usual filter
+
+/// An open HDF5 object and the call that closes it.
+class Handle {
+ public:
+  Handle(hid_t id, herr_t (*close)(hid_t)) : id_(id), close_(close) {}
+  Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
+  Handle& operator=(Handle&&) = delete;
+  ~Handle() {
+    if (id_ >= 0) close_(id_);
+  }
+  hid_t id() const { return id_; }
+  bool is_open() const { return id_ >= 0; }
+
+ private:
+  hid_t id_;
+  herr_t (*close_)(hid_t);
+};
+
+/// Keeps the library from printing while it lives.
+class Silence {
+ public:
+  Silence() {
+    H5Eget_auto2(H5E_DEFAULT, &print_, &data_);
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  }
+  Silence(const Silence&) = delete;
+  Silence& operator=(const Silence&) = delete;
+  ~Silence() { H5Eset_auto2(H5E_DEFAULT, print_, data_); }
+
+ private:
+  H5E_auto2_t print_ = nullptr;
+  void* data_ = nullptr;
+};
+
+/// One open data set with its shape, and how messages name it: "digits.h5: x".
+struct Source {
+  Handle id;
+  std::string name;
+  std::vector<hsize_t> shape;
+
+  std::size_t count() const {
+    std::size_t values = 1;
+    for (const hsize_t extent : shape) values *= extent;
+    return values;
+  }
+};
+
+std::string to_text(const std::vector<hsize_t>& shape) {
+  return shape.empty() ? "a scalar" : fmt::format("shape {}", fmt::join(shape, " x "));
+}
+
+/// Throws if `source` is empty or stores too few bytes for its shape.
+void check_size(const Source& source, std::size_t bytes_per_value) {
+  const std::uint64_t most = H5Dget_storage_size(source.id.id()) * most_inflation / bytes_per_value;
+  std::uint64_t count = 1;
+  for (const hsize_t extent : source.shape) {
+    if (extent == 0)
+      throw Error(fmt::format("{}: expected values, found {}", source.name, to_text(source.shape)));
+    if (count > most / extent) {
+      throw Error(fmt::format("{}: expected data for {}, found {} bytes", source.name,
+                              to_text(source.shape), H5Dget_storage_size(source.id.id())));
+    }
+    count *= extent;
+  }
+}
+
+Source open(const Handle& file, const std::string& path, const std::string& set, bool is_integer) {
+  Source source{.id = Handle(H5Dopen2(file.id(), set.c_str(), H5P_DEFAULT), H5Dclose),
+                .name = path + ": " + set,
+                .shape = {}};
+  if (!source.id.is_open())
+    throw Error(fmt::format("{}: expected a data set of this name, found none", source.name));
+  const Handle type(H5Dget_type(source.id.id()), H5Tclose);
+  const H5T_class_t kind = H5Tget_class(type.id());
+  if (kind != H5T_INTEGER && (is_integer || kind != H5T_FLOAT)) {
+    throw Error(fmt::format("{}: expected {}, found {}", source.name,
+                            is_integer ? "integers" : "numbers",
+                            kind == H5T_FLOAT ? "floating-point numbers" : "another type"));
+  }
+  const Handle space(H5Dget_space(source.id.id()), H5Sclose);
+  const int rank = H5Sget_simple_extent_ndims(space.id());
+  source.shape.resize(static_cast<std::size_t>(std::max(rank, 0)));
+  if (rank > 0) H5Sget_simple_extent_dims(space.id(), source.shape.data(), nullptr);
+  check_size(source, H5Tget_size(type.id()));
+  return source;
+}
+
+template <class T>
+std::vector<T> read(const Source& source, hid_t memory_type) {
+  std::vector<T> values(source.count());
+  if (H5Dread(source.id.id(), memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) < 0) {
+    throw Error(fmt::format(
+        "{}: cannot read: damaged, or stored with a filter that is not installed", source.name));
+  }
+  return values;
+}
+
+/// Reads (samples) integers of at least `least`.
+std::vector<std::int32_t> read_integers(const Source& source, std::size_t samples,
+                                        std::int64_t least) {
+  if (source.shape.size() != 1 || source.shape[0] != samples) {
+    throw Error(fmt::format("{}: expected shape {}, one integer per sample of x, found {}",
+                            source.name, samples, to_text(source.shape)));
+  }
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  std::vector<std::int32_t> result;
+  result.reserve(samples);
+  for (const std::int64_t value : read<std::int64_t>(source, H5T_NATIVE_INT64)) {
+    if (value < least || value > most) {
+      throw Error(fmt::format("{}: expected integers from {} to {}, found {} at sample {}",
+                              source.name, least, most, value, result.size()));
+    }
+    result.push_back(static_cast<std::int32_t>(value));
+  }
+  return result;
+}
+
+Dataset read_file(const std::string& path) {
+  if (!std::ifstream(path))
+    throw Error(fmt::format("{}: cannot open: no such file, or no right to read it", path));
+  const Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
+  if (!file.is_open())
+    throw Error(fmt::format("{}: expected an HDF5 file, found something else or damage", path));
+
+  const Source x = open(file, path, "x", false);
+  if (x.shape.size() < 2) {
+    throw Error(fmt::format("{}: expected shape (samples, features...), found {}", x.name,
+                            to_text(x.shape)));
+  }
+  Dataset all{.samples = x.shape[0], .features = x.count() / x.shape[0]};
+  all.y = read_integers(open(file, path, "y", true), all.samples, 0);
+  if (H5Lexists(file.id(), "length", H5P_DEFAULT) > 0) {
+    all.length = read_integers(open(file, path, "length", true), all.samples, 1);
+  }
+  all.x = read<float>(x, H5T_NATIVE_FLOAT);
+  const auto bad =
+      std::find_if(all.x.begin(), all.x.end(), [](float value) { return !std::isfinite(value); });
+  if (bad != all.x.end()) {
+    throw Error(fmt::format("{}: expected finite numbers, found {} at sample {}", x.name, *bad,
+                            static_cast<std::size_t>(bad - all.x.begin()) / all.features));
+  }
+  return all;
+}
+
+/// Moves the samples from `first` on into a dataset of their own.
+Dataset split_off(Dataset& all, std::size_t first) {
+  const auto tail = [](auto& values, std::size_t begin) {
+    const auto at = values.begin() + static_cast<std::ptrdiff_t>(std::min(begin, values.size()));
+    std::remove_reference_t<decltype(values)> rest(at, values.end());
+    values.erase(at, values.end());
+    return rest;
+  };
+  Dataset rest{.samples = all.samples - first, .features = all.features};
+  rest.x = tail(all.x, first * all.features);
+  rest.y = tail(all.y, first);
+  rest.length = tail(all.length, first);
+  all.samples = first;
+  return rest;
+}
+
+}  // namespace
+
+SplitDataset load_hdf5_dataset(const DatasetSettings& settings) {
+  const Silence silence;
+  SplitDataset split;
+  split.train = read_file(settings.path);
+  if (settings.test_path.empty()) {
+    const auto samples = static_cast<double>(split.train.samples);
+    const auto held_out =
+        static_cast<std::size_t>(std::max(1.0, std::floor(samples * settings.test_fraction)));
+    if (held_out >= split.train.samples) {
+      throw Error(fmt::format("{}: expected at least 2 samples, one of them held out, found {}",
+                              settings.path, split.train.samples));
+    }
+    split.test = split_off(split.train, split.train.samples - held_out);
+    return split;
+  }
+  split.test = read_file(settings.test_path);
+  if (split.test.features != split.train.features) {
+    throw Error(fmt::format("{}: x: expected {} features as in {}, found {}", settings.test_path,
+                            split.train.features, settings.path, split.test.features));
+  }
+  return split;
+}
+
+}  // namespace starling

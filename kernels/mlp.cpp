@@ -1,0 +1,264 @@
+#include "kernels/mlp.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "kernels/registry.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/random.hpp"
+
+namespace starling {
+namespace {
+
+constexpr std::size_t evaluation_block =
+    64;  // samples; part of the definition of the order of sums
+
+std::vector<Mlp::Layer> stack_layers(std::size_t features, const std::vector<std::size_t>& hidden,
+                                     std::size_t classes) {
+  std::vector<Mlp::Layer> layers;
+  std::size_t at = 0, inputs = features;
+  const auto push = [&](std::size_t outputs) {
+    layers.push_back({inputs, outputs, at, at + inputs * outputs});
+    at += (inputs + 1) * outputs;
+    inputs = outputs;
+  };
+  for (const std::size_t width : hidden) push(width);
+  push(classes);
+  return layers;
+}
+
+/// Calls task(i, work) for i < count on all threads, each with its own `work`, and rethrows the
+/// first exception.
+template <class Work, class Task>
+void for_all(std::size_t count, const Task& task) {
+  std::exception_ptr failure;
+  // A few indices at a time: fewer trips to the shared counter, yet no thread is left with a long
+  // tail.
+  const int chunk = static_cast<int>(std::clamp<std::size_t>(count / 64, 1, 8));
+#pragma omp parallel for schedule(dynamic, chunk) if (count > 1)
+  for (std::size_t i = 0; i < count; ++i) {
+    try {
+      thread_local Work work;  // lives on between calls, so that batches do not allocate
+      task(i, work);
+    } catch (...) {
+#pragma omp critical(starling_mlp_failure)
+      if (!failure) failure = std::current_exception();
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace
+
+/// Scratch of one thread: what one mini-batch needs between its layers. Shared by all MLPs of a
+/// process.
+struct Mlp::Activations {
+  struct Rows {
+    float* at;
+    std::size_t stride;
+  };
+  std::vector<float> floats;
+  std::vector<Rows> input;  // [l]: (batch, inputs) of layer l, then the logits; rows on cache lines
+  std::vector<float*> slope;  // two buffers for the gradients of activations, used in turn
+  std::vector<std::int32_t> indices, labels;  // (batch)
+  std::vector<double> losses;                 // (batch)
+
+  void fit(std::span<const Layer> layers, std::size_t batch) {
+    std::size_t widest = 0, total = 16;
+    input.resize(layers.size() + 1);
+    for (std::size_t l = 0; l < input.size(); ++l) {
+      const std::size_t columns = l < layers.size() ? layers[l].inputs : layers.back().outputs;
+      input[l].stride = dense::row_stride(columns);
+      total += batch * input[l].stride;
+      if (l > 0) widest = std::max(widest, batch * input[l].stride);
+    }
+    if (floats.size() < total + 2 * widest) floats.resize(total + 2 * widest);
+    float* next = floats.data();
+    while (reinterpret_cast<std::uintptr_t>(next) % 64 != 0) ++next;
+    for (Rows& rows : input) {
+      rows.at = next;
+      next += batch * rows.stride;
+    }
+    slope = {next, next + widest};
+    indices.resize(batch);
+    labels.resize(batch);
+    losses.resize(batch);
+  }
+};
+
+Mlp::Mlp(Problem problem, const dense::Kernels& kernels)
+    : problem_(std::move(problem)),
+      kernels_(kernels),
+      sampler_(problem_.parts, problem_.batch_size, problem_.sampling, problem_.seed),
+      layers_(stack_layers(problem_.data.train.features, problem_.hidden,
+                           static_cast<std::size_t>(problem_.data.train.classes))) {
+  const Layer& last = layers_.back();
+  std::string sizes = fmt::format("{}", layers_.front().inputs);
+  for (const Layer& layer : layers_) sizes += fmt::format("-{}", layer.outputs);
+  facts_.description =
+      fmt::format("{} {} on {}", problem_.hidden.empty() ? "softmax regression" : "MLP", sizes,
+                  problem_.data.description);
+  facts_.parameters = last.bias + last.outputs;
+  facts_.wire_parameters = problem_.wire_parameters > 0
+                               ? problem_.wire_parameters
+                               : static_cast<std::int64_t>(facts_.parameters);
+  facts_.has_accuracy = problem_.data.test.samples > 0;
+  facts_.batch_size = problem_.batch_size;
+  facts_.samples = sampler_.samples();
+  problem_.parts.clear();  // the sampler has its own copy
+  problem_.parts.shrink_to_fit();
+}
+
+void Mlp::initial_model(std::span<float> x) const {
+  ensure(x.size() == facts_.parameters, "initial_model: wrong size");
+  Random random(problem_.seed, "initial model");
+  for (const Layer& layer : layers_) {
+    const bool is_last = &layer == &layers_.back();
+    const auto fan = static_cast<double>(is_last ? layer.inputs + layer.outputs : layer.inputs);
+    const double deviation = std::sqrt(2.0 / fan);
+    for (std::size_t i = 0; i < layer.inputs; ++i) {
+      for (std::size_t o = 0; o < layer.outputs; ++o) {
+        const std::size_t at =
+            layer.weights + dense::weight_index(layer.inputs, layer.outputs, i, o);
+        x[at] = static_cast<float>(deviation * random.normal());
+      }
+    }
+    std::fill_n(x.begin() + static_cast<std::ptrdiff_t>(layer.bias), layer.outputs, 0.0f);
+  }
+}
+
+std::int64_t Mlp::batch_cost(NodeId node, Step draw) const {
+  return sampler_.cost(node, draw, problem_.data.train);
+}
+
+void Mlp::forward(const float* x, std::size_t batch, const float* input, std::size_t input_stride,
+                  Activations& work) const {
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    const Layer& layer = layers_[l];
+    const auto& output = work.input[l + 1];
+    kernels_.forward({batch, layer.inputs, layer.outputs}, l == 0 ? input : work.input[l].at,
+                     l == 0 ? input_stride : work.input[l].stride, x + layer.weights,
+                     x + layer.bias, l + 1 < layers_.size(), output.at, output.stride);
+  }
+}
+
+void Mlp::gradient(GradientRequest& request, Activations& work) const {
+  const auto batch = static_cast<std::size_t>(problem_.batch_size);
+  const Dataset& train = problem_.data.train;
+  work.fit(layers_, batch);
+  sampler_.batch(request.node, request.draw, work.indices);
+  for (std::size_t b = 0; b < batch; ++b) {
+    const auto sample = static_cast<std::size_t>(work.indices[b]);
+    std::copy_n(train.row(sample).data(), train.features,
+                work.input[0].at + b * work.input[0].stride);
+    work.labels[b] = train.y[sample];
+  }
+
+  forward(request.x, batch, work.input[0].at, work.input[0].stride, work);
+  const auto& logits = work.input.back();
+  kernels_.softmax_cross_entropy(batch, layers_.back().outputs, logits.at, logits.stride,
+                                 work.labels.data(), work.losses.data());
+  double loss = 0;
+  for (const double sample_loss : work.losses) loss += sample_loss;
+  request.loss = loss / static_cast<double>(batch);
+
+  const float* dy = logits.at;
+  for (std::size_t l = layers_.size(); l-- > 0;) {
+    const Layer& layer = layers_[l];
+    const dense::Shape shape{batch, layer.inputs, layer.outputs};
+    const auto& input = work.input[l];
+    const std::size_t dy_stride = work.input[l + 1].stride;
+    kernels_.parameter_gradient(shape, input.at, input.stride, dy, dy_stride,
+                                request.gradient + layer.weights, request.gradient + layer.bias);
+    if (l == 0) break;
+    float* dx = work.slope[l % 2];
+    kernels_.input_gradient(shape, dy, dy_stride, request.x + layer.weights, input.at, input.stride,
+                            dx);
+    dy = dx;
+  }
+}
+
+void Mlp::gradients(std::span<GradientRequest> requests) const {
+  for_all<Activations>(requests.size(),
+                       [&](std::size_t r, Activations& work) { gradient(requests[r], work); });
+}
+
+Mlp::Score Mlp::score(const float* x, std::size_t first, std::size_t count,
+                      Activations& work) const {
+  const Dataset& test = problem_.data.test;
+  const std::size_t classes = layers_.back().outputs;
+  work.fit(layers_, count);
+  forward(x, count, test.row(first).data(), test.features, work);
+  const auto& logits = work.input.back();
+  Score score;
+  for (std::size_t b = 0; b < count; ++b) {
+    const float* row = logits.at + b * logits.stride;
+    score.right += std::max_element(row, row + classes) - row == test.y[first + b];
+  }
+  kernels_.softmax_cross_entropy(count, classes, logits.at, logits.stride, test.y.data() + first,
+                                 work.losses.data());
+  for (std::size_t b = 0; b < count; ++b) score.loss += work.losses[b];
+  return score;
+}
+
+void Mlp::evaluate(std::span<EvaluationRequest> requests) const {
+  const std::size_t samples = problem_.data.test.samples;
+  const std::size_t blocks = (samples + evaluation_block - 1) / evaluation_block;
+  std::vector<Score> scores(requests.size() * blocks);  // (requests, blocks)
+  for_all<Activations>(scores.size(), [&](std::size_t i, Activations& work) {
+    const std::size_t first = i % blocks * evaluation_block;
+    scores[i] =
+        score(requests[i / blocks].x, first, std::min(evaluation_block, samples - first), work);
+  });
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    Score sum;
+    for (std::size_t b = 0; b < blocks; ++b) {
+      sum.loss += scores[r * blocks + b].loss;
+      sum.right += scores[r * blocks + b].right;
+    }
+    requests[r].loss = sum.loss / static_cast<double>(samples);
+    requests[r].accuracy = static_cast<double>(sum.right) / static_cast<double>(samples);
+  }
+}
+
+namespace workloads {
+
+std::unique_ptr<Workload> make_mlp(const Section& section, std::vector<std::size_t> hidden,
+                                   NodeId nodes, std::uint64_t seed) {
+  Mlp::Problem problem;
+  problem.hidden = std::move(hidden);
+  problem.seed = seed;
+  problem.batch_size = section.optional<std::int64_t>(
+      "batch_size", 16,
+      "samples of one gradient; a node with fewer draws some of them more than once");
+  section.expect(problem.batch_size > 0 && problem.batch_size <= 1 << 20, "batch_size",
+                 "must be 1 .. 1048576, got {}", problem.batch_size);
+  const DatasetSettings dataset = read_dataset_settings(section);
+  const PartitionSettings partition_settings = read_partition_settings(section);
+  problem.wire_parameters = read_wire_parameters(section);
+  section.finish();
+
+  problem.sampling = partition_settings.sampling;
+  problem.data = load_dataset(dataset, seed);
+  problem.data.description += ", partition " + partition_settings.kind;
+  problem.parts = partition(section, partition_settings, problem.data.train, nodes, seed);
+  return std::make_unique<Mlp>(std::move(problem));
+}
+
+std::unique_ptr<Workload> mlp(const Section& section, NodeId nodes, std::uint64_t seed) {
+  std::vector<std::size_t> hidden;
+  for (const double width :
+       section.numbers("hidden", {32}, "widths of the hidden layers, from the input on")) {
+    section.expect(width >= 1 && width <= 1 << 20 && width == std::floor(width), "hidden",
+                   "must be whole numbers 1 .. 1048576, got {}", width);
+    hidden.push_back(static_cast<std::size_t>(width));
+  }
+  return make_mlp(section, std::move(hidden), nodes, seed);
+}
+
+}  // namespace workloads
+}  // namespace starling

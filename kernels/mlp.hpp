@@ -1,0 +1,92 @@
+// Multilayer perceptron: fully connected layers with ReLU between them, softmax and mean
+// cross-entropy at the end. Without hidden layers it is softmax regression. The arithmetic, and
+// with it the order of every sum, is that of kernels/dense.hpp; a batch's loss is the sum of its
+// samples' losses in order, in double, over the batch size.
+//
+// A model is its layers one after the other, each its weights (panel-major, see dense.hpp), then
+// its bias.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/dataset.hpp"
+#include "kernels/dense.hpp"
+#include "kernels/partition.hpp"
+#include "sim/base/section.hpp"
+#include "sim/node/workload.hpp"
+
+namespace starling {
+
+class Mlp final : public Workload {
+ public:
+  /// Everything that defines the problem.
+  struct Problem {
+    std::vector<std::size_t>
+        hidden;         // width of each hidden layer, positive; empty: softmax regression
+    SplitDataset data;  // train is not empty
+    std::vector<std::vector<std::int32_t>>
+        parts;                        // training samples of each node, as from partition()
+    std::int64_t batch_size = 16;     // a node with fewer samples draws some of them more than once
+    std::string sampling = "epochs";  // as BatchSampler wants it
+    std::uint64_t seed = 1;
+    std::int64_t wire_parameters = 0;  // 0: as many as the model has
+  };
+
+  /// One fully connected layer and where its parameters are in the flat model.
+  struct Layer {
+    std::size_t inputs, outputs;
+    std::size_t weights;  // index of the first weight
+    std::size_t bias;     // index of the first bias
+  };
+
+  /// `kernels` is a parameter for tests; results do not depend on it.
+  explicit Mlp(Problem problem, const dense::Kernels& kernels = dense::kernels());
+
+  const WorkloadFacts& facts() const override { return facts_; }
+  /// Weights are normal with variance 2 / inputs where a ReLU follows (He et al., "Delving Deep
+  /// into Rectifiers", ICCV 2015), 2 / (inputs + outputs) in the last layer (Glorot and Bengio,
+  /// "Understanding the Difficulty of Training Deep Feedforward Neural Networks", AISTATS 2010);
+  /// drawn layer by layer, input by input. Biases are 0.
+  void initial_model(std::span<float> x) const override;
+  std::int64_t batch_cost(NodeId node, Step draw) const override;
+  void gradients(std::span<GradientRequest> requests) const override;
+  /// Mean loss over the test samples and the fraction whose largest logit (the first, if equal) is
+  /// the label's.
+  void evaluate(std::span<EvaluationRequest> requests) const override;
+
+  std::span<const Layer> layers() const { return layers_; }
+  const Dataset& train() const { return problem_.data.train; }
+  const BatchSampler& sampler() const { return sampler_; }
+
+ private:
+  struct Activations;
+  struct Score {
+    double loss = 0;  // sum over samples
+    std::int64_t right = 0;
+  };
+
+  void gradient(GradientRequest& request, Activations& work) const;
+  void forward(const float* x, std::size_t batch, const float* input, std::size_t input_stride,
+               Activations& work) const;
+  Score score(const float* x, std::size_t first, std::size_t count, Activations& work) const;
+
+  Problem problem_;
+  const dense::Kernels& kernels_;
+  BatchSampler sampler_;
+  std::vector<Layer> layers_;
+  WorkloadFacts facts_;
+};
+
+namespace workloads {
+
+/// Makes an MLP with these hidden layers from a section whose other keys are still unread; calls
+/// finish().
+std::unique_ptr<Workload> make_mlp(const Section& section, std::vector<std::size_t> hidden,
+                                   NodeId nodes, std::uint64_t seed);
+
+}  // namespace workloads
+}  // namespace starling

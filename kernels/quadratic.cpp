@@ -1,0 +1,188 @@
+// Diagonal quadratics (quadratic.hpp). Order of the sums, each term one fused multiply-add, k from
+// 0:
+//
+//   gradient   g_k = fmaf(a_k, d, s_k), d = x_k - b_k, all in float
+//   loss       L <- fma(d/2, g_k + s_k, L) in double, since a d^2 / 2 + s d = d/2 (a d + 2 s), g =
+//   a d + s evaluate   L <- fma(A_k/2 e, e, L) in double from f(x*), e = x_k - x*_k, A_k = mean_i
+//   a_ik; this is
+//              mean_i f_i(x) at the cost of one node instead of all
+#include "kernels/quadratic.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "kernels/registry.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/random.hpp"
+
+namespace starling {
+
+Quadratic::Quadratic(Problem problem) : problem_(std::move(problem)) {
+  const auto nodes = static_cast<std::size_t>(problem_.nodes);
+  const std::size_t dimension = problem_.dimension;
+  ensure(problem_.nodes > 0 && dimension > 0, "a quadratic needs nodes and a dimension");
+  ensure(problem_.curvature.size() == nodes * dimension &&
+             problem_.center.size() == nodes * dimension && problem_.start.size() == dimension,
+         "arrays of a quadratic have the wrong shape");
+  facts_.description =
+      fmt::format("quadratics in {} dimensions, noise {}", dimension, problem_.noise);
+  facts_.parameters = dimension;
+  facts_.wire_parameters = problem_.wire_parameters > 0 ? problem_.wire_parameters
+                                                        : static_cast<std::int64_t>(dimension);
+  facts_.samples.assign(nodes, 1);  // a function is one sample: an epoch is a step
+
+  mean_curvature_.resize(dimension);
+  optimum_.resize(dimension);
+  for (NodeId i = 0; i < problem_.nodes; ++i) {
+    for (std::size_t k = 0; k < dimension; ++k) {
+      mean_curvature_[k] += curvature(i, k);
+      optimum_[k] = std::fma(double{curvature(i, k)}, double{center(i, k)}, optimum_[k]);
+    }
+  }
+  for (std::size_t k = 0; k < dimension; ++k) {
+    optimum_[k] = mean_curvature_[k] > 0 ? optimum_[k] / mean_curvature_[k] : 0;
+    mean_curvature_[k] /= problem_.nodes;
+  }
+  double sum = 0;
+  for (NodeId i = 0; i < problem_.nodes; ++i) {
+    for (std::size_t k = 0; k < dimension; ++k) {
+      const double away = optimum_[k] - center(i, k);
+      sum = std::fma(0.5 * curvature(i, k) * away, away, sum);
+    }
+  }
+  optimal_loss_ = sum / problem_.nodes;
+}
+
+void Quadratic::initial_model(std::span<float> x) const {
+  ensure(x.size() == problem_.dimension, "room for a model has the wrong size");
+  std::copy(problem_.start.begin(), problem_.start.end(), x.begin());
+}
+
+void Quadratic::gradient(GradientRequest& request) const {
+  Random random(problem_.seed, "quadratic noise", request.node, request.draw);
+  const float* a = &problem_.curvature[at(request.node, 0)];
+  const float* b = &problem_.center[at(request.node, 0)];
+  double loss = 0;
+  for (std::size_t k = 0; k < problem_.dimension; ++k) {
+    const float slope =
+        problem_.noise > 0 ? static_cast<float>(problem_.noise * random.normal()) : 0.0f;
+    const float away = request.x[k] - b[k];
+    const float g = std::fmaf(a[k], away, slope);
+    request.gradient[k] = g;
+    loss = std::fma(0.5 * away, double{g} + slope, loss);
+  }
+  request.loss = loss;
+}
+
+void Quadratic::gradients(std::span<GradientRequest> requests) const {
+#pragma omp parallel for schedule(static)
+  for (std::size_t r = 0; r < requests.size(); ++r) gradient(requests[r]);
+}
+
+void Quadratic::evaluate(std::span<EvaluationRequest> requests) const {
+#pragma omp parallel for schedule(static)
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    double loss = optimal_loss_;
+    for (std::size_t k = 0; k < problem_.dimension; ++k) {
+      const double away = requests[r].x[k] - optimum_[k];
+      loss = std::fma(0.5 * mean_curvature_[k] * away, away, loss);
+    }
+    requests[r].loss = loss;
+  }
+}
+
+namespace workloads {
+namespace {
+
+struct Settings {
+  std::size_t dimension;
+  double curvature_min, curvature_max;
+  std::string centers;
+  double center_spread = 0;
+  std::vector<double> center_values;
+  double start, start_spread;
+};
+
+Settings read_settings(const Section& section) {
+  Settings settings{};
+  const auto dimension = section.optional<std::int64_t>("dimension", 16, "parameters of the model");
+  section.expect(dimension >= 1 && dimension <= (std::int64_t{1} << 31), "dimension",
+                 "must be 1 to 2147483648, got {}", dimension);
+  settings.dimension = static_cast<std::size_t>(dimension);
+  settings.centers =
+      section.choice("centers", {"random", "index", "list"}, "random",
+                     "minimum of node i: drawn, (i, .., i), or the i-th of center_values");
+  if (settings.centers == "random") {
+    settings.center_spread = section.optional<double>(
+        "center_spread", 1, "standard deviation of the minima; 0: all at the origin");
+    section.expect(settings.center_spread >= 0, "center_spread", "must not be negative, got {}",
+                   settings.center_spread);
+  } else if (settings.centers == "list") {
+    settings.center_values = section.numbers(
+        "center_values", {0}, "minimum of each node, the same in every coordinate, in a circle");
+    section.expect(!settings.center_values.empty(), "center_values",
+                   "must name at least one number");
+  }
+  const bool is_random = settings.centers == "random";
+  settings.curvature_min =
+      section.optional<double>("curvature_min", is_random ? 0.5 : 1.0,
+                               "least curvature; 0 for both: no gradient, pure averaging");
+  settings.curvature_max = section.optional<double>(
+      "curvature_max", std::max(settings.curvature_min, is_random ? 2.0 : 1.0),
+      "largest curvature");
+  section.expect(settings.curvature_min >= 0, "curvature_min", "must not be negative, got {}",
+                 settings.curvature_min);
+  section.expect(settings.curvature_max >= settings.curvature_min, "curvature_max",
+                 "must be at least curvature_min, {}, got {}", settings.curvature_min,
+                 settings.curvature_max);
+  settings.start = section.optional<double>("start", 0, "every coordinate of the initial model");
+  settings.start_spread = section.optional<double>(
+      "start_spread", 0,
+      "standard deviation of a normal number added to each coordinate of the start");
+  section.expect(settings.start_spread >= 0, "start_spread", "must not be negative, got {}",
+                 settings.start_spread);
+  return settings;
+}
+
+double center(const Settings& settings, NodeId node, Random& random) {
+  if (settings.centers == "random") return settings.center_spread * random.normal();
+  if (settings.centers == "index") return node;
+  return settings.center_values[static_cast<std::size_t>(node) % settings.center_values.size()];
+}
+
+}  // namespace
+
+std::unique_ptr<Workload> quadratic(const Section& section, NodeId nodes, std::uint64_t seed) {
+  const Settings settings = read_settings(section);
+  Quadratic::Problem problem{.nodes = nodes, .dimension = settings.dimension, .seed = seed};
+  problem.noise = section.optional<double>(
+      "noise", 0, "standard deviation of the noise on each entry of a gradient");
+  section.expect(problem.noise >= 0, "noise", "must not be negative, got {}", problem.noise);
+  problem.wire_parameters = read_wire_parameters(section);
+  section.finish();
+
+  const double range = settings.curvature_max - settings.curvature_min;
+  for (NodeId i = 0; i < nodes; ++i) {
+    Random curvatures(seed, "quadratic curvature", i), centers(seed, "quadratic centers", i);
+    for (std::size_t k = 0; k < settings.dimension; ++k) {
+      const double curvature = range > 0
+                                   ? std::fma(range, curvatures.uniform(), settings.curvature_min)
+                                   : settings.curvature_min;
+      problem.curvature.push_back(static_cast<float>(curvature));
+      problem.center.push_back(static_cast<float>(center(settings, i, centers)));
+    }
+  }
+  Random starts(seed, "quadratic start");
+  for (std::size_t k = 0; k < settings.dimension; ++k) {
+    const double away = settings.start_spread > 0 ? settings.start_spread * starts.normal() : 0;
+    problem.start.push_back(static_cast<float>(settings.start + away));
+  }
+  return std::make_unique<Quadratic>(std::move(problem));
+}
+
+}  // namespace workloads
+}  // namespace starling

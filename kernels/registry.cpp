@@ -1,0 +1,47 @@
+// catalog.inc is read twice, to declare the makers and to fill the table: nothing is half registered.
+#include "kernels/registry.hpp"
+
+#include <string>
+#include <vector>
+
+#include "sim/base/error.hpp"
+
+namespace starling::workloads {
+
+#define WORKLOAD(name, summary) \
+  std::unique_ptr<Workload> name(const Section& section, NodeId nodes, std::uint64_t seed);
+#include "kernels/catalog.inc"
+#undef WORKLOAD
+
+namespace {
+
+constexpr WorkloadEntry entries[] = {
+#define WORKLOAD(name, summary) {#name, summary, name},
+#include "kernels/catalog.inc"
+#undef WORKLOAD
+};
+
+}  // namespace
+
+std::span<const WorkloadEntry> catalog() { return entries; }
+
+const WorkloadEntry& find(const Section& section) {
+  std::vector<std::string> names;
+  for (const WorkloadEntry& entry : entries) names.emplace_back(entry.name);
+  const std::string name = section.choice("kind", names, "", "which workload");
+  for (const WorkloadEntry& entry : entries) {
+    if (entry.name == name) return entry;
+  }
+  ensure(false, "Section::choice answered with a name that was not offered");
+  return entries[0];
+}
+
+std::int64_t read_wire_parameters(const Section& section) {
+  const auto wire = section.optional<std::int64_t>(
+      "wire_parameters", 0,
+      "floats that a message with a model has on the wire; 0: as many as the model");
+  section.expect(wire >= 0, "wire_parameters", "must not be negative, got {}", wire);
+  return wire;
+}
+
+}  // namespace starling::workloads

@@ -1,0 +1,108 @@
+// Timing only: a model that has a size and no numbers. Messages, computing times and waiting are
+// simulated as ever, nothing is computed, so a thousand ResNet-50 nodes or a hundred thousand small
+// ones run in seconds.
+//
+// Sizes of the presets are those of the models in the WAGMA paper (Li et al., "Breaking (Global)
+// Barriers in Parallel Stochastic Optimization with Wait-Avoiding Group Averaging", IEEE TPDS
+// 32(7), 2021, section 5): ResNet-50 on ImageNet, the base Transformer on WMT17, and the policy of
+// a habitat navigation task.
+#include <array>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "kernels/registry.hpp"
+#include "sim/base/error.hpp"
+
+namespace starling::workloads {
+namespace {
+
+struct Preset {
+  const char* name;
+  std::int64_t parameters;
+};
+
+constexpr std::array presets{Preset{"resnet50", 25'559'081}, Preset{"transformer_base", 61'362'176},
+                             Preset{"resnet18_lstm", 8'476'421}};
+constexpr std::int64_t bytes_per_parameter = 4;
+constexpr std::int64_t most_parameters = std::numeric_limits<std::uint32_t>::max();
+
+class Timing final : public Workload {
+ public:
+  explicit Timing(WorkloadFacts facts) : facts_(std::move(facts)) {}
+
+  const WorkloadFacts& facts() const override { return facts_; }
+  std::int64_t batch_cost(NodeId, Step) const override { return facts_.batch_size; }
+  void initial_model(std::span<float>) const override { fail(); }
+  void gradients(std::span<GradientRequest>) const override { fail(); }
+  void evaluate(std::span<EvaluationRequest>) const override { fail(); }
+
+ private:
+  static void fail() { ensure(false, "a timing-only workload was asked for numbers"); }
+
+  WorkloadFacts facts_;
+};
+
+/// Number of floats; `name` becomes what descriptions call the model. Decides by values, not by
+/// which keys were written, so a scenario with its defaults filled in means the same.
+std::int64_t read_parameters(const Section& section, std::string& name) {
+  std::vector<std::string> names;
+  for (const Preset& preset : presets) names.emplace_back(preset.name);
+  name = section.choice("model", names, presets[0].name, "a well-known size");
+  const auto parameters = section.optional<std::int64_t>(
+      "parameters", 0, "floats of the model, in place of `model`; 0: those of `model`");
+  const std::int64_t bytes =
+      section
+          .optional<Bytes>("bytes", Bytes{},
+                           "size of the model, in place of `model`; 0 B: that of `model`")
+          .count;
+  section.expect(parameters >= 0 && parameters <= most_parameters, "parameters",
+                 "must be 0 to {}, got {}", most_parameters, parameters);
+  section.expect(bytes <= bytes_per_parameter * most_parameters && bytes % bytes_per_parameter == 0,
+                 "bytes", "must be a multiple of {} B up to {} B, got {} B", bytes_per_parameter,
+                 bytes_per_parameter * most_parameters, bytes);
+  section.expect(parameters == 0 || bytes == 0, "bytes",
+                 "must not be given together with parameters");
+  if (parameters > 0 || bytes > 0) {
+    name = "a model";
+    return parameters > 0 ? parameters : bytes / bytes_per_parameter;
+  }
+  for (const Preset& preset : presets) {
+    if (name == preset.name) return preset.parameters;
+  }
+  ensure(false, "Section::choice answered with a name that was not offered");
+  return 0;
+}
+
+}  // namespace
+
+std::unique_ptr<Workload> timing(const Section& section, NodeId nodes, std::uint64_t seed) {
+  static_cast<void>(seed);  // sizes are not random
+  std::string name;
+  const std::int64_t parameters = read_parameters(section, name);
+  const auto batch_size =
+      section.optional<std::int64_t>("batch_size", 32, "samples of one gradient, for throughput");
+  section.expect(batch_size >= 1, "batch_size", "must be positive, got {}", batch_size);
+  const auto samples = section.optional<std::int64_t>(
+      "samples", 1'281'167,
+      "training samples over all nodes, for epochs; the default is ImageNet's");
+  section.expect(samples >= nodes, "samples", "must be at least the number of nodes, {}, got {}",
+                 nodes, samples);
+  section.finish();
+
+  WorkloadFacts facts{
+      .description = fmt::format("{} of {} parameters, timing only", name, parameters),
+      .parameters = static_cast<std::size_t>(parameters),
+      .wire_parameters = parameters,
+      .has_numbers = false,
+      .batch_size = batch_size,
+      .samples = {}};
+  for (NodeId i = 0; i < nodes; ++i) {  // as equal as can be, the first ones get the rest
+    facts.samples.push_back(samples / nodes + (i < samples % nodes ? 1 : 0));
+  }
+  return std::make_unique<Timing>(std::move(facts));
+}
+
+}  // namespace starling::workloads

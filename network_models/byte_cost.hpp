@@ -1,0 +1,26 @@
+// What a number of bytes costs at a fixed price per byte. Only the product is rounded to a
+// picosecond, never the price: a fast link moves a byte in less than one.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+#include "sim/base/time.hpp"
+
+namespace starling::network_models {
+
+/// `bytes` times `picoseconds_per_byte` (>= 0), to the nearest picosecond. Throws Error past the
+/// end of the clock.
+inline Duration byte_cost(std::int64_t bytes, double picoseconds_per_byte) {
+  const double cost = std::nearbyint(static_cast<double>(bytes) * picoseconds_per_byte);
+  if (!(cost < 9.2e18)) [[unlikely]] {
+    throw Error(fmt::format("{} B at {} ps per byte take longer than the clock holds (106 days)",
+                            bytes, picoseconds_per_byte));
+  }
+  return Duration{static_cast<std::int64_t>(cost)};
+}
+
+}  // namespace starling::network_models

@@ -1,0 +1,144 @@
+#include "scenarios/assemble.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "algorithms/registry.hpp"
+#include "kernels/registry.hpp"
+#include "network_models/registry.hpp"
+#include "sim/base/error.hpp"
+#include "topology/registry.hpp"
+
+namespace starling {
+namespace {
+
+constexpr std::string_view names[] = {"run", "topology", "network", "compute", "workload", "algorithm"};
+constexpr std::int64_t most_nodes = 100'000'000;
+
+/// Memory that the system could give us now, in bytes; 0 if it does not tell.
+std::int64_t available_memory() {
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string line; std::getline(meminfo, line);) {
+    if (line.starts_with("MemAvailable:")) return std::stoll(line.substr(13)) * 1024;
+  }
+  return 0;
+}
+
+RunSettings read_run(const Section& section, const std::string& scenario_name) {
+  RunSettings s;
+  const auto nodes = section.required<std::int64_t>("nodes", "participants of the algorithm");
+  section.expect(nodes >= 1 && nodes <= most_nodes, "nodes", "must be from 1 to {}, got {}", most_nodes, nodes);
+  s.nodes = static_cast<NodeId>(nodes);
+  s.steps = section.required<std::int64_t>("steps", "iterations of every node's loop");
+  section.expect(s.steps >= 1 && s.steps < (std::int64_t{1} << 40), "steps", "must be from 1 to 2^40, got {}", s.steps);
+  const auto seed = section.optional<std::int64_t>("seed", 1, "names all random streams");
+  section.expect(seed >= 0, "seed", "must not be negative, got {}", seed);
+  s.seed = static_cast<std::uint64_t>(seed);
+  s.evaluate_every = section.optional<std::int64_t>("evaluate_every", std::max<Step>(1, s.steps / 50),
+                                                    "steps between evaluations of the mean model");
+  section.expect(s.evaluate_every >= 1, "evaluate_every", "must be at least 1, got {}", s.evaluate_every);
+  s.record_every = section.optional<std::int64_t>("record_every", std::max<Step>(1, s.steps / 500),
+                                                  "steps between rows of the per-node table");
+  section.expect(s.record_every >= 1, "record_every", "must be at least 1, got {}", s.record_every);
+  s.timeline_until = Time(section.optional<Duration>("timeline", Duration{0},
+                                                     "virtual time until which every node's activity is kept"));
+  s.output = section.optional<std::string>("output", default_output(scenario_name), "results file");
+  section.expect(!s.output.empty(), "output", "must name a file");
+  s.save_models = section.optional<bool>("save_models", false, "whether the results file keeps the final models");
+  s.window_bytes = section.optional<Bytes>("window", Bytes{0}, "memory for results recorded ahead; 0 B: a quarter of what is free").count;
+  section.finish();
+  if (s.window_bytes == 0) {
+    const std::int64_t free = available_memory();
+    s.window_bytes = free > 0 ? free / 4 : std::int64_t{1} << 30;
+  }
+  return s;
+}
+
+/// Runs `build`; what it says is wrong with its arguments becomes a ScenarioError of the section.
+template <class Build>
+auto build_part(const Section& section, const std::string& scenario_name, Build build) {
+  try {
+    return build();
+  } catch (const std::invalid_argument& error) {
+    throw ScenarioError(fmt::format("{}: [{}] {}", scenario_name, section.name(), error.what()));
+  }
+}
+
+/// A simulation holds a model per node at least; says so before it starts if they cannot fit.
+void check_memory(const RunSettings& settings, const WorkloadFacts& facts) {
+  const std::int64_t available = available_memory();
+  if (!facts.has_numbers || available == 0) return;
+  const double needed = 4.0 * static_cast<double>(facts.parameters) * settings.nodes;
+  if (needed <= static_cast<double>(available)) return;
+  throw Error(fmt::format("the models alone need {} nodes * {} parameters * 4 B = {:.1f} GiB, but {:.1f} GiB of memory are free",
+                          settings.nodes, facts.parameters, needed / (1 << 30), static_cast<double>(available) / (1 << 30)));
+}
+
+}  // namespace
+
+std::span<const std::string_view> section_names() { return names; }
+
+std::string default_output(const std::string& scenario_name) {
+  return "results/" + std::filesystem::path(scenario_name).stem().string() + ".h5";
+}
+
+Assembly assemble(const Scenario& scenario) {
+  scenario.reject_unknown_sections(names);
+  Assembly parts;
+  parts.scenario_name = scenario.name();
+  const auto note = [&parts](const Section& section) { parts.described.push_back({section.name(), section.uses()}); };
+
+  const Section run = scenario.section("run");
+  parts.settings = read_run(run, scenario.name());
+  note(run);
+  RunSettings& settings = parts.settings;
+
+  const Section topology = scenario.section("topology");
+  parts.topology = build_part(topology, scenario.name(), [&] {
+    const auto& entry = topologies::find(topology);
+    return std::make_unique<Topology>(entry.make(topology, settings.nodes, settings.seed));
+  });
+  note(topology);
+
+  const Section network = scenario.section("network");
+  settings.closed_form_collectives =
+      network.choice("collectives", {"expanded", "analytic"}, "expanded",
+                     "simulate every message of a collective, or take its cost from a formula") == "analytic";
+  parts.network = build_part(network, scenario.name(), [&] {
+    return network_models::find(network).make(network, settings.nodes);
+  });
+  note(network);
+
+  const Section compute = scenario.section("compute");
+  settings.pace = compute.choice("pace", {"modelled", "measured"}, "modelled",
+                                 "over MPI: whether a gradient takes the modelled time or its own") == "measured"
+                      ? Pace::measured
+                      : Pace::modelled;
+  parts.compute_time = build_part(compute, scenario.name(), [&] {
+    return std::make_unique<ComputeTime>(compute, settings.nodes, settings.seed);
+  });
+  note(compute);
+
+  const Section workload = scenario.section("workload");
+  parts.workload = build_part(workload, scenario.name(), [&] {
+    return workloads::find(workload).make(workload, settings.nodes, settings.seed);
+  });
+  note(workload);
+  check_memory(settings, parts.workload->facts());
+
+  const Section algorithm = scenario.section("algorithm");
+  parts.program = build_part(algorithm, scenario.name(), [&] {
+    const auto& entry = algorithms::find(algorithm);
+    parts.algorithm = entry.name;
+    return entry.make(algorithm, {settings.nodes, settings.steps, *parts.topology});
+  });
+  note(algorithm);
+  return parts;
+}
+
+}  // namespace starling

@@ -1,0 +1,59 @@
+// From a scenario to the parts of a run: asks the four registries for what the sections name. The only code that
+// knows every section.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "scenarios/scenario.hpp"
+#include "sim/engine/compute_time.hpp"
+#include "sim/engine/network_model.hpp"
+#include "sim/node/node.hpp"
+#include "sim/node/topology.hpp"
+#include "sim/node/workload.hpp"
+
+namespace starling {
+
+/// Over MPI: a gradient takes as long as the compute-time model says (the node sleeps the rest), or as long as
+/// it takes.
+enum class Pace { modelled, measured };
+
+/// The [run] section, and the switches of other sections that belong to the run as a whole.
+struct RunSettings {
+  NodeId nodes = 0;
+  Step steps = 0;
+  std::uint64_t seed = 0;
+  Step evaluate_every = 0;
+  Step record_every = 0;
+  Time timeline_until{};
+  std::string output;
+  bool save_models = false;
+  std::int64_t window_bytes = 0;
+  bool closed_form_collectives = false;
+  Pace pace = Pace::modelled;
+};
+
+struct Assembly {
+  RunSettings settings;
+  std::unique_ptr<Workload> workload;
+  std::unique_ptr<Topology> topology;
+  std::unique_ptr<NetworkModel> network;
+  std::unique_ptr<ComputeTime> compute_time;
+  Program program;
+  std::string algorithm;                    // its name in the catalog
+  std::string scenario_name;                // file it was read from
+  std::vector<DescribedSection> described;  // every key in effect, defaults included
+};
+
+/// Builds all parts. Throws ScenarioError (what the scenario says is wrong) or Error (a file it names is).
+Assembly assemble(const Scenario& scenario);
+
+/// The sections a scenario may have, in their usual order.
+std::span<const std::string_view> section_names();
+
+/// "results/NAME.h5" for a scenario read from ".../NAME.ini".
+std::string default_output(const std::string& scenario_name);
+
+}  // namespace starling

@@ -1,0 +1,157 @@
+#include "scenarios/run.hpp"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <deque>
+#include <fstream>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "kernels/cpu_backend.hpp"
+#include "sim/base/error.hpp"
+#include "sim/engine/simulated_transport.hpp"
+#include "sim/record/results_file.hpp"
+
+namespace starling {
+namespace {
+
+constexpr auto between_progress = std::chrono::milliseconds(200);
+constexpr auto first_save_after = std::chrono::seconds(10);
+constexpr int save_share = 30;  // saving takes at most one part in so many of the time
+
+std::string processor_name() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+Run::Run(Assembly assembly, Hooks hooks) : parts_(std::move(assembly)), hooks_(std::move(hooks)) {}
+
+Run::~Run() = default;
+
+void Run::begin(ComputeGraph::Execution execution) {
+  const RunSettings& settings = parts_.settings;
+  recorder_ = Recorder(settings.nodes, RowSchedule(settings.record_every, settings.steps),
+                       RowSchedule(settings.evaluate_every, settings.steps), settings.timeline_until);
+  backend_ = std::make_unique<CpuBackend>();
+  graph_ = std::make_unique<ComputeGraph>(*backend_, *parts_.workload,
+                                          ComputeGraph::Limits{.window_bytes = settings.window_bytes}, execution);
+  observer_ = std::make_unique<Observer>(*graph_, recorder_, parts_.workload->facts());
+  started_ = last_progress_ = Clock::now();
+  next_save_ = started_ + first_save_after;
+}
+
+void Run::describe(const std::string& transport) {
+  recorder_.facts["scenario"] = Scenario::to_text(parts_.described);
+  recorder_.facts["scenario_name"] = parts_.scenario_name;
+  recorder_.facts["algorithm"] = parts_.algorithm;
+  recorder_.facts["workload"] = parts_.workload->facts().description;
+  recorder_.facts["samples_per_step"] = std::to_string(parts_.workload->facts().batch_size);
+  recorder_.facts["transport"] = transport;
+  recorder_.facts["status"] = "running";
+  recorder_.machine["code_version"] = hooks_.code_version;
+  recorder_.machine["processor"] = processor_name();
+  recorder_.machine["threads"] = std::to_string(omp_get_max_threads());
+}
+
+void Run::pulse(Time now, bool saves) {
+  if (const int signal = hooks_.interruption ? hooks_.interruption() : 0) throw Interrupted(signal);
+  const auto wall = Clock::now();
+  if (hooks_.progress && wall - last_progress_ >= between_progress) {
+    last_progress_ = wall;
+    const double all = static_cast<double>(parts_.settings.steps) * parts_.settings.nodes;
+    hooks_.progress(static_cast<double>(observer_->steps_finished()) / all, now);
+  }
+  if (saves && wall >= next_save_) {
+    save_now();
+    next_save_ = Clock::now() + std::max<Clock::duration>(first_save_after, save_share * (Clock::now() - wall));
+  }
+}
+
+void Run::save_now() {
+  if (hooks_.saves) save(recorder_, parts_.settings.output);
+}
+
+void Run::finish() {
+  observer_->settle();
+  if (parts_.settings.save_models && graph_->has_numbers()) {
+    recorder_.models.clear();
+    for (NodeId i = 0; i < parts_.settings.nodes; ++i) {
+      const Vector& x = observer_->model(i);
+      const std::span<const float> values = x ? graph_->read(x) : std::span<const float>();
+      recorder_.models.emplace_back(values.begin(), values.end());
+    }
+  }
+  const GraphStatistics& graph = graph_->statistics();
+  auto& statistics = recorder_.statistics;
+  const auto ratio = [](std::int64_t a, std::int64_t b) {
+    return b > 0 ? static_cast<double>(a) / static_cast<double>(b) : 0.0;
+  };
+  statistics["graph.gradients"] = static_cast<double>(graph.gradients);
+  statistics["graph.sums"] = static_cast<double>(graph.sums);
+  statistics["graph.distances"] = static_cast<double>(graph.distances);
+  statistics["graph.evaluations"] = static_cast<double>(graph.evaluations);
+  statistics["graph.joined"] = static_cast<double>(graph.joined);
+  statistics["graph.shared"] = static_cast<double>(graph.shared);
+  statistics["graph.dropped"] = static_cast<double>(graph.dropped);
+  statistics["graph.windows"] = static_cast<double>(graph.windows);
+  statistics["graph.waves"] = static_cast<double>(graph.waves);
+  statistics["graph.mean_gradient_batch"] = ratio(graph.gradients, graph.gradient_batches);
+  statistics["graph.mean_sum_batch"] = ratio(graph.sums, graph.sum_batches);
+  statistics["graph.peak_bytes"] = static_cast<double>(graph.peak_bytes);
+  const std::chrono::duration<double> wall = Clock::now() - started_;
+  recorder_.machine["wall_seconds"] = fmt::format("{:.3f}", wall.count());
+}
+
+void Run::conclude(const std::function<void()>& run, const std::function<void()>& gather, bool is_keeper) {
+  const auto keep = [&](const std::string& status) {
+    recorder_.facts["status"] = status;
+    gather();
+    if (!is_keeper) return;
+    finish();
+    save_now();
+  };
+  try {
+    run();
+  } catch (const Interrupted& interrupted) {
+    keep(interrupted.what());
+    throw;
+  } catch (const Error& error) {
+    // The numbers may be what failed, so they are not asked again; cells not yet known stay empty.
+    recorder_.facts["status"] = fmt::format("failed: {}", error.what());
+    if (is_keeper) save_now();
+    throw;
+  }
+  keep("complete");
+}
+
+void Run::simulate() {
+  begin(ComputeGraph::Execution::overlapped);
+  describe("simulated");
+  const RunSettings& settings = parts_.settings;
+  const SimulatedTransport* clock = nullptr;
+  SimulatedTransport transport(
+      {.nodes = settings.nodes,
+       .closed_form_collectives = settings.closed_form_collectives,
+       .pulse = [this, &clock] { pulse(clock->now(), true); }},
+      *parts_.network, *graph_,
+      [this](NodeId node, Step step) { return parts_.compute_time->duration(node, step); });
+  clock = &transport;
+
+  World world{transport, *graph_, *observer_, *parts_.topology, settings.steps, settings.seed};
+  std::deque<Node> nodes;
+  for (NodeId i = 0; i < settings.nodes; ++i) {
+    Node& node = nodes.emplace_back(world, i);
+    transport.spawn(i, true, parts_.program(node));
+  }
+  const auto gather = [&] { recorder_.statistics["engine.events"] = static_cast<double>(transport.events()); };
+  conclude([&] { transport.run(); }, gather, true);
+}
+
+}  // namespace starling

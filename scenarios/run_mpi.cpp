@@ -1,0 +1,40 @@
+// Run::execute: a scenario over real MPI. Apart from run.cpp, because a build without MPI leaves it out.
+
+#include <deque>
+
+#include "scenarios/run.hpp"
+#include "sim/base/error.hpp"
+#include "sim/mpi/gather.hpp"
+#include "sim/mpi/mpi_session.hpp"
+#include "sim/mpi/mpi_transport.hpp"
+
+namespace starling {
+
+void Run::execute(MpiSession& session) {
+  begin(ComputeGraph::Execution::inline_);
+  describe("mpi");
+  recorder_.machine["ranks"] = std::to_string(session.ranks());
+  const RunSettings& settings = parts_.settings;
+  GradientDuration duration;
+  if (settings.pace == Pace::modelled) {
+    duration = [this](NodeId node, Step step) { return parts_.compute_time->duration(node, step); };
+  }
+  const MpiTransport* clock = nullptr;
+  MpiTransport transport({.nodes = settings.nodes, .pulse = [this, &clock] { pulse(clock->now(), false); }},
+                         session, *graph_, *parts_.workload, duration);
+  clock = &transport;
+
+  World world{transport, *graph_, *observer_, *parts_.topology, settings.steps, settings.seed};
+  std::deque<Node> nodes;
+  for (NodeId i = transport.block().begin; i < transport.block().end; ++i) {
+    Node& node = nodes.emplace_back(world, i);
+    transport.spawn(i, true, parts_.program(node));
+  }
+  hooks_.saves = hooks_.saves && session.rank() == 0;
+  const auto gather = [&] {
+    gather_results(session, transport.block(), *graph_, *observer_, recorder_, settings.save_models);
+  };
+  conclude([&] { transport.run(); }, gather, session.rank() == 0);
+}
+
+}  // namespace starling

@@ -1,0 +1,258 @@
+// The reader and writer of scenarios: one pass over the lines, each read with its origin
+// ("ring.ini:28").
+#include "scenarios/scenario.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+
+namespace starling {
+namespace {
+
+constexpr std::size_t largest_file = std::size_t{16} << 20;
+constexpr std::string_view command_line = "command line";
+
+bool is_space(char c) { return c == ' ' || c == '\t'; }
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+/// Where a comment begins: at a '#' that is first or follows white space; npos if there is none. It
+/// is asked for a line and again for its value, so no value begins with '#' and each can be written
+/// back.
+std::size_t find_comment(std::string_view line) {
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '#' && (i == 0 || is_space(line[i - 1]))) return i;
+  }
+  return line.npos;
+}
+
+bool is_name(std::string_view text, bool dots) {
+  const auto is_allowed = [dots](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || (dots && c == '.');
+  };
+  return !text.empty() && std::all_of(text.begin(), text.end(), is_allowed);
+}
+
+/// Enough of `text` to recognize it in a message.
+std::string excerpt(std::string_view text) {
+  constexpr std::size_t longest = 60;
+  return text.size() <= longest ? std::string(text) : fmt::format("{}...", text.substr(0, longest));
+}
+
+/// Splits "key = value"; the key is checked. `line` has no comment and no space around it.
+std::pair<std::string_view, std::string_view> split(std::string_view line, std::string_view origin,
+                                                    std::string_view expected) {
+  const std::size_t equals = line.find('=');
+  if (equals == line.npos) {
+    throw ScenarioError(fmt::format("{}: expected {}, got {}", origin, expected, excerpt(line)));
+  }
+  const std::string_view key = trim(line.substr(0, equals));
+  const std::string_view value = trim(line.substr(equals + 1));
+  if (key.empty()) {
+    throw ScenarioError(
+        fmt::format("{}: expected a key before the =, got {}", origin, excerpt(line)));
+  }
+  if (!is_name(key, /*dots=*/true)) {
+    throw ScenarioError(fmt::format("{}: a key has only letters, digits, _, - and dots, got {}",
+                                    origin, excerpt(key)));
+  }
+  return {key, value};
+}
+
+void check_size(std::size_t size, const std::string& name) {
+  if (size <= largest_file) return;
+  throw ScenarioError(fmt::format("{}: is larger than 16 MiB, expected a scenario", name));
+}
+
+std::string read_file(const std::string& path) {
+  if (std::filesystem::is_directory(path)) throw Error(path + ": cannot read: is a directory");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Error(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
+  std::string text;
+  char block[65536];
+  while (file) {
+    file.read(block, sizeof block);
+    text.append(block, static_cast<std::size_t>(file.gcount()));
+    check_size(text.size(), path);
+  }
+  if (file.bad()) throw Error(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
+  return text;
+}
+
+}  // namespace
+
+Scenario Scenario::read(const std::string& path, const std::vector<std::string>& overrides) {
+  return parse(read_file(path), path, overrides);
+}
+
+Scenario Scenario::parse(std::string_view text, std::string name,
+                         const std::vector<std::string>& overrides) {
+  Scenario scenario(text, std::move(name));
+  for (const std::string& assignment : overrides) scenario.override_with(assignment);
+  return scenario;
+}
+
+Scenario::Scenario(std::string_view text, std::string name) : name_(std::move(name)), text_(text) {
+  check_size(text.size(), name_);
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // byte order mark
+  for (int number = 1; !text.empty(); ++number) {
+    const std::size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == text.npos ? text.size() : end + 1);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    read_line(line, fmt::format("{}:{}", name_, number));
+  }
+}
+
+void Scenario::read_line(std::string_view line, const std::string& origin) {
+  for (const char c : line) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte < 0x20 && c != '\t') || byte == 0x7f) {
+      throw ScenarioError(fmt::format(
+          "{}: expected a text file, got the control character 0x{:02x}", origin, byte));
+    }
+  }
+  line = trim(line.substr(0, find_comment(line)));
+  if (line.empty()) return;
+  if (line.front() == '[') return read_heading(line, origin);
+
+  auto [key, value] = split(line, origin, "key = value or [section]");
+  value = value.substr(0, find_comment(value));
+  if (sections_.empty()) {
+    throw ScenarioError(fmt::format("{}: {} stands before the first [section]", origin, key));
+  }
+  Entry& section = sections_.back();
+  for (const Setting& other : section.settings) {
+    if (other.key != key) continue;
+    throw ScenarioError(
+        fmt::format("{}: {}.{} is already set at {}", origin, section.name, key, other.origin));
+  }
+  section.settings.push_back({std::string(key), std::string(value), origin});
+}
+
+void Scenario::read_heading(std::string_view line, const std::string& origin) {
+  const std::string_view inside = line.substr(1, line.size() - 2);
+  if (line.size() < 3 || line.back() != ']' || !is_name(trim(inside), /*dots=*/false)) {
+    throw ScenarioError(
+        fmt::format("{}: expected [section] with a name of letters, digits, _ and -, got {}",
+                    origin, excerpt(line)));
+  }
+  const std::string name(trim(inside));
+  if (const Entry* other = find(name)) {
+    throw ScenarioError(
+        fmt::format("{}: section [{}] already begins at {}", origin, name, other->origin));
+  }
+  sections_.push_back({name, origin, {}});
+}
+
+void Scenario::override_with(std::string_view assignment) {
+  const std::string origin(command_line);
+  const auto [path, value] = split(trim(assignment), origin, "section.key=value");
+  const std::size_t dot = path.find('.');
+  const std::string_view key = dot == path.npos ? std::string_view() : path.substr(dot + 1);
+  if (dot == 0 || key.empty()) {
+    throw ScenarioError(
+        fmt::format("{}: expected section.key=value, got {}", origin, excerpt(assignment)));
+  }
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 && c != '\t'; };
+  if (find_comment(value) != value.npos || std::any_of(value.begin(), value.end(), is_control)) {
+    throw ScenarioError(fmt::format("{}: {} must be one line without a comment, got {}", origin,
+                                    path, excerpt(value)));
+  }
+
+  const std::string_view name = path.substr(0, dot);
+  if (!find(name)) sections_.push_back({std::string(name), origin, {}});
+  std::vector<Setting>& settings = find(name)->settings;
+  const auto old = std::find_if(settings.begin(), settings.end(),
+                                [key = key](const Setting& setting) { return setting.key == key; });
+  Setting setting{std::string(key), std::string(value), origin};
+  if (old == settings.end()) {
+    settings.push_back(std::move(setting));
+  } else {
+    *old = std::move(setting);
+  }
+}
+
+Section Scenario::section(std::string_view name) const {
+  const Entry* entry = find(name);
+  Section section(std::string(name), entry ? entry->origin : name_,
+                  entry ? entry->settings : std::vector<Setting>());
+  section.set_directory(std::filesystem::path(name_).parent_path().string());
+  return section;
+}
+
+bool Scenario::has_section(std::string_view name) const { return find(name) != nullptr; }
+
+std::vector<std::string> Scenario::section_names() const {
+  std::vector<std::string> names;
+  for (const Entry& section : sections_) names.push_back(section.name);
+  return names;
+}
+
+void Scenario::reject_unknown_sections(std::span<const std::string_view> known) const {
+  for (const Entry& section : sections_) {
+    if (std::find(known.begin(), known.end(), section.name) != known.end()) continue;
+    throw ScenarioError(fmt::format(
+        "{}: [{}] is not a section here; known sections: {}{}", section.origin, section.name,
+        fmt::join(known, ", "),
+        did_you_mean(section.name, std::vector<std::string>(known.begin(), known.end()))));
+  }
+}
+
+std::string Scenario::to_text() const {
+  std::string text;
+  for (const Entry& section : sections_) {
+    text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section.name);
+    for (const Setting& setting : section.settings) {
+      text += trim(fmt::format("{} = {}", setting.key, setting.text));
+      text += '\n';
+    }
+  }
+  return text;
+}
+
+std::string Scenario::to_text(std::span<const DescribedSection> sections) {
+  std::string text;
+  for (const DescribedSection& section : sections) {
+    text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section.name);
+    std::size_t width = 0;  // comments of a section stand in one column
+    for (const KeyUse& key : section.keys) {
+      width = std::max(width, std::min<std::size_t>(key.key.size() + 3 + key.value.size(), 40));
+    }
+    for (const KeyUse& key : section.keys) {
+      const bool is_default = !key.required && key.value == key.fallback;
+      std::string comment = is_default ? "default" : "";
+      if (is_default && !key.help.empty()) comment += ": ";
+      comment += key.help;
+      std::replace(comment.begin(), comment.end(), '\n', ' ');
+      text += trim(fmt::format("{:<{}}  {}{}", fmt::format("{} = {}", key.key, key.value), width,
+                               comment.empty() ? "" : "# ", comment));
+      text += '\n';
+    }
+  }
+  return text;
+}
+
+Scenario::Entry* Scenario::find(std::string_view name) {
+  return const_cast<Entry*>(std::as_const(*this).find(name));
+}
+
+const Scenario::Entry* Scenario::find(std::string_view name) const {
+  const auto found = std::find_if(sections_.begin(), sections_.end(),
+                                  [name](const Entry& section) { return section.name == name; });
+  return found == sections_.end() ? nullptr : &*found;
+}
+
+}  // namespace starling

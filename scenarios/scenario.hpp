@@ -1,0 +1,77 @@
+// A scenario as written: sections of key = value, from an .ini file and from the command line, each
+// remembered with the place it was written at. It knows no section and no key by name; whoever
+// builds a part does (see Section). The reader is our own because errors must name file and line.
+//
+//   # comment, on a line of its own or after white space
+//   [section]            names: letters, digits, _ and -; each once
+//   key = value          keys: the same and dots; each once per section; the value may be empty
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/section.hpp"
+
+namespace starling {
+
+/// A section and the keys that its reader asked for: what `starling describe` prints.
+struct DescribedSection {
+  std::string name;
+  std::vector<KeyUse> keys;
+};
+
+class Scenario {
+ public:
+  /// Reads the file at `path`; `overrides` are "section.key=value" and win over it, the last one of
+  /// a key over the others. Throws Error if the file cannot be read, ScenarioError for what is
+  /// wrong in it, always located.
+  static Scenario read(const std::string& path, const std::vector<std::string>& overrides = {});
+
+  /// The same for a text; `name` stands for the file in messages and locates relative paths.
+  static Scenario parse(std::string_view text, std::string name,
+                        const std::vector<std::string>& overrides = {});
+
+  /// Sets section.key to `value` as from the command line: "algorithm.learning_rate=0.1". The key
+  /// may be new.
+  void override_with(std::string_view assignment);
+
+  /// The settings of [name]; none, located at the file, if it is absent.
+  Section section(std::string_view name) const;
+  bool has_section(std::string_view name) const;
+  /// In the order of the file, then those that overrides added.
+  std::vector<std::string> section_names() const;
+  /// Throws ScenarioError for the first section that is not among `known`.
+  void reject_unknown_sections(std::span<const std::string_view> known) const;
+
+  /// The file, as it was named.
+  const std::string& name() const { return name_; }
+  /// What was read, comments included and overrides not.
+  const std::string& text() const { return text_; }
+
+  /// The settings in effect, overrides included, as a text that parses back to the same settings.
+  std::string to_text() const;
+  /// The same for settings with every default filled in; each line ends in its help as a comment,
+  /// which begins with "default" where the value is the default.
+  static std::string to_text(std::span<const DescribedSection> sections);
+
+ private:
+  struct Entry {
+    std::string name;
+    std::string origin;
+    std::vector<Setting> settings;
+  };
+
+  Scenario(std::string_view text, std::string name);
+  Entry* find(std::string_view name);
+  const Entry* find(std::string_view name) const;
+  void read_line(std::string_view line, const std::string& origin);
+  void read_heading(std::string_view line, const std::string& origin);
+
+  std::string name_;
+  std::string text_;
+  std::vector<Entry> sections_;
+};
+
+}  // namespace starling

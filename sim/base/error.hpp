@@ -1,0 +1,37 @@
+// How things fail. Scenario mistakes are ScenarioError (located), files, devices and MPI are Error, our own
+// bugs end in ensure(). Messages start lower-case, have no full stop, say what was expected and what was found.
+#pragma once
+
+#include <source_location>
+#include <stdexcept>
+#include <string>
+
+namespace starling {
+
+/// Something outside the program failed: what was tried, on what, the system's words. Exit status 1.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The user's scenario is wrong; the message begins with `file:line:` or `command line:`. Exit status 2.
+class ScenarioError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The run was ended from outside (Ctrl-C, SIGTERM); results so far are kept. Exit status 128 + signal.
+class Interrupted : public std::runtime_error {
+ public:
+  explicit Interrupted(int signal);
+  int signal() const { return signal_; }
+
+ private:
+  int signal_;
+};
+
+/// Aborts with file, line and `what` if `condition` is false: the program itself is wrong.
+void ensure(bool condition, const char* what,
+            std::source_location where = std::source_location::current());
+
+}  // namespace starling

@@ -1,0 +1,305 @@
+// Reads typed values out of a section and remembers every read, which is all that errors about
+// missing and unknown keys, `describe` and `list` need.
+#include "sim/base/section.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <stdexcept>
+
+#include "sim/base/error.hpp"
+
+namespace starling {
+namespace {
+
+std::string_view trim(std::string_view text) {
+  const auto is_space = [](char c) { return c == ' ' || c == '\t'; };
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+/// How a setting is shown in errors.
+std::string or_nothing(const std::string& text) { return text.empty() ? "nothing" : text; }
+
+/// The whole of `text` as a finite number.
+std::optional<double> to_number(std::string_view text) {
+  double value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_whole = error == std::errc() && rest == text.data() + text.size();
+  return is_whole && std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+/// The whole of `text` as an integer: plain digits, or another way to write a whole number ("1e6")
+/// that a double holds exactly.
+std::optional<std::int64_t> to_integer(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && rest == text.data() + text.size()) return value;
+  const std::optional<double> number = to_number(text);
+  if (!number || *number != std::floor(*number) || std::abs(*number) > 0x1p53) return std::nullopt;
+  return static_cast<std::int64_t>(*number);
+}
+
+/// How a type is named, written and read. `parse` throws std::invalid_argument: "must be ..., got
+/// ...".
+template <class T>
+struct Kind;
+
+template <>
+struct Kind<double> {
+  static constexpr const char* name = "number";
+  static double sample() { return 1; }
+  static std::string write(double value) { return fmt::format("{}", value); }
+  static double parse(const std::string& text) {
+    if (const auto value = to_number(text)) return *value;
+    throw std::invalid_argument("must be a number, got " + or_nothing(text));
+  }
+};
+
+template <>
+struct Kind<std::int64_t> {
+  static constexpr const char* name = "integer";
+  static std::int64_t sample() { return 1; }
+  static std::string write(std::int64_t value) { return fmt::format("{}", value); }
+  static std::int64_t parse(const std::string& text) {
+    if (const auto value = to_integer(text)) return *value;
+    throw std::invalid_argument("must be an integer, got " + or_nothing(text));
+  }
+};
+
+template <>
+struct Kind<bool> {
+  static constexpr const char* name = "yes/no";
+  static bool sample() { return false; }
+  static std::string write(bool value) { return value ? "yes" : "no"; }
+  static bool parse(const std::string& text) {
+    if (text == "yes" || text == "true") return true;
+    if (text == "no" || text == "false") return false;
+    throw std::invalid_argument("must be yes or no, got " + or_nothing(text));
+  }
+};
+
+template <>
+struct Kind<std::string> {
+  static constexpr const char* name = "text";
+  static std::string sample() { return ""; }
+  static std::string write(const std::string& value) { return value; }
+  static std::string parse(const std::string& text) { return text; }
+};
+
+template <>
+struct Kind<Duration> {
+  static constexpr const char* name = "duration";
+  static Duration sample() { return std::chrono::seconds(1); }
+  static std::string write(Duration value) { return to_text(value); }
+  static Duration parse(const std::string& text) { return parse_duration(text); }
+};
+
+template <>
+struct Kind<Bytes> {
+  static constexpr const char* name = "bytes";
+  static Bytes sample() { return {.count = 1 << 20}; }
+  static std::string write(Bytes value) { return to_text(value); }
+  static Bytes parse(const std::string& text) { return parse_bytes(text); }
+};
+
+template <>
+struct Kind<Bandwidth> {
+  static constexpr const char* name = "bandwidth";
+  static Bandwidth sample() { return {.bytes_per_second = 1.25e9}; }
+  static std::string write(Bandwidth value) { return to_text(value); }
+  static Bandwidth parse(const std::string& text) { return parse_bandwidth(text); }
+};
+
+template <>
+struct Kind<std::vector<double>> {
+  static constexpr const char* name = "numbers";
+  static std::string write(const std::vector<double>& values) {
+    return fmt::format("{}", fmt::join(values, ", "));
+  }
+  static std::vector<double> parse(const std::string& text) {
+    std::vector<double> values;
+    std::string_view rest = text;
+    while (!rest.empty()) {
+      const std::size_t comma = rest.find(',');
+      const std::string_view item = trim(rest.substr(0, comma));
+      const std::optional<double> value = to_number(item);
+      if (!value || (comma != rest.npos && comma + 1 == rest.size())) {
+        throw std::invalid_argument("must be numbers separated by commas, got " + text);
+      }
+      values.push_back(*value);
+      rest = comma == rest.npos ? std::string_view() : rest.substr(comma + 1);
+    }
+    return values;
+  }
+};
+
+/// The setting as a T; a located error if it is none.
+template <class T>
+T parse(const Section& section, const Setting& setting) {
+  try {
+    return Kind<T>::parse(setting.text);
+  } catch (const std::invalid_argument& error) {
+    section.fail(setting.key, "{}", error.what());
+  }
+}
+
+/// Number of insertions, deletions, changes and swaps of neighbors that turn `a` into `b` (optimal
+/// string alignment).
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  const std::size_t width = b.size() + 1;
+  std::vector<std::size_t> table((a.size() + 1) * width);  // (a prefix, b prefix)
+  const auto cell = [&](std::size_t i, std::size_t j) -> std::size_t& {
+    return table[i * width + j];
+  };
+  for (std::size_t i = 0; i <= a.size(); ++i) {
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        cell(i, j) = i + j;
+        continue;
+      }
+      const std::size_t change = a[i - 1] == b[j - 1] ? 0 : 1;
+      cell(i, j) = std::min({cell(i - 1, j) + 1, cell(i, j - 1) + 1, cell(i - 1, j - 1) + change});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        cell(i, j) = std::min(cell(i, j), cell(i - 2, j - 2) + 1);
+      }
+    }
+  }
+  return table.back();
+}
+
+}  // namespace
+
+std::string did_you_mean(std::string_view found, const std::vector<std::string>& known) {
+  constexpr std::size_t longest = 64;  // longer than any name; keeps the table small
+  const std::string* best = nullptr;
+  std::size_t least = std::max<std::size_t>(1, found.size() / 3) + 1;
+  for (const std::string& candidate : known) {
+    if (found.size() > longest || candidate.size() > longest) continue;
+    const std::size_t distance = edit_distance(found, candidate);
+    if (distance < least && distance < candidate.size()) {
+      least = distance;
+      best = &candidate;
+    }
+  }
+  return best ? fmt::format("; did you mean {}?", *best) : std::string();
+}
+
+Section::Section(std::string name, std::string origin, std::vector<Setting> settings)
+    : name_(std::move(name)), origin_(std::move(origin)), settings_(std::move(settings)) {}
+
+Section Section::probe(std::string name, std::vector<Setting> settings) {
+  Section section(std::move(name), "probe", std::move(settings));
+  section.is_probe_ = true;
+  return section;
+}
+
+bool Section::has(std::string_view key) const { return find(key) != nullptr; }
+
+template <class T>
+T Section::required(std::string_view key, std::string_view help) const {
+  const Setting* setting = note(key, Kind<T>::name, std::nullopt, help);
+  return setting ? parse<T>(*this, *setting) : Kind<T>::sample();
+}
+
+template <class T>
+T Section::optional(std::string_view key, T fallback, std::string_view help) const {
+  const Setting* setting = note(key, Kind<T>::name, Kind<T>::write(fallback), help);
+  return setting ? parse<T>(*this, *setting) : fallback;
+}
+
+#define STARLING_SECTION_TYPE(T)                                                      \
+  template T Section::required<T>(std::string_view key, std::string_view help) const; \
+  template T Section::optional<T>(std::string_view key, T fallback, std::string_view help) const;
+STARLING_SECTION_TYPE(double)
+STARLING_SECTION_TYPE(std::int64_t)
+STARLING_SECTION_TYPE(bool)
+STARLING_SECTION_TYPE(std::string)
+STARLING_SECTION_TYPE(Duration)
+STARLING_SECTION_TYPE(Bytes)
+STARLING_SECTION_TYPE(Bandwidth)
+#undef STARLING_SECTION_TYPE
+
+std::string Section::choice(std::string_view key, std::vector<std::string> options,
+                            std::string_view fallback, std::string_view help) const {
+  const std::string type = fmt::format("{}", fmt::join(options, "|"));
+  const bool is_required = fallback.empty();
+  const Setting* setting =
+      note(key, type, is_required ? std::nullopt : std::optional(std::string(fallback)), help);
+  if (!setting) return is_required ? options.at(0) : std::string(fallback);
+  if (std::find(options.begin(), options.end(), setting->text) == options.end()) {
+    fail(key, "must be one of {}, got {}{}", fmt::join(options, ", "), or_nothing(setting->text),
+         did_you_mean(setting->text, options));
+  }
+  return setting->text;
+}
+
+std::vector<double> Section::numbers(std::string_view key, std::vector<double> fallback,
+                                     std::string_view help) const {
+  using Numbers = Kind<std::vector<double>>;
+  const Setting* setting = note(key, Numbers::name, Numbers::write(fallback), help);
+  return setting ? parse<std::vector<double>>(*this, *setting) : fallback;
+}
+
+void Section::finish() const {
+  if (is_probe_) throw ProbeFinished();
+  for (const Setting& setting : settings_) {
+    if (is_read(setting.key)) continue;
+    std::vector<std::string> known;
+    for (const KeyUse& use : uses_) known.push_back(use.key);
+    throw ScenarioError(fmt::format("{}: {}.{} is not a key here; known keys: {}{}", setting.origin,
+                                    name_, setting.key, fmt::join(known, ", "),
+                                    did_you_mean(setting.key, known)));
+  }
+}
+
+std::string Section::resolve_path(const std::string& path) const {
+  if (path.empty() || directory_.empty()) return path;
+  return (std::filesystem::path(directory_) / path).string();  // an absolute path stays
+}
+
+const Setting* Section::find(std::string_view key) const {
+  const auto found = std::find_if(settings_.begin(), settings_.end(),
+                                  [key](const Setting& setting) { return setting.key == key; });
+  return found == settings_.end() ? nullptr : &*found;
+}
+
+bool Section::is_read(std::string_view key) const {
+  return std::any_of(uses_.begin(), uses_.end(),
+                     [key](const KeyUse& use) { return use.key == key; });
+}
+
+const Setting* Section::note(std::string_view key, std::string_view type,
+                             const std::optional<std::string>& fallback,
+                             std::string_view help) const {
+  const Setting* setting = find(key);
+  if (!is_read(key)) {
+    uses_.push_back({.key = std::string(key),
+                     .type = std::string(type),
+                     .fallback = fallback.value_or(""),
+                     .help = std::string(help),
+                     .value = setting ? setting->text : fallback.value_or(""),
+                     .required = !fallback});
+  }
+  if (setting || fallback || is_probe_) return setting;
+
+  std::vector<std::string> unread;
+  for (const Setting& other : settings_) {
+    if (!is_read(other.key)) unread.push_back(other.key);
+  }
+  const std::string hint =
+      unread.empty() ? "" : fmt::format(" (keys nobody read: {})", fmt::join(unread, ", "));
+  throw ScenarioError(fmt::format("{}: {}.{} is missing{}", origin_, name_, key, hint));
+}
+
+void Section::fail_with(std::string_view key, const std::string& message) const {
+  if (is_probe_) throw ProbeFinished();
+  const Setting* setting = find(key);
+  throw ScenarioError(
+      fmt::format("{}: {}.{} {}", setting ? setting->origin : origin_, name_, key, message));
+}
+
+}  // namespace starling

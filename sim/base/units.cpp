@@ -1,0 +1,206 @@
+// Reads and writes dimensioned values. Decimal numbers are converted in integers where they fit, so
+// that every whole count of picoseconds or bytes survives being written and read; anything else
+// goes through double.
+#include "sim/base/units.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <span>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+namespace starling {
+namespace {
+
+__extension__ using Wide = __int128;
+
+struct Unit {
+  std::string_view name;
+  std::int64_t factor;
+};
+
+constexpr std::int64_t picoseconds_per_second = 1'000'000'000'000;
+
+// Largest first, the order in which to_text tries them; hours and minutes are read but never
+// written.
+constexpr Unit duration_units[] = {{"s", picoseconds_per_second},
+                                   {"ms", 1'000'000'000},
+                                   {"us", 1'000'000},
+                                   {"ns", 1'000},
+                                   {"ps", 1},
+                                   {"min", 60 * picoseconds_per_second},
+                                   {"h", 3600 * picoseconds_per_second}};
+
+constexpr Unit byte_units[] = {{"TB", 1'000'000'000'000},
+                               {"GB", 1'000'000'000},
+                               {"MB", 1'000'000},
+                               {"kB", 1'000},
+                               {"TiB", std::int64_t{1} << 40},
+                               {"GiB", std::int64_t{1} << 30},
+                               {"MiB", std::int64_t{1} << 20},
+                               {"KiB", std::int64_t{1} << 10},
+                               {"B", 1}};
+
+/// In bits per second; bytes count eight.
+constexpr Unit bandwidth_units[] = {{"Tbit/s", 1'000'000'000'000},
+                                    {"Gbit/s", 1'000'000'000},
+                                    {"Mbit/s", 1'000'000},
+                                    {"kbit/s", 1'000},
+                                    {"bit/s", 1},
+                                    {"TB/s", 8'000'000'000'000},
+                                    {"GB/s", 8'000'000'000},
+                                    {"MB/s", 8'000'000},
+                                    {"kB/s", 8'000},
+                                    {"TiB/s", std::int64_t{8} << 40},
+                                    {"GiB/s", std::int64_t{8} << 30},
+                                    {"MiB/s", std::int64_t{8} << 20},
+                                    {"KiB/s", std::int64_t{8} << 10},
+                                    {"B/s", 8}};
+
+/// What a parser accepts: for its errors.
+struct Kind {
+  std::string_view what;
+  std::span<const Unit> units;
+};
+
+constexpr Kind duration_kind = {"a duration such as 1.5 ms", duration_units};
+constexpr Kind bytes_kind = {"a number of bytes such as 64 MiB", byte_units};
+constexpr Kind bandwidth_kind = {"a bandwidth such as 10 Gbit/s", bandwidth_units};
+
+[[noreturn]] void refuse(const Kind& kind, std::string_view text, std::string_view reason) {
+  std::string units;
+  for (const Unit& unit : kind.units) {
+    if (!units.empty()) units += ", ";
+    units += unit.name;
+  }
+  throw std::invalid_argument(
+      fmt::format("must be {} (units: {}), got \"{}\"{}", kind.what, units, text, reason));
+}
+
+struct Quantity {
+  std::string_view number;
+  double value;
+  std::int64_t factor;
+};
+
+/// Splits "1.5 ms" into number and unit, and checks both.
+Quantity parse_quantity(std::string_view text, const Kind& kind) {
+  double value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || !std::isfinite(value)) refuse(kind, text, "");
+  if (std::signbit(value)) refuse(kind, text, ", which is negative");
+
+  const std::string_view number(text.data(), static_cast<std::size_t>(rest - text.data()));
+  std::string_view name = text.substr(number.size());
+  while (!name.empty() && (name.front() == ' ' || name.front() == '\t')) name.remove_prefix(1);
+  if (name.empty()) refuse(kind, text, " without a unit");
+  for (const Unit& unit : kind.units) {
+    if (unit.name == name) return {number, value, unit.factor};
+  }
+  refuse(kind, text, "");
+}
+
+/// number * factor to the nearest whole number; exact for decimals of up to 19 digits without an
+/// exponent. Nothing if the result does not fit.
+std::optional<std::int64_t> scale(const Quantity& quantity) {
+  Wide digits = 0;
+  Wide divisor = 1;
+  bool in_fraction = false;
+  for (const char c : quantity.number) {
+    if (c == '.') {
+      in_fraction = true;
+    } else if (c >= '0' && c <= '9' && digits < Wide{1'000'000'000'000'000'000} &&
+               divisor < Wide{1'000'000'000'000'000'000}) {
+      digits = digits * 10 + (c - '0');
+      if (in_fraction) divisor *= 10;
+    } else {  // an exponent or very many digits
+      const double product = std::nearbyint(quantity.value * static_cast<double>(quantity.factor));
+      if (!(product < 0x1p63)) return std::nullopt;
+      return static_cast<std::int64_t>(product);
+    }
+  }
+  const Wide scaled = (digits * quantity.factor + divisor / 2) / divisor;
+  if (scaled > std::numeric_limits<std::int64_t>::max()) return std::nullopt;
+  return static_cast<std::int64_t>(scaled);
+}
+
+/// `count` in units of `factor`, a power of ten, as an exact decimal without trailing zeros.
+std::string decimal(std::int64_t count, std::int64_t factor) {
+  std::string text = fmt::format("{}", count / factor);
+  if (std::int64_t rest = count % factor; rest != 0) {
+    text += '.';
+    for (std::int64_t place = factor / 10; rest != 0; place /= 10) {
+      text += static_cast<char>('0' + rest / place);
+      rest %= place;
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+Duration parse_duration(std::string_view text) {
+  const std::optional<std::int64_t> count = scale(parse_quantity(text, duration_kind));
+  if (!count) refuse(duration_kind, text, ", which is past the end of the clock (106 days)");
+  return Duration(*count);
+}
+
+Bytes parse_bytes(std::string_view text) {
+  const std::optional<std::int64_t> count = scale(parse_quantity(text, bytes_kind));
+  if (!count) refuse(bytes_kind, text, ", which is more than 64 bits hold");
+  return Bytes{*count};
+}
+
+Bandwidth parse_bandwidth(std::string_view text) {
+  const Quantity quantity = parse_quantity(text, bandwidth_kind);
+  // The factor over eight is a power of two or a decimal, exact in double, so this rounds once.
+  const double bytes = quantity.value * (static_cast<double>(quantity.factor) / 8);
+  if (!(bytes > 0 && std::isfinite(bytes))) {
+    refuse(bandwidth_kind, text, ", which is not positive and finite");
+  }
+  return Bandwidth{bytes};
+}
+
+std::string to_text(Duration duration) {
+  const std::int64_t count = duration.count();
+  if (count < 0) {  // only in messages; no parser takes it back
+    if (count == std::numeric_limits<std::int64_t>::min()) return fmt::format("{} ps", count);
+    return "-" + to_text(-duration);
+  }
+  if (count == 0) return "0 s";
+  for (const Unit& unit : duration_units) {
+    if (count >= unit.factor) return fmt::format("{} {}", decimal(count, unit.factor), unit.name);
+  }
+  return fmt::format("{} ps", count);
+}
+
+std::string to_text(Bytes bytes) {
+  std::string shortest = fmt::format("{} B", bytes.count);
+  if (bytes.count <= 0) return shortest;
+  for (const Unit& unit : byte_units) {
+    const bool is_decimal = unit.name.size() == 2;
+    if (bytes.count < unit.factor || (!is_decimal && bytes.count % unit.factor != 0)) continue;
+    const std::string number = is_decimal ? decimal(bytes.count, unit.factor)
+                                          : fmt::format("{}", bytes.count / unit.factor);
+    const std::string text = fmt::format("{} {}", number, unit.name);
+    if (text.size() < shortest.size()) shortest = text;
+  }
+  return shortest;
+}
+
+std::string to_text(Bandwidth bandwidth) {
+  const double bytes = bandwidth.bytes_per_second;
+  // Networks are quoted in bits. Scaling rounds, so a unit is taken only if it scales back to the
+  // same value.
+  for (const Unit& unit : std::span(bandwidth_units).first(5)) {
+    const double factor = static_cast<double>(unit.factor) / 8;
+    const double scaled = bytes / factor;
+    if (scaled >= 1 && scaled * factor == bytes) return fmt::format("{} {}", scaled, unit.name);
+  }
+  return fmt::format("{} B/s", bytes);
+}
+
+}  // namespace starling

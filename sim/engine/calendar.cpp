@@ -1,0 +1,168 @@
+// The colder half of the ladder queue: building rungs, taking buckets, late arrivals. See
+// calendar.hpp.
+
+#include "sim/engine/calendar.hpp"
+
+#include <bit>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+
+namespace starling {
+
+namespace {
+
+// A bucket with more events than this is spread again before it is sorted (insertion sort is
+// quadratic).
+constexpr std::size_t sort_limit = 32;
+// A rung has about as many buckets as events, but no more than stay in the first levels of cache.
+constexpr int max_rung_bits = 10;
+// Late arrivals beyond this many, and beyond a quarter of the run, become a rung: a fixed cost per
+// event.
+constexpr std::size_t late_limit = 64;
+
+// Stable, by time alone; see Calendar::Bucket.
+void sort_by_time(std::vector<Event>& events) {
+  for (std::size_t i = 1; i < events.size(); ++i) {
+    const Event event = events[i];
+    std::size_t j = i;
+    for (; j > 0 && event.time < events[j - 1].time; --j) events[j] = events[j - 1];
+    events[j] = event;
+  }
+}
+
+}  // namespace
+
+void Calendar::add_block(Bucket& bucket) {
+  std::uint32_t block = free_block_;
+  if (block != no_block) {
+    free_block_ = blocks_[block].next;
+  } else {
+    block = static_cast<std::uint32_t>(blocks_.size());
+    ensure(block != no_block, "a calendar holds fewer than 2^32 blocks of events");
+    blocks_.emplace_back();
+  }
+  if (bucket.last == no_block) {
+    bucket.first = block;
+  } else {
+    blocks_[bucket.last].next = block;
+  }
+  bucket.last = block;
+}
+
+void Calendar::push_late(const Event& event) {
+  const bool is_last = run_head_ == run_.size() ? late_.empty() : event.time >= run_.back().time;
+  if (is_last) {  // keeps the run sorted; the rule for events at this very instant
+    if (run_.size() == run_.capacity() && 2 * run_head_ >= run_.size()) {
+      run_.erase(run_.begin(), run_.begin() + static_cast<std::ptrdiff_t>(run_head_));
+      run_head_ = 0;
+    }
+    run_.push_back(event);
+    return;
+  }
+  late_.push_back(event);
+  std::push_heap(late_.begin(), late_.end(), is_after);
+  if (late_.size() > std::max(late_limit, (run_.size() - run_head_) / 4)) spread_late();
+}
+
+void Calendar::spread_late() {
+  std::sort(late_.begin(), late_.end(), is_before);
+  scratch_.resize(run_.size() - run_head_ + late_.size());
+  std::merge(run_.begin() + static_cast<std::ptrdiff_t>(run_head_), run_.end(), late_.begin(),
+             late_.end(), scratch_.begin(), is_before);
+  late_.clear();
+  run_.clear();
+  run_head_ = 0;
+  start_run(scratch_, scratch_.front().time, scratch_.back().time);
+}
+
+void Calendar::refill() {
+  run_.clear();
+  run_head_ = 0;
+  while (run_.empty()) {
+    if (depth_ == 0) {
+      ensure(!top_.empty(), "an empty calendar has no first event");
+      const Time earliest = top_min_;
+      const Time latest = top_max_;
+      top_limit_ = latest;
+      top_min_ = Time::max();
+      top_max_ = Time::min();
+      start_run(top_, earliest, latest);
+      top_.clear();
+      continue;
+    }
+    Rung& rung = rungs_[depth_ - 1];
+    while (rung.next < rung.count && rung.buckets[rung.next].count == 0) ++rung.next;
+    if (rung.next == rung.count) {
+      --depth_;
+      continue;
+    }
+    const Bucket bucket = rung.buckets[rung.next++];
+    if (rung.next == rung.count) {
+      --depth_;  // what this bucket becomes takes its place
+    } else {
+      rung.next_start = rung.start + Duration{static_cast<std::int64_t>(rung.next) << rung.shift};
+    }
+    take_bucket(bucket);
+  }
+}
+
+void Calendar::take_bucket(Bucket bucket) {
+  scratch_.resize(bucket.count);
+  Event* out = scratch_.data();
+  Time earliest = Time::max();
+  Time latest = Time::min();
+  std::uint32_t block = bucket.first;
+  for (std::uint32_t left = bucket.count;;) {
+    const std::uint32_t here = std::min(left, events_per_block);
+    for (std::uint32_t i = 0; i < here; ++i) {
+      const Event& event = blocks_[block].events[i];
+      earliest = std::min(earliest, event.time);
+      latest = std::max(latest, event.time);
+      *out++ = event;
+    }
+    left -= here;
+    if (left == 0) break;
+    block = blocks_[block].next;
+  }
+  blocks_[bucket.last].next = free_block_;
+  free_block_ = bucket.first;
+  start_run(scratch_, earliest, latest);
+}
+
+// Makes `events` the run, or spreads them over a new rung if they are too many to sort. Leaves
+// `events` undefined.
+void Calendar::start_run(std::vector<Event>& events, Time earliest, Time latest) {
+  if (earliest < latest && events.size() > sort_limit) {
+    add_rung(events, earliest, latest);
+    return;
+  }
+  run_.swap(events);
+  if (earliest < latest) sort_by_time(run_);
+}
+
+void Calendar::add_rung(const std::vector<Event>& events, Time earliest, Time latest) {
+  if (depth_ == rungs_.size()) rungs_.emplace_back();
+  Rung& rung = rungs_[depth_++];
+  const auto span = static_cast<std::uint64_t>((latest - earliest).count());
+  const int bits = std::min(static_cast<int>(std::bit_width(events.size())), max_rung_bits);
+  rung.shift = std::max(0, static_cast<int>(std::bit_width(span)) - bits);
+  rung.count = static_cast<std::uint32_t>(span >> rung.shift) + 1;
+  rung.start = earliest;
+  rung.next_start = earliest;
+  rung.next = 0;
+  if (rung.buckets.size() < rung.count) rung.buckets.resize(rung.count);
+  std::fill_n(rung.buckets.begin(), rung.count, Bucket{});
+  for (const Event& event : events) append(rung.buckets[rung.index(event.time)], event);
+}
+
+void Calendar::fail_in_past(Time time) const {
+  const std::string what =
+      fmt::format("event in the past: {:.12g} s < {:.12g} s", to_seconds(time), to_seconds(now_));
+  ensure(false, what.c_str());
+  std::abort();
+}
+
+}  // namespace starling

@@ -1,0 +1,180 @@
+#include "sim/engine/simulated_transport.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+#include "sim/engine/collective_cost.hpp"
+
+namespace starling {
+namespace {
+
+constexpr std::int64_t events_per_pulse = 4096;
+
+template <class T>
+std::uint32_t take_slot(std::vector<T>& items, std::vector<std::uint32_t>& free) {
+  if (free.empty()) {
+    items.emplace_back();
+    return static_cast<std::uint32_t>(items.size() - 1);
+  }
+  const std::uint32_t slot = free.back();
+  free.pop_back();
+  return slot;
+}
+
+}  // namespace
+
+SimulatedTransport::SimulatedTransport(Settings settings, NetworkModel& network, ComputeGraph& graph,
+                                       GradientDuration duration)
+    : Transport(settings.nodes),
+      settings_(std::move(settings)),
+      network_(network),
+      graph_(graph),
+      duration_(std::move(duration)) {}
+
+void SimulatedTransport::run() {
+  while (!calendar_.empty()) {
+    const Event event = calendar_.pop();
+    now_ = event.time;
+    const std::uint64_t what = event.payload >> kind_bits;
+    switch (static_cast<Kind>(event.payload & ((1U << kind_bits) - 1))) {
+      case Kind::resume:
+        resume(*reinterpret_cast<Suspension*>(what << kind_bits));
+        break;
+      case Kind::delivery:
+        arrive(static_cast<std::uint32_t>(what));
+        break;
+      case Kind::network_timer:
+        network_.on_timer(what, *this);
+        break;
+      case Kind::deadline:
+        pass(static_cast<std::uint32_t>(what));
+        break;
+    }
+    if (++events_ % events_per_pulse == 0 && settings_.pulse) settings_.pulse();
+  }
+  if (active() > 0) {
+    throw Error(fmt::format("deadlock at {:.6g} s of virtual time: {}", to_seconds(now_), describe_waiting()));
+  }
+}
+
+void SimulatedTransport::schedule(Time time, Kind kind, std::uint64_t what) {
+  calendar_.push(time, (what << kind_bits) | static_cast<std::uint64_t>(kind));
+}
+
+void SimulatedTransport::wake(Suspension& wait, Time time) {
+  // A suspension is aligned to more than 4 bytes, so its address has room for the kind.
+  static_assert(alignof(Suspension) >= (1U << kind_bits));
+  schedule(std::max(time, now_), Kind::resume, reinterpret_cast<std::uint64_t>(&wait) >> kind_bits);
+}
+
+void SimulatedTransport::set_timer(Time time, std::uint64_t cookie) {
+  schedule(time, Kind::network_timer, cookie);
+}
+
+void SimulatedTransport::deliver(Time time, std::uint32_t id) { schedule(time, Kind::delivery, id); }
+
+std::uint32_t SimulatedTransport::take_off(NodeId to, Message&& message) {
+  const std::uint32_t id = take_slot(in_flight_, free_in_flight_);
+  in_flight_[id] = {std::move(message), to};
+  return id;
+}
+
+void SimulatedTransport::send(NodeId to, Message message) {
+  const NodeId source = message.source;
+  const std::int64_t bytes = message.bytes();
+  const std::uint32_t id = take_off(to, std::move(message));
+  if (source == to) return deliver(now_, id);
+  network_.start({.id = id, .source = source, .destination = to, .bytes = bytes}, *this);
+}
+
+void SimulatedTransport::arrive(std::uint32_t id) {
+  const NodeId to = in_flight_[id].destination;
+  ReceiveWait* wait = mailbox_.arrive(to, std::move(in_flight_[id].message));
+  in_flight_[id].message = {};
+  free_in_flight_.push_back(id);
+  if (wait == nullptr) return;
+  if (wait->deadline) timers_[wait->timer] = nullptr;
+  resume(*wait);
+}
+
+void SimulatedTransport::receive(ReceiveWait& wait) {
+  mailbox_.enqueue(wait.fibre->node, wait);
+  if (!wait.deadline) return;
+  wait.timer = take_slot(timers_, free_timers_);
+  timers_[wait.timer] = &wait;
+  schedule(std::max(*wait.deadline, now_), Kind::deadline, wait.timer);
+}
+
+void SimulatedTransport::pass(std::uint32_t timer) {
+  ReceiveWait* wait = timers_[timer];
+  free_timers_.push_back(timer);
+  if (wait == nullptr) return;
+  mailbox_.withdraw(wait->fibre->node, *wait);
+  wait->matched = wait->patterns.size();
+  wait->turn = now_;
+  resume(*wait);
+}
+
+void SimulatedTransport::compute(GradientWait& wait) {
+  const NodeId node = wait.fibre->node;
+  wait.result = graph_.gradient(node, wait.draw, wait.x);
+  wait.x = {};
+  wake(wait, after(now_, duration_(node, wait.draw)));
+}
+
+bool SimulatedTransport::meet(MeetWait& wait) {
+  if (!settings_.closed_form_collectives) return false;
+  std::vector<Meeting>& rooms = meetings_[wait.tag];  // groups that use one tag are told apart by their members
+  auto room = std::find_if(rooms.begin(), rooms.end(), [&](const Meeting& meeting) {
+    return std::equal(meeting.members.begin(), meeting.members.end(), wait.members.begin(), wait.members.end());
+  });
+  if (room == rooms.end()) {
+    rooms.push_back({.waits = std::vector<MeetWait*>(wait.members.size()),
+                     .members = {wait.members.begin(), wait.members.end()}});
+    room = rooms.end() - 1;
+  }
+  const auto place = std::lower_bound(wait.members.begin(), wait.members.end(), wait.fibre->node);
+  const auto index = static_cast<std::size_t>(place - wait.members.begin());
+  ensure(index < room->waits.size() && room->waits[index] == nullptr, "a node meets a group twice or uninvited");
+  room->waits[index] = &wait;
+  if (++room->arrived < room->waits.size()) return true;
+
+  const std::int64_t bytes = wait.value ? wait.value.wire_bytes() : control_bytes;
+  auto met = std::make_shared<Met>();
+  for (MeetWait* member : room->waits) met->values.push_back(std::move(member->value));
+  const Duration cost =
+      collective_cost(wait.kind, static_cast<std::int64_t>(met->values.size()), bytes, network_.link_cost());
+  const Time end = after(now_, cost);
+  for (MeetWait* member : room->waits) {
+    member->met = met;
+    member->turn = now_;
+    wake(*member, end);
+  }
+  rooms.erase(room);
+  if (rooms.empty()) meetings_.erase(wait.tag);
+  return true;
+}
+
+bool SimulatedTransport::announce(NodeId source, Tag tag, double number) {
+  if (!settings_.closed_form_collectives) return false;
+  const auto [newest, is_first] = announced_.try_emplace(tag, number);
+  if (!is_first && number <= newest->second) return true;
+  newest->second = number;
+  const Duration hop = network_.link_cost().latency;
+  for (NodeId node = 0; node < settings_.nodes; ++node) {
+    if (node == source) continue;
+    const int hops = std::popcount(static_cast<std::uint32_t>(node ^ source));
+    Message notice;
+    notice.source = source;
+    notice.tag = tag;
+    notice.number = number;
+    notice.sent = now_;
+    deliver(after(now_, hops * hop), take_off(node, std::move(notice)));
+  }
+  return true;
+}
+
+}  // namespace starling

@@ -1,0 +1,261 @@
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#include "sim/mpi/channel.hpp"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+
+namespace starling {
+namespace {
+
+constexpr int header_tag = 0;
+constexpr int numbers_tag = 1;
+constexpr std::size_t largest_piece = std::size_t{1} << 30;  // MPI counts in int
+constexpr int most_headers = 64;                             // taken in one go
+constexpr std::uint64_t no_vector = std::numeric_limits<std::uint64_t>::max();
+
+/// Sent as it lies in memory: all ranks run on machines of one kind.
+struct Header {
+  Tag tag;
+  double number;
+  std::int64_t sent;       // ps, on the common clock
+  std::uint64_t size;      // floats, or no_vector
+  std::uint64_t filler;    // bytes that follow the numbers
+  NodeId source;
+  NodeId destination;
+};
+static_assert(std::is_trivially_copyable_v<Header> && sizeof(Header) == 48);
+
+struct Free {
+  void operator()(std::byte* bytes) const { std::free(bytes); }
+};
+
+struct Block {
+  std::unique_ptr<std::byte[], Free> bytes;
+  std::size_t size = 0;
+};
+
+/// Untouched zeros cost no memory: the system maps them when they are read.
+Block zeros(std::size_t size) {
+  Block block{std::unique_ptr<std::byte[], Free>(static_cast<std::byte*>(std::calloc(size, 1))), size};
+  if (!block.bytes) throw Error(fmt::format("out of memory: {} bytes of filler of a message", size));
+  return block;
+}
+
+/// A message on its way in.
+struct Incoming {
+  Arrival arrival;
+  int pending = 0;  // transfers that are not complete
+  Block filler;
+};
+
+/// MPI requests under way and what each of them keeps alive or belongs to.
+template <class Owner>
+class Requests {
+ public:
+  MPI_Request& add(Owner owner) {
+    owners_.push_back(std::move(owner));
+    return requests_.emplace_back(MPI_REQUEST_NULL);
+  }
+  std::size_t size() const { return requests_.size(); }
+
+  /// Calls done(owner) for each that has completed.
+  template <class Done>
+  bool complete(Done done) {
+    if (requests_.empty()) return false;
+    int count = 0;
+    indices_.resize(requests_.size());
+    check_mpi(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, indices_.data(),
+                           MPI_STATUSES_IGNORE),
+              "MPI_Testsome");
+    if (count == MPI_UNDEFINED || count == 0) return false;
+    std::sort(indices_.begin(), indices_.begin() + count);
+    std::size_t kept = 0;
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < requests_.size(); ++i) {
+      if (next < static_cast<std::size_t>(count) && static_cast<std::size_t>(indices_[next]) == i) {
+        ++next;
+        done(owners_[i]);
+      } else if (kept++ != i) {
+        requests_[kept - 1] = requests_[i];
+        owners_[kept - 1] = std::move(owners_[i]);
+      }
+    }
+    requests_.resize(kept);
+    owners_.erase(owners_.begin() + static_cast<std::ptrdiff_t>(kept), owners_.end());
+    return true;
+  }
+
+ private:
+  std::vector<MPI_Request> requests_;
+  std::vector<Owner> owners_;
+  std::vector<int> indices_;
+};
+
+/// Calls f(data, count) for consecutive pieces that MPI can count.
+template <class Byte, class F>
+void for_each_piece(Byte* bytes, std::size_t size, F f) {
+  for (std::size_t at = 0; at < size; at += largest_piece) {
+    f(bytes + at, static_cast<int>(std::min(largest_piece, size - at)));
+  }
+}
+
+}  // namespace
+
+struct Channel::State {
+  /// What a send needs until it is complete: its header, or the vector that its bytes belong to.
+  struct Kept {
+    std::unique_ptr<Header> header;
+    Vector values;
+  };
+
+  ComputeGraph& graph;
+  MPI_Comm communicator;
+  std::vector<std::deque<Incoming>> incoming;  // (ranks), in order of headers
+  Requests<Kept> sends;
+  Requests<std::pair<int, Incoming*>> receives;  // from rank
+  std::vector<Block> zero_blocks;                // the last is the largest; older ones may still be under way
+  std::vector<Block> free_fillers;
+  std::int64_t sent = 0;
+  std::int64_t received = 0;
+  std::size_t most_outstanding = 0;
+
+  void send_bytes(int rank, const std::byte* bytes, std::size_t size, const Vector& keep) {
+    for_each_piece(bytes, size, [&](const std::byte* piece, int count) {
+      MPI_Request& request = sends.add({nullptr, keep});
+      check_mpi(MPI_Isend(piece, count, MPI_BYTE, rank, numbers_tag, communicator, &request), "MPI_Isend");
+    });
+  }
+
+  void receive_bytes(int rank, Incoming& incoming_message, std::byte* bytes, std::size_t size) {
+    for_each_piece(bytes, size, [&](std::byte* piece, int count) {
+      MPI_Request& request = receives.add({rank, &incoming_message});
+      check_mpi(MPI_Irecv(piece, count, MPI_BYTE, rank, numbers_tag, communicator, &request), "MPI_Irecv");
+      ++incoming_message.pending;
+    });
+  }
+
+  const std::byte* zeros_of(std::size_t size) {
+    if (zero_blocks.empty() || zero_blocks.back().size < size) zero_blocks.push_back(zeros(size));
+    return zero_blocks.back().bytes.get();
+  }
+
+  Block filler_of(std::size_t size) {
+    const auto fitting = std::find_if(free_fillers.begin(), free_fillers.end(),
+                                      [size](const Block& block) { return block.size >= size; });
+    if (fitting == free_fillers.end()) return zeros(size);
+    Block block = std::move(*fitting);
+    free_fillers.erase(fitting);
+    return block;
+  }
+
+  /// Takes a header off the wire and asks for what follows it. False if there is none.
+  bool take_header(std::deque<Arrival>& arrived) {
+    int is_there = 0;
+    MPI_Message handle = MPI_MESSAGE_NULL;
+    MPI_Status status;
+    check_mpi(MPI_Improbe(MPI_ANY_SOURCE, header_tag, communicator, &is_there, &handle, &status), "MPI_Improbe");
+    if (!is_there) return false;
+    Header header;
+    // The header lies here already: MPI sends messages this small at once.
+    check_mpi(MPI_Mrecv(&header, sizeof header, MPI_BYTE, &handle, MPI_STATUS_IGNORE), "MPI_Mrecv");
+
+    const int rank = status.MPI_SOURCE;
+    Incoming& message = incoming[static_cast<std::size_t>(rank)].emplace_back();
+    message.arrival.to = header.destination;
+    message.arrival.message = {.source = header.source,
+                               .tag = header.tag,
+                               .values = {},
+                               .number = header.number,
+                               .sent = Time{Duration{header.sent}}};
+    if (header.size != no_vector) {
+      std::span<float> room;
+      message.arrival.message.values = graph.make(header.size, room);
+      const auto bytes = std::as_writable_bytes(room);
+      receive_bytes(rank, message, bytes.data(), bytes.size());
+    }
+    if (header.filler > 0) {
+      message.filler = filler_of(header.filler);
+      receive_bytes(rank, message, message.filler.bytes.get(), header.filler);
+    }
+    hand_out(rank, arrived);
+    return true;
+  }
+
+  void hand_out(int rank, std::deque<Arrival>& arrived) {
+    auto& queue = incoming[static_cast<std::size_t>(rank)];
+    while (!queue.empty() && queue.front().pending == 0) {
+      arrived.push_back(std::move(queue.front().arrival));
+      if (queue.front().filler.size > 0) free_fillers.push_back(std::move(queue.front().filler));
+      queue.pop_front();
+      ++received;
+    }
+  }
+};
+
+Channel::Channel(MpiSession& session, ComputeGraph& graph)
+    : state_(std::make_unique<State>(
+          State{.graph = graph,
+                .communicator = MPI_Comm_f2c(session.messages_communicator()),
+                .incoming = std::vector<std::deque<Incoming>>(static_cast<std::size_t>(session.ranks())),
+                .sends = {},
+                .receives = {},
+                .zero_blocks = {},
+                .free_fillers = {}})) {}
+
+Channel::~Channel() = default;
+
+void Channel::send(int rank, NodeId to, Message message) {
+  State& state = *state_;
+  auto header = std::make_unique<Header>(Header{.tag = message.tag,
+                                                .number = message.number,
+                                                .sent = message.sent.time_since_epoch().count(),
+                                                .size = no_vector,
+                                                .filler = 0,
+                                                .source = message.source,
+                                                .destination = to});
+  std::span<const std::byte> numbers;
+  if (message.values) {
+    header->size = message.values.size();
+    numbers = std::as_bytes(state.graph.read(message.values));
+    const auto wire_bytes = static_cast<std::size_t>(message.values.wire_bytes());
+    if (wire_bytes > numbers.size()) header->filler = wire_bytes - numbers.size();
+  }
+  const std::size_t filler = header->filler;
+  const Header* bytes = header.get();
+  MPI_Request& request = state.sends.add({std::move(header), {}});
+  check_mpi(MPI_Isend(bytes, sizeof(Header), MPI_BYTE, rank, header_tag, state.communicator, &request), "MPI_Isend");
+  state.send_bytes(rank, numbers.data(), numbers.size(), message.values);
+  if (filler > 0) state.send_bytes(rank, state.zeros_of(filler), filler, {});
+  ++state.sent;
+  state.most_outstanding = std::max(state.most_outstanding, state.sends.size());
+}
+
+bool Channel::progress(std::deque<Arrival>& arrived) {
+  State& state = *state_;
+  bool any = state.sends.complete([](State::Kept& kept) { kept = {}; });
+  for (int i = 0; i < most_headers && state.take_header(arrived); ++i) any = true;
+  any |= state.receives.complete([&](const std::pair<int, Incoming*>& owner) {
+    --owner.second->pending;
+    // A message is gone once it is handed out, so look only at the front of its rank's queue.
+    state.hand_out(owner.first, arrived);
+  });
+  return any;
+}
+
+std::int64_t Channel::sent() const { return state_->sent; }
+std::int64_t Channel::received() const { return state_->received; }
+std::size_t Channel::outstanding() const { return state_->sends.size(); }
+std::size_t Channel::most_outstanding() const { return state_->most_outstanding; }
+
+}  // namespace starling

@@ -1,0 +1,56 @@
+#include "sim/mpi/gradient_worker.hpp"
+
+#include <utility>
+
+namespace starling {
+
+GradientWorker::GradientWorker(const Workload& workload)
+    : workload_(workload), thread_([this] { compute(); }) {}
+
+GradientWorker::~GradientWorker() {
+  {
+    std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  submitted_.notify_one();
+  thread_.join();
+}
+
+void GradientWorker::submit(std::unique_ptr<Work> work) {
+  {
+    std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(work));
+  }
+  submitted_.notify_one();
+}
+
+std::vector<std::unique_ptr<GradientWorker::Work>> GradientWorker::take_finished() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(done_, {});
+}
+
+void GradientWorker::nap(std::chrono::nanoseconds nap) {
+  std::unique_lock lock(mutex_);
+  finished_.wait_for(lock, nap, [this] { return !done_.empty(); });
+}
+
+void GradientWorker::compute() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    submitted_.wait(lock, [this] { return is_stopping_ || !queue_.empty(); });
+    if (is_stopping_) return;
+    Work& work = *queue_.front();
+    lock.unlock();
+    try {
+      workload_.gradients({&work.job.request, 1});
+    } catch (...) {
+      work.failure = std::current_exception();
+    }
+    lock.lock();
+    done_.push_back(std::move(queue_.front()));
+    queue_.pop_front();
+    finished_.notify_one();
+  }
+}
+
+}  // namespace starling

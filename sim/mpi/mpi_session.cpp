@@ -1,0 +1,225 @@
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#include "sim/mpi/mpi_session.hpp"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+#include "sim/mpi/patience.hpp"
+
+namespace starling {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t largest_piece = std::size_t{1} << 30;  // MPI counts in int
+constexpr auto farewell = std::chrono::seconds(5);
+constexpr int bytes_tag = 1;
+constexpr int clock_tag = 2;
+constexpr int ping_pongs = 30;
+
+void wait(MPI_Request request) {
+  Patience patience;
+  for (;;) {
+    int is_done = 0;
+    check_mpi(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (is_done) return;
+    patience.pause();
+  }
+}
+
+std::int64_t clock_now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+void check_mpi(int code, const char* call) {
+  if (code == MPI_SUCCESS) [[likely]] return;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  throw Error(fmt::format("{} failed: {}", call, std::string_view(text, static_cast<std::size_t>(length))));
+}
+
+struct MpiSession::Communicators {
+  MPI_Comm control = MPI_COMM_NULL;   // the session's own
+  MPI_Comm messages = MPI_COMM_NULL;  // messages of nodes
+  MPI_Comm census = MPI_COMM_NULL;    // counts of a run
+  MPI_Comm farewell = MPI_COMM_NULL;  // the end
+};
+
+MpiSession::MpiSession()
+    : exceptions_at_start_(std::uncaught_exceptions()), communicators_(std::make_unique<Communicators>()) {
+  int provided = MPI_THREAD_SINGLE;
+  check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+  check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  if (provided < MPI_THREAD_FUNNELED) {
+    MPI_Finalize();
+    throw Error("this MPI cannot be used beside other threads: expected MPI_THREAD_FUNNELED, found MPI_THREAD_SINGLE");
+  }
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &ranks_), "MPI_Comm_size");
+  for (MPI_Comm* communicator : {&communicators_->control, &communicators_->messages, &communicators_->census,
+                                 &communicators_->farewell}) {
+    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, communicator), "MPI_Comm_dup");
+  }
+}
+
+MpiSession::~MpiSession() {
+  if (!all_leave()) MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+  MPI_Finalize();
+}
+
+bool MpiSession::all_leave() {
+  const bool is_failing = is_failed_ || std::uncaught_exceptions() > exceptions_at_start_;
+  const auto until = Clock::now() + farewell;
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (MPI_Ibarrier(communicators_->farewell, &request) != MPI_SUCCESS) return false;
+  for (Patience patience;; patience.pause()) {
+    int is_done = 0;
+    if (MPI_Test(&request, &is_done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+    if (is_done) return true;
+    if (is_failing && Clock::now() > until) return false;
+  }
+}
+
+bool MpiSession::is_launched() {
+  // Open MPI; MPICH, Intel MPI and their kin; PMIx launchers (srun).
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"}) {
+    if (std::getenv(name) != nullptr) return true;
+  }
+  return false;
+}
+
+int MpiSession::messages_communicator() const { return MPI_Comm_c2f(communicators_->messages); }
+int MpiSession::census_communicator() const { return MPI_Comm_c2f(communicators_->census); }
+
+void MpiSession::barrier() {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Ibarrier(communicators_->control, &request), "MPI_Ibarrier");
+  wait(request);
+}
+
+void MpiSession::send(int to, std::span<const std::byte> bytes) {
+  for (std::size_t at = 0; at < bytes.size(); at += largest_piece) {
+    const auto count = static_cast<int>(std::min(largest_piece, bytes.size() - at));
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Isend(bytes.data() + at, count, MPI_BYTE, to, bytes_tag, communicators_->control, &request),
+              "MPI_Isend");
+    wait(request);
+  }
+}
+
+void MpiSession::receive(int from, std::span<std::byte> bytes) {
+  for (std::size_t at = 0; at < bytes.size(); at += largest_piece) {
+    const auto count = static_cast<int>(std::min(largest_piece, bytes.size() - at));
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Irecv(bytes.data() + at, count, MPI_BYTE, from, bytes_tag, communicators_->control, &request),
+              "MPI_Irecv");
+    wait(request);
+  }
+}
+
+std::vector<std::string> MpiSession::gather(std::string_view bytes) {
+  std::uint64_t size = bytes.size();
+  if (rank_ != 0) {
+    send(0, std::as_bytes(std::span(&size, 1)));
+    send(0, std::as_bytes(std::span(bytes)));
+    return {};
+  }
+  std::vector<std::string> all(static_cast<std::size_t>(ranks_));
+  all[0] = bytes;
+  for (int from = 1; from < ranks_; ++from) {
+    std::string& text = all[static_cast<std::size_t>(from)];
+    receive(from, std::as_writable_bytes(std::span(&size, 1)));
+    text.resize(size);
+    receive(from, std::as_writable_bytes(std::span(text)));
+  }
+  return all;
+}
+
+std::string MpiSession::broadcast(std::string bytes) {
+  const auto spread = [this](void* data, std::size_t size) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Ibcast(data, static_cast<int>(size), MPI_BYTE, 0, communicators_->control, &request), "MPI_Ibcast");
+    wait(request);
+  };
+  std::uint64_t size = bytes.size();
+  spread(&size, sizeof size);
+  bytes.resize(size);
+  for (std::size_t at = 0; at < size; at += largest_piece) {
+    spread(bytes.data() + at, std::min<std::size_t>(largest_piece, size - at));
+  }
+  return bytes;
+}
+
+std::int64_t MpiSession::largest(std::int64_t number) {
+  std::int64_t most = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Iallreduce(&number, &most, 1, MPI_INT64_T, MPI_MAX, communicators_->control, &request),
+            "MPI_Iallreduce");
+  wait(request);
+  return most;
+}
+
+std::string MpiSession::share_failure(std::string_view own) {
+  const std::vector<std::string> texts = gather(own);
+  const auto first = std::find_if(texts.begin(), texts.end(), [](const std::string& text) { return !text.empty(); });
+  std::string shared = broadcast(first == texts.end() ? std::string() : *first);
+  if (!shared.empty()) failure_is_shared_ = true;
+  return shared;
+}
+
+MpiSession::ClockOffset MpiSession::clock_offset() {
+  MPI_Comm host = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(communicators_->control, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
+            "MPI_Comm_split_type");
+  int on_this_host = 0;
+  check_mpi(MPI_Comm_size(host, &on_this_host), "MPI_Comm_size");
+  check_mpi(MPI_Comm_free(&host), "MPI_Comm_free");
+  const bool is_spread_out = largest(on_this_host < ranks_ ? 1 : 0) > 0;
+  return is_spread_out ? measure_clock_offset(ping_pongs) : ClockOffset{};
+}
+
+MpiSession::ClockOffset MpiSession::measure_clock_offset(int rounds) {
+  // A rank asks rank 0 for its clock. The answer was given somewhere between asking and hearing, so its middle
+  // is off by half the round trip at most; the shortest trip wins.
+  ClockOffset best{.nanoseconds = 0, .error = std::numeric_limits<std::int64_t>::max()};
+  const auto pass = [this](bool is_send, int peer, std::int64_t& value) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    const MPI_Comm control = communicators_->control;
+    check_mpi(is_send ? MPI_Isend(&value, 1, MPI_INT64_T, peer, clock_tag, control, &request)
+                      : MPI_Irecv(&value, 1, MPI_INT64_T, peer, clock_tag, control, &request),
+              "MPI_Isend or MPI_Irecv");
+    wait(request);
+  };
+  for (int peer = 1; peer < ranks_; ++peer) {
+    for (int round = 0; round < rounds && (rank_ == 0 || rank_ == peer); ++round) {
+      std::int64_t value = 0;
+      if (rank_ == 0) {
+        pass(false, peer, value);
+        value = clock_now();
+        pass(true, peer, value);
+        continue;
+      }
+      const std::int64_t asked = clock_now();
+      pass(true, 0, value);
+      pass(false, 0, value);
+      const std::int64_t heard = clock_now();
+      const std::int64_t error = (heard - asked + 1) / 2;
+      if (error < best.error) best = {value - (asked + (heard - asked) / 2), error};
+    }
+  }
+  return rank_ == 0 ? ClockOffset{} : best;
+}
+
+}  // namespace starling

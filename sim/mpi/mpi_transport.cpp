@@ -1,0 +1,315 @@
+#include "sim/mpi/mpi_transport.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+
+namespace starling {
+namespace {
+
+constexpr auto pulse_period = std::chrono::milliseconds(100);
+constexpr auto shortest_sleep = std::chrono::microseconds(60);  // what the system makes of a shorter one
+constexpr std::size_t floats_between_flushes = std::size_t{1} << 24;  // 64 MiB
+constexpr std::size_t most_ranks_named = 8;
+
+NodeBlock checked_block(MpiSession& session, NodeId nodes) {
+  if (session.ranks() > nodes) {
+    throw Error(session.share_failure(
+        fmt::format("every rank must host a node, but there are {} ranks and only {} nodes", session.ranks(), nodes)));
+  }
+  return block_of(session.rank(), session.ranks(), nodes);
+}
+
+[[noreturn]] void rethrow_for(const GradientWait& wait, const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    throw Error(fmt::format("gradient {} of node {}: {}", wait.draw, wait.fibre->node, error.what()));
+  }
+}
+
+}  // namespace
+
+NodeBlock block_of(int rank, int ranks, NodeId nodes) {
+  const auto begin_of = [&](std::int64_t r) { return static_cast<NodeId>(std::int64_t{nodes} * r / ranks); };
+  return {begin_of(rank), begin_of(rank + 1)};
+}
+
+int rank_of(NodeId node, int ranks, NodeId nodes) {
+  // The last r with nodes * r / ranks <= node, that is nodes * r < (node + 1) * ranks.
+  return static_cast<int>(((std::int64_t{node} + 1) * ranks - 1) / nodes);
+}
+
+MpiTransport::MpiTransport(Settings settings, MpiSession& session, ComputeGraph& graph, const Workload& workload,
+                           GradientDuration duration)
+    : Transport(settings.nodes),
+      settings_(std::move(settings)),
+      session_(session),
+      graph_(graph),
+      duration_(std::move(duration)),
+      block_(checked_block(session, settings_.nodes)),
+      channel_(session, graph),
+      census_(session),
+      worker_(workload) {
+  if (!graph_.has_numbers() && !duration_) {
+    throw Error(session.share_failure(
+        "a workload without numbers has no compute time of its own: over MPI it needs the modelled one"));
+  }
+  if (settings_.records_deliveries) deliveries_.resize(static_cast<std::size_t>(block_.end - block_.begin));
+}
+
+// --- What fibres ask for -------------------------------------------------------------------------------------
+
+Time MpiTransport::now() const {
+  if (!start_) return {};
+  const auto passed = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - *start_);
+  return Time{std::max(Duration{0}, Duration(passed))};
+}
+
+void MpiTransport::send(NodeId to, Message message) {
+  const int rank = rank_of(to, session_.ranks(), settings_.nodes);
+  if (rank != session_.rank()) return channel_.send(rank, to, std::move(message));
+  ++statistics_.messages_within;
+  arrived_.push_back({to, std::move(message)});
+}
+
+void MpiTransport::wake(Suspension& wait, Time time) {
+  ++live_events_;
+  events_.push_back({std::max(time, now()), sequence_++, &wait, 0});
+  std::push_heap(events_.begin(), events_.end(), std::greater<>());
+}
+
+void MpiTransport::receive(ReceiveWait& wait) {
+  mailbox_.enqueue(wait.fibre->node, wait);
+  if (!wait.deadline) return;
+  if (free_timers_.empty()) {
+    free_timers_.push_back(static_cast<std::uint32_t>(timers_.size()));
+    timers_.push_back(nullptr);
+  }
+  wait.timer = free_timers_.back();
+  free_timers_.pop_back();
+  timers_[wait.timer] = &wait;
+  ++live_events_;
+  events_.push_back({std::max(*wait.deadline, now()), sequence_++, nullptr, wait.timer});
+  std::push_heap(events_.begin(), events_.end(), std::greater<>());
+}
+
+void MpiTransport::compute(GradientWait& wait) {
+  const Time begin = now();
+  auto work = std::make_unique<GradientWorker::Work>(GradientWorker::Work{
+      &wait, graph_.begin_gradient(wait.fibre->node, wait.draw, wait.x), begin, nullptr});
+  wait.x = {};
+  ++statistics_.gradients;
+  if (!graph_.has_numbers()) {
+    graph_.finish_gradient(work->job);
+    wait.result = std::move(work->job.result);
+    return wake(wait, after(begin, duration_(wait.fibre->node, wait.draw)));
+  }
+  note_made(graph_.parameters());
+  ++gradients_under_way_;
+  worker_.submit(std::move(work));
+}
+
+// --- The scheduler's round -----------------------------------------------------------------------------------
+
+void MpiTransport::run() {
+  start_clock();
+  Patience patience;
+  for (;;) {
+    bool something_happened = channel_.progress(arrived_);
+    if (is_ending_ || !failure_.empty() || signal_ != 0) {
+      arrived_.clear();
+    } else {
+      try {
+        something_happened |= go_on();
+      } catch (const Interrupted& interrupted) {
+        signal_ = interrupted.signal();
+      } catch (const std::exception& error) {
+        failure_ = error.what();
+      }
+    }
+    if (take_census()) break;
+    if (something_happened) {
+      patience.reset();
+    } else {
+      nap(patience);
+    }
+  }
+  // Everything has been received; MPI still has to tell the senders.
+  for (patience.reset(); channel_.outstanding() > 0; patience.pause()) channel_.progress(arrived_);
+  if (!is_ending_) return;
+  if (shared_failure_.empty()) throw Interrupted(shared_signal_);
+  throw Error(shared_failure_);
+}
+
+void MpiTransport::start_clock() {
+  session_.barrier();  // nobody is still in an earlier run, which would take our messages for its own
+  const std::int64_t offset = session_.clock_offset().nanoseconds;
+  session_.barrier();
+  const std::chrono::nanoseconds here = Clock::now().time_since_epoch();
+  const std::string zero = session_.broadcast(std::to_string(here.count()));
+  start_ = Clock::time_point(std::chrono::nanoseconds(std::stoll(zero) - offset));
+}
+
+bool MpiTransport::go_on() {
+  bool any = finish_gradients();
+  any |= deliver_arrivals();
+  any |= fire_events();
+  give_pulse();
+  return any;
+}
+
+bool MpiTransport::finish_gradients() {
+  auto finished = worker_.take_finished();
+  for (const auto& work : finished) {
+    --gradients_under_way_;
+    GradientWait& wait = *work->wait;
+    if (work->failure) rethrow_for(wait, work->failure);
+    graph_.finish_gradient(work->job);
+    wait.result = std::move(work->job.result);
+    const Time modelled =
+        duration_ ? after(work->begin, duration_(wait.fibre->node, wait.draw)) : work->begin;
+    wake(wait, modelled);
+  }
+  return !finished.empty();
+}
+
+bool MpiTransport::deliver_arrivals() {
+  // Those that fibres of this rank send each other meanwhile have to wait for the next round.
+  const std::size_t count = arrived_.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    Arrival arrival = std::move(arrived_.front());
+    arrived_.pop_front();
+    if (settings_.records_deliveries) {
+      deliveries_[static_cast<std::size_t>(arrival.to - block_.begin)].push_back(
+          {arrival.message.source, arrival.message.tag});
+    }
+    if (arrival.message.values) note_made(arrival.message.values.size());
+    ReceiveWait* wait = mailbox_.arrive(arrival.to, std::move(arrival.message));
+    if (wait == nullptr) continue;
+    if (wait->deadline) {
+      timers_[wait->timer] = nullptr;
+      --live_events_;
+    }
+    act(*wait);
+  }
+  return count > 0;
+}
+
+bool MpiTransport::fire_events() {
+  const Time limit = now();
+  bool any = false;
+  while (!events_.empty() && events_.front().time <= limit) {
+    std::pop_heap(events_.begin(), events_.end(), std::greater<>());
+    const Event event = events_.back();
+    events_.pop_back();
+    fire(event);
+    any = true;
+  }
+  return any;
+}
+
+void MpiTransport::fire(const Event& event) {
+  if (event.wait != nullptr) {
+    --live_events_;
+    return act(*event.wait);
+  }
+  ReceiveWait* wait = timers_[event.timer];
+  free_timers_.push_back(event.timer);
+  if (wait == nullptr) return;
+  --live_events_;
+  mailbox_.withdraw(wait->fibre->node, *wait);
+  wait->matched = wait->patterns.size();
+  wait->turn = now();
+  act(*wait);
+}
+
+void MpiTransport::act(Suspension& wait) {
+  ++acted_;
+  resume(wait);
+}
+
+void MpiTransport::give_pulse() {
+  if (!settings_.pulse || Clock::now() < next_pulse_) return;
+  next_pulse_ = Clock::now() + pulse_period;
+  settings_.pulse();
+}
+
+void MpiTransport::note_made(std::size_t floats) {
+  // Rows that nobody holds any more are recycled when the graph runs; a node that only passes messages on would
+  // never make it run.
+  if (!graph_.has_numbers() || (floats_made_ += floats) < floats_between_flushes) return;
+  floats_made_ = 0;
+  graph_.flush();
+}
+
+void MpiTransport::nap(Patience& patience) {
+  std::chrono::nanoseconds nap = patience.next();
+  if (!events_.empty()) {
+    const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(events_.front().time - now());
+    nap = std::min(nap, left < shortest_sleep ? std::chrono::nanoseconds(0) : left);
+  }
+  if (nap.count() == 0) return std::this_thread::yield();
+  ++statistics_.naps;
+  worker_.nap(nap);
+}
+
+// --- How it ends ---------------------------------------------------------------------------------------------
+
+bool MpiTransport::is_idle() const {
+  return gradients_under_way_ == 0 && live_events_ == 0 && arrived_.empty();
+}
+
+bool MpiTransport::take_census() {
+  const bool has_failed = !failure_.empty();
+  const bool has_ended = active() == 0 || is_ending_;
+  const std::optional<Census::Counts> counts = census_.poll({.ended = has_ended,
+                                                             .idle = has_ended || is_idle(),
+                                                             .acted = acted_,
+                                                             .sent = channel_.sent(),
+                                                             .received = channel_.received(),
+                                                             .failed = has_failed,
+                                                             .interrupted = signal_ != 0});
+  if (!counts) return false;
+  const bool stood_still = counts == std::exchange(last_counts_, counts);
+  const bool nothing_under_way = counts->sent == counts->received;
+  if (!is_ending_ && counts->failed + counts->interrupted > 0) {
+    share_ending(false);
+  } else if (counts->ended == session_.ranks()) {
+    return nothing_under_way;
+  } else if (!is_ending_ && stood_still && nothing_under_way && counts->idle == session_.ranks()) {
+    share_ending(true);
+  }
+  return false;
+}
+
+void MpiTransport::share_ending(bool is_standstill) {
+  is_ending_ = true;
+  if (is_standstill) {
+    std::string all;
+    std::size_t named = 0;
+    for (const std::string& waiting : session_.gather(describe_waiting())) {
+      if (waiting.empty() || ++named > most_ranks_named) continue;
+      all += (all.empty() ? "" : "; ") + waiting;
+    }
+    if (named > most_ranks_named) all += fmt::format("; and nodes of {} more ranks", named - most_ranks_named);
+    failure_ = session_.rank() == 0 ? fmt::format("deadlock at {:.6g} s: {}", to_seconds(now()), all) : "";
+  }
+  shared_failure_ = session_.share_failure(failure_);
+  shared_signal_ = static_cast<int>(session_.largest(signal_));
+}
+
+MpiTransport::Statistics MpiTransport::statistics() const {
+  Statistics statistics = statistics_;
+  statistics.messages_sent = channel_.sent();
+  statistics.messages_received = channel_.received();
+  statistics.most_outstanding_sends = static_cast<std::int64_t>(channel_.most_outstanding());
+  return statistics;
+}
+
+}  // namespace starling

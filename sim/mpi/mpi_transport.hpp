@@ -1,0 +1,157 @@
+// MpiTransport: nodes live on the ranks of an MPI job, in real time. One thread per rank, the caller of run(),
+// owns MPI and all fibres; gradients run on a worker thread, so a rank serves messages while it computes. A rank
+// hosts a block of consecutive nodes; messages within a rank bypass MPI.
+//
+// The scheduler's round: move transfers on, resume whom a finished gradient, a message or the clock lets go on,
+// take part in the census (census.hpp), nap if nothing happened.
+//
+// However a run ends, it ends on all ranks alike: when every fibre has ended and no message is under way; when
+// all fibres wait for messages that nobody can send any more; when a fibre fails or `pulse` throws on any rank.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/mpi/census.hpp"
+#include "sim/mpi/channel.hpp"
+#include "sim/mpi/gradient_worker.hpp"
+#include "sim/mpi/mpi_session.hpp"
+#include "sim/mpi/patience.hpp"
+#include "sim/node/compute_graph.hpp"
+#include "sim/node/transport.hpp"
+
+namespace starling {
+
+/// Consecutive nodes [begin, end).
+struct NodeBlock {
+  NodeId begin;
+  NodeId end;
+
+  bool contains(NodeId node) const { return begin <= node && node < end; }
+};
+
+/// The nodes that live on `rank`; sizes differ by one at most.
+NodeBlock block_of(int rank, int ranks, NodeId nodes);
+/// Where `node` lives.
+int rank_of(NodeId node, int ranks, NodeId nodes);
+
+class MpiTransport final : public Transport {
+ public:
+  struct Settings {
+    NodeId nodes;
+    /// Called several times a second; may throw to end the run on all ranks (Interrupted).
+    std::function<void()> pulse;
+    /// Note every message in order of delivery; see deliveries().
+    bool records_deliveries = false;
+  };
+
+  /// What was delivered to a node. Messages of one (source, tag) come in the order they were sent, so the pairs
+  /// alone tell which message it was.
+  struct Delivery {
+    NodeId source;
+    Tag tag;
+    friend bool operator==(const Delivery&, const Delivery&) = default;
+  };
+
+  struct Statistics {
+    std::int64_t messages_sent = 0;        // to other ranks
+    std::int64_t messages_received = 0;    // from other ranks
+    std::int64_t messages_within = 0;      // between nodes of this rank
+    std::int64_t most_outstanding_sends = 0;
+    std::int64_t gradients = 0;
+    std::int64_t naps = 0;
+  };
+
+  /// All ranks make theirs together. `graph` executes inline and, with `session` and `workload`, outlives the
+  /// transport. `duration` is the modelled compute time: a gradient takes that long, or longer if its kernel does
+  /// (or has to wait: gradients of one rank's nodes run one after the other). Without it a gradient takes what it
+  /// takes. Throws Error on every rank if there are more ranks than nodes, or neither numbers nor `duration`.
+  MpiTransport(Settings settings, MpiSession& session, ComputeGraph& graph, const Workload& workload,
+               GradientDuration duration);
+
+  /// The nodes whose fibres are to be spawned here.
+  NodeBlock block() const { return block_; }
+
+  /// Runs until every fibre on every rank has ended. All ranks call it together, once, and it throws the same on
+  /// all of them: Error when a fibre failed anywhere or all of them wait for each other, Interrupted when a pulse
+  /// threw that. Afterwards no message is under way, whatever happened, and the session can be used.
+  void run();
+
+  /// By local node, counted from block().begin; empty unless asked for.
+  const std::vector<std::vector<Delivery>>& deliveries() const { return deliveries_; }
+  Statistics statistics() const;
+
+  Time now() const override;
+  void send(NodeId to, Message message) override;
+  void receive(ReceiveWait& wait) override;
+  void compute(GradientWait& wait) override;
+  void wake(Suspension& wait, Time time) override;
+  bool meet(MeetWait&) override { return false; }
+  bool announce(NodeId, Tag, double) override { return false; }
+
+ private:
+  /// A fibre that goes on, or a receive whose deadline passes (then `wait` is null), at `time`.
+  struct Event {
+    Time time;
+    std::int64_t sequence;
+    Suspension* wait;
+    std::uint32_t timer;
+    bool operator>(const Event& other) const {
+      return time != other.time ? time > other.time : sequence > other.sequence;
+    }
+  };
+  using Clock = std::chrono::steady_clock;
+
+  void start_clock();
+  bool go_on();
+  bool finish_gradients();
+  bool deliver_arrivals();
+  bool fire_events();
+  void fire(const Event& event);
+  void act(Suspension& wait);
+  void give_pulse();
+  void note_made(std::size_t floats);
+  bool is_idle() const;
+  /// Takes part in the census; true when the run is over everywhere.
+  bool take_census();
+  /// All ranks learn how the run ends; from here on nobody's fibres run.
+  void share_ending(bool is_standstill);
+  void nap(Patience& patience);
+
+  Settings settings_;
+  MpiSession& session_;
+  ComputeGraph& graph_;
+  const GradientDuration duration_;
+  const NodeBlock block_;
+  Channel channel_;
+  Census census_;
+  std::deque<Arrival> arrived_;  // to be delivered, in order
+
+  std::optional<Clock::time_point> start_;  // of time zero, on this rank's clock
+  std::vector<Event> events_;               // a heap, soonest first
+  std::int64_t sequence_ = 0;
+  std::int64_t live_events_ = 0;      // without those of receives that have been served
+  std::vector<ReceiveWait*> timers_;  // null: the receive was served before its deadline
+  std::vector<std::uint32_t> free_timers_;
+  Clock::time_point next_pulse_{};
+  std::size_t floats_made_ = 0;  // since the graph was last flushed
+
+  std::int64_t acted_ = 0;
+  std::int64_t gradients_under_way_ = 0;
+  std::optional<Census::Counts> last_counts_;
+  std::string failure_;         // of this rank
+  int signal_ = 0;              // that interrupted this rank
+  bool is_ending_ = false;      // all ranks know that the run ends early
+  std::string shared_failure_;  // why; empty: interrupted
+  int shared_signal_ = 0;
+
+  std::vector<std::vector<Delivery>> deliveries_;
+  Statistics statistics_;
+  GradientWorker worker_;  // last: its thread ends first
+};
+
+}  // namespace starling

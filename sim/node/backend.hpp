@@ -1,0 +1,49 @@
+// Backend: where vectors live and the verbs on them run (CPU, CUDA). Works on whole batches: the compute graph
+// hands over all operations of one wave at once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace starling {
+
+/// One addend of a linear combination.
+struct LinearTerm {
+  const float* values;
+  float factor;
+};
+
+/// out[i] = fma(f_t, v_t[i], .. fma(f_1, v_1[i], f_0 * v_0[i]) ..), i < length, terms in order: one rounding per
+/// term, so a chain of separate verbs and one fused job give the same bits. No terms: zeros. `out` may be
+/// identical to a term's `values`, but must not overlap it otherwise.
+struct LinearJob {
+  float* out;
+  std::uint32_t length;
+  std::uint32_t first_term;  // into the span of terms handed over beside
+  std::uint32_t terms;
+};
+
+/// *out = sum_i (a[i] - b[i])^2 in double, in the fixed order of the implementation's documentation.
+struct DistanceJob {
+  const float* a;
+  const float* b;
+  double* out;
+  std::uint32_t length;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  /// `count` floats, aligned to 64 bytes, uninitialized. Throws Error when memory is out, with the arithmetic.
+  virtual float* allocate(std::size_t count) = 0;
+  virtual void release(float* values, std::size_t count) noexcept = 0;
+  /// Jobs of one call are independent of each other (no job reads what another writes).
+  virtual void linear(std::span<const LinearJob> jobs, std::span<const LinearTerm> terms) = 0;
+  virtual void squared_distances(std::span<const DistanceJob> jobs) = 0;
+  /// Host memory to vector and back.
+  virtual void write(float* values, std::span<const float> from) = 0;
+  virtual void read(std::span<float> to, const float* values) = 0;
+};
+
+}  // namespace starling

@@ -1,0 +1,513 @@
+#include "sim/node/compute_graph.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "sim/base/error.hpp"
+#include "sim/node/executor.hpp"
+
+namespace starling {
+namespace {
+
+constexpr std::size_t first_table_size = 1024;
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
+  hash = (hash ^ word) * 0x9e37'79b9'7f4a'7c15;
+  return hash ^ (hash >> 29);
+}
+
+}  // namespace
+
+// --- Handles -------------------------------------------------------------------------------------------------
+
+Vector::Vector(const Vector& other)
+    : graph_(other.graph_), value_(other.value_), offset_(other.offset_), size_(other.size_) {
+  if (graph_ != nullptr) graph_->retain(value_);
+}
+
+Vector& Vector::operator=(const Vector& other) {
+  Vector copy(other);
+  return *this = std::move(copy);
+}
+
+Vector::~Vector() {
+  if (graph_ != nullptr) graph_->release(value_);
+}
+
+std::int64_t Vector::wire_bytes() const {
+  return static_cast<std::int64_t>(static_cast<double>(size_) * graph_->wire_bytes_per_float_ + 0.5);
+}
+
+Vector Vector::slice(std::size_t offset, std::size_t size) const {
+  ensure(offset + size <= size_, "a slice reaches past the end of its vector");
+  Vector part = *this;
+  part.offset_ += static_cast<std::uint32_t>(offset);
+  part.size_ = static_cast<std::uint32_t>(size);
+  return part;
+}
+
+void Vector::scale(double factor) { graph_->scale(*this, factor); }
+void Vector::add_scaled(double factor, const Vector& y) { graph_->add_scaled(*this, factor, y); }
+
+Scalar::Scalar(const Scalar& other) : graph_(other.graph_), slot_(other.slot_) {
+  if (graph_ != nullptr) graph_->retain_slot(slot_);
+}
+
+Scalar::~Scalar() {
+  if (graph_ != nullptr) graph_->release_slot(slot_);
+}
+
+double Scalar::value() const { return graph_->read(*this); }
+
+// --- Construction --------------------------------------------------------------------------------------------
+
+ComputeGraph::ComputeGraph(Backend& backend, const Workload& workload, Limits limits, Execution execution)
+    : backend_(backend),
+      workload_(workload),
+      has_numbers_(workload.facts().has_numbers),
+      parameters_(workload.facts().parameters),
+      wire_bytes_per_float_(4.0 * static_cast<double>(workload.facts().wire_parameters) /
+                            static_cast<double>(std::max<std::size_t>(1, workload.facts().parameters))),
+      limits_(limits),
+      executor_(std::make_unique<Executor>(backend, workload,
+                                           has_numbers_ && execution == Execution::overlapped)) {
+  if (limits_.window_gradients <= 0) {
+    limits_.window_gradients = 16 * std::max<std::int64_t>(1, std::ssize(workload.facts().samples));
+  }
+  equal_sums_.assign(first_table_size, 0);
+  if (!has_numbers_) values_.push_back({.handles = 1});  // the one value of every hollow vector
+}
+
+ComputeGraph::~ComputeGraph() {
+  deliveries_.clear();
+  initial_model_ = {};
+  executor_.reset();  // first: the window in flight writes to slots_
+}
+
+// --- Bookkeeping of values and scalars -----------------------------------------------------------------------
+
+ComputeGraph::ValueId ComputeGraph::new_value(std::uint32_t size) {
+  ValueId id;
+  if (free_values_.empty()) {
+    id = static_cast<ValueId>(values_.size());
+    values_.emplace_back();
+  } else {
+    id = free_values_.back();
+    free_values_.pop_back();
+  }
+  values_[id] = {.size = size};
+  return id;
+}
+
+void ComputeGraph::release(ValueId id) {
+  Value& value = values_[id];
+  if (--value.handles > 0 || value.touched) return;  // a touched value is looked at when its window closes
+  open_.garbage.push_back(id);
+}
+
+void ComputeGraph::touch(ValueId id) {
+  Value& value = values_[id];
+  if (value.touched) return;
+  value.touched = true;
+  open_.uses.push_back({.value = id, .size = value.size, .readers = 0, .dies = false});
+}
+
+std::uint32_t ComputeGraph::new_slot() {
+  std::uint32_t slot;
+  if (free_slots_.empty()) {
+    slot = static_cast<std::uint32_t>(slots_.size());
+    slots_.emplace_back();
+  } else {
+    slot = free_slots_.back();
+    free_slots_.pop_back();
+  }
+  slots_[slot].handles = 1;
+  slots_[slot].window = open_window_;
+  return slot;
+}
+
+void ComputeGraph::release_slot(std::uint32_t slot) {
+  if (--slots_[slot].handles > 0) return;
+  // An operation of a window that has not run yet still writes to the slot.
+  (slots_[slot].window <= completed_window_ ? free_slots_ : slots_freed_at_completion_).push_back(slot);
+}
+
+Vector ComputeGraph::hollow(std::uint32_t size) {
+  retain(0);
+  return Vector(this, 0, 0, size);
+}
+
+// --- Recording -----------------------------------------------------------------------------------------------
+
+ComputeGraph::Operation& ComputeGraph::begin(Kind kind) {
+  open_.operations.push_back({.kind = kind});
+  return open_.operations.back();
+}
+
+void ComputeGraph::add_term(Operation& operation, const Vector& v, float factor) {
+  const auto index = static_cast<std::uint32_t>(open_.terms.size());
+  open_.terms.push_back({v.value_, v.offset_, v.size_, factor, none});
+  (operation.first_term == none ? operation.first_term : open_.terms[operation.last_term].next) = index;
+  operation.last_term = index;
+  ++operation.term_count;
+  touch(v.value_);
+  Value& value = values_[v.value_];
+  ++value.readers;
+  operation.level = std::max(operation.level, value.available);
+}
+
+void ComputeGraph::set_output(OperationId id, ValueId value_id) {
+  Operation& operation = open_.operations[id];
+  Value& value = values_[value_id];
+  operation.out = value_id;
+  value.producer = id;
+  value.window = open_window_;
+  value.available = operation.kind == Kind::gradient ? ((operation.level >> 32) + 1) << 32  // next stage
+                                                     : operation.level + 1;                 // next depth
+  touch(value_id);
+  open_bytes_ += static_cast<std::int64_t>(value.size) * 4;
+}
+
+Scalar ComputeGraph::set_scalar(Operation& operation, int index) {
+  const std::uint32_t slot = new_slot();
+  operation.numbers[index] = &slots_[slot].number;
+  return Scalar(this, slot);
+}
+
+bool ComputeGraph::equal(const Operation& a, const Operation& b) const {
+  if (a.kind != b.kind || a.term_count != b.term_count) return false;
+  std::uint32_t s = a.first_term;
+  std::uint32_t t = b.first_term;
+  for (; s != none; s = open_.terms[s].next, t = open_.terms[t].next) {
+    const Term& p = open_.terms[s];
+    const Term& q = open_.terms[t];
+    if (p.value != q.value || p.offset != q.offset || p.size != q.size ||
+        std::bit_cast<std::uint32_t>(p.factor) != std::bit_cast<std::uint32_t>(q.factor)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+ComputeGraph::OperationId* ComputeGraph::find_equal(const Operation& operation) {
+  if (2 * (equal_sum_count_ + 1) > equal_sums_.size()) {
+    // Forgetting is harmless (a sum may be computed twice); growing keeps the table sparse.
+    equal_sums_.assign(2 * equal_sums_.size(), 0);
+    equal_sum_count_ = 0;
+  }
+  std::uint64_t hash = static_cast<std::uint64_t>(operation.kind);
+  for (std::uint32_t t = operation.first_term; t != none; t = open_.terms[t].next) {
+    const Term& term = open_.terms[t];
+    hash = mix(hash, (static_cast<std::uint64_t>(term.value) << 32) | term.offset);
+    hash = mix(hash, (static_cast<std::uint64_t>(term.size) << 32) | std::bit_cast<std::uint32_t>(term.factor));
+  }
+  const std::size_t mask = equal_sums_.size() - 1;
+  std::size_t at = mix(hash, operation.term_count) & mask;
+  while (equal_sums_[at] != 0 && !equal(open_.operations[equal_sums_[at] - 1], operation)) at = (at + 1) & mask;
+  return &equal_sums_[at];
+}
+
+Vector ComputeGraph::finish(std::uint32_t size) {
+  const auto id = static_cast<OperationId>(open_.operations.size() - 1);
+  OperationId* known = find_equal(open_.operations.back());
+  if (*known != 0) {  // withdraw the operation, answer with its equal
+    Operation& twin = open_.operations.back();
+    for (std::uint32_t t = twin.first_term; t != none; t = open_.terms[t].next) {
+      --values_[open_.terms[t].value].readers;
+    }
+    if (twin.first_term != none) open_.terms.resize(twin.first_term);
+    open_.operations.pop_back();
+    ++recorded_.shared;
+    const ValueId value = open_.operations[*known - 1].out;
+    retain(value);
+    return Vector(this, value, 0, size);
+  }
+  *known = id + 1;
+  ++equal_sum_count_;
+  const ValueId value = new_value(size);
+  set_output(id, value);
+  retain(value);
+  Vector result(this, value, 0, size);
+  close_if_full();
+  return result;
+}
+
+bool ComputeGraph::is_growable(const Vector& x) const {
+  const Value& value = values_[x.value_];
+  return value.producer != none && value.handles == 1 && value.readers == 0 && x.offset_ == 0 &&
+         x.size_ == value.size && open_.operations[value.producer].kind == Kind::sum;
+}
+
+void ComputeGraph::scale(Vector& x, double factor) {
+  if (!has_numbers_) return;
+  add_term(begin(Kind::sum), x, static_cast<float>(factor));
+  x = finish(x.size_);
+}
+
+void ComputeGraph::add_scaled(Vector& x, double factor, const Vector& y) {
+  ensure(x.size_ == y.size_, "a sum of vectors of different sizes");
+  if (!has_numbers_) return;
+  if (is_growable(x) && y.value_ != x.value_) {
+    Operation& operation = open_.operations[values_[x.value_].producer];
+    add_term(operation, y, static_cast<float>(factor));
+    values_[x.value_].available = operation.level + 1;
+    ++recorded_.joined;
+    return;
+  }
+  Operation& operation = begin(Kind::sum);
+  add_term(operation, x, 1.0F);
+  add_term(operation, y, static_cast<float>(factor));
+  x = finish(x.size_);
+}
+
+Vector weighted_sum(std::span<const Weighted> terms) {
+  ensure(!terms.empty(), "an empty weighted sum");
+  ComputeGraph* graph = terms[0].vector.graph_;
+  const std::uint32_t size = terms[0].vector.size_;
+  if (!graph->has_numbers_) return graph->hollow(size);
+  ComputeGraph::Operation& operation = graph->begin(ComputeGraph::Kind::sum);
+  for (const Weighted& term : terms) {
+    ensure(term.vector.size_ == size, "a sum of vectors of different sizes");
+    graph->add_term(operation, term.vector, static_cast<float>(term.factor));
+  }
+  return graph->finish(size);
+}
+
+Vector mean(std::span<const Vector> vectors) {
+  std::vector<Weighted> terms;
+  terms.reserve(vectors.size());
+  for (const Vector& v : vectors) terms.push_back({1.0 / static_cast<double>(vectors.size()), v});
+  return weighted_sum(terms);
+}
+
+Vector concatenate(std::span<const Vector> pieces) {
+  ensure(!pieces.empty(), "an empty concatenation");
+  ComputeGraph* graph = pieces[0].graph_;
+  std::uint32_t size = 0;
+  for (const Vector& piece : pieces) size += piece.size_;
+  if (!graph->has_numbers_) return graph->hollow(size);
+  ComputeGraph::Operation& operation = graph->begin(ComputeGraph::Kind::concatenation);
+  for (const Vector& piece : pieces) graph->add_term(operation, piece, 1.0F);
+  return graph->finish(size);
+}
+
+Scalar squared_distance(const Vector& a, const Vector& b) {
+  ensure(a.size_ == b.size_, "a distance of vectors of different sizes");
+  ComputeGraph* graph = a.graph_;
+  ensure(graph->has_numbers_, "a distance of vectors without numbers");
+  ComputeGraph::Operation& operation = graph->begin(ComputeGraph::Kind::distance);
+  graph->add_term(operation, a, 1.0F);
+  graph->add_term(operation, b, 1.0F);
+  return graph->set_scalar(operation, 0);
+}
+
+Vector ComputeGraph::zeros(std::size_t size) {
+  if (!has_numbers_) return hollow(static_cast<std::uint32_t>(size));
+  begin(Kind::sum);
+  return finish(static_cast<std::uint32_t>(size));
+}
+
+Vector ComputeGraph::initial_model() {
+  if (!initial_model_) {
+    if (!has_numbers_) {
+      initial_model_ = hollow(static_cast<std::uint32_t>(parameters_));
+    } else {
+      std::vector<float> start(parameters_);
+      workload_.initial_model(start);
+      std::span<float> room;
+      initial_model_ = make(parameters_, room);
+      backend_.write(room.data(), start);
+    }
+  }
+  return initial_model_;
+}
+
+Gradient ComputeGraph::gradient(NodeId node, Step draw, const Vector& x) {
+  if (!has_numbers_) return {hollow(static_cast<std::uint32_t>(parameters_)), {}};
+  ensure(x.size_ == parameters_, "a gradient at a vector that is no model");
+  const auto id = static_cast<OperationId>(open_.operations.size());
+  Operation& operation = begin(Kind::gradient);
+  operation.node = node;
+  operation.draw = draw;
+  add_term(operation, x, 1.0F);
+  operation.level |= gradient_depth;  // after all sums of its stage
+  Gradient result;
+  result.loss = set_scalar(operation, 0);
+  const ValueId value = new_value(static_cast<std::uint32_t>(parameters_));
+  set_output(id, value);
+  retain(value);
+  result.values = Vector(this, value, 0, static_cast<std::uint32_t>(parameters_));
+  ++open_gradients_;
+  close_if_full();
+  return result;
+}
+
+ModelQuality ComputeGraph::evaluate(const Vector& x) {
+  ensure(has_numbers_, "an evaluation without numbers");
+  Operation& operation = begin(Kind::evaluation);
+  add_term(operation, x, 1.0F);
+  ModelQuality quality;
+  quality.loss = set_scalar(operation, 0);
+  quality.accuracy = set_scalar(operation, 1);
+  return quality;
+}
+
+// --- Windows -------------------------------------------------------------------------------------------------
+
+void ComputeGraph::close_if_full() {
+  if (open_gradients_ >= limits_.window_gradients || open_bytes_ >= limits_.window_bytes) submit();
+}
+
+void ComputeGraph::order_and_drop() {
+  auto& order = open_.order;
+  order.clear();
+  for (OperationId id = 0; id < open_.operations.size(); ++id) order.emplace_back(open_.operations[id].level, id);
+  std::sort(order.begin(), order.end());
+  // Backwards, so that dropping a reader can make its inputs droppable too.
+  bool any_dead = false;
+  for (std::size_t i = order.size(); i-- > 0;) {
+    Operation& operation = open_.operations[order[i].second];
+    if (operation.kind != Kind::sum && operation.kind != Kind::concatenation) continue;
+    const Value& out = values_[operation.out];
+    if (out.handles > 0 || out.readers > 0) continue;
+    operation.dead = any_dead = true;
+    ++recorded_.dropped;
+    for (std::uint32_t t = operation.first_term; t != none; t = open_.terms[t].next) {
+      --values_[open_.terms[t].value].readers;
+    }
+  }
+  if (any_dead) {
+    std::erase_if(order, [this](const auto& entry) { return open_.operations[entry.second].dead; });
+  }
+}
+
+void ComputeGraph::submit() {
+  if (open_.operations.empty() && open_.garbage.empty()) return;
+  order_and_drop();
+
+  // Settle every value the window uses: does it live on?
+  std::vector<ValueId> dead_now;
+  std::size_t kept = 0;
+  for (Use& use : open_.uses) {
+    Value& value = values_[use.value];
+    use.readers = value.readers;
+    use.dies = value.handles == 0;
+    const bool never_made = value.producer != none && open_.operations[value.producer].dead;
+    value.readers = 0;
+    value.producer = none;
+    value.available = 0;
+    value.touched = false;
+    if (never_made) {
+      dead_now.push_back(use.value);  // has no row; the id is free once the window is over
+    } else if (use.dies && use.readers == 0 && value.window != open_window_) {
+      open_.garbage.push_back(use.value);  // its only readers were dropped
+    } else {
+      open_.uses[kept++] = use;
+    }
+  }
+  open_.uses.resize(kept);
+  open_.value_count = values_.size();
+
+  complete();
+  // From here on the executor is idle. What dies in this window is free when it is over.
+  for (const Use& use : open_.uses) {
+    if (use.dies) freed_at_completion_.push_back(use.value);
+  }
+  freed_at_completion_.insert(freed_at_completion_.end(), open_.garbage.begin(), open_.garbage.end());
+  freed_at_completion_.insert(freed_at_completion_.end(), dead_now.begin(), dead_now.end());
+
+  executor_->run(std::move(open_));
+  open_.operations.clear();
+  open_.terms.clear();
+  open_.uses.clear();
+  open_.garbage.clear();
+  if (equal_sum_count_ > 0) std::fill(equal_sums_.begin(), equal_sums_.end(), 0);
+  equal_sum_count_ = 0;
+  open_bytes_ = 0;
+  open_gradients_ = 0;
+  ++open_window_;
+}
+
+void ComputeGraph::complete() {
+  executor_->wait();
+  if (completed_window_ == open_window_ - 1) return;
+  completed_window_ = open_window_ - 1;
+  free_values_.insert(free_values_.end(), freed_at_completion_.begin(), freed_at_completion_.end());
+  freed_at_completion_.clear();
+  free_slots_.insert(free_slots_.end(), slots_freed_at_completion_.begin(), slots_freed_at_completion_.end());
+  slots_freed_at_completion_.clear();
+  while (!deliveries_.empty()) {
+    const auto& [scalar, where] = deliveries_.front();
+    if (slots_[scalar.slot_].window > completed_window_) break;
+    *where = slots_[scalar.slot_].number;
+    deliveries_.pop_front();
+  }
+}
+
+void ComputeGraph::flush() {
+  submit();
+  complete();
+}
+
+std::span<const float> ComputeGraph::read(const Vector& x) {
+  if (!has_numbers_) return {};
+  if (values_[x.value_].window > completed_window_) flush();
+  complete();
+  return {executor_->row(x.value_) + x.offset_, x.size_};
+}
+
+double ComputeGraph::read(const Scalar& scalar) {
+  if (slots_[scalar.slot_].window > completed_window_) flush();
+  return slots_[scalar.slot_].number;
+}
+
+void ComputeGraph::deliver(const Scalar& scalar, double* where) {
+  const Slot& slot = slots_[scalar.slot_];
+  if (slot.window <= completed_window_) {
+    *where = slot.number;
+  } else {
+    deliveries_.emplace_back(scalar, where);
+  }
+}
+
+Vector ComputeGraph::make(std::size_t size, std::span<float>& room) {
+  if (!has_numbers_) {
+    room = {};
+    return hollow(static_cast<std::uint32_t>(size));
+  }
+  complete();
+  const ValueId value = new_value(static_cast<std::uint32_t>(size));
+  retain(value);
+  room = {executor_->allocate(value, size), size};
+  return Vector(this, value, 0, static_cast<std::uint32_t>(size));
+}
+
+ComputeGraph::Job ComputeGraph::begin_gradient(NodeId node, Step draw, const Vector& x) {
+  Job job{.request = {.node = node, .draw = draw}, .x = x, .result = {}};
+  std::span<float> room;
+  job.result.values = make(parameters_, room);
+  if (!has_numbers_) return job;
+  job.request.x = read(x).data();
+  job.request.gradient = room.data();
+  const std::uint32_t slot = new_slot();
+  slots_[slot].window = 0;
+  job.result.loss = Scalar(this, slot);
+  return job;
+}
+
+void ComputeGraph::finish_gradient(Job& job) {
+  job.x = {};
+  if (!has_numbers_) return;
+  check_loss(job.request);
+  slots_[job.result.loss.slot_].number = job.request.loss;
+}
+
+const GraphStatistics& ComputeGraph::statistics() const {
+  combined_ = executor_->statistics();
+  combined_.joined = recorded_.joined;
+  combined_.shared = recorded_.shared;
+  combined_.dropped = recorded_.dropped;
+  return combined_;
+}
+
+}  // namespace starling

@@ -1,0 +1,262 @@
+#include "sim/node/executor.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+
+namespace starling {
+namespace {
+
+constexpr std::size_t row_granularity = 16;            // floats: rows begin on cache lines
+constexpr std::size_t slab_floats = std::size_t{1} << 19;  // 2 MiB, one huge page
+
+std::size_t rounded(std::size_t size) {
+  return std::max<std::size_t>(1, (size + row_granularity - 1) / row_granularity) * row_granularity;
+}
+
+}  // namespace
+
+Executor::Executor(Backend& backend, const Workload& workload, bool threaded)
+    : backend_(backend), workload_(workload) {
+  if (threaded) worker_ = std::thread([this] { work(); });
+}
+
+Executor::~Executor() {
+  if (worker_.joinable()) {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return state_ == State::idle; });
+      state_ = State::stopping;
+    }
+    changed_.notify_all();
+    worker_.join();
+  }
+  for (auto& [size, shelf] : shelves_) {
+    for (float* slab : shelf.slabs) backend_.release(slab, size * shelf.rows_per_slab);
+  }
+}
+
+void Executor::run(Window&& window) {
+  std::swap(window_, window);
+  if (!worker_.joinable()) return execute();
+  {
+    std::lock_guard lock(mutex_);
+    state_ = State::running;
+  }
+  changed_.notify_all();
+}
+
+void Executor::wait() {
+  if (worker_.joinable()) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return state_ == State::idle; });
+  }
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+void Executor::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return state_ != State::idle; });
+    if (state_ == State::stopping) return;
+    lock.unlock();
+    try {
+      if (!failure_) execute();
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+    lock.lock();
+    state_ = State::idle;
+    changed_.notify_all();
+  }
+}
+
+float* Executor::take(std::size_t size) {
+  const std::size_t count = rounded(size);
+  Shelf& shelf = shelves_[count];
+  if (shelf.free.empty()) {
+    shelf.rows_per_slab = std::max<std::size_t>(1, slab_floats / count);
+    float* slab = backend_.allocate(count * shelf.rows_per_slab);
+    shelf.slabs.push_back(slab);
+    for (std::size_t i = shelf.rows_per_slab; i > 0; --i) shelf.free.push_back(slab + (i - 1) * count);
+  }
+  float* row = shelf.free.back();
+  shelf.free.pop_back();
+  live_bytes_ += static_cast<std::int64_t>(count * sizeof(float));
+  statistics_.peak_bytes = std::max(statistics_.peak_bytes, live_bytes_);
+  return row;
+}
+
+float* Executor::allocate(ValueId value, std::size_t size) {
+  if (rows_.size() <= value) {
+    rows_.resize(value + 1, nullptr);
+    sizes_.resize(value + 1, 0);
+    readers_.resize(value + 1, 0);
+    dies_.resize(value + 1, 0);
+  }
+  rows_[value] = take(size);
+  sizes_[value] = static_cast<std::uint32_t>(size);
+  return rows_[value];
+}
+
+void Executor::give_back(ValueId value) {
+  const std::size_t count = rounded(sizes_[value]);
+  shelves_[count].free.push_back(rows_[value]);
+  live_bytes_ -= static_cast<std::int64_t>(count * sizeof(float));
+  rows_[value] = nullptr;
+}
+
+void Executor::execute() {
+  if (rows_.size() < window_.value_count) {
+    rows_.resize(window_.value_count, nullptr);
+    sizes_.resize(window_.value_count, 0);
+    readers_.resize(window_.value_count, 0);
+    dies_.resize(window_.value_count, 0);
+  }
+  for (const ValueId value : window_.garbage) give_back(value);
+  for (const auto& use : window_.uses) {
+    sizes_[use.value] = use.size;
+    readers_[use.value] = use.readers;
+    dies_[use.value] = use.dies;
+  }
+
+  ++statistics_.windows;
+  const auto& order = window_.order;
+  for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    while (end < order.size() && order[end].first == order[begin].first) ++end;
+    ++statistics_.waves;
+    if (window_.operations[order[begin].second].kind == ComputeGraph::Kind::gradient) {
+      run_gradients(begin, end);
+    } else {
+      run_wave(begin, end);
+    }
+    release_inputs(begin, end);
+  }
+}
+
+bool Executor::fits(const ComputeGraph::Operation& operation, const ComputeGraph::Term& term) const {
+  return operation.kind == ComputeGraph::Kind::sum && dies_[term.value] && readers_[term.value] == 1 &&
+         term.size == sizes_[operation.out] && sizes_[term.value] == term.size;
+}
+
+float* Executor::output_row(const ComputeGraph::Operation& operation) {
+  for (std::uint32_t t = operation.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
+    if (!fits(operation, window_.terms[t])) continue;
+    const ValueId dying = window_.terms[t].value;  // its last reader is this sum: take over the row
+    return std::exchange(rows_[dying], nullptr);
+  }
+  return take(sizes_[operation.out]);
+}
+
+void Executor::run_wave(std::size_t begin, std::size_t end) {
+  using Kind = ComputeGraph::Kind;
+  jobs_.clear();
+  terms_.clear();
+  distances_.clear();
+  evaluations_.clear();
+  evaluated_.clear();
+
+  for (std::size_t i = begin; i < end; ++i) {
+    const auto& operation = window_.operations[window_.order[i].second];
+    const std::size_t first = terms_.size();
+    for (std::uint32_t t = operation.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
+      const auto& term = window_.terms[t];
+      terms_.push_back({rows_[term.value] + term.offset, term.factor});
+    }
+    switch (operation.kind) {
+      case Kind::sum: {
+        float* out = output_row(operation);
+        rows_[operation.out] = out;
+        jobs_.push_back({out, sizes_[operation.out], static_cast<std::uint32_t>(first),
+                         operation.term_count});
+        ++statistics_.sums;
+        break;
+      }
+      case Kind::concatenation: {
+        float* out = rows_[operation.out] = take(sizes_[operation.out]);
+        std::size_t at = first;
+        for (std::uint32_t t = operation.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
+          const std::uint32_t size = window_.terms[t].size;
+          jobs_.push_back({out, size, static_cast<std::uint32_t>(at++), 1});
+          out += size;
+        }
+        ++statistics_.sums;
+        break;
+      }
+      case Kind::distance:
+        distances_.push_back({terms_[first].values, terms_[first + 1].values, operation.numbers[0],
+                              window_.terms[operation.first_term].size});
+        ++statistics_.distances;
+        break;
+      case Kind::evaluation:
+        evaluations_.push_back({.x = terms_[first].values});
+        evaluated_.push_back(i);
+        ++statistics_.evaluations;
+        break;
+      case Kind::gradient:
+        ensure(false, "a gradient in a wave of sums");
+    }
+  }
+
+  if (!jobs_.empty()) {
+    ++statistics_.sum_batches;
+    backend_.linear(jobs_, terms_);
+  }
+  if (!distances_.empty()) backend_.squared_distances(distances_);
+  if (!evaluations_.empty()) {
+    workload_.evaluate(evaluations_);
+    for (std::size_t e = 0; e < evaluations_.size(); ++e) {
+      const auto& operation = window_.operations[window_.order[evaluated_[e]].second];
+      *operation.numbers[0] = evaluations_[e].loss;
+      *operation.numbers[1] = evaluations_[e].accuracy;
+    }
+  }
+}
+
+void Executor::run_gradients(std::size_t begin, std::size_t end) {
+  gradients_.clear();
+  for (std::size_t i = begin; i < end; ++i) {
+    const auto& operation = window_.operations[window_.order[i].second];
+    const auto& x = window_.terms[operation.first_term];
+    float* out = rows_[operation.out] = take(sizes_[operation.out]);
+    gradients_.push_back({.node = operation.node,
+                          .draw = operation.draw,
+                          .x = rows_[x.value] + x.offset,
+                          .gradient = out});
+  }
+  ++statistics_.gradient_batches;
+  statistics_.gradients += static_cast<std::int64_t>(end - begin);
+  workload_.gradients(gradients_);
+  for (std::size_t i = begin; i < end; ++i) {
+    const auto& operation = window_.operations[window_.order[i].second];
+    const GradientRequest& request = gradients_[i - begin];
+    check_loss(request);
+    *operation.numbers[0] = request.loss;
+  }
+}
+
+void Executor::release_inputs(std::size_t begin, std::size_t end) {
+  for (std::size_t i = begin; i < end; ++i) {
+    const auto& operation = window_.operations[window_.order[i].second];
+    for (std::uint32_t t = operation.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
+      const ValueId value = window_.terms[t].value;
+      if (--readers_[value] == 0 && dies_[value] && rows_[value] != nullptr) give_back(value);
+    }
+    // A result that is kept alive only by a scalar of its operation (the loss of an unread gradient).
+    if (operation.out != ComputeGraph::none && readers_[operation.out] == 0 && dies_[operation.out]) {
+      give_back(operation.out);
+    }
+  }
+}
+
+void check_loss(const GradientRequest& request) {
+  if (std::isfinite(request.loss)) [[likely]] return;
+  throw Error(fmt::format(
+      "the loss of node {} became {} at its gradient {}: the run diverged; a smaller learning rate may help",
+      request.node, request.loss, request.draw));
+}
+
+}  // namespace starling

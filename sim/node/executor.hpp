@@ -1,0 +1,89 @@
+// Executor: runs the windows that a ComputeGraph records. Owns the numbers: one row of floats per live value,
+// recycled through free lists by size. A row whose last reader is a sum becomes that sum's result in place.
+//
+// With a worker thread, one window runs while the next is recorded; the graph talks to the executor only
+// between windows, so nothing here is locked but the hand-over.
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "sim/node/compute_graph.hpp"
+
+namespace starling {
+
+/// Throws Error, naming node and gradient, unless the loss is finite.
+void check_loss(const GradientRequest& request);
+
+class Executor {
+ public:
+  using ValueId = ComputeGraph::ValueId;
+  using Window = ComputeGraph::Window;
+
+  Executor(Backend& backend, const Workload& workload, bool threaded);
+  ~Executor();
+
+  /// Runs `window`, on the worker thread if there is one (then returns at once). Only after wait().
+  void run(Window&& window);
+  /// Waits for the window in flight; rethrows what went wrong in it. Afterwards the executor is idle.
+  void wait();
+  /// The window that ran last, to be recycled; only while idle.
+  Window& finished() { return window_; }
+
+  /// Row of a value that has run; only while idle.
+  float* row(ValueId value) const { return rows_[value]; }
+  /// Gives a value a row of `size` floats; only while idle.
+  float* allocate(ValueId value, std::size_t size);
+  const GraphStatistics& statistics() const { return statistics_; }
+
+ private:
+  /// Rows of one (rounded) size.
+  struct Shelf {
+    std::vector<float*> free;
+    std::vector<float*> slabs;
+    std::size_t rows_per_slab = 0;
+  };
+
+  float* take(std::size_t size);
+  void give_back(ValueId value);
+  void work();
+  void execute();
+  void run_wave(std::size_t begin, std::size_t end);
+  void run_gradients(std::size_t begin, std::size_t end);
+  float* output_row(const ComputeGraph::Operation& operation);
+  void release_inputs(std::size_t begin, std::size_t end);
+  bool fits(const ComputeGraph::Operation& operation, const ComputeGraph::Term& term) const;
+
+  Backend& backend_;
+  const Workload& workload_;
+  std::map<std::size_t, Shelf> shelves_;
+
+  // By value: its row, floats, remaining readers in the window, and whether it dies there.
+  std::vector<float*> rows_;
+  std::vector<std::uint32_t> sizes_;
+  std::vector<std::uint32_t> readers_;
+  std::vector<char> dies_;
+
+  Window window_;
+  std::vector<LinearJob> jobs_;
+  std::vector<LinearTerm> terms_;
+  std::vector<DistanceJob> distances_;
+  std::vector<EvaluationRequest> evaluations_;
+  std::vector<std::size_t> evaluated_;
+  std::vector<GradientRequest> gradients_;
+  std::int64_t live_bytes_ = 0;
+  GraphStatistics statistics_;
+
+  enum class State { idle, running, stopping };
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  State state_ = State::idle;
+  std::exception_ptr failure_;
+  std::thread worker_;
+};
+
+}  // namespace starling

@@ -1,0 +1,82 @@
+// Fibres and what they wait for. A fibre is one root coroutine of a node: its program, or an activity the
+// program spawned. All waiting state lives in awaiters inside coroutine frames; transports link to it and never
+// copy it.
+#pragma once
+
+#include <coroutine>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "sim/base/task.hpp"
+#include "sim/base/time.hpp"
+#include "sim/node/message.hpp"
+
+namespace starling {
+
+struct Fibre;
+
+/// A suspended fibre. Not copyable: transports keep its address.
+struct Suspension {
+  Suspension() = default;
+  Suspension(const Suspension&) = delete;
+  Suspension& operator=(const Suspension&) = delete;
+
+  std::coroutine_handle<> handle;
+  Fibre* fibre = nullptr;
+  Time since{};  // suspended at
+  Time turn{};   // when waiting for others turned into communicating; for accounts only
+};
+
+struct Fibre {
+  Fibre(NodeId node, bool is_program, Task<> task) : node(node), is_program(is_program), task(std::move(task)) {}
+
+  NodeId node;
+  bool is_program;    // the node's main fibre: its time is accounted
+  Task<> task;
+  Suspension start;   // before its first step
+  std::list<Fibre>::iterator place;  // in the transport's list
+  Time last_sent{};   // when the last message it waited for was sent
+};
+
+/// Waits for a message that matches one of `patterns`, or for `deadline`.
+struct ReceiveWait : Suspension {
+  std::span<const Pattern> patterns;
+  std::optional<Time> deadline;
+  Message message;              // out
+  std::size_t matched = 0;      // out: index of the pattern; patterns.size() if the deadline came first
+  ReceiveWait* previous = nullptr;  // in the mailbox's queue of the node
+  ReceiveWait* next = nullptr;
+  std::uint32_t timer = ~0U;        // transport's name for the deadline
+};
+
+/// Waits for a gradient at the snapshot `x`.
+struct GradientWait : Suspension {
+  Vector x;
+  Step draw = 0;
+  Gradient result;  // out
+};
+
+/// The ways to run a collective; the engine knows what each costs in closed form.
+enum class CollectiveKind : std::uint8_t { ring, recursive_doubling, rabenseifner };
+
+/// What the members of a group brought to a closed-form collective.
+struct Met {
+  std::vector<Vector> values;  // in order of members
+  Vector combined;             // empty until the first member to go on has combined them
+};
+
+/// Waits until every member of a group has come and the collective's modelled cost has passed.
+struct MeetWait : Suspension {
+  Tag tag = 0;
+  std::span<const NodeId> members;  // sorted; the same for every member
+  CollectiveKind kind{};
+  Vector value;
+  std::shared_ptr<Met> met;  // out; shared by the members, who go on one after the other
+};
+
+}  // namespace starling

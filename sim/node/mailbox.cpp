@@ -1,0 +1,68 @@
+#include "sim/node/mailbox.hpp"
+
+#include <utility>
+
+namespace starling {
+
+bool Mailbox::take(NodeId node, std::span<const Pattern> patterns, Message& message, std::size_t& matched) {
+  Box& box = boxes_[static_cast<std::size_t>(node)];
+  for (std::uint32_t at = box.first; at != none; at = pool_[at].next) {
+    Stored& stored = pool_[at];
+    for (std::size_t p = 0; p < patterns.size(); ++p) {
+      if (!patterns[p].matches(stored.message)) continue;
+      matched = p;
+      message = std::move(stored.message);
+      stored.message = {};
+      (stored.previous == none ? box.first : pool_[stored.previous].next) = stored.next;
+      (stored.next == none ? box.last : pool_[stored.next].previous) = stored.previous;
+      stored.next = free_;
+      free_ = at;
+      --box.stored;
+      return true;
+    }
+  }
+  return false;
+}
+
+void Mailbox::enqueue(NodeId node, ReceiveWait& wait) {
+  Box& box = boxes_[static_cast<std::size_t>(node)];
+  wait.previous = box.last_wait;
+  wait.next = nullptr;
+  (box.last_wait == nullptr ? box.first_wait : box.last_wait->next) = &wait;
+  box.last_wait = &wait;
+}
+
+void Mailbox::withdraw(NodeId node, ReceiveWait& wait) {
+  Box& box = boxes_[static_cast<std::size_t>(node)];
+  (wait.previous == nullptr ? box.first_wait : wait.previous->next) = wait.next;
+  (wait.next == nullptr ? box.last_wait : wait.next->previous) = wait.previous;
+}
+
+ReceiveWait* Mailbox::arrive(NodeId node, Message&& message) {
+  Box& box = boxes_[static_cast<std::size_t>(node)];
+  for (ReceiveWait* wait = box.first_wait; wait != nullptr; wait = wait->next) {
+    for (std::size_t p = 0; p < wait->patterns.size(); ++p) {
+      if (!wait->patterns[p].matches(message)) continue;
+      withdraw(node, *wait);
+      wait->message = std::move(message);
+      wait->matched = p;
+      return wait;
+    }
+  }
+  std::uint32_t at = free_;
+  if (at == none) {
+    at = static_cast<std::uint32_t>(pool_.size());
+    pool_.push_back({});
+  } else {
+    free_ = pool_[at].next;
+  }
+  pool_[at].message = std::move(message);
+  pool_[at].previous = box.last;
+  pool_[at].next = none;
+  (box.last == none ? box.first : pool_[box.last].next) = at;
+  box.last = at;
+  ++box.stored;
+  return nullptr;
+}
+
+}  // namespace starling

@@ -1,0 +1,34 @@
+// Message: what one node sends to another. The payload is immutable from the moment it is sent.
+#pragma once
+
+#include "sim/base/time.hpp"
+#include "sim/base/types.hpp"
+#include "sim/node/vector.hpp"
+
+namespace starling {
+
+/// Bytes charged for a message without a vector (an activation, a request, a notice).
+inline constexpr std::int64_t control_bytes = 16;
+
+struct Message {
+  NodeId source = any_source;
+  Tag tag = 0;
+  Vector values;      // may be empty
+  double number = 0;  // a small fact beside the vector: an iteration number, a push-sum weight; travels in the header
+  Time sent{};        // on the sender's clock
+
+  /// Bytes the network carries: 4 per float, or control_bytes without a vector; headers are not counted.
+  std::int64_t bytes() const { return values ? values.wire_bytes() : control_bytes; }
+};
+
+/// Which messages a receive accepts.
+struct Pattern {
+  NodeId source = any_source;
+  Tag tag = any_tag;
+
+  bool matches(const Message& message) const {
+    return (source == any_source || source == message.source) && (tag == any_tag || tag == message.tag);
+  }
+};
+
+}  // namespace starling

@@ -1,0 +1,89 @@
+#include "sim/node/node.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/base/error.hpp"
+
+namespace starling {
+namespace {
+
+/// Time of a program that had to wait: waiting up to the turn, communicating from there.
+void account(World& world, const Suspension& wait) {
+  if (!wait.fibre->is_program) return;
+  const Time now = world.transport.now();
+  const Time turn = std::clamp(wait.turn, wait.since, now);
+  world.observer.spend(wait.fibre->node, Activity::wait, wait.since, turn);
+  world.observer.spend(wait.fibre->node, Activity::communicate, turn, now);
+}
+
+}  // namespace
+
+Node::Sleep Node::sleep(Duration duration) { return {world_.transport, after(now(), duration)}; }
+
+Node::ComputeGradient Node::gradient(const Vector& x) { return {world_, draws_++, x}; }
+
+void Node::send(NodeId to, Tag tag, Vector values, double number) {
+  ensure(to >= 0 && to < nodes(), "a message to a node that does not exist");
+  Message message{.source = id_, .tag = tag, .values = std::move(values), .number = number, .sent = now()};
+  if (to != id_) world_.observer.count_message(id_, message.bytes());
+  world_.transport.send(to, std::move(message));
+}
+
+Node::Receive Node::receive(NodeId source, Tag tag) { return {world_, id_, {source, tag}}; }
+
+Node::Select Node::select(std::span<const Pattern> patterns, std::optional<Time> deadline) {
+  return {world_, id_, patterns, deadline};
+}
+
+std::optional<Message> Node::poll(NodeId source, Tag tag) {
+  const std::array<Pattern, 1> pattern{Pattern{source, tag}};
+  Message message;
+  std::size_t matched = 0;
+  if (!world_.transport.mailbox().take(id_, pattern, message, matched)) return std::nullopt;
+  return message;
+}
+
+void Node::spawn(Task<> task) {
+  world_.transport.spawn(id_, false, std::move(task));
+}
+
+Signal::Wait Signal::wait() { return Wait(*this); }
+
+Node::Meet Node::meet(Tag tag, std::span<const NodeId> members, CollectiveKind kind, Vector value) {
+  return {world_, tag, members, kind, std::move(value)};
+}
+
+Gradient Node::ComputeGradient::await_resume() {
+  const NodeId node = wait_.fibre->node;
+  const Time now = world_.transport.now();
+  if (wait_.fibre->is_program) world_.observer.spend(node, Activity::compute, wait_.since, now);
+  world_.observer.record(node, "train_loss", wait_.draw, wait_.result.loss);
+  return std::move(wait_.result);
+}
+
+Node::Select::Result Node::Select::await_resume() {
+  const bool got_one = wait_.matched < wait_.patterns.size();
+  if (wait_.fibre != nullptr) {  // it had to wait
+    if (got_one) wait_.turn = wait_.fibre->last_sent = wait_.message.sent;
+    account(world_, wait_);
+  }
+  return {wait_.matched, std::move(wait_.message)};
+}
+
+std::shared_ptr<Met> Node::Meet::await_resume() {
+  if (wait_.met) account(world_, wait_);
+  return std::move(wait_.met);
+}
+
+void Signal::notify() {
+  Transport& transport = node_.world_.transport;
+  for (Suspension* suspension : std::exchange(waiting_, {})) {
+    if (transport.current() != nullptr) suspension->turn = transport.current()->last_sent;
+    transport.wake(*suspension, transport.now());
+  }
+}
+
+void Signal::Wait::await_resume() { account(signal_.node_.world_, wait_); }
+
+}  // namespace starling

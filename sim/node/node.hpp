@@ -1,0 +1,239 @@
+// Node: the one class an algorithm talks to. A program is a coroutine over a Node that reads like the paper's
+// pseudo-code; it cannot tell a simulation from a real run.
+//
+// Waiting verbs are awaited as temporaries: `const Message m = co_await node.receive(peer, tag);`
+#pragma once
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/random.hpp"
+#include "sim/base/task.hpp"
+#include "sim/base/time.hpp"
+#include "sim/base/types.hpp"
+#include "sim/node/compute_graph.hpp"
+#include "sim/node/message.hpp"
+#include "sim/node/observer.hpp"
+#include "sim/node/topology.hpp"
+#include "sim/node/transport.hpp"
+
+namespace starling {
+
+/// What all nodes of a run share. Owned by the run, outlives every Node.
+struct World {
+  Transport& transport;
+  ComputeGraph& graph;
+  Observer& observer;
+  const Topology& topology;
+  Step steps;
+  std::uint64_t seed;
+};
+
+class Node {
+ public:
+  Node(World& world, NodeId id) : world_(world), id_(id) {}
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  // --- Identity and neighbours -----------------------------------------------------------------------------
+  NodeId id() const { return id_; }
+  NodeId nodes() const { return world_.topology.nodes(); }
+  Step steps() const { return world_.steps; }
+  /// Whom to send to and from whom to receive at step `k`, in order of peer.
+  std::span<const Edge> out(Step k = 0) const { return world_.topology.out(id_, k); }
+  std::span<const Edge> in(Step k = 0) const { return world_.topology.in(id_, k); }
+  double self_weight(Step k = 0) const { return world_.topology.self_weight(id_, k); }
+  const Topology& topology() const { return world_.topology; }
+
+  // --- Time and chance -------------------------------------------------------------------------------------
+  Time now() const { return world_.transport.now(); }
+  /// The node's own stream for (purpose, k); and one that is the same on every node.
+  Random random(std::string_view purpose, Step k) const { return {world_.seed, purpose, id_, k}; }
+  Random shared_random(std::string_view purpose, Step k) const {
+    return {world_.seed, purpose, shared_stream, k};
+  }
+  class Sleep;
+  Sleep sleep(Duration duration);
+
+  // --- Numbers ---------------------------------------------------------------------------------------------
+  /// The model all nodes start from.
+  Vector initial_model() { return world_.graph.initial_model(); }
+  Vector zeros(std::size_t size) { return world_.graph.zeros(size); }
+  std::size_t parameters() const { return world_.graph.parameters(); }
+  /// Gradient of the node's next mini-batch at the snapshot `x`; takes the modelled (or real) time to compute.
+  class ComputeGradient;
+  ComputeGradient gradient(const Vector& x);
+
+  // --- Messages --------------------------------------------------------------------------------------------
+  /// Sends `values` (which may be empty) and `number` to node `to`. Never blocks.
+  void send(NodeId to, Tag tag, Vector values = {}, double number = 0);
+  /// Waits for a message; any_source and any_tag accept all. Messages of one (source, tag) come in order.
+  class Receive;
+  Receive receive(NodeId source, Tag tag = any_tag);
+  /// Waits for a message that matches one of `patterns`, at most until `deadline`. `patterns` must outlive the
+  /// await. The result's `index` is patterns.size() if the deadline came first.
+  class Select;
+  Select select(std::span<const Pattern> patterns, std::optional<Time> deadline = std::nullopt);
+  /// A message that has already arrived and matches, if any; does not wait.
+  std::optional<Message> poll(NodeId source, Tag tag);
+
+  // --- Activities ------------------------------------------------------------------------------------------
+  /// Starts a further fibre of this node. Fibres of a node share its state and run alone between waits.
+  void spawn(Task<> task);
+  /// Meets the other members of a group (sorted, the same list on each; must outlive the await) in one
+  /// closed-form step; see Transport::meet. Answers null where messages must be exchanged instead.
+  class Meet;
+  Meet meet(Tag tag, std::span<const NodeId> members, CollectiveKind kind, Vector value);
+  /// Tells all other nodes in closed form; see Transport::announce. False: send messages instead.
+  bool announce(Tag tag, double number) { return world_.transport.announce(id_, tag, number); }
+
+  // --- Telling ---------------------------------------------------------------------------------------------
+  /// Records a number of step `k`; the metric's name becomes a table in the results file.
+  void record(std::string_view metric, Step k, double value) { world_.observer.record(id_, metric, k, value); }
+  void record(std::string_view metric, Step k, const Scalar& s) { world_.observer.record(id_, metric, k, s); }
+  /// Marks the end of step `k` with model `x`: counts the step, evaluates where the scenario asks for it.
+  void end_step(Step k, const Vector& x) { world_.observer.end_step(id_, k, x, now()); }
+  /// Says that the node's model changed after its last step (exchanges that were still under way).
+  void set_final_model(const Vector& x) { world_.observer.set_model(id_, x); }
+
+ private:
+  friend class Signal;
+
+  World& world_;
+  NodeId id_;
+  Step draws_ = 0;
+};
+
+/// Lets fibres of one node wait for each other. wait() suspends until the next notify(); there is no memory, so
+/// wait in a loop on a condition. Waiting fibres go on in the order they came.
+class Signal {
+ public:
+  explicit Signal(Node& node) : node_(node) {}
+  class Wait;
+  Wait wait();
+  void notify();
+
+ private:
+  Node& node_;
+  std::vector<Suspension*> waiting_;
+};
+
+using Program = std::function<Task<>(Node&)>;
+
+// --- Awaiters ------------------------------------------------------------------------------------------------
+
+class [[nodiscard]] Node::Sleep {
+ public:
+  Sleep(Transport& transport, Time until) : transport_(transport), until_(until) {}
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> handle) {
+    transport_.suspend(wait_, handle);
+    transport_.wake(wait_, until_);
+  }
+  void await_resume() const noexcept {}
+
+ private:
+  Transport& transport_;
+  Time until_;
+  Suspension wait_;
+};
+
+class [[nodiscard]] Node::ComputeGradient {
+ public:
+  ComputeGradient(World& world, Step draw, const Vector& x) : world_(world) {
+    wait_.x = x;
+    wait_.draw = draw;
+  }
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> handle) {
+    world_.transport.suspend(wait_, handle);
+    world_.transport.compute(wait_);
+  }
+  Gradient await_resume();
+
+ private:
+  World& world_;
+  GradientWait wait_;
+};
+
+class [[nodiscard]] Node::Select {
+ public:
+  Select(World& world, NodeId node, std::span<const Pattern> patterns, std::optional<Time> deadline)
+      : world_(world), node_(node) {
+    wait_.patterns = patterns;
+    wait_.deadline = deadline;
+  }
+  bool await_ready() {
+    return world_.transport.mailbox().take(node_, wait_.patterns, wait_.message, wait_.matched);
+  }
+  void await_suspend(std::coroutine_handle<> handle) {
+    world_.transport.suspend(wait_, handle);
+    world_.transport.receive(wait_);
+  }
+  struct Result {
+    std::size_t index;
+    Message message;
+  };
+  Result await_resume();
+
+ private:
+  World& world_;
+  NodeId node_;
+  ReceiveWait wait_;
+};
+
+class [[nodiscard]] Node::Receive {
+ public:
+  Receive(World& world, NodeId node, Pattern pattern)
+      : pattern_{pattern}, select_(world, node, std::span<const Pattern>(pattern_), std::nullopt) {}
+  bool await_ready() { return select_.await_ready(); }
+  void await_suspend(std::coroutine_handle<> handle) { select_.await_suspend(handle); }
+  Message await_resume() { return select_.await_resume().message; }
+
+ private:
+  std::array<Pattern, 1> pattern_;
+  Select select_;
+};
+
+class [[nodiscard]] Node::Meet {
+ public:
+  Meet(World& world, Tag tag, std::span<const NodeId> members, CollectiveKind kind, Vector value)
+      : world_(world) {
+    wait_.tag = tag;
+    wait_.members = members;
+    wait_.kind = kind;
+    wait_.value = std::move(value);
+  }
+  bool await_ready() const noexcept { return false; }
+  bool await_suspend(std::coroutine_handle<> handle) {
+    world_.transport.suspend(wait_, handle);
+    return world_.transport.meet(wait_);
+  }
+  /// What every member brought; null if the caller must exchange messages itself.
+  std::shared_ptr<Met> await_resume();
+
+ private:
+  World& world_;
+  MeetWait wait_;
+};
+
+class [[nodiscard]] Signal::Wait {
+ public:
+  explicit Wait(Signal& signal) : signal_(signal) {}
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> handle) {
+    signal_.node_.world_.transport.suspend(wait_, handle);
+    signal_.waiting_.push_back(&wait_);
+  }
+  void await_resume();
+
+ private:
+  Signal& signal_;
+  Suspension wait_;
+};
+
+}  // namespace starling

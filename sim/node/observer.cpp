@@ -1,0 +1,95 @@
+#include "sim/node/observer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace starling {
+
+Observer::Observer(ComputeGraph& graph, Recorder& recorder, const WorkloadFacts& facts)
+    : graph_(graph), recorder_(recorder), facts_(facts), models_(recorder.nodes.size()) {}
+
+void Observer::record(NodeId node, std::string_view metric, Step k, double value) {
+  if (const auto row = recorder_.steps.schedule().row(k)) {
+    recorder_.steps.cell(metric, *row, static_cast<std::size_t>(node)) = value;
+  }
+}
+
+void Observer::record(NodeId node, std::string_view metric, Step k, const Scalar& value) {
+  if (!value) return;  // a workload without numbers
+  if (const auto row = recorder_.steps.schedule().row(k)) {
+    graph_.deliver(value, &recorder_.steps.cell(metric, *row, static_cast<std::size_t>(node)));
+  }
+}
+
+void Observer::end_step(NodeId node, Step k, const Vector& x, Time now) {
+  NodeTotals& totals = recorder_.nodes[static_cast<std::size_t>(node)];
+  ++totals.steps;
+  totals.finished = now;
+  ++steps_finished_;
+  models_[static_cast<std::size_t>(node)] = x;
+  record(node, "time", k, to_seconds(now));
+  if (const auto row = recorder_.evaluation.schedule().row(k)) add_snapshot({node, *row, now, x});
+}
+
+void Observer::count_message(NodeId node, std::int64_t bytes) {
+  NodeTotals& totals = recorder_.nodes[static_cast<std::size_t>(node)];
+  ++totals.messages_sent;
+  totals.bytes_sent += bytes;
+}
+
+void Observer::add_snapshot(Snapshot snapshot) {
+  Row& row = rows_[snapshot.row];
+  if (row.models.empty()) row.models.resize(models_.size());
+  row.models[static_cast<std::size_t>(snapshot.node)] = std::move(snapshot.model);
+  row.latest = std::max(row.latest, snapshot.time);
+  if (++row.arrived == models_.size()) evaluate(snapshot.row, row);
+}
+
+std::vector<Observer::Snapshot> Observer::take_snapshots() {
+  std::vector<Snapshot> snapshots;
+  for (auto& [index, row] : rows_) {
+    if (row.arrived == models_.size()) continue;
+    for (std::size_t i = 0; i < row.models.size(); ++i) {
+      if (!row.models[i]) continue;
+      snapshots.push_back({static_cast<NodeId>(i), index, row.latest, std::move(row.models[i])});
+    }
+  }
+  std::erase_if(rows_, [this](const auto& entry) { return entry.second.arrived != models_.size(); });
+  return snapshots;
+}
+
+void Observer::evaluate(std::size_t index, Row& row) {
+  Table& table = recorder_.evaluation;
+  table.cell("time", index) = to_seconds(row.latest);
+  const auto finished = static_cast<double>(table.schedule().finished(index));
+  const auto samples = finished * static_cast<double>(facts_.batch_size) * static_cast<double>(models_.size());
+  table.cell("samples", index) = samples;
+  const auto held = std::accumulate(facts_.samples.begin(), facts_.samples.end(), std::int64_t{0});
+  if (held > 0) table.cell("epoch", index) = samples / static_cast<double>(held);
+  if (!graph_.has_numbers()) {
+    row.models.clear();
+    return;
+  }
+  const Vector center = mean(row.models);
+  const ModelQuality quality = graph_.evaluate(center);
+  graph_.deliver(quality.loss, &table.cell("test_loss", index));
+  if (facts_.has_accuracy) graph_.deliver(quality.accuracy, &table.cell("test_accuracy", index));
+  row.distances.assign(row.models.size(), std::nan(""));
+  for (std::size_t i = 0; i < row.models.size(); ++i) {
+    graph_.deliver(squared_distance(row.models[i], center), &row.distances[i]);
+  }
+  row.models.clear();
+}
+
+void Observer::settle() {
+  graph_.flush();
+  for (const auto& [index, row] : rows_) {
+    if (row.distances.empty()) continue;
+    const double sum = std::accumulate(row.distances.begin(), row.distances.end(), 0.0);
+    recorder_.evaluation.cell("consensus_distance", index) =
+        std::sqrt(sum / static_cast<double>(row.distances.size()));
+  }
+}
+
+}  // namespace starling

@@ -1,0 +1,170 @@
+// Topology as compressed lists: per phase one array of edges sorted by (node, peer) for each
+// direction, so that in() and out() are two look-ups and a hundred thousand nodes cost little more
+// than their arcs.
+
+#include "sim/node/topology.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+namespace starling {
+namespace {
+
+struct EdgeLists {
+  std::vector<std::size_t> begin;  // (nodes + 1)
+  std::vector<Edge>
+      edges;  // of node i: edges[begin[i]] up to edges[begin[i + 1]], in order of peer
+};
+
+/// Sorts arcs by one of their ends. `node_of` and `peer_of` say which end owns the edge.
+EdgeLists edge_lists(NodeId nodes, const std::vector<Topology::Arc>& arcs,
+                     NodeId Topology::Arc::*node_of, NodeId Topology::Arc::*peer_of) {
+  EdgeLists lists{std::vector<std::size_t>(static_cast<std::size_t>(nodes) + 1, 0),
+                  std::vector<Edge>(arcs.size())};
+  for (const Topology::Arc& arc : arcs) ++lists.begin[static_cast<std::size_t>(arc.*node_of) + 1];
+  for (std::size_t i = 1; i < lists.begin.size(); ++i) lists.begin[i] += lists.begin[i - 1];
+
+  std::vector<std::size_t> next(lists.begin.begin(), lists.begin.end() - 1);
+  for (const Topology::Arc& arc : arcs) {
+    lists.edges[next[static_cast<std::size_t>(arc.*node_of)]++] = {arc.*peer_of,
+                                                                   static_cast<float>(arc.weight)};
+  }
+  for (std::size_t i = 0; i + 1 < lists.begin.size(); ++i) {
+    const auto own =
+        std::span(lists.edges).subspan(lists.begin[i], lists.begin[i + 1] - lists.begin[i]);
+    // Many makers list arcs in this order, and a complete graph is large.
+    if (!std::ranges::is_sorted(own, {}, &Edge::peer)) std::ranges::sort(own, {}, &Edge::peer);
+  }
+  return lists;
+}
+
+void check_arcs(NodeId nodes, const std::vector<Topology::Arc>& arcs) {
+  for (const Topology::Arc& arc : arcs) {
+    for (const NodeId node : {arc.sender, arc.receiver}) {
+      if (node < 0 || node >= nodes) {
+        throw std::invalid_argument(
+            fmt::format("topology: nodes of arcs must be below {}, got {}", nodes, node));
+      }
+    }
+    if (arc.sender == arc.receiver) {
+      throw std::invalid_argument(
+          fmt::format("topology: arcs must join two nodes, got one from {} to itself", arc.sender));
+    }
+  }
+}
+
+void check_no_double_arc(const EdgeLists& out) {
+  for (std::size_t i = 0; i + 1 < out.begin.size(); ++i) {
+    for (std::size_t e = out.begin[i] + 1; e < out.begin[i + 1]; ++e) {
+      if (out.edges[e].peer == out.edges[e - 1].peer) {
+        throw std::invalid_argument(
+            fmt::format("topology: expected one arc from {} to {}, got two", i, out.edges[e].peer));
+      }
+    }
+  }
+}
+
+std::span<const Edge> edges_of(const std::vector<std::size_t>& begin,
+                               const std::vector<Edge>& edges, NodeId node) {
+  const auto i = static_cast<std::size_t>(node);
+  return std::span(edges).subspan(begin[i], begin[i + 1] - begin[i]);
+}
+
+/// Number of nodes reached from node 0; `peers(phase, node)` lists the ways on.
+template <class Peers>
+NodeId reachable(NodeId nodes, std::size_t phases, Peers peers) {
+  std::vector<char> seen(static_cast<std::size_t>(nodes), 0);
+  std::vector<NodeId> open{0};
+  seen[0] = 1;
+  NodeId count = 1;
+  while (!open.empty()) {
+    const NodeId node = open.back();
+    open.pop_back();
+    for (std::size_t p = 0; p < phases; ++p) {
+      for (const Edge& edge : peers(static_cast<Step>(p), node)) {
+        char& visited = seen[static_cast<std::size_t>(edge.peer)];
+        if (visited) continue;
+        visited = 1;
+        ++count;
+        open.push_back(edge.peer);
+      }
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+Topology::Topology(NodeId nodes, const std::vector<std::vector<Arc>>& phases,
+                   const std::vector<std::vector<double>>& self_weights)
+    : nodes_(nodes) {
+  if (nodes < 1) {
+    throw std::invalid_argument(fmt::format("topology: expected at least one node, got {}", nodes));
+  }
+  if (phases.empty() || phases.size() != self_weights.size()) {
+    throw std::invalid_argument(fmt::format(
+        "topology: expected self weights for each of at least one phase, got {} for {} phases",
+        self_weights.size(), phases.size()));
+  }
+  phases_.reserve(phases.size());
+  for (std::size_t p = 0; p < phases.size(); ++p) {
+    if (self_weights[p].size() != static_cast<std::size_t>(nodes)) {
+      throw std::invalid_argument(
+          fmt::format("topology: expected {} self weights in phase {}, got {}", nodes, p,
+                      self_weights[p].size()));
+    }
+    check_arcs(nodes, phases[p]);
+    EdgeLists out = edge_lists(nodes, phases[p], &Arc::sender, &Arc::receiver);
+    check_no_double_arc(out);
+    EdgeLists in = edge_lists(nodes, phases[p], &Arc::receiver, &Arc::sender);
+    phases_.push_back({.out_begin = std::move(out.begin),
+                       .in_begin = std::move(in.begin),
+                       .out = std::move(out.edges),
+                       .in = std::move(in.edges),
+                       .self = {self_weights[p].begin(), self_weights[p].end()}});
+  }
+}
+
+const Topology::Phase& Topology::phase_at(Step step) const {
+  return phases_[static_cast<std::size_t>(step) % phases_.size()];
+}
+
+std::span<const Edge> Topology::out(NodeId node, Step step) const {
+  const Phase& phase = phase_at(step);
+  return edges_of(phase.out_begin, phase.out, node);
+}
+
+std::span<const Edge> Topology::in(NodeId node, Step step) const {
+  const Phase& phase = phase_at(step);
+  return edges_of(phase.in_begin, phase.in, node);
+}
+
+float Topology::self_weight(NodeId node, Step step) const {
+  return phase_at(step).self[static_cast<std::size_t>(node)];
+}
+
+std::vector<NodeId> Topology::neighbors(NodeId node) const {
+  std::vector<NodeId> peers;
+  for (const Phase& phase : phases_) {
+    for (const Edge& edge : edges_of(phase.out_begin, phase.out, node)) peers.push_back(edge.peer);
+  }
+  std::sort(peers.begin(), peers.end());
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+  return peers;
+}
+
+std::size_t Topology::arc_count() const {
+  std::size_t count = 0;
+  for (const Phase& phase : phases_) count += phase.out.size();
+  return count;
+}
+
+bool Topology::is_connected() const {
+  // Strongly connected: node 0 reaches everybody, along the arcs and against them.
+  return reachable(nodes_, period(), [this](Step p, NodeId i) { return out(i, p); }) == nodes_ &&
+         reachable(nodes_, period(), [this](Step p, NodeId i) { return in(i, p); }) == nodes_;
+}
+
+}  // namespace starling

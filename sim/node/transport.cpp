@@ -1,0 +1,81 @@
+#include "sim/node/transport.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+
+namespace starling {
+namespace {
+
+std::string describe(const Pattern& pattern) {
+  const std::string who =
+      pattern.source == any_source ? std::string("anybody") : fmt::format("node {}", pattern.source);
+  if (pattern.tag == any_tag) return who;
+  const auto channel = pattern.tag >> tag_number_bits;
+  const auto number = pattern.tag & ((Tag{1} << tag_number_bits) - 1);
+  return channel == 0 ? fmt::format("{} (tag {})", who, number)
+                      : fmt::format("{} (channel {}, tag {})", who, channel, number);
+}
+
+}  // namespace
+
+void Transport::spawn(NodeId node, bool is_program, Task<> task) {
+  Fibre& fibre = fibres_.emplace_back(node, is_program, std::move(task));
+  fibre.start.handle = fibre.task.handle();
+  fibre.start.fibre = &fibre;
+  fibre.place = std::prev(fibres_.end());
+  wake(fibre.start, now());
+}
+
+void Transport::resume(Suspension& wait) {
+  Fibre* fibre = current_ = wait.fibre;
+  wait.handle.resume();
+  current_ = nullptr;
+  if (!fibre->task.is_done()) return;
+  const NodeId node = fibre->node;
+  Task<> task = std::move(fibre->task);
+  fibres_.erase(fibre->place);
+  try {
+    task.result();
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(fmt::format("node {} at {:.6g} s: {}", node, to_seconds(now()), error.what()));
+  }
+}
+
+std::string Transport::describe_waiting() const {
+  constexpr std::size_t most = 8;
+  std::string text;
+  std::size_t named = 0;
+  std::size_t receives = 0;
+  std::vector<NodeId> nodes;
+  for (const Fibre& fibre : fibres_) nodes.push_back(fibre.node);
+  std::sort(nodes.begin(), nodes.end());
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+  for (const NodeId node : nodes) {
+    const ReceiveWait* wait = mailbox_.waiting(node);
+    const bool has_program = std::any_of(fibres_.begin(), fibres_.end(), [node](const Fibre& fibre) {
+      return fibre.node == node && fibre.is_program;
+    });
+    if (wait == nullptr && has_program && ++named <= most) {
+      text += fmt::format("{}node {} waits for its own activities or a collective", text.empty() ? "" : "; ", node);
+    }
+    for (; wait != nullptr; wait = wait->next) {
+      ++receives;
+      if (++named > most) continue;
+      text += fmt::format("{}node {} waits for ", text.empty() ? "" : "; ", node);
+      for (std::size_t p = 0; p < wait->patterns.size(); ++p) {
+        text += (p > 0 ? " or " : "") + describe(wait->patterns[p]);
+      }
+    }
+  }
+  if (named > most) text += fmt::format("; and {} more", named - most);
+  return text;
+}
+
+}  // namespace starling

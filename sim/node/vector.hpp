@@ -1,0 +1,120 @@
+// Vector and Scalar: the numbers an algorithm computes with. A handle names an immutable value that may not
+// exist yet; verbs append an operation to the ComputeGraph and let the handle name the result. Copying a handle
+// copies no numbers, so a snapshot or a message costs nothing.
+//
+// Arithmetic is exact to the bit by contract: x.add_scaled(a, y) is fma(a, y[i], x[i]) in single precision for
+// every element, whatever is batched, fused or moved to another device underneath.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+namespace starling {
+
+class ComputeGraph;
+class Scalar;
+struct Weighted;
+
+class Vector {
+ public:
+  /// Names nothing; only assignment and `bool` are allowed.
+  Vector() = default;
+  Vector(const Vector& other);
+  Vector(Vector&& other) noexcept
+      : graph_(std::exchange(other.graph_, nullptr)), value_(other.value_), offset_(other.offset_), size_(other.size_) {}
+  Vector& operator=(const Vector& other);
+  Vector& operator=(Vector&& other) noexcept {
+    std::swap(graph_, other.graph_);
+    std::swap(value_, other.value_);
+    std::swap(offset_, other.offset_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~Vector();
+
+  explicit operator bool() const { return graph_ != nullptr; }
+  /// Number of floats.
+  std::size_t size() const { return size_; }
+  /// Bytes on the wire; a stand-in workload's vectors count as the big model's.
+  std::int64_t wire_bytes() const;
+
+  /// Elements [offset, offset + size) as a vector of their own; no copy.
+  Vector slice(std::size_t offset, std::size_t size) const;
+
+  /// x <- factor * x
+  void scale(double factor);
+  /// x <- x + factor * y; equal sizes.
+  void add_scaled(double factor, const Vector& y);
+  /// x <- x + y
+  void add(const Vector& y) { add_scaled(1.0, y); }
+
+ private:
+  friend class ComputeGraph;
+  friend Vector weighted_sum(std::span<const Weighted> terms);
+  friend Vector concatenate(std::span<const Vector> pieces);
+  friend Scalar squared_distance(const Vector& a, const Vector& b);
+  Vector(ComputeGraph* graph, std::uint32_t value, std::uint32_t offset, std::uint32_t size)
+      : graph_(graph), value_(value), offset_(offset), size_(size) {}
+
+  ComputeGraph* graph_ = nullptr;
+  std::uint32_t value_ = 0;
+  std::uint32_t offset_ = 0;
+  std::uint32_t size_ = 0;
+};
+
+/// A vector and the factor it enters a sum with.
+struct Weighted {
+  double factor;
+  const Vector& vector;
+};
+
+/// sum_t factor_t * v_t, terms in order; at least one term, equal sizes.
+Vector weighted_sum(std::span<const Weighted> terms);
+/// (1/n) x_0 + (1/n) x_1 + ..., in order.
+Vector mean(std::span<const Vector> vectors);
+/// The pieces one after the other.
+Vector concatenate(std::span<const Vector> pieces);
+
+/// One number of the graph: a loss, a distance.
+class Scalar {
+ public:
+  Scalar() = default;
+  Scalar(const Scalar& other);
+  Scalar(Scalar&& other) noexcept : graph_(std::exchange(other.graph_, nullptr)), slot_(other.slot_) {}
+  Scalar& operator=(Scalar other) noexcept {
+    std::swap(graph_, other.graph_);
+    std::swap(slot_, other.slot_);
+    return *this;
+  }
+  ~Scalar();
+
+  explicit operator bool() const { return graph_ != nullptr; }
+  /// The number itself. Computes everything recorded so far: an algorithm that branches on values pays for it.
+  double value() const;
+
+ private:
+  friend class ComputeGraph;
+  Scalar(ComputeGraph* graph, std::uint32_t slot) : graph_(graph), slot_(slot) {}
+
+  ComputeGraph* graph_ = nullptr;
+  std::uint32_t slot_ = 0;
+};
+
+/// sum_i (a_i - b_i)^2
+Scalar squared_distance(const Vector& a, const Vector& b);
+
+/// A stochastic gradient and the loss of its mini-batch, both taken at the snapshot that was handed over.
+struct Gradient {
+  Vector values;
+  Scalar loss;
+};
+
+/// Quality of one model on held-out data.
+struct ModelQuality {
+  Scalar loss;
+  Scalar accuracy;  // NaN where the workload has none
+};
+
+}  // namespace starling

@@ -1,0 +1,237 @@
+#include "sim/record/export.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <span>
+#include <system_error>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+
+namespace starling {
+namespace {
+
+[[noreturn]] void fail(const std::string& name, int error) {
+  throw Error(fmt::format("{}: cannot write: {}", name, std::generic_category().message(error)));
+}
+
+/// Collects text and writes it in large pieces.
+class Output {
+ public:
+  Output(std::FILE* file, const std::string& name) : file_(file), name_(name) {}
+
+  template <class... Args>
+  void print(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
+    if (text_.size() >= 1 << 16) write();
+  }
+
+  void finish() {
+    write();
+    if (std::fflush(file_) != 0) fail(name_, errno);
+  }
+
+ private:
+  void write() {
+    if (std::fwrite(text_.data(), 1, text_.size(), file_) != text_.size()) fail(name_, errno);
+    text_.clear();
+  }
+
+  std::FILE* file_;
+  const std::string& name_;
+  fmt::memory_buffer text_;
+};
+
+/// `picoseconds` in units of 10^`digits` picoseconds, exactly, without useless zeros.
+std::string decimal(std::int64_t picoseconds, int digits) {
+  std::string text = fmt::format("{:0{}}", picoseconds, digits + (picoseconds < 0 ? 2 : 1));
+  const std::size_t point = text.size() - static_cast<std::size_t>(digits);
+  text.insert(point, 1, '.');
+  text.erase(std::max(text.find_last_not_of('0') + 1, point));
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+
+std::string seconds(Duration duration) { return decimal(duration.count(), 12); }
+std::string seconds(Time time) { return seconds(time.time_since_epoch()); }
+std::string microseconds(Duration duration) { return decimal(duration.count(), 6); }
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char letter : text) quoted.append(letter == '"' ? 2 : 1, letter);
+  return quoted + '"';
+}
+
+/// Length of the UTF-8 sequence at the start of `text`; 0 if it is none (overlong forms and
+/// surrogates are none).
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (byte(0) < 0x80) return 1;
+  const std::size_t length = byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
+  if (byte(0) < 0xc2 || byte(0) > 0xf4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  const bool is_wrong = (byte(0) == 0xe0 && byte(1) < 0xa0) ||
+                        (byte(0) == 0xed && byte(1) > 0x9f) ||
+                        (byte(0) == 0xf0 && byte(1) < 0x90) || (byte(0) == 0xf4 && byte(1) > 0x8f);
+  return is_wrong ? 0 : length;
+}
+
+/// `text` as a JSON string, quotes included; what is not UTF-8 becomes U+FFFD.
+std::string json_string(std::string_view text) {
+  std::string quoted = "\"";
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    const char first = text.front();
+    if (length == 0) {
+      quoted += "\\ufffd";
+    } else if (first == '"' || first == '\\') {
+      quoted += {'\\', first};
+    } else if (static_cast<unsigned char>(first) < 0x20) {
+      quoted += fmt::format("\\u{:04x}", static_cast<int>(first));
+    } else {
+      quoted += text.substr(0, length);
+    }
+    text.remove_prefix(std::max<std::size_t>(1, length));
+  }
+  return quoted + '"';
+}
+
+void write_table(Output& out, const Table& table, bool has_nodes) {
+  const std::vector<std::string> metrics = table.metrics();
+  out.print("{}", has_nodes ? "step,node" : "step");
+  for (const std::string& metric : metrics) out.print(",{}", csv_field(metric));
+  out.print("\n");
+  std::vector<std::span<const double>> cells(metrics.size());
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    std::ranges::transform(metrics, cells.begin(),
+                           [&](const std::string& metric) { return table.cells(metric, row); });
+    for (std::size_t column = 0; column < table.width(); ++column) {
+      out.print("{}", table.schedule().finished(row));
+      if (has_nodes) out.print(",{}", column);
+      for (const std::span<const double> values : cells) {
+        if (values.empty() || std::isnan(values[column])) {
+          out.print(",");
+        } else {
+          out.print(",{}", values[column]);
+        }
+      }
+      out.print("\n");
+    }
+  }
+}
+
+void write_nodes(Output& out, const std::vector<NodeTotals>& nodes) {
+  out.print(
+      "node,compute_seconds,wait_seconds,communicate_seconds,finished_seconds,steps,messages_sent,"
+      "bytes_sent\n");
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const NodeTotals& node = nodes[i];
+    out.print("{},{},{},{},{},{},{},{}\n", i, seconds(node.compute), seconds(node.wait),
+              seconds(node.communicate), seconds(node.finished), node.steps, node.messages_sent,
+              node.bytes_sent);
+  }
+}
+
+void write_timeline(Output& out, const std::vector<Segment>& timeline) {
+  out.print("node,activity,begin_seconds,end_seconds\n");
+  for (const Segment& segment : timeline) {
+    out.print("{},{},{},{}\n", segment.node, to_text(segment.activity), seconds(segment.begin),
+              seconds(segment.end));
+  }
+}
+
+using TableWriter = void (*)(Output&, const Recorder&);
+
+TableWriter writer_of(std::string_view table) {
+  if (table == "steps") {
+    return
+        [](Output& out, const Recorder& run) { write_table(out, run.steps, /*has_nodes=*/true); };
+  }
+  if (table == "evaluation") {
+    return [](Output& out, const Recorder& run) {
+      write_table(out, run.evaluation, /*has_nodes=*/false);
+    };
+  }
+  if (table == "nodes")
+    return [](Output& out, const Recorder& run) { write_nodes(out, run.nodes); };
+  if (table == "timeline")
+    return [](Output& out, const Recorder& run) { write_timeline(out, run.timeline); };
+  throw Error(
+      fmt::format("expected table steps, evaluation, nodes or timeline, found \"{}\"", table));
+}
+
+/// Calls `write` with the opened file; the file goes again if that throws.
+template <class Write>
+void write_to(const std::string& path, const Write& write) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path parent = fs::path(path).parent_path();
+  if (!parent.empty()) fs::create_directories(parent, error);
+  if (error) fail(path, error.value());
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "w"), std::fclose);
+  if (file == nullptr) fail(path, errno);
+  try {
+    write(file.get());
+    if (std::fclose(file.release()) != 0) fail(path, errno);
+  } catch (...) {
+    if (fs::is_regular_file(path, error)) fs::remove(path, error);
+    throw;
+  }
+}
+
+}  // namespace
+
+void write_csv(const Recorder& recorder, std::string_view table, std::FILE* file,
+               const std::string& name) {
+  const TableWriter write = writer_of(table);
+  Output out(file, name);
+  write(out, recorder);
+  out.finish();
+}
+
+void write_csv(const Recorder& recorder, std::string_view table, const std::string& path) {
+  writer_of(table);  // no file is touched for a table that is none
+  write_to(path, [&](std::FILE* file) { write_csv(recorder, table, file, path); });
+}
+
+void write_chrome_trace(const Recorder& recorder, std::FILE* file, const std::string& name) {
+  Output out(file, name);
+  const auto fact = recorder.facts.find("name");
+  const std::string title = fact == recorder.facts.end() ? "starling" : fact->second;
+  out.print(R"([{{"ph":"M","pid":0,"name":"process_name","args":{{"name":{}}}}})",
+            json_string(title));
+  for (std::size_t i = 0; i < recorder.nodes.size(); ++i) {
+    out.print(
+        ",\n"
+        R"({{"ph":"M","pid":0,"tid":{0},"name":"thread_name","args":{{"name":"node {0}"}}}})",
+        i);
+    out.print(
+        ",\n"
+        R"({{"ph":"M","pid":0,"tid":{0},"name":"thread_sort_index","args":{{"sort_index":{0}}}}})",
+        i);
+  }
+  for (const Segment& segment : recorder.timeline) {
+    out.print(
+        ",\n"
+        R"({{"ph":"X","pid":0,"tid":{},"ts":{},"dur":{},"name":"{}","cat":"node"}})",
+        segment.node, microseconds(segment.begin.time_since_epoch()),
+        microseconds(segment.end - segment.begin), to_text(segment.activity));
+  }
+  out.print("]\n");
+  out.finish();
+}
+
+void write_chrome_trace(const Recorder& recorder, const std::string& path) {
+  write_to(path, [&](std::FILE* file) { write_chrome_trace(recorder, file, path); });
+}
+
+}  // namespace starling

@@ -1,0 +1,38 @@
+// Recorded runs for other programs: tables as CSV (RFC 4180), the timeline as a trace for
+// ui.perfetto.dev or chrome://tracing.
+//
+//   table       one line per           columns
+//   steps       row and node           step, node, then each metric by name
+//   evaluation  row                    step, then each metric by name
+//   nodes       node                   node, compute_seconds, wait_seconds, communicate_seconds,
+//                                      finished_seconds, steps, messages_sent, bytes_sent
+//   timeline    stretch of time        node, activity, begin_seconds, end_seconds
+//
+// Numbers are written so that they read back to the bit, virtual times exactly ("0.000000000007").
+// A cell that was not recorded is empty.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include "sim/record/recorder.hpp"
+
+namespace starling {
+
+/// Writes `table`: "steps", "evaluation", "nodes" or "timeline". `name` stands for the file in
+/// messages. Throws Error if there is no such table or writing fails.
+void write_csv(const Recorder& recorder, std::string_view table, std::FILE* file,
+               const std::string& name);
+
+/// The same into the file at `path`, making the directories above it; removed again if writing
+/// fails.
+void write_csv(const Recorder& recorder, std::string_view table, const std::string& path);
+
+/// Writes the timeline as a JSON array of trace events: one thread per node, one complete event per
+/// stretch of time, in microseconds. Same errors. Whoever records no timeline gets a trace of
+/// threads alone.
+void write_chrome_trace(const Recorder& recorder, std::FILE* file, const std::string& name);
+void write_chrome_trace(const Recorder& recorder, const std::string& path);
+
+}  // namespace starling

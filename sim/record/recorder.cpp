@@ -1,0 +1,248 @@
+#include "sim/record/recorder.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+
+namespace starling {
+
+RowSchedule::RowSchedule(Step every, Step steps) : every_(every), steps_(steps) {
+  ensure(every >= 1, "a row schedule has a period of at least one step");
+  ensure(steps >= 0, "a row schedule covers at least no steps");
+  rows_ = static_cast<std::size_t>(steps / every + (steps % every != 0 ? 1 : 0));
+}
+
+std::optional<std::size_t> RowSchedule::row(Step k) const {
+  if (k < 0 || k >= steps_) return std::nullopt;
+  const Step finished = k + 1;
+  if (finished % every_ == 0) return static_cast<std::size_t>(finished / every_ - 1);
+  if (finished == steps_) return rows_ - 1;
+  return std::nullopt;
+}
+
+Step RowSchedule::finished(std::size_t row) const {
+  ensure(row < rows_, "the row belongs to the schedule");
+  return row + 1 == rows_ ? steps_ : (static_cast<Step>(row) + 1) * every_;
+}
+
+double& Table::cell(std::string_view metric, std::size_t row, std::size_t column) {
+  ensure(column < width_, "the column belongs to the table");
+  return cells(metric, row)[column];
+}
+
+std::span<double> Table::cells(std::string_view metric, std::size_t row) {
+  ensure(row < schedule_.rows(), "the row belongs to the table");
+  auto column = columns_.find(metric);
+  if (column == columns_.end()) {
+    // The names of data sets in the results file, beside "step".
+    ensure(!metric.empty() && metric != "step" && metric != "." &&
+               metric.find_first_of(std::string_view("/\0", 2)) == metric.npos,
+           "a metric is named by a word without '/', not \"step\"");
+    column = columns_.try_emplace(std::string(metric)).first;
+  }
+  auto& rows = column->second;
+  while (rows.size() <= row) rows.emplace_back(width_, std::nan(""));
+  return rows[row];
+}
+
+std::span<const double> Table::cells(std::string_view metric, std::size_t row) const {
+  const auto found = columns_.find(metric);
+  if (found == columns_.end() || row >= found->second.size()) return {};
+  return found->second[row];
+}
+
+double Table::value(std::string_view metric, std::size_t row, std::size_t column) const {
+  const std::span<const double> values = cells(metric, row);
+  return column < values.size() ? values[column] : std::nan("");
+}
+
+std::vector<std::string> Table::metrics() const {
+  std::vector<std::string> names;
+  for (const auto& [name, rows] : columns_) names.push_back(name);
+  return names;
+}
+
+std::size_t Table::rows(std::string_view metric) const {
+  const auto found = columns_.find(metric);
+  return found == columns_.end() ? 0 : found->second.size();
+}
+
+std::size_t Table::rows() const {
+  std::size_t most = 0;
+  for (const auto& [name, rows] : columns_) most = std::max(most, rows.size());
+  return most;
+}
+
+std::string_view unit_of(std::string_view metric) {
+  using Entry = std::pair<std::string_view, std::string_view>;
+  static constexpr std::array units{
+      Entry{"begin", "ps"},     Entry{"bytes", "B"},       Entry{"bytes_received", "B"},
+      Entry{"bytes_sent", "B"}, Entry{"communicate", "s"}, Entry{"compute", "s"},
+      Entry{"end", "ps"},       Entry{"finished", "s"},    Entry{"throughput", "samples/s"},
+      Entry{"time", "s"},       Entry{"wait", "s"},
+  };
+  for (const auto& [name, unit] : units) {
+    if (name == metric) return unit;
+  }
+  return metric.ends_with("_picoseconds") ? "ps" : metric.ends_with("_seconds") ? "s" : "";
+}
+
+std::string_view to_text(Activity activity) {
+  static constexpr std::array<std::string_view, 3> names{"compute", "wait", "communicate"};
+  return names[static_cast<std::size_t>(activity)];
+}
+
+Recorder::Recorder(NodeId node_count, RowSchedule step_rows, RowSchedule evaluation_rows,
+                   Time timeline_until)
+    : steps(step_rows, static_cast<std::size_t>(node_count)),
+      evaluation(evaluation_rows, 1),
+      nodes(static_cast<std::size_t>(node_count)),
+      timeline_until_(timeline_until) {}
+
+void Recorder::spend(NodeId node, Activity activity, Time begin, Time end) {
+  ensure(begin <= end, "time passes forwards");
+  if (begin == end) return;
+  NodeTotals& totals = nodes[static_cast<std::size_t>(node)];
+  switch (activity) {
+    case Activity::compute:
+      totals.compute += end - begin;
+      break;
+    case Activity::wait:
+      totals.wait += end - begin;
+      break;
+    case Activity::communicate:
+      totals.communicate += end - begin;
+      break;
+  }
+  if (begin < timeline_until_) {
+    timeline.push_back({node, activity, begin, std::min(end, timeline_until_)});
+  }
+}
+
+namespace {
+
+template <class Float>
+bool is_same(Float a, Float b) {
+  using Bits = std::conditional_t<sizeof(Float) == 8, std::uint64_t, std::uint32_t>;
+  return std::bit_cast<Bits>(a) == std::bit_cast<Bits>(b) || (std::isnan(a) && std::isnan(b));
+}
+
+/// Compares two recorders part by part; the first difference found stays.
+class Comparison {
+ public:
+  bool is_equal() const { return difference_.empty(); }
+  const std::string& difference() const { return difference_; }
+
+  void tables(std::string_view name, const Table& a, const Table& b) {
+    value(fmt::format("{}, period of rows", name), a.schedule().every(), b.schedule().every());
+    value(fmt::format("{}, steps", name), a.schedule().steps(), b.schedule().steps());
+    value(fmt::format("{}, cells per row", name), a.width(), b.width());
+    std::set<std::string> metrics;
+    for (const std::string& metric : a.metrics()) metrics.insert(metric);
+    for (const std::string& metric : b.metrics()) metrics.insert(metric);
+    for (const std::string& metric : metrics) {
+      value(fmt::format("{}/{}, rows", name, metric), a.rows(metric), b.rows(metric));
+      for (std::size_t row = 0; is_equal() && row < a.rows(metric); ++row) {
+        const std::span<const double> x = a.cells(metric, row);
+        const std::span<const double> y = b.cells(metric, row);
+        const auto [differs, other] = std::ranges::mismatch(x, y, is_same<double>);
+        if (differs == x.end()) continue;
+        const auto column = differs - x.begin();
+        note(fmt::format("{}/{}, row {}, column {}", name, metric, row, column), *differs, *other);
+      }
+    }
+  }
+
+  template <class T>
+  void value(const std::string& name, const T& a, const T& b) {
+    if (a != b) note(name, a, b);
+  }
+
+  void facts(const Recorder& a, const Recorder& b) {
+    for (const auto& [key, text] : a.facts) {
+      const auto other = b.facts.find(key);
+      if (other == b.facts.end()) return note("facts/" + key, text, "nothing");
+      value("facts/" + key, text, other->second);
+    }
+    for (const auto& [key, text] : b.facts) {
+      if (!a.facts.contains(key)) return note("facts/" + key, "nothing", text);
+    }
+  }
+
+  void nodes(const std::vector<NodeTotals>& a, const std::vector<NodeTotals>& b) {
+    value("number of nodes", a.size(), b.size());
+    for (std::size_t i = 0; is_equal() && i < a.size(); ++i) {
+      if (a[i] == b[i]) continue;
+      const auto time = [i](const char* name) {
+        return fmt::format("{} of node {} in ps", name, i);
+      };
+      value(time("compute"), a[i].compute.count(), b[i].compute.count());
+      value(time("wait"), a[i].wait.count(), b[i].wait.count());
+      value(time("communicate"), a[i].communicate.count(), b[i].communicate.count());
+      value(time("finished"), a[i].finished.time_since_epoch().count(),
+            b[i].finished.time_since_epoch().count());
+      value(fmt::format("steps of node {}", i), a[i].steps, b[i].steps);
+      value(fmt::format("messages_sent of node {}", i), a[i].messages_sent, b[i].messages_sent);
+      value(fmt::format("bytes_sent of node {}", i), a[i].bytes_sent, b[i].bytes_sent);
+    }
+  }
+
+  void timelines(const Recorder& a, const Recorder& b) {
+    value("end of the timeline in ps", a.timeline_until().time_since_epoch().count(),
+          b.timeline_until().time_since_epoch().count());
+    value("segments in the timeline", a.timeline.size(), b.timeline.size());
+    for (std::size_t i = 0; is_equal() && i < a.timeline.size(); ++i) {
+      if (a.timeline[i] == b.timeline[i]) continue;
+      note(fmt::format("timeline, segment {}", i), describe(a.timeline[i]),
+           describe(b.timeline[i]));
+    }
+  }
+
+  void models(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {
+    value("number of models", a.size(), b.size());
+    for (std::size_t i = 0; is_equal() && i < a.size(); ++i) {
+      value(fmt::format("parameters of model {}", i), a[i].size(), b[i].size());
+      if (!is_equal()) return;
+      const auto [differs, other] = std::ranges::mismatch(a[i], b[i], is_same<float>);
+      if (differs == a[i].end()) continue;
+      note(fmt::format("model {}, parameter {}", i, differs - a[i].begin()), *differs, *other);
+    }
+  }
+
+ private:
+  template <class A, class B>
+  void note(const std::string& name, const A& a, const B& b) {
+    if (is_equal()) difference_ = fmt::format("{}: {} and {}", name, a, b);
+  }
+
+  static std::string describe(const Segment& segment) {
+    return fmt::format("node {} {} from {} to {} ps", segment.node, to_text(segment.activity),
+                       segment.begin.time_since_epoch().count(),
+                       segment.end.time_since_epoch().count());
+  }
+
+  std::string difference_;
+};
+
+}  // namespace
+
+bool same_content(const Recorder& a, const Recorder& b, std::string* difference) {
+  Comparison comparison;
+  comparison.facts(a, b);
+  comparison.nodes(a.nodes, b.nodes);
+  comparison.tables("steps", a.steps, b.steps);
+  comparison.tables("evaluation", a.evaluation, b.evaluation);
+  comparison.timelines(a, b);
+  comparison.models(a.models, b.models);
+  if (difference != nullptr) *difference = comparison.difference();
+  return comparison.is_equal();
+}
+
+}  // namespace starling

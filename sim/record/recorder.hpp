@@ -1,0 +1,136 @@
+// Recorder: everything a run tells about itself, in memory, as columns. The results file (results_file.hpp) is
+// a picture of a Recorder; plots, exports and comparisons read nothing else. Simulated and real runs fill the
+// same columns.
+//
+// Three kinds of samples:
+//   per node and step   table "steps":      one row per recorded step, one column per node
+//   per evaluation      table "evaluation": one row per evaluated step, of the mean model and the whole run
+//   per node            totals over the run: time computing, waiting, communicating; messages, bytes
+// and, if asked for, the timeline: what each node did from when to when.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/time.hpp"
+#include "sim/base/types.hpp"
+
+namespace starling {
+
+/// Which steps get a row: after `every`, 2 `every`, .. finished steps and after the last one.
+class RowSchedule {
+ public:
+  RowSchedule() = default;
+  /// `every` >= 1, `steps` >= 0.
+  RowSchedule(Step every, Step steps);
+  /// Row of step `k` (0-based, just finished), if it has one.
+  std::optional<std::size_t> row(Step k) const;
+  /// Finished steps at `row`.
+  Step finished(std::size_t row) const;
+  std::size_t rows() const { return rows_; }
+  Step every() const { return every_; }
+  Step steps() const { return steps_; }
+  friend bool operator==(const RowSchedule&, const RowSchedule&) = default;
+
+ private:
+  Step every_ = 1;
+  Step steps_ = 0;
+  std::size_t rows_ = 0;
+};
+
+/// Rows of one table, all metrics. Cells start as NaN ("not known") and never move.
+class Table {
+ public:
+  Table() = default;
+  /// `width` cells per row and metric: the number of nodes, or 1.
+  Table(RowSchedule schedule, std::size_t width) : schedule_(schedule), width_(width) {}
+
+  /// The cell; rows are made as they are reached. A metric is any name but "step" and ".", without "/".
+  double& cell(std::string_view metric, std::size_t row, std::size_t column = 0);
+  /// All cells of a row, made like those of cell().
+  std::span<double> cells(std::string_view metric, std::size_t row);
+  /// The same of a row that is there; empty if nobody began it.
+  std::span<const double> cells(std::string_view metric, std::size_t row) const;
+  /// NaN if nobody wrote it.
+  double value(std::string_view metric, std::size_t row, std::size_t column = 0) const;
+  const RowSchedule& schedule() const { return schedule_; }
+  std::size_t width() const { return width_; }
+  std::vector<std::string> metrics() const;  // sorted
+  /// Rows of `metric` begun so far.
+  std::size_t rows(std::string_view metric) const;
+  /// Rows begun so far, the most of any metric.
+  std::size_t rows() const;
+
+ private:
+  RowSchedule schedule_;
+  std::size_t width_ = 1;
+  std::map<std::string, std::deque<std::vector<double>>, std::less<>> columns_;  // (rows, width)
+};
+
+/// Unit of a well-known metric or statistic ("time": "s"); empty if it is a pure number or not known.
+std::string_view unit_of(std::string_view metric);
+
+enum class Activity : std::uint8_t { compute, wait, communicate };
+
+/// "compute", "wait", "communicate".
+std::string_view to_text(Activity activity);
+
+/// What the program of a node (its main fibre) did between two instants.
+struct Segment {
+  NodeId node;
+  Activity activity;
+  Time begin;
+  Time end;
+  friend bool operator==(const Segment&, const Segment&) = default;
+};
+
+/// Sums over a run, per node. Times are those of the program (main fibre). A blocked receive counts as waiting
+/// until its message was sent and as communicating from then on.
+struct NodeTotals {
+  Duration compute{};
+  Duration wait{};
+  Duration communicate{};
+  std::int64_t steps = 0;
+  std::int64_t messages_sent = 0;
+  std::int64_t bytes_sent = 0;
+  Time finished{};
+  friend bool operator==(const NodeTotals&, const NodeTotals&) = default;
+};
+
+class Recorder {
+ public:
+  Recorder() = default;
+  Recorder(NodeId nodes, RowSchedule steps, RowSchedule evaluations, Time timeline_until);
+
+  Table steps;        // (recorded steps, nodes): "time", "train_loss", whatever programs record
+  Table evaluation;   // (evaluations): "time", "test_loss", "test_accuracy", "consensus_distance", ..
+  std::vector<NodeTotals> nodes;
+  std::vector<Segment> timeline;              // as it was noted, cut at timeline_until()
+  std::map<std::string, std::string> facts;   // about the run: scenario text, workload, code version, ...
+  std::map<std::string, double> statistics;   // of the machinery: "graph.gradients", "engine.events", ...
+  std::map<std::string, std::string> machine; // processor, threads, wall time: differs between equal runs
+  std::vector<std::vector<float>> models;     // (nodes, parameters), final; empty unless asked for
+
+  /// Notes a stretch of time: adds to the node's totals, and to the timeline if it is being kept. An empty
+  /// stretch leaves no trace.
+  void spend(NodeId node, Activity activity, Time begin, Time end);
+  /// End of the timeline; the start of the run if none is kept.
+  Time timeline_until() const { return timeline_until_; }
+
+ private:
+  Time timeline_until_{};
+};
+
+/// Whether two runs recorded the same, bit for bit (any NaN equals any NaN); `machine` and `statistics`, which
+/// differ between equal runs, do not count. If not, `difference` (may be null) names the first place:
+/// "steps/train_loss, row 3, column 1: 0.5 and 0.25".
+bool same_content(const Recorder& a, const Recorder& b, std::string* difference = nullptr);
+
+}  // namespace starling

@@ -1,0 +1,52 @@
+// The results file: a Recorder as one HDF5 file, for this program, for plots and for anybody with
+// h5py. It holds no date and nothing else that differs between equal runs except what /machine and
+// /statistics say, so equal runs on one machine give files whose other parts are equal to the byte.
+//
+// The format, version 1. Shapes in brackets; numbers little-endian; text is UTF-8 of fixed length,
+// one data set or attribute per text. Rows are those of the schedule: after `every`, 2 `every`, ..
+// finished steps and after the last. Cells that were not known when the file was written are NaN.
+// Attribute `unit` is there where a quantity has one.
+//
+//   /                       attributes  format = "starling results", format_version = 1
+//   /scenario               text, facts["scenario"] (if known): what `starling run FILE.h5` runs
+//   again /facts                  attributes  the other facts of the run: text /machine attributes
+//   processor, threads, wall time, ..: text /statistics             attributes  of the machinery:
+//   float64 /steps                  attributes  every, steps, columns (= nodes): int64 /steps/step
+//   (rows)           int64    finished steps at each row /steps/METRIC           (rows, columns)
+//   float64  "time", "train_loss", ..; may have fewer rows than step /evaluation attributes  every,
+//   steps, columns (= 1): int64 /evaluation/step        (rows)           int64 /evaluation/METRIC
+//   (rows)           float64  "time", "test_loss", "consensus_distance", .. /nodes/TIME (nodes)
+//   float64  compute, wait, communicate, finished in seconds /nodes/TIME_picoseconds (nodes) int64
+//   the same, exact /nodes/COUNT            (nodes)          int64    steps, messages_sent,
+//   bytes_sent /timeline               attribute   until: int64, picoseconds; what happened later
+//   is not in the timeline /timeline/node          (segments)       int32 /timeline/activity
+//   (segments)       enumeration of uint8: compute = 0, wait = 1, communicate = 2 /timeline/begin,
+//   end    (segments)       int64, picoseconds /models                 (nodes, parameters) float32,
+//   the final models; absent unless asked for
+//
+// Readers of version 1 skip groups, data sets and attributes they do not know (a new METRIC is read
+// like the others). What they could misread gets a new version. Data sets of 32 KiB and more,
+// /models excepted, are in chunks with the filters shuffle and deflate. Any HDF5 from 1.8 on reads
+// the file.
+#pragma once
+
+#include <string>
+
+#include "sim/record/recorder.hpp"
+
+namespace starling {
+
+/// Writes `recorder` to `path`, making the directories above it. Whoever opens `path` at any
+/// moment, during the call or after a crash in it, finds the old file or the new one, whole: the
+/// new one is written beside it
+/// ("`path`.partial"), reaches the disk and then takes the name. While writing, memory holds the
+/// file once more. Throws Error, "results/x.h5: cannot write: No space left on device"; the old
+/// file is untouched then.
+void save(const Recorder& recorder, const std::string& path);
+
+/// Reads back all that save() wrote, to the bit. Throws Error if there is no file, it is no results
+/// file, is cut short or damaged (as far as the checksums of HDF5's metadata and of compressed data
+/// show), or is of a newer format.
+Recorder load(const std::string& path);
+
+}  // namespace starling

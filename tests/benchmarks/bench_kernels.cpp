@@ -1,0 +1,251 @@
+// How fast are the kernels, and how far from what the machine can do? Prints the measured FMA peak
+// and copy bandwidth, then node-steps per second of three networks with a model per node: gradients
+// alone, and followed by averaging of three models and the update through Backend::linear. Each on
+// one thread and on all.
+//
+//   bench_kernels [nodes] [seconds per figure]
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "kernels/cpu_backend.hpp"
+#include "kernels/mlp.hpp"
+#include "sim/base/random.hpp"
+
+namespace {
+
+using namespace starling;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Best rate (calls per second) of `call`, repeated for `budget` seconds after one call to warm up.
+double best_rate(double budget, const std::function<void()>& call) {
+  call();
+  double best = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  do {
+    const auto start = std::chrono::steady_clock::now();
+    call();
+    best = std::max(best, 1 / seconds_since(start));
+  } while (seconds_since(begin) < budget);
+  return best;
+}
+
+#if defined(__x86_64__)
+
+constexpr int fma_repeats = 1 << 16, fma_chains = 12;
+
+__attribute__((target("avx512f"))) float fma_chains_of_16() {
+  __m512 sum[fma_chains];
+#pragma GCC unroll 12
+  for (int c = 0; c < fma_chains; ++c) sum[c] = _mm512_set1_ps(static_cast<float>(c));
+  const __m512 a = _mm512_set1_ps(0.999f), b = _mm512_set1_ps(0.001f);
+  for (int i = 0; i < fma_repeats; ++i) {
+#pragma GCC unroll 12
+    for (int c = 0; c < fma_chains; ++c) {
+      asm volatile("vfmadd213ps %2, %1, %0" : "+v"(sum[c]) : "v"(a), "v"(b));
+    }
+  }
+  float first[16], total = 0;
+#pragma GCC unroll 12
+  for (int c = 0; c < fma_chains; ++c) {
+    _mm512_storeu_ps(first, sum[c]);
+    total += first[0];
+  }
+  return total;
+}
+
+__attribute__((target("avx2,fma"))) float fma_chains_of_8() {
+  __m256 sum[fma_chains];
+#pragma GCC unroll 12
+  for (int c = 0; c < fma_chains; ++c) sum[c] = _mm256_set1_ps(static_cast<float>(c));
+  const __m256 a = _mm256_set1_ps(0.999f), b = _mm256_set1_ps(0.001f);
+  for (int i = 0; i < fma_repeats; ++i) {
+#pragma GCC unroll 12
+    for (int c = 0; c < fma_chains; ++c) {
+      asm volatile("vfmadd213ps %2, %1, %0" : "+x"(sum[c]) : "x"(a), "x"(b));
+    }
+  }
+  float first[8], total = 0;
+#pragma GCC unroll 12
+  for (int c = 0; c < fma_chains; ++c) {
+    _mm256_storeu_ps(first, sum[c]);
+    total += first[0];
+  }
+  return total;
+}
+
+/// Floating-point operations per second of independent fused multiply-adds in registers; 0 if not
+/// measured.
+double peak_flops(double budget) {
+  const std::string isa = dense::kernels().name;
+  if (isa == "v1") return 0;
+  const int width = isa == "v4" ? 16 : 8;
+  volatile float sink = 0;
+  const double rate = best_rate(budget, [&] {
+    float sum = 0;
+#pragma omp parallel reduction(+ : sum)
+    sum += isa == "v4" ? fma_chains_of_16() : fma_chains_of_8();
+    sink = sum;
+  });
+  return rate * 2.0 * width * fma_chains * fma_repeats * omp_get_max_threads();
+}
+
+#else
+
+double peak_flops(double) { return 0; }  // not measured
+
+#endif
+
+/// Bytes read and written per second when copying 512 MiB.
+double copy_bandwidth(double budget) {
+  constexpr std::size_t floats = std::size_t{1} << 26, rows = 64;
+  CpuBackend backend;
+  float* from = backend.allocate(2 * floats);
+  float* to = from + floats;
+  std::fill_n(from, 2 * floats, 1.0f);
+  std::vector<LinearTerm> terms;
+  std::vector<LinearJob> jobs;
+  for (std::size_t r = 0; r < rows; ++r) {
+    const std::size_t length = floats / rows;
+    terms.push_back({from + r * length, 1.0f});
+    jobs.push_back(
+        {to + r * length, static_cast<std::uint32_t>(length), static_cast<std::uint32_t>(r), 1});
+  }
+  const double rate = best_rate(budget, [&] { backend.linear(jobs, terms); });
+  backend.release(from, 2 * floats);
+  return rate * 2.0 * floats * sizeof(float);
+}
+
+struct Case {
+  const char* name;
+  std::size_t features;
+  std::vector<std::size_t> hidden;
+  std::int64_t batch;
+  std::size_t divisor;  // uses nodes / divisor nodes
+};
+
+/// Multiplications and additions of one gradient; the first layer needs no gradient of its input.
+double flops_of(const Mlp& mlp) {
+  double sum = 0;
+  for (const auto& layer : mlp.layers()) {
+    const double product = 2.0 * static_cast<double>(layer.inputs * layer.outputs);
+    sum += product * (&layer == &mlp.layers().front() ? 2 : 3);
+  }
+  return sum * static_cast<double>(mlp.facts().batch_size);
+}
+
+Mlp make_mlp(const Case& which, NodeId nodes) {
+  constexpr std::size_t samples = 8192;
+  constexpr int classes = 10;
+  Random random(1, "bench");
+  Mlp::Problem problem;
+  Dataset& train = problem.data.train;
+  train.samples = samples;
+  train.features = which.features;
+  train.classes = classes;
+  train.x.resize(samples * which.features);
+  for (float& x : train.x) x = static_cast<float>(random.uniform());
+  for (std::size_t s = 0; s < samples; ++s) {
+    train.y.push_back(static_cast<std::int32_t>(s % classes));
+  }
+  problem.data.description = "noise";
+  problem.hidden = which.hidden;
+  problem.batch_size = which.batch;
+  problem.sampling = "epochs";
+  problem.parts.resize(static_cast<std::size_t>(nodes));
+  for (std::size_t s = 0; s < samples; ++s) {
+    problem.parts[s % problem.parts.size()].push_back(static_cast<std::int32_t>(s));
+  }
+  return Mlp(std::move(problem));
+}
+
+void measure(const Case& which, std::size_t nodes, double budget, double peak) {
+  nodes = std::max<std::size_t>(1, nodes / which.divisor);
+  const Mlp mlp = make_mlp(which, static_cast<NodeId>(nodes));
+  const std::size_t parameters = mlp.facts().parameters;
+  const std::size_t row = (parameters + 15) / 16 * 16;
+  CpuBackend backend;
+  float* memory = backend.allocate(3 * nodes * row);
+  std::fill_n(memory, 3 * nodes * row, 0.0f);
+  float* models = memory;
+  float* gradients = memory + nodes * row;
+  float* next = memory + 2 * nodes * row;
+  for (std::size_t n = 0; n < nodes; ++n) mlp.initial_model({models + n * row, parameters});
+
+  Step draw = 0;
+  std::vector<GradientRequest> requests(nodes);
+  const auto gradient = [&] {
+    for (std::size_t n = 0; n < nodes; ++n) {
+      requests[n] = {.node = static_cast<NodeId>(n),
+                     .draw = draw,
+                     .x = models + n * row,
+                     .gradient = gradients + n * row};
+    }
+    mlp.gradients(requests);
+    ++draw;
+  };
+  std::vector<LinearTerm> terms;
+  std::vector<LinearJob> jobs;
+  const auto average = [&] {  // ring: next = (left + self + right) / 3 - 0.05 gradient
+    terms.clear();
+    jobs.clear();
+    for (std::size_t n = 0; n < nodes; ++n) {
+      jobs.push_back({next + n * row, static_cast<std::uint32_t>(parameters),
+                      static_cast<std::uint32_t>(terms.size()), 4});
+      terms.push_back({models + n * row, 1 / 3.0f});
+      terms.push_back({models + (n + 1) % nodes * row, 1 / 3.0f});
+      terms.push_back({models + (n + nodes - 1) % nodes * row, 1 / 3.0f});
+      terms.push_back({gradients + n * row, -0.05f});
+    }
+    backend.linear(jobs, terms);
+    std::swap(models, next);
+  };
+
+  const auto count = static_cast<double>(nodes);
+  const double bare = count * best_rate(budget, gradient);
+  const double whole = count * best_rate(budget, [&] {
+                         gradient();
+                         average();
+                       });
+  const double flops = flops_of(mlp);
+  fmt::print(
+      "{}  {:<28} {:>5} nodes {} threads: gradient {:>10.0f}/s ({:4.1f} % of peak), with averaging "
+      "{:>10.0f}/s "
+      "({:4.1f} %)\n",
+      which.name, mlp.facts().description, nodes, omp_get_max_threads(), bare,
+      peak > 0 ? 100 * bare * flops / peak : 0, whole, peak > 0 ? 100 * whole * flops / peak : 0);
+  std::fflush(stdout);
+  backend.release(memory, 3 * nodes * row);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::size_t nodes = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 256;
+  const double budget = argc > 2 ? std::strtod(argv[2], nullptr) : 1.0;
+  const std::vector<Case> cases = {
+      {"A", 784, {128, 64}, 32, 1}, {"B", 64, {32}, 16, 1}, {"C", 784, {1024, 1024}, 64, 4}};
+  const int all = omp_get_max_threads();
+  fmt::print("kernels {}\n", dense::kernels().name);
+  for (int threads = 1; threads <= all; threads = threads < all ? all : all + 1) {
+    omp_set_num_threads(threads);
+    const double peak = peak_flops(budget);
+    fmt::print("{} threads: FMA peak {:.0f} Gflop/s, copy {:.1f} GB/s\n", threads, peak / 1e9,
+               copy_bandwidth(budget) / 1e9);
+    for (const Case& which : cases) measure(which, nodes, budget, peak);
+  }
+}

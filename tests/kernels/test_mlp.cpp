@@ -1,0 +1,305 @@
+// The MLP against finite differences in double, against itself on other builds, batches and
+// threads, and on the shipped digits.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <omp.h>
+
+#include "kernels/mlp.hpp"
+#include "kernels/registry.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/random.hpp"
+
+namespace {
+
+using namespace starling;
+
+Dataset noise(std::size_t samples, std::size_t features, int classes, std::uint64_t seed) {
+  Random random(seed, "noise");
+  Dataset data;
+  data.samples = samples;
+  data.features = features;
+  data.classes = classes;
+  for (std::size_t i = 0; i < samples * features; ++i) {
+    data.x.push_back(static_cast<float>(random.normal()));
+  }
+  for (std::size_t s = 0; s < samples; ++s) {
+    data.y.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(classes))));
+  }
+  return data;
+}
+
+/// Samples 0, nodes, 2 nodes, .. belong to node 0, and so on.
+Mlp::Problem problem(std::vector<std::size_t> hidden, std::size_t features, int classes,
+                     std::int64_t batch_size, std::size_t nodes) {
+  Mlp::Problem result;
+  result.hidden = std::move(hidden);
+  result.data.train = noise(101, features, classes, 1);
+  result.data.test = noise(150, features, classes, 2);  // more than two blocks of 64
+  result.data.description = "noise";
+  result.batch_size = batch_size;
+  result.parts.resize(nodes);
+  for (std::int32_t s = 0; s < 101; ++s) {
+    result.parts[static_cast<std::size_t>(s) % nodes].push_back(s);
+  }
+  result.seed = 5;
+  return result;
+}
+
+/// Mean loss of the samples at the model x in double, by the textbook.
+double reference_loss(const Mlp& mlp, const Dataset& data, const std::vector<std::int32_t>& samples,
+                      const std::vector<double>& x) {
+  double loss = 0;
+  for (const std::int32_t sample : samples) {
+    const auto row = data.row(static_cast<std::size_t>(sample));
+    std::vector<double> values(row.begin(), row.end());
+    for (const auto& layer : mlp.layers()) {
+      std::vector<double> next(layer.outputs);
+      for (std::size_t o = 0; o < layer.outputs; ++o) {
+        next[o] = x[layer.bias + o];
+        for (std::size_t i = 0; i < layer.inputs; ++i) {
+          next[o] +=
+              values[i] * x[layer.weights + dense::weight_index(layer.inputs, layer.outputs, i, o)];
+        }
+        if (&layer != &mlp.layers().back()) next[o] = std::max(next[o], 0.0);
+      }
+      values = std::move(next);
+    }
+    double sum = 0;
+    for (const double z : values) sum += std::exp(z);
+    loss +=
+        std::log(sum) - values[static_cast<std::size_t>(data.y[static_cast<std::size_t>(sample)])];
+  }
+  return loss / static_cast<double>(samples.size());
+}
+
+struct Result {
+  std::vector<float> gradient;
+  double loss;
+  friend bool operator==(const Result& a, const Result& b) {
+    return std::bit_cast<std::uint64_t>(a.loss) == std::bit_cast<std::uint64_t>(b.loss) &&
+           std::equal(a.gradient.begin(), a.gradient.end(), b.gradient.begin(), b.gradient.end(),
+                      [](float p, float q) {
+                        return std::bit_cast<std::uint32_t>(p) == std::bit_cast<std::uint32_t>(q);
+                      });
+  }
+};
+
+Result gradient(const Workload& workload, NodeId node, Step draw, const std::vector<float>& x) {
+  Result result{std::vector<float>(x.size(), 77.0f), 0};
+  GradientRequest request{
+      .node = node, .draw = draw, .x = x.data(), .gradient = result.gradient.data()};
+  workload.gradients({&request, 1});
+  result.loss = request.loss;
+  return result;
+}
+
+std::vector<float> initial_model(const Workload& workload) {
+  std::vector<float> x(workload.facts().parameters);
+  workload.initial_model(x);
+  return x;
+}
+
+TEST_CASE("loss and gradient are those of finite differences in double") {
+  for (const auto& hidden :
+       std::vector<std::vector<std::size_t>>{{}, {7}, {40, 9}, {1, 1}, {33, 18, 5}}) {
+    for (const std::int64_t batch : {1, 6, 19}) {
+      const Mlp mlp(problem(hidden, 6, 4, batch, 3));
+      auto x = initial_model(mlp);
+      Random random(9, "biases");
+      for (float& value : x) value += 0.1f * static_cast<float>(random.normal());
+      std::vector<std::int32_t> samples(static_cast<std::size_t>(batch));
+      mlp.sampler().batch(1, 4, samples);
+
+      const Result result = gradient(mlp, 1, 4, x);
+      std::vector<double> point(x.begin(), x.end());
+      CHECK(result.loss ==
+            doctest::Approx(reference_loss(mlp, mlp.train(), samples, point)).epsilon(1e-6));
+      double worst = 0;
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        // Central differences are off by h^2 f'''/6 + 1e-16 f/h, about 1e-10; the float gradient by
+        // some 1e-7.
+        constexpr double h = 1e-6;
+        point[i] = static_cast<double>(x[i]) + h;
+        const double above = reference_loss(mlp, mlp.train(), samples, point);
+        point[i] = static_cast<double>(x[i]) - h;
+        const double below = reference_loss(mlp, mlp.train(), samples, point);
+        point[i] = static_cast<double>(x[i]);
+        worst = std::max(
+            worst, std::abs((above - below) / (2 * h) - static_cast<double>(result.gradient[i])));
+      }
+      CHECK(worst < 5e-6);
+    }
+  }
+}
+
+TEST_CASE("every build gives the same bits for gradient, loss and evaluation") {
+  for (const auto& hidden : std::vector<std::vector<std::size_t>>{{}, {32}, {65, 30}, {128, 64}}) {
+    for (const std::int64_t batch : {1, 16, 35}) {
+      const Mlp plain(problem(hidden, 50, 10, batch, 2), dense::kernels_v1());
+      const auto x = initial_model(plain);
+      const Result expected = gradient(plain, 1, 3, x);
+      EvaluationRequest expected_score{.x = x.data()};
+      plain.evaluate({&expected_score, 1});
+      for (const dense::Kernels* kernels : dense::runnable_kernels()) {
+        CAPTURE(kernels->name);
+        const Mlp mlp(problem(hidden, 50, 10, batch, 2), *kernels);
+        CHECK(gradient(mlp, 1, 3, x) == expected);
+        EvaluationRequest score{.x = x.data()};
+        mlp.evaluate({&score, 1});
+        CHECK(score.loss == expected_score.loss);
+        CHECK(score.accuracy == expected_score.accuracy);
+      }
+    }
+  }
+}
+
+TEST_CASE("a result depends on its own request only, not on the batch, nor on threads") {
+  const Mlp mlp(problem({20}, 12, 5, 8, 10));
+  std::vector<std::vector<float>> models;
+  std::vector<Result> alone;
+  for (NodeId n = 0; n < 10; ++n) {
+    models.push_back(initial_model(mlp));
+    for (float& value : models.back()) value *= 1.0f + 0.1f * static_cast<float>(n);
+    alone.push_back(gradient(mlp, n, n + 7, models.back()));
+  }
+  EvaluationRequest first{.x = models[3].data()};
+  mlp.evaluate({&first, 1});
+
+  const int before = omp_get_max_threads();
+  for (const int threads : {1, 3}) {
+    omp_set_num_threads(threads);
+    std::vector<Result> together(10, {std::vector<float>(mlp.facts().parameters), 0});
+    std::vector<GradientRequest> requests;
+    std::vector<EvaluationRequest> evaluations;
+    for (std::size_t n = 0; n < 10; ++n) {
+      requests.push_back({.node = static_cast<NodeId>(n),
+                          .draw = static_cast<Step>(n) + 7,
+                          .x = models[n].data(),
+                          .gradient = together[n].gradient.data()});
+      evaluations.push_back({.x = models[n].data()});
+    }
+    mlp.gradients(requests);
+    mlp.evaluate(evaluations);
+    for (std::size_t n = 0; n < 10; ++n) {
+      together[n].loss = requests[n].loss;
+      CHECK(together[n] == alone[n]);
+    }
+    CHECK(evaluations[3].loss == first.loss);
+    CHECK(evaluations[3].accuracy == first.accuracy);
+  }
+  omp_set_num_threads(before);
+}
+
+TEST_CASE(
+    "evaluation is the mean loss over all test samples and the fraction whose largest logit is "
+    "right") {
+  const auto setup = problem({9}, 6, 4, 4, 1);
+  const Mlp mlp(setup);
+  const auto x = initial_model(mlp);
+  std::vector<std::int32_t> all(setup.data.test.samples);
+  for (std::size_t s = 0; s < all.size(); ++s) all[s] = static_cast<std::int32_t>(s);
+  const std::vector<double> point(x.begin(), x.end());
+  EvaluationRequest request{.x = x.data()};
+  mlp.evaluate({&request, 1});
+  CHECK(request.loss ==
+        doctest::Approx(reference_loss(mlp, setup.data.test, all, point)).epsilon(1e-6));
+
+  // At the zero model all logits are equal: the loss is ln 4 and class 0 is guessed for every
+  // sample.
+  const std::vector<float> zero(x.size(), 0.0f);
+  request.x = zero.data();
+  mlp.evaluate({&request, 1});
+  CHECK(request.loss == doctest::Approx(std::log(4.0)).epsilon(1e-6));
+  const auto zeros = std::count(setup.data.test.y.begin(), setup.data.test.y.end(), 0);
+  CHECK(request.accuracy == static_cast<double>(zeros) / 150.0);
+}
+
+TEST_CASE("the initial model is drawn input by input, whatever the layout, with zero biases") {
+  const Mlp mlp(problem({40}, 6, 4, 4, 1));
+  const auto x = initial_model(mlp);
+  Random random(5, "initial model");
+  // He: 2 / 6 where a ReLU follows; Glorot: 2 / (40 + 4) in the last layer.
+  const double deviations[] = {std::sqrt(2.0 / 6), std::sqrt(2.0 / 44)};
+  for (std::size_t l = 0; l < 2; ++l) {
+    const auto& layer = mlp.layers()[l];
+    for (std::size_t i = 0; i < layer.inputs; ++i) {
+      for (std::size_t o = 0; o < layer.outputs; ++o) {
+        const float expected = static_cast<float>(deviations[l] * random.normal());
+        CHECK(x[layer.weights + dense::weight_index(layer.inputs, layer.outputs, i, o)] ==
+              expected);
+      }
+    }
+    for (std::size_t o = 0; o < layer.outputs; ++o) CHECK(x[layer.bias + o] == 0.0f);
+  }
+  CHECK(mlp.facts().parameters == (6 + 1) * 40 + (40 + 1) * 4);
+}
+
+TEST_CASE("a batch may be larger than what a node holds: samples then appear more than once") {
+  const Mlp mlp(problem({}, 6, 4, 16, 50));  // 101 samples on 50 nodes: two or three each
+  const auto x = initial_model(mlp);
+  std::vector<std::int32_t> samples(16);
+  mlp.sampler().batch(7, 0, samples);
+  CHECK(gradient(mlp, 7, 0, x).loss ==
+        doctest::Approx(reference_loss(mlp, mlp.train(), samples, {x.begin(), x.end()}))
+            .epsilon(1e-6));
+  CHECK(mlp.batch_cost(7, 0) == 16);
+}
+
+TEST_CASE("a diverged model has a loss that is not finite") {
+  const Mlp mlp(problem({20}, 6, 4, 4, 1));
+  auto x = initial_model(mlp);
+  x[3] = std::numeric_limits<float>::quiet_NaN();
+  CHECK(std::isnan(gradient(mlp, 0, 0, x).loss));
+  std::fill(x.begin(), x.end(), 1e38f);
+  CHECK_FALSE(std::isfinite(gradient(mlp, 0, 0, x).loss));
+}
+
+std::unique_ptr<Workload> make(const std::string& kind, std::vector<Setting> settings,
+                               NodeId nodes) {
+  settings.push_back({"kind", kind, "test.ini:2"});
+  const Section section("workload", "test.ini:1", std::move(settings));
+  return workloads::find(section).make(section, nodes, 1);
+}
+
+double accuracy_after_training(const Workload& workload, int steps, float learning_rate) {
+  auto x = initial_model(workload);
+  for (int k = 0; k < steps; ++k) {
+    const Result result = gradient(workload, 0, k, x);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] -= learning_rate * result.gradient[i];
+  }
+  EvaluationRequest request{.x = x.data()};
+  workload.evaluate({&request, 1});
+  return request.accuracy;
+}
+
+TEST_CASE("one node learns the digits: over 90 % of the test samples are right after 500 steps") {
+  const auto mlp =
+      make("mlp", {{"dataset", "digits", "test.ini:3"}, {"hidden", "32", "test.ini:4"}}, 1);
+  CHECK(mlp->facts().parameters == 64 * 32 + 32 + 32 * 10 + 10);
+  CHECK(mlp->facts().has_accuracy);
+  CHECK(accuracy_after_training(*mlp, 500, 0.1f) > 0.9);
+  const auto softmax = make("softmax", {{"dataset", "digits", "test.ini:3"}}, 1);
+  CHECK(softmax->facts().parameters == 64 * 10 + 10);
+  CHECK(accuracy_after_training(*softmax, 500, 0.1f) > 0.9);
+}
+
+TEST_CASE("wrong settings are errors at their place in the scenario") {
+  CHECK_THROWS_WITH_AS(make("mlp", {{"hidden", "32, 0", "test.ini:4"}}, 1),
+                       doctest::Contains("test.ini:4"), ScenarioError);
+  CHECK_THROWS_WITH_AS(make("mlp", {{"hidden", "2.5", "test.ini:4"}}, 1),
+                       doctest::Contains("hidden"), ScenarioError);
+  CHECK_THROWS_WITH_AS(make("mlp", {{"batch_size", "0", "test.ini:5"}}, 1),
+                       doctest::Contains("batch_size"), ScenarioError);
+  CHECK_THROWS_AS(make("softmax", {{"hidden", "32", "test.ini:4"}}, 1), ScenarioError);
+}
+
+}  // namespace

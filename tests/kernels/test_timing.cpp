@@ -1,0 +1,62 @@
+// The workload without numbers: its sizes.
+#include <map>
+#include <memory>
+#include <numeric>
+
+#include <doctest/doctest.h>
+
+#include "kernels/registry.hpp"
+#include "sim/base/error.hpp"
+
+using namespace starling;
+
+namespace {
+
+std::unique_ptr<Workload> make(const std::map<std::string, std::string>& keys, NodeId nodes = 4) {
+  std::vector<Setting> settings = {{"kind", "timing", "test.ini:6"}};
+  for (const auto& [key, text] : keys) settings.push_back({key, text, "test.ini:7"});
+  const Section section("workload", "test.ini:1", settings);
+  return workloads::find(section).make(section, nodes, 1);
+}
+
+}  // namespace
+
+TEST_CASE("a timing workload has a size and no numbers") {
+  const auto workload = make({{"parameters", "1000"}, {"batch_size", "8"}});
+  const WorkloadFacts& facts = workload->facts();
+  CHECK(!facts.has_numbers);
+  CHECK(!facts.has_accuracy);
+  CHECK(facts.parameters == 1000);
+  CHECK(facts.wire_parameters == 1000);
+  CHECK(facts.batch_size == 8);
+  CHECK(workload->batch_cost(3, 99) == 8);
+}
+
+TEST_CASE("the size is said by model, parameters or bytes of 4 per parameter") {
+  CHECK(make({})->facts().parameters == 25'559'081);
+  CHECK(make({{"model", "resnet50"}})->facts().parameters == 25'559'081);
+  CHECK(make({{"model", "transformer_base"}})->facts().parameters == 61'362'176);
+  CHECK(make({{"model", "resnet18_lstm"}})->facts().parameters == 8'476'421);
+  CHECK(make({{"bytes", "1 MiB"}})->facts().parameters == 262'144);
+}
+
+TEST_CASE("samples of a timing workload are divided as equally as can be") {
+  const std::vector<std::int64_t> samples = make({{"samples", "10"}})->facts().samples;
+  CHECK(samples == std::vector<std::int64_t>{3, 3, 2, 2});
+  const auto imagenet = make({})->facts().samples;
+  CHECK(std::accumulate(imagenet.begin(), imagenet.end(), std::int64_t{0}) == 1'281'167);
+}
+
+TEST_CASE("wrong sizes are located in the scenario") {
+  const auto wrong = [](const std::map<std::string, std::string>& keys, const char* message) {
+    CHECK_THROWS_WITH_AS(make(keys), message, ScenarioError);
+  };
+  wrong({{"parameters", "-1"}}, "test.ini:7: workload.parameters must be 0 to 4294967295, got -1");
+  wrong({{"bytes", "6 B"}},
+        "test.ini:7: workload.bytes must be a multiple of 4 B up to 17179869180 B, got 6 B");
+  wrong({{"bytes", "8 B"}, {"parameters", "2"}},
+        "test.ini:7: workload.bytes must not be given together with parameters");
+  wrong({{"samples", "3"}},
+        "test.ini:7: workload.samples must be at least the number of nodes, 4, got 3");
+  wrong({{"batch_size", "0"}}, "test.ini:7: workload.batch_size must be positive, got 0");
+}

@@ -1,0 +1,77 @@
+// Drives a network model alone: a list of transfers, each started at its time, on a calendar. This
+// is all of the engine that a network model ever sees, in a page.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "network_models/registry.hpp"
+#include "sim/engine/calendar.hpp"
+#include "sim/engine/network_model.hpp"
+
+namespace starling::test {
+
+struct Start {
+  std::int64_t time;  // ps
+  NodeId source;
+  NodeId destination;
+  std::int64_t bytes;
+};
+
+inline Section section(std::vector<std::pair<std::string, std::string>> keys) {
+  std::vector<Setting> settings;
+  for (auto& [key, text] : keys)
+    settings.push_back({std::move(key), std::move(text), "test.ini:1"});
+  return Section("network", "test.ini:0", std::move(settings));
+}
+
+inline std::unique_ptr<NetworkModel> network(std::vector<std::pair<std::string, std::string>> keys,
+                                             NodeId nodes) {
+  const Section keys_of_network = section(std::move(keys));
+  return network_models::find(keys_of_network).make(keys_of_network, nodes);
+}
+
+class ScriptedRun final : public NetworkClock {
+ public:
+  /// Runs all transfers to their end; `starts[i]` has id i.
+  ScriptedRun(NetworkModel& model, const std::vector<Start>& starts)
+      : arrivals(starts.size(), -1), deliveries(starts.size(), 0) {
+    for (std::size_t i = 0; i < starts.size(); ++i)
+      calendar_.push(Time{Duration{starts[i].time}}, 3 * i);
+    while (!calendar_.empty()) {
+      const Event event = calendar_.pop();
+      now_ = event.time;
+      const std::uint64_t value = event.payload / 3;
+      if (event.payload % 3 == 0) {
+        const Start& start = starts[value];
+        model.start(
+            {static_cast<std::uint32_t>(value), start.source, start.destination, start.bytes},
+            *this);
+      } else if (event.payload % 3 == 1) {
+        model.on_timer(value, *this);
+      } else {
+        arrivals[value] = now_.time_since_epoch().count();
+        ++deliveries[value];
+        order.push_back(value);
+      }
+    }
+  }
+
+  Time now() const override { return now_; }
+  void set_timer(Time time, std::uint64_t cookie) override { calendar_.push(time, 3 * cookie + 1); }
+  void deliver(Time time, std::uint32_t id) override {
+    calendar_.push(time, 3 * std::uint64_t{id} + 2);
+  }
+
+  std::vector<std::int64_t> arrivals;  // (transfers), ps; -1 if never delivered
+  std::vector<int> deliveries;         // (transfers), how often
+  std::vector<std::size_t> order;      // transfers as they were delivered
+
+ private:
+  Calendar calendar_;
+  Time now_{};
+};
+
+}  // namespace starling::test

@@ -1,0 +1,303 @@
+// LogGP against cases by hand and against its slow twin: LogGOPSim's rules applied instant by
+// instant, by looking at every waiting operation of every node.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "sim/base/error.hpp"
+#include "sim/base/random.hpp"
+#include "tests/network_models/scripted_run.hpp"
+
+namespace starling {
+namespace {
+
+using Times = std::vector<std::int64_t>;
+
+// In ps, and ps per byte.
+struct Costs {
+  std::int64_t L, o, g, G, O;
+};
+
+// L = 1000 ns, o = 100 ns, g = 50 ns, G = 1 ns/B.
+const std::vector<std::pair<std::string, std::string>> simple = {{"kind", "loggp"},
+                                                                 {"latency", "1000 ns"},
+                                                                 {"overhead", "100 ns"},
+                                                                 {"gap", "50 ns"},
+                                                                 {"bandwidth", "1 GB/s"}};
+
+Times in_ns(const Times& picoseconds) {
+  Times result;
+  for (const std::int64_t time : picoseconds) {
+    REQUIRE(time % 1'000 == 0);
+    result.push_back(time / 1'000);
+  }
+  return result;
+}
+
+Times twin(const Costs& c, NodeId nodes, const std::vector<test::Start>& starts) {
+  constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+  struct Operation {
+    std::size_t id;
+    bool is_send;
+  };
+  struct Host {
+    std::int64_t cpu = 0, tx = 0, rx = 0;
+    std::vector<Operation> waiting;  // in order of joining
+  };
+  struct Flight {
+    std::int64_t first_byte;
+    std::size_t id;
+  };
+  std::vector<Host> hosts(static_cast<std::size_t>(nodes));
+  std::vector<Flight> flights;
+  std::vector<std::int64_t> done(starts.size(), -1);
+  std::vector<bool> is_started(starts.size());
+
+  const auto ready = [](const Host& host, const Operation& operation) {
+    return std::max(host.cpu, operation.is_send ? host.tx : host.rx);
+  };
+  const auto serve = [&](Host& host, std::int64_t t) {
+    for (std::size_t i = 0; i < host.waiting.size();) {
+      const Operation operation = host.waiting[i];
+      if (ready(host, operation) > t) {
+        ++i;
+        continue;
+      }
+      const std::int64_t rest = std::max<std::int64_t>(starts[operation.id].bytes - 1, 0);
+      if (operation.is_send) {
+        host.cpu = t + c.o + rest * c.O;
+        host.tx = t + c.g + rest * c.G;
+        flights.push_back({t + c.o + c.L, operation.id});
+      } else {
+        host.cpu = t + c.o + std::max(rest * c.O, rest * c.G);
+        host.rx = t + c.g + rest * c.G;
+        done[operation.id] = host.cpu;
+      }
+      host.waiting.erase(host.waiting.begin() + static_cast<std::ptrdiff_t>(i));
+      i = 0;
+    }
+  };
+
+  while (true) {
+    std::int64_t t = never;
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      if (!is_started[i]) t = std::min(t, starts[i].time);
+    }
+    for (const Flight& flight : flights) t = std::min(t, flight.first_byte);
+    for (const Host& host : hosts) {
+      for (const Operation& operation : host.waiting) t = std::min(t, ready(host, operation));
+    }
+    if (t == never) return done;
+
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      if (is_started[i] || starts[i].time != t) continue;
+      is_started[i] = true;
+      Host& host = hosts[static_cast<std::size_t>(starts[i].source)];
+      host.waiting.push_back({i, true});
+      serve(host, t);
+    }
+    for (std::size_t f = 0; f < flights.size();) {
+      if (flights[f].first_byte != t) {
+        ++f;
+        continue;
+      }
+      const std::size_t id = flights[f].id;
+      flights.erase(flights.begin() + static_cast<std::ptrdiff_t>(f));
+      Host& host = hosts[static_cast<std::size_t>(starts[id].destination)];
+      host.waiting.push_back({id, false});
+      serve(host, t);
+    }
+    for (Host& host : hosts) serve(host, t);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("loggp: a lone message of k bytes takes L + 2 o + (k - 1) G") {
+  // 1000 + 200 + (k - 1) ns.
+  for (const std::int64_t bytes : {0, 1, 2, 1'000}) {
+    const auto model = test::network(simple, 2);
+    const test::ScriptedRun run(*model, {{0, 0, 1, bytes}});
+    CHECK(in_ns(run.arrivals) == Times{1'200 + std::max<std::int64_t>(bytes - 1, 0)});
+    CHECK(model->link_cost().latency == Duration{1'200'000});
+  }
+}
+
+TEST_CASE("loggp: two senders share the port of one receiver") {
+  // Both first bytes arrive at 100 + 1000 = 1100. The first message keeps cpu until 1100 + 100 +
+  // 200 = 1400 and rx until 1100 + 50 + 200 = 1350; the second starts at 1400 and is done at 1400 +
+  // 100 + 200 = 1700.
+  const auto model = test::network(simple, 3);
+  const test::ScriptedRun run(*model, {{0, 1, 0, 201}, {0, 2, 0, 201}});
+  CHECK(in_ns(run.arrivals) == Times{1'400, 1'700});
+}
+
+TEST_CASE("loggp: a sender's next message waits for its port") {
+  // tx is busy until 50 + 500 = 550, cpu only until 100. First: 0 + 100 + 1000, then 100 + 500:
+  // 1700. Second starts at 550: first byte at 1650; the receiver is busy until 1700; done at 1700 +
+  // 100 + 500 = 2300. A third, to another node, starts at 1100: 1100 + 1100 + 100 + 500 = 2800.
+  const auto model = test::network(simple, 3);
+  const test::ScriptedRun run(*model, {{0, 0, 1, 501}, {0, 0, 1, 501}, {0, 0, 2, 501}});
+  CHECK(in_ns(run.arrivals) == Times{1'700, 2'300, 2'800});
+}
+
+TEST_CASE("loggp: in a ring exchange all nodes finish together") {
+  // Nobody waits: all send at 0, cpu free at 100; first bytes at 1100; done at 1100 + 100 + 999 =
+  // 2199.
+  const auto model = test::network(simple, 5);
+  std::vector<test::Start> starts;
+  for (NodeId i = 0; i < 5; ++i) starts.push_back({0, i, (i + 1) % 5, 1'000});
+  CHECK(in_ns(test::ScriptedRun(*model, starts).arrivals) == Times(5, 2'199));
+
+  // Both neighbors: the second send starts when tx is free, at 50 + 999 = 1049, and takes cpu until
+  // 1149, so the first message, there at 1100, is done at 1149 + 1099 = 2248. The second, there at
+  // 1049 + 1100 = 2149, at 2248 + 1099.
+  const auto both = test::network(simple, 5);
+  for (NodeId i = 0; i < 5; ++i) starts.push_back({0, i, (i + 4) % 5, 1'000});
+  const test::ScriptedRun run(*both, starts);
+  Times expected(5, 2'248);
+  expected.resize(10, 3'347);
+  CHECK(in_ns(run.arrivals) == expected);
+}
+
+TEST_CASE(
+    "loggp: overhead per byte keeps the processor busy, and sends and arrivals take turns on it") {
+  // O = 2 ns/B > G. Node 0 sends 101 B at 0: cpu until 100 + 200 = 300. The message from node 1,
+  // first byte at 1100, takes 100 + max(200, 100) = 300: done at 1400. Meanwhile, at 1150, node 0
+  // wants to send 1 B to node 2: its cpu is free at 1400 only, so that arrives at 1400 + 1200 =
+  // 2600. Node 1's message and node 0's first are symmetric: 1400.
+  auto keys = simple;
+  keys.emplace_back("overhead_per_byte", "2 ns");
+  const auto model = test::network(keys, 3);
+  const test::ScriptedRun run(*model, {{0, 0, 1, 101}, {0, 1, 0, 101}, {1'150'000, 0, 2, 1}});
+  CHECK(in_ns(run.arrivals) == Times{1'400, 1'400, 2'600});
+}
+
+TEST_CASE("loggp: the gap alone spaces small messages") {
+  // g = 400 > o: a burst of 1-byte messages leaves every 400 ns and arrives 1200 ns later; cpu
+  // never waits.
+  auto keys = simple;
+  keys[3].second = "400 ns";
+  const auto model = test::network(keys, 2);
+  const test::ScriptedRun run(*model, {{0, 0, 1, 1}, {0, 0, 1, 1}, {0, 0, 1, 1}});
+  CHECK(in_ns(run.arrivals) == Times{1'200, 1'600, 2'000});
+}
+
+TEST_CASE("loggp: 1023 nodes send to one, which takes them one after the other") {
+  // First bytes at 1100; each keeps cpu for 100 + 99 = 199 ns: the i-th is done at 1100 + 199 (i +
+  // 1).
+  const auto model = test::network(simple, 1'024);
+  std::vector<test::Start> starts;
+  Times expected;
+  for (NodeId i = 1; i < 1'024; ++i) {
+    starts.push_back({0, i, 0, 100});
+    expected.push_back(1'100 + 199 * i);
+  }
+  CHECK(in_ns(test::ScriptedRun(*model, starts).arrivals) == expected);
+}
+
+TEST_CASE("loggp: times equal those of the slow twin") {
+  // Whole ps per byte, so that integers are exact. Random starts in ps: no ties between nodes,
+  // whose order the twin does not know; short enough for long queues everywhere.
+  for (int trial = 0; trial < 60; ++trial) {
+    CAPTURE(trial);
+    Random random(9, "twin", trial);
+    const auto below = [&](std::uint64_t bound) {
+      return static_cast<std::int64_t>(random.below(bound));
+    };
+    const Costs c{below(2'000'000), 1 + below(500'000), below(800'000), 1 + below(2'000),
+                  below(3) * below(2'000)};
+    const auto nodes = static_cast<NodeId>(2 + below(6));
+    std::vector<test::Start> starts;
+    const std::uint64_t span = 1'000'000'000ull >> random.below(8);
+    for (int i = 0; i < 200; ++i) {
+      const auto source = static_cast<NodeId>(below(static_cast<std::uint64_t>(nodes)));
+      const auto step = static_cast<NodeId>(1 + below(static_cast<std::uint64_t>(nodes - 1)));
+      starts.push_back(
+          {below(span), source, (source + step) % nodes, below(1ull << random.below(14))});
+    }
+    std::ranges::stable_sort(starts, {}, &test::Start::time);
+    const auto model =
+        test::network({{"kind", "loggp"},
+                       {"latency", fmt::format("{} ps", c.L)},
+                       {"overhead", fmt::format("{} ps", c.o)},
+                       {"gap", fmt::format("{} ps", c.g)},
+                       {"bandwidth", fmt::format("{} B/s", 1e12 / static_cast<double>(c.G))},
+                       {"overhead_per_byte", fmt::format("{} ps", c.O)}},
+                      nodes);
+    CHECK(test::ScriptedRun(*model, starts).arrivals == twin(c, nodes, starts));
+  }
+}
+
+TEST_CASE("loggp: in lock step, where all is ties, the twin's times are those of the model") {
+  // Everybody sends to everybody, equal sizes: which of two equal messages goes first is a matter
+  // of taste, so the times of a receiver are compared as a set.
+  const Costs c{1'000'000, 100'000, 50'000, 1'000, 0};
+  constexpr NodeId nodes = 6;
+  std::vector<test::Start> starts;
+  for (int round = 0; round < 3; ++round) {
+    for (NodeId i = 0; i < nodes; ++i) {
+      for (NodeId d = 1; d < nodes; ++d)
+        starts.push_back({round * 700'000, i, (i + d) % nodes, 300});
+    }
+  }
+  const auto model = test::network(simple, nodes);
+  const auto times = test::ScriptedRun(*model, starts).arrivals;
+  const auto expected = twin(c, nodes, starts);
+  for (NodeId i = 0; i < nodes; ++i) {
+    Times mine;
+    Times theirs;
+    for (std::size_t s = 0; s < starts.size(); ++s) {
+      if (starts[s].destination != i) continue;
+      mine.push_back(times[s]);
+      theirs.push_back(expected[s]);
+    }
+    std::ranges::sort(mine);
+    std::ranges::sort(theirs);
+    CHECK(mine == theirs);
+  }
+}
+
+TEST_CASE("loggp: a price per byte that is no whole number of picoseconds is not rounded") {
+  // 3 GB/s: 1e9 bytes after the first take 1/3 s = 333'333'333'333 ps (333 ps per byte would be 0.1
+  // % early).
+  const auto model = test::network(
+      {{"kind", "loggp"}, {"latency", "0 s"}, {"overhead", "0 s"}, {"bandwidth", "3 GB/s"}}, 2);
+  const test::ScriptedRun run(*model, {{0, 0, 1, 1'000'000'001}});
+  CHECK(run.arrivals[0] == 333'333'333'333);
+}
+
+TEST_CASE("loggp: every preset is a network, and its keys can be overridden") {
+  struct Expected {
+    std::string preset;
+    std::int64_t latency;  // L + 2 o, ps
+    double bytes_per_second;
+  };
+  const Expected all[] = {{"aries", 1'300'000, 10e9},    {"edr", 1'100'000, 12.2e9},
+                          {"hdr", 1'000'000, 24.5e9},    {"slingshot", 4'100'000, 25e9},
+                          {"10gbe", 25'000'000, 1.18e9}, {"wan", 50'020'000'000, 117.6e6}};
+  for (const Expected& expected : all) {
+    CAPTURE(expected.preset);
+    const auto model = test::network({{"kind", "loggp"}, {"preset", expected.preset}}, 4);
+    CHECK(model->link_cost().latency == Duration{expected.latency});
+    CHECK(1 / model->link_cost().seconds_per_byte == doctest::Approx(expected.bytes_per_second));
+    const auto changed = test::network(
+        {{"kind", "loggp"}, {"preset", expected.preset}, {"latency", "0 s"}, {"overhead", "1 us"}},
+        4);
+    CHECK(changed->link_cost().latency == Duration{2'000'000});
+  }
+}
+
+TEST_CASE("loggp: without a preset its main keys must be there") {
+  CHECK_THROWS_WITH_AS(
+      test::network({{"kind", "loggp"}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}}, 2),
+      doctest::Contains("network.overhead is missing"), ScenarioError);
+  CHECK_THROWS_WITH_AS(test::network({{"kind", "loggp"}, {"preset", "aires"}}, 2),
+                       doctest::Contains("aries"), ScenarioError);
+}
+
+}  // namespace starling

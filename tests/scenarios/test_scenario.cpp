@@ -1,0 +1,236 @@
+// Checks the reader of scenarios: what each line means, that every mistake is located, that
+// overrides win, and that what is written reads back the same.
+#include "scenarios/scenario.hpp"
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+
+namespace starling {
+namespace {
+
+constexpr std::string_view ring =
+    "# Ring of 16 nodes.\n"       // 1
+    "\n"                          // 2
+    "[run]\n"                     // 3
+    "nodes = 16   # all alike\n"  // 4
+    "\tseed=1\r\n"                // 5
+    "\n"                          // 6
+    "  [ network ]  # slow\n"     // 7
+    "latency = 50 us\n"           // 8
+    "file = a=b#c.csv\n"          // 9
+    "title =\n"                   // 10
+    "[sweep]\n"                   // 11
+    "run.nodes = 4, 8";           // 12, without a line end
+
+/// The message of the ScenarioError that reading `text` with `overrides` throws; empty if it throws
+/// none.
+std::string mistake(std::string_view text, const std::vector<std::string>& overrides = {}) {
+  try {
+    Scenario::parse(text, "ring.ini", overrides);
+  } catch (const ScenarioError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string text_of(const Scenario& scenario, std::string_view section, std::string_view key) {
+  return scenario.section(section).required<std::string>(key, "help");
+}
+
+/// Same sections, keys and values in the same order; origins may differ.
+bool same_settings(const Scenario& a, const Scenario& b) { return a.to_text() == b.to_text(); }
+
+TEST_CASE("sections, keys, values and comments are read as written") {
+  const Scenario scenario = Scenario::parse(ring, "ring.ini");
+  CHECK(scenario.section_names() == std::vector<std::string>{"run", "network", "sweep"});
+  CHECK(scenario.has_section("network"));
+  CHECK_FALSE(scenario.has_section("topology"));
+  CHECK(text_of(scenario, "run", "nodes") == "16");
+  CHECK(text_of(scenario, "run", "seed") == "1");
+  CHECK(text_of(scenario, "network", "latency") == "50 us");
+  CHECK(text_of(scenario, "network", "file") == "a=b#c.csv");
+  CHECK(text_of(scenario, "network", "title") == "");
+  CHECK(text_of(scenario, "sweep", "run.nodes") == "4, 8");
+  CHECK(scenario.name() == "ring.ini");
+  CHECK(scenario.text() == ring);
+}
+
+TEST_CASE("an empty text is a scenario without sections") {
+  CHECK(Scenario::parse("", "ring.ini").section_names().empty());
+  CHECK(Scenario::parse("\n# nothing\n", "ring.ini").section_names().empty());
+}
+
+TEST_CASE("a byte order mark is skipped") {
+  CHECK(Scenario::parse("\xEF\xBB\xBF[run]\n", "ring.ini").has_section("run"));
+}
+
+TEST_CASE("a wrong value is located at its line and a missing key at its section") {
+  const Scenario scenario = Scenario::parse(ring, "ring.ini");
+  const auto message = [&](std::string_view section, std::string_view key) -> std::string {
+    try {
+      scenario.section(section).required<double>(key, "help");
+    } catch (const ScenarioError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(message("network", "file") == "ring.ini:9: network.file must be a number, got a=b#c.csv");
+  CHECK(message("run", "steps") ==
+        "ring.ini:3: run.steps is missing (keys nobody read: nodes, seed)");
+  CHECK(message("topology", "kind") == "ring.ini: topology.kind is missing");
+}
+
+TEST_CASE("every malformed line is refused with its place") {
+  CHECK(mistake("nodes = 16\n[run]") == "ring.ini:1: nodes stands before the first [section]");
+  CHECK(mistake("[run]\n\nnodes 16") ==
+        "ring.ini:3: expected key = value or [section], got nodes 16");
+  CHECK(mistake("[run]\n = 16") == "ring.ini:2: expected a key before the =, got = 16");
+  CHECK(mistake("[run]\nnode count = 16") ==
+        "ring.ini:2: a key has only letters, digits, _, - and dots, got node count");
+  const std::string heading =
+      "ring.ini:1: expected [section] with a name of letters, digits, _ and -, got ";
+  for (const char* line : {"[", "[]", "[ ]", "[run", "[run] nodes = 16", "[run.more]", "[a b]"}) {
+    CHECK(mistake(line) == heading + line);
+  }
+  CHECK(mistake("[run]\n" + std::string(100, 'x')) ==
+        "ring.ini:2: expected key = value or [section], got " + std::string(60, 'x') + "...");
+}
+
+TEST_CASE("a duplicate names both places") {
+  CHECK(mistake("[run]\nsteps = 1\nseed = 1\nsteps = 1\n") ==
+        "ring.ini:4: run.steps is already set at ring.ini:2");
+  CHECK(mistake("[run]\n[network]\n[run]\n") ==
+        "ring.ini:3: section [run] already begins at ring.ini:1");
+  // The same key in two sections is no duplicate.
+  CHECK(mistake("[run]\nkind = a\n[network]\nkind = a\n") == "");
+}
+
+TEST_CASE("what is no text is refused") {
+  using namespace std::string_literals;
+  CHECK(mistake("[run]\nname = a\0b\n"s) ==
+        "ring.ini:2: expected a text file, got the control character 0x00");
+  CHECK(mistake("\x89HDF\r\n\x1a\n") ==
+        "ring.ini:1: expected key = value or [section], got \x89HDF");
+  CHECK(mistake(std::string((16 << 20) + 1, '\n')) ==
+        "ring.ini: is larger than 16 MiB, expected a scenario");
+  CHECK(mistake(std::string(16 << 20, '\n')) == "");
+}
+
+TEST_CASE("an override replaces a value and is located at the command line") {
+  const Scenario scenario = Scenario::parse(
+      ring, "ring.ini", {"run.nodes=3", "network.latency = 1 ms", "run.nodes=four"});
+  CHECK(text_of(scenario, "run", "nodes") == "four");
+  CHECK(text_of(scenario, "network", "latency") == "1 ms");
+  CHECK_THROWS_WITH_AS(scenario.section("run").required<std::int64_t>("nodes", ""),
+                       "command line: run.nodes must be an integer, got four", ScenarioError);
+  CHECK(scenario.text() == ring);
+}
+
+TEST_CASE("an override may add a key, a section and a key with dots") {
+  const Scenario scenario =
+      Scenario::parse(ring, "ring.ini",
+                      {"run.steps=5", "compute.gradient=4 ms", "sweep.run.seed=1, 2", "run.tag="});
+  CHECK(text_of(scenario, "run", "steps") == "5");
+  CHECK(text_of(scenario, "run", "tag") == "");
+  CHECK(text_of(scenario, "compute", "gradient") == "4 ms");
+  CHECK(text_of(scenario, "sweep", "run.seed") == "1, 2");
+  CHECK(scenario.section_names().back() == "compute");
+}
+
+TEST_CASE("a malformed override is refused") {
+  for (const char* text : {"", "nodes", "nodes=3", "run.=3", ".nodes=3", "run.nodes"}) {
+    CAPTURE(text);
+    CHECK(mistake(ring, {text}) ==
+          fmt::format("command line: expected section.key=value, got {}", text));
+  }
+  CHECK(mistake(ring, {"=3"}) == "command line: expected a key before the =, got =3");
+  for (const char* value : {"#1", "a # b", "a\nb"}) {
+    CHECK(mistake(ring, {fmt::format("run.name={}", value)}) ==
+          fmt::format("command line: run.name must be one line without a comment, got {}", value));
+  }
+}
+
+TEST_CASE("a section that nobody knows is refused with the nearest known name") {
+  const Scenario scenario = Scenario::parse("[run]\n[algoritm]\n", "ring.ini");
+  const std::string_view known[] = {"run", "algorithm", "algoritm"};
+  CHECK_NOTHROW(scenario.reject_unknown_sections(known));
+  CHECK_THROWS_WITH_AS(scenario.reject_unknown_sections(std::span(known).first(2)),
+                       "ring.ini:2: [algoritm] is not a section here; known sections: run, "
+                       "algorithm; did you mean algorithm?",
+                       ScenarioError);
+}
+
+TEST_CASE("the effective text reads back to the same settings, overrides included") {
+  const Scenario scenario =
+      Scenario::parse(ring, "ring.ini", {"run.nodes=3", "run.tag=", "compute.gradient=4 ms"});
+  CHECK(scenario.to_text() ==
+        "[run]\nnodes = 3\nseed = 1\ntag =\n\n"
+        "[network]\nlatency = 50 us\nfile = a=b#c.csv\ntitle =\n\n"
+        "[sweep]\nrun.nodes = 4, 8\n\n"
+        "[compute]\ngradient = 4 ms\n");
+  const Scenario again = Scenario::parse(scenario.to_text(), "again.ini");
+  CHECK(same_settings(again, scenario));
+}
+
+TEST_CASE("no value begins with a comment sign, so none is lost when written back") {
+  const Scenario scenario = Scenario::parse("[run]\ncolor =#fff\nname = a#b\n", "ring.ini");
+  CHECK(text_of(scenario, "run", "color") == "");
+  CHECK(same_settings(Scenario::parse(scenario.to_text(), "again.ini"), scenario));
+}
+
+TEST_CASE("a described scenario shows every default and reads back to the values in effect") {
+  const Scenario scenario =
+      Scenario::parse("[algorithm]\nlearning_rate = 0.05\n[network]\n", "ring.ini");
+  const Section algorithm = scenario.section("algorithm");
+  algorithm.required<double>("learning_rate", "factor before the gradient");
+  algorithm.optional<double>("momentum", 0.9, "heavy-ball factor");
+  algorithm.optional<std::string>("file", "", "");
+  const Section network = scenario.section("network");
+  network.optional<Duration>("latency", std::chrono::microseconds(50), "time of an empty message");
+  const std::vector<DescribedSection> described = {{"algorithm", algorithm.uses()},
+                                                   {"network", network.uses()}};
+  const std::string text = Scenario::to_text(described);
+  CHECK(text ==
+        "[algorithm]\n"
+        "learning_rate = 0.05  # factor before the gradient\n"
+        "momentum = 0.9        # default: heavy-ball factor\n"
+        "file =                # default\n\n"
+        "[network]\n"
+        "latency = 50 us  # default: time of an empty message\n");
+  const Scenario filled = Scenario::parse(
+      "[algorithm]\nlearning_rate = 0.05\nmomentum = 0.9\nfile =\n[network]\nlatency = 50 us\n",
+      "b");
+  CHECK(same_settings(Scenario::parse(text, "a"), filled));
+}
+
+TEST_CASE("a file is read from disk, and its directory resolves relative paths") {
+  const std::filesystem::path directory =
+      std::filesystem::temp_directory_path() / "starling_test_scenario";
+  std::filesystem::create_directories(directory);
+  const std::string path = (directory / "ring.ini").string();
+  std::ofstream(path) << ring;
+  const Scenario scenario = Scenario::read(path, {"run.nodes=2"});
+  CHECK(scenario.name() == path);
+  CHECK(text_of(scenario, "run", "nodes") == "2");
+  CHECK(scenario.section("run").resolve_path("data.csv") == (directory / "data.csv").string());
+  CHECK(scenario.section("absent").resolve_path("/data.csv") == "/data.csv");
+
+  CHECK_THROWS_WITH_AS(Scenario::read(directory.string()),
+                       (directory.string() + ": cannot read: is a directory").c_str(), Error);
+  std::filesystem::remove_all(directory);
+  CHECK_THROWS_WITH_AS(Scenario::read(path),
+                       (path + ": cannot open: No such file or directory").c_str(), Error);
+}
+
+}  // namespace
+}  // namespace starling

@@ -1,0 +1,165 @@
+// A small run over MPI for the tests: a quadratic workload, a plain host backend, and everything that a program
+// needs around it. The numbers are simple enough to be checked by hand.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/mpi/gather.hpp"
+#include "sim/mpi/mpi_session.hpp"
+#include "sim/mpi/mpi_transport.hpp"
+#include "sim/node/node.hpp"
+
+namespace starling::test {
+
+/// The one session of the test program.
+MpiSession& session();
+
+/// f_i(x) = 1/2 |x - c_i|^2 + noise: gradient x[p] - (i + p % 7) + (draw % 3) at node i.
+class Quadratic final : public Workload {
+ public:
+  Quadratic(NodeId nodes, std::size_t parameters, std::int64_t wire_parameters = 0, bool has_numbers = true) {
+    facts_.description = "quadratic";
+    facts_.parameters = parameters;
+    facts_.wire_parameters = wire_parameters > 0 ? wire_parameters : static_cast<std::int64_t>(parameters);
+    facts_.has_numbers = has_numbers;
+    facts_.samples.assign(static_cast<std::size_t>(nodes), 10);
+  }
+
+  const WorkloadFacts& facts() const override { return facts_; }
+  void initial_model(std::span<float> x) const override { std::fill(x.begin(), x.end(), 0.5F); }
+  std::int64_t batch_cost(NodeId, Step) const override { return 1; }
+  void gradients(std::span<GradientRequest> requests) const override {
+    for (GradientRequest& request : requests) {
+      if (before_gradient) before_gradient(request);
+      double loss = 0;
+      for (std::size_t p = 0; p < facts_.parameters; ++p) {
+        const float g = request.x[p] - static_cast<float>(request.node) - static_cast<float>(p % 7) +
+                        static_cast<float>(request.draw % 3);
+        request.gradient[p] = g;
+        loss += 0.5 * static_cast<double>(g) * static_cast<double>(g);
+      }
+      request.loss = poisoned_node == request.node ? std::nan("") : loss;
+    }
+  }
+  void evaluate(std::span<EvaluationRequest> requests) const override {
+    for (EvaluationRequest& request : requests) {
+      request.loss = 0;
+      for (std::size_t p = 0; p < facts_.parameters; ++p) request.loss += static_cast<double>(request.x[p]) * 0.25;
+    }
+  }
+
+  std::function<void(const GradientRequest&)> before_gradient;  // runs on the worker thread
+  NodeId poisoned_node = -1;                                    // its losses are NaN
+
+ private:
+  WorkloadFacts facts_;
+};
+
+class HostBackend final : public Backend {
+ public:
+  float* allocate(std::size_t count) override { return static_cast<float*>(std::aligned_alloc(64, (count * 4 + 63) / 64 * 64)); }
+  void release(float* values, std::size_t) noexcept override { std::free(values); }
+  void linear(std::span<const LinearJob> jobs, std::span<const LinearTerm> terms) override {
+    for (const LinearJob& job : jobs) {
+      for (std::uint32_t i = 0; i < job.length; ++i) {
+        float sum = 0;
+        for (std::uint32_t t = 0; t < job.terms; ++t) {
+          const LinearTerm& term = terms[job.first_term + t];
+          sum = t == 0 ? term.factor * term.values[i] : std::fma(term.factor, term.values[i], sum);
+        }
+        job.out[i] = sum;
+      }
+    }
+  }
+  void squared_distances(std::span<const DistanceJob> jobs) override {
+    for (const DistanceJob& job : jobs) {
+      *job.out = 0;
+      for (std::uint32_t i = 0; i < job.length; ++i) {
+        const double difference = static_cast<double>(job.a[i]) - static_cast<double>(job.b[i]);
+        *job.out += difference * difference;
+      }
+    }
+  }
+  void write(float* values, std::span<const float> from) override {
+    std::memcpy(values, from.data(), from.size_bytes());
+  }
+  void read(std::span<float> to, const float* values) override {
+    std::memcpy(to.data(), values, to.size_bytes());
+  }
+};
+
+/// Ring with uniform weights (one node: alone; two: a pair).
+inline Topology ring(NodeId nodes) {
+  std::vector<Topology::Arc> arcs;
+  const int degree = nodes == 1 ? 0 : nodes == 2 ? 1 : 2;
+  const double weight = 1.0 / (degree + 1);
+  for (NodeId i = 0; i < nodes && degree > 0; ++i) {
+    arcs.push_back({i, (i + 1) % nodes, weight});
+    if (degree == 2) arcs.push_back({(i + 1) % nodes, i, weight});
+  }
+  return Topology(nodes, {arcs}, {std::vector<double>(static_cast<std::size_t>(nodes), weight)});
+}
+
+/// What surrounds the programs of one run, whatever transport they live on.
+struct Surroundings {
+  Surroundings(NodeId nodes, Quadratic& workload_to_use, Step steps_to_do, ComputeGraph::Execution execution)
+      : topology(ring(nodes)),
+        workload(workload_to_use),
+        steps(steps_to_do),
+        graph(backend, workload, {}, execution),
+        recorder(nodes, {1, steps}, {2, steps}, Time{from_seconds(1000)}),
+        observer(graph, recorder, workload.facts()) {}
+
+  Topology topology;
+  Quadratic& workload;
+  Step steps;
+  HostBackend backend;
+  ComputeGraph graph;
+  Recorder recorder;
+  Observer observer;
+};
+
+/// A run of this rank's share of `nodes` nodes.
+class SmallRun {
+ public:
+  SmallRun(NodeId nodes, Quadratic& workload, Step steps = 1, GradientDuration duration = {},
+           std::function<void()> pulse = {})
+      : around(nodes, workload, steps, ComputeGraph::Execution::inline_),
+        transport({.nodes = nodes, .pulse = std::move(pulse), .records_deliveries = true}, session(), around.graph,
+                  workload, std::move(duration)),
+        world_{transport, around.graph, around.observer, around.topology, steps, 1} {}
+
+  /// Starts `program` on all local nodes and runs; throws what the transport throws.
+  void operator()(const Program& program) {
+    for (NodeId i = transport.block().begin; i < transport.block().end; ++i) {
+      nodes_.emplace_back(world_, i);
+      transport.spawn(i, true, program(nodes_.back()));
+    }
+    transport.run();
+  }
+
+  /// The text of the error that ends the run; empty if it ends well.
+  std::string failure(const Program& program) {
+    try {
+      (*this)(program);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  Surroundings around;
+  MpiTransport transport;
+
+ private:
+  World world_;
+  std::list<Node> nodes_;
+};
+
+}  // namespace starling::test

@@ -1,0 +1,98 @@
+// The value itself: lists of edges in both directions, phases, and what it refuses.
+
+#include "sim/node/topology.hpp"
+
+#include <stdexcept>
+
+#include <doctest/doctest.h>
+
+namespace starling {
+namespace {
+
+std::vector<Edge> to_vector(std::span<const Edge> edges) { return {edges.begin(), edges.end()}; }
+
+/// 0 -> 1, 0 -> 2, 2 -> 1, 1 -> 0, given in no order.
+Topology example() {
+  return Topology(3, {{{2, 1, 0.25}, {0, 2, 0.125}, {1, 0, 0.5}, {0, 1, 0.375}}},
+                  {{0.5, 0.375, 0.875}});
+}
+
+std::string refusal(NodeId nodes, const std::vector<std::vector<Topology::Arc>>& phases,
+                    const std::vector<std::vector<double>>& self_weights) {
+  try {
+    Topology(nodes, phases, self_weights);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST_CASE("a node sees its arcs in order of peer, with the weight that the receiver gives") {
+  const Topology topology = example();
+  CHECK(topology.nodes() == 3);
+  CHECK(topology.period() == 1);
+  CHECK(topology.arc_count() == 4);
+  CHECK(to_vector(topology.out(0)) == std::vector<Edge>{{1, 0.375f}, {2, 0.125f}});
+  CHECK(to_vector(topology.out(1)) == std::vector<Edge>{{0, 0.5f}});
+  CHECK(to_vector(topology.out(2)) == std::vector<Edge>{{1, 0.25f}});
+  CHECK(to_vector(topology.in(0)) == std::vector<Edge>{{1, 0.5f}});
+  CHECK(to_vector(topology.in(1)) == std::vector<Edge>{{0, 0.375f}, {2, 0.25f}});
+  CHECK(to_vector(topology.in(2)) == std::vector<Edge>{{0, 0.125f}});
+  CHECK(topology.self_weight(2) == 0.875f);
+  CHECK(topology.neighbors(0) == std::vector<NodeId>{1, 2});
+}
+
+TEST_CASE("phases take turns with the step, and neighbors are those of all phases") {
+  // Step 0: 0 -> 1; step 1: 0 -> 2 and 1 -> 0; step 2: 0 -> 1 and 2 -> 1; then from the start.
+  const Topology topology(3,
+                          {{{0, 1, 0.5}}, {{0, 2, 0.25}, {1, 0, 0.5}}, {{0, 1, 0.5}, {2, 1, 0.25}}},
+                          {{1, 0.5, 1}, {0.5, 1, 0.75}, {1, 0.25, 1}});
+  CHECK(topology.period() == 3);
+  CHECK(topology.arc_count() == 5);
+  CHECK(to_vector(topology.out(0, 4)) == std::vector<Edge>{{2, 0.25f}});
+  CHECK(to_vector(topology.in(1, 3'000'000'002)) == std::vector<Edge>{{0, 0.5f}, {2, 0.25f}});
+  CHECK(topology.in(1, 1).empty());
+  CHECK(topology.self_weight(2, 1) == 0.75f);
+  CHECK(topology.self_weight(2, 3) == 1.0f);
+  CHECK(topology.neighbors(0) == std::vector<NodeId>{1, 2});
+  CHECK(topology.neighbors(2) == std::vector<NodeId>{1});
+}
+
+TEST_CASE("connected means that everybody reaches everybody along the arcs of the whole period") {
+  CHECK(example().is_connected());
+  const std::vector<double> self(3, 0.5);
+  // Node 0 reaches all, but nobody reaches node 0.
+  CHECK_FALSE(Topology(3, {{{0, 1, 0.5}, {1, 2, 0.5}, {2, 1, 0.5}}}, {self}).is_connected());
+  // All reach node 0, which reaches nobody.
+  CHECK_FALSE(Topology(3, {{{1, 0, 0.5}, {2, 1, 0.5}, {1, 2, 0.5}}}, {self}).is_connected());
+  // A cycle, one arc per step.
+  CHECK(Topology(3, {{{0, 1, 0.5}}, {{1, 2, 0.5}}, {{2, 0, 0.5}}}, {self, self, self})
+            .is_connected());
+  CHECK_FALSE(Topology(2, {{}}, {{1, 1}}).is_connected());
+  CHECK(Topology(1, {{}}, {{1}}).is_connected());
+}
+
+TEST_CASE("arcs that make no sense are refused by name") {
+  CHECK(refusal(2, {{{1, 1, 0.5}}}, {{1, 1}}) ==
+        "topology: arcs must join two nodes, got one from 1 to itself");
+  CHECK(refusal(3, {{{0, 1, 0.5}, {1, 0, 0.5}, {0, 1, 0.25}}}, {{1, 1, 1}}) ==
+        "topology: expected one arc from 0 to 1, got two");
+  CHECK(refusal(2, {{{0, 2, 0.5}}}, {{1, 1}}) == "topology: nodes of arcs must be below 2, got 2");
+  CHECK(refusal(2, {{{-1, 0, 0.5}}}, {{1, 1}}) ==
+        "topology: nodes of arcs must be below 2, got -1");
+  CHECK(refusal(2, {{{0, 1, 0.5}, {1, 0, 0.5}}}, {{0.5, 0.5}}) == "accepted");
+  // The same arc in two phases is no double arc.
+  CHECK(refusal(2, {{{0, 1, 0.5}}, {{0, 1, 0.5}}}, {{1, 0.5}, {1, 0.5}}) == "accepted");
+}
+
+TEST_CASE("phases and self weights must have the same shape") {
+  CHECK(refusal(0, {{}}, {{}}) == "topology: expected at least one node, got 0");
+  CHECK(refusal(2, {}, {}) ==
+        "topology: expected self weights for each of at least one phase, got 0 for 0 phases");
+  CHECK(refusal(2, {{}, {}}, {{1, 1}}) ==
+        "topology: expected self weights for each of at least one phase, got 1 for 2 phases");
+  CHECK(refusal(2, {{}}, {{1}}) == "topology: expected 2 self weights in phase 0, got 1");
+}
+
+}  // namespace
+}  // namespace starling

@@ -1,0 +1,174 @@
+// Exports, compared with the exact text they must give.
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "sim/base/error.hpp"
+#include "sim/record/export.hpp"
+
+using namespace starling;
+
+namespace {
+
+Time at(std::int64_t picoseconds) { return Time(Duration(picoseconds)); }
+
+std::string written(const std::function<void(std::FILE*)>& write) {
+  char* data = nullptr;
+  std::size_t size = 0;
+  std::FILE* file = open_memstream(&data, &size);
+  write(file);
+  std::fclose(file);
+  const std::unique_ptr<char, void (*)(void*)> owner(data, std::free);
+  return {data, size};
+}
+
+std::string csv(const Recorder& recorder, std::string_view table) {
+  return written([&](std::FILE* file) { write_csv(recorder, table, file, "x.csv"); });
+}
+
+std::string trace(const Recorder& recorder) {
+  return written([&](std::FILE* file) { write_chrome_trace(recorder, file, "x.json"); });
+}
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE(
+    "steps are written in long form: a line per row and node, empty where nothing was recorded") {
+  // Rows after 2, 4 and 5 finished steps; the last one was not reached.
+  Recorder recorder(2, RowSchedule(2, 5), {}, at(0));
+  recorder.steps.cell("time", 0, 0) = 0.1;
+  recorder.steps.cell("time", 0, 1) = 1e-9;
+  recorder.steps.cell("time", 1, 1) = 3;
+  recorder.steps.cell("loss, mean", 0, 1) = -std::numeric_limits<double>::infinity();
+  CHECK(csv(recorder, "steps") ==
+        "step,node,\"loss, mean\",time\n"
+        "2,0,,0.1\n"
+        "2,1,-inf,1e-09\n"
+        "4,0,,\n"
+        "4,1,,3\n");
+}
+
+TEST_CASE("numbers in CSV read back to the bit") {
+  Recorder recorder(1, RowSchedule(1, 1), {}, at(0));
+  const double value = 0.1 + 0.2;
+  recorder.steps.cell("x", 0) = value;
+  const std::string text = csv(recorder, "steps");
+  CHECK(std::stod(text.substr(text.rfind(',') + 1)) == value);
+}
+
+TEST_CASE("evaluations are written a line per row") {
+  Recorder recorder(9, {}, RowSchedule(10, 20), at(0));
+  recorder.evaluation.cell("test_loss", 0) = 2.5;
+  recorder.evaluation.cell("test_loss", 1) = 1.25;
+  CHECK(csv(recorder, "evaluation") == "step,test_loss\n10,2.5\n20,1.25\n");
+}
+
+TEST_CASE("virtual times are written exactly") {
+  Recorder recorder(2, {}, {}, at(0));
+  recorder.nodes[0].compute = Duration(7);
+  recorder.nodes[0].wait = Duration(1'500'000'000'000);
+  recorder.nodes[0].finished = at(9'007'199'254'740'993);  // 2^53 + 1 is no double
+  recorder.nodes[0].bytes_sent = 4096;
+  recorder.nodes[1].communicate = Duration(20'000'000'000'000);
+  CHECK(csv(recorder, "nodes") ==
+        "node,compute_seconds,wait_seconds,communicate_seconds,finished_seconds,steps,messages_"
+        "sent,bytes_sent\n"
+        "0,0.000000000007,1.5,0,9007.199254740993,0,0,4096\n"
+        "1,0,0,20,0,0,0,0\n");
+}
+
+TEST_CASE("the timeline is written a line per stretch of time") {
+  Recorder recorder(2, {}, {}, at(1'000'000'000'000));
+  recorder.spend(1, Activity::compute, at(0), at(4'000'000'000));
+  recorder.spend(1, Activity::wait, at(4'000'000'000), at(4'000'000'001));
+  CHECK(
+      csv(recorder, "timeline") ==
+      "node,activity,begin_seconds,end_seconds\n1,compute,0,0.004\n1,wait,0.004,0.004000000001\n");
+}
+
+TEST_CASE("large tables are written whole") {
+  // 3,000 lines are several pieces of 64 KiB; line i ends in i.
+  Recorder recorder(1, RowSchedule(1, 30'000), {}, at(0));
+  for (std::size_t row = 0; row < 30'000; ++row)
+    recorder.steps.cell("x", row) = static_cast<double>(row);
+  std::string expected = "step,node,x\n";
+  for (int i = 0; i < 30'000; ++i) {
+    expected += std::to_string(i + 1) + ",0," + std::to_string(i) + "\n";
+  }
+  CHECK(csv(recorder, "steps") == expected);
+}
+
+TEST_CASE(
+    "the trace names a thread per node and has an event per stretch of time, in microseconds") {
+  Recorder recorder(1, {}, {}, at(100'000'000));
+  recorder.spend(0, Activity::compute, at(0), at(2'500'000));
+  recorder.spend(0, Activity::communicate, at(2'500'000), at(2'500'001));
+  CHECK(trace(recorder) ==
+        "[{\"ph\":\"M\",\"pid\":0,\"name\":\"process_name\",\"args\":{\"name\":\"starling\"}},\n"
+        "{\"ph\":\"M\",\"pid\":0,\"tid\":0,\"name\":\"thread_name\",\"args\":{\"name\":\"node "
+        "0\"}},\n"
+        "{\"ph\":\"M\",\"pid\":0,\"tid\":0,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":"
+        "0}},\n"
+        "{\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":0,\"dur\":2.5,\"name\":\"compute\",\"cat\":"
+        "\"node\"},\n"
+        "{\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":2.5,\"dur\":0.000001,\"name\":\"communicate\","
+        "\"cat\":\"node\"}]\n");
+}
+
+TEST_CASE("texts in the trace are escaped, and what is not UTF-8 is replaced") {
+  Recorder recorder;
+  recorder.facts["name"] =
+      "a\"b\\c\n\x01 \xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\xa6 \xff \xc0\x80 \xed\xa0\x80 \xe2\x82";
+  // 0xc0 0x80 is an overlong form, 0xed 0xa0 0x80 a surrogate, the last two bytes lack a third.
+  CHECK(trace(recorder) ==
+        "[{\"ph\":\"M\",\"pid\":0,\"name\":\"process_name\",\"args\":{\"name\":"
+        "\"a\\\"b\\\\c\\u000a\\u0001 \xc3\xa9 "
+        "\xe2\x82\xac \xf0\x9f\x90\xa6 \\ufffd \\ufffd\\ufffd \\ufffd\\ufffd\\ufffd "
+        "\\ufffd\\ufffd\"}}]\n");
+}
+
+TEST_CASE("an unknown table is an error that lists the known ones") {
+  CHECK(message_of([] { csv(Recorder(), "node"); }) ==
+        "expected table steps, evaluation, nodes or timeline, found \"node\"");
+}
+
+TEST_CASE("exports that cannot be written are errors in the system's words") {
+  const Recorder recorder(3, {}, {}, at(0));
+  CHECK(message_of([&] { write_csv(recorder, "nodes", "/dev/full"); }) ==
+        "/dev/full: cannot write: No space left on device");
+  CHECK(message_of([&] { write_chrome_trace(recorder, "/dev/full"); }) ==
+        "/dev/full: cannot write: No space left on device");
+  CHECK(message_of([&] { write_csv(recorder, "nodes", "/dev/null/x.csv"); }) ==
+        "/dev/null/x.csv: cannot write: Not a directory");
+}
+
+TEST_CASE(
+    "exports make the directories above the file and leave none behind for an unknown table") {
+  const auto directory =
+      std::filesystem::temp_directory_path() /
+      ("starling-export-" + std::to_string(reinterpret_cast<std::uintptr_t>(&csv)));
+  const std::string path = (directory / "some/x.csv").string();
+  write_csv(Recorder(), "timeline", path);
+  std::string line;
+  std::getline(std::ifstream(path) >> std::ws, line);
+  CHECK(line == "node,activity,begin_seconds,end_seconds");
+  CHECK(message_of([&] { write_csv(Recorder(), "other", path + "2"); }) != "no error");
+  CHECK_FALSE(std::filesystem::exists(path + "2"));
+  std::filesystem::remove_all(directory);
+}

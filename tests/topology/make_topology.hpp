@@ -1,0 +1,94 @@
+// What the tests of this folder share: topologies from a few settings, the message of a refused
+// scenario, and a directory for files.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/base/error.hpp"
+#include "sim/base/section.hpp"
+#include "topology/registry.hpp"
+
+namespace starling::topologies::test {
+
+using Keys = std::vector<std::pair<std::string, std::string>>;
+
+/// A [topology] section of a scenario t.ini, in line 1, with kind in line 2 and each key one line
+/// further.
+inline Section section(const std::string& kind, const Keys& keys = {}) {
+  std::vector<Setting> settings{{"kind", kind, "t.ini:2"}};
+  for (const auto& [key, text] : keys) {
+    const std::string line = std::to_string(settings.size() + 2);
+    settings.push_back({key, text, "t.ini:" + line});
+  }
+  return Section("topology", "t.ini:1", settings);
+}
+
+inline Topology make(const std::string& kind, NodeId nodes, const Keys& keys = {},
+                     std::uint64_t seed = 1) {
+  const Section settings = section(kind, keys);
+  return find(settings).make(settings, nodes, seed);
+}
+
+/// The message of the ScenarioError with which the maker refuses these keys.
+inline std::string refusal(const std::string& kind, NodeId nodes, const Keys& keys = {}) {
+  try {
+    make(kind, nodes, keys);
+  } catch (const ScenarioError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+/// W_ij of one phase, (nodes, nodes) row-major, with the float weights as they are.
+inline std::vector<double> dense(const Topology& topology, Step step = 0) {
+  const auto n = static_cast<std::size_t>(topology.nodes());
+  std::vector<double> w(n * n, 0.0);
+  for (NodeId i = 0; i < topology.nodes(); ++i) {
+    const std::size_t row = static_cast<std::size_t>(i) * n;
+    w[row + static_cast<std::size_t>(i)] = topology.self_weight(i, step);
+    for (const Edge& edge : topology.in(i, step))
+      w[row + static_cast<std::size_t>(edge.peer)] = edge.weight;
+  }
+  return w;
+}
+
+inline std::vector<NodeId> peers(std::span<const Edge> edges) {
+  std::vector<NodeId> result;
+  for (const Edge& edge : edges) result.push_back(edge.peer);
+  return result;
+}
+
+/// A directory that goes away with this object.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::string name = (std::filesystem::temp_directory_path() / "starling-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr)
+      throw std::runtime_error("cannot make a temporary directory");
+    path_ = name;
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+
+  std::string path(const std::string& name) const { return (path_ / name).string(); }
+  /// Writes a file and returns its path.
+  std::string write(const std::string& name, const std::string& content) const {
+    std::ofstream(path(name)) << content;
+    return path(name);
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace starling::topologies::test

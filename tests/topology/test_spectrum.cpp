@@ -1,0 +1,176 @@
+// The spectral gap against closed forms and against its slow twin, a dense Jacobi eigenvalue
+// method.
+
+#include "topology/spectrum.hpp"
+
+#include <cmath>
+#include <numbers>
+
+#include <doctest/doctest.h>
+
+#include "tests/topology/make_topology.hpp"
+#include "topology/mixing.hpp"
+
+namespace starling::topologies {
+namespace {
+
+using Matrix = std::vector<double>;  // (n, n) row-major
+
+Matrix product(const Matrix& a, const Matrix& b, std::size_t n) {
+  Matrix c(n * n, 0.0);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t k = 0; k < n; ++k) {
+      for (std::size_t j = 0; j < n; ++j) c[i * n + j] += a[i * n + k] * b[k * n + j];
+    }
+  }
+  return c;
+}
+
+Matrix transposed(const Matrix& a, std::size_t n) {
+  Matrix b(n * n);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < n; ++j) b[j * n + i] = a[i * n + j];
+  }
+  return b;
+}
+
+/// Largest eigenvalue of a symmetric matrix: Jacobi rotations, row by row, until nothing is left
+/// off the diagonal.
+double largest_eigenvalue(Matrix a, std::size_t n) {
+  for (int sweep = 0; sweep < 60; ++sweep) {
+    for (std::size_t p = 0; p < n; ++p) {
+      for (std::size_t q = p + 1; q < n; ++q) {
+        if (a[p * n + q] == 0) continue;
+        const double theta = (a[q * n + q] - a[p * n + p]) / (2 * a[p * n + q]);
+        const double t = (theta >= 0 ? 1 : -1) / (std::abs(theta) + std::hypot(theta, 1.0));
+        const double c = 1 / std::hypot(t, 1.0);
+        const double s = t * c;
+        for (std::size_t k = 0; k < n; ++k) {
+          const double x = a[k * n + p];
+          const double y = a[k * n + q];
+          a[k * n + p] = c * x - s * y;
+          a[k * n + q] = s * x + c * y;
+        }
+        for (std::size_t k = 0; k < n; ++k) {
+          const double x = a[p * n + k];
+          const double y = a[q * n + k];
+          a[p * n + k] = c * x - s * y;
+          a[q * n + k] = s * x + c * y;
+        }
+      }
+    }
+  }
+  double largest = a[0];
+  for (std::size_t i = 1; i < n; ++i) largest = std::max(largest, a[i * n + i]);
+  return largest;
+}
+
+/// 1 - ||(I - J) M||_2 with matrices written out.
+double slow_gap(const Topology& topology) {
+  const auto n = static_cast<std::size_t>(topology.nodes());
+  Matrix m = test::dense(topology, 0);
+  for (Step p = 1; p < static_cast<Step>(topology.period()); ++p)
+    m = product(test::dense(topology, p), m, n);
+  Matrix center(n * n, -1.0 / static_cast<double>(n));
+  for (std::size_t i = 0; i < n; ++i) center[i * n + i] += 1;
+  const Matrix a = product(center, m, n);
+  return 1 - std::sqrt(std::max(0.0, largest_eigenvalue(product(transposed(a, n), a, n), n)));
+}
+
+void check_gap(const Topology& topology, double expected, double tolerance = 1e-6) {
+  const SpectralGap found = spectral_gap(topology);
+  CHECK(found.converged);
+  CHECK(found.gap == doctest::Approx(expected).epsilon(tolerance));
+}
+
+TEST_CASE("the gap of a ring is that of its eigenvalues 1/3 + 2/3 cos(2 pi k/n)") {
+  for (const NodeId nodes : {3, 4, 5, 8, 31, 100, 1000}) {
+    CAPTURE(nodes);
+    double second = 0;
+    for (NodeId k = 1; k < nodes; ++k) {
+      second = std::max(second,
+                        std::abs(1.0 / 3 + 2.0 / 3 * std::cos(2 * std::numbers::pi * k / nodes)));
+    }
+    check_gap(test::make("ring", nodes), 1 - second, 1e-5);
+  }
+}
+
+TEST_CASE("a complete graph has gap 1, and so has a node alone") {
+  for (const NodeId nodes : {1, 2, 3, 16, 50}) check_gap(test::make("complete", nodes), 1);
+}
+
+TEST_CASE("the gap of a hypercube of dimension d is 2/(d + 1)") {
+  for (const int d : {1, 2, 3, 6, 10}) check_gap(test::make("hypercube", 1 << d), 2.0 / (d + 1));
+}
+
+TEST_CASE("lazy weights halve a gap that the largest eigenvalue decides") {
+  // (1 + lambda)/2 for the hypercube of dimension 5: 1 - lambda_2 = 2/6, so the gap is 1/6.
+  check_gap(test::make("hypercube", 32, {{"lazy", "yes"}}), 1.0 / 6);
+}
+
+TEST_CASE("the gap of the one-peer exponential graph is over a whole period") {
+  check_gap(test::make("one_peer_exponential", 16), 1);
+  // n = 6: the product is the circulant of (2, 2, 1, 1, 1, 1)/8 (up to direction), that is of (1,
+  // ..., 1)/8 plus (1, 1, 0, 0, 0, 0)/8; its singular values besides 1 are |1 + exp(i pi k/3)|/8,
+  // at most sqrt(3)/8.
+  check_gap(test::make("one_peer_exponential", 6), 1 - std::sqrt(3.0) / 8);
+}
+
+TEST_CASE("the gap of the exponential graph for n = 2^L is 2/(L + 1)") {
+  // A normal matrix with eigenvalues (1 + sum_j w^(2^j))/(L + 1), w^n = 1. Largest: w = -1, where
+  // one of the L + 1 terms is -1 and the others 1 (Ying et al., 2021, Proposition 1).
+  check_gap(test::make("exponential", 64), 2.0 / 7);
+  check_gap(test::make("exponential", 65536), 2.0 / 17);
+}
+
+TEST_CASE("the gap agrees with a dense eigenvalue method") {
+  check_gap(test::make("star", 20), slow_gap(test::make("star", 20)));
+  check_gap(test::make("torus", 30), slow_gap(test::make("torus", 30)));
+  check_gap(test::make("torus", 36, {{"sides", "3x2x6"}}),
+            slow_gap(test::make("torus", 36, {{"sides", "3x2x6"}})));
+  for (const NodeId nodes : {7, 12, 23}) {
+    CAPTURE(nodes);
+    check_gap(test::make("exponential", nodes), slow_gap(test::make("exponential", nodes)));
+    check_gap(test::make("one_peer_exponential", nodes),
+              slow_gap(test::make("one_peer_exponential", nodes)));
+    const test::Keys keys{{"probability", "0.4"}};
+    check_gap(test::make("erdos_renyi", nodes, keys),
+              slow_gap(test::make("erdos_renyi", nodes, keys)));
+  }
+  check_gap(test::make("random_regular", 60), slow_gap(test::make("random_regular", 60)));
+  // Rows sum to one, columns do not.
+  const test::Keys uniform{{"mixing", "uniform"}};
+  check_gap(test::make("star", 12, uniform), slow_gap(test::make("star", 12, uniform)));
+}
+
+TEST_CASE("a topology in two parts has no gap") {
+  const auto parts = mix(6, std::vector<Connection>{{0, 1}, {1, 2}, {3, 4}, {4, 5}}, {});
+  const SpectralGap found = spectral_gap(parts);
+  CHECK(found.converged);
+  CHECK(std::abs(found.gap) < 1e-7);
+}
+
+TEST_CASE("a search that hits its limit says so and gives an upper bound") {
+  const auto ring = test::make("ring", 2000);
+  const SpectralGap found = spectral_gap(ring, {.iterations = 50});
+  CHECK_FALSE(found.converged);
+  CHECK(found.gap >= 2.0 / 3 * (1 - std::cos(2 * std::numbers::pi / 2000)));
+  CHECK(found.gap < 0.1);
+}
+
+TEST_CASE("the gap of a random regular graph of degree 4 is near that of an expander") {
+  // The second eigenvalue of the adjacency tends to 2 sqrt(3) (Friedman, 2008), so that of W to (1
+  // + 2 sqrt(3))/5 = 0.8928; finite graphs stay within a few percent of the gap 0.1072.
+  const SpectralGap found = spectral_gap(test::make("random_regular", 20'000));
+  CHECK(found.converged);
+  CHECK(found.gap > 0.100);
+  CHECK(found.gap < 0.115);
+}
+
+TEST_CASE("the gap is the same to the bit every time") {
+  const auto graph = test::make("random_regular", 500);
+  CHECK(spectral_gap(graph).gap == spectral_gap(graph).gap);
+}
+
+}  // namespace
+}  // namespace starling::topologies

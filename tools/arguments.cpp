@@ -1,0 +1,51 @@
+#include "tools/arguments.hpp"
+
+#include <filesystem>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+#include "sim/record/results_file.hpp"
+
+namespace starling {
+
+namespace po = boost::program_options;
+
+bool parse_arguments(const Arguments& arguments, const std::string& usage, po::options_description options,
+                     po::variables_map& values) {
+  options.add_options()("help,h", "print this help");
+  po::options_description all;
+  all.add(options).add_options()("words", po::value<std::vector<std::string>>()->default_value({}, ""));
+  po::positional_options_description positional;
+  positional.add("words", -1);
+  try {
+    po::store(po::command_line_parser(arguments).options(all).positional(positional).run(), values);
+    po::notify(values);
+  } catch (const po::error& error) {
+    throw UsageError(fmt::format("{}\nusage: {}", error.what(), usage));
+  }
+  if (values.count("help") == 0) return true;
+  std::ostringstream text;
+  text << options;
+  fmt::print("usage: {}\n\n{}", usage, text.str());
+  return false;
+}
+
+Scenario read_scenario(const std::vector<std::string>& words) {
+  if (words.empty()) throw UsageError("no scenario was named");
+  const std::vector<std::string> overrides(words.begin() + 1, words.end());
+  for (const std::string& word : overrides) {
+    if (word.find('=') == std::string::npos || word.find('.') > word.find('=')) {
+      throw UsageError(fmt::format("expected section.key=value, got {}", word));
+    }
+  }
+  if (std::filesystem::path(words[0]).extension() != ".h5") return Scenario::read(words[0], overrides);
+  const Recorder recorder = load(words[0]);
+  const auto scenario = recorder.facts.find("scenario");
+  if (scenario == recorder.facts.end()) throw Error(fmt::format("{}: holds no scenario", words[0]));
+  const auto name = recorder.facts.find("scenario_name");
+  return Scenario::parse(scenario->second, name == recorder.facts.end() ? words[0] : name->second, overrides);
+}
+
+}  // namespace starling

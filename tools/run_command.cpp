@@ -1,0 +1,101 @@
+// starling run: executes a scenario, simulated or over MPI, and ends with a short table.
+
+#include <csignal>
+#include <functional>
+
+#include <fmt/format.h>
+
+#include "scenarios/run.hpp"
+#include "sim/base/error.hpp"
+#ifdef STARLING_HAVE_MPI
+#include "sim/mpi/mpi_session.hpp"
+#endif
+#include "tools/arguments.hpp"
+#include "tools/progress.hpp"
+#include "tools/summary.hpp"
+#include "starling_version.hpp"
+
+namespace starling {
+
+namespace po = boost::program_options;
+
+namespace {
+
+volatile std::sig_atomic_t asked_to_end = 0;
+
+extern "C" void note_signal(int signal) {
+  asked_to_end = signal;
+  std::signal(signal, SIG_DFL);  // a second one ends the program at once
+}
+
+void report(const Run& run) {
+  fmt::print("{}\n{}", run.recorder().facts.at("workload"), summarize(run.recorder()));
+  fmt::print("  {:<36}{}\n", "results", run.assembly().settings.output);
+}
+
+void execute(const std::vector<std::string>& words, bool speaks, const std::function<void(Run&)>& how) {
+  Progress progress;
+  Run::Hooks hooks;
+  if (speaks) hooks.progress = [&progress](double share, Time now) { progress.show(share, now); };
+  hooks.interruption = [] { return static_cast<int>(asked_to_end); };
+  hooks.code_version = STARLING_VERSION;
+  Run run(assemble(read_scenario(words)), std::move(hooks));
+  try {
+    how(run);
+  } catch (const Interrupted&) {
+    progress.clear();
+    if (speaks) report(run);
+    throw;
+  } catch (...) {
+    progress.clear();
+    throw;
+  }
+  progress.clear();
+  if (speaks) report(run);
+}
+
+#ifdef STARLING_HAVE_MPI
+void run_over_mpi(const std::vector<std::string>& words, bool speaks) {
+  MpiSession session;
+  try {
+    execute(words, speaks && session.rank() == 0, [&session](Run& run) { run.execute(session); });
+  } catch (...) {
+    session.fail();
+    if (!session.speaks()) throw SilentFailure{};  // another rank says it
+    throw;
+  }
+}
+#else
+void run_over_mpi(const std::vector<std::string>&, bool) {
+  throw Error("this starling was built without MPI");
+}
+#endif
+
+}  // namespace
+
+void run_command(const Arguments& arguments) {
+  po::options_description options("options");
+  options.add_options()("transport", po::value<std::string>()->default_value("simulated"),
+                        "simulated, or mpi (under mpirun): where the nodes live")(
+      "output,o", po::value<std::string>(), "results file (instead of run.output)")("quiet,q", "no progress, no table");
+  po::variables_map values;
+  if (!parse_arguments(arguments, "starling run SCENARIO.ini|RESULTS.h5 [section.key=value ...] [options]", options, values)) return;
+  const std::string transport = values["transport"].as<std::string>();
+  if (transport != "simulated" && transport != "mpi") {
+    throw UsageError(fmt::format("--transport must be simulated or mpi, got {}", transport));
+  }
+  auto words = values["words"].as<std::vector<std::string>>();
+  if (values.count("output") > 0) words.push_back("run.output=" + values["output"].as<std::string>());
+
+  std::signal(SIGINT, note_signal);
+  std::signal(SIGTERM, note_signal);
+
+  const bool speaks = values.count("quiet") == 0;
+  if (transport == "simulated") {
+    execute(words, speaks, [](Run& run) { run.simulate(); });
+  } else {
+    run_over_mpi(words, speaks);
+  }
+}
+
+}  // namespace starling

@@ -1,0 +1,83 @@
+// The program `starling`: finds the command and turns what goes wrong into one sentence and an exit status:
+// 0 done, 1 the run failed, 2 the scenario or the command line is wrong, 128 + signal when asked to end.
+
+#include <cstdio>
+#include <exception>
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+#include "tools/commands.hpp"
+#include "starling_version.hpp"
+
+namespace starling {
+namespace {
+
+struct Command {
+  const char* name;
+  const char* summary;
+  void (*execute)(const Arguments&);
+};
+
+constexpr Command commands[] = {
+    {"run", "execute a scenario, simulated or over MPI", run_command},
+    {"describe", "print a scenario with every default, and what can be said without running it", describe_command},
+    {"list", "list algorithms, topologies, network models and workloads", list_command},
+    {"export", "write a results file as CSV or as a trace", export_command},
+};
+
+void print_help() {
+  fmt::print("starling simulates decentralized SGD at scale, and runs the same algorithms over MPI.\n\n"
+             "usage: starling COMMAND [arguments]\n\ncommands:\n");
+  for (const Command& command : commands) fmt::print("  {:<10}{}\n", command.name, command.summary);
+  fmt::print("\nstarling COMMAND --help tells more. starling --version prints {}.\n", STARLING_VERSION);
+}
+
+int fail(int status, const char* message) {
+  fmt::print(stderr, "starling: {}\n", message);
+  return status;
+}
+
+int execute(const Arguments& words) {
+  if (words.empty()) {
+    print_help();
+    return 2;
+  }
+  if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
+    print_help();
+    return 0;
+  }
+  if (words[0] == "--version") {
+    fmt::print("{}\n", STARLING_VERSION);
+    return 0;
+  }
+  for (const Command& command : commands) {
+    if (words[0] != command.name) continue;
+    command.execute(Arguments(words.begin() + 1, words.end()));
+    return 0;
+  }
+  throw UsageError(fmt::format("there is no command {}; starling --help lists them", words[0]));
+}
+
+}  // namespace
+}  // namespace starling
+
+int main(int count, char** words) {
+  using namespace starling;
+  try {
+    const int status = execute(Arguments(words + 1, words + count));
+    if (std::fflush(stdout) != 0) throw Error("standard output: cannot write");
+    return status;
+  } catch (const Interrupted& interrupted) {
+    fail(1, fmt::format("{}; results so far are kept", interrupted.what()).c_str());
+    return 128 + interrupted.signal();
+  } catch (const ScenarioError& error) {
+    return fail(2, error.what());
+  } catch (const UsageError& error) {
+    return fail(2, error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(1, "out of memory");
+  } catch (const std::exception& error) {
+    return fail(1, error.what());
+  }
+}

@@ -1,0 +1,117 @@
+// Mixing weights of undirected graphs and of given arcs, and the checks of their sums.
+
+#include "topology/mixing.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace starling::topologies {
+namespace {
+
+std::size_t index(NodeId node) { return static_cast<std::size_t>(node); }
+
+bool sums_to_one(const Topology& topology, double tolerance,
+                 std::span<const Edge> (Topology::*edges)(NodeId, Step) const) {
+  for (Step p = 0; p < static_cast<Step>(topology.period()); ++p) {
+    for (NodeId i = 0; i < topology.nodes(); ++i) {
+      double sum = topology.self_weight(i, p);
+      bool negative = sum < -tolerance;
+      for (const Edge& edge : (topology.*edges)(i, p)) {
+        sum += edge.weight;
+        negative |= edge.weight < -tolerance;
+      }
+      // Written so that a sum that is no number is no sum of one either.
+      if (negative || !(std::abs(sum - 1) <= tolerance)) return false;
+    }
+  }
+  return true;
+}
+
+double rounding(const Topology& topology) { return topology.nodes() * 1e-7; }
+
+}  // namespace
+
+Mixing read_mixing(const Section& section) {
+  const std::string weights =
+      section.choice("mixing", {"metropolis", "uniform"}, "metropolis",
+                     "1/(1 + larger degree), doubly stochastic; or 1/(1 + own degree)");
+  Mixing mixing = read_lazy(section);
+  mixing.weights = weights == "uniform" ? Weights::uniform : Weights::metropolis;
+  return mixing;
+}
+
+Mixing read_lazy(const Section& section) {
+  return {.lazy = section.optional<bool>("lazy", false, "use (I + W)/2 instead of W")};
+}
+
+void expect_arcs_fit(const Section& section, double arcs) {
+  section.expect(arcs <= static_cast<double>(arc_limit), "kind",
+                 "would have {:.3g} arcs of 40 bytes each, more than the limit of {}", arcs,
+                 arc_limit);
+}
+
+Topology mix(NodeId nodes, std::span<const Connection> connections, Mixing mixing) {
+  std::vector<Topology::Arc> arcs;
+  arcs.reserve(2 * connections.size());
+  for (const auto& [first, second] : connections) {
+    arcs.push_back({.sender = first, .receiver = second, .weight = 0});
+    arcs.push_back({.sender = second, .receiver = first, .weight = 0});
+  }
+  return mix(nodes, std::move(arcs), mixing);
+}
+
+Topology mix(NodeId nodes, std::vector<Topology::Arc> arcs, Mixing mixing) {
+  std::vector<std::size_t> degree(index(nodes), 0);
+  for (const Topology::Arc& arc : arcs) ++degree[index(arc.receiver)];
+  const double share = mixing.lazy ? 0.5 : 1.0;
+  for (Topology::Arc& arc : arcs) {
+    std::size_t counted = degree[index(arc.receiver)];
+    if (mixing.weights == Weights::metropolis)
+      counted = std::max(counted, degree[index(arc.sender)]);
+    arc.weight = share / static_cast<double>(1 + counted);
+  }
+  return complete_rows(nodes, {std::move(arcs)});
+}
+
+Topology complete_rows(NodeId nodes, const std::vector<std::vector<Topology::Arc>>& phases) {
+  std::vector<std::vector<double>> self_weights;
+  for (const std::vector<Topology::Arc>& arcs : phases) {
+    std::vector<double>& self = self_weights.emplace_back(index(nodes), 1.0);
+    for (const Topology::Arc& arc : arcs) {
+      self[index(arc.receiver)] -= static_cast<double>(static_cast<float>(arc.weight));
+    }
+  }
+  return Topology(nodes, phases, self_weights);
+}
+
+bool is_row_stochastic(const Topology& topology, double tolerance) {
+  return sums_to_one(topology, tolerance, &Topology::in);
+}
+
+bool is_row_stochastic(const Topology& topology) {
+  return is_row_stochastic(topology, rounding(topology));
+}
+
+bool is_column_stochastic(const Topology& topology, double tolerance) {
+  return sums_to_one(topology, tolerance, &Topology::out);
+}
+
+bool is_column_stochastic(const Topology& topology) {
+  return is_column_stochastic(topology, rounding(topology));
+}
+
+bool is_doubly_stochastic(const Topology& topology) {
+  return is_row_stochastic(topology) && is_column_stochastic(topology);
+}
+
+bool is_symmetric(const Topology& topology) {
+  for (Step p = 0; p < static_cast<Step>(topology.period()); ++p) {
+    for (NodeId i = 0; i < topology.nodes(); ++i) {
+      if (!std::ranges::equal(topology.in(i, p), topology.out(i, p))) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace starling::topologies
