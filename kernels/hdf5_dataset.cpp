@@ -1,5 +1,5 @@
-// Datasets in HDF5 files, read with the C library (hdf5.h). It prints its error stack unless told not
-// to: here it is silent, and every failing call becomes an Error that names file and data set.
+// Datasets in HDF5 files, read with the C library (hdf5.h). It prints its error stack unless told
+// not to: here it is silent, and every failing call becomes an Error naming file and data set.
 //
 // As with IDX, a shape is believed only if the file holds enough bytes for it: a data set that was
 // declared but never written would otherwise ask for any amount of memory.

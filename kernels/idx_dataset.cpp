@@ -1,10 +1,10 @@
 // The IDX format of the MNIST files (LeCun, Cortes, Burges), big-endian:
 //
-//   bytes 0 0, type (8 = unsigned byte), rank | `rank` sizes of 32 bits | values, last index fastest
+//   bytes 0 0, type (8: unsigned byte), rank | `rank` sizes of 32 bits | values, last index fastest
 //
-// Images have rank 2 or more (samples, then any shape), labels rank 1. zlib reads plain and gzip files
-// alike, and is used nowhere else. A header is believed only if the file can hold what it announces, so
-// a damaged one never leads to a huge allocation.
+// Images have rank 2 or more (samples, then any shape), labels rank 1. zlib reads plain and gzip
+// files alike, and is used nowhere else. A header is believed only if the file can hold what it
+// announces, so a damaged one never leads to a huge allocation.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -64,7 +64,7 @@ std::string to_text(const std::vector<std::uint32_t>& shape) {
   return fmt::format("{}", fmt::join(shape, " x "));
 }
 
-/// Number of values of `shape`. Throws if the file, with data from byte `header` on, cannot hold them.
+/// Number of values of `shape`. Throws if the file, its header left out, cannot hold them.
 std::size_t count_values(const std::vector<std::uint32_t>& shape, std::size_t header,
                          bool is_compressed, const std::string& path) {
   const std::uint64_t size = std::filesystem::file_size(path);

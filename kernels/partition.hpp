@@ -1,6 +1,6 @@
 // Who holds which samples, and which of them a node draws for its k-th mini-batch. Dealing happens
-// once, before the run; drawing happens for every gradient and is random access: any node, any draw,
-// any thread, no state.
+// once, before the run; drawing happens for every gradient and is random access: any node, draw and
+// thread, no state.
 #pragma once
 
 #include <cstddef>
@@ -27,16 +27,16 @@ struct PartitionSettings {
 /// before Section::finish().
 PartitionSettings read_partition_settings(const Section& section);
 
-/// Deals every training sample to exactly one node: result[i] are the samples of node i, at least one.
+/// Deals every training sample to one node: result[i] are the samples of node i, at least one.
 ///   iid        shuffled and cut into equal parts
-///   by_label   sorted by label, cut into nodes * shards_per_node equal shards, dealt at random (McMahan
-///              et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data",
-///              AISTATS 2017, section 3)
+///   by_label   sorted by label, cut into nodes * shards_per_node equal shards, dealt at random [1]
 ///   by_length  the same, sorted by length
-///   dirichlet  samples of each label divided in proportions drawn from Dirichlet(alpha) (Yurochkin et
-///              al., "Bayesian Nonparametric Federated Learning of Neural Networks", ICML 2019, section 4)
-/// Equal means: sizes differ by one at most. Throws ScenarioError, located by `section`, if there are
-/// fewer samples than parts, or if by_length meets samples without lengths.
+///   dirichlet  samples of each label divided in proportions drawn from Dirichlet(alpha) [2]
+/// Equal means: sizes differ by one at most. Throws ScenarioError, located by `section`, if there
+/// are fewer samples than parts, or if by_length meets samples without lengths.
+/// [1] McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data",
+/// AISTATS 2017, section 3. [2] Yurochkin et al., "Bayesian Nonparametric Federated Learning of
+/// Neural Networks", ICML 2019, section 4.
 std::vector<std::vector<std::int32_t>> partition(const Section& section,
                                                  const PartitionSettings& settings,
                                                  const Dataset& train, NodeId nodes,

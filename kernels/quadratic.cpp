@@ -1,11 +1,9 @@
-// Diagonal quadratics (quadratic.hpp). Order of the sums, each term one fused multiply-add, k from
-// 0:
+// Diagonal quadratics (quadratic.hpp). Every sum runs over k from 0, with one fma per term:
 //
-//   gradient   g_k = fmaf(a_k, d, s_k), d = x_k - b_k, all in float
-//   loss       L <- fma(d/2, g_k + s_k, L) in double, since a d^2 / 2 + s d = d/2 (a d + 2 s), g =
-//   a d + s evaluate   L <- fma(A_k/2 e, e, L) in double from f(x*), e = x_k - x*_k, A_k = mean_i
-//   a_ik; this is
-//              mean_i f_i(x) at the cost of one node instead of all
+//   gradient   d = x_k - b_k, g_k = fmaf(a_k, d, s_k), all in float
+//   loss       L <- fma(d/2, g_k + s_k, L) in double: a d^2 / 2 + s d = d/2 (a d + 2 s)
+//   evaluate   e = x_k - x*_k, A_k = mean_i a_ik, L <- fma(A_k/2 e, e, L) in double, from f(x*) on:
+//              this is mean_i f_i(x) at the cost of one node instead of all
 #include "kernels/quadratic.hpp"
 
 #include <algorithm>

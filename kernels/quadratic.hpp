@@ -7,8 +7,8 @@
 //
 //   f_i(x; draw) = f_i(x) + sum_k s_k (x_k - b_ik),
 //
-// s_k normal with mean 0 and named by (node, draw), whose exact gradient is a_ik (x_k - b_ik) + s_k:
-// Gaussian gradient noise, and loss and gradient still agree. quadratic.cpp gives the order of sums.
+// s_k normal with mean 0 and named by (node, draw). Its gradient is a_ik (x_k - b_ik) + s_k: noise
+// on the gradient, with which the loss still agrees. quadratic.cpp gives the order of the sums.
 #pragma once
 
 #include <cstddef>

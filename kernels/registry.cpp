@@ -1,4 +1,4 @@
-// catalog.inc is read twice, to declare the makers and to fill the table: nothing is half registered.
+// catalog.inc is read twice, to declare makers and to fill the table: nothing is half registered.
 #include "kernels/registry.hpp"
 
 #include <string>

@@ -1,12 +1,11 @@
 // The constant network: every pair of nodes has a link of its own.
 //
-//   arrival = max(start + latency + bytes / bandwidth, previous arrival of the same (source,
-//   destination))
+//   alone   = start + latency + bytes / bandwidth
+//   arrival = max(alone, previous arrival of the same (source, destination))
 //
 // There is no contention: any number of messages travel side by side, also those of one pair. The
 // maximum alone keeps a pair in order: a small message does not overtake a large one sent before
-// it, it arrives together with it, right behind. Without `bandwidth` the size of a message does not
-// matter.
+// it, it arrives at the same instant, right behind. Without `bandwidth` bytes cost nothing.
 
 #include <cstddef>
 #include <limits>

@@ -1,17 +1,18 @@
 // LogGP: every node has one processor for messages (cpu) and one port per direction (tx, rx); the
 // fabric between is ideal. For a message of k bytes, k' = max(k - 1, 0):
 //
-//   send at t       cpu = t + o + k' O                 tx = t + g + k' G     first byte arrives at
-//   t + o + L arrival at t    cpu = t + o + max(k' O, k' G)      rx = t + g + k' G     delivered
-//   when cpu is free again
+//   send at t     cpu = t + o + k' O               tx = t + g + k' G    first byte: t + o + L
+//   arrival at t  cpu = t + o + max(k' O, k' G)    rx = t + g + k' G    delivered: the new cpu
 //
 // so an undisturbed message takes L + 2 o + k' G (where O <= G). A send waits until cpu and tx are
 // free, an arrival until cpu and rx are; whoever waits longest goes first among those that can.
 // Both queues are first come, first served, hence so is each pair of nodes. Computing gradients
-// does not occupy this cpu. Rules of LogGOPSim (Hoefler, Schneider, Lumsdaine, "LogGOPSim:
-// simulating large-scale applications in the LogGOPS model", HPDC 2010), which extends Alexandrov
-// et al., "LogGP", SPAA 1995. Its S, the size from which a send is done only when matched, is left
-// out: here a send never blocks.
+// does not occupy this cpu.
+//
+// Rules of LogGOPSim (Hoefler, Schneider, Lumsdaine, "LogGOPSim: simulating large-scale
+// applications in the LogGOPS model", HPDC 2010), which extends Alexandrov et al., "LogGP", SPAA
+// 1995. Its S, the size from which a send is done only when matched, is left out: here a send
+// never blocks.
 
 #include <algorithm>
 #include <limits>

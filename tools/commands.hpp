@@ -2,8 +2,9 @@
 // wrong; main() turns that into a sentence and an exit status.
 #pragma once
 
-#include <span>
+#include <exception>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace starling {
@@ -25,5 +26,8 @@ class UsageError : public std::exception {
  private:
   std::string message_;
 };
+
+/// Another rank has said it: end with exit status 1 and no further word.
+struct SilentFailure {};
 
 }  // namespace starling

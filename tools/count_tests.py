@@ -29,7 +29,7 @@ def count_run(result, output):
         passed, failed = passed + int(good), failed + int(bad)
         total = max(total, int(ran) + int(left_out))
     for ran, details in UNITTEST.findall(output):
-        numbers = {key: int(number) for key, number in re.findall(r"([a-z ]+)=(\d+)", details)}
+        numbers = {key: int(number) for key, number in re.findall(r"(?:^|, )([a-z ]+)=(\d+)", details)}
         bad = numbers.get("failures", 0) + numbers.get("errors", 0)
         left_out = numbers.get("skipped", 0)
         passed, failed, total = passed + int(ran) - bad - left_out, failed + bad, total + int(ran)

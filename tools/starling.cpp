@@ -75,6 +75,8 @@ int main(int count, char** words) {
     return fail(2, error.what());
   } catch (const UsageError& error) {
     return fail(2, error.what());
+  } catch (const SilentFailure&) {
+    return 1;
   } catch (const std::bad_alloc&) {
     return fail(1, "out of memory");
   } catch (const std::exception& error) {

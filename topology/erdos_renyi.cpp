@@ -1,8 +1,10 @@
 // Erdos-Renyi graph G(n, p): each of the n(n-1)/2 pairs is connected with probability p,
-// independently. Drawn anew until connected, so the result is G(n, p) given that it is. Below p =
-// ln(n)/n large graphs almost never are. Gaps between successive pairs are geometric, so a draw
-// costs as much as it has connections, not n^2: Batagelj and Brandes, "Efficient generation of
-// large random networks", Physical Review E 71, 2005.
+// independently. Drawn anew until connected, so the result is G(n, p) given that it is. Large
+// graphs almost never are if p is below ln(n)/n.
+//
+// Gaps between successive pairs are geometric, so a draw costs as much as it has connections, not
+// n^2: Batagelj and Brandes, "Efficient generation of large random networks", Physical Review E 71,
+// 2005.
 
 #include <cmath>
 

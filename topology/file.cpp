@@ -6,8 +6,8 @@
 //          of their names.
 // Weights  An edge may have an attribute `weight`, the mixing weight; then all must. A directed
 //          edge from j to i gives W_ij; an undirected one W_ij and W_ji. W_ii is what the row
-//          leaves of one. Without the attribute: Metropolis weights if undirected, 1/(1 +
-//          in-degree) if directed.
+//          leaves of one. Without the attribute: Metropolis weights if undirected,
+//          1/(1 + in-degree) if directed.
 
 #include <algorithm>
 #include <cctype>
@@ -16,9 +16,12 @@
 #include <cstring>
 #include <fstream>
 #include <numeric>
-#include <optional>
 #include <sstream>
+#include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/graphml.hpp>
@@ -26,6 +29,7 @@
 #include <boost/property_map/dynamic_property_map.hpp>
 #include <boost/property_tree/ptree.hpp>
 #include <boost/property_tree/xml_parser.hpp>
+#include <boost/range/iterator_range.hpp>
 
 #include "topology/connectivity.hpp"
 #include "topology/mixing.hpp"
@@ -160,25 +164,27 @@ std::vector<NodeId> node_numbers(const std::vector<std::string>& names) {
   std::vector<char> is_taken(names.size(), 0);
   const std::size_t prefix =
       names.empty() ? 0 : std::min(names[0].find_first_of("0123456789"), names[0].size());
-  bool are_numbers = true;
-  for (std::size_t i = 0; i < names.size() && are_numbers; ++i) {
+  const auto take_number = [&](std::size_t i) {
+    if (names[i].compare(0, prefix, names[0], 0, prefix) != 0) return false;
     std::size_t number = 0;
-    are_numbers = names[i].compare(0, prefix, names[0], 0, prefix) == 0;
-    if (!are_numbers) break;
     const char* const end = names[i].data() + names[i].size();
     const auto [rest, error] = std::from_chars(names[i].data() + prefix, end, number);
-    are_numbers = error == std::errc() && rest == end && number < names.size() && !is_taken[number];
-    if (!are_numbers) break;
+    if (error != std::errc() || rest != end) return false;
+    if (number >= names.size() || is_taken[number]) return false;
     is_taken[number] = 1;
     numbers[i] = static_cast<NodeId>(number);
-  }
-  if (are_numbers) return numbers;
+    return true;
+  };
+  std::size_t taken = 0;
+  while (taken < names.size() && take_number(taken)) ++taken;
+  if (taken == names.size()) return numbers;
 
   std::vector<std::size_t> order(names.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::sort(order, {}, [&](std::size_t i) -> const std::string& { return names[i]; });
-  for (std::size_t rank = 0; rank < order.size(); ++rank)
+  for (std::size_t rank = 0; rank < order.size(); ++rank) {
     numbers[order[rank]] = static_cast<NodeId>(rank);
+  }
   return numbers;
 }
 
@@ -194,8 +200,7 @@ FileGraph read(const Section& section, const std::string& path) {
   std::ifstream stream(path);
   std::ostringstream content;
   if (stream) content << stream.rdbuf();
-  // An unreadable directory opens but yields nothing; so does an empty file, which is no graph
-  // either.
+  // A directory opens but yields nothing; so does an empty file, which is no graph either.
   section.expect(stream.is_open() && !content.str().empty(), "path", "{}: cannot read: {}", path,
                  errno != 0 ? std::strerror(errno) : "it is empty");
   try {
@@ -212,19 +217,24 @@ FileGraph read(const Section& section, const std::string& path) {
   }
 }
 
-/// The edges as arcs, checked: no loops, none twice, weights (NaN stands for absent) all or none,
-/// each in (0, 1].
+/// The edges as arcs, checked: no loops, none twice; and unless weights are ignored, these on all
+/// or none, each in (0, 1], at most 1 in all at each node.
 class Arcs {
  public:
-  Arcs(const Section& section, const std::string& path, const FileGraph& graph)
+  Arcs(const Section& section, const std::string& path, const FileGraph& graph,
+       bool ignores_weights)
       : section_(section),
         path_(path),
         numbers_(node_numbers(graph.names)),
         name_of_(graph.names.size()) {
-    for (std::size_t v = 0; v < numbers_.size(); ++v)
+    for (std::size_t v = 0; v < numbers_.size(); ++v) {
       name_of_[to_index(numbers_[v])] = graph.names[v];
-    has_weights_ = !graph.edges.empty() && !graph.edges.front().weight.empty();
-    for (const FileEdge& edge : graph.edges) add(edge, graph.is_directed);
+    }
+    has_weights_ = !ignores_weights && !graph.edges.empty() && !graph.edges.front().weight.empty();
+    for (const FileEdge& edge : graph.edges) {
+      if (!ignores_weights) expect_weight_like_others(edge);
+      add(edge, graph.is_directed);
+    }
     reject_doubles();
     if (has_weights_) check_rows();
   }
@@ -241,12 +251,16 @@ class Arcs {
     const NodeId target = numbers_[edge.target];
     expect(source != target, "expected edges between two nodes, found one from {} to itself",
            name(source));
-    expect(edge.weight.empty() != has_weights_,
-           "expected a weight on every edge or on none, found an edge {} one (between {} and {})",
-           has_weights_ ? "without" : "with", name(source), name(target));
     const double weight = has_weights_ ? parse_weight(edge) : 0;
     arcs_.push_back({source, target, weight});
     if (!is_directed) arcs_.push_back({target, source, weight});
+  }
+
+  void expect_weight_like_others(const FileEdge& edge) const {
+    expect(edge.weight.empty() != has_weights_,
+           "expected a weight on every edge or on none, found an edge {} one (between {} and {})",
+           has_weights_ ? "without" : "with", name(numbers_[edge.source]),
+           name(numbers_[edge.target]));
   }
 
   double parse_weight(const FileEdge& edge) const {
@@ -254,8 +268,8 @@ class Arcs {
     const char* const end = edge.weight.data() + edge.weight.size();
     const auto [rest, error] = std::from_chars(edge.weight.data(), end, weight);
     expect(error == std::errc() && rest == end && weight > 0 && weight <= 1,
-           "expected mixing weights above 0 and at most 1, found {} (between {} and {})",
-           edge.weight, name(numbers_[edge.source]), name(numbers_[edge.target]));
+           "expected mixing weights above 0 and at most 1, found {} (between {} and {}); {}",
+           edge.weight, name(numbers_[edge.source]), name(numbers_[edge.target]), way_out);
     return weight;
   }
 
@@ -275,8 +289,8 @@ class Arcs {
     for (std::size_t i = 0; i < sums.size(); ++i) {
       // Room for the rounding of weights that were floats, no more: W_ii must not be negative.
       expect(sums[i] <= 1 + 1e-7,
-             "expected weights that add up to at most 1 at each node, found {} at {}", sums[i],
-             name_of_[i]);
+             "expected weights that add up to at most 1 at each node, found {} at {}; {}", sums[i],
+             name_of_[i], way_out);
     }
   }
 
@@ -288,6 +302,8 @@ class Arcs {
   void expect(bool condition, fmt::format_string<Args...> format, Args&&... args) const {
     if (!condition) fail(format, std::forward<Args>(args)...);
   }
+
+  static constexpr const char* way_out = "mixing = uniform or metropolis ignores the weights";
 
   const Section& section_;
   const std::string& path_;
@@ -312,7 +328,7 @@ Topology file(const Section& section, NodeId nodes, std::uint64_t /*seed*/) {
   const FileGraph graph = read(section, path);
   section.expect(graph.names.size() == static_cast<std::size_t>(nodes), "path",
                  "{}: expected a graph of {} nodes, found {}", path, nodes, graph.names.size());
-  const Arcs arcs(section, path, graph);
+  const Arcs arcs(section, path, graph, rule == "metropolis" || rule == "uniform");
   if (const auto apart = unreachable(nodes, arcs.list())) {
     section.fail("kind", "file: {} is not connected: no path leads from {} to {}", path,
                  arcs.name(apart->first), arcs.name(apart->second));
@@ -322,7 +338,7 @@ Topology file(const Section& section, NodeId nodes, std::uint64_t /*seed*/) {
   section.expect(rule != "metropolis" || !graph.is_directed, "mixing",
                  "must not be metropolis for a directed graph, as {} is", path);
 
-  if (rule == "file" || (rule == "auto" && arcs.has_weights())) {
+  if (arcs.has_weights()) {
     std::vector<Topology::Arc> weighted = arcs.list();
     for (Topology::Arc& arc : weighted) arc.weight *= mixing.lazy ? 0.5 : 1.0;
     return complete_rows(nodes, {std::move(weighted)});

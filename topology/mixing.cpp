@@ -67,8 +67,9 @@ Topology mix(NodeId nodes, std::vector<Topology::Arc> arcs, Mixing mixing) {
   const double share = mixing.lazy ? 0.5 : 1.0;
   for (Topology::Arc& arc : arcs) {
     std::size_t counted = degree[index(arc.receiver)];
-    if (mixing.weights == Weights::metropolis)
+    if (mixing.weights == Weights::metropolis) {
       counted = std::max(counted, degree[index(arc.sender)]);
+    }
     arc.weight = share / static_cast<double>(1 + counted);
   }
   return complete_rows(nodes, {std::move(arcs)});

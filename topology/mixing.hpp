@@ -1,15 +1,15 @@
 // Mixing weights: which weight W_ij a node i gives to what it receives from j, and what it keeps
 // for itself.
 //
-//   metropolis   W_ij = 1 / (1 + max(degree_i, degree_j)); symmetric, so doubly stochastic on any
-// graph
-//   uniform      W_ij = 1 / (1 + degree_i); the same on regular graphs, else only the rows sum to
-// one
+//   metropolis   W_ij = 1 / (1 + max(degree_i, degree_j)); symmetric, so doubly stochastic
+//   uniform      W_ij = 1 / (1 + degree_i); the same on regular graphs, else only rows sum to one
 //   lazy         (I + W) / 2 of either: no eigenvalue below 0, which some algorithms (D2) need
 //
 // Xiao, Boyd and Lall, "A scheme for robust distributed sensor fusion based on average consensus",
-// IPSN 2005. Weights are floats. W_ii is one minus the sum of the *rounded* weights, so rows sum to
-// one as exactly as floats allow and a constant stays that constant.
+// IPSN 2005.
+//
+// Weights are floats. W_ii is one minus the sum of the *rounded* weights, so rows sum to one as
+// exactly as floats allow and a constant stays that constant.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // One-peer exponential graph: at step k node i sends to i + 2^(k mod L) alone (modulo n) and
 // averages what it receives with its own, half and half; L is the number of powers of two below n.
-// For n = 2^L the product of L successive W is exactly 1/n everywhere; for other n it is not (n =
-// 6: off by up to 1/12).
+// For n = 2^L the product of L successive W is exactly 1/n everywhere; for other n it is not (it is
+// off by up to 1/12 for n = 6).
 //
 // Assran, Loizou, Ballas and Rabbat, "Stochastic Gradient Push for Distributed Deep Learning", ICML
 // 2019; Ying et al., "Exponential Graph is Provably Efficient for Decentralized Deep Training",

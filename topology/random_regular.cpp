@@ -1,9 +1,13 @@
 // Random regular graph: connected, every node with the same degree; an expander almost surely from
-// degree 3 on. Pairing model (Bollobas, "A probabilistic proof of an asymptotic formula for the
+// degree 3 on.
+//
+// Pairing model (Bollobas, "A probabilistic proof of an asymptotic formula for the
 // number of labelled regular graphs", European Journal of Combinatorics 1, 1980): each node has
 // `degree` ends, all ends are paired at random. Pairs that join a node with itself or repeat a
 // connection are mended by exchanging ends with random other pairs; what is not connected is drawn
-// anew. Nearly, not exactly, uniform over all such graphs. Two cases are drawn otherwise, since the
+// anew. Nearly, not exactly, uniform over all such graphs.
+//
+// Two cases are drawn otherwise, since the
 // above would take too long: degree 2 (a ring in random order, exactly uniform) and degrees above
 // (n - 1)/2 (the complement of a graph of the remaining degree).
 

@@ -3,11 +3,11 @@
 //
 //   gap = 1 - ||(I - J) M||_2 :
 //
-// one period shrinks the distance of the nodes' models from their average at least by the factor 1
-// - gap. For doubly stochastic weights that norm is the second largest singular value of M, and for
-// a static symmetric W the second largest |eigenvalue|, which makes it the usual spectral gap. (If
-// only the rows of W sum to one a single period may stretch that distance, and the gap may be
-// negative, though many periods shrink it.)
+// in one period the distance of the nodes' models from their average falls at least to 1 - gap of
+// what it was. For doubly stochastic weights that norm is the second largest singular value of M,
+// and for a static symmetric W the second largest |eigenvalue|, which makes it the usual spectral
+// gap. (If only the rows of W sum to one a single period may stretch that distance, and the gap may
+// be negative, though many periods shrink it.)
 #pragma once
 
 #include "sim/node/topology.hpp"

@@ -14,6 +14,12 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// The numbers of a run became useless; the message says whose and when. Exit status 1.
+class Diverged : public Error {
+ public:
+  using Error::Error;
+};
+
 /// The user's scenario is wrong; the message begins with `file:line:` or `command line:`. Exit status 2.
 class ScenarioError : public std::runtime_error {
  public:

@@ -2,16 +2,17 @@
 // amortized per event, whatever the spread of times, in exactly the order of a plain heap (tests
 // compare both).
 //
-//   pushes at   now ... | run + late | rung n (fine) | ... | rung 0 (coarse) | top (unsorted) ... >
-//   infinity
+//   now ... | run + late | rung n (fine) | ... | rung 0 (coarse) | top (unsorted) ... infinity
 //
 // Events far ahead lie unsorted in `top`. When everything before has been popped, `top` is spread
 // over the buckets of a rung; a bucket that is still too full when its turn comes is spread over a
 // finer rung; a small one is sorted into `run` and popped from there. Widths of buckets are powers
-// of two, so finding one is a shift. Tang, Goh, Thng, "Ladder queue: an O(1) priority queue
-// structure for large-scale discrete event simulation", ACM TOMACS 15(3), 2005. Ours differs: late
-// arrivals in the popped range wait in a small heap, buckets keep their events in pooled blocks,
-// and a rung fits the times really present, so ties never need sorting.
+// of two, so finding one is a shift.
+//
+// Tang, Goh, Thng, "Ladder queue: an O(1) priority queue structure for large-scale discrete event
+// simulation", ACM TOMACS 15(3), 2005. Ours differs: late arrivals in the popped range wait in a
+// small heap, buckets keep their events in pooled blocks, and a rung fits the times really present,
+// so ties never need sorting.
 #pragma once
 
 #include <algorithm>

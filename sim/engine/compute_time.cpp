@@ -2,25 +2,24 @@
 //
 //   duration(node, step) = draw(node, step) / speed(node) + delay(node, step)
 //
-//   gradient               mean duration; may be left out, or 0 s, for empirical: samples as they
-//   are distribution           constant | normal | lognormal | gamma | exponential | empirical
-//     constant             gradient
-//     normal               gradient * max(0.05, 1 + sigma z): sigma is the coefficient of variation
-//     lognormal            gradient * exp(sigma z - sigma^2 / 2): sigma is that of the logarithm,
-//     the mean is kept gamma                gradient * G(shape) / shape: coefficient of variation 1
-//     / sqrt(shape) exponential          gradient * E(1) empirical            a value of the file
-//     `samples`, all scaled to the mean `gradient` if that is given:
-//                          one number of seconds per line, each as likely; or two per line,
-//                          "seconds,fraction", the cumulative distribution, straight between its
-//                          points. The first line may be a header.
-//   draw                   step: anew at every step; node: once per node, which keeps it
-//   speeds                 a factor per node, 1 is nominal, 0.5 takes twice as long
-//   slow_nodes, slowdown   nodes 0 .. slow_nodes - 1 take `slowdown` times as long, on top of
-//   `speeds` delay                  added to delayed gradients; which ones, one of these two says:
-//     delay_probability    each node at each step, independently of all others
-//     delayed_nodes        exactly so many distinct nodes at every step, all equally likely; since
-//     the draw is named
-//                          by the step alone, all nodes agree on it
+//   gradient              mean duration; empirical: left out or 0 s, samples stay as they are
+//   distribution          constant | normal | lognormal | gamma | exponential | empirical
+//     constant            gradient
+//     normal              gradient * max(0.05, 1 + sigma z): sigma is the coefficient of variation
+//     lognormal           gradient * exp(sigma z - sigma^2 / 2): sigma of the logarithm, mean kept
+//     gamma               gradient * G(shape) / shape: coefficient of variation 1 / sqrt(shape)
+//     exponential         gradient * E(1)
+//     empirical           out of the file `samples`, all scaled to the mean `gradient` if given:
+//                         one number of seconds per line, each as likely; or "seconds,fraction",
+//                         the cumulative distribution, straight between its points, the first
+//                         holding all of its fraction. The first line may be a header.
+//   draw                  step: anew at every step; node: once per node, which keeps it
+//   speeds                a factor per node, 1 is nominal, 0.5 takes twice as long
+//   slow_nodes, slowdown  nodes 0 .. slow_nodes - 1 take `slowdown` times as long, beside `speeds`
+//   delay                 added to delayed gradients; which ones, one of these two says:
+//     delay_probability   each node at each step, independently of all others
+//     delayed_nodes       exactly so many distinct nodes at every step, all equally likely; the
+//                         draw is named by the step alone, so all nodes agree on it
 
 #include "sim/engine/compute_time.hpp"
 

@@ -267,7 +267,7 @@ bool MpiTransport::is_idle() const {
 
 bool MpiTransport::take_census() {
   const bool has_failed = !failure_.empty();
-  const bool has_ended = active() == 0 || is_ending_;
+  const bool has_ended = (active() == 0 && arrived_.empty()) || is_ending_;
   const std::optional<Census::Counts> counts = census_.poll({.ended = has_ended,
                                                              .idle = has_ended || is_idle(),
                                                              .acted = acted_,

@@ -254,7 +254,7 @@ void Executor::release_inputs(std::size_t begin, std::size_t end) {
 
 void check_loss(const GradientRequest& request) {
   if (std::isfinite(request.loss)) [[likely]] return;
-  throw Error(fmt::format(
+  throw Diverged(fmt::format(
       "the loss of node {} became {} at its gradient {}: the run diverged; a smaller learning rate may help",
       request.node, request.loss, request.draw));
 }

@@ -16,7 +16,7 @@
 
 namespace starling {
 
-/// Throws Error, naming node and gradient, unless the loss is finite.
+/// Throws Diverged, naming node and gradient, unless the loss is finite.
 void check_loss(const GradientRequest& request);
 
 class Executor {

@@ -18,8 +18,8 @@ namespace starling {
 /// One end of a connection as its node sees it.
 struct Edge {
   NodeId peer;
-  float weight;  // in(): W_ij, the weight of what arrives. out(): W_ji, the weight the receiver
-                 // will give.
+  /// In in() W_ij, the weight of what arrives; in out() W_ji, which the receiver will give.
+  float weight;
 
   friend bool operator==(const Edge&, const Edge&) = default;
 };

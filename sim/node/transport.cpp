@@ -43,6 +43,8 @@ void Transport::resume(Suspension& wait) {
     task.result();
   } catch (const Interrupted&) {
     throw;
+  } catch (const Diverged&) {
+    throw;  // of a window that merely closed while this fibre ran
   } catch (const std::exception& error) {
     throw Error(fmt::format("node {} at {:.6g} s: {}", node, to_seconds(now()), error.what()));
   }

@@ -205,7 +205,7 @@ void write_csv(const Recorder& recorder, std::string_view table, const std::stri
 
 void write_chrome_trace(const Recorder& recorder, std::FILE* file, const std::string& name) {
   Output out(file, name);
-  const auto fact = recorder.facts.find("name");
+  const auto fact = recorder.facts.find("scenario_name");
   const std::string title = fact == recorder.facts.end() ? "starling" : fact->second;
   out.print(R"([{{"ph":"M","pid":0,"name":"process_name","args":{{"name":{}}}}})",
             json_string(title));

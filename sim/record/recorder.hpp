@@ -116,7 +116,7 @@ class Recorder {
   std::map<std::string, std::string> facts;   // about the run: scenario text, workload, code version, ...
   std::map<std::string, double> statistics;   // of the machinery: "graph.gradients", "engine.events", ...
   std::map<std::string, std::string> machine; // processor, threads, wall time: differs between equal runs
-  std::vector<std::vector<float>> models;     // (nodes, parameters), final; empty unless asked for
+  std::vector<std::vector<float>> models;     // (nodes, parameters), final; empty unless asked for, each empty if unknown
 
   /// Notes a stretch of time: adds to the node's totals, and to the timeline if it is being kept. An empty
   /// stretch leaves no trace.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -127,6 +128,16 @@ Type type_of<std::uint8_t>() {
   return {H5T_NATIVE_UINT8, H5T_STD_U8LE};
 }
 
+/// Parameters of each model that is known; 0 if none is.
+std::size_t parameter_count(const std::vector<std::vector<float>>& models) {
+  std::size_t most = 0;
+  for (const auto& model : models) most = std::max(most, model.size());
+  for (const auto& model : models) {
+    ensure(model.empty() || model.size() == most, "all models have the same number of parameters");
+  }
+  return most;
+}
+
 /// The columns of /nodes, for writing and reading alike.
 struct TimeColumn {
   const char* name;
@@ -203,7 +214,9 @@ class Writer {
 
   /// One model after the other, so that they need not be put together in memory.
   void models(const char* path, const std::vector<std::vector<float>>& models) {
-    const Shape shape{models.size(), models.front().size()};
+    const std::size_t parameters = parameter_count(models);
+    const std::vector<float> unknown(parameters, std::nanf(""));
+    const Shape shape{models.size(), parameters};
     const Handle space(H5Screate_simple(2, shape.data(), nullptr), H5Sclose);
     const Handle set = data_set(path, type_of<float>().file, space, {}, 0);
     for (std::size_t i = 0; i < models.size() && shape[1] > 0; ++i) {
@@ -212,7 +225,8 @@ class Writer {
       const Handle memory(H5Screate_simple(2, count.data(), nullptr), H5Sclose);
       check(H5Sselect_hyperslab(space, H5S_SELECT_SET, offset.data(), nullptr, count.data(),
                                 nullptr));
-      check(H5Dwrite(set, type_of<float>().memory, memory, space, H5P_DEFAULT, models[i].data()));
+      const float* values = models[i].empty() ? unknown.data() : models[i].data();
+      check(H5Dwrite(set, type_of<float>().memory, memory, space, H5P_DEFAULT, values));
     }
   }
 
@@ -335,7 +349,11 @@ void write_content(Writer& writer, const Recorder& recorder) {
   write_table(writer, "/evaluation", recorder.evaluation, /*is_flat=*/true);
   write_nodes(writer, recorder.nodes);
   write_timeline(writer, recorder);
-  if (!recorder.models.empty()) writer.models("/models", recorder.models);
+  if (recorder.models.empty()) return;
+  writer.models("/models", recorder.models);
+  std::vector<std::uint8_t> has_model;
+  for (const auto& model : recorder.models) has_model.push_back(!model.empty());
+  writer.numbers("/nodes/has_model", has_model, {has_model.size()});
 }
 
 /// A file being written under the name `path`.partial, which is removed again unless it took its
@@ -637,7 +655,13 @@ Recorder read_content(const Reader& reader) {
   for (const std::string& key : reader.attribute_names("/statistics")) {
     recorder.statistics[key] = reader.attribute<double>("/statistics", key);
   }
-  if (reader.has("/models")) recorder.models = reader.models("/models");
+  if (reader.has("/models")) {
+    recorder.models = reader.models("/models");
+    const auto has_model = reader.column<std::uint8_t>("/nodes/has_model", recorder.models.size());
+    for (std::size_t i = 0; i < has_model.size(); ++i) {
+      if (has_model[i] == 0) recorder.models[i].clear();
+    }
+  }
   return recorder;
 }
 
@@ -669,9 +693,6 @@ std::uint64_t size_of_hdf5_file(const std::string& path) {
 }  // namespace
 
 void save(const Recorder& recorder, const std::string& path) {
-  for (const std::vector<float>& model : recorder.models) {
-    ensure(model.size() == recorder.models.front().size(), "all models have the same parameters");
-  }
   ensure(recorder.evaluation.width() == 1, "the evaluation table has one cell per row");
   const Silence silence;
   try {

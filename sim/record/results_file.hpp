@@ -2,27 +2,32 @@
 // h5py. It holds no date and nothing else that differs between equal runs except what /machine and
 // /statistics say, so equal runs on one machine give files whose other parts are equal to the byte.
 //
-// The format, version 1. Shapes in brackets; numbers little-endian; text is UTF-8 of fixed length,
-// one data set or attribute per text. Rows are those of the schedule: after `every`, 2 `every`, ..
-// finished steps and after the last. Cells that were not known when the file was written are NaN.
-// Attribute `unit` is there where a quantity has one.
+// The format, version 1. Shapes in parentheses; numbers little-endian; text is UTF-8 of fixed
+// length, one data set or attribute per text. Rows are those of the schedule: after `every`,
+// 2 `every`, .. finished steps and after the last. Cells that were not known when the file was
+// written are NaN. Attribute `unit` is there where a quantity has one.
 //
-//   /                       attributes  format = "starling results", format_version = 1
-//   /scenario               text, facts["scenario"] (if known): what `starling run FILE.h5` runs
-//   again /facts                  attributes  the other facts of the run: text /machine attributes
-//   processor, threads, wall time, ..: text /statistics             attributes  of the machinery:
-//   float64 /steps                  attributes  every, steps, columns (= nodes): int64 /steps/step
-//   (rows)           int64    finished steps at each row /steps/METRIC           (rows, columns)
-//   float64  "time", "train_loss", ..; may have fewer rows than step /evaluation attributes  every,
-//   steps, columns (= 1): int64 /evaluation/step        (rows)           int64 /evaluation/METRIC
-//   (rows)           float64  "time", "test_loss", "consensus_distance", .. /nodes/TIME (nodes)
-//   float64  compute, wait, communicate, finished in seconds /nodes/TIME_picoseconds (nodes) int64
-//   the same, exact /nodes/COUNT            (nodes)          int64    steps, messages_sent,
-//   bytes_sent /timeline               attribute   until: int64, picoseconds; what happened later
-//   is not in the timeline /timeline/node          (segments)       int32 /timeline/activity
-//   (segments)       enumeration of uint8: compute = 0, wait = 1, communicate = 2 /timeline/begin,
-//   end    (segments)       int64, picoseconds /models                 (nodes, parameters) float32,
-//   the final models; absent unless asked for
+//   /              attributes     format = "starling results", format_version = 1
+//   /scenario      text           facts["scenario"], if known: `starling run FILE.h5` repeats it
+//   /facts         attributes     the other facts of the run: text
+//   /machine       attributes     processor, threads, wall time, ..: text
+//   /statistics    attributes     of the machinery: float64
+//   /steps         attributes     every, steps, columns (= nodes): int64
+//     step         (rows)           int64    finished steps at each row
+//     METRIC       (rows, columns)  float64  "time", "train_loss", ..; may have fewer rows
+//   /evaluation    attributes     every, steps, columns (= 1): int64
+//     step         (rows)           int64
+//     METRIC       (rows)           float64  "time", "test_loss", "consensus_distance", ..
+//   /nodes
+//     TIME         (nodes)          float64  compute, wait, communicate, finished in seconds
+//     TIME_picoseconds (nodes)      int64    the same, exact
+//     COUNT        (nodes)          int64    steps, messages_sent, bytes_sent
+//     has_model    (nodes)          uint8    beside /models: 0 for a node whose model is not known
+//   /timeline      attribute      until: int64, picoseconds; the timeline is cut there
+//     node         (segments)       int32
+//     activity     (segments)       enumeration of uint8: compute = 0, wait = 1, communicate = 2
+//     begin, end   (segments)       int64, picoseconds
+//   /models        (nodes, parameters)  float32, the final models; absent unless asked for
 //
 // Readers of version 1 skip groups, data sets and attributes they do not know (a new METRIC is read
 // like the others). What they could misread gets a new version. Data sets of 32 KiB and more,

@@ -1,9 +1,5 @@
 // Loading datasets: the shipped digits, blobs, and every way an IDX or HDF5 file can be wrong. All
 // files are written by the tests into a directory of their own.
-#include "kernels/dataset.hpp"
-
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,8 +11,10 @@
 
 #include <doctest/doctest.h>
 #include <hdf5.h>
+#include <unistd.h>
 #include <zlib.h>
 
+#include "kernels/dataset.hpp"
 #include "sim/base/error.hpp"
 
 using namespace starling;

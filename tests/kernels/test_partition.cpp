@@ -1,6 +1,4 @@
 // Dealing samples to nodes and drawing mini-batches from them.
-#include "kernels/partition.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -9,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include "kernels/partition.hpp"
 #include "sim/base/error.hpp"
 
 using namespace starling;
@@ -237,25 +236,29 @@ TEST_CASE("all orders of a few samples are equally likely") {
   CHECK(chi_square < 50);
 }
 
-TEST_CASE("pairs of neighbors in an epoch of many samples are equally likely") {
-  // 70 * 69 ordered pairs at positions 0 and 35, 40 epochs for each: chi-square with 4829 degrees
-  // of freedom, mean 4829 and standard deviation sqrt(2 * 4829) = 98; 5200 is 3.8 of them above.
-  const BatchSampler sampler({first_numbers(70)}, 70, "epochs", 1);
-  std::vector<int> counts(70 * 70);
-  std::vector<std::int32_t> order(70);
-  for (Step epoch = 0; epoch < 40 * 70 * 69; ++epoch) {
-    sampler.batch(0, epoch, order);
-    ++counts[static_cast<std::size_t>(order[0] * 70 + order[35])];
+TEST_CASE("pairs of samples at two places of a long epoch are equally likely") {
+  // 128 * 127 ordered pairs at positions 0 and 64, 40 epochs for each: chi-square with 16255
+  // degrees of freedom, standard deviation sqrt(2 * 16255) = 180; the bound is 4 of them above the
+  // mean. Two positions half a power of two apart are the pair that too few rounds of mixing betray
+  // first.
+  constexpr std::int32_t size = 128;
+  const BatchSampler sampler({first_numbers(size)}, 1, "epochs", 1);
+  std::vector<int> counts(size * size);
+  std::int32_t first = 0, second = 0;
+  for (Step epoch = 0; epoch < 40 * size * (size - 1); ++epoch) {
+    sampler.batch(0, epoch * size, {&first, 1});
+    sampler.batch(0, epoch * size + 64, {&second, 1});
+    ++counts[static_cast<std::size_t>(first * size + second)];
   }
   double chi_square = 0;
   for (std::size_t i = 0; i < counts.size(); ++i) {
-    if (i % 71 == 0) {
-      CHECK(counts[i] == 0);  // a sample is not its own neighbor
+    if (i % (size + 1) == 0) {
+      CHECK(counts[i] == 0);  // a sample comes once in an epoch
     } else {
       chi_square += (counts[i] - 40.0) * (counts[i] - 40.0) / 40;
     }
   }
-  CHECK(chi_square < 5200);
+  CHECK(chi_square < 16255 + 4 * 180);
 }
 
 TEST_CASE("uniform sampling draws with replacement") {

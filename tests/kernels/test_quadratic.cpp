@@ -1,12 +1,11 @@
 // Diagonal quadratics: gradient, noise, global objective and optimum against their closed forms.
-#include "kernels/quadratic.hpp"
-
 #include <cmath>
 #include <map>
 #include <memory>
 
 #include <doctest/doctest.h>
 
+#include "kernels/quadratic.hpp"
 #include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
 

@@ -11,7 +11,7 @@
 #include "sim/engine/calendar.hpp"
 #include "sim/engine/network_model.hpp"
 
-namespace starling::test {
+namespace starling::network_test {
 
 struct Start {
   std::int64_t time;  // ps
@@ -74,4 +74,4 @@ class ScriptedRun final : public NetworkClock {
   Time now_{};
 };
 
-}  // namespace starling::test
+}  // namespace starling::network_test

@@ -38,7 +38,7 @@ Times in_ns(const Times& picoseconds) {
   return result;
 }
 
-Times twin(const Costs& c, NodeId nodes, const std::vector<test::Start>& starts) {
+Times twin(const Costs& c, NodeId nodes, const std::vector<network_test::Start>& starts) {
   constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
   struct Operation {
     std::size_t id;
@@ -120,8 +120,8 @@ Times twin(const Costs& c, NodeId nodes, const std::vector<test::Start>& starts)
 TEST_CASE("loggp: a lone message of k bytes takes L + 2 o + (k - 1) G") {
   // 1000 + 200 + (k - 1) ns.
   for (const std::int64_t bytes : {0, 1, 2, 1'000}) {
-    const auto model = test::network(simple, 2);
-    const test::ScriptedRun run(*model, {{0, 0, 1, bytes}});
+    const auto model = network_test::network(simple, 2);
+    const network_test::ScriptedRun run(*model, {{0, 0, 1, bytes}});
     CHECK(in_ns(run.arrivals) == Times{1'200 + std::max<std::int64_t>(bytes - 1, 0)});
     CHECK(model->link_cost().latency == Duration{1'200'000});
   }
@@ -131,8 +131,8 @@ TEST_CASE("loggp: two senders share the port of one receiver") {
   // Both first bytes arrive at 100 + 1000 = 1100. The first message keeps cpu until 1100 + 100 +
   // 200 = 1400 and rx until 1100 + 50 + 200 = 1350; the second starts at 1400 and is done at 1400 +
   // 100 + 200 = 1700.
-  const auto model = test::network(simple, 3);
-  const test::ScriptedRun run(*model, {{0, 1, 0, 201}, {0, 2, 0, 201}});
+  const auto model = network_test::network(simple, 3);
+  const network_test::ScriptedRun run(*model, {{0, 1, 0, 201}, {0, 2, 0, 201}});
   CHECK(in_ns(run.arrivals) == Times{1'400, 1'700});
 }
 
@@ -140,25 +140,25 @@ TEST_CASE("loggp: a sender's next message waits for its port") {
   // tx is busy until 50 + 500 = 550, cpu only until 100. First: 0 + 100 + 1000, then 100 + 500:
   // 1700. Second starts at 550: first byte at 1650; the receiver is busy until 1700; done at 1700 +
   // 100 + 500 = 2300. A third, to another node, starts at 1100: 1100 + 1100 + 100 + 500 = 2800.
-  const auto model = test::network(simple, 3);
-  const test::ScriptedRun run(*model, {{0, 0, 1, 501}, {0, 0, 1, 501}, {0, 0, 2, 501}});
+  const auto model = network_test::network(simple, 3);
+  const network_test::ScriptedRun run(*model, {{0, 0, 1, 501}, {0, 0, 1, 501}, {0, 0, 2, 501}});
   CHECK(in_ns(run.arrivals) == Times{1'700, 2'300, 2'800});
 }
 
 TEST_CASE("loggp: in a ring exchange all nodes finish together") {
   // Nobody waits: all send at 0, cpu free at 100; first bytes at 1100; done at 1100 + 100 + 999 =
   // 2199.
-  const auto model = test::network(simple, 5);
-  std::vector<test::Start> starts;
+  const auto model = network_test::network(simple, 5);
+  std::vector<network_test::Start> starts;
   for (NodeId i = 0; i < 5; ++i) starts.push_back({0, i, (i + 1) % 5, 1'000});
-  CHECK(in_ns(test::ScriptedRun(*model, starts).arrivals) == Times(5, 2'199));
+  CHECK(in_ns(network_test::ScriptedRun(*model, starts).arrivals) == Times(5, 2'199));
 
   // Both neighbors: the second send starts when tx is free, at 50 + 999 = 1049, and takes cpu until
   // 1149, so the first message, there at 1100, is done at 1149 + 1099 = 2248. The second, there at
   // 1049 + 1100 = 2149, at 2248 + 1099.
-  const auto both = test::network(simple, 5);
+  const auto both = network_test::network(simple, 5);
   for (NodeId i = 0; i < 5; ++i) starts.push_back({0, i, (i + 4) % 5, 1'000});
-  const test::ScriptedRun run(*both, starts);
+  const network_test::ScriptedRun run(*both, starts);
   Times expected(5, 2'248);
   expected.resize(10, 3'347);
   CHECK(in_ns(run.arrivals) == expected);
@@ -172,8 +172,9 @@ TEST_CASE(
   // 2600. Node 1's message and node 0's first are symmetric: 1400.
   auto keys = simple;
   keys.emplace_back("overhead_per_byte", "2 ns");
-  const auto model = test::network(keys, 3);
-  const test::ScriptedRun run(*model, {{0, 0, 1, 101}, {0, 1, 0, 101}, {1'150'000, 0, 2, 1}});
+  const auto model = network_test::network(keys, 3);
+  const network_test::ScriptedRun run(*model,
+                                      {{0, 0, 1, 101}, {0, 1, 0, 101}, {1'150'000, 0, 2, 1}});
   CHECK(in_ns(run.arrivals) == Times{1'400, 1'400, 2'600});
 }
 
@@ -182,22 +183,22 @@ TEST_CASE("loggp: the gap alone spaces small messages") {
   // never waits.
   auto keys = simple;
   keys[3].second = "400 ns";
-  const auto model = test::network(keys, 2);
-  const test::ScriptedRun run(*model, {{0, 0, 1, 1}, {0, 0, 1, 1}, {0, 0, 1, 1}});
+  const auto model = network_test::network(keys, 2);
+  const network_test::ScriptedRun run(*model, {{0, 0, 1, 1}, {0, 0, 1, 1}, {0, 0, 1, 1}});
   CHECK(in_ns(run.arrivals) == Times{1'200, 1'600, 2'000});
 }
 
 TEST_CASE("loggp: 1023 nodes send to one, which takes them one after the other") {
   // First bytes at 1100; each keeps cpu for 100 + 99 = 199 ns: the i-th is done at 1100 + 199 (i +
   // 1).
-  const auto model = test::network(simple, 1'024);
-  std::vector<test::Start> starts;
+  const auto model = network_test::network(simple, 1'024);
+  std::vector<network_test::Start> starts;
   Times expected;
   for (NodeId i = 1; i < 1'024; ++i) {
     starts.push_back({0, i, 0, 100});
     expected.push_back(1'100 + 199 * i);
   }
-  CHECK(in_ns(test::ScriptedRun(*model, starts).arrivals) == expected);
+  CHECK(in_ns(network_test::ScriptedRun(*model, starts).arrivals) == expected);
 }
 
 TEST_CASE("loggp: times equal those of the slow twin") {
@@ -212,7 +213,7 @@ TEST_CASE("loggp: times equal those of the slow twin") {
     const Costs c{below(2'000'000), 1 + below(500'000), below(800'000), 1 + below(2'000),
                   below(3) * below(2'000)};
     const auto nodes = static_cast<NodeId>(2 + below(6));
-    std::vector<test::Start> starts;
+    std::vector<network_test::Start> starts;
     const std::uint64_t span = 1'000'000'000ull >> random.below(8);
     for (int i = 0; i < 200; ++i) {
       const auto source = static_cast<NodeId>(below(static_cast<std::uint64_t>(nodes)));
@@ -220,16 +221,16 @@ TEST_CASE("loggp: times equal those of the slow twin") {
       starts.push_back(
           {below(span), source, (source + step) % nodes, below(1ull << random.below(14))});
     }
-    std::ranges::stable_sort(starts, {}, &test::Start::time);
-    const auto model =
-        test::network({{"kind", "loggp"},
-                       {"latency", fmt::format("{} ps", c.L)},
-                       {"overhead", fmt::format("{} ps", c.o)},
-                       {"gap", fmt::format("{} ps", c.g)},
-                       {"bandwidth", fmt::format("{} B/s", 1e12 / static_cast<double>(c.G))},
-                       {"overhead_per_byte", fmt::format("{} ps", c.O)}},
-                      nodes);
-    CHECK(test::ScriptedRun(*model, starts).arrivals == twin(c, nodes, starts));
+    std::ranges::stable_sort(starts, {}, &network_test::Start::time);
+    const auto model = network_test::network(
+        {{"kind", "loggp"},
+         {"latency", fmt::format("{} ps", c.L)},
+         {"overhead", fmt::format("{} ps", c.o)},
+         {"gap", fmt::format("{} ps", c.g)},
+         {"bandwidth", fmt::format("{} B/s", 1e12 / static_cast<double>(c.G))},
+         {"overhead_per_byte", fmt::format("{} ps", c.O)}},
+        nodes);
+    CHECK(network_test::ScriptedRun(*model, starts).arrivals == twin(c, nodes, starts));
   }
 }
 
@@ -238,15 +239,15 @@ TEST_CASE("loggp: in lock step, where all is ties, the twin's times are those of
   // of taste, so the times of a receiver are compared as a set.
   const Costs c{1'000'000, 100'000, 50'000, 1'000, 0};
   constexpr NodeId nodes = 6;
-  std::vector<test::Start> starts;
+  std::vector<network_test::Start> starts;
   for (int round = 0; round < 3; ++round) {
     for (NodeId i = 0; i < nodes; ++i) {
       for (NodeId d = 1; d < nodes; ++d)
         starts.push_back({round * 700'000, i, (i + d) % nodes, 300});
     }
   }
-  const auto model = test::network(simple, nodes);
-  const auto times = test::ScriptedRun(*model, starts).arrivals;
+  const auto model = network_test::network(simple, nodes);
+  const auto times = network_test::ScriptedRun(*model, starts).arrivals;
   const auto expected = twin(c, nodes, starts);
   for (NodeId i = 0; i < nodes; ++i) {
     Times mine;
@@ -265,9 +266,9 @@ TEST_CASE("loggp: in lock step, where all is ties, the twin's times are those of
 TEST_CASE("loggp: a price per byte that is no whole number of picoseconds is not rounded") {
   // 3 GB/s: 1e9 bytes after the first take 1/3 s = 333'333'333'333 ps (333 ps per byte would be 0.1
   // % early).
-  const auto model = test::network(
+  const auto model = network_test::network(
       {{"kind", "loggp"}, {"latency", "0 s"}, {"overhead", "0 s"}, {"bandwidth", "3 GB/s"}}, 2);
-  const test::ScriptedRun run(*model, {{0, 0, 1, 1'000'000'001}});
+  const network_test::ScriptedRun run(*model, {{0, 0, 1, 1'000'000'001}});
   CHECK(run.arrivals[0] == 333'333'333'333);
 }
 
@@ -282,10 +283,10 @@ TEST_CASE("loggp: every preset is a network, and its keys can be overridden") {
                           {"10gbe", 25'000'000, 1.18e9}, {"wan", 50'020'000'000, 117.6e6}};
   for (const Expected& expected : all) {
     CAPTURE(expected.preset);
-    const auto model = test::network({{"kind", "loggp"}, {"preset", expected.preset}}, 4);
+    const auto model = network_test::network({{"kind", "loggp"}, {"preset", expected.preset}}, 4);
     CHECK(model->link_cost().latency == Duration{expected.latency});
     CHECK(1 / model->link_cost().seconds_per_byte == doctest::Approx(expected.bytes_per_second));
-    const auto changed = test::network(
+    const auto changed = network_test::network(
         {{"kind", "loggp"}, {"preset", expected.preset}, {"latency", "0 s"}, {"overhead", "1 us"}},
         4);
     CHECK(changed->link_cost().latency == Duration{2'000'000});
@@ -294,9 +295,9 @@ TEST_CASE("loggp: every preset is a network, and its keys can be overridden") {
 
 TEST_CASE("loggp: without a preset its main keys must be there") {
   CHECK_THROWS_WITH_AS(
-      test::network({{"kind", "loggp"}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}}, 2),
+      network_test::network({{"kind", "loggp"}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}}, 2),
       doctest::Contains("network.overhead is missing"), ScenarioError);
-  CHECK_THROWS_WITH_AS(test::network({{"kind", "loggp"}, {"preset", "aires"}}, 2),
+  CHECK_THROWS_WITH_AS(network_test::network({{"kind", "loggp"}, {"preset", "aires"}}, 2),
                        doctest::Contains("aries"), ScenarioError);
 }
 

@@ -26,9 +26,10 @@ std::vector<std::pair<std::string, std::string>> keys_of(std::string_view kind) 
   return keys;
 }
 
-std::vector<test::Start> random_starts(NodeId nodes, std::size_t count, std::string_view name) {
+std::vector<network_test::Start> random_starts(NodeId nodes, std::size_t count,
+                                               std::string_view name) {
   Random random(3, name);
-  std::vector<test::Start> starts;
+  std::vector<network_test::Start> starts;
   for (std::size_t i = 0; i < count; ++i) {
     const auto source = static_cast<NodeId>(random.below(static_cast<std::uint64_t>(nodes)));
     const auto other = static_cast<NodeId>(random.below(static_cast<std::uint64_t>(nodes - 1)));
@@ -44,9 +45,9 @@ std::vector<test::Start> random_starts(NodeId nodes, std::size_t count, std::str
 TEST_CASE("every network model delivers each transfer exactly once and none before its latency") {
   for (const auto& entry : network_models::catalog()) {
     CAPTURE(entry.name);
-    const auto model = test::network(keys_of(entry.name), 8);
+    const auto model = network_test::network(keys_of(entry.name), 8);
     const auto starts = random_starts(8, 5'000, "once");
-    const test::ScriptedRun run(*model, starts);
+    const network_test::ScriptedRun run(*model, starts);
     for (std::size_t i = 0; i < starts.size(); ++i) {
       REQUIRE(run.deliveries[i] == 1);
       REQUIRE(run.arrivals[i] >= starts[i].time + model->link_cost().latency.count());
@@ -59,10 +60,10 @@ TEST_CASE("every network model takes latency + bytes / bandwidth for a lone tran
     for (const std::int64_t bytes : {1LL, 8LL, 1'000'000LL, 100'000'000'000LL}) {
       CAPTURE(entry.name);
       CAPTURE(bytes);
-      const auto model = test::network(keys_of(entry.name), 8);
+      const auto model = network_test::network(keys_of(entry.name), 8);
       const LinkCost cost = model->link_cost();
       CHECK(cost.seconds_per_byte == doctest::Approx(1e-9));
-      const test::ScriptedRun run(*model, {{7'000, 2, 5, bytes}});
+      const network_test::ScriptedRun run(*model, {{7'000, 2, 5, bytes}});
       const double expected = 7'000 + static_cast<double>(cost.latency.count()) +
                               1e12 * cost.seconds_per_byte * static_cast<double>(bytes);
       // LogGP counts the bytes after the first: one byte of leeway, 1 ns here, and the rounding of
@@ -75,10 +76,10 @@ TEST_CASE("every network model takes latency + bytes / bandwidth for a lone tran
 TEST_CASE("every network model delivers the transfers of a pair in the order they were started") {
   for (const auto& entry : network_models::catalog()) {
     CAPTURE(entry.name);
-    const auto model = test::network(keys_of(entry.name), 3);
+    const auto model = network_test::network(keys_of(entry.name), 3);
     auto starts = random_starts(3, 3'000, "order");
-    std::ranges::stable_sort(starts, {}, &test::Start::time);  // id = order of starting
-    const test::ScriptedRun run(*model, starts);
+    std::ranges::stable_sort(starts, {}, &network_test::Start::time);  // id = order of starting
+    const network_test::ScriptedRun run(*model, starts);
     std::map<std::pair<NodeId, NodeId>, std::size_t> last;
     for (const std::size_t id : run.order) {
       const std::pair pair(starts[id].source, starts[id].destination);
@@ -92,9 +93,10 @@ TEST_CASE("every network model repeats itself") {
   for (const auto& entry : network_models::catalog()) {
     CAPTURE(entry.name);
     const auto starts = random_starts(5, 2'000, "repeat");
-    const auto once = test::network(keys_of(entry.name), 5);
-    const auto again = test::network(keys_of(entry.name), 5);
-    CHECK(test::ScriptedRun(*once, starts).arrivals == test::ScriptedRun(*again, starts).arrivals);
+    const auto once = network_test::network(keys_of(entry.name), 5);
+    const auto again = network_test::network(keys_of(entry.name), 5);
+    CHECK(network_test::ScriptedRun(*once, starts).arrivals ==
+          network_test::ScriptedRun(*again, starts).arrivals);
   }
 }
 
@@ -116,10 +118,10 @@ TEST_CASE(
     CAPTURE(entry.name);
     auto keys = keys_of(entry.name);
     keys.emplace_back("latencyy", "1 us");
-    CHECK_THROWS_WITH_AS(test::network(keys, 4), doctest::Contains("network.latencyy"),
+    CHECK_THROWS_WITH_AS(network_test::network(keys, 4), doctest::Contains("network.latencyy"),
                          ScenarioError);
   }
-  CHECK_THROWS_WITH_AS(test::network({{"kind", "carrier_pigeon"}}, 4),
+  CHECK_THROWS_WITH_AS(network_test::network({{"kind", "carrier_pigeon"}}, 4),
                        doctest::Contains("carrier_pigeon"), ScenarioError);
 }
 

@@ -124,6 +124,12 @@ TEST_CASE("weights in the file are mixing weights, in either format") {
   CHECK(make_file(dot, 3, {{"mixing", "uniform"}}).in(0)[0].weight == 0.5f);
 }
 
+TEST_CASE("weights that are no mixing weights do not matter if others are asked for") {
+  const test::TemporaryDirectory directory;
+  const auto path = directory.write("l.dot", "graph { 0 -- 1 [weight=12]; 1 -- 2 }");
+  CHECK(make_file(path, 3, {{"mixing", "uniform"}}).in(1)[0].weight == 1.0f / 3);
+}
+
 TEST_CASE("a directed weight is what the target gives to the source") {
   const test::TemporaryDirectory directory;
   const auto path = directory.write(
@@ -236,11 +242,13 @@ TEST_CASE("edges that make no mixing matrix are refused with their nodes") {
   for (const char* weight : {"2", "0", "-0.5", "nan", "heavy", "0.5kg"}) {
     CAPTURE(weight);
     CHECK(file_refusal("e.dot", fmt::format("graph {{ a -- b [weight=\"{}\"] }}", weight), 2) ==
-          fmt::format("expected mixing weights above 0 and at most 1, found {} (between a and b)",
+          fmt::format("expected mixing weights above 0 and at most 1, found {} (between a and b); "
+                      "mixing = uniform or metropolis ignores the weights",
                       weight));
   }
   CHECK(file_refusal("e.dot", "graph { a -- b [weight=0.75]; b -- c [weight=0.5] }", 3) ==
-        "expected weights that add up to at most 1 at each node, found 1.25 at b");
+        "expected weights that add up to at most 1 at each node, found 1.25 at b; mixing = uniform "
+        "or metropolis ignores the weights");
   const test::TemporaryDirectory directory;
   const std::string path = directory.write("n.dot", "graph { a -- b }");
   CHECK(test::refusal("file", 2, {{"path", path}, {"mixing", "file"}}) ==

@@ -2,14 +2,15 @@
 // numbers). Every rank runs every test; checks are made where the node lives. A REQUIRE that stops one rank alone
 // would leave the others waiting, so there are only CHECKs.
 //
-// With an argument `fail-alone` or `fail-quietly` the program instead does what must never hang: one rank fails
-// outside of a run.
+// With an argument (fail-alone, fail-quietly, fail-together, train-until-signal) the program instead does as a whole
+// what must never hang.
 
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <deque>
 #include <memory>
@@ -223,14 +224,15 @@ Task<> wait_for_time(Node& node) {
   co_await node.sleep(from_seconds(0.003));
   CHECK(node.now() - begin >= from_seconds(0.003));
 
-  const std::vector<Pattern> patterns{{any_source, 77}, {left_of(node), 78}};
+  const std::vector<Pattern> unused{{any_source, 77}, {left_of(node), 79}};
   const Time deadline = after(node.now(), from_seconds(0.002));
-  const auto nothing = co_await node.select(patterns, deadline);
+  const auto nothing = co_await node.select(unused, deadline);
   CHECK(nothing.index == 2);
   CHECK(node.now() >= deadline);
   CHECK(!nothing.message.values);
 
   // The message comes before the deadline, which then must not disturb anybody.
+  const std::vector<Pattern> patterns{{any_source, 77}, {left_of(node), 78}};
   node.send(right_of(node), 78, {}, 5);
   const Time far = after(node.now(), from_seconds(60));
   const auto something = co_await node.select(patterns, far);
@@ -632,21 +634,70 @@ TEST_CASE("gossip gives the same bits over MPI as simulated, in every column and
   }
 }
 
-}  // namespace
+// --- Whole programs that end badly -----------------------------------------------------------------------------
 
-MpiSession& session() { return *the_session; }
-
-/// What a program does about an error: catch, print, tell the session.
-int fail_alone(MpiSession& mpi, bool is_quiet) {
+/// What every program does about an error: catch it inside the session's life, print it if the session says so,
+/// tell the session.
+template <class Body>
+int guarded(MpiSession& mpi, Body body) {
   try {
-    if (mpi.rank() == mpi.ranks() - 1) throw Error("this rank found no data");
-    if (!is_quiet) mpi.barrier();  // for which the failing rank will never come
-  } catch (const Error& error) {
+    body();
+    return 0;
+  } catch (const std::exception& error) {
     if (mpi.speaks()) std::fprintf(stderr, "error: %s\n", error.what());
     mpi.fail();
     return 1;
   }
+}
+
+int fail_alone(MpiSession& mpi, bool is_quiet) {
+  return guarded(mpi, [&] {
+    if (mpi.rank() == mpi.ranks() - 1) throw Error("this rank found no data");
+    if (!is_quiet) mpi.barrier();  // for which the failing rank will never come
+  });
+}
+
+int fail_together(MpiSession& mpi) {
+  return guarded(mpi, [&] {
+    Quadratic workload(mpi.ranks(), 4);
+    SmallRun run(mpi.ranks(), workload);
+    run([&](Node& node) { return fail_on_last(node, run.around.graph); });
+  });
+}
+
+volatile std::sig_atomic_t caught_signal = 0;
+
+int train_until_signal(MpiSession& mpi) {
+  for (const int number : {SIGINT, SIGTERM}) std::signal(number, [](int caught) { caught_signal = caught; });
+  Quadratic workload(mpi.ranks(), 4);
+  SmallRun run(mpi.ranks(), workload, 1, [](NodeId, Step) { return from_seconds(0.01); }, [] {
+    if (caught_signal != 0) throw Interrupted(caught_signal);
+  });
+  mpi.barrier();
+  if (mpi.rank() == 0) {
+    std::puts("training");
+    std::fflush(stdout);
+  }
+  try {
+    run(train_alone);
+  } catch (const Interrupted& interrupted) {
+    gather_results(mpi, run.transport.block(), run.around.graph, run.around.observer, run.around.recorder, true);
+    std::ptrdiff_t results = 0;
+    for (const NodeTotals& totals : run.around.recorder.nodes) results += totals.compute > Duration{0} ? 1 : 0;
+    if (mpi.rank() == 0) std::printf("interrupted, results of %td nodes\n", results);
+    return 128 + interrupted.signal();
+  }
   return 0;
+}
+
+}  // namespace
+
+MpiSession& session() { return *the_session; }
+
+int run_mode(std::string_view mode) {
+  if (mode == "train-until-signal") return train_until_signal(session());
+  if (mode == "fail-together") return fail_together(session());
+  return fail_alone(session(), mode == "fail-quietly");
 }
 
 }  // namespace starling::test
@@ -654,9 +705,9 @@ int fail_alone(MpiSession& mpi, bool is_quiet) {
 int main(int count, char** arguments) {
   starling::MpiSession session;
   starling::test::the_session = &session;
-  const std::string_view mode = count > 1 ? arguments[1] : "";
-  if (mode == "fail-alone" || mode == "fail-quietly") return starling::test::fail_alone(session, mode == "fail-quietly");
+  if (count > 1 && arguments[1][0] != '-') return starling::test::run_mode(arguments[1]);
   doctest::Context context(count, arguments);
+  context.setOption("no-colors", true);
   context.setOption("minimal", session.rank() != 0);
   return context.run();
 }

@@ -1,6 +1,7 @@
 // Exports, compared with the exact text they must give.
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -22,10 +23,12 @@ Time at(std::int64_t picoseconds) { return Time(Duration(picoseconds)); }
 std::string written(const std::function<void(std::FILE*)>& write) {
   char* data = nullptr;
   std::size_t size = 0;
-  std::FILE* file = open_memstream(&data, &size);
-  write(file);
-  std::fclose(file);
-  const std::unique_ptr<char, void (*)(void*)> owner(data, std::free);
+  const auto close = [&data](std::FILE* file) {
+    std::fclose(file);
+    std::free(data);
+  };
+  const std::unique_ptr<std::FILE, decltype(close)> file(open_memstream(&data, &size), close);
+  write(file.get());  // which flushes
   return {data, size};
 }
 
@@ -133,7 +136,7 @@ TEST_CASE(
 
 TEST_CASE("texts in the trace are escaped, and what is not UTF-8 is replaced") {
   Recorder recorder;
-  recorder.facts["name"] =
+  recorder.facts["scenario_name"] =
       "a\"b\\c\n\x01 \xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\xa6 \xff \xc0\x80 \xed\xa0\x80 \xe2\x82";
   // 0xc0 0x80 is an overlong form, 0xed 0xa0 0x80 a surrogate, the last two bytes lack a third.
   CHECK(trace(recorder) ==

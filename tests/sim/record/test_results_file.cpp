@@ -14,12 +14,14 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/lsan_interface.h>
-#endif
 
 #include "sim/base/error.hpp"
 #include "sim/record/results_file.hpp"
+
+#ifdef __SANITIZE_ADDRESS__
+/// Of a file whose metadata is wrong the library forgets a few bytes.
+extern "C" const char* __lsan_default_suppressions() { return "leak:libhdf5"; }
+#endif
 
 using namespace starling;
 namespace fs = std::filesystem;
@@ -133,6 +135,12 @@ TEST_CASE("recorders without nodes, rows or parameters are loaded as they were")
   Recorder recorder(3, RowSchedule(1, 4), RowSchedule(2, 4), at(0));
   check_round_trip(recorder);
   recorder.models.resize(3);
+  check_round_trip(recorder);
+}
+
+TEST_CASE("a node without a model stays without, and one whose model is no number keeps it") {
+  Recorder recorder(3, {}, {}, at(0));
+  recorder.models = {{1.0f, 2.0f}, {}, {std::nanf(""), std::nanf("")}};
   check_round_trip(recorder);
 }
 
@@ -316,9 +324,6 @@ TEST_CASE("a file with overwritten stretches is an error or is read, and never w
   const std::string path = directory / "x.h5";
   save(full_recorder(200, 40), path);
   const std::string bytes = bytes_of(path);
-#ifdef __SANITIZE_ADDRESS__
-  const __lsan::ScopedDisabler hdf5_leaks;  // a few bytes when metadata is wrong
-#endif
   int errors = 0;
   for (std::size_t start = 8; start + 16 < bytes.size(); start += bytes.size() / 300 + 1) {
     std::string damaged = bytes;

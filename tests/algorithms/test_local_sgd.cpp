@@ -1,0 +1,55 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "kernels/quadratic.hpp"
+#include "tests/support/small_run.hpp"
+
+using namespace starling;
+
+TEST_CASE("local SGD ends at the weighted optimum of its local steps") {
+  // H local steps on f_i move x - b_i by the factor (1 - lr a_i)^H, so the average stays put where
+  // sum_i w_i (x - b_i) = 0 with w_i = 1 - (1 - lr a_i)^H; for H = 1 that is the optimum.
+  for (const int period : {1, 4, 10}) {
+    const std::string text = test::quadratic_scenario(
+        5, 600, "ring", "kind = local_sgd\nlearning_rate = 0.1\nperiod = " + std::to_string(period));
+    const Recorder recorder = test::run(text);
+    const Assembly parts = assemble(Scenario::parse(text, "test.ini"));
+    const auto& problem = dynamic_cast<const Quadratic&>(*parts.workload);
+    for (std::size_t k = 0; k < 5; ++k) {
+      double above = 0;
+      double below = 0;
+      for (NodeId i = 0; i < 5; ++i) {
+        const double w = 1 - std::pow(1 - 0.1 * static_cast<double>(problem.curvature(i, k)), period);
+        above += w * static_cast<double>(problem.center(i, k));
+        below += w;
+      }
+      CHECK(test::model(recorder, 2, k) == doctest::Approx(above / below).epsilon(1e-5));
+      if (period == 1) CHECK(above / below == doctest::Approx(problem.optimum()[k]).epsilon(1e-5));
+    }
+  }
+}
+
+TEST_CASE("local SGD that averages every step is allreduce SGD, with local momentum too") {
+  // Averaging is linear: with H = 1 the models agree at every step, and the mean of the local velocities is the
+  // velocity of the mean gradient.
+  for (const std::string momentum : {"0", "0.9"}) {
+    const std::string settings = "\nlearning_rate = 0.02\nmomentum = " + momentum;
+    const Recorder local = test::run(test::quadratic_scenario(6, 40, "ring", "kind = local_sgd\nperiod = 1" + settings));
+    const Recorder exact = test::run(test::quadratic_scenario(6, 40, "ring", "kind = allreduce" + settings));
+    for (std::size_t k = 0; k < 5; ++k) {
+      CHECK(test::model(local, 3, k) == doctest::Approx(test::model(exact, 3, k)).epsilon(1e-4));
+    }
+  }
+}
+
+TEST_CASE("keeping, averaging and resetting momentum are three algorithms for longer periods") {
+  const std::string text = test::quadratic_scenario(
+      4, 24, "ring", "kind = local_sgd\nperiod = 4\nlearning_rate = 0.05\nmomentum = 0.8");
+  const Recorder keep = test::run(text, {"algorithm.momentum_policy=keep"});
+  const Recorder average = test::run(text, {"algorithm.momentum_policy=average"});
+  const Recorder reset = test::run(text, {"algorithm.momentum_policy=reset"});
+  CHECK(keep.models != average.models);
+  CHECK(average.models != reset.models);
+  CHECK(keep.models != reset.models);
+}

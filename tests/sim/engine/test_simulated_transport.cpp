@@ -1,0 +1,246 @@
+#include <doctest/doctest.h>
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu_backend.hpp"
+#include "network_models/registry.hpp"
+#include "sim/base/error.hpp"
+#include "sim/engine/simulated_transport.hpp"
+#include "sim/node/node.hpp"
+#include "tests/sim/node/toy_workload.hpp"
+
+using namespace starling;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr Duration latency = std::chrono::microseconds(10);
+
+/// Runs one program per node over a network of constant latency; gradients take 1 ms.
+struct Place {
+  explicit Place(NodeId nodes, bool closed_form = false)
+      : workload(nodes),
+        graph(backend, workload, {}, ComputeGraph::Execution::overlapped),
+        recorder(nodes, RowSchedule(1, 100), RowSchedule(100, 100), Time(std::chrono::seconds(1))),
+        observer(graph, recorder, workload.facts()),
+        topology(nodes, {{}}, {std::vector<double>(static_cast<std::size_t>(nodes), 1.0)}),
+        network(make_network(nodes)),
+        transport({.nodes = nodes, .closed_form_collectives = closed_form, .pulse = {}}, *network, graph,
+                  [](NodeId, Step) { return Duration(std::chrono::milliseconds(1)); }),
+        world{transport, graph, observer, topology, 100, 1} {
+    for (NodeId i = 0; i < nodes; ++i) this->nodes.emplace_back(world, i);
+  }
+
+  static std::unique_ptr<NetworkModel> make_network(NodeId nodes) {
+    const Section section("network", "test", {{"kind", "constant", "test"}, {"latency", "10 us", "test"}});
+    return network_models::find(section).make(section, nodes);
+  }
+
+  void run(const Program& program) {
+    for (Node& node : nodes) transport.spawn(node.id(), true, program(node));
+    transport.run();
+  }
+
+  CpuBackend backend;
+  test::ToyWorkload workload;
+  ComputeGraph graph;
+  Recorder recorder;
+  Observer observer;
+  Topology topology;
+  std::unique_ptr<NetworkModel> network;
+  SimulatedTransport transport;
+  World world;
+  std::deque<Node> nodes;
+};
+
+using Log = std::vector<std::string>;
+
+Task<> ping_pong(Node& node, Log& log) {
+  const NodeId peer = 1 - node.id();
+  if (node.id() == 0) {
+    node.send(peer, 1, {}, 41);
+    const Message m = co_await node.receive(peer, 2);
+    log.push_back(std::to_string(m.number) + " at " + std::to_string(to_seconds(node.now())));
+  } else {
+    co_await node.sleep(5ms);
+    const Message m = co_await node.receive(peer);
+    node.send(peer, 2, {}, m.number + 1);
+  }
+}
+
+Task<> wait_with_deadline(Node& node, Log& log) {
+  if (node.id() == 1) {
+    co_await node.sleep(3ms);
+    node.send(0, 5);
+    co_return;
+  }
+  const Pattern patterns[] = {{any_source, 4}, {1, 5}};
+  const Time early = node.now() + Duration(std::chrono::milliseconds(2));
+  const Node::Select::Result late = co_await node.select(patterns, early);
+  log.push_back("first " + std::to_string(late.index) + " at " + std::to_string(to_seconds(node.now())));
+  const Time enough = node.now() + Duration(std::chrono::milliseconds(2));
+  const Node::Select::Result got = co_await node.select(patterns, enough);
+  log.push_back("then " + std::to_string(got.index) + " at " + std::to_string(to_seconds(node.now())));
+}
+
+Task<> serve(Node& node, Log& log) {
+  const Message m = co_await node.receive(any_source, 1);
+  log.push_back("served at " + std::to_string(to_seconds(node.now())));
+  node.send(m.source, 2);
+}
+
+Task<> compute_and_serve(Node& node, Log& log) {
+  if (node.id() == 0) {
+    node.spawn(serve(node, log));
+    const Vector x = node.initial_model();
+    const Gradient g = co_await node.gradient(x);
+    log.push_back("computed at " + std::to_string(to_seconds(node.now())));
+  } else {
+    node.send(0, 1);
+    co_await node.receive(0, 2);
+  }
+}
+
+Task<> wait_for_each_other(Node& node) {
+  co_await node.receive(1 - node.id(), 3);
+}
+
+Task<> fail_later(Node& node) {
+  co_await node.sleep(2ms);
+  if (node.id() == 2) throw Error("out of luck");
+  co_await node.receive(any_source);
+}
+
+struct Shared {
+  explicit Shared(Node& node) : changed(node) {}
+  Signal changed;
+  int turn = 0;
+};
+
+Task<> second_fibre(Node& node, Shared& shared, Log& log) {
+  co_await node.sleep(1ms);
+  shared.turn = 1;
+  shared.changed.notify();
+  while (shared.turn < 2) co_await shared.changed.wait();
+  log.push_back("second");
+  shared.turn = 3;
+  shared.changed.notify();
+}
+
+Task<> first_fibre(Node& node, Log& log) {
+  Shared shared(node);
+  node.spawn(second_fibre(node, shared, log));
+  while (shared.turn < 1) co_await shared.changed.wait();
+  log.push_back("first");
+  shared.turn = 2;
+  shared.changed.notify();
+  while (shared.turn < 3) co_await shared.changed.wait();
+}
+
+Task<> meet_all(Node& node, const std::vector<NodeId>& members, std::vector<double>& times) {
+  co_await node.sleep(Duration(std::chrono::milliseconds(node.id())));
+  const std::shared_ptr<Met> met = co_await node.meet(9, members, CollectiveKind::recursive_doubling, node.initial_model());
+  times.push_back(met ? to_seconds(node.now()) : -1.0);
+}
+
+Task<> announce_from_two(Node& node, Log& log) {
+  if (node.id() == 0) {
+    node.announce(7, 1);
+    co_return;
+  }
+  if (node.id() == 3) node.announce(7, 1);  // already announced
+  const Message m = co_await node.receive(0, 7);
+  log.push_back(std::to_string(node.id()) + " at " + std::to_string(to_seconds(node.now())));
+}
+
+}  // namespace
+
+TEST_CASE("messages take the network's time and wait for their receiver") {
+  Place place(2);
+  Log log;
+  place.run([&log](Node& node) { return ping_pong(node, log); });
+  CHECK(log == Log{"42.000000 at 0.005010"});  // node 1 slept 5 ms, then one latency back
+}
+
+TEST_CASE("a select ends at its deadline or with the first message that matches") {
+  Place place(2);
+  Log log;
+  place.run([&log](Node& node) { return wait_with_deadline(node, log); });
+  CHECK(log == Log{"first 2 at 0.002000", "then 1 at 0.003010"});
+}
+
+TEST_CASE("a node serves messages while it computes") {
+  Place place(2);
+  Log log;
+  place.run([&log](Node& node) { return compute_and_serve(node, log); });
+  CHECK(log == Log{"served at 0.000010", "computed at 0.001000"});
+  CHECK(place.recorder.nodes[0].compute == Duration(std::chrono::milliseconds(1)));
+}
+
+TEST_CASE("a blocked receive is waiting until the message was sent and communicating from then on") {
+  Place place(2);
+  Log log;
+  place.run([&log](Node& node) { return ping_pong(node, log); });
+  CHECK(place.recorder.nodes[0].wait == Duration(std::chrono::milliseconds(5)));
+  CHECK(place.recorder.nodes[0].communicate == latency);
+  CHECK(place.recorder.nodes[1].wait == Duration(0));  // the message was there when node 1 asked
+}
+
+TEST_CASE("a deadlock is reported with who waits for whom") {
+  Place place(2);
+  try {
+    place.run([](Node& node) { return wait_for_each_other(node); });
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()) ==
+          "deadlock at 0 s of virtual time: node 0 waits for node 1 (tag 3); node 1 waits for node 0 (tag 3)");
+  }
+}
+
+TEST_CASE("an error in a program names node and time") {
+  Place place(4);
+  try {
+    place.run([](Node& node) { return fail_later(node); });
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()) == "node 2 at 0.002 s: out of luck");
+  }
+}
+
+TEST_CASE("fibres of one node wake each other by signals") {
+  Place place(1);
+  Log log;
+  place.run([&log](Node& node) { return first_fibre(node, log); });
+  CHECK(log == Log{"first", "second"});
+}
+
+TEST_CASE("a closed-form collective ends for all members at its formula after the last has come") {
+  // 4 members, the last at 3 ms; recursive doubling of empty-bandwidth messages costs log2(4) * 10 us.
+  Place place(4, true);
+  const std::vector<NodeId> members{0, 1, 2, 3};
+  std::vector<double> times;
+  place.run([&](Node& node) { return meet_all(node, members, times); });
+  CHECK(times.size() == 4);
+  for (const double time : times) CHECK(time == doctest::Approx(0.003020));
+  CHECK(place.recorder.nodes[0].wait == Duration(std::chrono::milliseconds(3)));
+  CHECK(place.recorder.nodes[0].communicate == 2 * latency);
+}
+
+TEST_CASE("without closed forms a meeting sends everybody back to messages") {
+  Place place(2, false);
+  const std::vector<NodeId> members{0, 1};
+  std::vector<double> times;
+  place.run([&](Node& node) { return meet_all(node, members, times); });
+  CHECK(times == std::vector<double>{-1, -1});
+}
+
+TEST_CASE("an announcement reaches a node after as many hops as bits differ, and is made once") {
+  Place place(4, true);
+  Log log;
+  place.run([&log](Node& node) { return announce_from_two(node, log); });
+  CHECK(log == Log{"1 at 0.000010", "2 at 0.000010", "3 at 0.000020"});
+}

@@ -1,0 +1,64 @@
+#include <doctest/doctest.h>
+
+#include <array>
+
+#include "sim/node/mailbox.hpp"
+
+using namespace starling;
+
+namespace {
+
+Message message(NodeId source, Tag tag, double number) {
+  Message m;
+  m.source = source;
+  m.tag = tag;
+  m.number = number;
+  return m;
+}
+
+double take(Mailbox& mailbox, Pattern pattern) {
+  const std::array<Pattern, 1> patterns{pattern};
+  Message m;
+  std::size_t matched = 0;
+  return mailbox.take(0, patterns, m, matched) ? m.number : -1;
+}
+
+}  // namespace
+
+TEST_CASE("messages of one source and tag are received in order, others may be picked out") {
+  Mailbox mailbox(2);
+  CHECK(mailbox.arrive(0, message(1, 7, 10)) == nullptr);
+  CHECK(mailbox.arrive(0, message(2, 7, 11)) == nullptr);
+  CHECK(mailbox.arrive(0, message(1, 8, 12)) == nullptr);
+  CHECK(mailbox.arrive(0, message(1, 7, 13)) == nullptr);
+  CHECK(mailbox.unreceived(0) == 4);
+  CHECK(mailbox.unreceived(1) == 0);
+  CHECK(take(mailbox, {1, 8}) == 12);
+  CHECK(take(mailbox, {1, 7}) == 10);
+  CHECK(take(mailbox, {any_source, 7}) == 11);
+  CHECK(take(mailbox, {3, any_tag}) == -1);
+  CHECK(take(mailbox, {any_source, any_tag}) == 13);
+  CHECK(mailbox.unreceived(0) == 0);
+}
+
+TEST_CASE("a message goes to the receive that has waited longest among those that accept it") {
+  Mailbox mailbox(1);
+  const std::array<Pattern, 1> fives{Pattern{any_source, 5}};
+  const std::array<Pattern, 2> all{Pattern{9, 9}, Pattern{any_source, any_tag}};
+  ReceiveWait first;
+  ReceiveWait second;
+  ReceiveWait third;
+  first.patterns = fives;
+  second.patterns = all;
+  third.patterns = fives;
+  mailbox.enqueue(0, first);
+  mailbox.enqueue(0, second);
+  mailbox.enqueue(0, third);
+  CHECK(mailbox.arrive(0, message(1, 6, 1)) == &second);
+  CHECK(second.matched == 1);
+  CHECK(second.message.number == 1);
+  mailbox.withdraw(0, first);
+  CHECK(mailbox.arrive(0, message(1, 5, 2)) == &third);
+  CHECK(mailbox.arrive(0, message(1, 5, 3)) == nullptr);
+  CHECK(mailbox.waiting(0) == nullptr);
+}

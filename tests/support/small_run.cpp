@@ -1,0 +1,73 @@
+#include "tests/support/small_run.hpp"
+
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "scenarios/run.hpp"
+
+namespace starling::test {
+
+std::string quadratic_scenario(int nodes, int steps, const std::string& topology, const std::string& algorithm) {
+  return fmt::format(
+      "[run]\nnodes = {}\nsteps = {}\n[topology]\nkind = {}\n[network]\nkind = constant\nlatency = 10 us\n"
+      "[compute]\ngradient = 1 ms\n[workload]\nkind = quadratic\ndimension = 5\n[algorithm]\n{}\n",
+      nodes, steps, topology, algorithm);
+}
+
+Recorder run(const std::string& text, const std::vector<std::string>& overrides) {
+  std::vector<std::string> all{"run.save_models=yes"};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  Run::Hooks hooks;
+  hooks.saves = false;
+  Run run(assemble(Scenario::parse(text, "test.ini", all)), std::move(hooks));
+  run.simulate();
+  return run.recorder();
+}
+
+double model(const Recorder& recorder, NodeId node, std::size_t k) {
+  return static_cast<double>(recorder.models.at(static_cast<std::size_t>(node)).at(k));
+}
+
+double mean_model(const Recorder& recorder, std::size_t k) {
+  double sum = 0;
+  for (const auto& x : recorder.models) sum += static_cast<double>(x.at(k));
+  return sum / static_cast<double>(recorder.models.size());
+}
+
+std::vector<double> solve(std::vector<double> a, std::vector<double> b) {
+  const std::size_t n = b.size();
+  for (std::size_t c = 0; c < n; ++c) {
+    std::size_t pivot = c;
+    for (std::size_t r = c + 1; r < n; ++r) {
+      if (std::abs(a[r * n + c]) > std::abs(a[pivot * n + c])) pivot = r;
+    }
+    for (std::size_t j = 0; j < n; ++j) std::swap(a[c * n + j], a[pivot * n + j]);
+    std::swap(b[c], b[pivot]);
+    for (std::size_t r = c + 1; r < n; ++r) {
+      const double factor = a[r * n + c] / a[c * n + c];
+      for (std::size_t j = c; j < n; ++j) a[r * n + j] -= factor * a[c * n + j];
+      b[r] -= factor * b[c];
+    }
+  }
+  for (std::size_t r = n; r-- > 0;) {
+    for (std::size_t j = r + 1; j < n; ++j) b[r] -= a[r * n + j] * b[j];
+    b[r] /= a[r * n + r];
+  }
+  return b;
+}
+
+std::vector<double> mixing_matrix(const Topology& topology, Step k) {
+  const auto n = static_cast<std::size_t>(topology.nodes());
+  std::vector<double> w(n * n);
+  for (std::size_t i = 0; i < n; ++i) {
+    w[i * n + i] = static_cast<double>(topology.self_weight(static_cast<NodeId>(i), k));
+    for (const Edge& edge : topology.in(static_cast<NodeId>(i), k)) {
+      w[i * n + static_cast<std::size_t>(edge.peer)] = static_cast<double>(edge.weight);
+    }
+  }
+  return w;
+}
+
+}  // namespace starling::test

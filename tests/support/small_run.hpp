@@ -1,0 +1,29 @@
+// Whole runs inside a test: a scenario as text in, everything recorded out.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "scenarios/assemble.hpp"
+#include "sim/record/recorder.hpp"
+
+namespace starling::test {
+
+/// A scenario of `nodes` nodes on a `topology` with diagonal quadratics (heterogeneous, no noise), constant
+/// latency and 1 ms gradients; `algorithm` is the text of that section.
+std::string quadratic_scenario(int nodes, int steps, const std::string& topology, const std::string& algorithm);
+
+/// Runs a scenario simulated, without a results file, and keeps the final models.
+Recorder run(const std::string& text, const std::vector<std::string>& overrides = {});
+
+/// Final model of `node`, coordinate k.
+double model(const Recorder& recorder, NodeId node, std::size_t k);
+/// Mean over the nodes of coordinate k.
+double mean_model(const Recorder& recorder, std::size_t k);
+
+/// Solves A x = b by Gaussian elimination with pivoting; A is n x n, row-major.
+std::vector<double> solve(std::vector<double> a, std::vector<double> b);
+/// The mixing matrix W of step k, n x n, row-major.
+std::vector<double> mixing_matrix(const Topology& topology, Step k = 0);
+
+}  // namespace starling::test

@@ -1,0 +1,169 @@
+"""README.md and CONTRIBUTING.md tell the truth: their commands run, and the printed results are those printed.
+
+    tests/tools/test_docs.py BUILD_FOLDER
+
+Commands are the lines of the ```sh blocks, whole ```python blocks, and the code in tables with a column `run`. They run in
+their order in one temporary copy of the tree, where `build` is BUILD_FOLDER and tools/setup installs and builds
+nothing. SKIPPED lists the commands that cannot run in a test, each with the reason.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DOCUMENTS = ("README.md", "CONTRIBUTING.md")
+COPIED = ("docs", "scenarios", "sim", "tools", "README.md", "CONTRIBUTING.md", "DESIGN.md", "CHANGELOG.md")
+
+SKIPPED = {  # beginning of a command: why
+    "tools/test": "would run this test again",
+    "meson setup": "the build folder under test is the outcome of it",
+    "ninja -C build benchmarks": "measuring takes a quiet machine and time",
+    "clang-format": "FILE stands for a file",
+    "clang-tidy": "FILE stands for a file",
+}
+
+SETUP = """# Stands in for the real one: what it would make is there.
+set -euo pipefail
+root=$(pwd)
+python=%s
+say() { printf '%%s\\n' "$*" >&2; }
+set_up() { build=$root/$1; }
+build_targets() { :; }
+"""
+
+
+class Command:
+    def __init__(self, document, line, text, is_python=False):
+        self.document, self.line, self.text, self.is_python = document, line, text, is_python
+
+    def __str__(self):
+        return f"{self.document}:{self.line}: {self.text.splitlines()[0]}"
+
+
+def blocks(document):
+    """(language, number of the first line, lines) of every fenced block."""
+    language, start, inside = None, 0, []
+    for number, line in enumerate((ROOT / document).read_text().splitlines(), 1):
+        fence = re.match(r"\s*```(\w*)$", line)
+        if fence and language is None:
+            language, start, inside = fence[1], number + 1, []
+        elif fence:
+            yield language, start, inside
+            language = None
+        elif language is not None:
+            inside.append(line)
+
+
+def table_commands(document):
+    """Code in the column `run` of tables."""
+    column = None
+    for number, line in enumerate((ROOT / document).read_text().splitlines(), 1):
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")] if line.startswith("|") else []
+        if not cells:
+            column = None
+        elif "run" in cells:
+            column = cells.index("run")
+        elif column is not None and column < len(cells):
+            for code in re.findall(r"`([^`]+)`", cells[column]):
+                yield Command(document, number, code)
+
+
+def commands(document):
+    for language, start, lines in blocks(document):
+        if language == "python":
+            yield Command(document, start, "\n".join(lines), is_python=True)
+        if language == "sh":
+            for number, line in enumerate(lines, start):
+                text = re.sub(r"(^|\s)#.*", "", line).strip()
+                if text:
+                    yield Command(document, number, text)
+    yield from table_commands(document)
+
+
+def reason_to_skip(text):
+    return next((reason for start, reason in SKIPPED.items() if text.startswith(start)), None)
+
+
+class DocumentsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="starling-docs-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        for name in COPIED:
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, cls.folder / name)
+            elif (ROOT / name).exists():
+                shutil.copy(ROOT / name, cls.folder / name)
+        (cls.folder / "build").symlink_to(BUILD)
+        (cls.folder / "tools" / "setup").write_text(SETUP % sys.executable)
+        # As root, without a cluster and with more processes than cores, Open MPI needs to be told that this is meant.
+        cls.environment = dict(
+            os.environ, OMP_WAIT_POLICY="passive", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+            OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_btl_vader_single_copy_mechanism="none")
+
+    def execute(self, command):
+        """Runs one command; what it printed. Fails, showing it, if its exit status is not 0."""
+        words = [sys.executable, "-c", command.text] if command.is_python else ["bash", "-c", command.text]
+        done = subprocess.run(words, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=240)
+        self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def has_mpi(self):
+        if shutil.which("mpirun") is None:
+            return False
+        done = subprocess.run([self.folder / "build/tools/starling", "run", "scenarios/first/allreduce_mpi.ini", "-q",
+                               "run.steps=1", "--transport", "mpi", "-o", "results/probe.h5"], cwd=self.folder,
+                              env=self.environment, capture_output=True, text=True, timeout=240)
+        return "built without MPI" not in done.stderr
+
+    def run_all(self, document):
+        has_mpi = self.has_mpi()
+        ran = 0
+        for command in commands(document):
+            needs_mpi = "mpirun" in command.text or "results/real.h5" in command.text
+            if reason_to_skip(command.text) or (needs_mpi and not has_mpi):
+                continue
+            with self.subTest(str(command)):
+                self.execute(command)
+            ran += 1
+        self.assertGreater(ran, 0, f"no command was found in {document}")
+
+    def test_commands_of_the_readme_run(self):
+        self.run_all("README.md")
+
+    def test_commands_of_contributing_run(self):
+        self.run_all("CONTRIBUTING.md")
+
+    def test_the_readme_shows_what_the_quickstart_prints(self):
+        shown = ["\n".join(lines) for language, _, lines in blocks("README.md") if language == "text"]
+        self.assertEqual(len(shown), 1, "README.md has one block of language text")
+        quickstart = next(c for c in commands("README.md") if c.text.startswith("tools/run"))
+        printed = self.execute(quickstart).splitlines()
+        self.assertEqual(printed[:-1], shown[0].splitlines())
+        self.assertEqual(printed[-1], "wrote results/quickstart.png")
+
+    def test_every_reason_to_skip_is_used(self):
+        texts = [command.text for document in DOCUMENTS for command in commands(document)]
+        for start in SKIPPED:
+            self.assertTrue(any(text.startswith(start) for text in texts), f"no command begins with {start}")
+
+    def test_files_that_are_named_exist(self):
+        for document in DOCUMENTS + ("DESIGN.md", "CHANGELOG.md"):
+            text = (ROOT / document).read_text()
+            named = re.findall(r"\]\(([^):]+)\)", text)  # links, but not to other places
+            named += re.findall(r"`((?:[\w.-]+/)+[\w.-]*\.(?:[ch]pp|inc|ini|py|md|build|png|graphml))`", text)
+            named += re.findall(r"`(tools/\w+)`", text)
+            for name in named:
+                if "NAME" not in name and not name.startswith(("build/", "results/")):
+                    self.assertTrue((ROOT / name).exists(), f"{document} names {name}, which is not there")
+
+
+if __name__ == "__main__":
+    BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
+    unittest.main()
