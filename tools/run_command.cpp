@@ -1,7 +1,10 @@
 // starling run: executes a scenario, simulated or over MPI, and ends with a short table.
 
 #include <csignal>
+#include <exception>
 #include <functional>
+#include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -33,13 +36,13 @@ void report(const Run& run) {
   fmt::print("  {:<36}{}\n", "results", run.assembly().settings.output);
 }
 
-void execute(const std::vector<std::string>& words, bool speaks, const std::function<void(Run&)>& how) {
+void execute(Assembly parts, bool speaks, const std::function<void(Run&)>& how) {
   Progress progress;
   Run::Hooks hooks;
   if (speaks) hooks.progress = [&progress](double share, Time now) { progress.show(share, now); };
   hooks.interruption = [] { return static_cast<int>(asked_to_end); };
   hooks.code_version = STARLING_VERSION;
-  Run run(assemble(read_scenario(words)), std::move(hooks));
+  Run run(std::move(parts), std::move(hooks));
   try {
     how(run);
   } catch (const Interrupted&) {
@@ -55,10 +58,28 @@ void execute(const std::vector<std::string>& words, bool speaks, const std::func
 }
 
 #ifdef STARLING_HAVE_MPI
+/// Every rank reads the scenario itself; if one cannot, all fail, and one says why.
+Assembly assemble_on_all_ranks(const std::vector<std::string>& words, MpiSession& session) {
+  std::optional<Assembly> parts;
+  std::exception_ptr failure;
+  std::string reason;
+  try {
+    parts = assemble(read_scenario(words));
+  } catch (const std::exception& error) {
+    failure = std::current_exception();
+    reason = error.what();
+  }
+  const std::string shared = session.share_failure(reason);
+  if (failure) std::rethrow_exception(failure);
+  if (!shared.empty()) throw Error(shared);
+  return std::move(*parts);
+}
+
 void run_over_mpi(const std::vector<std::string>& words, bool speaks) {
   MpiSession session;
   try {
-    execute(words, speaks && session.rank() == 0, [&session](Run& run) { run.execute(session); });
+    Assembly parts = assemble_on_all_ranks(words, session);
+    execute(std::move(parts), speaks && session.rank() == 0, [&session](Run& run) { run.execute(session); });
   } catch (...) {
     session.fail();
     if (!session.speaks()) throw SilentFailure{};  // another rank says it
@@ -92,7 +113,7 @@ void run_command(const Arguments& arguments) {
 
   const bool speaks = values.count("quiet") == 0;
   if (transport == "simulated") {
-    execute(words, speaks, [](Run& run) { run.simulate(); });
+    execute(assemble(read_scenario(words)), speaks, [](Run& run) { run.simulate(); });
   } else {
     run_over_mpi(words, speaks);
   }

@@ -8,6 +8,7 @@
 
 #include "sim/base/error.hpp"
 #include "tools/commands.hpp"
+#include "tools/passive_waiting.hpp"
 #include "starling_version.hpp"
 
 namespace starling {
@@ -64,6 +65,7 @@ int execute(const Arguments& words) {
 
 int main(int count, char** words) {
   using namespace starling;
+  wait_passively(words);
   try {
     const int status = execute(Arguments(words + 1, words + count));
     if (std::fflush(stdout) != 0) throw Error("standard output: cannot write");

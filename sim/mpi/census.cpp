@@ -2,10 +2,10 @@
 #define MPICH_SKIP_MPICXX 1
 #include "sim/mpi/census.hpp"
 
-#include <mpi.h>
-
 #include <chrono>
 #include <type_traits>
+
+#include <mpi.h>
 
 namespace starling {
 namespace {
@@ -21,13 +21,14 @@ static_assert(std::is_standard_layout_v<Census::Counts>);
 struct Census::State {
   MPI_Comm communicator;
   MPI_Request request = MPI_REQUEST_NULL;
-  Counts own;    // of the count under way
+  Counts own;  // of the count under way
   Counts total;
   Clock::time_point due{};
 };
 
 Census::Census(MpiSession& session)
-    : state_(std::make_unique<State>(State{.communicator = MPI_Comm_f2c(session.census_communicator()), .own = {}, .total = {}})) {}
+    : state_(std::make_unique<State>(State{
+          .communicator = MPI_Comm_f2c(session.census_communicator()), .own = {}, .total = {}})) {}
 
 Census::~Census() = default;
 
@@ -37,7 +38,8 @@ std::optional<Census::Counts> Census::poll(const Counts& own) {
     const bool is_urgent = own.ended > 0 || own.failed > 0 || own.interrupted > 0;
     if (!is_urgent && Clock::now() < state.due) return std::nullopt;
     state.own = own;
-    check_mpi(MPI_Iallreduce(&state.own, &state.total, fields, MPI_INT64_T, MPI_SUM, state.communicator, &state.request),
+    check_mpi(MPI_Iallreduce(&state.own, &state.total, fields, MPI_INT64_T, MPI_SUM,
+                             state.communicator, &state.request),
               "MPI_Iallreduce");
   }
   int is_done = 0;

@@ -1,11 +1,12 @@
-// Census: while all ranks work, their counters are summed over and over. From the sums every rank learns the
-// same, at the same count: that all have ended and no message is under way, that somebody failed, or that nothing
-// can happen any more.
+// Census: while all ranks work, their counters are summed over and over. From the sums every rank
+// learns the same, at the same count: that all have ended and no message is under way, that
+// somebody failed, or that nothing can happen any more.
 //
-// Why two equal counts in a row prove a standstill (Mattern, "Algorithms for distributed termination detection",
-// Distributed Computing 2, 1987, the four-counter method): a rank contributes to a count only after the one
-// before is complete. If no rank has acted between its two contributions, all of them stood still at the moment
-// between the counts; if moreover as many messages were received as sent, none is under way to wake anybody.
+// Why two equal counts in a row prove a standstill (Mattern, "Algorithms for distributed
+// termination detection", Distributed Computing 2, 1987, the four-counter method): a rank
+// contributes to a count only after the one before is complete. If no rank has acted between its
+// two contributions, all of them stood still at the moment between the counts; if moreover as many
+// messages were received as sent, none is under way to wake anybody.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +33,8 @@ class Census {
   explicit Census(MpiSession& session);
   ~Census();
 
-  /// Moves the count on; never waits. If one is due, this rank contributes `own`. Returns the sums over all ranks
-  /// when a count is complete: all ranks get the same sums in the same order.
+  /// Moves the count on; never waits. If one is due, this rank contributes `own`. Returns the sums
+  /// over all ranks when a count is complete: all ranks get the same sums in the same order.
   std::optional<Counts> poll(const Counts& own);
 
  private:

@@ -2,8 +2,6 @@
 #define MPICH_SKIP_MPICXX 1
 #include "sim/mpi/channel.hpp"
 
-#include <mpi.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <mpi.h>
 
 #include "sim/base/error.hpp"
 
@@ -28,9 +27,9 @@ constexpr std::uint64_t no_vector = std::numeric_limits<std::uint64_t>::max();
 struct Header {
   Tag tag;
   double number;
-  std::int64_t sent;       // ps, on the common clock
-  std::uint64_t size;      // floats, or no_vector
-  std::uint64_t filler;    // bytes that follow the numbers
+  std::int64_t sent;     // ps, on the common clock
+  std::uint64_t size;    // floats, or no_vector
+  std::uint64_t filler;  // bytes that follow the numbers
   NodeId source;
   NodeId destination;
 };
@@ -47,8 +46,10 @@ struct Block {
 
 /// Untouched zeros cost no memory: the system maps them when they are read.
 Block zeros(std::size_t size) {
-  Block block{std::unique_ptr<std::byte[], Free>(static_cast<std::byte*>(std::calloc(size, 1))), size};
-  if (!block.bytes) throw Error(fmt::format("out of memory: {} bytes of filler of a message", size));
+  Block block{std::unique_ptr<std::byte[], Free>(static_cast<std::byte*>(std::calloc(size, 1))),
+              size};
+  if (!block.bytes)
+    throw Error(fmt::format("out of memory: {} bytes of filler of a message", size));
   return block;
 }
 
@@ -75,8 +76,8 @@ class Requests {
     if (requests_.empty()) return false;
     int count = 0;
     indices_.resize(requests_.size());
-    check_mpi(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, indices_.data(),
-                           MPI_STATUSES_IGNORE),
+    check_mpi(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
+                           indices_.data(), MPI_STATUSES_IGNORE),
               "MPI_Testsome");
     if (count == MPI_UNDEFINED || count == 0) return false;
     std::sort(indices_.begin(), indices_.begin() + count);
@@ -124,7 +125,7 @@ struct Channel::State {
   std::vector<std::deque<Incoming>> incoming;  // (ranks), in order of headers
   Requests<Kept> sends;
   Requests<std::pair<int, Incoming*>> receives;  // from rank
-  std::vector<Block> zero_blocks;                // the last is the largest; older ones may still be under way
+  std::vector<Block> zero_blocks;  // the last is the largest; older ones may still be under way
   std::vector<Block> free_fillers;
   std::int64_t sent = 0;
   std::int64_t received = 0;
@@ -133,14 +134,16 @@ struct Channel::State {
   void send_bytes(int rank, const std::byte* bytes, std::size_t size, const Vector& keep) {
     for_each_piece(bytes, size, [&](const std::byte* piece, int count) {
       MPI_Request& request = sends.add({nullptr, keep});
-      check_mpi(MPI_Isend(piece, count, MPI_BYTE, rank, numbers_tag, communicator, &request), "MPI_Isend");
+      check_mpi(MPI_Isend(piece, count, MPI_BYTE, rank, numbers_tag, communicator, &request),
+                "MPI_Isend");
     });
   }
 
   void receive_bytes(int rank, Incoming& incoming_message, std::byte* bytes, std::size_t size) {
     for_each_piece(bytes, size, [&](std::byte* piece, int count) {
       MPI_Request& request = receives.add({rank, &incoming_message});
-      check_mpi(MPI_Irecv(piece, count, MPI_BYTE, rank, numbers_tag, communicator, &request), "MPI_Irecv");
+      check_mpi(MPI_Irecv(piece, count, MPI_BYTE, rank, numbers_tag, communicator, &request),
+                "MPI_Irecv");
       ++incoming_message.pending;
     });
   }
@@ -164,7 +167,8 @@ struct Channel::State {
     int is_there = 0;
     MPI_Message handle = MPI_MESSAGE_NULL;
     MPI_Status status;
-    check_mpi(MPI_Improbe(MPI_ANY_SOURCE, header_tag, communicator, &is_there, &handle, &status), "MPI_Improbe");
+    check_mpi(MPI_Improbe(MPI_ANY_SOURCE, header_tag, communicator, &is_there, &handle, &status),
+              "MPI_Improbe");
     if (!is_there) return false;
     Header header;
     // The header lies here already: MPI sends messages this small at once.
@@ -204,14 +208,14 @@ struct Channel::State {
 };
 
 Channel::Channel(MpiSession& session, ComputeGraph& graph)
-    : state_(std::make_unique<State>(
-          State{.graph = graph,
-                .communicator = MPI_Comm_f2c(session.messages_communicator()),
-                .incoming = std::vector<std::deque<Incoming>>(static_cast<std::size_t>(session.ranks())),
-                .sends = {},
-                .receives = {},
-                .zero_blocks = {},
-                .free_fillers = {}})) {}
+    : state_(std::make_unique<State>(State{
+          .graph = graph,
+          .communicator = MPI_Comm_f2c(session.messages_communicator()),
+          .incoming = std::vector<std::deque<Incoming>>(static_cast<std::size_t>(session.ranks())),
+          .sends = {},
+          .receives = {},
+          .zero_blocks = {},
+          .free_fillers = {}})) {}
 
 Channel::~Channel() = default;
 
@@ -234,7 +238,9 @@ void Channel::send(int rank, NodeId to, Message message) {
   const std::size_t filler = header->filler;
   const Header* bytes = header.get();
   MPI_Request& request = state.sends.add({std::move(header), {}});
-  check_mpi(MPI_Isend(bytes, sizeof(Header), MPI_BYTE, rank, header_tag, state.communicator, &request), "MPI_Isend");
+  check_mpi(
+      MPI_Isend(bytes, sizeof(Header), MPI_BYTE, rank, header_tag, state.communicator, &request),
+      "MPI_Isend");
   state.send_bytes(rank, numbers.data(), numbers.size(), message.values);
   if (filler > 0) state.send_bytes(rank, state.zeros_of(filler), filler, {});
   ++state.sent;

@@ -1,12 +1,13 @@
 // Channel: messages between ranks. Nothing in here waits; progress() is called again and again.
 //
-// On the wire a message is a header (one MPI message) and, if it has a vector, its numbers (further ones, straight
-// from and into the rows of the compute graph: no copy). Header and numbers travel under two MPI tags. MPI keeps
-// order per pair of ranks and tag, and the receiver asks for the numbers in order of headers, so they belong
-// together. Messages of one rank are handed out in the order they were sent.
+// On the wire a message is a header (one MPI message) and, if it has a vector, its numbers (further
+// ones, straight from and into the rows of the compute graph: no copy). Header and numbers travel
+// under two MPI tags. MPI keeps order per pair of ranks and tag, and the receiver asks for the
+// numbers in order of headers, so they belong together. Messages of one rank are handed out in the
+// order they were sent.
 //
-// What the network shall see beyond the numbers (a workload without numbers, or one that stands in for a bigger
-// one) really crosses it: zeros up to the vector's wire_bytes().
+// What the network shall see beyond the numbers (a workload without numbers, or one that stands in
+// for a bigger one) really crosses it: zeros up to the vector's wire_bytes().
 #pragma once
 
 #include <cstdint>

@@ -66,7 +66,9 @@ struct Place {
   Time time;
   std::size_t size;  // floats; 0: none
 
-  friend bool operator<(const Place& a, const Place& b) { return std::tie(a.row, a.node) < std::tie(b.row, b.node); }
+  friend bool operator<(const Place& a, const Place& b) {
+    return std::tie(a.row, a.node) < std::tie(b.row, b.node);
+  }
 };
 
 void pack(Packer& packer, NodeBlock block, const Recorder& recorder) {
@@ -132,9 +134,11 @@ Vector receive_model(MpiSession& session, ComputeGraph& graph, const Place& plac
 /// Rank 0 learns which models lie where, sorted by (row, node). A rank sends its own in this order.
 std::vector<Place> gather_places(MpiSession& session, std::span<const Place> own) {
   std::vector<Place> all;
-  for (const std::string& bytes : session.gather({reinterpret_cast<const char*>(own.data()), own.size_bytes()})) {
+  for (const std::string& bytes :
+       session.gather({reinterpret_cast<const char*>(own.data()), own.size_bytes()})) {
     Unpacker unpacker(bytes);
-    for (std::size_t i = 0; i < bytes.size() / sizeof(Place); ++i) all.push_back(unpacker.take<Place>());
+    for (std::size_t i = 0; i < bytes.size() / sizeof(Place); ++i)
+      all.push_back(unpacker.take<Place>());
   }
   std::sort(all.begin(), all.end());
   return all;
@@ -145,7 +149,8 @@ void gather_snapshots(MpiSession& session, ComputeGraph& graph, Observer& observ
   if (session.rank() != 0) snapshots = observer.take_snapshots();  // by row, then node
   std::vector<Place> own;
   for (const auto& snapshot : snapshots) {
-    own.push_back({snapshot.row, snapshot.node, session.rank(), snapshot.time, snapshot.model.size()});
+    own.push_back(
+        {snapshot.row, snapshot.node, session.rank(), snapshot.time, snapshot.model.size()});
   }
   const std::vector<Place> places = gather_places(session, own);
   for (auto& snapshot : snapshots) {
@@ -154,7 +159,8 @@ void gather_snapshots(MpiSession& session, ComputeGraph& graph, Observer& observ
   }
   for (std::size_t i = 0; i < places.size(); ++i) {
     const Place& place = places[i];
-    observer.add_snapshot({place.node, place.row, place.time, receive_model(session, graph, place)});
+    observer.add_snapshot(
+        {place.node, place.row, place.time, receive_model(session, graph, place)});
     // Evaluate the row now, so that its models can go.
     if (i + 1 == places.size() || places[i + 1].row != place.row) graph.flush();
   }
@@ -163,7 +169,8 @@ void gather_snapshots(MpiSession& session, ComputeGraph& graph, Observer& observ
 void gather_models(MpiSession& session, NodeBlock block, ComputeGraph& graph, Observer& observer) {
   std::vector<Place> own;
   for (NodeId node = block.begin; session.rank() != 0 && node < block.end; ++node) {
-    own.push_back({0, node, session.rank(), {}, observer.model(node) ? observer.model(node).size() : 0});
+    own.push_back(
+        {0, node, session.rank(), {}, observer.model(node) ? observer.model(node).size() : 0});
   }
   for (const Place& place : gather_places(session, own)) {
     if (place.size > 0) observer.set_model(place.node, receive_model(session, graph, place));
@@ -186,9 +193,10 @@ void gather_results(MpiSession& session, NodeBlock block, ComputeGraph& graph, O
     unpack(unpacker, recorder);
   }
   if (session.rank() == 0) {
-    std::stable_sort(recorder.timeline.begin(), recorder.timeline.end(), [](const Segment& a, const Segment& b) {
-      return std::tie(a.end, a.node) < std::tie(b.end, b.node);
-    });
+    std::stable_sort(recorder.timeline.begin(), recorder.timeline.end(),
+                     [](const Segment& a, const Segment& b) {
+                       return std::tie(a.end, a.node) < std::tie(b.end, b.node);
+                     });
   }
   gather_snapshots(session, graph, observer);
   if (with_models) gather_models(session, block, graph, observer);

@@ -1,6 +1,7 @@
-// gather_results: after a run over MPI every rank knows what its own nodes did. This brings it to rank 0, whose
-// recorder then holds what that of a simulated run would hold; the evaluations that were put off because no rank
-// had all models are computed there, in the same order of sums, so they have the same bits.
+// gather_results: after a run over MPI every rank knows what its own nodes did. This brings it to
+// rank 0, whose recorder then holds what that of a simulated run would hold; the evaluations that
+// were put off because no rank had all models are computed there, in the same order of sums, so
+// they have the same bits.
 #pragma once
 
 #include "sim/mpi/mpi_session.hpp"
@@ -11,12 +12,13 @@
 
 namespace starling {
 
-/// All ranks call this together, after run(), with what they filled during the run; `block` is the transport's.
-/// On rank 0, `recorder` gets the columns of all nodes in table "steps", all node totals, the whole timeline,
-/// sorted by (end, node), and the sums of all ranks' statistics; `observer` gets all snapshots (rows that lack a
-/// node's model, as after an interrupt, stay open) and, if `with_models`, the last models of all nodes. Rank 0 then
-/// goes on as after a simulation: observer.settle(), save. The others are done; they gave their snapshots away.
-/// Rank 0 holds the models of one evaluation at a time.
+/// All ranks call this together, after run(), with what they filled during the run; `block` is the
+/// transport's. On rank 0, `recorder` gets the columns of all nodes in table "steps", all node
+/// totals, the whole timeline, sorted by (end, node), and the sums of all ranks' statistics;
+/// `observer` gets all snapshots (rows that lack a node's model, as after an interrupt, stay open)
+/// and, if `with_models`, the last models of all nodes. Rank 0 then goes on as after a simulation:
+/// observer.settle(), save. The others are done; they gave their snapshots away. Rank 0 holds the
+/// models of one evaluation at a time.
 void gather_results(MpiSession& session, NodeBlock block, ComputeGraph& graph, Observer& observer,
                     Recorder& recorder, bool with_models);
 

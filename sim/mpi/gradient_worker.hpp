@@ -1,6 +1,6 @@
-// GradientWorker: computes gradients one after the other on a thread of its own, so that the rank goes on serving
-// messages meanwhile. The thread touches nothing but the request of a job; everything that hangs on a job is made
-// and destroyed on the scheduler's thread.
+// GradientWorker: computes gradients one after the other on a thread of its own, so that the rank
+// goes on serving messages meanwhile. The thread touches nothing but the request of a job;
+// everything that hangs on a job is made and destroyed on the scheduler's thread.
 #pragma once
 
 #include <chrono>
@@ -36,7 +36,8 @@ class GradientWorker {
   void submit(std::unique_ptr<Work> work);
   /// What has been computed since the last call, in the order of submission.
   std::vector<std::unique_ptr<Work>> take_finished();
-  /// Sleeps until a gradient is computed, at most for `nap`; not at all if one is waiting to be taken.
+  /// Sleeps until a gradient is computed, at most for `nap`; not at all if one is waiting to be
+  /// taken.
   void nap(std::chrono::nanoseconds nap);
 
  private:

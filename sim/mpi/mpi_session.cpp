@@ -2,8 +2,6 @@
 #define MPICH_SKIP_MPICXX 1
 #include "sim/mpi/mpi_session.hpp"
 
-#include <mpi.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -11,6 +9,7 @@
 #include <limits>
 
 #include <fmt/format.h>
+#include <mpi.h>
 
 #include "sim/base/error.hpp"
 #include "sim/mpi/patience.hpp"
@@ -37,17 +36,20 @@ void wait(MPI_Request request) {
 }
 
 std::int64_t clock_now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace
 
 void check_mpi(int code, const char* call) {
-  if (code == MPI_SUCCESS) [[likely]] return;
+  if (code == MPI_SUCCESS) [[likely]]
+    return;
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
   MPI_Error_string(code, text, &length);
-  throw Error(fmt::format("{} failed: {}", call, std::string_view(text, static_cast<std::size_t>(length))));
+  throw Error(
+      fmt::format("{} failed: {}", call, std::string_view(text, static_cast<std::size_t>(length))));
 }
 
 struct MpiSession::Communicators {
@@ -58,18 +60,21 @@ struct MpiSession::Communicators {
 };
 
 MpiSession::MpiSession()
-    : exceptions_at_start_(std::uncaught_exceptions()), communicators_(std::make_unique<Communicators>()) {
+    : exceptions_at_start_(std::uncaught_exceptions()),
+      communicators_(std::make_unique<Communicators>()) {
   int provided = MPI_THREAD_SINGLE;
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   if (provided < MPI_THREAD_FUNNELED) {
     MPI_Finalize();
-    throw Error("this MPI cannot be used beside other threads: expected MPI_THREAD_FUNNELED, found MPI_THREAD_SINGLE");
+    throw Error(
+        "this MPI cannot be used beside other threads: expected MPI_THREAD_FUNNELED, found "
+        "MPI_THREAD_SINGLE");
   }
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &ranks_), "MPI_Comm_size");
-  for (MPI_Comm* communicator : {&communicators_->control, &communicators_->messages, &communicators_->census,
-                                 &communicators_->farewell}) {
+  for (MPI_Comm* communicator : {&communicators_->control, &communicators_->messages,
+                                 &communicators_->census, &communicators_->farewell}) {
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, communicator), "MPI_Comm_dup");
   }
 }
@@ -113,7 +118,8 @@ void MpiSession::send(int to, std::span<const std::byte> bytes) {
   for (std::size_t at = 0; at < bytes.size(); at += largest_piece) {
     const auto count = static_cast<int>(std::min(largest_piece, bytes.size() - at));
     MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Isend(bytes.data() + at, count, MPI_BYTE, to, bytes_tag, communicators_->control, &request),
+    check_mpi(MPI_Isend(bytes.data() + at, count, MPI_BYTE, to, bytes_tag, communicators_->control,
+                        &request),
               "MPI_Isend");
     wait(request);
   }
@@ -123,7 +129,8 @@ void MpiSession::receive(int from, std::span<std::byte> bytes) {
   for (std::size_t at = 0; at < bytes.size(); at += largest_piece) {
     const auto count = static_cast<int>(std::min(largest_piece, bytes.size() - at));
     MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Irecv(bytes.data() + at, count, MPI_BYTE, from, bytes_tag, communicators_->control, &request),
+    check_mpi(MPI_Irecv(bytes.data() + at, count, MPI_BYTE, from, bytes_tag,
+                        communicators_->control, &request),
               "MPI_Irecv");
     wait(request);
   }
@@ -150,7 +157,9 @@ std::vector<std::string> MpiSession::gather(std::string_view bytes) {
 std::string MpiSession::broadcast(std::string bytes) {
   const auto spread = [this](void* data, std::size_t size) {
     MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Ibcast(data, static_cast<int>(size), MPI_BYTE, 0, communicators_->control, &request), "MPI_Ibcast");
+    check_mpi(
+        MPI_Ibcast(data, static_cast<int>(size), MPI_BYTE, 0, communicators_->control, &request),
+        "MPI_Ibcast");
     wait(request);
   };
   std::uint64_t size = bytes.size();
@@ -165,15 +174,17 @@ std::string MpiSession::broadcast(std::string bytes) {
 std::int64_t MpiSession::largest(std::int64_t number) {
   std::int64_t most = 0;
   MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Iallreduce(&number, &most, 1, MPI_INT64_T, MPI_MAX, communicators_->control, &request),
-            "MPI_Iallreduce");
+  check_mpi(
+      MPI_Iallreduce(&number, &most, 1, MPI_INT64_T, MPI_MAX, communicators_->control, &request),
+      "MPI_Iallreduce");
   wait(request);
   return most;
 }
 
 std::string MpiSession::share_failure(std::string_view own) {
   const std::vector<std::string> texts = gather(own);
-  const auto first = std::find_if(texts.begin(), texts.end(), [](const std::string& text) { return !text.empty(); });
+  const auto first = std::find_if(texts.begin(), texts.end(),
+                                  [](const std::string& text) { return !text.empty(); });
   std::string shared = broadcast(first == texts.end() ? std::string() : *first);
   if (!shared.empty()) failure_is_shared_ = true;
   return shared;
@@ -181,8 +192,9 @@ std::string MpiSession::share_failure(std::string_view own) {
 
 MpiSession::ClockOffset MpiSession::clock_offset() {
   MPI_Comm host = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split_type(communicators_->control, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
-            "MPI_Comm_split_type");
+  check_mpi(
+      MPI_Comm_split_type(communicators_->control, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
+      "MPI_Comm_split_type");
   int on_this_host = 0;
   check_mpi(MPI_Comm_size(host, &on_this_host), "MPI_Comm_size");
   check_mpi(MPI_Comm_free(&host), "MPI_Comm_free");
@@ -191,8 +203,8 @@ MpiSession::ClockOffset MpiSession::clock_offset() {
 }
 
 MpiSession::ClockOffset MpiSession::measure_clock_offset(int rounds) {
-  // A rank asks rank 0 for its clock. The answer was given somewhere between asking and hearing, so its middle
-  // is off by half the round trip at most; the shortest trip wins.
+  // A rank asks rank 0 for its clock. The answer was given somewhere between asking and hearing, so
+  // its middle is off by half the round trip at most; the shortest trip wins.
   ClockOffset best{.nanoseconds = 0, .error = std::numeric_limits<std::int64_t>::max()};
   const auto pass = [this](bool is_send, int peer, std::int64_t& value) {
     MPI_Request request = MPI_REQUEST_NULL;

@@ -1,10 +1,10 @@
-// MpiSession: MPI from start to end, and the few things that all ranks do together outside a run. Nobody above
-// sees mpi.h. Every wait in here naps between looks: many ranks may share a core.
+// MpiSession: MPI from start to end, and the few things that all ranks do together outside a run.
+// Nobody above sees mpi.h. Every wait in here naps between looks: many ranks may share a core.
 //
-// How a failure ends: run() of the transport fails on all ranks alike. Anything else that fails on one rank only
-// must not leave the others waiting: the session's end is a meeting of all ranks, and a failing rank that waits
-// there in vain for a few seconds ends them all by MPI_Abort. So the one `catch` belongs inside the session's
-// life: it prints if speaks() says so, then calls fail().
+// How a failure ends: run() of the transport fails on all ranks alike. Anything else that fails on
+// one rank only must not leave the others waiting: the session's end is a meeting of all ranks, and
+// a failing rank that waits there in vain for a few seconds ends them all by MPI_Abort. So the one
+// `catch` belongs inside the session's life: it prints if speaks() says so, then calls fail().
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,9 @@ void check_mpi(int code, const char* call);
 
 class MpiSession {
  public:
-  /// Starts MPI; one per process. Throws Error if MPI cannot live beside other threads (MPI_THREAD_FUNNELED).
-  /// The thread that calls this is the only one that may use the session, a channel or a transport.
+  /// Starts MPI; one per process. Throws Error if MPI cannot live beside other threads
+  /// (MPI_THREAD_FUNNELED). The thread that calls this is the only one that may use the session, a
+  /// channel or a transport.
   MpiSession();
   /// Ends MPI, after all ranks have come here; see above for failures.
   ~MpiSession();
@@ -36,7 +37,7 @@ class MpiSession {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
-  // --- What all ranks do together; each must call, in the same order ---------------------------------------
+  // --- What all ranks do together; each must call, in the same order -----------------------------
 
   void barrier();
   /// On rank 0 everybody's bytes, by rank; nothing elsewhere.
@@ -45,7 +46,8 @@ class MpiSession {
   std::string broadcast(std::string bytes);
   /// The largest of everybody's numbers, on every rank.
   std::int64_t largest(std::int64_t number);
-  /// Tells all ranks of a failure: the text of the lowest rank that has one, on every rank; empty if all is well.
+  /// Tells all ranks of a failure: the text of the lowest rank that has one, on every rank; empty
+  /// if all is well.
   std::string share_failure(std::string_view own);
 
   /// What to add to this rank's steady clock (ns) to get rank 0's, and how far off that can be.
@@ -55,23 +57,25 @@ class MpiSession {
   };
   /// Zero if all ranks share a host, else measured. Clocks that drift apart later are not followed.
   ClockOffset clock_offset();
-  /// By ping-pong with rank 0, one rank after the other: half of the shortest of `rounds` round trips bounds the
-  /// error.
+  /// By ping-pong with rank 0, one rank after the other: half of the shortest of `rounds` round
+  /// trips bounds the error.
   ClockOffset measure_clock_offset(int rounds);
 
-  // --- Between two ranks; in order, of the size that was sent -------------------------------------------------
+  // --- Between two ranks; in order, of the size that was sent ------------------------------------
 
   void send(int to, std::span<const std::byte> bytes);
   void receive(int from, std::span<std::byte> bytes);
 
-  // --- Failures ------------------------------------------------------------------------------------------------
+  // --- Failures ----------------------------------------------------------------------------------
 
   /// This rank has failed: do not wait for the others for ever at the end.
   void fail() { is_failed_ = true; }
-  /// Whether this rank should print the error it caught: not if all ranks share it and another one prints.
+  /// Whether this rank should print the error it caught: not if all ranks share it and another one
+  /// prints.
   bool speaks() const { return rank_ == 0 || !failure_is_shared_; }
 
-  /// Communicators of their own, so that nobody's messages meet another's; Fortran handles (MPI_Comm_f2c).
+  /// Communicators of their own, so that nobody's messages meet another's; Fortran handles
+  /// (MPI_Comm_f2c).
   int messages_communicator() const;
   int census_communicator() const;
 

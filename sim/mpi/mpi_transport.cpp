@@ -13,14 +13,16 @@ namespace starling {
 namespace {
 
 constexpr auto pulse_period = std::chrono::milliseconds(100);
-constexpr auto shortest_sleep = std::chrono::microseconds(60);  // what the system makes of a shorter one
+constexpr auto shortest_sleep =
+    std::chrono::microseconds(60);  // what the system makes of a shorter one
 constexpr std::size_t floats_between_flushes = std::size_t{1} << 24;  // 64 MiB
 constexpr std::size_t most_ranks_named = 8;
 
 NodeBlock checked_block(MpiSession& session, NodeId nodes) {
   if (session.ranks() > nodes) {
     throw Error(session.share_failure(
-        fmt::format("every rank must host a node, but there are {} ranks and only {} nodes", session.ranks(), nodes)));
+        fmt::format("every rank must host a node, but there are {} ranks and only {} nodes",
+                    session.ranks(), nodes)));
   }
   return block_of(session.rank(), session.ranks(), nodes);
 }
@@ -29,14 +31,17 @@ NodeBlock checked_block(MpiSession& session, NodeId nodes) {
   try {
     std::rethrow_exception(failure);
   } catch (const std::exception& error) {
-    throw Error(fmt::format("gradient {} of node {}: {}", wait.draw, wait.fibre->node, error.what()));
+    throw Error(
+        fmt::format("gradient {} of node {}: {}", wait.draw, wait.fibre->node, error.what()));
   }
 }
 
 }  // namespace
 
 NodeBlock block_of(int rank, int ranks, NodeId nodes) {
-  const auto begin_of = [&](std::int64_t r) { return static_cast<NodeId>(std::int64_t{nodes} * r / ranks); };
+  const auto begin_of = [&](std::int64_t r) {
+    return static_cast<NodeId>(std::int64_t{nodes} * r / ranks);
+  };
   return {begin_of(rank), begin_of(rank + 1)};
 }
 
@@ -45,8 +50,8 @@ int rank_of(NodeId node, int ranks, NodeId nodes) {
   return static_cast<int>(((std::int64_t{node} + 1) * ranks - 1) / nodes);
 }
 
-MpiTransport::MpiTransport(Settings settings, MpiSession& session, ComputeGraph& graph, const Workload& workload,
-                           GradientDuration duration)
+MpiTransport::MpiTransport(Settings settings, MpiSession& session, ComputeGraph& graph,
+                           const Workload& workload, GradientDuration duration)
     : Transport(settings.nodes),
       settings_(std::move(settings)),
       session_(session),
@@ -57,13 +62,15 @@ MpiTransport::MpiTransport(Settings settings, MpiSession& session, ComputeGraph&
       census_(session),
       worker_(workload) {
   if (!graph_.has_numbers() && !duration_) {
-    throw Error(session.share_failure(
-        "a workload without numbers has no compute time of its own: over MPI it needs the modelled one"));
+    throw Error(
+        session.share_failure("a workload without numbers has no compute time of its own: over MPI "
+                              "it needs the modelled one"));
   }
-  if (settings_.records_deliveries) deliveries_.resize(static_cast<std::size_t>(block_.end - block_.begin));
+  if (settings_.records_deliveries)
+    deliveries_.resize(static_cast<std::size_t>(block_.end - block_.begin));
 }
 
-// --- What fibres ask for -------------------------------------------------------------------------------------
+// --- What fibres ask for -------------------------------------------------------------------------
 
 Time MpiTransport::now() const {
   if (!start_) return {};
@@ -115,7 +122,7 @@ void MpiTransport::compute(GradientWait& wait) {
   worker_.submit(std::move(work));
 }
 
-// --- The scheduler's round -----------------------------------------------------------------------------------
+// --- The scheduler's round -----------------------------------------------------------------------
 
 void MpiTransport::run() {
   start_clock();
@@ -148,7 +155,8 @@ void MpiTransport::run() {
 }
 
 void MpiTransport::start_clock() {
-  session_.barrier();  // nobody is still in an earlier run, which would take our messages for its own
+  session_
+      .barrier();  // nobody is still in an earlier run, which would take our messages for its own
   const std::int64_t offset = session_.clock_offset().nanoseconds;
   session_.barrier();
   const std::chrono::nanoseconds here = Clock::now().time_since_epoch();
@@ -241,8 +249,8 @@ void MpiTransport::give_pulse() {
 }
 
 void MpiTransport::note_made(std::size_t floats) {
-  // Rows that nobody holds any more are recycled when the graph runs; a node that only passes messages on would
-  // never make it run.
+  // Rows that nobody holds any more are recycled when the graph runs; a node that only passes
+  // messages on would never make it run.
   if (!graph_.has_numbers() || (floats_made_ += floats) < floats_between_flushes) return;
   floats_made_ = 0;
   graph_.flush();
@@ -251,7 +259,8 @@ void MpiTransport::note_made(std::size_t floats) {
 void MpiTransport::nap(Patience& patience) {
   std::chrono::nanoseconds nap = patience.next();
   if (!events_.empty()) {
-    const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(events_.front().time - now());
+    const auto left =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(events_.front().time - now());
     nap = std::min(nap, left < shortest_sleep ? std::chrono::nanoseconds(0) : left);
   }
   if (nap.count() == 0) return std::this_thread::yield();
@@ -259,7 +268,7 @@ void MpiTransport::nap(Patience& patience) {
   worker_.nap(nap);
 }
 
-// --- How it ends ---------------------------------------------------------------------------------------------
+// --- How it ends ---------------------------------------------------------------------------------
 
 bool MpiTransport::is_idle() const {
   return gradients_under_way_ == 0 && live_events_ == 0 && arrived_.empty();
@@ -297,8 +306,10 @@ void MpiTransport::share_ending(bool is_standstill) {
       if (waiting.empty() || ++named > most_ranks_named) continue;
       all += (all.empty() ? "" : "; ") + waiting;
     }
-    if (named > most_ranks_named) all += fmt::format("; and nodes of {} more ranks", named - most_ranks_named);
-    failure_ = session_.rank() == 0 ? fmt::format("deadlock at {:.6g} s: {}", to_seconds(now()), all) : "";
+    if (named > most_ranks_named)
+      all += fmt::format("; and nodes of {} more ranks", named - most_ranks_named);
+    failure_ =
+        session_.rank() == 0 ? fmt::format("deadlock at {:.6g} s: {}", to_seconds(now()), all) : "";
   }
   shared_failure_ = session_.share_failure(failure_);
   shared_signal_ = static_cast<int>(session_.largest(signal_));

@@ -1,12 +1,14 @@
-// MpiTransport: nodes live on the ranks of an MPI job, in real time. One thread per rank, the caller of run(),
-// owns MPI and all fibres; gradients run on a worker thread, so a rank serves messages while it computes. A rank
-// hosts a block of consecutive nodes; messages within a rank bypass MPI.
+// MpiTransport: nodes live on the ranks of an MPI job, in real time. One thread per rank, the
+// caller of run(), owns MPI and all fibres; gradients run on a worker thread, so a rank serves
+// messages while it computes. A rank hosts a block of consecutive nodes; messages within a rank
+// bypass MPI.
 //
-// The scheduler's round: move transfers on, resume whom a finished gradient, a message or the clock lets go on,
-// take part in the census (census.hpp), nap if nothing happened.
+// The scheduler's round: move transfers on, resume whom a finished gradient, a message or the clock
+// lets go on, take part in the census (census.hpp), nap if nothing happened.
 //
-// However a run ends, it ends on all ranks alike: when every fibre has ended and no message is under way; when
-// all fibres wait for messages that nobody can send any more; when a fibre fails or `pulse` throws on any rank.
+// However a run ends, it ends on all ranks alike: when every fibre has ended and no message is
+// under way; when all fibres wait for messages that nobody can send any more; when a fibre fails or
+// `pulse` throws on any rank.
 #pragma once
 
 #include <chrono>
@@ -49,8 +51,8 @@ class MpiTransport final : public Transport {
     bool records_deliveries = false;
   };
 
-  /// What was delivered to a node. Messages of one (source, tag) come in the order they were sent, so the pairs
-  /// alone tell which message it was.
+  /// What was delivered to a node. Messages of one (source, tag) come in the order they were sent,
+  /// so the pairs alone tell which message it was.
   struct Delivery {
     NodeId source;
     Tag tag;
@@ -58,27 +60,29 @@ class MpiTransport final : public Transport {
   };
 
   struct Statistics {
-    std::int64_t messages_sent = 0;        // to other ranks
-    std::int64_t messages_received = 0;    // from other ranks
-    std::int64_t messages_within = 0;      // between nodes of this rank
+    std::int64_t messages_sent = 0;      // to other ranks
+    std::int64_t messages_received = 0;  // from other ranks
+    std::int64_t messages_within = 0;    // between nodes of this rank
     std::int64_t most_outstanding_sends = 0;
     std::int64_t gradients = 0;
     std::int64_t naps = 0;
   };
 
-  /// All ranks make theirs together. `graph` executes inline and, with `session` and `workload`, outlives the
-  /// transport. `duration` is the modelled compute time: a gradient takes that long, or longer if its kernel does
-  /// (or has to wait: gradients of one rank's nodes run one after the other). Without it a gradient takes what it
-  /// takes. Throws Error on every rank if there are more ranks than nodes, or neither numbers nor `duration`.
-  MpiTransport(Settings settings, MpiSession& session, ComputeGraph& graph, const Workload& workload,
-               GradientDuration duration);
+  /// All ranks make theirs together. `graph` executes inline and, with `session` and `workload`,
+  /// outlives the transport. `duration` is the modelled compute time: a gradient takes that long,
+  /// or longer if its kernel does (or has to wait: gradients of one rank's nodes run one after the
+  /// other). Without it a gradient takes what it takes. Throws Error on every rank if there are
+  /// more ranks than nodes, or neither numbers nor `duration`.
+  MpiTransport(Settings settings, MpiSession& session, ComputeGraph& graph,
+               const Workload& workload, GradientDuration duration);
 
   /// The nodes whose fibres are to be spawned here.
   NodeBlock block() const { return block_; }
 
-  /// Runs until every fibre on every rank has ended. All ranks call it together, once, and it throws the same on
-  /// all of them: Error when a fibre failed anywhere or all of them wait for each other, Interrupted when a pulse
-  /// threw that. Afterwards no message is under way, whatever happened, and the session can be used.
+  /// Runs until every fibre on every rank has ended. All ranks call it together, once, and it
+  /// throws the same on all of them: Error when a fibre failed anywhere or all of them wait for
+  /// each other, Interrupted when a pulse threw that. Afterwards no message is under way, whatever
+  /// happened, and the session can be used.
   void run();
 
   /// By local node, counted from block().begin; empty unless asked for.

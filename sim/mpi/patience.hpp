@@ -1,6 +1,6 @@
-// Patience: how to wait for something that must be polled, as MPI must. At first the thread only steps aside for
-// others, because an answer is often near; then it naps, longer and longer, so that many ranks can share a core
-// and a computing thread is left in peace.
+// Patience: how to wait for something that must be polled, as MPI must. At first the thread only
+// steps aside for others, because an answer is often near; then it naps, longer and longer, so that
+// many ranks can share a core and a computing thread is left in peace.
 #pragma once
 
 #include <algorithm>

@@ -1,8 +1,10 @@
-// A small run over MPI for the tests: a quadratic workload, a plain host backend, and everything that a program
-// needs around it. The numbers are simple enough to be checked by hand.
+// A small run over MPI for the tests: a quadratic workload, a plain host backend, and everything
+// that a program needs around it. The numbers are simple enough to be checked by hand.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <list>
@@ -10,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/error.hpp"
 #include "sim/mpi/gather.hpp"
 #include "sim/mpi/mpi_session.hpp"
 #include "sim/mpi/mpi_transport.hpp"
@@ -23,10 +26,12 @@ MpiSession& session();
 /// f_i(x) = 1/2 |x - c_i|^2 + noise: gradient x[p] - (i + p % 7) + (draw % 3) at node i.
 class Quadratic final : public Workload {
  public:
-  Quadratic(NodeId nodes, std::size_t parameters, std::int64_t wire_parameters = 0, bool has_numbers = true) {
+  Quadratic(NodeId nodes, std::size_t parameters, std::int64_t wire_parameters = 0,
+            bool has_numbers = true) {
     facts_.description = "quadratic";
     facts_.parameters = parameters;
-    facts_.wire_parameters = wire_parameters > 0 ? wire_parameters : static_cast<std::int64_t>(parameters);
+    facts_.wire_parameters =
+        wire_parameters > 0 ? wire_parameters : static_cast<std::int64_t>(parameters);
     facts_.has_numbers = has_numbers;
     facts_.samples.assign(static_cast<std::size_t>(nodes), 10);
   }
@@ -39,8 +44,8 @@ class Quadratic final : public Workload {
       if (before_gradient) before_gradient(request);
       double loss = 0;
       for (std::size_t p = 0; p < facts_.parameters; ++p) {
-        const float g = request.x[p] - static_cast<float>(request.node) - static_cast<float>(p % 7) +
-                        static_cast<float>(request.draw % 3);
+        const float g = request.x[p] - static_cast<float>(request.node) -
+                        static_cast<float>(p % 7) + static_cast<float>(request.draw % 3);
         request.gradient[p] = g;
         loss += 0.5 * static_cast<double>(g) * static_cast<double>(g);
       }
@@ -50,7 +55,8 @@ class Quadratic final : public Workload {
   void evaluate(std::span<EvaluationRequest> requests) const override {
     for (EvaluationRequest& request : requests) {
       request.loss = 0;
-      for (std::size_t p = 0; p < facts_.parameters; ++p) request.loss += static_cast<double>(request.x[p]) * 0.25;
+      for (std::size_t p = 0; p < facts_.parameters; ++p)
+        request.loss += static_cast<double>(request.x[p]) * 0.25;
     }
   }
 
@@ -63,7 +69,9 @@ class Quadratic final : public Workload {
 
 class HostBackend final : public Backend {
  public:
-  float* allocate(std::size_t count) override { return static_cast<float*>(std::aligned_alloc(64, (count * 4 + 63) / 64 * 64)); }
+  float* allocate(std::size_t count) override {
+    return static_cast<float*>(std::aligned_alloc(64, (count * 4 + 63) / 64 * 64));
+  }
   void release(float* values, std::size_t) noexcept override { std::free(values); }
   void linear(std::span<const LinearJob> jobs, std::span<const LinearTerm> terms) override {
     for (const LinearJob& job : jobs) {
@@ -108,7 +116,8 @@ inline Topology ring(NodeId nodes) {
 
 /// What surrounds the programs of one run, whatever transport they live on.
 struct Surroundings {
-  Surroundings(NodeId nodes, Quadratic& workload_to_use, Step steps_to_do, ComputeGraph::Execution execution)
+  Surroundings(NodeId nodes, Quadratic& workload_to_use, Step steps_to_do,
+               ComputeGraph::Execution execution)
       : topology(ring(nodes)),
         workload(workload_to_use),
         steps(steps_to_do),
@@ -131,8 +140,8 @@ class SmallRun {
   SmallRun(NodeId nodes, Quadratic& workload, Step steps = 1, GradientDuration duration = {},
            std::function<void()> pulse = {})
       : around(nodes, workload, steps, ComputeGraph::Execution::inline_),
-        transport({.nodes = nodes, .pulse = std::move(pulse), .records_deliveries = true}, session(), around.graph,
-                  workload, std::move(duration)),
+        transport({.nodes = nodes, .pulse = std::move(pulse), .records_deliveries = true},
+                  session(), around.graph, workload, std::move(duration)),
         world_{transport, around.graph, around.observer, around.topology, steps, 1} {}
 
   /// Starts `program` on all local nodes and runs; throws what the transport throws.

@@ -1,13 +1,11 @@
-// What a program may rely on over MPI, on however many ranks mpirun starts (run_mpi_tests.py starts several
-// numbers). Every rank runs every test; checks are made where the node lives. A REQUIRE that stops one rank alone
-// would leave the others waiting, so there are only CHECKs.
+// What a program may rely on over MPI, on however many ranks mpirun starts (run_mpi_tests.py starts
+// several numbers). Every rank runs every test; checks are made where the node lives. A REQUIRE
+// that stops one rank alone would leave the others waiting, so there are only CHECKs.
 //
-// With an argument (fail-alone, fail-quietly, fail-together, train-until-signal) the program instead does as a whole
-// what must never hang.
+// With an argument (fail-alone, fail-quietly, fail-together, train-until-signal) the program
+// instead does as a whole what must never hang.
 
 #define DOCTEST_CONFIG_IMPLEMENT
-#include <doctest/doctest.h>
-
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -17,6 +15,8 @@
 #include <numeric>
 #include <string_view>
 #include <thread>
+
+#include <doctest/doctest.h>
 
 #include "sim/base/error.hpp"
 #include "sim/engine/network_model.hpp"
@@ -51,7 +51,7 @@ NodeId left_of(const Node& node) { return (node.id() + node.nodes() - 1) % node.
 /// Nodes per rank differ: some ranks host two, some three.
 NodeId uneven() { return 2 * session().ranks() + (session().ranks() + 1) / 2; }
 
-// --- Blocks --------------------------------------------------------------------------------------------------
+// --- Blocks --------------------------------------------------------------------------------------
 
 TEST_CASE("every node lives in the block of its rank, and blocks differ by one node at most") {
   for (NodeId nodes = 1; nodes <= 40; ++nodes) {
@@ -62,7 +62,8 @@ TEST_CASE("every node lives in the block of its rank, and blocks differ by one n
         CHECK(block.begin == next);
         CHECK(block.end - block.begin >= nodes / ranks);
         CHECK(block.end - block.begin <= nodes / ranks + 1);
-        for (NodeId node = block.begin; node < block.end; ++node) CHECK(rank_of(node, ranks, nodes) == rank);
+        for (NodeId node = block.begin; node < block.end; ++node)
+          CHECK(rank_of(node, ranks, nodes) == rank);
         next = block.end;
       }
       CHECK(next == nodes);
@@ -70,10 +71,11 @@ TEST_CASE("every node lives in the block of its rank, and blocks differ by one n
   }
 }
 
-// --- Messages ------------------------------------------------------------------------------------------------
+// --- Messages ------------------------------------------------------------------------------------
 
 Task<> pass_vectors(Node& node, ComputeGraph& graph) {
-  // Sizes on both sides of what MPI sends at once and what it sends on demand; a slice; nothing at all.
+  // Sizes on both sides of what MPI sends at once and what it sends on demand; a slice; nothing at
+  // all.
   const auto start = static_cast<float>(node.id());
   const Vector big = counting(graph, 300'000, start);
   node.send(right_of(node), 1, counting(graph, 3, start), 0.1 * node.id());
@@ -117,7 +119,8 @@ Task<> burst_to_right(Node& node, ComputeGraph& graph) {
   // Big and small ones take different ways through MPI, and must not overtake each other.
   for (int i = 0; i < burst; ++i) {
     const std::size_t size = i % 3 == 0 ? 50'000 : i % 3 == 1 ? 2 : 0;
-    node.send(right_of(node), static_cast<Tag>(i % 2), size > 0 ? counting(graph, size, static_cast<float>(i)) : Vector{}, i);
+    node.send(right_of(node), static_cast<Tag>(i % 2),
+              size > 0 ? counting(graph, size, static_cast<float>(i)) : Vector{}, i);
   }
   for (int i = 1; i < burst; i += 2) {
     const Message message = co_await node.receive(left_of(node), 1);
@@ -165,15 +168,17 @@ TEST_CASE("a receive from anybody takes every sender's message once") {
 }
 
 Task<> wander(Node& node, ComputeGraph& graph, std::int64_t& received) {
-  // 50 tokens per node make 20 hops each to nodes drawn at random; whoever holds one passes it on. A node ends when
-  // it hears that all tokens have come to rest, which node 0 counts.
+  // 50 tokens per node make 20 hops each to nodes drawn at random; whoever holds one passes it on.
+  // A node ends when it hears that all tokens have come to rest, which node 0 counts.
   constexpr int tokens = 50;
   constexpr int hops = 20;
   const auto next = [&](Step k) {
-    return static_cast<NodeId>(node.random("hop", k).below(static_cast<std::uint64_t>(node.nodes())));
+    return static_cast<NodeId>(
+        node.random("hop", k).below(static_cast<std::uint64_t>(node.nodes())));
   };
   Step draw = 0;
-  for (int i = 0; i < tokens; ++i) node.send(next(draw++), 1, counting(graph, 1 + 3000 * (i % 2), 7), hops - 1);
+  for (int i = 0; i < tokens; ++i)
+    node.send(next(draw++), 1, counting(graph, 1 + 3000 * (i % 2), 7), hops - 1);
   std::int64_t at_rest = 0;
   for (;;) {
     const Message message = co_await node.receive(any_source);
@@ -200,7 +205,8 @@ TEST_CASE("messages that cross in all directions arrive once each") {
   run([&](Node& node) { return wander(node, run.around.graph, received); });
   // 50 tokens per node, 20 hops each.
   std::int64_t all = 0;
-  for (const std::string& text : session().gather(std::to_string(received))) all += std::stoll(text);
+  for (const std::string& text : session().gather(std::to_string(received)))
+    all += std::stoll(text);
   CHECK(all == (session().rank() == 0 ? nodes * 50 * 20 : 0));
 }
 
@@ -209,7 +215,8 @@ TEST_CASE("messages within a rank bypass MPI") {
   Quadratic workload(nodes, 4);
   SmallRun run(nodes, workload);
   run([&](Node& node) { return pass_vectors(node, run.around.graph); });
-  // A ring, five messages per node: of three nodes in a row, two send within the rank (all, if it is alone).
+  // A ring, five messages per node: of three nodes in a row, two send within the rank (all, if it
+  // is alone).
   const auto statistics = run.transport.statistics();
   const bool is_alone = session().ranks() == 1;
   CHECK(statistics.messages_within == (is_alone ? 15 : 10));
@@ -217,7 +224,7 @@ TEST_CASE("messages within a rank bypass MPI") {
   CHECK(statistics.messages_received == statistics.messages_sent);
 }
 
-// --- Time ----------------------------------------------------------------------------------------------------
+// --- Time ----------------------------------------------------------------------------------------
 
 Task<> wait_for_time(Node& node) {
   const Time begin = node.now();
@@ -277,7 +284,7 @@ TEST_CASE("the clock of a rank is off rank 0's by no more than the measurement s
   CHECK(session().clock_offset().error >= 0);
 }
 
-// --- Gradients -----------------------------------------------------------------------------------------------
+// --- Gradients -----------------------------------------------------------------------------------
 
 Task<> serve(Node& node, std::atomic<bool>& has_served) {
   const Message request = co_await node.receive(any_source, 1);
@@ -285,7 +292,8 @@ Task<> serve(Node& node, std::atomic<bool>& has_served) {
   has_served = true;
 }
 
-Task<> compute_while_asked(Node& node, ComputeGraph& graph, std::atomic<bool>& has_served, bool& could_serve) {
+Task<> compute_while_asked(Node& node, ComputeGraph& graph, std::atomic<bool>& has_served,
+                           bool& could_serve) {
   if (node.id() == 0) {
     const NodeId last = node.nodes() - 1;
     const Vector x = node.initial_model();
@@ -315,7 +323,9 @@ TEST_CASE("a node answers while it computes") {
     }
   };
   SmallRun run(nodes, workload);
-  run([&](Node& node) { return compute_while_asked(node, run.around.graph, has_served, could_serve); });
+  run([&](Node& node) {
+    return compute_while_asked(node, run.around.graph, has_served, could_serve);
+  });
   if (session().rank() == 0) CHECK(could_serve);
 }
 
@@ -337,7 +347,8 @@ Task<> gradient_and_change(Node& node, ComputeGraph& graph) {
   co_return;
 }
 
-TEST_CASE("a gradient is taken at the model it was given, whatever becomes of the model meanwhile") {
+TEST_CASE(
+    "a gradient is taken at the model it was given, whatever becomes of the model meanwhile") {
   const NodeId nodes = uneven();
   Quadratic workload(nodes, 4);
   SmallRun run(nodes, workload);
@@ -360,7 +371,7 @@ TEST_CASE("a gradient takes at least its modelled time, with numbers or without"
   }
 }
 
-// --- Workloads that the network sees bigger than they are -----------------------------------------------------
+// --- Workloads that the network sees bigger than they are ----------------------------------------
 
 Task<> pass_models(Node& node) {
   for (Step k = 0; k < 5; ++k) {
@@ -374,7 +385,8 @@ Task<> pass_models(Node& node) {
   }
 }
 
-TEST_CASE("a workload without numbers, or with a big one's bytes, sends what the network shall see") {
+TEST_CASE(
+    "a workload without numbers, or with a big one's bytes, sends what the network shall see") {
   const NodeId nodes = uneven();
   for (const bool has_numbers : {true, false}) {
     Quadratic workload(nodes, 1000, 250'000, has_numbers);
@@ -391,10 +403,11 @@ TEST_CASE("a workload without numbers, or with a big one's bytes, sends what the
 TEST_CASE("a workload without numbers needs modelled compute time") {
   const NodeId nodes = session().ranks();
   Quadratic workload(nodes, 4, 0, false);
-  CHECK_THROWS_WITH_AS(SmallRun(nodes, workload), doctest::Contains("needs the modelled one"), Error);
+  CHECK_THROWS_WITH_AS(SmallRun(nodes, workload), doctest::Contains("needs the modelled one"),
+                       Error);
 }
 
-// --- Ends ----------------------------------------------------------------------------------------------------
+// --- Ends ----------------------------------------------------------------------------------------
 
 Task<> leave_mail(Node& node, ComputeGraph& graph) {
   for (int i = 0; i < 20; ++i) node.send(right_of(node), 9, counting(graph, 100'000, 1));
@@ -425,7 +438,8 @@ TEST_CASE("more ranks than nodes is an error on every rank") {
   if (session().ranks() == 1) return;
   const NodeId nodes = session().ranks() - 1;
   Quadratic workload(nodes, 4);
-  CHECK_THROWS_WITH_AS(SmallRun(nodes, workload), doctest::Contains("every rank must host a node"), Error);
+  CHECK_THROWS_WITH_AS(SmallRun(nodes, workload), doctest::Contains("every rank must host a node"),
+                       Error);
 }
 
 Task<> wait_for_left(Node& node) {
@@ -490,7 +504,8 @@ TEST_CASE("an error of one node ends the run on all ranks with the same words") 
   const NodeId nodes = uneven();
   Quadratic workload(nodes, 4);
   SmallRun run(nodes, workload);
-  const std::string text = run.failure([&](Node& node) { return fail_on_last(node, run.around.graph); });
+  const std::string text =
+      run.failure([&](Node& node) { return fail_on_last(node, run.around.graph); });
   CHECK(text.find("no coffee left") != text.npos);
   CHECK(text.find("node " + std::to_string(nodes - 1) + " at") != text.npos);
   CHECK(session().broadcast(text) == text);
@@ -537,13 +552,14 @@ TEST_CASE("an interrupt on one rank interrupts all, and the results so far can b
     signal = interrupted.signal();
   }
   CHECK(signal == 15);
-  gather_results(session(), run.transport.block(), run.around.graph, run.around.observer, run.around.recorder, true);
+  gather_results(session(), run.transport.block(), run.around.graph, run.around.observer,
+                 run.around.recorder, true);
   if (session().rank() == 0) {
     for (const NodeTotals& totals : run.around.recorder.nodes) CHECK(totals.compute > Duration{0});
   }
 }
 
-// --- Results -------------------------------------------------------------------------------------------------
+// --- Results -------------------------------------------------------------------------------------
 
 Task<> dpsgd(Node& node) {
   Vector x = node.initial_model();
@@ -593,7 +609,8 @@ TEST_CASE("gossip gives the same bits over MPI as simulated, in every column and
     SmallRun run(nodes, workload, steps);
     run(dpsgd);
     run.around.recorder.statistics["ranks"] = 1;
-    gather_results(session(), run.transport.block(), run.around.graph, run.around.observer, run.around.recorder, true);
+    gather_results(session(), run.transport.block(), run.around.graph, run.around.observer,
+                   run.around.recorder, true);
     if (session().rank() != 0) continue;
     run.around.observer.settle();
     const Recorder& real = run.around.recorder;
@@ -634,10 +651,10 @@ TEST_CASE("gossip gives the same bits over MPI as simulated, in every column and
   }
 }
 
-// --- Whole programs that end badly -----------------------------------------------------------------------------
+// --- Whole programs that end badly ---------------------------------------------------------------
 
-/// What every program does about an error: catch it inside the session's life, print it if the session says so,
-/// tell the session.
+/// What every program does about an error: catch it inside the session's life, print it if the
+/// session says so, tell the session.
 template <class Body>
 int guarded(MpiSession& mpi, Body body) {
   try {
@@ -668,11 +685,14 @@ int fail_together(MpiSession& mpi) {
 volatile std::sig_atomic_t caught_signal = 0;
 
 int train_until_signal(MpiSession& mpi) {
-  for (const int number : {SIGINT, SIGTERM}) std::signal(number, [](int caught) { caught_signal = caught; });
+  for (const int number : {SIGINT, SIGTERM})
+    std::signal(number, [](int caught) { caught_signal = caught; });
   Quadratic workload(mpi.ranks(), 4);
-  SmallRun run(mpi.ranks(), workload, 1, [](NodeId, Step) { return from_seconds(0.01); }, [] {
-    if (caught_signal != 0) throw Interrupted(caught_signal);
-  });
+  SmallRun run(
+      mpi.ranks(), workload, 1, [](NodeId, Step) { return from_seconds(0.01); },
+      [] {
+        if (caught_signal != 0) throw Interrupted(caught_signal);
+      });
   mpi.barrier();
   if (mpi.rank() == 0) {
     std::puts("training");
@@ -681,9 +701,11 @@ int train_until_signal(MpiSession& mpi) {
   try {
     run(train_alone);
   } catch (const Interrupted& interrupted) {
-    gather_results(mpi, run.transport.block(), run.around.graph, run.around.observer, run.around.recorder, true);
+    gather_results(mpi, run.transport.block(), run.around.graph, run.around.observer,
+                   run.around.recorder, true);
     std::ptrdiff_t results = 0;
-    for (const NodeTotals& totals : run.around.recorder.nodes) results += totals.compute > Duration{0} ? 1 : 0;
+    for (const NodeTotals& totals : run.around.recorder.nodes)
+      results += totals.compute > Duration{0} ? 1 : 0;
     if (mpi.rank() == 0) std::printf("interrupted, results of %td nodes\n", results);
     return 128 + interrupted.signal();
   }

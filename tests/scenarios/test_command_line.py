@@ -1,0 +1,224 @@
+#!/usr/bin/python3
+"""The program as its user meets it: exit statuses, one clear sentence for every mistake, files that stay readable.
+
+usage: test_command_line.py STARLING [MPIRUN]
+"""
+
+import gzip
+import os
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+import h5py
+
+GOOD = """# eight nodes on a ring
+[run]
+nodes = 8
+steps = 20
+[topology]
+kind = ring
+[network]
+kind = constant
+latency = 20 us
+[compute]
+gradient = 1 ms
+[workload]
+kind = mlp
+dataset = digits
+hidden = 8
+[algorithm]
+kind = dpsgd
+learning_rate = 0.05
+"""
+
+# override or file contents -> exit status and what the sentence must contain
+MISTAKES = [
+    (["algorithm.learning_rat=0.1"], 2, "command line: algorithm.learning_rat is not a key here"),
+    (["algorithm.learning_rate=fast"], 2, "command line: algorithm.learning_rate must be a number, got fast"),
+    (["algorithm.learning_rate=0"], 2, "algorithm.learning_rate must be positive, got 0"),
+    (["compute.gradient=3"], 2, "compute.gradient"),
+    (["compute.gradient=3 miles"], 2, "compute.gradient"),
+    (["run.nodes=1e12"], 2, "run.nodes must be from 1 to"),
+    (["algorithm.kind=wagma", "algorithm.group_size=3"], 2, "algorithm.group_size must be a power of two, got 3"),
+    (["algorithm.kind=wagma", "run.nodes=6"], 2, "a power of two, got 6"),
+    (["topology.kind=hypercube", "run.nodes=6"], 2, "power of two"),
+    (["topology.kind=erdos_renyi", "topology.probability=0.001"], 2, "enough to connect 8 nodes"),
+    (["topology.kind=file", "topology.path=nowhere.graphml"], 1, "nowhere.graphml"),
+    (["topology.kind=file", "topology.path=apart.dot"], 2, "connected"),
+    (["workload.dataset=idx", "workload.directory=cut"], 1, "train-images"),
+    (["workload.dataset=hdf5", "workload.path=nowhere.h5"], 1, "nowhere.h5"),
+    (["compute.distribution=empirical", "compute.samples=nowhere.csv"], 1, "nowhere.csv"),
+    (["algorithm.learning_rate=1e30"], 1, "the run diverged"),
+    (["run.output=/proc/nowhere/x.h5"], 1, "/proc/nowhere"),
+    (["nonsense.key=1"], 2, "nonsense"),
+    (["workload.wire_parameters=-1"], 2, "workload.wire_parameters"),
+]
+
+
+class Folder:
+    """A temporary folder with the scenarios and broken files the cases need."""
+
+    def __init__(self, starling, path):
+        self.starling, self.path = os.path.abspath(starling), path
+        self.write("good.ini", GOOD)
+        self.write("apart.dot", "graph G { " + "; ".join(f"{i}" for i in range(8)) + "; 0 -- 1; }")
+        os.mkdir(self.file("cut"))
+        with gzip.open(self.file("cut/train-images-idx3-ubyte.gz"), "wb") as images:
+            images.write(struct.pack(">IIII", 0x803, 10, 8, 8) + bytes(10 * 64 - 7))  # seven bytes short
+        for name, magic, count in (("train-labels-idx1", 0x801, 10), ("t10k-labels-idx1", 0x801, 2)):
+            with open(self.file(f"cut/{name}-ubyte"), "wb") as labels:
+                labels.write(struct.pack(">II", magic, count) + bytes(count))
+        with open(self.file("cut/t10k-images-idx3-ubyte"), "wb") as images:
+            images.write(struct.pack(">IIII", 0x803, 2, 8, 8) + bytes(2 * 64))
+
+    def file(self, name):
+        return os.path.join(self.path, name)
+
+    def write(self, name, text):
+        with open(self.file(name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def run(self, *words, prefix=()):
+        return subprocess.run([*prefix, self.starling, *words], cwd=self.path, text=True, timeout=120,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+
+
+def status_of(results):
+    status = results["facts"].attrs["status"]
+    return status.decode() if isinstance(status, bytes) else status
+
+
+def expect(done, status, sentence=""):
+    assert done.returncode == status, f"exit status {done.returncode}, expected {status}: {done.stdout}{done.stderr}"
+    assert sentence in done.stderr, f"expected '{sentence}' in: {done.stderr}"
+    if status != 0:
+        lines = [line for line in done.stderr.splitlines() if line.startswith("starling: ")]
+        assert len(lines) == 1, f"expected one sentence, got: {done.stderr}"
+
+
+def check_mistakes(folder):
+    """Every mistake ends with its status and one sentence, and leaves no results file that cannot be opened."""
+    for overrides, status, sentence in MISTAKES:
+        output = folder.file("mistake.h5")
+        words = overrides if any(o.startswith("run.output") for o in overrides) else [*overrides, "-o", output]
+        try:
+            expect(folder.run("run", "good.ini", *words), status, sentence)
+        except AssertionError as error:
+            raise AssertionError(f"{overrides}: {error}") from error
+        if os.path.exists(output):
+            with h5py.File(output, "r") as results:
+                assert "failed" in status_of(results), status_of(results)
+            os.remove(output)
+        assert not os.path.exists(output + ".partial")
+
+
+def check_usage(folder):
+    """Help everywhere with status 0; commands and options that do not exist with status 2."""
+    for words in (["--help"], ["run", "--help"], ["describe", "--help"], ["list", "--help"], ["export", "--help"]):
+        done = folder.run(*words)
+        expect(done, 0)
+        assert "usage" in done.stdout
+    for words in (["walk"], ["run"], ["run", "good.ini", "--transport", "carrier"], ["run", "--fast", "good.ini"],
+                  ["run", "good.ini", "nodes=3"], ["export", "x.h5"], ["list", "a", "b"]):
+        expect(folder.run(*words), 2)
+    assert folder.run().returncode == 2
+    expect(folder.run("run", "missing.ini"), 1, "missing.ini")
+
+
+def check_commands(folder):
+    """run, describe, list and export do their work."""
+    expect(folder.run("run", "good.ini", "run.timeline=1 s"), 0)
+    described = folder.run("describe", "good.ini")
+    expect(described, 0)
+    for text in ("spectral gap", "learning_rate", "momentum", "memory"):
+        assert text in described.stdout, text
+    folder.write("described.ini", described.stdout)  # what describe prints is a scenario
+    expect(folder.run("describe", "described.ini"), 0)
+    listed = folder.run("list", "--keys")
+    expect(listed, 0)
+    for text in ("dpsgd", "ring", "loggp", "mlp", "learning_rate", "group_size"):
+        assert text in listed.stdout, text
+    for table in ("steps", "evaluation", "nodes", "timeline"):
+        done = folder.run("export", "results/good.h5", "--table", table)
+        expect(done, 0)
+        assert done.stdout.count("\n") > 5, table
+    expect(folder.run("export", "results/good.h5", "--trace", "-o", "trace.json"), 0)
+    expect(folder.run("export", "results/good.h5", "--table", "walks"), 1)
+    again = folder.run("run", "results/good.h5", "-o", "again.h5")
+    expect(again, 0)
+
+
+def check_interrupt(folder):
+    """Ctrl-C ends a run with status 130 and leaves a results file that can be read."""
+    output = folder.file("interrupted.h5")
+    process = subprocess.Popen([folder.starling, "run", "good.ini", "run.steps=100000000", "-o", output],
+                               cwd=folder.path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    errors = process.communicate(timeout=60)[1]
+    assert process.returncode == 130, f"{process.returncode}: {errors}"
+    with h5py.File(output, "r") as results:
+        assert status_of(results) == "interrupted by signal 2"
+        assert results["nodes/steps"][:].min() > 0
+
+
+def check_disk_full(folder):
+    """A full disk is one sentence, and the file that was there before stays."""
+    mount = folder.file("small")
+    os.mkdir(mount)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", mount], check=False,
+                             stderr=subprocess.DEVNULL).returncode == 0
+    if not mounted:
+        print("SKIPPED disk full: no right to mount")
+        return "skipped"
+    try:
+        output = os.path.join(mount, "x.h5")
+        expect(folder.run("run", "good.ini", "-o", output), 0)
+        expect(folder.run("run", "good.ini", "run.save_models=yes", "run.nodes=200", "-o", output), 1,
+               "No space left on device")
+        with h5py.File(output, "r") as results:
+            assert results["nodes/steps"].shape == (8,)
+    finally:
+        subprocess.run(["umount", mount], check=False)
+    return "passed"
+
+
+def check_mpi_failures(folder, mpirun):
+    """Over MPI a failure on one rank ends all of them, with one sentence; so does a scenario that is wrong."""
+    environment = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    os.environ.update(environment)
+    prefix = [mpirun, "--oversubscribe", "-n", "4"]
+    for overrides, sentence in ((["algorithm.learning_rate=1e30"], "the run diverged"),
+                                (["algorithm.learning_rate=-1"], "learning_rate must be positive"),
+                                (["run.nodes=2"], "rank")):
+        done = folder.run("run", "good.ini", *overrides, "--transport", "mpi", prefix=prefix)
+        assert done.returncode != 0
+        said = [line for line in done.stderr.splitlines() if line.startswith("starling: ")]
+        assert said and sentence in said[0], done.stderr
+        assert len(said) == 1, done.stderr
+
+
+def main():
+    starling, *mpirun = sys.argv[1:]
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    with tempfile.TemporaryDirectory(prefix="starling_command_line") as path:
+        folder = Folder(starling, path)
+        cases = [check_mistakes, check_usage, check_commands, check_interrupt, check_disk_full]
+        if mpirun:
+            cases.append(lambda f: check_mpi_failures(f, mpirun[0]))
+        for case in cases:
+            try:
+                counts[case(folder) or "passed"] += 1
+            except (AssertionError, subprocess.TimeoutExpired, OSError, KeyError) as error:
+                counts["failed"] += 1
+                print(f"FAILED {getattr(case, '__name__', 'case')}: {error}")
+    print(", ".join(f"{counts[key]} {key}" for key in ("passed", "failed", "skipped")))
+    sys.exit(1 if counts["failed"] else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Every scenario in scenarios/first/ runs, shortened, and prints what tests/scenarios/golden/NAME.txt says.
+
+    tests/scenarios/test_shipped.py PROGRAM [--renew]
+
+PROGRAM is the built `starling`. --renew writes the golden texts anew instead of comparing: look at the difference, and
+mark it **results** in CHANGELOG.md if the same seed gives other numbers to a user.
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+SCENARIOS = sorted((FOLDER.parents[1] / "scenarios" / "first").glob("*.ini"))
+GOLDEN = FOLDER / "golden"
+SHORTENED = ("run.steps=20", "run.evaluate_every=10")
+
+
+def starling(folder, *words, threads=2):
+    """What `starling WORDS` prints, without the place of the results file; its error text becomes an exception."""
+    environment = dict(os.environ, OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="passive")
+    done = subprocess.run([PROGRAM, *map(str, words)], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=240)
+    if done.returncode != 0:
+        raise AssertionError(f"starling {' '.join(map(str, words))} ended with {done.returncode}: {done.stderr}")
+    return "".join(line for line in done.stdout.splitlines(True) if not line.startswith("  results "))
+
+
+def golden_of(scenario):
+    return GOLDEN / f"{scenario.stem}.txt"
+
+
+class ShippedScenariosTest(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="starling-shipped-")
+        self.addCleanup(self.folder.cleanup)
+
+    def for_each(self, check):
+        self.assertGreater(len(SCENARIOS), 0)
+        for scenario in SCENARIOS:
+            with self.subTest(scenario.name):
+                check(scenario)
+
+    def run_shortened(self, scenario, **options):
+        return starling(self.folder.name, "run", scenario, *SHORTENED, "-o", f"{scenario.stem}.h5", **options)
+
+    def test_summaries_are_the_golden_ones(self):
+        def check(scenario):
+            golden = golden_of(scenario)
+            self.assertTrue(golden.exists(), f"{golden} is missing; {sys.argv[0]} PROGRAM --renew writes it")
+            self.assertEqual(self.run_shortened(scenario), golden.read_text())
+        self.for_each(check)
+
+    def test_summaries_do_not_depend_on_the_number_of_threads(self):
+        def check(scenario):
+            self.assertEqual(self.run_shortened(scenario, threads=1), self.run_shortened(scenario, threads=3))
+        self.for_each(check)
+
+    def test_results_files_repeat_their_runs(self):
+        def check(scenario):
+            first = self.run_shortened(scenario)
+            again = starling(self.folder.name, "run", f"{scenario.stem}.h5", "-o", "again.h5")
+            self.assertEqual(again, first)
+        self.for_each(check)
+
+    def test_scenarios_tell_question_expectation_and_duration(self):
+        def check(scenario):
+            comment = scenario.read_text().split("\n[", 1)[0].replace("\n# ", " ")
+            self.assertTrue(comment.startswith("# "), comment)
+            self.assertRegex(comment, r"\?.* Expect: .* [Rr]uns in ")
+        self.for_each(check)
+
+    def test_every_golden_text_has_a_scenario(self):
+        self.assertEqual(sorted(GOLDEN.glob("*.txt")), [golden_of(scenario) for scenario in SCENARIOS])
+
+
+def renew():
+    GOLDEN.mkdir(exist_ok=True)
+    for stale in GOLDEN.glob("*.txt"):
+        stale.unlink()
+    with tempfile.TemporaryDirectory() as folder:
+        for scenario in SCENARIOS:
+            golden_of(scenario).write_text(starling(folder, "run", scenario, *SHORTENED, "-o", "run.h5"))
+            print(f"wrote {golden_of(scenario)}")
+
+
+if __name__ == "__main__":
+    PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
+    renew() if sys.argv[1:] == ["--renew"] else unittest.main()
