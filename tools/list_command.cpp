@@ -25,7 +25,7 @@ void print_keys(const Section& section, bool with_keys) {
   for (const KeyUse& use : section.uses()) {
     if (use.key == "kind") continue;
     const std::string value = use.required ? "required" : use.fallback.empty() ? "none" : use.fallback;
-    fmt::print("      {:<22}{:<34}{}\n", use.key, fmt::format("{} ({})", use.type, value), use.help);
+    fmt::print("      {:<22}{:<34}  {}\n", use.key, fmt::format("{} ({})", use.type, value), use.help);
   }
 }
 

@@ -19,4 +19,17 @@ Duration collective_cost(CollectiveKind kind, std::int64_t members, std::int64_t
   return from_seconds(fold + 2 * rounds * a + 2 * (p - 1) / p * whole);
 }
 
+Traffic collective_traffic(CollectiveKind kind, std::int64_t members, std::int64_t place, std::int64_t bytes) {
+  if (members <= 1) return {0, 0};
+  const std::int64_t n = members;
+  if (kind == CollectiveKind::ring) return {2 * (n - 1), 2 * bytes * (n - 1) / n};
+  const auto p = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(n)));
+  const bool is_folded = place < 2 * (n - p);
+  if (is_folded && place % 2 == 1) return {1, bytes};  // hands its vector over and gets the result
+  const std::int64_t rounds = std::countr_zero(static_cast<std::uint64_t>(p));
+  const Traffic seated = kind == CollectiveKind::recursive_doubling ? Traffic{rounds, rounds * bytes}
+                                                                    : Traffic{2 * rounds, 2 * bytes * (p - 1) / p};
+  return is_folded ? Traffic{seated.messages + 1, seated.bytes + bytes} : seated;
+}
+
 }  // namespace starling

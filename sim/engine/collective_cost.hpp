@@ -17,4 +17,13 @@ namespace starling {
 /// the last two with 2 (a + m b) more, and the power of two below, if n is not one.
 Duration collective_cost(CollectiveKind kind, std::int64_t members, std::int64_t bytes, const LinkCost& link);
 
+/// What one member sends in all.
+struct Traffic {
+  std::int64_t messages;
+  std::int64_t bytes;
+};
+
+/// Traffic of the member at `place` among `members`, if every message were sent.
+Traffic collective_traffic(CollectiveKind kind, std::int64_t members, std::int64_t place, std::int64_t bytes);
+
 }  // namespace starling

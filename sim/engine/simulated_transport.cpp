@@ -148,7 +148,11 @@ bool SimulatedTransport::meet(MeetWait& wait) {
   const Duration cost =
       collective_cost(wait.kind, static_cast<std::int64_t>(met->values.size()), bytes, network_.link_cost());
   const Time end = after(now_, cost);
-  for (MeetWait* member : room->waits) {
+  for (std::size_t i = 0; i < room->waits.size(); ++i) {
+    MeetWait* member = room->waits[i];
+    const Traffic traffic = collective_traffic(wait.kind, std::ssize(room->waits), static_cast<std::int64_t>(i), bytes);
+    member->messages = traffic.messages;
+    member->bytes = traffic.bytes;
     member->met = met;
     member->turn = now_;
     wake(*member, end);

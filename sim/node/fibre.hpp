@@ -77,6 +77,8 @@ struct MeetWait : Suspension {
   CollectiveKind kind{};
   Vector value;
   std::shared_ptr<Met> met;  // out; shared by the members, who go on one after the other
+  std::int64_t messages = 0;  // out: what this member would have sent one by one
+  std::int64_t bytes = 0;
 };
 
 }  // namespace starling

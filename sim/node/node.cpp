@@ -1,6 +1,7 @@
 #include "sim/node/node.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "sim/base/error.hpp"
@@ -26,7 +27,7 @@ Node::ComputeGradient Node::gradient(const Vector& x) { return {world_, draws_++
 void Node::send(NodeId to, Tag tag, Vector values, double number) {
   ensure(to >= 0 && to < nodes(), "a message to a node that does not exist");
   Message message{.source = id_, .tag = tag, .values = std::move(values), .number = number, .sent = now()};
-  if (to != id_) world_.observer.count_message(id_, message.bytes());
+  if (to != id_) world_.observer.count_messages(id_, 1, message.bytes());
   world_.transport.send(to, std::move(message));
 }
 
@@ -50,6 +51,13 @@ void Node::spawn(Task<> task) {
 
 Signal::Wait Signal::wait() { return Wait(*this); }
 
+bool Node::announce(Tag tag, double number) {
+  if (!world_.transport.announce(id_, tag, number)) return false;
+  const auto hops = static_cast<std::int64_t>(std::bit_width(static_cast<std::uint32_t>(nodes() - 1)));
+  world_.observer.count_messages(id_, hops, hops * control_bytes);
+  return true;
+}
+
 Node::Meet Node::meet(Tag tag, std::span<const NodeId> members, CollectiveKind kind, Vector value) {
   return {world_, tag, members, kind, std::move(value)};
 }
@@ -72,7 +80,10 @@ Node::Select::Result Node::Select::await_resume() {
 }
 
 std::shared_ptr<Met> Node::Meet::await_resume() {
-  if (wait_.met) account(world_, wait_);
+  if (wait_.met) {
+    account(world_, wait_);
+    world_.observer.count_messages(wait_.fibre->node, wait_.messages, wait_.bytes);
+  }
   return std::move(wait_.met);
 }
 

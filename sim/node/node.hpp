@@ -89,7 +89,7 @@ class Node {
   class Meet;
   Meet meet(Tag tag, std::span<const NodeId> members, CollectiveKind kind, Vector value);
   /// Tells all other nodes in closed form; see Transport::announce. False: send messages instead.
-  bool announce(Tag tag, double number) { return world_.transport.announce(id_, tag, number); }
+  bool announce(Tag tag, double number);
 
   // --- Telling ---------------------------------------------------------------------------------------------
   /// Records a number of step `k`; the metric's name becomes a table in the results file.

@@ -32,9 +32,9 @@ void Observer::end_step(NodeId node, Step k, const Vector& x, Time now) {
   if (const auto row = recorder_.evaluation.schedule().row(k)) add_snapshot({node, *row, now, x});
 }
 
-void Observer::count_message(NodeId node, std::int64_t bytes) {
+void Observer::count_messages(NodeId node, std::int64_t count, std::int64_t bytes) {
   NodeTotals& totals = recorder_.nodes[static_cast<std::size_t>(node)];
-  ++totals.messages_sent;
+  totals.messages_sent += count;
   totals.bytes_sent += bytes;
 }
 

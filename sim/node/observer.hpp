@@ -25,7 +25,7 @@ class Observer {
   void record(NodeId node, std::string_view metric, Step k, double value);
   void record(NodeId node, std::string_view metric, Step k, const Scalar& value);
   void end_step(NodeId node, Step k, const Vector& x, Time now);
-  void count_message(NodeId node, std::int64_t bytes);
+  void count_messages(NodeId node, std::int64_t count, std::int64_t bytes);
   void spend(NodeId node, Activity activity, Time begin, Time end) {
     recorder_.spend(node, activity, begin, end);
   }

@@ -66,6 +66,11 @@ TEST_CASE("closed-form and expanded collectives give the same models") {
       const Recorder expanded = test::run(text, {"algorithm.collective=" + collective});
       const Recorder analytic = test::run(text, {"algorithm.collective=" + collective, "network.collectives=analytic"});
       CHECK(expanded.models == analytic.models);
+      for (std::size_t i = 0; i < expanded.nodes.size(); ++i) {
+        CHECK(expanded.nodes[i].messages_sent == analytic.nodes[i].messages_sent);
+        // Chunks of 5 floats are uneven, so bytes agree up to a float per message.
+        CHECK(std::abs(expanded.nodes[i].bytes_sent - analytic.nodes[i].bytes_sent) <= 4 * analytic.nodes[i].messages_sent);
+      }
     }
   }
 }

@@ -47,7 +47,7 @@ MISTAKES = [
     (["algorithm.kind=wagma", "run.nodes=6"], 2, "a power of two, got 6"),
     (["topology.kind=hypercube", "run.nodes=6"], 2, "power of two"),
     (["topology.kind=erdos_renyi", "topology.probability=0.001"], 2, "enough to connect 8 nodes"),
-    (["topology.kind=file", "topology.path=nowhere.graphml"], 1, "nowhere.graphml"),
+    (["topology.kind=file", "topology.path=nowhere.graphml"], 2, "nowhere.graphml"),
     (["topology.kind=file", "topology.path=apart.dot"], 2, "connected"),
     (["workload.dataset=idx", "workload.directory=cut"], 1, "train-images"),
     (["workload.dataset=hdf5", "workload.path=nowhere.h5"], 1, "nowhere.h5"),

@@ -1,0 +1,65 @@
+#include "algorithms/push_shares.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "algorithms/exchange.hpp"
+
+namespace starling::algorithms {
+
+Vector Mass::model() const {
+  Vector z = x;
+  z.scale(1 / w);
+  return z;
+}
+
+void Mass::fold(const Message& share) {
+  x.add(share.values);
+  w += share.number;
+}
+
+void Shares::send(Node& node, Mass& mass, Tag tag) const {
+  for (const Out& to : out) {
+    Vector share = mass.x;
+    share.scale(to.weight);
+    node.send(to.peer, tag, share, to.weight * mass.w);
+  }
+  mass.x.scale(kept);
+  mass.w *= kept;
+}
+
+PushSchedule::PushSchedule(const Section& section, const Context& context) {
+  const std::string schedule = section.choice("peers", {"one_peer", "two_peer", "topology"}, "one_peer",
+                                              "whom a node sends to: one or two exponential peers, or all neighbors");
+  peers_ = schedule == "one_peer" ? 1 : schedule == "two_peer" ? 2 : 0;
+  is_uniform_ = section.choice("weights", {"uniform", "topology"}, "uniform",
+                               "shares: 1 / (receivers + 1) each, or the topology's mixing weights") == "uniform";
+  section.expect(is_uniform_ || peers_ == 0, "weights", "= topology needs peers = topology");
+  section.expect(is_uniform_ || has_unit_columns(context.topology), "weights",
+                 "= topology needs mixing weights whose columns sum to one");
+}
+
+Shares PushSchedule::at(const Node& node, Step k) const {
+  Shares shares;
+  if (peers_ == 0) {
+    const double even = 1.0 / static_cast<double>(node.out(k).size() + 1);
+    for (const Edge& edge : node.out(k)) {
+      shares.out.push_back({edge.peer, is_uniform_ ? even : static_cast<double>(edge.weight)});
+    }
+    for (const Edge& edge : node.in(k)) shares.in.push_back(edge.peer);
+  } else {
+    const NodeId n = node.nodes();
+    const int distances = std::bit_width(static_cast<std::uint32_t>(n - 1));
+    const int peers = std::min(peers_, distances);
+    for (int p = 0; p < peers; ++p) {
+      const NodeId distance = NodeId{1} << ((k + p) % distances);
+      shares.out.push_back({(node.id() + distance) % n, 1.0 / (peers + 1)});
+      shares.in.push_back((node.id() + n - distance) % n);
+    }
+    std::sort(shares.in.begin(), shares.in.end());
+  }
+  for (const Shares::Out& to : shares.out) shares.kept -= to.weight;
+  return shares;
+}
+
+}  // namespace starling::algorithms

@@ -1,0 +1,59 @@
+// Push-sum shares: what push-sum algorithms (SGP, overlap SGP) exchange at a step, and with whom. A node holds a mass (x, w)
+// and estimates by x / w; it keeps the share p_ii of both and sends p_ji of both to each out-peer j. Columns of P sum to
+// one, so the sums of x and of w over nodes and messages never change, whoever sends to whom.
+//
+//   one_peer   at step k, i sends half to i + 2^(k mod L), where 2^0, .., 2^(L-1) are the powers below n
+//   two_peer   at step k, i sends thirds to the peers of steps k and k + 1
+//   topology   i sends to its out-neighbors in the scenario's topology
+//
+// Kempe, Dobra, Gehrke, "Gossip-Based Computation of Aggregate Information", FOCS 2003; schedules: Assran et al.,
+// "Stochastic Gradient Push for Distributed Deep Learning", ICML 2019.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "algorithms/registry.hpp"
+#include "sim/node/node.hpp"
+
+namespace starling::algorithms {
+
+/// The mass of one node.
+struct Mass {
+  Vector x;      // numerator
+  double w = 1;  // denominator, travels in the header of a message
+
+  /// x / w
+  Vector model() const;
+  /// Adds a share that has arrived.
+  void fold(const Message& share);
+};
+
+/// One node's part in the exchange of one step.
+struct Shares {
+  struct Out {
+    NodeId peer;
+    double weight;  // p_ji
+  };
+  double kept = 1;         // p_ii = 1 - sum_j p_ji
+  std::vector<Out> out;
+  std::vector<NodeId> in;  // sorted
+
+  /// Sends the shares of `mass` with `tag`, and keeps the rest.
+  void send(Node& node, Mass& mass, Tag tag) const;
+};
+
+class PushSchedule {
+ public:
+  /// Reads the keys `schedule` and `weights`; the caller calls section.finish().
+  PushSchedule(const Section& section, const Context& context);
+
+  /// Shares of `node` at step k.
+  Shares at(const Node& node, Step k) const;
+
+ private:
+  int peers_;  // 1, 2, or 0: those of the topology
+  bool is_uniform_;
+};
+
+}  // namespace starling::algorithms
