@@ -7,7 +7,8 @@
 //
 // The first line is x(1) = W (x(0) - lr g(0)), x(k+1) = W (2 x(k) - x(k-1) - lr (g(k) - g(k-1))), written so that a
 // learning rate that changes stays with its own gradient. It needs a symmetric W whose least eigenvalue is above -1/3; Wb
-// has none below 0 if W is symmetric, so exact diffusion works on every connected topology.
+// has none below 0 if W is symmetric, so exact diffusion works on every connected topology. Both remember mean(x - psi) for
+// ever, rounding errors included, so in single precision very long runs drift slowly.
 //
 // Tang et al., "D2: Decentralized Training over Decentralized Data", ICML 2018, Algorithm 1; Yuan, Ying, Zhao, Sayed, "Exact
 // Diffusion for Distributed Optimization and Learning", IEEE Trans. Signal Processing 67(3), 2019, Algorithm 1.

@@ -43,6 +43,7 @@ void Run::begin(ComputeGraph::Execution execution) {
   graph_ = std::make_unique<ComputeGraph>(*backend_, *parts_.workload,
                                           ComputeGraph::Limits{.window_bytes = settings.window_bytes}, execution);
   observer_ = std::make_unique<Observer>(*graph_, recorder_, parts_.workload->facts());
+  nodes_here_ = settings.nodes;
   started_ = last_progress_ = Clock::now();
   next_save_ = started_ + first_save_after;
 }
@@ -65,7 +66,7 @@ void Run::pulse(Time now, bool saves) {
   const auto wall = Clock::now();
   if (hooks_.progress && wall - last_progress_ >= between_progress) {
     last_progress_ = wall;
-    const double all = static_cast<double>(parts_.settings.steps) * parts_.settings.nodes;
+    const double all = static_cast<double>(parts_.settings.steps) * nodes_here_;
     hooks_.progress(static_cast<double>(observer_->steps_finished()) / all, now);
   }
   if (saves && wall >= next_save_) {

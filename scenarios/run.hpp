@@ -59,6 +59,7 @@ class Run {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<ComputeGraph> graph_;
   std::unique_ptr<Observer> observer_;
+  NodeId nodes_here_ = 0;  // of this process
   Clock::time_point started_;
   Clock::time_point last_progress_;
   Clock::time_point next_save_;

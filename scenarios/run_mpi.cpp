@@ -1,6 +1,11 @@
 // Run::execute: a scenario over real MPI. Apart from run.cpp, because a build without MPI leaves it out.
 
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdlib>
 #include <deque>
+#include <string>
 
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
@@ -13,6 +18,8 @@ namespace starling {
 void Run::execute(MpiSession& session) {
   begin(ComputeGraph::Execution::inline_);
   describe("mpi");
+  // Ranks share the cores; the gradients of a rank run on one worker thread.
+  if (std::getenv("OMP_NUM_THREADS") == nullptr) omp_set_num_threads(std::max(1, omp_get_num_procs() / session.ranks()));
   recorder_.machine["ranks"] = std::to_string(session.ranks());
   const RunSettings& settings = parts_.settings;
   GradientDuration duration;
@@ -24,6 +31,8 @@ void Run::execute(MpiSession& session) {
                          session, *graph_, *parts_.workload, duration);
   clock = &transport;
 
+  nodes_here_ = transport.block().end - transport.block().begin;
+
   World world{transport, *graph_, *observer_, *parts_.topology, settings.steps, settings.seed};
   std::deque<Node> nodes;
   for (NodeId i = transport.block().begin; i < transport.block().end; ++i) {
@@ -32,6 +41,8 @@ void Run::execute(MpiSession& session) {
   }
   hooks_.saves = hooks_.saves && session.rank() == 0;
   const auto gather = [&] {
+    recorder_.statistics["mpi.gradients"] = static_cast<double>(transport.statistics().gradients);
+    recorder_.statistics["mpi.messages"] = static_cast<double>(transport.statistics().messages_sent);
     gather_results(session, transport.block(), *graph_, *observer_, recorder_, settings.save_models);
   };
   conclude([&] { transport.run(); }, gather, session.rank() == 0);

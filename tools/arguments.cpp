@@ -7,6 +7,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/record/results_file.hpp"
+#include "tools/failure.hpp"
 
 namespace starling {
 

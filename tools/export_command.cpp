@@ -7,6 +7,7 @@
 #include "sim/record/export.hpp"
 #include "sim/record/results_file.hpp"
 #include "tools/arguments.hpp"
+#include "tools/failure.hpp"
 
 namespace starling {
 

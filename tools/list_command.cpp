@@ -10,6 +10,7 @@
 #include "network_models/registry.hpp"
 #include "sim/engine/compute_time.hpp"
 #include "tools/arguments.hpp"
+#include "tools/failure.hpp"
 #include "topology/registry.hpp"
 
 namespace starling {

@@ -14,6 +14,7 @@
 #include "sim/mpi/mpi_session.hpp"
 #endif
 #include "tools/arguments.hpp"
+#include "tools/failure.hpp"
 #include "tools/progress.hpp"
 #include "tools/summary.hpp"
 #include "starling_version.hpp"
@@ -81,9 +82,10 @@ void run_over_mpi(const std::vector<std::string>& words, bool speaks) {
     Assembly parts = assemble_on_all_ranks(words, session);
     execute(std::move(parts), speaks && session.rank() == 0, [&session](Run& run) { run.execute(session); });
   } catch (...) {
+    // Told here, because the session's end may be the end of the process.
+    const int status = tell(std::current_exception(), session.speaks());
     session.fail();
-    if (!session.speaks()) throw SilentFailure{};  // another rank says it
-    throw;
+    throw Ended{status};
   }
 }
 #else

@@ -1,5 +1,4 @@
-// The program `starling`: finds the command and turns what goes wrong into one sentence and an exit status:
-// 0 done, 1 the run failed, 2 the scenario or the command line is wrong, 128 + signal when asked to end.
+// The program `starling`: finds the command and runs it. Exit status 0 if it did; failure.hpp has the others.
 
 #include <cstdio>
 #include <exception>
@@ -8,6 +7,7 @@
 
 #include "sim/base/error.hpp"
 #include "tools/commands.hpp"
+#include "tools/failure.hpp"
 #include "tools/passive_waiting.hpp"
 #include "starling_version.hpp"
 
@@ -32,11 +32,6 @@ void print_help() {
              "usage: starling COMMAND [arguments]\n\ncommands:\n");
   for (const Command& command : commands) fmt::print("  {:<10}{}\n", command.name, command.summary);
   fmt::print("\nstarling COMMAND --help tells more. starling --version prints {}.\n", STARLING_VERSION);
-}
-
-int fail(int status, const char* message) {
-  fmt::print(stderr, "starling: {}\n", message);
-  return status;
 }
 
 int execute(const Arguments& words) {
@@ -70,18 +65,7 @@ int main(int count, char** words) {
     const int status = execute(Arguments(words + 1, words + count));
     if (std::fflush(stdout) != 0) throw Error("standard output: cannot write");
     return status;
-  } catch (const Interrupted& interrupted) {
-    fail(1, fmt::format("{}; results so far are kept", interrupted.what()).c_str());
-    return 128 + interrupted.signal();
-  } catch (const ScenarioError& error) {
-    return fail(2, error.what());
-  } catch (const UsageError& error) {
-    return fail(2, error.what());
-  } catch (const SilentFailure&) {
-    return 1;
-  } catch (const std::bad_alloc&) {
-    return fail(1, "out of memory");
-  } catch (const std::exception& error) {
-    return fail(1, error.what());
+  } catch (...) {
+    return tell(std::current_exception());
   }
 }

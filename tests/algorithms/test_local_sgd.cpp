@@ -53,3 +53,34 @@ TEST_CASE("keeping, averaging and resetting momentum are three algorithms for lo
   CHECK(average.models != reset.models);
   CHECK(keep.models != reset.models);
 }
+
+TEST_CASE("post-local SGD that never switches is allreduce SGD, one that switches at once local SGD, to the bit") {
+  const std::string settings = "\nlearning_rate = 0.05\nmomentum = 0.8";
+  const std::string local = test::quadratic_scenario(6, 24, "ring", "kind = local_sgd\nperiod = 4" + settings);
+  const Recorder exact = test::run(test::quadratic_scenario(6, 24, "ring", "kind = allreduce" + settings));
+  CHECK(test::run(local, {"algorithm.switch_step=24"}).models == exact.models);
+  CHECK(test::run(local, {"algorithm.switch_step=0"}).models == test::run(local).models);
+  CHECK(test::run(local).models != exact.models);
+}
+
+TEST_CASE("post-local SGD takes exact steps up to the switch and counts its periods from there") {
+  // Switch after 5 of 13 steps, period 4: five steps of x <- x - lr mean_i a_i (x - b_i), then two rounds of
+  // x <- mean_i (b_i + (1 - lr a_i)^4 (x - b_i)), which end with the last step.
+  const std::string text = test::quadratic_scenario(
+      5, 13, "ring", "kind = local_sgd\nlearning_rate = 0.1\nperiod = 4\nswitch_step = 5");
+  const Recorder recorder = test::run(text);
+  const Assembly parts = assemble(Scenario::parse(text, "test.ini"));
+  const auto& problem = dynamic_cast<const Quadratic&>(*parts.workload);
+  for (std::size_t k = 0; k < 5; ++k) {
+    double x = 0;
+    for (int round = 0; round < 7; ++round) {
+      double sum = 0;
+      for (NodeId i = 0; i < 5; ++i) {
+        const double b = static_cast<double>(problem.center(i, k));
+        sum += b + std::pow(1 - 0.1 * static_cast<double>(problem.curvature(i, k)), round < 5 ? 1 : 4) * (x - b);
+      }
+      x = sum / 5;
+    }
+    for (NodeId i = 0; i < 5; ++i) CHECK(test::model(recorder, i, k) == doctest::Approx(x).epsilon(1e-5));
+  }
+}

@@ -1,0 +1,174 @@
+// Asynchronous parameter server: nobody waits for anybody else's gradient. A node fetches the model, computes, pushes
+// its gradient; the server applies every gradient as it comes:
+//
+//   node     g <- gradient(x);   after every `push_period`-th step   push the sum of g since the last push
+//            x <- x - learning_rate * g on its own copy until, after every `fetch_period`-th step, it fetches again
+//   server   x <- x - learning_rate * c(s) * g,   version <- version + 1
+//
+// where s = version now - version that the node fetched is the staleness of g, and c(s) = 1 (Downpour SGD: Dean et al.,
+// "Large Scale Distributed Deep Networks", NeurIPS 2012) or 1 / max(1, s) (staleness-aware: Zhang, Gupta, Lian, Liu,
+// "Staleness-Aware Async-SGD for Distributed Deep Learning", IJCAI 2016).
+//
+// consistency = bounded (stale synchronous parallel: Ho et al., "More Effective Distributed ML via a Stale Synchronous
+// Parallel Parameter Server", NeurIPS 2013): a fetch of a node that has pushed more than `staleness_bound` times
+// oftener than the slowest is answered only when that has caught up.
+//
+// The server is a fibre on node 0; with `servers` > 1 nodes 0, 1, .. keep a piece each, and a fetched model may mix
+// versions (the inconsistent read of Lian et al., NeurIPS 2015). Momentum and weight decay are the server's; Downpour's
+// Adagrad is not offered. The metric "staleness" counts updates by others between two fetches of a node.
+
+#include <algorithm>
+
+#include "algorithms/companions.hpp"
+#include "algorithms/exchange.hpp"
+#include "algorithms/optimizer.hpp"
+#include "algorithms/registry.hpp"
+#include "algorithms/shards.hpp"
+
+namespace starling::algorithms {
+namespace {
+
+struct Settings {
+  NodeId servers;
+  Step push_period;
+  Step fetch_period;
+  bool is_staleness_aware;
+  std::optional<Step> staleness_bound;
+  OptimizerSettings optimizer;
+
+  bool pushes_after(Step k, Step steps) const { return (k + 1) % push_period == 0 || k + 1 == steps; }
+  bool fetches_after(Step k, Step steps) const { return (k + 1) % fetch_period == 0 || k + 1 == steps; }
+};
+
+/// One piece of the model and what its server knows of the nodes.
+class Server {
+ public:
+  Server(Node& node, const Settings& settings)
+      : node_(node),
+        settings_(settings),
+        optimizer_(settings.optimizer),
+        x_(shard(node.initial_model(), node.id(), settings.servers)),
+        pushes_(static_cast<std::size_t>(node.nodes())) {}
+
+  /// A message with values is a push, one without a fetch: one tag, so that they stay in order.
+  void handle(const Message& m) {
+    if (m.values) {
+      apply(m);
+      ++pushes_[static_cast<std::size_t>(m.source)];
+    } else {
+      fetching_.push_back(m.source);
+    }
+    std::erase_if(fetching_, [this](NodeId i) { return answer(i); });
+  }
+
+ private:
+  void apply(const Message& m) {
+    const Step staleness = version_ - static_cast<Step>(m.number);
+    Vector g = m.values;
+    if (settings_.is_staleness_aware) g.scale(1.0 / static_cast<double>(std::max<Step>(1, staleness)));
+    // The schedule's step: what every node has made on average.
+    optimizer_.update(x_, g, x_, version_ * settings_.push_period / node_.nodes());
+    ++version_;
+  }
+
+  /// Sends the model to node i, unless that is too far ahead.
+  bool answer(NodeId i) {
+    const Step ahead = pushes_[static_cast<std::size_t>(i)] - std::ranges::min(pushes_);
+    if (settings_.staleness_bound && ahead > *settings_.staleness_bound) return false;
+    node_.send(i, tag_of(Channel::reply), x_, static_cast<double>(version_));
+    return true;
+  }
+
+  Node& node_;
+  Settings settings_;
+  Optimizer optimizer_;
+  Vector x_;
+  Step version_ = 0;              // updates so far
+  std::vector<Step> pushes_;      // (nodes)
+  std::vector<NodeId> fetching_;  // in order of asking
+};
+
+Task<> serve(Node& node, Settings settings, Companions& companions) {
+  Server server(node, settings);
+  Step messages = 0;
+  for (Step k = 0; k < node.steps(); ++k) {
+    messages += settings.pushes_after(k, node.steps()) ? node.nodes() : 0;
+    messages += settings.fetches_after(k, node.steps()) ? node.nodes() : 0;
+  }
+  for (; messages > 0; --messages) {
+    const Message m = co_await node.receive(any_source, tag_of(Channel::request));
+    server.handle(m);
+  }
+  companions.leave();
+}
+
+Task<> run(Node& node, Settings settings) {
+  Companions companions(node);
+  Vector x = node.initial_model();
+  if (node.id() < settings.servers) {
+    companions.enter();
+    node.spawn(serve(node, settings, companions));
+  }
+  std::vector<double> versions(static_cast<std::size_t>(settings.servers));  // of the pieces fetched last
+  Vector sum;                                                                // of gradients not yet pushed
+  Step pushes = 0;                                                           // since the last fetch
+  for (Step k = 0; k < node.steps(); ++k) {
+    const Gradient g = co_await node.gradient(x);
+    if (settings.fetch_period > 1) x.add_scaled(-settings.optimizer.rate(k), g.values);
+    if (sum) {
+      sum.add(g.values);
+    } else {
+      sum = g.values;
+    }
+    if (settings.pushes_after(k, node.steps())) {
+      for (NodeId s = 0; s < settings.servers; ++s) {
+        node.send(s, tag_of(Channel::request), shard(sum, s, settings.servers), versions[static_cast<std::size_t>(s)]);
+      }
+      sum = {};
+      ++pushes;
+    }
+    if (settings.fetches_after(k, node.steps())) {
+      for (NodeId s = 0; s < settings.servers; ++s) node.send(s, tag_of(Channel::request));
+      std::vector<Vector> shards;
+      for (NodeId s = 0; s < settings.servers; ++s) {
+        const Message m = co_await node.receive(s, tag_of(Channel::reply));
+        double& version = versions[static_cast<std::size_t>(s)];
+        if (s == 0) node.record("staleness", k, m.number - version - static_cast<double>(pushes));
+        version = m.number;
+        shards.push_back(m.values);
+      }
+      x = join_shards(shards);
+      pushes = 0;
+    }
+    node.end_step(k, x);
+  }
+  co_await companions.join();
+}
+
+Step read_at_least_one(const Section& section, std::string_view key, std::string_view help) {
+  const auto value = section.optional<std::int64_t>(key, 1, help);
+  section.expect(value >= 1, key, "must be at least 1, got {}", value);
+  return value;
+}
+
+}  // namespace
+
+Program async_parameter_server(const Section& section, const Context& context) {
+  Settings settings;
+  settings.servers = read_servers(section, context.nodes);
+  settings.push_period = read_at_least_one(section, "push_period", "steps whose gradients go to the server together");
+  settings.fetch_period = read_at_least_one(section, "fetch_period", "steps on one fetched model");
+  settings.is_staleness_aware = section.choice("stale_gradients", {"full", "divided"}, "full",
+                                               "whether a gradient is divided by its staleness") == "divided";
+  if (section.choice("consistency", {"none", "bounded"}, "none", "whether fast nodes wait for slow ones") == "bounded") {
+    settings.staleness_bound =
+        section.optional<std::int64_t>("staleness_bound", 3, "pushes by which a node may be ahead of the slowest");
+    section.expect(*settings.staleness_bound >= 0, "staleness_bound", "must not be negative, got {}",
+                   *settings.staleness_bound);
+  }
+  settings.optimizer = read_optimizer(section, context.steps);
+  section.finish();
+  return [settings](Node& node) { return run(node, settings); };
+}
+
+}  // namespace starling::algorithms

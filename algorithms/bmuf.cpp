@@ -1,0 +1,73 @@
+// BMUF: blockwise model-update filtering. The average progress of a block of local steps is filtered by momentum
+// before it enters the model. All nodes start a block at W_g; after `period` local steps x_i <- x_i - lr g_i(x_i):
+//
+//   G <- mean_i x_i - W_g                                  measured from where the block started
+//   D <- block_momentum * D + block_learning_rate * G
+//   W <- W + D
+//   W_g <- W                         classical block momentum (cbm)
+//   W_g <- W + block_momentum * D    Nesterov block momentum (nbm)
+//
+// Chen, Huo, "Scalable Training of Deep Learning Machines by Incremental Block Training with Intra-block Parallel
+// Optimization and Blockwise Model-Update Filtering", ICASSP 2016. Their momentum, the default, is 1 - 1/n, with
+// Nesterov. nbm is DiLoCo with plain SGD inside, cbm is SlowMo over local SGD. fairseq's `use_nbm` is another recursion.
+
+#include "algorithms/averaging.hpp"
+#include "algorithms/exchange.hpp"
+#include "algorithms/registry.hpp"
+
+namespace starling::algorithms {
+namespace {
+
+struct Settings {
+  Step period;
+  double block_learning_rate;
+  double block_momentum;
+  bool is_nesterov;
+  CollectiveKind collective;
+  OptimizerSettings optimizer;
+};
+
+Task<> run(Node& node, Settings settings) {
+  Optimizer optimizer(settings.optimizer);
+  const std::vector<NodeId> everybody = all_nodes(node);
+  Vector x = node.initial_model();
+  Vector start = x;   // W_g
+  Vector global = x;  // W
+  Vector direction = node.zeros(x.size());
+  for (Step k = 0; k < node.steps(); ++k) {
+    const Gradient g = co_await node.gradient(x);
+    optimizer.update(x, g.values, x, k);
+    if ((k + 1) % settings.period == 0) {
+      x = co_await average(node, everybody, tag_of(Channel::collective, k), x, settings.collective);
+      direction.scale(settings.block_momentum);
+      direction.add_scaled(settings.block_learning_rate, difference(x, start));
+      global.add(direction);
+      start = global;
+      if (settings.is_nesterov) start.add_scaled(settings.block_momentum, direction);
+      x = start;
+    }
+    node.end_step(k, x);
+  }
+}
+
+}  // namespace
+
+Program bmuf(const Section& section, const Context& context) {
+  Settings settings;
+  settings.period = read_period(section, 50);
+  settings.block_learning_rate = section.optional<double>("block_learning_rate", 1.0, "factor before a block's progress");
+  section.expect(settings.block_learning_rate > 0, "block_learning_rate", "must be positive, got {}",
+                 settings.block_learning_rate);
+  settings.block_momentum = section.optional<double>("block_momentum", 1 - 1.0 / context.nodes,
+                                                     "share of the last block's step that is kept");
+  section.expect(settings.block_momentum >= 0 && settings.block_momentum < 1, "block_momentum",
+                 "must be in [0, 1), got {}", settings.block_momentum);
+  settings.is_nesterov = section.choice("filter", {"nbm", "cbm"}, "nbm",
+                                        "block momentum: Nesterov (nbm) or classical (cbm)") == "nbm";
+  settings.collective = read_collective(section);
+  settings.optimizer = read_optimizer(section, context.steps);
+  section.finish();
+  return [settings](Node& node) { return run(node, settings); };
+}
+
+}  // namespace starling::algorithms

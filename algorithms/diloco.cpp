@@ -1,0 +1,58 @@
+// DiLoCo: local training in long blocks, joined by an outer optimizer. From the common model theta every node takes
+// `period` inner steps to x_i; then, with the outer learning rate eta and momentum mu,
+//
+//   D     <- mean_i (theta - x_i)                  the outer gradient
+//   m     <- mu * m + D
+//   theta <- theta - eta * (D + mu * m)            Nesterov
+//   x_i   <- theta
+//
+// Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models", 2023, Algorithm 1. Inner
+// optimizer state stays on its node from block to block. The paper's inner optimizer is AdamW; here it is the shared
+// rule (SGD, momentum, weight decay). Defaults are the paper's: 500 inner steps, eta = 0.7, mu = 0.9.
+
+#include "algorithms/averaging.hpp"
+#include "algorithms/exchange.hpp"
+#include "algorithms/registry.hpp"
+
+namespace starling::algorithms {
+namespace {
+
+struct Settings {
+  Step period;
+  CollectiveKind collective;
+  OptimizerSettings outer;
+  OptimizerSettings inner;
+};
+
+Task<> run(Node& node, Settings settings) {
+  Optimizer inner(settings.inner);
+  Optimizer outer(settings.outer);
+  const std::vector<NodeId> everybody = all_nodes(node);
+  Vector x = node.initial_model();
+  Vector theta = x;
+  for (Step k = 0; k < node.steps(); ++k) {
+    const Gradient g = co_await node.gradient(x);
+    inner.update(x, g.values, x, k);
+    if ((k + 1) % settings.period == 0) {
+      Vector d = difference(theta, x);
+      d = co_await average(node, everybody, tag_of(Channel::collective, k), d, settings.collective);
+      outer.update(theta, d, theta, k);
+      x = theta;
+    }
+    node.end_step(k, x);
+  }
+}
+
+}  // namespace
+
+Program diloco(const Section& section, const Context& context) {
+  Settings settings;
+  settings.period = read_period(section, 500);
+  settings.outer = read_outer_optimizer(section, 0.7, 0.9);
+  settings.collective = read_collective(section);
+  settings.inner = read_optimizer(section, context.steps);
+  section.finish();
+  return [settings](Node& node) { return run(node, settings); };
+}
+
+}  // namespace starling::algorithms

@@ -1,0 +1,98 @@
+// EASGD: elastic averaging. An anchor z pulls the models of n nodes, and they pull it, once per `period` local steps:
+//
+//   synchronous    all at once:            x_i <- (1 - a) x_i + a z       with the z from before
+//                                          z   <- (1 - n a) z + a sum_i x_i    with the x_i from before
+//   asynchronous   each when it gets there: d <- a (x_i - z);   x_i <- x_i - d;   z <- z + d
+//
+// with a = `elasticity`; the sum of all x_i and z is conserved. Synchronous anchors are replicated (one allreduce);
+// the asynchronous one is kept by a server fibre on node 0. Momentum in the local steps gives EAMSGD.
+//
+// Zhang, Choromanska, LeCun, "Deep Learning with Elastic Averaging SGD", NeurIPS 2015, equations 5, 6 and Algorithm 1;
+// a = 0.9 / n as in its experiments. The pull comes after the local step here (cooperative SGD: Wang, Joshi, JMLR 2021,
+// where EASGD is a mixing matrix over n + 1 models); the paper's Algorithm 1 pulls before the step that ends a period.
+
+#include "algorithms/averaging.hpp"
+#include "algorithms/companions.hpp"
+#include "algorithms/exchange.hpp"
+#include "algorithms/registry.hpp"
+
+namespace starling::algorithms {
+namespace {
+
+struct Settings {
+  Step period;
+  double elasticity;
+  bool is_synchronous;
+  CollectiveKind collective;
+  OptimizerSettings optimizer;
+};
+
+constexpr NodeId server = 0;
+
+/// (1 - a) x + a y
+Vector pull(Vector x, double a, const Vector& y) {
+  x.scale(1 - a);
+  x.add_scaled(a, y);
+  return x;
+}
+
+/// Keeps the anchor: answers every model with the anchor as it was, then lets the model pull it.
+Task<> serve(Node& node, Settings settings, Companions& companions) {
+  Vector z = node.initial_model();
+  const Step requests = node.nodes() * (node.steps() / settings.period);
+  for (Step r = 0; r < requests; ++r) {
+    const Message m = co_await node.receive(any_source, tag_of(Channel::request));
+    node.send(m.source, tag_of(Channel::reply), z);
+    z = pull(z, settings.elasticity, m.values);
+  }
+  companions.leave();
+}
+
+Task<> run(Node& node, Settings settings) {
+  Optimizer optimizer(settings.optimizer);
+  Companions companions(node);
+  const std::vector<NodeId> everybody = all_nodes(node);
+  const double a = settings.elasticity;
+  Vector x = node.initial_model();
+  Vector z = x;
+  if (!settings.is_synchronous && node.id() == server) {
+    companions.enter();
+    node.spawn(serve(node, settings, companions));
+  }
+  for (Step k = 0; k < node.steps(); ++k) {
+    const Gradient g = co_await node.gradient(x);
+    optimizer.update(x, g.values, x, k);
+    if ((k + 1) % settings.period == 0) {
+      if (settings.is_synchronous) {
+        const Vector mean = co_await average(node, everybody, tag_of(Channel::collective, k), x, settings.collective);
+        x = pull(x, a, z);
+        z = pull(z, a * node.nodes(), mean);
+      } else {
+        node.send(server, tag_of(Channel::request), x);
+        const Message m = co_await node.receive(server, tag_of(Channel::reply));
+        x = pull(x, a, m.values);
+      }
+    }
+    node.end_step(k, x);
+  }
+  co_await companions.join();
+}
+
+}  // namespace
+
+Program easgd(const Section& section, const Context& context) {
+  Settings settings;
+  settings.period = read_period(section, 10);
+  settings.elasticity = section.optional<double>("elasticity", 0.9 / context.nodes,
+                                                 "share of the way that model and anchor pull each other");
+  section.expect(settings.elasticity > 0 && settings.elasticity * context.nodes <= 1, "elasticity",
+                 "must be positive and at most 1 / nodes = {}, got {}", 1.0 / context.nodes, settings.elasticity);
+  settings.is_synchronous = section.choice("order", {"synchronous", "asynchronous"}, "synchronous",
+                                           "all nodes at once, or each when it gets there") == "synchronous";
+  settings.collective = read_collective(section);
+  settings.optimizer = read_optimizer(section, context.steps);
+  section.finish();
+  return [settings](Node& node) { return run(node, settings); };
+}
+
+}  // namespace starling::algorithms

@@ -1,0 +1,34 @@
+// Shards: a model cut into `servers` nearly equal pieces, piece s kept by the server fibre of node s. One server is
+// the classical parameter server, as many as nodes spread its traffic evenly.
+#pragma once
+
+#include <vector>
+
+#include "sim/base/section.hpp"
+#include "sim/node/node.hpp"
+
+namespace starling::algorithms {
+
+/// Reads the key `servers`, 1 to the number of nodes.
+inline NodeId read_servers(const Section& section, NodeId nodes) {
+  const auto servers = section.optional<std::int64_t>(
+      "servers", 1, "nodes that keep a piece of the model each and serve it beside their own work");
+  section.expect(servers >= 1 && servers <= nodes, "servers", "must be 1 to the number of nodes ({}), got {}", nodes,
+                 servers);
+  return static_cast<NodeId>(servers);
+}
+
+/// Piece `s` of `v`; no copy.
+inline Vector shard(const Vector& v, NodeId s, NodeId servers) {
+  const auto piece = static_cast<std::size_t>(s);
+  const auto pieces = static_cast<std::size_t>(servers);
+  const std::size_t begin = piece * v.size() / pieces;
+  return v.slice(begin, (piece + 1) * v.size() / pieces - begin);
+}
+
+/// The vector that was cut.
+inline Vector join_shards(const std::vector<Vector>& shards) {
+  return shards.size() == 1 ? shards[0] : concatenate(shards);
+}
+
+}  // namespace starling::algorithms

@@ -1,0 +1,81 @@
+// The fabrics: physical networks that machines are built with, each with its usual deterministic
+// routing. Every cable is two links, one per direction (split-duplex). Hosts are numbered as nodes,
+// from 0; where a fabric has more hosts than there are nodes, the last ones stay idle.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "network_models/links.hpp"
+#include "sim/base/section.hpp"
+
+namespace starling::network_models {
+
+/// All hosts at one ideal switch: a message crosses the sender's link up and the receiver's down.
+Fabric crossbar(NodeId hosts, Link link);
+
+/// Hosts at the points of a grid that wraps around, sides[0] varying fastest; cables join neighbors
+/// along each side > 1. Routes go along dimension 0 first, then 1, ..., the shorter way, upwards if
+/// both are equal. A ring is a torus of one side.
+Fabric torus(std::vector<NodeId> sides, Link link);
+
+/// 2^dimensions hosts, cables between those that differ in one bit. Lowest different bit first.
+Fabric hypercube(int dimensions, Link link);
+
+/// A parallel-ports generalized fat tree, PGFT(levels; children; parents; cables): a switch of level
+/// l + 1 has children[l] below it, whatever is below has parents[l] above it, joined by cables[l]
+/// parallel cables. Zahavi, "Fat-trees routing and node ordering providing contention free traffic
+/// for MPI global collectives", J. Parallel and Distributed Computing 72(11), 2012.
+struct FatTree {
+  std::vector<NodeId> children;
+  std::vector<NodeId> parents;
+  std::vector<NodeId> cables;
+
+  NodeId hosts() const;
+};
+
+/// The k-ary fat tree of three levels, from switches with k ports: k^3 / 4 hosts. `oversubscription`
+/// times as many hosts hang on each lowest switch. Al-Fares, Loukissas, Vahdat, "A scalable,
+/// commodity data center network architecture", SIGCOMM 2008.
+FatTree k_ary(NodeId k, NodeId oversubscription);
+
+/// d-mod-k routing: at level l upwards by port floor(destination / (parents[0] ... parents[l - 1]))
+/// mod (parents[l] cables[l]), until the destination lies below; downwards there is one way, and
+/// of parallel cables number source mod cables[l].
+Fabric fat_tree(const FatTree& tree, Link link);
+
+/// A dragonfly: groups of routers that are joined all to all, global cables between all groups.
+/// Kim, Dally, Scott, Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008.
+struct Dragonfly {
+  NodeId hosts_per_router;  // p
+  NodeId routers;           // a, of a group
+  NodeId global_links;      // h, of a router
+  NodeId groups;            // g <= a h + 1
+  bool is_valiant = false;  // over a third group, which the pair determines; else minimal
+
+  NodeId hosts() const { return hosts_per_router * routers * groups; }
+};
+
+/// Global port j of group i (at its router j / h) leads to group (i + 1 + j mod (g - 1)) mod g; of
+/// several cables between two groups, a pair takes number (source + destination) mod their number.
+Fabric dragonfly(const Dragonfly& shape, Link link);
+
+/// The slim fly (McKay, Miller, Siran graphs of diameter 2) for a prime q = 4 w + e, e = -1 or 1,
+/// with so many hosts at each of its 2 q^2 routers. Shortest routes, spread over equal ones by
+/// (source + destination). Besta and Hoefler, "Slim Fly: a cost effective low-diameter network
+/// topology", SC 2014.
+Fabric slim_fly(NodeId q, NodeId hosts_per_router, Link link);
+
+/// The edges of the slim fly's routers: (0, x, y) is router x q + y, (1, m, c) is q^2 + m q + c.
+std::vector<std::pair<std::uint32_t, std::uint32_t>> slim_fly_edges(NodeId q);
+
+/// Nodes i k .. i k + k - 1 share host i of `fabric`, k = `nodes_per_host`, and so its port. Between
+/// themselves messages cross one link of their host, `local`.
+Fabric share_hosts(Fabric fabric, NodeId hosts, NodeId nodes_per_host, Link local);
+
+/// Reads the keys fabric, latency, bandwidth and those of the fabric named, for so many nodes, and
+/// checks them. What it returns builds the fabric, after section.finish(). Throws ScenarioError.
+std::function<Fabric()> read_fabric(const Section& section, NodeId nodes);
+
+}  // namespace starling::network_models

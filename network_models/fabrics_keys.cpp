@@ -1,0 +1,178 @@
+// Reads a fabric from a scenario: which one, its shape, its links. A shape that is not given is the
+// smallest that holds all nodes.
+
+#include <algorithm>
+#include <cmath>
+
+#include "network_models/fabrics.hpp"
+#include "sim/base/error.hpp"
+
+namespace starling::network_models {
+namespace {
+
+using Build = std::function<Fabric(Link)>;
+
+/// A key that holds a list of whole numbers >= 1, at least one.
+std::vector<NodeId> whole_numbers(const Section& section, std::string_view key,
+                                  const std::vector<double>& fallback, std::string_view help) {
+  std::vector<NodeId> result;
+  for (const double value : section.numbers(key, fallback, help)) {
+    section.expect(value >= 1 && value <= 1e6 && value == std::floor(value), key,
+                   "must be whole numbers from 1 on, got {}", value);
+    result.push_back(static_cast<NodeId>(value));
+  }
+  return result;
+}
+
+NodeId whole_number(const Section& section, std::string_view key, NodeId fallback,
+                    std::string_view help) {
+  const auto value = section.optional<std::int64_t>(key, fallback, help);
+  section.expect(value >= 1 && value <= 1'000'000, key, "must be from 1 to 1000000, got {}", value);
+  return static_cast<NodeId>(std::clamp<std::int64_t>(value, 1, 1'000'000));
+}
+
+void expect_room(const Section& section, std::string_view key, double room, NodeId hosts) {
+  section.expect(room >= hosts, key, "gives a fabric of {} hosts, expected at least {}", room,
+                 hosts);
+  section.expect(room <= 1e7, key, "gives a fabric of {} hosts, expected at most 1e7", room);
+}
+
+double count(const std::vector<NodeId>& factors) {
+  double result = 1;
+  for (const NodeId factor : factors) result *= factor;
+  return result;
+}
+
+Build read_torus(const Section& section, NodeId hosts) {
+  // As near to a cube as the number of hosts allows, and a side more rather than a host too few.
+  const auto side = static_cast<double>(std::ceil(std::cbrt(hosts) - 1e-9));
+  const auto sides = whole_numbers(section, "sides", {side, side, side},
+                                   "hosts along each dimension, such as 4, 4, 2");
+  expect_room(section, "sides", count(sides), hosts);
+  return [sides](Link link) { return torus(sides, link); };
+}
+
+Build read_hypercube(NodeId hosts) {
+  int dimensions = 0;
+  while ((NodeId{1} << dimensions) < hosts) ++dimensions;
+  return [dimensions](Link link) { return hypercube(dimensions, link); };
+}
+
+Build read_fat_tree(const Section& section, NodeId hosts) {
+  if (section.has("children")) {
+    FatTree tree;
+    tree.children = whole_numbers(section, "children", {}, "of a switch, by level from below");
+    const std::vector<double> ones(tree.children.size(), 1);
+    tree.parents = whole_numbers(section, "parents", ones, "of a host or switch, by level");
+    tree.cables = whole_numbers(section, "cables", ones, "between a child and a parent, by level");
+    section.expect(tree.parents.size() == tree.children.size(), "parents",
+                   "must be as many numbers as children, {}, got {}", tree.children.size(),
+                   tree.parents.size());
+    section.expect(tree.cables.size() == tree.children.size(), "cables",
+                   "must be as many numbers as children, {}, got {}", tree.children.size(),
+                   tree.cables.size());
+    expect_room(section, "children", count(tree.children), hosts);
+    return [tree](Link link) { return fat_tree(tree, link); };
+  }
+  const NodeId over = whole_number(section, "oversubscription", 1,
+                                   "hosts per lowest switch, over those a full tree would have");
+  NodeId smallest = 2;
+  while (std::int64_t{smallest} * smallest * smallest / 4 * over < hosts) smallest += 2;
+  const NodeId k = whole_number(section, "k", smallest,
+                                "ports of a switch: k^3 / 4 hosts, k even; or children = ... for "
+                                "any PGFT, with parents and cables");
+  section.expect(k % 2 == 0, "k", "must be even, got {}", k);
+  expect_room(section, "k", 0.25 * k * k * k * over, hosts);
+  const FatTree tree = k_ary(k, over);
+  return [tree](Link link) { return fat_tree(tree, link); };
+}
+
+Build read_dragonfly(const Section& section, NodeId hosts) {
+  // Balanced: a = 2 p = 2 h, with as many groups as the global links allow.
+  NodeId balanced = 1;
+  while (2 * std::int64_t{balanced} * balanced * (2 * balanced * balanced + 1) < hosts) ++balanced;
+  Dragonfly shape{};
+  shape.hosts_per_router = whole_number(section, "hosts_per_router", balanced, "p");
+  shape.routers = whole_number(section, "routers", 2 * balanced, "a: of a group");
+  shape.global_links = whole_number(section, "global_links", balanced, "h: of a router");
+  const double most = 1.0 * shape.routers * shape.global_links + 1;
+  const double needed =
+      std::ceil(hosts / (1.0 * shape.hosts_per_router * shape.routers) - 1e-9);
+  shape.groups = whole_number(section, "groups", static_cast<NodeId>(std::max(needed, 1.0)),
+                              "g, at most a h + 1");
+  shape.is_valiant = section.choice("routing", {"minimal", "valiant"}, "minimal",
+                                    "the direct way, or over a third group that the pair "
+                                    "determines") == "valiant";
+  section.expect(shape.groups <= most, "groups", "must be at most a h + 1 = {}, got {}", most,
+                 shape.groups);
+  expect_room(section, "groups",
+              1.0 * shape.hosts_per_router * shape.routers * shape.groups, hosts);
+  return [shape](Link link) { return dragonfly(shape, link); };
+}
+
+bool is_prime(NodeId number) {
+  for (NodeId d = 2; d * d <= number; ++d) {
+    if (number % d == 0) return false;
+  }
+  return number >= 2;
+}
+
+Build read_slim_fly(const Section& section, NodeId hosts) {
+  // Half of the ports for hosts: ceil(k' / 2) with k' = (3 q - e) / 2.
+  const auto usual = [](NodeId q) {
+    const NodeId degree = (3 * q - (q % 4 == 1 ? 1 : -1)) / 2;
+    return (degree + 1) / 2;
+  };
+  NodeId smallest = 5;
+  while (!is_prime(smallest) || 2.0 * smallest * smallest * usual(smallest) < hosts) ++smallest;
+  const NodeId q = whole_number(section, "q", smallest, "an odd prime from 5 on: 2 q^2 routers");
+  section.expect(q >= 5 && q <= 200 && is_prime(q), "q", "must be a prime from 5 to 199, got {}",
+                 q);
+  const NodeId hosts_per_router =
+      whole_number(section, "hosts_per_router", usual(q), "half the ports of a router");
+  expect_room(section, "q", 2.0 * q * q * hosts_per_router, hosts);
+  return [=](Link link) { return slim_fly(q, hosts_per_router, link); };
+}
+
+}  // namespace
+
+std::function<Fabric()> read_fabric(const Section& section, NodeId nodes) {
+  const std::string kind = section.choice(
+      "fabric",
+      {"crossbar", "dragonfly", "fat_tree", "hypercube", "ring", "slim_fly", "torus"}, "crossbar",
+      "how the hosts are wired");
+  const Link link{
+      .bytes_per_second =
+          section.required<Bandwidth>("bandwidth", "of every link, in each direction")
+              .bytes_per_second,
+      .latency = section.required<Duration>("latency", "of every link")};
+  const NodeId nodes_per_host = whole_number(section, "nodes_per_host", 1,
+                                             "that share the port of their host");
+  Link local = link;
+  if (nodes_per_host > 1) {
+    local.bytes_per_second = section
+                                 .optional<Bandwidth>("local_bandwidth",
+                                                      Bandwidth{link.bytes_per_second},
+                                                      "of all messages within a host together")
+                                 .bytes_per_second;
+    local.latency = section.optional<Duration>("local_latency", Duration{0}, "within a host");
+  }
+  const NodeId hosts = (nodes + nodes_per_host - 1) / nodes_per_host;
+
+  const auto build = [&]() -> Build {
+    if (kind == "dragonfly") return read_dragonfly(section, hosts);
+    if (kind == "fat_tree") return read_fat_tree(section, hosts);
+    if (kind == "hypercube") return read_hypercube(hosts);
+    if (kind == "ring") return [hosts](Link each) { return torus({hosts}, each); };
+    if (kind == "slim_fly") return read_slim_fly(section, hosts);
+    if (kind == "torus") return read_torus(section, hosts);
+    return [hosts](Link each) { return crossbar(hosts, each); };
+  }();
+  return [=]() {
+    Fabric fabric = build(link);
+    if (nodes_per_host == 1) return fabric;
+    return share_hosts(std::move(fabric), hosts, nodes_per_host, local);
+  };
+}
+
+}  // namespace starling::network_models

@@ -1,0 +1,176 @@
+// MaxMin: who gets how much of links that many flows share, and when is each flow done? Exact
+// max-min fair rates, solved again only where something changed.
+//
+//   progressive filling: all flows grow together, rate = level * weight. The first link to fill
+//   fixes its flows at that level; the others go on growing. Repeat.
+//
+//   levels rise:  0 ------ l1 ------- l2 -------------- l3 ------>    l = level at which a link fills
+//    fixed before m: cannot change ->|<- solved again from here (m)
+//
+// Level restart. A flow that leaves changes nothing below its own level; one that joins, nothing
+// below the level at which one of its links would fill if the others kept theirs. So all changes
+// of one instant are solved together from m, the least of these levels: flows below m stay, the
+// rest of what hangs together with the changed links is filled again.
+//
+// Invariants after settle(), checked by check():
+//   1. no link carries more than its capacity (to 1e-9 of it);
+//   2. every flow has a full link on which nobody has a higher level (its bottleneck).
+// What remains of a flow is kept as a real number of bytes, at its last change of rate. Only the
+// times of events are rounded, to picoseconds; rates never are.
+//
+// Bertsekas and Gallager, "Data Networks", 2nd edition, 1992, section 6.5.2 (max-min, filling).
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "sim/base/time.hpp"
+
+namespace starling::network_models {
+
+using LinkId = std::uint32_t;
+using FlowId = std::uint32_t;
+
+/// The flows in order of finish: an indexed 4-ary heap. Equal times stand in order of flow.
+class FinishHeap {
+ public:
+  static constexpr std::uint32_t absent = std::numeric_limits<std::uint32_t>::max();
+
+  bool empty() const { return heap_.empty(); }
+  std::size_t size() const { return heap_.size(); }
+  Time top_time() const { return heap_.front().time; }
+  FlowId top() const { return heap_.front().flow; }
+
+  /// Inserts `flow` or moves it to its new time. The heap is in order after each call: several keys
+  /// must never be changed first and sifted later.
+  void set(FlowId flow, Time time);
+  void pop();
+  /// set() of many at once, when sifting each would cost more than building the heap anew.
+  /// `time_of(flow)` tells the times.
+  template <class TimeOf>
+  void set_all(std::span<const FlowId> flows, TimeOf time_of) {
+    if (8 * flows.size() <= size()) {
+      for (const FlowId flow : flows) set(flow, time_of(flow));
+      return;
+    }
+    for (const FlowId flow : flows) place(flow, time_of(flow));
+    build();
+  }
+
+ private:
+  struct Entry {
+    Time time;
+    FlowId flow;
+    friend auto operator<=>(const Entry&, const Entry&) = default;
+  };
+  void place(FlowId flow, Time time);
+  void put(std::size_t at, const Entry& entry);
+  void rise(std::size_t at, const Entry& entry);
+  void sink(std::size_t at, const Entry& entry);
+  void build();
+
+  std::vector<Entry> heap_;
+  std::vector<std::uint32_t> position_;  // (flows), in the heap
+};
+
+class MaxMin {
+ public:
+  static constexpr double unbounded = std::numeric_limits<double>::infinity();
+
+  /// Links 0.. with their capacities, in bytes per second, positive. A flow also loads the links of
+  /// its way back with `back_share` of its rate (acknowledgements).
+  explicit MaxMin(std::vector<double> capacities, double back_share = 0);
+
+  /// A flow joins; takes effect with settle(). `forward` and `back` (empty without back_share) must
+  /// stay where they are until it is done, and not both be empty unless the rate is bounded.
+  /// `weight` and `bytes` are positive, `bound` is the most it can use, in bytes per second.
+  FlowId add(std::span<const LinkId> forward, std::span<const LinkId> back, double weight,
+             double bytes, double bound = unbounded);
+
+  /// Solves for all flows that have joined or finished since the last call, all at `now`.
+  void settle(Time now);
+  bool is_settled() const { return joined_.empty() && left_.empty(); }
+
+  /// Time at which the next flow is done, as of the last settle(); Time::max() if no flow is known
+  /// to end within the clock.
+  Time next_finish() const { return finishes_.empty() ? Time::max() : finishes_.top_time(); }
+
+  /// Takes the flows that are done by `now` out, in order of finish, then of FlowId, and appends
+  /// them to `done`. Their ids are used again after the next settle().
+  void take_finished(Time now, std::vector<FlowId>& done);
+
+  /// In bytes per second, as of the last settle().
+  double rate(FlowId flow) const { return level_[flow] * weight_[flow]; }
+  std::size_t flows() const { return finishes_.size() + joined_.size(); }
+  /// Flow-link pairs looked at so far: the work done, whatever the machine.
+  std::int64_t work() const { return work_; }
+
+  /// Aborts if an invariant does not hold (see the top); for tests. Looks at every link.
+  void check() const;
+
+ private:
+  struct Flow {
+    std::span<const LinkId> forward;
+    std::span<const LinkId> back;
+    double remaining = 0;  // bytes, at `updated`
+    Time updated{};
+    bool is_bounded = false;
+  };
+  // Of a flow on a link: share = weight (* back_share), so that it carries share * level.
+  struct Member {
+    double share;
+    FlowId flow;
+  };
+  struct Candidate {
+    double level;
+    LinkId link;
+    friend auto operator<=>(const Candidate&, const Candidate&) = default;
+  };
+
+  template <class Visit>
+  void for_each_link(FlowId flow, Visit visit) const;
+  LinkId own_link(FlowId flow) const { return static_cast<LinkId>(shared_links_ + flow); }
+  void touch(LinkId link, bool has_joined);
+  double fill_level(LinkId link, double enough) const;
+  void collect(double restart);
+  void open(LinkId link, double restart);
+  void sum_up(LinkId link);
+  void fill();
+  void fix(FlowId flow, double level);
+  void reschedule(Time now);
+
+  std::size_t shared_links_;
+  double back_share_;
+
+  // By link. After the shared ones comes one per flow id, that holds a bounded flow to its bound.
+  std::vector<double> capacity_;
+  std::vector<std::vector<Member>> members_;  // in order of joining
+  std::vector<char> is_touched_;  // 1: somebody left, 2: somebody joined; until settled
+  std::vector<LinkId> touched_;
+
+  // By flow.
+  std::vector<Flow> flow_;
+  std::vector<double> level_;   // infinite until it is first solved for
+  std::vector<double> weight_;  // 0: no such flow
+  std::vector<FlowId> free_;
+  std::vector<FlowId> joined_;
+  std::vector<FlowId> left_;
+  FinishHeap finishes_;
+
+  // While solving.
+  std::vector<char> is_open_;      // (links), reached by the search
+  std::vector<char> is_free_;      // (flows), not fixed yet
+  std::vector<double> remaining_;  // (links), capacity that free flows may still take in all
+  std::vector<double> free_share_;  // (links), sum of the shares of free flows
+  std::vector<std::uint32_t> free_members_;  // (links)
+  std::vector<LinkId> open_links_;
+  std::vector<FlowId> open_flows_;
+  std::vector<double> old_level_;  // (open flows)
+  std::vector<FlowId> changed_;
+  std::vector<Candidate> candidates_;
+  mutable std::int64_t work_ = 0;
+};
+
+}  // namespace starling::network_models
