@@ -47,6 +47,16 @@ bool is_symmetric(const Topology& topology) {
   return true;
 }
 
+std::vector<NodeId> senders_to(const Node& node) {
+  std::vector<NodeId> senders;
+  for (std::size_t phase = 0; phase < node.topology().period(); ++phase) {
+    for (const Edge& edge : node.in(static_cast<Step>(phase))) senders.push_back(edge.peer);
+  }
+  std::sort(senders.begin(), senders.end());
+  senders.erase(std::unique(senders.begin(), senders.end()), senders.end());
+  return senders;
+}
+
 std::vector<NodeId> all_nodes(const Node& node) {
   std::vector<NodeId> nodes(static_cast<std::size_t>(node.nodes()));
   std::iota(nodes.begin(), nodes.end(), 0);

@@ -9,7 +9,7 @@ namespace starling::algorithms {
 
 /// Message channels of the shared protocols; programs use plain step numbers (channel 0) for their own.
 enum class Channel : std::uint16_t { program, collective, activation, partial, entry, request, reply, done,
-                                   tracker };
+                                   tracker, pairwise, drift };
 
 constexpr Tag tag_of(Channel channel, Step number = 0) {
   return make_tag(static_cast<std::uint16_t>(channel), static_cast<std::uint64_t>(number));
@@ -32,6 +32,8 @@ bool has_unit_columns(const Topology& topology);
 /// Whether W_ij = W_ji at every step.
 bool is_symmetric(const Topology& topology);
 
+/// The nodes that ever send to `node`, over the topology's whole period, sorted, each once.
+std::vector<NodeId> senders_to(const Node& node);
 /// All nodes of the run, 0 .. n-1.
 std::vector<NodeId> all_nodes(const Node& node);
 

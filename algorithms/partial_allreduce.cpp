@@ -64,7 +64,7 @@ Task<> PartialAllreduce::serve() {
     const bool is_included = buffer_step_ == t;
     const Vector contribution = buffer_;
     node_.record("staleness", t, static_cast<double>(t - buffer_step_));
-    if (settings_.late == LatePolicy::accumulate) buffer_ = node_.zeros(buffer_.size());
+    if (settings_.late != LatePolicy::replace) buffer_ = node_.zeros(buffer_.size());
 
     latest_ = co_await exchange(t, contribution);
     done_ = t;

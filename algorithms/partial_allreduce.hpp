@@ -29,8 +29,9 @@ namespace starling::algorithms {
 /// Who may start an operation: anybody; one node drawn by all alike; or each only when it enters itself.
 enum class ActivationPolicy { solo, majority, full };
 
-/// What happens to a vector that an operation missed: the next one replaces it, or is added to it.
-enum class LatePolicy { replace, accumulate };
+/// What happens to a vector that an operation missed: the next one replaces it, or is added to it. A vector that was
+/// taken stays in the buffer with `replace`, and serves again; with the others it leaves zeros.
+enum class LatePolicy { replace, accumulate, drop };
 
 class PartialAllreduce {
  public:
@@ -50,7 +51,7 @@ class PartialAllreduce {
     int contributors;  // size of the group
   };
 
-  /// `initial` is what a node that was never in time contributes (with accumulate: zeros).
+  /// `initial` is what a node that was never in time contributes (zeros, unless with `replace`).
   PartialAllreduce(Node& node, Settings settings, Vector initial);
 
   /// Starts the communication fibre; once, before the first enter().

@@ -51,7 +51,7 @@ Fabric torus(std::vector<NodeId> sides, Link link) {
                 return point + ((here + step) % side - here) * stride;
               };
               const NodeId ahead = (goal - at / stride % side + side) % side;
-              const bool is_upwards = 2 * ahead <= side;
+              const bool is_upwards = 2 * ahead < side || (2 * ahead == side && goal != 0);
               while (at / stride % side != goal) {
                 const NodeId to = next(at, is_upwards ? 1 : side - 1);
                 const NodeId lower = is_upwards ? at : to;

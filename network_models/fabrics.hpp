@@ -16,8 +16,8 @@ namespace starling::network_models {
 Fabric crossbar(NodeId hosts, Link link);
 
 /// Hosts at the points of a grid that wraps around, sides[0] varying fastest; cables join neighbors
-/// along each side > 1. Routes go along dimension 0 first, then 1, ..., the shorter way, upwards if
-/// both are equal. A ring is a torus of one side.
+/// along each side > 1. Routes go along dimension 0 first, then 1, ..., the shorter way; of two equal
+/// ones upwards, but downwards to coordinate 0 (so does SimGrid). A ring is a torus of one side.
 Fabric torus(std::vector<NodeId> sides, Link link);
 
 /// 2^dimensions hosts, cables between those that differ in one bit. Lowest different bit first.

@@ -294,9 +294,11 @@ void MaxMin::fill() {
     candidate.level = std::max(remaining_[link] / free_share_[link], reached);
     if (candidate.level > roughly * (1 + 1e-12) && goes_back()) continue;
     reached = candidate.level;
-    fixed += free_members_[link];
+    // (a flow may be here twice, there and back)
     for (const Member& member : members_[link]) {
-      if (is_free_[member.flow] != 0) fix(member.flow, reached);
+      if (is_free_[member.flow] == 0) continue;
+      fix(member.flow, reached);
+      ++fixed;
     }
   }
 }

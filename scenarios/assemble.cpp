@@ -29,6 +29,28 @@ std::int64_t available_memory() {
   return 0;
 }
 
+/// Runs `build`; what it says is wrong with its arguments becomes a ScenarioError of the section.
+template <class Build>
+auto build_part(const Section& section, const std::string& scenario_name, Build build) {
+  try {
+    return build();
+  } catch (const std::invalid_argument& error) {
+    throw ScenarioError(fmt::format("{}: [{}] {}", scenario_name, section.name(), error.what()));
+  }
+}
+
+/// A simulation holds a model per node at least; says so before it starts if they cannot fit.
+void check_memory(const RunSettings& settings, const WorkloadFacts& facts) {
+  const std::int64_t available = available_memory();
+  if (!facts.has_numbers || available == 0) return;
+  const double needed = 4.0 * static_cast<double>(facts.parameters) * settings.nodes;
+  if (needed <= static_cast<double>(available)) return;
+  throw Error(fmt::format("the models alone need {} nodes * {} parameters * 4 B = {:.1f} GiB, but {:.1f} GiB of memory are free",
+                          settings.nodes, facts.parameters, needed / (1 << 30), static_cast<double>(available) / (1 << 30)));
+}
+
+}  // namespace
+
 RunSettings read_run(const Section& section, const std::string& scenario_name) {
   RunSettings s;
   const auto nodes = section.required<std::int64_t>("nodes", "participants of the algorithm");
@@ -59,27 +81,16 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
   return s;
 }
 
-/// Runs `build`; what it says is wrong with its arguments becomes a ScenarioError of the section.
-template <class Build>
-auto build_part(const Section& section, const std::string& scenario_name, Build build) {
-  try {
-    return build();
-  } catch (const std::invalid_argument& error) {
-    throw ScenarioError(fmt::format("{}: [{}] {}", scenario_name, section.name(), error.what()));
-  }
+bool read_closed_form_collectives(const Section& network) {
+  return network.choice("collectives", {"expanded", "analytic"}, "expanded",
+                        "simulate every message of a collective, or take its cost from a formula") == "analytic";
 }
 
-/// A simulation holds a model per node at least; says so before it starts if they cannot fit.
-void check_memory(const RunSettings& settings, const WorkloadFacts& facts) {
-  const std::int64_t available = available_memory();
-  if (!facts.has_numbers || available == 0) return;
-  const double needed = 4.0 * static_cast<double>(facts.parameters) * settings.nodes;
-  if (needed <= static_cast<double>(available)) return;
-  throw Error(fmt::format("the models alone need {} nodes * {} parameters * 4 B = {:.1f} GiB, but {:.1f} GiB of memory are free",
-                          settings.nodes, facts.parameters, needed / (1 << 30), static_cast<double>(available) / (1 << 30)));
+Pace read_pace(const Section& compute) {
+  const std::string pace = compute.choice("pace", {"modelled", "measured"}, "modelled",
+                                          "over MPI: whether a gradient takes the modelled time or its own");
+  return pace == "measured" ? Pace::measured : Pace::modelled;
 }
-
-}  // namespace
 
 std::span<const std::string_view> section_names() { return names; }
 
@@ -106,19 +117,14 @@ Assembly assemble(const Scenario& scenario) {
   note(topology);
 
   const Section network = scenario.section("network");
-  settings.closed_form_collectives =
-      network.choice("collectives", {"expanded", "analytic"}, "expanded",
-                     "simulate every message of a collective, or take its cost from a formula") == "analytic";
+  settings.closed_form_collectives = read_closed_form_collectives(network);
   parts.network = build_part(network, scenario.name(), [&] {
     return network_models::find(network).make(network, settings.nodes);
   });
   note(network);
 
   const Section compute = scenario.section("compute");
-  settings.pace = compute.choice("pace", {"modelled", "measured"}, "modelled",
-                                 "over MPI: whether a gradient takes the modelled time or its own") == "measured"
-                      ? Pace::measured
-                      : Pace::modelled;
+  settings.pace = read_pace(compute);
   parts.compute_time = build_part(compute, scenario.name(), [&] {
     return std::make_unique<ComputeTime>(compute, settings.nodes, settings.seed);
   });

@@ -50,6 +50,12 @@ struct Assembly {
 /// Builds all parts. Throws ScenarioError (what the scenario says is wrong) or Error (a file it names is).
 Assembly assemble(const Scenario& scenario);
 
+/// Reads the [run] section; `scenario_name` names the default results file.
+RunSettings read_run(const Section& section, const std::string& scenario_name);
+/// Reads the switches of the run in [network] (`collectives`) and [compute] (`pace`), before the makers' own keys.
+bool read_closed_form_collectives(const Section& network);
+Pace read_pace(const Section& compute);
+
 /// The sections a scenario may have, in their usual order.
 std::span<const std::string_view> section_names();
 

@@ -2,12 +2,17 @@
 // themselves: each maker reads a probe section, which notes the keys and ends before anything is built.
 
 #include <functional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "algorithms/registry.hpp"
 #include "kernels/registry.hpp"
 #include "network_models/registry.hpp"
+#include "scenarios/assemble.hpp"
 #include "sim/engine/compute_time.hpp"
 #include "tools/arguments.hpp"
 #include "tools/failure.hpp"
@@ -21,20 +26,38 @@ namespace {
 
 constexpr NodeId probe_nodes = 4;
 
-void print_keys(const Section& section, bool with_keys) {
-  if (!with_keys) return;
-  for (const KeyUse& use : section.uses()) {
-    if (use.key == "kind") continue;
-    const std::string value = use.required ? "required" : use.fallback.empty() ? "none" : use.fallback;
-    fmt::print("      {:<22}{:<34}  {}\n", use.key, fmt::format("{} ({})", use.type, value), use.help);
-  }
+void print_key(const KeyUse& use, const std::string& condition) {
+  const std::string value = use.required ? "required" : use.fallback.empty() ? "none" : use.fallback;
+  fmt::print("      {:<22}{:<34}  {}{}\n", use.key, fmt::format("{} ({})", use.type, value), condition, use.help);
 }
 
-void probe(const std::function<void()>& make) {
+/// The keys that `make` reads from a probe of the section in which `settings` are fixed.
+std::vector<KeyUse> probe(const std::string& section_name, const std::vector<Setting>& settings,
+                          const std::function<void(const Section&)>& make) {
+  const Section section = Section::probe(section_name, settings);
   try {
-    make();
+    make(section);
   } catch (const ProbeFinished&) {
-    return;
+    return section.uses();
+  }
+  return section.uses();
+}
+
+/// Prints the keys of a component: those it always reads, then those that come with a choice.
+void print_keys(const std::string& section_name, const std::function<void(const Section&)>& make) {
+  const std::vector<KeyUse> always = probe(section_name, {}, make);
+  std::set<std::string> known{"kind"};
+  for (const KeyUse& use : always) {
+    if (known.insert(use.key).second) print_key(use, "");
+  }
+  for (const KeyUse& use : always) {
+    if (use.key == "kind" || use.type.find('|') == std::string::npos) continue;
+    std::istringstream options(use.type);
+    for (std::string option; std::getline(options, option, '|');) {
+      for (const KeyUse& further : probe(section_name, {{use.key, option, "probe"}}, make)) {
+        if (known.insert(further.key).second) print_key(further, fmt::format("with {} = {}: ", use.key, option));
+      }
+    }
   }
 }
 
@@ -47,9 +70,7 @@ void list_catalog(std::string_view title, const std::string& section_name, const
     if (!has_title) fmt::print("{} ([{}] kind = ..)\n", title, section_name);
     has_title = true;
     fmt::print("  {:<24}{}\n", entry.name, entry.summary);
-    const Section section = Section::probe(section_name);
-    probe([&] { make(entry, section); });
-    print_keys(section, with_keys);
+    if (with_keys) print_keys(section_name, [&](const Section& section) { make(entry, section); });
   }
 }
 
@@ -57,13 +78,13 @@ void list_catalog(std::string_view title, const std::string& section_name, const
 
 void list_command(const Arguments& arguments) {
   po::options_description options("options");
-  options.add_options()("keys,k", "with the keys of each");
+  options.add_options()("brief,b", "names and sentences, no keys");
   po::variables_map values;
-  if (!parse_arguments(arguments, "starling list [SECTION | NAME] [--keys]", options, values)) return;
+  if (!parse_arguments(arguments, "starling list [SECTION | NAME] [--brief]", options, values)) return;
   const auto words = values["words"].as<std::vector<std::string>>();
   if (words.size() > 1) throw UsageError("list takes one name at most");
   const std::string only = words.empty() ? "" : words[0];
-  const bool with_keys = values.count("keys") > 0 || !only.empty();
+  const bool with_keys = values.count("brief") == 0;
 
   const Topology line(probe_nodes, {{}}, {std::vector<double>(probe_nodes, 1.0)});
   list_catalog("algorithms", "algorithm", algorithms::catalog(), only, with_keys, [&](const auto& entry, const Section& section) {
@@ -73,16 +94,23 @@ void list_command(const Arguments& arguments) {
     static_cast<void>(entry.make(section, probe_nodes, 1));
   });
   list_catalog("network models", "network", network_models::catalog(), only, with_keys,
-               [](const auto& entry, const Section& section) { static_cast<void>(entry.make(section, probe_nodes)); });
+               [](const auto& entry, const Section& section) {
+                 static_cast<void>(read_closed_form_collectives(section));
+                 static_cast<void>(entry.make(section, probe_nodes));
+               });
   list_catalog("workloads", "workload", workloads::catalog(), only, with_keys, [](const auto& entry, const Section& section) {
     static_cast<void>(entry.make(section, probe_nodes, 1));
   });
-  if (only.empty() || only == "compute") {
-    fmt::print("compute time ([compute])\n");
-    const Section section = Section::probe("compute");
-    probe([&] { static_cast<void>(ComputeTime(section, probe_nodes, 1)); });
-    print_keys(section, true);
-  }
+  const auto list_section = [&](const std::string& name, const std::string& title, const std::function<void(const Section&)>& make) {
+    if (!only.empty() && only != name) return;
+    fmt::print("{} ([{}])\n", title, name);
+    if (with_keys) print_keys(name, make);
+  };
+  list_section("compute", "compute time", [](const Section& section) {
+    static_cast<void>(read_pace(section));
+    static_cast<void>(ComputeTime(section, probe_nodes, 1));
+  });
+  list_section("run", "the run", [](const Section& section) { static_cast<void>(read_run(section, "NAME.ini")); });
 }
 
 }  // namespace starling

@@ -18,47 +18,6 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
 
 }  // namespace
 
-// --- Handles -------------------------------------------------------------------------------------------------
-
-Vector::Vector(const Vector& other)
-    : graph_(other.graph_), value_(other.value_), offset_(other.offset_), size_(other.size_) {
-  if (graph_ != nullptr) graph_->retain(value_);
-}
-
-Vector& Vector::operator=(const Vector& other) {
-  Vector copy(other);
-  return *this = std::move(copy);
-}
-
-Vector::~Vector() {
-  if (graph_ != nullptr) graph_->release(value_);
-}
-
-std::int64_t Vector::wire_bytes() const {
-  return static_cast<std::int64_t>(static_cast<double>(size_) * graph_->wire_bytes_per_float_ + 0.5);
-}
-
-Vector Vector::slice(std::size_t offset, std::size_t size) const {
-  ensure(offset + size <= size_, "a slice reaches past the end of its vector");
-  Vector part = *this;
-  part.offset_ += static_cast<std::uint32_t>(offset);
-  part.size_ = static_cast<std::uint32_t>(size);
-  return part;
-}
-
-void Vector::scale(double factor) { graph_->scale(*this, factor); }
-void Vector::add_scaled(double factor, const Vector& y) { graph_->add_scaled(*this, factor, y); }
-
-Scalar::Scalar(const Scalar& other) : graph_(other.graph_), slot_(other.slot_) {
-  if (graph_ != nullptr) graph_->retain_slot(slot_);
-}
-
-Scalar::~Scalar() {
-  if (graph_ != nullptr) graph_->release_slot(slot_);
-}
-
-double Scalar::value() const { return graph_->read(*this); }
-
 // --- Construction --------------------------------------------------------------------------------------------
 
 ComputeGraph::ComputeGraph(Backend& backend, const Workload& workload, Limits limits, Execution execution)
@@ -258,47 +217,6 @@ void ComputeGraph::add_scaled(Vector& x, double factor, const Vector& y) {
   add_term(operation, x, 1.0F);
   add_term(operation, y, static_cast<float>(factor));
   x = finish(x.size_);
-}
-
-Vector weighted_sum(std::span<const Weighted> terms) {
-  ensure(!terms.empty(), "an empty weighted sum");
-  ComputeGraph* graph = terms[0].vector.graph_;
-  const std::uint32_t size = terms[0].vector.size_;
-  if (!graph->has_numbers_) return graph->hollow(size);
-  ComputeGraph::Operation& operation = graph->begin(ComputeGraph::Kind::sum);
-  for (const Weighted& term : terms) {
-    ensure(term.vector.size_ == size, "a sum of vectors of different sizes");
-    graph->add_term(operation, term.vector, static_cast<float>(term.factor));
-  }
-  return graph->finish(size);
-}
-
-Vector mean(std::span<const Vector> vectors) {
-  std::vector<Weighted> terms;
-  terms.reserve(vectors.size());
-  for (const Vector& v : vectors) terms.push_back({1.0 / static_cast<double>(vectors.size()), v});
-  return weighted_sum(terms);
-}
-
-Vector concatenate(std::span<const Vector> pieces) {
-  ensure(!pieces.empty(), "an empty concatenation");
-  ComputeGraph* graph = pieces[0].graph_;
-  std::uint32_t size = 0;
-  for (const Vector& piece : pieces) size += piece.size_;
-  if (!graph->has_numbers_) return graph->hollow(size);
-  ComputeGraph::Operation& operation = graph->begin(ComputeGraph::Kind::concatenation);
-  for (const Vector& piece : pieces) graph->add_term(operation, piece, 1.0F);
-  return graph->finish(size);
-}
-
-Scalar squared_distance(const Vector& a, const Vector& b) {
-  ensure(a.size_ == b.size_, "a distance of vectors of different sizes");
-  ComputeGraph* graph = a.graph_;
-  ensure(graph->has_numbers_, "a distance of vectors without numbers");
-  ComputeGraph::Operation& operation = graph->begin(ComputeGraph::Kind::distance);
-  graph->add_term(operation, a, 1.0F);
-  graph->add_term(operation, b, 1.0F);
-  return graph->set_scalar(operation, 0);
 }
 
 Vector ComputeGraph::zeros(std::size_t size) {

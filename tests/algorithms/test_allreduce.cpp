@@ -74,3 +74,34 @@ TEST_CASE("closed-form and expanded collectives give the same models") {
     }
   }
 }
+
+TEST_CASE("n nodes with batches of b are one node with batches of n b on the same samples") {
+  // Every node holds as many samples as a batch takes, so each step is a full pass in both runs: 4 nodes with 8 of
+  // 32 samples each, and one node with all 32. Losses are means over a batch, hence equal up to rounding.
+  const char* const text = R"([run]
+nodes = 4
+steps = 25
+[topology]
+kind = complete
+[network]
+kind = constant
+latency = 1 us
+[compute]
+gradient = 1 ms
+[workload]
+kind = mlp
+dataset = blobs
+samples = 32
+hidden = 6
+batch_size = 8
+[algorithm]
+kind = allreduce
+learning_rate = 0.2
+)";
+  const Recorder many = test::run(text);
+  const Recorder one = test::run(text, {"run.nodes=1", "workload.batch_size=32"});
+  REQUIRE(many.models[0].size() == one.models[0].size());
+  for (std::size_t k = 0; k < one.models[0].size(); ++k) {
+    CHECK(test::model(many, 0, k) == doctest::Approx(test::model(one, 0, k)).epsilon(1e-3));
+  }
+}

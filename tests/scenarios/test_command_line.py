@@ -138,9 +138,10 @@ def check_commands(folder):
         assert text in described.stdout, text
     folder.write("described.ini", described.stdout)  # what describe prints is a scenario
     expect(folder.run("describe", "described.ini"), 0)
-    listed = folder.run("list", "--keys")
+    listed = folder.run("list")
     expect(listed, 0)
-    for text in ("dpsgd", "ring", "loggp", "mlp", "learning_rate", "group_size"):
+    for text in ("dpsgd", "ring", "loggp", "mlp", "learning_rate", "group_size", "evaluate_every",
+                 "with dataset = idx", "collectives"):
         assert text in listed.stdout, text
     for table in ("steps", "evaluation", "nodes", "timeline"):
         done = folder.run("export", "results/good.h5", "--table", table)

@@ -1,0 +1,104 @@
+// ADPSGD, adaptive periodic averaging (not AD-PSGD): local SGD that chooses its period p by how far the models drift
+// apart. At every averaging, with the learning rate gamma of that step,
+//
+//   S   <- (1/n) sum_i ||mean(x) - x_i||^2
+//   in the first `sampling_steps` steps    C <- mean of S / gamma over the averagings so far,   p stays
+//   afterwards                             S < low * gamma * C  =>  p <- p + 1
+//                                          S > high * gamma * C =>  p <- max(1, p - 1)
+//
+// so that the drift stays proportional to the learning rate. S is summed over all nodes, so p is the same on each.
+//
+// Jiang, Agrawal, "Adaptive Periodic Averaging: A Practical Approach to Reducing Communication in Distributed Learning",
+// 2020. Defaults: p starts at 4, C is sampled for the first quarter of all steps, low = 0.7, high = 1.3. The paper's
+// first epoch with p = 1 is left to the scenario. S is a number of the models: every averaging waits for the arithmetic.
+// Without numbers (workload `timing`) p stays.
+
+#include <algorithm>
+#include <limits>
+
+#include "algorithms/averaging.hpp"
+#include "algorithms/exchange.hpp"
+#include "algorithms/registry.hpp"
+
+namespace starling::algorithms {
+namespace {
+
+struct Settings {
+  Step period;
+  Step sampling_steps;
+  double low;
+  double high;
+  CollectiveKind collective;
+  OptimizerSettings optimizer;
+};
+
+/// The period and what it is steered by.
+class AdaptivePeriod {
+ public:
+  explicit AdaptivePeriod(const Settings& settings) : settings_(settings), period_(settings.period) {}
+
+  Step value() const { return period_; }
+
+  /// Takes the drift `s` found when averaging after step k.
+  void adapt(Step k, double s) {
+    const double rate = settings_.optimizer.rate(k);
+    if (k < settings_.sampling_steps) {
+      ++samples_;
+      drift_per_rate_ += (s / rate - drift_per_rate_) / samples_;
+    } else if (s < settings_.low * rate * drift_per_rate_) {
+      ++period_;
+    } else if (s > settings_.high * rate * drift_per_rate_) {
+      period_ = std::max<Step>(1, period_ - 1);
+    }
+  }
+
+ private:
+  Settings settings_;
+  Step period_;
+  double samples_ = 0;
+  double drift_per_rate_ = 0;  // C
+};
+
+Task<> run(Node& node, Settings settings) {
+  Optimizer optimizer(settings.optimizer);
+  AdaptivePeriod period(settings);
+  const std::vector<NodeId> everybody = all_nodes(node);
+  Vector x = node.initial_model();
+  Step local_steps = 0;
+  for (Step k = 0; k < node.steps(); ++k) {
+    const Gradient g = co_await node.gradient(x);
+    optimizer.update(x, g.values, x, k);
+    ++local_steps;
+    if (local_steps == period.value()) {
+      local_steps = 0;
+      const Vector local = x;
+      x = co_await average(node, everybody, tag_of(Channel::collective, k), x, settings.collective);
+      const bool has_numbers = static_cast<bool>(g.loss);
+      const double own = has_numbers ? squared_distance(x, local).value() : 0;
+      const double sum = co_await sum_of_numbers(node, tag_of(Channel::drift, k), own);
+      if (has_numbers) period.adapt(k, sum / node.nodes());
+    }
+    node.record("period", k, static_cast<double>(period.value()));
+    node.end_step(k, x);
+  }
+}
+
+}  // namespace
+
+Program adaptive_period(const Section& section, const Context& context) {
+  Settings settings;
+  settings.period = read_period(section, 4);
+  settings.sampling_steps = section.optional<std::int64_t>("sampling_steps", context.steps / 4,
+                                                           "steps with the first period, in which the drift is sampled");
+  section.expect(settings.sampling_steps >= 0, "sampling_steps", "must not be negative, got {}", settings.sampling_steps);
+  settings.low = section.optional<double>("low", 0.7, "share of the sampled drift under which the period grows");
+  section.expect(settings.low >= 0, "low", "must not be negative, got {}", settings.low);
+  settings.high = section.optional<double>("high", 1.3, "share of the sampled drift over which the period shrinks");
+  section.expect(settings.high >= settings.low, "high", "must be at least low ({}), got {}", settings.low, settings.high);
+  settings.collective = read_collective(section);
+  settings.optimizer = read_optimizer(section, context.steps);
+  section.finish();
+  return [settings](Node& node) { return run(node, settings); };
+}
+
+}  // namespace starling::algorithms

@@ -1,0 +1,200 @@
+// Asynchronous DiLoCo: every node fetches the shared model theta, takes `period` inner steps to x and sends its
+// progress D = theta_fetched - x; a server applies what comes, whoever else is still computing. With the outer learning
+// rate eta and momentum mu the server's rule is
+//
+//   vanilla            one Nesterov step per arrival:  m <- mu m + c D;  theta <- theta - eta (c D + mu m)
+//                      c = weight, divided by sqrt(1 + s) with stale_progress = damped (s: outer steps since the fetch)
+//   delayed            one Nesterov step with the mean of `delay` = N arrivals, which get their answers then
+//   delayed_nesterov   B <- B + D
+//                      on every N-th arrival:  m <- mu m + B / N;  theta <- theta - eta ((1 - a N + a) mu m + D / N);  B <- 0
+//                      on all others:          theta <- theta - eta (a mu m + D / N)
+//
+// With `grace` > 0 the server waits that long after an arrival for others and hands out theta when all are merged.
+//
+// Liu, Chhaparia, Douillard, Kale, Rusu, Shen, Szlam, Ranzato, "Asynchronous Local-SGD Training for Language Modeling",
+// 2024, Algorithms 2 to 4; weight 1 / sqrt(nodes) as in the released notebook. Defaults: N = nodes, a = 0 (`share`),
+// mu = 0.9, eta = 0.7, for vanilla a tenth of it, as momentum of stale progress blows up. The paper's dynamic local
+// steps (fewer on slow nodes) are not offered. The server is a fibre on node 0; a block begun must be whole to be sent.
+
+#include <algorithm>
+#include <cmath>
+
+#include "algorithms/averaging.hpp"
+#include "algorithms/companions.hpp"
+#include "algorithms/exchange.hpp"
+#include "algorithms/registry.hpp"
+
+namespace starling::algorithms {
+namespace {
+
+enum class Rule { vanilla, delayed, delayed_nesterov };
+
+struct Settings {
+  Step period;
+  Rule rule;
+  Step delay = 1;            // N
+  double share = 0;          // a
+  double weight = 1;         // c
+  bool damps_stale = false;
+  Duration grace{};
+  OptimizerSettings outer;
+  OptimizerSettings inner;
+};
+
+constexpr NodeId server = 0;
+
+/// The shared model and the rule that moves it.
+class SharedModel {
+ public:
+  SharedModel(Vector theta, const Settings& settings) : settings_(settings), outer_(settings.outer), theta_(std::move(theta)) {}
+
+  /// vanilla, delayed_nesterov: applies one arrival.
+  void apply(const Message& m) {
+    if (settings_.rule == Rule::vanilla) {
+      Vector d = m.values;
+      const double staleness = static_cast<double>(version_) - m.number;
+      d.scale(settings_.weight / (settings_.damps_stale ? std::sqrt(1 + staleness) : 1));
+      outer_.update(theta_, d, theta_, version_);
+    } else {
+      apply_delayed_nesterov(m.values);
+    }
+    ++version_;
+  }
+
+  /// delayed: one outer step with the mean of `arrivals`.
+  void apply_mean(const std::vector<Message>& arrivals) {
+    std::vector<Vector> progress;
+    for (const Message& m : arrivals) progress.push_back(m.values);
+    outer_.update(theta_, mean(progress), theta_, version_);
+    ++version_;
+  }
+
+  void send(Node& node, NodeId to) const { node.send(to, tag_of(Channel::reply), theta_, static_cast<double>(version_)); }
+
+ private:
+  void apply_delayed_nesterov(const Vector& d) {
+    const auto n = static_cast<double>(settings_.delay);
+    const double mu = settings_.outer.momentum;
+    const double eta = settings_.outer.learning_rate;
+    double share = settings_.share;
+    if (buffer_) {
+      buffer_.add(d);
+    } else {
+      buffer_ = d;
+    }
+    if ((version_ + 1) % settings_.delay == 0) {
+      buffer_.scale(1 / n);
+      if (momentum_) {
+        momentum_.scale(mu);
+        momentum_.add(buffer_);
+      } else {
+        momentum_ = buffer_;
+      }
+      buffer_ = {};
+      share = 1 - share * n + share;
+    }
+    if (momentum_ && share != 0) theta_.add_scaled(-eta * share * mu, momentum_);
+    theta_.add_scaled(-eta / n, d);
+  }
+
+  Settings settings_;
+  Optimizer outer_;
+  Vector theta_;
+  Vector momentum_;  // m; empty while zero
+  Vector buffer_;    // B; empty while zero
+  Step version_ = 0;
+};
+
+Task<> serve(Node& node, Settings settings, Companions& companions) {
+  SharedModel model(node.initial_model(), settings);
+  const Step rounds = node.steps() / settings.period;
+  std::vector<Step> rounds_left(static_cast<std::size_t>(node.nodes()), rounds);
+  NodeId computing = rounds > 0 ? node.nodes() : 0;  // nodes that will come without being answered first
+  const Pattern patterns[] = {{any_source, tag_of(Channel::request)}};
+  std::vector<Message> arrivals;  // to be answered together
+  std::optional<Time> deadline;   // by which
+  while (computing > 0) {
+    Node::Select::Result got = co_await node.select(patterns, deadline);
+    if (got.index == 0) {
+      if (arrivals.empty() && settings.rule != Rule::delayed) deadline = after(node.now(), settings.grace);
+      arrivals.push_back(std::move(got.message));
+      --computing;
+    }
+    const bool is_full = settings.rule == Rule::delayed ? std::ssize(arrivals) == settings.delay : settings.grace.count() == 0;
+    if (got.index == 0 && !is_full && computing > 0) continue;
+
+    if (settings.rule == Rule::delayed) {
+      model.apply_mean(arrivals);
+    } else {
+      for (const Message& m : arrivals) model.apply(m);
+    }
+    for (const Message& m : arrivals) {
+      model.send(node, m.source);
+      if (--rounds_left[static_cast<std::size_t>(m.source)] > 0) ++computing;
+    }
+    arrivals.clear();
+    deadline.reset();
+  }
+  companions.leave();
+}
+
+Task<> run(Node& node, Settings settings) {
+  Optimizer inner(settings.inner);
+  Companions companions(node);
+  Vector x = node.initial_model();
+  Vector theta = x;
+  double version = 0;
+  if (node.id() == server) {
+    companions.enter();
+    node.spawn(serve(node, settings, companions));
+  }
+  for (Step k = 0; k < node.steps(); ++k) {
+    const Gradient g = co_await node.gradient(x);
+    inner.update(x, g.values, x, k);
+    if ((k + 1) % settings.period == 0) {
+      node.send(server, tag_of(Channel::request), difference(theta, x), version);
+      const Message m = co_await node.receive(server, tag_of(Channel::reply));
+      node.record("staleness", k, m.number - version - 1);  // outer steps besides the own one
+      theta = m.values;
+      version = m.number;
+      x = theta;
+    }
+    node.end_step(k, x);
+  }
+  co_await companions.join();
+}
+
+}  // namespace
+
+Program async_diloco(const Section& section, const Context& context) {
+  Settings settings;
+  settings.period = read_period(section, 50);
+  const std::string rule = section.choice("rule", {"delayed_nesterov", "delayed", "vanilla"}, "delayed_nesterov",
+                                          "how the server applies what arrives");
+  settings.rule = rule == "vanilla" ? Rule::vanilla : rule == "delayed" ? Rule::delayed : Rule::delayed_nesterov;
+  if (settings.rule == Rule::vanilla) {
+    settings.weight = section.optional<double>("weight", 1 / std::sqrt(static_cast<double>(context.nodes)),
+                                               "factor before the progress of one arrival");
+    section.expect(settings.weight > 0, "weight", "must be positive, got {}", settings.weight);
+    settings.damps_stale = section.choice("stale_progress", {"full", "damped"}, "full",
+                                          "whether progress is divided by sqrt(1 + staleness)") == "damped";
+  } else {
+    settings.delay = section.optional<std::int64_t>("delay", context.nodes, "arrivals per step of the outer momentum");
+    section.expect(settings.delay >= 1, "delay", "must be at least 1, got {}", settings.delay);
+  }
+  if (settings.rule == Rule::delayed_nesterov) {
+    settings.share = section.optional<double>("share", 0, "share of the momentum that other arrivals apply");
+    section.expect(settings.share >= 0 && settings.share * static_cast<double>(settings.delay) <= 1, "share",
+                   "must be 0 to 1 / delay = {}, got {}", 1 / static_cast<double>(settings.delay), settings.share);
+  }
+  if (settings.rule != Rule::delayed) {
+    settings.grace = section.optional<Duration>("grace", Duration{}, "time the server waits for others after an arrival");
+    section.expect(settings.grace.count() >= 0, "grace", "must not be negative");
+  }
+  settings.outer = read_outer_optimizer(section, settings.rule == Rule::vanilla ? 0.07 : 0.7, 0.9);
+  settings.inner = read_optimizer(section, context.steps);
+  section.finish();
+  return [settings](Node& node) { return run(node, settings); };
+}
+
+}  // namespace starling::algorithms

@@ -1,0 +1,153 @@
+// DaSGD: local SGD with delayed averaging. Models are averaged in the background while the nodes go on. Every
+// `period` steps a snapshot s_i = x_i is given to an allreduce; `delay` local steps later its result is merged:
+//
+//   merge = mix      x_i <- local_share * x_i + (1 - local_share) * mean_j s_j
+//   merge = delta    x_i <- x_i + mean_j s_j - s_i              keeps what was learned meanwhile
+//   merge = anchor   after every `period`-th step, first  v <- anchor_momentum * v + mean_j s_j - z,  z <- z + v
+//                    from the average begun one period before, then  x_i <- (1 - pull) x_i + pull * z,  s_i = x_i
+//
+// Nodes wait only for an allreduce that takes longer than the steps taken meanwhile.
+//
+// mix: Zhou et al., "DaSGD: Squeezing SGD Parallelization Performance in Distributed Training Using Delayed Averaging",
+// 2020 (the convex merge; the default share, 1/4, is ours). delta: CoCoD-SGD (Shen, Xu, Liu, Chen, Cheng, "Faster
+// Distributed Deep Net Training: Computation and Communication Decoupled Stochastic Gradient Descent", IJCAI 2019).
+// anchor: Wang, Liang, Joshi, "Overlap Local-SGD: An Algorithmic Approach to Hide Communication Delays in Distributed
+// SGD", ICASSP 2020, equations 3 to 5, with its pull of 0.6 and momentum of 0.7.
+
+#include <algorithm>
+
+#include "algorithms/averaging.hpp"
+#include "algorithms/companions.hpp"
+#include "algorithms/exchange.hpp"
+#include "algorithms/registry.hpp"
+
+namespace starling::algorithms {
+namespace {
+
+enum class Merge { mix, delta, anchor };
+
+struct Settings {
+  Step period;
+  Merge merge;
+  Step delay = 0;  // period with an anchor
+  double local_share = 0;
+  double pull = 0;
+  double anchor_momentum = 0;
+  CollectiveKind collective;
+  OptimizerSettings optimizer;
+};
+
+/// What the program shares with the average in the background.
+struct State {
+  explicit State(Node& node) : node(node), everybody(all_nodes(node)), background(node) {}
+
+  Node& node;
+  std::vector<NodeId> everybody;
+  Vector snapshot;  // empty if there is nothing to merge
+  Vector mean;      // of the snapshots
+  Companions background;
+};
+
+Task<> average_in_background(State& state, Tag tag, CollectiveKind kind) {
+  state.mean = co_await average(state.node, state.everybody, tag, state.snapshot, kind);
+  state.background.leave();
+}
+
+void begin_average(State& state, const Vector& x, Step k, CollectiveKind kind) {
+  state.snapshot = x;
+  state.background.enter();
+  state.node.spawn(average_in_background(state, tag_of(Channel::collective, k), kind));
+}
+
+/// The anchor z and its momentum.
+struct Anchor {
+  Vector z;
+  Vector v;
+
+  void follow(const Vector& mean, double momentum) {
+    v.scale(momentum);
+    v.add(mean);
+    v.add_scaled(-1.0, z);
+    z.add(v);
+  }
+};
+
+/// x <- share * x + (1 - share) * y
+void mix(Vector& x, double share, const Vector& y) {
+  x.scale(share);
+  x.add_scaled(1 - share, y);
+}
+
+void merge_average(Vector& x, State& state, Anchor& anchor, const Settings& settings) {
+  if (settings.merge == Merge::mix) {
+    mix(x, settings.local_share, state.mean);
+  } else if (settings.merge == Merge::delta) {
+    x.add(state.mean);
+    x.add_scaled(-1.0, state.snapshot);
+  } else {
+    anchor.follow(state.mean, settings.anchor_momentum);
+  }
+  state.snapshot = {};
+  state.mean = {};
+}
+
+Task<> run(Node& node, Settings settings) {
+  Optimizer optimizer(settings.optimizer);
+  State state(node);
+  Vector x = node.initial_model();
+  Anchor anchor{.z = x, .v = node.zeros(x.size())};
+  Step begun = 0;  // step after which the average under way began
+  for (Step k = 0; k < node.steps(); ++k) {
+    const Gradient g = co_await node.gradient(x);
+    optimizer.update(x, g.values, x, k);
+    const bool ends_period = (k + 1) % settings.period == 0;
+    if (ends_period && settings.merge != Merge::anchor) {
+      begin_average(state, x, k, settings.collective);
+      begun = k;
+    }
+    if (state.snapshot && k == begun + settings.delay) {
+      co_await state.background.join();
+      merge_average(x, state, anchor, settings);
+    }
+    if (ends_period && settings.merge == Merge::anchor) {
+      mix(x, 1 - settings.pull, anchor.z);
+      begin_average(state, x, k, settings.collective);
+      begun = k;
+    }
+    node.end_step(k, x);
+  }
+  if (state.snapshot) {
+    co_await state.background.join();
+    merge_average(x, state, anchor, settings);
+    node.set_final_model(x);
+  }
+}
+
+}  // namespace
+
+Program dasgd(const Section& section, const Context& context) {
+  Settings settings;
+  settings.period = read_period(section, 4);
+  const std::string merge = section.choice("merge", {"mix", "delta", "anchor"}, "mix",
+                                           "how a late average enters the model: weighted, as a correction, by an anchor");
+  settings.merge = merge == "mix" ? Merge::mix : merge == "delta" ? Merge::delta : Merge::anchor;
+  if (settings.merge == Merge::anchor) {
+    settings.delay = settings.period;
+    settings.pull = read_between(section, "pull", 0.6, 0, 1, "share of the anchor in the model after a pull");
+    settings.anchor_momentum = read_between(section, "anchor_momentum", 0.7, 0, 0.999, "momentum of the anchor");
+  } else {
+    settings.delay = section.optional<std::int64_t>("delay", std::min<Step>(1, settings.period - 1),
+                                                    "local steps between a snapshot and the merge of its average");
+    section.expect(settings.delay >= 0 && settings.delay < settings.period, "delay",
+                   "must be at least 0 and less than period ({}), got {}", settings.period, settings.delay);
+  }
+  if (settings.merge == Merge::mix) {
+    settings.local_share = read_between(section, "local_share", 0.25, 0, 1, "share of the own model in a merge");
+  }
+  settings.collective = read_collective(section);
+  settings.optimizer = read_optimizer(section, context.steps);
+  section.finish();
+  return [settings](Node& node) { return run(node, settings); };
+}
+
+}  // namespace starling::algorithms

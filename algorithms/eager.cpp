@@ -1,0 +1,118 @@
+// eager-SGD: synchronous SGD whose allreduce does not wait for late nodes. With P nodes, at step t:
+//
+//   (R, in time) <- partial allreduce of g_i(x_i) / P over all nodes;   x_i <- x_i - learning_rate * R
+//
+// A node that comes late gets the newest sum there is; its gradient stays in the send buffer. `solo`: the first node that
+// comes starts the operation. `majority`: a node drawn for the step does, so that half of the nodes are in time on average.
+//
+//   accumulate   the missed gradient is added to the next one: every gradient is applied some time (the paper)
+//   drop         the next one replaces it, unless an operation has taken it before (the released code)
+//
+// A late node skips sums, so models drift apart; every E steps they are made equal again: by their average, or by a copy of
+// node 0's (the released code, a few times in a run). E is ours to choose, the paper says "periodically".
+//
+// Li, Ben-Nun, Di Girolamo, Alistarh, Hoefler, "Taming Unbalanced Training Workloads in Deep Learning with Partial
+// Collective Operations", PPoPP 2020, Algorithm 2. partial_allreduce.hpp has the operation itself.
+
+#include <bit>
+#include <numeric>
+
+#include "algorithms/collectives.hpp"
+#include "algorithms/exchange.hpp"
+#include "algorithms/optimizer.hpp"
+#include "algorithms/partial_allreduce.hpp"
+#include "algorithms/registry.hpp"
+
+namespace starling::algorithms {
+namespace {
+
+struct Settings {
+  ActivationPolicy activation;
+  LatePolicy late;
+  Step synchronize_every;  // 0: never
+  bool is_average;
+  CollectiveKind collective;
+  OptimizerSettings optimizer;
+};
+
+/// The model that all go on with after step t.
+Task<Vector> synchronized(Node& node, Settings settings, Step t, Vector x) {
+  const Tag tag = tag_of(Channel::collective, t);
+  if (settings.is_average) {
+    const std::vector<NodeId> everybody = all_nodes(node);
+    x = co_await allreduce(node, everybody, tag, x, settings.collective);
+    x.scale(1.0 / node.nodes());
+    co_return x;
+  }
+  // Binomial tree: node i gets the model from i without its highest bit.
+  NodeId bit = 1;
+  if (node.id() != 0) {
+    bit = static_cast<NodeId>(std::bit_floor(static_cast<std::uint32_t>(node.id())));
+    const Message m = co_await node.receive(node.id() - bit, tag);
+    x = m.values;
+    bit *= 2;
+  }
+  for (; node.id() + bit < node.nodes(); bit *= 2) node.send(node.id() + bit, tag, x);
+  co_return x;
+}
+
+Task<> run(Node& node, Settings settings) {
+  Optimizer optimizer(settings.optimizer);
+  Vector x = node.initial_model();
+
+  std::vector<int> all_bits(static_cast<std::size_t>(std::countr_zero(static_cast<std::uint32_t>(node.nodes()))));
+  std::iota(all_bits.begin(), all_bits.end(), 0);
+  PartialAllreduce::Settings operations;
+  operations.activation = settings.activation;
+  operations.late = settings.late;
+  operations.steps = node.steps();
+  operations.has_operation = [](Step) { return true; };
+  operations.bits = [all_bits](Step) { return all_bits; };
+  PartialAllreduce partial(node, operations, node.zeros(x.size()));
+  partial.begin();
+
+  for (Step t = 0; t < node.steps(); ++t) {
+    const Gradient g = co_await node.gradient(x);
+    Vector share = g.values;
+    share.scale(1.0 / node.nodes());
+    const PartialAllreduce::Result r = co_await partial.enter(t, share);
+    optimizer.update(x, r.sum, x, t);
+    node.record("is_late", t, r.is_included ? 0 : 1);
+    if (settings.synchronize_every > 0 && (t + 1) % settings.synchronize_every == 0) {
+      x = co_await synchronized(node, settings, t, x);
+    }
+    node.end_step(t, x);
+  }
+  co_await partial.finish();
+}
+
+}  // namespace
+
+Program eager(const Section& section, const Context& context) {
+  Settings settings;
+  if (!std::has_single_bit(static_cast<std::uint32_t>(context.nodes))) {
+    section.fail("kind", "= eager needs a number of nodes that is a power of two, got {}", context.nodes);
+  }
+  const std::string activation = section.choice("activation", {"solo", "majority", "full"}, "solo",
+                                                "who starts an operation: the first that comes, one drawn node, or nobody "
+                                                "before all are there");
+  settings.activation = activation == "solo"       ? ActivationPolicy::solo
+                        : activation == "majority" ? ActivationPolicy::majority
+                                                   : ActivationPolicy::full;
+  settings.late = section.choice("late", {"accumulate", "drop"}, "accumulate",
+                                 "a gradient that missed its operation: added to the next one, or replaced by it") == "drop"
+                      ? LatePolicy::drop
+                      : LatePolicy::accumulate;
+  settings.synchronize_every =
+      section.optional<std::int64_t>("synchronize_every", 100, "steps between two moments when models are made equal; 0: never");
+  section.expect(settings.synchronize_every >= 0, "synchronize_every", "must not be negative, got {}",
+                 settings.synchronize_every);
+  settings.is_average = section.choice("synchronize", {"average", "broadcast"}, "average",
+                                       "all go on with the mean model, or with that of node 0") == "average";
+  settings.collective = read_collective(section);
+  settings.optimizer = read_optimizer(section, context.steps);
+  section.finish();
+  return [settings](Node& node) { return run(node, settings); };
+}
+
+}  // namespace starling::algorithms

@@ -1,0 +1,132 @@
+// Epidemic learning: in every round a node sends its model to s nodes drawn at random, and takes the plain mean of its own
+// model and all that it gets.
+//
+//   x_i <- x_i - learning_rate * g_i(x_i)   (H times);   x_i <- (x_i + sum of received models) / (1 + number received)
+//
+//   local    every node draws its s receivers for itself; how many models a node gets is random, so averaging keeps the
+//            mean model only in expectation
+//   oracle   the round's graph is regular: s out, s in, so the mean model is kept
+//
+// de Vos, Farhadkhani, Guerraoui, Kermarrec, Pires, Sharma, "Epidemic Learning: Boosting Decentralized Learning with Randomized
+// Communication", NeurIPS 2023, Algorithm 1. There the oracle draws a random s-regular undirected graph; here a directed one: i
+// sends to those s random distances further on a random circle. A receiver must know when its round is complete. By
+// default all draws come from shared streams, so everybody knows who sends to whom; with `notices` everybody tells
+// everybody else that nothing will come, in n - 1 - s empty messages a round, as in the released code. The numbers are the same.
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+#include "algorithms/exchange.hpp"
+#include "algorithms/optimizer.hpp"
+#include "algorithms/registry.hpp"
+#include "algorithms/round_cache.hpp"
+
+namespace starling::algorithms {
+namespace {
+
+struct Settings {
+  NodeId receivers;  // s
+  bool is_oracle;
+  bool sends_notices;
+  Step local_steps;  // H
+  OptimizerSettings optimizer;
+};
+
+/// Who sends to whom in one round.
+struct Round {
+  std::vector<std::vector<NodeId>> out, in;  // (nodes), each sorted
+};
+
+/// `count` of 0 .. bound-1, without repetition.
+std::vector<NodeId> sample(Random& random, NodeId bound, NodeId count) {
+  std::vector<NodeId> chosen;  // Floyd's method: every subset is equally likely
+  for (NodeId last = bound - count; last < bound; ++last) {
+    const auto candidate = static_cast<NodeId>(random.below(static_cast<std::uint64_t>(last) + 1));
+    chosen.push_back(std::ranges::find(chosen, candidate) == chosen.end() ? candidate : last);
+  }
+  return chosen;
+}
+
+Round draw(const Node& node, Step number, const Settings& settings) {
+  const NodeId n = node.nodes();
+  Round round;
+  round.out.resize(static_cast<std::size_t>(n));
+  round.in.resize(static_cast<std::size_t>(n));
+  const auto connect = [&](NodeId from, NodeId to) {
+    round.out[static_cast<std::size_t>(from)].push_back(to);
+    round.in[static_cast<std::size_t>(to)].push_back(from);
+  };
+  if (settings.is_oracle) {
+    Random random = node.shared_random("epidemic oracle", number);
+    std::vector<NodeId> circle = all_nodes(node);
+    random.shuffle(circle);
+    for (const NodeId distance : sample(random, n - 1, settings.receivers)) {
+      for (NodeId i = 0; i < n; ++i) {
+        connect(circle[static_cast<std::size_t>(i)], circle[static_cast<std::size_t>((i + distance + 1) % n)]);
+      }
+    }
+  } else {
+    for (NodeId i = 0; i < n; ++i) {
+      Random random = node.shared_random("epidemic receivers", number * n + i);
+      for (const NodeId j : sample(random, n - 1, settings.receivers)) connect(i, j < i ? j : j + 1);
+    }
+  }
+  for (std::vector<NodeId>& peers : round.out) std::ranges::sort(peers);
+  for (std::vector<NodeId>& peers : round.in) std::ranges::sort(peers);
+  return round;
+}
+
+/// `rounds` is shared by all nodes of the run: they ask it the same questions.
+Task<> run(Node& node, std::shared_ptr<RoundCache<Round>> rounds, Settings settings) {
+  Optimizer optimizer(settings.optimizer);
+  const auto me = static_cast<std::size_t>(node.id());
+  std::vector<NodeId> others = all_nodes(node);
+  others.erase(others.begin() + node.id());
+  Vector x = node.initial_model();
+  for (Step k = 0; k < node.steps(); ++k) {
+    const Gradient g = co_await node.gradient(x);
+    optimizer.update(x, g.values, x, k);
+    if ((k + 1) % settings.local_steps == 0) {
+      const Round& round = rounds->at(k, [&] { return draw(node, k, settings); });
+      const std::vector<NodeId> receivers = round.out[me];
+      const std::vector<NodeId> senders = settings.sends_notices ? others : round.in[me];
+      for (const NodeId peer : settings.sends_notices ? others : receivers) {
+        const bool is_receiver = std::ranges::binary_search(receivers, peer);
+        node.send(peer, tag_of(Channel::program, k), is_receiver ? x : Vector());
+      }
+      std::vector<Vector> models{x};
+      for (const NodeId peer : senders) {
+        const Message m = co_await node.receive(peer, tag_of(Channel::program, k));
+        if (m.values) models.push_back(m.values);
+      }
+      x = mean(models);
+    }
+    node.end_step(k, x);
+  }
+}
+
+}  // namespace
+
+Program epidemic(const Section& section, const Context& context) {
+  Settings settings;
+  NodeId logarithm = 0;
+  while ((NodeId{1} << logarithm) < context.nodes) ++logarithm;
+  const auto receivers = section.optional<std::int64_t>("receivers", std::max(std::min(logarithm, context.nodes - 1), 0),
+                                                        "nodes that each model is sent to, s; log2 of the nodes if not given");
+  section.expect(receivers >= 0 && receivers < context.nodes, "receivers", "must be 0 to {}, got {}", context.nodes - 1, receivers);
+  settings.receivers = static_cast<NodeId>(receivers);
+  settings.is_oracle = section.choice("graph", {"local", "oracle"}, "local",
+                                      "receivers drawn by each node for itself, or a regular graph for all") == "oracle";
+  settings.sends_notices = section.choice("agreement", {"shared_random", "notices"}, "shared_random",
+                                          "how a node knows who sends to it: from shared random numbers, or because those that "
+                                          "do not send say so") == "notices";
+  settings.local_steps = section.optional<std::int64_t>("local_steps", 1, "steps between two rounds");
+  section.expect(settings.local_steps >= 1, "local_steps", "must be at least 1, got {}", settings.local_steps);
+  settings.optimizer = read_optimizer(section, context.steps);
+  section.finish();
+  const auto rounds = std::make_shared<RoundCache<Round>>();
+  return [settings, rounds](Node& node) { return run(node, rounds, settings); };
+}
+
+}  // namespace starling::algorithms

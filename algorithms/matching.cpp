@@ -1,0 +1,32 @@
+#include "algorithms/matching.hpp"
+
+#include "algorithms/exchange.hpp"
+
+namespace starling::algorithms {
+namespace {
+
+std::vector<NodeId> draw(const Node& node, Step round) {
+  Random random = node.shared_random("matching", round);
+  std::vector<NodeId> order = all_nodes(node);
+  std::vector<NodeId> partner = order;
+  const auto is_free = [&](NodeId i) { return partner[static_cast<std::size_t>(i)] == i; };
+  random.shuffle(order);
+  for (const NodeId i : order) {
+    if (!is_free(i)) continue;
+    std::vector<NodeId> candidates = node.topology().neighbors(i);
+    std::erase_if(candidates, [&](NodeId j) { return !is_free(j); });
+    if (candidates.empty()) continue;
+    const NodeId j = candidates[random.below(candidates.size())];
+    partner[static_cast<std::size_t>(i)] = j;
+    partner[static_cast<std::size_t>(j)] = i;
+  }
+  return partner;
+}
+
+}  // namespace
+
+NodeId Matching::partner(const Node& node, Step round) {
+  return rounds_.at(round, [&] { return draw(node, round); })[static_cast<std::size_t>(node.id())];
+}
+
+}  // namespace starling::algorithms

@@ -1,0 +1,24 @@
+// Random matchings: in every round, disjoint pairs of neighbors, the same on all nodes, so that both of a pair know of it
+// without asking. Nodes in random order take a random neighbor that is still free: a maximal matching, and a perfect
+// one on the complete graph with an even number of nodes.
+//
+// Ghosh, Muthukrishnan, "Dynamic Load Balancing by Random Matchings", J. Computer and System Sciences 53(3), 1996.
+#pragma once
+
+#include <vector>
+
+#include "algorithms/round_cache.hpp"
+#include "sim/node/node.hpp"
+
+namespace starling::algorithms {
+
+class Matching {
+ public:
+  /// Partner of `node` in `round`, or itself. All callers are nodes of one run.
+  NodeId partner(const Node& node, Step round);
+
+ private:
+  RoundCache<std::vector<NodeId>> rounds_;
+};
+
+}  // namespace starling::algorithms

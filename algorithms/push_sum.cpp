@@ -1,0 +1,95 @@
+// Push-sum gossip without waiting: a node keeps half of its numerator s and weight w, sends the other half to a random
+// neighbor, and adds whatever has arrived; its model is z = s / w.
+//
+//   g <- gradient(z);   apply it;   with chance `send_chance`: (s, w) <- (s, w) / 2, the other half to a random neighbor
+//   for every share that has arrived: (s, w) <- (s, w) + share;   z <- s / w
+//
+// Kempe, Dobra, Gehrke, "Gossip-Based Computation of Aggregate Information", FOCS 2003, Protocol Push-Sum (no gradients,
+// rounds in step); Blot, Picard, Cord, Thome, "Gossip Training for Deep Learning", 2016 (GoSGD: with gradients). Sums of s
+// and of w over nodes and messages are conserved. The gradient is applied
+//
+//   to the model       z <- z - learning_rate * g, that is s <- s - w * learning_rate * g      (GoSGD, default)
+//   to the numerator   s <- s - learning_rate * g      as in SGP; unbiased, but steps are large where w is small, and w,
+//                                                      here, becomes as small as 2^-m after m steps without mail
+
+#include "algorithms/exchange.hpp"
+#include "algorithms/optimizer.hpp"
+#include "algorithms/push_shares.hpp"
+#include "algorithms/registry.hpp"
+
+namespace starling::algorithms {
+namespace {
+
+struct Settings {
+  double send_chance;
+  bool is_applied_to_model;
+  OptimizerSettings optimizer;
+};
+
+constexpr Tag tag = tag_of(Channel::program);
+
+void apply(Optimizer& optimizer, Mass& mass, const Vector& z, const Vector& g, Step k, bool to_model) {
+  if (!to_model) {
+    optimizer.update(mass.x, g, z, k);
+    return;
+  }
+  Vector updated = z;
+  optimizer.update(updated, g, z, k);
+  mass.x.add_scaled(mass.w, updated);
+  mass.x.add_scaled(-mass.w, z);
+}
+
+/// A message without a share says that its sender is done; it comes after all its shares.
+void take(const Message& m, Mass& mass, std::size_t& unfinished) {
+  if (m.values) {
+    mass.fold(m);
+  } else {
+    --unfinished;
+  }
+}
+
+Task<> run(Node& node, Settings settings) {
+  Optimizer optimizer(settings.optimizer);
+  const std::vector<NodeId> peers = node.topology().neighbors(node.id());
+  Mass mass{node.initial_model(), 1};
+  Vector z = mass.x;
+  std::size_t unfinished = senders_to(node).size();
+  for (Step k = 0; k < node.steps(); ++k) {
+    const Gradient g = co_await node.gradient(z);
+    apply(optimizer, mass, z, g.values, k, settings.is_applied_to_model);
+
+    Random random = node.random("push", k);
+    if (!peers.empty() && random.uniform() < settings.send_chance) {
+      const Shares half{.kept = 0.5, .out = {{peers[random.below(peers.size())], 0.5}}, .in = {}};
+      half.send(node, mass, tag);
+    }
+    for (auto m = node.poll(any_source, tag); m; m = node.poll(any_source, tag)) take(*m, mass, unfinished);
+    z = mass.model();
+    node.record("push_sum_weight", k, mass.w);
+    node.end_step(k, z);
+  }
+
+  for (const NodeId peer : peers) node.send(peer, tag);
+  while (unfinished > 0) {
+    const Message m = co_await node.receive(any_source, tag);
+    take(m, mass, unfinished);
+  }
+  if (node.steps() > 0) node.record("push_sum_weight", node.steps() - 1, mass.w);
+  node.set_final_model(mass.model());
+}
+
+}  // namespace
+
+Program push_sum(const Section& section, const Context& context) {
+  Settings settings;
+  settings.send_chance = section.optional<double>("send_chance", 1.0, "chance that a node sends after a step");
+  section.expect(settings.send_chance > 0 && settings.send_chance <= 1, "send_chance", "must be in (0, 1], got {}",
+                 settings.send_chance);
+  settings.is_applied_to_model = section.choice("gradient", {"model", "numerator"}, "model",
+                                                "what a step is subtracted from: s / w, or s") == "model";
+  settings.optimizer = read_optimizer(section, context.steps);
+  section.finish();
+  return [settings](Node& node) { return run(node, settings); };
+}
+
+}  // namespace starling::algorithms

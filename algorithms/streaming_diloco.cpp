@@ -1,0 +1,135 @@
+// Streaming DiLoCo: DiLoCo that exchanges the model in fragments, one after the other, in the background. Fragment p of
+// F is due after every `period` steps, at an offset of its own; then, with the outer copy theta_p,
+//
+//   D_p <- mean_i (theta_p - x_i,p)             an allreduce that goes on beside the next `delay` local steps
+//   m_p <- mu * m_p + D_p;   theta_p <- theta_p - eta * (D_p + mu * m_p)
+//   x_i,p <- local_share * x_i,p + (1 - local_share) * theta_p
+//
+// Fragment p is due after step k if k + 1 = (p + 1) period / F modulo `period`: each once per period, evenly spread, so
+// that the network is busy with one F-th of the model at a time.
+//
+// Douillard et al., "Streaming DiLoCo with Overlapping Communication: Towards a Distributed Free Lunch", 2025, Algorithm
+// 2. Defaults: period 100, delay 1, local_share 0.5 as there; eta = 0.7, mu = 0.9 and 4 fragments are ours. Fragments are
+// consecutive pieces of the parameters; outer gradients travel in full precision, not in 4 bits. With one fragment,
+// delay 0 and local_share 0 this is DiLoCo. What began in the last `delay` steps is not merged.
+
+#include <algorithm>
+#include <list>
+
+#include "algorithms/averaging.hpp"
+#include "algorithms/companions.hpp"
+#include "algorithms/exchange.hpp"
+#include "algorithms/registry.hpp"
+#include "algorithms/shards.hpp"
+
+namespace starling::algorithms {
+namespace {
+
+struct Settings {
+  Step period;
+  NodeId fragments;
+  Step delay;
+  double local_share;
+  CollectiveKind collective;
+  OptimizerSettings outer;
+  OptimizerSettings inner;
+
+  /// Whether fragment p begins its exchange after step k.
+  bool is_due(NodeId p, Step k) const { return (k + 1 - (p + 1) * period / fragments) % period == 0; }
+};
+
+/// One fragment and its exchange. All nodes exchange the same fragments in the same order.
+struct Fragment {
+  Fragment(Node& node, const Settings& settings, NodeId p)
+      : node(node),
+        settings(settings),
+        everybody(all_nodes(node)),
+        theta(shard(node.initial_model(), p, settings.fragments)),
+        outer(settings.outer),
+        exchange(node) {}
+
+  Node& node;
+  Settings settings;
+  std::vector<NodeId> everybody;
+  Vector theta;
+  Optimizer outer;
+  Vector gradient;  // D_p, own until averaged
+  Step begun = -1;  // step after which the exchange under way began; -1: none
+  Companions exchange;
+};
+
+Task<> exchange_gradient(Fragment& fragment, Tag tag) {
+  fragment.gradient = co_await average(fragment.node, fragment.everybody, tag, fragment.gradient, fragment.settings.collective);
+  fragment.exchange.leave();
+}
+
+void begin_exchange(Fragment& fragment, const Vector& piece, NodeId p, Step k) {
+  fragment.gradient = difference(fragment.theta, piece);
+  fragment.begun = k;
+  fragment.exchange.enter();
+  const Step number = k * fragment.settings.fragments + p;
+  fragment.node.spawn(exchange_gradient(fragment, tag_of(Channel::collective, number)));
+}
+
+/// The piece of the model after the outer step.
+Vector merge(Fragment& fragment, Vector piece) {
+  fragment.outer.update(fragment.theta, fragment.gradient, fragment.theta, fragment.begun);
+  fragment.begun = -1;
+  const double share = fragment.settings.local_share;
+  if (share == 0) return fragment.theta;
+  piece.scale(share);
+  piece.add_scaled(1 - share, fragment.theta);
+  return piece;
+}
+
+Task<> run(Node& node, Settings settings) {
+  Optimizer inner(settings.inner);
+  Vector x = node.initial_model();
+  std::list<Fragment> fragments;  // exchanges keep their addresses
+  for (NodeId p = 0; p < settings.fragments; ++p) fragments.emplace_back(node, settings, p);
+  for (Step k = 0; k < node.steps(); ++k) {
+    const Gradient g = co_await node.gradient(x);
+    inner.update(x, g.values, x, k);
+
+    std::vector<Vector> pieces;
+    NodeId p = 0;
+    bool is_changed = false;
+    for (Fragment& fragment : fragments) {
+      pieces.push_back(shard(x, p, settings.fragments));
+      if (settings.is_due(p, k)) begin_exchange(fragment, pieces.back(), p, k);
+      if (fragment.begun >= 0 && k == fragment.begun + settings.delay) {
+        co_await fragment.exchange.join();
+        pieces.back() = merge(fragment, pieces.back());
+        is_changed = true;
+      }
+      ++p;
+    }
+    if (is_changed) x = join_shards(pieces);
+    node.end_step(k, x);
+  }
+  for (Fragment& fragment : fragments) co_await fragment.exchange.join();  // begun in the last steps: not merged
+}
+
+}  // namespace
+
+Program streaming_diloco(const Section& section, const Context& context) {
+  Settings settings;
+  settings.period = read_period(section, 100);
+  const auto fragments = section.optional<std::int64_t>("fragments", std::min<Step>(4, settings.period),
+                                                        "pieces of the model that are exchanged one after the other");
+  section.expect(fragments >= 1 && fragments <= settings.period, "fragments", "must be 1 to period ({}), got {}",
+                 settings.period, fragments);
+  settings.fragments = static_cast<NodeId>(fragments);
+  settings.delay = section.optional<std::int64_t>("delay", std::min<Step>(1, settings.period - 1),
+                                                  "local steps that an exchange overlaps with");
+  section.expect(settings.delay >= 0 && settings.delay < settings.period, "delay",
+                 "must be at least 0 and less than period ({}), got {}", settings.period, settings.delay);
+  settings.local_share = read_between(section, "local_share", 0.5, 0, 0.999, "share of the own model in a merge");
+  settings.outer = read_outer_optimizer(section, 0.7, 0.9);
+  settings.collective = read_collective(section);
+  settings.inner = read_optimizer(section, context.steps);
+  section.finish();
+  return [settings](Node& node) { return run(node, settings); };
+}
+
+}  // namespace starling::algorithms

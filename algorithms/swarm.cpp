@@ -1,0 +1,123 @@
+// SwarmSGD: nodes take a few local steps, then average their models in random pairs of neighbors. A phase has H steps, or
+// a geometric number with mean H.
+//
+//   blocking       both finish their phases; then x_i, x_j <- (x_i + x_j) / 2. Round r pairs nodes by a random matching.
+//   non_blocking   Y_i is the copy that others average with, B_i and L_i model at the start of the phase and now. After
+//                  its phase, i picks a random neighbor j and takes Y_j as it is:
+//                    u <- L_i - B_i;   Y_i, Y_j <- (Y_i + Y_j) / 2;   Y_i <- Y_i + u;   B_i, L_i <- Y_i
+//                  j goes on with its L_j and adds its own u_j to the Y_j of that time.
+//
+// Nadiradze et al., "Asynchronous Decentralized SGD with Quantized and Local Updates", NeurIPS 2021, Algorithms 1 and 2,
+// without quantization. There, one random edge interacts at a time; in a matching, edges of one round that share no node
+// interact at once, which commutes. (The first released code, PopSGD, lets only the reader of a one-sided exchange
+// average: the sum of models is not conserved.) With H = 1 and `blocking` this is decentralized SGD with random matchings
+// in the sense of Koloskova et al., ICML 2020: X <- (X - lr G) W_t. What is evaluated is x or L; at the end, Y.
+
+#include <algorithm>
+#include <memory>
+
+#include "algorithms/exchange.hpp"
+#include "algorithms/matching.hpp"
+#include "algorithms/optimizer.hpp"
+#include "algorithms/pair_averaging.hpp"
+#include "algorithms/registry.hpp"
+
+namespace starling::algorithms {
+namespace {
+
+struct Settings {
+  Step local_steps;  // H
+  bool is_geometric;
+  OptimizerSettings optimizer;
+};
+
+/// Steps of a node's phase: H, or the number of trials of chance 1/H up to the first success.
+Step phase_length(const Node& node, const Settings& settings, Step phase) {
+  if (!settings.is_geometric) return settings.local_steps;
+  Random random = node.random("local steps", phase);
+  Step length = 1;
+  while (random.below(static_cast<std::uint64_t>(settings.local_steps)) != 0) ++length;
+  return length;
+}
+
+/// (x_lower + x_higher) / 2: in one order on both nodes, so both get the same bits.
+Task<Vector> average_with(Node& node, NodeId peer, Step round, Vector x) {
+  node.send(peer, tag_of(Channel::program, round), x);
+  const Message m = co_await node.receive(peer, tag_of(Channel::program, round));
+  const bool is_lower = node.id() < peer;
+  const Vector pair[] = {is_lower ? x : m.values, is_lower ? m.values : x};
+  co_return mean(pair);
+}
+
+/// `matching` is shared by all nodes of the run: they ask it the same questions.
+Task<> blocking(Node& node, std::shared_ptr<Matching> matching, Settings settings) {
+  Optimizer optimizer(settings.optimizer);
+  Vector x = node.initial_model();
+  // Everybody takes part in the same rounds, be its phases long or short; steps that are left over come last.
+  const Step rounds = node.steps() / settings.local_steps;
+  Step round = 0;
+  Step phase_end = phase_length(node, settings, 0);
+  for (Step k = 0; k < node.steps() || round < rounds; ++k) {
+    if (k < node.steps()) {
+      const Gradient g = co_await node.gradient(x);
+      optimizer.update(x, g.values, x, k);
+    }
+    if (k + 1 >= phase_end && round < rounds) {
+      const NodeId peer = matching->partner(node, round);
+      if (peer != node.id()) x = co_await average_with(node, peer, round, x);
+      ++round;
+      phase_end += phase_length(node, settings, round);
+    }
+    if (k < node.steps()) node.end_step(k, x);
+  }
+  node.set_final_model(x);
+}
+
+Task<> non_blocking(Node& node, Settings settings) {
+  Optimizer optimizer(settings.optimizer);
+  Vector copy = node.initial_model();  // Y
+  Vector base = copy;                  // B
+  Vector live = copy;                  // L
+  PairAveraging pairs(node, copy);
+  pairs.begin();
+  Step phase = 0;
+  Step phase_end = phase_length(node, settings, 0);
+  for (Step k = 0; k < node.steps(); ++k) {
+    const Gradient g = co_await node.gradient(live);
+    optimizer.update(live, g.values, live, k);
+    const bool is_last = k + 1 == node.steps();
+    if (k + 1 == phase_end || is_last) {
+      if (k + 1 == phase_end && !pairs.peers().empty()) {
+        Random random = node.random("partner", phase);
+        co_await pairs.exchange(pairs.peers()[random.below(pairs.peers().size())]);
+      }
+      copy.add(live);
+      copy.add_scaled(-1, base);
+      base = live = copy;
+      ++phase;
+      phase_end += phase_length(node, settings, phase);
+    }
+    node.end_step(k, live);
+  }
+  co_await pairs.finish();
+  node.set_final_model(copy);  // others went on averaging with it
+}
+
+}  // namespace
+
+Program swarm(const Section& section, const Context& context) {
+  Settings settings;
+  const bool is_blocking = section.choice("exchange", {"non_blocking", "blocking"}, "non_blocking",
+                                          "average with what the partner last offered, or wait for its phase") == "blocking";
+  settings.local_steps = section.optional<std::int64_t>("local_steps", 3, "steps between two averagings, H");
+  section.expect(settings.local_steps >= 1, "local_steps", "must be at least 1, got {}", settings.local_steps);
+  settings.is_geometric = section.choice("phase", {"fixed", "geometric"}, "fixed",
+                                         "exactly H steps, or a random number with mean H") == "geometric";
+  settings.optimizer = read_optimizer(section, context.steps);
+  section.finish();
+  if (!is_blocking) return [settings](Node& node) { return non_blocking(node, settings); };
+  const auto matching = std::make_shared<Matching>();
+  return [settings, matching](Node& node) { return blocking(node, matching, settings); };
+}
+
+}  // namespace starling::algorithms

@@ -1,0 +1,196 @@
+// The events of a fluid network, and its maker.
+//
+//   start --latency--> join --+                          +--> deliver, in order of each pair
+//                             +--> settle --> finish ----+
+//                                    ^          |
+//                                    +----------+
+//
+// All that joins or finishes at one instant is settled together, by a timer at that same instant
+// which comes after the events already there. Only one finish is armed at a time, and only an
+// earlier one is armed anew; a timer that comes too early just arms the next.
+
+#include "network_models/fluid.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "network_models/fabrics.hpp"
+#include "network_models/registry.hpp"
+#include "sim/base/error.hpp"
+
+namespace starling::network_models {
+namespace {
+
+std::vector<double> capacities(std::span<const Link> links, double factor) {
+  std::vector<double> result;
+  for (const Link& link : links) result.push_back(factor * link.bytes_per_second);
+  return result;
+}
+
+Duration scaled(Duration duration, double factor) {
+  return Duration{std::llround(static_cast<double>(duration.count()) * factor)};
+}
+
+}  // namespace
+
+Fluid::Fluid(Fabric fabric, NodeId nodes, const FlowRules& rules, bool is_checked)
+    : rules_(rules),
+      is_checked_(is_checked),
+      routes_(std::move(fabric)),
+      sharing_(capacities(routes_.links(), rules.bandwidth_factor), rules.back_share) {
+  const NodeId samples = std::min<NodeId>(nodes - 1, 16);
+  double latency = 0;
+  for (NodeId i = 0; i < samples; ++i) {
+    const auto other = static_cast<NodeId>(1 + std::int64_t{i} * (nodes - 1) / samples);
+    const std::uint32_t number = find_pair(0, other);
+    const double rate = rules.bandwidth_factor * routes_[number].bytes_per_second;
+    latency += static_cast<double>(pairs_[number].latency.count()) / samples;
+    cost_.seconds_per_byte += 1 / std::min(rate, pairs_[number].bound) / samples;
+  }
+  cost_.latency = Duration{std::llround(latency)};
+}
+
+std::uint32_t Fluid::find_pair(NodeId source, NodeId destination) {
+  const std::uint32_t number = routes_.find(source, destination);
+  if (number < pairs_.size() && !pairs_[number].forward.empty()) [[likely]]
+    return number;
+  const Pair pair = describe(source, destination, number);
+  if (pairs_.size() < routes_.size()) pairs_.resize(routes_.size());
+  pairs_[number] = pair;
+  return number;
+}
+
+Fluid::Pair Fluid::describe(NodeId source, NodeId destination, std::uint32_t number) {
+  const Route route = routes_[number];
+  Pair pair;
+  pair.forward = route.links;
+  pair.latency = scaled(route.latency, rules_.latency_factor);
+  if (rules_.back_share > 0) pair.back = routes_[routes_.find(destination, source)].links;
+  const double latency = to_seconds(route.latency);
+  if (rules_.window > 0 && latency > 0) {
+    const double bound = rules_.window / (2 * latency);
+    if (bound < route.bytes_per_second) pair.bound = rules_.bandwidth_factor * bound;
+  }
+  if (rules_.is_weighted && latency > 0) {
+    double cost = latency;
+    for (const LinkId link : route.links) {
+      cost += rules_.weight_bytes / routes_.links()[link].bytes_per_second;
+    }
+    pair.weight = 1 / cost;
+  }
+  return pair;
+}
+
+std::uint32_t Fluid::allocate() {
+  if (free_ == none) {
+    messages_.emplace_back();
+    return static_cast<std::uint32_t>(messages_.size() - 1);
+  }
+  const std::uint32_t index = free_;
+  free_ = messages_[index].next;
+  return index;
+}
+
+void Fluid::start(const Transfer& transfer, NetworkClock& clock) {
+  const std::uint32_t number = find_pair(transfer.source, transfer.destination);
+  const std::uint32_t index = allocate();
+  messages_[index] = {.id = transfer.id,
+                      .route = number,
+                      .bytes = transfer.bytes,
+                      .sequence = next_sequence_++,
+                      .next = none,
+                      .is_through = false};
+  Pair& pair = pairs_[number];
+  (pair.first == none ? pair.first : messages_[pair.last].next) = index;
+  pair.last = index;
+  if (pair.latency == Duration{0}) {
+    join(index, clock);
+  } else {
+    clock.set_timer(after(clock.now(), pair.latency), 4 * std::uint64_t{index} + join_timer);
+  }
+}
+
+void Fluid::on_timer(std::uint64_t cookie, NetworkClock& clock) {
+  switch (cookie % 4) {
+    case join_timer:
+      join(static_cast<std::uint32_t>(cookie / 4), clock);
+      break;
+    case settle_timer:
+      will_settle_ = false;
+      sharing_.settle(clock.now());
+      if (is_checked_) sharing_.check();
+      arm(clock);
+      break;
+    default:
+      if (clock.now() == armed_) armed_ = Time::max();
+      finish(clock);
+  }
+}
+
+void Fluid::join(std::uint32_t index, NetworkClock& clock) {
+  const Message& message = messages_[index];
+  if (message.bytes == 0) {
+    arrive(index, clock);
+    return;
+  }
+  const Pair& pair = pairs_[message.route];
+  const FlowId flow = sharing_.add(pair.forward, pair.back, pair.weight,
+                                   static_cast<double>(message.bytes), pair.bound);
+  if (flow >= message_of_.size()) message_of_.resize(flow + 1);
+  message_of_[flow] = index;
+  settle_at_end_of_instant(clock);
+}
+
+void Fluid::finish(NetworkClock& clock) {
+  done_.clear();
+  sharing_.take_finished(clock.now(), done_);
+  if (done_.empty()) {
+    // A timer of a finish that was put off since. What changes now will be armed when settled.
+    if (sharing_.is_settled()) arm(clock);
+    return;
+  }
+  through_.clear();
+  for (const FlowId flow : done_) through_.push_back(message_of_[flow]);
+  std::ranges::sort(through_, {}, [&](std::uint32_t i) { return messages_[i].sequence; });
+  for (const std::uint32_t index : through_) arrive(index, clock);
+  settle_at_end_of_instant(clock);
+}
+
+// A message does not overtake an earlier one of its pair: it arrives with it, right behind.
+void Fluid::arrive(std::uint32_t index, NetworkClock& clock) {
+  messages_[index].is_through = true;
+  Pair& pair = pairs_[messages_[index].route];
+  while (pair.first != none && messages_[pair.first].is_through) {
+    const std::uint32_t first = pair.first;
+    pair.first = messages_[first].next;
+    clock.deliver(clock.now(), messages_[first].id);
+    messages_[first].next = free_;
+    free_ = first;
+  }
+}
+
+void Fluid::settle_at_end_of_instant(NetworkClock& clock) {
+  if (will_settle_) return;
+  will_settle_ = true;
+  clock.set_timer(clock.now(), settle_timer);
+}
+
+void Fluid::arm(NetworkClock& clock) {
+  if (sharing_.flows() == 0) return;
+  const Time next = sharing_.next_finish();
+  if (next == Time::max()) throw Error("a transfer takes longer than the clock holds (106 days)");
+  if (next >= armed_) return;
+  armed_ = next;
+  clock.set_timer(next, finish_timer);
+}
+
+std::unique_ptr<NetworkModel> fluid(const Section& section, NodeId nodes) {
+  const auto build = read_fabric(section, nodes);
+  const bool is_checked = section.optional<bool>(
+      "check", false, "verify at each change that links are shared fairly; slow");
+  section.finish();
+  return std::make_unique<Fluid>(build(), nodes, FlowRules{}, is_checked);
+}
+
+}  // namespace starling::network_models

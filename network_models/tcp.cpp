@@ -1,0 +1,54 @@
+// TCP as SimGrid models it (LV08): a fluid network whose flows pay 13.01 latencies for slow start,
+// lose 3 % to headers, are held back by their window, share a link in proportion to
+//   1 / (latency + sum over links of 20537 B / bandwidth),
+// and load the way back with their acknowledgements. Made for wide areas: on a network of
+// microseconds the latency factor is far too high. An undisturbed message of k bytes takes
+//   13.01 latency + k / (0.97 min(bandwidth, window / (2 latency))).
+//
+// Velho and Legrand, "Accuracy study and improvement of network simulation in the SimGrid
+// framework", SIMUTools 2009. With factors 1, weight_bytes = 0 B and no cross traffic it is CM02:
+// Casanova and Marchal, "A network model for simulation of Grid application", INRIA RR-4596, 2002.
+
+#include "network_models/fabrics.hpp"
+#include "network_models/fluid.hpp"
+#include "network_models/registry.hpp"
+
+namespace starling::network_models {
+
+std::unique_ptr<NetworkModel> tcp(const Section& section, NodeId nodes) {
+  const auto build = read_fabric(section, nodes);
+  FlowRules rules{.is_weighted = true};
+  const auto positive = [&](std::string_view key, double fallback, std::string_view help) {
+    const auto value = section.optional<double>(key, fallback, help);
+    section.expect(value > 0, key, "must be positive, got {}", value);
+    return value;
+  };
+  rules.latency_factor =
+      positive("latency_factor", 13.01, "latencies that a message pays before its first byte");
+  rules.bandwidth_factor =
+      positive("bandwidth_factor", 0.97, "of a link's bandwidth that carries payload");
+  section.expect(rules.bandwidth_factor <= 1, "bandwidth_factor", "must be at most 1, got {}",
+                 rules.bandwidth_factor);
+  rules.window = static_cast<double>(
+      section
+          .optional<Bytes>("window", Bytes{4'194'304},
+                           "at most so much is under way: rate <= window / (2 latency); 0 B: "
+                           "without bound")
+          .count);
+  rules.weight_bytes = static_cast<double>(
+      section
+          .optional<Bytes>("weight_bytes", Bytes{20'537},
+                           "a flow's share of a link goes with 1 / (latency + sum over links of "
+                           "weight_bytes / bandwidth)")
+          .count);
+  rules.back_share = section.optional<double>(
+      "cross_traffic", 0.05, "of its rate that a flow takes on the way back; 0 is much faster");
+  section.expect(rules.back_share >= 0 && rules.back_share <= 1, "cross_traffic",
+                 "must be from 0 to 1, got {}", rules.back_share);
+  const bool is_checked = section.optional<bool>(
+      "check", false, "verify at each change that links are shared fairly; slow");
+  section.finish();
+  return std::make_unique<Fluid>(build(), nodes, rules, is_checked);
+}
+
+}  // namespace starling::network_models

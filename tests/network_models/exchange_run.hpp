@@ -1,0 +1,217 @@
+// Drives a network model by programs of sends and receives, as message passing does: a node begins
+// its next step when all sends and receives of the last are done, and a message sets off when both
+// sides have come to it (rendezvous). With the exchange patterns of decentralized SGD.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "sim/engine/calendar.hpp"
+#include "sim/engine/network_model.hpp"
+
+namespace starling::network_test {
+
+/// One message of a step, as its sender sees it.
+struct Post {
+  NodeId peer;
+  std::int64_t bytes;
+};
+struct ExchangeStep {
+  std::vector<Post> sends;
+  std::vector<NodeId> receives;
+};
+/// What a node does, step by step.
+using Script = std::vector<ExchangeStep>;
+
+class ExchangeRun final : public NetworkClock {
+ public:
+  /// Node i starts at `start[i]` (all at 0 if empty). Runs to the end.
+  ExchangeRun(NetworkModel& network, std::vector<Script> scripts, std::vector<Time> start = {})
+      : finish(scripts.size(), Time{}),
+        network_(network),
+        scripts_(std::move(scripts)),
+        step_(scripts_.size(), 0),
+        open_(scripts_.size(), 0) {
+    for (std::size_t i = 0; i < scripts_.size(); ++i) {
+      calendar_.push(start.empty() ? Time{} : start[i], 3 * i);
+    }
+    while (!calendar_.empty()) {
+      const Event event = calendar_.pop();
+      now_ = event.time;
+      const std::uint64_t what = event.payload / 3;
+      if (event.payload % 3 == 0) {
+        begin(static_cast<NodeId>(what));
+      } else if (event.payload % 3 == 1) {
+        network_.on_timer(what, *this);
+      } else {
+        const auto [source, destination] = ends_[what];
+        done(source);
+        done(destination);
+      }
+    }
+  }
+
+  Time now() const override { return now_; }
+  void set_timer(Time time, std::uint64_t cookie) override { calendar_.push(time, 3 * cookie + 1); }
+  void deliver(Time time, std::uint32_t id) override {
+    calendar_.push(time, 3 * std::uint64_t{id} + 2);
+  }
+
+  double last_finish() const {
+    double last = 0;
+    for (const Time time : finish) last = std::max(last, to_seconds(time));
+    return last;
+  }
+  double mean_finish() const {
+    double sum = 0;
+    for (const Time time : finish) sum += to_seconds(time);
+    return sum / static_cast<double>(finish.size());
+  }
+  std::size_t messages() const { return ends_.size(); }
+
+  std::vector<Time> finish;  // (nodes)
+
+ private:
+  struct Meeting {
+    std::vector<std::int64_t> sends;  // bytes, in order; those from `started` on wait
+    std::size_t receives = 0;
+    std::size_t started = 0;
+  };
+
+  void begin(NodeId node) {
+    const auto i = static_cast<std::size_t>(node);
+    if (step_[i] == scripts_[i].size()) {
+      finish[i] = now_;
+      return;
+    }
+    const ExchangeStep& step = scripts_[i][step_[i]++];
+    open_[i] = step.sends.size() + step.receives.size();
+    if (open_[i] == 0) return calendar_.push(now_, 3 * i);
+    for (const NodeId peer : step.receives) {
+      ++meetings_[{peer, node}].receives;
+      meet(peer, node);
+    }
+    for (const Post& send : step.sends) {
+      meetings_[{node, send.peer}].sends.push_back(send.bytes);
+      meet(node, send.peer);
+    }
+  }
+
+  void meet(NodeId source, NodeId destination) {
+    Meeting& meeting = meetings_[{source, destination}];
+    while (meeting.started < std::min(meeting.sends.size(), meeting.receives)) {
+      ends_.emplace_back(source, destination);
+      const auto id = static_cast<std::uint32_t>(ends_.size() - 1);
+      network_.start({id, source, destination, meeting.sends[meeting.started++]}, *this);
+    }
+  }
+
+  void done(NodeId node) {
+    if (--open_[static_cast<std::size_t>(node)] == 0) begin(node);
+  }
+
+  NetworkModel& network_;
+  std::vector<Script> scripts_;
+  std::vector<std::size_t> step_;  // (nodes), next
+  std::vector<std::size_t> open_;  // (nodes), sends and receives of the present step still to come
+  std::map<std::pair<NodeId, NodeId>, Meeting> meetings_;
+  std::vector<std::pair<NodeId, NodeId>> ends_;  // by id
+  Calendar calendar_;
+  Time now_{};
+};
+
+// ----- patterns, `rounds` times over
+
+/// The permutations of the reference: Fisher-Yates from the top, j = splitmix64 mod (i + 1).
+inline std::vector<NodeId> reference_permutation(NodeId nodes, std::uint64_t index) {
+  std::vector<NodeId> order(static_cast<std::size_t>(nodes));
+  std::iota(order.begin(), order.end(), 0);
+  std::uint64_t state = 1000 + index;
+  for (std::size_t i = order.size() - 1; i > 0; --i) {
+    std::uint64_t z = (state += 0x9E3779B97F4A7C15u);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    std::swap(order[i], order[(z ^ (z >> 31)) % (i + 1)]);
+  }
+  return order;
+}
+
+/// Both directions between two nodes, in the step that both have reached.
+inline void swap_with(ExchangeStep& step, NodeId peer, std::int64_t bytes) {
+  step.sends.push_back({peer, bytes});
+  step.receives.push_back(peer);
+}
+
+/// The patterns of the reference by name; without the suffix that only delays the start.
+inline std::vector<Script> exchange(const std::string& pattern, NodeId nodes, int rounds,
+                                    std::int64_t bytes) {
+  std::vector<Script> scripts(static_cast<std::size_t>(nodes));
+  int bits = 0;
+  while ((NodeId{1} << bits) < nodes) ++bits;
+  std::vector<std::vector<NodeId>> permutations;
+  for (int t = 0; t < std::max(rounds, 4); ++t) {
+    permutations.push_back(reference_permutation(nodes, static_cast<std::uint64_t>(t)));
+  }
+  const auto ahead = [&](NodeId i, NodeId by) { return (i + by % nodes + nodes) % nodes; };
+  for (NodeId i = 0; i < nodes; ++i) {
+    Script& script = scripts[static_cast<std::size_t>(i)];
+    for (int t = 0; t < rounds; ++t) {
+      ExchangeStep step;
+      if (pattern == "nbr_ring") {
+        swap_with(step, ahead(i, 1), bytes);
+        swap_with(step, ahead(i, -1), bytes);
+      } else if (pattern == "exp1") {
+        const NodeId by = NodeId{1} << (t % bits);
+        step.sends.push_back({ahead(i, by), bytes});
+        step.receives.push_back(ahead(i, -by));
+      } else if (pattern == "match") {
+        const auto& order = permutations[static_cast<std::size_t>(t)];
+        const auto at = std::find(order.begin(), order.end(), i) - order.begin();
+        swap_with(step, order[static_cast<std::size_t>(at ^ 1)], bytes);
+      } else if (pattern == "perm4") {
+        for (std::size_t p = 0; p < 4; ++p) {
+          const auto& order = permutations[p];
+          const auto at = static_cast<NodeId>(std::find(order.begin(), order.end(), i) -
+                                              order.begin());
+          step.sends.push_back({order[static_cast<std::size_t>(ahead(at, 1))], bytes});
+          step.receives.push_back(order[static_cast<std::size_t>(ahead(at, -1))]);
+        }
+      } else if (pattern == "incast") {
+        if (i != 0) {
+          step.sends.push_back({0, bytes});
+        } else {
+          for (NodeId j = 1; j < nodes; ++j) step.receives.push_back(j);
+        }
+      } else if (pattern == "rd") {
+        for (int s = 0; s < bits; ++s) {
+          script.emplace_back();
+          swap_with(script.back(), i ^ (NodeId{1} << s), bytes);
+        }
+      } else if (pattern == "rab") {
+        for (int s = 0; s < 2 * bits; ++s) {
+          const int k = s < bits ? s : 2 * bits - 1 - s;
+          script.emplace_back();
+          swap_with(script.back(), i ^ (NodeId{1} << k), bytes >> (k + 1));
+        }
+      } else if (pattern == "wagma16") {
+        for (int s = 0; s < 4; ++s) {
+          script.emplace_back();
+          swap_with(script.back(), i ^ (NodeId{1} << ((4 * t + s) % bits)), bytes);
+        }
+      } else if (pattern == "ring_ar") {
+        for (int s = 0; s < 2 * (nodes - 1); ++s) {
+          script.emplace_back();
+          script.back().sends.push_back({ahead(i, 1), bytes / nodes});
+          script.back().receives.push_back(ahead(i, -1));
+        }
+      }
+      if (!step.sends.empty() || !step.receives.empty()) script.push_back(step);
+    }
+  }
+  return scripts;
+}
+
+}  // namespace starling::network_test

@@ -1,0 +1,335 @@
+// The max-min solver by hand, and against its slow, obvious twin: progressive filling from nothing
+// at every event, over all links and all flows.
+
+#include "network_models/max_min.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <map>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "sim/base/random.hpp"
+
+namespace starling {
+namespace {
+
+using network_models::FinishHeap;
+using network_models::FlowId;
+using network_models::LinkId;
+using network_models::MaxMin;
+
+Time at(std::int64_t picoseconds) { return Time{Duration{picoseconds}}; }
+
+struct Arrival {
+  std::int64_t time;  // ps
+  std::vector<LinkId> forward;
+  std::vector<LinkId> back;
+  double weight;
+  double bytes;
+  double bound;
+};
+
+struct Problem {
+  std::vector<double> capacities;  // bytes per second
+  double back_share;
+  std::vector<Arrival> arrivals;  // in order of time
+};
+
+// ----- the twin
+
+struct TwinFlow {
+  std::size_t arrival;
+  double remaining;
+  double rate;
+};
+
+void fill_from_nothing(const Problem& problem, std::vector<TwinFlow>& flows) {
+  std::vector<double> room = problem.capacities;
+  std::vector<bool> is_fixed(flows.size(), false);
+  const auto load = [&](std::size_t f, std::size_t link) {  // per unit of level
+    const Arrival& arrival = problem.arrivals[flows[f].arrival];
+    double sum = 0;
+    for (const LinkId l : arrival.forward) sum += l == link ? arrival.weight : 0;
+    for (const LinkId l : arrival.back) sum += l == link ? problem.back_share * arrival.weight : 0;
+    return sum;
+  };
+  const auto fix = [&](std::size_t f, double level) {
+    flows[f].rate = level * problem.arrivals[flows[f].arrival].weight;
+    is_fixed[f] = true;
+    for (std::size_t link = 0; link < room.size(); ++link) room[link] -= level * load(f, link);
+  };
+  while (std::ranges::find(is_fixed, false) != is_fixed.end()) {
+    double lowest = 1e300;
+    std::size_t lowest_link = 0;
+    std::size_t lowest_bound = flows.size();
+    for (std::size_t link = 0; link < room.size(); ++link) {
+      double share = 0;
+      for (std::size_t f = 0; f < flows.size(); ++f) share += is_fixed[f] ? 0 : load(f, link);
+      if (share > 0 && room[link] / share < lowest) {
+        lowest = room[link] / share;
+        lowest_link = link;
+      }
+    }
+    for (std::size_t f = 0; f < flows.size(); ++f) {
+      const Arrival& arrival = problem.arrivals[flows[f].arrival];
+      if (is_fixed[f] || arrival.bound / arrival.weight >= lowest) continue;
+      lowest = arrival.bound / arrival.weight;
+      lowest_bound = f;
+    }
+    if (lowest_bound < flows.size()) {
+      fix(lowest_bound, lowest);
+      continue;
+    }
+    for (std::size_t f = 0; f < flows.size(); ++f) {
+      if (!is_fixed[f] && load(f, lowest_link) > 0) fix(f, lowest);
+    }
+  }
+}
+
+/// Times of finish of the arrivals, ps.
+std::vector<std::int64_t> twin(const Problem& problem) {
+  std::vector<std::int64_t> done(problem.arrivals.size(), -1);
+  std::vector<TwinFlow> flows;
+  std::int64_t now = 0;
+  std::size_t next = 0;
+  while (next < problem.arrivals.size() || !flows.empty()) {
+    std::int64_t until = next < problem.arrivals.size() ? problem.arrivals[next].time
+                                                        : std::numeric_limits<std::int64_t>::max();
+    for (const TwinFlow& flow : flows) {
+      const double rest = std::nearbyint(1e12 * flow.remaining / flow.rate);
+      until = std::min(until, now + static_cast<std::int64_t>(rest));
+    }
+    for (TwinFlow& flow : flows) {
+      // What is left may be what rounding to picoseconds has kept from it.
+      const double left = flow.remaining - flow.rate * 1e-12 * static_cast<double>(until - now);
+      if (left <= 0.51e-12 * flow.rate) done[flow.arrival] = until;
+      flow.remaining = left;
+    }
+    std::erase_if(flows, [&](const TwinFlow& flow) { return done[flow.arrival] >= 0; });
+    now = until;
+    for (; next < problem.arrivals.size() && problem.arrivals[next].time == now; ++next) {
+      flows.push_back({next, problem.arrivals[next].bytes, 0});
+    }
+    fill_from_nothing(problem, flows);
+  }
+  return done;
+}
+
+// ----- ours, on the same problem
+
+std::vector<std::int64_t> solve(const Problem& problem, bool is_checked = true) {
+  MaxMin sharing(problem.capacities, problem.back_share);
+  std::vector<std::int64_t> done(problem.arrivals.size(), -1);
+  std::map<FlowId, std::size_t> arrival_of;
+  std::vector<FlowId> finished;
+  std::size_t next = 0;
+  while (next < problem.arrivals.size() || sharing.flows() > 0) {
+    Time now = sharing.next_finish();
+    if (next < problem.arrivals.size()) now = std::min(now, at(problem.arrivals[next].time));
+    finished.clear();
+    sharing.take_finished(now, finished);
+    for (const FlowId flow : finished) {
+      done[arrival_of[flow]] = now.time_since_epoch().count();
+    }
+    for (; next < problem.arrivals.size() && at(problem.arrivals[next].time) == now; ++next) {
+      const Arrival& a = problem.arrivals[next];
+      arrival_of[sharing.add(a.forward, a.back, a.weight, a.bytes, a.bound)] = next;
+    }
+    sharing.settle(now);
+    if (is_checked) sharing.check();
+  }
+  return done;
+}
+
+Problem random_problem(int trial) {
+  Random random(4, "max-min", trial);
+  const auto below = [&](std::uint64_t bound) { return static_cast<std::size_t>(random.below(bound)); };
+  // A third of the problems each: everything equal (all is ties), whole numbers, anything.
+  const int taste = trial % 3;
+  const bool has_weights = trial % 2 == 1;
+  const bool has_bounds = trial % 5 == 2;
+  Problem problem{.capacities = {}, .back_share = trial % 4 == 3 ? 0.05 : 0.0, .arrivals = {}};
+  const std::size_t links = 1 + below(12);
+  for (std::size_t l = 0; l < links; ++l) {
+    problem.capacities.push_back(taste == 0   ? 1e9
+                                 : taste == 1 ? 1e9 * static_cast<double>(1 + below(4))
+                                              : 1e8 * (1 + 99 * random.uniform()));
+  }
+  const auto route = [&] {
+    std::vector<LinkId> result(links);
+    for (std::size_t l = 0; l < links; ++l) result[l] = static_cast<LinkId>(l);
+    random.shuffle(result);
+    result.resize(1 + below(std::min<std::size_t>(links, 4)));
+    return result;
+  };
+  const std::size_t flows = 1 + below(60);
+  for (std::size_t f = 0; f < flows; ++f) {
+    const double scale = taste == 2 ? 1 + random.uniform() : 1;
+    problem.arrivals.push_back(
+        {.time = static_cast<std::int64_t>(taste == 2 ? below(20'000'000'000)
+                                                      : 1'000'000'000 * below(8)),
+         .forward = route(),
+         .back = problem.back_share > 0 ? route() : std::vector<LinkId>{},
+         .weight = has_weights ? std::ldexp(scale, static_cast<int>(below(12))) : 1,
+         .bytes = 1e6 * scale * static_cast<double>(1 + (taste == 0 ? 0 : below(8))),
+         .bound = has_bounds && below(2) == 0 ? 2e8 * scale : MaxMin::unbounded});
+  }
+  std::ranges::stable_sort(problem.arrivals, {}, &Arrival::time);
+  return problem;
+}
+
+}  // namespace
+
+TEST_CASE("max-min: a long flow yields to two short ones, and each gets what the other leaves") {
+  // Links of 10 and 4 B/s; A over both, B over the first, C over the second. The second fills
+  // first, at 2; B takes the other 8 of the first.
+  MaxMin sharing({10, 4});
+  const std::vector<LinkId> both = {0, 1};
+  const std::vector<LinkId> first = {0};
+  const std::vector<LinkId> second = {1};
+  const FlowId a = sharing.add(both, {}, 1, 10, MaxMin::unbounded);
+  const FlowId b = sharing.add(first, {}, 1, 80, MaxMin::unbounded);
+  const FlowId c = sharing.add(second, {}, 1, 2, MaxMin::unbounded);
+  sharing.settle(at(0));
+  sharing.check();
+  CHECK(sharing.rate(a) == 2);
+  CHECK(sharing.rate(b) == 8);
+  CHECK(sharing.rate(c) == 2);
+  // C is done after 1 s. Then A has the second link alone, so 4, and B 6 of the first.
+  CHECK(sharing.next_finish() == at(1'000'000'000'000));
+  std::vector<FlowId> done;
+  sharing.take_finished(sharing.next_finish(), done);
+  CHECK(done == std::vector<FlowId>{c});
+  sharing.settle(at(1'000'000'000'000));
+  sharing.check();
+  CHECK(sharing.rate(a) == 4);
+  CHECK(sharing.rate(b) == 6);
+  // A has 8 B left: 2 s more. B, 72 B left, then goes on with 10.
+  CHECK(sharing.next_finish() == at(3'000'000'000'000));
+}
+
+TEST_CASE("max-min: weights divide a link, bounds hold a flow back, the way back is charged") {
+  // Weights 1 and 3 of 12 B/s: 3 and 9. Bounded to 1 B/s, the second leaves 11 to the first.
+  const std::vector<LinkId> forward = {0};
+  const std::vector<LinkId> back = {1};
+  MaxMin weighted({12, 12});
+  const FlowId light = weighted.add(forward, {}, 1, 100);
+  const FlowId heavy = weighted.add(forward, {}, 3, 100);
+  weighted.settle(at(0));
+  CHECK(weighted.rate(light) == 3);
+  CHECK(weighted.rate(heavy) == 9);
+
+  MaxMin bounded({12, 12});
+  const FlowId open = bounded.add(forward, {}, 1, 100);
+  const FlowId held = bounded.add(forward, {}, 3, 100, 1);
+  bounded.settle(at(0));
+  bounded.check();
+  CHECK(bounded.rate(open) == 11);
+  CHECK(bounded.rate(held) == 1);
+
+  // One flow each way, a quarter of each rate comes back: 1.25 r = 12.
+  MaxMin charged({12, 12}, 0.25);
+  const FlowId there = charged.add(forward, back, 1, 100);
+  const FlowId here = charged.add(back, forward, 1, 100);
+  charged.settle(at(0));
+  charged.check();
+  CHECK(charged.rate(there) == doctest::Approx(9.6));
+  CHECK(charged.rate(here) == doctest::Approx(9.6));
+}
+
+TEST_CASE("max-min: times of finish are those of filling from nothing at every event") {
+  double worst = 0;
+  for (int trial = 0; trial < 300; ++trial) {
+    CAPTURE(trial);
+    const Problem problem = random_problem(trial);
+    const auto found = solve(problem);
+    const auto expected = twin(problem);
+    for (std::size_t f = 0; f < found.size(); ++f) {
+      REQUIRE(expected[f] >= 0);
+      const double difference = std::abs(static_cast<double>(found[f] - expected[f]));
+      // Both round events to picoseconds, each a rate's change, of which a flow sees up to 120.
+      CHECK(difference <= 120 + 1e-9 * static_cast<double>(expected[f]));
+      worst = std::max(worst, difference / static_cast<double>(expected[f]));
+    }
+  }
+  MESSAGE("largest relative deviation ", worst);
+}
+
+TEST_CASE("max-min: a change does no work where nothing hangs together with it") {
+  // 1000 links with one flow each: the arrival of one more flow looks at its link alone.
+  MaxMin sharing(std::vector<double>(1'001, 1e9));
+  std::deque<LinkId> links;
+  for (LinkId l = 0; l < 1'001; ++l) links.push_back(l);
+  const auto route = [&](LinkId l) { return std::span<const LinkId>(&links[l], 1); };
+  for (LinkId l = 0; l < 1'000; ++l) sharing.add(route(l), {}, 1, 1e6);
+  sharing.settle(at(0));
+  const std::int64_t before = sharing.work();
+  sharing.add(route(1'000), {}, 1, 1e6);
+  sharing.settle(at(1));
+  CHECK(sharing.work() - before < 10);
+  // Nor does one that is fixed at a lower level: flow X over links 0 and 1 gets half of link 0;
+  // more flows on link 1, up to the level of X, do not touch link 0.
+  const std::vector<LinkId> both = {0, 1};
+  sharing.add(both, {}, 1, 1e6);
+  sharing.settle(at(2));
+  CHECK(sharing.rate(0) == 5e8);
+}
+
+TEST_CASE("max-min: flows that finish at one instant leave together, in order of their numbers") {
+  MaxMin sharing({8});
+  const std::vector<LinkId> route = {0};
+  for (int f = 0; f < 8; ++f) sharing.add(route, {}, 1, 3);
+  sharing.settle(at(0));
+  CHECK(sharing.next_finish() == at(3'000'000'000'000));
+  std::vector<FlowId> done;
+  sharing.take_finished(sharing.next_finish(), done);
+  CHECK(done == std::vector<FlowId>{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(sharing.flows() == 0);
+  sharing.settle(at(3'000'000'000'000));
+  CHECK(sharing.next_finish() == Time::max());
+}
+
+TEST_CASE("max-min: a flow that would end past the clock has no time of finish") {
+  MaxMin sharing({1e-9});
+  const std::vector<LinkId> route = {0};
+  sharing.add(route, {}, 1, 1);
+  sharing.settle(at(0));
+  CHECK(sharing.next_finish() == Time::max());
+}
+
+TEST_CASE("the heap of finishes stays in order when one, few or most of its keys change") {
+  // Against a sorted map, through many changes, with plenty of ties.
+  Random random(8, "heap");
+  FinishHeap heap;
+  std::map<FlowId, std::int64_t> times;
+  const auto check_top = [&] {
+    const auto first = std::ranges::min_element(times, [](const auto& a, const auto& b) {
+      return std::pair(a.second, a.first) < std::pair(b.second, b.first);
+    });
+    REQUIRE(heap.size() == times.size());
+    REQUIRE(heap.top() == first->first);
+    REQUIRE(heap.top_time() == at(first->second));
+  };
+  for (int turn = 0; turn < 3'000; ++turn) {
+    const std::uint64_t changes = turn % 3 == 0 ? 1 : turn % 3 == 1 ? 5 : 80;
+    std::vector<FlowId> changed;
+    for (std::uint64_t c = 0; c < changes; ++c) {
+      const auto flow = static_cast<FlowId>(random.below(100));
+      if (std::ranges::find(changed, flow) != changed.end()) continue;
+      changed.push_back(flow);
+      times[flow] = static_cast<std::int64_t>(random.below(40));
+    }
+    heap.set_all(changed, [&](FlowId flow) { return at(times[flow]); });
+    check_top();
+    for (std::uint64_t pops = random.below(times.size()); pops > 0; --pops) {
+      times.erase(heap.top());
+      heap.pop();
+      check_top();
+    }
+  }
+}
+
+}  // namespace starling
