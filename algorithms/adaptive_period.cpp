@@ -1,17 +1,18 @@
-// ADPSGD, adaptive periodic averaging (not AD-PSGD): local SGD that chooses its period p by how far the models drift
-// apart. At every averaging, with the learning rate gamma of that step,
+// ADPSGD, adaptive periodic averaging (not AD-PSGD): local SGD that chooses its period p by how far
+// the models drift apart. At every averaging, with the learning rate gamma of that step,
 //
-//   S   <- (1/n) sum_i ||mean(x) - x_i||^2
-//   in the first `sampling_steps` steps    C <- mean of S / gamma over the averagings so far,   p stays
-//   afterwards                             S < low * gamma * C  =>  p <- p + 1
-//                                          S > high * gamma * C =>  p <- max(1, p - 1)
+//   S <- (1/n) sum_i ||mean(x) - x_i||^2
+//   in the first `sampling_steps` steps   C <- mean of S / gamma so far;   p stays
+//   afterwards   S < low * gamma * C   =>   p <- p + 1
+//                S > high * gamma * C  =>   p <- max(1, p - 1)
 //
-// so that the drift stays proportional to the learning rate. S is summed over all nodes, so p is the same on each.
+// so that the drift stays proportional to the learning rate. S is summed over all nodes, so p is
+// the same on each.
 //
-// Jiang, Agrawal, "Adaptive Periodic Averaging: A Practical Approach to Reducing Communication in Distributed Learning",
-// 2020. Defaults: p starts at 4, C is sampled for the first quarter of all steps, low = 0.7, high = 1.3. The paper's
-// first epoch with p = 1 is left to the scenario. S is a number of the models: every averaging waits for the arithmetic.
-// Without numbers (workload `timing`) p stays.
+// Jiang, Agrawal, "Adaptive Periodic Averaging: A Practical Approach to Reducing Communication in
+// Distributed Learning", 2020. Defaults: p starts at 4, C is sampled for the first quarter of all
+// steps, low = 0.7, high = 1.3. The paper's first epoch with p = 1 is not offered. S depends on the
+// models, so every averaging waits for the arithmetic; without numbers (workload `timing`) p stays.
 
 #include <algorithm>
 #include <limits>
@@ -35,7 +36,8 @@ struct Settings {
 /// The period and what it is steered by.
 class AdaptivePeriod {
  public:
-  explicit AdaptivePeriod(const Settings& settings) : settings_(settings), period_(settings.period) {}
+  explicit AdaptivePeriod(const Settings& settings)
+      : settings_(settings), period_(settings.period) {}
 
   Step value() const { return period_; }
 
@@ -88,13 +90,18 @@ Task<> run(Node& node, Settings settings) {
 Program adaptive_period(const Section& section, const Context& context) {
   Settings settings;
   settings.period = read_period(section, 4);
-  settings.sampling_steps = section.optional<std::int64_t>("sampling_steps", context.steps / 4,
-                                                           "steps with the first period, in which the drift is sampled");
-  section.expect(settings.sampling_steps >= 0, "sampling_steps", "must not be negative, got {}", settings.sampling_steps);
-  settings.low = section.optional<double>("low", 0.7, "share of the sampled drift under which the period grows");
+  settings.sampling_steps =
+      section.optional<std::int64_t>("sampling_steps", context.steps / 4,
+                                     "steps with the first period, in which the drift is sampled");
+  section.expect(settings.sampling_steps >= 0, "sampling_steps", "must not be negative, got {}",
+                 settings.sampling_steps);
+  settings.low = section.optional<double>(
+      "low", 0.7, "share of the sampled drift under which the period grows");
   section.expect(settings.low >= 0, "low", "must not be negative, got {}", settings.low);
-  settings.high = section.optional<double>("high", 1.3, "share of the sampled drift over which the period shrinks");
-  section.expect(settings.high >= settings.low, "high", "must be at least low ({}), got {}", settings.low, settings.high);
+  settings.high = section.optional<double>(
+      "high", 1.3, "share of the sampled drift over which the period shrinks");
+  section.expect(settings.high >= settings.low, "high", "must be at least low ({}), got {}",
+                 settings.low, settings.high);
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();

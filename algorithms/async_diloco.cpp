@@ -1,20 +1,27 @@
-// Asynchronous DiLoCo: every node fetches the shared model theta, takes `period` inner steps to x and sends its
-// progress D = theta_fetched - x; a server applies what comes, whoever else is still computing. With the outer learning
-// rate eta and momentum mu the server's rule is
+// Asynchronous DiLoCo: every node fetches the shared model theta, takes `period` inner steps to x
+// and sends its progress D = theta_fetched - x; a server applies what comes, whoever else is still
+// computing. With the outer learning rate eta and momentum mu the server's rule is
 //
-//   vanilla            one Nesterov step per arrival:  m <- mu m + c D;  theta <- theta - eta (c D + mu m)
-//                      c = weight, divided by sqrt(1 + s) with stale_progress = damped (s: outer steps since the fetch)
-//   delayed            one Nesterov step with the mean of `delay` = N arrivals, which get their answers then
-//   delayed_nesterov   B <- B + D
-//                      on every N-th arrival:  m <- mu m + B / N;  theta <- theta - eta ((1 - a N + a) mu m + D / N);  B <- 0
-//                      on all others:          theta <- theta - eta (a mu m + D / N)
+//   vanilla            a Nesterov step per arrival:
+//                      m <- mu m + c D;   theta <- theta - eta (c D + mu m)
+//   delayed            a Nesterov step with the mean of `delay` = N arrivals, answered only then
+//   delayed_nesterov   B <- B + D, and on every N-th arrival
+//                      m <- mu m + B / N;   B <- 0;
+//                      theta <- theta - eta ((1 - a N + a) mu m + D / N)
+//                      and on all others
+//                      theta <- theta - eta (a mu m + D / N)
 //
-// With `grace` > 0 the server waits that long after an arrival for others and hands out theta when all are merged.
+// with c = `weight`, divided by sqrt(1 + s) with stale_progress = damped (s: outer steps since the
+// fetch).
 //
-// Liu, Chhaparia, Douillard, Kale, Rusu, Shen, Szlam, Ranzato, "Asynchronous Local-SGD Training for Language Modeling",
-// 2024, Algorithms 2 to 4; weight 1 / sqrt(nodes) as in the released notebook. Defaults: N = nodes, a = 0 (`share`),
-// mu = 0.9, eta = 0.7, for vanilla a tenth of it, as momentum of stale progress blows up. The paper's dynamic local
-// steps (fewer on slow nodes) are not offered. The server is a fibre on node 0; a block begun must be whole to be sent.
+// With `grace` > 0 the server waits that long after an arrival for others and hands out theta when
+// all are merged.
+//
+// Liu, Chhaparia, Douillard, Kale, Rusu, Shen, Szlam, Ranzato, "Asynchronous Local-SGD Training for
+// Language Modeling", 2024; weight 1 / sqrt(nodes) as in the released notebook.
+// Defaults: N = nodes, a = 0 (`share`), mu = 0.9, eta = 0.7, for vanilla a tenth of it, as momentum
+// of stale progress blows up. The paper's dynamic local steps (fewer on slow nodes) are not
+// offered. The server is a fibre on node 0; a block begun must be whole to be sent.
 
 #include <algorithm>
 #include <cmath>
@@ -32,9 +39,9 @@ enum class Rule { vanilla, delayed, delayed_nesterov };
 struct Settings {
   Step period;
   Rule rule;
-  Step delay = 1;            // N
-  double share = 0;          // a
-  double weight = 1;         // c
+  Step delay = 1;     // N
+  double share = 0;   // a
+  double weight = 1;  // c
   bool damps_stale = false;
   Duration grace{};
   OptimizerSettings outer;
@@ -46,7 +53,8 @@ constexpr NodeId server = 0;
 /// The shared model and the rule that moves it.
 class SharedModel {
  public:
-  SharedModel(Vector theta, const Settings& settings) : settings_(settings), outer_(settings.outer), theta_(std::move(theta)) {}
+  SharedModel(Vector theta, const Settings& settings)
+      : settings_(settings), outer_(settings.outer), theta_(std::move(theta)) {}
 
   /// vanilla, delayed_nesterov: applies one arrival.
   void apply(const Message& m) {
@@ -69,7 +77,9 @@ class SharedModel {
     ++version_;
   }
 
-  void send(Node& node, NodeId to) const { node.send(to, tag_of(Channel::reply), theta_, static_cast<double>(version_)); }
+  void send(Node& node, NodeId to) const {
+    node.send(to, tag_of(Channel::reply), theta_, static_cast<double>(version_));
+  }
 
  private:
   void apply_delayed_nesterov(const Vector& d) {
@@ -109,18 +119,21 @@ Task<> serve(Node& node, Settings settings, Companions& companions) {
   SharedModel model(node.initial_model(), settings);
   const Step rounds = node.steps() / settings.period;
   std::vector<Step> rounds_left(static_cast<std::size_t>(node.nodes()), rounds);
-  NodeId computing = rounds > 0 ? node.nodes() : 0;  // nodes that will come without being answered first
+  NodeId computing =
+      rounds > 0 ? node.nodes() : 0;  // nodes that will come without being answered first
   const Pattern patterns[] = {{any_source, tag_of(Channel::request)}};
   std::vector<Message> arrivals;  // to be answered together
   std::optional<Time> deadline;   // by which
   while (computing > 0) {
     Node::Select::Result got = co_await node.select(patterns, deadline);
     if (got.index == 0) {
-      if (arrivals.empty() && settings.rule != Rule::delayed) deadline = after(node.now(), settings.grace);
+      if (arrivals.empty() && settings.rule != Rule::delayed)
+        deadline = after(node.now(), settings.grace);
       arrivals.push_back(std::move(got.message));
       --computing;
     }
-    const bool is_full = settings.rule == Rule::delayed ? std::ssize(arrivals) == settings.delay : settings.grace.count() == 0;
+    const bool is_full = settings.rule == Rule::delayed ? std::ssize(arrivals) == settings.delay
+                                                        : settings.grace == Duration{};
     if (got.index == 0 && !is_full && computing > 0) continue;
 
     if (settings.rule == Rule::delayed) {
@@ -169,26 +182,35 @@ Task<> run(Node& node, Settings settings) {
 Program async_diloco(const Section& section, const Context& context) {
   Settings settings;
   settings.period = read_period(section, 50);
-  const std::string rule = section.choice("rule", {"delayed_nesterov", "delayed", "vanilla"}, "delayed_nesterov",
-                                          "how the server applies what arrives");
-  settings.rule = rule == "vanilla" ? Rule::vanilla : rule == "delayed" ? Rule::delayed : Rule::delayed_nesterov;
+  const std::string rule =
+      section.choice("rule", {"delayed_nesterov", "delayed", "vanilla"}, "delayed_nesterov",
+                     "how the server applies what arrives");
+  settings.rule = rule == "vanilla"   ? Rule::vanilla
+                  : rule == "delayed" ? Rule::delayed
+                                      : Rule::delayed_nesterov;
   if (settings.rule == Rule::vanilla) {
-    settings.weight = section.optional<double>("weight", 1 / std::sqrt(static_cast<double>(context.nodes)),
-                                               "factor before the progress of one arrival");
+    settings.weight =
+        section.optional<double>("weight", 1 / std::sqrt(static_cast<double>(context.nodes)),
+                                 "factor before the progress of one arrival");
     section.expect(settings.weight > 0, "weight", "must be positive, got {}", settings.weight);
-    settings.damps_stale = section.choice("stale_progress", {"full", "damped"}, "full",
-                                          "whether progress is divided by sqrt(1 + staleness)") == "damped";
+    settings.damps_stale =
+        section.choice("stale_progress", {"full", "damped"}, "full",
+                       "whether progress is divided by sqrt(1 + staleness)") == "damped";
   } else {
-    settings.delay = section.optional<std::int64_t>("delay", context.nodes, "arrivals per step of the outer momentum");
+    settings.delay = section.optional<std::int64_t>("delay", context.nodes,
+                                                    "arrivals per step of the outer momentum");
     section.expect(settings.delay >= 1, "delay", "must be at least 1, got {}", settings.delay);
   }
   if (settings.rule == Rule::delayed_nesterov) {
-    settings.share = section.optional<double>("share", 0, "share of the momentum that other arrivals apply");
-    section.expect(settings.share >= 0 && settings.share * static_cast<double>(settings.delay) <= 1, "share",
-                   "must be 0 to 1 / delay = {}, got {}", 1 / static_cast<double>(settings.delay), settings.share);
+    settings.share =
+        section.optional<double>("share", 0, "share of the momentum that other arrivals apply");
+    section.expect(settings.share >= 0 && settings.share * static_cast<double>(settings.delay) <= 1,
+                   "share", "must be 0 to 1 / delay = {}, got {}",
+                   1 / static_cast<double>(settings.delay), settings.share);
   }
   if (settings.rule != Rule::delayed) {
-    settings.grace = section.optional<Duration>("grace", Duration{}, "time the server waits for others after an arrival");
+    settings.grace = section.optional<Duration>(
+        "grace", Duration{}, "time the server waits for others after an arrival");
     section.expect(settings.grace.count() >= 0, "grace", "must not be negative");
   }
   settings.outer = read_outer_optimizer(section, settings.rule == Rule::vanilla ? 0.07 : 0.7, 0.9);

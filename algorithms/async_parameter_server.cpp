@@ -1,21 +1,25 @@
-// Asynchronous parameter server: nobody waits for anybody else's gradient. A node fetches the model, computes, pushes
-// its gradient; the server applies every gradient as it comes:
+// Asynchronous parameter server: nobody waits for anybody else's gradient. A node fetches the
+// model, computes, pushes its gradient; the server applies every gradient as it comes:
 //
-//   node     g <- gradient(x);   after every `push_period`-th step   push the sum of g since the last push
-//            x <- x - learning_rate * g on its own copy until, after every `fetch_period`-th step, it fetches again
-//   server   x <- x - learning_rate * c(s) * g,   version <- version + 1
+//   node     g <- gradient(x);   x <- x - learning_rate * g on its own copy
+//            after every `push_period`-th step    push the sum of g since the last push
+//            after every `fetch_period`-th step   x <- the server's
+//   server   x <- x - learning_rate * c(s) * g;   version <- version + 1
 //
-// where s = version now - version that the node fetched is the staleness of g, and c(s) = 1 (Downpour SGD: Dean et al.,
-// "Large Scale Distributed Deep Networks", NeurIPS 2012) or 1 / max(1, s) (staleness-aware: Zhang, Gupta, Lian, Liu,
-// "Staleness-Aware Async-SGD for Distributed Deep Learning", IJCAI 2016).
+// where s = version now - version that the node fetched is the staleness of g, and c(s) = 1
+// (Downpour SGD: Dean et al., "Large Scale Distributed Deep Networks", NeurIPS 2012) or 1 / max(1,
+// s) (staleness-aware: Zhang, Gupta, Lian, Liu, "Staleness-Aware Async-SGD for Distributed Deep
+// Learning", IJCAI 2016).
 //
-// consistency = bounded (stale synchronous parallel: Ho et al., "More Effective Distributed ML via a Stale Synchronous
-// Parallel Parameter Server", NeurIPS 2013): a fetch of a node that has pushed more than `staleness_bound` times
-// oftener than the slowest is answered only when that has caught up.
+// consistency = bounded (stale synchronous parallel: Ho et al., "More Effective Distributed ML via
+// a Stale Synchronous Parallel Parameter Server", NeurIPS 2013): a fetch of a node that has pushed
+// more than `staleness_bound` times oftener than the slowest is answered only when that has caught
+// up.
 //
-// The server is a fibre on node 0; with `servers` > 1 nodes 0, 1, .. keep a piece each, and a fetched model may mix
-// versions (the inconsistent read of Lian et al., NeurIPS 2015). Momentum and weight decay are the server's; Downpour's
-// Adagrad is not offered. The metric "staleness" counts updates by others between two fetches of a node.
+// The server is a fibre on node 0; with `servers` > 1 nodes 0, 1, .. keep a piece each, and a
+// fetched model may mix versions (the inconsistent read of Lian et al., NeurIPS 2015). Momentum and
+// weight decay are the server's; Downpour's Adagrad is not offered. The metric "staleness" counts
+// updates by others between two fetches of a node.
 
 #include <algorithm>
 
@@ -36,8 +40,12 @@ struct Settings {
   std::optional<Step> staleness_bound;
   OptimizerSettings optimizer;
 
-  bool pushes_after(Step k, Step steps) const { return (k + 1) % push_period == 0 || k + 1 == steps; }
-  bool fetches_after(Step k, Step steps) const { return (k + 1) % fetch_period == 0 || k + 1 == steps; }
+  bool pushes_after(Step k, Step steps) const {
+    return (k + 1) % push_period == 0 || k + 1 == steps;
+  }
+  bool fetches_after(Step k, Step steps) const {
+    return (k + 1) % fetch_period == 0 || k + 1 == steps;
+  }
 };
 
 /// One piece of the model and what its server knows of the nodes.
@@ -65,7 +73,8 @@ class Server {
   void apply(const Message& m) {
     const Step staleness = version_ - static_cast<Step>(m.number);
     Vector g = m.values;
-    if (settings_.is_staleness_aware) g.scale(1.0 / static_cast<double>(std::max<Step>(1, staleness)));
+    if (settings_.is_staleness_aware)
+      g.scale(1.0 / static_cast<double>(std::max<Step>(1, staleness)));
     // The schedule's step: what every node has made on average.
     optimizer_.update(x_, g, x_, version_ * settings_.push_period / node_.nodes());
     ++version_;
@@ -109,9 +118,10 @@ Task<> run(Node& node, Settings settings) {
     companions.enter();
     node.spawn(serve(node, settings, companions));
   }
-  std::vector<double> versions(static_cast<std::size_t>(settings.servers));  // of the pieces fetched last
-  Vector sum;                                                                // of gradients not yet pushed
-  Step pushes = 0;                                                           // since the last fetch
+  std::vector<double> versions(
+      static_cast<std::size_t>(settings.servers));  // of the pieces fetched last
+  Vector sum;                                       // of gradients not yet pushed
+  Step pushes = 0;                                  // since the last fetch
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
     if (settings.fetch_period > 1) x.add_scaled(-settings.optimizer.rate(k), g.values);
@@ -122,7 +132,8 @@ Task<> run(Node& node, Settings settings) {
     }
     if (settings.pushes_after(k, node.steps())) {
       for (NodeId s = 0; s < settings.servers; ++s) {
-        node.send(s, tag_of(Channel::request), shard(sum, s, settings.servers), versions[static_cast<std::size_t>(s)]);
+        node.send(s, tag_of(Channel::request), shard(sum, s, settings.servers),
+                  versions[static_cast<std::size_t>(s)]);
       }
       sum = {};
       ++pushes;
@@ -156,15 +167,19 @@ Step read_at_least_one(const Section& section, std::string_view key, std::string
 Program async_parameter_server(const Section& section, const Context& context) {
   Settings settings;
   settings.servers = read_servers(section, context.nodes);
-  settings.push_period = read_at_least_one(section, "push_period", "steps whose gradients go to the server together");
+  settings.push_period =
+      read_at_least_one(section, "push_period", "steps whose gradients go to the server together");
   settings.fetch_period = read_at_least_one(section, "fetch_period", "steps on one fetched model");
-  settings.is_staleness_aware = section.choice("stale_gradients", {"full", "divided"}, "full",
-                                               "whether a gradient is divided by its staleness") == "divided";
-  if (section.choice("consistency", {"none", "bounded"}, "none", "whether fast nodes wait for slow ones") == "bounded") {
-    settings.staleness_bound =
-        section.optional<std::int64_t>("staleness_bound", 3, "pushes by which a node may be ahead of the slowest");
-    section.expect(*settings.staleness_bound >= 0, "staleness_bound", "must not be negative, got {}",
-                   *settings.staleness_bound);
+  settings.is_staleness_aware =
+      section.choice("stale_gradients", {"full", "divided"}, "full",
+                     "whether a gradient is divided by its staleness") == "divided";
+  const std::string consistency = section.choice("consistency", {"none", "bounded"}, "none",
+                                                 "whether fast nodes wait for slow ones");
+  if (consistency == "bounded") {
+    settings.staleness_bound = section.optional<std::int64_t>(
+        "staleness_bound", 3, "pushes by which a node may be ahead of the slowest");
+    section.expect(*settings.staleness_bound >= 0, "staleness_bound",
+                   "must not be negative, got {}", *settings.staleness_bound);
   }
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();

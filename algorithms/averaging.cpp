@@ -3,31 +3,37 @@
 namespace starling::algorithms {
 
 Step read_period(const Section& section, Step fallback) {
-  const auto period = section.optional<std::int64_t>("period", fallback, "local steps between two exchanges");
+  const auto period =
+      section.optional<std::int64_t>("period", fallback, "local steps between two exchanges");
   section.expect(period >= 1, "period", "must be at least 1, got {}", period);
   return period;
 }
 
-double read_between(const Section& section, std::string_view key, double fallback, double low, double high,
-                    std::string_view help) {
+double read_between(const Section& section, std::string_view key, double fallback, double low,
+                    double high, std::string_view help) {
   const auto value = section.optional<double>(key, fallback, help);
-  section.expect(value >= low && value <= high, key, "must be in [{}, {}], got {}", low, high, value);
+  section.expect(value >= low && value <= high, key, "must be in [{}, {}], got {}", low, high,
+                 value);
   return value;
 }
 
-OptimizerSettings read_outer_optimizer(const Section& section, double learning_rate, double momentum) {
+OptimizerSettings read_outer_optimizer(const Section& section, double learning_rate,
+                                       double momentum) {
   OptimizerSettings outer;
-  outer.learning_rate =
-      section.optional<double>("outer_learning_rate", learning_rate, "factor before the averaged progress");
-  section.expect(outer.learning_rate > 0, "outer_learning_rate", "must be positive, got {}", outer.learning_rate);
-  outer.momentum = section.optional<double>("outer_momentum", momentum, "Nesterov momentum of the shared model");
-  section.expect(outer.momentum >= 0 && outer.momentum < 1, "outer_momentum", "must be in [0, 1), got {}",
-                 outer.momentum);
+  outer.learning_rate = section.optional<double>("outer_learning_rate", learning_rate,
+                                                 "factor before the averaged progress");
+  section.expect(outer.learning_rate > 0, "outer_learning_rate", "must be positive, got {}",
+                 outer.learning_rate);
+  outer.momentum =
+      section.optional<double>("outer_momentum", momentum, "Nesterov momentum of the shared model");
+  section.expect(outer.momentum >= 0 && outer.momentum < 1, "outer_momentum",
+                 "must be in [0, 1), got {}", outer.momentum);
   outer.nesterov = true;
   return outer;
 }
 
-Task<Vector> average(Node& node, std::span<const NodeId> members, Tag tag, Vector v, CollectiveKind kind) {
+Task<Vector> average(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
+                     CollectiveKind kind) {
   Vector sum = co_await allreduce(node, members, tag, std::move(v), kind);
   sum.scale(1.0 / static_cast<double>(members.size()));
   co_return sum;

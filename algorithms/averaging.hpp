@@ -1,5 +1,6 @@
-// What the algorithms share that average models once per block of local steps (SlowMo, BMUF, DiLoCo, elastic
-// averaging and their asynchronous relatives), built from the collectives and the optimizer.
+// What the algorithms share that average models once per block of local steps (SlowMo, BMUF,
+// DiLoCo, elastic averaging and their asynchronous relatives), built from the collectives and the
+// optimizer.
 #pragma once
 
 #include <span>
@@ -14,18 +15,20 @@ namespace starling::algorithms {
 Step read_period(const Section& section, Step fallback);
 
 /// Reads `key`, a number in [low, high].
-double read_between(const Section& section, std::string_view key, double fallback, double low, double high,
-                    std::string_view help);
+double read_between(const Section& section, std::string_view key, double fallback, double low,
+                    double high, std::string_view help);
 
-/// Reads the keys `outer_learning_rate` and `outer_momentum` of the rule that applies averaged progress to the
-/// shared model: SGD with Nesterov momentum, plain SGD for momentum 0.
-OptimizerSettings read_outer_optimizer(const Section& section, double learning_rate, double momentum);
+/// Reads the keys `outer_learning_rate` and `outer_momentum` of the rule that applies averaged
+/// progress to the shared model: SGD with Nesterov momentum, plain SGD for momentum 0.
+OptimizerSettings read_outer_optimizer(const Section& section, double learning_rate,
+                                       double momentum);
 
 /// Mean over `members` of their `v`; the conditions are those of allreduce().
-Task<Vector> average(Node& node, std::span<const NodeId> members, Tag tag, Vector v, CollectiveKind kind);
+Task<Vector> average(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
+                     CollectiveKind kind);
 
-/// Sum over all nodes of their `number`, the same bits on each: up a binomial tree to node 0, each parent adding
-/// its children in order, and back. One sum with one `tag` at a time.
+/// Sum over all nodes of their `number`, the same bits on each: up a binomial tree to node 0, each
+/// parent adding its children in order, and back. One sum with one `tag` at a time.
 Task<double> sum_of_numbers(Node& node, Tag tag, double number);
 
 /// a - b

@@ -1,5 +1,6 @@
-// BMUF: blockwise model-update filtering. The average progress of a block of local steps is filtered by momentum
-// before it enters the model. All nodes start a block at W_g; after `period` local steps x_i <- x_i - lr g_i(x_i):
+// BMUF: blockwise model-update filtering. The average progress of a block of local steps is
+// filtered by momentum before it enters the model. All nodes start a block at W_g; after `period`
+// local steps x_i <- x_i - lr g_i(x_i):
 //
 //   G <- mean_i x_i - W_g                                  measured from where the block started
 //   D <- block_momentum * D + block_learning_rate * G
@@ -7,9 +8,11 @@
 //   W_g <- W                         classical block momentum (cbm)
 //   W_g <- W + block_momentum * D    Nesterov block momentum (nbm)
 //
-// Chen, Huo, "Scalable Training of Deep Learning Machines by Incremental Block Training with Intra-block Parallel
-// Optimization and Blockwise Model-Update Filtering", ICASSP 2016. Their momentum, the default, is 1 - 1/n, with
-// Nesterov. nbm is DiLoCo with plain SGD inside, cbm is SlowMo over local SGD. fairseq's `use_nbm` is another recursion.
+// Chen, Huo, "Scalable Training of Deep Learning Machines by Incremental Block Training with
+// Intra-block Parallel Optimization and Blockwise Model-Update Filtering", ICASSP 2016. Their
+// momentum, the default, is 1 - 1/n. nbm is DiLoCo with plain SGD inside, cbm is
+// SlowMo over local SGD. fairseq's `use_nbm` is another recursion: it leaves out that W_g was ahead
+// of W.
 
 #include "algorithms/averaging.hpp"
 #include "algorithms/exchange.hpp"
@@ -55,15 +58,17 @@ Task<> run(Node& node, Settings settings) {
 Program bmuf(const Section& section, const Context& context) {
   Settings settings;
   settings.period = read_period(section, 50);
-  settings.block_learning_rate = section.optional<double>("block_learning_rate", 1.0, "factor before a block's progress");
-  section.expect(settings.block_learning_rate > 0, "block_learning_rate", "must be positive, got {}",
-                 settings.block_learning_rate);
+  settings.block_learning_rate =
+      section.optional<double>("block_learning_rate", 1.0, "factor before a block's progress");
+  section.expect(settings.block_learning_rate > 0, "block_learning_rate",
+                 "must be positive, got {}", settings.block_learning_rate);
   settings.block_momentum = section.optional<double>("block_momentum", 1 - 1.0 / context.nodes,
                                                      "share of the last block's step that is kept");
   section.expect(settings.block_momentum >= 0 && settings.block_momentum < 1, "block_momentum",
                  "must be in [0, 1), got {}", settings.block_momentum);
-  settings.is_nesterov = section.choice("filter", {"nbm", "cbm"}, "nbm",
-                                        "block momentum: Nesterov (nbm) or classical (cbm)") == "nbm";
+  settings.is_nesterov =
+      section.choice("filter", {"nbm", "cbm"}, "nbm",
+                     "block momentum: Nesterov (nbm) or classical (cbm)") == "nbm";
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();

@@ -1,5 +1,5 @@
-// Companions: the fibres that a program spawned beside itself, so that it can wait for their end. They share state
-// in the program's frame, which must not end before they do.
+// Companions: the fibres that a program spawned beside itself, so that it can wait for their end.
+// They share state in the program's frame, which must not end before they do.
 #pragma once
 
 #include "sim/node/node.hpp"

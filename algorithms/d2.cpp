@@ -1,17 +1,20 @@
-// D2 and exact diffusion: gossip averaging whose memory of one step cancels the bias of heterogeneous data. With
+// D2 and exact diffusion: gossip averaging whose memory of one step cancels the bias of
+// heterogeneous data. With
 //
 //   psi_i(k) = x_i(k) - learning_rate(k) * g_i(x_i(k)),   psi_i(-1) = x_i(0)
 //
 //   d2                x_i(k+1) = sum_j W_ij  (psi_j(k) + x_j(k) - psi_j(k-1))
 //   exact_diffusion   x_i(k+1) = sum_j Wb_ij (psi_j(k) + x_j(k) - psi_j(k-1)),   Wb = (I + W) / 2
 //
-// The first line is x(1) = W (x(0) - lr g(0)), x(k+1) = W (2 x(k) - x(k-1) - lr (g(k) - g(k-1))), written so that a
-// learning rate that changes stays with its own gradient. It needs a symmetric W whose least eigenvalue is above -1/3; Wb
-// has none below 0 if W is symmetric, so exact diffusion works on every connected topology. Both remember mean(x - psi) for
-// ever, rounding errors included, so in single precision very long runs drift slowly.
+// The first line is x(1) = W (x(0) - lr g(0)), x(k+1) = W (2 x(k) - x(k-1) - lr (g(k) - g(k-1))),
+// written so that a learning rate that changes stays with its own gradient. It needs a symmetric W
+// whose least eigenvalue is above -1/3; Wb has none below 0 if W is symmetric, so exact diffusion
+// works on every connected topology. Both remember mean(x - psi) for ever, rounding errors
+// included, so in single precision very long runs drift slowly.
 //
-// Tang et al., "D2: Decentralized Training over Decentralized Data", ICML 2018, Algorithm 1; Yuan, Ying, Zhao, Sayed, "Exact
-// Diffusion for Distributed Optimization and Learning", IEEE Trans. Signal Processing 67(3), 2019, Algorithm 1.
+// Tang et al., "D2: Decentralized Training over Decentralized Data", ICML 2018, Algorithm 1; Yuan,
+// Ying, Zhao, Sayed, "Exact Diffusion for Distributed Optimization and Learning", IEEE Trans.
+// Signal Processing 67(3), 2019, Algorithm 1.
 
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
@@ -51,11 +54,14 @@ Task<> run(Node& node, Settings settings) {
 
 Program d2(const Section& section, const Context& context) {
   Settings settings;
-  settings.is_damped = section.choice("mixing", {"d2", "exact_diffusion"}, "d2",
-                                      "mix with W, or with (I + W) / 2, which works for any symmetric W") == "exact_diffusion";
+  settings.is_damped =
+      section.choice("mixing", {"d2", "exact_diffusion"}, "d2",
+                     "mix with W, or with (I + W) / 2, which works for any symmetric W") ==
+      "exact_diffusion";
   settings.optimizer = read_optimizer(section, context.steps);
   if (context.topology.period() != 1) {
-    section.fail("kind", "= d2 needs a topology that does not change, got one with {} phases", context.topology.period());
+    section.fail("kind", "= d2 needs a topology that does not change, got one with {} phases",
+                 context.topology.period());
   }
   if (!is_symmetric(context.topology)) section.fail("kind", "= d2 needs symmetric mixing weights");
   section.finish();

@@ -1,18 +1,22 @@
-// DaSGD: local SGD with delayed averaging. Models are averaged in the background while the nodes go on. Every
-// `period` steps a snapshot s_i = x_i is given to an allreduce; `delay` local steps later its result is merged:
+// DaSGD: local SGD with delayed averaging. Models are averaged in the background while the nodes go
+// on. Every `period` steps a snapshot s_i = x_i is given to an allreduce; `delay` local steps later
+// its result is merged:
 //
-//   merge = mix      x_i <- local_share * x_i + (1 - local_share) * mean_j s_j
-//   merge = delta    x_i <- x_i + mean_j s_j - s_i              keeps what was learned meanwhile
-//   merge = anchor   after every `period`-th step, first  v <- anchor_momentum * v + mean_j s_j - z,  z <- z + v
-//                    from the average begun one period before, then  x_i <- (1 - pull) x_i + pull * z,  s_i = x_i
+//   mix      x_i <- local_share * x_i + (1 - local_share) * mean_j s_j
+//   delta    x_i <- x_i + mean_j s_j - s_i          keeps what was learned meanwhile
+//   anchor   after every `period`-th step, with the average begun one period before:
+//            v <- anchor_momentum * v + mean_j s_j - z;   z <- z + v
+//            x_i <- (1 - pull) x_i + pull * z;            s_i = x_i, the next average begins
 //
 // Nodes wait only for an allreduce that takes longer than the steps taken meanwhile.
 //
-// mix: Zhou et al., "DaSGD: Squeezing SGD Parallelization Performance in Distributed Training Using Delayed Averaging",
-// 2020 (the convex merge; the default share, 1/4, is ours). delta: CoCoD-SGD (Shen, Xu, Liu, Chen, Cheng, "Faster
-// Distributed Deep Net Training: Computation and Communication Decoupled Stochastic Gradient Descent", IJCAI 2019).
-// anchor: Wang, Liang, Joshi, "Overlap Local-SGD: An Algorithmic Approach to Hide Communication Delays in Distributed
-// SGD", ICASSP 2020, equations 3 to 5, with its pull of 0.6 and momentum of 0.7.
+// mix: Zhou et al., "DaSGD: Squeezing SGD Parallelization Performance in Distributed Training Using
+// Delayed Averaging", 2020 (the convex merge; the default share, 1/4, is ours). delta: CoCoD-SGD
+// (Shen, Xu, Liu, Chen, Cheng, "Faster Distributed Deep Net Training: Computation and Communication
+// Decoupled Stochastic Gradient Descent", IJCAI 2019). anchor: Wang, Liang, Joshi, "Overlap
+// Local-SGD: An Algorithmic Approach to Hide Communication Delays in Distributed SGD", ICASSP 2020;
+// its released code holds v divided by the learning rate. The defaults of the anchor, 0.6 and 0.7,
+// are ours.
 
 #include <algorithm>
 
@@ -128,21 +132,27 @@ Task<> run(Node& node, Settings settings) {
 Program dasgd(const Section& section, const Context& context) {
   Settings settings;
   settings.period = read_period(section, 4);
-  const std::string merge = section.choice("merge", {"mix", "delta", "anchor"}, "mix",
-                                           "how a late average enters the model: weighted, as a correction, by an anchor");
+  const std::string merge = section.choice(
+      "merge", {"mix", "delta", "anchor"}, "mix",
+      "how a late average enters the model: weighted, as a correction, by an anchor");
   settings.merge = merge == "mix" ? Merge::mix : merge == "delta" ? Merge::delta : Merge::anchor;
   if (settings.merge == Merge::anchor) {
     settings.delay = settings.period;
-    settings.pull = read_between(section, "pull", 0.6, 0, 1, "share of the anchor in the model after a pull");
-    settings.anchor_momentum = read_between(section, "anchor_momentum", 0.7, 0, 0.999, "momentum of the anchor");
+    settings.pull =
+        read_between(section, "pull", 0.6, 0, 1, "share of the anchor in the model after a pull");
+    settings.anchor_momentum =
+        read_between(section, "anchor_momentum", 0.7, 0, 0.999, "momentum of the anchor");
   } else {
-    settings.delay = section.optional<std::int64_t>("delay", std::min<Step>(1, settings.period - 1),
-                                                    "local steps between a snapshot and the merge of its average");
+    settings.delay = section.optional<std::int64_t>(
+        "delay", std::min<Step>(1, settings.period - 1),
+        "local steps between a snapshot and the merge of its average");
     section.expect(settings.delay >= 0 && settings.delay < settings.period, "delay",
-                   "must be at least 0 and less than period ({}), got {}", settings.period, settings.delay);
+                   "must be at least 0 and less than period ({}), got {}", settings.period,
+                   settings.delay);
   }
   if (settings.merge == Merge::mix) {
-    settings.local_share = read_between(section, "local_share", 0.25, 0, 1, "share of the own model in a merge");
+    settings.local_share =
+        read_between(section, "local_share", 0.25, 0, 1, "share of the own model in a merge");
   }
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);

@@ -1,14 +1,16 @@
-// DiLoCo: local training in long blocks, joined by an outer optimizer. From the common model theta every node takes
-// `period` inner steps to x_i; then, with the outer learning rate eta and momentum mu,
+// DiLoCo: local training in long blocks, joined by an outer optimizer. From the common model theta
+// every node takes `period` inner steps to x_i; then, with the outer learning rate eta and momentum
+// mu,
 //
 //   D     <- mean_i (theta - x_i)                  the outer gradient
 //   m     <- mu * m + D
 //   theta <- theta - eta * (D + mu * m)            Nesterov
 //   x_i   <- theta
 //
-// Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models", 2023, Algorithm 1. Inner
-// optimizer state stays on its node from block to block. The paper's inner optimizer is AdamW; here it is the shared
-// rule (SGD, momentum, weight decay). Defaults are the paper's: 500 inner steps, eta = 0.7, mu = 0.9.
+// Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models", 2023,
+// Algorithm 1. Inner optimizer state stays on its node from block to block. The paper's inner
+// optimizer is AdamW; here it is the shared rule (SGD, momentum, weight decay). Defaults are the
+// paper's: 500 inner steps, eta = 0.7, mu = 0.9.
 
 #include "algorithms/averaging.hpp"
 #include "algorithms/exchange.hpp"

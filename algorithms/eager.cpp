@@ -1,18 +1,22 @@
 // eager-SGD: synchronous SGD whose allreduce does not wait for late nodes. With P nodes, at step t:
 //
-//   (R, in time) <- partial allreduce of g_i(x_i) / P over all nodes;   x_i <- x_i - learning_rate * R
+//   (R, in time) <- partial allreduce of g_i(x_i) / P over all nodes
+//   x_i <- x_i - learning_rate * R
 //
-// A node that comes late gets the newest sum there is; its gradient stays in the send buffer. `solo`: the first node that
-// comes starts the operation. `majority`: a node drawn for the step does, so that half of the nodes are in time on average.
+// A node that comes late gets the newest sum there is; its gradient stays in the send buffer.
+// `solo`: the first node that comes starts the operation. `majority`: a node drawn for the step
+// does, so that half of the nodes are in time on average.
 //
-//   accumulate   the missed gradient is added to the next one: every gradient is applied some time (the paper)
-//   drop         the next one replaces it, unless an operation has taken it before (the released code)
+//   accumulate   the missed gradient is added to the next one: none is lost (the paper)
+//   drop         the next one replaces it, unless it was taken before (the released code)
 //
-// A late node skips sums, so models drift apart; every E steps they are made equal again: by their average, or by a copy of
-// node 0's (the released code, a few times in a run). E is ours to choose, the paper says "periodically".
+// A late node skips sums, so models drift apart; every E steps they are made equal again: by their
+// average, or by a copy of node 0's (the released code, a few times in a run). E is ours to choose,
+// the paper says "periodically".
 //
-// Li, Ben-Nun, Di Girolamo, Alistarh, Hoefler, "Taming Unbalanced Training Workloads in Deep Learning with Partial
-// Collective Operations", PPoPP 2020, Algorithm 2. partial_allreduce.hpp has the operation itself.
+// Li, Ben-Nun, Di Girolamo, Alistarh, Hoefler, "Taming Unbalanced Training Workloads in Deep
+// Learning with Partial Collective Operations", PPoPP 2020, Algorithm 2. partial_allreduce.hpp has
+// the operation itself.
 
 #include <bit>
 #include <numeric>
@@ -60,7 +64,8 @@ Task<> run(Node& node, Settings settings) {
   Optimizer optimizer(settings.optimizer);
   Vector x = node.initial_model();
 
-  std::vector<int> all_bits(static_cast<std::size_t>(std::countr_zero(static_cast<std::uint32_t>(node.nodes()))));
+  std::vector<int> all_bits(
+      static_cast<std::size_t>(std::countr_zero(static_cast<std::uint32_t>(node.nodes()))));
   std::iota(all_bits.begin(), all_bits.end(), 0);
   PartialAllreduce::Settings operations;
   operations.activation = settings.activation;
@@ -91,24 +96,30 @@ Task<> run(Node& node, Settings settings) {
 Program eager(const Section& section, const Context& context) {
   Settings settings;
   if (!std::has_single_bit(static_cast<std::uint32_t>(context.nodes))) {
-    section.fail("kind", "= eager needs a number of nodes that is a power of two, got {}", context.nodes);
+    section.fail("kind", "= eager needs a number of nodes that is a power of two, got {}",
+                 context.nodes);
   }
-  const std::string activation = section.choice("activation", {"solo", "majority", "full"}, "solo",
-                                                "who starts an operation: the first that comes, one drawn node, or nobody "
-                                                "before all are there");
+  const std::string activation =
+      section.choice("activation", {"solo", "majority", "full"}, "solo",
+                     "who starts an operation: the first that comes, one drawn node, or nobody "
+                     "before all are there");
   settings.activation = activation == "solo"       ? ActivationPolicy::solo
                         : activation == "majority" ? ActivationPolicy::majority
                                                    : ActivationPolicy::full;
-  settings.late = section.choice("late", {"accumulate", "drop"}, "accumulate",
-                                 "a gradient that missed its operation: added to the next one, or replaced by it") == "drop"
-                      ? LatePolicy::drop
-                      : LatePolicy::accumulate;
-  settings.synchronize_every =
-      section.optional<std::int64_t>("synchronize_every", 100, "steps between two moments when models are made equal; 0: never");
-  section.expect(settings.synchronize_every >= 0, "synchronize_every", "must not be negative, got {}",
-                 settings.synchronize_every);
-  settings.is_average = section.choice("synchronize", {"average", "broadcast"}, "average",
-                                       "all go on with the mean model, or with that of node 0") == "average";
+  settings.late =
+      section.choice(
+          "late", {"accumulate", "drop"}, "accumulate",
+          "a gradient that missed its operation: added to the next one, or replaced by it") ==
+              "drop"
+          ? LatePolicy::drop
+          : LatePolicy::accumulate;
+  settings.synchronize_every = section.optional<std::int64_t>(
+      "synchronize_every", 100, "steps between two moments when models are made equal; 0: never");
+  section.expect(settings.synchronize_every >= 0, "synchronize_every",
+                 "must not be negative, got {}", settings.synchronize_every);
+  settings.is_average =
+      section.choice("synchronize", {"average", "broadcast"}, "average",
+                     "all go on with the mean model, or with that of node 0") == "average";
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();

@@ -1,15 +1,18 @@
-// EASGD: elastic averaging. An anchor z pulls the models of n nodes, and they pull it, once per `period` local steps:
+// EASGD: elastic averaging. An anchor z pulls the models of n nodes, and they pull it, once per
+// `period` local steps:
 //
-//   synchronous    all at once:            x_i <- (1 - a) x_i + a z       with the z from before
-//                                          z   <- (1 - n a) z + a sum_i x_i    with the x_i from before
-//   asynchronous   each when it gets there: d <- a (x_i - z);   x_i <- x_i - d;   z <- z + d
+//   synchronous    all at once:             x_i <- (1 - a) x_i + a z            with the old z
+//                                           z   <- (1 - n a) z + a sum_i x_i    with the old x_i
+//   asynchronous   each when it gets there: d <- a (x_i - z);  x_i <- x_i - d;  z <- z + d
 //
-// with a = `elasticity`; the sum of all x_i and z is conserved. Synchronous anchors are replicated (one allreduce);
-// the asynchronous one is kept by a server fibre on node 0. Momentum in the local steps gives EAMSGD.
+// with a = `elasticity`; the sum of all x_i and z is conserved. Synchronous anchors are replicated
+// (one allreduce); the asynchronous one is kept by a server fibre on node 0. Momentum in the local
+// steps gives EAMSGD.
 //
-// Zhang, Choromanska, LeCun, "Deep Learning with Elastic Averaging SGD", NeurIPS 2015, equations 5, 6 and Algorithm 1;
-// a = 0.9 / n as in its experiments. The pull comes after the local step here (cooperative SGD: Wang, Joshi, JMLR 2021,
-// where EASGD is a mixing matrix over n + 1 models); the paper's Algorithm 1 pulls before the step that ends a period.
+// Zhang, Choromanska, LeCun, "Deep Learning with Elastic Averaging SGD", NeurIPS 2015; n a
+// = 0.9 by default. The pull comes after the local step here (cooperative SGD: Wang, Joshi, JMLR
+// 2021, where EASGD is a mixing matrix over n + 1 models); the paper's Algorithm 1, asynchronous,
+// pulls before the step.
 
 #include "algorithms/averaging.hpp"
 #include "algorithms/companions.hpp"
@@ -64,7 +67,8 @@ Task<> run(Node& node, Settings settings) {
     optimizer.update(x, g.values, x, k);
     if ((k + 1) % settings.period == 0) {
       if (settings.is_synchronous) {
-        const Vector mean = co_await average(node, everybody, tag_of(Channel::collective, k), x, settings.collective);
+        const Vector mean = co_await average(node, everybody, tag_of(Channel::collective, k), x,
+                                             settings.collective);
         x = pull(x, a, z);
         z = pull(z, a * node.nodes(), mean);
       } else {
@@ -83,12 +87,14 @@ Task<> run(Node& node, Settings settings) {
 Program easgd(const Section& section, const Context& context) {
   Settings settings;
   settings.period = read_period(section, 10);
-  settings.elasticity = section.optional<double>("elasticity", 0.9 / context.nodes,
-                                                 "share of the way that model and anchor pull each other");
+  settings.elasticity = section.optional<double>(
+      "elasticity", 0.9 / context.nodes, "share of the way that model and anchor pull each other");
   section.expect(settings.elasticity > 0 && settings.elasticity * context.nodes <= 1, "elasticity",
-                 "must be positive and at most 1 / nodes = {}, got {}", 1.0 / context.nodes, settings.elasticity);
-  settings.is_synchronous = section.choice("order", {"synchronous", "asynchronous"}, "synchronous",
-                                           "all nodes at once, or each when it gets there") == "synchronous";
+                 "must be positive and at most 1 / nodes = {}, got {}", 1.0 / context.nodes,
+                 settings.elasticity);
+  settings.is_synchronous =
+      section.choice("order", {"synchronous", "asynchronous"}, "synchronous",
+                     "all nodes at once, or each when it gets there") == "synchronous";
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();

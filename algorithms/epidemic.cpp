@@ -1,21 +1,23 @@
-// Epidemic learning: in every round a node sends its model to s nodes drawn at random, and takes the plain mean of its own
-// model and all that it gets.
+// Epidemic learning: in every round a node sends its model to s nodes drawn at random, and takes
+// the plain mean of its own model and all that it gets.
 //
-//   x_i <- x_i - learning_rate * g_i(x_i)   (H times);   x_i <- (x_i + sum of received models) / (1 + number received)
+//   x_i <- x_i - learning_rate * g_i(x_i)   (H times)
+//   x_i <- (x_i + sum of received models) / (1 + number received)
 //
-//   local    every node draws its s receivers for itself; how many models a node gets is random, so averaging keeps the
-//            mean model only in expectation
+//   local    every node draws its s receivers for itself; how many models a node gets is
+//            random, so averaging keeps the mean model only in expectation
 //   oracle   the round's graph is regular: s out, s in, so the mean model is kept
 //
-// de Vos, Farhadkhani, Guerraoui, Kermarrec, Pires, Sharma, "Epidemic Learning: Boosting Decentralized Learning with Randomized
-// Communication", NeurIPS 2023, Algorithm 1. There the oracle draws a random s-regular undirected graph; here a directed one: i
-// sends to those s random distances further on a random circle. A receiver must know when its round is complete. By
-// default all draws come from shared streams, so everybody knows who sends to whom; with `notices` everybody tells
-// everybody else that nothing will come, in n - 1 - s empty messages a round, as in the released code. The numbers are the same.
+// de Vos, Farhadkhani, Guerraoui, Kermarrec, Pires, Sharma, "Epidemic Learning: Boosting
+// Decentralized Learning with Randomized Communication", NeurIPS 2023, Algorithm 1. There the
+// oracle draws a random s-regular undirected graph; here a directed one: i sends to those s random
+// distances further on a random circle. A receiver must know when its round is complete. By default
+// all draws come from shared streams, so everybody knows who sends to whom; with `notices`
+// everybody tells everybody else that nothing will come, in n - 1 - s empty messages a round, as in
+// the released code. The numbers are the same.
 
 #include <algorithm>
 #include <memory>
-#include <numeric>
 
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
@@ -63,13 +65,15 @@ Round draw(const Node& node, Step number, const Settings& settings) {
     random.shuffle(circle);
     for (const NodeId distance : sample(random, n - 1, settings.receivers)) {
       for (NodeId i = 0; i < n; ++i) {
-        connect(circle[static_cast<std::size_t>(i)], circle[static_cast<std::size_t>((i + distance + 1) % n)]);
+        connect(circle[static_cast<std::size_t>(i)],
+                circle[static_cast<std::size_t>((i + distance + 1) % n)]);
       }
     }
   } else {
     for (NodeId i = 0; i < n; ++i) {
       Random random = node.shared_random("epidemic receivers", number * n + i);
-      for (const NodeId j : sample(random, n - 1, settings.receivers)) connect(i, j < i ? j : j + 1);
+      for (const NodeId j : sample(random, n - 1, settings.receivers))
+        connect(i, j < i ? j : j + 1);
     }
   }
   for (std::vector<NodeId>& peers : round.out) std::ranges::sort(peers);
@@ -112,17 +116,25 @@ Program epidemic(const Section& section, const Context& context) {
   Settings settings;
   NodeId logarithm = 0;
   while ((NodeId{1} << logarithm) < context.nodes) ++logarithm;
-  const auto receivers = section.optional<std::int64_t>("receivers", std::max(std::min(logarithm, context.nodes - 1), 0),
-                                                        "nodes that each model is sent to, s; log2 of the nodes if not given");
-  section.expect(receivers >= 0 && receivers < context.nodes, "receivers", "must be 0 to {}, got {}", context.nodes - 1, receivers);
+  const auto receivers = section.optional<std::int64_t>(
+      "receivers", std::max(std::min(logarithm, context.nodes - 1), 0),
+      "nodes that each model is sent to, s; log2 of the nodes if not given");
+  section.expect(receivers >= 0 && receivers < context.nodes, "receivers",
+                 "must be 0 to {}, got {}", context.nodes - 1, receivers);
   settings.receivers = static_cast<NodeId>(receivers);
-  settings.is_oracle = section.choice("graph", {"local", "oracle"}, "local",
-                                      "receivers drawn by each node for itself, or a regular graph for all") == "oracle";
-  settings.sends_notices = section.choice("agreement", {"shared_random", "notices"}, "shared_random",
-                                          "how a node knows who sends to it: from shared random numbers, or because those that "
-                                          "do not send say so") == "notices";
-  settings.local_steps = section.optional<std::int64_t>("local_steps", 1, "steps between two rounds");
-  section.expect(settings.local_steps >= 1, "local_steps", "must be at least 1, got {}", settings.local_steps);
+  settings.is_oracle =
+      section.choice("graph", {"local", "oracle"}, "local",
+                     "receivers drawn by each node for itself, or a regular graph for all") ==
+      "oracle";
+  settings.sends_notices =
+      section.choice(
+          "agreement", {"shared_random", "notices"}, "shared_random",
+          "how a node knows who sends to it: from shared random numbers, or because those that "
+          "do not send say so") == "notices";
+  settings.local_steps =
+      section.optional<std::int64_t>("local_steps", 1, "steps between two rounds");
+  section.expect(settings.local_steps >= 1, "local_steps", "must be at least 1, got {}",
+                 settings.local_steps);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();
   const auto rounds = std::make_shared<RoundCache<Round>>();

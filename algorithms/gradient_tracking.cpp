@@ -1,16 +1,18 @@
-// Gradient tracking (DSGT, DIGing): beside its model, every node mixes an estimate y_i of the mean gradient, so that
-// heterogeneous data leave no bias. With g_i(k) the gradient of step k at x_i(k), y_i(0) = g_i(0), and either
+// Gradient tracking (DSGT, DIGing): beside its model, every node mixes an estimate y_i of the mean
+// gradient, so that heterogeneous data leave no bias. With g_i(k) the gradient of step k at x_i(k),
+// y_i(0) = g_i(0), and either
 //
 //   adapt_then_combine    x_i(k+1) = sum_j W_ij (x_j(k) - learning_rate * y_j(k))
 //                         y_i(k+1) = sum_j W_ij (y_j(k) + g_j(k+1) - g_j(k))
 //   combine_while_adapt   x_i(k+1) = sum_j W_ij x_j(k) - learning_rate * y_i(k)
 //                         y_i(k+1) = sum_j W_ij y_j(k) + g_i(k+1) - g_i(k)
 //
-// Pu, Nedic, "Distributed Stochastic Gradient Tracking Methods", Math. Programming 187, 2021, eq. 6 (the first); Nedic,
-// Olshevsky, Shi, "Achieving Geometric Convergence for Distributed Optimization over Time-Varying Graphs", SIAM J.
-// Optimization 27(4), 2017 (DIGing, the second). The first needs two dependent exchanges a step; in the second one
-// message carries x(k) and y(k-1) together, under way while the gradient is computed. g(k) is the same mini-batch in both
-// differences. The shared update rule takes y for the gradient.
+// Pu, Nedic, "Distributed Stochastic Gradient Tracking Methods", Math. Programming 187, 2021, eq. 6
+// (the first); Nedic, Olshevsky, Shi, "Achieving Geometric Convergence for Distributed Optimization
+// over Time-Varying Graphs", SIAM J. Optimization 27(4), 2017 (DIGing, the second). The first needs
+// two dependent exchanges a step; in the second one message carries x(k) and y(k-1) together, under
+// way while the gradient is computed. g(k) is the same mini-batch in both differences. The shared
+// update rule takes y for the gradient.
 
 #include <array>
 
@@ -76,16 +78,17 @@ Task<> combine_while_adapt(Node& node, Settings settings) {
 
 Program gradient_tracking(const Section& section, const Context& context) {
   Settings settings;
-  settings.adapt_then_combine = section.choice("order", {"adapt_then_combine", "combine_while_adapt"},
-                                               "adapt_then_combine", "average and step: step first, or at once") ==
-                                "adapt_then_combine";
+  settings.adapt_then_combine =
+      section.choice("order", {"adapt_then_combine", "combine_while_adapt"}, "adapt_then_combine",
+                     "average and step: step first, or at once") == "adapt_then_combine";
   settings.optimizer = read_optimizer(section, context.steps);
   if (!has_unit_columns(context.topology)) {
     section.fail("kind", "= gradient_tracking needs mixing weights whose columns sum to one");
   }
   section.finish();
   return [settings](Node& node) {
-    return settings.adapt_then_combine ? adapt_then_combine(node, settings) : combine_while_adapt(node, settings);
+    return settings.adapt_then_combine ? adapt_then_combine(node, settings)
+                                       : combine_while_adapt(node, settings);
   };
 }
 

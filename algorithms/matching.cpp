@@ -29,4 +29,12 @@ NodeId Matching::partner(const Node& node, Step round) {
   return rounds_.at(round, [&] { return draw(node, round); })[static_cast<std::size_t>(node.id())];
 }
 
+Task<Vector> average_with(Node& node, NodeId peer, Step round, Vector x) {
+  node.send(peer, tag_of(Channel::program, round), x);
+  const Message m = co_await node.receive(peer, tag_of(Channel::program, round));
+  const bool is_lower = node.id() < peer;
+  const Vector pair[] = {is_lower ? x : m.values, is_lower ? m.values : x};
+  co_return mean(pair);
+}
+
 }  // namespace starling::algorithms

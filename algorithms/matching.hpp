@@ -1,8 +1,10 @@
-// Random matchings: in every round, disjoint pairs of neighbors, the same on all nodes, so that both of a pair know of it
-// without asking. Nodes in random order take a random neighbor that is still free: a maximal matching, and a perfect
-// one on the complete graph with an even number of nodes.
+// Random matchings: in every round, disjoint pairs of neighbors, the same on all nodes, so that
+// both of a pair know of it without asking. Nodes in random order take a random neighbor that is
+// still free: a maximal matching, and a perfect one on the complete graph with an even number of
+// nodes.
 //
-// Ghosh, Muthukrishnan, "Dynamic Load Balancing by Random Matchings", J. Computer and System Sciences 53(3), 1996.
+// Ghosh, Muthukrishnan, "Dynamic Load Balancing by Random Matchings", J. Computer and System
+// Sciences 53(3), 1996.
 #pragma once
 
 #include <vector>
@@ -20,5 +22,9 @@ class Matching {
  private:
   RoundCache<std::vector<NodeId>> rounds_;
 };
+
+/// Exchanges models with the partner of a round: the mean of both, lower node first, so that both
+/// get the same bits.
+Task<Vector> average_with(Node& node, NodeId peer, Step round, Vector x);
 
 }  // namespace starling::algorithms

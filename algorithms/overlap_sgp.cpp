@@ -1,15 +1,16 @@
-// Overlap SGP (tau-OSGP): stochastic gradient push whose messages travel while nodes compute. Shares are added whenever
-// they arrive; a node waits only if shares of step k - tau or older are missing after its step k.
+// Overlap SGP (tau-OSGP): stochastic gradient push whose messages travel while nodes compute.
+// Shares are added whenever they arrive; a node waits only if shares of step k - tau or older are
+// missing after its step k.
 //
 //   x_i <- x_i - learning_rate * g_i(z_i);   send p_ji (x_i, w_i) to j, keep p_ii (x_i, w_i)
-//   add the shares of steps <= k - tau (waiting for them) and those of later steps that have arrived
+//   add the shares of steps <= k - tau (waiting for them) and later ones that have arrived
 //   z_i <- x_i / w_i
 //
-// Assran, Loizou, Ballas, Rabbat, "Stochastic Gradient Push for Distributed Deep Learning", ICML 2019, Algorithm 2. tau = 0 is
-// SGP, bit for bit; tau = 1 hides the transfer behind the next gradient, as the released code does. `debias = no` is the
-// paper's ablation that must fail: x is added without w, so what is under way is missing from the model.
+// Assran, Loizou, Ballas, Rabbat, "Stochastic Gradient Push for Distributed Deep Learning", ICML
+// 2019, Algorithm 2. tau = 0 is SGP, bit for bit; tau = 1 hides the transfer behind the next
+// gradient, as the released code does. `debias = no` is the paper's ablation that must fail: x is
+// added without w, so what is under way is missing from the model.
 
-#include <algorithm>
 #include <deque>
 
 #include "algorithms/exchange.hpp"
@@ -79,9 +80,11 @@ Task<> run(Node& node, PushSchedule schedule, Settings settings) {
 Program overlap_sgp(const Section& section, const Context& context) {
   const PushSchedule schedule(section, context);
   Settings settings;
-  settings.tau = section.optional<std::int64_t>("tau", 1, "steps that a share may be under way before anybody waits for it");
+  settings.tau = section.optional<std::int64_t>(
+      "tau", 1, "steps that a share may be under way before anybody waits for it");
   section.expect(settings.tau >= 0, "tau", "must not be negative, got {}", settings.tau);
-  settings.is_debiased = section.optional<bool>("debias", true, "divide by the push-sum weight; no: an ablation");
+  settings.is_debiased =
+      section.optional<bool>("debias", true, "divide by the push-sum weight; no: an ablation");
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();
   return [=](Node& node) { return run(node, schedule, settings); };

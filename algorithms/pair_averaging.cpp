@@ -22,7 +22,11 @@ void average(Vector& x, const Vector& ours, const Vector& theirs) {
 }  // namespace
 
 PairAveraging::PairAveraging(Node& node, Vector& x)
-    : node_(node), x_(x), peers_(node.topology().neighbors(node.id())), partner_(nobody), changed_(node) {}
+    : node_(node),
+      x_(x),
+      peers_(node.topology().neighbors(node.id())),
+      partner_(nobody),
+      changed_(node) {}
 
 void PairAveraging::begin() {
   is_serving_ = true;
@@ -43,7 +47,8 @@ Task<> PairAveraging::finish() {
 }
 
 Task<> PairAveraging::serve() {
-  std::size_t unfinished = senders_to(node_).size() + 1;  // those who may ask, and this node, which waits for answers
+  std::size_t unfinished =
+      senders_to(node_).size() + 1;  // those who may ask, and this node, which waits for answers
   while (unfinished > 0) {
     const Message m = co_await node_.receive(any_source, tag);
     if (m.number == done) {

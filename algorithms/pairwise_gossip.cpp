@@ -1,13 +1,16 @@
-// Randomized pairwise gossip: a node wakes at the ticks of a Poisson clock of its own, picks a random neighbor, and both
-// take the average of their models; beside it, every node computes without waiting.
+// Randomized pairwise gossip: a node wakes at the ticks of a Poisson clock of its own, picks a
+// random neighbor, and both take the average of their models; beside it, every node computes
+// without waiting.
 //
-//   gossip    at every tick:  x_i, x_j <- (x_i + x_j) / 2                       j uniform among the neighbors of i
-//   compute   s <- x;  g <- gradient(s);  x <- x - learning_rate * g            a stale gradient on the current x
+//   gossip    at every tick:  x_i, x_j <- (x_i + x_j) / 2,   j a random neighbor of i
+//   compute   s <- x;  g <- gradient(s);  x <- x - learning_rate * g      a stale gradient on the
+//   current x
 //
-// Boyd, Ghosh, Prabhakar, Shah, "Randomized Gossip Algorithms", IEEE Trans. Information Theory 52(6), 2006, without
-// gradients (curvature 0); one tick multiplies the models, in expectation, by I - D / 2n + (P + P^T) / 2n, where P_ij is
-// the chance that i picks j and D_ii = sum_j (P_ij + P_ji). Averaging keeps pace with time, not, as in AD-PSGD, with steps:
-// fast and slow nodes gossip equally often. A tick during an exchange waits for its end.
+// Boyd, Ghosh, Prabhakar, Shah, "Randomized Gossip Algorithms", IEEE Trans. Information Theory
+// 52(6), 2006, without gradients (curvature 0); one tick multiplies the models, in expectation, by
+// I - D / 2n + (P + P^T) / 2n, where P_ij is the chance that i picks j and D_ii = sum_j (P_ij +
+// P_ji). Averaging keeps pace with time, not, as in AD-PSGD, with steps: fast and slow nodes gossip
+// equally often. A tick during an exchange waits for its end.
 
 #include <algorithm>
 
@@ -72,9 +75,11 @@ Task<> run(Node& node, Settings settings) {
 
 Program pairwise_gossip(const Section& section, const Context& context) {
   Settings settings;
-  settings.interval = section.optional<Duration>("interval", std::chrono::milliseconds(1),
-                                                 "mean time between two exchanges that a node starts");
-  section.expect(settings.interval > Duration::zero(), "interval", "must be positive, got {}", to_text(settings.interval));
+  settings.interval =
+      section.optional<Duration>("interval", std::chrono::milliseconds(1),
+                                 "mean time between two exchanges that a node starts");
+  section.expect(settings.interval > Duration::zero(), "interval", "must be positive, got {}",
+                 to_text(settings.interval));
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

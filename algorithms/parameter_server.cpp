@@ -1,17 +1,18 @@
-// Synchronous parameter server, optionally with backup nodes. All nodes send their gradients to the server, which
-// takes the step and sends the model back:
+// Synchronous parameter server, optionally with backup nodes. All nodes send their gradients to the
+// server, which takes the step and sends the model back:
 //
 //   x_{k+1} <- x_k - learning_rate * mean of the first n - backup_nodes gradients taken at x_k
 //
-// Gradients that come later are dropped. A node that finds x_{k+1} already there when it is about to begin with x_k
-// takes it over without computing, so a slow node returns to the others after each gradient that came too late.
+// Gradients that come later are dropped. A node that finds x_{k+1} already there when it is about
+// to begin with x_k takes it over without computing, so a slow node returns to the others after
+// each gradient that came too late.
 //
-// The server is a fibre on node 0 beside that node's own work; with `servers` > 1 nodes 0, 1, .. keep a piece of the
-// model each. Momentum and weight decay are the server's. All other nodes send to it at once (incast): that is for
-// the network model to charge.
+// The server is a fibre on node 0 beside that node's own work; with `servers` > 1 nodes 0, 1, ..
+// keep a piece of the model each. Momentum and weight decay are the server's. All other nodes send
+// to it at once (incast): that is for the network model to charge.
 //
-// Li et al., "Scaling Distributed Machine Learning with the Parameter Server", OSDI 2014; backup nodes: Chen, Pan,
-// Monga, Bengio, Jozefowicz, "Revisiting Distributed Synchronous SGD", 2016, Algorithms 3 and 4.
+// Li et al., "Scaling Distributed Machine Learning with the Parameter Server", OSDI 2014; backup
+// nodes: Chen, Pan, Monga, Bengio, Jozefowicz, "Revisiting Distributed Synchronous SGD", 2016.
 
 #include <algorithm>
 
@@ -30,7 +31,8 @@ struct Settings {
   OptimizerSettings optimizer;
 };
 
-/// Keeps this node's piece of the model. Whose gradients are taken depends on time, the order of their sum does not.
+/// Keeps this node's piece of the model. Whose gradients are taken depends on time, the order of
+/// their sum does not.
 Task<> serve(Node& node, Settings settings, Companions& companions) {
   Optimizer optimizer(settings.optimizer);
   Vector x = shard(node.initial_model(), node.id(), settings.servers);
@@ -63,7 +65,8 @@ Task<> run(Node& node, Settings settings) {
     if (!early) {
       const Gradient g = co_await node.gradient(x);
       for (NodeId s = 0; s < settings.servers; ++s) {
-        node.send(s, tag_of(Channel::request), shard(g.values, s, settings.servers), static_cast<double>(k));
+        node.send(s, tag_of(Channel::request), shard(g.values, s, settings.servers),
+                  static_cast<double>(k));
       }
     }
     std::vector<Vector> shards;
@@ -83,9 +86,10 @@ Task<> run(Node& node, Settings settings) {
 Program parameter_server(const Section& section, const Context& context) {
   Settings settings;
   settings.servers = read_servers(section, context.nodes);
-  const auto backup = section.optional<std::int64_t>("backup_nodes", 0, "nodes whose gradients a step need not wait for");
-  section.expect(backup >= 0 && backup < context.nodes, "backup_nodes", "must be 0 to {}, got {}", context.nodes - 1,
-                 backup);
+  const auto backup = section.optional<std::int64_t>(
+      "backup_nodes", 0, "nodes whose gradients a step need not wait for");
+  section.expect(backup >= 0 && backup < context.nodes, "backup_nodes", "must be 0 to {}, got {}",
+                 context.nodes - 1, backup);
   settings.backup_nodes = static_cast<NodeId>(backup);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();

@@ -29,11 +29,14 @@ void Shares::send(Node& node, Mass& mass, Tag tag) const {
 }
 
 PushSchedule::PushSchedule(const Section& section, const Context& context) {
-  const std::string schedule = section.choice("peers", {"one_peer", "two_peer", "topology"}, "one_peer",
-                                              "whom a node sends to: one or two exponential peers, or all neighbors");
+  const std::string schedule =
+      section.choice("peers", {"one_peer", "two_peer", "topology"}, "one_peer",
+                     "whom a node sends to: one or two exponential peers, or all neighbors");
   peers_ = schedule == "one_peer" ? 1 : schedule == "two_peer" ? 2 : 0;
-  is_uniform_ = section.choice("weights", {"uniform", "topology"}, "uniform",
-                               "shares: 1 / (receivers + 1) each, or the topology's mixing weights") == "uniform";
+  is_uniform_ =
+      section.choice("weights", {"uniform", "topology"}, "uniform",
+                     "shares: 1 / (receivers + 1) each, or the topology's mixing weights") ==
+      "uniform";
   section.expect(is_uniform_ || peers_ == 0, "weights", "= topology needs peers = topology");
   section.expect(is_uniform_ || has_unit_columns(context.topology), "weights",
                  "= topology needs mixing weights whose columns sum to one");

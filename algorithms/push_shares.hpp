@@ -1,13 +1,14 @@
-// Push-sum shares: what push-sum algorithms (SGP, overlap SGP) exchange at a step, and with whom. A node holds a mass (x, w)
-// and estimates by x / w; it keeps the share p_ii of both and sends p_ji of both to each out-peer j. Columns of P sum to
-// one, so the sums of x and of w over nodes and messages never change, whoever sends to whom.
+// Push-sum shares: what push-sum algorithms (SGP, overlap SGP) exchange at a step, and with whom. A
+// node holds a mass (x, w) and estimates by x / w; it keeps the share p_ii of both and sends p_ji
+// of both to each out-peer j. Columns of P sum to one, so the sums of x and of w over nodes and
+// messages never change, whoever sends to whom.
 //
-//   one_peer   at step k, i sends half to i + 2^(k mod L), where 2^0, .., 2^(L-1) are the powers below n
+//   one_peer   at step k, i sends half to i + 2^(k mod L), with L powers of two below n
 //   two_peer   at step k, i sends thirds to the peers of steps k and k + 1
 //   topology   i sends to its out-neighbors in the scenario's topology
 //
-// Kempe, Dobra, Gehrke, "Gossip-Based Computation of Aggregate Information", FOCS 2003; schedules: Assran et al.,
-// "Stochastic Gradient Push for Distributed Deep Learning", ICML 2019.
+// Kempe, Dobra, Gehrke, "Gossip-Based Computation of Aggregate Information", FOCS 2003; schedules:
+// Assran et al., "Stochastic Gradient Push for Distributed Deep Learning", ICML 2019.
 #pragma once
 
 #include <string>
@@ -35,7 +36,7 @@ struct Shares {
     NodeId peer;
     double weight;  // p_ji
   };
-  double kept = 1;         // p_ii = 1 - sum_j p_ji
+  double kept = 1;  // p_ii = 1 - sum_j p_ji
   std::vector<Out> out;
   std::vector<NodeId> in;  // sorted
 

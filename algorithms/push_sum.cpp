@@ -1,16 +1,20 @@
-// Push-sum gossip without waiting: a node keeps half of its numerator s and weight w, sends the other half to a random
-// neighbor, and adds whatever has arrived; its model is z = s / w.
+// Push-sum gossip without waiting: a node keeps half of its numerator s and weight w, sends the
+// other half to a random neighbor, and adds whatever has arrived; its model is z = s / w.
 //
-//   g <- gradient(z);   apply it;   with chance `send_chance`: (s, w) <- (s, w) / 2, the other half to a random neighbor
+//   g <- gradient(z);   apply it
+//   with chance `send_chance`:  (s, w) <- (s, w) / 2, the other half to a random neighbor
 //   for every share that has arrived: (s, w) <- (s, w) + share;   z <- s / w
 //
-// Kempe, Dobra, Gehrke, "Gossip-Based Computation of Aggregate Information", FOCS 2003, Protocol Push-Sum (no gradients,
-// rounds in step); Blot, Picard, Cord, Thome, "Gossip Training for Deep Learning", 2016 (GoSGD: with gradients). Sums of s
-// and of w over nodes and messages are conserved. The gradient is applied
+// Kempe, Dobra, Gehrke, "Gossip-Based Computation of Aggregate Information", FOCS 2003, Protocol
+// Push-Sum (no gradients, rounds in step); Blot, Picard, Cord, Thome, "Gossip Training for Deep
+// Learning", 2016 (GoSGD: with gradients). Sums of s and of w over nodes and messages are
+// conserved. The gradient is applied
 //
-//   to the model       z <- z - learning_rate * g, that is s <- s - w * learning_rate * g      (GoSGD, default)
-//   to the numerator   s <- s - learning_rate * g      as in SGP; unbiased, but steps are large where w is small, and w,
-//                                                      here, becomes as small as 2^-m after m steps without mail
+//   to the model       z <- z - learning_rate * g, that is s <- s - w * learning_rate * g
+//   to the numerator   s <- s - learning_rate * g, as in SGP
+//
+// The first is GoSGD's and the default. The second weighs all gradients alike, but moves z far
+// where w is small, and w becomes as small as 2^-m in m steps without mail.
 
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
@@ -28,7 +32,8 @@ struct Settings {
 
 constexpr Tag tag = tag_of(Channel::program);
 
-void apply(Optimizer& optimizer, Mass& mass, const Vector& z, const Vector& g, Step k, bool to_model) {
+void apply(Optimizer& optimizer, Mass& mass, const Vector& z, const Vector& g, Step k,
+           bool to_model) {
   if (!to_model) {
     optimizer.update(mass.x, g, z, k);
     return;
@@ -63,7 +68,8 @@ Task<> run(Node& node, Settings settings) {
       const Shares half{.kept = 0.5, .out = {{peers[random.below(peers.size())], 0.5}}, .in = {}};
       half.send(node, mass, tag);
     }
-    for (auto m = node.poll(any_source, tag); m; m = node.poll(any_source, tag)) take(*m, mass, unfinished);
+    for (auto m = node.poll(any_source, tag); m; m = node.poll(any_source, tag))
+      take(*m, mass, unfinished);
     z = mass.model();
     node.record("push_sum_weight", k, mass.w);
     node.end_step(k, z);
@@ -82,11 +88,13 @@ Task<> run(Node& node, Settings settings) {
 
 Program push_sum(const Section& section, const Context& context) {
   Settings settings;
-  settings.send_chance = section.optional<double>("send_chance", 1.0, "chance that a node sends after a step");
-  section.expect(settings.send_chance > 0 && settings.send_chance <= 1, "send_chance", "must be in (0, 1], got {}",
-                 settings.send_chance);
-  settings.is_applied_to_model = section.choice("gradient", {"model", "numerator"}, "model",
-                                                "what a step is subtracted from: s / w, or s") == "model";
+  settings.send_chance =
+      section.optional<double>("send_chance", 1.0, "chance that a node sends after a step");
+  section.expect(settings.send_chance > 0 && settings.send_chance <= 1, "send_chance",
+                 "must be in (0, 1], got {}", settings.send_chance);
+  settings.is_applied_to_model =
+      section.choice("gradient", {"model", "numerator"}, "model",
+                     "what a step is subtracted from: s / w, or s") == "model";
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

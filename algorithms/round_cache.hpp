@@ -1,5 +1,6 @@
-// RoundCache: what all nodes of a run would compute alike for a round (a random matching, who sends to whom), computed
-// once per process. Only a cache: values are pure functions of the round, and one that was evicted is computed again.
+// RoundCache: what all nodes of a run would compute alike for a round (a random matching, who sends
+// to whom), computed once per process. Only a cache: values are pure functions of the round, and
+// one that was evicted is computed again.
 #pragma once
 
 #include <array>

@@ -1,12 +1,13 @@
-// SGP: stochastic gradient push, gossip averaging over directed and changing topologies. Node i holds a numerator x_i, a
-// push-sum weight w_i (1 at first), and computes at z_i = x_i / w_i:
+// SGP: stochastic gradient push, gossip averaging over directed and changing topologies. Node i
+// holds a numerator x_i, a push-sum weight w_i (1 at first), and computes at z_i = x_i / w_i:
 //
 //   x_i <- x_i - learning_rate * g_i(z_i)
-//   x_i <- sum_j p_ij x_j;   w_i <- sum_j p_ij w_j;   z_i <- x_i / w_i          columns of P sum to one
+//   x_i <- sum_j p_ij x_j;   w_i <- sum_j p_ij w_j;   z_i <- x_i / w_i      columns of P sum to one
 //
-// Assran, Loizou, Ballas, Rabbat, "Stochastic Gradient Push for Distributed Deep Learning", ICML 2019, Algorithm 1. The
-// gradient is taken at z but applied to x. Schedules and shares are in push_shares.hpp (key `peers`); the class that the released code
-// uses by default alternates distances +2^j and -2^j instead. Momentum stays local and weight decay acts at z. What is
+// Assran, Loizou, Ballas, Rabbat, "Stochastic Gradient Push for Distributed Deep Learning", ICML
+// 2019, Algorithm 1. The gradient is taken at z but applied to x. Schedules and shares are in
+// push_shares.hpp (key `peers`); the class that the released code uses by default alternates
+// distances +2^j and -2^j instead. Momentum stays local and weight decay acts at z. What is
 // evaluated is z; the weight w is recorded as `push_sum_weight`.
 
 #include "algorithms/exchange.hpp"

@@ -1,5 +1,5 @@
-// Shards: a model cut into `servers` nearly equal pieces, piece s kept by the server fibre of node s. One server is
-// the classical parameter server, as many as nodes spread its traffic evenly.
+// Shards: a model cut into `servers` nearly equal pieces, piece s kept by the server fibre of node
+// s. One server is the classical parameter server, as many as nodes spread its traffic evenly.
 #pragma once
 
 #include <vector>
@@ -13,8 +13,8 @@ namespace starling::algorithms {
 inline NodeId read_servers(const Section& section, NodeId nodes) {
   const auto servers = section.optional<std::int64_t>(
       "servers", 1, "nodes that keep a piece of the model each and serve it beside their own work");
-  section.expect(servers >= 1 && servers <= nodes, "servers", "must be 1 to the number of nodes ({}), got {}", nodes,
-                 servers);
+  section.expect(servers >= 1 && servers <= nodes, "servers",
+                 "must be 1 to the number of nodes ({}), got {}", nodes, servers);
   return static_cast<NodeId>(servers);
 }
 

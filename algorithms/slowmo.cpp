@@ -1,5 +1,6 @@
-// SlowMo: momentum on the progress of whole blocks of steps of a cheaper base algorithm. After `period` base steps
-// from the common model x_0, with the learning rate gamma of the block's last step:
+// SlowMo: momentum on the progress of whole blocks of steps of a cheaper base algorithm. After
+// `period` base steps from the common model x_0, with the learning rate gamma of the block's last
+// step:
 //
 //   x'  <- mean_i x_i                                exact average
 //   u   <- slow_momentum * u + (x_0 - x') / gamma
@@ -8,9 +9,10 @@
 // base = local   x_i <- x_i - gamma * g_i(x_i)                        no exchange inside a block
 // base = gossip  x_i <- sum_j W_ij x_j - gamma * g_i(x_i)             D-PSGD inside a block
 //
-// Wang, Tantia, Ballas, Rabbat, "SlowMo: Improving Communication-Efficient Distributed SGD with Slow Momentum",
-// ICLR 2020, Algorithm 1. Dividing by gamma lets u survive a change of the learning rate. What becomes of the base's
-// momentum at the end of a block is an option of the paper; it resets in its experiments with local SGD, the default.
+// Wang, Tantia, Ballas, Rabbat, "SlowMo: Improving Communication-Efficient Distributed SGD with
+// Slow Momentum", ICLR 2020, Algorithm 1. Dividing by gamma lets u survive a change of the learning
+// rate. What becomes of the base's momentum at the end of a block is an option of the paper; reset
+// is the default here.
 
 #include "algorithms/averaging.hpp"
 #include "algorithms/exchange.hpp"
@@ -44,7 +46,8 @@ Task<> run(Node& node, Settings settings) {
 
     if ((k + 1) % settings.period == 0) {
       const double rate = settings.optimizer.rate(k);
-      x = co_await average(node, everybody, tag_of(Channel::collective, 2 * k), x, settings.collective);
+      x = co_await average(node, everybody, tag_of(Channel::collective, 2 * k), x,
+                           settings.collective);
       u.scale(settings.slow_momentum);
       u.add_scaled(1 / rate, difference(start, x));
       x = start;
@@ -52,7 +55,8 @@ Task<> run(Node& node, Settings settings) {
       start = x;
       Vector& velocity = optimizer.velocity();
       if (velocity && settings.momentum_policy == "average") {
-        velocity = co_await average(node, everybody, tag_of(Channel::collective, 2 * k + 1), velocity, settings.collective);
+        velocity = co_await average(node, everybody, tag_of(Channel::collective, 2 * k + 1),
+                                    velocity, settings.collective);
       } else if (settings.momentum_policy == "reset") {
         velocity = {};
       }
@@ -66,15 +70,19 @@ Task<> run(Node& node, Settings settings) {
 Program slowmo(const Section& section, const Context& context) {
   Settings settings;
   settings.period = read_period(section, 12);
-  settings.slow_learning_rate = section.optional<double>("slow_learning_rate", 1.0, "factor of the slow step (alpha)");
+  settings.slow_learning_rate =
+      section.optional<double>("slow_learning_rate", 1.0, "factor of the slow step (alpha)");
   section.expect(settings.slow_learning_rate > 0, "slow_learning_rate", "must be positive, got {}",
                  settings.slow_learning_rate);
-  settings.slow_momentum = section.optional<double>("slow_momentum", 0.5, "share of the last slow step kept (beta)");
+  settings.slow_momentum =
+      section.optional<double>("slow_momentum", 0.5, "share of the last slow step kept (beta)");
   section.expect(settings.slow_momentum >= 0 && settings.slow_momentum < 1, "slow_momentum",
                  "must be in [0, 1), got {}", settings.slow_momentum);
-  settings.gossips = section.choice("base", {"local", "gossip"}, "local", "what happens inside a block") == "gossip";
-  settings.momentum_policy = section.choice("momentum_policy", {"keep", "average", "reset"}, "reset",
-                                            "what happens to the base's momentum at the end of a block");
+  settings.gossips = section.choice("base", {"local", "gossip"}, "local",
+                                    "what happens inside a block") == "gossip";
+  settings.momentum_policy =
+      section.choice("momentum_policy", {"keep", "average", "reset"}, "reset",
+                     "what happens to the base's momentum at the end of a block");
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();

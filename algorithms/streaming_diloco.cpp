@@ -1,17 +1,19 @@
-// Streaming DiLoCo: DiLoCo that exchanges the model in fragments, one after the other, in the background. Fragment p of
-// F is due after every `period` steps, at an offset of its own; then, with the outer copy theta_p,
+// Streaming DiLoCo: DiLoCo that exchanges the model in fragments, one after the other, in the
+// background. Fragment p of F is due after every `period` steps, at an offset of its own; then,
+// with the outer copy theta_p,
 //
-//   D_p <- mean_i (theta_p - x_i,p)             an allreduce that goes on beside the next `delay` local steps
+//   D_p <- mean_i (theta_p - x_i,p)       an allreduce beside the next `delay` local steps; then
 //   m_p <- mu * m_p + D_p;   theta_p <- theta_p - eta * (D_p + mu * m_p)
 //   x_i,p <- local_share * x_i,p + (1 - local_share) * theta_p
 //
-// Fragment p is due after step k if k + 1 = (p + 1) period / F modulo `period`: each once per period, evenly spread, so
-// that the network is busy with one F-th of the model at a time.
+// Fragment p is due after step k if k + 1 = (p + 1) period / F modulo `period`: each once per
+// period, evenly spread, so that the network is busy with one F-th of the model at a time.
 //
-// Douillard et al., "Streaming DiLoCo with Overlapping Communication: Towards a Distributed Free Lunch", 2025, Algorithm
-// 2. Defaults: period 100, delay 1, local_share 0.5 as there; eta = 0.7, mu = 0.9 and 4 fragments are ours. Fragments are
-// consecutive pieces of the parameters; outer gradients travel in full precision, not in 4 bits. With one fragment,
-// delay 0 and local_share 0 this is DiLoCo. What began in the last `delay` steps is not merged.
+// Douillard et al., "Streaming DiLoCo with Overlapping Communication: Towards a Distributed Free
+// Lunch", 2025. Defaults: period 100, delay 1 and local_share 0.5 after the paper; eta = 0.7,
+// mu = 0.9 and 4 fragments are ours. Fragments are consecutive pieces of the parameters; outer
+// gradients travel in full precision, not in 4 bits. With one fragment, delay 0 and local_share 0
+// this is DiLoCo. What began in the last `delay` steps is not merged.
 
 #include <algorithm>
 #include <list>
@@ -35,7 +37,9 @@ struct Settings {
   OptimizerSettings inner;
 
   /// Whether fragment p begins its exchange after step k.
-  bool is_due(NodeId p, Step k) const { return (k + 1 - (p + 1) * period / fragments) % period == 0; }
+  bool is_due(NodeId p, Step k) const {
+    return (k + 1 - (p + 1) * period / fragments) % period == 0;
+  }
 };
 
 /// One fragment and its exchange. All nodes exchange the same fragments in the same order.
@@ -59,7 +63,8 @@ struct Fragment {
 };
 
 Task<> exchange_gradient(Fragment& fragment, Tag tag) {
-  fragment.gradient = co_await average(fragment.node, fragment.everybody, tag, fragment.gradient, fragment.settings.collective);
+  fragment.gradient = co_await average(fragment.node, fragment.everybody, tag, fragment.gradient,
+                                       fragment.settings.collective);
   fragment.exchange.leave();
 }
 
@@ -107,7 +112,8 @@ Task<> run(Node& node, Settings settings) {
     if (is_changed) x = join_shards(pieces);
     node.end_step(k, x);
   }
-  for (Fragment& fragment : fragments) co_await fragment.exchange.join();  // begun in the last steps: not merged
+  for (Fragment& fragment : fragments)
+    co_await fragment.exchange.join();  // begun in the last steps: not merged
 }
 
 }  // namespace
@@ -115,16 +121,19 @@ Task<> run(Node& node, Settings settings) {
 Program streaming_diloco(const Section& section, const Context& context) {
   Settings settings;
   settings.period = read_period(section, 100);
-  const auto fragments = section.optional<std::int64_t>("fragments", std::min<Step>(4, settings.period),
-                                                        "pieces of the model that are exchanged one after the other");
-  section.expect(fragments >= 1 && fragments <= settings.period, "fragments", "must be 1 to period ({}), got {}",
-                 settings.period, fragments);
+  const auto fragments =
+      section.optional<std::int64_t>("fragments", std::min<Step>(4, settings.period),
+                                     "pieces of the model that are exchanged one after the other");
+  section.expect(fragments >= 1 && fragments <= settings.period, "fragments",
+                 "must be 1 to period ({}), got {}", settings.period, fragments);
   settings.fragments = static_cast<NodeId>(fragments);
   settings.delay = section.optional<std::int64_t>("delay", std::min<Step>(1, settings.period - 1),
                                                   "local steps that an exchange overlaps with");
   section.expect(settings.delay >= 0 && settings.delay < settings.period, "delay",
-                 "must be at least 0 and less than period ({}), got {}", settings.period, settings.delay);
-  settings.local_share = read_between(section, "local_share", 0.5, 0, 0.999, "share of the own model in a merge");
+                 "must be at least 0 and less than period ({}), got {}", settings.period,
+                 settings.delay);
+  settings.local_share =
+      read_between(section, "local_share", 0.5, 0, 0.999, "share of the own model in a merge");
   settings.outer = read_outer_optimizer(section, 0.7, 0.9);
   settings.collective = read_collective(section);
   settings.inner = read_optimizer(section, context.steps);

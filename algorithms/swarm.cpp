@@ -1,19 +1,22 @@
-// SwarmSGD: nodes take a few local steps, then average their models in random pairs of neighbors. A phase has H steps, or
-// a geometric number with mean H.
+// SwarmSGD: nodes take a few local steps, then average their models in random pairs of neighbors. A
+// phase has H steps, or a geometric number with mean H.
 //
-//   blocking       both finish their phases; then x_i, x_j <- (x_i + x_j) / 2. Round r pairs nodes by a random matching.
-//   non_blocking   Y_i is the copy that others average with, B_i and L_i model at the start of the phase and now. After
-//                  its phase, i picks a random neighbor j and takes Y_j as it is:
-//                    u <- L_i - B_i;   Y_i, Y_j <- (Y_i + Y_j) / 2;   Y_i <- Y_i + u;   B_i, L_i <- Y_i
+//   blocking       both finish their phases; then x_i, x_j <- (x_i + x_j) / 2. Round r pairs nodes
+//                  by a random matching.
+//   non_blocking   Y_i is the copy that others average with, B_i and L_i the model at the start of
+//                  the phase and now. After its phase, i takes a random neighbor's Y_j as it is:
+//                    u <- L_i - B_i;   Y_i, Y_j <- (Y_i + Y_j) / 2
+//                    Y_i <- Y_i + u;   B_i, L_i <- Y_i
 //                  j goes on with its L_j and adds its own u_j to the Y_j of that time.
 //
-// Nadiradze et al., "Asynchronous Decentralized SGD with Quantized and Local Updates", NeurIPS 2021, Algorithms 1 and 2,
-// without quantization. There, one random edge interacts at a time; in a matching, edges of one round that share no node
-// interact at once, which commutes. (The first released code, PopSGD, lets only the reader of a one-sided exchange
-// average: the sum of models is not conserved.) With H = 1 and `blocking` this is decentralized SGD with random matchings
-// in the sense of Koloskova et al., ICML 2020: X <- (X - lr G) W_t. What is evaluated is x or L; at the end, Y.
+// Nadiradze et al., "Asynchronous Decentralized SGD with Quantized and Local Updates", NeurIPS
+// 2021, Algorithms 1 and 2, without quantization. There, one random edge interacts at a time; in a
+// matching, edges of one round that share no node interact at once, which commutes. (The first
+// released code, PopSGD, lets only the reader of a one-sided exchange average: the sum of models is
+// not conserved.) With H = 1 and `blocking` this is decentralized SGD with random matchings in the
+// sense of Koloskova et al., ICML 2020: X <- (X - lr G) W_t. What is evaluated is x or L; at the
+// end, Y.
 
-#include <algorithm>
 #include <memory>
 
 #include "algorithms/exchange.hpp"
@@ -40,20 +43,12 @@ Step phase_length(const Node& node, const Settings& settings, Step phase) {
   return length;
 }
 
-/// (x_lower + x_higher) / 2: in one order on both nodes, so both get the same bits.
-Task<Vector> average_with(Node& node, NodeId peer, Step round, Vector x) {
-  node.send(peer, tag_of(Channel::program, round), x);
-  const Message m = co_await node.receive(peer, tag_of(Channel::program, round));
-  const bool is_lower = node.id() < peer;
-  const Vector pair[] = {is_lower ? x : m.values, is_lower ? m.values : x};
-  co_return mean(pair);
-}
-
 /// `matching` is shared by all nodes of the run: they ask it the same questions.
 Task<> blocking(Node& node, std::shared_ptr<Matching> matching, Settings settings) {
   Optimizer optimizer(settings.optimizer);
   Vector x = node.initial_model();
-  // Everybody takes part in the same rounds, be its phases long or short; steps that are left over come last.
+  // Everybody takes part in the same rounds, be its phases long or short; steps that are left over
+  // come last.
   const Step rounds = node.steps() / settings.local_steps;
   Step round = 0;
   Step phase_end = phase_length(node, settings, 0);
@@ -107,12 +102,17 @@ Task<> non_blocking(Node& node, Settings settings) {
 
 Program swarm(const Section& section, const Context& context) {
   Settings settings;
-  const bool is_blocking = section.choice("exchange", {"non_blocking", "blocking"}, "non_blocking",
-                                          "average with what the partner last offered, or wait for its phase") == "blocking";
-  settings.local_steps = section.optional<std::int64_t>("local_steps", 3, "steps between two averagings, H");
-  section.expect(settings.local_steps >= 1, "local_steps", "must be at least 1, got {}", settings.local_steps);
-  settings.is_geometric = section.choice("phase", {"fixed", "geometric"}, "fixed",
-                                         "exactly H steps, or a random number with mean H") == "geometric";
+  const bool is_blocking =
+      section.choice("exchange", {"non_blocking", "blocking"}, "non_blocking",
+                     "average with what the partner last offered, or wait for its phase") ==
+      "blocking";
+  settings.local_steps =
+      section.optional<std::int64_t>("local_steps", 3, "steps between two averagings, H");
+  section.expect(settings.local_steps >= 1, "local_steps", "must be at least 1, got {}",
+                 settings.local_steps);
+  settings.is_geometric =
+      section.choice("phase", {"fixed", "geometric"}, "fixed",
+                     "exactly H steps, or a random number with mean H") == "geometric";
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();
   if (!is_blocking) return [settings](Node& node) { return non_blocking(node, settings); };

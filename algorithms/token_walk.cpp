@@ -1,18 +1,18 @@
 // Token SGD: one model walks the graph; the node it visits takes a step with it, and passes it on.
 //
-//   at node i:  x <- x - learning_rate(k) * g_i(x);   send x to the next node                      k: visits so far / n
+//   at node i:  x <- x - learning_rate(k) * g_i(x);   send x on      k: visits so far / n
 //
-//   random    the next node is a random neighbor j, taken with chance min(1, degree_i / degree_j), else i itself
-//             (Metropolis), so in the long run all nodes are visited equally often whatever their degrees
+//   random    the next node is a random neighbor j, with chance min(1, degree_i / degree_j), else i
+//             itself (Metropolis): in the long run all nodes are visited equally often
 //   cyclic    0, 1, .., n-1, 0, ..: incremental gradient descent; needs no topology
 //
-// Johansson, Rabi, Johansson, "A Randomized Incremental Subgradient Method for Distributed Optimization in Networked
-// Systems", SIAM J. Optimization 20(3), 2009, Algorithm 1; cyclic: Bertsekas, Nedic, Ozdaglar, 2003. A run of k steps makes
-// k n visits, k per node on average; then the final model goes to everybody. Step k of a node is its k-th visit. Visits beyond
-// the number of steps take steps, too, but are not recorded; a node visited less often ends its other steps with the
-// final model. Momentum stays at the node.
+// Johansson, Rabi, Johansson, "A Randomized Incremental Subgradient Method for Distributed
+// Optimization in Networked Systems", SIAM J. Optimization 20(3), 2009, Algorithm 1; cyclic:
+// Bertsekas, Nedic, Ozdaglar, 2003. A run of k steps makes k n visits, k per node on average; then
+// the final model goes to everybody. Step k of a node is its k-th visit. Visits beyond the number
+// of steps take steps, too, but are not recorded; a node visited less often ends its other steps
+// with the final model. Momentum stays at the node.
 
-#include <algorithm>
 #include <array>
 
 #include "algorithms/exchange.hpp"
@@ -37,8 +37,8 @@ NodeId next(const Node& node, Step visits, bool is_cyclic) {
   if (peers.empty()) return node.id();
   Random random = node.random("walk", visits);
   const NodeId peer = peers[random.below(peers.size())];
-  const double ratio =
-      static_cast<double>(peers.size()) / static_cast<double>(node.topology().neighbors(peer).size());
+  const double ratio = static_cast<double>(peers.size()) /
+                       static_cast<double>(node.topology().neighbors(peer).size());
   return random.uniform() < ratio ? peer : node.id();
 }
 
@@ -73,8 +73,9 @@ Task<> run(Node& node, Settings settings) {
 
 Program token_walk(const Section& section, const Context& context) {
   Settings settings;
-  settings.is_cyclic = section.choice("walk", {"random", "cyclic"}, "random",
-                                      "to a random neighbor, or through all nodes in turn") == "cyclic";
+  settings.is_cyclic =
+      section.choice("walk", {"random", "cyclic"}, "random",
+                     "to a random neighbor, or through all nodes in turn") == "cyclic";
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

@@ -130,8 +130,8 @@ Fabric fat_tree(const FatTree& tree, Link link) {
 // ----- dragonfly
 
 Fabric dragonfly(const Dragonfly& shape, Link link) {
-  // Links: hosts' up and down, 2 per host; from router r of a group to r' of the same, a per router;
-  // out of each global port, h per router.
+  // Links: hosts' up and down, 2 per host; from router r of a group to r' of the same, a per
+  // router; out of each global port, h per router.
   const std::int64_t routers = std::int64_t{shape.routers} * shape.groups;
   const std::int64_t first_local = 2 * std::int64_t{shape.hosts()};
   const std::int64_t first_global = first_local + routers * shape.routers;
@@ -162,9 +162,9 @@ Fabric dragonfly(const Dragonfly& shape, Link link) {
     links.push_back(link_id(2 * source));
     if (shape.is_valiant && at / shape.routers != goal_group && shape.groups > 2) {
       // One of the other groups, each about equally often.
-      const auto mixed = (static_cast<std::uint64_t>(source) << 32 |
-                          static_cast<std::uint32_t>(destination)) *
-                         0x9E3779B97F4A7C15u;
+      const auto mixed =
+          (static_cast<std::uint64_t>(source) << 32 | static_cast<std::uint32_t>(destination)) *
+          0x9E3779B97F4A7C15u;
       const NodeId here = at / shape.routers;
       auto third = static_cast<NodeId>((mixed >> 33) % static_cast<unsigned>(shape.groups - 2));
       for (const NodeId taken : {std::min(here, goal_group), std::max(here, goal_group)}) {
@@ -193,9 +193,9 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> slim_fly_edges(NodeId q) {
   std::vector<char> in_x(static_cast<std::size_t>(q), 0);
   std::vector<char> in_y(static_cast<std::size_t>(q), 0);
   const NodeId w = (q + 1) / 4;
-  for (NodeId i = 0; i < q - 1; ++i) {
+  for (NodeId i = 0; i < q; ++i) {
     const bool is_even = i % 2 == 0;
-    const auto power = static_cast<std::size_t>(powers[static_cast<std::size_t>(i)]);
+    const auto power = static_cast<std::size_t>(powers[static_cast<std::size_t>(i % (q - 1))]);
     if (q % 4 == 1) {
       (is_even ? in_x : in_y)[power] = 1;
     } else {
@@ -240,7 +240,20 @@ Fabric slim_fly(NodeId q, NodeId hosts_per_router, Link link) {
   return {equal_links(2 * (static_cast<std::uint64_t>(hosts) + graph->edges()), link), route};
 }
 
-// ----- several nodes per host
+// ----- hosts
+
+void set_host_bandwidth(Fabric& fabric, NodeId hosts, NodeId host, double bytes_per_second) {
+  std::vector<LinkId> links;
+  for (NodeId other = 0; other < hosts; ++other) {
+    if (other == host) continue;
+    links.clear();
+    fabric.route(host, other, links);
+    fabric.links[links.front()].bytes_per_second = bytes_per_second;
+    links.clear();
+    fabric.route(other, host, links);
+    fabric.links[links.back()].bytes_per_second = bytes_per_second;
+  }
+}
 
 Fabric share_hosts(Fabric fabric, NodeId hosts, NodeId nodes_per_host, Link local) {
   const auto first_local = static_cast<std::int64_t>(fabric.links.size());

@@ -16,17 +16,18 @@ namespace starling::network_models {
 Fabric crossbar(NodeId hosts, Link link);
 
 /// Hosts at the points of a grid that wraps around, sides[0] varying fastest; cables join neighbors
-/// along each side > 1. Routes go along dimension 0 first, then 1, ..., the shorter way; of two equal
-/// ones upwards, but downwards to coordinate 0 (so does SimGrid). A ring is a torus of one side.
+/// along each side > 1. Routes go along dimension 0 first, then 1, ..., the shorter way; of two
+/// equal ones upwards, but downwards to coordinate 0 (so does SimGrid). A ring is a torus of one
+/// side.
 Fabric torus(std::vector<NodeId> sides, Link link);
 
 /// 2^dimensions hosts, cables between those that differ in one bit. Lowest different bit first.
 Fabric hypercube(int dimensions, Link link);
 
-/// A parallel-ports generalized fat tree, PGFT(levels; children; parents; cables): a switch of level
-/// l + 1 has children[l] below it, whatever is below has parents[l] above it, joined by cables[l]
-/// parallel cables. Zahavi, "Fat-trees routing and node ordering providing contention free traffic
-/// for MPI global collectives", J. Parallel and Distributed Computing 72(11), 2012.
+/// A parallel-ports generalized fat tree, PGFT(levels; children; parents; cables): a switch of
+/// level l + 1 has children[l] below it, whatever is below has parents[l] above it, joined by
+/// cables[l] parallel cables. Zahavi, "Fat-trees routing and node ordering providing contention
+/// free traffic for MPI global collectives", J. Parallel and Distributed Computing 72(11), 2012.
 struct FatTree {
   std::vector<NodeId> children;
   std::vector<NodeId> parents;
@@ -35,9 +36,9 @@ struct FatTree {
   NodeId hosts() const;
 };
 
-/// The k-ary fat tree of three levels, from switches with k ports: k^3 / 4 hosts. `oversubscription`
-/// times as many hosts hang on each lowest switch. Al-Fares, Loukissas, Vahdat, "A scalable,
-/// commodity data center network architecture", SIGCOMM 2008.
+/// The k-ary fat tree of three levels, from switches with k ports: k^3 / 4 hosts.
+/// `oversubscription` times as many hosts hang on each lowest switch. Al-Fares, Loukissas, Vahdat,
+/// "A scalable, commodity data center network architecture", SIGCOMM 2008.
 FatTree k_ary(NodeId k, NodeId oversubscription);
 
 /// d-mod-k routing: at level l upwards by port floor(destination / (parents[0] ... parents[l - 1]))
@@ -70,9 +71,12 @@ Fabric slim_fly(NodeId q, NodeId hosts_per_router, Link link);
 /// The edges of the slim fly's routers: (0, x, y) is router x q + y, (1, m, c) is q^2 + m q + c.
 std::vector<std::pair<std::uint32_t, std::uint32_t>> slim_fly_edges(NodeId q);
 
-/// Nodes i k .. i k + k - 1 share host i of `fabric`, k = `nodes_per_host`, and so its port. Between
-/// themselves messages cross one link of their host, `local`.
+/// Nodes i k .. i k + k - 1 share host i of `fabric`, k = `nodes_per_host`, and so its port.
+/// Between themselves messages cross one link of their host, `local`.
 Fabric share_hosts(Fabric fabric, NodeId hosts, NodeId nodes_per_host, Link local);
+
+/// Gives the links on which messages of `host`, one of so many, begin or end another bandwidth.
+void set_host_bandwidth(Fabric& fabric, NodeId hosts, NodeId host, double bytes_per_second);
 
 /// Reads the keys fabric, latency, bandwidth and those of the fabric named, for so many nodes, and
 /// checks them. What it returns builds the fabric, after section.finish(). Throws ScenarioError.

@@ -58,33 +58,40 @@ Build read_hypercube(NodeId hosts) {
   return [dimensions](Link link) { return hypercube(dimensions, link); };
 }
 
-Build read_fat_tree(const Section& section, NodeId hosts) {
-  if (section.has("children")) {
-    FatTree tree;
-    tree.children = whole_numbers(section, "children", {}, "of a switch, by level from below");
-    const std::vector<double> ones(tree.children.size(), 1);
-    tree.parents = whole_numbers(section, "parents", ones, "of a host or switch, by level");
-    tree.cables = whole_numbers(section, "cables", ones, "between a child and a parent, by level");
-    section.expect(tree.parents.size() == tree.children.size(), "parents",
-                   "must be as many numbers as children, {}, got {}", tree.children.size(),
-                   tree.parents.size());
-    section.expect(tree.cables.size() == tree.children.size(), "cables",
-                   "must be as many numbers as children, {}, got {}", tree.children.size(),
-                   tree.cables.size());
-    expect_room(section, "children", count(tree.children), hosts);
-    return [tree](Link link) { return fat_tree(tree, link); };
+Build read_pgft(const Section& section, NodeId hosts, FatTree tree) {
+  const std::size_t levels = tree.children.size();
+  for (const auto& [key, numbers] :
+       {std::pair("parents", &tree.parents), std::pair("cables", &tree.cables)}) {
+    if (numbers->empty()) numbers->assign(levels, 1);
+    section.expect(numbers->size() == levels, key,
+                   "must be as many numbers as children, {}, got {}", levels, numbers->size());
   }
+  expect_room(section, "children", count(tree.children), hosts);
+  return [tree](Link link) { return fat_tree(tree, link); };
+}
+
+Build read_fat_tree(const Section& section, NodeId hosts) {
+  FatTree tree;
+  tree.children = whole_numbers(section, "children", {},
+                                "of a switch, by level from below, for any PGFT; none: a k-ary "
+                                "tree of three levels");
+  tree.parents = whole_numbers(section, "parents", {},
+                               "with children: above each host or switch, by level; none: 1");
+  tree.cables = whole_numbers(section, "cables", {},
+                              "with children: between a child and a parent, by level; none: 1");
+  if (!tree.children.empty()) return read_pgft(section, hosts, std::move(tree));
+  section.expect(tree.parents.empty(), "parents", "goes with children, which is missing");
+  section.expect(tree.cables.empty(), "cables", "goes with children, which is missing");
+
   const NodeId over = whole_number(section, "oversubscription", 1,
                                    "hosts per lowest switch, over those a full tree would have");
   NodeId smallest = 2;
   while (std::int64_t{smallest} * smallest * smallest / 4 * over < hosts) smallest += 2;
-  const NodeId k = whole_number(section, "k", smallest,
-                                "ports of a switch: k^3 / 4 hosts, k even; or children = ... for "
-                                "any PGFT, with parents and cables");
+  const NodeId k = whole_number(section, "k", smallest, "ports of a switch, even: k^3 / 4 hosts");
   section.expect(k % 2 == 0, "k", "must be even, got {}", k);
   expect_room(section, "k", 0.25 * k * k * k * over, hosts);
-  const FatTree tree = k_ary(k, over);
-  return [tree](Link link) { return fat_tree(tree, link); };
+  const FatTree full = k_ary(k, over);
+  return [full](Link link) { return fat_tree(full, link); };
 }
 
 Build read_dragonfly(const Section& section, NodeId hosts) {
@@ -96,8 +103,7 @@ Build read_dragonfly(const Section& section, NodeId hosts) {
   shape.routers = whole_number(section, "routers", 2 * balanced, "a: of a group");
   shape.global_links = whole_number(section, "global_links", balanced, "h: of a router");
   const double most = 1.0 * shape.routers * shape.global_links + 1;
-  const double needed =
-      std::ceil(hosts / (1.0 * shape.hosts_per_router * shape.routers) - 1e-9);
+  const double needed = std::ceil(hosts / (1.0 * shape.hosts_per_router * shape.routers) - 1e-9);
   shape.groups = whole_number(section, "groups", static_cast<NodeId>(std::max(needed, 1.0)),
                               "g, at most a h + 1");
   shape.is_valiant = section.choice("routing", {"minimal", "valiant"}, "minimal",
@@ -105,8 +111,8 @@ Build read_dragonfly(const Section& section, NodeId hosts) {
                                     "determines") == "valiant";
   section.expect(shape.groups <= most, "groups", "must be at most a h + 1 = {}, got {}", most,
                  shape.groups);
-  expect_room(section, "groups",
-              1.0 * shape.hosts_per_router * shape.routers * shape.groups, hosts);
+  expect_room(section, "groups", 1.0 * shape.hosts_per_router * shape.routers * shape.groups,
+              hosts);
   return [shape](Link link) { return dragonfly(shape, link); };
 }
 
@@ -138,26 +144,35 @@ Build read_slim_fly(const Section& section, NodeId hosts) {
 
 std::function<Fabric()> read_fabric(const Section& section, NodeId nodes) {
   const std::string kind = section.choice(
-      "fabric",
-      {"crossbar", "dragonfly", "fat_tree", "hypercube", "ring", "slim_fly", "torus"}, "crossbar",
-      "how the hosts are wired");
-  const Link link{
+      "fabric", {"crossbar", "dragonfly", "fat_tree", "hypercube", "ring", "slim_fly", "torus"},
+      "crossbar", "how the hosts are wired");
+  const Link link{.bytes_per_second =
+                      section.required<Bandwidth>("bandwidth", "of every link, in each direction")
+                          .bytes_per_second,
+                  .latency = section.required<Duration>("latency", "of every link")};
+  const NodeId nodes_per_host =
+      whole_number(section, "nodes_per_host", 1, "that share the port of their host");
+  const Link local{
       .bytes_per_second =
-          section.required<Bandwidth>("bandwidth", "of every link, in each direction")
+          section
+              .optional<Bandwidth>("local_bandwidth", Bandwidth{link.bytes_per_second},
+                                   "of all messages within a host, if several nodes share it")
               .bytes_per_second,
-      .latency = section.required<Duration>("latency", "of every link")};
-  const NodeId nodes_per_host = whole_number(section, "nodes_per_host", 1,
-                                             "that share the port of their host");
-  Link local = link;
-  if (nodes_per_host > 1) {
-    local.bytes_per_second = section
-                                 .optional<Bandwidth>("local_bandwidth",
-                                                      Bandwidth{link.bytes_per_second},
-                                                      "of all messages within a host together")
-                                 .bytes_per_second;
-    local.latency = section.optional<Duration>("local_latency", Duration{0}, "within a host");
-  }
+      .latency =
+          section.optional<Duration>("local_latency", Duration{0}, "of a message within a host")};
   const NodeId hosts = (nodes + nodes_per_host - 1) / nodes_per_host;
+  std::vector<NodeId> slow_hosts;
+  for (const double host : section.numbers(
+           "slow_hosts", {}, "hosts, from 0, whose own links have slow_bandwidth, such as 3, 17")) {
+    section.expect(host >= 0 && host < hosts && host == std::floor(host), "slow_hosts",
+                   "must be numbers of hosts, 0 to {}, got {}", hosts - 1, host);
+    slow_hosts.push_back(static_cast<NodeId>(host));
+  }
+  const double slow_bandwidth =
+      section
+          .optional<Bandwidth>("slow_bandwidth", Bandwidth{link.bytes_per_second / 10},
+                               "of the links that messages of slow_hosts begin or end on")
+          .bytes_per_second;
 
   const auto build = [&]() -> Build {
     if (kind == "dragonfly") return read_dragonfly(section, hosts);
@@ -170,6 +185,7 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes) {
   }();
   return [=]() {
     Fabric fabric = build(link);
+    for (const NodeId host : slow_hosts) set_host_bandwidth(fabric, hosts, host, slow_bandwidth);
     if (nodes_per_host == 1) return fabric;
     return share_hosts(std::move(fabric), hosts, nodes_per_host, local);
   };

@@ -1,6 +1,6 @@
 // Fluid: messages as flows that share the links of a fabric max-min fairly. A message first pays
-// the latency of its route, then joins the sharing with its bytes; it arrives when they are through.
-// `kind = fluid` shares equally, `kind = tcp` by the rules of SimGrid's model of TCP.
+// the latency of its route, then joins the sharing with its bytes; it arrives when they are
+// through. `kind = fluid` shares equally, `kind = tcp` by the rules of SimGrid's model of TCP.
 #pragma once
 
 #include <cstdint>

@@ -62,8 +62,7 @@ std::uint32_t Routes::find(NodeId source, NodeId destination) {
   Route route{.links = keep(scratch_), .latency = {}, .bytes_per_second = MaxMin::unbounded};
   for (const LinkId link : route.links) {
     route.latency += fabric_.links[link].latency;
-    route.bytes_per_second =
-        std::min(route.bytes_per_second, fabric_.links[link].bytes_per_second);
+    route.bytes_per_second = std::min(route.bytes_per_second, fabric_.links[link].bytes_per_second);
   }
   routes_.push_back(route);
   const auto number = static_cast<std::uint32_t>(routes_.size() - 1);
@@ -87,10 +86,9 @@ struct SwitchGraph::Graph {
     if (found.empty()) {
       found.assign(boost::num_vertices(list), unreached);
       found[to] = 0;
-      boost::breadth_first_search(
-          list, boost::vertex(to, list),
-          boost::visitor(boost::make_bfs_visitor(
-              boost::record_distances(found.data(), boost::on_tree_edge()))));
+      boost::breadth_first_search(list, boost::vertex(to, list),
+                                  boost::visitor(boost::make_bfs_visitor(boost::record_distances(
+                                      found.data(), boost::on_tree_edge()))));
     }
     return found;
   }
@@ -134,8 +132,8 @@ void SwitchGraph::walk(std::uint32_t from, std::uint32_t to, std::uint64_t sprea
       return hops[boost::target(edge, list)] + 1 == hops[at];
     };
     const auto around = boost::make_iterator_range(boost::out_edges(at, list));
-    const auto ways = static_cast<std::uint64_t>(
-        std::count_if(around.begin(), around.end(), is_nearer));
+    const auto ways =
+        static_cast<std::uint64_t>(std::count_if(around.begin(), around.end(), is_nearer));
     std::uint64_t skip = spread % ways;
     for (const auto edge : around) {
       if (!is_nearer(edge) || skip-- > 0) continue;

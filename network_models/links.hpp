@@ -60,7 +60,7 @@ class Routes {
 
   Fabric fabric_;
   std::vector<Route> routes_;
-  std::vector<Slot> slots_;  // hash table with linear probing, at most half full
+  std::vector<Slot> slots_;                 // hash table with linear probing, at most half full
   std::vector<std::vector<LinkId>> arena_;  // blocks that never grow past what they reserved
   std::vector<LinkId> scratch_;
 };

@@ -1,4 +1,5 @@
-// The solver: restart level, search of what must be filled again, filling with a lazy heap of links.
+// The solver: restart level, search of what must be filled again, filling with a lazy heap of
+// links.
 
 #include "network_models/max_min.hpp"
 
@@ -327,9 +328,8 @@ void MaxMin::reschedule(Time now) {
     flow.updated = now;
     changed_.push_back(id);
   }
-  finishes_.set_all(changed_, [&](FlowId id) {
-    return finish_time(now, flow_[id].remaining, rate(id));
-  });
+  finishes_.set_all(changed_,
+                    [&](FlowId id) { return finish_time(now, flow_[id].remaining, rate(id)); });
 }
 
 void MaxMin::check() const {

@@ -4,7 +4,8 @@
 //   progressive filling: all flows grow together, rate = level * weight. The first link to fill
 //   fixes its flows at that level; the others go on growing. Repeat.
 //
-//   levels rise:  0 ------ l1 ------- l2 -------------- l3 ------>    l = level at which a link fills
+//   levels rise:  0 ------ l1 ------- l2 -------------- l3 ------>    l = level at which a link
+//   fills
 //    fixed before m: cannot change ->|<- solved again from here (m)
 //
 // Level restart. A flow that leaves changes nothing below its own level; one that joins, nothing
@@ -147,7 +148,7 @@ class MaxMin {
   // By link. After the shared ones comes one per flow id, that holds a bounded flow to its bound.
   std::vector<double> capacity_;
   std::vector<std::vector<Member>> members_;  // in order of joining
-  std::vector<char> is_touched_;  // 1: somebody left, 2: somebody joined; until settled
+  std::vector<char> is_touched_;              // 1: somebody left, 2: somebody joined; until settled
   std::vector<LinkId> touched_;
 
   // By flow.
@@ -160,9 +161,9 @@ class MaxMin {
   FinishHeap finishes_;
 
   // While solving.
-  std::vector<char> is_open_;      // (links), reached by the search
-  std::vector<char> is_free_;      // (flows), not fixed yet
-  std::vector<double> remaining_;  // (links), capacity that free flows may still take in all
+  std::vector<char> is_open_;       // (links), reached by the search
+  std::vector<char> is_free_;       // (flows), not fixed yet
+  std::vector<double> remaining_;   // (links), capacity that free flows may still take in all
   std::vector<double> free_share_;  // (links), sum of the shares of free flows
   std::vector<std::uint32_t> free_members_;  // (links)
   std::vector<LinkId> open_links_;

@@ -3,8 +3,9 @@
 
     tools/count_tests.py build/meson-logs/testlog.json STATUS_OF_MESON_TEST
 
-Meson counts programs; this counts the cases that doctest and unittest report in their output. One program may run
-several times, each time with other suites: a case is skipped if no run executed it. A program that says nothing
+Meson counts programs; this counts the cases that they report in their output: doctest, unittest, and scripts that end
+with a line like this program's own. One program may run several times, each time with other suites: a case is skipped
+if no run executed it. A program that says nothing
 countable is one case; one that fails without a failing case (a crash, a sanitizer's report, a timeout) adds a failure.
 """
 import collections
@@ -15,6 +16,7 @@ import sys
 
 DOCTEST = re.compile(r"\[doctest\] test cases: +(\d+) \| +(\d+) passed \| +(\d+) failed \| +(\d+) skipped")
 UNITTEST = re.compile(r"^Ran (\d+) tests? in .*\n\n(?:OK|FAILED)(?: \((.*)\))?$", re.MULTILINE)
+PLAIN = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", re.MULTILINE)
 COLORS = re.compile(r"\x1b\[[0-9;]*m")
 SKIPPED = "SKIP"
 GOOD = ("OK", "EXPECTEDFAIL", SKIPPED)
@@ -33,6 +35,8 @@ def count_run(result, output):
         bad = numbers.get("failures", 0) + numbers.get("errors", 0)
         left_out = numbers.get("skipped", 0)
         passed, failed, total = passed + int(ran) - bad - left_out, failed + bad, total + int(ran)
+    for good, bad, left_out in PLAIN.findall(output):
+        passed, failed, total = passed + int(good), failed + int(bad), total + int(good) + int(bad) + int(left_out)
     if total == 0:
         passed, failed, total = (1, 0, 1) if result in GOOD else (0, 1, 1)
     elif result not in GOOD and failed == 0:

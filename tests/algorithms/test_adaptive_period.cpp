@@ -1,6 +1,6 @@
-#include <doctest/doctest.h>
-
 #include <cmath>
+
+#include <doctest/doctest.h>
 
 #include "tests/support/block_averaging.hpp"
 
@@ -22,15 +22,18 @@ std::vector<double> periods(const Recorder& recorder, std::size_t i) {
 }  // namespace
 
 TEST_CASE("with thresholds that nothing passes the period stays: local SGD, to the bit") {
-  const Recorder fixed = test::run(test::quadratic_scenario(6, 40, "ring", adaptive), {"algorithm.low=0", "algorithm.high=1e30"});
-  const Recorder local = test::run(test::quadratic_scenario(6, 40, "ring", "kind = local_sgd\nlearning_rate = 0.05\nperiod = 4"));
+  const Recorder fixed = test::run(test::quadratic_scenario(6, 40, "ring", adaptive),
+                                   {"algorithm.low=0", "algorithm.high=1e30"});
+  const Recorder local = test::run(test::quadratic_scenario(
+      6, 40, "ring", "kind = local_sgd\nlearning_rate = 0.05\nperiod = 4"));
   CHECK(fixed.models == local.models);
 }
 
 TEST_CASE("the period follows the drift of the models, by the published rule") {
-  // Two nodes, centers 0 and 1, curvature 1, rate r: p local steps from a common x leave x_i - i = q^p (x - i), so the
-  // models are 1 - q^p apart and S = ((1 - q^p) / 2)^2. Sampling 8 steps of p = 4 gives C = S(4) / r. The rate falls to a
-  // tenth at step 8: S / r^2 is nearly constant, so S / r is a tenth of C, and the period grows until it is not.
+  // Two nodes, centers 0 and 1, curvature 1, rate r: p local steps from a common x leave x_i - i =
+  // q^p (x - i), so the models are 1 - q^p apart and S = ((1 - q^p) / 2)^2. Sampling 8 steps of p =
+  // 4 gives C = S(4) / r. The rate falls to a tenth at step 8: S / r^2 is nearly constant, so S / r
+  // is a tenth of C, and the period grows until it is not.
   std::vector<double> expected;
   double c = 0;
   int samples = 0;
@@ -54,28 +57,32 @@ TEST_CASE("the period follows the drift of the models, by the published rule") {
     expected.push_back(p);
   }
   CHECK(expected.back() >= 8);
-  const Recorder recorder = test::run(test::quadratic_scenario(2, 60, "ring", "kind = adaptive_period\nlearning_rate = 0.1"),
-                                      {"workload.centers=index", "workload.dimension=1", "run.record_every=1",
-                                       "algorithm.sampling_steps=8", "algorithm.schedule=step", "algorithm.decay_steps=8"});
+  const Recorder recorder = test::run(
+      test::quadratic_scenario(2, 60, "ring", "kind = adaptive_period\nlearning_rate = 0.1"),
+      {"workload.centers=index", "workload.dimension=1", "run.record_every=1",
+       "algorithm.sampling_steps=8", "algorithm.schedule=step", "algorithm.decay_steps=8"});
   CHECK(periods(recorder, 0) == expected);
 }
 
 TEST_CASE("all nodes choose the same period from noisy gradients, on any number of nodes") {
   for (const int nodes : {5, 8, 11}) {
-    const Recorder recorder = test::run(test::quadratic_scenario(nodes, 120, "ring", adaptive),
-                                        {"workload.noise=0.5", "run.record_every=1", "compute.distribution=lognormal",
-                                         "compute.sigma=0.4", "algorithm.low=0.9", "algorithm.high=1.1"});
+    const Recorder recorder =
+        test::run(test::quadratic_scenario(nodes, 120, "ring", adaptive),
+                  {"workload.noise=0.5", "run.record_every=1", "compute.distribution=lognormal",
+                   "compute.sigma=0.4", "algorithm.low=0.9", "algorithm.high=1.1"});
     const std::vector<double> first = periods(recorder, 0);
     bool changes = false;
     for (const double p : first) changes = changes || p != 4;
     CHECK(changes);
-    for (std::size_t i = 1; i < static_cast<std::size_t>(nodes); ++i) CHECK(periods(recorder, i) == first);
+    for (std::size_t i = 1; i < static_cast<std::size_t>(nodes); ++i)
+      CHECK(periods(recorder, i) == first);
   }
 }
 
 TEST_CASE("models that do not drift keep their period") {
   // Equal problems, no noise: S = 0, and 0 < 0.7 * 0 does not hold.
-  const Recorder recorder = test::run(test::quadratic_scenario(4, 40, "ring", adaptive),
-                                      {"workload.centers=list", "workload.center_values=2", "run.record_every=1"});
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(4, 40, "ring", adaptive),
+                {"workload.centers=list", "workload.center_values=2", "run.record_every=1"});
   for (const double p : periods(recorder, 3)) CHECK(p == 4);
 }

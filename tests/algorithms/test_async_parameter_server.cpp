@@ -1,6 +1,6 @@
-#include <doctest/doctest.h>
-
 #include <cmath>
+
+#include <doctest/doctest.h>
 
 #include "tests/support/block_averaging.hpp"
 
@@ -9,12 +9,14 @@ using namespace starling;
 namespace {
 
 std::string server_scenario(int nodes, int steps, const std::string& rate) {
-  return test::quadratic_scenario(nodes, steps, "ring", "kind = async_parameter_server\nlearning_rate = " + rate);
+  return test::quadratic_scenario(nodes, steps, "ring",
+                                  "kind = async_parameter_server\nlearning_rate = " + rate);
 }
 
 const std::vector<std::string> equal_problems{"workload.centers=list", "workload.center_values=3"};
 
-std::vector<std::string> with(std::vector<std::string> settings, const std::vector<std::string>& more) {
+std::vector<std::string> with(std::vector<std::string> settings,
+                              const std::vector<std::string>& more) {
   settings.insert(settings.end(), more.begin(), more.end());
   return settings;
 }
@@ -22,18 +24,22 @@ std::vector<std::string> with(std::vector<std::string> settings, const std::vect
 }  // namespace
 
 TEST_CASE("with one node the asynchronous parameter server is SGD") {
-  const std::string exact = test::quadratic_scenario(1, 40, "ring", "kind = allreduce\nlearning_rate = 0.1\nmomentum = 0.5");
+  const std::string exact = test::quadratic_scenario(
+      1, 40, "ring", "kind = allreduce\nlearning_rate = 0.1\nmomentum = 0.5");
   const std::string served = server_scenario(1, 40, "0.1\nmomentum = 0.5");
   CHECK(test::run(served).models == test::run(exact).models);
-  // Without momentum also for rarer exchanges: the node's own steps are those the server takes with their sum.
-  const Recorder rare = test::run(server_scenario(1, 40, "0.1"), {"algorithm.push_period=4", "algorithm.fetch_period=4"});
-  const Recorder plain = test::run(test::quadratic_scenario(1, 40, "ring", "kind = allreduce\nlearning_rate = 0.1"));
+  // Without momentum also for rarer exchanges: the node's own steps are those the server takes with
+  // their sum.
+  const Recorder rare = test::run(server_scenario(1, 40, "0.1"),
+                                  {"algorithm.push_period=4", "algorithm.fetch_period=4"});
+  const Recorder plain =
+      test::run(test::quadratic_scenario(1, 40, "ring", "kind = allreduce\nlearning_rate = 0.1"));
   CHECK(test::largest_difference(rare, plain) < 2e-6);
 }
 
 TEST_CASE("equally fast nodes have staleness n - 1") {
-  // Gradients are applied in turn: between two fetches of a node all n - 1 others push once (in the first round node i
-  // comes after the i before it).
+  // Gradients are applied in turn: between two fetches of a node all n - 1 others push once (in the
+  // first round node i comes after the i before it).
   const Recorder recorder = test::run(server_scenario(5, 10, "0.01"), {"run.record_every=1"});
   for (std::size_t i = 0; i < 5; ++i) {
     CHECK(recorder.steps.value("staleness", 0, i) == static_cast<double>(i));
@@ -42,37 +48,47 @@ TEST_CASE("equally fast nodes have staleness n - 1") {
 }
 
 TEST_CASE("stale gradients are stable below 2 sin(pi / (2 (2 s + 1))) and not above") {
-  // Four equal nodes, curvature 1, center 3: the server's updates are x_{v+1} = x_v - lr (x_{v-s} - 3) with s = 3,
-  // stable iff lr < 2 sin(pi / 14) = 0.445.
+  // Four equal nodes, curvature 1, center 3: the server's updates are x_{v+1} = x_v - lr (x_{v-s} -
+  // 3) with s = 3, stable iff lr < 2 sin(pi / 14) = 0.445.
   const Recorder below = test::run(server_scenario(4, 300, "0.41"), equal_problems);
-  for (NodeId i = 0; i < 4; ++i) CHECK(test::model(below, i, 0) == doctest::Approx(3).epsilon(1e-3));
+  for (NodeId i = 0; i < 4; ++i)
+    CHECK(test::model(below, i, 0) == doctest::Approx(3).epsilon(1e-3));
   const Recorder above = test::run(server_scenario(4, 300, "0.48"), equal_problems);
   for (NodeId i = 0; i < 4; ++i) CHECK(std::abs(test::model(above, i, 0) - 3) > 100);
   // Divided by their staleness, the same gradients are taken with 0.16.
-  const Recorder divided = test::run(server_scenario(4, 300, "0.48"), with(equal_problems, {"algorithm.stale_gradients=divided"}));
-  for (NodeId i = 0; i < 4; ++i) CHECK(test::model(divided, i, 0) == doctest::Approx(3).epsilon(1e-3));
+  const Recorder divided = test::run(server_scenario(4, 300, "0.48"),
+                                     with(equal_problems, {"algorithm.stale_gradients=divided"}));
+  for (NodeId i = 0; i < 4; ++i)
+    CHECK(test::model(divided, i, 0) == doctest::Approx(3).epsilon(1e-3));
 }
 
 TEST_CASE("with staleness bound 0 the server is synchronous with n times the learning rate") {
-  // All n gradients are taken at one model and applied one after the other: their sum instead of their mean.
-  const Recorder exact = test::run(test::quadratic_scenario(5, 40, "ring", "kind = parameter_server\nlearning_rate = 0.1"));
+  // All n gradients are taken at one model and applied one after the other: their sum instead of
+  // their mean.
+  const Recorder exact = test::run(
+      test::quadratic_scenario(5, 40, "ring", "kind = parameter_server\nlearning_rate = 0.1"));
   for (const std::string servers : {"1", "5"}) {
-    const Recorder bounded = test::run(server_scenario(5, 40, "0.02"),
-                                       {"algorithm.consistency=bounded", "algorithm.staleness_bound=0", "algorithm.servers=" + servers,
-                                        "compute.distribution=lognormal", "compute.sigma=0.5"});
+    const Recorder bounded = test::run(
+        server_scenario(5, 40, "0.02"),
+        {"algorithm.consistency=bounded", "algorithm.staleness_bound=0",
+         "algorithm.servers=" + servers, "compute.distribution=lognormal", "compute.sigma=0.5"});
     CHECK(test::largest_difference(bounded, exact) < 3e-6);
     for (const auto& x : bounded.models) CHECK(x == bounded.models[0]);
   }
 }
 
-TEST_CASE("a staleness bound keeps fast nodes that many pushes from the slowest, and no bound lets them go") {
-  // Node 0 pushes every 10 ms. The fetch after push c of a fast node is answered when node 0 has pushed c - 3 times:
-  // not before 10 (c - 3) ms, and soon after.
-  const std::vector<std::string> slow{"compute.slow_nodes=1", "compute.slowdown=10", "run.record_every=1"};
+TEST_CASE(
+    "a staleness bound keeps fast nodes that many pushes from the slowest, and no bound lets them "
+    "go") {
+  // Node 0 pushes every 10 ms. The fetch after push c of a fast node is answered when node 0 has
+  // pushed c - 3 times: not before 10 (c - 3) ms, and soon after.
+  const std::vector<std::string> slow{"compute.slow_nodes=1", "compute.slowdown=10",
+                                      "run.record_every=1"};
   const Recorder free = test::run(server_scenario(4, 30, "0.01"), slow);
   CHECK(free.steps.value("time", 29, 2) == doctest::Approx(30 * 1.02e-3).epsilon(1e-6));
-  const Recorder bounded = test::run(server_scenario(4, 30, "0.01"),
-                                     with(slow, {"algorithm.consistency=bounded", "algorithm.staleness_bound=3"}));
+  const Recorder bounded =
+      test::run(server_scenario(4, 30, "0.01"),
+                with(slow, {"algorithm.consistency=bounded", "algorithm.staleness_bound=3"}));
   CHECK(bounded.steps.value("time", 2, 2) == doctest::Approx(3 * 1.02e-3).epsilon(1e-6));
   for (std::size_t c = 5; c <= 30; ++c) {
     const double ready = 0.01 * static_cast<double>(c - 3);
@@ -82,10 +98,13 @@ TEST_CASE("a staleness bound keeps fast nodes that many pushes from the slowest,
 }
 
 TEST_CASE("rare exchanges and many servers still solve the problem") {
-  const Recorder recorder = test::run(server_scenario(6, 600, "0.02"),
-                                      with(equal_problems, {"algorithm.push_period=3", "algorithm.fetch_period=4", "algorithm.servers=3",
-                                                            "compute.distribution=lognormal", "compute.sigma=0.5"}));
+  const Recorder recorder =
+      test::run(server_scenario(6, 600, "0.02"),
+                with(equal_problems,
+                     {"algorithm.push_period=3", "algorithm.fetch_period=4", "algorithm.servers=3",
+                      "compute.distribution=lognormal", "compute.sigma=0.5"}));
   for (NodeId i = 0; i < 6; ++i) {
-    for (std::size_t k = 0; k < 5; ++k) CHECK(test::model(recorder, i, k) == doctest::Approx(3).epsilon(1e-3));
+    for (std::size_t k = 0; k < 5; ++k)
+      CHECK(test::model(recorder, i, k) == doctest::Approx(3).epsilon(1e-3));
   }
 }

@@ -8,7 +8,8 @@ namespace {
 
 /// A run of 6 nodes and 60 steps in blocks of 4.
 Recorder run_blocks(const std::string& algorithm) {
-  return test::run(test::quadratic_scenario(6, 60, "ring", algorithm + "\nlearning_rate = 0.05\nperiod = 4"));
+  return test::run(
+      test::quadratic_scenario(6, 60, "ring", algorithm + "\nlearning_rate = 0.05\nperiod = 4"));
 }
 
 }  // namespace
@@ -21,30 +22,36 @@ TEST_CASE("BMUF without block momentum is local SGD") {
 }
 
 TEST_CASE("BMUF with Nesterov block momentum is DiLoCo with SGD inside") {
-  // W_g moves by D_t + eta D_t - eta D_{t-1} = zeta G + eta D_t. With D = -zeta m, G = -(outer gradient) that is
-  // theta <- theta - zeta (outer gradient + eta m), m <- eta m + outer gradient.
-  const Recorder filtered = run_blocks("kind = bmuf\nfilter = nbm\nblock_learning_rate = 0.7\nblock_momentum = 0.9");
-  const Recorder outer = run_blocks("kind = diloco\nouter_learning_rate = 0.7\nouter_momentum = 0.9");
+  // W_g moves by D_t + eta D_t - eta D_{t-1} = zeta G + eta D_t. With D = -zeta m, G = -(outer
+  // gradient) that is theta <- theta - zeta (outer gradient + eta m), m <- eta m + outer gradient.
+  const Recorder filtered =
+      run_blocks("kind = bmuf\nfilter = nbm\nblock_learning_rate = 0.7\nblock_momentum = 0.9");
+  const Recorder outer =
+      run_blocks("kind = diloco\nouter_learning_rate = 0.7\nouter_momentum = 0.9");
   CHECK(test::largest_difference(filtered, outer) < 1e-5);
   CHECK(test::largest_difference(filtered, run_blocks("kind = local_sgd")) > 1e-3);
 }
 
 TEST_CASE("BMUF with classical block momentum is SlowMo over local SGD") {
-  // With D = -alpha gamma u: D <- beta D + alpha (x' - x_0), x <- x_0 + D; zeta = alpha, eta = beta, constant rate.
-  const Recorder filtered = run_blocks("kind = bmuf\nfilter = cbm\nblock_learning_rate = 0.8\nblock_momentum = 0.6");
+  // With D = -alpha gamma u: D <- beta D + alpha (x' - x_0), x <- x_0 + D; zeta = alpha, eta =
+  // beta, constant rate.
+  const Recorder filtered =
+      run_blocks("kind = bmuf\nfilter = cbm\nblock_learning_rate = 0.8\nblock_momentum = 0.6");
   const Recorder slow = run_blocks("kind = slowmo\nslow_learning_rate = 0.8\nslow_momentum = 0.6");
   CHECK(test::largest_difference(filtered, slow) < 1e-5);
   CHECK(test::largest_difference(filtered, run_blocks("kind = local_sgd")) > 1e-3);
 }
 
 TEST_CASE("block momentum does not move the fixed point of local SGD, and all nodes stand there") {
-  const std::string text = test::quadratic_scenario(5, 1200, "ring", "kind = bmuf\nlearning_rate = 0.05\nperiod = 4");
+  const std::string text =
+      test::quadratic_scenario(5, 1200, "ring", "kind = bmuf\nlearning_rate = 0.05\nperiod = 4");
   const Assembly parts = assemble(Scenario::parse(text, "test.ini"));
   const auto& problem = dynamic_cast<const Quadratic&>(*parts.workload);
   for (const std::string filter : {"cbm", "nbm"}) {
     const Recorder recorder = test::run(text, {"algorithm.filter=" + filter});
     for (std::size_t k = 0; k < 5; ++k) {
-      CHECK(test::model(recorder, 2, k) == doctest::Approx(test::local_fixed_point(problem, 5, k, 0.05, 4)).epsilon(1e-4));
+      CHECK(test::model(recorder, 2, k) ==
+            doctest::Approx(test::local_fixed_point(problem, 5, k, 0.05, 4)).epsilon(1e-4));
     }
     for (const auto& x : recorder.models) CHECK(x == recorder.models[0]);
   }

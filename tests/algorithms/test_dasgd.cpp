@@ -1,6 +1,6 @@
-#include <doctest/doctest.h>
-
 #include <cmath>
+
+#include <doctest/doctest.h>
 
 #include "sim/base/error.hpp"
 #include "tests/support/block_averaging.hpp"
@@ -14,29 +14,35 @@ const char* const dasgd = "kind = dasgd\nlearning_rate = 0.05\nperiod = 4";
 }  // namespace
 
 TEST_CASE("delayed averaging without delay and own share is local SGD") {
-  const Recorder local = test::run(test::quadratic_scenario(6, 40, "ring", "kind = local_sgd\nlearning_rate = 0.05\nperiod = 4"));
+  const Recorder local = test::run(test::quadratic_scenario(
+      6, 40, "ring", "kind = local_sgd\nlearning_rate = 0.05\nperiod = 4"));
   const std::string text = test::quadratic_scenario(6, 40, "ring", dasgd);
-  CHECK(test::largest_difference(test::run(text, {"algorithm.delay=0", "algorithm.local_share=0"}), local) < 1e-6);
-  CHECK(test::largest_difference(test::run(text, {"algorithm.delay=0", "algorithm.merge=delta"}), local) < 2e-6);
+  CHECK(test::largest_difference(test::run(text, {"algorithm.delay=0", "algorithm.local_share=0"}),
+                                 local) < 1e-6);
+  CHECK(test::largest_difference(test::run(text, {"algorithm.delay=0", "algorithm.merge=delta"}),
+                                 local) < 2e-6);
   CHECK(test::largest_difference(test::run(text), local) > 1e-3);
 }
 
 TEST_CASE("late corrections leave the mean model where local steps took it") {
-  // Curvature 1: mean_i g_i depends on the mean model alone and sum_i (mean(s) - s_i) = 0, so with centers i the mean
-  // is that of gradient descent, 2.5 (1 - 0.95^k), whatever the delay; the models come together all the same.
+  // Curvature 1: mean_i g_i depends on the mean model alone and sum_i (mean(s) - s_i) = 0, so with
+  // centers i the mean is that of gradient descent, 2.5 (1 - 0.95^k), whatever the delay; the
+  // models come together all the same.
   const std::string text = test::quadratic_scenario(6, 41, "ring", dasgd);
   for (const std::string delay : {"1", "3"}) {
-    const Recorder recorder = test::run(text, {"algorithm.merge=delta", "algorithm.delay=" + delay, "workload.centers=index"});
-    CHECK(test::mean_model(recorder, 0) == doctest::Approx(2.5 * (1 - std::pow(0.95, 41))).epsilon(1e-5));
+    const Recorder recorder = test::run(
+        text, {"algorithm.merge=delta", "algorithm.delay=" + delay, "workload.centers=index"});
+    CHECK(test::mean_model(recorder, 0) ==
+          doctest::Approx(2.5 * (1 - std::pow(0.95, 41))).epsilon(1e-5));
     // A node alone would stand at 5 (1 - 0.95^41) = 4.4.
     CHECK(test::model(recorder, 5, 0) < 3.3);
   }
 }
 
 TEST_CASE("a delayed convex merge follows its recursion") {
-  // Two nodes, centers 0 and 1, curvature 1, rate r: local steps multiply x - c by q = 1 - r. Period 3, delay 2: of
-  // every 3 steps the snapshot is taken after the third, merged after the second of the next ones. 11 steps: the last
-  // merge is due exactly after step 11.
+  // Two nodes, centers 0 and 1, curvature 1, rate r: local steps multiply x - c by q = 1 - r.
+  // Period 3, delay 2: of every 3 steps the snapshot is taken after the third, merged after the
+  // second of the next ones. 11 steps: the last merge is due exactly after step 11.
   const double q = 0.9;
   double x[2] = {0, 0};
   double snapshots = 0;
@@ -47,9 +53,12 @@ TEST_CASE("a delayed convex merge follows its recursion") {
       for (double& model : x) model = 0.25 * model + 0.75 * snapshots;
     }
   }
-  const Recorder recorder = test::run(test::quadratic_scenario(2, 11, "ring", "kind = dasgd\nlearning_rate = 0.1\nperiod = 3\ndelay = 2"),
-                                      {"workload.centers=index"});
-  for (NodeId i = 0; i < 2; ++i) CHECK(test::model(recorder, i, 0) == doctest::Approx(x[i]).epsilon(1e-5));
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(
+                    2, 11, "ring", "kind = dasgd\nlearning_rate = 0.1\nperiod = 3\ndelay = 2"),
+                {"workload.centers=index"});
+  for (NodeId i = 0; i < 2; ++i)
+    CHECK(test::model(recorder, i, 0) == doctest::Approx(x[i]).epsilon(1e-5));
 }
 
 TEST_CASE("an anchor follows the average of the period before") {
@@ -70,21 +79,26 @@ TEST_CASE("an anchor follows the average of the period before") {
     mean = (x[0] + x[1]) / 2;
     has_mean = true;
   }
-  const Recorder recorder = test::run(test::quadratic_scenario(2, 12, "ring", "kind = dasgd\nlearning_rate = 0.1\nperiod = 2\nmerge = anchor"),
-                                      {"workload.centers=index"});
-  for (NodeId i = 0; i < 2; ++i) CHECK(test::model(recorder, i, 0) == doctest::Approx(x[i]).epsilon(1e-5));
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(
+                    2, 12, "ring", "kind = dasgd\nlearning_rate = 0.1\nperiod = 2\nmerge = anchor"),
+                {"workload.centers=index"});
+  for (NodeId i = 0; i < 2; ++i)
+    CHECK(test::model(recorder, i, 0) == doctest::Approx(x[i]).epsilon(1e-5));
 }
 
 TEST_CASE("nodes do not wait for an average that is ready when they merge it") {
-  // Latency 0.4 ms: an allreduce of two nodes takes 0.8 ms (two half exchanges), less than one step of 1 ms. With delay
-  // 0 each of the 10 averages is waited for: 40 + 10 * 0.8 ms. With delay 1 only the one begun at the very end.
+  // Latency 0.4 ms: an allreduce of two nodes takes 0.8 ms (two half exchanges), less than one step
+  // of 1 ms. With delay 0 each of the 10 averages is waited for: 40 + 10 * 0.8 ms. With delay 1
+  // none is: 40 ms, the end of the last step (the average begun there is merged afterwards).
   const std::string text = test::quadratic_scenario(2, 40, "ring", dasgd);
   const Recorder hidden = test::run(text, {"network.latency=0.4 ms"});
   const Recorder exposed = test::run(text, {"network.latency=0.4 ms", "algorithm.delay=0"});
-  CHECK(to_seconds(hidden.nodes[0].finished) == doctest::Approx(0.0408).epsilon(1e-6));
+  CHECK(to_seconds(hidden.nodes[0].finished) == doctest::Approx(0.04).epsilon(1e-6));
   CHECK(to_seconds(exposed.nodes[0].finished) == doctest::Approx(0.048).epsilon(1e-6));
 }
 
 TEST_CASE("a delay must be shorter than the period") {
-  CHECK_THROWS_AS(test::run(test::quadratic_scenario(2, 4, "ring", dasgd), {"algorithm.delay=4"}), ScenarioError);
+  CHECK_THROWS_AS(test::run(test::quadratic_scenario(2, 4, "ring", dasgd), {"algorithm.delay=4"}),
+                  ScenarioError);
 }

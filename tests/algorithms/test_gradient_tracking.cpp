@@ -1,6 +1,6 @@
-#include <doctest/doctest.h>
-
 #include <cmath>
+
+#include <doctest/doctest.h>
 
 #include "kernels/quadratic.hpp"
 #include "sim/base/error.hpp"
@@ -15,8 +15,8 @@ const std::string tracking = "kind = gradient_tracking\nlearning_rate = 0.05\nor
 }  // namespace
 
 TEST_CASE("gradient tracking brings every node to the optimum of heterogeneous quadratics") {
-  // mean(y) = mean(g) at all times, so where nothing moves y = 0 and sum_i grad f_i(x) = 0 with equal x: no bias, where
-  // D-PSGD at the same learning rate stays away (the last check).
+  // mean(y) = mean(g) at all times, so where nothing moves y = 0 and sum_i grad f_i(x) = 0 with
+  // equal x: no bias, where D-PSGD at the same learning rate stays away (the last check).
   for (const std::string order : {"adapt_then_combine", "combine_while_adapt"}) {
     for (const std::string topology : {"ring", "star", "one_peer_exponential"}) {
       const std::string text = test::quadratic_scenario(7, 1500, topology, tracking + order);
@@ -30,23 +30,27 @@ TEST_CASE("gradient tracking brings every node to the optimum of heterogeneous q
       }
     }
   }
-  const std::string text = test::quadratic_scenario(7, 1500, "ring", "kind = dpsgd\nlearning_rate = 0.05");
+  const std::string text =
+      test::quadratic_scenario(7, 1500, "ring", "kind = dpsgd\nlearning_rate = 0.05");
   const Assembly parts = assemble(Scenario::parse(text, "test.ini"));
   const auto& problem = dynamic_cast<const Quadratic&>(*parts.workload);
   CHECK(std::abs(test::model(test::run(text), 3, 0) - problem.optimum()[0]) > 1e-2);
 }
 
 TEST_CASE("the mean model of gradient tracking moves by the mean gradient in both orders") {
-  // W is doubly stochastic: mean(x) <- mean(x) - lr mean(y), mean(y) = mean(g) = mean(x) - mean(c) with curvature 1.
+  // W is doubly stochastic: mean(x) <- mean(x) - lr mean(y), mean(y) = mean(g) = mean(x) - mean(c)
+  // with curvature 1.
   for (const std::string order : {"adapt_then_combine", "combine_while_adapt"}) {
-    const Recorder recorder =
-        test::run(test::quadratic_scenario(6, 25, "ring", tracking + order), {"workload.centers=index"});
-    CHECK(test::mean_model(recorder, 0) == doctest::Approx(2.5 * (1 - std::pow(0.95, 25))).epsilon(1e-5));
+    const Recorder recorder = test::run(test::quadratic_scenario(6, 25, "ring", tracking + order),
+                                        {"workload.centers=index"});
+    CHECK(test::mean_model(recorder, 0) ==
+          doctest::Approx(2.5 * (1 - std::pow(0.95, 25))).epsilon(1e-5));
   }
 }
 
 TEST_CASE("both orders of gradient tracking follow their recursions") {
-  // n = 2 on a ring of two (W = 1/2 everywhere), f_i = 1/2 (x - c_i)^2, c = (0, 1), lr = 0.05, four steps by hand.
+  // n = 2 on a ring of two (W = 1/2 everywhere), f_i = 1/2 (x - c_i)^2, c = (0, 1), lr = 0.05, four
+  // steps by hand.
   for (const bool adapts_first : {true, false}) {
     double x[2] = {0, 0};
     double g[2] = {0, -1};
@@ -67,14 +71,18 @@ TEST_CASE("both orders of gradient tracking follow their recursions") {
       }
     }
     const Recorder recorder =
-        test::run(test::quadratic_scenario(2, 4, "complete", tracking + (adapts_first ? "adapt_then_combine" : "combine_while_adapt")),
+        test::run(test::quadratic_scenario(
+                      2, 4, "complete",
+                      tracking + (adapts_first ? "adapt_then_combine" : "combine_while_adapt")),
                   {"workload.centers=index"});
-    for (NodeId i = 0; i < 2; ++i) CHECK(test::model(recorder, i, 0) == doctest::Approx(x[i]).epsilon(1e-6));
+    for (NodeId i = 0; i < 2; ++i)
+      CHECK(test::model(recorder, i, 0) == doctest::Approx(x[i]).epsilon(1e-6));
   }
 }
 
 TEST_CASE("combining while adapting sends one message of two vectors per neighbor and step") {
-  const std::string text = test::quadratic_scenario(6, 10, "ring", tracking + "combine_while_adapt");
+  const std::string text =
+      test::quadratic_scenario(6, 10, "ring", tracking + "combine_while_adapt");
   const Recorder recorder = test::run(text);
   CHECK(recorder.nodes[2].messages_sent == 10 * 2);
   CHECK(recorder.nodes[2].bytes_sent == 10 * 2 * 2 * 5 * 4);
@@ -85,6 +93,7 @@ TEST_CASE("combining while adapting sends one message of two vectors per neighbo
 }
 
 TEST_CASE("gradient tracking refuses mixing weights that lose the mean") {
-  CHECK_THROWS_WITH_AS(test::run(test::quadratic_scenario(7, 3, "star\nmixing = uniform", tracking + "adapt_then_combine")),
+  CHECK_THROWS_WITH_AS(test::run(test::quadratic_scenario(7, 3, "star\nmixing = uniform",
+                                                          tracking + "adapt_then_combine")),
                        doctest::Contains("columns sum to one"), ScenarioError);
 }

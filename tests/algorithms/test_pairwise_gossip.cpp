@@ -1,6 +1,6 @@
-#include <doctest/doctest.h>
-
 #include <cmath>
+
+#include <doctest/doctest.h>
 
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
@@ -11,8 +11,9 @@ namespace {
 
 const std::string gossip = "kind = pairwise_gossip\nlearning_rate = 0.1\n";
 // Models i lr after the first step, pure averaging afterwards.
-const std::vector<std::string> no_gradients_after_the_first{"workload.centers=index", "algorithm.schedule=step",
-                                                            "algorithm.decay_steps=1", "algorithm.decay_factor=1e-30"};
+const std::vector<std::string> no_gradients_after_the_first{
+    "workload.centers=index", "algorithm.schedule=step", "algorithm.decay_steps=1",
+    "algorithm.decay_factor=1e-30"};
 
 double variance(const Recorder& recorder) {
   const double mean = test::mean_model(recorder, 0);
@@ -33,12 +34,13 @@ std::int64_t messages(const Recorder& recorder) {
 }  // namespace
 
 TEST_CASE("pairwise gossip conserves the sum of models and never spreads them") {
-  // Longer runs continue shorter ones with the same ticks and partners, so their final models are later states of one
-  // sequence of averagings.
+  // Longer runs continue shorter ones with the same ticks and partners, so their final models are
+  // later states of one sequence of averagings.
   double last = 1e9;
   for (const int steps : {2, 4, 8, 16, 32, 64}) {
     const Recorder recorder =
-        test::run(test::quadratic_scenario(9, steps, "ring", gossip + "interval = 2 ms"), no_gradients_after_the_first);
+        test::run(test::quadratic_scenario(9, steps, "ring", gossip + "interval = 2 ms"),
+                  no_gradients_after_the_first);
     CHECK(test::mean_model(recorder, 0) == doctest::Approx(0.4).epsilon(1e-6));
     CHECK(variance(recorder) <= last);
     last = variance(recorder);
@@ -47,10 +49,12 @@ TEST_CASE("pairwise gossip conserves the sum of models and never spreads them") 
 }
 
 TEST_CASE("exchanges of pairwise gossip follow clocks, not steps") {
-  // 16 nodes with ticks every 2 ms for 400 ms: 3200 exchanges, standard deviation sqrt(3200) = 57, two messages each (a
-  // little less: crossing requests count as answers), and 15 notices per node at the end. Gradients of 1 ms or 8 ms do not
-  // matter; AD-PSGD would do an eighth in the second case.
-  const std::string text = test::quadratic_scenario(16, 400, "complete", gossip + "interval = 2 ms");
+  // 16 nodes with ticks every 2 ms for 400 ms: 3200 exchanges, standard deviation sqrt(3200) = 57,
+  // two messages each (a little less: crossing requests count as answers), and 15 notices per node
+  // at the end. Gradients of 1 ms or 8 ms do not matter; AD-PSGD would do an eighth in the second
+  // case.
+  const std::string text =
+      test::quadratic_scenario(16, 400, "complete", gossip + "interval = 2 ms");
   const Recorder fast = test::run(text);
   const Recorder slow = test::run(text, {"run.steps=50", "compute.gradient=8 ms"});
   for (const Recorder* recorder : {&fast, &slow}) {
@@ -60,11 +64,13 @@ TEST_CASE("exchanges of pairwise gossip follow clocks, not steps") {
 }
 
 TEST_CASE("an exchange on the complete graph shrinks the variance by 1 - 1/(n-1) on average") {
-  // lambda_2 of E[W] = I - D/2n + (P + P^T)/2n with P_ij = 1/(n-1), D = 2 I: (1 - 1/n) - 1/(n (n-1)) = 1 - 1/(n-1). As W is a
-  // projection, W^T W = W, and this is also the mean factor of the variance. After E exchanges the exponent is E/(n-1) =
-  // 64 (30 ms / 10 ms) / 63, about 3, to a quarter: the logarithm of 64 nodes' variance varies.
-  const Recorder recorder = test::run(test::quadratic_scenario(64, 31, "complete", gossip + "interval = 10 ms"),
-                                      no_gradients_after_the_first);
+  // lambda_2 of E[W] = I - D/2n + (P + P^T)/2n with P_ij = 1/(n-1), D = 2 I: (1 - 1/n) - 1/(n
+  // (n-1)) = 1 - 1/(n-1). As W is a projection, W^T W = W, and this is also the mean factor of the
+  // variance. After E exchanges the exponent is E/(n-1) = 64 (30 ms / 10 ms) / 63, about 3, to a
+  // quarter: the logarithm of 64 nodes' variance varies.
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(64, 31, "complete", gossip + "interval = 10 ms"),
+                no_gradients_after_the_first);
   const double exchanges = static_cast<double>(messages(recorder) - 64 * 63) / 2;
   const double start = (64.0 * 64 - 1) / 12 * 0.01;  // variance of 0, 0.1, .., 6.3
   CHECK(std::log(start / variance(recorder)) == doctest::Approx(exchanges / 63).epsilon(0.25));
@@ -72,8 +78,9 @@ TEST_CASE("an exchange on the complete graph shrinks the variance by 1 - 1/(n-1)
 
 TEST_CASE("computing never waits in pairwise gossip, and everything ends") {
   for (const std::string topology : {"ring", "star", "exponential", "one_peer_exponential"}) {
-    const Recorder recorder = test::run(test::quadratic_scenario(8, 50, topology, gossip),
-                                        {"network.latency=3 ms", "compute.slow_nodes=1", "compute.slowdown=3"});
+    const Recorder recorder =
+        test::run(test::quadratic_scenario(8, 50, topology, gossip),
+                  {"network.latency=3 ms", "compute.slow_nodes=1", "compute.slowdown=3"});
     const Table& steps = recorder.steps;
     for (std::size_t i = 1; i < 8; ++i) {
       CHECK(steps.value("time", steps.rows("time") - 1, i) == doctest::Approx(0.05).epsilon(1e-9));
@@ -82,6 +89,7 @@ TEST_CASE("computing never waits in pairwise gossip, and everything ends") {
 }
 
 TEST_CASE("pairwise gossip refuses a clock that does not tick") {
-  CHECK_THROWS_WITH_AS(test::run(test::quadratic_scenario(4, 3, "ring", gossip + "interval = 0 ms")),
-                       doctest::Contains("algorithm.interval must be positive"), ScenarioError);
+  CHECK_THROWS_WITH_AS(
+      test::run(test::quadratic_scenario(4, 3, "ring", gossip + "interval = 0 ms")),
+      doctest::Contains("algorithm.interval must be positive"), ScenarioError);
 }

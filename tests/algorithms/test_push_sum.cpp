@@ -1,6 +1,6 @@
-#include <doctest/doctest.h>
-
 #include <cmath>
+
+#include <doctest/doctest.h>
 
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
@@ -10,11 +10,12 @@ using namespace starling;
 namespace {
 
 const std::string push_sum = "kind = push_sum\nlearning_rate = 0.1\n";
-// All times uneven, so that shares are in flight when nodes end; models i lr after the first step, then no gradients.
-const std::vector<std::string> averaging{"workload.centers=index",         "algorithm.schedule=step",
-                                         "algorithm.decay_steps=1",        "algorithm.decay_factor=1e-30",
-                                         "compute.distribution=lognormal", "compute.sigma=0.5",
-                                         "network.latency=1.7 ms"};
+// All times uneven, so that shares are in flight when nodes end; models i lr after the first step,
+// then no gradients.
+const std::vector<std::string> averaging{
+    "workload.centers=index",       "algorithm.schedule=step",        "algorithm.decay_steps=1",
+    "algorithm.decay_factor=1e-30", "compute.distribution=lognormal", "compute.sigma=0.5",
+    "network.latency=1.7 ms"};
 
 double weight(const Recorder& recorder, std::size_t node) {
   return recorder.steps.value("push_sum_weight", recorder.steps.rows("push_sum_weight") - 1, node);
@@ -23,13 +24,15 @@ double weight(const Recorder& recorder, std::size_t node) {
 }  // namespace
 
 TEST_CASE("push-sum conserves numerators and weights, shares in flight included") {
-  // w starts at 1, and halves and their sums are exact in double: sum_i w_i = n to the bit. Every first step adds -lr g_i to
-  // the model while w_i is still 1 if nothing was sent before; so sum_i w_i z_i = lr sum_i i. The nodes' last states include
-  // all that was under way when they made their last steps.
+  // w starts at 1, and halves and their sums are exact in double: sum_i w_i = n to the bit. Every
+  // first step adds -lr g_i to the model while w_i is still 1 if nothing was sent before; so sum_i
+  // w_i z_i = lr sum_i i. The nodes' last states include all that was under way when they made
+  // their last steps.
   for (const std::string topology : {"ring", "star", "complete", "exponential"}) {
     for (const std::string gradient : {"model", "numerator"}) {
       const Recorder recorder =
-          test::run(test::quadratic_scenario(8, 30, topology, push_sum + "gradient = " + gradient), averaging);
+          test::run(test::quadratic_scenario(8, 30, topology, push_sum + "gradient = " + gradient),
+                    averaging);
       double w = 0;
       double s = 0;
       for (NodeId i = 0; i < 8; ++i) {
@@ -43,13 +46,16 @@ TEST_CASE("push-sum conserves numerators and weights, shares in flight included"
 }
 
 TEST_CASE("estimates of push-sum converge to the mean on directed graphs") {
-  const Recorder recorder = test::run(test::quadratic_scenario(8, 200, "exponential", push_sum), averaging);
-  for (NodeId i = 0; i < 8; ++i) CHECK(test::model(recorder, i, 0) == doctest::Approx(0.35).epsilon(1e-4));
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(8, 200, "exponential", push_sum), averaging);
+  for (NodeId i = 0; i < 8; ++i)
+    CHECK(test::model(recorder, i, 0) == doctest::Approx(0.35).epsilon(1e-4));
 }
 
 TEST_CASE("nobody waits in push-sum gossip") {
-  const Recorder recorder = test::run(test::quadratic_scenario(8, 50, "complete", push_sum),
-                                      {"compute.slow_nodes=1", "compute.slowdown=10", "network.latency=2 ms"});
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(8, 50, "complete", push_sum),
+                {"compute.slow_nodes=1", "compute.slowdown=10", "network.latency=2 ms"});
   const Table& steps = recorder.steps;
   for (std::size_t i = 1; i < 8; ++i) {
     CHECK(steps.value("time", steps.rows("time") - 1, i) == doctest::Approx(0.05).epsilon(1e-9));
@@ -57,8 +63,10 @@ TEST_CASE("nobody waits in push-sum gossip") {
 }
 
 TEST_CASE("push-sum sends as often as it is told") {
-  // 16 nodes x 500 steps with chance 0.1: 800 shares, standard deviation sqrt(8000 x 0.09) = 27; and 2 notices per node.
-  const Recorder recorder = test::run(test::quadratic_scenario(16, 500, "ring", push_sum + "send_chance = 0.1"));
+  // 16 nodes x 500 steps with chance 0.1: 800 shares, standard deviation sqrt(8000 x 0.09) = 27;
+  // and 2 notices per node.
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(16, 500, "ring", push_sum + "send_chance = 0.1"));
   std::int64_t shares = 0;
   for (const NodeTotals& node : recorder.nodes) shares += node.messages_sent - 2;
   CHECK(std::abs(static_cast<double>(shares - 800)) < 4 * 27);
@@ -66,7 +74,8 @@ TEST_CASE("push-sum sends as often as it is told") {
 
 TEST_CASE("push-sum refuses chances that are none") {
   for (const std::string chance : {"0", "1.5"}) {
-    CHECK_THROWS_WITH_AS(test::run(test::quadratic_scenario(4, 3, "ring", push_sum + "send_chance = " + chance)),
-                         doctest::Contains("must be in (0, 1]"), ScenarioError);
+    CHECK_THROWS_WITH_AS(
+        test::run(test::quadratic_scenario(4, 3, "ring", push_sum + "send_chance = " + chance)),
+        doctest::Contains("must be in (0, 1]"), ScenarioError);
   }
 }

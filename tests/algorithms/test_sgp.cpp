@@ -1,6 +1,6 @@
-#include <doctest/doctest.h>
-
 #include <cmath>
+
+#include <doctest/doctest.h>
 
 #include "kernels/quadratic.hpp"
 #include "sim/base/error.hpp"
@@ -12,8 +12,9 @@ namespace {
 
 const std::string sgp = "kind = sgp\nlearning_rate = 0.1\npeers = ";
 // One step spreads the models, then learning rates of 1e-31 leave pure averaging.
-const std::vector<std::string> no_gradients_after_the_first{"workload.centers=index", "algorithm.schedule=step",
-                                                            "algorithm.decay_steps=1", "algorithm.decay_factor=1e-30"};
+const std::vector<std::string> no_gradients_after_the_first{
+    "workload.centers=index", "algorithm.schedule=step", "algorithm.decay_steps=1",
+    "algorithm.decay_factor=1e-30"};
 
 double last_weight(const Recorder& recorder, std::size_t node) {
   return recorder.steps.value("push_sum_weight", recorder.steps.rows("push_sum_weight") - 1, node);
@@ -22,11 +23,13 @@ double last_weight(const Recorder& recorder, std::size_t node) {
 }  // namespace
 
 TEST_CASE("SGP conserves the sums of numerators and weights on any directed topology") {
-  // f_i = 1/2 (x - i)^2 from 0: the first step leaves sum_i x_i = lr sum_i i, which pushing only moves about. At any later
-  // time sum_i w_i z_i = sum_i x_i, and sum_i w_i = n; the uneven degrees of a star make the w_i differ.
+  // f_i = 1/2 (x - i)^2 from 0: the first step leaves sum_i x_i = lr sum_i i, which pushing only
+  // moves about. At any later time sum_i w_i z_i = sum_i x_i, and sum_i w_i = n; the uneven degrees
+  // of a star make the w_i differ.
   for (const std::string peers : {"one_peer", "two_peer", "topology"}) {
     for (const int steps : {2, 5}) {
-      const Recorder recorder = test::run(test::quadratic_scenario(7, steps, "star", sgp + peers), no_gradients_after_the_first);
+      const Recorder recorder = test::run(test::quadratic_scenario(7, steps, "star", sgp + peers),
+                                          no_gradients_after_the_first);
       double x = 0;
       double w = 0;
       for (NodeId i = 0; i < 7; ++i) {
@@ -42,11 +45,13 @@ TEST_CASE("SGP conserves the sums of numerators and weights on any directed topo
 }
 
 TEST_CASE("without gradients every node of SGP reaches the mean, whatever the degrees") {
-  // Column-stochastic mixing alone would tend to Perron weights; dividing by w gives lr mean(i) = 0.1 * 3 everywhere.
+  // Column-stochastic mixing alone would tend to Perron weights; dividing by w gives lr mean(i) =
+  // 0.1 * 3 everywhere.
   for (const std::string topology : {"star", "exponential", "erdos_renyi\nprobability = 0.4"}) {
-    const Recorder recorder =
-        test::run(test::quadratic_scenario(7, 150, topology, sgp + "topology"), no_gradients_after_the_first);
-    for (NodeId i = 0; i < 7; ++i) CHECK(test::model(recorder, i, 0) == doctest::Approx(0.3).epsilon(1e-5));
+    const Recorder recorder = test::run(
+        test::quadratic_scenario(7, 150, topology, sgp + "topology"), no_gradients_after_the_first);
+    for (NodeId i = 0; i < 7; ++i)
+      CHECK(test::model(recorder, i, 0) == doctest::Approx(0.3).epsilon(1e-5));
   }
 }
 
@@ -57,26 +62,34 @@ TEST_CASE("weights that are powers of two stay exactly one on regular schedules"
 }
 
 TEST_CASE("one-peer SGP mixes a power of two of nodes in log2 n steps") {
-  // The product of the mixing matrices of distances 1, 2, 4 is 1/8 everywhere: steps 1, 2, 3 after the one with a gradient.
-  const Recorder recorder =
-      test::run(test::quadratic_scenario(8, 4, "ring", sgp + "one_peer"), no_gradients_after_the_first);
-  for (NodeId i = 0; i < 8; ++i) CHECK(test::model(recorder, i, 0) == doctest::Approx(0.35).epsilon(1e-6));
+  // The product of the mixing matrices of distances 1, 2, 4 is 1/8 everywhere: steps 1, 2, 3 after
+  // the one with a gradient.
+  const Recorder recorder = test::run(test::quadratic_scenario(8, 4, "ring", sgp + "one_peer"),
+                                      no_gradients_after_the_first);
+  for (NodeId i = 0; i < 8; ++i)
+    CHECK(test::model(recorder, i, 0) == doctest::Approx(0.35).epsilon(1e-6));
 }
 
 TEST_CASE("SGP with uniform shares on the complete graph is allreduce SGD") {
   const Recorder push = test::run(test::quadratic_scenario(6, 50, "complete", sgp + "topology"));
-  const Recorder exact = test::run(test::quadratic_scenario(6, 50, "complete", "kind = allreduce\nlearning_rate = 0.1"));
+  const Recorder exact = test::run(
+      test::quadratic_scenario(6, 50, "complete", "kind = allreduce\nlearning_rate = 0.1"));
   for (std::size_t k = 0; k < 5; ++k) {
     CHECK(test::model(push, 4, k) == doctest::Approx(test::model(exact, 4, k)).epsilon(1e-5));
   }
 }
 
-TEST_CASE("SGP with the topology's mixing weights is D-PSGD that adapts first where these are doubly stochastic") {
-  // w stays 1 (to rounding), and x <- W (x - lr g). With uniform shares, 1/(degree + 1), a star gives another algorithm.
-  const Recorder push = test::run(test::quadratic_scenario(7, 40, "star", sgp + "topology\nweights = topology"));
-  const Recorder uniform = test::run(test::quadratic_scenario(7, 40, "star", sgp + "topology\nweights = uniform"));
-  const Recorder gossip =
-      test::run(test::quadratic_scenario(7, 40, "star", "kind = dpsgd\nlearning_rate = 0.1\norder = adapt_then_combine"));
+TEST_CASE(
+    "SGP with the topology's mixing weights is D-PSGD that adapts first where these are doubly "
+    "stochastic") {
+  // w stays 1 (to rounding), and x <- W (x - lr g). With uniform shares, 1/(degree + 1), a star
+  // gives another algorithm.
+  const Recorder push =
+      test::run(test::quadratic_scenario(7, 40, "star", sgp + "topology\nweights = topology"));
+  const Recorder uniform =
+      test::run(test::quadratic_scenario(7, 40, "star", sgp + "topology\nweights = uniform"));
+  const Recorder gossip = test::run(test::quadratic_scenario(
+      7, 40, "star", "kind = dpsgd\nlearning_rate = 0.1\norder = adapt_then_combine"));
   for (NodeId i = 0; i < 7; ++i) {
     CHECK(test::model(push, i, 0) == doctest::Approx(test::model(gossip, i, 0)).epsilon(1e-4));
   }
@@ -84,8 +97,9 @@ TEST_CASE("SGP with the topology's mixing weights is D-PSGD that adapts first wh
 }
 
 TEST_CASE("gradients of SGP sum to zero at its fixed point") {
-  // sum_i x_i changes by -lr sum_i grad f_i(z_i) a step, so where nothing moves sum_i a_ik (z_ik - b_ik) = 0, though the
-  // weights w differ from node to node. (Row-stochastic gossip would end at a weighted optimum instead.)
+  // sum_i x_i changes by -lr sum_i grad f_i(z_i) a step, so where nothing moves sum_i a_ik (z_ik -
+  // b_ik) = 0, though the weights w differ from node to node. (Row-stochastic gossip would end at a
+  // weighted optimum instead.)
   const std::string text = test::quadratic_scenario(7, 1500, "star", sgp + "topology");
   const Recorder recorder = test::run(text);
   const Assembly parts = assemble(Scenario::parse(text, "test.ini"));
@@ -103,10 +117,11 @@ TEST_CASE("gradients of SGP sum to zero at its fixed point") {
 }
 
 TEST_CASE("SGP refuses mixing weights that would not conserve mass") {
-  const std::string text = test::quadratic_scenario(7, 3, "star\nmixing = uniform", sgp + "topology");
+  const std::string text =
+      test::quadratic_scenario(7, 3, "star\nmixing = uniform", sgp + "topology");
   CHECK_NOTHROW(test::run(text));
-  CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.weights=topology"}), doctest::Contains("columns sum to one"),
-                       ScenarioError);
+  CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.weights=topology"}),
+                       doctest::Contains("columns sum to one"), ScenarioError);
   CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.weights=topology", "algorithm.peers=one_peer"}),
                        doctest::Contains("needs peers = topology"), ScenarioError);
 }

@@ -12,14 +12,17 @@ const char* const slowmo = "kind = slowmo\nlearning_rate = 0.05\nperiod = 4";
 
 TEST_CASE("SlowMo without slow momentum is local SGD") {
   // alpha = 1, beta = 0: u = (x_0 - x')/gamma and x_0 - gamma u = x'.
-  const Recorder slow = test::run(test::quadratic_scenario(6, 40, "ring", slowmo), {"algorithm.slow_momentum=0"});
-  const Recorder local = test::run(test::quadratic_scenario(6, 40, "ring", "kind = local_sgd\nlearning_rate = 0.05\nperiod = 4"));
+  const Recorder slow =
+      test::run(test::quadratic_scenario(6, 40, "ring", slowmo), {"algorithm.slow_momentum=0"});
+  const Recorder local = test::run(test::quadratic_scenario(
+      6, 40, "ring", "kind = local_sgd\nlearning_rate = 0.05\nperiod = 4"));
   CHECK(test::largest_difference(slow, local) < 2e-6);
 }
 
-TEST_CASE("SlowMo's momentum follows its recursion on one node, across a change of the learning rate") {
-  // One node, f = 1/2 (x - 1)^2 from 0, blocks of 2; the rate falls from 0.1 to 0.05 at step 4. A block of rate r
-  // moves x - 1 by (1 - r)^2; u <- 0.6 u + (x_0 - x') / r; x <- x_0 - 0.8 r u.
+TEST_CASE(
+    "SlowMo's momentum follows its recursion on one node, across a change of the learning rate") {
+  // One node, f = 1/2 (x - 1)^2 from 0, blocks of 2; the rate falls from 0.1 to 0.05 at step 4. A
+  // block of rate r moves x - 1 by (1 - r)^2; u <- 0.6 u + (x_0 - x') / r; x <- x_0 - 0.8 r u.
   double x = 0;
   double u = 0;
   for (int block = 0; block < 4; ++block) {
@@ -30,8 +33,9 @@ TEST_CASE("SlowMo's momentum follows its recursion on one node, across a change 
   }
   const Recorder recorder = test::run(
       test::quadratic_scenario(1, 8, "ring", "kind = slowmo\nlearning_rate = 0.1\nperiod = 2"),
-      {"workload.centers=list", "workload.center_values=1", "algorithm.slow_momentum=0.6", "algorithm.slow_learning_rate=0.8",
-       "algorithm.schedule=step", "algorithm.decay_steps=4", "algorithm.decay_factor=0.5"});
+      {"workload.centers=list", "workload.center_values=1", "algorithm.slow_momentum=0.6",
+       "algorithm.slow_learning_rate=0.8", "algorithm.schedule=step", "algorithm.decay_steps=4",
+       "algorithm.decay_factor=0.5"});
   CHECK(test::model(recorder, 0, 0) == doctest::Approx(x).epsilon(1e-5));
 }
 
@@ -41,25 +45,33 @@ TEST_CASE("slow momentum does not move the fixed point of local SGD") {
   const Assembly parts = assemble(Scenario::parse(text, "test.ini"));
   const auto& problem = dynamic_cast<const Quadratic&>(*parts.workload);
   for (std::size_t k = 0; k < 5; ++k) {
-    CHECK(test::model(recorder, 2, k) == doctest::Approx(test::local_fixed_point(problem, 5, k, 0.05, 4)).epsilon(1e-4));
+    CHECK(test::model(recorder, 2, k) ==
+          doctest::Approx(test::local_fixed_point(problem, 5, k, 0.05, 4)).epsilon(1e-4));
   }
 }
 
-TEST_CASE("SlowMo over gossip without slow momentum is D-PSGD with an exact average after every block") {
-  // Blocks of 1 over gossip: x' = mean_i (sum_j W_ij x_j - lr g_i(x_i)), and W is doubly stochastic: allreduce SGD.
-  const Recorder slow = test::run(test::quadratic_scenario(6, 30, "ring", "kind = slowmo\nlearning_rate = 0.1\nperiod = 1"),
-                                  {"algorithm.base=gossip", "algorithm.slow_momentum=0"});
-  const Recorder exact = test::run(test::quadratic_scenario(6, 30, "ring", "kind = allreduce\nlearning_rate = 0.1"));
+TEST_CASE(
+    "SlowMo over gossip without slow momentum is D-PSGD with an exact average after every block") {
+  // Blocks of 1 over gossip: x' = mean_i (sum_j W_ij x_j - lr g_i(x_i)), and W is doubly
+  // stochastic: allreduce SGD.
+  const Recorder slow = test::run(
+      test::quadratic_scenario(6, 30, "ring", "kind = slowmo\nlearning_rate = 0.1\nperiod = 1"),
+      {"algorithm.base=gossip", "algorithm.slow_momentum=0"});
+  const Recorder exact =
+      test::run(test::quadratic_scenario(6, 30, "ring", "kind = allreduce\nlearning_rate = 0.1"));
   CHECK(test::largest_difference(slow, exact) < 2e-6);
   // No block ends within 10 steps: D-PSGD itself, to the bit.
-  const Recorder open = test::run(test::quadratic_scenario(6, 10, "ring", "kind = slowmo\nlearning_rate = 0.1\nperiod = 11"),
-                                  {"algorithm.base=gossip"});
-  const Recorder gossip = test::run(test::quadratic_scenario(6, 10, "ring", "kind = dpsgd\nlearning_rate = 0.1"));
+  const Recorder open = test::run(
+      test::quadratic_scenario(6, 10, "ring", "kind = slowmo\nlearning_rate = 0.1\nperiod = 11"),
+      {"algorithm.base=gossip"});
+  const Recorder gossip =
+      test::run(test::quadratic_scenario(6, 10, "ring", "kind = dpsgd\nlearning_rate = 0.1"));
   CHECK(open.models == gossip.models);
 }
 
 TEST_CASE("keeping, averaging and resetting the base's momentum are three SlowMos") {
-  const std::string text = test::quadratic_scenario(4, 24, "ring", std::string(slowmo) + "\nmomentum = 0.8");
+  const std::string text =
+      test::quadratic_scenario(4, 24, "ring", std::string(slowmo) + "\nmomentum = 0.8");
   const Recorder keep = test::run(text, {"algorithm.momentum_policy=keep"});
   const Recorder average = test::run(text, {"algorithm.momentum_policy=average"});
   const Recorder reset = test::run(text, {"algorithm.momentum_policy=reset"});

@@ -11,19 +11,23 @@ const char* const streaming = "kind = streaming_diloco\nlearning_rate = 0.05\npe
 }  // namespace
 
 TEST_CASE("streaming DiLoCo with one fragment and no overlap is DiLoCo, to the bit") {
-  const Recorder whole = test::run(test::quadratic_scenario(6, 60, "ring", streaming),
-                                   {"algorithm.fragments=1", "algorithm.delay=0", "algorithm.local_share=0"});
-  const Recorder diloco = test::run(test::quadratic_scenario(6, 60, "ring", "kind = diloco\nlearning_rate = 0.05\nperiod = 6"));
+  const Recorder whole =
+      test::run(test::quadratic_scenario(6, 60, "ring", streaming),
+                {"algorithm.fragments=1", "algorithm.delay=0", "algorithm.local_share=0"});
+  const Recorder diloco = test::run(
+      test::quadratic_scenario(6, 60, "ring", "kind = diloco\nlearning_rate = 0.05\nperiod = 6"));
   CHECK(whole.models == diloco.models);
 }
 
 TEST_CASE("every fragment goes through DiLoCo's recursion at its own offset") {
-  // One node, f = 1/2 (x - 1)^2 from 0 in 6 dimensions, q = 0.9: coordinates do not see each other. 3 fragments of 2
-  // coordinates, period 6: fragment p is due after steps 2 (p + 1), 2 (p + 1) + 6, ..; merged one step later,
-  // a quarter of the own model kept.
-  const Recorder recorder = test::run(
-      test::quadratic_scenario(1, 25, "ring", "kind = streaming_diloco\nlearning_rate = 0.1\nperiod = 6\nfragments = 3\nlocal_share = 0.25"),
-      {"workload.centers=list", "workload.center_values=1", "workload.dimension=6"});
+  // One node, f = 1/2 (x - 1)^2 from 0 in 6 dimensions, q = 0.9: coordinates do not see each other.
+  // 3 fragments of 2 coordinates, period 6: fragment p is due after steps 2 (p + 1), 2 (p + 1) + 6,
+  // ..; merged one step later, a quarter of the own model kept.
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(1, 25, "ring",
+                                         "kind = streaming_diloco\nlearning_rate = 0.1\nperiod = "
+                                         "6\nfragments = 3\nlocal_share = 0.25"),
+                {"workload.centers=list", "workload.center_values=1", "workload.dimension=6"});
   for (int p = 0; p < 3; ++p) {
     double x = 0;
     double theta = 0;
@@ -39,38 +43,49 @@ TEST_CASE("every fragment goes through DiLoCo's recursion at its own offset") {
       if ((k - 2 * (p + 1)) % 6 == 0) d = theta - x;
     }
     for (std::size_t c = 0; c < 2; ++c) {
-      CHECK(test::model(recorder, 0, 2 * static_cast<std::size_t>(p) + c) == doctest::Approx(x).epsilon(1e-5));
+      CHECK(test::model(recorder, 0, 2 * static_cast<std::size_t>(p) + c) ==
+            doctest::Approx(x).epsilon(1e-5));
     }
   }
 }
 
 TEST_CASE("fragments together carry every parameter once per period") {
-  // Ring allreduce of m floats over 5 nodes sends 8 chunks of m / 5 from each node; fragments of 10 floats, 4 of them,
-  // 3 periods: 3 * 4 * 8 * 2 floats. One fragment sends the same bytes at once.
-  const std::string text = test::quadratic_scenario(5, 24, "ring", "kind = streaming_diloco\nlearning_rate = 0.05\nperiod = 8\ncollective = ring");
+  // Ring allreduce of m floats over 5 nodes sends 8 chunks of m / 5 from each node; fragments of 10
+  // floats, 4 of them, 3 periods: 3 * 4 * 8 * 2 floats. One fragment sends the same bytes at once.
+  const std::string text = test::quadratic_scenario(
+      5, 24, "ring",
+      "kind = streaming_diloco\nlearning_rate = 0.05\nperiod = 8\ncollective = ring");
   for (const std::string fragments : {"1", "4"}) {
-    const Recorder recorder = test::run(text, {"workload.dimension=40", "algorithm.fragments=" + fragments});
+    const Recorder recorder =
+        test::run(text, {"workload.dimension=40", "algorithm.fragments=" + fragments});
     for (const NodeTotals& node : recorder.nodes) CHECK(node.bytes_sent == 3 * 4 * 8 * 2 * 4);
   }
 }
 
 TEST_CASE("without own share and delay, streaming does not move the fixed point of local SGD") {
-  // A fragment is set to a common value once per period, so each coordinate sees blocks of `period` local steps.
-  const std::string text = test::quadratic_scenario(5, 1800, "ring", std::string(streaming) + "\nfragments = 3\ndelay = 0\nlocal_share = 0");
-  // The final model is taken after step 1800, when only the last fragment has just been exchanged (due after step 6 m).
+  // A fragment is set to a common value once per period, so each coordinate sees blocks of `period`
+  // local steps.
+  const std::string text = test::quadratic_scenario(
+      5, 1800, "ring", std::string(streaming) + "\nfragments = 3\ndelay = 0\nlocal_share = 0");
+  // The final model is taken after step 1800, when only the last fragment has just been exchanged
+  // (due after step 6 m).
   const Recorder recorder = test::run(text);
   const Assembly parts = assemble(Scenario::parse(text, "test.ini"));
   const auto& problem = dynamic_cast<const Quadratic&>(*parts.workload);
   for (const std::size_t k : {3, 4}) {  // fragment 2 of 3: coordinates [10/3, 5)
-    CHECK(test::model(recorder, 2, k) == doctest::Approx(test::local_fixed_point(problem, 5, k, 0.05, 6)).epsilon(1e-4));
+    CHECK(test::model(recorder, 2, k) ==
+          doctest::Approx(test::local_fixed_point(problem, 5, k, 0.05, 6)).epsilon(1e-4));
   }
 }
 
 TEST_CASE("exchanges that are ready in time are hidden behind local steps") {
-  // 2 nodes, latency 0.4 ms, an exchange takes 0.8 ms of a step's 1 ms. Fragment 1 of 2 begins after the last step and is
-  // waited for at the end: 24.8 ms. Without delay all 8 exchanges are waited for: 24 + 8 * 0.8 ms.
-  const std::string text = test::quadratic_scenario(2, 24, "ring", std::string(streaming) + "\nfragments = 2");
-  CHECK(to_seconds(test::run(text, {"network.latency=0.4 ms"}).nodes[1].finished) == doctest::Approx(0.0248).epsilon(1e-6));
-  CHECK(to_seconds(test::run(text, {"network.latency=0.4 ms", "algorithm.delay=0"}).nodes[1].finished) ==
+  // 2 nodes, latency 0.4 ms, an exchange takes 0.8 ms of a step's 1 ms. With one step of delay
+  // the last step ends after 24 ms; without, all 8 exchanges are waited for: 24 + 8 * 0.8 ms.
+  const std::string text =
+      test::quadratic_scenario(2, 24, "ring", std::string(streaming) + "\nfragments = 2");
+  CHECK(to_seconds(test::run(text, {"network.latency=0.4 ms"}).nodes[1].finished) ==
+        doctest::Approx(0.024).epsilon(1e-6));
+  CHECK(to_seconds(
+            test::run(text, {"network.latency=0.4 ms", "algorithm.delay=0"}).nodes[1].finished) ==
         doctest::Approx(0.0304).epsilon(1e-6));
 }

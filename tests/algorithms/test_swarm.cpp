@@ -1,8 +1,8 @@
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
+
+#include <doctest/doctest.h>
 
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
@@ -18,7 +18,8 @@ const std::vector<std::string> uneven_times{"compute.distribution=lognormal", "c
 /// `uneven_times`, with gradients only in the first `steps` steps.
 std::vector<std::string> gradients_until(int steps) {
   std::vector<std::string> settings = uneven_times;
-  for (const std::string setting : {"algorithm.schedule=step", "algorithm.decay_factor=1e-30"}) settings.push_back(setting);
+  for (const std::string setting : {"algorithm.schedule=step", "algorithm.decay_factor=1e-30"})
+    settings.push_back(setting);
   settings.push_back("algorithm.decay_steps=" + std::to_string(steps));
   return settings;
 }
@@ -26,7 +27,8 @@ std::vector<std::string> gradients_until(int steps) {
 double spread(const Recorder& recorder) {
   double worst = 0;
   for (std::size_t i = 0; i < recorder.models.size(); ++i) {
-    worst = std::max(worst, std::abs(test::model(recorder, static_cast<NodeId>(i), 0) - test::mean_model(recorder, 0)));
+    worst = std::max(worst, std::abs(test::model(recorder, static_cast<NodeId>(i), 0) -
+                                     test::mean_model(recorder, 0)));
   }
   return worst;
 }
@@ -34,29 +36,35 @@ double spread(const Recorder& recorder) {
 }  // namespace
 
 TEST_CASE("blocking SwarmSGD conserves the sum of models") {
-  // f_i = 1/2 (x - i)^2: averaging in pairs leaves the mean alone, a step moves it by -lr (mean - mean(i)), whatever the
-  // number of local steps: mean = 3 (1 - 0.9^k) after k steps of everybody.
+  // f_i = 1/2 (x - i)^2: averaging in pairs leaves the mean alone, a step moves it by -lr (mean -
+  // mean(i)), whatever the number of local steps: mean = 3 (1 - 0.9^k) after k steps of everybody.
   for (const std::string steps : {"1", "4", "7"}) {
     const Recorder recorder =
-        test::run(test::quadratic_scenario(7, 30, "ring", swarm + "exchange = blocking\nlocal_steps = " + steps), uneven_times);
-    CHECK(test::mean_model(recorder, 0) == doctest::Approx(3 * (1 - std::pow(0.9, 30))).epsilon(1e-5));
+        test::run(test::quadratic_scenario(7, 30, "ring",
+                                           swarm + "exchange = blocking\nlocal_steps = " + steps),
+                  uneven_times);
+    CHECK(test::mean_model(recorder, 0) ==
+          doctest::Approx(3 * (1 - std::pow(0.9, 30))).epsilon(1e-5));
   }
 }
 
 TEST_CASE("the copies of non-blocking SwarmSGD move in sum by the applied local steps alone") {
-  // One phase of 5 steps with gradients, from 0: u_i = i (1 - 0.9^5), whatever is exchanged meanwhile. Then u = 0, and the
-  // mean copy stays at 4 (1 - 0.9^5), while 12 exchanges per node bring them together.
-  const Recorder recorder =
-      test::run(test::quadratic_scenario(9, 65, "complete", swarm + "local_steps = 5"), gradients_until(5));
+  // One phase of 5 steps with gradients, from 0: u_i = i (1 - 0.9^5), whatever is exchanged
+  // meanwhile. Then u = 0, and the mean copy stays at 4 (1 - 0.9^5), while 12 exchanges per node
+  // bring them together.
+  const Recorder recorder = test::run(
+      test::quadratic_scenario(9, 65, "complete", swarm + "local_steps = 5"), gradients_until(5));
   const double mean = 4 * (1 - std::pow(0.9, 5));
   CHECK(test::mean_model(recorder, 0) == doctest::Approx(mean).epsilon(1e-6));
   CHECK(spread(recorder) < 0.01 * mean);
 }
 
 TEST_CASE("a round of blocking SwarmSGD averages disjoint pairs") {
-  // H = 1: after one step x_i = lr i. A perfect matching of 8 nodes makes four pairs of equal models, with the mean of two
-  // different multiples of 0.1; the same pairs again would change nothing, so later rounds must draw others.
-  const std::string text = test::quadratic_scenario(8, 1, "complete", swarm + "exchange = blocking\nlocal_steps = 1");
+  // H = 1: after one step x_i = lr i. A perfect matching of 8 nodes makes four pairs of equal
+  // models, with the mean of two different multiples of 0.1; the same pairs again would change
+  // nothing, so later rounds must draw others.
+  const std::string text =
+      test::quadratic_scenario(8, 1, "complete", swarm + "exchange = blocking\nlocal_steps = 1");
   const Recorder recorder = test::run(text, gradients_until(1));
   std::vector<double> models;
   for (NodeId i = 0; i < 8; ++i) models.push_back(test::model(recorder, i, 0));
@@ -74,9 +82,11 @@ TEST_CASE("a round of blocking SwarmSGD averages disjoint pairs") {
 }
 
 TEST_CASE("matchings keep to the edges of the topology") {
-  // Star: in one round the center meets one leaf, the others keep their models lr i; pairs 0 and j get lr j / 2.
+  // Star: in one round the center meets one leaf, the others keep their models lr i; pairs 0 and j
+  // get lr j / 2.
   const Recorder recorder = test::run(
-      test::quadratic_scenario(6, 1, "star", swarm + "exchange = blocking\nlocal_steps = 1"), gradients_until(1));
+      test::quadratic_scenario(6, 1, "star", swarm + "exchange = blocking\nlocal_steps = 1"),
+      gradients_until(1));
   int changed = 0;
   for (NodeId i = 1; i < 6; ++i) {
     if (test::model(recorder, i, 0) == doctest::Approx(0.1 * i).epsilon(1e-6)) continue;
@@ -89,7 +99,8 @@ TEST_CASE("matchings keep to the edges of the topology") {
 
 TEST_CASE("two nodes of SwarmSGD that end with an exchange end equal") {
   const Recorder blocking = test::run(
-      test::quadratic_scenario(2, 12, "complete", swarm + "exchange = blocking\nlocal_steps = 4"), uneven_times);
+      test::quadratic_scenario(2, 12, "complete", swarm + "exchange = blocking\nlocal_steps = 4"),
+      uneven_times);
   CHECK(blocking.models[0] == blocking.models[1]);
 }
 
@@ -100,32 +111,39 @@ TEST_CASE("non-blocking SwarmSGD waits for round trips alone, blocking SwarmSGD 
   std::vector<std::string> settings = one_slow;
   settings.emplace_back("algorithm.exchange=blocking");
   const Recorder waiting = test::run(text, settings);
-  // 12 exchanges with two latencies of 10 us each beside 48 ms of computing. Blocking, whoever meets node 0 in a round waits
-  // until its phases of 40 ms are over.
+  // 12 exchanges with two latencies of 10 us each beside 48 ms of computing. Blocking, whoever
+  // meets node 0 in a round waits until its phases of 40 ms are over.
   const Table& steps = free.steps;
   for (std::size_t i = 1; i < 8; ++i) {
-    CHECK(steps.value("time", steps.rows("time") - 1, i) == doctest::Approx(0.048 + 12 * 20e-6).epsilon(1e-3));
+    CHECK(steps.value("time", steps.rows("time") - 1, i) ==
+          doctest::Approx(0.048 + 12 * 20e-6).epsilon(1e-3));
     CHECK(to_seconds(waiting.nodes[i].finished) > 0.2);
   }
 }
 
 TEST_CASE("geometric phases have the mean they are given") {
-  // A node starts one exchange per phase: requests and replies make two messages per phase, one if requests cross. 16 nodes x
-  // 400 steps with mean length 5 are 1280 phases; their number has standard deviation sqrt(6400 (1/5) (4/5)) = 32.
+  // A node starts one exchange per phase: requests and replies make two messages per phase, one if
+  // requests cross. 16 nodes x 400 steps with mean length 5 are 1280 phases; their number has
+  // standard deviation sqrt(6400 (1/5) (4/5)) = 32.
   const Recorder recorder = test::run(
-      test::quadratic_scenario(16, 400, "complete", swarm + "local_steps = 5\nphase = geometric"), uneven_times);
+      test::quadratic_scenario(16, 400, "complete", swarm + "local_steps = 5\nphase = geometric"),
+      uneven_times);
   std::int64_t messages = 0;
-  for (const NodeTotals& node : recorder.nodes) messages += node.messages_sent - 15;  // done, to everybody else
+  for (const NodeTotals& node : recorder.nodes)
+    messages += node.messages_sent - 15;  // done, to everybody else
   CHECK(messages > 2 * (1280 - 4 * 32) * 0.98);
   CHECK(messages < 2 * (1280 + 4 * 32));
 }
 
 TEST_CASE("SwarmSGD ends cleanly on every topology with phases of any length") {
-  for (const std::string topology : {"ring", "star", "hypercube", "exponential", "one_peer_exponential"}) {
+  for (const std::string topology :
+       {"ring", "star", "hypercube", "exponential", "one_peer_exponential"}) {
     for (const std::string exchange : {"blocking", "non_blocking"}) {
-      const Recorder recorder = test::run(
-          test::quadratic_scenario(8, 23, topology, swarm + "local_steps = 4\nphase = geometric\nexchange = " + exchange),
-          {"network.latency=3 ms"});
+      const Recorder recorder =
+          test::run(test::quadratic_scenario(
+                        8, 23, topology,
+                        swarm + "local_steps = 4\nphase = geometric\nexchange = " + exchange),
+                    {"network.latency=3 ms"});
       for (const NodeTotals& node : recorder.nodes) CHECK(node.steps == 23);
     }
   }

@@ -3,9 +3,11 @@
 // sides have come to it (rendezvous). With the exchange patterns of decentralized SGD.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <map>
 #include <numeric>
+#include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -81,6 +83,10 @@ class ExchangeRun final : public NetworkClock {
     std::size_t started = 0;
   };
 
+  static std::uint64_t pair(NodeId source, NodeId destination) {
+    return static_cast<std::uint64_t>(source) << 32 | static_cast<std::uint32_t>(destination);
+  }
+
   void begin(NodeId node) {
     const auto i = static_cast<std::size_t>(node);
     if (step_[i] == scripts_[i].size()) {
@@ -91,17 +97,17 @@ class ExchangeRun final : public NetworkClock {
     open_[i] = step.sends.size() + step.receives.size();
     if (open_[i] == 0) return calendar_.push(now_, 3 * i);
     for (const NodeId peer : step.receives) {
-      ++meetings_[{peer, node}].receives;
+      ++meetings_[pair(peer, node)].receives;
       meet(peer, node);
     }
     for (const Post& send : step.sends) {
-      meetings_[{node, send.peer}].sends.push_back(send.bytes);
+      meetings_[pair(node, send.peer)].sends.push_back(send.bytes);
       meet(node, send.peer);
     }
   }
 
   void meet(NodeId source, NodeId destination) {
-    Meeting& meeting = meetings_[{source, destination}];
+    Meeting& meeting = meetings_[pair(source, destination)];
     while (meeting.started < std::min(meeting.sends.size(), meeting.receives)) {
       ends_.emplace_back(source, destination);
       const auto id = static_cast<std::uint32_t>(ends_.size() - 1);
@@ -117,8 +123,8 @@ class ExchangeRun final : public NetworkClock {
   std::vector<Script> scripts_;
   std::vector<std::size_t> step_;  // (nodes), next
   std::vector<std::size_t> open_;  // (nodes), sends and receives of the present step still to come
-  std::map<std::pair<NodeId, NodeId>, Meeting> meetings_;
-  std::vector<std::pair<NodeId, NodeId>> ends_;  // by id
+  std::unordered_map<std::uint64_t, Meeting> meetings_;  // looked up only, by pair()
+  std::vector<std::pair<NodeId, NodeId>> ends_;          // by id
   Calendar calendar_;
   Time now_{};
 };
@@ -174,8 +180,8 @@ inline std::vector<Script> exchange(const std::string& pattern, NodeId nodes, in
       } else if (pattern == "perm4") {
         for (std::size_t p = 0; p < 4; ++p) {
           const auto& order = permutations[p];
-          const auto at = static_cast<NodeId>(std::find(order.begin(), order.end(), i) -
-                                              order.begin());
+          const auto at =
+              static_cast<NodeId>(std::find(order.begin(), order.end(), i) - order.begin());
           step.sends.push_back({order[static_cast<std::size_t>(ahead(at, 1))], bytes});
           step.receives.push_back(order[static_cast<std::size_t>(ahead(at, -1))]);
         }

@@ -1,9 +1,8 @@
 // The max-min solver by hand, and against its slow, obvious twin: progressive filling from nothing
 // at every event, over all links and all flows.
 
-#include "network_models/max_min.hpp"
-
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <deque>
 #include <map>
@@ -11,6 +10,7 @@
 
 #include <doctest/doctest.h>
 
+#include "network_models/max_min.hpp"
 #include "sim/base/random.hpp"
 
 namespace starling {
@@ -146,7 +146,9 @@ std::vector<std::int64_t> solve(const Problem& problem, bool is_checked = true) 
 
 Problem random_problem(int trial) {
   Random random(4, "max-min", trial);
-  const auto below = [&](std::uint64_t bound) { return static_cast<std::size_t>(random.below(bound)); };
+  const auto below = [&](std::uint64_t bound) {
+    return static_cast<std::size_t>(random.below(bound));
+  };
   // A third of the problems each: everything equal (all is ties), whole numbers, anything.
   const int taste = trial % 3;
   const bool has_weights = trial % 2 == 1;
@@ -270,12 +272,30 @@ TEST_CASE("max-min: a change does no work where nothing hangs together with it")
   sharing.add(route(1'000), {}, 1, 1e6);
   sharing.settle(at(1));
   CHECK(sharing.work() - before < 10);
-  // Nor does one that is fixed at a lower level: flow X over links 0 and 1 gets half of link 0;
-  // more flows on link 1, up to the level of X, do not touch link 0.
-  const std::vector<LinkId> both = {0, 1};
-  sharing.add(both, {}, 1, 1e6);
-  sharing.settle(at(2));
-  CHECK(sharing.rate(0) == 5e8);
+}
+
+TEST_CASE("max-min: flows below the level of a change are left alone") {
+  // 1000 flows at 1 kB/s, each over a slow link of its own and all over link 0, which is far from
+  // full with them. Of the flows on link 0 alone, which take the rest, one more changes only these.
+  std::vector<double> capacities(1'001, 1e3);
+  capacities[0] = 1e9;
+  MaxMin sharing(capacities);
+  std::deque<std::array<LinkId, 2>> routes;
+  for (LinkId l = 1; l <= 1'000; ++l) {
+    sharing.add(routes.emplace_back(std::array<LinkId, 2>{l, 0}), {}, 1, 1e6);
+  }
+  const std::vector<LinkId> fast = {0};
+  const FlowId first = sharing.add(fast, {}, 1, 1e9);
+  sharing.settle(at(0));
+  CHECK(sharing.rate(first) == doctest::Approx(1e9 - 1e6));
+  const std::int64_t before = sharing.work();
+  const FlowId second = sharing.add(fast, {}, 1, 1e9);
+  sharing.settle(at(1));
+  sharing.check();
+  CHECK(sharing.rate(first) == doctest::Approx((1e9 - 1e6) / 2));
+  CHECK(sharing.rate(second) == sharing.rate(first));
+  // Link 0 is read a few times, 1002 flows each; the slow links and their flows not at all.
+  CHECK(sharing.work() - before < 7 * 1'002);
 }
 
 TEST_CASE("max-min: flows that finish at one instant leave together, in order of their numbers") {

@@ -23,6 +23,7 @@ std::vector<std::pair<std::string, std::string>> keys_of(std::string_view kind) 
     keys.emplace_back("overhead", "300 ns");
     keys.emplace_back("gap", "500 ns");
   }
+  if (kind == "tcp") keys.emplace_back("bandwidth_factor", "1");
   return keys;
 }
 

@@ -39,6 +39,9 @@ class CountTests(unittest.TestCase):
         self.assertEqual(count_tests.count(
             [run("a", "FAIL", "", "F\nRan 4 tests in 2.001s\n\nFAILED (failures=1, errors=1, skipped=1)\n")]), (1, 2, 1))
 
+    def test_a_script_may_say_it_plainly(self):
+        self.assertEqual(count_tests.count([run("a", "FAIL", "FAILED ring\n3 passed, 1 failed, 2 skipped\n")]), (3, 1, 2))
+
     def test_a_program_that_counts_nothing_is_one_case(self):
         self.assertEqual(count_tests.count([run("a", "OK", "fine"), run("b", "SKIP"), run("c", "FAIL")]), (1, 1, 1))
 

@@ -1,0 +1,430 @@
+// Fabrics: counted, walked and compared. What lies at the ends of a link is not stored anywhere, it
+// shows in the routes: where one link ends the next begins. So all routes of a fabric together tell
+// the graph that it was wired as.
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <numeric>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "network_models/fabrics.hpp"
+#include "sim/base/error.hpp"
+#include "tests/network_models/scripted_run.hpp"
+
+namespace starling {
+namespace {
+
+using namespace network_models;
+
+constexpr Link some_link{1e9, Duration{1'000'000}};
+
+std::vector<LinkId> route(const Fabric& fabric, NodeId source, NodeId destination) {
+  std::vector<LinkId> result;
+  fabric.route(source, destination, result);
+  return result;
+}
+
+/// The points that all routes between `hosts` hosts imply: begins of links, ends of links and
+/// hosts, joined where they must be the same.
+class Wiring {
+ public:
+  Wiring(const Fabric& fabric, NodeId hosts)
+      : links_(fabric.links.size()),
+        parent_(2 * links_ + static_cast<std::size_t>(hosts)),
+        is_used_(links_, false) {
+    std::iota(parent_.begin(), parent_.end(), std::size_t{0});
+    for (NodeId s = 0; s < hosts; ++s) {
+      for (NodeId d = 0; d < hosts; ++d) {
+        if (s == d) continue;
+        const auto way = route(fabric, s, d);
+        std::size_t at = host(s);
+        for (const LinkId link : way) {
+          REQUIRE(link < links_);
+          is_used_[link] = true;
+          join(at, 2 * link);
+          at = 2 * link + 1;
+        }
+        join(at, host(d));
+        longest_ = std::max(longest_, way.size());
+      }
+    }
+    for (NodeId i = 0; i < hosts; ++i) hosts_.insert(find(host(i)));
+    points_ = hosts_;
+    for (std::size_t link = 0; link < links_; ++link) {
+      if (!is_used_[link]) continue;
+      ++used_;
+      points_.insert(find(2 * link));
+      points_.insert(find(2 * link + 1));
+      ways_.insert({find(2 * link), find(2 * link + 1)});
+    }
+  }
+
+  std::size_t distinct_hosts() const { return hosts_.size(); }
+  std::size_t points() const { return points_.size(); }
+  std::size_t used_links() const { return used_; }
+  std::size_t longest() const { return longest_; }
+  /// Pairs of points that a link leads between.
+  std::size_t ways() const { return ways_.size(); }
+  bool has_loops() const {
+    return std::ranges::any_of(ways_, [](const auto& way) { return way.first == way.second; });
+  }
+  /// Whether every way has one back.
+  bool is_symmetric() const {
+    return std::ranges::all_of(ways_, [&](const auto& way) {
+      return ways_.contains({way.second, way.first});
+    });
+  }
+
+  /// How many of the routes are longer than the shortest way in this graph.
+  std::size_t detours(const Fabric& fabric, NodeId hosts) {
+    std::map<std::size_t, std::vector<std::size_t>> next;
+    for (const auto& [from, to] : ways_) next[from].push_back(to);
+    std::size_t count = 0;
+    for (NodeId s = 0; s < hosts; ++s) {
+      std::map<std::size_t, std::size_t> hops = {{find(host(s)), 0}};
+      std::vector<std::size_t> queue = {find(host(s))};
+      for (std::size_t i = 0; i < queue.size(); ++i) {
+        for (const std::size_t to : next[queue[i]]) {
+          if (hops.try_emplace(to, hops[queue[i]] + 1).second) queue.push_back(to);
+        }
+      }
+      for (NodeId d = 0; d < hosts; ++d) {
+        if (s != d) count += route(fabric, s, d).size() != hops[find(host(d))];
+      }
+    }
+    return count;
+  }
+
+ private:
+  std::size_t host(NodeId i) const { return 2 * links_ + static_cast<std::size_t>(i); }
+  std::size_t find(std::size_t point) {
+    while (parent_[point] != point) point = parent_[point] = parent_[parent_[point]];
+    return point;
+  }
+  void join(std::size_t a, std::size_t b) { parent_[find(a)] = find(b); }
+
+  std::size_t links_;
+  std::vector<std::size_t> parent_;  // begin of link l: 2 l, end: 2 l + 1, then hosts
+  std::vector<bool> is_used_;
+  std::set<std::size_t> hosts_, points_;
+  std::set<std::pair<std::size_t, std::size_t>> ways_;
+  std::size_t used_ = 0;
+  std::size_t longest_ = 0;
+};
+
+struct Case {
+  std::string name;
+  Fabric fabric;
+  NodeId hosts;
+  std::size_t switches;
+  std::size_t links;  // that some route uses
+  std::size_t longest;
+  bool takes_shortest;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  all.push_back({"crossbar", crossbar(7, some_link), 7, 1, 14, 2, true});
+  all.push_back({"ring", torus({9}, some_link), 9, 0, 18, 4, true});
+  // Of an even ring, the longest ways go up, save those to 0, which come down.
+  all.push_back({"even ring", torus({8}, some_link), 8, 0, 16, 4, true});
+  all.push_back({"torus", torus({4, 3, 5}, some_link), 60, 0, 360, 2 + 1 + 2, true});
+  all.push_back({"hypercube", hypercube(5, some_link), 32, 0, 160, 5, true});
+  // k = 4: 16 hosts, 20 switches; each of the three levels has 16 cables.
+  all.push_back({"fat tree", fat_tree(k_ary(4, 1), some_link), 16, 20, 96, 6, true});
+  // Twice the hosts: 32 cables below, the levels above as before.
+  all.push_back({"oversubscribed", fat_tree(k_ary(4, 2), some_link), 32, 20, 128, 6, true});
+  all.push_back({"PGFT", fat_tree({{3, 4}, {1, 2}, {1, 2}}, some_link), 12, 4 + 2,
+                 2 * (12 + 4 * 2 * 2), 4, true});
+  // Dragonfly p = 2, a = 4, h = 2, g = 9: as many groups as can be, 36 routers with 3 local and 2
+  // global links each.
+  all.push_back({"dragonfly", dragonfly({2, 4, 2, 9}, some_link), 72, 36, 144 + 36 * 5, 5, false});
+  // Half the groups: two cables between each two groups.
+  all.push_back(
+      {"small dragonfly", dragonfly({2, 4, 2, 5}, some_link), 40, 20, 80 + 20 * 5, 5, false});
+  // Slim fly q = 5, k' = 7: 50 routers.
+  all.push_back({"slim fly", slim_fly(5, 2, some_link), 100, 50, 200 + 50 * 7, 4, true});
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("fabrics: their routes imply as many hosts, switches and links as they were built of") {
+  for (const Case& c : cases()) {
+    CAPTURE(c.name);
+    Wiring wiring(c.fabric, c.hosts);
+    CHECK(wiring.distinct_hosts() == static_cast<std::size_t>(c.hosts));
+    CHECK(wiring.points() == static_cast<std::size_t>(c.hosts) + c.switches);
+    CHECK(wiring.used_links() == c.links);
+    CHECK(wiring.longest() == c.longest);
+    CHECK_FALSE(wiring.has_loops());
+    CHECK(wiring.is_symmetric());
+    if (c.takes_shortest) CHECK(wiring.detours(c.fabric, c.hosts) == 0);
+  }
+}
+
+TEST_CASE("fabrics: routes are those of SimGrid, link by link") {
+  // Its links have names, ours numbers: each name must always stand for the same number and vice
+  // versa.
+  std::ifstream file("tests/network_models/reference/simgrid_routes.csv");
+  REQUIRE(file.is_open());
+  const std::map<std::string, Fabric> fabrics = {
+      {"flat", crossbar(64, some_link)},
+      {"ring", torus({64}, some_link)},
+      {"torus3", torus({4, 4, 4}, some_link)},
+      {"fattree", fat_tree({{8, 8}, {1, 8}, {1, 1}}, some_link)},
+      {"fattree2t", fat_tree({{8, 8}, {1, 4}, {1, 1}}, some_link)}};
+  std::map<std::pair<std::string, std::string>, LinkId> number_of;
+  std::map<std::pair<std::string, LinkId>, std::string> name_of;
+  std::string line;
+  std::getline(file, line);
+  int routes = 0;
+  while (std::getline(file, line)) {
+    CAPTURE(line);
+    std::istringstream stream(line);
+    std::string platform, source, destination, name;
+    std::getline(stream, platform, ',');
+    std::getline(stream, source, ',');
+    std::getline(stream, destination, ',');
+    const auto ours = route(fabrics.at(platform), std::stoi(source), std::stoi(destination));
+    std::vector<std::string> theirs;
+    while (std::getline(stream, name, '|')) theirs.push_back(name);
+    REQUIRE(ours.size() == theirs.size());
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      CHECK(number_of.try_emplace({platform, theirs[i]}, ours[i]).first->second == ours[i]);
+      CHECK(name_of.try_emplace({platform, ours[i]}, theirs[i]).first->second == theirs[i]);
+    }
+    ++routes;
+  }
+  CHECK(routes == 280);
+}
+
+TEST_CASE(
+    "fat tree: all hosts that send to one host come down the same way, and other ways differ") {
+  // d-mod-k: the way down to a host from the top depends on that host alone; and in the full tree
+  // the hosts of one switch have different tops.
+  const Fabric fabric = fat_tree(k_ary(4, 1), some_link);
+  for (NodeId d = 0; d < 16; ++d) {
+    std::set<LinkId> down_from_top;
+    for (NodeId s = 0; s < 16; ++s) {
+      if (s / 4 != d / 4) down_from_top.insert(route(fabric, s, d)[3]);
+    }
+    CHECK(down_from_top.size() == 1);
+  }
+  std::set<LinkId> into_top;
+  for (NodeId d = 12; d < 16; ++d) into_top.insert(route(fabric, 0, d)[2]);
+  CHECK(into_top.size() == 4);
+}
+
+TEST_CASE("dragonfly: the ways by hand") {
+  // p = 1, a = 2, h = 1, g = 3. Host i is at router i, group i / 2. Port j (= router j) of group i
+  // leads to group i + 1 + j: router 0 up to the next group, where it arrives at port g - 2 - j =
+  // 1, router 1.
+  const Fabric fabric = dragonfly({1, 2, 1, 3}, some_link);
+  const auto hops = [&](NodeId s, NodeId d) { return route(fabric, s, d).size(); };
+  CHECK(hops(0, 1) == 3);  // up, local, down
+  CHECK(hops(0, 3) == 3);  // up, global, down: router 0 of group 0 to router 1 of group 1
+  CHECK(hops(0, 2) == 4);  // and on to router 0
+  CHECK(hops(1, 3) == 4);  // first to router 0
+  CHECK(hops(1, 2) == 5);
+  CHECK(hops(1, 4) == 3);  // router 1 leads to group 2, router 0
+  // 0 -> 3 and 1 -> 2 share the only global link from group 0 to 1.
+  CHECK(route(fabric, 0, 3)[1] == route(fabric, 1, 2)[2]);
+  // From a group back to itself: local, in every group, without leaving its chassis or group.
+  CHECK(hops(2, 3) == 3);
+  CHECK(hops(5, 4) == 3);
+}
+
+TEST_CASE("dragonfly: over a third group no way takes more than two global links") {
+  const Dragonfly shape{2, 4, 2, 9, true};
+  const Fabric valiant = dragonfly(shape, some_link);
+  const Fabric minimal = dragonfly({2, 4, 2, 9, false}, some_link);
+  Wiring wiring(valiant, 72);
+  CHECK(wiring.distinct_hosts() == 72);
+  CHECK(wiring.points() == 72 + 36);
+  CHECK(wiring.longest() == 7);
+  CHECK_FALSE(wiring.has_loops());
+  // Host pairs of groups 0 and 1, 64 of them: over one global cable, or spread over many.
+  const LinkId first_global = 2 * 72 + 36 * 4;
+  std::map<LinkId, int> load_of_minimal, load_of_valiant;
+  for (NodeId s = 0; s < 8; ++s) {
+    for (NodeId d = 8; d < 16; ++d) {
+      int globals = 0;
+      for (const LinkId link : route(minimal, s, d)) load_of_minimal[link] += link >= first_global;
+      for (const LinkId link : route(valiant, s, d)) {
+        load_of_valiant[link] += link >= first_global;
+        globals += link >= first_global;
+      }
+      CHECK(globals == 2);
+    }
+  }
+  const auto highest = [](const std::map<LinkId, int>& loads) {
+    return std::ranges::max_element(loads, {}, [](const auto& l) { return l.second; })->second;
+  };
+  CHECK(highest(load_of_minimal) == 64);
+  CHECK(highest(load_of_valiant) < 32);
+}
+
+TEST_CASE("slim fly: its routers have (3 q - e) / 2 neighbors, all within two steps") {
+  // Hosts for half the ports: 200, 588, 2178, 3380 for q = 5, 7, 11, 13.
+  for (const NodeId q : {5, 7, 11, 13, 17, 19}) {
+    CAPTURE(q);
+    const auto routers = static_cast<std::size_t>(2 * q * q);
+    const auto degree = static_cast<std::size_t>((3 * q - (q % 4 == 1 ? 1 : -1)) / 2);
+    std::vector<std::set<std::uint32_t>> around(routers);
+    const auto edges = slim_fly_edges(q);
+    for (const auto& [a, b] : edges) {
+      CHECK(around[a].insert(b).second);  // each edge once
+      CHECK(around[b].insert(a).second);
+    }
+    for (std::uint32_t r = 0; r < routers; ++r) {
+      CHECK(around[r].size() == degree);
+      std::set<std::uint32_t> reached = around[r];
+      for (const std::uint32_t next : around[r]) {
+        reached.insert(around[next].begin(), around[next].end());
+      }
+      CHECK(reached.size() == routers);  // (itself among them)
+    }
+  }
+}
+
+TEST_CASE("hosts of several nodes share one port, and have a link of their own") {
+  // Nodes 0-2 on host 0, 3-5 on host 1.
+  const Link local{5e9, Duration{0}};
+  const Fabric fabric = share_hosts(crossbar(2, some_link), 2, 3, local);
+  CHECK(route(fabric, 0, 2) == std::vector<LinkId>{4});
+  CHECK(route(fabric, 3, 4) == std::vector<LinkId>{5});
+  CHECK(fabric.links[4].bytes_per_second == 5e9);
+  CHECK(route(fabric, 0, 4) == std::vector<LinkId>{0, 3});
+  CHECK(route(fabric, 2, 5) == std::vector<LinkId>{0, 3});
+}
+
+TEST_CASE("a host can be given links of its own bandwidth, on any fabric") {
+  // On a fat tree its cable, two links; on a ring the two cables to its neighbors, four.
+  Fabric tree = fat_tree(k_ary(4, 1), some_link);
+  set_host_bandwidth(tree, 16, 5, 1e6);
+  const auto is_slow = [](const Link& link) { return link.bytes_per_second == 1e6; };
+  CHECK(std::ranges::count_if(tree.links, is_slow) == 2);
+  CHECK(is_slow(tree.links[route(tree, 5, 12).front()]));
+  CHECK(is_slow(tree.links[route(tree, 0, 5).back()]));
+  Fabric ring = torus({8}, some_link);
+  set_host_bandwidth(ring, 8, 5, 1e6);
+  CHECK(std::ranges::count_if(ring.links, is_slow) == 4);
+  CHECK(is_slow(ring.links[route(ring, 4, 5).back()]));
+
+  // And by the scenario: a tenth of the others, or as said.
+  const Section section = network_test::section({{"latency", "1 us"},
+                                                 {"bandwidth", "1 GB/s"},
+                                                 {"slow_hosts", "1, 2"},
+                                                 {"slow_bandwidth", "3 MB/s"}});
+  const auto build = read_fabric(section, 4);
+  section.finish();
+  const Fabric fabric = build();
+  CHECK(fabric.links[1].bytes_per_second == 1e9);
+  for (const LinkId link : {2, 3, 4, 5}) CHECK(fabric.links[link].bytes_per_second == 3e6);
+}
+
+TEST_CASE("routes are remembered, with the latency and the slowest link of the way") {
+  Fabric fabric = torus({6}, some_link);
+  fabric.links[2].bytes_per_second = 1e6;  // from 1 upwards
+  Routes routes(fabric);
+  const std::uint32_t number = routes.find(0, 3);
+  CHECK(routes[number].links.size() == 3);
+  CHECK(routes[number].latency == Duration{3'000'000});
+  CHECK(routes[number].bytes_per_second == 1e6);
+  const LinkId* const where = routes[number].links.data();
+  for (NodeId s = 0; s < 6; ++s) {
+    for (NodeId d = 0; d < 6; ++d) {
+      if (s != d) routes.find(s, d);
+    }
+  }
+  CHECK(routes.size() == 30);
+  CHECK(routes.find(0, 3) == number);
+  CHECK(routes[number].links.data() == where);
+}
+
+TEST_CASE("routes stay where they are while thousands of others are found") {
+  Routes routes(crossbar(300, some_link));
+  std::vector<const LinkId*> where;
+  for (NodeId s = 0; s < 300; ++s) {
+    for (NodeId d = 0; d < 300; ++d) {
+      if (s != d) where.push_back(routes[routes.find(s, d)].links.data());
+    }
+  }
+  std::size_t i = 0;
+  for (NodeId s = 0; s < 300; ++s) {
+    for (NodeId d = 0; d < 300; ++d) {
+      if (s == d) continue;
+      REQUIRE(routes.find(s, d) == i);
+      REQUIRE(routes[static_cast<std::uint32_t>(i)].links.data() == where[i]);
+      REQUIRE(where[i][0] == static_cast<LinkId>(2 * s));
+      ++i;
+    }
+  }
+}
+
+TEST_CASE("a graph without a way between two switches says so") {
+  SwitchGraph graph(4, {{0, 1}, {2, 3}});
+  CHECK_FALSE(graph.is_connected());
+  CHECK_THROWS_WITH_AS(graph.walk(0, 3, 0, [](std::size_t, bool) {}),
+                       doctest::Contains("switch 0 to switch 3"), Error);
+  CHECK(SwitchGraph(3, {{0, 1}, {1, 2}}).is_connected());
+}
+
+TEST_CASE("fabrics: a scenario names them, and without a shape they are the smallest that fit") {
+  struct Expected {
+    std::string fabric;
+    NodeId nodes;
+    std::size_t links;
+  };
+  const Expected all[] = {
+      {"crossbar", 10, 20},
+      {"ring", 10, 20},
+      {"torus", 27, 27 * 6},                     // 3 x 3 x 3
+      {"torus", 28, 64 * 6},                     // 4 x 4 x 4
+      {"hypercube", 32, 160},                    // 2^5
+      {"hypercube", 33, 6 * 64},                 // 2^6
+      {"fat_tree", 16, 96},                      // k = 4
+      {"fat_tree", 17, 6 * 54},                  // k = 6, 54 hosts
+      {"dragonfly", 72, 144 + 36 * 4 + 36 * 2},  // p = 2, a = 4, h = 2, g = 9; links to itself idle
+      {"slim_fly", 200, 400 + 50 * 7},           // q = 5
+      {"slim_fly", 201, 2 * 588 + 98 * 11},      // q = 7: k' = 11
+  };
+  for (const Expected& expected : all) {
+    CAPTURE(expected.fabric);
+    CAPTURE(expected.nodes);
+    const Section section = network_test::section(
+        {{"fabric", expected.fabric}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}});
+    const auto build = read_fabric(section, expected.nodes);
+    section.finish();
+    CHECK(build().links.size() == expected.links);
+  }
+}
+
+TEST_CASE("fabrics: a shape that cannot be is refused, with what is wrong") {
+  using Keys = std::vector<std::pair<std::string, std::string>>;
+  const auto refused = [](Keys keys, NodeId nodes, const std::string& message) {
+    keys.insert(keys.end(), {{"latency", "1 us"}, {"bandwidth", "1 GB/s"}});
+    const Section section = network_test::section(keys);
+    CHECK_THROWS_WITH_AS(read_fabric(section, nodes), doctest::Contains(message.c_str()),
+                         ScenarioError);
+  };
+  refused({{"fabric", "torus"}, {"sides", "4, 4"}}, 17, "network.sides gives a fabric of 16 hosts");
+  refused({{"fabric", "torus"}, {"sides", "4, 2.5"}}, 8, "whole numbers");
+  refused({{"fabric", "fat_tree"}, {"k", "5"}}, 8, "must be even, got 5");
+  refused({{"fabric", "fat_tree"}, {"k", "4"}}, 17, "16 hosts, expected at least 17");
+  refused({{"fabric", "fat_tree"}, {"children", "4, 4"}, {"parents", "1"}}, 8, "as many numbers");
+  refused({{"fabric", "dragonfly"}, {"routers", "2"}, {"global_links", "1"}, {"groups", "4"}}, 4,
+          "at most a h + 1 = 3, got 4");
+  refused({{"fabric", "slim_fly"}, {"q", "9"}}, 8, "must be a prime");
+  refused({{"fabric", "cube"}}, 8, "cube");
+  refused({{"slow_hosts", "8"}}, 8, "must be numbers of hosts, 0 to 7, got 8");
+  refused({{"nodes_per_host", "0"}}, 8, "must be from 1");
+}
+
+}  // namespace starling
