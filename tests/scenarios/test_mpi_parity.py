@@ -56,6 +56,31 @@ SYNCHRONOUS = {
     "dpsgd_adapt": ["algorithm.kind=dpsgd", "algorithm.order=adapt_then_combine"],
     "wagma_full": ["algorithm.kind=wagma", "algorithm.group_size=4", "algorithm.tau=5", "algorithm.activation=full"],
 }
+# One repetition each: the same on 4 and 8 ranks, or a clean end.
+FURTHER_SYNCHRONOUS = {
+    "post_local_sgd": ["kind=local_sgd", "period=4", "switch_step=7"],
+    "slowmo": ["kind=slowmo", "period=4"],
+    "bmuf": ["kind=bmuf", "period=4"],
+    "diloco": ["kind=diloco", "period=4"],
+    "streaming_diloco": ["kind=streaming_diloco", "period=6", "fragments=3"],
+    "easgd": ["kind=easgd", "period=3"],
+    "parameter_server": ["kind=parameter_server", "servers=3"],
+    "dasgd": ["kind=dasgd", "merge=delta", "delay=2"],
+    "adaptive_period": ["kind=adaptive_period", "low=0.9", "high=1.1"],
+    "sgp": ["kind=sgp"],
+    "gradient_tracking": ["kind=gradient_tracking", "momentum=0"],
+    "local_gossip": ["kind=local_gossip"],
+}
+SYNCHRONOUS.update({name: [f"algorithm.{key}" for key in keys] for name, keys in FURTHER_SYNCHRONOUS.items()})
+ASYNCHRONOUS = {
+    "async_parameter_server": ["kind=async_parameter_server", "servers=2"],
+    "async_diloco": ["kind=async_diloco", "period=4"],
+    "eager": ["kind=eager"],
+    "swarm": ["kind=swarm"],
+    "pairwise_gossip": ["kind=pairwise_gossip"],
+    "push_sum": ["kind=push_sum"],
+    "overlap_sgp": ["kind=overlap_sgp"],
+}
 REPETITIONS = 20
 TIMEOUT = 120
 
@@ -125,6 +150,15 @@ def check_adpsgd(bench):
         assert error < 1e-6, f"the sum of models moved by {error}"
 
 
+def check_clean_end(bench, name):
+    """An asynchronous algorithm ends on 8 ranks, with all steps made and finite models."""
+    settings = [f"algorithm.{key}" for key in ASYNCHRONOUS[name]]
+    for repetition in range(3):
+        results = bench.run(name, [*settings, f"run.seed={repetition}"], ranks=8)
+        assert np.all(results["nodes/steps"][:] == 24)
+        assert np.isfinite(results["models"][:]).all()
+
+
 def main():
     starling, mpirun, *only = sys.argv[1:]
     passed = failed = 0
@@ -133,6 +167,7 @@ def main():
         cases = {name: lambda name=name: check_parity(bench, name) for name in SYNCHRONOUS}
         cases["wagma_wait_avoiding"] = lambda: check_wagma(bench)
         cases["adpsgd"] = lambda: check_adpsgd(bench)
+        cases.update({name: lambda name=name: check_clean_end(bench, name) for name in ASYNCHRONOUS})
         for name, case in cases.items():
             if only and name not in only:
                 continue
