@@ -1,4 +1,4 @@
-"""Every scenario in scenarios/first/ runs, shortened, and prints what tests/scenarios/golden/NAME.txt says.
+"""Every scenario below scenarios/ runs, shortened, and prints what tests/scenarios/golden/FOLDER/NAME.txt says.
 
     tests/scenarios/test_shipped.py PROGRAM [--renew]
 
@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-SCENARIOS = sorted((FOLDER.parents[1] / "scenarios" / "first").glob("*.ini"))
+SCENARIOS = sorted((FOLDER.parents[1] / "scenarios").glob("*/*.ini"))
 GOLDEN = FOLDER / "golden"
 SHORTENED = ("run.steps=20", "run.evaluate_every=10")
 
@@ -29,7 +29,7 @@ def starling(folder, *words, threads=2):
 
 
 def golden_of(scenario):
-    return GOLDEN / f"{scenario.stem}.txt"
+    return GOLDEN / scenario.parent.name / f"{scenario.stem}.txt"
 
 
 class ShippedScenariosTest(unittest.TestCase):
@@ -75,15 +75,15 @@ class ShippedScenariosTest(unittest.TestCase):
         self.for_each(check)
 
     def test_every_golden_text_has_a_scenario(self):
-        self.assertEqual(sorted(GOLDEN.glob("*.txt")), [golden_of(scenario) for scenario in SCENARIOS])
+        self.assertEqual(sorted(GOLDEN.glob("*/*.txt")), [golden_of(scenario) for scenario in SCENARIOS])
 
 
 def renew():
-    GOLDEN.mkdir(exist_ok=True)
-    for stale in GOLDEN.glob("*.txt"):
+    for stale in GOLDEN.glob("*/*.txt"):
         stale.unlink()
     with tempfile.TemporaryDirectory() as folder:
         for scenario in SCENARIOS:
+            golden_of(scenario).parent.mkdir(parents=True, exist_ok=True)
             golden_of(scenario).write_text(starling(folder, "run", scenario, *SHORTENED, "-o", "run.h5"))
             print(f"wrote {golden_of(scenario)}")
 
