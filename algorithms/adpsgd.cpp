@@ -1,15 +1,16 @@
-// AD-PSGD: asynchronous decentralized SGD. Every node computes without ever waiting; beside it, it averages its
-// model pairwise with random neighbors.
+// AD-PSGD: asynchronous decentralized SGD. Every node computes without ever waiting; beside it, it
+// averages its model pairwise with random neighbors.
 //
-//   compute    s <- x;  g <- gradient(s);  x <- x - learning_rate * g         a stale gradient on the current x
-//   active     a <- x;  b <- the neighbor's model;  x <- x + (b - a) / 2
-//   passive    on a request with model m:  a <- x;  x <- x + (m - a) / 2;  answer a
+//   compute    s <- x;  g <- gradient(s);  x <- x - learning_rate * g         a stale gradient on
+//   the current x active     a <- x;  b <- the neighbor's model;  x <- x + (b - a) / 2 passive on a
+//   request with model m:  a <- x;  x <- x + (m - a) / 2;  answer a
 //
-// Lian et al., "Asynchronous Decentralized Parallel Stochastic Gradient Descent", ICML 2018. The paper avoids
-// deadlock by a bipartite graph; here a node answers requests while it waits for its own answer, so any graph
-// works, and the difference form keeps what either side applied meanwhile: every exchange conserves x_i + x_j.
-// Two nodes whose requests cross have exchanged already: each takes the other's request for its answer.
-// A node starts `exchanges_per_step` exchanges per gradient, one after the other.
+// Lian et al., "Asynchronous Decentralized Parallel Stochastic Gradient Descent", ICML 2018. The
+// paper avoids deadlock by a bipartite graph; here a node answers requests while it waits for its
+// own answer, so any graph works, and the difference form keeps what either side applied meanwhile:
+// every exchange conserves x_i + x_j. Two nodes whose requests cross have exchanged already: each
+// takes the other's request for its answer. A node starts `exchanges_per_step` exchanges per
+// gradient, one after the other.
 
 #include <algorithm>
 
@@ -30,7 +31,11 @@ constexpr NodeId nobody = -1;
 /// What the fibres of one node share.
 struct State {
   State(Node& node, const Settings& settings)
-      : node(node), settings(settings), optimizer(settings.optimizer), x(node.initial_model()), changed(node) {}
+      : node(node),
+        settings(settings),
+        optimizer(settings.optimizer),
+        x(node.initial_model()),
+        changed(node) {}
 
   Node& node;
   Settings settings;
@@ -94,7 +99,8 @@ Task<> passive(State& state, std::size_t initiators) {
   state.changed.notify();
 }
 
-/// How many nodes may send requests to `id`, or wait for its answers: those that ever send to it, and itself.
+/// How many nodes may send requests to `id`, or wait for its answers: those that ever send to it,
+/// and itself.
 std::size_t initiators_of(NodeId id, const Topology& topology) {
   std::vector<NodeId> senders{id};
   for (std::size_t p = 0; p < topology.period(); ++p) {
@@ -124,10 +130,10 @@ Task<> run(Node& node, Settings settings) {
 
 Program adpsgd(const Section& section, const Context& context) {
   Settings settings;
-  settings.exchanges_per_step =
-      section.optional<std::int64_t>("exchanges_per_step", 1, "exchanges a node starts per gradient");
-  section.expect(settings.exchanges_per_step >= 1, "exchanges_per_step", "must be at least 1, got {}",
-                 settings.exchanges_per_step);
+  settings.exchanges_per_step = section.optional<std::int64_t>(
+      "exchanges_per_step", 1, "exchanges a node starts per gradient");
+  section.expect(settings.exchanges_per_step >= 1, "exchanges_per_step",
+                 "must be at least 1, got {}", settings.exchanges_per_step);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

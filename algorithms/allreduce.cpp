@@ -2,7 +2,8 @@
 //
 //   x <- x - learning_rate * mean_i g_i(x)
 //
-// Goyal et al., "Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour", 2017. The baseline of the field.
+// Goyal et al., "Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour", 2017. The baseline of
+// the field.
 
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"
@@ -23,7 +24,8 @@ Task<> run(Node& node, Settings settings) {
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
-    Vector mean = co_await allreduce(node, everybody, tag_of(Channel::collective, k), g.values, settings.collective);
+    Vector mean = co_await allreduce(node, everybody, tag_of(Channel::collective, k), g.values,
+                                     settings.collective);
     mean.scale(1.0 / node.nodes());
     optimizer.update(x, mean, x, k);
     node.end_step(k, x);

@@ -67,8 +67,8 @@ Task<Vector> recursive_doubling(Node& node, std::span<const NodeId> members, std
   co_return v;
 }
 
-Task<Vector> rabenseifner(Node& node, std::span<const NodeId> members, std::size_t seat, const Seats& seats,
-                          Tag tag, Vector v) {
+Task<Vector> rabenseifner(Node& node, std::span<const NodeId> members, std::size_t seat,
+                          const Seats& seats, Tag tag, Vector v) {
   for (std::size_t bit = 1; bit < seats.count; bit *= 2) {
     const NodeId peer = members[seats.member(seat ^ bit)];
     const Vector low = chunk(v, 0, 2);
@@ -92,8 +92,9 @@ Task<Vector> rabenseifner(Node& node, std::span<const NodeId> members, std::size
 }  // namespace
 
 CollectiveKind read_collective(const Section& section) {
-  const std::string name = section.choice("collective", {"ring", "recursive_doubling", "rabenseifner"},
-                                          "rabenseifner", "how models or gradients are summed over all nodes");
+  const std::string name =
+      section.choice("collective", {"ring", "recursive_doubling", "rabenseifner"}, "rabenseifner",
+                     "how models or gradients are summed over all nodes");
   if (name == "ring") return CollectiveKind::ring;
   return name == "rabenseifner" ? CollectiveKind::rabenseifner : CollectiveKind::recursive_doubling;
 }
@@ -123,7 +124,8 @@ Vector combine(std::span<const Vector> values, CollectiveKind kind) {
   return sums[0];
 }
 
-Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vector v, CollectiveKind kind) {
+Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
+                       CollectiveKind kind) {
   const std::size_t n = members.size();
   const auto place = std::lower_bound(members.begin(), members.end(), node.id());
   ensure(place != members.end() && *place == node.id(), "a collective without its caller");

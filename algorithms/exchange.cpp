@@ -19,7 +19,9 @@ Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x, Channel channel) {
   co_return x;
 }
 
-void send_to_neighbors(Node& node, Step k, const Vector& x) { send_to_neighbors(node, k, x, Channel::program); }
+void send_to_neighbors(Node& node, Step k, const Vector& x) {
+  send_to_neighbors(node, k, x, Channel::program);
+}
 
 Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x) {
   return mix_with_neighbors(node, k, std::move(x), Channel::program);

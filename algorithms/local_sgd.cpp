@@ -1,16 +1,18 @@
-// Local SGD (periodic model averaging): every node takes `period` steps on its own, then all models are averaged.
+// Local SGD (periodic model averaging): every node takes `period` steps on its own, then all models
+// are averaged.
 //
 //   x_i <- x_i - learning_rate * g_i(x_i);   after every `period`-th step   x_i <- mean_j x_j
 //
-// Stich, "Local SGD Converges Fast and Communicates Little", ICLR 2019. Momentum buffers are kept by default, as
-// in Lin et al., ICLR 2020; `average` and `reset` give other trajectories for period > 1.
+// Stich, "Local SGD Converges Fast and Communicates Little", ICLR 2019. Momentum buffers are kept
+// by default, as in Lin et al., ICLR 2020; `average` and `reset` give other trajectories for period
+// > 1.
 //
 // Post-local SGD: before `switch_step` every step is one of allreduce SGD,
 //
 //   x <- x - learning_rate * mean_i g_i(x)
 //
-// and periods count from there. Lin, Stich, Patel, Jaggi, "Don't Use Large Mini-Batches, Use Local SGD", ICLR 2020,
-// who switch when the learning rate falls first.
+// and periods count from there. Lin, Stich, Patel, Jaggi, "Don't Use Large Mini-Batches, Use Local
+// SGD", ICLR 2020, who switch when the learning rate falls first.
 
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"
@@ -36,17 +38,19 @@ Task<> run(Node& node, Settings settings) {
     Gradient g = co_await node.gradient(x);
     const Step local_steps = k + 1 - settings.switch_step;  // since the switch, with this one
     if (local_steps <= 0) {
-      g.values = co_await allreduce(node, everybody, tag_of(Channel::collective, 2 * k), g.values, settings.collective);
+      g.values = co_await allreduce(node, everybody, tag_of(Channel::collective, 2 * k), g.values,
+                                    settings.collective);
       g.values.scale(1.0 / node.nodes());
     }
     optimizer.update(x, g.values, x, k);
     if (local_steps > 0 && local_steps % settings.period == 0) {
-      x = co_await allreduce(node, everybody, tag_of(Channel::collective, 2 * k), x, settings.collective);
+      x = co_await allreduce(node, everybody, tag_of(Channel::collective, 2 * k), x,
+                             settings.collective);
       x.scale(1.0 / node.nodes());
       Vector& velocity = optimizer.velocity();
       if (velocity && settings.momentum_policy == "average") {
-        velocity = co_await allreduce(node, everybody, tag_of(Channel::collective, 2 * k + 1), velocity,
-                                      settings.collective);
+        velocity = co_await allreduce(node, everybody, tag_of(Channel::collective, 2 * k + 1),
+                                      velocity, settings.collective);
         velocity.scale(1.0 / node.nodes());
       } else if (settings.momentum_policy == "reset") {
         velocity = {};
@@ -64,7 +68,8 @@ Program local_sgd(const Section& section, const Context& context) {
   section.expect(settings.period >= 1, "period", "must be at least 1, got {}", settings.period);
   settings.switch_step = section.optional<std::int64_t>(
       "switch_step", 0, "steps of allreduce SGD before the first local one (post-local SGD)");
-  section.expect(settings.switch_step >= 0, "switch_step", "must not be negative, got {}", settings.switch_step);
+  section.expect(settings.switch_step >= 0, "switch_step", "must not be negative, got {}",
+                 settings.switch_step);
   settings.momentum_policy = section.choice("momentum_policy", {"keep", "average", "reset"}, "keep",
                                             "what happens to momentum when models are averaged");
   settings.collective = read_collective(section);

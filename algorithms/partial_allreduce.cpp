@@ -8,8 +8,10 @@
 namespace starling::algorithms {
 namespace {
 
-/// The sum of a group formed as its members form it, round by round: over bits[0] first, lower node first.
-Vector combine_by_bits(std::span<const Vector> values, std::span<const NodeId> members, std::span<const int> bits) {
+/// The sum of a group formed as its members form it, round by round: over bits[0] first, lower node
+/// first.
+Vector combine_by_bits(std::span<const Vector> values, std::span<const NodeId> members,
+                       std::span<const int> bits) {
   std::vector<Vector> ordered(values.size());
   for (std::size_t i = 0; i < members.size(); ++i) {
     std::size_t place = 0;
@@ -45,7 +47,8 @@ Task<PartialAllreduce::Result> PartialAllreduce::enter(Step t, Vector v) {
       settings_.activation != ActivationPolicy::majority ||
       node_.shared_random("initiator", t).below(nodes) == static_cast<std::uint64_t>(node_.id());
   // The communication fibre waits for messages, so the program wakes it by one to itself.
-  if (done_ < t && may_start) node_.send(node_.id(), tag_of(Channel::entry), {}, static_cast<double>(t));
+  if (done_ < t && may_start)
+    node_.send(node_.id(), tag_of(Channel::entry), {}, static_cast<double>(t));
   while (done_ < t) co_await changed_.wait();
   const bool is_included = included_ == t;
   co_return Result{is_included ? included_sum_ : latest_, is_included, group_size_};
@@ -83,7 +86,8 @@ Task<> PartialAllreduce::wait_for_start(Step t) {
   const Pattern patterns[] = {{node_.id(), tag_of(Channel::entry)},
                               {any_source, tag_of(Channel::activation)},
                               {any_source, tag_of(Channel::partial, t)}};
-  // With `full`, activations never come, and data stay in the mailbox until the exchange asks for them.
+  // With `full`, activations never come, and data stay in the mailbox until the exchange asks for
+  // them.
   const std::span<const Pattern> accepted(patterns, waits_for_own_entry ? 1 : 3);
   while (activated_ < t) {
     Node::Select::Result got = co_await node_.select(accepted);
@@ -120,7 +124,8 @@ Task<Vector> PartialAllreduce::exchange(Step t, Vector v) {
   const Tag tag = tag_of(Channel::partial, t);
 
   const std::vector<NodeId> members = group_of(bits);
-  const std::shared_ptr<Met> met = co_await node_.meet(tag, members, CollectiveKind::recursive_doubling, v);
+  const std::shared_ptr<Met> met =
+      co_await node_.meet(tag, members, CollectiveKind::recursive_doubling, v);
   if (met) {
     if (!met->combined) met->combined = combine_by_bits(met->values, members, bits);
     co_return met->combined;
@@ -130,7 +135,8 @@ Task<Vector> PartialAllreduce::exchange(Step t, Vector v) {
     const NodeId peer = node_.id() ^ (NodeId{1} << bit);
     node_.send(peer, tag, v);
     Message m;
-    const auto kept = std::find_if(early_.begin(), early_.end(), [peer](const Message& e) { return e.source == peer; });
+    const auto kept = std::find_if(early_.begin(), early_.end(),
+                                   [peer](const Message& e) { return e.source == peer; });
     if (kept != early_.end()) {
       m = std::move(*kept);
       early_.erase(kept);

@@ -1,18 +1,21 @@
-// WAGMA-SGD: wait-avoiding group model averaging. Every step, models are averaged inside groups of S nodes by a
-// partial allreduce that nobody waits long for; groups rotate so that an update reaches all P nodes after log_S P
-// steps; every tau-th step is an ordinary allreduce over all, which bounds staleness by tau - 1.
+// WAGMA-SGD: wait-avoiding group model averaging. Every step, models are averaged inside groups of
+// S nodes by a partial allreduce that nobody waits long for; groups rotate so that an update
+// reaches all P nodes after log_S P steps; every tau-th step is an ordinary allreduce over all,
+// which bounds staleness by tau - 1.
 //
 //   W'  <- x - learning_rate * g(x)
 //   step t with (t+1) mod tau != 0:  R <- partial allreduce of W' over the group of step t
 //       in time:  x <- R / S          late:  x <- (R + W') / (S + 1)
 //   otherwise:    x <- mean over all nodes of W'
 //
-// The group of step t: nodes whose numbers differ only in the bits (t log2 S + r) mod log2 P, r < log2 S.
+// The group of step t: nodes whose numbers differ only in the bits (t log2 S + r) mod log2 P, r <
+// log2 S.
 //
-// Li et al., "Breaking (Global) Barriers in Parallel Stochastic Optimization with Wait-Avoiding Group Averaging",
-// IEEE TPDS 2021, Algorithm 2. The pseudocode there shifts its mask cumulatively, which does not give its own
-// example; example, figure and code agree with the rule above. After a global step the buffer from which late
-// nodes contribute holds the synchronized model. `activation = full` waits for every member of the group.
+// Li et al., "Breaking (Global) Barriers in Parallel Stochastic Optimization with Wait-Avoiding
+// Group Averaging", IEEE TPDS 2021, Algorithm 2. The pseudocode there shifts its mask cumulatively,
+// which does not give its own example; example, figure and code agree with the rule above. After a
+// global step the buffer from which late nodes contribute holds the synchronized model. `activation
+// = full` waits for every member of the group.
 
 #include <bit>
 
@@ -59,7 +62,9 @@ Task<> run(Node& node, Settings settings) {
   operations.late = LatePolicy::replace;
   operations.steps = node.steps();
   operations.has_operation = [tau](Step t) { return (t + 1) % tau != 0; };
-  operations.bits = [=](Step t) { return wagma_bits(t, nodes, settings.group_size, settings.is_dynamic); };
+  operations.bits = [=](Step t) {
+    return wagma_bits(t, nodes, settings.group_size, settings.is_dynamic);
+  };
   PartialAllreduce partial(node, operations, x);
   partial.begin();
 
@@ -69,7 +74,8 @@ Task<> run(Node& node, Settings settings) {
     optimizer.update(w, g.values, x, t);
     if ((t + 1) % tau == 0) {
       partial.set_buffer(w, t);
-      x = co_await allreduce(node, everybody, tag_of(Channel::collective, t), w, settings.collective);
+      x = co_await allreduce(node, everybody, tag_of(Channel::collective, t), w,
+                             settings.collective);
       x.scale(1.0 / nodes);
       partial.set_buffer(x, t);
     } else {
@@ -83,7 +89,9 @@ Task<> run(Node& node, Settings settings) {
   co_await partial.finish();
 }
 
-bool is_power_of_two(std::int64_t n) { return n > 0 && std::has_single_bit(static_cast<std::uint64_t>(n)); }
+bool is_power_of_two(std::int64_t n) {
+  return n > 0 && std::has_single_bit(static_cast<std::uint64_t>(n));
+}
 
 }  // namespace
 
@@ -91,23 +99,27 @@ Program wagma(const Section& section, const Context& context) {
   Settings settings;
   const NodeId nodes = context.nodes;
   const int bits = std::bit_width(static_cast<std::uint32_t>(nodes)) - 1;
-  const auto size = section.optional<std::int64_t>("group_size", std::int64_t{1} << ((bits + 1) / 2),
-                                                   "nodes that average at one step; a power of two");
+  const auto size =
+      section.optional<std::int64_t>("group_size", std::int64_t{1} << ((bits + 1) / 2),
+                                     "nodes that average at one step; a power of two");
   section.expect(is_power_of_two(size), "group_size", "must be a power of two, got {}", size);
-  section.expect(size <= nodes, "group_size", "must be at most the number of nodes ({}), got {}", nodes, size);
+  section.expect(size <= nodes, "group_size", "must be at most the number of nodes ({}), got {}",
+                 nodes, size);
   if (!is_power_of_two(nodes)) {
     section.fail("kind", "= wagma needs a number of nodes that is a power of two, got {}", nodes);
   }
   settings.group_size = static_cast<NodeId>(size);
-  settings.tau = section.optional<std::int64_t>("tau", 10, "every tau-th step averages over all nodes");
+  settings.tau =
+      section.optional<std::int64_t>("tau", 10, "every tau-th step averages over all nodes");
   section.expect(settings.tau >= 1, "tau", "must be at least 1, got {}", settings.tau);
-  settings.is_dynamic =
-      section.choice("groups", {"dynamic", "fixed"}, "dynamic", "whether groups rotate from step to step") == "dynamic";
-  settings.activation = section.choice("activation", {"solo", "full"}, "solo",
-                                       "who may start a group operation: the first that comes, or nobody before all "
-                                       "members are there") == "solo"
-                            ? ActivationPolicy::solo
-                            : ActivationPolicy::full;
+  settings.is_dynamic = section.choice("groups", {"dynamic", "fixed"}, "dynamic",
+                                       "whether groups rotate from step to step") == "dynamic";
+  settings.activation =
+      section.choice("activation", {"solo", "full"}, "solo",
+                     "who may start a group operation: the first that comes, or nobody before all "
+                     "members are there") == "solo"
+          ? ActivationPolicy::solo
+          : ActivationPolicy::full;
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();

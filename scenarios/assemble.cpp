@@ -17,7 +17,8 @@
 namespace starling {
 namespace {
 
-constexpr std::string_view names[] = {"run", "topology", "network", "compute", "workload", "algorithm"};
+constexpr std::string_view names[] = {"run",     "topology", "network",
+                                      "compute", "workload", "algorithm"};
 constexpr std::int64_t most_nodes = 100'000'000;
 
 /// Memory that the system could give us now, in bytes; 0 if it does not tell.
@@ -45,8 +46,11 @@ void check_memory(const RunSettings& settings, const WorkloadFacts& facts) {
   if (!facts.has_numbers || available == 0) return;
   const double needed = 4.0 * static_cast<double>(facts.parameters) * settings.nodes;
   if (needed <= static_cast<double>(available)) return;
-  throw Error(fmt::format("the models alone need {} nodes * {} parameters * 4 B = {:.1f} GiB, but {:.1f} GiB of memory are free",
-                          settings.nodes, facts.parameters, needed / (1 << 30), static_cast<double>(available) / (1 << 30)));
+  throw Error(
+      fmt::format("the models alone need {} nodes * {} parameters * 4 B = {:.1f} GiB, but {:.1f} "
+                  "GiB of memory are free",
+                  settings.nodes, facts.parameters, needed / (1 << 30),
+                  static_cast<double>(available) / (1 << 30)));
 }
 
 }  // namespace
@@ -54,25 +58,34 @@ void check_memory(const RunSettings& settings, const WorkloadFacts& facts) {
 RunSettings read_run(const Section& section, const std::string& scenario_name) {
   RunSettings s;
   const auto nodes = section.required<std::int64_t>("nodes", "participants of the algorithm");
-  section.expect(nodes >= 1 && nodes <= most_nodes, "nodes", "must be from 1 to {}, got {}", most_nodes, nodes);
+  section.expect(nodes >= 1 && nodes <= most_nodes, "nodes", "must be from 1 to {}, got {}",
+                 most_nodes, nodes);
   s.nodes = static_cast<NodeId>(nodes);
   s.steps = section.required<std::int64_t>("steps", "iterations of every node's loop");
-  section.expect(s.steps >= 1 && s.steps < (std::int64_t{1} << 40), "steps", "must be from 1 to 2^40, got {}", s.steps);
+  section.expect(s.steps >= 1 && s.steps < (std::int64_t{1} << 40), "steps",
+                 "must be from 1 to 2^40, got {}", s.steps);
   const auto seed = section.optional<std::int64_t>("seed", 1, "names all random streams");
   section.expect(seed >= 0, "seed", "must not be negative, got {}", seed);
   s.seed = static_cast<std::uint64_t>(seed);
-  s.evaluate_every = section.optional<std::int64_t>("evaluate_every", std::max<Step>(1, s.steps / 50),
-                                                    "steps between evaluations of the mean model");
-  section.expect(s.evaluate_every >= 1, "evaluate_every", "must be at least 1, got {}", s.evaluate_every);
+  s.evaluate_every =
+      section.optional<std::int64_t>("evaluate_every", std::max<Step>(1, s.steps / 50),
+                                     "steps between evaluations of the mean model");
+  section.expect(s.evaluate_every >= 1, "evaluate_every", "must be at least 1, got {}",
+                 s.evaluate_every);
   s.record_every = section.optional<std::int64_t>("record_every", std::max<Step>(1, s.steps / 500),
                                                   "steps between rows of the per-node table");
   section.expect(s.record_every >= 1, "record_every", "must be at least 1, got {}", s.record_every);
-  s.timeline_until = Time(section.optional<Duration>("timeline", Duration{0},
-                                                     "virtual time until which every node's activity is kept"));
+  s.timeline_until = Time(section.optional<Duration>(
+      "timeline", Duration{0}, "virtual time until which every node's activity is kept"));
   s.output = section.optional<std::string>("output", default_output(scenario_name), "results file");
   section.expect(!s.output.empty(), "output", "must name a file");
-  s.save_models = section.optional<bool>("save_models", false, "whether the results file keeps the final models");
-  s.window_bytes = section.optional<Bytes>("window", Bytes{0}, "memory for results recorded ahead; 0 B: a quarter of what is free").count;
+  s.save_models = section.optional<bool>("save_models", false,
+                                         "whether the results file keeps the final models");
+  s.window_bytes =
+      section
+          .optional<Bytes>("window", Bytes{0},
+                           "memory for results recorded ahead; 0 B: a quarter of what is free")
+          .count;
   section.finish();
   if (s.window_bytes == 0) {
     const std::int64_t free = available_memory();
@@ -82,13 +95,16 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
 }
 
 bool read_closed_form_collectives(const Section& network) {
-  return network.choice("collectives", {"expanded", "analytic"}, "expanded",
-                        "simulate every message of a collective, or take its cost from a formula") == "analytic";
+  return network.choice(
+             "collectives", {"expanded", "analytic"}, "expanded",
+             "simulate every message of a collective, or take its cost from a formula") ==
+         "analytic";
 }
 
 Pace read_pace(const Section& compute) {
-  const std::string pace = compute.choice("pace", {"modelled", "measured"}, "modelled",
-                                          "over MPI: whether a gradient takes the modelled time or its own");
+  const std::string pace =
+      compute.choice("pace", {"modelled", "measured"}, "modelled",
+                     "over MPI: whether a gradient takes the modelled time or its own");
   return pace == "measured" ? Pace::measured : Pace::modelled;
 }
 
@@ -102,7 +118,9 @@ Assembly assemble(const Scenario& scenario) {
   scenario.reject_unknown_sections(names);
   Assembly parts;
   parts.scenario_name = scenario.name();
-  const auto note = [&parts](const Section& section) { parts.described.push_back({section.name(), section.uses()}); };
+  const auto note = [&parts](const Section& section) {
+    parts.described.push_back({section.name(), section.uses()});
+  };
 
   const Section run = scenario.section("run");
   parts.settings = read_run(run, scenario.name());

@@ -37,11 +37,13 @@ Run::~Run() = default;
 
 void Run::begin(ComputeGraph::Execution execution) {
   const RunSettings& settings = parts_.settings;
-  recorder_ = Recorder(settings.nodes, RowSchedule(settings.record_every, settings.steps),
-                       RowSchedule(settings.evaluate_every, settings.steps), settings.timeline_until);
+  recorder_ =
+      Recorder(settings.nodes, RowSchedule(settings.record_every, settings.steps),
+               RowSchedule(settings.evaluate_every, settings.steps), settings.timeline_until);
   backend_ = std::make_unique<CpuBackend>();
-  graph_ = std::make_unique<ComputeGraph>(*backend_, *parts_.workload,
-                                          ComputeGraph::Limits{.window_bytes = settings.window_bytes}, execution);
+  graph_ = std::make_unique<ComputeGraph>(
+      *backend_, *parts_.workload, ComputeGraph::Limits{.window_bytes = settings.window_bytes},
+      execution);
   observer_ = std::make_unique<Observer>(*graph_, recorder_, parts_.workload->facts());
   nodes_here_ = settings.nodes;
   started_ = last_progress_ = Clock::now();
@@ -71,7 +73,8 @@ void Run::pulse(Time now, bool saves) {
   }
   if (saves && wall >= next_save_) {
     save_now();
-    next_save_ = Clock::now() + std::max<Clock::duration>(first_save_after, save_share * (Clock::now() - wall));
+    next_save_ = Clock::now() +
+                 std::max<Clock::duration>(first_save_after, save_share * (Clock::now() - wall));
   }
 }
 
@@ -110,7 +113,8 @@ void Run::finish() {
   recorder_.machine["wall_seconds"] = fmt::format("{:.3f}", wall.count());
 }
 
-void Run::conclude(const std::function<void()>& run, const std::function<void()>& gather, bool is_keeper) {
+void Run::conclude(const std::function<void()>& run, const std::function<void()>& gather,
+                   bool is_keeper) {
   const auto keep = [&](const std::string& status) {
     recorder_.facts["status"] = status;
     gather();
@@ -137,12 +141,12 @@ void Run::simulate() {
   describe("simulated");
   const RunSettings& settings = parts_.settings;
   const SimulatedTransport* clock = nullptr;
-  SimulatedTransport transport(
-      {.nodes = settings.nodes,
-       .closed_form_collectives = settings.closed_form_collectives,
-       .pulse = [this, &clock] { pulse(clock->now(), true); }},
-      *parts_.network, *graph_,
-      [this](NodeId node, Step step) { return parts_.compute_time->duration(node, step); });
+  SimulatedTransport transport({.nodes = settings.nodes,
+                                .closed_form_collectives = settings.closed_form_collectives,
+                                .pulse = [this, &clock] { pulse(clock->now(), true); }},
+                               *parts_.network, *graph_, [this](NodeId node, Step step) {
+                                 return parts_.compute_time->duration(node, step);
+                               });
   clock = &transport;
 
   World world{transport, *graph_, *observer_, *parts_.topology, settings.steps, settings.seed};
@@ -151,7 +155,9 @@ void Run::simulate() {
     Node& node = nodes.emplace_back(world, i);
     transport.spawn(i, true, parts_.program(node));
   }
-  const auto gather = [&] { recorder_.statistics["engine.events"] = static_cast<double>(transport.events()); };
+  const auto gather = [&] {
+    recorder_.statistics["engine.events"] = static_cast<double>(transport.events());
+  };
   conclude([&] { transport.run(); }, gather, true);
 }
 

@@ -1,4 +1,5 @@
-// Run::execute: a scenario over real MPI. Apart from run.cpp, because a build without MPI leaves it out.
+// Run::execute: a scenario over real MPI. Apart from run.cpp, because a build without MPI leaves it
+// out.
 
 #include <omp.h>
 
@@ -19,7 +20,8 @@ void Run::execute(MpiSession& session) {
   begin(ComputeGraph::Execution::inline_);
   describe("mpi");
   // Ranks share the cores; the gradients of a rank run on one worker thread.
-  if (std::getenv("OMP_NUM_THREADS") == nullptr) omp_set_num_threads(std::max(1, omp_get_num_procs() / session.ranks()));
+  if (std::getenv("OMP_NUM_THREADS") == nullptr)
+    omp_set_num_threads(std::max(1, omp_get_num_procs() / session.ranks()));
   recorder_.machine["ranks"] = std::to_string(session.ranks());
   const RunSettings& settings = parts_.settings;
   GradientDuration duration;
@@ -27,8 +29,9 @@ void Run::execute(MpiSession& session) {
     duration = [this](NodeId node, Step step) { return parts_.compute_time->duration(node, step); };
   }
   const MpiTransport* clock = nullptr;
-  MpiTransport transport({.nodes = settings.nodes, .pulse = [this, &clock] { pulse(clock->now(), false); }},
-                         session, *graph_, *parts_.workload, duration);
+  MpiTransport transport(
+      {.nodes = settings.nodes, .pulse = [this, &clock] { pulse(clock->now(), false); }}, session,
+      *graph_, *parts_.workload, duration);
   clock = &transport;
 
   nodes_here_ = transport.block().end - transport.block().begin;
@@ -42,8 +45,10 @@ void Run::execute(MpiSession& session) {
   hooks_.saves = hooks_.saves && session.rank() == 0;
   const auto gather = [&] {
     recorder_.statistics["mpi.gradients"] = static_cast<double>(transport.statistics().gradients);
-    recorder_.statistics["mpi.messages"] = static_cast<double>(transport.statistics().messages_sent);
-    gather_results(session, transport.block(), *graph_, *observer_, recorder_, settings.save_models);
+    recorder_.statistics["mpi.messages"] =
+        static_cast<double>(transport.statistics().messages_sent);
+    gather_results(session, transport.block(), *graph_, *observer_, recorder_,
+                   settings.save_models);
   };
   conclude([&] { transport.run(); }, gather, session.rank() == 0);
 }

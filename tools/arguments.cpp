@@ -13,11 +13,12 @@ namespace starling {
 
 namespace po = boost::program_options;
 
-bool parse_arguments(const Arguments& arguments, const std::string& usage, po::options_description options,
-                     po::variables_map& values) {
+bool parse_arguments(const Arguments& arguments, const std::string& usage,
+                     po::options_description options, po::variables_map& values) {
   options.add_options()("help,h", "print this help");
   po::options_description all;
-  all.add(options).add_options()("words", po::value<std::vector<std::string>>()->default_value({}, ""));
+  all.add(options).add_options()("words",
+                                 po::value<std::vector<std::string>>()->default_value({}, ""));
   po::positional_options_description positional;
   positional.add("words", -1);
   try {
@@ -41,12 +42,14 @@ Scenario read_scenario(const std::vector<std::string>& words) {
       throw UsageError(fmt::format("expected section.key=value, got {}", word));
     }
   }
-  if (std::filesystem::path(words[0]).extension() != ".h5") return Scenario::read(words[0], overrides);
+  if (std::filesystem::path(words[0]).extension() != ".h5")
+    return Scenario::read(words[0], overrides);
   const Recorder recorder = load(words[0]);
   const auto scenario = recorder.facts.find("scenario");
   if (scenario == recorder.facts.end()) throw Error(fmt::format("{}: holds no scenario", words[0]));
   const auto name = recorder.facts.find("scenario_name");
-  return Scenario::parse(scenario->second, name == recorder.facts.end() ? words[0] : name->second, overrides);
+  return Scenario::parse(scenario->second, name == recorder.facts.end() ? words[0] : name->second,
+                         overrides);
 }
 
 }  // namespace starling

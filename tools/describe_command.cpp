@@ -1,4 +1,5 @@
-// starling describe: a scenario with every default filled in, and what can be said of the run without running it.
+// starling describe: a scenario with every default filled in, and what can be said of the run
+// without running it.
 
 #include <algorithm>
 
@@ -17,7 +18,9 @@ namespace {
 
 constexpr std::size_t most_arcs_for_spectrum = 4'000'000;
 
-void line(std::string_view what, const std::string& value) { fmt::print("#   {:<24}{}\n", what, value); }
+void line(std::string_view what, const std::string& value) {
+  fmt::print("#   {:<24}{}\n", what, value);
+}
 
 void describe_topology(const Topology& topology) {
   std::size_t least = static_cast<std::size_t>(topology.nodes());
@@ -29,29 +32,35 @@ void describe_topology(const Topology& topology) {
       most = std::max(most, degree);
     }
   }
-  line("topology", fmt::format("{} nodes, {} arcs in {} phase{}, out-degree {}", topology.nodes(), topology.arc_count(),
-                               topology.period(), topology.period() == 1 ? "" : "s",
-                               least == most ? fmt::format("{}", most) : fmt::format("{} to {}", least, most)));
+  line("topology",
+       fmt::format("{} nodes, {} arcs in {} phase{}, out-degree {}", topology.nodes(),
+                   topology.arc_count(), topology.period(), topology.period() == 1 ? "" : "s",
+                   least == most ? fmt::format("{}", most) : fmt::format("{} to {}", least, most)));
   line("mixing weights", topologies::is_doubly_stochastic(topology) ? "doubly stochastic"
-                         : topologies::is_row_stochastic(topology)  ? "row-stochastic"
-                                                                    : "neither rows nor columns sum to one");
+                         : topologies::is_row_stochastic(topology)
+                             ? "row-stochastic"
+                             : "neither rows nor columns sum to one");
   if (topology.arc_count() <= most_arcs_for_spectrum) {
     const topologies::SpectralGap spectrum = topologies::spectral_gap(topology);
-    line("spectral gap", fmt::format("{}{:.6g} per period of {} step{}", spectrum.converged ? "" : "at most ", spectrum.gap,
-                                     topology.period(), topology.period() == 1 ? "" : "s"));
+    line("spectral gap",
+         fmt::format("{}{:.6g} per period of {} step{}", spectrum.converged ? "" : "at most ",
+                     spectrum.gap, topology.period(), topology.period() == 1 ? "" : "s"));
   }
 }
 
 void describe_memory(const Assembly& parts) {
   const WorkloadFacts& facts = parts.workload->facts();
   line("workload", facts.description);
-  line("parameters", fmt::format("{} ({} on the network)", facts.parameters, to_text(Bytes{4 * facts.wire_parameters})));
+  line("parameters", fmt::format("{} ({} on the network)", facts.parameters,
+                                 to_text(Bytes{4 * facts.wire_parameters})));
   if (!facts.has_numbers) {
     line("memory", "no numbers are kept");
     return;
   }
   const double models = 4.0 * static_cast<double>(facts.parameters) * parts.settings.nodes;
-  line("memory", fmt::format("models {:.4g} MB; with as many gradients or messages in flight {:.4g} MB", models / 1e6, 2 * models / 1e6));
+  line("memory",
+       fmt::format("models {:.4g} MB; with as many gradients or messages in flight {:.4g} MB",
+                   models / 1e6, 2 * models / 1e6));
 }
 
 }  // namespace
@@ -59,18 +68,25 @@ void describe_memory(const Assembly& parts) {
 void describe_command(const Arguments& arguments) {
   po::options_description options("options");
   po::variables_map values;
-  if (!parse_arguments(arguments, "starling describe SCENARIO.ini|RESULTS.h5 [section.key=value ...]", options, values)) return;
+  if (!parse_arguments(arguments,
+                       "starling describe SCENARIO.ini|RESULTS.h5 [section.key=value ...]", options,
+                       values))
+    return;
   const Assembly parts = assemble(read_scenario(values["words"].as<std::vector<std::string>>()));
   fmt::print("{}\n# {}\n", Scenario::to_text(parts.described), parts.scenario_name);
   describe_topology(*parts.topology);
   describe_memory(parts);
   const LinkCost link = parts.network->link_cost();
-  line("message", fmt::format("{} + {:.4g} ns per byte; a whole model {}", to_text(link.latency), link.seconds_per_byte * 1e9,
-                              to_text(link.latency + from_seconds(link.seconds_per_byte * 4.0 *
-                                                                  static_cast<double>(parts.workload->facts().wire_parameters)))));
+  line("message",
+       fmt::format(
+           "{} + {:.4g} ns per byte; a whole model {}", to_text(link.latency),
+           link.seconds_per_byte * 1e9,
+           to_text(link.latency +
+                   from_seconds(link.seconds_per_byte * 4.0 *
+                                static_cast<double>(parts.workload->facts().wire_parameters)))));
   line("gradient", fmt::format("{} on the mean", to_text(parts.compute_time->mean())));
-  line("work", fmt::format("{} steps on {} nodes = {} gradients", parts.settings.steps, parts.settings.nodes,
-                           parts.settings.steps * parts.settings.nodes));
+  line("work", fmt::format("{} steps on {} nodes = {} gradients", parts.settings.steps,
+                           parts.settings.nodes, parts.settings.steps * parts.settings.nodes));
 }
 
 }  // namespace starling

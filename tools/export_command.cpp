@@ -15,19 +15,24 @@ namespace po = boost::program_options;
 
 void export_command(const Arguments& arguments) {
   po::options_description options("options");
-  options.add_options()("table,t", po::value<std::string>(), "steps, evaluation, nodes or timeline, as CSV")(
+  options.add_options()("table,t", po::value<std::string>(),
+                        "steps, evaluation, nodes or timeline, as CSV")(
       "trace", "the timeline as a trace for ui.perfetto.dev")(
       "output,o", po::value<std::string>(), "file to write (standard output if not given)");
   po::variables_map values;
-  if (!parse_arguments(arguments, "starling export RESULTS.h5 --table NAME|--trace [-o FILE]", options, values)) return;
+  if (!parse_arguments(arguments, "starling export RESULTS.h5 --table NAME|--trace [-o FILE]",
+                       options, values))
+    return;
   const auto words = values["words"].as<std::vector<std::string>>();
   if (words.size() != 1) throw UsageError("export takes one results file");
   const bool wants_trace = values.count("trace") > 0;
-  if (wants_trace == (values.count("table") > 0)) throw UsageError("export takes either --table NAME or --trace");
+  if (wants_trace == (values.count("table") > 0))
+    throw UsageError("export takes either --table NAME or --trace");
   const Recorder recorder = load(words[0]);
   if (values.count("output") > 0) {
     const std::string path = values["output"].as<std::string>();
-    wants_trace ? write_chrome_trace(recorder, path) : write_csv(recorder, values["table"].as<std::string>(), path);
+    wants_trace ? write_chrome_trace(recorder, path)
+                : write_csv(recorder, values["table"].as<std::string>(), path);
   } else {
     wants_trace ? write_chrome_trace(recorder, stdout, "standard output")
                 : write_csv(recorder, values["table"].as<std::string>(), stdout, "standard output");

@@ -19,7 +19,8 @@ int tell(const std::exception_ptr& failure, bool speaks) {
   } catch (const Ended& ended) {
     return ended.status;
   } catch (const Interrupted& interrupted) {
-    return end(128 + interrupted.signal(), fmt::format("{}; results so far are kept", interrupted.what()));
+    return end(128 + interrupted.signal(),
+               fmt::format("{}; results so far are kept", interrupted.what()));
   } catch (const ScenarioError& error) {
     return end(2, error.what());
   } catch (const UsageError& error) {

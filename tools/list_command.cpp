@@ -1,5 +1,6 @@
-// starling list: every component by name, with one sentence and its keys. The keys come from the components
-// themselves: each maker reads a probe section, which notes the keys and ends before anything is built.
+// starling list: every component by name, with one sentence and its keys. The keys come from the
+// components themselves: each maker reads a probe section, which notes the keys and ends before
+// anything is built.
 
 #include <functional>
 #include <set>
@@ -27,8 +28,11 @@ namespace {
 constexpr NodeId probe_nodes = 4;
 
 void print_key(const KeyUse& use, const std::string& condition) {
-  const std::string value = use.required ? "required" : use.fallback.empty() ? "none" : use.fallback;
-  fmt::print("      {:<22}{:<34}  {}{}\n", use.key, fmt::format("{} ({})", use.type, value), condition, use.help);
+  const std::string value = use.required           ? "required"
+                            : use.fallback.empty() ? "none"
+                                                   : use.fallback;
+  fmt::print("      {:<22}{:<34}  {}{}\n", use.key, fmt::format("{} ({})", use.type, value),
+             condition, use.help);
 }
 
 /// The keys that `make` reads from a probe of the section in which `settings` are fixed.
@@ -55,15 +59,16 @@ void print_keys(const std::string& section_name, const std::function<void(const 
     std::istringstream options(use.type);
     for (std::string option; std::getline(options, option, '|');) {
       for (const KeyUse& further : probe(section_name, {{use.key, option, "probe"}}, make)) {
-        if (known.insert(further.key).second) print_key(further, fmt::format("with {} = {}: ", use.key, option));
+        if (known.insert(further.key).second)
+          print_key(further, fmt::format("with {} = {}: ", use.key, option));
       }
     }
   }
 }
 
 template <class Entries, class Make>
-void list_catalog(std::string_view title, const std::string& section_name, const Entries& entries, const std::string& only,
-                  bool with_keys, Make make) {
+void list_catalog(std::string_view title, const std::string& section_name, const Entries& entries,
+                  const std::string& only, bool with_keys, Make make) {
   bool has_title = false;
   for (const auto& entry : entries) {
     if (!only.empty() && only != entry.name && only != section_name) continue;
@@ -80,28 +85,33 @@ void list_command(const Arguments& arguments) {
   po::options_description options("options");
   options.add_options()("brief,b", "names and sentences, no keys");
   po::variables_map values;
-  if (!parse_arguments(arguments, "starling list [SECTION | NAME] [--brief]", options, values)) return;
+  if (!parse_arguments(arguments, "starling list [SECTION | NAME] [--brief]", options, values))
+    return;
   const auto words = values["words"].as<std::vector<std::string>>();
   if (words.size() > 1) throw UsageError("list takes one name at most");
   const std::string only = words.empty() ? "" : words[0];
   const bool with_keys = values.count("brief") == 0;
 
   const Topology line(probe_nodes, {{}}, {std::vector<double>(probe_nodes, 1.0)});
-  list_catalog("algorithms", "algorithm", algorithms::catalog(), only, with_keys, [&](const auto& entry, const Section& section) {
-    static_cast<void>(entry.make(section, {probe_nodes, 1, line}));
-  });
-  list_catalog("topologies", "topology", topologies::catalog(), only, with_keys, [](const auto& entry, const Section& section) {
-    static_cast<void>(entry.make(section, probe_nodes, 1));
-  });
+  list_catalog("algorithms", "algorithm", algorithms::catalog(), only, with_keys,
+               [&](const auto& entry, const Section& section) {
+                 static_cast<void>(entry.make(section, {probe_nodes, 1, line}));
+               });
+  list_catalog("topologies", "topology", topologies::catalog(), only, with_keys,
+               [](const auto& entry, const Section& section) {
+                 static_cast<void>(entry.make(section, probe_nodes, 1));
+               });
   list_catalog("network models", "network", network_models::catalog(), only, with_keys,
                [](const auto& entry, const Section& section) {
                  static_cast<void>(read_closed_form_collectives(section));
                  static_cast<void>(entry.make(section, probe_nodes));
                });
-  list_catalog("workloads", "workload", workloads::catalog(), only, with_keys, [](const auto& entry, const Section& section) {
-    static_cast<void>(entry.make(section, probe_nodes, 1));
-  });
-  const auto list_section = [&](const std::string& name, const std::string& title, const std::function<void(const Section&)>& make) {
+  list_catalog("workloads", "workload", workloads::catalog(), only, with_keys,
+               [](const auto& entry, const Section& section) {
+                 static_cast<void>(entry.make(section, probe_nodes, 1));
+               });
+  const auto list_section = [&](const std::string& name, const std::string& title,
+                                const std::function<void(const Section&)>& make) {
     if (!only.empty() && only != name) return;
     fmt::print("{} ([{}])\n", title, name);
     if (with_keys) print_keys(name, make);
@@ -110,7 +120,8 @@ void list_command(const Arguments& arguments) {
     static_cast<void>(read_pace(section));
     static_cast<void>(ComputeTime(section, probe_nodes, 1));
   });
-  list_section("run", "the run", [](const Section& section) { static_cast<void>(read_run(section, "NAME.ini")); });
+  list_section("run", "the run",
+               [](const Section& section) { static_cast<void>(read_run(section, "NAME.ini")); });
 }
 
 }  // namespace starling

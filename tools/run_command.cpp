@@ -80,7 +80,8 @@ void run_over_mpi(const std::vector<std::string>& words, bool speaks) {
   MpiSession session;
   try {
     Assembly parts = assemble_on_all_ranks(words, session);
-    execute(std::move(parts), speaks && session.rank() == 0, [&session](Run& run) { run.execute(session); });
+    execute(std::move(parts), speaks && session.rank() == 0,
+            [&session](Run& run) { run.execute(session); });
   } catch (...) {
     // Told here, because the session's end may be the end of the process.
     const int status = tell(std::current_exception(), session.speaks());
@@ -100,15 +101,20 @@ void run_command(const Arguments& arguments) {
   po::options_description options("options");
   options.add_options()("transport", po::value<std::string>()->default_value("simulated"),
                         "simulated, or mpi (under mpirun): where the nodes live")(
-      "output,o", po::value<std::string>(), "results file (instead of run.output)")("quiet,q", "no progress, no table");
+      "output,o", po::value<std::string>(), "results file (instead of run.output)")(
+      "quiet,q", "no progress, no table");
   po::variables_map values;
-  if (!parse_arguments(arguments, "starling run SCENARIO.ini|RESULTS.h5 [section.key=value ...] [options]", options, values)) return;
+  if (!parse_arguments(arguments,
+                       "starling run SCENARIO.ini|RESULTS.h5 [section.key=value ...] [options]",
+                       options, values))
+    return;
   const std::string transport = values["transport"].as<std::string>();
   if (transport != "simulated" && transport != "mpi") {
     throw UsageError(fmt::format("--transport must be simulated or mpi, got {}", transport));
   }
   auto words = values["words"].as<std::vector<std::string>>();
-  if (values.count("output") > 0) words.push_back("run.output=" + values["output"].as<std::string>());
+  if (values.count("output") > 0)
+    words.push_back("run.output=" + values["output"].as<std::string>());
 
   std::signal(SIGINT, note_signal);
   std::signal(SIGTERM, note_signal);

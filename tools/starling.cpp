@@ -1,4 +1,5 @@
-// The program `starling`: finds the command and runs it. Exit status 0 if it did; failure.hpp has the others.
+// The program `starling`: finds the command and runs it. Exit status 0 if it did; failure.hpp has
+// the others.
 
 #include <cstdio>
 #include <exception>
@@ -22,16 +23,19 @@ struct Command {
 
 constexpr Command commands[] = {
     {"run", "execute a scenario, simulated or over MPI", run_command},
-    {"describe", "print a scenario with every default, and what can be said without running it", describe_command},
+    {"describe", "print a scenario with every default, and what can be said without running it",
+     describe_command},
     {"list", "list algorithms, topologies, network models and workloads", list_command},
     {"export", "write a results file as CSV or as a trace", export_command},
 };
 
 void print_help() {
-  fmt::print("starling simulates decentralized SGD at scale, and runs the same algorithms over MPI.\n\n"
-             "usage: starling COMMAND [arguments]\n\ncommands:\n");
+  fmt::print(
+      "starling simulates decentralized SGD at scale, and runs the same algorithms over MPI.\n\n"
+      "usage: starling COMMAND [arguments]\n\ncommands:\n");
   for (const Command& command : commands) fmt::print("  {:<10}{}\n", command.name, command.summary);
-  fmt::print("\nstarling COMMAND --help tells more. starling --version prints {}.\n", STARLING_VERSION);
+  fmt::print("\nstarling COMMAND --help tells more. starling --version prints {}.\n",
+             STARLING_VERSION);
 }
 
 int execute(const Arguments& words) {

@@ -50,28 +50,33 @@ std::string summarize(const Recorder& recorder) {
   const double accuracy = last(recorder.evaluation, "test_accuracy");
   const double loss = last(recorder.evaluation, "test_loss");
   const double distance = last(recorder.evaluation, "consensus_distance");
-  if (!std::isnan(accuracy)) add(text, "test accuracy of the mean model", fmt::format("{:.2f} %", 100 * accuracy));
+  if (!std::isnan(accuracy))
+    add(text, "test accuracy of the mean model", fmt::format("{:.2f} %", 100 * accuracy));
   if (!std::isnan(loss)) add(text, "test loss of the mean model", fmt::format("{:.4g}", loss));
   if (!std::isnan(distance)) add(text, "consensus distance", fmt::format("{:.4g}", distance));
 
   const double seconds = to_seconds(end);
-  const double batch = std::max(1.0, std::strtod(fact(recorder, "samples_per_step").c_str(), nullptr));
+  const double batch =
+      std::max(1.0, std::strtod(fact(recorder, "samples_per_step").c_str(), nullptr));
   const char* clock = fact(recorder, "transport") == "mpi" ? "wall time" : "virtual time";
   add(text, clock, fmt::format("{:.4g} s", seconds));
   if (seconds > 0) {
-    add(text, "throughput", fmt::format("{:.4g} samples/s, {:.4g} steps/s of all nodes",
-                                        static_cast<double>(steps) * batch / seconds,
-                                        static_cast<double>(steps) / seconds));
+    add(text, "throughput",
+        fmt::format("{:.4g} samples/s, {:.4g} steps/s of all nodes",
+                    static_cast<double>(steps) * batch / seconds,
+                    static_cast<double>(steps) / seconds));
   }
   const double all = compute + wait + communicate;
   if (all > 0) {
     add(text, "nodes compute / wait / communicate",
-        fmt::format("{:.1f} % / {:.1f} % / {:.1f} % of their time", 100 * compute / all, 100 * wait / all, 100 * communicate / all));
+        fmt::format("{:.1f} % / {:.1f} % / {:.1f} % of their time", 100 * compute / all,
+                    100 * wait / all, 100 * communicate / all));
   }
   if (steps > 0) {
-    add(text, "messages", fmt::format("{:.4g} per step of a node, {:.4g} MB",
-                                      static_cast<double>(messages) / static_cast<double>(steps),
-                                      static_cast<double>(bytes) / static_cast<double>(steps) / 1e6));
+    add(text, "messages",
+        fmt::format("{:.4g} per step of a node, {:.4g} MB",
+                    static_cast<double>(messages) / static_cast<double>(steps),
+                    static_cast<double>(bytes) / static_cast<double>(steps) / 1e6));
   }
   return text;
 }

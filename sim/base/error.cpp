@@ -11,8 +11,10 @@ Interrupted::Interrupted(int signal)
     : std::runtime_error(fmt::format("interrupted by signal {}", signal)), signal_(signal) {}
 
 void ensure(bool condition, const char* what, std::source_location where) {
-  if (condition) [[likely]] return;
-  fmt::print(stderr, "starling: internal error: {}:{}: {}\n", where.file_name(), where.line(), what);
+  if (condition) [[likely]]
+    return;
+  fmt::print(stderr, "starling: internal error: {}:{}: {}\n", where.file_name(), where.line(),
+             what);
   std::abort();
 }
 

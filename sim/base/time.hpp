@@ -1,5 +1,6 @@
-// Virtual time: whole picoseconds in 64 bits. Integer, so that comparisons are exact and ties do not depend
-// on rounding; picoseconds, because fast links move 25 bytes per nanosecond. The clock ends after 106 days.
+// Virtual time: whole picoseconds in 64 bits. Integer, so that comparisons are exact and ties do
+// not depend on rounding; picoseconds, because fast links move 25 bytes per nanosecond. The clock
+// ends after 106 days.
 #pragma once
 
 #include <chrono>
@@ -21,10 +22,13 @@ struct VirtualClock {
 
 using Time = VirtualClock::time_point;
 
-/// Nearest whole picosecond. Throws std::invalid_argument if `seconds` is not finite or outside the clock.
+/// Nearest whole picosecond. Throws std::invalid_argument if `seconds` is not finite or outside the
+/// clock.
 Duration from_seconds(double seconds);
 
-constexpr double to_seconds(Duration duration) { return static_cast<double>(duration.count()) * 1e-12; }
+constexpr double to_seconds(Duration duration) {
+  return static_cast<double>(duration.count()) * 1e-12;
+}
 constexpr double to_seconds(Time time) { return to_seconds(time.time_since_epoch()); }
 
 /// `time + duration`; throws Error when the sum passes the end of the clock (106 days).

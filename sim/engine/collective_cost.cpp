@@ -4,7 +4,8 @@
 
 namespace starling {
 
-Duration collective_cost(CollectiveKind kind, std::int64_t members, std::int64_t bytes, const LinkCost& link) {
+Duration collective_cost(CollectiveKind kind, std::int64_t members, std::int64_t bytes,
+                         const LinkCost& link) {
   if (members <= 1) return Duration{0};
   const double a = to_seconds(link.latency);
   const double whole = static_cast<double>(bytes) * link.seconds_per_byte;
@@ -19,7 +20,8 @@ Duration collective_cost(CollectiveKind kind, std::int64_t members, std::int64_t
   return from_seconds(fold + 2 * rounds * a + 2 * (p - 1) / p * whole);
 }
 
-Traffic collective_traffic(CollectiveKind kind, std::int64_t members, std::int64_t place, std::int64_t bytes) {
+Traffic collective_traffic(CollectiveKind kind, std::int64_t members, std::int64_t place,
+                           std::int64_t bytes) {
   if (members <= 1) return {0, 0};
   const std::int64_t n = members;
   if (kind == CollectiveKind::ring) return {2 * (n - 1), 2 * bytes * (n - 1) / n};
@@ -27,8 +29,9 @@ Traffic collective_traffic(CollectiveKind kind, std::int64_t members, std::int64
   const bool is_folded = place < 2 * (n - p);
   if (is_folded && place % 2 == 1) return {1, bytes};  // hands its vector over and gets the result
   const std::int64_t rounds = std::countr_zero(static_cast<std::uint64_t>(p));
-  const Traffic seated = kind == CollectiveKind::recursive_doubling ? Traffic{rounds, rounds * bytes}
-                                                                    : Traffic{2 * rounds, 2 * bytes * (p - 1) / p};
+  const Traffic seated = kind == CollectiveKind::recursive_doubling
+                             ? Traffic{rounds, rounds * bytes}
+                             : Traffic{2 * rounds, 2 * bytes * (p - 1) / p};
   return is_folded ? Traffic{seated.messages + 1, seated.bytes + bytes} : seated;
 }
 

@@ -1,4 +1,5 @@
-// What a collective costs when its members start together: the closed formulas behind `collectives = analytic`.
+// What a collective costs when its members start together: the closed formulas behind `collectives
+// = analytic`.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +10,15 @@
 
 namespace starling {
 
-/// Time from the arrival of the last of `members` nodes to completion of an allreduce of `bytes` bytes, with
-/// a = latency and b = seconds per byte of one message (Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005):
+/// Time from the arrival of the last of `members` nodes to completion of an allreduce of `bytes`
+/// bytes, with a = latency and b = seconds per byte of one message (Thakur, Rabenseifner, Gropp,
+/// IJHPCA 19(1), 2005):
 ///   ring                 2 (n-1) a + 2 (n-1)/n m b
 ///   recursive doubling   log2(n) (a + m b)
 ///   Rabenseifner         2 log2(n) a + 2 (n-1)/n m b
 /// the last two with 2 (a + m b) more, and the power of two below, if n is not one.
-Duration collective_cost(CollectiveKind kind, std::int64_t members, std::int64_t bytes, const LinkCost& link);
+Duration collective_cost(CollectiveKind kind, std::int64_t members, std::int64_t bytes,
+                         const LinkCost& link);
 
 /// What one member sends in all.
 struct Traffic {
@@ -24,6 +27,7 @@ struct Traffic {
 };
 
 /// Traffic of the member at `place` among `members`, if every message were sent.
-Traffic collective_traffic(CollectiveKind kind, std::int64_t members, std::int64_t place, std::int64_t bytes);
+Traffic collective_traffic(CollectiveKind kind, std::int64_t members, std::int64_t place,
+                           std::int64_t bytes);
 
 }  // namespace starling

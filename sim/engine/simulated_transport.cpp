@@ -26,8 +26,8 @@ std::uint32_t take_slot(std::vector<T>& items, std::vector<std::uint32_t>& free)
 
 }  // namespace
 
-SimulatedTransport::SimulatedTransport(Settings settings, NetworkModel& network, ComputeGraph& graph,
-                                       GradientDuration duration)
+SimulatedTransport::SimulatedTransport(Settings settings, NetworkModel& network,
+                                       ComputeGraph& graph, GradientDuration duration)
     : Transport(settings.nodes),
       settings_(std::move(settings)),
       network_(network),
@@ -56,7 +56,8 @@ void SimulatedTransport::run() {
     if (++events_ % events_per_pulse == 0 && settings_.pulse) settings_.pulse();
   }
   if (active() > 0) {
-    throw Error(fmt::format("deadlock at {:.6g} s of virtual time: {}", to_seconds(now_), describe_waiting()));
+    throw Error(fmt::format("deadlock at {:.6g} s of virtual time: {}", to_seconds(now_),
+                            describe_waiting()));
   }
 }
 
@@ -74,7 +75,9 @@ void SimulatedTransport::set_timer(Time time, std::uint64_t cookie) {
   schedule(time, Kind::network_timer, cookie);
 }
 
-void SimulatedTransport::deliver(Time time, std::uint32_t id) { schedule(time, Kind::delivery, id); }
+void SimulatedTransport::deliver(Time time, std::uint32_t id) {
+  schedule(time, Kind::delivery, id);
+}
 
 std::uint32_t SimulatedTransport::take_off(NodeId to, Message&& message) {
   const std::uint32_t id = take_slot(in_flight_, free_in_flight_);
@@ -127,9 +130,11 @@ void SimulatedTransport::compute(GradientWait& wait) {
 
 bool SimulatedTransport::meet(MeetWait& wait) {
   if (!settings_.closed_form_collectives) return false;
-  std::vector<Meeting>& rooms = meetings_[wait.tag];  // groups that use one tag are told apart by their members
+  std::vector<Meeting>& rooms =
+      meetings_[wait.tag];  // groups that use one tag are told apart by their members
   auto room = std::find_if(rooms.begin(), rooms.end(), [&](const Meeting& meeting) {
-    return std::equal(meeting.members.begin(), meeting.members.end(), wait.members.begin(), wait.members.end());
+    return std::equal(meeting.members.begin(), meeting.members.end(), wait.members.begin(),
+                      wait.members.end());
   });
   if (room == rooms.end()) {
     rooms.push_back({.waits = std::vector<MeetWait*>(wait.members.size()),
@@ -138,19 +143,21 @@ bool SimulatedTransport::meet(MeetWait& wait) {
   }
   const auto place = std::lower_bound(wait.members.begin(), wait.members.end(), wait.fibre->node);
   const auto index = static_cast<std::size_t>(place - wait.members.begin());
-  ensure(index < room->waits.size() && room->waits[index] == nullptr, "a node meets a group twice or uninvited");
+  ensure(index < room->waits.size() && room->waits[index] == nullptr,
+         "a node meets a group twice or uninvited");
   room->waits[index] = &wait;
   if (++room->arrived < room->waits.size()) return true;
 
   const std::int64_t bytes = wait.value ? wait.value.wire_bytes() : control_bytes;
   auto met = std::make_shared<Met>();
   for (MeetWait* member : room->waits) met->values.push_back(std::move(member->value));
-  const Duration cost =
-      collective_cost(wait.kind, static_cast<std::int64_t>(met->values.size()), bytes, network_.link_cost());
+  const Duration cost = collective_cost(wait.kind, static_cast<std::int64_t>(met->values.size()),
+                                        bytes, network_.link_cost());
   const Time end = after(now_, cost);
   for (std::size_t i = 0; i < room->waits.size(); ++i) {
     MeetWait* member = room->waits[i];
-    const Traffic traffic = collective_traffic(wait.kind, std::ssize(room->waits), static_cast<std::int64_t>(i), bytes);
+    const Traffic traffic =
+        collective_traffic(wait.kind, std::ssize(room->waits), static_cast<std::int64_t>(i), bytes);
     member->messages = traffic.messages;
     member->bytes = traffic.bytes;
     member->met = met;

@@ -18,15 +18,18 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
 
 }  // namespace
 
-// --- Construction --------------------------------------------------------------------------------------------
+// --- Construction
+// --------------------------------------------------------------------------------------------
 
-ComputeGraph::ComputeGraph(Backend& backend, const Workload& workload, Limits limits, Execution execution)
+ComputeGraph::ComputeGraph(Backend& backend, const Workload& workload, Limits limits,
+                           Execution execution)
     : backend_(backend),
       workload_(workload),
       has_numbers_(workload.facts().has_numbers),
       parameters_(workload.facts().parameters),
-      wire_bytes_per_float_(4.0 * static_cast<double>(workload.facts().wire_parameters) /
-                            static_cast<double>(std::max<std::size_t>(1, workload.facts().parameters))),
+      wire_bytes_per_float_(
+          4.0 * static_cast<double>(workload.facts().wire_parameters) /
+          static_cast<double>(std::max<std::size_t>(1, workload.facts().parameters))),
       limits_(limits),
       executor_(std::make_unique<Executor>(backend, workload,
                                            has_numbers_ && execution == Execution::overlapped)) {
@@ -43,7 +46,8 @@ ComputeGraph::~ComputeGraph() {
   executor_.reset();  // first: the window in flight writes to slots_
 }
 
-// --- Bookkeeping of values and scalars -----------------------------------------------------------------------
+// --- Bookkeeping of values and scalars
+// -----------------------------------------------------------------------
 
 ComputeGraph::ValueId ComputeGraph::new_value(std::uint32_t size) {
   ValueId id;
@@ -60,7 +64,8 @@ ComputeGraph::ValueId ComputeGraph::new_value(std::uint32_t size) {
 
 void ComputeGraph::release(ValueId id) {
   Value& value = values_[id];
-  if (--value.handles > 0 || value.touched) return;  // a touched value is looked at when its window closes
+  if (--value.handles > 0 || value.touched)
+    return;  // a touched value is looked at when its window closes
   open_.garbage.push_back(id);
 }
 
@@ -88,7 +93,8 @@ std::uint32_t ComputeGraph::new_slot() {
 void ComputeGraph::release_slot(std::uint32_t slot) {
   if (--slots_[slot].handles > 0) return;
   // An operation of a window that has not run yet still writes to the slot.
-  (slots_[slot].window <= completed_window_ ? free_slots_ : slots_freed_at_completion_).push_back(slot);
+  (slots_[slot].window <= completed_window_ ? free_slots_ : slots_freed_at_completion_)
+      .push_back(slot);
 }
 
 Vector ComputeGraph::hollow(std::uint32_t size) {
@@ -96,7 +102,8 @@ Vector ComputeGraph::hollow(std::uint32_t size) {
   return Vector(this, 0, 0, size);
 }
 
-// --- Recording -----------------------------------------------------------------------------------------------
+// --- Recording
+// -----------------------------------------------------------------------------------------------
 
 ComputeGraph::Operation& ComputeGraph::begin(Kind kind) {
   open_.operations.push_back({.kind = kind});
@@ -106,7 +113,8 @@ ComputeGraph::Operation& ComputeGraph::begin(Kind kind) {
 void ComputeGraph::add_term(Operation& operation, const Vector& v, float factor) {
   const auto index = static_cast<std::uint32_t>(open_.terms.size());
   open_.terms.push_back({v.value_, v.offset_, v.size_, factor, none});
-  (operation.first_term == none ? operation.first_term : open_.terms[operation.last_term].next) = index;
+  (operation.first_term == none ? operation.first_term : open_.terms[operation.last_term].next) =
+      index;
   operation.last_term = index;
   ++operation.term_count;
   touch(v.value_);
@@ -121,8 +129,9 @@ void ComputeGraph::set_output(OperationId id, ValueId value_id) {
   operation.out = value_id;
   value.producer = id;
   value.window = open_window_;
-  value.available = operation.kind == Kind::gradient ? ((operation.level >> 32) + 1) << 32  // next stage
-                                                     : operation.level + 1;                 // next depth
+  value.available = operation.kind == Kind::gradient
+                        ? ((operation.level >> 32) + 1) << 32  // next stage
+                        : operation.level + 1;                 // next depth
   touch(value_id);
   open_bytes_ += static_cast<std::int64_t>(value.size) * 4;
 }
@@ -158,11 +167,13 @@ ComputeGraph::OperationId* ComputeGraph::find_equal(const Operation& operation) 
   for (std::uint32_t t = operation.first_term; t != none; t = open_.terms[t].next) {
     const Term& term = open_.terms[t];
     hash = mix(hash, (static_cast<std::uint64_t>(term.value) << 32) | term.offset);
-    hash = mix(hash, (static_cast<std::uint64_t>(term.size) << 32) | std::bit_cast<std::uint32_t>(term.factor));
+    hash = mix(hash, (static_cast<std::uint64_t>(term.size) << 32) |
+                         std::bit_cast<std::uint32_t>(term.factor));
   }
   const std::size_t mask = equal_sums_.size() - 1;
   std::size_t at = mix(hash, operation.term_count) & mask;
-  while (equal_sums_[at] != 0 && !equal(open_.operations[equal_sums_[at] - 1], operation)) at = (at + 1) & mask;
+  while (equal_sums_[at] != 0 && !equal(open_.operations[equal_sums_[at] - 1], operation))
+    at = (at + 1) & mask;
   return &equal_sums_[at];
 }
 
@@ -270,7 +281,8 @@ ModelQuality ComputeGraph::evaluate(const Vector& x) {
   return quality;
 }
 
-// --- Windows -------------------------------------------------------------------------------------------------
+// --- Windows
+// -------------------------------------------------------------------------------------------------
 
 void ComputeGraph::close_if_full() {
   if (open_gradients_ >= limits_.window_gradients || open_bytes_ >= limits_.window_bytes) submit();
@@ -279,7 +291,8 @@ void ComputeGraph::close_if_full() {
 void ComputeGraph::order_and_drop() {
   auto& order = open_.order;
   order.clear();
-  for (OperationId id = 0; id < open_.operations.size(); ++id) order.emplace_back(open_.operations[id].level, id);
+  for (OperationId id = 0; id < open_.operations.size(); ++id)
+    order.emplace_back(open_.operations[id].level, id);
   std::sort(order.begin(), order.end());
   // Backwards, so that dropping a reader can make its inputs droppable too.
   bool any_dead = false;
@@ -331,7 +344,8 @@ void ComputeGraph::submit() {
   for (const Use& use : open_.uses) {
     if (use.dies) freed_at_completion_.push_back(use.value);
   }
-  freed_at_completion_.insert(freed_at_completion_.end(), open_.garbage.begin(), open_.garbage.end());
+  freed_at_completion_.insert(freed_at_completion_.end(), open_.garbage.begin(),
+                              open_.garbage.end());
   freed_at_completion_.insert(freed_at_completion_.end(), dead_now.begin(), dead_now.end());
 
   executor_->run(std::move(open_));
@@ -352,7 +366,8 @@ void ComputeGraph::complete() {
   completed_window_ = open_window_ - 1;
   free_values_.insert(free_values_.end(), freed_at_completion_.begin(), freed_at_completion_.end());
   freed_at_completion_.clear();
-  free_slots_.insert(free_slots_.end(), slots_freed_at_completion_.begin(), slots_freed_at_completion_.end());
+  free_slots_.insert(free_slots_.end(), slots_freed_at_completion_.begin(),
+                     slots_freed_at_completion_.end());
   slots_freed_at_completion_.clear();
   while (!deliveries_.empty()) {
     const auto& [scalar, where] = deliveries_.front();

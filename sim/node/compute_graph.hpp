@@ -1,20 +1,23 @@
 // ComputeGraph: records what is computed, runs it in batches when a value is needed (DESIGN.md 1).
 //
-// Recording. Every verb appends an operation on immutable values; nothing is computed. Three rules keep the
-// recording small without changing a bit of any result:
-//   * a sum onto a result that nobody else can see joins the pending operation as one more term (one pass over
+// Recording. Every verb appends an operation on immutable values; nothing is computed. Three rules
+// keep the recording small without changing a bit of any result:
+//   * a sum onto a result that nobody else can see joins the pending operation as one more term
+//   (one pass over
 //     memory instead of one per verb);
-//   * the same sum recorded twice is one operation, so nodes that compute the same thing, as all members of an
+//   * the same sum recorded twice is one operation, so nodes that compute the same thing, as all
+//   members of an
 //     allreduce do, share one result (copy on write);
 //   * a result that is dropped before it ran is never computed.
 //
-// Running. The recorded window is cut into stages: stage s holds the operations that depend on s gradients of
-// the window. Within a stage sums run first, by depth, then all its gradients as ONE batched call. So nodes that
-// never act at the same instant still share a batch, whatever the order they were recorded in.
+// Running. The recorded window is cut into stages: stage s holds the operations that depend on s
+// gradients of the window. Within a stage sums run first, by depth, then all its gradients as ONE
+// batched call. So nodes that never act at the same instant still share a batch, whatever the order
+// they were recorded in.
 //
-// A window closes when a number is demanded, or when its operations or bytes reach their limits. While one
-// window runs on the worker thread, the next is recorded. Windows close at recorded counts, never by the clock:
-// statistics are repeatable.
+// A window closes when a number is demanded, or when its operations or bytes reach their limits.
+// While one window runs on the worker thread, the next is recorded. Windows close at recorded
+// counts, never by the clock: statistics are repeatable.
 //
 // Not thread-safe: one thread records. `Vector` handles belong to that thread too.
 #pragma once
@@ -35,18 +38,18 @@ class Executor;
 
 /// What was recorded and how well it batched.
 struct GraphStatistics {
-  std::int64_t gradients = 0;          // operations run, by kind
+  std::int64_t gradients = 0;  // operations run, by kind
   std::int64_t sums = 0;
   std::int64_t distances = 0;
   std::int64_t evaluations = 0;
-  std::int64_t joined = 0;             // verbs that joined a pending sum
-  std::int64_t shared = 0;             // verbs answered by an equal pending sum
-  std::int64_t dropped = 0;            // operations nobody read
-  std::int64_t gradient_batches = 0;   // batched calls, by kind
+  std::int64_t joined = 0;            // verbs that joined a pending sum
+  std::int64_t shared = 0;            // verbs answered by an equal pending sum
+  std::int64_t dropped = 0;           // operations nobody read
+  std::int64_t gradient_batches = 0;  // batched calls, by kind
   std::int64_t sum_batches = 0;
   std::int64_t windows = 0;
   std::int64_t waves = 0;
-  std::int64_t peak_bytes = 0;         // of vectors, live and in flight
+  std::int64_t peak_bytes = 0;  // of vectors, live and in flight
 };
 
 class ComputeGraph {
@@ -68,7 +71,8 @@ class ComputeGraph {
   ComputeGraph(const ComputeGraph&) = delete;
   ComputeGraph& operator=(const ComputeGraph&) = delete;
 
-  // --- Recording -------------------------------------------------------------------------------------------
+  // --- Recording
+  // -------------------------------------------------------------------------------------------
 
   /// The model all nodes start from; one shared value.
   Vector initial_model();
@@ -77,21 +81,25 @@ class ComputeGraph {
   Gradient gradient(NodeId node, Step draw, const Vector& x);
   ModelQuality evaluate(const Vector& x);
 
-  // --- Values ----------------------------------------------------------------------------------------------
+  // --- Values
+  // ----------------------------------------------------------------------------------------------
 
   /// Closes the window and waits until everything recorded has been computed.
   void flush();
-  /// Numbers of `x`, computed now if need be; valid until the next verb or flush after the last handle is gone.
-  /// Empty for a workload without numbers.
+  /// Numbers of `x`, computed now if need be; valid until the next verb or flush after the last
+  /// handle is gone. Empty for a workload without numbers.
   std::span<const float> read(const Vector& x);
   double read(const Scalar& scalar);
-  /// Writes the number to `where` once it is computed, at the latest by the next flush(). `where` must stay.
+  /// Writes the number to `where` once it is computed, at the latest by the next flush(). `where`
+  /// must stay.
   void deliver(const Scalar& scalar, double* where);
-  /// A new value with room for `size` floats that the caller fills through `room` (receiving a message).
+  /// A new value with room for `size` floats that the caller fills through `room` (receiving a
+  /// message).
   Vector make(std::size_t size, std::span<float>& room);
 
-  /// A gradient computed outside the graph, on another thread (MPI): flushes, then hands out a request with its
-  /// memory in place. Between begin and finish only `request` may be touched by the other thread.
+  /// A gradient computed outside the graph, on another thread (MPI): flushes, then hands out a
+  /// request with its memory in place. Between begin and finish only `request` may be touched by
+  /// the other thread.
   struct Job {
     GradientRequest request;
     Vector x;
@@ -136,9 +144,9 @@ class ComputeGraph {
     std::uint32_t term_count = 0;
     std::uint32_t first_term = none;
     std::uint32_t last_term = none;
-    ValueId out = none;                 // none: only scalars
+    ValueId out = none;                       // none: only scalars
     double* numbers[2] = {nullptr, nullptr};  // scalars written; null if nobody may read them
-    NodeId node = 0;                    // gradient
+    NodeId node = 0;                          // gradient
     Step draw = 0;
     Level level = 0;
   };
@@ -146,12 +154,12 @@ class ComputeGraph {
   /// The recording thread's side of a value. The executor keeps the numbers, under the same id.
   struct Value {
     std::uint32_t handles = 0;
-    std::uint32_t readers = 0;       // terms of the open window that read it
+    std::uint32_t readers = 0;  // terms of the open window that read it
     std::uint32_t size = 0;
-    OperationId producer = none;     // in the open window
-    std::int64_t window = 0;         // has numbers when this window has run
-    Level available = 0;             // earliest level of a reader in the open window
-    bool touched = false;            // listed in touched_
+    OperationId producer = none;  // in the open window
+    std::int64_t window = 0;      // has numbers when this window has run
+    Level available = 0;          // earliest level of a reader in the open window
+    bool touched = false;         // listed in touched_
   };
 
   struct Slot {
@@ -172,7 +180,8 @@ class ComputeGraph {
   struct Window {
     std::vector<Operation> operations;
     std::vector<Term> terms;
-    std::vector<std::pair<Level, OperationId>> order;  // operations to run, by level, then as recorded
+    std::vector<std::pair<Level, OperationId>>
+        order;  // operations to run, by level, then as recorded
     std::vector<Use> uses;
     std::vector<ValueId> garbage;  // released before anything runs
     std::size_t value_count = 0;
@@ -191,7 +200,8 @@ class ComputeGraph {
   void add_term(Operation& operation, const Vector& v, float factor);
   void set_output(OperationId operation, ValueId value);
   Scalar set_scalar(Operation& operation, int index);
-  /// Completes the sum or concatenation begun last: answers with an equal pending one if there is one.
+  /// Completes the sum or concatenation begun last: answers with an equal pending one if there is
+  /// one.
   Vector finish(std::uint32_t size);
   OperationId* find_equal(const Operation& operation);
   bool equal(const Operation& a, const Operation& b) const;
@@ -218,8 +228,9 @@ class ComputeGraph {
   std::deque<Slot> slots_;
   std::vector<std::uint32_t> free_slots_, slots_freed_at_completion_;
 
-  Window open_;                            // being recorded
-  std::vector<std::uint32_t> equal_sums_;  // open-addressing table of pending sums, by hash of their terms
+  Window open_;  // being recorded
+  std::vector<std::uint32_t>
+      equal_sums_;  // open-addressing table of pending sums, by hash of their terms
   std::size_t equal_sum_count_ = 0;
   std::int64_t open_window_ = 1;
   std::int64_t completed_window_ = 0;

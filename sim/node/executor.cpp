@@ -10,7 +10,7 @@
 namespace starling {
 namespace {
 
-constexpr std::size_t row_granularity = 16;            // floats: rows begin on cache lines
+constexpr std::size_t row_granularity = 16;                // floats: rows begin on cache lines
 constexpr std::size_t slab_floats = std::size_t{1} << 19;  // 2 MiB, one huge page
 
 std::size_t rounded(std::size_t size) {
@@ -81,7 +81,8 @@ float* Executor::take(std::size_t size) {
     shelf.rows_per_slab = std::max<std::size_t>(1, slab_floats / count);
     float* slab = backend_.allocate(count * shelf.rows_per_slab);
     shelf.slabs.push_back(slab);
-    for (std::size_t i = shelf.rows_per_slab; i > 0; --i) shelf.free.push_back(slab + (i - 1) * count);
+    for (std::size_t i = shelf.rows_per_slab; i > 0; --i)
+      shelf.free.push_back(slab + (i - 1) * count);
   }
   float* row = shelf.free.back();
   shelf.free.pop_back();
@@ -137,9 +138,11 @@ void Executor::execute() {
   }
 }
 
-bool Executor::fits(const ComputeGraph::Operation& operation, const ComputeGraph::Term& term) const {
-  return operation.kind == ComputeGraph::Kind::sum && dies_[term.value] && readers_[term.value] == 1 &&
-         term.size == sizes_[operation.out] && sizes_[term.value] == term.size;
+bool Executor::fits(const ComputeGraph::Operation& operation,
+                    const ComputeGraph::Term& term) const {
+  return operation.kind == ComputeGraph::Kind::sum && dies_[term.value] &&
+         readers_[term.value] == 1 && term.size == sizes_[operation.out] &&
+         sizes_[term.value] == term.size;
 }
 
 float* Executor::output_row(const ComputeGraph::Operation& operation) {
@@ -162,7 +165,8 @@ void Executor::run_wave(std::size_t begin, std::size_t end) {
   for (std::size_t i = begin; i < end; ++i) {
     const auto& operation = window_.operations[window_.order[i].second];
     const std::size_t first = terms_.size();
-    for (std::uint32_t t = operation.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
+    for (std::uint32_t t = operation.first_term; t != ComputeGraph::none;
+         t = window_.terms[t].next) {
       const auto& term = window_.terms[t];
       terms_.push_back({rows_[term.value] + term.offset, term.factor});
     }
@@ -170,15 +174,16 @@ void Executor::run_wave(std::size_t begin, std::size_t end) {
       case Kind::sum: {
         float* out = output_row(operation);
         rows_[operation.out] = out;
-        jobs_.push_back({out, sizes_[operation.out], static_cast<std::uint32_t>(first),
-                         operation.term_count});
+        jobs_.push_back(
+            {out, sizes_[operation.out], static_cast<std::uint32_t>(first), operation.term_count});
         ++statistics_.sums;
         break;
       }
       case Kind::concatenation: {
         float* out = rows_[operation.out] = take(sizes_[operation.out]);
         std::size_t at = first;
-        for (std::uint32_t t = operation.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
+        for (std::uint32_t t = operation.first_term; t != ComputeGraph::none;
+             t = window_.terms[t].next) {
           const std::uint32_t size = window_.terms[t].size;
           jobs_.push_back({out, size, static_cast<std::uint32_t>(at++), 1});
           out += size;
@@ -241,22 +246,27 @@ void Executor::run_gradients(std::size_t begin, std::size_t end) {
 void Executor::release_inputs(std::size_t begin, std::size_t end) {
   for (std::size_t i = begin; i < end; ++i) {
     const auto& operation = window_.operations[window_.order[i].second];
-    for (std::uint32_t t = operation.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
+    for (std::uint32_t t = operation.first_term; t != ComputeGraph::none;
+         t = window_.terms[t].next) {
       const ValueId value = window_.terms[t].value;
       if (--readers_[value] == 0 && dies_[value] && rows_[value] != nullptr) give_back(value);
     }
-    // A result that is kept alive only by a scalar of its operation (the loss of an unread gradient).
-    if (operation.out != ComputeGraph::none && readers_[operation.out] == 0 && dies_[operation.out]) {
+    // A result that is kept alive only by a scalar of its operation (the loss of an unread
+    // gradient).
+    if (operation.out != ComputeGraph::none && readers_[operation.out] == 0 &&
+        dies_[operation.out]) {
       give_back(operation.out);
     }
   }
 }
 
 void check_loss(const GradientRequest& request) {
-  if (std::isfinite(request.loss)) [[likely]] return;
-  throw Diverged(fmt::format(
-      "the loss of node {} became {} at its gradient {}: the run diverged; a smaller learning rate may help",
-      request.node, request.loss, request.draw));
+  if (std::isfinite(request.loss)) [[likely]]
+    return;
+  throw Diverged(
+      fmt::format("the loss of node {} became {} at its gradient {}: the run diverged; a smaller "
+                  "learning rate may help",
+                  request.node, request.loss, request.draw));
 }
 
 }  // namespace starling

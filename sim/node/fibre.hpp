@@ -1,6 +1,6 @@
-// Fibres and what they wait for. A fibre is one root coroutine of a node: its program, or an activity the
-// program spawned. All waiting state lives in awaiters inside coroutine frames; transports link to it and never
-// copy it.
+// Fibres and what they wait for. A fibre is one root coroutine of a node: its program, or an
+// activity the program spawned. All waiting state lives in awaiters inside coroutine frames;
+// transports link to it and never copy it.
 #pragma once
 
 #include <coroutine>
@@ -33,25 +33,26 @@ struct Suspension {
 };
 
 struct Fibre {
-  Fibre(NodeId node, bool is_program, Task<> task) : node(node), is_program(is_program), task(std::move(task)) {}
+  Fibre(NodeId node, bool is_program, Task<> task)
+      : node(node), is_program(is_program), task(std::move(task)) {}
 
   NodeId node;
-  bool is_program;    // the node's main fibre: its time is accounted
+  bool is_program;  // the node's main fibre: its time is accounted
   Task<> task;
-  Suspension start;   // before its first step
+  Suspension start;                  // before its first step
   std::list<Fibre>::iterator place;  // in the transport's list
-  Time last_sent{};   // when the last message it waited for was sent
+  Time last_sent{};                  // when the last message it waited for was sent
 };
 
 /// Waits for a message that matches one of `patterns`, or for `deadline`.
 struct ReceiveWait : Suspension {
   std::span<const Pattern> patterns;
   std::optional<Time> deadline;
-  Message message;              // out
-  std::size_t matched = 0;      // out: index of the pattern; patterns.size() if the deadline came first
+  Message message;          // out
+  std::size_t matched = 0;  // out: index of the pattern; patterns.size() if the deadline came first
   ReceiveWait* previous = nullptr;  // in the mailbox's queue of the node
   ReceiveWait* next = nullptr;
-  std::uint32_t timer = ~0U;        // transport's name for the deadline
+  std::uint32_t timer = ~0U;  // transport's name for the deadline
 };
 
 /// Waits for a gradient at the snapshot `x`.
@@ -76,7 +77,7 @@ struct MeetWait : Suspension {
   std::span<const NodeId> members;  // sorted; the same for every member
   CollectiveKind kind{};
   Vector value;
-  std::shared_ptr<Met> met;  // out; shared by the members, who go on one after the other
+  std::shared_ptr<Met> met;   // out; shared by the members, who go on one after the other
   std::int64_t messages = 0;  // out: what this member would have sent one by one
   std::int64_t bytes = 0;
 };

@@ -4,7 +4,8 @@
 
 namespace starling {
 
-bool Mailbox::take(NodeId node, std::span<const Pattern> patterns, Message& message, std::size_t& matched) {
+bool Mailbox::take(NodeId node, std::span<const Pattern> patterns, Message& message,
+                   std::size_t& matched) {
   Box& box = boxes_[static_cast<std::size_t>(node)];
   for (std::uint32_t at = box.first; at != none; at = pool_[at].next) {
     Stored& stored = pool_[at];

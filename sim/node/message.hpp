@@ -14,10 +14,12 @@ struct Message {
   NodeId source = any_source;
   Tag tag = 0;
   Vector values;      // may be empty
-  double number = 0;  // a small fact beside the vector: an iteration number, a push-sum weight; travels in the header
+  double number = 0;  // a small fact beside the vector: an iteration number, a push-sum weight;
+                      // travels in the header
   Time sent{};        // on the sender's clock
 
-  /// Bytes the network carries: 4 per float, or control_bytes without a vector; headers are not counted.
+  /// Bytes the network carries: 4 per float, or control_bytes without a vector; headers are not
+  /// counted.
   std::int64_t bytes() const { return values ? values.wire_bytes() : control_bytes; }
 };
 
@@ -27,7 +29,8 @@ struct Pattern {
   Tag tag = any_tag;
 
   bool matches(const Message& message) const {
-    return (source == any_source || source == message.source) && (tag == any_tag || tag == message.tag);
+    return (source == any_source || source == message.source) &&
+           (tag == any_tag || tag == message.tag);
   }
 };
 

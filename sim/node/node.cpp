@@ -26,7 +26,8 @@ Node::ComputeGradient Node::gradient(const Vector& x) { return {world_, draws_++
 
 void Node::send(NodeId to, Tag tag, Vector values, double number) {
   ensure(to >= 0 && to < nodes(), "a message to a node that does not exist");
-  Message message{.source = id_, .tag = tag, .values = std::move(values), .number = number, .sent = now()};
+  Message message{
+      .source = id_, .tag = tag, .values = std::move(values), .number = number, .sent = now()};
   if (to != id_) world_.observer.count_messages(id_, 1, message.bytes());
   world_.transport.send(to, std::move(message));
 }
@@ -45,15 +46,14 @@ std::optional<Message> Node::poll(NodeId source, Tag tag) {
   return message;
 }
 
-void Node::spawn(Task<> task) {
-  world_.transport.spawn(id_, false, std::move(task));
-}
+void Node::spawn(Task<> task) { world_.transport.spawn(id_, false, std::move(task)); }
 
 Signal::Wait Signal::wait() { return Wait(*this); }
 
 bool Node::announce(Tag tag, double number) {
   if (!world_.transport.announce(id_, tag, number)) return false;
-  const auto hops = static_cast<std::int64_t>(std::bit_width(static_cast<std::uint32_t>(nodes() - 1)));
+  const auto hops =
+      static_cast<std::int64_t>(std::bit_width(static_cast<std::uint32_t>(nodes() - 1)));
   world_.observer.count_messages(id_, hops, hops * control_bytes);
   return true;
 }

@@ -55,7 +55,8 @@ std::vector<Observer::Snapshot> Observer::take_snapshots() {
       snapshots.push_back({static_cast<NodeId>(i), index, row.latest, std::move(row.models[i])});
     }
   }
-  std::erase_if(rows_, [this](const auto& entry) { return entry.second.arrived != models_.size(); });
+  std::erase_if(rows_,
+                [this](const auto& entry) { return entry.second.arrived != models_.size(); });
   return snapshots;
 }
 
@@ -63,7 +64,8 @@ void Observer::evaluate(std::size_t index, Row& row) {
   Table& table = recorder_.evaluation;
   table.cell("time", index) = to_seconds(row.latest);
   const auto finished = static_cast<double>(table.schedule().finished(index));
-  const auto samples = finished * static_cast<double>(facts_.batch_size) * static_cast<double>(models_.size());
+  const auto samples =
+      finished * static_cast<double>(facts_.batch_size) * static_cast<double>(models_.size());
   table.cell("samples", index) = samples;
   const auto held = std::accumulate(facts_.samples.begin(), facts_.samples.end(), std::int64_t{0});
   if (held > 0) table.cell("epoch", index) = samples / static_cast<double>(held);

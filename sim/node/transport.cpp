@@ -12,8 +12,8 @@ namespace starling {
 namespace {
 
 std::string describe(const Pattern& pattern) {
-  const std::string who =
-      pattern.source == any_source ? std::string("anybody") : fmt::format("node {}", pattern.source);
+  const std::string who = pattern.source == any_source ? std::string("anybody")
+                                                       : fmt::format("node {}", pattern.source);
   if (pattern.tag == any_tag) return who;
   const auto channel = pattern.tag >> tag_number_bits;
   const auto number = pattern.tag & ((Tag{1} << tag_number_bits) - 1);
@@ -61,11 +61,12 @@ std::string Transport::describe_waiting() const {
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
   for (const NodeId node : nodes) {
     const ReceiveWait* wait = mailbox_.waiting(node);
-    const bool has_program = std::any_of(fibres_.begin(), fibres_.end(), [node](const Fibre& fibre) {
-      return fibre.node == node && fibre.is_program;
-    });
+    const bool has_program =
+        std::any_of(fibres_.begin(), fibres_.end(),
+                    [node](const Fibre& fibre) { return fibre.node == node && fibre.is_program; });
     if (wait == nullptr && has_program && ++named <= most) {
-      text += fmt::format("{}node {} waits for its own activities or a collective", text.empty() ? "" : "; ", node);
+      text += fmt::format("{}node {} waits for its own activities or a collective",
+                          text.empty() ? "" : "; ", node);
     }
     for (; wait != nullptr; wait = wait->next) {
       ++receives;

@@ -22,7 +22,8 @@ Vector::~Vector() {
 }
 
 std::int64_t Vector::wire_bytes() const {
-  return static_cast<std::int64_t>(static_cast<double>(size_) * graph_->wire_bytes_per_float_ + 0.5);
+  return static_cast<std::int64_t>(static_cast<double>(size_) * graph_->wire_bytes_per_float_ +
+                                   0.5);
 }
 
 Vector Vector::slice(std::size_t offset, std::size_t size) const {

@@ -13,29 +13,33 @@ const char* const adpsgd = "kind = adpsgd\nlearning_rate = 0.05";
 }  // namespace
 
 TEST_CASE("exchanges of AD-PSGD conserve the sum of models") {
-  // Constant curvature 1 and centers c_i: the mean of the models moves only by -lr mean(g_i), whatever is
-  // exchanged when. After one step from the common start 0 with lr tiny and the rest with rate ~ 0 (schedule), the
-  // mean stays where the first step put it: lr mean(c).
-  const Recorder recorder = test::run(test::quadratic_scenario(9, 60, "ring", adpsgd),
-                                      {"workload.centers=index", "compute.distribution=lognormal", "compute.sigma=0.5",
-                                       "algorithm.schedule=step", "algorithm.decay_steps=1", "algorithm.decay_factor=1e-30"});
+  // Constant curvature 1 and centers c_i: the mean of the models moves only by -lr mean(g_i),
+  // whatever is exchanged when. After one step from the common start 0 with lr tiny and the rest
+  // with rate ~ 0 (schedule), the mean stays where the first step put it: lr mean(c).
+  const Recorder recorder = test::run(
+      test::quadratic_scenario(9, 60, "ring", adpsgd),
+      {"workload.centers=index", "compute.distribution=lognormal", "compute.sigma=0.5",
+       "algorithm.schedule=step", "algorithm.decay_steps=1", "algorithm.decay_factor=1e-30"});
   CHECK(test::mean_model(recorder, 0) == doctest::Approx(0.05 * 4).epsilon(1e-6));
   double spread = 0;
-  for (NodeId i = 0; i < 9; ++i) spread = std::max(spread, std::abs(test::model(recorder, i, 0) - 0.2));
+  for (NodeId i = 0; i < 9; ++i)
+    spread = std::max(spread, std::abs(test::model(recorder, i, 0) - 0.2));
   CHECK(spread < 0.02);  // 60 exchanges per node shrank the initial spread of 0.2
 }
 
 TEST_CASE("two nodes without gradients are equal after their exchanges") {
   const Recorder recorder = test::run(test::quadratic_scenario(2, 8, "ring", adpsgd),
-                                      {"workload.centers=index", "algorithm.schedule=step", "algorithm.decay_steps=1",
-                                       "algorithm.decay_factor=1e-30"});
+                                      {"workload.centers=index", "algorithm.schedule=step",
+                                       "algorithm.decay_steps=1", "algorithm.decay_factor=1e-30"});
   CHECK(test::model(recorder, 0, 0) == doctest::Approx(test::model(recorder, 1, 0)).epsilon(1e-6));
 }
 
 TEST_CASE("computing never waits in AD-PSGD, whoever is slow") {
-  const Recorder recorder = test::run(test::quadratic_scenario(8, 50, "complete", adpsgd),
-                                      {"compute.slow_nodes=1", "compute.slowdown=10", "network.latency=2 ms"});
-  // Nodes 1..7 compute 50 steps of 1 ms back to back; the step table says when each ended its last step.
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(8, 50, "complete", adpsgd),
+                {"compute.slow_nodes=1", "compute.slowdown=10", "network.latency=2 ms"});
+  // Nodes 1..7 compute 50 steps of 1 ms back to back; the step table says when each ended its last
+  // step.
   const Table& steps = recorder.steps;
   for (std::size_t i = 1; i < 8; ++i) {
     CHECK(steps.value("time", steps.rows("time") - 1, i) == doctest::Approx(0.05).epsilon(1e-9));
@@ -43,15 +47,18 @@ TEST_CASE("computing never waits in AD-PSGD, whoever is slow") {
 }
 
 TEST_CASE("AD-PSGD ends cleanly on every topology with every node asking at once") {
-  for (const std::string topology : {"ring", "star", "complete", "hypercube", "exponential", "one_peer_exponential"}) {
-    const Recorder recorder = test::run(test::quadratic_scenario(8, 25, topology, adpsgd), {"network.latency=3 ms"});
+  for (const std::string topology :
+       {"ring", "star", "complete", "hypercube", "exponential", "one_peer_exponential"}) {
+    const Recorder recorder =
+        test::run(test::quadratic_scenario(8, 25, topology, adpsgd), {"network.latency=3 ms"});
     for (const NodeTotals& node : recorder.nodes) CHECK(node.steps == 25);
   }
 }
 
 TEST_CASE("AD-PSGD solves heterogeneous quadratics up to the noise of its steps") {
-  const Recorder recorder = test::run(test::quadratic_scenario(8, 800, "complete", adpsgd),
-                                      {"workload.centers=index", "algorithm.schedule=step", "algorithm.decay_steps=400, 600",
-                                       "algorithm.decay_factor=0.2"});
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(8, 800, "complete", adpsgd),
+                {"workload.centers=index", "algorithm.schedule=step",
+                 "algorithm.decay_steps=400, 600", "algorithm.decay_factor=0.2"});
   CHECK(test::mean_model(recorder, 0) == doctest::Approx(3.5).epsilon(0.05));
 }

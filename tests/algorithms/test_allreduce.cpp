@@ -8,20 +8,24 @@
 using namespace starling;
 
 TEST_CASE("allreduce SGD keeps all models equal to the bit and follows plain gradient descent") {
-  // mean gradient of the quadratics with centers c_i = i, curvature 1, start 0: x_k = mean(c) (1 - (1 - lr)^k).
+  // mean gradient of the quadratics with centers c_i = i, curvature 1, start 0: x_k = mean(c) (1 -
+  // (1 - lr)^k).
   for (const std::string collective : {"ring", "recursive_doubling", "rabenseifner"}) {
-    const Recorder recorder =
-        test::run(test::quadratic_scenario(6, 30, "complete", "kind = allreduce\nlearning_rate = 0.1"),
-                  {"workload.centers=index", "algorithm.collective=" + collective});
-    CHECK(test::model(recorder, 0, 0) == doctest::Approx(2.5 * (1 - std::pow(0.9, 30))).epsilon(1e-5));
-    for (NodeId i = 1; i < 6; ++i) CHECK(recorder.models[static_cast<std::size_t>(i)] == recorder.models[0]);
+    const Recorder recorder = test::run(
+        test::quadratic_scenario(6, 30, "complete", "kind = allreduce\nlearning_rate = 0.1"),
+        {"workload.centers=index", "algorithm.collective=" + collective});
+    CHECK(test::model(recorder, 0, 0) ==
+          doctest::Approx(2.5 * (1 - std::pow(0.9, 30))).epsilon(1e-5));
+    for (NodeId i = 1; i < 6; ++i)
+      CHECK(recorder.models[static_cast<std::size_t>(i)] == recorder.models[0]);
   }
 }
 
 TEST_CASE("nodes that compute the same model share it") {
-  // All replicas of allreduce SGD are one value: of the sums per step only the reduction itself is computed.
-  const Recorder recorder =
-      test::run(test::quadratic_scenario(64, 20, "ring", "kind = allreduce\nlearning_rate = 0.1\ncollective = recursive_doubling"));
+  // All replicas of allreduce SGD are one value: of the sums per step only the reduction itself is
+  // computed.
+  const Recorder recorder = test::run(test::quadratic_scenario(
+      64, 20, "ring", "kind = allreduce\nlearning_rate = 0.1\ncollective = recursive_doubling"));
   // 63 additions, one scaling and one update per step, and the mean of each
   // evaluation; what a window boundary cuts is computed once on each side.
   CHECK(recorder.statistics.at("graph.sums") <= 20 * (63 + 2) + 20 + 64);
@@ -29,19 +33,24 @@ TEST_CASE("nodes that compute the same model share it") {
 
 TEST_CASE("momentum, weight decay and schedules follow their recursions") {
   // One node, f = 1/2 (x - 1)^2, start 0. Heavy ball: m <- mu m + (x - 1) + wd x, x <- x - lr_k m.
-  const std::string text = test::quadratic_scenario(1, 12, "ring", "kind = allreduce\nlearning_rate = 0.1");
+  const std::string text =
+      test::quadratic_scenario(1, 12, "ring", "kind = allreduce\nlearning_rate = 0.1");
   const std::vector<std::string> problem{"workload.centers=list", "workload.center_values=1"};
   for (const bool nesterov : {false, true}) {
     std::vector<std::string> settings = problem;
-    for (const char* setting : {"algorithm.momentum=0.5", "algorithm.weight_decay=0.25", "algorithm.schedule=step",
-                                "algorithm.decay_steps=6, 9", "algorithm.decay_factor=0.5", "algorithm.warmup_steps=4"}) {
+    for (const char* setting :
+         {"algorithm.momentum=0.5", "algorithm.weight_decay=0.25", "algorithm.schedule=step",
+          "algorithm.decay_steps=6, 9", "algorithm.decay_factor=0.5", "algorithm.warmup_steps=4"}) {
       settings.emplace_back(setting);
     }
     if (nesterov) settings.emplace_back("algorithm.nesterov=yes");
     double x = 0;
     double m = 0;
     for (int k = 0; k < 12; ++k) {
-      const double rate = 0.1 * (k < 4 ? (k + 1) / 4.0 : 1.0) * (k >= 9 ? 0.25 : k >= 6 ? 0.5 : 1.0);
+      const double rate = 0.1 * (k < 4 ? (k + 1) / 4.0 : 1.0) *
+                          (k >= 9   ? 0.25
+                           : k >= 6 ? 0.5
+                                    : 1.0);
       const double d = (x - 1) + 0.25 * x;
       m = 0.5 * m + d;
       x -= rate * (nesterov ? d + 0.5 * m : m);
@@ -54,30 +63,36 @@ TEST_CASE("a cosine schedule ends near zero") {
   // lr_k = lr (1 + cos(pi k / K)) / 2 with curvature 1, center 1: x <- x - lr_k (x - 1).
   double x = 0;
   for (int k = 0; k < 10; ++k) x -= 0.1 * 0.5 * (1 + std::cos(std::acos(-1.0) * k / 10)) * (x - 1);
-  const Recorder recorder = test::run(test::quadratic_scenario(1, 10, "ring", "kind = allreduce\nlearning_rate = 0.1\nschedule = cosine"),
-                                      {"workload.centers=list", "workload.center_values=1"});
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(
+                    1, 10, "ring", "kind = allreduce\nlearning_rate = 0.1\nschedule = cosine"),
+                {"workload.centers=list", "workload.center_values=1"});
   CHECK(test::model(recorder, 0, 0) == doctest::Approx(x).epsilon(1e-5));
 }
 
 TEST_CASE("closed-form and expanded collectives give the same models") {
   for (const std::string collective : {"ring", "recursive_doubling", "rabenseifner"}) {
     for (const int nodes : {2, 5, 6, 8}) {
-      const std::string text = test::quadratic_scenario(nodes, 15, "complete", "kind = allreduce\nlearning_rate = 0.1");
+      const std::string text =
+          test::quadratic_scenario(nodes, 15, "complete", "kind = allreduce\nlearning_rate = 0.1");
       const Recorder expanded = test::run(text, {"algorithm.collective=" + collective});
-      const Recorder analytic = test::run(text, {"algorithm.collective=" + collective, "network.collectives=analytic"});
+      const Recorder analytic =
+          test::run(text, {"algorithm.collective=" + collective, "network.collectives=analytic"});
       CHECK(expanded.models == analytic.models);
       for (std::size_t i = 0; i < expanded.nodes.size(); ++i) {
         CHECK(expanded.nodes[i].messages_sent == analytic.nodes[i].messages_sent);
         // Chunks of 5 floats are uneven, so bytes agree up to a float per message.
-        CHECK(std::abs(expanded.nodes[i].bytes_sent - analytic.nodes[i].bytes_sent) <= 4 * analytic.nodes[i].messages_sent);
+        CHECK(std::abs(expanded.nodes[i].bytes_sent - analytic.nodes[i].bytes_sent) <=
+              4 * analytic.nodes[i].messages_sent);
       }
     }
   }
 }
 
 TEST_CASE("n nodes with batches of b are one node with batches of n b on the same samples") {
-  // Every node holds as many samples as a batch takes, so each step is a full pass in both runs: 4 nodes with 8 of
-  // 32 samples each, and one node with all 32. Losses are means over a batch, hence equal up to rounding.
+  // Every node holds as many samples as a batch takes, so each step is a full pass in both runs: 4
+  // nodes with 8 of 32 samples each, and one node with all 32. Losses are means over a batch, hence
+  // equal up to rounding.
   const char* const text = R"([run]
 nodes = 4
 steps = 25

@@ -24,7 +24,8 @@ bool has_period(const algorithms::AlgorithmEntry& entry) {
   return std::ranges::any_of(section.uses(), [](const KeyUse& use) { return use.key == "period"; });
 }
 
-/// The [algorithm] section of `name` with the keys it requires; periods so short that the runs below have many.
+/// The [algorithm] section of `name` with the keys it requires; periods so short that the runs
+/// below have many.
 std::string section_of(std::string_view name) {
   std::string text = "kind = " + std::string(name) + "\nlearning_rate = 0.05";
   for (const auto& entry : algorithms::catalog()) {
@@ -39,7 +40,8 @@ TEST_CASE("every algorithm repeats itself to the bit, whatever the window") {
   for (const auto& entry : algorithms::catalog()) {
     CAPTURE(entry.name);
     const std::string text = test::quadratic_scenario(8, 30, "ring", section_of(entry.name));
-    const std::vector<std::string> random{"compute.distribution=lognormal", "compute.sigma=0.4", "workload.noise=0.1"};
+    const std::vector<std::string> random{"compute.distribution=lognormal", "compute.sigma=0.4",
+                                          "workload.noise=0.1"};
     std::vector<std::string> narrow = random;
     narrow.emplace_back("run.window=64 B");
     const Recorder once = test::run(text, random);
@@ -52,17 +54,20 @@ TEST_CASE("every algorithm solves a quadratic") {
   for (const auto& entry : algorithms::catalog()) {
     CAPTURE(entry.name);
     // Equal problems: nothing but the optimum can be a fixed point.
-    const Recorder recorder = test::run(test::quadratic_scenario(8, 400, "ring", section_of(entry.name)),
-                                        {"workload.centers=list", "workload.center_values=3"});
-    for (NodeId i = 0; i < 8; ++i) CHECK(test::model(recorder, i, 0) == doctest::Approx(3).epsilon(1e-3));
+    const Recorder recorder =
+        test::run(test::quadratic_scenario(8, 400, "ring", section_of(entry.name)),
+                  {"workload.centers=list", "workload.center_values=3"});
+    for (NodeId i = 0; i < 8; ++i)
+      CHECK(test::model(recorder, i, 0) == doctest::Approx(3).epsilon(1e-3));
   }
 }
 
 TEST_CASE("every algorithm survives a node that is twice as slow") {
   for (const auto& entry : algorithms::catalog()) {
     CAPTURE(entry.name);
-    const Recorder recorder = test::run(test::quadratic_scenario(8, 40, "ring", section_of(entry.name)),
-                                        {"compute.slow_nodes=1", "compute.slowdown=2"});
+    const Recorder recorder =
+        test::run(test::quadratic_scenario(8, 40, "ring", section_of(entry.name)),
+                  {"compute.slow_nodes=1", "compute.slowdown=2"});
     for (const NodeTotals& node : recorder.nodes) CHECK(node.steps == 40);
   }
 }

@@ -12,7 +12,8 @@ TEST_CASE("local SGD ends at the weighted optimum of its local steps") {
   // sum_i w_i (x - b_i) = 0 with w_i = 1 - (1 - lr a_i)^H; for H = 1 that is the optimum.
   for (const int period : {1, 4, 10}) {
     const std::string text = test::quadratic_scenario(
-        5, 600, "ring", "kind = local_sgd\nlearning_rate = 0.1\nperiod = " + std::to_string(period));
+        5, 600, "ring",
+        "kind = local_sgd\nlearning_rate = 0.1\nperiod = " + std::to_string(period));
     const Recorder recorder = test::run(text);
     const Assembly parts = assemble(Scenario::parse(text, "test.ini"));
     const auto& problem = dynamic_cast<const Quadratic&>(*parts.workload);
@@ -20,7 +21,8 @@ TEST_CASE("local SGD ends at the weighted optimum of its local steps") {
       double above = 0;
       double below = 0;
       for (NodeId i = 0; i < 5; ++i) {
-        const double w = 1 - std::pow(1 - 0.1 * static_cast<double>(problem.curvature(i, k)), period);
+        const double w =
+            1 - std::pow(1 - 0.1 * static_cast<double>(problem.curvature(i, k)), period);
         above += w * static_cast<double>(problem.center(i, k));
         below += w;
       }
@@ -31,12 +33,14 @@ TEST_CASE("local SGD ends at the weighted optimum of its local steps") {
 }
 
 TEST_CASE("local SGD that averages every step is allreduce SGD, with local momentum too") {
-  // Averaging is linear: with H = 1 the models agree at every step, and the mean of the local velocities is the
-  // velocity of the mean gradient.
+  // Averaging is linear: with H = 1 the models agree at every step, and the mean of the local
+  // velocities is the velocity of the mean gradient.
   for (const std::string momentum : {"0", "0.9"}) {
     const std::string settings = "\nlearning_rate = 0.02\nmomentum = " + momentum;
-    const Recorder local = test::run(test::quadratic_scenario(6, 40, "ring", "kind = local_sgd\nperiod = 1" + settings));
-    const Recorder exact = test::run(test::quadratic_scenario(6, 40, "ring", "kind = allreduce" + settings));
+    const Recorder local = test::run(
+        test::quadratic_scenario(6, 40, "ring", "kind = local_sgd\nperiod = 1" + settings));
+    const Recorder exact =
+        test::run(test::quadratic_scenario(6, 40, "ring", "kind = allreduce" + settings));
     for (std::size_t k = 0; k < 5; ++k) {
       CHECK(test::model(local, 3, k) == doctest::Approx(test::model(exact, 3, k)).epsilon(1e-4));
     }
@@ -54,18 +58,22 @@ TEST_CASE("keeping, averaging and resetting momentum are three algorithms for lo
   CHECK(keep.models != reset.models);
 }
 
-TEST_CASE("post-local SGD that never switches is allreduce SGD, one that switches at once local SGD, to the bit") {
+TEST_CASE(
+    "post-local SGD that never switches is allreduce SGD, one that switches at once local SGD, to "
+    "the bit") {
   const std::string settings = "\nlearning_rate = 0.05\nmomentum = 0.8";
-  const std::string local = test::quadratic_scenario(6, 24, "ring", "kind = local_sgd\nperiod = 4" + settings);
-  const Recorder exact = test::run(test::quadratic_scenario(6, 24, "ring", "kind = allreduce" + settings));
+  const std::string local =
+      test::quadratic_scenario(6, 24, "ring", "kind = local_sgd\nperiod = 4" + settings);
+  const Recorder exact =
+      test::run(test::quadratic_scenario(6, 24, "ring", "kind = allreduce" + settings));
   CHECK(test::run(local, {"algorithm.switch_step=24"}).models == exact.models);
   CHECK(test::run(local, {"algorithm.switch_step=0"}).models == test::run(local).models);
   CHECK(test::run(local).models != exact.models);
 }
 
 TEST_CASE("post-local SGD takes exact steps up to the switch and counts its periods from there") {
-  // Switch after 5 of 13 steps, period 4: five steps of x <- x - lr mean_i a_i (x - b_i), then two rounds of
-  // x <- mean_i (b_i + (1 - lr a_i)^4 (x - b_i)), which end with the last step.
+  // Switch after 5 of 13 steps, period 4: five steps of x <- x - lr mean_i a_i (x - b_i), then two
+  // rounds of x <- mean_i (b_i + (1 - lr a_i)^4 (x - b_i)), which end with the last step.
   const std::string text = test::quadratic_scenario(
       5, 13, "ring", "kind = local_sgd\nlearning_rate = 0.1\nperiod = 4\nswitch_step = 5");
   const Recorder recorder = test::run(text);
@@ -77,10 +85,13 @@ TEST_CASE("post-local SGD takes exact steps up to the switch and counts its peri
       double sum = 0;
       for (NodeId i = 0; i < 5; ++i) {
         const double b = static_cast<double>(problem.center(i, k));
-        sum += b + std::pow(1 - 0.1 * static_cast<double>(problem.curvature(i, k)), round < 5 ? 1 : 4) * (x - b);
+        sum += b +
+               std::pow(1 - 0.1 * static_cast<double>(problem.curvature(i, k)), round < 5 ? 1 : 4) *
+                   (x - b);
       }
       x = sum / 5;
     }
-    for (NodeId i = 0; i < 5; ++i) CHECK(test::model(recorder, i, k) == doctest::Approx(x).epsilon(1e-5));
+    for (NodeId i = 0; i < 5; ++i)
+      CHECK(test::model(recorder, i, k) == doctest::Approx(x).epsilon(1e-5));
   }
 }

@@ -12,7 +12,8 @@ using namespace starling;
 
 namespace {
 
-std::set<std::set<NodeId>> groups_of_step(Step t, NodeId nodes, NodeId size, bool is_dynamic = true) {
+std::set<std::set<NodeId>> groups_of_step(Step t, NodeId nodes, NodeId size,
+                                          bool is_dynamic = true) {
   const std::vector<int> bits = algorithms::wagma_bits(t, nodes, size, is_dynamic);
   std::set<std::set<NodeId>> groups;
   for (NodeId i = 0; i < nodes; ++i) {
@@ -41,40 +42,49 @@ TEST_CASE("WAGMA forms the groups of the published example") {
 }
 
 TEST_CASE("groups of WAGMA mix everybody after log_S P steps") {
-  // 64 nodes, S = 8: two steps. Zero gradients after the first step: all models equal the mean after two group
-  // averagings without a global step.
+  // 64 nodes, S = 8: two steps. Zero gradients after the first step: all models equal the mean
+  // after two group averagings without a global step.
   const std::string text = test::quadratic_scenario(
-      64, 3, "ring", "kind = wagma\nlearning_rate = 0.1\ngroup_size = 8\ntau = 100\nactivation = full");
+      64, 3, "ring",
+      "kind = wagma\nlearning_rate = 0.1\ngroup_size = 8\ntau = 100\nactivation = full");
   const Recorder recorder = test::run(text, no_gradients_after_the_first);
   for (NodeId i = 0; i < 64; ++i) {
-    CHECK(test::model(recorder, i, 1) == doctest::Approx(test::mean_model(recorder, 1)).epsilon(1e-6));
+    CHECK(test::model(recorder, i, 1) ==
+          doctest::Approx(test::mean_model(recorder, 1)).epsilon(1e-6));
   }
 }
 
 TEST_CASE("WAGMA over one group of everybody averages models every step") {
   // S = P and nobody late: x <- mean_j (x_j - lr g_j), which is allreduce SGD (all start equal).
-  const Recorder group = test::run(test::quadratic_scenario(8, 30, "ring", "kind = wagma\nlearning_rate = 0.1\ngroup_size = 8\ntau = 7\nactivation = full"));
-  const Recorder exact = test::run(test::quadratic_scenario(8, 30, "ring", "kind = allreduce\nlearning_rate = 0.1"));
+  const Recorder group = test::run(test::quadratic_scenario(
+      8, 30, "ring",
+      "kind = wagma\nlearning_rate = 0.1\ngroup_size = 8\ntau = 7\nactivation = full"));
+  const Recorder exact =
+      test::run(test::quadratic_scenario(8, 30, "ring", "kind = allreduce\nlearning_rate = 0.1"));
   for (std::size_t k = 0; k < 5; ++k) {
     CHECK(test::model(group, 5, k) == doctest::Approx(test::model(exact, 5, k)).epsilon(1e-5));
   }
 }
 
 TEST_CASE("WAGMA with tau 1 is local SGD with period 1, bit for bit") {
-  const Recorder global = test::run(test::quadratic_scenario(8, 30, "ring", "kind = wagma\nlearning_rate = 0.1\ntau = 1"));
-  const Recorder local = test::run(test::quadratic_scenario(8, 30, "ring", "kind = local_sgd\nlearning_rate = 0.1\nperiod = 1"));
+  const Recorder global = test::run(
+      test::quadratic_scenario(8, 30, "ring", "kind = wagma\nlearning_rate = 0.1\ntau = 1"));
+  const Recorder local = test::run(
+      test::quadratic_scenario(8, 30, "ring", "kind = local_sgd\nlearning_rate = 0.1\nperiod = 1"));
   CHECK(global.models == local.models);
 }
 
 TEST_CASE("all models of WAGMA are equal to the bit after each global step") {
   const Recorder recorder = test::run(test::quadratic_scenario(16, 40, "ring", wagma),
                                       {"compute.delay=3 ms", "compute.delay_probability=0.2"});
-  for (const auto& x : recorder.models) CHECK(x == recorder.models[0]);  // the last step, 40, is global
+  for (const auto& x : recorder.models)
+    CHECK(x == recorder.models[0]);  // the last step, 40, is global
 }
 
 TEST_CASE("staleness in WAGMA is at most tau - 1") {
-  const Recorder recorder = test::run(test::quadratic_scenario(16, 60, "ring", wagma),
-                                      {"compute.slow_nodes=1", "compute.slowdown=12", "run.record_every=1"});
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(16, 60, "ring", wagma),
+                {"compute.slow_nodes=1", "compute.slowdown=12", "run.record_every=1"});
   double worst = 0;
   for (std::size_t row = 0; row < recorder.steps.rows("staleness"); ++row) {
     for (std::size_t i = 0; i < 16; ++i) {
@@ -86,10 +96,12 @@ TEST_CASE("staleness in WAGMA is at most tau - 1") {
 }
 
 TEST_CASE("nobody waits for a slow node between global steps of WAGMA") {
-  // Nodes 1..15 take 1 ms a step, node 0 takes 12: a period of 5 steps ends when node 0 has made its five, so the
-  // run takes 12 ms a step, but within a period the others finish four steps in about 4 ms.
-  const Recorder recorder = test::run(test::quadratic_scenario(16, 10, "ring", wagma),
-                                      {"compute.slow_nodes=1", "compute.slowdown=12", "run.record_every=1"});
+  // Nodes 1..15 take 1 ms a step, node 0 takes 12: a period of 5 steps ends when node 0 has made
+  // its five, so the run takes 12 ms a step, but within a period the others finish four steps in
+  // about 4 ms.
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(16, 10, "ring", wagma),
+                {"compute.slow_nodes=1", "compute.slowdown=12", "run.record_every=1"});
   for (std::size_t i = 1; i < 16; ++i) {
     CHECK(recorder.steps.value("time", 3, i) < 0.005);
     CHECK(recorder.steps.value("time", 4, i) > 0.059);
@@ -98,12 +110,14 @@ TEST_CASE("nobody waits for a slow node between global steps of WAGMA") {
 
 TEST_CASE("with everybody on time, waiting or not makes no difference to WAGMA") {
   const std::string text = test::quadratic_scenario(16, 20, "ring", wagma);
-  CHECK(test::run(text, {"algorithm.activation=full"}).models == test::run(text, {"algorithm.activation=solo"}).models);
+  CHECK(test::run(text, {"algorithm.activation=full"}).models ==
+        test::run(text, {"algorithm.activation=solo"}).models);
 }
 
 TEST_CASE("closed-form and expanded group operations give the same models when all wait") {
   const std::string text = test::quadratic_scenario(16, 20, "ring", wagma);
-  const std::vector<std::string> random{"algorithm.activation=full", "compute.delay=3 ms", "compute.delay_probability=0.3"};
+  const std::vector<std::string> random{"algorithm.activation=full", "compute.delay=3 ms",
+                                        "compute.delay_probability=0.3"};
   std::vector<std::string> analytic = random;
   analytic.emplace_back("network.collectives=analytic");
   CHECK(test::run(text, random).models == test::run(text, analytic).models);
@@ -112,14 +126,18 @@ TEST_CASE("closed-form and expanded group operations give the same models when a
 TEST_CASE("WAGMA refuses sizes that are no powers of two") {
   const auto message = [](int nodes, const std::string& override) -> std::string {
     try {
-      test::run(test::quadratic_scenario(nodes, 3, "ring", "kind = wagma\nlearning_rate = 0.1"), {override});
+      test::run(test::quadratic_scenario(nodes, 3, "ring", "kind = wagma\nlearning_rate = 0.1"),
+                {override});
     } catch (const ScenarioError& error) {
       return error.what();
     }
     return "no error";
   };
   CHECK(message(12, "run.seed=1").find("power of two, got 12") != std::string::npos);
-  CHECK(message(16, "algorithm.group_size=6").find("algorithm.group_size must be a power of two, got 6") != std::string::npos);
-  CHECK(message(4, "algorithm.group_size=8").find("at most the number of nodes (4), got 8") != std::string::npos);
-  CHECK(message(4, "algorithm.tau=0").find("algorithm.tau must be at least 1") != std::string::npos);
+  CHECK(message(16, "algorithm.group_size=6")
+            .find("algorithm.group_size must be a power of two, got 6") != std::string::npos);
+  CHECK(message(4, "algorithm.group_size=8").find("at most the number of nodes (4), got 8") !=
+        std::string::npos);
+  CHECK(message(4, "algorithm.tau=0").find("algorithm.tau must be at least 1") !=
+        std::string::npos);
 }

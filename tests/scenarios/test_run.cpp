@@ -49,7 +49,8 @@ Recorder run_algorithm(const std::string& kind, std::vector<std::string> overrid
   return test::run(blobs, overrides);
 }
 
-const std::vector<std::string> algorithms_of_the_spine{"adpsgd", "allreduce", "dpsgd", "local_sgd", "wagma"};
+const std::vector<std::string> algorithms_of_the_spine{"adpsgd", "allreduce", "dpsgd", "local_sgd",
+                                                       "wagma"};
 
 /// Equal but for the scenario text, in which the overrides differ.
 void check_same(Recorder a, const Recorder& b) {
@@ -87,7 +88,8 @@ TEST_CASE("everything recorded is the same with one thread and two, and twice in
   }
 }
 
-TEST_CASE("everything recorded is the same with a window of 1 MiB, of one operation, and unlimited") {
+TEST_CASE(
+    "everything recorded is the same with a window of 1 MiB, of one operation, and unlimited") {
   for (const std::string& kind : algorithms_of_the_spine) {
     CAPTURE(kind);
     const Recorder wide = run_algorithm(kind, {"run.window=1000 GiB"});
@@ -96,14 +98,16 @@ TEST_CASE("everything recorded is the same with a window of 1 MiB, of one operat
   }
 }
 
-TEST_CASE("asynchronous runs still batch: at least as many gradients at once as the issue asks for") {
-  // 256 nodes of AD-PSGD: half of all nodes at once for lognormal durations drawn per step, 96 drawn per node, 48
-  // for exponential ones.
+TEST_CASE(
+    "asynchronous runs still batch: at least as many gradients at once as the issue asks for") {
+  // 256 nodes of AD-PSGD: half of all nodes at once for lognormal durations drawn per step, 96
+  // drawn per node, 48 for exponential ones.
   std::string text = blobs;
   text.replace(text.find("nodes = 8\nsteps = 40"), 20, "nodes = 256\nsteps = 60");
   text.replace(text.find("sigma = 0.4"), 11, "sigma = 0.3");
-  const std::vector<std::string> large{"algorithm.kind=adpsgd", "topology.kind=complete", "run.timeline=0 s",
-                                       "workload.hidden=4", "workload.batch_size=1", "workload.samples=20000",
+  const std::vector<std::string> large{"algorithm.kind=adpsgd", "topology.kind=complete",
+                                       "run.timeline=0 s",      "workload.hidden=4",
+                                       "workload.batch_size=1", "workload.samples=20000",
                                        "run.evaluate_every=60", "workload.partition=iid"};
   const auto batch = [&](const std::string& scenario, const std::string& override) {
     std::vector<std::string> overrides = large;
@@ -112,7 +116,8 @@ TEST_CASE("asynchronous runs still batch: at least as many gradients at once as 
   };
   CHECK(batch(text, "compute.draw=step") >= 128);
   CHECK(batch(text, "compute.draw=node") >= 96);
-  text.replace(text.find("distribution = lognormal\nsigma = 0.3"), 36, "distribution = exponential");
+  text.replace(text.find("distribution = lognormal\nsigma = 0.3"), 36,
+               "distribution = exponential");
   CHECK(batch(text, "run.seed=1") >= 48);
 }
 
@@ -120,7 +125,9 @@ TEST_CASE("a diverging run says which node and ends with a results file that can
   const std::string output = temporary("diverged.h5");
   std::filesystem::remove(output);
   Run::Hooks hooks;
-  Run run(assemble(Scenario::parse(blobs, "test.ini", {"algorithm.kind=dpsgd", "algorithm.learning_rate=1e30", "run.output=" + output})),
+  Run run(assemble(Scenario::parse(
+              blobs, "test.ini",
+              {"algorithm.kind=dpsgd", "algorithm.learning_rate=1e30", "run.output=" + output})),
           std::move(hooks));
   CHECK_THROWS_WITH_AS(run.simulate(), doctest::Contains("the run diverged"), Error);
   CHECK(load(output).facts.at("status").find("failed: the loss of node") != std::string::npos);
@@ -132,8 +139,10 @@ TEST_CASE("an interrupted run keeps what it has") {
   Run::Hooks hooks;
   int asked = 0;
   hooks.interruption = [&asked] { return ++asked > 2 ? 2 : 0; };
-  Run run(assemble(Scenario::parse(blobs, "test.ini", {"algorithm.kind=dpsgd", "run.steps=20000", "run.output=" + output})),
-          std::move(hooks));
+  Run run(
+      assemble(Scenario::parse(
+          blobs, "test.ini", {"algorithm.kind=dpsgd", "run.steps=20000", "run.output=" + output})),
+      std::move(hooks));
   CHECK_THROWS_AS(run.simulate(), Interrupted);
   const Recorder recorder = load(output);
   CHECK(recorder.facts.at("status") == "interrupted by signal 2");
@@ -145,7 +154,9 @@ TEST_CASE("an interrupted run keeps what it has") {
 TEST_CASE("a results file runs again from itself and gives the same content") {
   const std::string output = temporary("again.h5");
   Run::Hooks hooks;
-  Run run(assemble(Scenario::parse(blobs, "test.ini", {"algorithm.kind=wagma", "run.output=" + output})), std::move(hooks));
+  Run run(assemble(
+              Scenario::parse(blobs, "test.ini", {"algorithm.kind=wagma", "run.output=" + output})),
+          std::move(hooks));
   run.simulate();
   const Recorder saved = load(output);
   Run::Hooks silent;
@@ -159,11 +170,15 @@ TEST_CASE("a results file runs again from itself and gives the same content") {
 TEST_CASE("a mistake in a scenario is one sentence with the place") {
   const std::string good = std::string(blobs) + "kind = dpsgd\n";
   CHECK(error_of(good) == "no error");
-  CHECK(error_of(good + "learning_rat = 1\n").find("test.ini:26: algorithm.learning_rat is not a key here") == 0);
-  CHECK(error_of(good, {"network.preset=99gbe"}).find("command line: network.preset must be one of") == 0);
-  CHECK(error_of(good, {"compute.gradient=3 parsecs"}).find("command line: compute.gradient must be") == 0);
+  CHECK(error_of(good + "learning_rat = 1\n")
+            .find("test.ini:26: algorithm.learning_rat is not a key here") == 0);
+  CHECK(error_of(good, {"network.preset=99gbe"})
+            .find("command line: network.preset must be one of") == 0);
+  CHECK(error_of(good, {"compute.gradient=3 parsecs"})
+            .find("command line: compute.gradient must be") == 0);
   CHECK(error_of(good, {"run.nodes=0"}).find("command line: run.nodes must be from 1") == 0);
-  CHECK(error_of(good, {"workload.dataset=idx", "workload.directory=/nowhere"}).find("/nowhere") != std::string::npos);
+  CHECK(error_of(good, {"workload.dataset=idx", "workload.directory=/nowhere"}).find("/nowhere") !=
+        std::string::npos);
   CHECK(error_of(good, {"tpology.kind=ring"}).find("tpology") != std::string::npos);
   CHECK(error_of(good, {"run.nodes=100000000", "workload.hidden=1000000"}) != "no error");
   CHECK(error_of("[run]\nnodes = 4\n").find("run.steps is missing") != std::string::npos);
@@ -171,9 +186,12 @@ TEST_CASE("a mistake in a scenario is one sentence with the place") {
 
 TEST_CASE("a simulation whose models cannot fit says so before it starts, with the arithmetic") {
   const std::string message = error_of(
-      "[run]\nnodes = 2000000\nsteps = 1\n[network]\nkind = constant\nlatency = 1 us\n[compute]\ngradient = 1 ms\n"
-      "[workload]\nkind = quadratic\ndimension = 2\n[algorithm]\nkind = dpsgd\nlearning_rate = 0.1\n",
-      {"workload.kind=softmax", "workload.dataset=blobs", "workload.features=1000000", "workload.samples=2"});
+      "[run]\nnodes = 2000000\nsteps = 1\n[network]\nkind = constant\nlatency = 1 "
+      "us\n[compute]\ngradient = 1 ms\n"
+      "[workload]\nkind = quadratic\ndimension = 2\n[algorithm]\nkind = dpsgd\nlearning_rate = "
+      "0.1\n",
+      {"workload.kind=softmax", "workload.dataset=blobs", "workload.features=1000000",
+       "workload.samples=2"});
   CHECK(message != "no error");
 }
 
@@ -206,6 +224,7 @@ learning_rate = 0.1
   };
   CHECK(expanded.models.empty());
   CHECK(end(expanded) > 30 * 0.6);
-  // The closed formulas leave out how ports of late and early members interleave: a fraction of a percent here.
+  // The closed formulas leave out how ports of late and early members interleave: a fraction of a
+  // percent here.
   CHECK(end(analytic) == doctest::Approx(end(expanded)).epsilon(0.02));
 }

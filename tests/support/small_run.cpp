@@ -9,9 +9,11 @@
 
 namespace starling::test {
 
-std::string quadratic_scenario(int nodes, int steps, const std::string& topology, const std::string& algorithm) {
+std::string quadratic_scenario(int nodes, int steps, const std::string& topology,
+                               const std::string& algorithm) {
   return fmt::format(
-      "[run]\nnodes = {}\nsteps = {}\n[topology]\nkind = {}\n[network]\nkind = constant\nlatency = 10 us\n"
+      "[run]\nnodes = {}\nsteps = {}\n[topology]\nkind = {}\n[network]\nkind = constant\nlatency = "
+      "10 us\n"
       "[compute]\ngradient = 1 ms\n[workload]\nkind = quadratic\ndimension = 5\n[algorithm]\n{}\n",
       nodes, steps, topology, algorithm);
 }

@@ -9,9 +9,10 @@
 
 namespace starling::test {
 
-/// A scenario of `nodes` nodes on a `topology` with diagonal quadratics (heterogeneous, no noise), constant
-/// latency and 1 ms gradients; `algorithm` is the text of that section.
-std::string quadratic_scenario(int nodes, int steps, const std::string& topology, const std::string& algorithm);
+/// A scenario of `nodes` nodes on a `topology` with diagonal quadratics (heterogeneous, no noise),
+/// constant latency and 1 ms gradients; `algorithm` is the text of that section.
+std::string quadratic_scenario(int nodes, int steps, const std::string& topology,
+                               const std::string& algorithm);
 
 /// Runs a scenario simulated, without a results file, and keeps the final models.
 Recorder run(const std::string& text, const std::vector<std::string>& overrides = {});

@@ -29,14 +29,15 @@ struct Place {
         observer(graph, recorder, workload.facts()),
         topology(nodes, {{}}, {std::vector<double>(static_cast<std::size_t>(nodes), 1.0)}),
         network(make_network(nodes)),
-        transport({.nodes = nodes, .closed_form_collectives = closed_form, .pulse = {}}, *network, graph,
-                  [](NodeId, Step) { return Duration(std::chrono::milliseconds(1)); }),
+        transport({.nodes = nodes, .closed_form_collectives = closed_form, .pulse = {}}, *network,
+                  graph, [](NodeId, Step) { return Duration(std::chrono::milliseconds(1)); }),
         world{transport, graph, observer, topology, 100, 1} {
     for (NodeId i = 0; i < nodes; ++i) this->nodes.emplace_back(world, i);
   }
 
   static std::unique_ptr<NetworkModel> make_network(NodeId nodes) {
-    const Section section("network", "test", {{"kind", "constant", "test"}, {"latency", "10 us", "test"}});
+    const Section section("network", "test",
+                          {{"kind", "constant", "test"}, {"latency", "10 us", "test"}});
     return network_models::find(section).make(section, nodes);
   }
 
@@ -81,10 +82,12 @@ Task<> wait_with_deadline(Node& node, Log& log) {
   const Pattern patterns[] = {{any_source, 4}, {1, 5}};
   const Time early = node.now() + Duration(std::chrono::milliseconds(2));
   const Node::Select::Result late = co_await node.select(patterns, early);
-  log.push_back("first " + std::to_string(late.index) + " at " + std::to_string(to_seconds(node.now())));
+  log.push_back("first " + std::to_string(late.index) + " at " +
+                std::to_string(to_seconds(node.now())));
   const Time enough = node.now() + Duration(std::chrono::milliseconds(2));
   const Node::Select::Result got = co_await node.select(patterns, enough);
-  log.push_back("then " + std::to_string(got.index) + " at " + std::to_string(to_seconds(node.now())));
+  log.push_back("then " + std::to_string(got.index) + " at " +
+                std::to_string(to_seconds(node.now())));
 }
 
 Task<> serve(Node& node, Log& log) {
@@ -105,9 +108,7 @@ Task<> compute_and_serve(Node& node, Log& log) {
   }
 }
 
-Task<> wait_for_each_other(Node& node) {
-  co_await node.receive(1 - node.id(), 3);
-}
+Task<> wait_for_each_other(Node& node) { co_await node.receive(1 - node.id(), 3); }
 
 Task<> fail_later(Node& node) {
   co_await node.sleep(2ms);
@@ -143,7 +144,8 @@ Task<> first_fibre(Node& node, Log& log) {
 
 Task<> meet_all(Node& node, const std::vector<NodeId>& members, std::vector<double>& times) {
   co_await node.sleep(Duration(std::chrono::milliseconds(node.id())));
-  const std::shared_ptr<Met> met = co_await node.meet(9, members, CollectiveKind::recursive_doubling, node.initial_model());
+  const std::shared_ptr<Met> met =
+      co_await node.meet(9, members, CollectiveKind::recursive_doubling, node.initial_model());
   times.push_back(met ? to_seconds(node.now()) : -1.0);
 }
 
@@ -181,7 +183,8 @@ TEST_CASE("a node serves messages while it computes") {
   CHECK(place.recorder.nodes[0].compute == Duration(std::chrono::milliseconds(1)));
 }
 
-TEST_CASE("a blocked receive is waiting until the message was sent and communicating from then on") {
+TEST_CASE(
+    "a blocked receive is waiting until the message was sent and communicating from then on") {
   Place place(2);
   Log log;
   place.run([&log](Node& node) { return ping_pong(node, log); });
@@ -197,7 +200,8 @@ TEST_CASE("a deadlock is reported with who waits for whom") {
     FAIL("no error");
   } catch (const Error& error) {
     CHECK(std::string(error.what()) ==
-          "deadlock at 0 s of virtual time: node 0 waits for node 1 (tag 3); node 1 waits for node 0 (tag 3)");
+          "deadlock at 0 s of virtual time: node 0 waits for node 1 (tag 3); node 1 waits for node "
+          "0 (tag 3)");
   }
 }
 
@@ -219,7 +223,8 @@ TEST_CASE("fibres of one node wake each other by signals") {
 }
 
 TEST_CASE("a closed-form collective ends for all members at its formula after the last has come") {
-  // 4 members, the last at 3 ms; recursive doubling of empty-bandwidth messages costs log2(4) * 10 us.
+  // 4 members, the last at 3 ms; recursive doubling of empty-bandwidth messages costs log2(4) * 10
+  // us.
   Place place(4, true);
   const std::vector<NodeId> members{0, 1, 2, 3};
   std::vector<double> times;

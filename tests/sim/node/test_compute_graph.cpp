@@ -128,7 +128,8 @@ TEST_CASE("means, weighted sums, zeros and distances") {
   const Vector start = bench.graph.initial_model();
   std::vector<Vector> gradients;
   for (NodeId i = 0; i < 4; ++i) gradients.push_back(bench.graph.gradient(i, 0, start).values);
-  // gradient_i = start - i, so their mean is start - 1.5 and the distance of g_0 and g_3 is 3 everywhere.
+  // gradient_i = start - i, so their mean is start - 1.5 and the distance of g_0 and g_3 is 3
+  // everywhere.
   CHECK(numbers(bench.graph, mean(gradients))[10] == doctest::Approx(8.5));
   const Weighted terms[] = {{2.0, gradients[0]}, {-1.0, gradients[1]}};
   CHECK(numbers(bench.graph, weighted_sum(terms))[10] == 11.0F);  // 2 * 10 - 9
@@ -151,14 +152,15 @@ TEST_CASE("numbers are delivered when they are known, and scalars can be asked")
 }
 
 TEST_CASE("gradients of nodes that never act together run as one batch") {
-  // Node i takes i + 1 sums before its gradient: all gradients are at stage 0, so there is one batch of four, and
-  // the second gradients of all nodes are another.
+  // Node i takes i + 1 sums before its gradient: all gradients are at stage 0, so there is one
+  // batch of four, and the second gradients of all nodes are another.
   Bench bench;
   std::vector<Vector> models;
   for (NodeId i = 0; i < 4; ++i) {
     Vector x = bench.graph.initial_model();
     for (NodeId j = 0; j <= i; ++j) x.scale(0.5);
-    for (int step = 0; step < 2; ++step) x.add_scaled(-0.1, bench.graph.gradient(i, step, x).values);
+    for (int step = 0; step < 2; ++step)
+      x.add_scaled(-0.1, bench.graph.gradient(i, step, x).values);
     models.push_back(x);
   }
   bench.graph.flush();
@@ -166,14 +168,16 @@ TEST_CASE("gradients of nodes that never act together run as one batch") {
   CHECK(bench.graph.statistics().gradient_batches == 2);
 }
 
-TEST_CASE("random programs give the bits of a plain interpreter, whatever the window, in both modes") {
+TEST_CASE(
+    "random programs give the bits of a plain interpreter, whatever the window, in both modes") {
   // The interpreter keeps every vector as plain floats and runs each verb at once.
   const auto run = [](ComputeGraph::Limits limits, ComputeGraph::Execution execution) {
     Bench bench(limits, execution);
     Random random(7, "random program");
     constexpr std::size_t places = 12;
     std::vector<Vector> vectors(places, bench.graph.initial_model());
-    std::vector<std::vector<float>> plain(places, numbers(bench.graph, bench.graph.initial_model()));
+    std::vector<std::vector<float>> plain(places,
+                                          numbers(bench.graph, bench.graph.initial_model()));
     Step draw = 0;
     for (int i = 0; i < 3000; ++i) {
       const auto a = random.below(places);
@@ -206,8 +210,10 @@ TEST_CASE("random programs give the bits of a plain interpreter, whatever the wi
           const std::size_t cut = random.below(size - 1) + 1;
           const Vector pieces[] = {vectors[b].slice(cut, size - cut), vectors[a].slice(0, cut)};
           vectors[a] = concatenate(pieces);
-          std::vector<float> joined(plain[b].begin() + static_cast<std::ptrdiff_t>(cut), plain[b].end());
-          joined.insert(joined.end(), plain[a].begin(), plain[a].begin() + static_cast<std::ptrdiff_t>(cut));
+          std::vector<float> joined(plain[b].begin() + static_cast<std::ptrdiff_t>(cut),
+                                    plain[b].end());
+          joined.insert(joined.end(), plain[a].begin(),
+                        plain[a].begin() + static_cast<std::ptrdiff_t>(cut));
           plain[a] = joined;
           break;
         }
