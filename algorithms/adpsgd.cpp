@@ -1,16 +1,15 @@
-// AD-PSGD: asynchronous decentralized SGD. Every node computes without ever waiting; beside it, it
-// averages its model pairwise with random neighbors.
+// AD-PSGD: asynchronous decentralized SGD. Every node computes without ever waiting; beside it, it averages its
+// model pairwise with random neighbors.
 //
-//   compute    s <- x;  g <- gradient(s);  x <- x - learning_rate * g         a stale gradient on
-//   the current x active     a <- x;  b <- the neighbor's model;  x <- x + (b - a) / 2 passive on a
-//   request with model m:  a <- x;  x <- x + (m - a) / 2;  answer a
+//   compute    s <- x;  g <- gradient(s);  x <- x - learning_rate * g         a stale gradient on the current x
+//   active     a <- x;  b <- the neighbor's model;  x <- x + (b - a) / 2
+//   passive    on a request with model m:  a <- x;  x <- x + (m - a) / 2;  answer a
 //
-// Lian et al., "Asynchronous Decentralized Parallel Stochastic Gradient Descent", ICML 2018. The
-// paper avoids deadlock by a bipartite graph; here a node answers requests while it waits for its
-// own answer, so any graph works, and the difference form keeps what either side applied meanwhile:
-// every exchange conserves x_i + x_j. Two nodes whose requests cross have exchanged already: each
-// takes the other's request for its answer. A node starts `exchanges_per_step` exchanges per
-// gradient, one after the other.
+// Lian et al., "Asynchronous Decentralized Parallel Stochastic Gradient Descent", ICML 2018. The paper avoids
+// deadlock by a bipartite graph; here a node answers requests while it waits for its own answer, so any graph
+// works, and the difference form keeps what either side applied meanwhile: every exchange conserves x_i + x_j.
+// Two nodes whose requests cross have exchanged already: each takes the other's request for its answer.
+// A node starts `exchanges_per_step` exchanges per gradient, one after the other.
 
 #include <algorithm>
 
@@ -99,8 +98,7 @@ Task<> passive(State& state, std::size_t initiators) {
   state.changed.notify();
 }
 
-/// How many nodes may send requests to `id`, or wait for its answers: those that ever send to it,
-/// and itself.
+/// How many nodes may send requests to `id`, or wait for its answers: those that ever send to it, and itself.
 std::size_t initiators_of(NodeId id, const Topology& topology) {
   std::vector<NodeId> senders{id};
   for (std::size_t p = 0; p < topology.period(); ++p) {

@@ -2,8 +2,7 @@
 //
 //   x <- x - learning_rate * mean_i g_i(x)
 //
-// Goyal et al., "Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour", 2017. The baseline of
-// the field.
+// Goyal et al., "Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour", 2017. The baseline of the field.
 
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"

@@ -1,18 +1,16 @@
-// Collectives over any list of nodes, by messages in a fixed order of combination, so that
-// simulation and MPI give the same bits. Where the transport offers closed-form collectives
-// (`collectives = analytic`), the same sum is formed in the same order without the messages.
+// Collectives over any list of nodes, by messages in a fixed order of combination, so that simulation and MPI
+// give the same bits. Where the transport offers closed-form collectives (`collectives = analytic`), the same
+// sum is formed in the same order without the messages.
 //
-//   ring                 reduce-scatter, then allgather, around the list: n chunks, chunk c summed
-//   from member c on recursive_doubling   whole vectors between partners at distance 1, 2, 4, ..;
-//   lower member first in each sum rabenseifner         reduce-scatter by halving vectors at
-//   distance 1, 2, 4, .., then the way back; the sums
+//   ring                 reduce-scatter, then allgather, around the list: n chunks, chunk c summed from member c on
+//   recursive_doubling   whole vectors between partners at distance 1, 2, 4, ..; lower member first in each sum
+//   rabenseifner         reduce-scatter by halving vectors at distance 1, 2, 4, .., then the way back; the sums
 //                        are those of recursive_doubling, bit for bit
 //
-// If the number of members n is not a power of two, 2 (n - p) of them first fold into n - p (p the
-// power below), neighbors in the list with the lower first, and get the result at the end.
+// If the number of members n is not a power of two, 2 (n - p) of them first fold into n - p (p the power below),
+// neighbors in the list with the lower first, and get the result at the end.
 //
-// Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH",
-// IJHPCA 19(1), 2005.
+// Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH", IJHPCA 19(1), 2005.
 #pragma once
 
 #include <span>
@@ -26,9 +24,9 @@ namespace starling::algorithms {
 /// Reads the key `collective` of an algorithm's section.
 CollectiveKind read_collective(const Section& section);
 
-/// Sum over `members` (sorted, the same list on each, containing the caller; must outlive the
-/// await) of their `v`, all of one size. Every member gets the same bits. `tag` names the
-/// operation: unique among those that may be under way between two members at one time.
+/// Sum over `members` (sorted, the same list on each, containing the caller; must outlive the await) of their
+/// `v`, all of one size. Every member gets the same bits. `tag` names the operation: unique among those that may
+/// be under way between two members at one time.
 Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
                        CollectiveKind kind);
 

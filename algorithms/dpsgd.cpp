@@ -1,12 +1,11 @@
-// D-PSGD: decentralized SGD by synchronous gossip averaging. Two published orders, which are not
-// the same algorithm (on the complete graph only the second equals allreduce SGD):
+// D-PSGD: decentralized SGD by synchronous gossip averaging. Two published orders, which are not the same
+// algorithm (on the complete graph only the second equals allreduce SGD):
 //
-//   combine_while_adapt   x_i <- sum_j W_ij x_j - learning_rate * g_i(x_i)      communication
-//   overlaps the gradient adapt_then_combine    x_i <- sum_j W_ij (x_j - learning_rate * g_j(x_j))
+//   combine_while_adapt   x_i <- sum_j W_ij x_j - learning_rate * g_i(x_i)      communication overlaps the gradient
+//   adapt_then_combine    x_i <- sum_j W_ij (x_j - learning_rate * g_j(x_j))
 //
-// Lian et al., "Can Decentralized Algorithms Outperform Centralized Algorithms? A Case Study for
-// Decentralized Parallel Stochastic Gradient Descent", NeurIPS 2017, Algorithm 1 (the first order).
-// Momentum stays local.
+// Lian et al., "Can Decentralized Algorithms Outperform Centralized Algorithms? A Case Study for Decentralized
+// Parallel Stochastic Gradient Descent", NeurIPS 2017, Algorithm 1 (the first order). Momentum stays local.
 
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"

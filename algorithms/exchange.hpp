@@ -7,8 +7,7 @@
 
 namespace starling::algorithms {
 
-/// Message channels of the shared protocols; programs use plain step numbers (channel 0) for their
-/// own.
+/// Message channels of the shared protocols; programs use plain step numbers (channel 0) for their own.
 enum class Channel : std::uint16_t {
   program,
   collective,
@@ -30,16 +29,16 @@ constexpr Tag tag_of(Channel channel, Step number = 0) {
 /// Sends `x` to every neighbor of step `k`, tagged with the step.
 void send_to_neighbors(Node& node, Step k, const Vector& x);
 
-/// sum_j W_ij x_j over the node itself (its `x`) and what its neighbors sent with the tag of step
-/// `k`; the own model first, then in order of peer.
+/// sum_j W_ij x_j over the node itself (its `x`) and what its neighbors sent with the tag of step `k`; the own
+/// model first, then in order of peer.
 Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x);
 
 /// The same for a second exchange of the step, on a `channel` of its own.
 void send_to_neighbors(Node& node, Step k, const Vector& x, Channel channel);
 Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x, Channel channel);
 
-/// Whether what each node sends has weights that sum to one at every step, its own share included
-/// (to 1e-4): with rows that do, too, mixing keeps the mean.
+/// Whether what each node sends has weights that sum to one at every step, its own share included (to 1e-4): with
+/// rows that do, too, mixing keeps the mean.
 bool has_unit_columns(const Topology& topology);
 /// Whether W_ij = W_ji at every step.
 bool is_symmetric(const Topology& topology);

@@ -1,18 +1,16 @@
-// Local SGD (periodic model averaging): every node takes `period` steps on its own, then all models
-// are averaged.
+// Local SGD (periodic model averaging): every node takes `period` steps on its own, then all models are averaged.
 //
 //   x_i <- x_i - learning_rate * g_i(x_i);   after every `period`-th step   x_i <- mean_j x_j
 //
-// Stich, "Local SGD Converges Fast and Communicates Little", ICLR 2019. Momentum buffers are kept
-// by default, as in Lin et al., ICLR 2020; `average` and `reset` give other trajectories for period
-// > 1.
+// Stich, "Local SGD Converges Fast and Communicates Little", ICLR 2019. Momentum buffers are kept by default, as
+// in Lin et al., ICLR 2020; `average` and `reset` give other trajectories for period > 1.
 //
 // Post-local SGD: before `switch_step` every step is one of allreduce SGD,
 //
 //   x <- x - learning_rate * mean_i g_i(x)
 //
-// and periods count from there. Lin, Stich, Patel, Jaggi, "Don't Use Large Mini-Batches, Use Local
-// SGD", ICLR 2020, who switch when the learning rate falls first.
+// and periods count from there. Lin, Stich, Patel, Jaggi, "Don't Use Large Mini-Batches, Use Local SGD", ICLR 2020,
+// who switch when the learning rate falls first.
 
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"

@@ -1,12 +1,10 @@
-// Optimizer: the local update rule that all algorithms share: learning-rate schedule, momentum,
-// weight decay.
+// Optimizer: the local update rule that all algorithms share: learning-rate schedule, momentum, weight decay.
 //
 //   d <- g + weight_decay * x_at           x_at: the model at which g was taken
-//   m <- momentum * m + d                  the step is m (heavy ball), d + momentum * m (Nesterov),
-//   or d x <- x - learning_rate(k) * step
+//   m <- momentum * m + d                  the step is m (heavy ball), d + momentum * m (Nesterov), or d
+//   x <- x - learning_rate(k) * step
 //
-// The velocity holds no learning rate, so a schedule changes the pace at once (Goyal et al., 2017,
-// section 3).
+// The velocity holds no learning rate, so a schedule changes the pace at once (Goyal et al., 2017, section 3).
 #pragma once
 
 #include <string>
@@ -40,8 +38,7 @@ class Optimizer {
  public:
   explicit Optimizer(const OptimizerSettings& settings) : settings_(settings) {}
 
-  /// x <- x - learning_rate(k) * step, for the gradient `g` taken at `at` (a snapshot of x, or x
-  /// itself).
+  /// x <- x - learning_rate(k) * step, for the gradient `g` taken at `at` (a snapshot of x, or x itself).
   void update(Vector& x, const Vector& g, const Vector& at, Step k);
 
   /// The momentum buffer; empty without momentum or before the first update.

@@ -8,8 +8,7 @@
 namespace starling::algorithms {
 namespace {
 
-/// The sum of a group formed as its members form it, round by round: over bits[0] first, lower node
-/// first.
+/// The sum of a group formed as its members form it, round by round: over bits[0] first, lower node first.
 Vector combine_by_bits(std::span<const Vector> values, std::span<const NodeId> members,
                        std::span<const int> bits) {
   std::vector<Vector> ordered(values.size());
@@ -86,8 +85,7 @@ Task<> PartialAllreduce::wait_for_start(Step t) {
   const Pattern patterns[] = {{node_.id(), tag_of(Channel::entry)},
                               {any_source, tag_of(Channel::activation)},
                               {any_source, tag_of(Channel::partial, t)}};
-  // With `full`, activations never come, and data stay in the mailbox until the exchange asks for
-  // them.
+  // With `full`, activations never come, and data stay in the mailbox until the exchange asks for them.
   const std::span<const Pattern> accepted(patterns, waits_for_own_entry ? 1 : 3);
   while (activated_ < t) {
     Node::Select::Result got = co_await node_.select(accepted);

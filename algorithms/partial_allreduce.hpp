@@ -1,25 +1,21 @@
-// Wait-avoiding partial allreduce: a sum over a group to which late members contribute what they
-// sent last, so that nobody waits for a slow computation. Used by eager-SGD (gradients, all nodes)
-// and WAGMA-SGD (models, groups).
+// Wait-avoiding partial allreduce: a sum over a group to which late members contribute what they sent last, so
+// that nobody waits for a slow computation. Used by eager-SGD (gradients, all nodes) and WAGMA-SGD (models, groups).
 //
-// Operations are named by the step they belong to and run in that order on every node, on a
-// communication fibre of their own:
+// Operations are named by the step they belong to and run in that order on every node, on a communication fibre
+// of their own:
 //
-//   enter(t, v)      put v into the send buffer; if the policy lets this node start t, start it;
-//   wait until t is done start(t)         only when the one before is done here: tell the others
-//   (activation flood over node ^ 1, ^ 2, ^ 4, ..),
-//                    snapshot the send buffer, exchange sums with node ^ bit for every bit of the
-//                    operation
-//   passive start    on an activation or on the first data of t; with policy `full` such a start
-//   waits for enter(t)
+//   enter(t, v)      put v into the send buffer; if the policy lets this node start t, start it; wait until t is done
+//   start(t)         only when the one before is done here: tell the others (activation flood over node ^ 1, ^ 2, ^ 4, ..),
+//                    snapshot the send buffer, exchange sums with node ^ bit for every bit of the operation
+//   passive start    on an activation or on the first data of t; with policy `full` such a start waits for enter(t)
 //
-// Only the newest result is kept for late nodes: one that is k operations behind finds the next k
-// done and gets the same, latest sum each time. Sums combine lower node first, so results with
-// everybody on time are, bit for bit, those of the full allreduce over the group.
+// Only the newest result is kept for late nodes: one that is k operations behind finds the next k done and gets
+// the same, latest sum each time. Sums combine lower node first, so results with everybody on time are, bit for
+// bit, those of the full allreduce over the group.
 //
-// Li et al., "Taming Unbalanced Training Workloads in Deep Learning with Partial Collective
-// Operations", PPoPP 2020; Li et al., "Breaking (Global) Barriers in Parallel Stochastic
-// Optimization with Wait-Avoiding Group Averaging", IEEE TPDS 2021, Algorithm 2.
+// Li et al., "Taming Unbalanced Training Workloads in Deep Learning with Partial Collective Operations", PPoPP 2020;
+// Li et al., "Breaking (Global) Barriers in Parallel Stochastic Optimization with Wait-Avoiding Group Averaging",
+// IEEE TPDS 2021, Algorithm 2.
 #pragma once
 
 #include <functional>
@@ -30,13 +26,11 @@
 
 namespace starling::algorithms {
 
-/// Who may start an operation: anybody; one node drawn by all alike; or each only when it enters
-/// itself.
+/// Who may start an operation: anybody; one node drawn by all alike; or each only when it enters itself.
 enum class ActivationPolicy { solo, majority, full };
 
-/// What happens to a vector that an operation missed: the next one replaces it, or is added to it.
-/// A vector that was taken stays in the buffer with `replace`, and serves again; with the others it
-/// leaves zeros.
+/// What happens to a vector that an operation missed: the next one replaces it, or is added to it. A vector that was
+/// taken stays in the buffer with `replace`, and serves again; with the others it leaves zeros.
 enum class LatePolicy { replace, accumulate, drop };
 
 class PartialAllreduce {
@@ -47,8 +41,7 @@ class PartialAllreduce {
     Step steps = 0;  // of the run
     /// Whether step t has an operation; every node enters each once.
     std::function<bool(Step t)> has_operation;
-    /// Bits of the node number over which operation t combines, in order of rounds; the node count
-    /// is a power of 2.
+    /// Bits of the node number over which operation t combines, in order of rounds; the node count is a power of 2.
     std::function<std::vector<int>(Step t)> bits;
   };
 
@@ -65,8 +58,7 @@ class PartialAllreduce {
   void begin();
   /// Takes part in the operation of step t, which has one, with `v`. Calls come in order of t.
   Task<Result> enter(Step t, Vector v);
-  /// Replaces what a late node contributes by something made in step t: the model of a global
-  /// synchronization.
+  /// Replaces what a late node contributes by something made in step t: the model of a global synchronization.
   void set_buffer(Vector v, Step t);
   /// Waits until the communication fibre has run all operations; the object may go then.
   Task<> finish();

@@ -1,21 +1,18 @@
-// WAGMA-SGD: wait-avoiding group model averaging. Every step, models are averaged inside groups of
-// S nodes by a partial allreduce that nobody waits long for; groups rotate so that an update
-// reaches all P nodes after log_S P steps; every tau-th step is an ordinary allreduce over all,
-// which bounds staleness by tau - 1.
+// WAGMA-SGD: wait-avoiding group model averaging. Every step, models are averaged inside groups of S nodes by a
+// partial allreduce that nobody waits long for; groups rotate so that an update reaches all P nodes after log_S P
+// steps; every tau-th step is an ordinary allreduce over all, which bounds staleness by tau - 1.
 //
 //   W'  <- x - learning_rate * g(x)
 //   step t with (t+1) mod tau != 0:  R <- partial allreduce of W' over the group of step t
 //       in time:  x <- R / S          late:  x <- (R + W') / (S + 1)
 //   otherwise:    x <- mean over all nodes of W'
 //
-// The group of step t: nodes whose numbers differ only in the bits (t log2 S + r) mod log2 P, r <
-// log2 S.
+// The group of step t: nodes whose numbers differ only in the bits (t log2 S + r) mod log2 P, r < log2 S.
 //
-// Li et al., "Breaking (Global) Barriers in Parallel Stochastic Optimization with Wait-Avoiding
-// Group Averaging", IEEE TPDS 2021, Algorithm 2. The pseudocode there shifts its mask cumulatively,
-// which does not give its own example; example, figure and code agree with the rule above. After a
-// global step the buffer from which late nodes contribute holds the synchronized model. `activation
-// = full` waits for every member of the group.
+// Li et al., "Breaking (Global) Barriers in Parallel Stochastic Optimization with Wait-Avoiding Group Averaging",
+// IEEE TPDS 2021, Algorithm 2. The pseudocode there shifts its mask cumulatively, which does not give its own
+// example; example, figure and code agree with the rule above. After a global step the buffer from which late
+// nodes contribute holds the synchronized model. `activation = full` waits for every member of the group.
 
 #include <bit>
 

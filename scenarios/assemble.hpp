@@ -1,5 +1,5 @@
-// From a scenario to the parts of a run: asks the four registries for what the sections name. The
-// only code that knows every section.
+// From a scenario to the parts of a run: asks the four registries for what the sections name. The only code that
+// knows every section.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace starling {
 
-/// Over MPI: a gradient takes as long as the compute-time model says (the node sleeps the rest), or
-/// as long as it takes.
+/// Over MPI: a gradient takes as long as the compute-time model says (the node sleeps the rest), or as long as
+/// it takes.
 enum class Pace { modelled, measured };
 
 /// The [run] section, and the switches of other sections that belong to the run as a whole.
@@ -47,14 +47,12 @@ struct Assembly {
   std::vector<DescribedSection> described;  // every key in effect, defaults included
 };
 
-/// Builds all parts. Throws ScenarioError (what the scenario says is wrong) or Error (a file it
-/// names is).
+/// Builds all parts. Throws ScenarioError (what the scenario says is wrong) or Error (a file it names is).
 Assembly assemble(const Scenario& scenario);
 
 /// Reads the [run] section; `scenario_name` names the default results file.
 RunSettings read_run(const Section& section, const std::string& scenario_name);
-/// Reads the switches of the run in [network] (`collectives`) and [compute] (`pace`), before the
-/// makers' own keys.
+/// Reads the switches of the run in [network] (`collectives`) and [compute] (`pace`), before the makers' own keys.
 bool read_closed_form_collectives(const Section& network);
 Pace read_pace(const Section& compute);
 

@@ -1,5 +1,4 @@
-// Run: one execution of a scenario. Owns everything that lives while it runs; two runs can live in
-// one process.
+// Run: one execution of a scenario. Owns everything that lives while it runs; two runs can live in one process.
 #pragma once
 
 #include <chrono>
@@ -21,8 +20,7 @@ class MpiSession;
 class Run {
  public:
   struct Hooks {
-    /// Called about five times a second with the share of all steps that is finished, and virtual
-    /// time.
+    /// Called about five times a second with the share of all steps that is finished, and virtual time.
     std::function<void(double share, Time now)> progress;
     /// Signal that asks the run to end, or 0.
     std::function<int()> interruption;
@@ -35,11 +33,9 @@ class Run {
   Run(Assembly assembly, Hooks hooks);
   ~Run();
 
-  /// Executes the scenario in virtual time. Throws what ends it early; results so far are saved
-  /// then, too.
+  /// Executes the scenario in virtual time. Throws what ends it early; results so far are saved then, too.
   void simulate();
-  /// Executes it over MPI, this process being one rank; rank 0 ends up with all results and saves
-  /// them.
+  /// Executes it over MPI, this process being one rank; rank 0 ends up with all results and saves them.
   void execute(MpiSession& session);
 
   const Recorder& recorder() const { return recorder_; }
@@ -49,8 +45,8 @@ class Run {
   using Clock = std::chrono::steady_clock;
 
   void begin(ComputeGraph::Execution execution);
-  /// Runs, then keeps what is known whichever way that ended: `gather` brings it together, and the
-  /// keeper (the only process, or rank 0) completes and saves it.
+  /// Runs, then keeps what is known whichever way that ended: `gather` brings it together, and the keeper (the
+  /// only process, or rank 0) completes and saves it.
   void conclude(const std::function<void()>& run, const std::function<void()>& gather,
                 bool is_keeper);
   void pulse(Time now, bool saves);

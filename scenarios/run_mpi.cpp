@@ -1,5 +1,4 @@
-// Run::execute: a scenario over real MPI. Apart from run.cpp, because a build without MPI leaves it
-// out.
+// Run::execute: a scenario over real MPI. Apart from run.cpp, because a build without MPI leaves it out.
 
 #include <omp.h>
 

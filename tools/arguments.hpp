@@ -1,5 +1,5 @@
-// What the commands share in reading their words: options by Boost.Program_options, and scenarios
-// that come from an .ini file or from a results file that holds one.
+// What the commands share in reading their words: options by Boost.Program_options, and scenarios that come from an
+// .ini file or from a results file that holds one.
 #pragma once
 
 #include <string>
@@ -12,15 +12,14 @@
 
 namespace starling {
 
-/// Parses the words of a command. `usage` is its first help line. Positional words go to option
-/// "words". Answers
+/// Parses the words of a command. `usage` is its first help line. Positional words go to option "words". Answers
 /// `--help` by printing and returning false. Throws UsageError.
 bool parse_arguments(const Arguments& arguments, const std::string& usage,
                      boost::program_options::options_description options,
                      boost::program_options::variables_map& values);
 
-/// The scenario that words[0] names (an .ini file, or a results file whose run is repeated), with
-/// the overrides "section.key=value" in the other words.
+/// The scenario that words[0] names (an .ini file, or a results file whose run is repeated), with the overrides
+/// "section.key=value" in the other words.
 Scenario read_scenario(const std::vector<std::string>& words);
 
 }  // namespace starling

@@ -1,5 +1,5 @@
-// The commands of the program `starling`, one function each. They print to standard output and
-// throw what goes wrong; main() turns that into a sentence and an exit status.
+// The commands of the program `starling`, one function each. They print to standard output and throw what goes
+// wrong; main() turns that into a sentence and an exit status.
 #pragma once
 
 #include <string>

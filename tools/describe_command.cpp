@@ -1,5 +1,4 @@
-// starling describe: a scenario with every default filled in, and what can be said of the run
-// without running it.
+// starling describe: a scenario with every default filled in, and what can be said of the run without running it.
 
 #include <algorithm>
 

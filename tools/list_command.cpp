@@ -1,6 +1,5 @@
-// starling list: every component by name, with one sentence and its keys. The keys come from the
-// components themselves: each maker reads a probe section, which notes the keys and ends before
-// anything is built.
+// starling list: every component by name, with one sentence and its keys. The keys come from the components
+// themselves: each maker reads a probe section, which notes the keys and ends before anything is built.
 
 #include <functional>
 #include <set>

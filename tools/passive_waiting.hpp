@@ -1,7 +1,6 @@
-// OpenMP threads that wait should sleep, not spin: the thread that records the simulation, and
-// other processes (ranks of an MPI job), want the cores meanwhile. With spinning, small batches ran
-// 15 times slower on two cores. The OpenMP runtime reads its policy from the environment before
-// main() begins, hence the second start.
+// OpenMP threads that wait should sleep, not spin: the thread that records the simulation, and other processes
+// (ranks of an MPI job), want the cores meanwhile. With spinning, small batches ran 15 times slower on two cores.
+// The OpenMP runtime reads its policy from the environment before main() begins, hence the second start.
 #pragma once
 
 #include <unistd.h>
@@ -10,8 +9,8 @@
 
 namespace starling {
 
-/// Starts the program once more with OMP_WAIT_POLICY=passive unless the user has chosen a policy.
-/// First thing in main(); does nothing where a process cannot find its own file.
+/// Starts the program once more with OMP_WAIT_POLICY=passive unless the user has chosen a policy. First thing in
+/// main(); does nothing where a process cannot find its own file.
 inline void wait_passively(char** words) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr) return;
   setenv("OMP_WAIT_POLICY", "passive", 1);

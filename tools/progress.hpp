@@ -1,5 +1,4 @@
-// Progress of a run on standard error: a bar with the time left on a terminal, a plain line now and
-// then in a log.
+// Progress of a run on standard error: a bar with the time left on a terminal, a plain line now and then in a log.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,4 @@
-// The program `starling`: finds the command and runs it. Exit status 0 if it did; failure.hpp has
-// the others.
+// The program `starling`: finds the command and runs it. Exit status 0 if it did; failure.hpp has the others.
 
 #include <cstdio>
 #include <exception>

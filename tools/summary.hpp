@@ -7,8 +7,8 @@
 
 namespace starling {
 
-/// Test accuracy and loss of the mean model, consensus distance, virtual time, throughput, shares
-/// of time. Holds nothing that differs between equal runs.
+/// Test accuracy and loss of the mean model, consensus distance, virtual time, throughput, shares of time.
+/// Holds nothing that differs between equal runs.
 std::string summarize(const Recorder& recorder);
 
 }  // namespace starling

@@ -1,6 +1,6 @@
-// exp, log, sine and cosine in explicit fused multiply-adds. The C library picks different code on
-// different processors, so its last bit may differ; these give the same bits on every machine,
-// instruction set and (strict) GPU. Accurate to about 1 ulp in their stated range.
+// exp, log, sine and cosine in explicit fused multiply-adds. The C library picks different code on different
+// processors, so its last bit may differ; these give the same bits on every machine, instruction set and
+// (strict) GPU. Accurate to about 1 ulp in their stated range.
 #pragma once
 
 namespace starling {

@@ -1,6 +1,5 @@
-// How things fail. Scenario mistakes are ScenarioError (located), files, devices and MPI are Error,
-// our own bugs end in ensure(). Messages start lower-case, have no full stop, say what was expected
-// and what was found.
+// How things fail. Scenario mistakes are ScenarioError (located), files, devices and MPI are Error, our own
+// bugs end in ensure(). Messages start lower-case, have no full stop, say what was expected and what was found.
 #pragma once
 
 #include <source_location>
@@ -9,8 +8,7 @@
 
 namespace starling {
 
-/// Something outside the program failed: what was tried, on what, the system's words. Exit
-/// status 1.
+/// Something outside the program failed: what was tried, on what, the system's words. Exit status 1.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -22,15 +20,13 @@ class Diverged : public Error {
   using Error::Error;
 };
 
-/// The user's scenario is wrong; the message begins with `file:line:` or `command line:`. Exit
-/// status 2.
+/// The user's scenario is wrong; the message begins with `file:line:` or `command line:`. Exit status 2.
 class ScenarioError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// The run was ended from outside (Ctrl-C, SIGTERM); results so far are kept. Exit status 128 +
-/// signal.
+/// The run was ended from outside (Ctrl-C, SIGTERM); results so far are kept. Exit status 128 + signal.
 class Interrupted : public std::runtime_error {
  public:
   explicit Interrupted(int signal);

@@ -1,7 +1,6 @@
-// Counter-based random streams. A stream is named by (seed, purpose, node, step), so a new draw in
-// one place shifts none elsewhere, and every thread, process and device draws the same numbers.
-// Philox4x32-10 of Random123 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC
-// 2011).
+// Counter-based random streams. A stream is named by (seed, purpose, node, step), so a new draw in one place
+// shifts none elsewhere, and every thread, process and device draws the same numbers. Philox4x32-10 of
+// Random123 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011).
 #pragma once
 
 #include <array>
@@ -16,8 +15,8 @@ namespace starling {
 inline constexpr NodeId shared_stream = -1;
 
 /// One stream of random numbers; a small value, cheap to make and to copy. Satisfies
-/// std::uniform_random_bit_generator, but use the members: the distributions of <random> differ
-/// between standard libraries.
+/// std::uniform_random_bit_generator, but use the members: the distributions of <random> differ between
+/// standard libraries.
 class Random {
  public:
   using result_type = std::uint32_t;
@@ -32,8 +31,7 @@ class Random {
   double uniform();
   /// Uniform in {0, .., bound - 1}, without bias. `bound` > 0.
   std::uint64_t below(std::uint64_t bound);
-  /// Standard normal (Box-Muller with the project's own log, sine and cosine: the same bits
-  /// everywhere).
+  /// Standard normal (Box-Muller with the project's own log, sine and cosine: the same bits everywhere).
   double normal();
   /// Exponential with mean 1.
   double exponential();

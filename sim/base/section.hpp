@@ -1,7 +1,6 @@
-// A typed view of one [section] of a scenario. Whoever builds a part reads its keys here, each with
-// a sentence of help, and calls finish(); so a mistyped key is an error with file and line,
-// `starling describe` can print every default filled in, and `starling list` can show the keys of
-// every component without building it.
+// A typed view of one [section] of a scenario. Whoever builds a part reads its keys here, each with a sentence
+// of help, and calls finish(); so a mistyped key is an error with file and line, `starling describe` can print
+// every default filled in, and `starling list` can show the keys of every component without building it.
 #pragma once
 
 #include <cstdint>
@@ -46,18 +45,16 @@ class Section {
   /// `origin` locates the section itself ("ring.ini:14"), for keys that are missing.
   Section(std::string name, std::string origin, std::vector<Setting> settings);
 
-  /// A section without settings whose required keys answer with sample values and whose finish()
-  /// throws ProbeFinished: a maker called with it reports its keys and builds nothing. `settings`
-  /// may fix some keys. Sample values need not make sense, so expect() lets everything pass and
-  /// fail() ends the probe.
+  /// A section without settings whose required keys answer with sample values and whose finish() throws
+  /// ProbeFinished: a maker called with it reports its keys and builds nothing. `settings` may fix some keys.
+  /// Sample values need not make sense, so expect() lets everything pass and fail() ends the probe.
   static Section probe(std::string name, std::vector<Setting> settings = {});
 
   const std::string& name() const { return name_; }
   bool has(std::string_view key) const;
 
-  /// Value of a key that must be there. T: double, std::int64_t, bool, std::string, Duration,
-  /// Bytes, Bandwidth. Throws ScenarioError if it is missing (naming the keys nobody read) or not a
-  /// T.
+  /// Value of a key that must be there. T: double, std::int64_t, bool, std::string, Duration, Bytes, Bandwidth.
+  /// Throws ScenarioError if it is missing (naming the keys nobody read) or not a T.
   template <class T>
   T required(std::string_view key, std::string_view help) const;
 
@@ -87,15 +84,13 @@ class Section {
     if (!condition && !is_probe_) fail_with(key, fmt::format(format, std::forward<Args>(args)...));
   }
 
-  /// Every maker calls this after its last read: a key nobody read is a ScenarioError that lists
-  /// the known ones.
+  /// Every maker calls this after its last read: a key nobody read is a ScenarioError that lists the known ones.
   void finish() const;
 
   /// Keys read so far, in order of reading, each once.
   const std::vector<KeyUse>& uses() const { return uses_; }
 
-  /// Directory against which relative paths in this section are resolved (that of the scenario
-  /// file).
+  /// Directory against which relative paths in this section are resolved (that of the scenario file).
   std::string resolve_path(const std::string& path) const;
   void set_directory(std::string directory) { directory_ = std::move(directory); }
 
@@ -103,8 +98,7 @@ class Section {
   [[noreturn]] void fail_with(std::string_view key, const std::string& message) const;
   const Setting* find(std::string_view key) const;
   bool is_read(std::string_view key) const;
-  /// Remembers that `key` is read; its setting, or null if it has none and a fallback or a sample
-  /// will do.
+  /// Remembers that `key` is read; its setting, or null if it has none and a fallback or a sample will do.
   const Setting* note(std::string_view key, std::string_view type,
                       const std::optional<std::string>& fallback, std::string_view help) const;
 

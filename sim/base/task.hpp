@@ -1,10 +1,9 @@
-// Task: a lazily started coroutine, the form of every program and of every protocol step a program
-// awaits. A task starts when it is awaited (or handed to Node::spawn) and resumes its awaiter when
-// it ends, by symmetric transfer, so a chain of tasks costs no stack. Exceptions travel to the
-// awaiter.
+// Task: a lazily started coroutine, the form of every program and of every protocol step a program awaits.
+// A task starts when it is awaited (or handed to Node::spawn) and resumes its awaiter when it ends, by symmetric
+// transfer, so a chain of tasks costs no stack. Exceptions travel to the awaiter.
 //
-// Traps of GCC 12 (DESIGN.md): await only temporaries returned by functions, name arguments, one
-// co_await per statement, never a capturing lambda as a coroutine.
+// Traps of GCC 12 (DESIGN.md): await only temporaries returned by functions, name arguments, one co_await per
+// statement, never a capturing lambda as a coroutine.
 #pragma once
 
 #include <coroutine>

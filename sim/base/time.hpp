@@ -1,6 +1,5 @@
-// Virtual time: whole picoseconds in 64 bits. Integer, so that comparisons are exact and ties do
-// not depend on rounding; picoseconds, because fast links move 25 bytes per nanosecond. The clock
-// ends after 106 days.
+// Virtual time: whole picoseconds in 64 bits. Integer, so that comparisons are exact and ties do not depend
+// on rounding; picoseconds, because fast links move 25 bytes per nanosecond. The clock ends after 106 days.
 #pragma once
 
 #include <chrono>
@@ -22,8 +21,7 @@ struct VirtualClock {
 
 using Time = VirtualClock::time_point;
 
-/// Nearest whole picosecond. Throws std::invalid_argument if `seconds` is not finite or outside the
-/// clock.
+/// Nearest whole picosecond. Throws std::invalid_argument if `seconds` is not finite or outside the clock.
 Duration from_seconds(double seconds);
 
 constexpr double to_seconds(Duration duration) {

@@ -1,6 +1,5 @@
-// Dimensioned values as people write them: "10 Gbit/s", "5 us", "64 MiB". A bare number is an
-// error, because nobody should have to guess a unit. Each parser throws std::invalid_argument with
-// what was expected and found.
+// Dimensioned values as people write them: "10 Gbit/s", "5 us", "64 MiB". A bare number is an error, because
+// nobody should have to guess a unit. Each parser throws std::invalid_argument with what was expected and found.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// What a collective costs when its members start together: the closed formulas behind `collectives
-// = analytic`.
+// What a collective costs when its members start together: the closed formulas behind `collectives = analytic`.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +9,8 @@
 
 namespace starling {
 
-/// Time from the arrival of the last of `members` nodes to completion of an allreduce of `bytes`
-/// bytes, with a = latency and b = seconds per byte of one message (Thakur, Rabenseifner, Gropp,
-/// IJHPCA 19(1), 2005):
+/// Time from the arrival of the last of `members` nodes to completion of an allreduce of `bytes` bytes, with
+/// a = latency and b = seconds per byte of one message (Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005):
 ///   ring                 2 (n-1) a + 2 (n-1)/n m b
 ///   recursive doubling   log2(n) (a + m b)
 ///   Rabenseifner         2 log2(n) a + 2 (n-1)/n m b

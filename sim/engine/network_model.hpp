@@ -1,5 +1,5 @@
-// NetworkModel: when does a message arrive? An instance decides that for every transfer, with
-// whatever state of ports and links it keeps, and tells the engine.
+// NetworkModel: when does a message arrive? An instance decides that for every transfer, with whatever state of
+// ports and links it keeps, and tells the engine.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,19 @@ struct Transfer {
   std::int64_t bytes;
 };
 
-/// What a network model may ask of the engine. The engine implements it; it is not an extension
-/// point.
+/// What a network model may ask of the engine. The engine implements it; it is not an extension point.
 class NetworkClock {
  public:
   virtual ~NetworkClock() = default;
   virtual Time now() const = 0;
-  /// Calls NetworkModel::on_timer(cookie) at `time` >= now. A timer cannot be cancelled: a model
-  /// that changes its mind ignores the stale cookie. Timers of one instant fire in the order they
-  /// were set.
+  /// Calls NetworkModel::on_timer(cookie) at `time` >= now. A timer cannot be cancelled: a model that changes
+  /// its mind ignores the stale cookie. Timers of one instant fire in the order they were set.
   virtual void set_timer(Time time, std::uint64_t cookie) = 0;
-  /// Hands transfer `id` to its destination at `time` >= now. Deliveries of one instant happen in
-  /// call order.
+  /// Hands transfer `id` to its destination at `time` >= now. Deliveries of one instant happen in call order.
   virtual void deliver(Time time, std::uint32_t id) = 0;
 };
 
-/// Latency and cost per byte of one undisturbed message: what the closed formulas of collectives
-/// need.
+/// Latency and cost per byte of one undisturbed message: what the closed formulas of collectives need.
 struct LinkCost {
   Duration latency;         // first byte, all overheads included (LogGP: 2 o + L)
   double seconds_per_byte;  // G, or 1 / bandwidth
@@ -42,8 +38,8 @@ struct LinkCost {
 class NetworkModel {
  public:
   virtual ~NetworkModel() = default;
-  /// Takes over a transfer sent at clock.now(); source != destination. Must deliver it exactly
-  /// once, and transfers of one (source, destination) pair in the order they were started.
+  /// Takes over a transfer sent at clock.now(); source != destination. Must deliver it exactly once, and
+  /// transfers of one (source, destination) pair in the order they were started.
   virtual void start(const Transfer& transfer, NetworkClock& clock) = 0;
   /// A timer set by this model has come.
   virtual void on_timer(std::uint64_t cookie, NetworkClock& clock) = 0;

@@ -1,6 +1,6 @@
-// SimulatedTransport: nodes live in virtual time. One calendar of events drives everything: fibres
-// that go on, messages that arrive, timers of the network model. Gradients are only recorded here;
-// how long they take comes from the compute-time model. One thread.
+// SimulatedTransport: nodes live in virtual time. One calendar of events drives everything: fibres that go on,
+// messages that arrive, timers of the network model. Gradients are only recorded here; how long they take comes
+// from the compute-time model. One thread.
 #pragma once
 
 #include <functional>
@@ -27,8 +27,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   SimulatedTransport(Settings settings, NetworkModel& network, ComputeGraph& graph,
                      GradientDuration duration);
 
-  /// Runs until every fibre has ended. Throws Error when nothing can happen any more although
-  /// fibres wait.
+  /// Runs until every fibre has ended. Throws Error when nothing can happen any more although fibres wait.
   void run();
   std::int64_t events() const { return events_; }
 

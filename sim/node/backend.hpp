@@ -1,5 +1,5 @@
-// Backend: where vectors live and the verbs on them run (CPU, CUDA). Works on whole batches: the
-// compute graph hands over all operations of one wave at once.
+// Backend: where vectors live and the verbs on them run (CPU, CUDA). Works on whole batches: the compute graph
+// hands over all operations of one wave at once.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@ struct LinearTerm {
   float factor;
 };
 
-/// out[i] = fma(f_t, v_t[i], .. fma(f_1, v_1[i], f_0 * v_0[i]) ..), i < length, terms in order: one
-/// rounding per term, so a chain of separate verbs and one fused job give the same bits. No terms:
-/// zeros. `out` may be identical to a term's `values`, but must not overlap it otherwise.
+/// out[i] = fma(f_t, v_t[i], .. fma(f_1, v_1[i], f_0 * v_0[i]) ..), i < length, terms in order: one rounding per
+/// term, so a chain of separate verbs and one fused job give the same bits. No terms: zeros. `out` may be
+/// identical to a term's `values`, but must not overlap it otherwise.
 struct LinearJob {
   float* out;
   std::uint32_t length;
@@ -24,8 +24,7 @@ struct LinearJob {
   std::uint32_t terms;
 };
 
-/// *out = sum_i (a[i] - b[i])^2 in double, in the fixed order of the implementation's
-/// documentation.
+/// *out = sum_i (a[i] - b[i])^2 in double, in the fixed order of the implementation's documentation.
 struct DistanceJob {
   const float* a;
   const float* b;
@@ -36,8 +35,7 @@ struct DistanceJob {
 class Backend {
  public:
   virtual ~Backend() = default;
-  /// `count` floats, aligned to 64 bytes, uninitialized. Throws Error when memory is out, with the
-  /// arithmetic.
+  /// `count` floats, aligned to 64 bytes, uninitialized. Throws Error when memory is out, with the arithmetic.
   virtual float* allocate(std::size_t count) = 0;
   virtual void release(float* values, std::size_t count) noexcept = 0;
   /// Jobs of one call are independent of each other (no job reads what another writes).

@@ -18,8 +18,7 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
 
 }  // namespace
 
-// --- Construction
-// --------------------------------------------------------------------------------------------
+// --- Construction --------------------------------------------------------------------------------------------
 
 ComputeGraph::ComputeGraph(Backend& backend, const Workload& workload, Limits limits,
                            Execution execution)
@@ -46,8 +45,7 @@ ComputeGraph::~ComputeGraph() {
   executor_.reset();  // first: the window in flight writes to slots_
 }
 
-// --- Bookkeeping of values and scalars
-// -----------------------------------------------------------------------
+// --- Bookkeeping of values and scalars -----------------------------------------------------------------------
 
 ComputeGraph::ValueId ComputeGraph::new_value(std::uint32_t size) {
   ValueId id;
@@ -102,8 +100,7 @@ Vector ComputeGraph::hollow(std::uint32_t size) {
   return Vector(this, 0, 0, size);
 }
 
-// --- Recording
-// -----------------------------------------------------------------------------------------------
+// --- Recording -----------------------------------------------------------------------------------------------
 
 ComputeGraph::Operation& ComputeGraph::begin(Kind kind) {
   open_.operations.push_back({.kind = kind});
@@ -281,8 +278,7 @@ ModelQuality ComputeGraph::evaluate(const Vector& x) {
   return quality;
 }
 
-// --- Windows
-// -------------------------------------------------------------------------------------------------
+// --- Windows -------------------------------------------------------------------------------------------------
 
 void ComputeGraph::close_if_full() {
   if (open_gradients_ >= limits_.window_gradients || open_bytes_ >= limits_.window_bytes) submit();

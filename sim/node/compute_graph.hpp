@@ -1,23 +1,20 @@
 // ComputeGraph: records what is computed, runs it in batches when a value is needed (DESIGN.md 1).
 //
-// Recording. Every verb appends an operation on immutable values; nothing is computed. Three rules
-// keep the recording small without changing a bit of any result:
-//   * a sum onto a result that nobody else can see joins the pending operation as one more term
-//   (one pass over
+// Recording. Every verb appends an operation on immutable values; nothing is computed. Three rules keep the
+// recording small without changing a bit of any result:
+//   * a sum onto a result that nobody else can see joins the pending operation as one more term (one pass over
 //     memory instead of one per verb);
-//   * the same sum recorded twice is one operation, so nodes that compute the same thing, as all
-//   members of an
+//   * the same sum recorded twice is one operation, so nodes that compute the same thing, as all members of an
 //     allreduce do, share one result (copy on write);
 //   * a result that is dropped before it ran is never computed.
 //
-// Running. The recorded window is cut into stages: stage s holds the operations that depend on s
-// gradients of the window. Within a stage sums run first, by depth, then all its gradients as ONE
-// batched call. So nodes that never act at the same instant still share a batch, whatever the order
-// they were recorded in.
+// Running. The recorded window is cut into stages: stage s holds the operations that depend on s gradients of
+// the window. Within a stage sums run first, by depth, then all its gradients as ONE batched call. So nodes that
+// never act at the same instant still share a batch, whatever the order they were recorded in.
 //
-// A window closes when a number is demanded, or when its operations or bytes reach their limits.
-// While one window runs on the worker thread, the next is recorded. Windows close at recorded
-// counts, never by the clock: statistics are repeatable.
+// A window closes when a number is demanded, or when its operations or bytes reach their limits. While one
+// window runs on the worker thread, the next is recorded. Windows close at recorded counts, never by the clock:
+// statistics are repeatable.
 //
 // Not thread-safe: one thread records. `Vector` handles belong to that thread too.
 #pragma once
@@ -71,8 +68,7 @@ class ComputeGraph {
   ComputeGraph(const ComputeGraph&) = delete;
   ComputeGraph& operator=(const ComputeGraph&) = delete;
 
-  // --- Recording
-  // -------------------------------------------------------------------------------------------
+  // --- Recording -------------------------------------------------------------------------------------------
 
   /// The model all nodes start from; one shared value.
   Vector initial_model();
@@ -81,25 +77,21 @@ class ComputeGraph {
   Gradient gradient(NodeId node, Step draw, const Vector& x);
   ModelQuality evaluate(const Vector& x);
 
-  // --- Values
-  // ----------------------------------------------------------------------------------------------
+  // --- Values ----------------------------------------------------------------------------------------------
 
   /// Closes the window and waits until everything recorded has been computed.
   void flush();
-  /// Numbers of `x`, computed now if need be; valid until the next verb or flush after the last
-  /// handle is gone. Empty for a workload without numbers.
+  /// Numbers of `x`, computed now if need be; valid until the next verb or flush after the last handle is gone.
+  /// Empty for a workload without numbers.
   std::span<const float> read(const Vector& x);
   double read(const Scalar& scalar);
-  /// Writes the number to `where` once it is computed, at the latest by the next flush(). `where`
-  /// must stay.
+  /// Writes the number to `where` once it is computed, at the latest by the next flush(). `where` must stay.
   void deliver(const Scalar& scalar, double* where);
-  /// A new value with room for `size` floats that the caller fills through `room` (receiving a
-  /// message).
+  /// A new value with room for `size` floats that the caller fills through `room` (receiving a message).
   Vector make(std::size_t size, std::span<float>& room);
 
-  /// A gradient computed outside the graph, on another thread (MPI): flushes, then hands out a
-  /// request with its memory in place. Between begin and finish only `request` may be touched by
-  /// the other thread.
+  /// A gradient computed outside the graph, on another thread (MPI): flushes, then hands out a request with its
+  /// memory in place. Between begin and finish only `request` may be touched by the other thread.
   struct Job {
     GradientRequest request;
     Vector x;
@@ -200,8 +192,7 @@ class ComputeGraph {
   void add_term(Operation& operation, const Vector& v, float factor);
   void set_output(OperationId operation, ValueId value);
   Scalar set_scalar(Operation& operation, int index);
-  /// Completes the sum or concatenation begun last: answers with an equal pending one if there is
-  /// one.
+  /// Completes the sum or concatenation begun last: answers with an equal pending one if there is one.
   Vector finish(std::uint32_t size);
   OperationId* find_equal(const Operation& operation);
   bool equal(const Operation& a, const Operation& b) const;

@@ -251,8 +251,7 @@ void Executor::release_inputs(std::size_t begin, std::size_t end) {
       const ValueId value = window_.terms[t].value;
       if (--readers_[value] == 0 && dies_[value] && rows_[value] != nullptr) give_back(value);
     }
-    // A result that is kept alive only by a scalar of its operation (the loss of an unread
-    // gradient).
+    // A result that is kept alive only by a scalar of its operation (the loss of an unread gradient).
     if (operation.out != ComputeGraph::none && readers_[operation.out] == 0 &&
         dies_[operation.out]) {
       give_back(operation.out);

@@ -1,9 +1,8 @@
-// Executor: runs the windows that a ComputeGraph records. Owns the numbers: one row of floats per
-// live value, recycled through free lists by size. A row whose last reader is a sum becomes that
-// sum's result in place.
+// Executor: runs the windows that a ComputeGraph records. Owns the numbers: one row of floats per live value,
+// recycled through free lists by size. A row whose last reader is a sum becomes that sum's result in place.
 //
-// With a worker thread, one window runs while the next is recorded; the graph talks to the executor
-// only between windows, so nothing here is locked but the hand-over.
+// With a worker thread, one window runs while the next is recorded; the graph talks to the executor only
+// between windows, so nothing here is locked but the hand-over.
 #pragma once
 
 #include <condition_variable>
@@ -30,8 +29,7 @@ class Executor {
 
   /// Runs `window`, on the worker thread if there is one (then returns at once). Only after wait().
   void run(Window&& window);
-  /// Waits for the window in flight; rethrows what went wrong in it. Afterwards the executor is
-  /// idle.
+  /// Waits for the window in flight; rethrows what went wrong in it. Afterwards the executor is idle.
   void wait();
   /// The window that ran last, to be recycled; only while idle.
   Window& finished() { return window_; }

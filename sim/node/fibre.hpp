@@ -1,6 +1,6 @@
-// Fibres and what they wait for. A fibre is one root coroutine of a node: its program, or an
-// activity the program spawned. All waiting state lives in awaiters inside coroutine frames;
-// transports link to it and never copy it.
+// Fibres and what they wait for. A fibre is one root coroutine of a node: its program, or an activity the
+// program spawned. All waiting state lives in awaiters inside coroutine frames; transports link to it and never
+// copy it.
 #pragma once
 
 #include <coroutine>

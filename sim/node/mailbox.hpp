@@ -1,9 +1,7 @@
-// Mailbox: matches messages that have arrived with receives that wait, for all nodes of one
-// transport.
+// Mailbox: matches messages that have arrived with receives that wait, for all nodes of one transport.
 //
-// Rules (those of MPI): a message goes to the longest waiting receive that accepts it; a receive
-// takes the message that arrived first among those it accepts. So messages of one (source, tag) are
-// received in order.
+// Rules (those of MPI): a message goes to the longest waiting receive that accepts it; a receive takes the
+// message that arrived first among those it accepts. So messages of one (source, tag) are received in order.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +17,12 @@ class Mailbox {
  public:
   explicit Mailbox(NodeId nodes) : boxes_(static_cast<std::size_t>(nodes)) {}
 
-  /// Looks for a message that has already arrived; if there is one, moves it out and sets
-  /// `matched`.
+  /// Looks for a message that has already arrived; if there is one, moves it out and sets `matched`.
   bool take(NodeId node, std::span<const Pattern> patterns, Message& message, std::size_t& matched);
   /// Queues a receive that found nothing; `wait` stays where it is until matched or withdrawn.
   void enqueue(NodeId node, ReceiveWait& wait);
   void withdraw(NodeId node, ReceiveWait& wait);
-  /// A message has arrived: gives it to a waiting receive (dequeued, filled, returned) or keeps it
-  /// (nullptr).
+  /// A message has arrived: gives it to a waiting receive (dequeued, filled, returned) or keeps it (nullptr).
   ReceiveWait* arrive(NodeId node, Message&& message);
 
   /// Receives of `node` that wait, first come first; for reports of a stall.

@@ -13,13 +13,12 @@ inline constexpr std::int64_t control_bytes = 16;
 struct Message {
   NodeId source = any_source;
   Tag tag = 0;
-  Vector values;      // may be empty
-  double number = 0;  // a small fact beside the vector: an iteration number, a push-sum weight;
-                      // travels in the header
-  Time sent{};        // on the sender's clock
+  Vector values;  // may be empty
+  double number =
+      0;  // a small fact beside the vector: an iteration number, a push-sum weight; travels in the header
+  Time sent{};  // on the sender's clock
 
-  /// Bytes the network carries: 4 per float, or control_bytes without a vector; headers are not
-  /// counted.
+  /// Bytes the network carries: 4 per float, or control_bytes without a vector; headers are not counted.
   std::int64_t bytes() const { return values ? values.wire_bytes() : control_bytes; }
 };
 

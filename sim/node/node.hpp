@@ -1,5 +1,5 @@
-// Node: the one class an algorithm talks to. A program is a coroutine over a Node that reads like
-// the paper's pseudo-code; it cannot tell a simulation from a real run.
+// Node: the one class an algorithm talks to. A program is a coroutine over a Node that reads like the paper's
+// pseudo-code; it cannot tell a simulation from a real run.
 //
 // Waiting verbs are awaited as temporaries: `const Message m = co_await node.receive(peer, tag);`
 #pragma once
@@ -39,8 +39,7 @@ class Node {
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  // --- Identity and neighbours
-  // -----------------------------------------------------------------------------
+  // --- Identity and neighbours -----------------------------------------------------------------------------
   NodeId id() const { return id_; }
   NodeId nodes() const { return world_.topology.nodes(); }
   Step steps() const { return world_.steps; }
@@ -50,8 +49,7 @@ class Node {
   double self_weight(Step k = 0) const { return world_.topology.self_weight(id_, k); }
   const Topology& topology() const { return world_.topology; }
 
-  // --- Time and chance
-  // -------------------------------------------------------------------------------------
+  // --- Time and chance -------------------------------------------------------------------------------------
   Time now() const { return world_.transport.now(); }
   /// The node's own stream for (purpose, k); and one that is the same on every node.
   Random random(std::string_view purpose, Step k) const { return {world_.seed, purpose, id_, k}; }
@@ -61,47 +59,39 @@ class Node {
   class Sleep;
   Sleep sleep(Duration duration);
 
-  // --- Numbers
-  // ---------------------------------------------------------------------------------------------
+  // --- Numbers ---------------------------------------------------------------------------------------------
   /// The model all nodes start from.
   Vector initial_model() { return world_.graph.initial_model(); }
   Vector zeros(std::size_t size) { return world_.graph.zeros(size); }
   std::size_t parameters() const { return world_.graph.parameters(); }
-  /// Gradient of the node's next mini-batch at the snapshot `x`; takes the modelled (or real) time
-  /// to compute.
+  /// Gradient of the node's next mini-batch at the snapshot `x`; takes the modelled (or real) time to compute.
   class ComputeGradient;
   ComputeGradient gradient(const Vector& x);
 
-  // --- Messages
-  // --------------------------------------------------------------------------------------------
+  // --- Messages --------------------------------------------------------------------------------------------
   /// Sends `values` (which may be empty) and `number` to node `to`. Never blocks.
   void send(NodeId to, Tag tag, Vector values = {}, double number = 0);
-  /// Waits for a message; any_source and any_tag accept all. Messages of one (source, tag) come in
-  /// order.
+  /// Waits for a message; any_source and any_tag accept all. Messages of one (source, tag) come in order.
   class Receive;
   Receive receive(NodeId source, Tag tag = any_tag);
-  /// Waits for a message that matches one of `patterns`, at most until `deadline`. `patterns` must
-  /// outlive the await. The result's `index` is patterns.size() if the deadline came first.
+  /// Waits for a message that matches one of `patterns`, at most until `deadline`. `patterns` must outlive the
+  /// await. The result's `index` is patterns.size() if the deadline came first.
   class Select;
   Select select(std::span<const Pattern> patterns, std::optional<Time> deadline = std::nullopt);
   /// A message that has already arrived and matches, if any; does not wait.
   std::optional<Message> poll(NodeId source, Tag tag);
 
-  // --- Activities
-  // ------------------------------------------------------------------------------------------
-  /// Starts a further fibre of this node. Fibres of a node share its state and run alone between
-  /// waits.
+  // --- Activities ------------------------------------------------------------------------------------------
+  /// Starts a further fibre of this node. Fibres of a node share its state and run alone between waits.
   void spawn(Task<> task);
-  /// Meets the other members of a group (sorted, the same list on each; must outlive the await) in
-  /// one closed-form step; see Transport::meet. Answers null where messages must be exchanged
-  /// instead.
+  /// Meets the other members of a group (sorted, the same list on each; must outlive the await) in one
+  /// closed-form step; see Transport::meet. Answers null where messages must be exchanged instead.
   class Meet;
   Meet meet(Tag tag, std::span<const NodeId> members, CollectiveKind kind, Vector value);
   /// Tells all other nodes in closed form; see Transport::announce. False: send messages instead.
   bool announce(Tag tag, double number);
 
-  // --- Telling
-  // ---------------------------------------------------------------------------------------------
+  // --- Telling ---------------------------------------------------------------------------------------------
   /// Records a number of step `k`; the metric's name becomes a table in the results file.
   void record(std::string_view metric, Step k, double value) {
     world_.observer.record(id_, metric, k, value);
@@ -109,8 +99,7 @@ class Node {
   void record(std::string_view metric, Step k, const Scalar& s) {
     world_.observer.record(id_, metric, k, s);
   }
-  /// Marks the end of step `k` with model `x`: counts the step, evaluates where the scenario asks
-  /// for it.
+  /// Marks the end of step `k` with model `x`: counts the step, evaluates where the scenario asks for it.
   void end_step(Step k, const Vector& x) { world_.observer.end_step(id_, k, x, now()); }
   /// Says that the node's model changed after its last step (exchanges that were still under way).
   void set_final_model(const Vector& x) { world_.observer.set_model(id_, x); }
@@ -123,8 +112,8 @@ class Node {
   Step draws_ = 0;
 };
 
-/// Lets fibres of one node wait for each other. wait() suspends until the next notify(); there is
-/// no memory, so wait in a loop on a condition. Waiting fibres go on in the order they came.
+/// Lets fibres of one node wait for each other. wait() suspends until the next notify(); there is no memory, so
+/// wait in a loop on a condition. Waiting fibres go on in the order they came.
 class Signal {
  public:
   explicit Signal(Node& node) : node_(node) {}
@@ -139,8 +128,7 @@ class Signal {
 
 using Program = std::function<Task<>(Node&)>;
 
-// --- Awaiters
-// ------------------------------------------------------------------------------------------------
+// --- Awaiters ------------------------------------------------------------------------------------------------
 
 class [[nodiscard]] Node::Sleep {
  public:

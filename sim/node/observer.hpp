@@ -1,7 +1,6 @@
-// Observer: watches nodes and fills the Recorder. Evaluates the mean model and the spread around it
-// at the steps the scenario asks for: the mean over all nodes of the models after their own k-th
-// step, whenever each got there, so that simulated and real runs of one algorithm are compared at
-// equal work.
+// Observer: watches nodes and fills the Recorder. Evaluates the mean model and the spread around it at the steps
+// the scenario asks for: the mean over all nodes of the models after their own k-th step, whenever each got
+// there, so that simulated and real runs of one algorithm are compared at equal work.
 //
 // Evaluation is itself recorded in the compute graph: it waits for nothing and stops no window.
 #pragma once
@@ -38,8 +37,7 @@ class Observer {
     Time time;
     Vector model;
   };
-  /// Adds a snapshot; the last of a row starts its evaluation. Ranks of a real run hand theirs to
-  /// rank 0 so.
+  /// Adds a snapshot; the last of a row starts its evaluation. Ranks of a real run hand theirs to rank 0 so.
   void add_snapshot(Snapshot snapshot);
   /// Snapshots of rows that are not complete here; they are gone from the observer afterwards.
   std::vector<Snapshot> take_snapshots();
@@ -49,8 +47,8 @@ class Observer {
   void set_model(NodeId node, Vector x) { models_[static_cast<std::size_t>(node)] = std::move(x); }
   /// Steps finished, over all nodes.
   std::int64_t steps_finished() const { return steps_finished_; }
-  /// Computes what is outstanding and completes the recorder's tables. The recorder may be saved
-  /// before, too: cells not yet known are NaN then.
+  /// Computes what is outstanding and completes the recorder's tables. The recorder may be saved before, too:
+  /// cells not yet known are NaN then.
   void settle();
 
  private:

@@ -1,5 +1,5 @@
-// Transport: where nodes live. Passes time, carries messages, decides when a fibre goes on.
-// Simulated (sim/engine) or real (sim/mpi); no program can tell which.
+// Transport: where nodes live. Passes time, carries messages, decides when a fibre goes on. Simulated
+// (sim/engine) or real (sim/mpi); no program can tell which.
 //
 // Fibres are resumed from the transport's own loop only, never from inside another fibre.
 #pragma once
@@ -26,21 +26,18 @@ class Transport {
   virtual Time now() const = 0;
   /// Carries `message` (source set) to `to`; never blocks.
   virtual void send(NodeId to, Message message) = 0;
-  /// Suspends until a message matches. The mailbox has been asked: nothing suitable has arrived
-  /// yet.
+  /// Suspends until a message matches. The mailbox has been asked: nothing suitable has arrived yet.
   virtual void receive(ReceiveWait& wait) = 0;
   /// Suspends while the gradient is computed.
   virtual void compute(GradientWait& wait) = 0;
   /// Resumes `wait` at `time`; at once, in the order of calls, if that is not later than now.
   virtual void wake(Suspension& wait, Time time) = 0;
-  /// Suspends until all members met and the closed-form cost has passed. Returns false, and does
-  /// nothing, where messages are really exchanged one by one: the caller then runs the collective
-  /// itself.
+  /// Suspends until all members met and the closed-form cost has passed. Returns false, and does nothing, where
+  /// messages are really exchanged one by one: the caller then runs the collective itself.
   virtual bool meet(MeetWait& wait) = 0;
-  /// Sends an empty message (`tag`, `number`) from `source` to every other node along binomial
-  /// trees in closed form. Numbers of a tag grow; one that is not newer than the newest has been
-  /// announced already and is left out. Returns false, and does nothing, where the caller must send
-  /// the messages itself.
+  /// Sends an empty message (`tag`, `number`) from `source` to every other node along binomial trees in closed
+  /// form. Numbers of a tag grow; one that is not newer than the newest has been announced already and is left
+  /// out. Returns false, and does nothing, where the caller must send the messages itself.
   virtual bool announce(NodeId source, Tag tag, double number) = 0;
 
   /// Starts a fibre, in the order of calls, from the transport's loop.
@@ -60,8 +57,8 @@ class Transport {
  protected:
   explicit Transport(NodeId nodes) : mailbox_(nodes) {}
 
-  /// Lets a fibre run until it waits again; frees it when it has ended. What it throws is rethrown
-  /// as Error with node and time added.
+  /// Lets a fibre run until it waits again; frees it when it has ended. What it throws is rethrown as Error with
+  /// node and time added.
   void resume(Suspension& wait);
   /// Who waits for whom: for the error that a stall ends in.
   std::string describe_waiting() const;

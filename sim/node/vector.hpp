@@ -1,9 +1,9 @@
-// Vector and Scalar: the numbers an algorithm computes with. A handle names an immutable value that
-// may not exist yet; verbs append an operation to the ComputeGraph and let the handle name the
-// result. Copying a handle copies no numbers, so a snapshot or a message costs nothing.
+// Vector and Scalar: the numbers an algorithm computes with. A handle names an immutable value that may not
+// exist yet; verbs append an operation to the ComputeGraph and let the handle name the result. Copying a handle
+// copies no numbers, so a snapshot or a message costs nothing.
 //
-// Arithmetic is exact to the bit by contract: x.add_scaled(a, y) is fma(a, y[i], x[i]) in single
-// precision for every element, whatever is batched, fused or moved to another device underneath.
+// Arithmetic is exact to the bit by contract: x.add_scaled(a, y) is fma(a, y[i], x[i]) in single precision for
+// every element, whatever is batched, fused or moved to another device underneath.
 #pragma once
 
 #include <cstddef>
@@ -95,8 +95,7 @@ class Scalar {
   ~Scalar();
 
   explicit operator bool() const { return graph_ != nullptr; }
-  /// The number itself. Computes everything recorded so far: an algorithm that branches on values
-  /// pays for it.
+  /// The number itself. Computes everything recorded so far: an algorithm that branches on values pays for it.
   double value() const;
 
  private:
@@ -110,8 +109,7 @@ class Scalar {
 /// sum_i (a_i - b_i)^2
 Scalar squared_distance(const Vector& a, const Vector& b);
 
-/// A stochastic gradient and the loss of its mini-batch, both taken at the snapshot that was handed
-/// over.
+/// A stochastic gradient and the loss of its mini-batch, both taken at the snapshot that was handed over.
 struct Gradient {
   Vector values;
   Scalar loss;

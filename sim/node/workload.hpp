@@ -1,5 +1,5 @@
-// Workload: model and data of every node. What is the gradient, on which samples, how good is a
-// model? An instance knows nothing of time, messages or algorithms.
+// Workload: model and data of every node. What is the gradient, on which samples, how good is a model?
+// An instance knows nothing of time, messages or algorithms.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,7 @@ struct WorkloadFacts {
   std::vector<std::int64_t> samples;  // (nodes) training samples held by each node; for epochs
 };
 
-/// One gradient to compute. Results depend on (node, draw, x) alone, to the bit, never on who
-/// shares the batch.
+/// One gradient to compute. Results depend on (node, draw, x) alone, to the bit, never on who shares the batch.
 struct GradientRequest {
   NodeId node = 0;
   Step draw = 0;              // the node's draw-th mini-batch, from 0
@@ -37,10 +36,10 @@ struct GradientRequest {
 
 /// Quality of one model on held-out data (for synthetic problems: the global objective).
 struct EvaluationRequest {
-  const float* x = nullptr;                                    // (parameters)
-  double loss = 0;                                             // out
-  double accuracy = std::numeric_limits<double>::quiet_NaN();  // out: fraction right, NaN if there
-                                                               // is no such thing
+  const float* x = nullptr;  // (parameters)
+  double loss = 0;           // out
+  double accuracy = std::numeric_limits<
+      double>::quiet_NaN();  // out: fraction right, NaN if there is no such thing
 };
 
 class Workload {
@@ -51,9 +50,8 @@ class Workload {
   virtual void initial_model(std::span<float> x) const = 0;
   /// Size of the node's draw-th mini-batch in the workload's own unit of cost (samples, or tokens).
   virtual std::int64_t batch_cost(NodeId node, Step draw) const = 0;
-  /// Computes loss and gradient of every request, in parallel over requests with OpenMP. A
-  /// non-finite result is not an error here; the caller looks at the loss. Called only if
-  /// has_numbers.
+  /// Computes loss and gradient of every request, in parallel over requests with OpenMP. A non-finite result is
+  /// not an error here; the caller looks at the loss. Called only if has_numbers.
   virtual void gradients(std::span<GradientRequest> requests) const = 0;
   /// Evaluates every request; called only if has_numbers. Sums run in one fixed order.
   virtual void evaluate(std::span<EvaluationRequest> requests) const = 0;

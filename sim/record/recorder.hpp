@@ -1,12 +1,11 @@
-// Recorder: everything a run tells about itself, in memory, as columns. The results file
-// (results_file.hpp) is a picture of a Recorder; plots, exports and comparisons read nothing else.
-// Simulated and real runs fill the same columns.
+// Recorder: everything a run tells about itself, in memory, as columns. The results file (results_file.hpp) is
+// a picture of a Recorder; plots, exports and comparisons read nothing else. Simulated and real runs fill the
+// same columns.
 //
 // Three kinds of samples:
 //   per node and step   table "steps":      one row per recorded step, one column per node
-//   per evaluation      table "evaluation": one row per evaluated step, of the mean model and the
-//   whole run per node            totals over the run: time computing, waiting, communicating;
-//   messages, bytes
+//   per evaluation      table "evaluation": one row per evaluated step, of the mean model and the whole run
+//   per node            totals over the run: time computing, waiting, communicating; messages, bytes
 // and, if asked for, the timeline: what each node did from when to when.
 #pragma once
 
@@ -53,8 +52,7 @@ class Table {
   /// `width` cells per row and metric: the number of nodes, or 1.
   Table(RowSchedule schedule, std::size_t width) : schedule_(schedule), width_(width) {}
 
-  /// The cell; rows are made as they are reached. A metric is any name but "step" and ".", without
-  /// "/".
+  /// The cell; rows are made as they are reached. A metric is any name but "step" and ".", without "/".
   double& cell(std::string_view metric, std::size_t row, std::size_t column = 0);
   /// All cells of a row, made like those of cell().
   std::span<double> cells(std::string_view metric, std::size_t row);
@@ -76,8 +74,7 @@ class Table {
   std::map<std::string, std::deque<std::vector<double>>, std::less<>> columns_;  // (rows, width)
 };
 
-/// Unit of a well-known metric or statistic ("time": "s"); empty if it is a pure number or not
-/// known.
+/// Unit of a well-known metric or statistic ("time": "s"); empty if it is a pure number or not known.
 std::string_view unit_of(std::string_view metric);
 
 enum class Activity : std::uint8_t { compute, wait, communicate };
@@ -94,8 +91,8 @@ struct Segment {
   friend bool operator==(const Segment&, const Segment&) = default;
 };
 
-/// Sums over a run, per node. Times are those of the program (main fibre). A blocked receive counts
-/// as waiting until its message was sent and as communicating from then on.
+/// Sums over a run, per node. Times are those of the program (main fibre). A blocked receive counts as waiting
+/// until its message was sent and as communicating from then on.
 struct NodeTotals {
   Duration compute{};
   Duration wait{};
@@ -126,8 +123,8 @@ class Recorder {
   std::vector<std::vector<float>>
       models;  // (nodes, parameters), final; empty unless asked for, each empty if unknown
 
-  /// Notes a stretch of time: adds to the node's totals, and to the timeline if it is being kept.
-  /// An empty stretch leaves no trace.
+  /// Notes a stretch of time: adds to the node's totals, and to the timeline if it is being kept. An empty
+  /// stretch leaves no trace.
   void spend(NodeId node, Activity activity, Time begin, Time end);
   /// End of the timeline; the start of the run if none is kept.
   Time timeline_until() const { return timeline_until_; }
@@ -136,9 +133,9 @@ class Recorder {
   Time timeline_until_{};
 };
 
-/// Whether two runs recorded the same, bit for bit (any NaN equals any NaN); `machine` and
-/// `statistics`, which differ between equal runs, do not count. If not, `difference` (may be null)
-/// names the first place: "steps/train_loss, row 3, column 1: 0.5 and 0.25".
+/// Whether two runs recorded the same, bit for bit (any NaN equals any NaN); `machine` and `statistics`, which
+/// differ between equal runs, do not count. If not, `difference` (may be null) names the first place:
+/// "steps/train_loss, row 3, column 1: 0.5 and 0.25".
 bool same_content(const Recorder& a, const Recorder& b, std::string* difference = nullptr);
 
 }  // namespace starling

@@ -13,9 +13,9 @@ const char* const adpsgd = "kind = adpsgd\nlearning_rate = 0.05";
 }  // namespace
 
 TEST_CASE("exchanges of AD-PSGD conserve the sum of models") {
-  // Constant curvature 1 and centers c_i: the mean of the models moves only by -lr mean(g_i),
-  // whatever is exchanged when. After one step from the common start 0 with lr tiny and the rest
-  // with rate ~ 0 (schedule), the mean stays where the first step put it: lr mean(c).
+  // Constant curvature 1 and centers c_i: the mean of the models moves only by -lr mean(g_i), whatever is
+  // exchanged when. After one step from the common start 0 with lr tiny and the rest with rate ~ 0 (schedule), the
+  // mean stays where the first step put it: lr mean(c).
   const Recorder recorder = test::run(
       test::quadratic_scenario(9, 60, "ring", adpsgd),
       {"workload.centers=index", "compute.distribution=lognormal", "compute.sigma=0.5",
@@ -38,8 +38,7 @@ TEST_CASE("computing never waits in AD-PSGD, whoever is slow") {
   const Recorder recorder =
       test::run(test::quadratic_scenario(8, 50, "complete", adpsgd),
                 {"compute.slow_nodes=1", "compute.slowdown=10", "network.latency=2 ms"});
-  // Nodes 1..7 compute 50 steps of 1 ms back to back; the step table says when each ended its last
-  // step.
+  // Nodes 1..7 compute 50 steps of 1 ms back to back; the step table says when each ended its last step.
   const Table& steps = recorder.steps;
   for (std::size_t i = 1; i < 8; ++i) {
     CHECK(steps.value("time", steps.rows("time") - 1, i) == doctest::Approx(0.05).epsilon(1e-9));

@@ -8,8 +8,7 @@
 using namespace starling;
 
 TEST_CASE("allreduce SGD keeps all models equal to the bit and follows plain gradient descent") {
-  // mean gradient of the quadratics with centers c_i = i, curvature 1, start 0: x_k = mean(c) (1 -
-  // (1 - lr)^k).
+  // mean gradient of the quadratics with centers c_i = i, curvature 1, start 0: x_k = mean(c) (1 - (1 - lr)^k).
   for (const std::string collective : {"ring", "recursive_doubling", "rabenseifner"}) {
     const Recorder recorder = test::run(
         test::quadratic_scenario(6, 30, "complete", "kind = allreduce\nlearning_rate = 0.1"),
@@ -22,8 +21,7 @@ TEST_CASE("allreduce SGD keeps all models equal to the bit and follows plain gra
 }
 
 TEST_CASE("nodes that compute the same model share it") {
-  // All replicas of allreduce SGD are one value: of the sums per step only the reduction itself is
-  // computed.
+  // All replicas of allreduce SGD are one value: of the sums per step only the reduction itself is computed.
   const Recorder recorder = test::run(test::quadratic_scenario(
       64, 20, "ring", "kind = allreduce\nlearning_rate = 0.1\ncollective = recursive_doubling"));
   // 63 additions, one scaling and one update per step, and the mean of each
@@ -90,9 +88,8 @@ TEST_CASE("closed-form and expanded collectives give the same models") {
 }
 
 TEST_CASE("n nodes with batches of b are one node with batches of n b on the same samples") {
-  // Every node holds as many samples as a batch takes, so each step is a full pass in both runs: 4
-  // nodes with 8 of 32 samples each, and one node with all 32. Losses are means over a batch, hence
-  // equal up to rounding.
+  // Every node holds as many samples as a batch takes, so each step is a full pass in both runs: 4 nodes with 8 of
+  // 32 samples each, and one node with all 32. Losses are means over a batch, hence equal up to rounding.
   const char* const text = R"([run]
 nodes = 4
 steps = 25

@@ -24,8 +24,7 @@ bool has_period(const algorithms::AlgorithmEntry& entry) {
   return std::ranges::any_of(section.uses(), [](const KeyUse& use) { return use.key == "period"; });
 }
 
-/// The [algorithm] section of `name` with the keys it requires; periods so short that the runs
-/// below have many.
+/// The [algorithm] section of `name` with the keys it requires; periods so short that the runs below have many.
 std::string section_of(std::string_view name) {
   std::string text = "kind = " + std::string(name) + "\nlearning_rate = 0.05";
   for (const auto& entry : algorithms::catalog()) {

@@ -14,8 +14,8 @@ const char* const combine_while_adapt =
 const char* const adapt_then_combine =
     "kind = dpsgd\nlearning_rate = 0.1\norder = adapt_then_combine";
 
-/// Models that D-PSGD stops moving at, one coordinate after the other: (nodes, dimension). With A =
-/// diag(a_ik), b = (b_ik) over the nodes i, per coordinate k:
+/// Models that D-PSGD stops moving at, one coordinate after the other: (nodes, dimension). With A = diag(a_ik),
+/// b = (b_ik) over the nodes i, per coordinate k:
 ///   combine while adapt   X = W X - lr A (X - b)          =>  (I - W + lr A) X = lr A b
 ///   adapt then combine    X = W (X - lr A (X - b))        =>  (I - W (I - lr A)) X = lr W A b
 std::vector<double> fixed_point(const Assembly& parts, std::size_t k, double rate,
@@ -65,9 +65,8 @@ TEST_CASE("D-PSGD ends at the fixed point of adapting, then combining") {
 
 TEST_CASE(
     "adapting, then combining on the complete graph is allreduce SGD, the other order is not") {
-  // W = 1/n: every node gets mean_j (x_j - lr g_j), so all are equal and follow the mean gradient.
-  // In the other order node i keeps mean_j x_j - lr g_i: nodes differ by one gradient step forever
-  // (ALGORITHMS, trap 1).
+  // W = 1/n: every node gets mean_j (x_j - lr g_j), so all are equal and follow the mean gradient. In the other
+  // order node i keeps mean_j x_j - lr g_i: nodes differ by one gradient step forever (ALGORITHMS, trap 1).
   const Recorder first = test::run(test::quadratic_scenario(6, 50, "complete", adapt_then_combine));
   const Recorder second =
       test::run(test::quadratic_scenario(6, 50, "complete", combine_while_adapt));
@@ -82,8 +81,8 @@ TEST_CASE(
 }
 
 TEST_CASE("with equal problems every order of D-PSGD is gradient descent on every node") {
-  // f_i = 1/2 (x - 2)^2 for all i and the same start x_0 = 0: x_k = 2 (1 - (1 - lr)^k) on every
-  // node, as rows of W sum to one.
+  // f_i = 1/2 (x - 2)^2 for all i and the same start x_0 = 0: x_k = 2 (1 - (1 - lr)^k) on every node, as rows of
+  // W sum to one.
   for (const char* order : {combine_while_adapt, adapt_then_combine}) {
     const Recorder recorder = test::run(test::quadratic_scenario(5, 20, "ring", order),
                                         {"workload.centers=list", "workload.center_values=2",
@@ -96,9 +95,8 @@ TEST_CASE("with equal problems every order of D-PSGD is gradient descent on ever
 }
 
 TEST_CASE("the mean model of D-PSGD moves by the mean gradient") {
-  // W is doubly stochastic, so averaging the update over nodes leaves mean <- mean - lr (mean -
-  // mean(c)) with c_i = i and curvature 1, hence after k steps mean = mean(c) (1 - (1 - lr)^k) from
-  // 0.
+  // W is doubly stochastic, so averaging the update over nodes leaves mean <- mean - lr (mean - mean(c)) with
+  // c_i = i and curvature 1, hence after k steps mean = mean(c) (1 - (1 - lr)^k) from 0.
   const Recorder recorder = test::run(test::quadratic_scenario(4, 20, "ring", combine_while_adapt),
                                       {"workload.centers=index"});
   CHECK(test::mean_model(recorder, 0) ==
@@ -108,8 +106,7 @@ TEST_CASE("the mean model of D-PSGD moves by the mean gradient") {
 TEST_CASE("a ring falls to the pace of its slowest node") {
   const Recorder recorder = test::run(test::quadratic_scenario(8, 100, "ring", combine_while_adapt),
                                       {"compute.slow_nodes=1", "compute.slowdown=5"});
-  // Node 0 takes 5 ms a step; a neighbor d hops away may run at most d steps ahead, so all end near
-  // 0.5 s.
+  // Node 0 takes 5 ms a step; a neighbor d hops away may run at most d steps ahead, so all end near 0.5 s.
   for (const NodeTotals& node : recorder.nodes) {
     CHECK(to_seconds(node.finished) > 0.47);
     CHECK(to_seconds(node.finished) < 0.51);
@@ -119,9 +116,8 @@ TEST_CASE("a ring falls to the pace of its slowest node") {
 }
 
 TEST_CASE("one-peer exponential mixing reaches the mean after log2 n steps without gradients") {
-  // n = 8: the product of three phases is exactly 1/8 everywhere. Curvature 0 leaves pure
-  // averaging; the start is the same on all nodes, so let one step with gradients spread them
-  // first, then compare with their mean.
+  // n = 8: the product of three phases is exactly 1/8 everywhere. Curvature 0 leaves pure averaging; the start is
+  // the same on all nodes, so let one step with gradients spread them first, then compare with their mean.
   const Recorder spread =
       test::run(test::quadratic_scenario(8, 1, "one_peer_exponential", adapt_then_combine));
   const Recorder recorder = test::run(

@@ -33,8 +33,8 @@ TEST_CASE("local SGD ends at the weighted optimum of its local steps") {
 }
 
 TEST_CASE("local SGD that averages every step is allreduce SGD, with local momentum too") {
-  // Averaging is linear: with H = 1 the models agree at every step, and the mean of the local
-  // velocities is the velocity of the mean gradient.
+  // Averaging is linear: with H = 1 the models agree at every step, and the mean of the local velocities is the
+  // velocity of the mean gradient.
   for (const std::string momentum : {"0", "0.9"}) {
     const std::string settings = "\nlearning_rate = 0.02\nmomentum = " + momentum;
     const Recorder local = test::run(
@@ -72,8 +72,8 @@ TEST_CASE(
 }
 
 TEST_CASE("post-local SGD takes exact steps up to the switch and counts its periods from there") {
-  // Switch after 5 of 13 steps, period 4: five steps of x <- x - lr mean_i a_i (x - b_i), then two
-  // rounds of x <- mean_i (b_i + (1 - lr a_i)^4 (x - b_i)), which end with the last step.
+  // Switch after 5 of 13 steps, period 4: five steps of x <- x - lr mean_i a_i (x - b_i), then two rounds of
+  // x <- mean_i (b_i + (1 - lr a_i)^4 (x - b_i)), which end with the last step.
   const std::string text = test::quadratic_scenario(
       5, 13, "ring", "kind = local_sgd\nlearning_rate = 0.1\nperiod = 4\nswitch_step = 5");
   const Recorder recorder = test::run(text);

@@ -42,8 +42,8 @@ TEST_CASE("WAGMA forms the groups of the published example") {
 }
 
 TEST_CASE("groups of WAGMA mix everybody after log_S P steps") {
-  // 64 nodes, S = 8: two steps. Zero gradients after the first step: all models equal the mean
-  // after two group averagings without a global step.
+  // 64 nodes, S = 8: two steps. Zero gradients after the first step: all models equal the mean after two group
+  // averagings without a global step.
   const std::string text = test::quadratic_scenario(
       64, 3, "ring",
       "kind = wagma\nlearning_rate = 0.1\ngroup_size = 8\ntau = 100\nactivation = full");
@@ -96,9 +96,8 @@ TEST_CASE("staleness in WAGMA is at most tau - 1") {
 }
 
 TEST_CASE("nobody waits for a slow node between global steps of WAGMA") {
-  // Nodes 1..15 take 1 ms a step, node 0 takes 12: a period of 5 steps ends when node 0 has made
-  // its five, so the run takes 12 ms a step, but within a period the others finish four steps in
-  // about 4 ms.
+  // Nodes 1..15 take 1 ms a step, node 0 takes 12: a period of 5 steps ends when node 0 has made its five, so the
+  // run takes 12 ms a step, but within a period the others finish four steps in about 4 ms.
   const Recorder recorder =
       test::run(test::quadratic_scenario(16, 10, "ring", wagma),
                 {"compute.slow_nodes=1", "compute.slowdown=12", "run.record_every=1"});

@@ -1,7 +1,6 @@
-// Cost of the machinery, all included: scenario, engine, recorded graph, ring averaging, recording
-// and results file. Prints node-steps per second for the cases of the issue, beside what the bare
-// gradient kernel alone reaches in the same run on the same batches, and the time of the
-// timing-only scenarios.
+// Cost of the machinery, all included: scenario, engine, recorded graph, ring averaging, recording and results
+// file. Prints node-steps per second for the cases of the issue, beside what the bare gradient kernel alone
+// reaches in the same run on the same batches, and the time of the timing-only scenarios.
 //
 //   bench_node_steps [repetitions]        default 3; the best is printed, for the machine is shared
 

@@ -100,8 +100,8 @@ TEST_CASE(
 
 TEST_CASE(
     "asynchronous runs still batch: at least as many gradients at once as the issue asks for") {
-  // 256 nodes of AD-PSGD: half of all nodes at once for lognormal durations drawn per step, 96
-  // drawn per node, 48 for exponential ones.
+  // 256 nodes of AD-PSGD: half of all nodes at once for lognormal durations drawn per step, 96 drawn per node, 48
+  // for exponential ones.
   std::string text = blobs;
   text.replace(text.find("nodes = 8\nsteps = 40"), 20, "nodes = 256\nsteps = 60");
   text.replace(text.find("sigma = 0.4"), 11, "sigma = 0.3");
@@ -224,7 +224,6 @@ learning_rate = 0.1
   };
   CHECK(expanded.models.empty());
   CHECK(end(expanded) > 30 * 0.6);
-  // The closed formulas leave out how ports of late and early members interleave: a fraction of a
-  // percent here.
+  // The closed formulas leave out how ports of late and early members interleave: a fraction of a percent here.
   CHECK(end(analytic) == doctest::Approx(end(expanded)).epsilon(0.02));
 }

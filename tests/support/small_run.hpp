@@ -9,8 +9,8 @@
 
 namespace starling::test {
 
-/// A scenario of `nodes` nodes on a `topology` with diagonal quadratics (heterogeneous, no noise),
-/// constant latency and 1 ms gradients; `algorithm` is the text of that section.
+/// A scenario of `nodes` nodes on a `topology` with diagonal quadratics (heterogeneous, no noise), constant
+/// latency and 1 ms gradients; `algorithm` is the text of that section.
 std::string quadratic_scenario(int nodes, int steps, const std::string& topology,
                                const std::string& algorithm);
 

@@ -223,8 +223,7 @@ TEST_CASE("fibres of one node wake each other by signals") {
 }
 
 TEST_CASE("a closed-form collective ends for all members at its formula after the last has come") {
-  // 4 members, the last at 3 ms; recursive doubling of empty-bandwidth messages costs log2(4) * 10
-  // us.
+  // 4 members, the last at 3 ms; recursive doubling of empty-bandwidth messages costs log2(4) * 10 us.
   Place place(4, true);
   const std::vector<NodeId> members{0, 1, 2, 3};
   std::vector<double> times;

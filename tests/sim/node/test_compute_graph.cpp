@@ -128,8 +128,7 @@ TEST_CASE("means, weighted sums, zeros and distances") {
   const Vector start = bench.graph.initial_model();
   std::vector<Vector> gradients;
   for (NodeId i = 0; i < 4; ++i) gradients.push_back(bench.graph.gradient(i, 0, start).values);
-  // gradient_i = start - i, so their mean is start - 1.5 and the distance of g_0 and g_3 is 3
-  // everywhere.
+  // gradient_i = start - i, so their mean is start - 1.5 and the distance of g_0 and g_3 is 3 everywhere.
   CHECK(numbers(bench.graph, mean(gradients))[10] == doctest::Approx(8.5));
   const Weighted terms[] = {{2.0, gradients[0]}, {-1.0, gradients[1]}};
   CHECK(numbers(bench.graph, weighted_sum(terms))[10] == 11.0F);  // 2 * 10 - 9
@@ -152,8 +151,8 @@ TEST_CASE("numbers are delivered when they are known, and scalars can be asked")
 }
 
 TEST_CASE("gradients of nodes that never act together run as one batch") {
-  // Node i takes i + 1 sums before its gradient: all gradients are at stage 0, so there is one
-  // batch of four, and the second gradients of all nodes are another.
+  // Node i takes i + 1 sums before its gradient: all gradients are at stage 0, so there is one batch of four, and
+  // the second gradients of all nodes are another.
   Bench bench;
   std::vector<Vector> models;
   for (NodeId i = 0; i < 4; ++i) {

@@ -1,5 +1,4 @@
-// A workload that is easy to predict: f_i(x) = 1/2 |x - i|^2, so gradient and loss of node i need
-// no data.
+// A workload that is easy to predict: f_i(x) = 1/2 |x - i|^2, so gradient and loss of node i need no data.
 #pragma once
 
 #include <span>
