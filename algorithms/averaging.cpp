@@ -39,6 +39,19 @@ Task<Vector> average(Node& node, std::span<const NodeId> members, Tag tag, Vecto
   co_return sum;
 }
 
+std::string read_momentum_policy(const Section& section, std::string_view fallback) {
+  return section.choice("momentum_policy", {"keep", "average", "reset"}, fallback,
+                        "what happens to momentum when models are averaged");
+}
+
+Task<> apply_momentum_policy(Node& node, std::span<const NodeId> members, Tag tag,
+                             const std::string& policy, Vector& velocity, CollectiveKind kind) {
+  if (policy == "reset") velocity = {};
+  if (policy == "average" && velocity) {
+    velocity = co_await average(node, members, tag, velocity, kind);
+  }
+}
+
 Task<double> sum_of_numbers(Node& node, Tag tag, double number) {
   const NodeId me = node.id();
   NodeId bit = 1;

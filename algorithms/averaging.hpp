@@ -4,6 +4,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "algorithms/collectives.hpp"
@@ -26,6 +27,12 @@ OptimizerSettings read_outer_optimizer(const Section& section, double learning_r
 /// Mean over `members` of their `v`; the conditions are those of allreduce().
 Task<Vector> average(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
                      CollectiveKind kind);
+
+/// Reads `momentum_policy`: what happens to local momentum when models are averaged.
+std::string read_momentum_policy(const Section& section, std::string_view fallback);
+/// Keeps `velocity` (which may be empty), replaces it by the mean over `members`, or empties it.
+Task<> apply_momentum_policy(Node& node, std::span<const NodeId> members, Tag tag,
+                             const std::string& policy, Vector& velocity, CollectiveKind kind);
 
 /// Sum over all nodes of their `number`, the same bits on each: up a binomial tree to node 0, each
 /// parent adding its children in order, and back. One sum with one `tag` at a time.

@@ -12,6 +12,7 @@
 // and periods count from there. Lin, Stich, Patel, Jaggi, "Don't Use Large Mini-Batches, Use Local SGD", ICLR 2020,
 // who switch when the learning rate falls first.
 
+#include "algorithms/averaging.hpp"
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
@@ -36,23 +37,16 @@ Task<> run(Node& node, Settings settings) {
     Gradient g = co_await node.gradient(x);
     const Step local_steps = k + 1 - settings.switch_step;  // since the switch, with this one
     if (local_steps <= 0) {
-      g.values = co_await allreduce(node, everybody, tag_of(Channel::collective, 2 * k), g.values,
-                                    settings.collective);
-      g.values.scale(1.0 / node.nodes());
+      g.values = co_await average(node, everybody, tag_of(Channel::collective, 2 * k), g.values,
+                                  settings.collective);
     }
     optimizer.update(x, g.values, x, k);
     if (local_steps > 0 && local_steps % settings.period == 0) {
-      x = co_await allreduce(node, everybody, tag_of(Channel::collective, 2 * k), x,
-                             settings.collective);
-      x.scale(1.0 / node.nodes());
-      Vector& velocity = optimizer.velocity();
-      if (velocity && settings.momentum_policy == "average") {
-        velocity = co_await allreduce(node, everybody, tag_of(Channel::collective, 2 * k + 1),
-                                      velocity, settings.collective);
-        velocity.scale(1.0 / node.nodes());
-      } else if (settings.momentum_policy == "reset") {
-        velocity = {};
-      }
+      x = co_await average(node, everybody, tag_of(Channel::collective, 2 * k), x,
+                           settings.collective);
+      co_await apply_momentum_policy(node, everybody, tag_of(Channel::collective, 2 * k + 1),
+                                     settings.momentum_policy, optimizer.velocity(),
+                                     settings.collective);
     }
     node.end_step(k, x);
   }
@@ -68,8 +62,7 @@ Program local_sgd(const Section& section, const Context& context) {
       "switch_step", 0, "steps of allreduce SGD before the first local one (post-local SGD)");
   section.expect(settings.switch_step >= 0, "switch_step", "must not be negative, got {}",
                  settings.switch_step);
-  settings.momentum_policy = section.choice("momentum_policy", {"keep", "average", "reset"}, "keep",
-                                            "what happens to momentum when models are averaged");
+  settings.momentum_policy = read_momentum_policy(section, "keep");
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();

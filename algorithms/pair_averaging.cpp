@@ -47,8 +47,8 @@ Task<> PairAveraging::finish() {
 }
 
 Task<> PairAveraging::serve() {
-  std::size_t unfinished =
-      senders_to(node_).size() + 1;  // those who may ask, and this node, which waits for answers
+  // Those who may ask, and this node, which waits for answers.
+  std::size_t unfinished = senders_to(node_).size() + 1;
   while (unfinished > 0) {
     const Message m = co_await node_.receive(any_source, tag);
     if (m.number == done) {

@@ -9,8 +9,8 @@
 // waits can form; two nodes whose requests cross have exchanged already: each takes the other's
 // request for its answer. All messages of a pair have one tag, so they keep their order.
 //
-// The form and the reasons are those of AD-PSGD (Lian et al., ICML 2018); used by SwarmSGD and
-// randomized gossip.
+// The form and the reasons are those of AD-PSGD (Lian et al., ICML 2018); used by AD-PSGD,
+// SwarmSGD and randomized gossip.
 #pragma once
 
 #include <vector>

@@ -53,13 +53,9 @@ Task<> run(Node& node, Settings settings) {
       x = start;
       x.add_scaled(-settings.slow_learning_rate * rate, u);
       start = x;
-      Vector& velocity = optimizer.velocity();
-      if (velocity && settings.momentum_policy == "average") {
-        velocity = co_await average(node, everybody, tag_of(Channel::collective, 2 * k + 1),
-                                    velocity, settings.collective);
-      } else if (settings.momentum_policy == "reset") {
-        velocity = {};
-      }
+      co_await apply_momentum_policy(node, everybody, tag_of(Channel::collective, 2 * k + 1),
+                                     settings.momentum_policy, optimizer.velocity(),
+                                     settings.collective);
     }
     node.end_step(k, x);
   }
@@ -80,9 +76,7 @@ Program slowmo(const Section& section, const Context& context) {
                  "must be in [0, 1), got {}", settings.slow_momentum);
   settings.gossips = section.choice("base", {"local", "gossip"}, "local",
                                     "what happens inside a block") == "gossip";
-  settings.momentum_policy =
-      section.choice("momentum_policy", {"keep", "average", "reset"}, "reset",
-                     "what happens to the base's momentum at the end of a block");
+  settings.momentum_policy = read_momentum_policy(section, "reset");
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();

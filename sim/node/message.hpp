@@ -14,8 +14,8 @@ struct Message {
   NodeId source = any_source;
   Tag tag = 0;
   Vector values;  // may be empty
-  double number =
-      0;  // a small fact beside the vector: an iteration number, a push-sum weight; travels in the header
+  /// A small fact beside the vector: an iteration number, a push-sum weight; travels in the header.
+  double number = 0;
   Time sent{};  // on the sender's clock
 
   /// Bytes the network carries: 4 per float, or control_bytes without a vector; headers are not counted.
