@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
+#include "kernels/transforms.hpp"
 #include "sim/base/error.hpp"
 
 namespace starling {
@@ -99,6 +100,24 @@ void CpuBackend::squared_distances(std::span<const DistanceJob> jobs) {
 #pragma omp parallel for schedule(dynamic, 4) if (touched >= worth_threads && jobs.size() > 1)
   for (std::size_t j = 0; j < jobs.size(); ++j) {
     *jobs[j].out = kernels_.squared_distance(jobs[j].a, jobs[j].b, jobs[j].length);
+  }
+}
+
+void CpuBackend::transform(std::span<const TransformJob> jobs) {
+  std::size_t touched = 0;
+  for (const TransformJob& job : jobs) touched += job.inputs[0].size() + job.out.size();
+#pragma omp parallel for schedule(dynamic) if (touched >= worth_threads && jobs.size() > 1)
+  for (std::size_t j = 0; j < jobs.size(); ++j) {
+    std::visit([&job = jobs[j]](const auto& t) { transforms::compute(t, job); },
+               *jobs[j].transform);
+  }
+}
+
+void CpuBackend::measure(std::span<const MeasureJob> jobs) {
+#pragma omp parallel for schedule(dynamic) if (jobs.size() > 1)
+  for (std::size_t j = 0; j < jobs.size(); ++j) {
+    *jobs[j].out = std::visit([&job = jobs[j]](const auto& m) { return transforms::value(m, job); },
+                              *jobs[j].measure);
   }
 }
 

@@ -1,5 +1,6 @@
 // CpuBackend: vectors in host memory, verbs with OpenMP over jobs and columns. The numbers are
-// those of kernels/dense.hpp (linear, squared_distance), whatever the number of threads.
+// those of kernels/dense.hpp (linear, squared_distance) and
+// of kernels/transforms.hpp, whatever the number of threads.
 #pragma once
 
 #include <atomic>
@@ -22,6 +23,8 @@ class CpuBackend final : public Backend {
   void linear(std::span<const LinearJob> jobs, std::span<const LinearTerm> terms) override;
   /// In the order that dense::Kernels::squared_distance states.
   void squared_distances(std::span<const DistanceJob> jobs) override;
+  void transform(std::span<const TransformJob> jobs) override;
+  void measure(std::span<const MeasureJob> jobs) override;
   void write(float* values, std::span<const float> from) override;
   void read(std::span<float> to, const float* values) override;
 

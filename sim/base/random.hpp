@@ -20,6 +20,8 @@ inline constexpr NodeId shared_stream = -1;
 class Random {
  public:
   using result_type = std::uint32_t;
+  /// Equal streams go on alike.
+  bool operator==(const Random&) const = default;
 
   Random(std::uint64_t seed, std::string_view purpose, NodeId node = shared_stream, Step step = 0);
 

@@ -2,9 +2,12 @@
 // hands over all operations of one wave at once.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+
+#include "sim/node/transform.hpp"
 
 namespace starling {
 
@@ -32,6 +35,20 @@ struct DistanceJob {
   std::uint32_t length;
 };
 
+/// out = transform(inputs); `out` has result_size() floats and overlaps no input.
+struct TransformJob {
+  const Transform* transform;
+  std::array<std::span<const float>, most_inputs> inputs;
+  std::span<float> out;
+};
+
+/// *out = measure(inputs)
+struct MeasureJob {
+  const Measure* measure;
+  std::array<std::span<const float>, most_inputs> inputs;
+  double* out;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -41,6 +58,8 @@ class Backend {
   /// Jobs of one call are independent of each other (no job reads what another writes).
   virtual void linear(std::span<const LinearJob> jobs, std::span<const LinearTerm> terms) = 0;
   virtual void squared_distances(std::span<const DistanceJob> jobs) = 0;
+  virtual void transform(std::span<const TransformJob> jobs) = 0;
+  virtual void measure(std::span<const MeasureJob> jobs) = 0;
   /// Host memory to vector and back.
   virtual void write(float* values, std::span<const float> from) = 0;
   virtual void read(std::span<float> to, const float* values) = 0;

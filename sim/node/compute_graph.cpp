@@ -141,6 +141,8 @@ Scalar ComputeGraph::set_scalar(Operation& operation, int index) {
 
 bool ComputeGraph::equal(const Operation& a, const Operation& b) const {
   if (a.kind != b.kind || a.term_count != b.term_count) return false;
+  if (a.kind == Kind::transform && open_.transforms[a.call] != open_.transforms[b.call])
+    return false;
   std::uint32_t s = a.first_term;
   std::uint32_t t = b.first_term;
   for (; s != none; s = open_.terms[s].next, t = open_.terms[t].next) {
@@ -183,6 +185,7 @@ Vector ComputeGraph::finish(std::uint32_t size) {
       --values_[open_.terms[t].value].readers;
     }
     if (twin.first_term != none) open_.terms.resize(twin.first_term);
+    if (twin.kind == Kind::transform) open_.transforms.pop_back();
     open_.operations.pop_back();
     ++recorded_.shared;
     const ValueId value = open_.operations[*known - 1].out;
@@ -294,7 +297,7 @@ void ComputeGraph::order_and_drop() {
   bool any_dead = false;
   for (std::size_t i = order.size(); i-- > 0;) {
     Operation& operation = open_.operations[order[i].second];
-    if (operation.kind != Kind::sum && operation.kind != Kind::concatenation) continue;
+    if (operation.out == none || operation.kind == Kind::gradient) continue;
     const Value& out = values_[operation.out];
     if (out.handles > 0 || out.readers > 0) continue;
     operation.dead = any_dead = true;
@@ -347,6 +350,8 @@ void ComputeGraph::submit() {
   executor_->run(std::move(open_));
   open_.operations.clear();
   open_.terms.clear();
+  open_.transforms.clear();
+  open_.measures.clear();
   open_.uses.clear();
   open_.garbage.clear();
   if (equal_sum_count_ > 0) std::fill(equal_sums_.begin(), equal_sums_.end(), 0);

@@ -4,8 +4,8 @@
 // recording small without changing a bit of any result:
 //   * a sum onto a result that nobody else can see joins the pending operation as one more term (one pass over
 //     memory instead of one per verb);
-//   * the same sum recorded twice is one operation, so nodes that compute the same thing, as all members of an
-//     allreduce do, share one result (copy on write);
+//   * the same sum or transform recorded twice is one operation, so nodes that compute the same thing, as all
+//     members of an allreduce do, or all receivers of one code, share one result (copy on write);
 //   * a result that is dropped before it ran is never computed.
 //
 // Running. The recorded window is cut into stages: stage s holds the operations that depend on s gradients of
@@ -37,7 +37,8 @@ class Executor;
 struct GraphStatistics {
   std::int64_t gradients = 0;  // operations run, by kind
   std::int64_t sums = 0;
-  std::int64_t distances = 0;
+  std::int64_t transforms = 0;
+  std::int64_t distances = 0;  // and other measures
   std::int64_t evaluations = 0;
   std::int64_t joined = 0;            // verbs that joined a pending sum
   std::int64_t shared = 0;            // verbs answered by an equal pending sum
@@ -110,13 +111,23 @@ class ComputeGraph {
   friend class Executor;
   friend Vector weighted_sum(std::span<const Weighted> terms);
   friend Vector concatenate(std::span<const Vector> pieces);
+  friend Vector transformed(const Transform& transform, std::initializer_list<Vector> inputs);
+  friend Scalar measured(const Measure& measure, std::initializer_list<Vector> inputs);
   friend Scalar squared_distance(const Vector& a, const Vector& b);
 
   using ValueId = std::uint32_t;
   using OperationId = std::uint32_t;
   static constexpr std::uint32_t none = ~std::uint32_t{0};
 
-  enum class Kind : std::uint8_t { sum, concatenation, distance, evaluation, gradient };
+  enum class Kind : std::uint8_t {
+    sum,
+    concatenation,
+    transform,
+    distance,
+    measure,
+    evaluation,
+    gradient
+  };
 
   /// When an operation may run: stage in the high half, depth within the stage in the low half.
   using Level = std::uint64_t;
@@ -138,6 +149,7 @@ class ComputeGraph {
     std::uint32_t last_term = none;
     ValueId out = none;                       // none: only scalars
     double* numbers[2] = {nullptr, nullptr};  // scalars written; null if nobody may read them
+    std::uint32_t call = none;                // transform, measure: in the window's list
     NodeId node = 0;                          // gradient
     Step draw = 0;
     Level level = 0;
@@ -172,6 +184,8 @@ class ComputeGraph {
   struct Window {
     std::vector<Operation> operations;
     std::vector<Term> terms;
+    std::vector<Transform> transforms;
+    std::vector<Measure> measures;
     std::vector<std::pair<Level, OperationId>>
         order;  // operations to run, by level, then as recorded
     std::vector<Use> uses;
@@ -192,7 +206,7 @@ class ComputeGraph {
   void add_term(Operation& operation, const Vector& v, float factor);
   void set_output(OperationId operation, ValueId value);
   Scalar set_scalar(Operation& operation, int index);
-  /// Completes the sum or concatenation begun last: answers with an equal pending one if there is one.
+  /// Completes the sum, concatenation or transform begun last: answers with an equal pending one if there is one.
   Vector finish(std::uint32_t size);
   OperationId* find_equal(const Operation& operation);
   bool equal(const Operation& a, const Operation& b) const;

@@ -154,11 +154,24 @@ float* Executor::output_row(const ComputeGraph::Operation& operation) {
   return take(sizes_[operation.out]);
 }
 
+std::array<std::span<const float>, most_inputs> Executor::inputs_of(
+    const ComputeGraph::Operation& operation) const {
+  std::array<std::span<const float>, most_inputs> inputs;
+  std::size_t i = 0;
+  for (std::uint32_t t = operation.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
+    const auto& term = window_.terms[t];
+    inputs[i++] = {rows_[term.value] + term.offset, term.size};
+  }
+  return inputs;
+}
+
 void Executor::run_wave(std::size_t begin, std::size_t end) {
   using Kind = ComputeGraph::Kind;
   jobs_.clear();
   terms_.clear();
+  transforms_.clear();
   distances_.clear();
+  measures_.clear();
   evaluations_.clear();
   evaluated_.clear();
 
@@ -191,6 +204,19 @@ void Executor::run_wave(std::size_t begin, std::size_t end) {
         ++statistics_.sums;
         break;
       }
+      case Kind::transform: {
+        const std::uint32_t size = sizes_[operation.out];
+        float* out = rows_[operation.out] = take(size);
+        transforms_.push_back(
+            {&window_.transforms[operation.call], inputs_of(operation), {out, size}});
+        ++statistics_.transforms;
+        break;
+      }
+      case Kind::measure:
+        measures_.push_back(
+            {&window_.measures[operation.call], inputs_of(operation), operation.numbers[0]});
+        ++statistics_.distances;
+        break;
       case Kind::distance:
         distances_.push_back({terms_[first].values, terms_[first + 1].values, operation.numbers[0],
                               window_.terms[operation.first_term].size});
@@ -210,7 +236,9 @@ void Executor::run_wave(std::size_t begin, std::size_t end) {
     ++statistics_.sum_batches;
     backend_.linear(jobs_, terms_);
   }
+  if (!transforms_.empty()) backend_.transform(transforms_);
   if (!distances_.empty()) backend_.squared_distances(distances_);
+  if (!measures_.empty()) backend_.measure(measures_);
   if (!evaluations_.empty()) {
     workload_.evaluate(evaluations_);
     for (std::size_t e = 0; e < evaluations_.size(); ++e) {

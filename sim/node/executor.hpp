@@ -5,6 +5,7 @@
 // between windows, so nothing here is locked but the hand-over.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <exception>
 #include <map>
@@ -54,6 +55,8 @@ class Executor {
   void execute();
   void run_wave(std::size_t begin, std::size_t end);
   void run_gradients(std::size_t begin, std::size_t end);
+  std::array<std::span<const float>, most_inputs> inputs_of(
+      const ComputeGraph::Operation& operation) const;
   float* output_row(const ComputeGraph::Operation& operation);
   void release_inputs(std::size_t begin, std::size_t end);
   bool fits(const ComputeGraph::Operation& operation, const ComputeGraph::Term& term) const;
@@ -71,7 +74,9 @@ class Executor {
   Window window_;
   std::vector<LinearJob> jobs_;
   std::vector<LinearTerm> terms_;
+  std::vector<TransformJob> transforms_;
   std::vector<DistanceJob> distances_;
+  std::vector<MeasureJob> measures_;
   std::vector<EvaluationRequest> evaluations_;
   std::vector<std::size_t> evaluated_;
   std::vector<GradientRequest> gradients_;

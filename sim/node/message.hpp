@@ -10,16 +10,27 @@ namespace starling {
 /// Bytes charged for a message without a vector (an activation, a request, a notice).
 inline constexpr std::int64_t control_bytes = 16;
 
+/// A compressed vector: the words that travel, and how many bytes of them count (words are filled up).
+struct Code {
+  Vector words;
+  std::int64_t bytes = 0;
+};
+
 struct Message {
   NodeId source = any_source;
   Tag tag = 0;
   Vector values;  // may be empty
   /// A small fact beside the vector: an iteration number, a push-sum weight; travels in the header.
   double number = 0;
-  Time sent{};  // on the sender's clock
+  Time sent{};                  // on the sender's clock
+  std::int64_t code_bytes = 0;  // if `values` are the words of a code
 
-  /// Bytes the network carries: 4 per float, or control_bytes without a vector; headers are not counted.
-  std::int64_t bytes() const { return values ? values.wire_bytes() : control_bytes; }
+  /// Bytes the network carries: those of the code, 4 per float, or control_bytes without a vector; headers are not
+  /// counted.
+  std::int64_t bytes() const {
+    if (code_bytes > 0) return code_bytes;
+    return values ? values.wire_bytes() : control_bytes;
+  }
 };
 
 /// Which messages a receive accepts.

@@ -25,9 +25,32 @@ Node::Sleep Node::sleep(Duration duration) { return {world_.transport, after(now
 Node::ComputeGradient Node::gradient(const Vector& x) { return {world_, draws_++, x}; }
 
 void Node::send(NodeId to, Tag tag, Vector values, double number) {
+  Message message;
+  message.tag = tag;
+  message.values = std::move(values);
+  message.number = number;
+  send(to, std::move(message));
+}
+
+void Node::send_code(NodeId to, Tag tag, const Code& code, double number) {
+  Message message;
+  message.tag = tag;
+  message.values = code.words;
+  message.number = number;
+  message.code_bytes = control_bytes;
+  if (code.words.size() > 0) {  // a stand-in's code counts as that of the big model
+    const double bytes_per_word =
+        static_cast<double>(code.words.wire_bytes()) / static_cast<double>(code.words.size());
+    message.code_bytes =
+        static_cast<std::int64_t>(static_cast<double>(code.bytes) * bytes_per_word / 4 + 0.5);
+  }
+  send(to, std::move(message));
+}
+
+void Node::send(NodeId to, Message message) {
   ensure(to >= 0 && to < nodes(), "a message to a node that does not exist");
-  Message message{
-      .source = id_, .tag = tag, .values = std::move(values), .number = number, .sent = now()};
+  message.source = id_;
+  message.sent = now();
   if (to != id_) world_.observer.count_messages(id_, 1, message.bytes());
   world_.transport.send(to, std::move(message));
 }

@@ -51,8 +51,11 @@ class Node {
 
   // --- Time and chance -------------------------------------------------------------------------------------
   Time now() const { return world_.transport.now(); }
-  /// The node's own stream for (purpose, k); and one that is the same on every node.
+  /// The node's own stream for (purpose, k); that of another node; and one that is the same on every node.
   Random random(std::string_view purpose, Step k) const { return {world_.seed, purpose, id_, k}; }
+  Random random_of(NodeId node, std::string_view purpose, Step k) const {
+    return {world_.seed, purpose, node, k};
+  }
   Random shared_random(std::string_view purpose, Step k) const {
     return {world_.seed, purpose, shared_stream, k};
   }
@@ -71,6 +74,8 @@ class Node {
   // --- Messages --------------------------------------------------------------------------------------------
   /// Sends `values` (which may be empty) and `number` to node `to`. Never blocks.
   void send(NodeId to, Tag tag, Vector values = {}, double number = 0);
+  /// The same for a compressed vector; the receiver finds its words in the message's `values`.
+  void send_code(NodeId to, Tag tag, const Code& code, double number = 0);
   /// Waits for a message; any_source and any_tag accept all. Messages of one (source, tag) come in order.
   class Receive;
   Receive receive(NodeId source, Tag tag = any_tag);
@@ -106,6 +111,8 @@ class Node {
 
  private:
   friend class Signal;
+
+  void send(NodeId to, Message message);
 
   World& world_;
   NodeId id_;

@@ -1,5 +1,6 @@
 #include "sim/node/vector.hpp"
 
+#include <array>
 #include <vector>
 
 #include "sim/base/error.hpp"
@@ -20,6 +21,8 @@ Vector& Vector::operator=(const Vector& other) {
 Vector::~Vector() {
   if (graph_ != nullptr) graph_->release(value_);
 }
+
+bool Vector::has_numbers() const { return graph_->has_numbers_; }
 
 std::int64_t Vector::wire_bytes() const {
   return static_cast<std::int64_t>(static_cast<double>(size_) * graph_->wire_bytes_per_float_ +
@@ -76,6 +79,34 @@ Vector concatenate(std::span<const Vector> pieces) {
   ComputeGraph::Operation& operation = graph->begin(ComputeGraph::Kind::concatenation);
   for (const Vector& piece : pieces) graph->add_term(operation, piece, 1.0F);
   return graph->finish(size);
+}
+
+Vector transformed(const Transform& transform, std::initializer_list<Vector> inputs) {
+  ensure(inputs.size() >= 1 && inputs.size() <= most_inputs, "a transform of too many vectors");
+  std::array<std::size_t, most_inputs> sizes{};
+  std::size_t count = 0;
+  for (const Vector& v : inputs) sizes[count++] = v.size_;
+  const auto size = static_cast<std::uint32_t>(result_size(transform, {sizes.data(), count}));
+  ComputeGraph* graph = inputs.begin()->graph_;
+  if (!graph->has_numbers_) return graph->hollow(size);
+  ComputeGraph::Operation& operation = graph->begin(ComputeGraph::Kind::transform);
+  operation.call = static_cast<std::uint32_t>(graph->open_.transforms.size());
+  graph->open_.transforms.push_back(transform);
+  for (const Vector& v : inputs) graph->add_term(operation, v, 1.0F);
+  return graph->finish(size);
+}
+
+Scalar measured(const Measure& measure, std::initializer_list<Vector> inputs) {
+  ComputeGraph* graph = inputs.begin()->graph_;
+  ensure(graph->has_numbers_, "a measure of vectors without numbers");
+  ComputeGraph::Operation& operation = graph->begin(ComputeGraph::Kind::measure);
+  operation.call = static_cast<std::uint32_t>(graph->open_.measures.size());
+  graph->open_.measures.push_back(measure);
+  for (const Vector& v : inputs) {
+    ensure(v.size_ == inputs.begin()->size_, "a measure of vectors of different sizes");
+    graph->add_term(operation, v, 1.0F);
+  }
+  return graph->set_scalar(operation, 0);
 }
 
 Scalar squared_distance(const Vector& a, const Vector& b) {

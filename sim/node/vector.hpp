@@ -8,8 +8,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <utility>
+
+#include "sim/node/transform.hpp"
 
 namespace starling {
 
@@ -40,6 +43,8 @@ class Vector {
   explicit operator bool() const { return graph_ != nullptr; }
   /// Number of floats.
   std::size_t size() const { return size_; }
+  /// False for a workload of sizes only.
+  bool has_numbers() const;
   /// Bytes on the wire; a stand-in workload's vectors count as the big model's.
   std::int64_t wire_bytes() const;
 
@@ -57,6 +62,8 @@ class Vector {
   friend class ComputeGraph;
   friend Vector weighted_sum(std::span<const Weighted> terms);
   friend Vector concatenate(std::span<const Vector> pieces);
+  friend Vector transformed(const Transform& transform, std::initializer_list<Vector> inputs);
+  friend Scalar measured(const Measure& measure, std::initializer_list<Vector> inputs);
   friend Scalar squared_distance(const Vector& a, const Vector& b);
   Vector(ComputeGraph* graph, std::uint32_t value, std::uint32_t offset, std::uint32_t size)
       : graph_(graph), value_(value), offset_(offset), size_(size) {}
@@ -79,6 +86,8 @@ Vector weighted_sum(std::span<const Weighted> terms);
 Vector mean(std::span<const Vector> vectors);
 /// The pieces one after the other.
 Vector concatenate(std::span<const Vector> pieces);
+/// The result of a transform (sim/node/transform.hpp says which inputs it takes).
+Vector transformed(const Transform& transform, std::initializer_list<Vector> inputs);
 
 /// One number of the graph: a loss, a distance.
 class Scalar {
@@ -106,6 +115,8 @@ class Scalar {
   std::uint32_t slot_ = 0;
 };
 
+/// The number that a measure gives; not for vectors without numbers.
+Scalar measured(const Measure& measure, std::initializer_list<Vector> inputs);
 /// sum_i (a_i - b_i)^2
 Scalar squared_distance(const Vector& a, const Vector& b);
 

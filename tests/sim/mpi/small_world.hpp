@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cpu_backend.hpp"
 #include "sim/base/error.hpp"
 #include "sim/mpi/gather.hpp"
 #include "sim/mpi/mpi_session.hpp"
@@ -67,41 +68,6 @@ class Quadratic final : public Workload {
   WorkloadFacts facts_;
 };
 
-class HostBackend final : public Backend {
- public:
-  float* allocate(std::size_t count) override {
-    return static_cast<float*>(std::aligned_alloc(64, (count * 4 + 63) / 64 * 64));
-  }
-  void release(float* values, std::size_t) noexcept override { std::free(values); }
-  void linear(std::span<const LinearJob> jobs, std::span<const LinearTerm> terms) override {
-    for (const LinearJob& job : jobs) {
-      for (std::uint32_t i = 0; i < job.length; ++i) {
-        float sum = 0;
-        for (std::uint32_t t = 0; t < job.terms; ++t) {
-          const LinearTerm& term = terms[job.first_term + t];
-          sum = t == 0 ? term.factor * term.values[i] : std::fma(term.factor, term.values[i], sum);
-        }
-        job.out[i] = sum;
-      }
-    }
-  }
-  void squared_distances(std::span<const DistanceJob> jobs) override {
-    for (const DistanceJob& job : jobs) {
-      *job.out = 0;
-      for (std::uint32_t i = 0; i < job.length; ++i) {
-        const double difference = static_cast<double>(job.a[i]) - static_cast<double>(job.b[i]);
-        *job.out += difference * difference;
-      }
-    }
-  }
-  void write(float* values, std::span<const float> from) override {
-    std::memcpy(values, from.data(), from.size_bytes());
-  }
-  void read(std::span<float> to, const float* values) override {
-    std::memcpy(to.data(), values, to.size_bytes());
-  }
-};
-
 /// Ring with uniform weights (one node: alone; two: a pair).
 inline Topology ring(NodeId nodes) {
   std::vector<Topology::Arc> arcs;
@@ -128,7 +94,7 @@ struct Surroundings {
   Topology topology;
   Quadratic& workload;
   Step steps;
-  HostBackend backend;
+  CpuBackend backend;
   ComputeGraph graph;
   Recorder recorder;
   Observer observer;

@@ -1,8 +1,8 @@
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <limits>
 #include <vector>
+
+#include <doctest/doctest.h>
 
 #include "kernels/cpu_backend.hpp"
 #include "sim/base/error.hpp"
@@ -276,4 +276,40 @@ TEST_CASE("a loss that is no number ends the run with node and step") {
     CHECK(std::string(error.what()).find("the loss of node 3 became") != std::string::npos);
     CHECK(std::string(error.what()).find("gradient 17") != std::string::npos);
   }
+}
+
+TEST_CASE("a transform recorded twice is computed once, one that nobody reads never") {
+  Bench bench;
+  const Vector x = bench.graph.initial_model();
+  const Vector code = transformed(transforms::KeepLargest{3}, {x});
+  const Vector a = transformed(transforms::Scatter{size}, {code});
+  const Vector b = transformed(transforms::Scatter{size}, {code});
+  const Vector other = transformed(transforms::KeepLargest{4}, {x});
+  { const Vector dropped = transformed(transforms::KeepLargest{5}, {x}); }
+  CHECK(code.size() == 6);
+  CHECK(other.size() == 8);
+  // The model is 0, 1, .. 36: its three largest are the last.
+  const std::vector<float> values = numbers(bench.graph, a);
+  for (std::size_t k = 0; k < size; ++k)
+    CHECK(values[k] == (k >= size - 3 ? static_cast<float>(k) : 0.0F));
+  CHECK(numbers(bench.graph, b) == values);
+  CHECK(bench.graph.statistics().transforms == 3);
+  CHECK(bench.graph.statistics().shared == 1);
+  CHECK(bench.graph.statistics().dropped == 1);
+}
+
+TEST_CASE("measures and transforms of gradients run after them, slices and all") {
+  Bench bench;
+  const Vector x = bench.graph.initial_model();
+  const Vector g = bench.graph.gradient(2, 0, x).values;  // k - 2
+  const Vector part = g.slice(1, 3);                      // -1, 0, 1
+  const Scalar count = measured(transforms::CountNonzero{}, {part});
+  const Scalar apart = measured(transforms::LargestDifference{}, {x, g});
+  Vector clipped = transformed(transforms::ClipNorm{1}, {part});
+  clipped.scale(2);
+  CHECK(count.value() == 2);
+  CHECK(apart.value() == 2);
+  const std::vector<float> values = numbers(bench.graph, clipped);
+  CHECK(values[0] == doctest::Approx(-std::sqrt(2.0)));
+  CHECK(values[2] == doctest::Approx(std::sqrt(2.0)));
 }

@@ -1,0 +1,273 @@
+#include "algorithms/codec.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/base/error.hpp"
+
+namespace starling::algorithms {
+namespace {
+
+using namespace transforms;
+
+std::uint32_t narrow(std::size_t size) { return static_cast<std::uint32_t>(size); }
+
+std::int64_t bytes_of(std::size_t fields, std::size_t bits) {
+  return static_cast<std::int64_t>((fields * bits + 7) / 8);
+}
+
+/// So many of `size` entries: at least one, at most all.
+std::uint32_t share_of(double keep, std::size_t size) {
+  const double count = std::floor(keep * static_cast<double>(size) + 0.5);
+  return narrow(std::clamp<std::size_t>(static_cast<std::size_t>(count), 1, size));
+}
+
+class None final : public Codec {
+ public:
+  Code encode(const Vector& v, const Random&) const override {
+    return {v, 4 * static_cast<std::int64_t>(v.size())};
+  }
+  Vector decode(const Vector& words, std::size_t, const Random&, const Vector&) const override {
+    return words;
+  }
+  bool is_unbiased() const override { return true; }
+  bool is_exact() const override { return true; }
+};
+
+class Half final : public Codec {
+ public:
+  explicit Half(bool is_bfloat) : is_bfloat_(is_bfloat) {}
+  Code encode(const Vector& v, const Random&) const override {
+    return {transformed(ToHalf{is_bfloat_}, {v}), bytes_of(v.size(), 16)};
+  }
+  Vector decode(const Vector& words, std::size_t size, const Random&,
+                const Vector&) const override {
+    return transformed(FromHalf{is_bfloat_, narrow(size)}, {words});
+  }
+  bool is_unbiased() const override { return false; }
+
+ private:
+  bool is_bfloat_;
+};
+
+/// Positions and values; how many is said by `count_in`.
+class Sparse : public Codec {
+ public:
+  Code encode(const Vector& v, const Random&) const override {
+    const Vector words = transformed(KeepLargest{count_in(v)}, {v});
+    return {words, 4 * static_cast<std::int64_t>(words.size())};
+  }
+  Vector decode(const Vector& words, std::size_t size, const Random&,
+                const Vector&) const override {
+    return transformed(Scatter{narrow(size)}, {words});
+  }
+  bool is_unbiased() const override { return false; }
+
+ private:
+  virtual std::uint32_t count_in(const Vector& v) const = 0;
+};
+
+class TopK final : public Sparse {
+ public:
+  explicit TopK(double keep) : keep_(keep) {}
+
+ private:
+  std::uint32_t count_in(const Vector& v) const override { return share_of(keep_, v.size()); }
+  double keep_;
+};
+
+class Threshold final : public Sparse {
+ public:
+  Threshold(double threshold, double keep)
+      : threshold_(static_cast<float>(threshold)), keep_(keep) {}
+
+ private:
+  std::uint32_t count_in(const Vector& v) const override {
+    if (!v.has_numbers()) return share_of(keep_, v.size());
+    const Vector kept = transformed(KeepAbove{threshold_}, {v});
+    return static_cast<std::uint32_t>(measured(CountNonzero{}, {kept}).value());
+  }
+  float threshold_;
+  double keep_;
+};
+
+class RandomK final : public Codec {
+ public:
+  RandomK(double keep, bool is_unbiased) : keep_(keep), is_unbiased_(is_unbiased) {}
+  Code encode(const Vector& v, const Random& stream) const override {
+    const std::uint32_t count = share_of(keep_, v.size());
+    return {transformed(GatherRandom{count, stream}, {v}), 4 * std::int64_t{count}};
+  }
+  Vector decode(const Vector& words, std::size_t size, const Random& stream,
+                const Vector&) const override {
+    const double factor =
+        is_unbiased_ ? static_cast<double>(size) / static_cast<double>(words.size()) : 1.0;
+    return transformed(ScatterRandom{narrow(size), static_cast<float>(factor), stream}, {words});
+  }
+  bool is_unbiased() const override { return is_unbiased_; }
+
+ private:
+  double keep_;
+  bool is_unbiased_;
+};
+
+class Levels final : public Codec {
+ public:
+  /// Bucket 0: the whole vector.
+  Levels(std::uint32_t levels, std::uint32_t bucket, bool is_max_norm)
+      : levels_(levels), bucket_(bucket), is_max_norm_(is_max_norm) {}
+  Code encode(const Vector& v, const Random& stream) const override {
+    const std::uint32_t bucket = bucket_of(v.size());
+    const std::size_t buckets = (v.size() + bucket - 1) / bucket;
+    return {transformed(ToLevels{levels_, bucket, is_max_norm_, stream}, {v}),
+            bytes_of(buckets, 32) + bytes_of(v.size(), level_bits(levels_))};
+  }
+  Vector decode(const Vector& words, std::size_t size, const Random&,
+                const Vector&) const override {
+    return transformed(FromLevels{levels_, bucket_of(size), 1.0F, narrow(size)}, {words});
+  }
+  bool is_unbiased() const override { return true; }
+
+ private:
+  std::uint32_t bucket_of(std::size_t size) const { return bucket_ == 0 ? narrow(size) : bucket_; }
+  std::uint32_t levels_, bucket_;
+  bool is_max_norm_;
+};
+
+class Signs final : public Codec {
+ public:
+  explicit Signs(bool is_symmetric) : is_symmetric_(is_symmetric) {}
+  Code encode(const Vector& v, const Random&) const override {
+    return {transformed(ToSigns{is_symmetric_}, {v}),
+            (is_symmetric_ ? 4 : 8) + bytes_of(v.size(), 1)};
+  }
+  Vector decode(const Vector& words, std::size_t size, const Random&,
+                const Vector&) const override {
+    return transformed(FromSigns{is_symmetric_, narrow(size)}, {words});
+  }
+  bool is_unbiased() const override { return false; }
+
+ private:
+  bool is_symmetric_;
+};
+
+class Lattice final : public Codec {
+ public:
+  Lattice(double cell, std::uint32_t bits, bool is_shifted)
+      : cell_(cell), bits_(bits), is_shifted_(is_shifted) {}
+  Code encode(const Vector& v, const Random& stream) const override {
+    return {transformed(ToColours{cell_, bits_, is_shifted_, stream}, {v}),
+            bytes_of(v.size(), bits_)};
+  }
+  Vector decode(const Vector& words, std::size_t, const Random& stream,
+                const Vector& reference) const override {
+    return transformed(FromColours{cell_, bits_, is_shifted_, stream}, {words, reference});
+  }
+  bool needs_reference() const override { return true; }
+  bool is_unbiased() const override { return is_shifted_; }
+
+ private:
+  double cell_;
+  std::uint32_t bits_;
+  bool is_shifted_;
+};
+
+/// The keys of one codec, all with a prefix.
+class Keys {
+ public:
+  Keys(const Section& section, std::string_view prefix) : section_(section), prefix_(prefix) {}
+
+  double keep() const {
+    const double keep =
+        section_.required<double>(name("keep"), "share of the entries that is sent");
+    section_.expect(keep > 0 && keep <= 1, name("keep"), "must be in (0, 1], got {}", keep);
+    return keep;
+  }
+  double positive(std::string_view key, std::string_view help) const {
+    const double value = section_.required<double>(name(key), help);
+    section_.expect(value > 0 && std::isfinite(value), name(key), "must be positive, got {}",
+                    value);
+    return value;
+  }
+  std::uint32_t count(std::string_view key, std::int64_t fallback, std::int64_t low,
+                      std::int64_t high, std::string_view help) const {
+    const auto value = section_.optional<std::int64_t>(name(key), fallback, help);
+    section_.expect(value >= low && value <= high, name(key), "must be from {} to {}, got {}", low,
+                    high, value);
+    return static_cast<std::uint32_t>(value);
+  }
+  bool flag(std::string_view key, bool fallback, std::string_view help) const {
+    return section_.optional<bool>(name(key), fallback, help);
+  }
+  std::string choice(std::string_view key, std::vector<std::string> options,
+                     std::string_view fallback, std::string_view help) const {
+    return section_.choice(name(key), options, fallback, help);
+  }
+
+ private:
+  std::string name(std::string_view key) const { return prefix_ + std::string(key); }
+  const Section& section_;
+  std::string prefix_;
+};
+
+}  // namespace
+
+SharedCodec read_codec(const Section& section, std::string_view fallback, std::string_view prefix) {
+  const Keys keys(section, prefix);
+  const std::string kind = keys.choice("compression",
+                                       {"none", "half", "bfloat", "top_k", "random_k", "threshold",
+                                        "levels", "ternary", "sign", "one_bit", "lattice"},
+                                       fallback, "how vectors are compressed before they are sent");
+  if (kind == "half" || kind == "bfloat") return std::make_shared<Half>(kind == "bfloat");
+  if (kind == "top_k") return std::make_shared<TopK>(keys.keep());
+  if (kind == "random_k") {
+    const double keep = keys.keep();
+    return std::make_shared<RandomK>(
+        keep, keys.flag("unbiased", false, "scale the entries up so that their mean is right"));
+  }
+  if (kind == "threshold") {
+    const double threshold = keys.positive("threshold", "least magnitude of an entry that is sent");
+    return std::make_shared<Threshold>(threshold, keys.keep());
+  }
+  if (kind == "levels") {
+    const std::uint32_t levels = keys.count("levels", 7, 1, 32767, "quantization levels");
+    const std::uint32_t bucket =
+        keys.count("bucket", 512, 0, 1 << 30, "entries that share a norm; 0: all");
+    const bool is_max = keys.choice("norm", {"euclidean", "max"}, "euclidean",
+                                    "what levels are relative to") == "max";
+    return std::make_shared<Levels>(levels, bucket, is_max);
+  }
+  if (kind == "ternary") return std::make_shared<Levels>(1, 0, true);
+  if (kind == "sign" || kind == "one_bit") return std::make_shared<Signs>(kind == "sign");
+  if (kind == "lattice") {
+    const double cell = keys.positive("cell", "side of a lattice cell");
+    const std::uint32_t bits = keys.count("bits", 8, 1, 24, "bits of an entry");
+    return std::make_shared<Lattice>(
+        cell, bits,
+        keys.flag("shifted", true, "shift the lattice at random, so that it is unbiased"));
+  }
+  return exact_codec();
+}
+
+SharedCodec exact_codec() { return std::make_shared<None>(); }
+
+Random code_stream(const Node& node, NodeId sender, Step k, std::string_view purpose) {
+  return node.random_of(sender, purpose, k);
+}
+
+Encoded encode(const Codec& codec, const Vector& v, const Random& stream, const Vector& reference) {
+  Encoded result;
+  result.code = codec.encode(v, stream);
+  result.decoded = codec.decode(result.code.words, v.size(), stream, reference);
+  return result;
+}
+
+Encoded ErrorFeedback::encode(const Codec& codec, Vector v, const Random& stream) {
+  if (residual_) v.add(residual_);
+  Encoded result = algorithms::encode(codec, v, stream);
+  residual_ = v;
+  residual_.add_scaled(-1, result.decoded);
+  return result;
+}
+
+}  // namespace starling::algorithms

@@ -1,0 +1,82 @@
+// Codecs: how a vector becomes few bytes, and what the receiver makes of them. Every algorithm that compresses reads one
+// with read_codec(); its keys are the same everywhere.
+//
+//   compression   bytes for d entries              what it does
+//   none          4 d
+//   half          2 d                              IEEE half precision; bfloat: bfloat16
+//   top_k         8 k                              the k = keep * d largest entries (at least one)
+//   random_k      4 k                              k entries that both sides draw alike, times d / k if `unbiased`
+//   threshold     8 k                              entries of at least `threshold`; k follows from the values, so the
+//                                                  timeline waits for them; timing only: k = keep * d
+//   levels        4 ceil(d / bucket) + d b / 8     QSGD: `levels` stochastic levels of b = 1 + ceil(log2(levels + 1)) bits
+//   ternary       4 + d / 4                        TernGrad: levels with one level of the largest magnitude
+//   sign          4 + d / 8                        +-||v||_1 / d
+//   one_bit       8 + d / 8                        the mean of either side (1-bit SGD)
+//   lattice       d b / 8                          colours of a cubic lattice of side `cell`, read beside a reference
+//
+// Unbiased: none, random_k with `unbiased`, levels, ternary, lattice with a shift. The others lose something for good
+// unless error feedback returns it. A lattice code is right only where the two sides' vectors differ by less than
+// cell (2^bits - 1) / 2 in every entry, and silently wrong elsewhere. Formulas and sources: sim/node/transform.hpp.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "sim/base/section.hpp"
+#include "sim/node/node.hpp"
+
+namespace starling::algorithms {
+
+class Codec {
+ public:
+  virtual ~Codec() = default;
+  /// `stream` names the random numbers of this one code; the decoder is given an equal one.
+  virtual Code encode(const Vector& v, const Random& stream) const = 0;
+  /// What `words` say of a vector of so many floats. `reference` is a vector near it, for those that need one.
+  virtual Vector decode(const Vector& words, std::size_t size, const Random& stream,
+                        const Vector& reference) const = 0;
+  virtual bool needs_reference() const { return false; }
+  /// Whether the mean of what is decoded is what was encoded.
+  virtual bool is_unbiased() const = 0;
+  /// Whether nothing is lost.
+  virtual bool is_exact() const { return false; }
+};
+
+using SharedCodec = std::shared_ptr<const Codec>;
+
+/// Reads the key `compression` and those of the codec it names; all are called `prefix` + key.
+SharedCodec read_codec(const Section& section, std::string_view fallback = "none",
+                       std::string_view prefix = "");
+
+/// The codec that sends vectors as they are.
+SharedCodec exact_codec();
+
+/// Stream of the code that `sender` makes at step `k`; `purpose` tells codes of one step apart.
+Random code_stream(const Node& node, NodeId sender, Step k, std::string_view purpose = "code");
+
+/// A code, and what its receivers make of it.
+struct Encoded {
+  Code code;
+  Vector decoded;
+};
+
+/// Encodes and decodes; `reference` for codecs that need one.
+Encoded encode(const Codec& codec, const Vector& v, const Random& stream,
+               const Vector& reference = {});
+
+/// Error feedback: what a code loses is added to the next vector before it is encoded.
+///   p <- v + e,  send Q(p),  e <- p - Q(p)
+/// Seide et al., Interspeech 2014; Stich, Cordonnier, Jaggi, "Sparsified SGD with memory", NeurIPS 2018. The learning rate
+/// belongs into v: a residual does not know that it changed.
+class ErrorFeedback {
+ public:
+  Encoded encode(const Codec& codec, Vector v, const Random& stream);
+  /// e; empty before the first code.
+  Vector& residual() { return residual_; }
+
+ private:
+  Vector residual_;
+};
+
+}  // namespace starling::algorithms

@@ -1,0 +1,119 @@
+// Products of small matrices, step sizes, and averages of sides. Products of two floats are exact in double, so sums of
+// them are the same with and without fused multiply-adds.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "kernels/dense.hpp"
+#include "kernels/transforms.hpp"
+
+namespace starling::transforms {
+
+void compute(const MatrixProduct& t, const TransformJob& job) {
+  const std::span<const float> a = job.inputs[0];
+  const std::span<const float> b = job.inputs[1];
+  const std::size_t a_row = t.is_left_transposed ? 1 : t.inner;
+  const std::size_t a_inner = t.is_left_transposed ? t.rows : 1;
+  const std::size_t b_inner = t.is_right_transposed ? 1 : t.columns;
+  const std::size_t b_column = t.is_right_transposed ? t.inner : 1;
+  std::vector<double> sums(t.columns);
+  for (std::size_t r = 0; r < t.rows; ++r) {
+    std::ranges::fill(sums, 0.0);
+    for (std::size_t k = 0; k < t.inner; ++k) {
+      const double left = a[r * a_row + k * a_inner];
+      const float* right = b.data() + k * b_inner;
+      for (std::size_t c = 0; c < t.columns; ++c) sums[c] += left * right[c * b_column];
+    }
+    for (std::size_t c = 0; c < t.columns; ++c)
+      job.out[r * t.columns + c] = static_cast<float>(sums[c]);
+  }
+}
+
+void compute(const Orthonormalize& t, const TransformJob& job) {
+  // What is left of a column after projection counts as nothing below this share of it.
+  constexpr double independent = 1e-6;
+  std::vector<std::vector<double>> columns(t.columns, std::vector<double>(t.rows));
+  for (std::size_t c = 0; c < t.columns; ++c) {
+    for (std::size_t r = 0; r < t.rows; ++r) columns[c][r] = job.inputs[0][r * t.columns + c];
+  }
+  const auto dot = [](const std::vector<double>& x, const std::vector<double>& y) {
+    return lane_sum(x.size(), [&](std::size_t i) { return x[i] * y[i]; });
+  };
+  for (std::size_t c = 0; c < t.columns; ++c) {
+    std::vector<double>& column = columns[c];
+    const double before = std::sqrt(dot(column, column));
+    for (std::size_t p = 0; p < c; ++p) {
+      const double share = dot(columns[p], column);
+      for (std::size_t r = 0; r < t.rows; ++r) column[r] -= share * columns[p][r];
+    }
+    const double norm = std::sqrt(dot(column, column));
+    const double factor = norm > independent * before ? 1 / norm : 0;
+    for (double& v : column) v *= factor;
+  }
+  for (std::size_t c = 0; c < t.columns; ++c) {
+    for (std::size_t r = 0; r < t.rows; ++r)
+      job.out[r * t.columns + c] = static_cast<float>(columns[c][r]);
+  }
+}
+
+void compute(const PanelsToRows& t, const TransformJob& job) {
+  for (std::size_t r = 0; r < t.rows; ++r) {
+    for (std::size_t c = 0; c < t.columns; ++c)
+      job.out[r * t.columns + c] = job.inputs[0][dense::weight_index(t.rows, t.columns, r, c)];
+  }
+}
+
+void compute(const RowsToPanels& t, const TransformJob& job) {
+  for (std::size_t r = 0; r < t.rows; ++r) {
+    for (std::size_t c = 0; c < t.columns; ++c)
+      job.out[dense::weight_index(t.rows, t.columns, r, c)] = job.inputs[0][r * t.columns + c];
+  }
+}
+
+void compute(const ClipNorm& t, const TransformJob& job) {
+  const std::span<const float> v = job.inputs[0];
+  const double norm = std::sqrt(
+      lane_sum(v.size(), [v](std::size_t i) { return static_cast<double>(v[i]) * v[i]; }));
+  const auto factor = static_cast<float>(norm > t.limit ? t.limit / norm : 1.0);
+  for (std::size_t i = 0; i < v.size(); ++i) job.out[i] = factor * v[i];
+}
+
+void compute(const AddSquare& t, const TransformJob& job) {
+  const auto& [sums, g, none] = job.inputs;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const double square = static_cast<double>(g[i]) * g[i];
+    job.out[i] = static_cast<float>(double{t.keep} * sums[i] + double{t.share} * square);
+  }
+}
+
+void compute(const DivideByRoot& t, const TransformJob& job) {
+  const auto& [m, squares, none] = job.inputs;
+  for (std::size_t i = 0; i < m.size(); ++i) {
+    const double root = std::sqrt(double{t.spread} * squares[i]) + t.epsilon;
+    job.out[i] = root > 0 ? static_cast<float>(double{t.scale} * m[i] / root) : 0.0F;
+  }
+}
+
+void compute(const SideMeans&, const TransformJob& job) {
+  const std::span<const float> g = job.inputs[0];
+  std::size_t upper = 0;
+  for (const float v : g) upper += v >= 0 ? 1 : 0;
+  const double upper_sum =
+      lane_sum(g.size(), [g](std::size_t i) { return g[i] >= 0 ? double{g[i]} : 0.0; });
+  const double lower_sum =
+      lane_sum(g.size(), [g](std::size_t i) { return g[i] >= 0 ? 0.0 : -double{g[i]}; });
+  const auto mean = [](double sum, std::size_t count) {
+    return count == 0 ? 0.0F : static_cast<float>(sum / static_cast<double>(count));
+  };
+  job.out[0] = mean(upper_sum, upper);
+  job.out[1] = mean(lower_sum, g.size() - upper);
+}
+
+void compute(const ShiftSides&, const TransformJob& job) {
+  const auto& [g, own, now] = job.inputs;
+  const float upper = now[0] - own[0];
+  const float lower = now[1] - own[1];
+  for (std::size_t i = 0; i < g.size(); ++i) job.out[i] = g[i] >= 0 ? g[i] + upper : g[i] - lower;
+}
+
+}  // namespace starling::transforms

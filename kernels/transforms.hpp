@@ -1,0 +1,61 @@
+// Transforms on the CPU: one function per transform and measure, defined by plain loops in the order of
+// sim/node/transform.hpp. Each job runs on one thread, so no result depends on the number of threads.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "sim/node/backend.hpp"
+
+namespace starling::transforms {
+
+void compute(const KeepLargest& t, const TransformJob& job);
+void compute(const KeepAbove& t, const TransformJob& job);
+void compute(const Scatter& t, const TransformJob& job);
+void compute(const GatherRandom& t, const TransformJob& job);
+void compute(const ScatterRandom& t, const TransformJob& job);
+void compute(const ClearWhere& t, const TransformJob& job);
+
+void compute(const ToHalf& t, const TransformJob& job);
+void compute(const FromHalf& t, const TransformJob& job);
+void compute(const ToLevels& t, const TransformJob& job);
+void compute(const FromLevels& t, const TransformJob& job);
+void compute(const ToSigns& t, const TransformJob& job);
+void compute(const FromSigns& t, const TransformJob& job);
+void compute(const ToColours& t, const TransformJob& job);
+void compute(const FromColours& t, const TransformJob& job);
+
+void compute(const MatrixProduct& t, const TransformJob& job);
+void compute(const Orthonormalize& t, const TransformJob& job);
+void compute(const PanelsToRows& t, const TransformJob& job);
+void compute(const RowsToPanels& t, const TransformJob& job);
+
+void compute(const ClipNorm& t, const TransformJob& job);
+void compute(const AddSquare& t, const TransformJob& job);
+void compute(const DivideByRoot& t, const TransformJob& job);
+void compute(const SideMeans& t, const TransformJob& job);
+void compute(const ShiftSides& t, const TransformJob& job);
+
+double value(const CountNonzero& measure, const MeasureJob& job);
+double value(const LargestDifference& measure, const MeasureJob& job);
+
+/// sum_i term(i) in double: lane l of 16 sums the i with i mod 16 = l in order, then lanes fold in halves, as
+/// dense::Kernels::squared_distance does.
+template <class Term>
+double lane_sum(std::size_t count, Term term) {
+  constexpr std::size_t lane_count = 16;
+  std::array<double, lane_count> lanes{};
+  std::size_t i = 0;
+  for (; i + lane_count <= count; i += lane_count) {
+    for (std::size_t l = 0; l < lane_count; ++l) lanes[l] += term(i + l);
+  }
+  for (std::size_t l = 0; i < count; ++i, ++l) lanes[l] += term(i);
+  for (std::size_t half = lane_count / 2; half > 0; half /= 2) {
+    for (std::size_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+  }
+  return lanes[0];
+}
+
+}  // namespace starling::transforms

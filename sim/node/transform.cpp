@@ -1,0 +1,134 @@
+#include "sim/node/transform.hpp"
+
+#include <bit>
+
+#include "sim/base/error.hpp"
+
+namespace starling {
+namespace {
+
+using namespace transforms;
+
+/// Sizes of the inputs of one transform, checked as they are read.
+class Inputs {
+ public:
+  Inputs(std::span<const std::size_t> sizes, std::size_t count) : sizes_(sizes) {
+    ensure(sizes.size() == count, "a transform with another number of inputs");
+  }
+  std::size_t operator[](std::size_t i) const { return sizes_[i]; }
+  /// Input `i` must have so many floats.
+  const Inputs& expect(std::size_t i, std::size_t size) const {
+    ensure(sizes_[i] == size, "a transform of a vector of another size");
+    return *this;
+  }
+
+ private:
+  std::span<const std::size_t> sizes_;
+};
+
+using Sizes = std::span<const std::size_t>;
+
+std::size_t size_of(const KeepLargest& t, Sizes sizes) {
+  ensure(t.count <= Inputs(sizes, 1)[0], "more entries to keep than there are");
+  return 2 * std::size_t{t.count};
+}
+std::size_t size_of(const KeepAbove&, Sizes sizes) { return Inputs(sizes, 1)[0]; }
+std::size_t size_of(const Scatter& t, Sizes sizes) {
+  ensure(Inputs(sizes, 1)[0] % 2 == 0, "a sparse code holds pairs");
+  return t.size;
+}
+std::size_t size_of(const GatherRandom& t, Sizes sizes) {
+  ensure(t.count <= Inputs(sizes, 1)[0], "more entries to keep than there are");
+  return t.count;
+}
+std::size_t size_of(const ScatterRandom& t, Sizes sizes) {
+  ensure(Inputs(sizes, 1)[0] <= t.size, "more entries to place than there is room");
+  return t.size;
+}
+std::size_t size_of(const ClearWhere&, Sizes sizes) {
+  const Inputs inputs(sizes, 2);
+  return inputs.expect(1, inputs[0])[0];
+}
+std::size_t size_of(const ToHalf&, Sizes sizes) { return packed_words(Inputs(sizes, 1)[0], 16); }
+std::size_t size_of(const FromHalf& t, Sizes sizes) {
+  Inputs(sizes, 1).expect(0, packed_words(t.size, 16));
+  return t.size;
+}
+
+std::size_t level_words(std::size_t size, std::uint32_t levels, std::uint32_t bucket) {
+  ensure(levels >= 1 && bucket >= 1, "quantization without levels");
+  return (size + bucket - 1) / bucket + packed_words(size, level_bits(levels));
+}
+std::size_t size_of(const ToLevels& t, Sizes sizes) {
+  return level_words(Inputs(sizes, 1)[0], t.levels, t.bucket);
+}
+std::size_t size_of(const FromLevels& t, Sizes sizes) {
+  Inputs(sizes, 1).expect(0, level_words(t.size, t.levels, t.bucket));
+  return t.size;
+}
+
+std::size_t sign_words(std::size_t size, bool is_symmetric) {
+  return (is_symmetric ? 1 : 2) + packed_words(size, 1);
+}
+std::size_t size_of(const ToSigns& t, Sizes sizes) {
+  return sign_words(Inputs(sizes, 1)[0], t.is_symmetric);
+}
+std::size_t size_of(const FromSigns& t, Sizes sizes) {
+  Inputs(sizes, 1).expect(0, sign_words(t.size, t.is_symmetric));
+  return t.size;
+}
+
+std::size_t size_of(const ToColours& t, Sizes sizes) {
+  ensure(t.bits >= 1 && t.bits <= 24 && t.cell > 0, "a lattice without cells");
+  return packed_words(Inputs(sizes, 1)[0], t.bits);
+}
+std::size_t size_of(const FromColours& t, Sizes sizes) {
+  const Inputs inputs(sizes, 2);
+  return inputs.expect(0, packed_words(inputs[1], t.bits))[1];
+}
+
+std::size_t size_of(const MatrixProduct& t, Sizes sizes) {
+  Inputs(sizes, 2)
+      .expect(0, std::size_t{t.rows} * t.inner)
+      .expect(1, std::size_t{t.inner} * t.columns);
+  return std::size_t{t.rows} * t.columns;
+}
+std::size_t size_of(const Orthonormalize& t, Sizes sizes) {
+  return Inputs(sizes, 1).expect(0, std::size_t{t.rows} * t.columns)[0];
+}
+
+std::size_t size_of(const PanelsToRows& t, Sizes sizes) {
+  return Inputs(sizes, 1).expect(0, std::size_t{t.rows} * t.columns)[0];
+}
+std::size_t size_of(const RowsToPanels& t, Sizes sizes) {
+  return Inputs(sizes, 1).expect(0, std::size_t{t.rows} * t.columns)[0];
+}
+
+std::size_t size_of(const ClipNorm&, Sizes sizes) { return Inputs(sizes, 1)[0]; }
+std::size_t size_of(const AddSquare&, Sizes sizes) {
+  const Inputs inputs(sizes, 2);
+  return inputs.expect(1, inputs[0])[0];
+}
+std::size_t size_of(const DivideByRoot&, Sizes sizes) {
+  const Inputs inputs(sizes, 2);
+  return inputs.expect(1, inputs[0])[0];
+}
+std::size_t size_of(const SideMeans&, Sizes sizes) {
+  Inputs(sizes, 1);
+  return 2;
+}
+std::size_t size_of(const ShiftSides&, Sizes sizes) {
+  return Inputs(sizes, 3).expect(1, 2).expect(2, 2)[0];
+}
+
+}  // namespace
+
+std::uint32_t level_bits(std::uint32_t levels) {
+  return 1 + static_cast<std::uint32_t>(std::bit_width(levels));
+}
+
+std::size_t result_size(const Transform& transform, std::span<const std::size_t> inputs) {
+  return std::visit([inputs](const auto& t) { return size_of(t, inputs); }, transform);
+}
+
+}  // namespace starling

@@ -1,0 +1,241 @@
+// Transforms: the functions of vectors that are not linear combinations: what compression, adaptive step sizes and
+// clipping are made of. Each is a small value that says what to compute, in formulas; a backend computes it
+// (kernels/transform_*.cpp), later and in batches, as the compute graph decides.
+//
+// A code is a vector whose floats are 32-bit words of a wire format, moved bit by bit, never calculated with.
+// Packed fields fill words from the lowest bit; a field may cross into the next word.
+//
+// Sums of many entries run in double in the lane order of squared_distance() (kernels/dense.hpp).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <variant>
+
+#include "sim/base/random.hpp"
+
+namespace starling::transforms {
+
+// --- Selecting entries ---------------------------------------------------------------------------------------
+
+/// v (d) -> code (2 count): positions, ascending, then the values there, of the `count` <= d entries that are largest
+/// in magnitude; of equal ones those with the higher position.
+struct KeepLargest {
+  std::uint32_t count;
+  bool operator==(const KeepLargest&) const = default;
+};
+
+/// v (d) -> v where |v_i| >= threshold, 0 elsewhere.
+struct KeepAbove {
+  float threshold;
+  bool operator==(const KeepAbove&) const = default;
+};
+
+/// code (2 count) -> dense (size): the values at their positions, 0 elsewhere.
+struct Scatter {
+  std::uint32_t size;
+  bool operator==(const Scatter&) const = default;
+};
+
+/// v (d) -> (count): the entries at `count` distinct positions, ascending, drawn from `random`.
+struct GatherRandom {
+  std::uint32_t count;
+  Random random;
+  bool operator==(const GatherRandom&) const = default;
+};
+
+/// (count) -> dense (size): the values, times `factor`, at the positions that GatherRandom draws from `random`.
+struct ScatterRandom {
+  std::uint32_t size;
+  float factor;
+  Random random;
+  bool operator==(const ScatterRandom&) const = default;
+};
+
+/// (v (d), mask (d)) -> v where the mask is zero, 0 elsewhere.
+struct ClearWhere {
+  bool operator==(const ClearWhere&) const = default;
+};
+
+// --- Quantizing ----------------------------------------------------------------------------------------------
+
+/// v (d) -> code: 16-bit floats, rounded to nearest even: IEEE half precision (overflow becomes infinity), or bfloat16.
+struct ToHalf {
+  bool is_bfloat;
+  bool operator==(const ToHalf&) const = default;
+};
+
+/// code -> dense (size)
+struct FromHalf {
+  bool is_bfloat;
+  std::uint32_t size;
+  bool operator==(const FromHalf&) const = default;
+};
+
+/// v (d) -> code: per bucket of `bucket` entries its norm N (largest magnitude, or Euclidean), then for every entry
+/// the field (level << 1 | is_negative) of 1 + ceil(log2(levels + 1)) bits, level = floor(levels |v_i| / N + u_i),
+/// u_i uniform in [0, 1) out of `random`, one word each. Alistarh et al., "QSGD", NIPS 2017, section 3.1; with one
+/// level and the largest magnitude it is TernGrad (Wen et al., NIPS 2017).
+struct ToLevels {
+  std::uint32_t levels;
+  std::uint32_t bucket;
+  bool is_max_norm;
+  Random random;
+  bool operator==(const ToLevels&) const = default;
+};
+
+/// code -> dense (size): +-N level / levels, times `factor`.
+struct FromLevels {
+  std::uint32_t levels;
+  std::uint32_t bucket;
+  float factor;
+  std::uint32_t size;
+  bool operator==(const FromLevels&) const = default;
+};
+
+/// v (d) -> code: a value for entries >= 0, one for entries < 0, then one bit per entry, set where negative. The values
+/// are the means of either side (Seide et al., "1-bit SGD", Interspeech 2014), or, symmetric, +-||v||_1 / d
+/// (Karimireddy et al., "Error feedback fixes SignSGD", ICML 2019) and the first alone is kept.
+struct ToSigns {
+  bool is_symmetric;
+  bool operator==(const ToSigns&) const = default;
+};
+
+/// code -> dense (size)
+struct FromSigns {
+  bool is_symmetric;
+  std::uint32_t size;
+  bool operator==(const FromSigns&) const = default;
+};
+
+/// v (d) -> code: for every entry the field of `bits` bits round((v_i - o_i) / cell) mod 2^bits. The offset o_i is
+/// uniform in [-cell/2, cell/2) out of `random`, one word per entry, or zero: shared by both sides it makes the result
+/// unbiased. Davies et al., "New bounds for distributed mean estimation and variance reduction", ICLR 2021; Lu and
+/// De Sa, "Moniqua", ICML 2020, with cell = B / 2^bits.
+struct ToColours {
+  double cell;
+  std::uint32_t bits;
+  bool is_shifted;
+  Random random;
+  bool operator==(const ToColours&) const = default;
+};
+
+/// (code, reference (d)) -> dense (d): of the points cell * (colour + 2^bits m) + o_i, m an integer, the one nearest to
+/// the reference. Right if |v_i - reference_i| < cell (2^bits - 1) / 2; a plausible wrong point otherwise.
+struct FromColours {
+  double cell;
+  std::uint32_t bits;
+  bool is_shifted;
+  Random random;
+  bool operator==(const FromColours&) const = default;
+};
+
+// --- Low rank ------------------------------------------------------------------------------------------------
+
+/// (A, B) -> op(A) op(B), row-major, op(A) rows x inner, op(B) inner x columns; a transposed operand is stored as inner x
+/// rows, or columns x inner. Each element sums over `inner` in order in double and is rounded once.
+struct MatrixProduct {
+  std::uint32_t rows, inner, columns;
+  bool is_left_transposed = false;
+  bool is_right_transposed = false;
+  bool operator==(const MatrixProduct&) const = default;
+};
+
+/// A (rows x columns) -> orthonormal columns that span the same (Gram-Schmidt, modified, columns in order). A column
+/// that depends on those before it becomes zero.
+struct Orthonormalize {
+  std::uint32_t rows, columns;
+  bool operator==(const Orthonormalize&) const = default;
+};
+
+/// Between the panel-major storage of a (rows x columns) weight matrix (kernels/dense.hpp) and row-major order.
+struct PanelsToRows {
+  std::uint32_t rows, columns;
+  bool operator==(const PanelsToRows&) const = default;
+};
+struct RowsToPanels {
+  std::uint32_t rows, columns;
+  bool operator==(const RowsToPanels&) const = default;
+};
+
+// --- Step sizes ----------------------------------------------------------------------------------------------
+
+/// v -> v min(1, limit / ||v||)
+struct ClipNorm {
+  float limit;
+  bool operator==(const ClipNorm&) const = default;
+};
+
+/// (s, g) -> keep s_i + share g_i^2: running second moments.
+struct AddSquare {
+  float keep;
+  float share;
+  bool operator==(const AddSquare&) const = default;
+};
+
+/// (m, s) -> scale m_i / (sqrt(spread s_i) + epsilon): Adam's and Adagrad's direction.
+struct DivideByRoot {
+  float scale;
+  float spread;
+  float epsilon;
+  bool operator==(const DivideByRoot&) const = default;
+};
+
+// --- Two averages (A2SGD) ------------------------------------------------------------------------------------
+
+/// g -> (2): the mean of the entries >= 0 and the mean magnitude of the others; 0 for an empty side.
+struct SideMeans {
+  bool operator==(const SideMeans&) const = default;
+};
+
+/// (g, own (2), new (2)) -> g_i + (new_0 - own_0) where g_i >= 0, g_i - (new_1 - own_1) elsewhere.
+struct ShiftSides {
+  bool operator==(const ShiftSides&) const = default;
+};
+
+// --- Measures: one number ------------------------------------------------------------------------------------
+
+/// v -> the number of entries that are not zero.
+struct CountNonzero {
+  bool operator==(const CountNonzero&) const = default;
+};
+
+/// (a, b) -> max_i |a_i - b_i|
+struct LargestDifference {
+  bool operator==(const LargestDifference&) const = default;
+};
+
+}  // namespace starling::transforms
+
+namespace starling {
+
+using Transform =
+    std::variant<transforms::KeepLargest, transforms::KeepAbove, transforms::Scatter,
+                 transforms::GatherRandom, transforms::ScatterRandom, transforms::ClearWhere,
+                 transforms::ToHalf, transforms::FromHalf, transforms::ToLevels,
+                 transforms::FromLevels, transforms::ToSigns, transforms::FromSigns,
+                 transforms::ToColours, transforms::FromColours, transforms::MatrixProduct,
+                 transforms::Orthonormalize, transforms::PanelsToRows, transforms::RowsToPanels,
+                 transforms::ClipNorm, transforms::AddSquare, transforms::DivideByRoot,
+                 transforms::SideMeans, transforms::ShiftSides>;
+
+/// A transform whose result is a number.
+using Measure = std::variant<transforms::CountNonzero, transforms::LargestDifference>;
+
+/// Words that `fields` fields of `bits` bits fill.
+constexpr std::size_t packed_words(std::size_t fields, std::size_t bits) {
+  return (fields * bits + 31) / 32;
+}
+
+/// Bits of one field of ToLevels.
+std::uint32_t level_bits(std::uint32_t levels);
+
+/// Most inputs that a transform takes.
+inline constexpr std::size_t most_inputs = 3;
+
+/// Floats of the result for inputs of these sizes. Throws std::logic_error (ensure) if their number or sizes do not fit.
+std::size_t result_size(const Transform& transform, std::span<const std::size_t> inputs);
+
+}  // namespace starling

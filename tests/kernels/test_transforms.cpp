@@ -1,0 +1,289 @@
+// Transforms against slow, obvious definitions and against properties that hold exactly.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "kernels/cpu_backend.hpp"
+#include "kernels/dense.hpp"
+#include "sim/base/random.hpp"
+
+using namespace starling;
+using namespace starling::transforms;
+
+namespace {
+
+using Values = std::vector<float>;
+
+Values apply(const Transform& transform, const std::vector<Values>& inputs) {
+  std::vector<std::size_t> sizes;
+  TransformJob job;
+  job.transform = &transform;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    sizes.push_back(inputs[i].size());
+    job.inputs[i] = inputs[i];
+  }
+  Values out(result_size(transform, sizes), std::numeric_limits<float>::quiet_NaN());
+  job.out = out;
+  CpuBackend().transform(std::span<const TransformJob>(&job, 1));
+  return out;
+}
+
+double measure(const Measure& what, const std::vector<Values>& inputs) {
+  MeasureJob job;
+  double out = -1;
+  job.measure = &what;
+  job.out = &out;
+  for (std::size_t i = 0; i < inputs.size(); ++i) job.inputs[i] = inputs[i];
+  CpuBackend().measure(std::span<const MeasureJob>(&job, 1));
+  return out;
+}
+
+Values random_values(std::size_t size, std::uint64_t seed, double scale = 1) {
+  Random random(seed, "values");
+  Values values(size);
+  for (float& v : values) v = static_cast<float>(scale * random.normal());
+  return values;
+}
+
+double norm(const Values& v) {
+  double sum = 0;
+  for (const float x : v) sum += static_cast<double>(x) * x;
+  return std::sqrt(sum);
+}
+
+const Random stream(7, "test");
+
+}  // namespace
+
+TEST_CASE("the largest entries are those a stable sort by magnitude puts last") {
+  for (const std::size_t size : {1UL, 5UL, 100UL, 4097UL}) {
+    Values v = random_values(size, size);
+    if (size > 10) {  // ties, zeros of both signs, numbers too small to be normal
+      v[3] = v[7] = -v[9];
+      v[1] = -0.0F;
+      v[2] = 1e-41F;
+    }
+    for (const std::size_t count : {std::size_t{1}, size / 3 + 1, size}) {
+      std::vector<std::uint32_t> order(size);
+      std::iota(order.begin(), order.end(), 0U);
+      std::stable_sort(order.begin(), order.end(), [&v](std::uint32_t a, std::uint32_t b) {
+        return std::fabs(v[a]) < std::fabs(v[b]);
+      });
+      Values expected(size, 0.0F);
+      for (std::size_t i = size - count; i < size; ++i) expected[order[i]] = v[order[i]];
+      const Values code = apply(KeepLargest{static_cast<std::uint32_t>(count)}, {v});
+      CHECK(code.size() == 2 * count);
+      CHECK(apply(Scatter{static_cast<std::uint32_t>(size)}, {code}) == expected);
+    }
+  }
+}
+
+TEST_CASE("equal entries: the later ones are kept") {
+  const Values code = apply(KeepLargest{2}, {{1, -1, 1, -1}});
+  CHECK(std::bit_cast<std::uint32_t>(code[0]) == 2);
+  CHECK(std::bit_cast<std::uint32_t>(code[1]) == 3);
+  CHECK(apply(Scatter{4}, {code}) == Values{0, 0, 1, -1});
+  CHECK(apply(KeepLargest{0}, {{1, 2}}).empty());
+}
+
+TEST_CASE(
+    "a threshold keeps what reaches it; what was sent is cleared; nonzero entries are counted") {
+  const Values v{0.5F, -2, 1, -0.99F, 0};
+  const Values kept = apply(KeepAbove{1}, {v});
+  CHECK(kept == Values{0, -2, 1, 0, 0});
+  CHECK(apply(ClearWhere{}, {v, kept}) == Values{0.5F, 0, 0, -0.99F, 0});
+  CHECK(measure(CountNonzero{}, {kept}) == 2);
+  CHECK(measure(LargestDifference{}, {v, kept}) == doctest::Approx(0.99));
+}
+
+TEST_CASE(
+    "random entries: both sides draw the same, each position as likely, scaled to be unbiased") {
+  constexpr std::uint32_t size = 20, count = 5;
+  Values ones(size, 1.0F);
+  Values sum(size, 0.0F);
+  constexpr int repetitions = 4000;
+  for (int r = 0; r < repetitions; ++r) {
+    const Random random(11, "draw", 0, r);
+    const Values some = apply(GatherRandom{count, random}, {ones});
+    CHECK(some.size() == count);
+    const Values back = apply(ScatterRandom{size, 4.0F, random}, {some});
+    CHECK(std::accumulate(back.begin(), back.end(), 0.0F) == 20.0F);
+    for (std::size_t i = 0; i < size; ++i) sum[i] += back[i];
+  }
+  // Each entry is 4 with probability 1/4: variance 3, so the mean of 4000 deviates by 0.027; 5 sigma.
+  for (const float s : sum) CHECK(s / repetitions == doctest::Approx(1).epsilon(0.14));
+  const Values v = random_values(size, 3);
+  const Values back =
+      apply(ScatterRandom{size, 1, stream}, {apply(GatherRandom{count, stream}, {v})});
+  for (std::size_t i = 0; i < size; ++i) CHECK((back[i] == 0 || back[i] == v[i]));
+}
+
+TEST_CASE("half precision: exact for what fits, nearest even otherwise") {
+  // 2049 lies between 2048 and 2050 (spacing 2): even mantissa is 2048; 2051 goes to 2052. 65520 is halfway to
+  // 2^16: infinity. 2^-24 is the smallest number; half of it goes to zero (even), three quarters up.
+  const Values v{1,        -2.5F,    65504,      2049,     2051, 65520,
+                 0x1p-24F, 0x1p-25F, 0x1.8p-25F, 0x1p-14F, -0.0F};
+  const Values expected{
+      1,        -2.5F, 65504,    2048,     2052, std::numeric_limits<float>::infinity(),
+      0x1p-24F, 0,     0x1p-24F, 0x1p-14F, 0};
+  const Values code = apply(ToHalf{false}, {v});
+  CHECK(code.size() == 6);
+  CHECK(apply(FromHalf{false, 11}, {code}) == expected);
+  CHECK(std::isnan(apply(FromHalf{false, 1},
+                         {apply(ToHalf{false}, {{std::numeric_limits<float>::quiet_NaN()}})})[0]));
+
+  // bfloat16 has 8 bits of mantissa with the hidden one: 257 lies between 256 and 258.
+  const Values b{1, -3, 257, 259, 3e38F, 1e-40F};
+  const Values back = apply(FromHalf{true, 6}, {apply(ToHalf{true}, {b})});
+  CHECK(back[0] == 1);
+  CHECK(back[1] == -3);
+  CHECK(back[2] == 256);
+  CHECK(back[3] == 260);
+  CHECK(back[4] == doctest::Approx(3e38).epsilon(0.004));
+  CHECK(back[5] == doctest::Approx(1e-40).epsilon(0.01));
+
+  const Values many = random_values(1000, 5, 10);
+  const Values near = apply(FromHalf{false, 1000}, {apply(ToHalf{false}, {many})});
+  for (std::size_t i = 0; i < many.size(); ++i)
+    CHECK(std::fabs(near[i] - many[i]) <= std::fabs(many[i]) * 0x1p-11F + 0x1p-25F);
+}
+
+TEST_CASE("levels: exact on one-hot vectors, unbiased, never further than one level") {
+  for (const std::uint32_t levels : {1U, 4U, 7U, 15U, 255U}) {
+    const Values one_hot{0, 0, -3.5F, 0};
+    CHECK(apply(FromLevels{levels, 4, 1, 4},
+                {apply(ToLevels{levels, 4, false, stream}, {one_hot})}) == one_hot);
+  }
+  const Values v = random_values(100, 9);
+  std::vector<double> sum(v.size());
+  constexpr int repetitions = 3000;
+  for (int r = 0; r < repetitions; ++r) {
+    const Values code = apply(ToLevels{7, 40, false, Random(5, "levels", 0, r)}, {v});
+    CHECK(code.size() == 3 + (100 * 4 + 31) / 32);
+    const Values back = apply(FromLevels{7, 40, 1, 100}, {code});
+    for (std::size_t i = 0; i < v.size(); ++i) {
+      const double step = static_cast<double>(code[i / 40]) / 7;
+      CHECK(std::fabs(static_cast<double>(back[i]) - v[i]) <= step * 1.0001);
+      sum[i] += back[i];
+    }
+  }
+  // Rounding to one of two levels that lie one step (about 6.3 / 7) apart has a standard deviation of at most half
+  // a step; of the mean of 3000, 0.0083. 5 sigma.
+  for (std::size_t i = 0; i < v.size(); ++i) CHECK(std::fabs(sum[i] / repetitions - v[i]) < 0.042);
+}
+
+TEST_CASE("one level of the largest magnitude keeps ternary vectors") {
+  const Values ternary{0.25F, -0.25F, 0, 0.25F, 0};
+  CHECK(apply(FromLevels{1, 5, 1, 5}, {apply(ToLevels{1, 5, true, stream}, {ternary})}) == ternary);
+  CHECK(apply(FromLevels{1, 3, 1, 3}, {apply(ToLevels{1, 3, true, stream}, {Values(3, 0.0F)})}) ==
+        Values(3, 0.0F));
+}
+
+TEST_CASE(
+    "signs with two values keep the sum, and two-valued vectors; symmetric ones keep the 1-norm") {
+  const Values two{3, -1, 3, 3, -1};
+  CHECK(apply(FromSigns{false, 5}, {apply(ToSigns{false}, {two})}) == two);
+  const Values v = random_values(1001, 13);
+  const Values back = apply(FromSigns{false, 1001}, {apply(ToSigns{false}, {v})});
+  CHECK(std::accumulate(back.begin(), back.end(), 0.0) ==
+        doctest::Approx(std::accumulate(v.begin(), v.end(), 0.0)).epsilon(1e-5));
+  // (1 + 2 + 3 + 4) / 4 = 2.5
+  CHECK(apply(FromSigns{true, 4}, {apply(ToSigns{true}, {{1, -2, 3, -4}})}) ==
+        Values{2.5F, -2.5F, 2.5F, -2.5F});
+  CHECK(apply(ToSigns{false}, {Values(65, 1.0F)}).size() == 2 + 3);
+  CHECK(apply(FromSigns{false, 2}, {apply(ToSigns{false}, {{5, 7}})}) == Values{6, 6});
+}
+
+TEST_CASE("a lattice point is found from any reference in range, and missed out of it") {
+  const double cell = 0.01;
+  const std::uint32_t bits = 8;  // right for |v - reference| < 0.01 * 255 / 2 = 1.275
+  const Values v = random_values(500, 17, 100);
+  for (const bool is_shifted : {false, true}) {
+    const Values code = apply(ToColours{cell, bits, is_shifted, stream}, {v});
+    CHECK(code.size() == 125);
+    Values near = v;
+    for (std::size_t i = 0; i < near.size(); ++i) near[i] += i % 2 == 0 ? 1.27F : -1.27F;
+    const Values back = apply(FromColours{cell, bits, is_shifted, stream}, {code, near});
+    // Half a cell, and the rounding of floats near 300 (2^-16).
+    for (std::size_t i = 0; i < v.size(); ++i) CHECK(std::fabs(back[i] - v[i]) < 0.005 + 3.2e-5);
+    Values far = v;
+    for (float& x : far) x += 1.30F;
+    const Values wrong = apply(FromColours{cell, bits, is_shifted, stream}, {code, far});
+    for (std::size_t i = 0; i < v.size(); ++i)
+      CHECK(std::fabs(wrong[i] - v[i]) == doctest::Approx(2.56).epsilon(0.01));
+  }
+}
+
+TEST_CASE("a shifted lattice is unbiased") {
+  const Values v{0.3F, -0.21F, 17.77F};
+  std::vector<double> sum(3);
+  constexpr int repetitions = 4000;
+  for (int r = 0; r < repetitions; ++r) {
+    const Random random(23, "shift", 0, r);
+    const Values back =
+        apply(FromColours{1, 6, true, random}, {apply(ToColours{1, 6, true, random}, {v}), v});
+    for (std::size_t i = 0; i < 3; ++i) sum[i] += back[i];
+  }
+  // Error uniform in +- half a cell: sigma 0.29, of the mean 0.0046; 5 sigma.
+  for (std::size_t i = 0; i < 3; ++i) CHECK(std::fabs(sum[i] / repetitions - v[i]) < 0.023);
+}
+
+TEST_CASE("matrix products, plain and transposed") {
+  // A = [1 2 3; 4 5 6], B = [1 0; 2 1; 0 3]: AB = [5 11; 14 23]
+  const Values a{1, 2, 3, 4, 5, 6}, b{1, 0, 2, 1, 0, 3}, ab{5, 11, 14, 23};
+  const Values a_t{1, 4, 2, 5, 3, 6}, b_t{1, 2, 0, 0, 1, 3};
+  CHECK(apply(MatrixProduct{2, 3, 2}, {a, b}) == ab);
+  CHECK(apply(MatrixProduct{2, 3, 2, true, false}, {a_t, b}) == ab);
+  CHECK(apply(MatrixProduct{2, 3, 2, false, true}, {a, b_t}) == ab);
+  CHECK(apply(MatrixProduct{2, 3, 2, true, true}, {a_t, b_t}) == ab);
+}
+
+TEST_CASE("orthonormal columns span the same; a dependent one becomes zero") {
+  const Values a = random_values(40, 29);  // 10 x 4
+  const Values q = apply(Orthonormalize{10, 4}, {a});
+  const Values gram = apply(MatrixProduct{4, 10, 4, true, false}, {q, q});
+  for (std::size_t i = 0; i < 16; ++i) CHECK(std::fabs(gram[i] - (i % 5 == 0 ? 1.0 : 0.0)) < 1e-6);
+  // Q Q^T A = A
+  const Values back =
+      apply(MatrixProduct{10, 4, 4}, {q, apply(MatrixProduct{4, 10, 4, true, false}, {q, a})});
+  for (std::size_t i = 0; i < 40; ++i) CHECK(back[i] == doctest::Approx(a[i]).epsilon(1e-5));
+  const Values dependent =
+      apply(Orthonormalize{2, 2}, {{3, 6, 4, 8}});  // second column twice the first
+  CHECK(dependent == Values{0.6F, 0, 0.8F, 0});
+}
+
+TEST_CASE("weight panels to rows and back") {
+  const Values panels = random_values(3 * 70, 31);
+  const Values rows = apply(PanelsToRows{3, 70}, {panels});
+  CHECK(rows[1 * 70 + 65] == panels[dense::weight_index(3, 70, 1, 65)]);
+  CHECK(apply(RowsToPanels{3, 70}, {rows}) == panels);
+}
+
+TEST_CASE("clipping keeps directions and short vectors") {
+  const Values v{3, -4};
+  CHECK(apply(ClipNorm{10}, {v}) == v);
+  const Values clipped = apply(ClipNorm{1}, {v});
+  CHECK(clipped[0] == doctest::Approx(0.6));
+  CHECK(clipped[1] == doctest::Approx(-0.8));
+  CHECK(norm(apply(ClipNorm{0.5F}, {random_values(999, 37)})) == doctest::Approx(0.5));
+}
+
+TEST_CASE("running squares and directions by them") {
+  CHECK(apply(AddSquare{0.5F, 0.25F}, {{2, 4}, {2, -4}}) == Values{2, 6});
+  // 2 * 3 / (sqrt(4 * 9) + 1) = 6 / 7; zero squares and no epsilon: no direction
+  const Values d = apply(DivideByRoot{2, 4, 1}, {{3}, {9}});
+  CHECK(d[0] == doctest::Approx(6.0 / 7));
+  CHECK(apply(DivideByRoot{1, 1, 0}, {{0}, {0}}) == Values{0});
+}
+
+TEST_CASE("means of either side, and shifts by them") {
+  CHECK(apply(SideMeans{}, {{1, -2, 3, -6, 0}}) == Values{4.0F / 3, 4});
+  CHECK(apply(SideMeans{}, {{-1, -3}}) == Values{0, 2});
+  // Upper side + (2 - 1.5), lower side - (1 - 4).
+  CHECK(apply(ShiftSides{}, {{1, -2, 2, -6}, {1.5F, 4}, {2, 1}}) == Values{1.5F, 1, 2.5F, -3});
+}
