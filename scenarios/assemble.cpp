@@ -19,6 +19,8 @@ namespace {
 
 constexpr std::string_view names[] = {"run",     "topology", "network",
                                       "compute", "workload", "algorithm"};
+/// Of a scenario, but of no single run: `starling sweep` reads it (sweep.hpp).
+constexpr std::string_view sweep = "sweep";
 constexpr std::int64_t most_nodes = 100'000'000;
 
 /// Memory that the system could give us now, in bytes; 0 if it does not tell.
@@ -115,7 +117,9 @@ std::string default_output(const std::string& scenario_name) {
 }
 
 Assembly assemble(const Scenario& scenario) {
-  scenario.reject_unknown_sections(names);
+  std::vector<std::string_view> known(std::begin(names), std::end(names));
+  known.push_back(sweep);
+  scenario.reject_unknown_sections(known);
   Assembly parts;
   parts.scenario_name = scenario.name();
   const auto note = [&parts](const Section& section) {

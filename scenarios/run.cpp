@@ -1,13 +1,12 @@
 #include "scenarios/run.hpp"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <deque>
 #include <fstream>
 #include <string>
 
 #include <fmt/format.h>
+#include <omp.h>
 
 #include "kernels/cpu_backend.hpp"
 #include "sim/base/error.hpp"

@@ -1,11 +1,11 @@
 // Run::execute: a scenario over real MPI. Apart from run.cpp, because a build without MPI leaves it out.
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <deque>
 #include <string>
+
+#include <omp.h>
 
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"

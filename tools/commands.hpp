@@ -13,6 +13,7 @@ using Arguments = std::vector<std::string>;
 void run_command(const Arguments& arguments);
 void describe_command(const Arguments& arguments);
 void list_command(const Arguments& arguments);
+void sweep_command(const Arguments& arguments);
 void export_command(const Arguments& arguments);
 
 }  // namespace starling

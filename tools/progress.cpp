@@ -1,13 +1,11 @@
 #include "tools/progress.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <string>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 namespace starling {
 namespace {
@@ -28,21 +26,20 @@ std::string duration_text(double seconds) {
 Progress::Progress()
     : is_terminal_(isatty(STDERR_FILENO) == 1), started_(Clock::now()), last_line_(started_) {}
 
-void Progress::show(double share, Time now) {
+void Progress::show(double share, const std::string& what) {
   const std::chrono::duration<double> spent = Clock::now() - started_;
   const std::string left = share > 0.002
                                ? duration_text(spent.count() * (1 - share) / share) + " left"
                                : std::string("starting");
   if (is_terminal_) {
     const int full = static_cast<int>(share * bar_width);
-    fmt::print(stderr, "\r  [{:=<{}}{: <{}}] {:3.0f} %  virtual time {:.4g} s  {}\x1b[K", "", full,
-               "", bar_width - full, 100 * share, to_seconds(now), left);
+    fmt::print(stderr, "\r  [{:=<{}}{: <{}}] {:3.0f} %  {}  {}\x1b[K", "", full, "",
+               bar_width - full, 100 * share, what, left);
     std::fflush(stderr);
     is_shown_ = true;
   } else if (Clock::now() - last_line_ >= between_lines) {
     last_line_ = Clock::now();
-    fmt::print(stderr, "{:3.0f} %, virtual time {:.4g} s, {}\n", 100 * share, to_seconds(now),
-               left);
+    fmt::print(stderr, "{:3.0f} %, {}, {}\n", 100 * share, what, left);
   }
 }
 

@@ -1,17 +1,16 @@
-// Progress of a run on standard error: a bar with the time left on a terminal, a plain line now and then in a log.
+// Progress of a run or a sweep on standard error: a bar with the time left on a terminal, a plain line now and then in a log.
 #pragma once
 
 #include <chrono>
-
-#include "sim/base/time.hpp"
+#include <string>
 
 namespace starling {
 
 class Progress {
  public:
   Progress();
-  /// `share` of the work is done, at virtual time `now`.
-  void show(double share, Time now);
+  /// `share` of the work is done; `what` says where it is ("virtual time 2 s").
+  void show(double share, const std::string& what);
   /// Removes the bar, so that what follows starts on a clean line.
   void clear();
 

@@ -13,11 +13,11 @@
 #ifdef STARLING_HAVE_MPI
 #include "sim/mpi/mpi_session.hpp"
 #endif
+#include "starling_version.hpp"
 #include "tools/arguments.hpp"
 #include "tools/failure.hpp"
 #include "tools/progress.hpp"
 #include "tools/summary.hpp"
-#include "starling_version.hpp"
 
 namespace starling {
 
@@ -40,7 +40,10 @@ void report(const Run& run) {
 void execute(Assembly parts, bool speaks, const std::function<void(Run&)>& how) {
   Progress progress;
   Run::Hooks hooks;
-  if (speaks) hooks.progress = [&progress](double share, Time now) { progress.show(share, now); };
+  if (speaks)
+    hooks.progress = [&progress](double share, Time now) {
+      progress.show(share, fmt::format("virtual time {:.4g} s", to_seconds(now)));
+    };
   hooks.interruption = [] { return static_cast<int>(asked_to_end); };
   hooks.code_version = STARLING_VERSION;
   Run run(std::move(parts), std::move(hooks));

@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
+#include "starling_version.hpp"
 #include "tools/commands.hpp"
 #include "tools/failure.hpp"
 #include "tools/passive_waiting.hpp"
-#include "starling_version.hpp"
 
 namespace starling {
 namespace {
@@ -22,6 +22,7 @@ struct Command {
 
 constexpr Command commands[] = {
     {"run", "execute a scenario, simulated or over MPI", run_command},
+    {"sweep", "run a scenario for many settings, and tabulate the outcomes", sweep_command},
     {"describe", "print a scenario with every default, and what can be said without running it",
      describe_command},
     {"list", "list algorithms, topologies, network models and workloads", list_command},

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 
 #include <fmt/format.h>
 
 namespace starling {
 namespace {
+
+constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
 void add(std::string& text, std::string_view what, const std::string& value) {
   text += fmt::format("  {:<36}{}\n", what, value);
@@ -19,7 +22,16 @@ double last(const Table& table, std::string_view metric) {
     const double value = table.value(metric, row);
     if (!std::isnan(value)) return value;
   }
-  return std::nan("");
+  return unknown;
+}
+
+double best(const Table& table, std::string_view metric) {
+  double best = unknown;
+  for (std::size_t row = 0; row < table.rows(metric); ++row) {
+    const double value = table.value(metric, row);
+    if (!std::isnan(value)) best = std::isnan(best) ? value : std::max(best, value);
+  }
+  return best;
 }
 
 std::string fact(const Recorder& recorder, const std::string& name) {
@@ -27,26 +39,41 @@ std::string fact(const Recorder& recorder, const std::string& name) {
   return found == recorder.facts.end() ? std::string() : found->second;
 }
 
+/// Sums over the nodes.
+struct Totals {
+  double steps = 0;
+  double messages = 0;
+  double bytes = 0;
+  double compute = 0;
+  double wait = 0;
+  double communicate = 0;
+  double end = 0;
+
+  explicit Totals(const Recorder& recorder) {
+    for (const NodeTotals& node : recorder.nodes) {
+      steps += static_cast<double>(node.steps);
+      messages += static_cast<double>(node.messages_sent);
+      bytes += static_cast<double>(node.bytes_sent);
+      compute += to_seconds(node.compute);
+      wait += to_seconds(node.wait);
+      communicate += to_seconds(node.communicate);
+      end = std::max(end, to_seconds(node.finished));
+    }
+  }
+  double accounted() const { return compute + wait + communicate; }
+};
+
+double samples_per_step(const Recorder& recorder) {
+  return std::max(1.0, std::strtod(fact(recorder, "samples_per_step").c_str(), nullptr));
+}
+
+double ratio(double a, double b) { return b > 0 ? a / b : unknown; }
+
 }  // namespace
 
 std::string summarize(const Recorder& recorder) {
   std::string text;
-  std::int64_t steps = 0;
-  std::int64_t messages = 0;
-  std::int64_t bytes = 0;
-  Time end{};
-  double compute = 0;
-  double wait = 0;
-  double communicate = 0;
-  for (const NodeTotals& node : recorder.nodes) {
-    steps += node.steps;
-    messages += node.messages_sent;
-    bytes += node.bytes_sent;
-    end = std::max(end, node.finished);
-    compute += to_seconds(node.compute);
-    wait += to_seconds(node.wait);
-    communicate += to_seconds(node.communicate);
-  }
+  const Totals all(recorder);
   const double accuracy = last(recorder.evaluation, "test_accuracy");
   const double loss = last(recorder.evaluation, "test_loss");
   const double distance = last(recorder.evaluation, "consensus_distance");
@@ -55,30 +82,45 @@ std::string summarize(const Recorder& recorder) {
   if (!std::isnan(loss)) add(text, "test loss of the mean model", fmt::format("{:.4g}", loss));
   if (!std::isnan(distance)) add(text, "consensus distance", fmt::format("{:.4g}", distance));
 
-  const double seconds = to_seconds(end);
-  const double batch =
-      std::max(1.0, std::strtod(fact(recorder, "samples_per_step").c_str(), nullptr));
   const char* clock = fact(recorder, "transport") == "mpi" ? "wall time" : "virtual time";
-  add(text, clock, fmt::format("{:.4g} s", seconds));
-  if (seconds > 0) {
+  add(text, clock, fmt::format("{:.4g} s", all.end));
+  if (all.end > 0) {
     add(text, "throughput",
         fmt::format("{:.4g} samples/s, {:.4g} steps/s of all nodes",
-                    static_cast<double>(steps) * batch / seconds,
-                    static_cast<double>(steps) / seconds));
+                    all.steps * samples_per_step(recorder) / all.end, all.steps / all.end));
   }
-  const double all = compute + wait + communicate;
-  if (all > 0) {
+  if (all.accounted() > 0) {
     add(text, "nodes compute / wait / communicate",
-        fmt::format("{:.1f} % / {:.1f} % / {:.1f} % of their time", 100 * compute / all,
-                    100 * wait / all, 100 * communicate / all));
+        fmt::format("{:.1f} % / {:.1f} % / {:.1f} % of their time",
+                    100 * all.compute / all.accounted(), 100 * all.wait / all.accounted(),
+                    100 * all.communicate / all.accounted()));
   }
-  if (steps > 0) {
+  if (all.steps > 0) {
     add(text, "messages",
-        fmt::format("{:.4g} per step of a node, {:.4g} MB",
-                    static_cast<double>(messages) / static_cast<double>(steps),
-                    static_cast<double>(bytes) / static_cast<double>(steps) / 1e6));
+        fmt::format("{:.4g} per step of a node, {:.4g} MB", all.messages / all.steps,
+                    all.bytes / all.steps / 1e6));
   }
   return text;
+}
+
+std::vector<Outcome> outcomes(const Recorder& recorder) {
+  const Totals all(recorder);
+  const double steps = all.steps;
+  return {
+      {"test_accuracy", last(recorder.evaluation, "test_accuracy")},
+      {"best_test_accuracy", best(recorder.evaluation, "test_accuracy")},
+      {"test_loss", last(recorder.evaluation, "test_loss")},
+      {"consensus_distance", last(recorder.evaluation, "consensus_distance")},
+      {"virtual_time_seconds", all.end},
+      {"step_time_seconds", ratio(all.end * static_cast<double>(recorder.nodes.size()), steps)},
+      {"samples_per_second", ratio(steps * samples_per_step(recorder), all.end)},
+      {"steps_per_second", ratio(steps, all.end)},
+      {"compute_share", ratio(all.compute, all.accounted())},
+      {"wait_share", ratio(all.wait, all.accounted())},
+      {"communicate_share", ratio(all.communicate, all.accounted())},
+      {"messages_per_step", ratio(all.messages, steps)},
+      {"bytes_per_step", ratio(all.bytes, steps)},
+  };
 }
 
 }  // namespace starling

@@ -1,7 +1,8 @@
-// The short table at the end of a run.
+// What is said of a run at its end: the short table of `starling run`, and the columns of a sweep's table.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "sim/record/recorder.hpp"
 
@@ -10,5 +11,14 @@ namespace starling {
 /// Test accuracy and loss of the mean model, consensus distance, virtual time, throughput, shares of time.
 /// Holds nothing that differs between equal runs.
 std::string summarize(const Recorder& recorder);
+
+/// A number that sums a run up; NaN if the run does not know it.
+struct Outcome {
+  std::string name;  // with its unit: "virtual_time_seconds"
+  double value;
+};
+
+/// The numbers of the short table, and some more; the same names in the same order for every run.
+std::vector<Outcome> outcomes(const Recorder& recorder);
 
 }  // namespace starling

@@ -87,6 +87,9 @@ class Section {
   /// Every maker calls this after its last read: a key nobody read is a ScenarioError that lists the known ones.
   void finish() const;
 
+  /// All settings in the order written, for a section whose keys name keys of other sections.
+  const std::vector<Setting>& settings() const { return settings_; }
+
   /// Keys read so far, in order of reading, each once.
   const std::vector<KeyUse>& uses() const { return uses_; }
 

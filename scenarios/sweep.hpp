@@ -1,0 +1,45 @@
+// Sweep: many runs of one scenario. Its [sweep] section lists values for keys of other sections; every combination is a
+// point, an ordinary scenario with those settings.
+//
+//   [sweep]
+//   algorithm.group_size = 2, 4, 8                  a list; or separated by | where values hold commas
+//   compute.delay = 0 ms .. 320 ms step 160 ms      a range, both ends included
+//   run.nodes = 4 .. 64 times 2                     a geometric one
+//   run.steps = 1 .. 3                              step 1
+//   zip = run.nodes algorithm.group_size            these lists go along together, value by value
+//   repeats = 3                                     every point with so many seeds, from run.seed on
+//
+// Points are in the order of the keys, the last one changing fastest, repetitions within.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "scenarios/scenario.hpp"
+
+namespace starling {
+
+/// The key that tells repetitions of a point apart.
+inline constexpr std::string_view seed_key = "run.seed";
+
+struct SweepPoint {
+  /// Tells the point apart: "group_size=4,delay=160ms,seed=2". Letters, digits and _ - + . , = only.
+  std::string name;
+  /// Value of every swept key, in the order of Sweep::keys.
+  std::vector<std::string> values;
+};
+
+struct Sweep {
+  /// "section.key" as written; seed_key is last if there are repetitions.
+  std::vector<std::string> keys;
+  std::vector<SweepPoint> points;
+
+  /// "section.key=value" for every key of a point.
+  std::vector<std::string> overrides(const SweepPoint& point) const;
+};
+
+/// The sweep that `scenario` asks for. Throws ScenarioError if it has no [sweep], or what is wrong with it.
+Sweep read_sweep(const Scenario& scenario);
+
+}  // namespace starling

@@ -1,0 +1,196 @@
+#!/usr/bin/python3
+"""`starling sweep`: its points, its table, and that nothing finished is ever lost.
+
+usage: test_sweep.py STARLING
+"""
+import csv
+import os
+import pathlib
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import h5py
+
+SCENARIO = """[run]
+nodes = 8
+steps = 20
+[topology]
+kind = ring
+[network]
+kind = constant
+latency = 20 us
+[compute]
+gradient = 1 ms
+[workload]
+kind = mlp
+dataset = digits
+hidden = 8
+[algorithm]
+kind = dpsgd
+learning_rate = 0.05
+"""
+SMALL = SCENARIO + """[sweep]
+algorithm.learning_rate = 0.05, 0.1
+compute.gradient = 1 ms .. 3 ms
+repeats = 2
+"""
+
+# the [sweep] section -> names of the points, or a piece of the sentence that refuses it
+POINTS = [
+    ("run.steps = 1 .. 3", ["steps=1", "steps=2", "steps=3"]),
+    ("run.nodes = 4 .. 16 times 2", ["nodes=4", "nodes=8", "nodes=16"]),
+    ("algorithm.learning_rate = 0.1 .. 0.3 step 0.1, 1", [f"learning_rate={v}" for v in ("0.1", "0.2", "0.3", "1")]),
+    ("compute.speeds = 1, 2 | 1, 1", ["speeds=1-2", "speeds=1-1"]),
+    ("run.nodes = 2, 4\nrun.steps = 5, 6\nzip = run.nodes run.steps", ["nodes=2,steps=5", "nodes=4,steps=6"]),
+    ("run.nodes = 2, 4\nrepeats = 2", ["nodes=2,seed=1", "nodes=2,seed=2", "nodes=4,seed=1", "nodes=4,seed=2"]),
+    ("run.nodes = 2, 4\nalgorithm.nodes = 1", ["run.nodes=2,algorithm.nodes=1", "run.nodes=4,algorithm.nodes=1"]),
+    ("", "lists no values"),
+    ("nodes = 2", "must be section.key of another section"),
+    ("run.nodes = 2,, 3", "has an empty value"),
+    ("run.nodes = 2, 2", "has a value twice"),
+    ("run.nodes = 1 .. 10 step 0", "positive step"),
+    ("run.nodes = 9 .. 1", "does not fall"),
+    ("compute.gradient = 1 ms .. 3 s", "one unit"),
+    ("run.nodes = 2, 4\nrun.steps = 1 .. 3\nzip = run.nodes run.steps", "lists of one length"),
+    ("run.nodes = 2\nzip = run.nodes run.steps", "names run.steps, which has no list here"),
+    ("run.nodes = 1 .. 100000\nrun.steps = 1 .. 100000", "more than 1000000 points"),
+    ("run.seed = 1, 2\nrepeats = 2", "cannot stand beside a list of run.seed"),
+    ("run.nodes = 2\nrepeats = 0", "must be from 1 to"),
+]
+
+
+class SweepTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="starling-sweep-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def write(self, text):
+        (self.folder / "s.ini").write_text(text)
+
+    def command(self, *words):
+        return [str(PROGRAM), "sweep", "s.ini", "-o", "out", "-j", "2", *words]
+
+    def sweep(self, *words, status=0, environment=()):
+        done = subprocess.run(self.command(*words), cwd=self.folder, capture_output=True, text=True, timeout=240,
+                              env=dict(os.environ, **dict(environment)))
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done.stdout + done.stderr
+
+    def table(self, name="table.csv"):
+        with open(self.folder / "out" / name, newline="") as file:
+            return list(csv.DictReader(file))
+
+    def test_points_are_the_combinations_of_the_lists(self):
+        for text, expected in POINTS:
+            with self.subTest(text):
+                self.write(SCENARIO + "[sweep]\n" + text + "\n")
+                if isinstance(expected, str):
+                    self.assertIn(expected, self.sweep("--list", status=2))
+                else:
+                    self.assertEqual(self.sweep("--list").split(), expected)
+
+    def test_a_scenario_without_sweep_is_refused_and_one_with_it_runs_as_it_stands(self):
+        self.write(SCENARIO)
+        self.assertIn("has no [sweep] section", self.sweep(status=2))
+        self.write(SMALL)
+        subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "one.h5"], cwd=self.folder, check=True)
+
+    def test_every_point_runs_once_and_the_table_holds_means_and_deviations(self):
+        self.write(SMALL)
+        self.assertIn("12 of 12 points are finished", self.sweep())
+        points = self.table("points.csv")
+        table = self.table()
+        self.assertEqual((len(points), len(table)), (12, 6))
+        for row in table:
+            runs = [p for p in points if all(p[k] == row[k] for k in ("algorithm.learning_rate", "compute.gradient"))]
+            losses = [float(p["test_loss"]) for p in runs]
+            self.assertEqual(len(losses), int(row["runs"]))
+            self.assertAlmostEqual(float(row["test_loss"]), statistics.mean(losses), places=12)
+            self.assertAlmostEqual(float(row["test_loss_deviation"]), statistics.stdev(losses), places=12)
+        # 20 steps of 1 ms, and at most 20 us of waiting for neighbors in each
+        self.assertAlmostEqual(float(table[0]["virtual_time_seconds"]), 0.02, delta=0.0005)
+        with h5py.File(self.folder / "out" / f"{points[-1]['point']}.h5") as file:
+            self.assertEqual(file["evaluation/test_loss"][-1], float(points[-1]["test_loss"]))
+
+    def test_finished_points_are_not_run_again_and_unfinished_ones_are(self):
+        self.write(SMALL)
+        self.sweep()
+        out = self.folder / "out"
+        files = sorted(out.glob("*.h5"))
+        before = {file: file.stat().st_mtime_ns for file in files}
+        points = (out / "points.csv").read_bytes()
+        files[3].unlink()
+        files[5].write_bytes(files[5].read_bytes()[:2000])  # cut short
+        self.assertIn("10 points are finished already", self.sweep())
+        changed = {file for file in files if file.stat().st_mtime_ns != before[file]}
+        self.assertEqual(changed, {files[3], files[5]})
+        self.assertEqual((out / "points.csv").read_bytes(), points)
+
+    def test_one_failing_point_is_named_and_stops_no_other(self):
+        self.write(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.05, 1e30, 0.1\n")
+        said = self.sweep(status=1)
+        self.assertIn("2 of 3 points are finished", said)
+        self.assertIn("1 points failed", said)
+        self.assertIn("learning_rate=1e+30: starling: ", said.replace("1e30", "1e+30"))
+        self.assertIn("diverged", said)
+        self.assertEqual(len(self.table("points.csv")), 2)
+
+    def test_what_is_wrong_with_every_point_is_told_before_any_runs(self):
+        self.write(SCENARIO + "[sweep]\nalgorithm.learning_rat = 0.05, 0.1\n")
+        self.assertIn("algorithm.learning_rat is not a key here", self.sweep(status=2))
+        self.assertFalse((self.folder / "out").exists())
+
+    def test_a_folder_of_another_sweep_is_refused(self):
+        self.write(SMALL)
+        self.sweep()
+        self.assertIn("holds a sweep of other settings", self.sweep("run.steps=21", status=1))
+
+    def test_shards_are_disjoint_and_whole(self):
+        self.write(SMALL)
+        self.sweep("--shard", "1/3")
+        self.assertEqual(len(list((self.folder / "out").glob("*.h5"))), 4)
+        self.sweep("--shard", "3/3")
+        said = self.sweep(environment={"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "3",
+                                       "OMPI_COMM_WORLD_LOCAL_SIZE": "2"})
+        self.assertIn("12 of 12 points are finished", said)
+        self.assertIn("--shard must be i/n", self.sweep("--shard", "4/3", status=2))
+
+    def test_killed_at_any_moment_it_goes_on_and_ends_the_same(self):
+        self.write(SMALL)
+        self.sweep()
+        undisturbed = (self.folder / "out" / "points.csv").read_bytes()
+        for file in (self.folder / "out").iterdir():
+            file.unlink()
+        chance = random.Random(5)
+        kills = int(os.environ.get("STARLING_SWEEP_KILLS", "5"))
+        for _ in range(kills):
+            started = subprocess.Popen(self.command("-q"), cwd=self.folder)
+            time.sleep(chance.uniform(0.02, 0.3))
+            started.send_signal(signal.SIGKILL)
+            started.wait()
+            for file in (self.folder / "out").glob("*.h5"):
+                with h5py.File(file):  # whatever is there can be read
+                    pass
+        self.sweep()
+        self.assertEqual((self.folder / "out" / "points.csv").read_bytes(), undisturbed)
+
+    def test_asked_to_end_it_ends_its_points_and_goes_on_later(self):
+        self.write(SMALL.replace("steps = 20", "steps = 2000"))
+        started = subprocess.Popen(self.command("-q"), cwd=self.folder, stderr=subprocess.PIPE, text=True)
+        time.sleep(0.5)
+        started.send_signal(signal.SIGTERM)
+        _, said = started.communicate(timeout=60)
+        self.assertEqual(started.returncode, 128 + signal.SIGTERM)
+        self.assertIn("results so far are kept", said)
+
+
+if __name__ == "__main__":
+    PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
+    unittest.main()

@@ -1,0 +1,37 @@
+// ProcessPool: runs programs side by side, so many at a time. A program that crashes takes nothing else along, and none
+// outlives the pool's own process, however that ends.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace starling {
+
+class ProcessPool {
+ public:
+  struct Task {
+    std::vector<std::string> words;  // program and its arguments
+    std::string log;                 // file that gets standard output and standard error
+  };
+  /// How a task ended: exit status, or 128 + signal.
+  using Ended = std::function<void(std::size_t task, int status)>;
+
+  explicit ProcessPool(std::size_t at_once) : at_once_(at_once) {}
+
+  /// Runs all tasks. `ended` is told of each; `pulse` is called several times a second and ends all if it answers
+  /// true: the tasks are asked to end (SIGTERM) and waited for, the rest is never begun. Returns whether all were run.
+  bool run(const std::vector<Task>& tasks, const Ended& ended, const std::function<bool()>& pulse);
+
+ private:
+  void start(const Task& task, std::size_t index);
+  void collect(bool waits, const Ended& ended);
+
+  std::size_t at_once_;
+  std::map<pid_t, std::size_t> running_;
+};
+
+}  // namespace starling

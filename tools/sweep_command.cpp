@@ -1,0 +1,233 @@
+// starling sweep: runs every point of a scenario's [sweep] section, each as a process of its own, and leaves a table.
+//
+// The folder holds what is known: NAME.h5 per point (a point is finished if that says so), NAME.log if a point failed,
+// scenario.ini (the settings of the sweep, to refuse another one), points.csv and table.csv. So a killed sweep goes on
+// where it was when it is started again.
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "scenarios/assemble.hpp"
+#include "scenarios/sweep.hpp"
+#include "sim/base/error.hpp"
+#include "tools/arguments.hpp"
+#include "tools/failure.hpp"
+#include "tools/process_pool.hpp"
+#include "tools/progress.hpp"
+#include "tools/sweep_table.hpp"
+
+namespace starling {
+
+namespace po = boost::program_options;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t most_failures_named = 10;
+
+volatile std::sig_atomic_t asked_to_end = 0;
+extern "C" void note_sweep_signal(int signal) { asked_to_end = signal; }
+
+/// Which of several processes this is.
+struct Shard {
+  std::size_t index = 0;
+  std::size_t count = 1;
+  std::size_t on_this_machine = 1;
+};
+
+std::size_t number_in(const char* text) {
+  return text == nullptr ? 0 : std::strtoul(text, nullptr, 10);
+}
+
+/// From --shard, or from what mpirun tells its processes.
+Shard read_shard(const po::variables_map& values) {
+  Shard shard;
+  if (values.count("shard") > 0) {
+    const std::string text = values["shard"].as<std::string>();
+    const std::size_t slash = text.find('/');
+    shard.index = number_in(text.c_str());
+    shard.count = slash == text.npos ? 0 : number_in(text.c_str() + slash + 1);
+    if (shard.index < 1 || shard.index > shard.count)
+      throw UsageError(fmt::format("--shard must be i/n with i from 1 to n, got {}", text));
+    --shard.index;
+  } else if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) {
+    shard = {number_in(std::getenv("OMPI_COMM_WORLD_RANK")),
+             number_in(std::getenv("OMPI_COMM_WORLD_SIZE")),
+             std::max<std::size_t>(1, number_in(std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE")))};
+  } else if (std::getenv("PMI_SIZE") != nullptr) {
+    shard = {number_in(std::getenv("PMI_RANK")), number_in(std::getenv("PMI_SIZE")),
+             std::max<std::size_t>(1, number_in(std::getenv("MPI_LOCALNRANKS")))};
+  }
+  return shard;
+}
+
+/// The settings that make two sweeps the same.
+std::string settings_of(const Scenario& scenario) { return scenario.to_text(); }
+
+/// Makes the folder ready; one that holds another sweep is refused.
+void prepare(const fs::path& folder, const Scenario& scenario) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw Error(fmt::format("{}: cannot make: {}", folder.string(), error.message()));
+  const fs::path kept = folder / "scenario.ini";
+  if (fs::exists(kept)) {
+    std::stringstream text;
+    text << std::ifstream(kept).rdbuf();
+    if (text.str() == settings_of(scenario)) return;
+    throw Error(
+        fmt::format("{}: holds a sweep of other settings ({} differs); choose another folder with "
+                    "-o, or remove "
+                    "this one",
+                    folder.string(), kept.string()));
+  }
+  // Several processes of a job may come here at once; each writes the same.
+  const fs::path partial = kept.string() + fmt::format(".{}", getpid());
+  std::ofstream file(partial);
+  file << settings_of(scenario);
+  file.close();
+  if (!file) throw Error(fmt::format("{}: cannot write", partial.string()));
+  fs::rename(partial, kept);
+}
+
+std::string own_program() {
+  std::error_code error;
+  const fs::path path = fs::read_symlink("/proc/self/exe", error);
+  if (error) throw Error("a sweep needs /proc to find its own program");
+  return path.string();
+}
+
+/// One core for each of the points that run side by side, as far as there are cores.
+void share_cores(std::size_t cores, std::size_t jobs) {
+  setenv("OMP_WAIT_POLICY", "passive", 1);
+  setenv("OMP_NUM_THREADS", std::to_string(std::max<std::size_t>(1, cores / jobs)).c_str(), 1);
+}
+
+std::string first_line_of(const fs::path& log) {
+  std::ifstream file(log);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+struct Outcome {
+  std::vector<std::string> failures;  // names of points
+  bool is_whole = true;               // nobody asked it to end
+};
+
+Outcome run_points(const Sweep& sweep, const std::vector<std::string>& words,
+                   const std::vector<std::size_t>& todo, const fs::path& folder, std::size_t jobs,
+                   bool speaks) {
+  const std::string program = own_program();
+  std::vector<ProcessPool::Task> tasks;
+  const auto log_of = [&](std::size_t task) {
+    return folder / (sweep.points[todo[task]].name + ".log");
+  };
+  for (std::size_t i = 0; i < todo.size(); ++i) {
+    const SweepPoint& point = sweep.points[todo[i]];
+    ProcessPool::Task task{{program, "run"}, log_of(i).string()};
+    task.words.insert(task.words.end(), words.begin(), words.end());
+    for (const std::string& setting : sweep.overrides(point)) task.words.push_back(setting);
+    task.words.insert(task.words.end(), {"--quiet", "-o", results_of(folder, point).string()});
+    tasks.push_back(std::move(task));
+  }
+  Outcome outcome;
+  std::size_t done = 0;
+  Progress progress;
+  const auto ended = [&](std::size_t task, int status) {
+    ++done;
+    if (status == 0) {
+      fs::remove(log_of(task));
+    } else {
+      outcome.failures.push_back(sweep.points[todo[task]].name);
+    }
+  };
+  const auto pulse = [&] {
+    if (speaks) {
+      progress.show(static_cast<double>(done) / static_cast<double>(tasks.size()),
+                    fmt::format("{} of {} points", done, tasks.size()));
+    }
+    return asked_to_end != 0;
+  };
+  outcome.is_whole = ProcessPool(jobs).run(tasks, ended, pulse);
+  progress.clear();
+  return outcome;
+}
+
+}  // namespace
+
+void sweep_command(const Arguments& arguments) {
+  po::options_description options("options");
+  options.add_options()("output,o", po::value<std::string>(),
+                        "folder of the results (default: results/NAME)")(
+      "jobs,j", po::value<std::size_t>(), "points at a time (default: one per core)")(
+      "shard", po::value<std::string>(),
+      "i/n: only every n-th point from the i-th on, for job arrays; mpirun does that by itself")(
+      "list", "print the points and run none")("quiet,q", "no progress, no closing lines");
+  po::variables_map values;
+  if (!parse_arguments(arguments, "starling sweep SCENARIO.ini [section.key=value ...] [options]",
+                       options, values))
+    return;
+  const auto words = values["words"].as<std::vector<std::string>>();
+  const Scenario scenario = read_scenario(words);
+  const Sweep sweep = read_sweep(scenario);
+  if (values.count("list") > 0) {
+    for (const SweepPoint& point : sweep.points) fmt::print("{}\n", point.name);
+    return;
+  }
+  const Shard shard = read_shard(values);
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t jobs = values.count("jobs") > 0
+                               ? values["jobs"].as<std::size_t>()
+                               : std::max<std::size_t>(1, cores / shard.on_this_machine);
+  if (jobs < 1 || jobs > 4096)
+    throw UsageError(fmt::format("--jobs must be from 1 to 4096, got {}", jobs));
+
+  // What is wrong with all points is better told once, before anything runs.
+  Scenario first = scenario;
+  for (const std::string& setting : sweep.overrides(sweep.points.front()))
+    first.override_with(setting);
+  assemble(first);
+
+  const fs::path folder = values.count("output") > 0
+                              ? fs::path(values["output"].as<std::string>())
+                              : fs::path(default_output(scenario.name())).replace_extension();
+  prepare(folder, scenario);
+  std::vector<std::size_t> todo;
+  std::size_t found = 0;
+  for (std::size_t i = shard.index; i < sweep.points.size(); i += shard.count) {
+    is_finished(folder, sweep.points[i]) ? void(++found) : todo.push_back(i);
+  }
+  const bool speaks = values.count("quiet") == 0 && shard.index == 0;
+  if (speaks && found > 0) fmt::print("{} points are finished already\n", found);
+
+  std::signal(SIGINT, note_sweep_signal);
+  std::signal(SIGTERM, note_sweep_signal);
+  share_cores(cores, jobs * shard.on_this_machine);
+  const Outcome outcome = run_points(sweep, words, todo, folder, jobs, speaks);
+  const std::size_t finished = write_sweep_table(sweep, folder);
+  if (!outcome.is_whole) throw Interrupted(asked_to_end);
+  if (values.count("quiet") == 0 && (shard.index == 0 || finished == sweep.points.size())) {
+    fmt::print("{} of {} points are finished; see {}\n", finished, sweep.points.size(),
+               (folder / "table.csv").string());
+  }
+  if (outcome.failures.empty()) return;
+  std::string failed;
+  for (std::size_t i = 0; i < std::min(outcome.failures.size(), most_failures_named); ++i) {
+    const fs::path log = folder / (outcome.failures[i] + ".log");
+    failed += fmt::format("\n  {}: {}", outcome.failures[i], first_line_of(log));
+  }
+  throw Error(fmt::format("{} points failed; their logs are in {}:{}", outcome.failures.size(),
+                          folder.string(), failed));
+}
+
+}  // namespace starling
