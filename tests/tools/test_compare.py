@@ -1,0 +1,107 @@
+#!/usr/bin/python3
+"""`starling compare`: two runs of ours, and a run by anybody's code as a CSV file.
+
+usage: test_compare.py STARLING
+"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SCENARIO = """[run]
+nodes = 4
+steps = 40
+evaluate_every = 10
+save_models = yes
+[topology]
+kind = ring
+[network]
+kind = constant
+latency = 0 s
+[compute]
+gradient = 1 ms
+[workload]
+kind = mlp
+dataset = digits
+hidden = 8
+batch_size = 16
+[algorithm]
+kind = dpsgd
+learning_rate = 0.05
+"""
+
+BAD = [
+    ("", "holds no rows"),
+    ("time_seconds\n1\n", "one of them step"),
+    ("step,test_loss\n10\n", "r.csv:2: expected 2 cells, got 1"),
+    ("step,test_loss\n10,much\n", "r.csv:2: test_loss must be a number, got much"),
+    ("step,test_loss\n10,1\n10,1\n", "r.csv:3: step must be a whole number that grows"),
+    ("step,test_loss\n-3,1\n", "r.csv:2: step must be a whole number that grows"),
+    ("# nodes = 0\nstep,test_loss\n3,1\n", "r.csv:1: nodes must be from 1"),
+    ("step,test_loss\n1,1\n100000000001,1\n", "too uneven"),
+]
+
+
+class CompareTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        holder = tempfile.TemporaryDirectory(prefix="starling-compare-")
+        cls.addClassCleanup(holder.cleanup)
+        cls.folder = pathlib.Path(holder.name)
+        (cls.folder / "s.ini").write_text(SCENARIO)
+        for name, settings in {"a": [], "again": ["run.window=1 MiB"], "seed": ["run.seed=2"],
+                               "slow": ["compute.gradient=1.2 ms"]}.items():
+            cls.starling("run", "s.ini", "-q", "-o", f"{name}.h5", *settings)
+
+    @classmethod
+    def starling(cls, *words, status=0):
+        done = subprocess.run([PROGRAM, *words], cwd=cls.folder, capture_output=True, text=True, timeout=120)
+        if done.returncode != status:
+            raise AssertionError(f"{words}: ended with {done.returncode}: {done.stdout}{done.stderr}")
+        return done.stdout + done.stderr
+
+    def test_equal_runs_agree_to_the_bit(self):
+        said = self.starling("compare", "a.h5", "again.h5", "--time", "0", "--loss", "0", "--models", "0")
+        self.assertIn("the runs agree", said)
+
+    def test_a_slower_run_differs_in_time_by_as_much(self):
+        said = self.starling("compare", "a.h5", "slow.h5", "--models", "0", status=3)
+        # |1.0 - 1.2| / 1.2
+        self.assertRegex(said, r"time per step, s +0.001 +0.0012 +16.67 % +10.00 %  differs")
+        self.assertRegex(said, r"final models, largest difference +0 +0\n")
+        self.assertIn("the runs differ", said)
+        self.starling("compare", "a.h5", "slow.h5", "--time", "0.17")
+
+    def test_another_seed_gives_other_models(self):
+        self.starling("compare", "a.h5", "seed.h5", "--loss", "1", "--models", "0", status=3)
+        self.starling("compare", "a.h5", "seed.h5", "--loss", "1", "--models", "10")
+
+    def test_a_run_by_other_code_is_compared_where_it_tells(self):
+        table = self.starling("export", "a.h5", "--table", "evaluation").splitlines()
+        names = table[0].split(",")
+        rows = [dict(zip(names, line.split(","))) for line in table[1:]]
+        lines = ["# made by other code, nodes = many", "# nodes = 4", "# samples_per_step = 16",
+                 "machine,step,time_seconds,test_loss"]
+        lines += [f"x,{row['step']},{row['time']},{row['test_loss']}" for row in rows]
+        (self.folder / "r.csv").write_text("\n".join(lines) + "\n")
+        said = self.starling("compare", "a.h5", "r.csv", "--loss", "0")
+        self.assertRegex(said, r"throughput, samples/s +64000 +64000 +0.00 %")
+        self.assertNotIn("final models", said)
+        self.assertIn("--models needs two runs", self.starling("compare", "a.h5", "r.csv", "--models", "0", status=1))
+
+    def test_a_bad_reference_is_refused_with_its_line(self):
+        for text, expected in BAD:
+            with self.subTest(text):
+                (self.folder / "r.csv").write_text(text)
+                self.assertIn(expected, self.starling("compare", "a.h5", "r.csv", status=1))
+
+    def test_wrong_words_are_refused(self):
+        self.assertIn("takes two runs", self.starling("compare", "a.h5", status=2))
+        self.assertIn("nowhere.h5", self.starling("compare", "a.h5", "nowhere.h5", status=1))
+        self.assertIn("--time must not be negative", self.starling("compare", "a.h5", "a.h5", "--time=-1", status=2))
+
+
+if __name__ == "__main__":
+    PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
+    unittest.main()

@@ -1,0 +1,217 @@
+// starling compare: do two runs agree? Simulated against real, or any two. Exit status 0 if every quantity with a
+// tolerance is within it, 3 if not.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+#include "sim/record/results_file.hpp"
+#include "tools/arguments.hpp"
+#include "tools/failure.hpp"
+#include "tools/reference_run.hpp"
+#include "tools/summary.hpp"
+
+namespace starling {
+
+namespace po = boost::program_options;
+
+namespace {
+
+constexpr int exit_differs = 3;
+constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
+/// One line of the comparison.
+struct Line {
+  std::string quantity;
+  double first;
+  double second;
+  double deviation;                 // relative, or absolute where `is_absolute`
+  std::optional<double> tolerance;  // none: for information
+  bool is_absolute = false;
+
+  bool agrees() const { return !tolerance || deviation <= *tolerance; }
+};
+
+double relative(double a, double b) {
+  if (a == b) return 0;
+  return std::fabs(a - b) / std::max(std::fabs(a), std::fabs(b));
+}
+
+double outcome(const std::vector<Outcome>& all, std::string_view name) {
+  for (const Outcome& one : all) {
+    if (one.name == name) return one.value;
+  }
+  return unknown;
+}
+
+/// A metric against virtual or real time; rows whose cells are known.
+struct Curve {
+  std::vector<double> times;
+  std::vector<double> values;
+
+  double at(double time) const {
+    const auto after = std::ranges::lower_bound(times, time);
+    if (after == times.end()) return unknown;
+    const auto i = static_cast<std::size_t>(after - times.begin());
+    if (times[i] == time) return values[i];
+    if (i == 0) return unknown;
+    const double part = (time - times[i - 1]) / (times[i] - times[i - 1]);
+    return values[i - 1] + part * (values[i] - values[i - 1]);
+  }
+};
+
+Curve curve_of(const Recorder& run, std::string_view metric) {
+  Curve curve;
+  for (std::size_t row = 0; row < run.evaluation.rows(metric); ++row) {
+    const double time = run.evaluation.value("time", row);
+    const double value = run.evaluation.value(metric, row);
+    if (std::isnan(time) || std::isnan(value)) continue;
+    if (!curve.times.empty() && time <= curve.times.back()) continue;
+    curve.times.push_back(time);
+    curve.values.push_back(value);
+  }
+  return curve;
+}
+
+/// Mean relative deviation of a metric over the steps that both runs evaluated.
+double deviation_by_step(const Recorder& a, const Recorder& b, std::string_view metric) {
+  double sum = 0;
+  double count = 0;
+  for (std::size_t row = 0; row < a.evaluation.rows(metric); ++row) {
+    const Step step = a.evaluation.schedule().finished(row);
+    const std::optional<std::size_t> other = b.evaluation.schedule().row(step - 1);
+    if (!other) continue;
+    const double deviation =
+        relative(a.evaluation.value(metric, row), b.evaluation.value(metric, *other));
+    if (std::isnan(deviation)) continue;
+    sum += deviation;
+    ++count;
+  }
+  return count > 0 ? sum / count : unknown;
+}
+
+double deviation_by_time(const Recorder& a, const Recorder& b, std::string_view metric) {
+  const Curve first = curve_of(a, metric);
+  const Curve second = curve_of(b, metric);
+  double sum = 0;
+  double count = 0;
+  for (std::size_t i = 0; i < first.times.size(); ++i) {
+    const double deviation = relative(first.values[i], second.at(first.times[i]));
+    if (std::isnan(deviation)) continue;
+    sum += deviation;
+    ++count;
+  }
+  return count > 0 ? sum / count : unknown;
+}
+
+/// Largest difference of any parameter of any node; NaN if a model is missing on either side.
+double model_difference(const Recorder& a, const Recorder& b) {
+  if (a.models.empty() || a.models.size() != b.models.size()) return unknown;
+  double largest = 0;
+  for (std::size_t i = 0; i < a.models.size(); ++i) {
+    if (a.models[i].empty() || a.models[i].size() != b.models[i].size()) return unknown;
+    for (std::size_t k = 0; k < a.models[i].size(); ++k) {
+      largest = std::max(largest, std::fabs(static_cast<double>(a.models[i][k]) -
+                                            static_cast<double>(b.models[i][k])));
+    }
+  }
+  return largest;
+}
+
+struct Tolerances {
+  double time;
+  double loss;
+  std::optional<double> models;
+};
+
+std::vector<Line> compare(const Recorder& a, const Recorder& b, const Tolerances& tolerances) {
+  const std::vector<Outcome> first = outcomes(a);
+  const std::vector<Outcome> second = outcomes(b);
+  std::vector<Line> lines;
+  const auto add = [&](const char* quantity, const char* name, std::optional<double> tolerance,
+                       bool is_absolute = false) {
+    const double x = outcome(first, name);
+    const double y = outcome(second, name);
+    const double deviation = is_absolute ? std::fabs(x - y) : relative(x, y);
+    lines.push_back({quantity, x, y, deviation, tolerance, is_absolute});
+  };
+  const auto add_deviation = [&](const char* quantity, double deviation,
+                                 std::optional<double> tolerance, bool is_absolute = false) {
+    lines.push_back({quantity, unknown, unknown, deviation, tolerance, is_absolute});
+  };
+  add("time per step, s", "step_time_seconds", tolerances.time);
+  add("throughput, samples/s", "samples_per_second", tolerances.time);
+  add("share of time computing", "compute_share", std::nullopt, true);
+  add("share of time waiting", "wait_share", std::nullopt, true);
+  add("share of time communicating", "communicate_share", std::nullopt, true);
+  add("bytes per step", "bytes_per_step", std::nullopt);
+  add("final test loss", "test_loss", tolerances.loss);
+  add("final test accuracy", "test_accuracy", tolerances.loss, true);
+  add_deviation("test loss by step, mean", deviation_by_step(a, b, "test_loss"), tolerances.loss);
+  add_deviation("test loss by time, mean", deviation_by_time(a, b, "test_loss"), std::nullopt);
+  add_deviation("final models, largest difference", model_difference(a, b), tolerances.models,
+                true);
+  std::erase_if(lines, [](const Line& line) { return std::isnan(line.deviation); });
+  return lines;
+}
+
+std::string number(double value) { return std::isnan(value) ? "" : fmt::format("{:.5g}", value); }
+
+void print(const std::vector<Line>& lines, const std::string& first, const std::string& second) {
+  fmt::print("A: {}\nB: {}\n\n{:<34}{:>13}{:>13}{:>13}{:>12}\n", first, second, "", "A", "B",
+             "deviation", "tolerance");
+  const auto amount = [](const Line& line, double value) {
+    return line.is_absolute ? fmt::format("{:.4g}", value) : fmt::format("{:.2f} %", 100 * value);
+  };
+  for (const Line& line : lines) {
+    fmt::print("{:<34}{:>13}{:>13}{:>13}{:>12}{}\n", line.quantity, number(line.first),
+               number(line.second), amount(line, line.deviation),
+               line.tolerance ? amount(line, *line.tolerance) : "",
+               line.agrees() ? "" : "  differs");
+  }
+}
+
+double tolerance_in(const po::variables_map& values, const char* name) {
+  const double tolerance = values[name].as<double>();
+  if (!(tolerance >= 0))
+    throw UsageError(fmt::format("--{} must not be negative, got {}", name, tolerance));
+  return tolerance;
+}
+
+}  // namespace
+
+void compare_command(const Arguments& arguments) {
+  po::options_description options("options");
+  options.add_options()("time", po::value<double>()->default_value(0.1, "0.1"),
+                        "relative tolerance of time per step and throughput")(
+      "loss", po::value<double>()->default_value(0.05, "0.05"),
+      "relative tolerance of losses, absolute one of accuracy")(
+      "models", po::value<double>(), "largest difference of final models; 0: the same bits");
+  po::variables_map values;
+  if (!parse_arguments(arguments, "starling compare A.h5 B.h5|REFERENCE.csv [options]", options,
+                       values))
+    return;
+  const auto words = values["words"].as<std::vector<std::string>>();
+  if (words.size() != 2) throw UsageError("compare takes two runs");
+  Tolerances tolerances{tolerance_in(values, "time"), tolerance_in(values, "loss"), std::nullopt};
+  if (values.count("models") > 0) tolerances.models = tolerance_in(values, "models");
+
+  const Recorder first = read_run_of(words[0]);
+  const Recorder second = read_run_of(words[1]);
+  const std::vector<Line> lines = compare(first, second, tolerances);
+  if (lines.empty())
+    throw Error(fmt::format("{} and {} have nothing in common", words[0], words[1]));
+  if (tolerances.models && lines.back().quantity.rfind("final models", 0) != 0)
+    throw Error("--models needs two runs with run.save_models = yes");
+  print(lines, words[0], words[1]);
+  const auto differing =
+      std::ranges::count_if(lines, [](const Line& line) { return !line.agrees(); });
+  fmt::print("\n{}\n", differing == 0 ? "the runs agree" : "the runs differ");
+  if (differing > 0) throw Ended{exit_differs};
+}
+
+}  // namespace starling

@@ -1,0 +1,156 @@
+#include "tools/reference_run.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+#include "sim/record/results_file.hpp"
+
+namespace starling {
+namespace {
+
+std::string trim(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r");
+  return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+std::vector<std::string> cells_of(const std::string& line) {
+  std::vector<std::string> cells;
+  std::size_t begin = 0;
+  while (true) {
+    const std::size_t comma = line.find(',', begin);
+    cells.push_back(trim(line.substr(begin, comma - begin)));
+    if (comma == line.npos) return cells;
+    begin = comma + 1;
+  }
+}
+
+/// The file with the place for messages.
+struct Place {
+  const std::string& path;
+  int line;
+
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw Error(fmt::format("{}:{}: {}", path, line, what));
+  }
+  double number(const std::string& text, const std::string& column) const {
+    if (text.empty()) return std::numeric_limits<double>::quiet_NaN();
+    double value = 0;
+    const char* end = text.data() + text.size();
+    const auto read = std::from_chars(text.data(), end, value);
+    if (read.ec != std::errc() || read.ptr != end || !std::isfinite(value))
+      refuse(fmt::format("{} must be a number, got {}", column, text));
+    return value;
+  }
+};
+
+struct Rows {
+  std::vector<std::string> columns;
+  std::vector<std::vector<double>> cells;  // (rows, columns)
+  double nodes = 1;
+  double samples_per_step = 1;
+
+  std::size_t column(const std::string& name) const {
+    std::size_t i = 0;
+    while (i < columns.size() && columns[i] != name) ++i;
+    return i;
+  }
+};
+
+void read_comment(const std::string& line, const Place& place, Rows& rows) {
+  const std::size_t equals = line.find('=');
+  if (equals == line.npos) return;
+  const std::string key = trim(line.substr(1, equals - 1));
+  double* value = key == "nodes"              ? &rows.nodes
+                  : key == "samples_per_step" ? &rows.samples_per_step
+                                              : nullptr;
+  if (value == nullptr) return;
+  *value = place.number(trim(line.substr(equals + 1)), key);
+  if (!(*value >= 1) || *value > 1e9) place.refuse(fmt::format("{} must be from 1 to 1e9", key));
+}
+
+Rows read_rows(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw Error(fmt::format("{}: cannot open", path));
+  Rows rows;
+  std::string line;
+  Place place{path, 0};
+  while (std::getline(file, line)) {
+    ++place.line;
+    line = trim(line);
+    if (line.empty()) continue;
+    if (line[0] == '#') {
+      read_comment(line, place, rows);
+      continue;
+    }
+    std::vector<std::string> cells = cells_of(line);
+    if (rows.columns.empty()) {
+      rows.columns = std::move(cells);
+      if (rows.column("step") == rows.columns.size())
+        place.refuse("expected names of columns, one of them step");
+      continue;
+    }
+    if (cells.size() != rows.columns.size())
+      place.refuse(fmt::format("expected {} cells, got {}", rows.columns.size(), cells.size()));
+    std::vector<double>& row = rows.cells.emplace_back();
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const bool is_ours = rows.columns[i] == "step" || rows.columns[i] == "time_seconds" ||
+                           rows.columns[i].starts_with("test_") || rows.columns[i] == "train_loss";
+      row.push_back(is_ours ? place.number(cells[i], rows.columns[i]) : 0);
+    }
+    const std::size_t step = rows.column("step");
+    const double last = rows.cells.size() > 1 ? rows.cells[rows.cells.size() - 2][step] : 0;
+    if (!(row[step] > last) || row[step] != std::floor(row[step]) || row[step] > 1e12)
+      place.refuse("step must be a whole number that grows");
+  }
+  if (rows.cells.empty()) throw Error(fmt::format("{}: holds no rows", path));
+  return rows;
+}
+
+}  // namespace
+
+Recorder read_reference(const std::string& path) {
+  const Rows rows = read_rows(path);
+  const std::size_t step_column = rows.column("step");
+  const auto steps = static_cast<Step>(rows.cells.back()[step_column]);
+  // Rows of a schedule are evenly spaced, those of a reference need not be: the finest spacing holds them all.
+  Step every = steps;
+  for (const auto& row : rows.cells) every = std::gcd(every, static_cast<Step>(row[step_column]));
+  if (steps / every > 10'000'000)
+    throw Error(fmt::format("{}: steps are too uneven for one table", path));
+  Recorder run(static_cast<NodeId>(rows.nodes), RowSchedule(steps, steps),
+               RowSchedule(every, steps), Time{});
+  double end = 0;
+  for (const auto& row : rows.cells) {
+    const auto at = static_cast<std::size_t>(static_cast<Step>(row[step_column]) / every) - 1;
+    for (std::size_t i = 0; i < rows.columns.size(); ++i) {
+      const std::string& column = rows.columns[i];
+      if (column == "time_seconds") {
+        run.evaluation.cell("time", at) = row[i];
+        if (!std::isnan(row[i])) end = row[i];
+      } else if (column.starts_with("test_") || column == "train_loss") {
+        run.evaluation.cell(column, at) = row[i];
+      }
+    }
+  }
+  for (NodeTotals& node : run.nodes) {
+    node.steps = end > 0 ? steps : 0;
+    node.finished = Time{from_seconds(end)};
+  }
+  run.facts["samples_per_step"] = fmt::format("{}", rows.samples_per_step);
+  run.facts["workload"] = path;
+  return run;
+}
+
+Recorder read_run_of(const std::string& path) {
+  return std::filesystem::path(path).extension() == ".csv" ? read_reference(path) : load(path);
+}
+
+}  // namespace starling

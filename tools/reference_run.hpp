@@ -1,0 +1,27 @@
+// A run made by anybody's code, as a CSV file, read as if it were one of ours: so that a cluster run can be compared with
+// a simulation and drawn over it.
+//
+// The first line names the columns; each further line is a row of the evaluation table. Columns, in any order, others are
+// ignored; empty cells are unknown:
+//
+//   step            finished steps of every node; needed, growing
+//   time_seconds    since the start
+//   test_loss, test_accuracy, train_loss    of the mean model, accuracy as a share of 1
+//
+// and, in comment lines before the first, "# nodes = 64" and "# samples_per_step = 128" (of one node), which give
+// throughput and time per step.
+#pragma once
+
+#include <string>
+
+#include "sim/record/recorder.hpp"
+
+namespace starling {
+
+/// Reads such a file. Throws Error that names file and line.
+Recorder read_reference(const std::string& path);
+
+/// A results file, or a reference if the name ends in ".csv".
+Recorder read_run_of(const std::string& path);
+
+}  // namespace starling
