@@ -15,6 +15,7 @@ void describe_command(const Arguments& arguments);
 void list_command(const Arguments& arguments);
 void sweep_command(const Arguments& arguments);
 void compare_command(const Arguments& arguments);
+void report_command(const Arguments& arguments);
 void export_command(const Arguments& arguments);
 
 }  // namespace starling

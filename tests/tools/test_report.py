@@ -1,0 +1,121 @@
+#!/usr/bin/python3
+"""tools/plot and tools/report on a sweep and on a run: what they write, and the page in a real browser where there is one.
+
+usage: test_report.py STARLING
+"""
+import csv
+import html.parser
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from test_sweep import SMALL
+
+TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools"
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+class Cells(html.parser.HTMLParser):
+    """Rows of the first table of a page, as texts."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.rows, self.tables, self.is_cell, self.links = [], 0, False, []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.tables += tag == "table"
+        if self.tables == 1 and tag == "tr":
+            self.rows.append([])
+        self.is_cell = tag in ("td", "th") and self.tables == 1
+        self.links += [value for name, value in attributes if name in ("src", "href")]
+
+    def handle_data(self, data):
+        if self.is_cell:
+            self.rows[-1].append(data)
+
+    def handle_endtag(self, tag):
+        self.is_cell = False
+
+
+class ReportTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        holder = tempfile.TemporaryDirectory(prefix="starling-report-")
+        cls.addClassCleanup(holder.cleanup)
+        cls.folder = pathlib.Path(holder.name)
+        (cls.folder / "s.ini").write_text(SMALL)
+        cls.run_tool(PROGRAM, "sweep", "s.ini", "-o", "out", "-q")
+
+    @classmethod
+    def run_tool(cls, *words, status=0):
+        done = subprocess.run([str(word) for word in words], cwd=cls.folder, capture_output=True, text=True, timeout=240)
+        if done.returncode != status:
+            raise AssertionError(f"{words}: ended with {done.returncode}: {done.stdout}{done.stderr}")
+        return done.stdout + done.stderr
+
+    def page(self):
+        self.run_tool(TOOLS / "report", "out", "-o", "page.html")
+        return (self.folder / "page.html").read_text()
+
+    def rows_in_browser(self, script):
+        """First column but one of the table after `script` ran in the page."""
+        page = self.page().replace("</body>", f"<script>{script}</script></body>")
+        (self.folder / "clicked.html").write_text(page)
+        done = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
+                               f"file://{self.folder}/clicked.html"], capture_output=True, text=True, timeout=120)
+        return Cells(done.stdout).rows[1:]
+
+    def test_a_sweep_is_drawn_whole_or_as_asked(self):
+        self.run_tool(TOOLS / "plot", "out")
+        self.assertEqual((self.folder / "out" / "sweep.png").read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+        self.run_tool(TOOLS / "plot", "out", "--metric", "step_time_seconds", "--over", "compute.gradient", "--at",
+                      "algorithm.learning_rate=0.1", "-o", "time.svg")
+        svg = (self.folder / "time.svg").read_text()
+        self.run_tool(TOOLS / "plot", "out", "--metric", "step_time_seconds", "--over", "compute.gradient", "--at",
+                      "algorithm.learning_rate=0.1", "-o", "again.svg")
+        self.assertEqual(svg, (self.folder / "again.svg").read_text())
+
+    def test_what_cannot_be_drawn_is_said(self):
+        self.assertIn("no outcome speed; known are test_accuracy",
+                      self.run_tool(TOOLS / "plot", "out", "--metric", "speed", status=1))
+        self.assertIn("run.nodes is not swept; swept are algorithm.learning_rate",
+                      self.run_tool(TOOLS / "plot", "out", "--over", "run.nodes", status=1))
+        (self.folder / "empty").mkdir(exist_ok=True)
+        self.assertIn("cannot read", self.run_tool(TOOLS / "plot", "empty", status=1))
+        self.assertIn("cannot read", self.run_tool(TOOLS / "report", "empty", status=1))
+
+    def test_a_page_holds_the_table_and_needs_nothing_else(self):
+        page = self.page()
+        cells = Cells(page)
+        with open(self.folder / "out" / "table.csv", newline="") as file:
+            table = list(csv.DictReader(file))
+        self.assertEqual(len(cells.rows), 1 + len(table))
+        self.assertEqual([row[1] for row in cells.rows[1:]], [row["compute.gradient"] for row in table])
+        self.assertTrue(all(link.startswith("data:image/png;base64,") for link in cells.links), cells.links[:3])
+        self.assertNotRegex(page, r"https?://")
+        self.assertIn("learning_rate = 0.05", page)
+        self.assertRegex(page, r"<dt>code version</dt><dd>[^<]+</dd>")
+
+    def test_a_run_has_a_page_too(self):
+        self.run_tool(PROGRAM, "run", "s.ini", "-q", "-o", "one.h5")
+        self.run_tool(PROGRAM, "report", "one.h5")
+        cells = Cells((self.folder / "one.html").read_text())
+        self.assertIn("test_loss", cells.rows[0])
+
+    @unittest.skipUnless(BROWSER, "no Chromium on this machine")
+    def test_a_click_sorts_the_table_in_a_browser(self):
+        click = "document.querySelectorAll('th')[{}].click();"
+        gradients = [row[1] for row in self.rows_in_browser(click.format(1))]
+        self.assertEqual(gradients, sorted(gradients, key=lambda text: float(re.match(r"[\d.]+", text)[0])))
+        self.assertEqual(gradients[0], "1 ms")
+        self.assertEqual([row[1] for row in self.rows_in_browser(2 * click.format(1))], gradients[::-1])
+
+
+if __name__ == "__main__":
+    PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
+    unittest.main()

@@ -1,0 +1,1 @@
+"""What tools/plot and tools/report draw with."""

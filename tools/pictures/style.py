@@ -1,0 +1,62 @@
+"""The look of all pictures, and small helpers that several of them need."""
+import math
+import re
+
+# Okabe and Ito's colours, which most colour-blind people tell apart, in an order whose lightness alternates.
+BLUE, ORANGE, GREEN, VERMILLION, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#666666"
+SERIES = [BLUE, ORANGE, GREEN, VERMILLION, "#56B4E9", "#CC79A7", "#000000", "#F0E442"]
+MARKERS = "osD^vPX*"
+DASHES = ["-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2))]
+
+STYLE = {
+    "font.family": "DejaVu Sans", "font.size": 9, "axes.titlesize": 10, "axes.titleweight": "bold",
+    "axes.titlelocation": "left", "axes.labelsize": 9, "axes.labelcolor": "#333333", "axes.edgecolor": "#888888",
+    "axes.linewidth": 0.8, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+    "axes.axisbelow": True, "grid.color": "#E4E4E4", "grid.linewidth": 0.7, "xtick.color": "#888888",
+    "ytick.color": "#888888", "xtick.labelcolor": "#333333", "ytick.labelcolor": "#333333", "lines.linewidth": 1.8,
+    "legend.frameon": False, "legend.fontsize": 8.5, "svg.hashsalt": "starling",
+}
+
+PICTURES = (".png", ".svg", ".pdf")
+
+
+class Failure(Exception):
+    """Something outside the program is wrong; the message is for the user."""
+
+
+def save(figure, path):
+    """Writes a picture without anything that differs between equal ones."""
+    metadata = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=150, metadata=metadata[path.suffix])
+    except OSError as error:
+        raise Failure(f"{path}: cannot write: {error.strerror}") from error
+
+
+def quantity(text):
+    """(number, unit) of "160 ms"; None if it is no quantity."""
+    found = re.fullmatch(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([^\s\d].*)?", text)
+    return (float(found[1]), (found[2] or "").strip()) if found else None
+
+
+def numbers(texts):
+    """Numbers of quantities that share a unit (zero fits any), and the unit; None if they are not such."""
+    found = [quantity(text) for text in texts]
+    if any(one is None for one in found):
+        return None
+    units = {unit for number, unit in found if number != 0}
+    if len(units) > 1:
+        return None
+    return [number for number, _ in found], units.pop() if units else ""
+
+
+def short(value):
+    """A number in few characters."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    for limit, suffix in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= limit:
+            scale = limit if suffix != "k" else 1e3
+            return f"{value / scale:.3g}{suffix}"
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -1,0 +1,25 @@
+// starling report: becomes tools/report, which writes a page about a run or a sweep.
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+#include "tools/commands.hpp"
+
+namespace starling {
+
+void report_command(const Arguments& arguments) {
+  std::vector<std::string> words = {STARLING_TOOLS_DIR "/report"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  execv(pointers[0], pointers.data());
+  throw Error(fmt::format("{}: cannot start: {}", words[0], std::strerror(errno)));
+}
+
+}  // namespace starling
