@@ -99,12 +99,13 @@ Scenario Scenario::read(const std::string& path, const std::vector<std::string>&
 
 Scenario Scenario::parse(std::string_view text, std::string name,
                          const std::vector<std::string>& overrides) {
-  Scenario scenario(text, std::move(name));
+  Scenario scenario(text, std::move(name), 0);
   for (const std::string& assignment : overrides) scenario.override_with(assignment);
   return scenario;
 }
 
-Scenario::Scenario(std::string_view text, std::string name) : name_(std::move(name)), text_(text) {
+Scenario::Scenario(std::string_view text, std::string name, int depth)
+    : name_(std::move(name)), text_(text), depth_(depth) {
   check_size(text.size(), name_);
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // byte order mark
   for (int number = 1; !text.empty(); ++number) {
@@ -130,16 +131,51 @@ void Scenario::read_line(std::string_view line, const std::string& origin) {
 
   auto [key, value] = split(line, origin, "key = value or [section]");
   value = value.substr(0, find_comment(value));
-  if (sections_.empty()) {
+  if (open_ == 0) {
+    if (key == "include") return include(trim(value), origin);
     throw ScenarioError(fmt::format("{}: {} stands before the first [section]", origin, key));
   }
-  Entry& section = sections_.back();
-  for (const Setting& other : section.settings) {
-    if (other.key != key) continue;
+  Entry& section = sections_[open_ - 1];
+  const auto other = std::ranges::find(section.settings, key, &Setting::key);
+  Setting setting{std::string(key), std::string(value), origin};
+  if (other == section.settings.end()) {
+    section.settings.push_back(std::move(setting));
+  } else if (!is_own(*other)) {
+    *other = std::move(setting);
+  } else {
     throw ScenarioError(
-        fmt::format("{}: {}.{} is already set at {}", origin, section.name, key, other.origin));
+        fmt::format("{}: {}.{} is already set at {}", origin, section.name, key, other->origin));
   }
-  section.settings.push_back({std::string(key), std::string(value), origin});
+}
+
+bool Scenario::is_own(const Setting& setting) const {
+  return setting.origin.starts_with(name_ + ":");
+}
+
+void Scenario::include(std::string_view path, const std::string& origin) {
+  constexpr int deepest = 8;
+  if (depth_ == deepest)
+    throw ScenarioError(fmt::format("{}: more than {} files include each other", origin, deepest));
+  const std::filesystem::path here = std::filesystem::path(name_).parent_path();
+  const std::string file = (here / path).string();
+  std::string text;
+  try {
+    text = read_file(file);
+  } catch (const Error& error) {
+    throw ScenarioError(fmt::format("{}: cannot include: {}", origin, error.what()));
+  }
+  const Scenario other(text, file, depth_ + 1);
+  for (const Entry& entry : other.sections_) {
+    Entry* mine = find(entry.name);
+    if (mine == nullptr) {
+      sections_.push_back({entry.name, entry.origin, {}, true});
+      mine = &sections_.back();
+    }
+    for (const Setting& setting : entry.settings) {
+      const auto known = std::ranges::find(mine->settings, setting.key, &Setting::key);
+      known == mine->settings.end() ? mine->settings.push_back(setting) : void(*known = setting);
+    }
+  }
 }
 
 void Scenario::read_heading(std::string_view line, const std::string& origin) {
@@ -150,11 +186,18 @@ void Scenario::read_heading(std::string_view line, const std::string& origin) {
                     origin, excerpt(line)));
   }
   const std::string name(trim(inside));
-  if (const Entry* other = find(name)) {
+  Entry* other = find(name);
+  if (other != nullptr && !other->is_included) {
     throw ScenarioError(
         fmt::format("{}: section [{}] already begins at {}", origin, name, other->origin));
   }
-  sections_.push_back({name, origin, {}});
+  if (other == nullptr) {
+    sections_.push_back({name, origin, {}, false});
+    other = &sections_.back();
+  }
+  other->is_included = false;
+  other->origin = origin;
+  open_ = static_cast<std::size_t>(other - sections_.data()) + 1;
 }
 
 void Scenario::override_with(std::string_view assignment) {
@@ -173,7 +216,7 @@ void Scenario::override_with(std::string_view assignment) {
   }
 
   const std::string_view name = path.substr(0, dot);
-  if (!find(name)) sections_.push_back({std::string(name), origin, {}});
+  if (!find(name)) sections_.push_back({std::string(name), origin, {}, false});
   std::vector<Setting>& settings = find(name)->settings;
   const auto old = std::find_if(settings.begin(), settings.end(),
                                 [key = key](const Setting& setting) { return setting.key == key; });

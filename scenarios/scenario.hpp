@@ -2,6 +2,8 @@
 // remembered with the place it was written at. It knows no section and no key by name; whoever
 // builds a part does (see Section). The reader is our own because errors must name file and line.
 //
+//   include = FILE       before the first section: the sections of another file, whose keys this one overrides; relative
+//                        to this file. Relative paths among its values are relative to this file, too.
 //   # comment, on a line of its own or after white space
 //   [section]            names: letters, digits, _ and -; each once
 //   key = value          keys: the same and dots; each once per section; the value may be empty
@@ -61,17 +63,23 @@ class Scenario {
     std::string name;
     std::string origin;
     std::vector<Setting> settings;
+    bool is_included = false;  // so far: its own heading may still come
   };
 
-  Scenario(std::string_view text, std::string name);
+  Scenario(std::string_view text, std::string name, int depth);
   Entry* find(std::string_view name);
   const Entry* find(std::string_view name) const;
   void read_line(std::string_view line, const std::string& origin);
+  void include(std::string_view path, const std::string& origin);
+  /// Whether it was written in this file.
+  bool is_own(const Setting& setting) const;
   void read_heading(std::string_view line, const std::string& origin);
 
   std::string name_;
   std::string text_;
   std::vector<Entry> sections_;
+  int depth_;             // of includes
+  std::size_t open_ = 0;  // 1 + the section that lines belong to; 0: none yet
 };
 
 }  // namespace starling

@@ -14,6 +14,7 @@ void run_command(const Arguments& arguments);
 void describe_command(const Arguments& arguments);
 void list_command(const Arguments& arguments);
 void sweep_command(const Arguments& arguments);
+void calibrate_command(const Arguments& arguments);
 void compare_command(const Arguments& arguments);
 void report_command(const Arguments& arguments);
 void export_command(const Arguments& arguments);

@@ -23,6 +23,7 @@ struct Command {
 constexpr Command commands[] = {
     {"run", "execute a scenario, simulated or over MPI", run_command},
     {"sweep", "run a scenario for many settings, and tabulate the outcomes", sweep_command},
+    {"calibrate", "measure this machine's network and gradients, under mpirun", calibrate_command},
     {"compare", "say whether two runs agree, simulated, real or by other code", compare_command},
     {"report", "write a page about a run or a sweep: pictures, table, scenario", report_command},
     {"describe", "print a scenario with every default, and what can be said without running it",

@@ -1,7 +1,5 @@
 // Checks the reader of scenarios: what each line means, that every mistake is located, that
 // overrides win, and that what is written reads back the same.
-#include "scenarios/scenario.hpp"
-
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -13,6 +11,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "scenarios/scenario.hpp"
 #include "sim/base/error.hpp"
 
 namespace starling {
@@ -211,6 +210,47 @@ TEST_CASE("a described scenario shows every default and reads back to the values
       "[algorithm]\nlearning_rate = 0.05\nmomentum = 0.9\nfile =\n[network]\nlatency = 50 us\n",
       "b");
   CHECK(same_settings(Scenario::parse(text, "a"), filled));
+}
+
+TEST_CASE("an included file gives sections that the including one overrides") {
+  const std::filesystem::path directory =
+      std::filesystem::temp_directory_path() / "starling_test_include";
+  std::filesystem::create_directories(directory / "machines");
+  const auto write = [&directory](const char* name, const std::string& text) {
+    std::ofstream(directory / name) << text;
+    return (directory / name).string();
+  };
+  write("machines/base.ini", "[network]\nlatency = 1 us\nbandwidth = 2 GB/s\n");
+  write("machines/big.ini",
+        "include = base.ini\n[network]\nlatency = 3 us\n[compute]\nsigma = 1\n");
+  const std::string path = write(
+      "s.ini", "# a comment\ninclude = machines/big.ini\n[run]\nnodes = 2\n[compute]\nsigma = 2\n");
+  const Scenario scenario = Scenario::read(path, {"network.latency=5 us"});
+  CHECK(scenario.to_text() ==
+        "[network]\nlatency = 5 us\nbandwidth = 2 GB/s\n\n[compute]\nsigma = 2\n\n[run]\nnodes = "
+        "2\n");
+  CHECK(scenario.section("network").settings()[1].origin ==
+        (directory / "machines/base.ini").string() + ":3");
+
+  const auto refusal = [](const std::string& file) -> std::string {
+    try {
+      Scenario::read(file);
+    } catch (const ScenarioError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string twice =
+      write("twice.ini", "include = machines/big.ini\n[compute]\nsigma = 2\nsigma = 3\n");
+  CHECK(refusal(twice) == twice + ":4: compute.sigma is already set at " + twice + ":3");
+  const std::string gone = write("gone.ini", "include = nowhere.ini\n");
+  CHECK(refusal(gone) == gone + ":1: cannot include: " + (directory / "nowhere.ini").string() +
+                             ": cannot open: No such file or directory");
+  const std::string circle = write("circle.ini", "include = circle.ini\n");
+  CHECK(refusal(circle) == circle + ":1: more than 8 files include each other");
+  const std::string late = write("late.ini", "[run]\ninclude = s.ini\n");
+  CHECK(text_of(Scenario::read(late), "run", "include") == "s.ini");  // an ordinary key there
+  std::filesystem::remove_all(directory);
 }
 
 TEST_CASE("a file is read from disk, and its directory resolves relative paths") {

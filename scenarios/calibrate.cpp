@@ -1,0 +1,319 @@
+#include "scenarios/calibrate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <map>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "kernels/cpu_backend.hpp"
+#include "sim/base/error.hpp"
+#include "sim/mpi/mpi_session.hpp"
+#include "sim/mpi/mpi_transport.hpp"
+
+namespace starling {
+namespace {
+
+constexpr int rounds = 31;
+constexpr int burst = 20;               // messages of one PRTT
+constexpr int gradients_per_rank = 20;  // the first is not counted
+constexpr Duration between_messages = std::chrono::milliseconds(2);
+constexpr std::int64_t sizes[] = {20'000, 100'000, 500'000, 2'000'000, 8'000'000};
+constexpr std::int64_t small = 4;
+
+/// A workload that is only there because a graph needs one.
+class Sizes final : public Workload {
+ public:
+  explicit Sizes(NodeId nodes) {
+    facts_.parameters = 1;
+    facts_.wire_parameters = 1;
+    facts_.has_numbers = false;
+    facts_.samples.assign(static_cast<std::size_t>(nodes), 1);
+  }
+  const WorkloadFacts& facts() const override { return facts_; }
+  void initial_model(std::span<float>) const override {}
+  std::int64_t batch_cost(NodeId, Step) const override { return 1; }
+  void gradients(std::span<GradientRequest>) const override {}
+  void evaluate(std::span<EvaluationRequest>) const override {}
+
+ private:
+  WorkloadFacts facts_;
+};
+
+double median(std::vector<double> values) {
+  ensure(!values.empty(), "a median of nothing");
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Who measures with whom.
+struct Places {
+  std::vector<int> host_of;                         // by rank
+  std::vector<int> next;                            // by rank: the next rank of its host, in a ring
+  std::optional<std::pair<NodeId, NodeId>> within;  // two ranks of one host
+  std::optional<std::pair<NodeId, NodeId>> between;  // two ranks of two hosts
+  int hosts = 0;
+};
+
+/// Every rank learns where all ranks live.
+Places find_places(MpiSession& session) {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  std::string all;
+  for (const std::string& host : session.gather(name)) all += host + '\n';
+  all = session.broadcast(all);
+
+  Places places;
+  std::map<std::string, std::vector<int>> ranks_of;
+  std::map<std::string, int> number_of;
+  int rank = 0;
+  for (std::size_t begin = 0; begin < all.size(); ++rank) {
+    const std::size_t end = all.find('\n', begin);
+    const std::string host = all.substr(begin, end - begin);
+    begin = end + 1;
+    const auto [number, is_new] = number_of.try_emplace(host, places.hosts);
+    if (is_new) ++places.hosts;
+    places.host_of.push_back(number->second);
+    ranks_of[host].push_back(rank);
+    if (number->second != 0 && !places.between) places.between = {0, rank};
+    if (ranks_of[host].size() == 2 && !places.within)
+      places.within = {ranks_of[host][0], ranks_of[host][1]};
+  }
+  places.next.assign(static_cast<std::size_t>(rank), -1);
+  for (const auto& [host, ranks] : ranks_of) {
+    for (std::size_t i = 0; i < ranks.size(); ++i)
+      places.next[static_cast<std::size_t>(ranks[i])] = ranks[(i + 1) % ranks.size()];
+  }
+  return places;
+}
+
+constexpr Tag data_tag = make_tag(0, 1);
+constexpr Tag reply_tag = make_tag(0, 2);
+constexpr Tag barrier_tag = make_tag(0, 3);
+
+Vector bytes(Node& node, std::int64_t count) {
+  return node.zeros(static_cast<std::size_t>((count + 3) / 4));
+}
+
+Task<> barrier(Node& node) {
+  for (NodeId distance = 1; distance < node.nodes(); distance *= 2) {
+    node.send((node.id() + distance) % node.nodes(), barrier_tag, {}, distance);
+    const NodeId from = (node.id() + node.nodes() - distance) % node.nodes();
+    const Message message = co_await node.receive(from, barrier_tag);
+  }
+}
+
+/// Keeps the processor busy, as a computing sender would.
+void spin(const Node& node, Duration duration) {
+  for (const Time end = node.now() + duration; node.now() < end;) {
+  }
+}
+
+/// One end of PRTT(n, d, k): every round's seconds at the client, nothing at the server.
+Task<> measure_prtt(Node& node, NodeId client, NodeId server, int count, Duration apart,
+                    std::int64_t size, std::vector<double>& seconds) {
+  seconds.clear();
+  for (int round = 0; round < rounds; ++round) {
+    const Time begin = node.now();
+    for (int i = 0; i < count; ++i) {
+      if (node.id() == client) {
+        if (i > 0) spin(node, apart);
+        node.send(server, data_tag, bytes(node, size));
+      } else if (node.id() == server) {
+        const Message message = co_await node.receive(client, data_tag);
+      }
+    }
+    if (node.id() == server) node.send(client, reply_tag);
+    if (node.id() == client) {
+      const Message reply = co_await node.receive(server, reply_tag);
+      seconds.push_back(to_seconds(node.now() - begin));
+    }
+  }
+}
+
+/// Least squares through measured (bytes, seconds), each weighted by its size, so that relative errors count.
+double slope(const std::vector<std::pair<double, double>>& points) {
+  double w = 0, x = 0, y = 0, xx = 0, xy = 0;
+  for (const auto& [size, seconds] : points) {
+    const double weight = 1 / (seconds * seconds);
+    w += weight;
+    x += weight * size;
+    y += weight * seconds;
+    xx += weight * size * size;
+    xy += weight * size * seconds;
+  }
+  return std::max(0.0, (w * xy - x * y) / (w * xx - x * x));
+}
+
+Task<> measure_pair(Node& node, NodeId client, NodeId server, LinkFigures& figures) {
+  std::vector<double> seconds;
+  co_await measure_prtt(node, client, server, 1, Duration{0}, small, seconds);
+  const double single = node.id() == client ? median(seconds) : 0;
+  co_await measure_prtt(node, client, server, burst, between_messages, small, seconds);
+  const double spread = node.id() == client ? median(seconds) : 0;
+  co_await measure_prtt(node, client, server, burst, Duration{0}, small, seconds);
+  const double together = node.id() == client ? median(seconds) : 0;
+  std::vector<std::pair<double, double>> points;
+  for (const std::int64_t size : sizes) {
+    co_await measure_prtt(node, client, server, 1, Duration{0}, size, seconds);
+    if (node.id() == client)
+      points.emplace_back(static_cast<double>(size), median(seconds) - 0.5 * single);
+  }
+  if (node.id() != client) co_return;
+  figures.overhead = std::max(0.0, (spread - single) / (burst - 1) - to_seconds(between_messages));
+  figures.overhead = std::min(figures.overhead, 0.25 * single);
+  figures.gap = std::max(0.0, (together - single) / (burst - 1));
+  figures.latency = std::max(0.0, 0.5 * single - 2 * figures.overhead);
+  figures.gap_per_byte = slope(points);
+}
+
+/// Every rank sends to the next one of its host at once; seconds of every round on this rank.
+Task<> measure_all(Node& node, NodeId next, std::int64_t size, std::vector<double>& seconds) {
+  seconds.clear();
+  for (int round = 0; round < rounds; ++round) {
+    co_await barrier(node);
+    const Time begin = node.now();
+    node.send(next, data_tag, bytes(node, size));
+    const Message message = co_await node.receive(any_source, data_tag);
+    seconds.push_back(to_seconds(node.now() - begin));
+  }
+}
+
+struct Figures {
+  LinkFigures within, between;
+  std::vector<std::pair<double, double>> all;  // bytes of a host, seconds
+  std::vector<double> gradients;
+};
+
+Task<> measure_messages(Node& node, const Places& places, Figures& figures) {
+  if (places.within) {
+    co_await measure_pair(node, places.within->first, places.within->second, figures.within);
+    co_await barrier(node);
+  }
+  if (places.between) {
+    co_await measure_pair(node, places.between->first, places.between->second, figures.between);
+    co_await barrier(node);
+  }
+  const NodeId next = places.next[static_cast<std::size_t>(node.id())];
+  const int host = places.host_of[static_cast<std::size_t>(node.id())];
+  const auto ranks_here = std::ranges::count(places.host_of, host);
+  for (const std::int64_t size : sizes) {
+    std::vector<double> seconds;
+    co_await measure_all(node, next, size, seconds);
+    figures.all.emplace_back(static_cast<double>(size * ranks_here), median(seconds));
+  }
+}
+
+Task<> time_gradients(Node& node, Figures& figures) {
+  const Vector x = node.initial_model();
+  for (int i = 0; i < gradients_per_rank; ++i) {
+    const Time begin = node.now();
+    const Gradient g = co_await node.gradient(x);
+    if (i > 0) figures.gradients.push_back(to_seconds(node.now() - begin));
+  }
+}
+
+/// Runs one node per rank over real messages.
+void run_on_ranks(MpiSession& session, const Workload& workload, const Program& program) {
+  const NodeId nodes = session.ranks();
+  const Topology nobody(nodes, {{}}, {std::vector<double>(static_cast<std::size_t>(nodes), 1.0)});
+  CpuBackend backend;
+  ComputeGraph graph(backend, workload, {}, ComputeGraph::Execution::inline_);
+  Recorder recorder(nodes, RowSchedule(1, 1), RowSchedule(1, 1), Time{});
+  Observer observer(graph, recorder, workload.facts());
+  GradientDuration none;
+  if (!workload.facts().has_numbers) none = [](NodeId, Step) { return Duration{0}; };
+  MpiTransport transport({.nodes = nodes, .pulse = {}}, session, graph, workload, none);
+  World world{transport, graph, observer, nobody, 1, 1};
+  Node node(world, session.rank());
+  transport.spawn(node.id(), true, program(node));
+  transport.run();
+}
+
+/// Four digits are more than was measured.
+std::string duration_text(double seconds) {
+  return fmt::format("{:.4g} us", 1e6 * std::max(seconds, 0.0));
+}
+
+std::string bandwidth_text(double seconds_per_byte) {
+  return fmt::format("{:.4g} GB/s", 1e-9 / std::max(seconds_per_byte, 1e-15));
+}
+
+}  // namespace
+
+Calibration calibrate(MpiSession& session, const Workload* workload) {
+  if (session.ranks() < 2)
+    throw Error("calibrate needs two ranks at least: mpirun -n 2 starling calibrate");
+  const Places places = find_places(session);
+  Figures figures;
+  const Sizes sizes_only(session.ranks());
+  run_on_ranks(session, sizes_only,
+               [&](Node& node) { return measure_messages(node, places, figures); });
+  if (workload != nullptr) {
+    run_on_ranks(session, *workload, [&](Node& node) { return time_gradients(node, figures); });
+  }
+
+  Calibration result;
+  result.ranks = session.ranks();
+  result.hosts = places.hosts;
+  // Ranks finish their rounds at different moments; the slowest counts.
+  std::vector<std::pair<double, double>> all;
+  for (const auto& [size, seconds] : figures.all) {
+    const auto slowest = session.largest(static_cast<std::int64_t>(seconds * 1e9));
+    all.emplace_back(size, static_cast<double>(slowest) * 1e-9);
+  }
+  if (places.within) result.within = figures.within;
+  if (places.between) result.between = figures.between;
+  if (result.within) result.within->shared_per_byte = slope(all);
+  std::string mine;
+  for (const double seconds : figures.gradients) mine += fmt::format("{} ", seconds);
+  for (const std::string& ranks : session.gather(mine)) {
+    for (std::size_t begin = 0; begin < ranks.size();) {
+      const std::size_t end = ranks.find(' ', begin);
+      result.gradients.push_back(std::stod(ranks.substr(begin, end - begin)));
+      begin = end + 1;
+    }
+  }
+  return result;
+}
+
+std::string to_scenario_text(const Calibration& c) {
+  const auto list = [](const char* where, const LinkFigures& f) {
+    return fmt::format("#   {:<14} L {}, o {}, g {}, 1/G {}\n", where, duration_text(f.latency),
+                       duration_text(f.overhead), duration_text(f.gap),
+                       bandwidth_text(f.gap_per_byte));
+  };
+  std::string text = fmt::format("# Measured by starling calibrate: {} ranks on {} host{}.\n",
+                                 c.ranks, c.hosts, c.hosts == 1 ? "" : "s");
+  if (c.within) text += list("within a host", *c.within);
+  if (c.between) text += list("between hosts", *c.between);
+  const LinkFigures& link = c.between ? *c.between : *c.within;
+  text += "[network]\nkind = fluid\nfabric = crossbar\n";
+  // A message crosses two links of a crossbar.
+  text += fmt::format("latency = {}\n", duration_text(0.5 * (link.latency + 2 * link.overhead)));
+  text +=
+      fmt::format("bandwidth = {}\n", bandwidth_text(link.gap_per_byte));
+  if (c.within) {
+    text += fmt::format("nodes_per_host = {}\n", (c.ranks + c.hosts - 1) / c.hosts);
+    text += fmt::format("local_latency = {}\n",
+                        duration_text(c.within->latency + 2 * c.within->overhead));
+    text += fmt::format("local_bandwidth = {}\n",
+                        bandwidth_text(c.within->shared_per_byte));
+  }
+  if (c.gradients.empty()) return text;
+  double sum = 0, logs = 0, squares = 0;
+  const auto count = static_cast<double>(c.gradients.size());
+  for (const double seconds : c.gradients) {
+    sum += seconds;
+    logs += std::log(seconds);
+  }
+  for (const double seconds : c.gradients) squares += std::pow(std::log(seconds) - logs / count, 2);
+  text += fmt::format("\n[compute]\ngradient = {}\ndistribution = lognormal\nsigma = {:.3g}\n",
+                      duration_text(sum / count), std::sqrt(squares / count));
+  return text;
+}
+
+}  // namespace starling

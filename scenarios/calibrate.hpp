@@ -1,0 +1,51 @@
+// Calibration: what a machine's network and kernels really take, measured over our own MPI transport, so with everything
+// that an algorithm's message meets on its way. The result is two sections that a scenario includes.
+//
+// Between two ranks, after Netgauge (Hoefler, Mehlan, Lumsdaine, Rehm, "Netgauge: a network performance measurement
+// framework", HPCC 2007): PRTT(n, d, k) is the time from the first of n messages of k bytes, sent d apart, to the reply
+// that follows the last.
+//
+//   L + 2 o     PRTT(1, 0, 1) / 2
+//   o           (PRTT(n, d, 1) - PRTT(1, 0, 1)) / (n - 1) - d,   d longer than a round trip
+//   g           (PRTT(n, 0, 1) - PRTT(1, 0, 1)) / (n - 1)
+//   G           slope of PRTT(1, 0, k) / 2 over k
+//
+// What all ranks of a host can move at once is measured with every rank sending to the next one. Of every quantity the
+// median over the rounds counts.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scenarios/assemble.hpp"
+
+namespace starling {
+
+class MpiSession;
+
+/// LogGP parameters of one kind of way; seconds, and seconds per byte.
+struct LinkFigures {
+  double latency = 0;          // L
+  double overhead = 0;         // o
+  double gap = 0;              // g
+  double gap_per_byte = 0;     // G, alone
+  double shared_per_byte = 0;  // the same per byte of all messages, when every rank of a host sends
+};
+
+struct Calibration {
+  int ranks = 0;
+  int hosts = 0;
+  std::optional<LinkFigures> within;   // a host; none if no host has two ranks
+  std::optional<LinkFigures> between;  // hosts; none if there is one host
+  std::vector<double> gradients;       // seconds, of all ranks at once; empty without a workload
+};
+
+/// Measures; all ranks of `session` (two at least) call it together and rank 0 gets the figures. `workload` may be null:
+/// then no gradients are timed. Takes about ten seconds. Throws Error.
+Calibration calibrate(MpiSession& session, const Workload* workload);
+
+/// The sections [network] and, if gradients were timed, [compute], with what was measured as comments.
+std::string to_scenario_text(const Calibration& calibration);
+
+}  // namespace starling

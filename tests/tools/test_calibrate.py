@@ -1,0 +1,84 @@
+#!/usr/bin/python3
+"""`starling calibrate`, and the way from there to a validated simulation: calibrate, simulate, run, compare.
+
+usage: test_calibrate.py STARLING MPIRUN
+"""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SCENARIO = """include = machine.ini
+[run]
+nodes = 4
+steps = 10
+save_models = yes
+[topology]
+kind = ring
+[compute]
+gradient = 20 ms
+distribution = constant
+[workload]
+kind = mlp
+dataset = digits
+hidden = 16
+[algorithm]
+kind = dpsgd
+learning_rate = 0.05
+"""
+
+
+class CalibrateTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="starling-calibrate-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        (self.folder / "machine.ini").write_text("[network]\nkind = constant\nlatency = 1 us\n")
+        (self.folder / "s.ini").write_text(SCENARIO)
+
+    def starling(self, *words, ranks=0, status=0):
+        start = [MPIRUN, "-n", str(ranks), "--oversubscribe"] if ranks else []
+        done = subprocess.run([*start, PROGRAM, *words], cwd=self.folder, capture_output=True, text=True, timeout=240)
+        if status is not None:
+            self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def test_figures_are_positive_and_a_scenario_includes_them(self):
+        self.starling("calibrate", "s.ini", "-o", "measured.ini", ranks=3)
+        text = (self.folder / "measured.ini").read_text()
+        self.assertIn("# Measured by starling calibrate: 3 ranks on 1 host.", text)
+        for key, unit in {"latency": "us", "bandwidth": "GB/s", "local_latency": "us", "local_bandwidth": "GB/s",
+                          "gradient": "us"}.items():
+            found = re.search(rf"^{key} = ([\d.e+]+) {unit}$", text, re.M)
+            self.assertIsNotNone(found, text)
+            self.assertGreater(float(found[1]), 0)
+        # A message of 8 MB was moved, and no memory moves 10 TB/s.
+        self.assertLess(float(re.search(r"^bandwidth = ([\d.e+]+)", text, re.M)[1]), 10000)
+        self.assertIn("nodes_per_host = 3", text)
+        (self.folder / "s.ini").write_text(SCENARIO.replace("machine.ini", "measured.ini"))
+        self.assertIn("virtual time", self.starling("run", "s.ini"))
+
+    def test_calibrate_simulate_run_compare(self):
+        self.starling("calibrate", "-o", "machine.ini", ranks=4)
+        self.starling("run", "s.ini", "-q", "-o", "simulated.h5")
+        self.starling("run", "s.ini", "-q", "-o", "real.h5", "--transport", "mpi", ranks=4)
+        # Times differ as much as the machine is shared; the numbers may not differ at all.
+        said = self.starling("compare", "simulated.h5", "real.h5", "--models", "0", "--loss", "0", "--time", "100")
+        self.assertIn("the runs agree", said)
+        self.assertIn("time per step, s", said)
+
+    def test_what_cannot_be_measured_is_said(self):
+        self.assertIn("two ranks at least", self.starling("calibrate", ranks=1, status=None))
+        self.assertIn("4 nodes, fewer than the 5 ranks", self.starling("calibrate", "s.ini", ranks=5, status=None))
+        self.assertIn("no gradient can be timed",
+                      self.starling("calibrate", "s.ini", "workload.kind=timing", "workload.parameters=10", ranks=2,
+                                    status=None))
+        self.assertIn("nowhere.ini", self.starling("calibrate", "nowhere.ini", ranks=2, status=None))
+
+
+if __name__ == "__main__":
+    MPIRUN = sys.argv.pop(2)
+    PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
+    unittest.main()

@@ -1,0 +1,84 @@
+// starling calibrate: measures the machine under mpirun and writes what a scenario includes.
+
+#include <cstdio>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+#include "tools/arguments.hpp"
+#include "tools/failure.hpp"
+#ifdef STARLING_HAVE_MPI
+#include "scenarios/calibrate.hpp"
+#include "sim/mpi/mpi_session.hpp"
+#endif
+
+namespace starling {
+
+namespace po = boost::program_options;
+
+#ifdef STARLING_HAVE_MPI
+namespace {
+
+void write(const std::string& text, const std::string& path) {
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  if (file == nullptr) throw Error(fmt::format("{}: cannot write", path));
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (std::fclose(file) != 0 || !is_written) throw Error(fmt::format("{}: cannot write", path));
+}
+
+void measure(MpiSession& session, const std::vector<std::string>& words,
+             const std::optional<std::string>& output) {
+  std::optional<Assembly> parts;
+  std::string reason;
+  std::exception_ptr failure;
+  try {
+    if (!words.empty()) parts = assemble(read_scenario(words));
+    if (parts && !parts->workload->facts().has_numbers)
+      throw Error("the scenario's workload has no numbers, so no gradient can be timed");
+    if (parts && parts->settings.nodes < session.ranks())
+      throw Error(fmt::format("the scenario has {} nodes, fewer than the {} ranks",
+                              parts->settings.nodes, session.ranks()));
+  } catch (const std::exception& error) {
+    failure = std::current_exception();
+    reason = error.what();
+  }
+  const std::string shared = session.share_failure(reason);
+  if (failure) std::rethrow_exception(failure);
+  if (!shared.empty()) throw Error(shared);
+  const Calibration calibration = calibrate(session, parts ? parts->workload.get() : nullptr);
+  if (session.rank() != 0) return;
+  const std::string text = to_scenario_text(calibration);
+  output ? write(text, *output) : fmt::print("{}", text);
+}
+
+}  // namespace
+#endif
+
+void calibrate_command(const Arguments& arguments) {
+  po::options_description options("options");
+  options.add_options()("output,o", po::value<std::string>(),
+                        "file to write (standard output if not given)");
+  po::variables_map values;
+  if (!parse_arguments(arguments,
+                       "mpirun -n RANKS starling calibrate [SCENARIO.ini [section.key=value ...]] "
+                       "[-o MACHINE.ini]",
+                       options, values))
+    return;
+#ifdef STARLING_HAVE_MPI
+  std::optional<std::string> output;
+  if (values.count("output") > 0) output = values["output"].as<std::string>();
+  MpiSession session;
+  try {
+    measure(session, values["words"].as<std::vector<std::string>>(), output);
+  } catch (...) {
+    const int status = tell(std::current_exception(), session.speaks());
+    session.fail();
+    throw Ended{status};
+  }
+#else
+  throw Error("this starling was built without MPI");
+#endif
+}
+
+}  // namespace starling
