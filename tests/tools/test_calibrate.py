@@ -57,7 +57,8 @@ class CalibrateTest(unittest.TestCase):
         # A message of 8 MB was moved, and no memory moves 10 TB/s.
         self.assertLess(float(re.search(r"^bandwidth = ([\d.e+]+)", text, re.M)[1]), 10000)
         self.assertIn("nodes_per_host = 3", text)
-        (self.folder / "s.ini").write_text(SCENARIO.replace("machine.ini", "measured.ini"))
+        measured = SCENARIO.replace("machine.ini", "measured.ini").replace("gradient = 20 ms\ndistribution = constant\n", "")
+        (self.folder / "s.ini").write_text(measured)
         self.assertIn("virtual time", self.starling("run", "s.ini"))
 
     def test_calibrate_simulate_run_compare(self):
@@ -70,11 +71,12 @@ class CalibrateTest(unittest.TestCase):
         self.assertIn("time per step, s", said)
 
     def test_what_cannot_be_measured_is_said(self):
+        sizes = SCENARIO.replace("kind = mlp\ndataset = digits\nhidden = 16", "kind = timing\nparameters = 10")
+        (self.folder / "sizes.ini").write_text(sizes)
         self.assertIn("two ranks at least", self.starling("calibrate", ranks=1, status=None))
         self.assertIn("4 nodes, fewer than the 5 ranks", self.starling("calibrate", "s.ini", ranks=5, status=None))
         self.assertIn("no gradient can be timed",
-                      self.starling("calibrate", "s.ini", "workload.kind=timing", "workload.parameters=10", ranks=2,
-                                    status=None))
+                      self.starling("calibrate", "sizes.ini", ranks=2, status=None))
         self.assertIn("nowhere.ini", self.starling("calibrate", "nowhere.ini", ranks=2, status=None))
 
 
