@@ -141,17 +141,20 @@ Assembly assemble(const Scenario& scenario) {
   });
   note(network);
 
+  // The workload comes first, because durations may depend on the sizes of its batches.
   const Section compute = scenario.section("compute");
-  settings.pace = read_pace(compute);
-  parts.compute_time = build_part(compute, scenario.name(), [&] {
-    return std::make_unique<ComputeTime>(compute, settings.nodes, settings.seed);
-  });
-  note(compute);
-
   const Section workload = scenario.section("workload");
   parts.workload = build_part(workload, scenario.name(), [&] {
     return workloads::find(workload).make(workload, settings.nodes, settings.seed);
   });
+  settings.pace = read_pace(compute);
+  parts.compute_time = build_part(compute, scenario.name(), [&] {
+    const auto cost = [batches = parts.workload.get()](NodeId node, Step step) {
+      return batches->batch_cost(node, step);
+    };
+    return std::make_unique<ComputeTime>(compute, settings.nodes, settings.seed, cost);
+  });
+  note(compute);
   note(workload);
   check_memory(settings, parts.workload->facts());
 
