@@ -17,8 +17,8 @@
 namespace starling {
 namespace {
 
-constexpr std::string_view names[] = {"run",     "topology", "network",
-                                      "compute", "workload", "algorithm"};
+constexpr std::string_view names[] = {"run",      "topology", "network",  "compute",
+                                      "workload", "failures", "algorithm"};
 constexpr std::int64_t most_nodes = 100'000'000;
 
 /// Memory that the system could give us now, in bytes; 0 if it does not tell.
@@ -51,6 +51,17 @@ void check_memory(const RunSettings& settings, const WorkloadFacts& facts) {
                   "GiB of memory are free",
                   settings.nodes, facts.parameters, needed / (1 << 30),
                   static_cast<double>(available) / (1 << 30)));
+}
+
+std::unique_ptr<Failures> assemble_failures(const Section& section, const RunSettings& settings) {
+  FailureSettings read = read_failures(section, settings.nodes);
+  for (const auto& [key, chance] : {std::pair("lose", read.lose), {"duplicate", read.duplicate}}) {
+    section.expect(chance == 0 || !settings.closed_form_collectives, key,
+                   "needs network.collectives = expanded: collectives in closed form have no "
+                   "messages, got {}",
+                   chance);
+  }
+  return std::make_unique<Failures>(std::move(read), settings.nodes, settings.seed);
 }
 
 }  // namespace
@@ -157,6 +168,12 @@ Assembly assemble(const Scenario& scenario) {
   note(compute);
   note(workload);
   check_memory(settings, parts.workload->facts());
+
+  if (scenario.has_section("failures")) {
+    const Section failures = scenario.section("failures");
+    parts.failures = assemble_failures(failures, settings);
+    note(failures);
+  }
 
   const Section algorithm = scenario.section("algorithm");
   parts.program = build_part(algorithm, scenario.name(), [&] {

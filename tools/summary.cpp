@@ -78,6 +78,18 @@ std::string summarize(const Recorder& recorder) {
                     static_cast<double>(messages) / static_cast<double>(steps),
                     static_cast<double>(bytes) / static_cast<double>(steps) / 1e6));
   }
+  const auto count = [&recorder](const char* name) {
+    const auto found = recorder.statistics.find(name);
+    return found == recorder.statistics.end() ? 0.0 : found->second;
+  };
+  const double stopped = count("failures.stopped_nodes");
+  const double lost = count("failures.lost_messages");
+  const double duplicated = count("failures.duplicated_messages");
+  if (stopped + lost + duplicated > 0) {
+    add(text, "failures",
+        fmt::format("{} of {} nodes stopped, {} messages lost, {} duplicated", stopped,
+                    recorder.nodes.size(), lost, duplicated));
+  }
   return text;
 }
 
