@@ -19,13 +19,15 @@
 // The server is a fibre on node 0; with `servers` > 1 nodes 0, 1, .. keep a piece each, and a
 // fetched model may mix versions (the inconsistent read of Lian et al., NeurIPS 2015). Momentum and
 // weight decay are the server's; Downpour's Adagrad is not offered. The metric "staleness" counts
-// updates by others between two fetches of a node.
+// updates by others between two fetches of a node. A server serves until all nodes have sent all
+// their messages; with `patience` no longer than that after the last one.
 
 #include <algorithm>
 
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
+#include "algorithms/patience.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/shards.hpp"
 
@@ -38,6 +40,7 @@ struct Settings {
   Step fetch_period;
   bool is_staleness_aware;
   std::optional<Step> staleness_bound;
+  Duration patience;
   OptimizerSettings optimizer;
 
   bool pushes_after(Step k, Step steps) const {
@@ -104,9 +107,12 @@ Task<> serve(Node& node, Settings settings, Companions& companions) {
     messages += settings.pushes_after(k, node.steps()) ? node.nodes() : 0;
     messages += settings.fetches_after(k, node.steps()) ? node.nodes() : 0;
   }
+  const Pattern patterns[] = {{any_source, tag_of(Channel::request)}};
   for (; messages > 0; --messages) {
-    const Message m = co_await node.receive(any_source, tag_of(Channel::request));
-    server.handle(m);
+    const std::optional<Time> until = patience_ends(node, settings.patience);
+    const Node::Select::Result got = co_await node.select(patterns, until);
+    if (got.index > 0) break;
+    server.handle(got.message);
   }
   companions.leave();
 }
@@ -181,6 +187,7 @@ Program async_parameter_server(const Section& section, const Context& context) {
     section.expect(*settings.staleness_bound >= 0, "staleness_bound",
                    "must not be negative, got {}", *settings.staleness_bound);
   }
+  settings.patience = read_patience(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

@@ -15,9 +15,14 @@
 //
 // The first is GoSGD's and the default. The second weighs all gradients alike, but moves z far
 // where w is small, and w becomes as small as 2^-m in m steps without mail.
+//
+// At the end a node waits for the last shares of all who may send it some; with `patience` no longer
+// than that after the last message. Shares that are lost, or reach a node that has stopped, are mass
+// that is gone: the estimates stay means, weighted by what is left.
 
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
+#include "algorithms/patience.hpp"
 #include "algorithms/push_shares.hpp"
 #include "algorithms/registry.hpp"
 
@@ -27,6 +32,7 @@ namespace {
 struct Settings {
   double send_chance;
   bool is_applied_to_model;
+  Duration patience;
   OptimizerSettings optimizer;
 };
 
@@ -45,11 +51,11 @@ void apply(Optimizer& optimizer, Mass& mass, const Vector& z, const Vector& g, S
 }
 
 /// A message without a share says that its sender is done; it comes after all its shares.
-void take(const Message& m, Mass& mass, std::size_t& unfinished) {
+void take(const Message& m, Mass& mass, std::vector<NodeId>& unfinished) {
   if (m.values) {
     mass.fold(m);
   } else {
-    --unfinished;
+    std::erase(unfinished, m.source);
   }
 }
 
@@ -58,7 +64,7 @@ Task<> run(Node& node, Settings settings) {
   const std::vector<NodeId> peers = node.topology().neighbors(node.id());
   Mass mass{node.initial_model(), 1};
   Vector z = mass.x;
-  std::size_t unfinished = senders_to(node).size();
+  std::vector<NodeId> unfinished = senders_to(node);
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(z);
     apply(optimizer, mass, z, g.values, k, settings.is_applied_to_model);
@@ -76,9 +82,12 @@ Task<> run(Node& node, Settings settings) {
   }
 
   for (const NodeId peer : peers) node.send(peer, tag);
-  while (unfinished > 0) {
-    const Message m = co_await node.receive(any_source, tag);
-    take(m, mass, unfinished);
+  const Pattern patterns[] = {{any_source, tag}};
+  while (!unfinished.empty()) {
+    const std::optional<Time> until = patience_ends(node, settings.patience);
+    const Node::Select::Result got = co_await node.select(patterns, until);
+    if (got.index > 0) break;
+    take(got.message, mass, unfinished);
   }
   if (node.steps() > 0) node.record("push_sum_weight", node.steps() - 1, mass.w);
   node.set_final_model(mass.model());
@@ -95,6 +104,7 @@ Program push_sum(const Section& section, const Context& context) {
   settings.is_applied_to_model =
       section.choice("gradient", {"model", "numerator"}, "model",
                      "what a step is subtracted from: s / w, or s") == "model";
+  settings.patience = read_patience(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

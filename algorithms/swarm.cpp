@@ -31,6 +31,7 @@ namespace {
 struct Settings {
   Step local_steps;  // H
   bool is_geometric;
+  Duration patience{};  // non_blocking
   OptimizerSettings optimizer;
 };
 
@@ -73,7 +74,7 @@ Task<> non_blocking(Node& node, Settings settings) {
   Vector copy = node.initial_model();  // Y
   Vector base = copy;                  // B
   Vector live = copy;                  // L
-  PairAveraging pairs(node, copy);
+  PairAveraging pairs(node, copy, settings.patience);
   pairs.begin();
   Step phase = 0;
   Step phase_end = phase_length(node, settings, 0);
@@ -113,6 +114,7 @@ Program swarm(const Section& section, const Context& context) {
   settings.is_geometric =
       section.choice("phase", {"fixed", "geometric"}, "fixed",
                      "exactly H steps, or a random number with mean H") == "geometric";
+  if (!is_blocking) settings.patience = read_patience(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();
   if (!is_blocking) return [settings](Node& node) { return non_blocking(node, settings); };

@@ -6,13 +6,21 @@
 // Barriers in Parallel Stochastic Optimization with Wait-Avoiding Group Averaging", IEEE TPDS
 // 32(7), 2021, section 5): ResNet-50 on ImageNet, the base Transformer on WMT17, and the policy of
 // a habitat navigation task.
+//
+// Batches have the same size always, or tokens of uneven samples (lengths.hpp), which a
+// compute-time model turns into seconds.
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "kernels/lengths.hpp"
 #include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
 
@@ -27,14 +35,18 @@ struct Preset {
 constexpr std::array presets{Preset{"resnet50", 25'559'081}, Preset{"transformer_base", 61'362'176},
                              Preset{"resnet18_lstm", 8'476'421}};
 constexpr std::int64_t bytes_per_parameter = 4;
+constexpr std::int64_t most_batch = 1 << 30;
 constexpr std::int64_t most_parameters = std::numeric_limits<std::uint32_t>::max();
 
 class Timing final : public Workload {
  public:
-  explicit Timing(WorkloadFacts facts) : facts_(std::move(facts)) {}
+  Timing(WorkloadFacts facts, std::optional<LengthSampler> lengths)
+      : facts_(std::move(facts)), lengths_(std::move(lengths)) {}
 
   const WorkloadFacts& facts() const override { return facts_; }
-  std::int64_t batch_cost(NodeId, Step) const override { return facts_.batch_size; }
+  std::int64_t batch_cost(NodeId node, Step draw) const override {
+    return lengths_ ? lengths_->cost(node, draw) : facts_.batch_size;
+  }
   void initial_model(std::span<float>) const override { fail(); }
   void gradients(std::span<GradientRequest>) const override { fail(); }
   void evaluate(std::span<EvaluationRequest>) const override { fail(); }
@@ -43,6 +55,7 @@ class Timing final : public Workload {
   static void fail() { ensure(false, "a timing-only workload was asked for numbers"); }
 
   WorkloadFacts facts_;
+  std::optional<LengthSampler> lengths_;
 };
 
 /// Number of floats; `name` becomes what descriptions call the model. Decides by values, not by
@@ -79,30 +92,41 @@ std::int64_t read_parameters(const Section& section, std::string& name) {
 }  // namespace
 
 std::unique_ptr<Workload> timing(const Section& section, NodeId nodes, std::uint64_t seed) {
-  static_cast<void>(seed);  // sizes are not random
   std::string name;
   const std::int64_t parameters = read_parameters(section, name);
   const auto batch_size =
       section.optional<std::int64_t>("batch_size", 32, "samples of one gradient, for throughput");
-  section.expect(batch_size >= 1, "batch_size", "must be positive, got {}", batch_size);
-  const auto samples = section.optional<std::int64_t>(
-      "samples", 1'281'167,
-      "training samples over all nodes, for epochs; the default is ImageNet's");
-  section.expect(samples >= nodes, "samples", "must be at least the number of nodes, {}, got {}",
-                 nodes, samples);
+  section.expect(batch_size >= 1 && batch_size <= most_batch, "batch_size",
+                 "must be 1 to {}, got {}", most_batch, batch_size);
+  const std::string batching =
+      section.choice("batching", {"samples", "padded", "packed", "bucket"}, "samples",
+                     "batches of equal samples, or tokens of uneven ones");
+  const bool has_lengths = batching != "samples";
+  LengthSettings length_settings;
+  if (has_lengths) length_settings = read_length_settings(section, batching, batch_size);
+  auto samples = section.optional<std::int64_t>("samples", has_lengths ? 0 : 1'281'167,
+                                                "training samples over all nodes, for epochs; the "
+                                                "default is ImageNet's; 0: those in `lengths`");
+  section.expect(samples >= nodes || (has_lengths && samples == 0), "samples",
+                 "must be at least the number of nodes, {}, got {}", nodes, samples);
   section.finish();
 
+  std::optional<LengthSampler> lengths;
+  if (has_lengths) lengths.emplace(std::move(length_settings), seed);
+  if (samples == 0) samples = lengths->samples();
   WorkloadFacts facts{
       .description = fmt::format("{} of {} parameters, timing only", name, parameters),
       .parameters = static_cast<std::size_t>(parameters),
       .wire_parameters = parameters,
       .has_numbers = false,
-      .batch_size = batch_size,
+      .batch_size = lengths ? std::max<std::int64_t>(1, std::llround(lengths->mean_batch_size()))
+                            : batch_size,
+      .cost_unit = lengths ? "token" : "sample",
       .samples = {}};
   for (NodeId i = 0; i < nodes; ++i) {  // as equal as can be, the first ones get the rest
     facts.samples.push_back(samples / nodes + (i < samples % nodes ? 1 : 0));
   }
-  return std::make_unique<Timing>(std::move(facts));
+  return std::make_unique<Timing>(std::move(facts), std::move(lengths));
 }
 
 }  // namespace starling::workloads

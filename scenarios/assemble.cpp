@@ -17,8 +17,8 @@
 namespace starling {
 namespace {
 
-constexpr std::string_view names[] = {"run",     "topology", "network",
-                                      "compute", "workload", "algorithm"};
+constexpr std::string_view names[] = {"run",      "topology", "network",  "compute",
+                                      "workload", "failures", "algorithm"};
 /// Of a scenario, but of no single run: `starling sweep` reads it (sweep.hpp).
 constexpr std::string_view sweep = "sweep";
 constexpr std::int64_t most_nodes = 100'000'000;
@@ -53,6 +53,17 @@ void check_memory(const RunSettings& settings, const WorkloadFacts& facts) {
                   "GiB of memory are free",
                   settings.nodes, facts.parameters, needed / (1 << 30),
                   static_cast<double>(available) / (1 << 30)));
+}
+
+std::unique_ptr<Failures> assemble_failures(const Section& section, const RunSettings& settings) {
+  FailureSettings read = read_failures(section, settings.nodes);
+  for (const auto& [key, chance] : {std::pair("lose", read.lose), {"duplicate", read.duplicate}}) {
+    section.expect(chance == 0 || !settings.closed_form_collectives, key,
+                   "needs network.collectives = expanded: collectives in closed form have no "
+                   "messages, got {}",
+                   chance);
+  }
+  return std::make_unique<Failures>(std::move(read), settings.nodes, settings.seed);
 }
 
 }  // namespace
@@ -145,19 +156,28 @@ Assembly assemble(const Scenario& scenario) {
   });
   note(network);
 
+  // The workload comes first, because durations may depend on the sizes of its batches.
   const Section compute = scenario.section("compute");
-  settings.pace = read_pace(compute);
-  parts.compute_time = build_part(compute, scenario.name(), [&] {
-    return std::make_unique<ComputeTime>(compute, settings.nodes, settings.seed);
-  });
-  note(compute);
-
   const Section workload = scenario.section("workload");
   parts.workload = build_part(workload, scenario.name(), [&] {
     return workloads::find(workload).make(workload, settings.nodes, settings.seed);
   });
+  settings.pace = read_pace(compute);
+  parts.compute_time = build_part(compute, scenario.name(), [&] {
+    const auto cost = [batches = parts.workload.get()](NodeId node, Step step) {
+      return batches->batch_cost(node, step);
+    };
+    return std::make_unique<ComputeTime>(compute, settings.nodes, settings.seed, cost);
+  });
+  note(compute);
   note(workload);
   check_memory(settings, parts.workload->facts());
+
+  if (scenario.has_section("failures")) {
+    const Section failures = scenario.section("failures");
+    parts.failures = assemble_failures(failures, settings);
+    note(failures);
+  }
 
   const Section algorithm = scenario.section("algorithm");
   parts.program = build_part(algorithm, scenario.name(), [&] {

@@ -9,6 +9,7 @@
 
 #include "scenarios/scenario.hpp"
 #include "sim/engine/compute_time.hpp"
+#include "sim/engine/failures.hpp"
 #include "sim/engine/network_model.hpp"
 #include "sim/node/node.hpp"
 #include "sim/node/topology.hpp"
@@ -41,6 +42,7 @@ struct Assembly {
   std::unique_ptr<Topology> topology;
   std::unique_ptr<NetworkModel> network;
   std::unique_ptr<ComputeTime> compute_time;
+  std::unique_ptr<Failures> failures;  // null: without a section [failures] nothing fails
   Program program;
   std::string algorithm;                    // its name in the catalog
   std::string scenario_name;                // file it was read from

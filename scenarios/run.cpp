@@ -126,6 +126,9 @@ void Run::conclude(const std::function<void()>& run, const std::function<void()>
   } catch (const Interrupted& interrupted) {
     keep(interrupted.what());
     throw;
+  } catch (const Stalled& stalled) {
+    keep(fmt::format("failed: {}", stalled.what()));
+    throw;
   } catch (const Error& error) {
     // The numbers may be what failed, so they are not asked again; cells not yet known stay empty.
     recorder_.facts["status"] = fmt::format("failed: {}", error.what());
@@ -142,11 +145,14 @@ void Run::simulate() {
   const SimulatedTransport* clock = nullptr;
   SimulatedTransport transport({.nodes = settings.nodes,
                                 .closed_form_collectives = settings.closed_form_collectives,
-                                .pulse = [this, &clock] { pulse(clock->now(), true); }},
+                                .pulse = [this, &clock] { pulse(clock->now(), true); },
+                                .failures = parts_.failures.get(),
+                                .on_stop = [this](NodeId node) { observer_->lose(node); }},
                                *parts_.network, *graph_, [this](NodeId node, Step step) {
                                  return parts_.compute_time->duration(node, step);
                                });
   clock = &transport;
+  if (parts_.failures) observer_->count_live_nodes();
 
   World world{transport, *graph_, *observer_, *parts_.topology, settings.steps, settings.seed};
   std::deque<Node> nodes;
@@ -156,6 +162,13 @@ void Run::simulate() {
   }
   const auto gather = [&] {
     recorder_.statistics["engine.events"] = static_cast<double>(transport.events());
+    if (!parts_.failures) return;
+    const SimulatedTransport::FailureCounts& failed = transport.failures();
+    recorder_.statistics["failures.stopped_nodes"] =
+        static_cast<double>(failed.stopped_nodes.size());
+    recorder_.statistics["failures.lost_messages"] = static_cast<double>(failed.lost_messages);
+    recorder_.statistics["failures.duplicated_messages"] =
+        static_cast<double>(failed.duplicated_messages);
   };
   conclude([&] { transport.run(); }, gather, true);
 }

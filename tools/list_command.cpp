@@ -14,6 +14,7 @@
 #include "network_models/registry.hpp"
 #include "scenarios/assemble.hpp"
 #include "sim/engine/compute_time.hpp"
+#include "sim/engine/failures.hpp"
 #include "tools/arguments.hpp"
 #include "tools/failure.hpp"
 #include "topology/registry.hpp"
@@ -118,6 +119,9 @@ void list_command(const Arguments& arguments) {
   list_section("compute", "compute time", [](const Section& section) {
     static_cast<void>(read_pace(section));
     static_cast<void>(ComputeTime(section, probe_nodes, 1));
+  });
+  list_section("failures", "failures", [](const Section& section) {
+    static_cast<void>(read_failures(section, probe_nodes));
   });
   list_section("run", "the run",
                [](const Section& section) { static_cast<void>(read_run(section, "NAME.ini")); });

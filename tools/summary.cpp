@@ -100,6 +100,18 @@ std::string summarize(const Recorder& recorder) {
         fmt::format("{:.4g} per step of a node, {:.4g} MB", all.messages / all.steps,
                     all.bytes / all.steps / 1e6));
   }
+  const auto count = [&recorder](const char* name) {
+    const auto found = recorder.statistics.find(name);
+    return found == recorder.statistics.end() ? 0.0 : found->second;
+  };
+  const double stopped = count("failures.stopped_nodes");
+  const double lost = count("failures.lost_messages");
+  const double duplicated = count("failures.duplicated_messages");
+  if (stopped + lost + duplicated > 0) {
+    add(text, "failures",
+        fmt::format("{} of {} nodes stopped, {} messages lost, {} duplicated", stopped,
+                    recorder.nodes.size(), lost, duplicated));
+  }
   return text;
 }
 

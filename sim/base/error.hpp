@@ -20,6 +20,13 @@ class Diverged : public Error {
   using Error::Error;
 };
 
+/// Nothing can happen any more although programs wait; the message says who waits for whom, and who failed. The
+/// results so far are whole. Exit status 1.
+class Stalled : public Error {
+ public:
+  using Error::Error;
+};
+
 /// The user's scenario is wrong; the message begins with `file:line:` or `command line:`. Exit status 2.
 class ScenarioError : public std::runtime_error {
  public:

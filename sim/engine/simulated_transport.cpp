@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -38,26 +39,30 @@ void SimulatedTransport::run() {
   while (!calendar_.empty()) {
     const Event event = calendar_.pop();
     now_ = event.time;
-    const std::uint64_t what = event.payload >> kind_bits;
-    switch (static_cast<Kind>(event.payload & ((1U << kind_bits) - 1))) {
-      case Kind::resume:
-        resume(*reinterpret_cast<Suspension*>(what << kind_bits));
-        break;
-      case Kind::delivery:
-        arrive(static_cast<std::uint32_t>(what));
-        break;
-      case Kind::network_timer:
-        network_.on_timer(what, *this);
-        break;
-      case Kind::deadline:
-        pass(static_cast<std::uint32_t>(what));
-        break;
-    }
+    if (settings_.failures == nullptr || !is_held_back(event.payload)) happen(event.payload);
     if (++events_ % events_per_pulse == 0 && settings_.pulse) settings_.pulse();
   }
-  if (active() > 0) {
-    throw Error(fmt::format("deadlock at {:.6g} s of virtual time: {}", to_seconds(now_),
-                            describe_waiting()));
+  if (active() > 0) end_run();
+}
+
+void SimulatedTransport::happen(std::uint64_t payload) {
+  const std::uint64_t what = payload >> kind_bits;
+  switch (static_cast<Kind>(payload & ((1U << kind_bits) - 1))) {
+    case Kind::resume:
+      resume(*reinterpret_cast<Suspension*>(what << kind_bits));
+      break;
+    case Kind::delivery:
+      arrive(static_cast<std::uint32_t>(what));
+      break;
+    case Kind::network_timer:
+      network_.on_timer(what, *this);
+      break;
+    case Kind::deadline:
+      pass(static_cast<std::uint32_t>(what));
+      break;
+    case Kind::back:
+      come_back(static_cast<NodeId>(what));
+      break;
   }
 }
 
@@ -66,7 +71,7 @@ void SimulatedTransport::schedule(Time time, Kind kind, std::uint64_t what) {
 }
 
 void SimulatedTransport::wake(Suspension& wait, Time time) {
-  // A suspension is aligned to more than 4 bytes, so its address has room for the kind.
+  // A suspension is aligned to 8 bytes, so its address has room for the kind.
   static_assert(alignof(Suspension) >= (1U << kind_bits));
   schedule(std::max(time, now_), Kind::resume, reinterpret_cast<std::uint64_t>(&wait) >> kind_bits);
 }
@@ -81,7 +86,7 @@ void SimulatedTransport::deliver(Time time, std::uint32_t id) {
 
 std::uint32_t SimulatedTransport::take_off(NodeId to, Message&& message) {
   const std::uint32_t id = take_slot(in_flight_, free_in_flight_);
-  in_flight_[id] = {std::move(message), to};
+  in_flight_[id] = {std::move(message), to, Failures::Fate::delivered};
   return id;
 }
 
@@ -90,14 +95,24 @@ void SimulatedTransport::send(NodeId to, Message message) {
   const std::int64_t bytes = message.bytes();
   const std::uint32_t id = take_off(to, std::move(message));
   if (source == to) return deliver(now_, id);
+  if (settings_.failures != nullptr) in_flight_[id].fate = settings_.failures->next_message(source);
   network_.start({.id = id, .source = source, .destination = to, .bytes = bytes}, *this);
 }
 
 void SimulatedTransport::arrive(std::uint32_t id) {
-  const NodeId to = in_flight_[id].destination;
-  ReceiveWait* wait = mailbox_.arrive(to, std::move(in_flight_[id].message));
-  in_flight_[id].message = {};
+  InFlight arrived = std::exchange(in_flight_[id], {});
   free_in_flight_.push_back(id);
+  const NodeId to = arrived.destination;
+  if (arrived.fate == Failures::Fate::lost) return note_loss(arrived.message, to);
+  if (arrived.fate == Failures::Fate::duplicated) {
+    ++failed_.duplicated_messages;
+    hand_over(to, Message(arrived.message));
+  }
+  hand_over(to, std::move(arrived.message));
+}
+
+void SimulatedTransport::hand_over(NodeId to, Message&& message) {
+  ReceiveWait* wait = mailbox_.arrive(to, std::move(message));
   if (wait == nullptr) return;
   if (wait->deadline) timers_[wait->timer] = nullptr;
   resume(*wait);
@@ -125,7 +140,13 @@ void SimulatedTransport::compute(GradientWait& wait) {
   const NodeId node = wait.fibre->node;
   wait.result = graph_.gradient(node, wait.draw, wait.x);
   wait.x = {};
-  wake(wait, after(now_, duration_(node, wait.draw)));
+  const Duration duration = duration_(node, wait.draw);
+  Time end = after(now_, duration);
+  if (settings_.failures != nullptr) {
+    const Time finished = settings_.failures->finish(node, now_, duration);
+    if (finished != never) end = finished;  // else the event will be dropped
+  }
+  wake(wait, end);
 }
 
 bool SimulatedTransport::meet(MeetWait& wait) {

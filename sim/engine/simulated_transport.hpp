@@ -1,13 +1,19 @@
 // SimulatedTransport: nodes live in virtual time. One calendar of events drives everything: fibres that go on,
 // messages that arrive, timers of the network model. Gradients are only recorded here; how long they take comes
 // from the compute-time model. One thread.
+//
+// With failures (failures.hpp) the events of a node that is away wait, in their order, until it is back; those of a
+// node that has stopped are dropped.
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "sim/engine/calendar.hpp"
+#include "sim/engine/failures.hpp"
 #include "sim/engine/network_model.hpp"
 #include "sim/node/compute_graph.hpp"
 #include "sim/node/transport.hpp"
@@ -21,15 +27,27 @@ class SimulatedTransport final : public Transport, private NetworkClock {
     bool closed_form_collectives = false;
     /// Called every few thousand events; may throw to end the run (Interrupted).
     std::function<void()> pulse;
+    /// Who fails and when; null: nobody. Outlives the transport.
+    Failures* failures = nullptr;
+    /// Called once for every node that has stopped although its program had not ended, as soon as that matters.
+    std::function<void(NodeId)> on_stop = {};
+  };
+
+  struct FailureCounts {
+    std::int64_t lost_messages = 0;  // by chance, or because the receiver had stopped
+    std::int64_t duplicated_messages = 0;
+    std::vector<NodeId> stopped_nodes;
   };
 
   /// `network` and `graph` outlive the transport.
   SimulatedTransport(Settings settings, NetworkModel& network, ComputeGraph& graph,
                      GradientDuration duration);
 
-  /// Runs until every fibre has ended. Throws Error when nothing can happen any more although fibres wait.
+  /// Runs until every fibre has ended, but for those of nodes that stopped. Throws Stalled when nothing can happen
+  /// any more although others wait.
   void run();
   std::int64_t events() const { return events_; }
+  const FailureCounts& failures() const { return failed_; }
 
   Time now() const override { return now_; }
   void send(NodeId to, Message message) override;
@@ -41,12 +59,13 @@ class SimulatedTransport final : public Transport, private NetworkClock {
 
  private:
   /// What an event's payload means; in its low bits.
-  enum class Kind : std::uint64_t { resume, delivery, network_timer, deadline };
-  static constexpr int kind_bits = 2;
+  enum class Kind : std::uint64_t { resume, delivery, network_timer, deadline, back };
+  static constexpr int kind_bits = 3;
 
   struct InFlight {
     Message message;
     NodeId destination = 0;
+    Failures::Fate fate{};
   };
   struct Meeting {
     std::vector<MeetWait*> waits;
@@ -58,9 +77,23 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   void deliver(Time time, std::uint32_t id) override;
 
   void schedule(Time time, Kind kind, std::uint64_t what);
+  void happen(std::uint64_t payload);
   std::uint32_t take_off(NodeId to, Message&& message);
   void arrive(std::uint32_t id);
+  void hand_over(NodeId to, Message&& message);
   void pass(std::uint32_t timer);
+
+  /// Whose event it is; nobody's if it is the network's or does not matter any more.
+  std::optional<NodeId> node_of(std::uint64_t payload) const;
+  /// Whether an event must not happen now, because its node is away: kept for later, or dropped.
+  bool is_held_back(std::uint64_t payload);
+  void come_back(NodeId node);
+  void drop(NodeId stopped, std::uint64_t payload);
+  void note_stop(NodeId node);
+  void note_loss(const Message& message, NodeId to);
+  std::string describe_failures() const;
+  std::string describe_meetings() const;
+  void end_run();
 
   Settings settings_;
   NetworkModel& network_;
@@ -76,6 +109,11 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   std::vector<std::uint32_t> free_timers_;
   std::unordered_map<Tag, std::vector<Meeting>> meetings_;  // looked up only, never walked
   std::unordered_map<Tag, double> announced_;               // the newest number of each tag
+
+  std::unordered_map<NodeId, std::vector<std::uint64_t>>
+      held_back_;  // of nodes that come back; looked up only
+  FailureCounts failed_;
+  std::string last_loss_;
 };
 
 }  // namespace starling

@@ -302,7 +302,7 @@ void MpiTransport::share_ending(bool is_standstill) {
   if (is_standstill) {
     std::string all;
     std::size_t named = 0;
-    for (const std::string& waiting : session_.gather(describe_waiting())) {
+    for (const std::string& waiting : session_.gather(describe_waiting(unfinished_nodes()))) {
       if (waiting.empty() || ++named > most_ranks_named) continue;
       all += (all.empty() ? "" : "; ") + waiting;
     }

@@ -7,7 +7,11 @@
 namespace starling {
 
 Observer::Observer(ComputeGraph& graph, Recorder& recorder, const WorkloadFacts& facts)
-    : graph_(graph), recorder_(recorder), facts_(facts), models_(recorder.nodes.size()) {}
+    : graph_(graph),
+      recorder_(recorder),
+      facts_(facts),
+      models_(recorder.nodes.size()),
+      lost_(recorder.nodes.size()) {}
 
 void Observer::record(NodeId node, std::string_view metric, Step k, double value) {
   if (const auto row = recorder_.steps.schedule().row(k)) {
@@ -38,25 +42,46 @@ void Observer::count_messages(NodeId node, std::int64_t count, std::int64_t byte
   totals.bytes_sent += bytes;
 }
 
+Observer::Row& Observer::row_of(std::size_t index) {
+  Row& row = rows_[index];
+  if (row.models.empty() && row.arrived == 0) {
+    row.models.resize(models_.size());
+    row.has_arrived.resize(models_.size());
+    row.missing = models_.size() - lost_nodes_;
+  }
+  return row;
+}
+
 void Observer::add_snapshot(Snapshot snapshot) {
-  Row& row = rows_[snapshot.row];
-  if (row.models.empty()) row.models.resize(models_.size());
-  row.models[static_cast<std::size_t>(snapshot.node)] = std::move(snapshot.model);
+  Row& row = row_of(snapshot.row);
+  const auto node = static_cast<std::size_t>(snapshot.node);
+  row.models[node] = std::move(snapshot.model);
+  row.has_arrived[node] = true;
   row.latest = std::max(row.latest, snapshot.time);
-  if (++row.arrived == models_.size()) evaluate(snapshot.row, row);
+  ++row.arrived;
+  if (--row.missing == 0) evaluate(snapshot.row, row);
+}
+
+void Observer::lose(NodeId node) {
+  const auto lost = static_cast<std::size_t>(node);
+  if (lost_[lost]) return;
+  lost_[lost] = true;
+  ++lost_nodes_;
+  for (auto& [index, row] : rows_) {
+    if (row.missing > 0 && !row.has_arrived[lost] && --row.missing == 0) evaluate(index, row);
+  }
 }
 
 std::vector<Observer::Snapshot> Observer::take_snapshots() {
   std::vector<Snapshot> snapshots;
   for (auto& [index, row] : rows_) {
-    if (row.arrived == models_.size()) continue;
+    if (row.missing == 0) continue;
     for (std::size_t i = 0; i < row.models.size(); ++i) {
       if (!row.models[i]) continue;
       snapshots.push_back({static_cast<NodeId>(i), index, row.latest, std::move(row.models[i])});
     }
   }
-  std::erase_if(rows_,
-                [this](const auto& entry) { return entry.second.arrived != models_.size(); });
+  std::erase_if(rows_, [](const auto& entry) { return entry.second.missing > 0; });
   return snapshots;
 }
 
@@ -64,15 +89,21 @@ void Observer::evaluate(std::size_t index, Row& row) {
   Table& table = recorder_.evaluation;
   table.cell("time", index) = to_seconds(row.latest);
   const auto finished = static_cast<double>(table.schedule().finished(index));
-  const auto samples =
-      finished * static_cast<double>(facts_.batch_size) * static_cast<double>(models_.size());
+  double steps = finished * static_cast<double>(row.arrived);
+  for (std::size_t i = 0; i < models_.size(); ++i) {  // nodes that stopped worked, too
+    if (!row.has_arrived[i]) steps += static_cast<double>(recorder_.nodes[i].steps);
+  }
+  const double samples = steps * static_cast<double>(facts_.batch_size);
   table.cell("samples", index) = samples;
   const auto held = std::accumulate(facts_.samples.begin(), facts_.samples.end(), std::int64_t{0});
   if (held > 0) table.cell("epoch", index) = samples / static_cast<double>(held);
+  if (counts_live_nodes_) table.cell("live_nodes", index) = static_cast<double>(row.arrived);
+  row.has_arrived = {};
   if (!graph_.has_numbers()) {
     row.models.clear();
     return;
   }
+  std::erase_if(row.models, [](const Vector& x) { return !x; });  // of nodes that stopped before
   const Vector center = mean(row.models);
   const ModelQuality quality = graph_.evaluate(center);
   graph_.deliver(quality.loss, &table.cell("test_loss", index));

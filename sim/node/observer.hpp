@@ -1,6 +1,8 @@
 // Observer: watches nodes and fills the Recorder. Evaluates the mean model and the spread around it at the steps
 // the scenario asks for: the mean over all nodes of the models after their own k-th step, whenever each got
-// there, so that simulated and real runs of one algorithm are compared at equal work.
+// there, so that simulated and real runs of one algorithm are compared at equal work. Where nodes fail, a row is the
+// mean over those that got as far: it waits for nodes that pause or join late, and does without those that have
+// stopped before; "live_nodes" says how many it has.
 //
 // Evaluation is itself recorded in the compute graph: it waits for nothing and stops no window.
 #pragma once
@@ -42,6 +44,11 @@ class Observer {
   /// Snapshots of rows that are not complete here; they are gone from the observer afterwards.
   std::vector<Snapshot> take_snapshots();
 
+  /// `node` has stopped for ever: rows do not wait for it any more.
+  void lose(NodeId node);
+  /// Has every row of the evaluation table tell over how many nodes its mean is.
+  void count_live_nodes() { counts_live_nodes_ = true; }
+
   /// Model of `node` after its last finished step; empty if it finished none.
   const Vector& model(NodeId node) const { return models_[static_cast<std::size_t>(node)]; }
   void set_model(NodeId node, Vector x) { models_[static_cast<std::size_t>(node)] = std::move(x); }
@@ -54,10 +61,14 @@ class Observer {
  private:
   struct Row {
     std::vector<Vector> models;     // (nodes)
-    std::vector<double> distances;  // (nodes), squared, from the mean
+    std::vector<double> distances;  // squared, from the mean; of those in the mean, by node
+    std::vector<bool> has_arrived;  // (nodes)
     std::size_t arrived = 0;
+    std::size_t missing = 0;  // nodes to wait for
     Time latest{};
   };
+
+  Row& row_of(std::size_t index);
 
   void evaluate(std::size_t index, Row& row);
 
@@ -66,6 +77,9 @@ class Observer {
   const WorkloadFacts& facts_;
   std::vector<Vector> models_;
   std::map<std::size_t, Row> rows_;
+  std::vector<bool> lost_;  // (nodes)
+  std::size_t lost_nodes_ = 0;
+  bool counts_live_nodes_ = false;
   std::int64_t steps_finished_ = 0;
 };
 

@@ -9,16 +9,19 @@
 #include "sim/base/error.hpp"
 
 namespace starling {
+std::string describe_tag(Tag tag) {
+  const auto channel = tag >> tag_number_bits;
+  const auto number = tag & ((Tag{1} << tag_number_bits) - 1);
+  return channel == 0 ? fmt::format("tag {}", number)
+                      : fmt::format("channel {}, tag {}", channel, number);
+}
+
 namespace {
 
 std::string describe(const Pattern& pattern) {
   const std::string who = pattern.source == any_source ? std::string("anybody")
                                                        : fmt::format("node {}", pattern.source);
-  if (pattern.tag == any_tag) return who;
-  const auto channel = pattern.tag >> tag_number_bits;
-  const auto number = pattern.tag & ((Tag{1} << tag_number_bits) - 1);
-  return channel == 0 ? fmt::format("{} (tag {})", who, number)
-                      : fmt::format("{} (channel {}, tag {})", who, channel, number);
+  return pattern.tag == any_tag ? who : fmt::format("{} ({})", who, describe_tag(pattern.tag));
 }
 
 }  // namespace
@@ -50,15 +53,18 @@ void Transport::resume(Suspension& wait) {
   }
 }
 
-std::string Transport::describe_waiting() const {
-  constexpr std::size_t most = 8;
-  std::string text;
-  std::size_t named = 0;
-  std::size_t receives = 0;
+std::vector<NodeId> Transport::unfinished_nodes() const {
   std::vector<NodeId> nodes;
   for (const Fibre& fibre : fibres_) nodes.push_back(fibre.node);
   std::sort(nodes.begin(), nodes.end());
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+  return nodes;
+}
+
+std::string Transport::describe_waiting(const std::vector<NodeId>& nodes) const {
+  constexpr std::size_t most = 8;
+  std::string text;
+  std::size_t named = 0;
   for (const NodeId node : nodes) {
     const ReceiveWait* wait = mailbox_.waiting(node);
     const bool has_program =
@@ -69,12 +75,12 @@ std::string Transport::describe_waiting() const {
                           text.empty() ? "" : "; ", node);
     }
     for (; wait != nullptr; wait = wait->next) {
-      ++receives;
       if (++named > most) continue;
       text += fmt::format("{}node {} waits for ", text.empty() ? "" : "; ", node);
       for (std::size_t p = 0; p < wait->patterns.size(); ++p) {
         text += (p > 0 ? " or " : "") + describe(wait->patterns[p]);
       }
+      text += fmt::format(" since {:.6g} s", to_seconds(wait->since));
     }
   }
   if (named > most) text += fmt::format("; and {} more", named - most);

@@ -19,6 +19,9 @@ namespace starling {
 /// Duration of the gradient that a node computes at its local step: the compute-time model.
 using GradientDuration = std::function<Duration(NodeId node, Step step)>;
 
+/// "tag 7", or "channel 9, tag 7" of a shared protocol.
+std::string describe_tag(Tag tag);
+
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -60,8 +63,10 @@ class Transport {
   /// Lets a fibre run until it waits again; frees it when it has ended. What it throws is rethrown as Error with
   /// node and time added.
   void resume(Suspension& wait);
-  /// Who waits for whom: for the error that a stall ends in.
-  std::string describe_waiting() const;
+  /// Nodes with fibres that have not ended, sorted.
+  std::vector<NodeId> unfinished_nodes() const;
+  /// Who of `nodes` waits for whom, and since when: for the error that a stall ends in.
+  std::string describe_waiting(const std::vector<NodeId>& nodes) const;
 
   Mailbox mailbox_;
 

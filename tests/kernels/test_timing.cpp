@@ -58,5 +58,5 @@ TEST_CASE("wrong sizes are located in the scenario") {
         "test.ini:7: workload.bytes must not be given together with parameters");
   wrong({{"samples", "3"}},
         "test.ini:7: workload.samples must be at least the number of nodes, 4, got 3");
-  wrong({{"batch_size", "0"}}, "test.ini:7: workload.batch_size must be positive, got 0");
+  wrong({{"batch_size", "0"}}, "test.ini:7: workload.batch_size must be 1 to 1073741824, got 0");
 }

@@ -1,11 +1,10 @@
-#include <doctest/doctest.h>
-
-#include <omp.h>
-
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+
+#include <doctest/doctest.h>
+#include <omp.h>
 
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
@@ -226,4 +225,27 @@ learning_rate = 0.1
   CHECK(end(expanded) > 30 * 0.6);
   // The closed formulas leave out how ports of late and early members interleave: a fraction of a percent here.
   CHECK(end(analytic) == doctest::Approx(end(expanded)).epsilon(0.02));
+}
+
+TEST_CASE("tokens of the workload's batches become time through the compute model") {
+  // One node and no messages: the run takes 1 ms + 10 us per token for each of 30 batches.
+  const std::vector<std::string> with_tokens{"run.nodes=1",
+                                             "run.steps=30",
+                                             "workload.kind=timing",
+                                             "workload.batching=padded",
+                                             "workload.batch_size=6",
+                                             "compute.gradient=1 ms",
+                                             "compute.per_token=10 us"};
+  const std::string text =
+      "[run]\n[topology]\nkind = ring\n[network]\nkind = constant\nlatency = 1 us\n[compute]\n"
+      "[workload]\n[algorithm]\nkind = local_sgd\nperiod = 30\nlearning_rate = 1\n";
+  Run::Hooks hooks;
+  hooks.saves = false;
+  Run run(assemble(Scenario::parse(text, "test.ini", with_tokens)), std::move(hooks));
+  run.simulate();
+  std::int64_t tokens = 0;
+  for (Step k = 0; k < 30; ++k) tokens += run.assembly().workload->batch_cost(0, k);
+  CHECK(tokens > 30 * 6 * 6);
+  CHECK(to_seconds(run.recorder().nodes[0].compute) ==
+        doctest::Approx(0.030 + 1e-5 * static_cast<double>(tokens)).epsilon(1e-12));
 }

@@ -2,9 +2,6 @@
 // step) alone, delays hit whom they should, and wrong settings are refused by name.
 
 #include <cmath>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,54 +10,16 @@
 
 #include "sim/base/error.hpp"
 #include "sim/engine/compute_time.hpp"
+#include "tests/sim/engine/compute_fixture.hpp"
 
 namespace starling {
 namespace {
 
-using Keys = std::vector<std::pair<std::string, std::string>>;
-
-ComputeTime compute(const Keys& keys, NodeId nodes = 8, std::uint64_t seed = 1) {
-  std::vector<Setting> settings;
-  for (const auto& [key, text] : keys) settings.push_back({key, text, "test.ini:7"});
-  const Section section("compute", "test.ini:6", std::move(settings));
-  return ComputeTime(section, nodes, seed);
-}
-
-// A file that goes away with the test.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& text) {
-    static int count = 0;
-    path_ = (std::filesystem::temp_directory_path() /
-             fmt::format("starling_test_compute_time_{}_{}.csv", static_cast<const void*>(this),
-                         count++))
-                .string();
-    std::ofstream(path_) << text;
-  }
-  ~TemporaryFile() { std::remove(path_.c_str()); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-struct Moments {
-  double mean, deviation, least;
-};
-
-Moments moments(const ComputeTime& time, NodeId nodes, Step steps) {
-  double sum = 0, squares = 0, least = 1e300;
-  for (NodeId i = 0; i < nodes; ++i) {
-    for (Step k = 0; k < steps; ++k) {
-      const double seconds = to_seconds(time.duration(i, k));
-      sum += seconds;
-      squares += seconds * seconds;
-      least = std::min(least, seconds);
-    }
-  }
-  const double count = static_cast<double>(nodes) * static_cast<double>(steps);
-  return {sum / count, std::sqrt(squares / count - sum / count * (sum / count)), least};
-}
+using test::compute;
+using test::Keys;
+using test::Moments;
+using test::moments;
+using test::TemporaryFile;
 
 }  // namespace
 
@@ -143,6 +102,25 @@ TEST_CASE("speeds divide, slow nodes multiply, delays add") {
   CHECK(time.duration(2, 0) == Duration{3'000'000'000});
 }
 
+TEST_CASE("per_token adds to the mean for every token of the batch, and jitter scales the sum") {
+  // Batch (node, step) has 10 node + step tokens: 4 ms + 2 ms each, exactly.
+  const BatchCost cost = [](NodeId node, Step step) { return 10 * node + step; };
+  const Keys keys = {{"gradient", "4 ms"}, {"per_token", "2 ms"}};
+  const auto time = compute(keys, 2, 1, cost);
+  CHECK(time.duration(0, 0) == Duration{4'000'000'000});
+  CHECK(time.duration(1, 3) == Duration{30'000'000'000});
+  // 2 nodes, first 16 draws: 5 + 7.5 tokens on the mean, 4 + 25 ms.
+  CHECK(to_seconds(time.mean()) == doctest::Approx(0.029));
+
+  Keys jittered = keys;
+  jittered.insert(jittered.end(), {{"distribution", "lognormal"}, {"sigma", "0.3"}});
+  const auto uneven = compute(jittered, 2, 1, cost);
+  const auto even =
+      compute({{"gradient", "4 ms"}, {"distribution", "lognormal"}, {"sigma", "0.3"}}, 2, 1, cost);
+  CHECK(to_seconds(uneven.duration(1, 3)) ==
+        doctest::Approx(7.5 * to_seconds(even.duration(1, 3))).epsilon(1e-9));
+}
+
 TEST_CASE("independent delays hit each node at each step with their probability") {
   // WAGMA-SGD's code at 64 nodes: p = 1 - (1 - 1/64)^2 = 0.03101. 640,000 draws: standard error
   // 0.0002.
@@ -179,6 +157,10 @@ TEST_CASE("delayed_nodes delays exactly so many nodes at every step, all equally
     }
     // Expected 1000 * count each; standard deviation below sqrt(8000 / 4) = 45.
     for (const int hit : hits) CHECK(std::abs(hit - 1'000 * count) < 4 * 45);
+    // Remembered choices are those drawn anew, also long after and backwards.
+    const auto again = compute(
+        {{"gradient", "1 ms"}, {"delay", "3 ms"}, {"delayed_nodes", std::to_string(count)}}, 8);
+    for (Step k = 199; k >= 0; --k) CHECK(again.delay(k % 8, k) == time.delay(k % 8, k));
   }
 }
 
@@ -267,6 +249,20 @@ TEST_CASE("wrong settings are refused by name and place") {
   expect({{"slow_nodes", "9"}},
          "compute.slow_nodes must be between 0 and the number of nodes, 8, got 9");
   expect({{"slow_nodes", "1"}, {"slowdown", "0"}}, "compute.slowdown must be positive, got 0");
+  expect({{"slow_factor", "0"}}, "compute.slow_factor must be positive, got 0");
+  expect({{"slow_steps", "1"}}, "compute.slow_steps must be more than 1 and at most 1e9, got 1");
+  expect({{"slow_steps", "5"}, {"nominal_steps", "1.2"}},
+         "compute.nominal_steps must be at least slow_steps / (slow_steps - 1) = 1.25, so that");
+  expect({{"distribution", "published"}}, "compute.name is missing");
+  expect({{"distribution", "published"}, {"name", "transformer_wmt18"}},
+         "compute.name must be one of transformer_wmt17, rl_habitat, ucf101_lstm, "
+         "transformer_wmt16, resnet50_cloud, got transformer_wmt18; did you mean "
+         "transformer_wmt1");
+  expect({{"distribution", "published"}, {"name", "rl_habitat"}, {"per_token", "1 us"}},
+         "compute.per_token is not a key here");
+  expect({{"distribution", "trace"}}, "compute.trace is missing");
+  expect({{"distribution", "trace"}, {"trace", "x"}, {"trace_shift", "-1"}},
+         "compute.trace_shift must not be negative, got -1");
   expect({{"delay", "1 ms"}}, "compute.delay needs delay_probability or delayed_nodes");
   expect({{"delay_probability", "0.5"}}, "compute.delay must say how long");
   expect({{"delay", "1 ms"}, {"delay_probability", "1.5"}},
@@ -282,7 +278,8 @@ TEST_CASE("a probe learns the keys of [compute] and builds nothing") {
   std::set<std::string> keys;
   for (const KeyUse& use : probe.uses()) keys.insert(use.key);
   CHECK(keys == std::set<std::string>{"distribution", "gradient", "samples", "draw", "speeds",
-                                      "slow_nodes", "slowdown", "delay", "delay_probability",
+                                      "slow_nodes", "slowdown", "slow_factor", "slow_steps",
+                                      "nominal_steps", "delay", "delay_probability",
                                       "delayed_nodes"});
 }
 

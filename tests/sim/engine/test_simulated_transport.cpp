@@ -1,63 +1,19 @@
-#include <doctest/doctest.h>
-
-#include <deque>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "kernels/cpu_backend.hpp"
-#include "network_models/registry.hpp"
+#include <doctest/doctest.h>
+
 #include "sim/base/error.hpp"
-#include "sim/engine/simulated_transport.hpp"
-#include "sim/node/node.hpp"
-#include "tests/sim/node/toy_workload.hpp"
+#include "tests/sim/engine/place.hpp"
 
 using namespace starling;
 using namespace std::chrono_literals;
 
 namespace {
 
-constexpr Duration latency = std::chrono::microseconds(10);
-
-/// Runs one program per node over a network of constant latency; gradients take 1 ms.
-struct Place {
-  explicit Place(NodeId nodes, bool closed_form = false)
-      : workload(nodes),
-        graph(backend, workload, {}, ComputeGraph::Execution::overlapped),
-        recorder(nodes, RowSchedule(1, 100), RowSchedule(100, 100), Time(std::chrono::seconds(1))),
-        observer(graph, recorder, workload.facts()),
-        topology(nodes, {{}}, {std::vector<double>(static_cast<std::size_t>(nodes), 1.0)}),
-        network(make_network(nodes)),
-        transport({.nodes = nodes, .closed_form_collectives = closed_form, .pulse = {}}, *network,
-                  graph, [](NodeId, Step) { return Duration(std::chrono::milliseconds(1)); }),
-        world{transport, graph, observer, topology, 100, 1} {
-    for (NodeId i = 0; i < nodes; ++i) this->nodes.emplace_back(world, i);
-  }
-
-  static std::unique_ptr<NetworkModel> make_network(NodeId nodes) {
-    const Section section("network", "test",
-                          {{"kind", "constant", "test"}, {"latency", "10 us", "test"}});
-    return network_models::find(section).make(section, nodes);
-  }
-
-  void run(const Program& program) {
-    for (Node& node : nodes) transport.spawn(node.id(), true, program(node));
-    transport.run();
-  }
-
-  CpuBackend backend;
-  test::ToyWorkload workload;
-  ComputeGraph graph;
-  Recorder recorder;
-  Observer observer;
-  Topology topology;
-  std::unique_ptr<NetworkModel> network;
-  SimulatedTransport transport;
-  World world;
-  std::deque<Node> nodes;
-};
-
+using test::latency;
+using test::Place;
 using Log = std::vector<std::string>;
 
 Task<> ping_pong(Node& node, Log& log) {
@@ -199,9 +155,10 @@ TEST_CASE("a deadlock is reported with who waits for whom") {
     place.run([](Node& node) { return wait_for_each_other(node); });
     FAIL("no error");
   } catch (const Error& error) {
-    CHECK(std::string(error.what()) ==
-          "deadlock at 0 s of virtual time: node 0 waits for node 1 (tag 3); node 1 waits for node "
-          "0 (tag 3)");
+    CHECK(
+        std::string(error.what()) ==
+        "deadlock at 0 s of virtual time: node 0 waits for node 1 (tag 3) since 0 s; node 1 waits "
+        "for node 0 (tag 3) since 0 s");
   }
 }
 

@@ -1,0 +1,59 @@
+#include "sim/base/number_file.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+
+namespace starling {
+namespace {
+
+std::string_view trim(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r");
+  if (begin == text.npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+/// Reads the comma-separated numbers of a line; false if any is not a number.
+bool read_numbers(std::string_view line, std::vector<double>& numbers) {
+  numbers.clear();
+  while (true) {
+    const std::size_t comma = line.find(',');
+    const std::string_view text = trim(line.substr(0, comma));
+    double number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || end != text.data() + text.size()) return false;
+    numbers.push_back(number);
+    if (comma == line.npos) return true;
+    line.remove_prefix(comma + 1);
+  }
+}
+
+}  // namespace
+
+NumberFile::NumberFile(std::string path, std::string_view what, std::string_view expected)
+    : path_(std::move(path)), expected_(expected), file_(path_) {
+  if (!file_) throw Error(fmt::format("{}: cannot open {}", path_, what));
+}
+
+bool NumberFile::next() {
+  while (std::getline(file_, line_)) {
+    ++number_;
+    if (trim(line_).empty()) continue;
+    if (read_numbers(line_, values_)) return true;
+    if (number_ > 1) refuse(expected_);
+    header_ = line_;
+    std::erase_if(header_, [](char c) { return c == ' ' || c == '\t' || c == '\r'; });
+  }
+  if (file_.bad()) throw Error(fmt::format("{}: cannot read after line {}", path_, number_));
+  return false;
+}
+
+void NumberFile::refuse(std::string_view expected) const {
+  throw Error(fmt::format("{}:{}: expected {}, got \"{}\"", path_, number_, expected, trim(line_)));
+}
+
+}  // namespace starling

@@ -1,0 +1,42 @@
+// NumberFile: a text file of comma-separated numbers, read line by line. Measured durations, traces
+// and sample lengths come so. Blank lines are skipped; the first line may be a header.
+#pragma once
+
+#include <fstream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace starling {
+
+class NumberFile {
+ public:
+  /// Opens `path`; errors call what should be there `expected` ("seconds or seconds,fraction").
+  /// Throws Error if it cannot be opened, adding `what` it was to hold.
+  NumberFile(std::string path, std::string_view what, std::string_view expected);
+
+  /// Goes to the next line with numbers; false at the end of the file. Throws Error at a line, other
+  /// than the first, that holds anything but numbers.
+  bool next();
+  /// The numbers of the line, one at least; any double, so infinities and NaN are the caller's to
+  /// refuse.
+  std::span<const double> values() const { return values_; }
+  /// The first line without its spaces, if it is a header; else empty.
+  const std::string& header() const { return header_; }
+  const std::string& path() const { return path_; }
+
+  /// Throws Error: "times.csv:7: expected seconds, got "fast"", about the line just read.
+  [[noreturn]] void refuse(std::string_view expected) const;
+
+ private:
+  std::string path_;
+  std::string expected_;
+  std::ifstream file_;
+  std::string line_;
+  std::string header_;
+  int number_ = 0;  // of the line, from 1
+  std::vector<double> values_;
+};
+
+}  // namespace starling

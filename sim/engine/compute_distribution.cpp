@@ -1,0 +1,168 @@
+#include "sim/engine/compute_distribution.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "sim/base/elementary.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/random.hpp"
+#include "sim/engine/compute_samples.hpp"
+
+namespace starling {
+namespace {
+
+// A normal draw below this fraction of the mean is raised to it: no computation takes a negative
+// time.
+constexpr double normal_floor = 0.05;
+
+// Batches that tell the mean cost.
+constexpr NodeId nodes_for_mean = 64;  // at most
+constexpr Step draws_for_mean = 16;
+
+/// Mean of max(floor, 1 + sigma z). For information only, so the C library's functions will do.
+double floored_normal_mean(double sigma) {
+  if (sigma == 0) return 1;
+  const double a = (normal_floor - 1) / sigma;
+  const double below = 0.5 * std::erfc(-a / std::sqrt(2.0));
+  const double density = std::exp(-0.5 * a * a) / std::sqrt(8 * std::atan(1.0));
+  return normal_floor * below + (1 - below) + sigma * density;
+}
+
+/// Whether durations come out of a file, in seconds, rather than as multiples of a mean.
+bool is_recorded(const std::string& name) {
+  return name == "empirical" || name == "published" || name == "trace";
+}
+
+/// A random factor, of mean 1 but for the floor of the normal distribution; null: none.
+std::function<double(Random&)> make_factor(const DistributionSettings& settings) {
+  const double sigma = settings.sigma;
+  const double shape = settings.shape;
+  if (settings.name == "normal") {
+    return [=](Random& random) {
+      return std::max(normal_floor, std::fma(sigma, random.normal(), 1.0));
+    };
+  }
+  if (settings.name == "lognormal") {
+    return [=](Random& random) {
+      return exact_exp(std::fma(sigma, random.normal(), -0.5 * sigma * sigma));
+    };
+  }
+  if (settings.name == "gamma") return [=](Random& random) { return random.gamma(shape) / shape; };
+  if (settings.name == "exponential") return [](Random& random) { return random.exponential(); };
+  ensure(settings.name == "constant", "a choice is one of its options");
+  return nullptr;
+}
+
+/// Scales what was recorded to the mean `gradient`, if there is one; answers the mean in effect.
+template <class Recorded>
+double rescale(const Section& section, Duration gradient, Recorded& recorded) {
+  const double own = recorded.mean();
+  const double wanted = to_seconds(gradient);
+  if (wanted == 0 || wanted == own) return own;
+  section.expect(own > 0, "gradient", "cannot scale samples that are all zero to a mean of {}",
+                 to_text(gradient));
+  recorded.scale(wanted / own);
+  return wanted;
+}
+
+double mean_cost(const BatchCost& cost, NodeId nodes) {
+  nodes = std::min(nodes, nodes_for_mean);
+  double sum = 0;
+  for (NodeId i = 0; i < nodes; ++i) {
+    for (Step k = 0; k < draws_for_mean; ++k) sum += static_cast<double>(cost(i, k));
+  }
+  return sum / static_cast<double>(nodes * draws_for_mean);
+}
+
+}  // namespace
+
+DistributionSettings read_distribution(const Section& section) {
+  DistributionSettings read;
+  read.name = section.choice("distribution",
+                             {"constant", "normal", "lognormal", "gamma", "exponential",
+                              "empirical", "published", "trace"},
+                             "constant", "how durations vary");
+  if (is_recorded(read.name)) {
+    read.gradient = section.optional<Duration>("gradient", Duration{0},
+                                               "mean duration; 0 s: what was measured, as it is");
+  } else {
+    read.gradient = section.required<Duration>("gradient", "mean duration of a gradient");
+    read.per_token = section.optional<Duration>(
+        "per_token", Duration{0},
+        "on top, for every token of the batch (sample, where samples have no length)");
+  }
+  if (read.name == "normal") {
+    read.sigma = section.required<double>(
+        "sigma", "standard deviation over mean; draws below 5 % of the mean are raised to it");
+  } else if (read.name == "lognormal") {
+    read.sigma =
+        section.required<double>("sigma", "standard deviation of the logarithm; the mean is kept");
+  } else if (read.name == "gamma") {
+    read.shape = section.required<double>("shape", "coefficient of variation is 1 / sqrt(shape)");
+  } else if (read.name == "empirical") {
+    read.samples = section.resolve_path(section.required<std::string>(
+        "samples", "CSV file: seconds, or seconds and cumulative fraction"));
+  } else if (read.name == "published") {
+    read.samples = published_file(section.choice(
+        "name", published_names(), "", "whose batch times; see scenarios/data/README.md"));
+  } else if (read.name == "trace") {
+    read.trace = read_trace_settings(section);
+  }
+  section.expect(read.sigma >= 0 && read.sigma <= 5, "sigma", "must be between 0 and 5, got {}",
+                 read.sigma);
+  section.expect(read.shape >= 0.01 && read.shape <= 1e6, "shape",
+                 "must be between 0.01 and 1e6, got {}", read.shape);
+  if (read.name != "constant" && read.name != "trace") {
+    const std::string draw =
+        section.choice("draw", {"step", "node"}, "step", "anew at every step, or once per node");
+    read.is_per_node = draw == "node";
+  }
+  return read;
+}
+
+ComputeDistribution::ComputeDistribution(const Section& section,
+                                         const DistributionSettings& settings, NodeId nodes,
+                                         std::uint64_t seed, BatchCost cost) {
+  if (settings.name == "trace") {
+    DurationTrace trace(settings.trace);
+    mean_ = rescale(section, settings.gradient, trace);
+    seconds_ = [trace = std::move(trace)](NodeId node, Step step) { return trace.at(node, step); };
+  } else if (is_recorded(settings.name)) {
+    DurationSamples samples(settings.samples);
+    mean_ = rescale(section, settings.gradient, samples);
+    seconds_ = [samples = std::move(samples), seed, is_per_node = settings.is_per_node](NodeId node,
+                                                                                        Step step) {
+      Random random(seed, "compute", node, is_per_node ? 0 : step);
+      return samples.draw(random);
+    };
+  } else {
+    vary(settings, nodes, seed, cost);
+  }
+}
+
+void ComputeDistribution::vary(const DistributionSettings& settings, NodeId nodes,
+                               std::uint64_t seed, const BatchCost& cost) {
+  std::function<double(NodeId, Step)> nominal = [mean = to_seconds(settings.gradient)](
+                                                    NodeId, Step) { return mean; };
+  mean_ = to_seconds(settings.gradient);
+  if (settings.per_token.count() > 0) {
+    ensure(cost != nullptr, "a cost per token needs a workload");
+    const double per_token = to_seconds(settings.per_token);
+    nominal = [base = mean_, per_token, cost](NodeId node, Step step) {
+      return std::fma(per_token, static_cast<double>(cost(node, step)), base);
+    };
+    mean_ += per_token * mean_cost(cost, nodes);
+  }
+  seconds_ = nominal;
+  if (settings.name == "normal") mean_ *= floored_normal_mean(settings.sigma);
+  if (auto factor = make_factor(settings)) {
+    seconds_ = [seed, is_per_node = settings.is_per_node, nominal = std::move(nominal),
+                factor = std::move(factor)](NodeId node, Step step) {
+      Random random(seed, "compute", node, is_per_node ? 0 : step);
+      return nominal(node, step) * factor(random);
+    };
+  }
+}
+
+}  // namespace starling

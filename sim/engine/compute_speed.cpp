@@ -1,0 +1,83 @@
+#include "sim/engine/compute_speed.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "sim/base/elementary.hpp"
+#include "sim/base/random.hpp"
+
+namespace starling {
+
+SpeedSettings read_speed(const Section& section, NodeId nodes) {
+  SpeedSettings read;
+  const auto count = static_cast<std::size_t>(nodes);
+  read.speeds = section.numbers("speeds", {}, "one factor per node, 0.5 takes twice as long");
+  section.expect(read.speeds.empty() || read.speeds.size() == count, "speeds",
+                 "must have one factor for each of the {} nodes, got {}", nodes,
+                 read.speeds.size());
+  for (const double speed : read.speeds) {
+    section.expect(speed > 0, "speeds", "must be positive, got {}", speed);
+  }
+  const auto slow_nodes =
+      section.optional<std::int64_t>("slow_nodes", 0, "so many nodes, from node 0 on, are slow");
+  section.expect(slow_nodes >= 0 && slow_nodes <= nodes, "slow_nodes",
+                 "must be between 0 and the number of nodes, {}, got {}", nodes, slow_nodes);
+  const auto slowdown =
+      section.optional<double>("slowdown", 1, "slow nodes take so many times as long");
+  section.expect(slowdown > 0, "slowdown", "must be positive, got {}", slowdown);
+  if (read.speeds.empty()) read.speeds.assign(count, 1.0);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(slow_nodes); ++i) read.speeds[i] /= slowdown;
+
+  read.slow_factor = section.optional<double>(
+      "slow_factor", 1, "steps in the slow state take so many times as long; 1: no such state");
+  section.expect(read.slow_factor > 0, "slow_factor", "must be positive, got {}", read.slow_factor);
+  read.slow_steps =
+      section.optional<double>("slow_steps", 10, "mean steps until a slow node recovers");
+  read.nominal_steps =
+      section.optional<double>("nominal_steps", 90, "mean steps until a node turns slow");
+  section.expect(read.slow_steps > 1 && read.slow_steps <= 1e9, "slow_steps",
+                 "must be more than 1 and at most 1e9, got {}", read.slow_steps);
+  section.expect(read.nominal_steps > 1 && read.nominal_steps <= 1e9, "nominal_steps",
+                 "must be more than 1 and at most 1e9, got {}", read.nominal_steps);
+  section.expect(1 / read.slow_steps + 1 / read.nominal_steps <= 1 + 1e-12, "nominal_steps",
+                 "must be at least slow_steps / (slow_steps - 1) = {:.6g}, so that steps in a row "
+                 "are alike, got {}",
+                 read.slow_steps / (read.slow_steps - 1), read.nominal_steps);
+  return read;
+}
+
+ComputeSpeed::ComputeSpeed(SpeedSettings settings, std::uint64_t seed)
+    : settings_(std::move(settings)),
+      seed_(seed),
+      renewal_(std::min(1.0, 1 / settings_.slow_steps + 1 / settings_.nominal_steps)),
+      block_(static_cast<Step>(std::ceil(1 / renewal_))) {}
+
+double ComputeSpeed::slow_share() const {
+  return settings_.slow_steps / (settings_.slow_steps + settings_.nominal_steps);
+}
+
+double ComputeSpeed::mean_factor() const { return 1 + slow_share() * (settings_.slow_factor - 1); }
+
+bool ComputeSpeed::is_slow(NodeId node, Step step) const {
+  if (settings_.slow_factor == 1) return false;
+  // Steps from one renewal to the next are geometric: 1 + floor(E / -log(1 - r)), E exponential.
+  const double scale = renewal_ < 1 ? -1 / exact_log(1 - renewal_) : 0;
+  for (Step block = step / block_; block >= 0; --block) {
+    Random random(seed_, "slow state", node, block);
+    const Step begin = block * block_;
+    const Step last = std::min(step, begin + block_ - 1);
+    std::optional<bool> state;
+    if (block == 0) state = random.uniform() < slow_share();  // step 0
+    for (Step at = block == 0 ? 0 : begin - 1;;) {
+      at += 1 + static_cast<Step>(std::min(random.exponential() * scale, 0x1p40));
+      if (at > last) break;
+      state = random.uniform() < slow_share();
+    }
+    if (state) return *state;
+  }
+  return false;  // not reached: step 0 is a renewal
+}
+
+}  // namespace starling

@@ -1,0 +1,116 @@
+#include "sim/engine/compute_trace.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "sim/base/error.hpp"
+#include "sim/base/number_file.hpp"
+
+namespace starling {
+namespace {
+
+constexpr const char* list_header = "node,step,seconds";
+
+bool is_duration(double seconds) { return seconds >= 0 && std::isfinite(seconds); }
+
+/// Whether `value` is a whole number from 0 to 2^31 - 1.
+bool is_index(double value) {
+  return value >= 0 && value <= std::numeric_limits<NodeId>::max() && value == std::floor(value);
+}
+
+}  // namespace
+
+TraceSettings read_trace_settings(const Section& section) {
+  TraceSettings settings;
+  settings.path = section.resolve_path(section.required<std::string>(
+      "trace", "CSV file: a line per step with a column per node, or node,step,seconds"));
+  settings.shift = section.optional<std::int64_t>(
+      "trace_shift", 0, "nodes beyond the recorded ones replay them, begun so many steps later");
+  section.expect(settings.shift >= 0, "trace_shift", "must not be negative, got {}",
+                 settings.shift);
+  settings.repeats =
+      section.choice("trace_end", {"repeat", "fail"}, "repeat",
+                     "behind its end the trace starts over, or the run ends") == "repeat";
+  return settings;
+}
+
+DurationTrace::DurationTrace(TraceSettings settings) : settings_(std::move(settings)) {
+  NumberFile file(settings_.path, "the trace of compute.trace", "numbers of seconds");
+  if (file.next()) {
+    file.header() == list_header ? read_list(file) : read_columns(file);
+  }
+  if (seconds_.empty())
+    throw Error(fmt::format("{}: expected at least one duration, found none", settings_.path));
+}
+
+void DurationTrace::read_columns(NumberFile& file) {
+  seconds_.resize(file.values().size());
+  do {
+    if (file.values().size() != seconds_.size())
+      file.refuse(fmt::format("{} numbers, one per node", seconds_.size()));
+    for (std::size_t i = 0; i < seconds_.size(); ++i) {
+      if (!is_duration(file.values()[i])) file.refuse("numbers of seconds, not negative");
+      seconds_[i].push_back(file.values()[i]);
+    }
+  } while (file.next());
+}
+
+void DurationTrace::read_list(NumberFile& file) {
+  std::vector<std::tuple<NodeId, Step, double>> rows;
+  do {
+    const auto row = file.values();
+    if (row.size() != 3 || !is_index(row[0]) || !is_index(row[1]) || !is_duration(row[2]))
+      file.refuse("node,step,seconds, none of them negative");
+    rows.emplace_back(static_cast<NodeId>(row[0]), static_cast<Step>(row[1]), row[2]);
+  } while (file.next());
+  std::sort(rows.begin(), rows.end());
+  for (const auto& [node, step, seconds] : rows) {
+    const auto index = static_cast<std::size_t>(node);
+    if (index > seconds_.size() || (index == seconds_.size() && step > 0)) {
+      throw Error(fmt::format("{}: expected a duration for node {} at step 0, found none",
+                              file.path(), seconds_.size()));
+    }
+    if (index == seconds_.size()) seconds_.emplace_back();
+    const Step next = std::ssize(seconds_[index]);
+    if (step != next) {
+      throw Error(fmt::format("{}: expected one duration for node {} at step {}, found {}",
+                              file.path(), node, std::min(step, next),
+                              step < next ? "several" : "none"));
+    }
+    seconds_[index].push_back(seconds);
+  }
+}
+
+double DurationTrace::at(NodeId node, Step step) const {
+  const auto recorded = static_cast<NodeId>(seconds_.size());
+  const std::vector<double>& own = seconds_[static_cast<std::size_t>(node % recorded)];
+  const Step place = step + node / recorded * settings_.shift;
+  if (place >= std::ssize(own) && !settings_.repeats) {
+    throw Error(fmt::format(
+        "{}: expected a duration for node {} at step {}, found {} steps of recorded node {}; "
+        "compute.trace_end = repeat would start over",
+        settings_.path, node, step, own.size(), node % recorded));
+  }
+  return own[static_cast<std::size_t>(place % std::ssize(own))];
+}
+
+double DurationTrace::mean() const {
+  double sum = 0;
+  std::size_t count = 0;
+  for (const std::vector<double>& own : seconds_) {
+    for (const double seconds : own) sum += seconds;
+    count += own.size();
+  }
+  return sum / static_cast<double>(count);
+}
+
+void DurationTrace::scale(double factor) {
+  for (std::vector<double>& own : seconds_) {
+    for (double& seconds : own) seconds *= factor;
+  }
+}
+
+}  // namespace starling

@@ -1,0 +1,151 @@
+// The keys of [failures]: lists of outages as text, a file of them, chances.
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "sim/base/error.hpp"
+#include "sim/base/number_file.hpp"
+#include "sim/base/units.hpp"
+#include "sim/engine/failures.hpp"
+
+namespace starling {
+namespace {
+
+std::string_view trim(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t");
+  if (begin == text.npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+}
+
+/// Splits at the first `mark`; the second half is empty if there is none.
+std::pair<std::string_view, std::string_view> split(std::string_view text, std::string_view mark) {
+  const std::size_t at = text.find(mark);
+  if (at == text.npos) return {trim(text), {}};
+  return {trim(text.substr(0, at)), trim(text.substr(at + mark.size()))};
+}
+
+/// Reads "NODE @ TIME" or "NODE @ TIME for DURATION" out of a list.
+class OutageList {
+ public:
+  OutageList(const Section& section, const char* key, const char* form, NodeId nodes)
+      : section_(section), key_(key), form_(form), nodes_(nodes) {}
+
+  /// Calls add(node, time, duration) for every item; a duration must be there or not, as told.
+  template <class Add>
+  void read(const char* help, bool has_duration, const Add& add) const {
+    const auto text = section_.optional<std::string>(key_, "", help);
+    std::string_view rest = text;
+    while (!trim(rest).empty()) {
+      const std::size_t comma = rest.find(',');
+      const std::string_view item = trim(rest.substr(0, comma));
+      const auto [node, times] = split(item, "@");
+      const auto [begin, length] = split(times, "for");
+      if (begin.empty() || length.empty() == has_duration) refuse(item);
+      add(parse_node(node, item), Time(parse_time(begin, item)),
+          has_duration ? parse_time(length, item) : Duration{});
+      rest = comma == rest.npos ? std::string_view() : rest.substr(comma + 1);
+    }
+  }
+
+ private:
+  [[noreturn]] void refuse(std::string_view item) const {
+    section_.fail(key_, "must be a list like \"{}\", got \"{}\"", form_, item);
+  }
+
+  NodeId parse_node(std::string_view text, std::string_view item) const {
+    NodeId node = -1;
+    for (const char c : text) {
+      if (c < '0' || c > '9' || node >= nodes_) refuse(item);
+      node = (node < 0 ? 0 : node) * 10 + (c - '0');
+    }
+    if (node < 0) refuse(item);
+    section_.expect(node < nodes_, key_, "must name nodes from 0 to {}, got {}", nodes_ - 1, node);
+    return node;
+  }
+
+  Duration parse_time(std::string_view text, std::string_view item) const {
+    try {
+      return parse_duration(text);
+    } catch (const std::invalid_argument&) {
+      refuse(item);
+    }
+  }
+
+  const Section& section_;
+  const char* key_;
+  const char* form_;
+  NodeId nodes_;
+};
+
+void read_lists(const Section& section, NodeId nodes, std::vector<Outage>& outages) {
+  OutageList(section, "stop", "3 @ 2 s, 5 @ 3 s", nodes)
+      .read("nodes that stop for ever, and when", false, [&](NodeId node, Time begin, Duration) {
+        outages.push_back({node, begin, never});
+      });
+  OutageList(section, "pause", "3 @ 2 s for 500 ms", nodes)
+      .read("nodes that do nothing for a while and go on", true,
+            [&](NodeId node, Time begin, Duration length) {
+              outages.push_back({node, begin, after(begin, length)});
+            });
+  OutageList(section, "join", "4 @ 1 s", nodes)
+      .read("nodes that begin later than time zero", false, [&](NodeId node, Time end, Duration) {
+        outages.push_back({node, Time{}, end});
+      });
+}
+
+void read_outages(const std::string& path, NodeId nodes, std::vector<Outage>& outages) {
+  constexpr const char* expected = "node,begin,end in seconds";
+  NumberFile file(path, "the outages of failures.outages", expected);
+  while (file.next()) {
+    const auto row = file.values();
+    if (row.size() != 3) file.refuse(expected);
+    if (!(row[0] >= 0 && row[0] < nodes && row[0] == std::floor(row[0])))
+      file.refuse(fmt::format("a node from 0 to {}", nodes - 1));
+    if (!(row[1] >= 0 && row[1] < row[2]))
+      file.refuse("a begin that is not negative and before its end");
+    try {
+      outages.push_back({static_cast<NodeId>(row[0]), Time(from_seconds(row[1])),
+                         std::isinf(row[2]) ? never : Time(from_seconds(row[2]))});
+    } catch (const std::invalid_argument&) {
+      file.refuse("times before the end of the clock (106 days), or inf");
+    }
+  }
+}
+
+double read_chance(const Section& section, const char* key, const char* help) {
+  const auto chance = section.optional<double>(key, 0, help);
+  section.expect(chance >= 0 && chance <= 1, key, "must be between 0 and 1, got {}", chance);
+  return chance;
+}
+
+}  // namespace
+
+FailureSettings read_failures(const Section& section, NodeId nodes) {
+  FailureSettings settings;
+  read_lists(section, nodes, settings.outages);
+  const std::string file = section.resolve_path(section.optional<std::string>(
+      "outages", "", "CSV file: node,begin,end in seconds; end inf: stops"));
+  settings.mean_time_between_failures = section.optional<Duration>(
+      "mean_time_between_failures", Duration{0},
+      "mean time that a node is up until it fails at random; 0 s: it never does");
+  settings.mean_time_to_repair = section.optional<Duration>(
+      "mean_time_to_repair", Duration{0}, "mean length of a random outage; 0 s: it has no end");
+  const auto reliable = section.optional<std::int64_t>(
+      "reliable_nodes", 0, "so many nodes, from node 0 on, never fail at random");
+  section.expect(reliable >= 0 && reliable <= nodes, "reliable_nodes",
+                 "must be between 0 and the number of nodes, {}, got {}", nodes, reliable);
+  settings.reliable_nodes = static_cast<NodeId>(reliable);
+  section.expect(settings.mean_time_to_repair == Duration::zero() ||
+                     settings.mean_time_between_failures > Duration::zero(),
+                 "mean_time_to_repair", "needs mean_time_between_failures");
+  settings.lose = read_chance(section, "lose", "chance that a message is lost");
+  settings.duplicate = read_chance(section, "duplicate", "chance that a message comes twice");
+  section.expect(settings.lose + settings.duplicate <= 1, "duplicate",
+                 "and lose together must be at most 1, got {}", settings.lose + settings.duplicate);
+  section.finish();
+  if (!file.empty()) read_outages(file, nodes, settings.outages);
+  return settings;
+}
+
+}  // namespace starling

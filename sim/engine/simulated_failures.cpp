@@ -1,0 +1,130 @@
+// What failures change in the simulated transport: events of nodes that are away, and the sentence a
+// run ends with when those who are left cannot go on.
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+#include "sim/engine/simulated_transport.hpp"
+
+namespace starling {
+
+std::optional<NodeId> SimulatedTransport::node_of(std::uint64_t payload) const {
+  const std::uint64_t what = payload >> kind_bits;
+  switch (static_cast<Kind>(payload & ((1U << kind_bits) - 1))) {
+    case Kind::resume:
+      return reinterpret_cast<const Suspension*>(what << kind_bits)->fibre->node;
+    case Kind::delivery:
+      return in_flight_[what].destination;
+    case Kind::deadline:
+      if (timers_[what] != nullptr) return timers_[what]->fibre->node;
+      break;
+    case Kind::network_timer:
+    case Kind::back:
+      break;
+  }
+  return std::nullopt;
+}
+
+bool SimulatedTransport::is_held_back(std::uint64_t payload) {
+  const std::optional<NodeId> node = node_of(payload);
+  if (!node) return false;
+  // What comes at the very instant of return queues up behind what came before.
+  const auto waiting = held_back_.find(*node);
+  if (waiting != held_back_.end()) {
+    waiting->second.push_back(payload);
+    return true;
+  }
+  const std::optional<Time> end = settings_.failures->away_until(*node, now_);
+  if (!end) return false;
+  if (*end == never) {
+    drop(*node, payload);
+  } else {
+    held_back_[*node].push_back(payload);
+    schedule(*end, Kind::back, static_cast<std::uint64_t>(*node));
+  }
+  return true;
+}
+
+void SimulatedTransport::come_back(NodeId node) {
+  const std::vector<std::uint64_t> payloads = std::move(held_back_.at(node));
+  held_back_.erase(node);
+  for (const std::uint64_t payload : payloads) happen(payload);
+}
+
+void SimulatedTransport::drop(NodeId stopped, std::uint64_t payload) {
+  note_stop(stopped);
+  if (static_cast<Kind>(payload & ((1U << kind_bits) - 1)) != Kind::delivery) return;
+  const auto id = static_cast<std::uint32_t>(payload >> kind_bits);
+  const InFlight arrived = std::exchange(in_flight_[id], {});
+  free_in_flight_.push_back(id);
+  note_loss(arrived.message, stopped);
+}
+
+void SimulatedTransport::note_stop(NodeId node) {
+  std::vector<NodeId>& stopped = failed_.stopped_nodes;
+  const auto place = std::lower_bound(stopped.begin(), stopped.end(), node);
+  if (place != stopped.end() && *place == node) return;
+  stopped.insert(place, node);
+  if (settings_.on_stop) settings_.on_stop(node);
+}
+
+void SimulatedTransport::note_loss(const Message& message, NodeId to) {
+  ++failed_.lost_messages;
+  last_loss_ = fmt::format("from node {} to node {} ({}), due at {:.6g} s", message.source, to,
+                           describe_tag(message.tag), to_seconds(now_));
+}
+
+std::string SimulatedTransport::describe_failures() const {
+  constexpr std::size_t most = 8;
+  std::string text;
+  const std::vector<NodeId>& stopped = failed_.stopped_nodes;
+  for (std::size_t i = 0; i < std::min(stopped.size(), most); ++i) {
+    const std::optional<Time> since = settings_.failures->stopped(stopped[i], now_);
+    text += fmt::format("node {} stopped at {:.6g} s; ", stopped[i], to_seconds(*since));
+  }
+  if (stopped.size() > most) text += fmt::format("{} more nodes stopped; ", stopped.size() - most);
+  if (failed_.lost_messages > 0) {
+    text += fmt::format("{} message{} lost, the last {}; ", failed_.lost_messages,
+                        failed_.lost_messages == 1 ? " was" : "s were", last_loss_);
+  }
+  return text;
+}
+
+std::string SimulatedTransport::describe_meetings() const {
+  constexpr std::size_t most = 4;
+  std::vector<Tag> tags;
+  for (const auto& [tag, rooms] : meetings_) tags.push_back(tag);
+  std::sort(tags.begin(), tags.end());
+  std::string text;
+  for (std::size_t t = 0; t < std::min(tags.size(), most); ++t) {
+    for (const Meeting& room : meetings_.at(tags[t])) {
+      const auto absent = static_cast<std::size_t>(
+          std::find(room.waits.begin(), room.waits.end(), nullptr) - room.waits.begin());
+      text += fmt::format("; {} of {} nodes wait in a collective ({}) for node {}", room.arrived,
+                          room.members.size(), describe_tag(tags[t]), room.members[absent]);
+      if (room.arrived + 1 < room.members.size())
+        text += fmt::format(" and {} more", room.members.size() - room.arrived - 1);
+    }
+  }
+  return text;
+}
+
+void SimulatedTransport::end_run() {
+  std::vector<NodeId> waiting = unfinished_nodes();
+  if (settings_.failures != nullptr) {
+    std::erase_if(waiting, [this](NodeId node) {
+      const bool has_stopped = settings_.failures->away_until(node, now_) == never;
+      if (has_stopped) note_stop(node);
+      return has_stopped;
+    });
+  }
+  if (waiting.empty()) return;
+  const std::string failures = describe_failures();
+  throw Stalled(fmt::format("{} at {:.6g} s of virtual time: {}{}{}",
+                            failures.empty() ? "deadlock" : "stalled", to_seconds(now_), failures,
+                            describe_waiting(waiting), describe_meetings()));
+}
+
+}  // namespace starling

@@ -1,0 +1,198 @@
+// Every algorithm where nodes and messages fail: it survives, or the run says what it waits for; it
+// never hangs, and never goes on with wrong parts of sums.
+
+#include <cmath>
+#include <csignal>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "algorithms/registry.hpp"
+#include "scenarios/run.hpp"
+#include "sim/base/error.hpp"
+#include "tests/support/small_run.hpp"
+
+using namespace starling;
+
+namespace {
+
+constexpr int most_pulses = 100;  // of 4,096 events; the runs below have 10,000 at most
+
+/// How a run ended, and what it recorded.
+struct Ending {
+  std::string status;  // "complete", "failed: stalled at ..", or what else it was
+  Recorder recorder;
+};
+
+Ending run_bounded(const std::string& algorithm, std::vector<std::string> overrides) {
+  overrides.insert(overrides.begin(), {"run.save_models=yes", "run.evaluate_every=10"});
+  const std::string text = test::quadratic_scenario(8, 40, "ring", algorithm);
+  int pulses = 0;
+  Run::Hooks hooks;
+  hooks.saves = false;
+  hooks.interruption = [&pulses] { return ++pulses > most_pulses ? SIGINT : 0; };
+  Run run(assemble(Scenario::parse(text, "test.ini", overrides)), std::move(hooks));
+  try {
+    run.simulate();
+  } catch (const Stalled&) {
+  }
+  return {run.recorder().facts.at("status"), run.recorder()};
+}
+
+/// The [algorithm] section of `name`, with a short period if it has one.
+std::string section_of(std::string_view name) {
+  static const std::set<std::string_view> with_period{
+      "adaptive_period", "bmuf",         "dasgd",     "diloco", "async_diloco",
+      "easgd",           "local_gossip", "local_sgd", "slowmo", "streaming_diloco"};
+  const bool has_period = with_period.contains(name);
+  return fmt::format("kind = {}\nlearning_rate = 0.05\n{}", name, has_period ? "period = 3" : "");
+}
+
+bool starts_with(const std::string& text, const std::string& beginning) {
+  return text.compare(0, beginning.size(), beginning) == 0;
+}
+
+double last_weight(const Recorder& recorder, std::size_t node) {
+  const std::size_t rows = recorder.steps.rows("push_sum_weight");
+  for (std::size_t row = rows; row-- > 0;) {
+    const double w = recorder.steps.value("push_sum_weight", row, node);
+    if (!std::isnan(w)) return w;
+  }
+  return std::nan("");
+}
+
+// Models i lr after the first step, pure averaging afterwards: 0.1 * 3.5 on the mean of 8.
+const std::vector<std::string> averaging{"algorithm.learning_rate=0.1", "workload.centers=index",
+                                         "algorithm.schedule=step", "algorithm.decay_steps=1",
+                                         "algorithm.decay_factor=1e-30"};
+
+std::vector<std::string> with(std::vector<std::string> keys, const std::vector<std::string>& more) {
+  keys.insert(keys.end(), more.begin(), more.end());
+  return keys;
+}
+
+}  // namespace
+
+TEST_CASE("every algorithm survives a node that stops, or says that it waits for it") {
+  for (const auto& entry : algorithms::catalog()) {
+    CAPTURE(entry.name);
+    const Ending end = run_bounded(section_of(entry.name), {"failures.stop=3 @ 20 ms"});
+    if (end.status == "complete") {
+      for (std::size_t i = 0; i < 8; ++i) CHECK((end.recorder.nodes[i].steps == 40) == (i != 3));
+    } else {
+      CHECK_MESSAGE(starts_with(end.status, "failed: stalled at "), end.status);
+      CHECK_MESSAGE(end.status.find(": node 3 stopped at 0.02 s; ") != end.status.npos, end.status);
+      CHECK_MESSAGE(end.status.find(" waits for ") != end.status.npos, end.status);
+    }
+    // Rows that were reached by all before are evaluated whichever way it ended.
+    CHECK(end.recorder.evaluation.value("live_nodes", 0) == 8);
+    CHECK(!std::isnan(end.recorder.evaluation.value("test_loss", 0)));
+  }
+}
+
+TEST_CASE("every algorithm survives nodes that pause and one that joins late") {
+  for (const auto& entry : algorithms::catalog()) {
+    CAPTURE(entry.name);
+    const Ending end = run_bounded(
+        section_of(entry.name),
+        {"failures.pause=3 @ 20 ms for 20 ms, 1 @ 5 ms for 60 ms", "failures.join=6 @ 15 ms"});
+    CHECK(end.status == "complete");
+    for (const NodeTotals& node : end.recorder.nodes) CHECK(node.steps == 40);
+    CHECK(end.recorder.evaluation.value("live_nodes", 3) == 8);
+  }
+}
+
+TEST_CASE("pauses change no number where the algorithm fixes the order of its messages") {
+  for (const std::string name :
+       {"allreduce", "d2", "diloco", "dpsgd", "gradient_tracking", "local_sgd", "sgp", "slowmo"}) {
+    CAPTURE(name);
+    const Ending paused =
+        run_bounded(section_of(name), {"failures.pause=3 @ 20 ms for 20 ms, 1 @ 5 ms for 60 ms"});
+    const Ending whole = run_bounded(section_of(name), {});
+    CHECK(paused.recorder.models == whole.recorder.models);
+    CHECK(paused.recorder.nodes[0].finished > whole.recorder.nodes[0].finished);
+  }
+}
+
+TEST_CASE("messages that are lost or come twice end no algorithm in a hang or a crash") {
+  for (const auto& entry : algorithms::catalog()) {
+    for (const std::string failure : {"lose=0.02", "duplicate=0.05"}) {
+      CAPTURE(entry.name);
+      CAPTURE(failure);
+      const Ending end = run_bounded(section_of(entry.name), {"failures." + failure});
+      CHECK_MESSAGE((end.status == "complete" || starts_with(end.status, "failed: stalled at ") ||
+                     starts_with(end.status, "failed: deadlock at ")),
+                    end.status);
+    }
+  }
+}
+
+TEST_CASE("messages that come twice change no collective") {
+  for (const std::string collective : {"ring", "recursive_doubling", "rabenseifner"}) {
+    CAPTURE(collective);
+    const std::vector<std::string> keys{"algorithm.collective=" + collective};
+    const Ending doubled =
+        run_bounded(section_of("allreduce"), with(keys, {"failures.duplicate=0.3"}));
+    CHECK(doubled.status == "complete");
+    CHECK(doubled.recorder.models == run_bounded(section_of("allreduce"), keys).recorder.models);
+  }
+}
+
+TEST_CASE("with patience, asynchronous algorithms survive neighbors that stop") {
+  for (const std::string name :
+       {"adpsgd", "async_parameter_server", "pairwise_gossip", "push_sum", "swarm"}) {
+    CAPTURE(name);
+    const Ending end = run_bounded(
+        section_of(name), {"failures.stop=3 @ 20 ms, 6 @ 25 ms", "algorithm.patience=5 ms"});
+    CHECK(end.status == "complete");
+    const Recorder& recorder = end.recorder;
+    for (std::size_t i = 0; i < 8; ++i)
+      CHECK((recorder.nodes[i].steps == 40) == (i != 3 && i != 6));
+    CHECK(recorder.statistics.at("failures.stopped_nodes") == 2);
+    // Evaluated at steps 10, 20, 30 and 40, by a node at every millisecond or later.
+    CHECK(recorder.evaluation.value("live_nodes", 0) == 8);
+    CHECK(recorder.evaluation.value("live_nodes", 3) == 6);
+    CHECK(recorder.evaluation.value("test_loss", 3) < recorder.evaluation.value("test_loss", 0));
+  }
+}
+
+TEST_CASE("pairwise averaging conserves the sum with partners that pause longer than patience") {
+  // Requests are given up after 2 ms and completed when the partner is back: the mean of the models
+  // stays 0.35. A gradient takes 1 ms; nobody pauses at the end.
+  for (const std::string name : {"adpsgd", "pairwise_gossip"}) {
+    CAPTURE(name);
+    const Ending end =
+        run_bounded("kind = " + name + "\n",
+                    with(averaging, {"failures.pause=3 @ 2 ms for 15 ms, 5 @ 4 ms for 11 ms",
+                                     "algorithm.patience=2 ms", "run.steps=60"}));
+    CHECK(end.status == "complete");
+    CHECK(test::mean_model(end.recorder, 0) == doctest::Approx(0.35).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("push-sum conserves its mass through pauses, and loses it with messages") {
+  // Weights are halved and added, exactly: their sum stays 8. Of about 320 shares 2 % are lost, each
+  // with a weight of some 1/2; the chance that none is lost is 0.98^320 = 0.002.
+  double all = 0;
+  const Ending paused = run_bounded(
+      "kind = push_sum\n",
+      with(averaging, {"failures.pause=3 @ 2500 us for 15 ms", "failures.join=5 @ 7 ms"}));
+  CHECK(paused.status == "complete");
+  for (std::size_t i = 0; i < 8; ++i) all += last_weight(paused.recorder, i);
+  CHECK(all == 8);
+
+  double left = 0;
+  const Ending lossy = run_bounded(
+      "kind = push_sum\n", with(averaging, {"failures.lose=0.02", "algorithm.patience=10 ms"}));
+  CHECK(lossy.status == "complete");
+  CHECK(lossy.recorder.statistics.at("failures.lost_messages") > 0);
+  for (std::size_t i = 0; i < 8; ++i) left += last_weight(lossy.recorder, i);
+  CHECK(left < 7.9);
+  // What is left is still an average of the models: between the least, 0, and the largest, 0.7.
+  for (NodeId i = 0; i < 8; ++i) {
+    CHECK(test::model(lossy.recorder, i, 0) > 0.1);
+    CHECK(test::model(lossy.recorder, i, 0) < 0.6);
+  }
+}

@@ -1,0 +1,66 @@
+// What the tests of [compute] share: a model out of keys, a file that goes away, moments of draws.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "sim/engine/compute_time.hpp"
+
+namespace starling::test {
+
+using Keys = std::vector<std::pair<std::string, std::string>>;
+
+inline ComputeTime compute(const Keys& keys, NodeId nodes = 8, std::uint64_t seed = 1,
+                           BatchCost cost = {}) {
+  std::vector<Setting> settings;
+  for (const auto& [key, text] : keys) settings.push_back({key, text, "test.ini:7"});
+  const Section section("compute", "test.ini:6", std::move(settings));
+  return ComputeTime(section, nodes, seed, std::move(cost));
+}
+
+/// A file that goes away with the test.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& text) {
+    static int count = 0;
+    path_ = (std::filesystem::temp_directory_path() /
+             fmt::format("starling_test_compute_time_{}_{}.csv", static_cast<const void*>(this),
+                         count++))
+                .string();
+    std::ofstream(path_) << text;
+  }
+  ~TemporaryFile() { std::remove(path_.c_str()); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// Of the durations of all nodes at all steps, in seconds.
+struct Moments {
+  double mean, deviation, least;
+};
+
+inline Moments moments(const ComputeTime& time, NodeId nodes, Step steps) {
+  double sum = 0, squares = 0, least = 1e300;
+  for (NodeId i = 0; i < nodes; ++i) {
+    for (Step k = 0; k < steps; ++k) {
+      const double seconds = to_seconds(time.duration(i, k));
+      sum += seconds;
+      squares += seconds * seconds;
+      least = std::min(least, seconds);
+    }
+  }
+  const double count = static_cast<double>(nodes) * static_cast<double>(steps);
+  return {sum / count, std::sqrt(squares / count - sum / count * (sum / count)), least};
+}
+
+}  // namespace starling::test

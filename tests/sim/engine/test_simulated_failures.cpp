@@ -1,0 +1,189 @@
+// What nodes that stop, pause and join late, and messages that are lost or come twice, do to a run.
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "sim/base/error.hpp"
+#include "tests/sim/engine/place.hpp"
+
+using namespace starling;
+using namespace std::chrono_literals;
+using test::Place;
+
+namespace {
+
+using Log = std::vector<std::string>;
+
+constexpr Time at(Duration since_start) { return Time(since_start); }
+
+void note(Log& log, Node& node, const std::string& what) {
+  log.push_back(fmt::format("{} {} at {:.6g}", node.id(), what, to_seconds(node.now())));
+}
+
+/// Node 0 sends 0, 1, 2, .. to node 1 every millisecond, which notes what it gets and when.
+Task<> stream(Node& node, Log& log, int count) {
+  for (int i = 0; i < count; ++i) {
+    if (node.id() == 0) {
+      node.send(1, 7, {}, i);
+      co_await node.sleep(1ms);
+    } else {
+      const Message m = co_await node.receive(0, 7);
+      note(log, node, fmt::format("got {}", m.number));
+    }
+  }
+}
+
+Task<> compute_twice(Node& node, Log& log) {
+  const Vector x = node.initial_model();
+  for (int i = 0; i < 2; ++i) {
+    const Gradient g = co_await node.gradient(x);
+    note(log, node, "computed");
+  }
+}
+
+Task<> sleep_and_select(Node& node, Log& log) {
+  co_await node.sleep(3ms);
+  note(log, node, "woke");
+  const Pattern patterns[] = {{any_source, 7}};
+  const Time until = after(node.now(), 2ms);
+  const Node::Select::Result got = co_await node.select(patterns, until);
+  note(log, node, fmt::format("selected {}", got.index));
+}
+
+Task<> meet_all(Node& node, const std::vector<NodeId>& members) {
+  co_await node.sleep(1ms);
+  co_await node.meet(9, members, CollectiveKind::ring, node.initial_model());
+}
+
+Task<> finish_steps(Node& node) {
+  const Vector x = node.initial_model();
+  for (Step k = 0; k < 100; ++k) {
+    const Gradient g = co_await node.gradient(x);
+    node.end_step(k, x);
+  }
+}
+
+std::string failure_of(Place& place, const Program& program) {
+  try {
+    place.run(program);
+  } catch (const Stalled& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("messages to a node that pauses wait and come in their order when it is back") {
+  // Sent at 0 .. 5 ms, due 10 us later. Away from 1.5 to 4.01 ms: 2, 3 wait; 4 is due at the very
+  // instant of return and stays behind them, although it was under way before they were held back.
+  Place place(2, false, {.outages = {{1, at(1500us), at(4010us)}}});
+  Log log;
+  place.run([&log](Node& node) { return stream(node, log, 6); });
+  CHECK(log == Log{"1 got 0 at 1e-05", "1 got 1 at 0.00101", "1 got 2 at 0.00401",
+                   "1 got 3 at 0.00401", "1 got 4 at 0.00401", "1 got 5 at 0.00501"});
+  CHECK(place.transport.failures().lost_messages == 0);
+}
+
+TEST_CASE("a gradient rests while its node is away; sleeps and deadlines do not") {
+  // Gradients of 1 ms, away from 0.4 to 3.4 ms: 4 ms, then 5 ms.
+  Place computing(1, false, {.outages = {{0, at(400us), at(3400us)}}});
+  Log log;
+  computing.run([&log](Node& node) { return compute_twice(node, log); });
+  CHECK(log == Log{"0 computed at 0.004", "0 computed at 0.005"});
+  // A sleep until 3 ms ends with the outage at 4 ms; the deadline at 6 ms with the next, at 9 ms.
+  Place sleeping(1, false, {.outages = {{0, at(1ms), at(4ms)}, {0, at(5ms), at(9ms)}}});
+  log.clear();
+  sleeping.run([&log](Node& node) { return sleep_and_select(node, log); });
+  CHECK(log == Log{"0 woke at 0.004", "0 selected 1 at 0.009"});
+}
+
+TEST_CASE("a node that joins late begins then, and its messages have waited for it") {
+  Place place(2, false, {.outages = {{1, at(0ms), at(2500us)}}});
+  Log log;
+  place.run([&log](Node& node) { return stream(node, log, 4); });
+  CHECK(log ==
+        Log{"1 got 0 at 0.0025", "1 got 1 at 0.0025", "1 got 2 at 0.0025", "1 got 3 at 0.00301"});
+}
+
+TEST_CASE("messages to a node that has stopped are lost, and the run ends without it") {
+  // Stops at 1.5 ms; 2, 3, 4, 5 reach it later.
+  Place place(2, false, {.outages = {{1, at(1500us), never}}});
+  Log log;
+  place.run([&log](Node& node) { return stream(node, log, 6); });
+  CHECK(log == Log{"1 got 0 at 1e-05", "1 got 1 at 0.00101"});
+  CHECK(place.transport.failures().lost_messages == 4);
+  CHECK(place.transport.failures().stopped_nodes == std::vector<NodeId>{1});
+}
+
+TEST_CASE("what a node sent before it stopped is delivered; then the others say what they miss") {
+  // Node 0 sends 0 .. 3 by 3 ms and stops; node 1 waits for the fifth.
+  Place place(2, false, {.outages = {{0, at(3500us), never}}});
+  Log log;
+  const std::string text = failure_of(place, [&log](Node& node) { return stream(node, log, 6); });
+  CHECK(log.size() == 4);
+  CHECK(text ==
+        "stalled at 0.004 s of virtual time: node 0 stopped at 0.0035 s; node 1 waits for node 0 "
+        "(tag 7) since 0.00301 s");
+}
+
+TEST_CASE("a collective in closed form says which member it waits for") {
+  const std::vector<NodeId> members{0, 1, 2, 3};
+  Place place(4, true, {.outages = {{2, at(500us), never}}});
+  const std::string text =
+      failure_of(place, [&members](Node& node) { return meet_all(node, members); });
+  CHECK(text.starts_with("stalled at 0.001 s of virtual time: node 2 stopped at 0.0005 s; "));
+  CHECK(text.ends_with("; 3 of 4 nodes wait in a collective (tag 9) for node 2"));
+}
+
+TEST_CASE("a message that comes twice does so before the next of its pair") {
+  Place place(2, false, {.outages = {}, .duplicate = 1});
+  Log log;
+  place.run([&log](Node& node) { return stream(node, log, 4); });
+  CHECK(log ==
+        Log{"1 got 0 at 1e-05", "1 got 0 at 1e-05", "1 got 1 at 0.00101", "1 got 1 at 0.00101"});
+  CHECK(place.transport.failures().duplicated_messages == 4);
+}
+
+TEST_CASE("a lost message is named in the end, if somebody waits for it") {
+  Place place(2, false, {.outages = {}, .lose = 1});
+  Log log;
+  const std::string text = failure_of(place, [&log](Node& node) { return stream(node, log, 2); });
+  CHECK(text ==
+        "stalled at 0.002 s of virtual time: 2 messages were lost, the last from node 0 to node 1 "
+        "(tag 7), due at 0.00101 s; node 1 waits for node 0 (tag 7) since 0 s");
+}
+
+TEST_CASE("evaluations wait for nodes that pause and go on without those that stopped") {
+  // 100 steps of 1 ms, evaluated once at the end. Node 1 pauses for 50 ms, node 2 stops at 40 ms.
+  Place place(3, false, {.outages = {{1, at(10ms), at(60ms)}, {2, at(40500us), never}}});
+  place.observer.count_live_nodes();
+  place.run([](Node& node) { return finish_steps(node); });
+  place.observer.settle();
+  const Table& table = place.recorder.evaluation;
+  CHECK(table.value("live_nodes", 0) == 2);
+  CHECK(table.value("time", 0) == doctest::Approx(0.150));
+  CHECK(!std::isnan(table.value("test_loss", 0)));
+  CHECK(place.recorder.nodes[2].steps == 40);
+  // Samples: 100 steps of two nodes and the 40 of the third, of batches as large as the workload says.
+  const auto batch = static_cast<double>(place.workload.facts().batch_size);
+  CHECK(table.value("samples", 0) == 240 * batch);
+}
+
+TEST_CASE("runs with failures repeat themselves, and outages nobody reaches change nothing") {
+  Log once, again, whole;
+  for (Log* log : {&once, &again}) {
+    Place place(2, false,
+                {.outages = {}, .mean_time_between_failures = 1ms, .mean_time_to_repair = 2ms});
+    place.run([log](Node& node) { return stream(node, *log, 50); });
+  }
+  Place late(2, false, {.outages = {{1, at(1s), never}, {0, at(2s), at(3s)}}});
+  late.run([&whole](Node& node) { return stream(node, whole, 50); });
+  CHECK(once == again);
+  CHECK(whole.size() == 50);
+  CHECK(whole.back() == "1 got 49 at 0.04901");
+  CHECK(late.transport.failures().stopped_nodes.empty());
+}
