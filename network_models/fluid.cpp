@@ -8,12 +8,20 @@
 // All that joins or finishes at one instant is settled together, by a timer at that same instant
 // which comes after the events already there. Only one finish is armed at a time, and only an
 // earlier one is armed anew; a timer that comes too early just arms the next.
+//
+// With accuracy > 0 the timer comes later, so that it settles more at once: by half of that share of
+// the duration of each message that has finished, and half of that expected of each that joins.
+// Until then the one keeps its bandwidth and the other has none: nothing is ever overcommitted, and
+// each message arrives when its own bytes are through. So it is as if each message held its links for
+// that share longer; the largest such share is kept and reported.
 
 #include "network_models/fluid.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "network_models/fabrics.hpp"
 #include "network_models/registry.hpp"
@@ -34,9 +42,9 @@ Duration scaled(Duration duration, double factor) {
 
 }  // namespace
 
-Fluid::Fluid(Fabric fabric, NodeId nodes, const FlowRules& rules, bool is_checked)
+Fluid::Fluid(Fabric fabric, NodeId nodes, const FlowRules& rules, FluidSettings settings)
     : rules_(rules),
-      is_checked_(is_checked),
+      settings_(std::move(settings)),
       routes_(std::move(fabric)),
       sharing_(capacities(routes_.links(), rules.bandwidth_factor), rules.back_share) {
   const NodeId samples = std::min<NodeId>(nodes - 1, 16);
@@ -92,7 +100,17 @@ std::uint32_t Fluid::allocate() {
   return index;
 }
 
+void Fluid::watch(NetworkLog& log) {
+  log_ = &log;
+  std::vector<double> bandwidths;
+  for (const Link& link : routes_.links()) bandwidths.push_back(link.bytes_per_second);
+  log.describe(std::move(bandwidths), [this](LinkId link) { return routes_.name(link); });
+  if (settings_.accuracy > 0) log.statistics["network.largest_delay"] = 0;
+}
+
 void Fluid::start(const Transfer& transfer, NetworkClock& clock) {
+  ++under_way_;
+  keep_schedule(clock);
   const std::uint32_t number = find_pair(transfer.source, transfer.destination);
   const std::uint32_t index = allocate();
   messages_[index] = {.id = transfer.id,
@@ -117,10 +135,11 @@ void Fluid::on_timer(std::uint64_t cookie, NetworkClock& clock) {
       join(static_cast<std::uint32_t>(cookie / 4), clock);
       break;
     case settle_timer:
-      will_settle_ = false;
-      sharing_.settle(clock.now());
-      if (is_checked_) sharing_.check();
-      arm(clock);
+      if (clock.now() == settles_at_) settle(clock);
+      break;
+    case schedule_timer:
+      schedule_at_ = Time::max();
+      keep_schedule(clock);
       break;
     default:
       if (clock.now() == armed_) armed_ = Time::max();
@@ -129,32 +148,46 @@ void Fluid::on_timer(std::uint64_t cookie, NetworkClock& clock) {
 }
 
 void Fluid::join(std::uint32_t index, NetworkClock& clock) {
-  const Message& message = messages_[index];
+  Message& message = messages_[index];
   if (message.bytes == 0) {
     arrive(index, clock);
     return;
   }
   const Pair& pair = pairs_[message.route];
-  const FlowId flow = sharing_.add(pair.forward, pair.back, pair.weight,
-                                   static_cast<double>(message.bytes), pair.bound);
+  const auto bytes = static_cast<double>(message.bytes);
+  const FlowId flow = sharing_.add(pair.forward, pair.back, pair.weight, bytes, pair.bound);
   if (flow >= message_of_.size()) message_of_.resize(flow + 1);
   message_of_[flow] = index;
-  settle_at_end_of_instant(clock);
+  message.joined = clock.now();
+  if (settings_.accuracy == 0) return settle_within(Duration{0}, clock);
+  joining_.push_back(index);
+  settle_within(patience(1e12 * bytes / sharing_.fair_rate(pair.forward)), clock);
 }
 
 void Fluid::finish(NetworkClock& clock) {
+  const Time now = clock.now();
   done_.clear();
-  sharing_.take_finished(clock.now(), done_);
+  sharing_.take_finished(now, done_);
   if (done_.empty()) {
     // A timer of a finish that was put off since. What changes now will be armed when settled.
-    if (sharing_.is_settled()) arm(clock);
+    if (settles_at_ != now) arm(clock);
     return;
   }
   through_.clear();
-  for (const FlowId flow : done_) through_.push_back(message_of_[flow]);
+  Duration shortest = Duration::max();
+  for (const FlowId flow : done_) {
+    const std::uint32_t index = message_of_[flow];
+    const Message& message = messages_[index];
+    through_.push_back(index);
+    shortest = std::min(shortest, now - message.joined);
+    if (settings_.accuracy > 0) leaving_.push_back({now, now - message.joined, message.delay});
+    if (log_ == nullptr) continue;
+    for (const LinkId link : pairs_[message.route].forward) log_->carry(link, message.bytes);
+  }
   std::ranges::sort(through_, {}, [&](std::uint32_t i) { return messages_[i].sequence; });
   for (const std::uint32_t index : through_) arrive(index, clock);
-  settle_at_end_of_instant(clock);
+  settle_within(patience(static_cast<double>(shortest.count())), clock);
+  if (settles_at_ != now) arm(clock);
 }
 
 // A message does not overtake an earlier one of its pair: it arrives with it, right behind.
@@ -167,30 +200,118 @@ void Fluid::arrive(std::uint32_t index, NetworkClock& clock) {
     clock.deliver(clock.now(), messages_[first].id);
     messages_[first].next = free_;
     free_ = first;
+    --under_way_;
   }
 }
 
-void Fluid::settle_at_end_of_instant(NetworkClock& clock) {
-  if (will_settle_) return;
-  will_settle_ = true;
-  clock.set_timer(clock.now(), settle_timer);
+Duration Fluid::patience(double duration) const {
+  return Duration{static_cast<std::int64_t>(0.5 * settings_.accuracy * std::min(duration, 9e18))};
+}
+
+void Fluid::settle_within(Duration delay, NetworkClock& clock) {
+  const Time latest = after(clock.now(), delay);
+  if (latest >= settles_at_) return;
+  settles_at_ = latest;
+  clock.set_timer(latest, settle_timer);
+}
+
+void Fluid::settle(NetworkClock& clock) {
+  const Time now = clock.now();
+  settles_at_ = Time::max();
+  sharing_.settle(now);
+  if (settings_.is_checked) sharing_.check();
+  if (settings_.accuracy > 0) note_delays(now);
+  if (log_ != nullptr) {
+    sharing_.for_each_changed_link(
+        [&](LinkId link, double rate) { log_->set_rate(link, rate, now); });
+  }
+  arm(clock);
+}
+
+void Fluid::note_delays(Time now) {
+  for (const std::uint32_t index : joining_) messages_[index].delay = now - messages_[index].joined;
+  joining_.clear();
+  for (const Departure& departure : leaving_) {
+    const Duration delay = departure.delay + (now - departure.time);
+    const auto duration = static_cast<double>(std::max(departure.duration, Duration{1}).count());
+    largest_delay_ = std::max(largest_delay_, static_cast<double>(delay.count()) / duration);
+  }
+  leaving_.clear();
+  if (log_ != nullptr) log_->statistics["network.largest_delay"] = largest_delay_;
+}
+
+// Does what the schedule says until now, and wakes up for its next change as long as there is
+// somebody whom it could matter to: nothing else would ever end a run.
+void Fluid::keep_schedule(NetworkClock& clock) {
+  const Time now = clock.now();
+  if (settings_.schedule.next() <= now) {
+    changes_.clear();
+    settings_.schedule.take(now, changes_);
+    for (const auto& [time, link, factor] : changes_) {
+      const double usual = rules_.bandwidth_factor * routes_.links()[link].bytes_per_second;
+      sharing_.set_capacity(link, factor * usual);
+      if (factor == 0) {
+        away_.emplace(link, time);
+      } else {
+        away_.erase(link);
+      }
+    }
+    settle_within(Duration{0}, clock);
+  }
+  const Time next = settings_.schedule.next();
+  if (under_way_ == 0 || next >= schedule_at_) return;
+  schedule_at_ = next;
+  clock.set_timer(next, schedule_timer);
+}
+
+std::string Fluid::standstill() const {
+  if (under_way_ == 0 || away_.empty()) return {};
+  constexpr std::size_t most = 4;
+  std::string text = fmt::format("{} messages wait for links that are away: ", under_way_);
+  std::size_t named = 0;
+  for (const auto& [link, since] : away_) {
+    if (++named > most) break;
+    text += fmt::format("{}{} (since {:.6g} s)", named > 1 ? ", " : "", routes_.name(link),
+                        to_seconds(since));
+  }
+  if (away_.size() > most) text += fmt::format(" and {} more", away_.size() - most);
+  return text;
 }
 
 void Fluid::arm(NetworkClock& clock) {
   if (sharing_.flows() == 0) return;
   const Time next = sharing_.next_finish();
-  if (next == Time::max()) throw Error("a transfer takes longer than the clock holds (106 days)");
+  if (next == Time::max()) {
+    if (!away_.empty()) return;
+    throw Error("a transfer takes longer than the clock holds (106 days)");
+  }
   if (next >= armed_) return;
   armed_ = next;
   clock.set_timer(next, finish_timer);
 }
 
-std::unique_ptr<NetworkModel> fluid(const Section& section, NodeId nodes) {
-  const auto build = read_fabric(section, nodes);
-  const bool is_checked = section.optional<bool>(
+std::unique_ptr<NetworkModel> make_fluid(const Section& section, NodeId nodes,
+                                         const std::function<Fabric()>& build,
+                                         const FlowRules& rules, std::uint64_t seed) {
+  const auto read_changes = read_schedule(section, seed);
+  FluidSettings settings;
+  settings.accuracy = section.optional<double>(
+      "accuracy", 0,
+      "share of a message's duration by which its coming and going may take effect late; 0: exact, "
+      "0.001 is many times faster where many messages share a few links");
+  section.expect(settings.accuracy >= 0 && settings.accuracy <= 0.5, "accuracy",
+                 "must be from 0 to 0.5, got {}", settings.accuracy);
+  settings.is_checked = section.optional<bool>(
       "check", false, "verify at each change that links are shared fairly; slow");
   section.finish();
-  return std::make_unique<Fluid>(build(), nodes, FlowRules{}, is_checked);
+  Fabric fabric = build();
+  settings.schedule = read_changes(fabric);
+  return std::make_unique<Fluid>(std::move(fabric), nodes, rules, std::move(settings));
+}
+
+std::unique_ptr<NetworkModel> fluid(const Section& section, NodeId nodes, std::uint64_t seed) {
+  const auto build = read_fabric(section, nodes, seed);
+  return make_fluid(section, nodes, build, {}, seed);
 }
 
 }  // namespace starling::network_models

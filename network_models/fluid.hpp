@@ -4,9 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <map>
+#include <memory>
+#include <string>
 #include <vector>
 
+#include "network_models/link_schedule.hpp"
 #include "network_models/links.hpp"
 #include "network_models/max_min.hpp"
 #include "sim/engine/network_model.hpp"
@@ -23,21 +28,32 @@ struct FlowRules {
   double back_share = 0;     // of a flow's rate, that its acknowledgements take on the way back
 };
 
+/// How the sharing is worked out.
+struct FluidSettings {
+  /// Most of a message's duration, about, by which its coming and its going together may take effect
+  /// late, so that more is solved at once. 0: exact.
+  double accuracy = 0;
+  /// Verifies the invariants of the sharing at every change of it, which is slow.
+  bool is_checked = false;
+  LinkSchedule schedule = {};
+};
+
 class Fluid final : public NetworkModel {
  public:
-  /// Joins nodes 0 .. nodes - 1 by `fabric`. With `is_checked` the invariants of the sharing are
-  /// verified at every change of it, which is slow.
-  Fluid(Fabric fabric, NodeId nodes, const FlowRules& rules, bool is_checked);
+  /// Joins nodes 0 .. nodes - 1 by `fabric`.
+  Fluid(Fabric fabric, NodeId nodes, const FlowRules& rules, FluidSettings settings = {});
 
   void start(const Transfer& transfer, NetworkClock& clock) override;
   void on_timer(std::uint64_t cookie, NetworkClock& clock) override;
   /// The means over up to 16 other nodes, seen from node 0.
   LinkCost link_cost() const override { return cost_; }
+  void watch(NetworkLog& log) override;
+  std::string standstill() const override;
 
  private:
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
   // Low bits of a cookie; above them, the number of the message that joins.
-  enum Kind : std::uint64_t { join_timer, settle_timer, finish_timer };
+  enum Kind : std::uint64_t { join_timer, settle_timer, finish_timer, schedule_timer };
 
   struct Message {
     std::uint32_t id;
@@ -46,6 +62,14 @@ class Fluid final : public NetworkModel {
     std::uint64_t sequence;  // order of starting
     std::uint32_t next;      // started after it by the same pair; or next free record
     bool is_through;         // but an earlier one of its pair is not
+    Time joined{};           // the sharing; and how late that took effect
+    Duration delay{};
+  };
+  // A message that is through and whose bandwidth is not shared out anew yet.
+  struct Departure {
+    Time time;
+    Duration duration;
+    Duration delay;  // at its beginning
   };
   // The messages of a pair of nodes that are not delivered yet, in order of starting; and what its
   // flows have in common.
@@ -65,11 +89,15 @@ class Fluid final : public NetworkModel {
   void join(std::uint32_t index, NetworkClock& clock);
   void finish(NetworkClock& clock);
   void arrive(std::uint32_t index, NetworkClock& clock);
-  void settle_at_end_of_instant(NetworkClock& clock);
+  void settle_within(Duration delay, NetworkClock& clock);
+  void settle(NetworkClock& clock);
   void arm(NetworkClock& clock);
+  void keep_schedule(NetworkClock& clock);
+  Duration patience(double duration) const;
+  void note_delays(Time now);
 
   FlowRules rules_;
-  bool is_checked_;
+  FluidSettings settings_;
   Routes routes_;
   MaxMin sharing_;
   std::vector<Pair> pairs_;  // by number of route
@@ -79,9 +107,23 @@ class Fluid final : public NetworkModel {
   std::vector<std::uint32_t> message_of_;  // (flows)
   std::vector<FlowId> done_;
   std::vector<std::uint32_t> through_;
-  bool will_settle_ = false;
-  Time armed_ = Time::max();  // the earliest finish timer that is still to come
+  Time settles_at_ = Time::max();  // the earliest settle timer that is still to come
+  Time armed_ = Time::max();       // the earliest finish timer that is still to come
+  Time schedule_at_ = Time::max();  // the schedule timer that is still to come
+  std::int64_t under_way_ = 0;      // messages not delivered yet
+  std::vector<LinkChange> changes_;
+  std::map<LinkId, Time> away_;  // links without bandwidth, since when
+  NetworkLog* log_ = nullptr;
+  std::vector<std::uint32_t> joining_;  // with accuracy > 0: what has not taken effect yet
+  std::vector<Departure> leaving_;
+  double largest_delay_ = 0;
   LinkCost cost_{};
 };
+
+/// Reads the keys that all fluid networks share, calls section.finish() and makes one that joins the
+/// nodes by what `build` builds.
+std::unique_ptr<NetworkModel> make_fluid(const Section& section, NodeId nodes,
+                                         const std::function<Fabric()>& build,
+                                         const FlowRules& rules, std::uint64_t seed);
 
 }  // namespace starling::network_models

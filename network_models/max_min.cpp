@@ -149,6 +149,14 @@ FlowId MaxMin::add(std::span<const LinkId> forward, std::span<const LinkId> back
   return flow;
 }
 
+double MaxMin::fair_rate(std::span<const LinkId> links) const {
+  double rate = unbounded;
+  for (const LinkId link : links) {
+    rate = std::min(rate, capacity_[link] / static_cast<double>(members_[link].size() + 1));
+  }
+  return rate;
+}
+
 void MaxMin::take_finished(Time now, std::vector<FlowId>& done) {
   while (!finishes_.empty() && finishes_.top_time() <= now) {
     done.push_back(finishes_.top());
@@ -157,9 +165,23 @@ void MaxMin::take_finished(Time now, std::vector<FlowId>& done) {
   }
 }
 
+void MaxMin::set_capacity(LinkId link, double capacity) {
+  ensure(link < shared_links_ && capacity >= 0, "a shared link has a capacity");
+  capacity_[link] = capacity;
+  resized_.push_back(link);
+  touch(link, true);
+}
+
 void MaxMin::settle(Time now) {
   if (is_settled()) return;
   double restart = infinity;
+  // More capacity changes nothing below the level at which the link was full, the highest on it;
+  // less, nothing below the level at which it fills now (fill_level below).
+  for (const LinkId link : resized_) {
+    double highest = 0;
+    for (const Member& member : members_[link]) highest = std::max(highest, level_[member.flow]);
+    if (!members_[link].empty()) restart = std::min(restart, highest);
+  }
   for (const FlowId flow : left_) {
     restart = std::min(restart, level_[flow]);
     weight_[flow] = 0;
@@ -176,7 +198,7 @@ void MaxMin::settle(Time now) {
     flow_[flow].updated = now;
   }
   for (const LinkId link : touched_) {
-    if ((is_touched_[link] & 2) != 0) restart = fill_level(link, restart);
+    if ((is_touched_[link] & 2) != 0 && !members_[link].empty()) restart = fill_level(link, restart);
   }
   collect(restart);
   fill();
@@ -184,6 +206,7 @@ void MaxMin::settle(Time now) {
 
   for (const LinkId link : touched_) is_touched_[link] = 0;
   touched_.clear();
+  resized_.clear();
   free_.insert(free_.end(), left_.begin(), left_.end());
   left_.clear();
   joined_.clear();
@@ -206,6 +229,8 @@ double MaxMin::fill_level(LinkId link, double enough) const {
       }
     }
     work_ += static_cast<std::int64_t>(members_[link].size());
+    // (all below the level: a link that changed its capacity and can take them all)
+    if (share == 0) return capacity_[link] > fixed ? enough : level;
     const double next = (capacity_[link] - fixed) / share;
     if (next >= enough) return enough;
     // (rounding may let the last steps tremble; the lower one is a bound as well)

@@ -80,7 +80,7 @@ class MaxMin {
  public:
   static constexpr double unbounded = std::numeric_limits<double>::infinity();
 
-  /// Links 0.. with their capacities, in bytes per second, positive. A flow also loads the links of
+  /// Links 0.. with their capacities, in bytes per second, positive at first. A flow also loads the links of
   /// its way back with `back_share` of its rate (acknowledgements).
   explicit MaxMin(std::vector<double> capacities, double back_share = 0);
 
@@ -90,9 +90,22 @@ class MaxMin {
   FlowId add(std::span<const LinkId> forward, std::span<const LinkId> back, double weight,
              double bytes, double bound = unbounded);
 
-  /// Solves for all flows that have joined or finished since the last call, all at `now`.
+  /// A shared link gets another capacity, 0 or more; takes effect with settle(). Flows over a link
+  /// without capacity stand still: their time of finish is Time::max().
+  void set_capacity(LinkId link, double capacity);
+
+  /// Solves for all that has changed since the last call, at `now`.
   void settle(Time now);
-  bool is_settled() const { return joined_.empty() && left_.empty(); }
+  bool is_settled() const { return joined_.empty() && left_.empty() && resized_.empty(); }
+
+  /// Calls visit(link, bytes per second on it) for the shared links that the last settle() looked
+  /// at; the others carry what they did before.
+  template <class Visit>
+  void for_each_changed_link(Visit visit) const {
+    for (const LinkId link : open_links_) {
+      if (link < shared_links_) visit(link, capacity_[link] - remaining_[link]);
+    }
+  }
 
   /// Time at which the next flow is done, as of the last settle(); Time::max() if no flow is known
   /// to end within the clock.
@@ -101,6 +114,9 @@ class MaxMin {
   /// Takes the flows that are done by `now` out, in order of finish, then of FlowId, and appends
   /// them to `done`. Their ids are used again after the next settle().
   void take_finished(Time now, std::vector<FlowId>& done);
+
+  /// What one more flow over these links would get if all flows on each shared it alike.
+  double fair_rate(std::span<const LinkId> links) const;
 
   /// In bytes per second, as of the last settle().
   double rate(FlowId flow) const { return level_[flow] * weight_[flow]; }
@@ -150,6 +166,7 @@ class MaxMin {
   std::vector<std::vector<Member>> members_;  // in order of joining
   std::vector<char> is_touched_;              // 1: somebody left, 2: somebody joined; until settled
   std::vector<LinkId> touched_;
+  std::vector<LinkId> resized_;
 
   // By flow.
   std::vector<Flow> flow_;

@@ -56,8 +56,9 @@ void SimulatedTransport::run() {
     if (++events_ % events_per_pulse == 0 && settings_.pulse) settings_.pulse();
   }
   if (active() > 0) {
-    throw Error(fmt::format("deadlock at {:.6g} s of virtual time: {}", to_seconds(now_),
-                            describe_waiting()));
+    const std::string held = network_.standstill();
+    throw Error(fmt::format("deadlock at {:.6g} s of virtual time: {}{}{}", to_seconds(now_),
+                            describe_waiting(), held.empty() ? "" : "; ", held));
   }
 }
 

@@ -85,7 +85,7 @@ network_test::ExchangeRun run_row(const std::string& name, const std::string& fu
                                   const std::string& model, int rounds) {
   const double latency = model == "maxmin_lat0" ? 0 : 5e-7;
   network_models::Fluid network(platform(name, link_of(12.5e9, latency)), 64, rules_of(model),
-                                true);
+                                {.is_checked = true});
   const std::size_t suffix = full_pattern.find("_stagger1ms");
   const bool is_staggered = suffix != std::string::npos;
   std::vector<Time> start;
@@ -109,7 +109,8 @@ TEST_CASE("fluid: one message takes as long as in SimGrid") {
             route.push_back(source == 0 ? i : links + i);
           }
         }};
-    network_models::Fluid network(chain, 2, rules_of(row.at("simgrid_model")), true);
+    network_models::Fluid network(chain, 2, rules_of(row.at("simgrid_model")),
+                                  {.is_checked = true});
     const auto bytes = static_cast<std::int64_t>(number(row, "bytes"));
     const network_test::ScriptedRun run(network, {{0, 0, 1, bytes}});
     const double found = 1e-12 * static_cast<double>(run.arrivals[0]);
@@ -144,7 +145,8 @@ TEST_CASE("fluid: two flows of different round-trip times share a link as in Sim
           if (has_private) route.push_back((first == 0 ? 2 : 4) + way);
           route.push_back(way);
         }};
-    network_models::Fluid network(fabric, 4, rules_of(row.at("simgrid_model")), true);
+    network_models::Fluid network(fabric, 4, rules_of(row.at("simgrid_model")),
+                                  {.is_checked = true});
     const network_test::ScriptedRun run(network, {{0, 0, 2, 100'000'000}, {0, 1, 3, 100'000'000}});
     CAPTURE(row.at("simgrid_model"));
     CAPTURE(number(row, "private_latency_B_s"));
@@ -204,8 +206,7 @@ TEST_CASE("fluid: 16,384 messages on a fat tree of 4096 hosts take as long as in
   // Four random permutations of 100 MB without latency; SimGrid 3.32 (Full): 0.104 s, and
   // 0.066563245233 s in the mean.
   const network_models::FatTree tree{{16, 16, 16}, {1, 16, 16}, {1, 1, 1}};
-  network_models::Fluid network(network_models::fat_tree(tree, link_of(12.5e9, 0)), 4096, {},
-                                false);
+  network_models::Fluid network(network_models::fat_tree(tree, link_of(12.5e9, 0)), 4096, {});
   const network_test::ExchangeRun run(network,
                                       network_test::exchange("perm4", 4096, 1, 100'000'000));
   CHECK(run.messages() == 16'384);
@@ -346,7 +347,8 @@ TEST_CASE("fluid: a transfer past the end of the clock is an error, not an early
 
 TEST_CASE("fluid: on every fabric random messages keep the rules of sharing, weighted or not") {
   for (const std::string fabric :
-       {"crossbar", "dragonfly", "fat_tree", "hypercube", "ring", "slim_fly", "torus"}) {
+       {"crossbar", "dragonfly", "fat_tree", "hypercube", "hyperx", "jellyfish", "ring", "slim_fly",
+        "star", "torus"}) {
     for (const std::string kind : {"fluid", "tcp"}) {
       CAPTURE(fabric);
       CAPTURE(kind);

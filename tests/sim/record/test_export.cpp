@@ -148,7 +148,7 @@ TEST_CASE("texts in the trace are escaped, and what is not UTF-8 is replaced") {
 
 TEST_CASE("an unknown table is an error that lists the known ones") {
   CHECK(message_of([] { csv(Recorder(), "node"); }) ==
-        "expected table steps, evaluation, nodes or timeline, found \"node\"");
+        "expected table steps, evaluation, nodes, timeline or links, found \"node\"");
 }
 
 TEST_CASE("exports that cannot be written are errors in the system's words") {
