@@ -58,7 +58,8 @@ class Drawing {
     for (std::size_t e = 0; e < graph_.edges.size(); ++e) {
       const auto [source, target, attributes, line] = graph_.edges[e];
       if (is_port[source] != 0 || is_port[target] != 0) continue;
-      arcs.push_back({number[source], number[target], first_link(e), links_[first_link(e)].latency});
+      arcs.push_back(
+          {number[source], number[target], first_link(e), links_[first_link(e)].latency});
       if (graph_.is_directed) continue;
       arcs.push_back(
           {number[target], number[source], first_link(e) + 1, links_[first_link(e)].latency});
@@ -95,8 +96,8 @@ class Drawing {
       host_names.push_back(vertex.name);
       found.push_back(v);
     }
-    expect(found.size() >= static_cast<std::size_t>(hosts), 0, "expected at least {} hosts, found {}",
-           hosts, found.size());
+    expect(found.size() >= static_cast<std::size_t>(hosts), 0,
+           "expected at least {} hosts, found {}", hosts, found.size());
     const std::vector<NodeId> numbers = node_numbers(host_names);
     hosts_.resize(found.size());
     for (std::size_t i = 0; i < found.size(); ++i) {

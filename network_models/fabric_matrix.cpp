@@ -157,9 +157,8 @@ std::function<Fabric(Link)> read_fabric_matrix(const Section& section, NodeId ho
         read_matrix(section, "latencies", section.resolve_path(latencies), parse_latency);
     std::vector<std::optional<Bandwidth>> bandwidth(latency.values.size());
     if (!bandwidths.empty()) {
-      auto matrix =
-          read_matrix(section, "bandwidths", section.resolve_path(bandwidths),
-                      [](const std::string& text) { return parse_bandwidth(text); });
+      auto matrix = read_matrix(section, "bandwidths", section.resolve_path(bandwidths),
+                                [](const std::string& text) { return parse_bandwidth(text); });
       section.expect(matrix.sites == latency.sites, "bandwidths",
                      "must have the same sites as latencies, {}, got {}",
                      fmt::join(latency.sites, ", "), fmt::join(matrix.sites, ", "));
@@ -171,8 +170,8 @@ std::function<Fabric(Link)> read_fabric_matrix(const Section& section, NodeId ho
     for (std::size_t pair = 0; pair < latency.values.size(); ++pair) {
       is_crossed.push_back(latency.values[pair].has_value());
       links.push_back(
-          {.bytes_per_second = bandwidth[pair].value_or(Bandwidth{own.bytes_per_second})
-                                   .bytes_per_second,
+          {.bytes_per_second =
+               bandwidth[pair].value_or(Bandwidth{own.bytes_per_second}).bytes_per_second,
            .latency = latency.values[pair].value_or(Duration{})});
     }
     return join(latency.sites, site_of, std::move(links), std::move(is_crossed));

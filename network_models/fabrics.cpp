@@ -256,8 +256,7 @@ Fabric dragonfly(const Dragonfly& shape, Link link) {
     const std::int64_t ahead = port % others + 1;
     const std::int64_t back = shape.groups - ahead - 1 + port / others * others;
     const std::int64_t group = (from / shape.routers + ahead) % shape.groups;
-    return between("router", from, "router",
-                   group * shape.routers + back / shape.global_links);
+    return between("router", from, "router", group * shape.routers + back / shape.global_links);
   };
   return {equal_links(static_cast<std::uint64_t>(count), link), route, name, true};
 }
@@ -268,7 +267,7 @@ Fabric share_hosts(Fabric fabric, NodeId hosts, NodeId nodes_per_host, Link loca
   const auto first_local = static_cast<std::int64_t>(fabric.links.size());
   fabric.links.resize(fabric.links.size() + static_cast<std::size_t>(hosts), local);
   fabric.route = [=, between_hosts = std::move(fabric.route)](NodeId source, NodeId destination,
-                                                        std::vector<LinkId>& links) {
+                                                              std::vector<LinkId>& links) {
     const NodeId from = source / nodes_per_host;
     const NodeId to = destination / nodes_per_host;
     if (from == to) {

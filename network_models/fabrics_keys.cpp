@@ -145,9 +145,10 @@ Build read_hyperx(const Section& section, NodeId hosts) {
   const auto sides =
       whole_numbers(section, "sides", {side, side}, "switches along each dimension, such as 8, 8");
   const double switches = count(sides);
-  const auto hosts_per_switch = whole_number(
-      section, "hosts_per_switch",
-      static_cast<NodeId>(std::clamp(std::ceil(hosts / switches - 1e-9), 1.0, 1e6)), "the same at each");
+  const auto hosts_per_switch =
+      whole_number(section, "hosts_per_switch",
+                   static_cast<NodeId>(std::clamp(std::ceil(hosts / switches - 1e-9), 1.0, 1e6)),
+                   "the same at each");
   expect_room(section, "sides", switches * hosts_per_switch, hosts);
   return [=](Link link) { return hyperx(sides, hosts_per_switch, link); };
 }
@@ -157,12 +158,14 @@ Build read_jellyfish(const Section& section, NodeId hosts, std::uint64_t seed) {
   NodeId k = 4;
   while (std::int64_t{k} * k * k / 4 < hosts) k += 2;
   const NodeId switches = whole_number(section, "switches", std::max(5 * k * k / 4, 5), "in all");
-  const NodeId degree = whole_number(section, "degree", k - (k + 4) / 5, "cables of a switch to others");
+  const NodeId degree =
+      whole_number(section, "degree", k - (k + 4) / 5, "cables of a switch to others");
   section.expect(switches <= 100'000, "switches", "must be at most 100000, got {}", switches);
   section.expect(degree >= 3 && degree < switches, "degree",
                  "must be from 3 to one less than switches, {}, got {}", switches - 1, degree);
-  const auto hosts_per_switch = whole_number(
-      section, "hosts_per_switch", std::max((hosts + switches - 1) / switches, 1), "the same at each");
+  const auto hosts_per_switch =
+      whole_number(section, "hosts_per_switch", std::max((hosts + switches - 1) / switches, 1),
+                   "the same at each");
   expect_room(section, "switches", 1.0 * switches * hosts_per_switch, hosts);
   return [=](Link link) { return jellyfish(switches, degree, hosts_per_switch, seed, link); };
 }
@@ -170,15 +173,18 @@ Build read_jellyfish(const Section& section, NodeId hosts, std::uint64_t seed) {
 }  // namespace
 
 std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::uint64_t seed) {
-  const std::string kind = section.choice(
-      "fabric",
-      {"crossbar", "dragonfly", "fat_tree", "file", "hypercube", "hyperx", "jellyfish", "matrix",
-       "ring", "slim_fly", "star", "torus"},
-      "crossbar", "how the hosts are wired");
-  const Link link{.bytes_per_second =
-                      section.required<Bandwidth>("bandwidth", "of every link, in each direction, unless a file says otherwise")
-                          .bytes_per_second,
-                  .latency = section.required<Duration>("latency", "of every link likewise")};
+  const std::string kind =
+      section.choice("fabric",
+                     {"crossbar", "dragonfly", "fat_tree", "file", "hypercube", "hyperx",
+                      "jellyfish", "matrix", "ring", "slim_fly", "star", "torus"},
+                     "crossbar", "how the hosts are wired");
+  const Link link{
+      .bytes_per_second =
+          section
+              .required<Bandwidth>("bandwidth",
+                                   "of every link, in each direction, unless a file says otherwise")
+              .bytes_per_second,
+      .latency = section.required<Duration>("latency", "of every link likewise")};
   const NodeId nodes_per_host =
       whole_number(section, "nodes_per_host", 1, "that share the port of their host");
   const Link local{

@@ -39,9 +39,7 @@ Cables slim_fly_cables(NodeId q) {
     }
   }
   Cables cables;
-  const auto join = [&](NodeId a, NodeId b) {
-    cables.emplace_back(switch_id(a), switch_id(b));
-  };
+  const auto join = [&](NodeId a, NodeId b) { cables.emplace_back(switch_id(a), switch_id(b)); };
   for (NodeId x = 0; x < q; ++x) {
     for (NodeId y = 0; y < q; ++y) {
       for (NodeId other = y + 1; other < q; ++other) {

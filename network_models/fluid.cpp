@@ -8,12 +8,6 @@
 // All that joins or finishes at one instant is settled together, by a timer at that same instant
 // which comes after the events already there. Only one finish is armed at a time, and only an
 // earlier one is armed anew; a timer that comes too early just arms the next.
-//
-// With accuracy > 0 the timer comes later, so that it settles more at once: by half of that share of
-// the duration of each message that has finished, and half of that expected of each that joins.
-// Until then the one keeps its bandwidth and the other has none: nothing is ever overcommitted, and
-// each message arrives when its own bytes are through. So it is as if each message held its links for
-// that share longer; the largest such share is kept and reported.
 
 #include "network_models/fluid.hpp"
 
@@ -46,7 +40,8 @@ Fluid::Fluid(Fabric fabric, NodeId nodes, const FlowRules& rules, FluidSettings 
     : rules_(rules),
       settings_(std::move(settings)),
       routes_(std::move(fabric)),
-      sharing_(capacities(routes_.links(), rules.bandwidth_factor), rules.back_share) {
+      sharing_(capacities(routes_.links(), rules.bandwidth_factor), rules.back_share,
+               settings_.accuracy) {
   const NodeId samples = std::min<NodeId>(nodes - 1, 16);
   double latency = 0;
   for (NodeId i = 0; i < samples; ++i) {
@@ -105,7 +100,7 @@ void Fluid::watch(NetworkLog& log) {
   std::vector<double> bandwidths;
   for (const Link& link : routes_.links()) bandwidths.push_back(link.bytes_per_second);
   log.describe(std::move(bandwidths), [this](LinkId link) { return routes_.name(link); });
-  if (settings_.accuracy > 0) log.statistics["network.largest_delay"] = 0;
+  if (settings_.accuracy > 0) log.statistics["network.accuracy"] = settings_.accuracy;
 }
 
 void Fluid::start(const Transfer& transfer, NetworkClock& clock) {
@@ -135,7 +130,7 @@ void Fluid::on_timer(std::uint64_t cookie, NetworkClock& clock) {
       join(static_cast<std::uint32_t>(cookie / 4), clock);
       break;
     case settle_timer:
-      if (clock.now() == settles_at_) settle(clock);
+      settle(clock);
       break;
     case schedule_timer:
       schedule_at_ = Time::max();
@@ -148,7 +143,7 @@ void Fluid::on_timer(std::uint64_t cookie, NetworkClock& clock) {
 }
 
 void Fluid::join(std::uint32_t index, NetworkClock& clock) {
-  Message& message = messages_[index];
+  const Message& message = messages_[index];
   if (message.bytes == 0) {
     arrive(index, clock);
     return;
@@ -158,36 +153,27 @@ void Fluid::join(std::uint32_t index, NetworkClock& clock) {
   const FlowId flow = sharing_.add(pair.forward, pair.back, pair.weight, bytes, pair.bound);
   if (flow >= message_of_.size()) message_of_.resize(flow + 1);
   message_of_[flow] = index;
-  message.joined = clock.now();
-  if (settings_.accuracy == 0) return settle_within(Duration{0}, clock);
-  joining_.push_back(index);
-  settle_within(patience(1e12 * bytes / sharing_.fair_rate(pair.forward)), clock);
+  settle_at_end_of_instant(clock);
 }
 
 void Fluid::finish(NetworkClock& clock) {
-  const Time now = clock.now();
   done_.clear();
-  sharing_.take_finished(now, done_);
+  sharing_.take_finished(clock.now(), done_);
   if (done_.empty()) {
     // A timer of a finish that was put off since. What changes now will be armed when settled.
-    if (settles_at_ != now) arm(clock);
+    if (sharing_.is_settled()) arm(clock);
     return;
   }
   through_.clear();
-  Duration shortest = Duration::max();
   for (const FlowId flow : done_) {
-    const std::uint32_t index = message_of_[flow];
-    const Message& message = messages_[index];
-    through_.push_back(index);
-    shortest = std::min(shortest, now - message.joined);
-    if (settings_.accuracy > 0) leaving_.push_back({now, now - message.joined, message.delay});
+    const Message& message = messages_[message_of_[flow]];
+    through_.push_back(message_of_[flow]);
     if (log_ == nullptr) continue;
     for (const LinkId link : pairs_[message.route].forward) log_->carry(link, message.bytes);
   }
   std::ranges::sort(through_, {}, [&](std::uint32_t i) { return messages_[i].sequence; });
   for (const std::uint32_t index : through_) arrive(index, clock);
-  settle_within(patience(static_cast<double>(shortest.count())), clock);
-  if (settles_at_ != now) arm(clock);
+  settle_at_end_of_instant(clock);
 }
 
 // A message does not overtake an earlier one of its pair: it arrives with it, right behind.
@@ -204,40 +190,22 @@ void Fluid::arrive(std::uint32_t index, NetworkClock& clock) {
   }
 }
 
-Duration Fluid::patience(double duration) const {
-  return Duration{static_cast<std::int64_t>(0.5 * settings_.accuracy * std::min(duration, 9e18))};
-}
-
-void Fluid::settle_within(Duration delay, NetworkClock& clock) {
-  const Time latest = after(clock.now(), delay);
-  if (latest >= settles_at_) return;
-  settles_at_ = latest;
-  clock.set_timer(latest, settle_timer);
+void Fluid::settle_at_end_of_instant(NetworkClock& clock) {
+  if (will_settle_) return;
+  will_settle_ = true;
+  clock.set_timer(clock.now(), settle_timer);
 }
 
 void Fluid::settle(NetworkClock& clock) {
   const Time now = clock.now();
-  settles_at_ = Time::max();
+  will_settle_ = false;
   sharing_.settle(now);
   if (settings_.is_checked) sharing_.check();
-  if (settings_.accuracy > 0) note_delays(now);
   if (log_ != nullptr) {
     sharing_.for_each_changed_link(
         [&](LinkId link, double rate) { log_->set_rate(link, rate, now); });
   }
   arm(clock);
-}
-
-void Fluid::note_delays(Time now) {
-  for (const std::uint32_t index : joining_) messages_[index].delay = now - messages_[index].joined;
-  joining_.clear();
-  for (const Departure& departure : leaving_) {
-    const Duration delay = departure.delay + (now - departure.time);
-    const auto duration = static_cast<double>(std::max(departure.duration, Duration{1}).count());
-    largest_delay_ = std::max(largest_delay_, static_cast<double>(delay.count()) / duration);
-  }
-  leaving_.clear();
-  if (log_ != nullptr) log_->statistics["network.largest_delay"] = largest_delay_;
 }
 
 // Does what the schedule says until now, and wakes up for its next change as long as there is
@@ -256,7 +224,7 @@ void Fluid::keep_schedule(NetworkClock& clock) {
         away_.erase(link);
       }
     }
-    settle_within(Duration{0}, clock);
+    settle_at_end_of_instant(clock);
   }
   const Time next = settings_.schedule.next();
   if (under_way_ == 0 || next >= schedule_at_) return;
@@ -295,12 +263,13 @@ std::unique_ptr<NetworkModel> make_fluid(const Section& section, NodeId nodes,
                                          const FlowRules& rules, std::uint64_t seed) {
   const auto read_changes = read_schedule(section, seed);
   FluidSettings settings;
-  settings.accuracy = section.optional<double>(
-      "accuracy", 0,
-      "share of a message's duration by which its coming and going may take effect late; 0: exact, "
-      "0.001 is many times faster where many messages share a few links");
-  section.expect(settings.accuracy >= 0 && settings.accuracy <= 0.5, "accuracy",
-                 "must be from 0 to 0.5, got {}", settings.accuracy);
+  settings.accuracy =
+      section.optional<double>("accuracy", 0,
+                               "share by which a message's rate may be unfair on the link that "
+                               "holds it back; 0: exact, 0.001 "
+                               "is faster where many messages compete all over the network");
+  section.expect(settings.accuracy >= 0 && settings.accuracy <= 0.1, "accuracy",
+                 "must be from 0 to 0.1, got {}", settings.accuracy);
   settings.is_checked = section.optional<bool>(
       "check", false, "verify at each change that links are shared fairly; slow");
   section.finish();

@@ -30,9 +30,7 @@ struct FlowRules {
 
 /// How the sharing is worked out.
 struct FluidSettings {
-  /// Most of a message's duration, about, by which its coming and its going together may take effect
-  /// late, so that more is solved at once. 0: exact.
-  double accuracy = 0;
+  double accuracy = 0;  // of rates (max_min.hpp); 0: exact
   /// Verifies the invariants of the sharing at every change of it, which is slow.
   bool is_checked = false;
   LinkSchedule schedule = {};
@@ -62,14 +60,6 @@ class Fluid final : public NetworkModel {
     std::uint64_t sequence;  // order of starting
     std::uint32_t next;      // started after it by the same pair; or next free record
     bool is_through;         // but an earlier one of its pair is not
-    Time joined{};           // the sharing; and how late that took effect
-    Duration delay{};
-  };
-  // A message that is through and whose bandwidth is not shared out anew yet.
-  struct Departure {
-    Time time;
-    Duration duration;
-    Duration delay;  // at its beginning
   };
   // The messages of a pair of nodes that are not delivered yet, in order of starting; and what its
   // flows have in common.
@@ -89,12 +79,10 @@ class Fluid final : public NetworkModel {
   void join(std::uint32_t index, NetworkClock& clock);
   void finish(NetworkClock& clock);
   void arrive(std::uint32_t index, NetworkClock& clock);
-  void settle_within(Duration delay, NetworkClock& clock);
+  void settle_at_end_of_instant(NetworkClock& clock);
   void settle(NetworkClock& clock);
   void arm(NetworkClock& clock);
   void keep_schedule(NetworkClock& clock);
-  Duration patience(double duration) const;
-  void note_delays(Time now);
 
   FlowRules rules_;
   FluidSettings settings_;
@@ -107,16 +95,13 @@ class Fluid final : public NetworkModel {
   std::vector<std::uint32_t> message_of_;  // (flows)
   std::vector<FlowId> done_;
   std::vector<std::uint32_t> through_;
-  Time settles_at_ = Time::max();  // the earliest settle timer that is still to come
-  Time armed_ = Time::max();       // the earliest finish timer that is still to come
+  bool will_settle_ = false;
+  Time armed_ = Time::max();        // the earliest finish timer that is still to come
   Time schedule_at_ = Time::max();  // the schedule timer that is still to come
   std::int64_t under_way_ = 0;      // messages not delivered yet
   std::vector<LinkChange> changes_;
   std::map<LinkId, Time> away_;  // links without bandwidth, since when
   NetworkLog* log_ = nullptr;
-  std::vector<std::uint32_t> joining_;  // with accuracy > 0: what has not taken effect yet
-  std::vector<Departure> leaving_;
-  double largest_delay_ = 0;
   LinkCost cost_{};
 };
 

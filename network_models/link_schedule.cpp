@@ -28,9 +28,9 @@ Row parse_row(const Section& section, const std::string& where, const CsvRow& ro
   double factor = -1;
   const std::string& text = row.cells[2];
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), factor);
-  section.expect(error == std::errc() && rest == text.data() + text.size() && factor >= 0 &&
-                     factor <= 1e6,
-                 key, "{}expected a factor of the bandwidth from 0 on, found \"{}\"", where, text);
+  section.expect(
+      error == std::errc() && rest == text.data() + text.size() && factor >= 0 && factor <= 1e6,
+      key, "{}expected a factor of the bandwidth from 0 on, found \"{}\"", where, text);
   try {
     return {Time{parse_duration(row.cells[0])}, row.cells[1], factor};
   } catch (const std::invalid_argument& problem) {
@@ -73,8 +73,8 @@ void LinkSchedule::plan(LinkId link, Step turn, Time from) {
   Random random(failures_.seed, "link_failure", static_cast<NodeId>(link), turn);
   const double wait = std::ceil(random.exponential() * static_cast<double>(mean.count()));
   if (static_cast<double>(from.time_since_epoch().count()) + wait >= end_of_clock) return;
-  turns_.push({from + Duration{std::max<std::int64_t>(static_cast<std::int64_t>(wait), 1)}, link,
-               turn});
+  turns_.push(
+      {from + Duration{std::max<std::int64_t>(static_cast<std::int64_t>(wait), 1)}, link, turn});
 }
 
 Time LinkSchedule::next() const {
@@ -112,8 +112,8 @@ std::function<LinkSchedule(const Fabric&)> read_schedule(const Section& section,
       "mean time that a failing link works, exponential; 0 s: no link fails at random");
   const auto repair = section.optional<Duration>("repair_time", std::chrono::seconds(1),
                                                  "mean time that it is away, exponential");
-  const auto pattern = section.optional<std::string>("failing_links", "*",
-                                                     "links that fail at random, by name");
+  const auto pattern =
+      section.optional<std::string>("failing_links", "*", "links that fail at random, by name");
   section.expect(repair > Duration{0}, "repair_time", "must be positive, got {}", to_text(repair));
   return [=, &section](const Fabric& fabric) {
     std::vector<LinkChange> changes;

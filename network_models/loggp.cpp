@@ -140,8 +140,8 @@ class LogGP final : public NetworkModel {
   void receive(Ports& ports, std::uint32_t index, NetworkClock& clock) {
     const Message& message = messages_[index];
     const EndCost cost = cost_at(message.destination, message.rest);
-    ports.cpu = after(after(clock.now(), cost.overhead),
-                      std::max(cost.bytes_overhead, cost.bytes_gap));
+    ports.cpu =
+        after(after(clock.now(), cost.overhead), std::max(cost.bytes_overhead, cost.bytes_gap));
     ports.rx = after(after(clock.now(), cost.gap), cost.bytes_gap);
     const std::uint32_t id = message.id;
     release(index);

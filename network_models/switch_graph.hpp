@@ -37,8 +37,7 @@ class SwitchGraph {
 
   /// Appends the links along a shortest way. Different `spread` choose different ways among equally
   /// good ones. Throws Error if there is none.
-  void walk(std::uint32_t from, std::uint32_t to, std::uint64_t spread,
-            std::vector<LinkId>& links);
+  void walk(std::uint32_t from, std::uint32_t to, std::uint64_t spread, std::vector<LinkId>& links);
 
  private:
   struct Graph;

@@ -175,8 +175,7 @@ GraphFile read_dot_as(const std::string& text, const std::vector<std::string>& a
   for (const auto vertex : boost::make_iterator_range(boost::vertices(graph))) {
     GraphFile::Attributes& found = graph[vertex];
     const auto line = lines.names.find(found[name]);
-    result.vertices.push_back(
-        {found[name], found, line == lines.names.end() ? 0 : line->second});
+    result.vertices.push_back({found[name], found, line == lines.names.end() ? 0 : line->second});
   }
   const bool has_lines = lines.edges.size() == boost::num_edges(graph);
   for (const auto edge : boost::make_iterator_range(boost::edges(graph))) {
@@ -213,10 +212,8 @@ class GraphmlReceiver : public boost::mutate_graph {
     return vertices_.size() - 1;
   }
   std::pair<boost::any, bool> do_add_edge(boost::any source, boost::any target) override {
-    graph_.edges.push_back({boost::any_cast<std::size_t>(source),
-                            boost::any_cast<std::size_t>(target),
-                            {},
-                            0});
+    graph_.edges.push_back(
+        {boost::any_cast<std::size_t>(source), boost::any_cast<std::size_t>(target), {}, 0});
     return {graph_.edges.size() - 1, true};
   }
   void set_graph_property(const std::string&, const std::string&, const std::string&) override {}
@@ -269,8 +266,8 @@ GraphFile read_graphml_as(const std::string& text, bool is_directed,
   const TagLines lines = find_tags(text);
   const bool has_vertex_lines = lines.vertices.size() == names.size();
   for (std::size_t v = 0; v < names.size(); ++v) {
-    graph.vertices.push_back({names[v], receiver.vertex_attributes()[v],
-                              has_vertex_lines ? lines.vertices[v] : 0});
+    graph.vertices.push_back(
+        {names[v], receiver.vertex_attributes()[v], has_vertex_lines ? lines.vertices[v] : 0});
   }
   if (lines.edges.size() == graph.edges.size()) {
     for (std::size_t e = 0; e < graph.edges.size(); ++e) graph.edges[e].line = lines.edges[e];
@@ -296,14 +293,13 @@ GraphFile parse_graph(const std::string& text, GraphFormat format,
   try {
     return is_graphml ? read_graphml(text, attributes) : read_dot(text, attributes);
   } catch (const boost::undirected_graph_error&) {
-    throw std::runtime_error(
-        "expected edges that are all directed or all undirected, found both");
+    throw std::runtime_error("expected edges that are all directed or all undirected, found both");
   } catch (const boost::property_tree::xml_parser_error& error) {
-    throw std::runtime_error(fmt::format("not a valid GraphML file: line {}: {}", error.line(),
-                                         error.message()));
+    throw std::runtime_error(
+        fmt::format("not a valid GraphML file: line {}: {}", error.line(), error.message()));
   } catch (const std::exception& error) {
-    throw std::runtime_error(fmt::format("not a valid {} file: {}",
-                                         is_graphml ? "GraphML" : "DOT", error.what()));
+    throw std::runtime_error(
+        fmt::format("not a valid {} file: {}", is_graphml ? "GraphML" : "DOT", error.what()));
   }
 }
 

@@ -5,7 +5,7 @@
 namespace starling {
 
 void NetworkLog::describe(std::vector<double> bandwidths,
-                       std::function<std::string(std::uint32_t)> name) {
+                          std::function<std::string(std::uint32_t)> name) {
   bandwidths_ = std::move(bandwidths);
   states_.assign(bandwidths_.size(), {});
   name_ = std::move(name);

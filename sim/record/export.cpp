@@ -202,11 +202,15 @@ void write_link_counters(Output& out, const Recorder& recorder) {
   busiest.resize(std::min(busiest.size(), most));
   std::vector<char> is_shown(recorder.links.size(), 0);
   for (const std::uint32_t link : busiest) is_shown[link] = 1;
-  out.print(",\n" R"({{"ph":"M","pid":1,"name":"process_name","args":{{"name":"busiest links"}}}})");
+  out.print(
+      ",\n"
+      R"({{"ph":"M","pid":1,"name":"process_name","args":{{"name":"busiest links"}}}})");
   const auto write = [&](std::uint32_t link, Time time, double rate) {
-    out.print(",\n" R"({{"ph":"C","pid":1,"ts":{},"name":{},"args":{{"load %":{:.4g}}}}})",
-              microseconds(time.time_since_epoch()), json_string(recorder.links[link].name),
-              100 * rate / recorder.links[link].bandwidth);
+    out.print(
+        ",\n"
+        R"({{"ph":"C","pid":1,"ts":{},"name":{},"args":{{"load %":{:.4g}}}}})",
+        microseconds(time.time_since_epoch()), json_string(recorder.links[link].name),
+        100 * rate / recorder.links[link].bandwidth);
   };
   // A stretch that another follows at once needs no end of its own.
   std::vector<Time> ends(recorder.links.size(), Time::min());

@@ -285,7 +285,10 @@ TEST_CASE("slim fly: its routers have (3 q - e) / 2 neighbors, all within two st
   for (const NodeId q : {4, 5, 7, 8, 9, 11, 13, 16, 17, 19, 25, 27}) {
     CAPTURE(q);
     const auto routers = static_cast<std::size_t>(2 * q * q);
-    const auto degree = static_cast<std::size_t>((3 * q - (q % 4 == 0 ? 0 : q % 4 == 1 ? 1 : -1)) / 2);
+    const auto degree = static_cast<std::size_t>((3 * q - (q % 4 == 0   ? 0
+                                                           : q % 4 == 1 ? 1
+                                                                        : -1)) /
+                                                 2);
     std::vector<std::set<std::uint32_t>> around(routers);
     const auto edges = slim_fly_cables(q);
     for (const auto& [a, b] : edges) {
@@ -378,14 +381,12 @@ TEST_CASE("fabrics: links have names, and those of hosts lead where they say") {
     for (const LinkId link : route(tree, s, d)) found.push_back(tree.name(link));
     return found;
   };
-  CHECK(names(0, 4) == std::vector<std::string>{"host 0 up", "edge 0 -> aggregation 0",
-                                                "aggregation 0 -> core 0",
-                                                "core 0 -> aggregation 2",
-                                                "aggregation 2 -> edge 2", "host 4 down"});
-  CHECK(names(0, 7) == std::vector<std::string>{"host 0 up", "edge 0 -> aggregation 1",
-                                                "aggregation 1 -> core 3",
-                                                "core 3 -> aggregation 3",
-                                                "aggregation 3 -> edge 3", "host 7 down"});
+  CHECK(names(0, 4) == std::vector<std::string>{
+                           "host 0 up", "edge 0 -> aggregation 0", "aggregation 0 -> core 0",
+                           "core 0 -> aggregation 2", "aggregation 2 -> edge 2", "host 4 down"});
+  CHECK(names(0, 7) == std::vector<std::string>{
+                           "host 0 up", "edge 0 -> aggregation 1", "aggregation 1 -> core 3",
+                           "core 3 -> aggregation 3", "aggregation 3 -> edge 3", "host 7 down"});
   // p = 1, a = 2, h = 1, g = 3: router 0 leads to group 1, router 3 (see above).
   const Fabric fly = dragonfly({1, 2, 1, 3}, some_link);
   CHECK(name(fly, 0, 3, 1) == "router 0 -> router 3");
@@ -538,7 +539,7 @@ TEST_CASE("fabrics: a scenario names them, and without a shape they are the smal
       {"slim_fly", 200, 400 + 50 * 7},           // q = 5
       {"slim_fly", 201, 2 * 588 + 98 * 11},      // q = 7: k' = 11
       {"star", 10, 18},
-      {"hyperx", 27, 54 + 9 * 4},     // 3 x 3 switches, 3 hosts each
+      {"hyperx", 27, 54 + 9 * 4},      // 3 x 3 switches, 3 hosts each
       {"jellyfish", 16, 40 + 20 * 3},  // k = 4: 20 switches, a host each, 3 cables
   };
   for (const Expected& expected : all) {
@@ -568,7 +569,8 @@ TEST_CASE("fabrics: a shape that cannot be is refused, with what is wrong") {
   refused({{"fabric", "dragonfly"}, {"routers", "2"}, {"global_links", "1"}, {"groups", "4"}}, 4,
           "at most a h + 1 = 3, got 4");
   refused({{"fabric", "slim_fly"}, {"q", "12"}}, 8, "must be the power of a prime");
-  refused({{"fabric", "jellyfish"}, {"switches", "5"}, {"degree", "5"}}, 5, "less than switches, 4");
+  refused({{"fabric", "jellyfish"}, {"switches", "5"}, {"degree", "5"}}, 5,
+          "less than switches, 4");
   refused({{"fabric", "hyperx"}, {"sides", "2, 2"}, {"hosts_per_switch", "1"}}, 5, "4 hosts");
   refused({{"fabric", "cube"}}, 8, "cube");
   refused({{"slow_hosts", "8"}}, 8, "must be numbers of hosts, 0 to 7, got 8");
