@@ -27,6 +27,24 @@ std::string fact(const Recorder& recorder, const std::string& name) {
   return found == recorder.facts.end() ? std::string() : found->second;
 }
 
+/// The link that carried most for its bandwidth, and how the sharing was worked out.
+void add_network(std::string& text, const Recorder& recorder, double seconds) {
+  const auto use = [](const LinkTotals& link) {
+    return static_cast<double>(link.bytes) / link.bandwidth;
+  };
+  const auto busiest = std::ranges::max_element(recorder.links, {}, use);
+  if (busiest != recorder.links.end() && seconds > 0) {
+    add(text, "busiest link",
+        fmt::format("{}, {:.1f} % of its bandwidth, at most {:.1f} %", busiest->name,
+                    100 * use(*busiest) / seconds, 100 * busiest->peak_rate / busiest->bandwidth));
+  }
+  const auto accuracy = recorder.statistics.find("network.accuracy");
+  if (accuracy != recorder.statistics.end()) {
+    add(text, "rates of messages",
+        fmt::format("fair to {:g} % on the link that holds each back", 100 * accuracy->second));
+  }
+}
+
 }  // namespace
 
 std::string summarize(const Recorder& recorder) {
@@ -78,6 +96,7 @@ std::string summarize(const Recorder& recorder) {
                     static_cast<double>(messages) / static_cast<double>(steps),
                     static_cast<double>(bytes) / static_cast<double>(steps) / 1e6));
   }
+  add_network(text, recorder, seconds);
   return text;
 }
 
