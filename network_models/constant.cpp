@@ -103,7 +103,7 @@ class Constant final : public NetworkModel {
 
 }  // namespace
 
-std::unique_ptr<NetworkModel> constant(const Section& section, NodeId) {
+std::unique_ptr<NetworkModel> constant(const Section& section, NodeId, std::uint64_t) {
   const auto latency =
       section.required<Duration>("latency", "from sending to arrival of an empty message");
   const auto bandwidth = section.optional<std::string>(

@@ -1,11 +1,12 @@
-// Numbering of links and rules of routing of each fabric. All are arithmetic on the numbers of
-// hosts, but for the slim fly, whose ways are searched in the graph of its routers.
+// Numbering of links, their names and rules of routing of the fabrics that are arithmetic on the
+// numbers of hosts.
 
 #include "network_models/fabrics.hpp"
 
 #include <algorithm>
-#include <memory>
 #include <numeric>
+
+#include <fmt/format.h>
 
 #include "sim/base/error.hpp"
 
@@ -17,6 +18,11 @@ std::vector<Link> equal_links(std::uint64_t count, Link link) {
 }
 
 LinkId link_id(std::int64_t number) { return static_cast<LinkId>(number); }
+
+std::string between(std::string_view one, std::int64_t from, std::string_view other,
+                    std::int64_t to) {
+  return fmt::format("{} {} -> {} {}", one, from, other, to);
+}
 
 NodeId product(const std::vector<NodeId>& factors, std::size_t count) {
   return std::accumulate(factors.begin(), factors.begin() + static_cast<std::ptrdiff_t>(count),
@@ -31,6 +37,21 @@ Fabric crossbar(NodeId hosts, Link link) {
           [](NodeId source, NodeId destination, std::vector<LinkId>& links) {
             links.push_back(link_id(2 * source));
             links.push_back(link_id(2 * destination + 1));
+          },
+          host_link_name, true};
+}
+
+Fabric star(NodeId hosts, Link link) {
+  // The cable of host i > 0: up 2 (i - 1), down one more.
+  return {equal_links(2 * static_cast<std::uint64_t>(hosts - 1), link),
+          [](NodeId source, NodeId destination, std::vector<LinkId>& links) {
+            if (source != 0) links.push_back(link_id(2 * (source - 1)));
+            if (destination != 0) links.push_back(link_id(2 * (destination - 1) + 1));
+          },
+          [](LinkId link_number) {
+            const LinkId host = link_number / 2 + 1;
+            return link_number % 2 == 0 ? between("host", host, "host", 0)
+                                        : between("host", 0, "host", host);
           }};
 }
 
@@ -60,6 +81,16 @@ Fabric torus(std::vector<NodeId> sides, Link link) {
               }
               stride *= side;
             }
+          },
+          [sides, dimensions](LinkId number) {
+            const NodeId cable = static_cast<NodeId>(number / 2);
+            const NodeId lower = cable / dimensions;
+            const auto d = static_cast<std::size_t>(cable % dimensions);
+            const NodeId stride = product(sides, d);
+            const NodeId here = lower / stride % sides[d];
+            const NodeId upper = lower + ((here + 1) % sides[d] - here) * stride;
+            return number % 2 == 0 ? between("host", lower, "host", upper)
+                                   : between("host", upper, "host", lower);
           }};
 }
 
@@ -75,6 +106,11 @@ Fabric hypercube(int dimensions, Link link) {
               links.push_back(link_id(at * dimensions + d));
               at ^= bit;
             }
+          },
+          [dimensions](LinkId number) {
+            const auto host = static_cast<NodeId>(number) / dimensions;
+            const auto d = static_cast<NodeId>(number) % dimensions;
+            return between("host", host, "host", host ^ (NodeId{1} << d));
           }};
 }
 
@@ -87,6 +123,18 @@ FatTree k_ary(NodeId k, NodeId oversubscription) {
           .parents = {1, k / 2, k / 2},
           .cables = {1, 1, 1}};
 }
+
+namespace {
+
+/// What stands on a level of so many.
+std::string level_name(std::size_t level, std::size_t levels) {
+  if (level == 0) return "host";
+  if (levels > 3) return fmt::format("level-{}", level);
+  if (level == levels) return "core";
+  return level == 1 ? "edge" : "aggregation";
+}
+
+}  // namespace
 
 Fabric fat_tree(const FatTree& tree, Link link) {
   // What stands on level l has a number: (host / below[l]) * choices[l] + w, where below[l] hosts
@@ -124,7 +172,24 @@ Fabric fat_tree(const FatTree& tree, Link link) {
       links.push_back(link_id(cable(l, destination, w, port) + 1));
     }
   };
-  return {equal_links(static_cast<std::uint64_t>(first[levels]), link), route};
+  const auto name = [=](LinkId number) {
+    const auto id = static_cast<std::int64_t>(number);
+    std::size_t l = 0;
+    while (id >= first[l + 1]) ++l;
+    const std::int64_t ports = tree.parents[l] * tree.cables[l];
+    const std::int64_t below_it = (id - first[l]) / 2 / ports;
+    const std::int64_t parent = (id - first[l]) / 2 % ports % tree.parents[l];
+    if (l == 0 && ports == 1) {
+      return fmt::format("host {} {}", below_it, id % 2 == 0 ? "up" : "down");
+    }
+    const std::int64_t w = below_it % choices[l] + choices[l] * parent;
+    const std::int64_t above = below_it / choices[l] / tree.children[l] * choices[l + 1] + w;
+    return (id - first[l]) % 2 == 0
+               ? between(level_name(l, levels), below_it, level_name(l + 1, levels), above)
+               : between(level_name(l + 1, levels), above, level_name(l, levels), below_it);
+  };
+  return {equal_links(static_cast<std::uint64_t>(first[levels]), link), route, name,
+          tree.parents[0] * tree.cables[0] == 1};
 }
 
 // ----- dragonfly
@@ -176,97 +241,45 @@ Fabric dragonfly(const Dragonfly& shape, Link link) {
     local_to(goal);
     links.push_back(link_id(2 * destination + 1));
   };
-  return {equal_links(static_cast<std::uint64_t>(count), link), route};
-}
-
-// ----- slim fly
-
-std::vector<std::pair<std::uint32_t, std::uint32_t>> slim_fly_edges(NodeId q) {
-  // Powers of the smallest primitive root z of q.
-  std::vector<NodeId> powers;
-  for (NodeId z = 2; powers.size() != static_cast<std::size_t>(q - 1); ++z) {
-    powers.assign(1, 1);
-    while (powers.back() * z % q != 1) powers.push_back(powers.back() * z % q);
-  }
-  // X and Y, the differences that join routers (0, x, .) and (1, m, .). With e = 1 the even and the
-  // odd powers; with e = -1 the first half of each set likewise, the second half swapped.
-  std::vector<char> in_x(static_cast<std::size_t>(q), 0);
-  std::vector<char> in_y(static_cast<std::size_t>(q), 0);
-  const NodeId w = (q + 1) / 4;
-  for (NodeId i = 0; i < q; ++i) {
-    const bool is_even = i % 2 == 0;
-    const auto power = static_cast<std::size_t>(powers[static_cast<std::size_t>(i % (q - 1))]);
-    if (q % 4 == 1) {
-      (is_even ? in_x : in_y)[power] = 1;
-    } else {
-      if (is_even == (i <= 2 * w - 2)) in_x[power] = 1;
-      if (is_even == (i >= 2 * w)) in_y[power] = 1;
+  const auto name = [=](LinkId number) {
+    const auto id = static_cast<std::int64_t>(number);
+    if (id < first_local) return host_link_name(number);
+    if (id < first_global) {
+      const std::int64_t from = (id - first_local) / shape.routers;
+      const std::int64_t to =
+          from / shape.routers * shape.routers + (id - first_local) % shape.routers;
+      return between("router", from, "router", to);
     }
-  }
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
-  const auto join = [&](NodeId a, NodeId b) {
-    edges.emplace_back(static_cast<std::uint32_t>(a), static_cast<std::uint32_t>(b));
+    const std::int64_t from = (id - first_global) / shape.global_links;
+    const std::int64_t port = (id - first_global) % (shape.routers * shape.global_links);
+    const std::int64_t others = std::max(shape.groups - 1, 1);
+    const std::int64_t ahead = port % others + 1;
+    const std::int64_t back = shape.groups - ahead - 1 + port / others * others;
+    const std::int64_t group = (from / shape.routers + ahead) % shape.groups;
+    return between("router", from, "router", group * shape.routers + back / shape.global_links);
   };
-  for (NodeId x = 0; x < q; ++x) {
-    for (NodeId y = 0; y < q; ++y) {
-      for (NodeId other = y + 1; other < q; ++other) {
-        const auto difference = static_cast<std::size_t>(other - y);
-        if (in_x[difference] != 0) join(x * q + y, x * q + other);
-        if (in_y[difference] != 0) join(q * q + x * q + y, q * q + x * q + other);
-      }
-      for (NodeId m = 0; m < q; ++m) join(x * q + y, q * q + m * q + (y - m * x % q + q) % q);
-    }
-  }
-  return edges;
-}
-
-Fabric slim_fly(NodeId q, NodeId hosts_per_router, Link link) {
-  // Links: hosts' up and down, 2 per host; then 2 per edge.
-  const std::int64_t hosts = 2 * std::int64_t{q} * q * hosts_per_router;
-  const auto routers = static_cast<std::uint32_t>(2 * q * q);
-  // Shared: a rule of routing is copied with its fabric, the graph's searches need not be.
-  const auto graph = std::make_shared<SwitchGraph>(routers, slim_fly_edges(q));
-  const auto route = [=](NodeId source, NodeId destination, std::vector<LinkId>& links) {
-    links.push_back(link_id(2 * source));
-    graph->walk(static_cast<std::uint32_t>(source / hosts_per_router),
-                static_cast<std::uint32_t>(destination / hosts_per_router),
-                static_cast<std::uint64_t>(source + destination),
-                [&](std::size_t edge, bool is_forward) {
-                  const auto first = 2 * (hosts + static_cast<std::int64_t>(edge));
-                  links.push_back(link_id(first + (is_forward ? 0 : 1)));
-                });
-    links.push_back(link_id(2 * destination + 1));
-  };
-  return {equal_links(2 * (static_cast<std::uint64_t>(hosts) + graph->edges()), link), route};
+  return {equal_links(static_cast<std::uint64_t>(count), link), route, name, true};
 }
 
 // ----- hosts
 
-void set_host_bandwidth(Fabric& fabric, NodeId hosts, NodeId host, double bytes_per_second) {
-  std::vector<LinkId> links;
-  for (NodeId other = 0; other < hosts; ++other) {
-    if (other == host) continue;
-    links.clear();
-    fabric.route(host, other, links);
-    fabric.links[links.front()].bytes_per_second = bytes_per_second;
-    links.clear();
-    fabric.route(other, host, links);
-    fabric.links[links.back()].bytes_per_second = bytes_per_second;
-  }
-}
-
 Fabric share_hosts(Fabric fabric, NodeId hosts, NodeId nodes_per_host, Link local) {
   const auto first_local = static_cast<std::int64_t>(fabric.links.size());
   fabric.links.resize(fabric.links.size() + static_cast<std::size_t>(hosts), local);
-  fabric.route = [=, between = std::move(fabric.route)](NodeId source, NodeId destination,
-                                                        std::vector<LinkId>& links) {
+  fabric.route = [=, between_hosts = std::move(fabric.route)](NodeId source, NodeId destination,
+                                                              std::vector<LinkId>& links) {
     const NodeId from = source / nodes_per_host;
     const NodeId to = destination / nodes_per_host;
     if (from == to) {
       links.push_back(link_id(first_local + from));
     } else {
-      between(from, to, links);
+      between_hosts(from, to, links);
     }
+  };
+  fabric.name = [=, name = std::move(fabric.name)](LinkId number) {
+    return number < static_cast<LinkId>(first_local)
+               ? name(number)
+               : fmt::format("host {} within", number - static_cast<LinkId>(first_local));
   };
   return fabric;
 }

@@ -15,6 +15,9 @@ namespace starling::network_models {
 /// All hosts at one ideal switch: a message crosses the sender's link up and the receiver's down.
 Fabric crossbar(NodeId hosts, Link link);
 
+/// Host 0 in the middle, which passes on what the others send each other, each over one cable.
+Fabric star(NodeId hosts, Link link);
+
 /// Hosts at the points of a grid that wraps around, sides[0] varying fastest; cables join neighbors
 /// along each side > 1. Routes go along dimension 0 first, then 1, ..., the shorter way; of two
 /// equal ones upwards, but downwards to coordinate 0 (so does SimGrid). A ring is a torus of one
@@ -62,24 +65,48 @@ struct Dragonfly {
 /// several cables between two groups, a pair takes number (source + destination) mod their number.
 Fabric dragonfly(const Dragonfly& shape, Link link);
 
-/// The slim fly (McKay, Miller, Siran graphs of diameter 2) for a prime q = 4 w + e, e = -1 or 1,
-/// with so many hosts at each of its 2 q^2 routers. Shortest routes, spread over equal ones by
-/// (source + destination). Besta and Hoefler, "Slim Fly: a cost effective low-diameter network
-/// topology", SC 2014.
+/// Cables between switches.
+using Cables = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
+
+/// The slim fly (McKay, Miller, Siran graphs of diameter 2) for the power of a prime q = 4 w + e, e
+/// = -1, 0 or 1, with so many hosts at each of its 2 q^2 routers. Shortest routes, spread over equal
+/// ones by (source + destination). Besta and Hoefler, "Slim Fly: a cost effective low-diameter
+/// network topology", SC 2014; sets for prime powers as in Hafner, "Geometric realisation of the
+/// graphs of McKay-Miller-Siran", J. Combinatorial Theory B 90, 2004.
 Fabric slim_fly(NodeId q, NodeId hosts_per_router, Link link);
 
-/// The edges of the slim fly's routers: (0, x, y) is router x q + y, (1, m, c) is q^2 + m q + c.
-std::vector<std::pair<std::uint32_t, std::uint32_t>> slim_fly_edges(NodeId q);
+/// Those of the slim fly: router (0, x, y) is switch x q + y, (1, m, c) is q^2 + m q + c.
+Cables slim_fly_cables(NodeId q);
+
+/// HyperX: switches at the points of a grid, cables between all that differ in one coordinate
+/// (Hamming graph), sides[0] varying fastest. Shortest routes, spread likewise. Ahn, Binkert, Davis,
+/// McLaren, Schreiber, "HyperX: topology, routing, and packaging of efficient large-scale networks",
+/// SC 2009.
+Fabric hyperx(const std::vector<NodeId>& sides, NodeId hosts_per_switch, Link link);
+Cables hyperx_cables(const std::vector<NodeId>& sides);
+
+/// Jellyfish: a random graph in which each switch has `degree` cables to others (one may have one
+/// less if switches * degree is odd). Shortest routes, spread likewise. Singla, Hong, Popa, Godfrey,
+/// "Jellyfish: networking data centers randomly", NSDI 2012.
+Fabric jellyfish(NodeId switches, NodeId degree, NodeId hosts_per_switch, std::uint64_t seed,
+                 Link link);
+Cables jellyfish_cables(NodeId switches, NodeId degree, std::uint64_t seed);
 
 /// Nodes i k .. i k + k - 1 share host i of `fabric`, k = `nodes_per_host`, and so its port.
 /// Between themselves messages cross one link of their host, `local`.
 Fabric share_hosts(Fabric fabric, NodeId hosts, NodeId nodes_per_host, Link local);
 
-/// Gives the links on which messages of `host`, one of so many, begin or end another bandwidth.
-void set_host_bandwidth(Fabric& fabric, NodeId hosts, NodeId host, double bytes_per_second);
+/// Reads the key `file` for so many hosts; what it returns reads the file and wires it, after
+/// section.finish(), with links like the one given where it does not say (fabric_file.cpp).
+std::function<Fabric(Link)> read_fabric_file(const Section& section, NodeId hosts);
+
+/// The same for sites far apart by a matrix of latencies (fabric_matrix.cpp). The link given is a
+/// host's own.
+std::function<Fabric(Link)> read_fabric_matrix(const Section& section, NodeId hosts);
 
 /// Reads the keys fabric, latency, bandwidth and those of the fabric named, for so many nodes, and
-/// checks them. What it returns builds the fabric, after section.finish(). Throws ScenarioError.
-std::function<Fabric()> read_fabric(const Section& section, NodeId nodes);
+/// checks them. What it returns builds the fabric, after section.finish(); the section must outlive
+/// it. Both throw ScenarioError.
+std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::uint64_t seed);
 
 }  // namespace starling::network_models

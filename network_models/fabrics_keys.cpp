@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "network_models/fabrics.hpp"
+#include "network_models/galois.hpp"
+#include "network_models/overrides.hpp"
 #include "sim/base/error.hpp"
 
 namespace starling::network_models {
@@ -116,40 +118,73 @@ Build read_dragonfly(const Section& section, NodeId hosts) {
   return [shape](Link link) { return dragonfly(shape, link); };
 }
 
-bool is_prime(NodeId number) {
-  for (NodeId d = 2; d * d <= number; ++d) {
-    if (number % d == 0) return false;
-  }
-  return number >= 2;
-}
-
 Build read_slim_fly(const Section& section, NodeId hosts) {
   // Half of the ports for hosts: ceil(k' / 2) with k' = (3 q - e) / 2.
   const auto usual = [](NodeId q) {
-    const NodeId degree = (3 * q - (q % 4 == 1 ? 1 : -1)) / 2;
+    const NodeId degree = (3 * q - (q % 4 == 1 ? 1 : q % 4 == 3 ? -1 : 0)) / 2;
     return (degree + 1) / 2;
   };
+  const auto is_fit = [](NodeId q) {
+    return q >= 4 && q <= 200 && q % 4 != 2 && GaloisField::prime_of(q) > 0;
+  };
   NodeId smallest = 5;
-  while (!is_prime(smallest) || 2.0 * smallest * smallest * usual(smallest) < hosts) ++smallest;
-  const NodeId q = whole_number(section, "q", smallest, "an odd prime from 5 on: 2 q^2 routers");
-  section.expect(q >= 5 && q <= 200 && is_prime(q), "q", "must be a prime from 5 to 199, got {}",
-                 q);
+  while (!is_fit(smallest) || 2.0 * smallest * smallest * usual(smallest) < hosts) {
+    if (++smallest == 200) break;
+  }
+  const NodeId q = whole_number(section, "q", smallest, "the power of a prime: 2 q^2 routers");
+  section.expect(is_fit(q), "q", "must be the power of a prime from 4 to 199, got {}", q);
   const NodeId hosts_per_router =
       whole_number(section, "hosts_per_router", usual(q), "half the ports of a router");
   expect_room(section, "q", 2.0 * q * q * hosts_per_router, hosts);
   return [=](Link link) { return slim_fly(q, hosts_per_router, link); };
 }
 
+Build read_hyperx(const Section& section, NodeId hosts) {
+  // Two dimensions of side s with s hosts at each switch: s^3 hosts.
+  const auto side = static_cast<double>(std::max(std::ceil(std::cbrt(hosts) - 1e-9), 1.0));
+  const auto sides =
+      whole_numbers(section, "sides", {side, side}, "switches along each dimension, such as 8, 8");
+  const double switches = count(sides);
+  const auto hosts_per_switch =
+      whole_number(section, "hosts_per_switch",
+                   static_cast<NodeId>(std::clamp(std::ceil(hosts / switches - 1e-9), 1.0, 1e6)),
+                   "the same at each");
+  expect_room(section, "sides", switches * hosts_per_switch, hosts);
+  return [=](Link link) { return hyperx(sides, hosts_per_switch, link); };
+}
+
+Build read_jellyfish(const Section& section, NodeId hosts, std::uint64_t seed) {
+  // The equipment of a k-ary fat tree: 5 k^2 / 4 switches with k ports, a fifth of them for hosts.
+  NodeId k = 4;
+  while (std::int64_t{k} * k * k / 4 < hosts) k += 2;
+  const NodeId switches = whole_number(section, "switches", std::max(5 * k * k / 4, 5), "in all");
+  const NodeId degree =
+      whole_number(section, "degree", k - (k + 4) / 5, "cables of a switch to others");
+  section.expect(switches <= 100'000, "switches", "must be at most 100000, got {}", switches);
+  section.expect(degree >= 3 && degree < switches, "degree",
+                 "must be from 3 to one less than switches, {}, got {}", switches - 1, degree);
+  const auto hosts_per_switch =
+      whole_number(section, "hosts_per_switch", std::max((hosts + switches - 1) / switches, 1),
+                   "the same at each");
+  expect_room(section, "switches", 1.0 * switches * hosts_per_switch, hosts);
+  return [=](Link link) { return jellyfish(switches, degree, hosts_per_switch, seed, link); };
+}
+
 }  // namespace
 
-std::function<Fabric()> read_fabric(const Section& section, NodeId nodes) {
-  const std::string kind = section.choice(
-      "fabric", {"crossbar", "dragonfly", "fat_tree", "hypercube", "ring", "slim_fly", "torus"},
-      "crossbar", "how the hosts are wired");
-  const Link link{.bytes_per_second =
-                      section.required<Bandwidth>("bandwidth", "of every link, in each direction")
-                          .bytes_per_second,
-                  .latency = section.required<Duration>("latency", "of every link")};
+std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::uint64_t seed) {
+  const std::string kind =
+      section.choice("fabric",
+                     {"crossbar", "dragonfly", "fat_tree", "file", "hypercube", "hyperx",
+                      "jellyfish", "matrix", "ring", "slim_fly", "star", "torus"},
+                     "crossbar", "how the hosts are wired");
+  const Link link{
+      .bytes_per_second =
+          section
+              .required<Bandwidth>("bandwidth",
+                                   "of every link, in each direction, unless a file says otherwise")
+              .bytes_per_second,
+      .latency = section.required<Duration>("latency", "of every link likewise")};
   const NodeId nodes_per_host =
       whole_number(section, "nodes_per_host", 1, "that share the port of their host");
   const Link local{
@@ -177,15 +212,26 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes) {
   const auto build = [&]() -> Build {
     if (kind == "dragonfly") return read_dragonfly(section, hosts);
     if (kind == "fat_tree") return read_fat_tree(section, hosts);
+    if (kind == "file") return read_fabric_file(section, hosts);
     if (kind == "hypercube") return read_hypercube(hosts);
+    if (kind == "hyperx") return read_hyperx(section, hosts);
+    if (kind == "jellyfish") return read_jellyfish(section, hosts, seed);
+    if (kind == "matrix") return read_fabric_matrix(section, hosts);
     if (kind == "ring") return [hosts](Link each) { return torus({hosts}, each); };
     if (kind == "slim_fly") return read_slim_fly(section, hosts);
+    if (kind == "star") return [hosts](Link each) { return star(hosts, each); };
     if (kind == "torus") return read_torus(section, hosts);
     return [hosts](Link each) { return crossbar(hosts, each); };
   }();
+  const auto override_links = read_overrides(section, hosts);
   return [=]() {
     Fabric fabric = build(link);
-    for (const NodeId host : slow_hosts) set_host_bandwidth(fabric, hosts, host, slow_bandwidth);
+    for (const NodeId host : slow_hosts) {
+      for (const LinkId own : links_of_host(fabric, hosts, host)) {
+        fabric.links[own].bytes_per_second = slow_bandwidth;
+      }
+    }
+    override_links(fabric);
     if (nodes_per_host == 1) return fabric;
     return share_hosts(std::move(fabric), hosts, nodes_per_host, local);
   };

@@ -15,6 +15,8 @@
 #include <cmath>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "network_models/fabrics.hpp"
 #include "network_models/registry.hpp"
 #include "sim/base/error.hpp"
@@ -34,11 +36,12 @@ Duration scaled(Duration duration, double factor) {
 
 }  // namespace
 
-Fluid::Fluid(Fabric fabric, NodeId nodes, const FlowRules& rules, bool is_checked)
+Fluid::Fluid(Fabric fabric, NodeId nodes, const FlowRules& rules, FluidSettings settings)
     : rules_(rules),
-      is_checked_(is_checked),
+      settings_(std::move(settings)),
       routes_(std::move(fabric)),
-      sharing_(capacities(routes_.links(), rules.bandwidth_factor), rules.back_share) {
+      sharing_(capacities(routes_.links(), rules.bandwidth_factor), rules.back_share,
+               settings_.accuracy) {
   const NodeId samples = std::min<NodeId>(nodes - 1, 16);
   double latency = 0;
   for (NodeId i = 0; i < samples; ++i) {
@@ -92,7 +95,17 @@ std::uint32_t Fluid::allocate() {
   return index;
 }
 
+void Fluid::watch(NetworkLog& log) {
+  log_ = &log;
+  std::vector<double> bandwidths;
+  for (const Link& link : routes_.links()) bandwidths.push_back(link.bytes_per_second);
+  log.describe(std::move(bandwidths), [this](LinkId link) { return routes_.name(link); });
+  if (settings_.accuracy > 0) log.statistics["network.accuracy"] = settings_.accuracy;
+}
+
 void Fluid::start(const Transfer& transfer, NetworkClock& clock) {
+  ++under_way_;
+  keep_schedule(clock);
   const std::uint32_t number = find_pair(transfer.source, transfer.destination);
   const std::uint32_t index = allocate();
   messages_[index] = {.id = transfer.id,
@@ -117,10 +130,11 @@ void Fluid::on_timer(std::uint64_t cookie, NetworkClock& clock) {
       join(static_cast<std::uint32_t>(cookie / 4), clock);
       break;
     case settle_timer:
-      will_settle_ = false;
-      sharing_.settle(clock.now());
-      if (is_checked_) sharing_.check();
-      arm(clock);
+      settle(clock);
+      break;
+    case schedule_timer:
+      schedule_at_ = Time::max();
+      keep_schedule(clock);
       break;
     default:
       if (clock.now() == armed_) armed_ = Time::max();
@@ -135,8 +149,8 @@ void Fluid::join(std::uint32_t index, NetworkClock& clock) {
     return;
   }
   const Pair& pair = pairs_[message.route];
-  const FlowId flow = sharing_.add(pair.forward, pair.back, pair.weight,
-                                   static_cast<double>(message.bytes), pair.bound);
+  const auto bytes = static_cast<double>(message.bytes);
+  const FlowId flow = sharing_.add(pair.forward, pair.back, pair.weight, bytes, pair.bound);
   if (flow >= message_of_.size()) message_of_.resize(flow + 1);
   message_of_[flow] = index;
   settle_at_end_of_instant(clock);
@@ -151,7 +165,12 @@ void Fluid::finish(NetworkClock& clock) {
     return;
   }
   through_.clear();
-  for (const FlowId flow : done_) through_.push_back(message_of_[flow]);
+  for (const FlowId flow : done_) {
+    const Message& message = messages_[message_of_[flow]];
+    through_.push_back(message_of_[flow]);
+    if (log_ == nullptr) continue;
+    for (const LinkId link : pairs_[message.route].forward) log_->carry(link, message.bytes);
+  }
   std::ranges::sort(through_, {}, [&](std::uint32_t i) { return messages_[i].sequence; });
   for (const std::uint32_t index : through_) arrive(index, clock);
   settle_at_end_of_instant(clock);
@@ -167,6 +186,7 @@ void Fluid::arrive(std::uint32_t index, NetworkClock& clock) {
     clock.deliver(clock.now(), messages_[first].id);
     messages_[first].next = free_;
     free_ = first;
+    --under_way_;
   }
 }
 
@@ -176,21 +196,91 @@ void Fluid::settle_at_end_of_instant(NetworkClock& clock) {
   clock.set_timer(clock.now(), settle_timer);
 }
 
+void Fluid::settle(NetworkClock& clock) {
+  const Time now = clock.now();
+  will_settle_ = false;
+  sharing_.settle(now);
+  if (settings_.is_checked) sharing_.check();
+  if (log_ != nullptr) {
+    sharing_.for_each_changed_link(
+        [&](LinkId link, double rate) { log_->set_rate(link, rate, now); });
+  }
+  arm(clock);
+}
+
+// Does what the schedule says until now, and wakes up for its next change as long as there is
+// somebody whom it could matter to: nothing else would ever end a run.
+void Fluid::keep_schedule(NetworkClock& clock) {
+  const Time now = clock.now();
+  if (settings_.schedule.next() <= now) {
+    changes_.clear();
+    settings_.schedule.take(now, changes_);
+    for (const auto& [time, link, factor] : changes_) {
+      const double usual = rules_.bandwidth_factor * routes_.links()[link].bytes_per_second;
+      sharing_.set_capacity(link, factor * usual);
+      if (factor == 0) {
+        away_.emplace(link, time);
+      } else {
+        away_.erase(link);
+      }
+    }
+    settle_at_end_of_instant(clock);
+  }
+  const Time next = settings_.schedule.next();
+  if (under_way_ == 0 || next >= schedule_at_) return;
+  schedule_at_ = next;
+  clock.set_timer(next, schedule_timer);
+}
+
+std::string Fluid::standstill() const {
+  if (under_way_ == 0 || away_.empty()) return {};
+  constexpr std::size_t most = 4;
+  std::string text = fmt::format("{} messages wait for links that are away: ", under_way_);
+  std::size_t named = 0;
+  for (const auto& [link, since] : away_) {
+    if (++named > most) break;
+    text += fmt::format("{}{} (since {:.6g} s)", named > 1 ? ", " : "", routes_.name(link),
+                        to_seconds(since));
+  }
+  if (away_.size() > most) text += fmt::format(" and {} more", away_.size() - most);
+  return text;
+}
+
 void Fluid::arm(NetworkClock& clock) {
   if (sharing_.flows() == 0) return;
   const Time next = sharing_.next_finish();
-  if (next == Time::max()) throw Error("a transfer takes longer than the clock holds (106 days)");
+  if (next == Time::max()) {
+    if (!away_.empty()) return;
+    throw Error("a transfer takes longer than the clock holds (106 days)");
+  }
   if (next >= armed_) return;
   armed_ = next;
   clock.set_timer(next, finish_timer);
 }
 
-std::unique_ptr<NetworkModel> fluid(const Section& section, NodeId nodes) {
-  const auto build = read_fabric(section, nodes);
-  const bool is_checked = section.optional<bool>(
+std::unique_ptr<NetworkModel> make_fluid(const Section& section, NodeId nodes,
+                                         const std::function<Fabric()>& build,
+                                         const FlowRules& rules, std::uint64_t seed) {
+  const auto read_changes = read_schedule(section, seed);
+  FluidSettings settings;
+  settings.accuracy =
+      section.optional<double>("accuracy", 0,
+                               "share by which a message's rate may be unfair on the link that "
+                               "holds it back; 0: exact, 0.001 "
+                               "is faster where many messages compete all over the network");
+  section.expect(settings.accuracy >= 0 && settings.accuracy <= 0.1, "accuracy",
+                 "must be from 0 to 0.1, got {}", settings.accuracy);
+  settings.is_checked = section.optional<bool>(
       "check", false, "verify at each change that links are shared fairly; slow");
   section.finish();
-  return std::make_unique<Fluid>(build(), nodes, FlowRules{}, is_checked);
+  Fabric fabric = build();
+  settings.schedule = read_changes(fabric);
+  return std::make_unique<Fluid>(std::move(fabric), nodes, rules, std::move(settings));
+}
+
+std::unique_ptr<NetworkModel> fluid(const Section& section, NodeId nodes, std::uint64_t seed) {
+  const auto build = read_fabric(section, nodes, seed);
+  return make_fluid(section, nodes, build, {}, seed);
 }
 
 }  // namespace starling::network_models

@@ -4,9 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <map>
+#include <memory>
+#include <string>
 #include <vector>
 
+#include "network_models/link_schedule.hpp"
 #include "network_models/links.hpp"
 #include "network_models/max_min.hpp"
 #include "sim/engine/network_model.hpp"
@@ -23,21 +28,30 @@ struct FlowRules {
   double back_share = 0;     // of a flow's rate, that its acknowledgements take on the way back
 };
 
+/// How the sharing is worked out.
+struct FluidSettings {
+  double accuracy = 0;  // of rates (max_min.hpp); 0: exact
+  /// Verifies the invariants of the sharing at every change of it, which is slow.
+  bool is_checked = false;
+  LinkSchedule schedule = {};
+};
+
 class Fluid final : public NetworkModel {
  public:
-  /// Joins nodes 0 .. nodes - 1 by `fabric`. With `is_checked` the invariants of the sharing are
-  /// verified at every change of it, which is slow.
-  Fluid(Fabric fabric, NodeId nodes, const FlowRules& rules, bool is_checked);
+  /// Joins nodes 0 .. nodes - 1 by `fabric`.
+  Fluid(Fabric fabric, NodeId nodes, const FlowRules& rules, FluidSettings settings = {});
 
   void start(const Transfer& transfer, NetworkClock& clock) override;
   void on_timer(std::uint64_t cookie, NetworkClock& clock) override;
   /// The means over up to 16 other nodes, seen from node 0.
   LinkCost link_cost() const override { return cost_; }
+  void watch(NetworkLog& log) override;
+  std::string standstill() const override;
 
  private:
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
   // Low bits of a cookie; above them, the number of the message that joins.
-  enum Kind : std::uint64_t { join_timer, settle_timer, finish_timer };
+  enum Kind : std::uint64_t { join_timer, settle_timer, finish_timer, schedule_timer };
 
   struct Message {
     std::uint32_t id;
@@ -66,10 +80,12 @@ class Fluid final : public NetworkModel {
   void finish(NetworkClock& clock);
   void arrive(std::uint32_t index, NetworkClock& clock);
   void settle_at_end_of_instant(NetworkClock& clock);
+  void settle(NetworkClock& clock);
   void arm(NetworkClock& clock);
+  void keep_schedule(NetworkClock& clock);
 
   FlowRules rules_;
-  bool is_checked_;
+  FluidSettings settings_;
   Routes routes_;
   MaxMin sharing_;
   std::vector<Pair> pairs_;  // by number of route
@@ -80,8 +96,19 @@ class Fluid final : public NetworkModel {
   std::vector<FlowId> done_;
   std::vector<std::uint32_t> through_;
   bool will_settle_ = false;
-  Time armed_ = Time::max();  // the earliest finish timer that is still to come
+  Time armed_ = Time::max();        // the earliest finish timer that is still to come
+  Time schedule_at_ = Time::max();  // the schedule timer that is still to come
+  std::int64_t under_way_ = 0;      // messages not delivered yet
+  std::vector<LinkChange> changes_;
+  std::map<LinkId, Time> away_;  // links without bandwidth, since when
+  NetworkLog* log_ = nullptr;
   LinkCost cost_{};
 };
+
+/// Reads the keys that all fluid networks share, calls section.finish() and makes one that joins the
+/// nodes by what `build` builds.
+std::unique_ptr<NetworkModel> make_fluid(const Section& section, NodeId nodes,
+                                         const std::function<Fabric()>& build,
+                                         const FlowRules& rules, std::uint64_t seed);
 
 }  // namespace starling::network_models

@@ -1,13 +1,10 @@
-// The table of routes, and shortest ways by Boost.Graph.
+// The table of routes.
 
 #include "network_models/links.hpp"
 
 #include <algorithm>
 #include <limits>
 
-#include <boost/graph/adjacency_list.hpp>
-#include <boost/graph/breadth_first_search.hpp>
-#include <boost/range/iterator_range.hpp>
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
@@ -18,6 +15,10 @@ namespace {
 constexpr std::uint64_t no_pair = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
+
+std::string host_link_name(LinkId link) {
+  return fmt::format("host {} {}", link / 2, link % 2 == 0 ? "up" : "down");
+}
 
 // ----- Routes
 
@@ -69,81 +70,6 @@ std::uint32_t Routes::find(NodeId source, NodeId destination) {
   if (2 * routes_.size() > slots_.size()) grow();
   slot_of(pair) = {pair, number};
   return number;
-}
-
-// ----- SwitchGraph
-
-struct SwitchGraph::Graph {
-  using List = boost::adjacency_list<boost::vecS, boost::vecS, boost::undirectedS,
-                                     boost::no_property, std::size_t>;
-  static constexpr std::uint16_t unreached = std::numeric_limits<std::uint16_t>::max();
-
-  explicit Graph(std::uint32_t switches) : list(switches), hops_to(switches) {}
-
-  /// Hops from every switch to `to`.
-  const std::vector<std::uint16_t>& hops(std::uint32_t to) {
-    std::vector<std::uint16_t>& found = hops_to[to];
-    if (found.empty()) {
-      found.assign(boost::num_vertices(list), unreached);
-      found[to] = 0;
-      boost::breadth_first_search(list, boost::vertex(to, list),
-                                  boost::visitor(boost::make_bfs_visitor(boost::record_distances(
-                                      found.data(), boost::on_tree_edge()))));
-    }
-    return found;
-  }
-
-  List list;
-  std::vector<std::vector<std::uint16_t>> hops_to;  // by switch, found when first needed
-};
-
-SwitchGraph::SwitchGraph(std::uint32_t switches,
-                         std::vector<std::pair<std::uint32_t, std::uint32_t>> edges)
-    : graph_(std::make_unique<Graph>(switches)) {
-  for (std::size_t e = 0; e < edges.size(); ++e) {
-    boost::add_edge(edges[e].first, edges[e].second, e, graph_->list);
-  }
-}
-
-SwitchGraph::~SwitchGraph() = default;
-SwitchGraph::SwitchGraph(SwitchGraph&&) noexcept = default;
-
-std::size_t SwitchGraph::edges() const { return boost::num_edges(graph_->list); }
-
-std::size_t SwitchGraph::degree(std::uint32_t vertex) const {
-  return boost::out_degree(vertex, graph_->list);
-}
-
-bool SwitchGraph::is_connected() {
-  const auto& hops = graph_->hops(0);
-  return std::ranges::find(hops, Graph::unreached) == hops.end();
-}
-
-void SwitchGraph::walk(std::uint32_t from, std::uint32_t to, std::uint64_t spread,
-                       const std::function<void(std::size_t, bool)>& visit) {
-  const auto& hops = graph_->hops(to);
-  const auto& list = graph_->list;
-  if (hops[from] == Graph::unreached) {
-    throw Error(fmt::format("no way leads from switch {} to switch {}", from, to));
-  }
-  std::size_t at = from;
-  while (at != to) {
-    const auto is_nearer = [&](const auto& edge) {
-      return hops[boost::target(edge, list)] + 1 == hops[at];
-    };
-    const auto around = boost::make_iterator_range(boost::out_edges(at, list));
-    const auto ways =
-        static_cast<std::uint64_t>(std::count_if(around.begin(), around.end(), is_nearer));
-    std::uint64_t skip = spread % ways;
-    for (const auto edge : around) {
-      if (!is_nearer(edge) || skip-- > 0) continue;
-      const std::size_t next = boost::target(edge, list);
-      // The two ends of an undirected edge are told apart by their numbers: forward is upwards.
-      visit(list[edge], at < next);
-      at = next;
-      break;
-    }
-  }
 }
 
 }  // namespace starling::network_models

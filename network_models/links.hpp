@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "network_models/max_min.hpp"
 #include "sim/base/time.hpp"
@@ -27,7 +29,16 @@ struct Fabric {
   /// Appends the links from source to destination, two different nodes, in order of crossing; at
   /// least one, the same ones each time.
   std::function<void(NodeId source, NodeId destination, std::vector<LinkId>& links)> route;
+  /// What a link is called in reports and in scenarios: "host 3 up", "edge 1 -> core 2".
+  std::function<std::string(LinkId link)> name = [](LinkId link) {
+    return fmt::format("link {}", link);
+  };
+  /// Whether links 2 h and 2 h + 1 are those of host h alone, upwards and downwards.
+  bool has_ports = false;
 };
+
+/// Names of links where host h has number 2 h upwards and 2 h + 1 downwards.
+std::string host_link_name(LinkId link);
 
 /// The way from one node to another.
 struct Route {
@@ -47,6 +58,7 @@ class Routes {
   const Route& operator[](std::uint32_t number) const { return routes_[number]; }
   std::size_t size() const { return routes_.size(); }
   std::span<const Link> links() const { return fabric_.links; }
+  std::string name(LinkId link) const { return fabric_.name(link); }
 
  private:
   static constexpr std::size_t block_size = std::size_t{1} << 16;
@@ -63,32 +75,6 @@ class Routes {
   std::vector<Slot> slots_;                 // hash table with linear probing, at most half full
   std::vector<std::vector<LinkId>> arena_;  // blocks that never grow past what they reserved
   std::vector<LinkId> scratch_;
-};
-
-/// Shortest ways over an undirected graph of switches, found by breadth-first search. Among equally
-/// short ones, the turn at each switch is taken by (source + destination) mod their number, so that
-/// different pairs spread over them.
-class SwitchGraph {
- public:
-  /// `edges`: pairs of switches 0 .. switches - 1.
-  SwitchGraph(std::uint32_t switches, std::vector<std::pair<std::uint32_t, std::uint32_t>> edges);
-  ~SwitchGraph();
-  SwitchGraph(SwitchGraph&&) noexcept;
-
-  std::size_t edges() const;
-  std::size_t degree(std::uint32_t vertex) const;
-  /// Whether there is a way between any two switches.
-  bool is_connected();
-
-  /// Calls visit(edge, is_forward) along a shortest way; `is_forward` tells the direction in which
-  /// edge number `edge` is crossed. Different `spread` choose different ways of equal length.
-  /// Throws Error if there is none.
-  void walk(std::uint32_t from, std::uint32_t to, std::uint64_t spread,
-            const std::function<void(std::size_t edge, bool is_forward)>& visit);
-
- private:
-  struct Graph;
-  std::unique_ptr<Graph> graph_;
 };
 
 }  // namespace starling::network_models

@@ -7,7 +7,7 @@
 // so an undisturbed message takes L + 2 o + k' G (where O <= G). A send waits until cpu and tx are
 // free, an arrival until cpu and rx are; whoever waits longest goes first among those that can.
 // Both queues are first come, first served, hence so is each pair of nodes. Computing gradients
-// does not occupy this cpu.
+// does not occupy this cpu. A node with a slowdown pays o, g, O and G times that, at its own end.
 //
 // Rules of LogGOPSim (Hoefler, Schneider, Lumsdaine, "LogGOPSim: simulating large-scale
 // applications in the LogGOPS model", HPDC 2010), which extends Alexandrov et al., "LogGP", SPAA
@@ -15,11 +15,14 @@
 // never blocks.
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
+#include <stdexcept>
 #include <string_view>
 #include <vector>
 
 #include "network_models/byte_cost.hpp"
+#include "network_models/overrides.hpp"
 #include "network_models/registry.hpp"
 
 namespace starling::network_models {
@@ -35,14 +38,14 @@ struct Costs {
 
 class LogGP final : public NetworkModel {
  public:
-  LogGP(const Costs& costs, NodeId nodes)
-      : costs_(costs), ports_(static_cast<std::size_t>(nodes)) {}
+  /// `slowdown`: by node, empty if there are none.
+  LogGP(const Costs& costs, NodeId nodes, std::vector<double> slowdown)
+      : costs_(costs), slowdown_(std::move(slowdown)), ports_(static_cast<std::size_t>(nodes)) {}
 
   void start(const Transfer& transfer, NetworkClock& clock) override {
     const std::uint32_t index = allocate();
     const std::int64_t rest = std::max<std::int64_t>(transfer.bytes - 1, 0);
-    messages_[index] = {.overhead = byte_cost(rest, costs_.overhead_per_byte),
-                        .gap = byte_cost(rest, costs_.gap_per_byte),
+    messages_[index] = {.rest = rest,
                         .joined = 0,
                         .id = transfer.id,
                         .source = transfer.source,
@@ -83,8 +86,7 @@ class LogGP final : public NetworkModel {
   static constexpr std::uint64_t wake_up = 1;     // cookie = 2 * node + 1
 
   struct Message {
-    Duration overhead;  // k' O
-    Duration gap;       // k' G
+    std::int64_t rest;  // k'
     std::uint64_t joined;
     std::uint32_t id;
     NodeId source;
@@ -110,18 +112,37 @@ class LogGP final : public NetworkModel {
 
   Ports& ports_of(NodeId node) { return ports_[static_cast<std::size_t>(node)]; }
 
+  /// What a message costs one of its ends.
+  struct EndCost {
+    Duration overhead;        // o
+    Duration gap;             // g
+    Duration bytes_overhead;  // k' O
+    Duration bytes_gap;       // k' G
+  };
+  EndCost cost_at(NodeId node, std::int64_t rest) const {
+    const double factor = slowdown_.empty() ? 1 : slowdown_[static_cast<std::size_t>(node)];
+    if (factor == 1) [[likely]]
+      return {costs_.overhead, costs_.gap, byte_cost(rest, costs_.overhead_per_byte),
+              byte_cost(rest, costs_.gap_per_byte)};
+    return {byte_cost(costs_.overhead.count(), factor), byte_cost(costs_.gap.count(), factor),
+            byte_cost(rest, factor * costs_.overhead_per_byte),
+            byte_cost(rest, factor * costs_.gap_per_byte)};
+  }
+
   void send(Ports& ports, std::uint32_t index, NetworkClock& clock) {
-    const Message& message = messages_[index];
-    const Time sent = after(clock.now(), costs_.overhead);
-    ports.cpu = after(sent, message.overhead);
-    ports.tx = after(after(clock.now(), costs_.gap), message.gap);
+    const EndCost cost = cost_at(messages_[index].source, messages_[index].rest);
+    const Time sent = after(clock.now(), cost.overhead);
+    ports.cpu = after(sent, cost.bytes_overhead);
+    ports.tx = after(after(clock.now(), cost.gap), cost.bytes_gap);
     clock.set_timer(after(sent, costs_.latency), 2 * std::uint64_t{index} + first_byte);
   }
 
   void receive(Ports& ports, std::uint32_t index, NetworkClock& clock) {
     const Message& message = messages_[index];
-    ports.cpu = after(after(clock.now(), costs_.overhead), std::max(message.overhead, message.gap));
-    ports.rx = after(after(clock.now(), costs_.gap), message.gap);
+    const EndCost cost = cost_at(message.destination, message.rest);
+    ports.cpu =
+        after(after(clock.now(), cost.overhead), std::max(cost.bytes_overhead, cost.bytes_gap));
+    ports.rx = after(after(clock.now(), cost.gap), cost.bytes_gap);
     const std::uint32_t id = message.id;
     release(index);
     clock.deliver(ports.cpu, id);
@@ -183,6 +204,7 @@ class LogGP final : public NetworkModel {
   }
 
   Costs costs_;
+  std::vector<double> slowdown_;   // (nodes), of o, g, O and G; or empty
   std::vector<Ports> ports_;       // (nodes)
   std::vector<Message> messages_;  // on their way or waiting; the rest is a list of free records
   std::uint32_t free_ = none;
@@ -213,9 +235,18 @@ constexpr Preset presets[] = {
     {"wan", "50 ms", "10 us", "10 us", "117.6 MB/s", "0.2 ns"},
 };
 
+double parse_slowdown(const std::string& text) {
+  double factor = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), factor);
+  if (error != std::errc() || rest != text.data() + text.size() || !(factor > 0 && factor <= 1e6)) {
+    throw std::invalid_argument("must be factors above 0 and up to 1e6, got \"" + text + "\"");
+  }
+  return factor;
+}
+
 }  // namespace
 
-std::unique_ptr<NetworkModel> loggp(const Section& section, NodeId nodes) {
+std::unique_ptr<NetworkModel> loggp(const Section& section, NodeId nodes, std::uint64_t) {
   std::vector<std::string> names = {"none"};
   for (const Preset& preset : presets) names.emplace_back(preset.name);
   const std::string name = section.choice(
@@ -245,8 +276,15 @@ std::unique_ptr<NetworkModel> loggp(const Section& section, NodeId nodes) {
       "O: processor time per byte, at each end");
   costs.gap_per_byte = 1e12 / bandwidth.bytes_per_second;
   costs.overhead_per_byte = static_cast<double>(overhead_per_byte.count());
+  const auto slow = read_ranges(
+      section, "slowdowns", nodes, parse_slowdown,
+      "of single nodes: their overheads and gaps times so much, such as 3: 2, 8-11: 1.5");
   section.finish();
-  return std::make_unique<LogGP>(costs, nodes);
+  std::vector<double> slowdown(slow.empty() ? 0 : static_cast<std::size_t>(nodes), 1.0);
+  for (const auto& [first, last, factor] : slow) {
+    std::fill(slowdown.begin() + first, slowdown.begin() + last + 1, factor);
+  }
+  return std::make_unique<LogGP>(costs, nodes, std::move(slowdown));
 }
 
 }  // namespace starling::network_models

@@ -1,5 +1,5 @@
-// The solver: restart level, search of what must be filled again, filling with a lazy heap of
-// links.
+// The solver: filling of the released flows with a lazy heap of links, and the search for those who
+// must be released as well.
 
 #include "network_models/max_min.hpp"
 
@@ -15,6 +15,8 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double picoseconds_per_second = 1e12;
 constexpr double end_of_clock = 9.2e18;  // ps
+constexpr double rounding = 1e-12;       // of levels and sums of rates
+constexpr int patient_rounds = 12;       // after which a settlement takes all that hangs together
 
 /// `remaining` bytes at `rate` from `start` on; Time::max() past the end of the clock.
 Time finish_time(Time start, double remaining, double rate) {
@@ -89,16 +91,14 @@ void FinishHeap::build() {
 
 // ----- MaxMin
 
-MaxMin::MaxMin(std::vector<double> capacities, double back_share)
+MaxMin::MaxMin(std::vector<double> capacities, double back_share, double accuracy)
     : shared_links_(capacities.size()),
       back_share_(back_share),
+      tolerance_(std::max(accuracy, rounding)),
       capacity_(std::move(capacities)),
       members_(shared_links_),
       is_touched_(shared_links_, 0),
-      is_open_(shared_links_, 0),
-      remaining_(shared_links_, 0),
-      free_share_(shared_links_, 0),
-      free_members_(shared_links_, 0) {
+      open_(shared_links_) {
   for (const double capacity : capacity_) ensure(capacity > 0, "a link has a capacity");
 }
 
@@ -111,9 +111,10 @@ void MaxMin::for_each_link(FlowId flow, Visit visit) const {
   if (record.is_bounded) visit(own_link(flow), 1.0);
 }
 
-void MaxMin::touch(LinkId link, bool has_joined) {
-  if (is_touched_[link] == 0) touched_.push_back(link);
-  is_touched_[link] |= has_joined ? 2 : 1;
+void MaxMin::touch(LinkId link) {
+  if (is_touched_[link] != 0) return;
+  is_touched_[link] = 1;
+  touched_.push_back(link);
 }
 
 FlowId MaxMin::add(std::span<const LinkId> forward, std::span<const LinkId> back, double weight,
@@ -128,7 +129,9 @@ FlowId MaxMin::add(std::span<const LinkId> forward, std::span<const LinkId> back
     flow_.emplace_back();
     level_.push_back(0);
     weight_.push_back(0);
+    bottleneck_.push_back(0);
     is_free_.push_back(0);
+    is_released_.push_back(0);
   }
   flow_[flow] = {forward, back_share_ > 0 ? back : std::span<const LinkId>{}, bytes, Time{},
                  bound < unbounded};
@@ -139,10 +142,7 @@ FlowId MaxMin::add(std::span<const LinkId> forward, std::span<const LinkId> back
     capacity_.resize(links, 0);
     members_.resize(links);
     is_touched_.resize(links, 0);
-    is_open_.resize(links, 0);
-    remaining_.resize(links, 0);
-    free_share_.resize(links, 0);
-    free_members_.resize(links, 0);
+    open_.resize(links);
   }
   if (bound < unbounded) capacity_[own_link(flow)] = bound;
   joined_.push_back(flow);
@@ -157,119 +157,185 @@ void MaxMin::take_finished(Time now, std::vector<FlowId>& done) {
   }
 }
 
+void MaxMin::set_capacity(LinkId link, double capacity) {
+  ensure(link < shared_links_ && capacity >= 0, "a shared link has a capacity");
+  capacity_[link] = capacity;
+  touch(link);
+}
+
 void MaxMin::settle(Time now) {
   if (is_settled()) return;
-  double restart = infinity;
   for (const FlowId flow : left_) {
-    restart = std::min(restart, level_[flow]);
     weight_[flow] = 0;
-    for_each_link(flow, [&](LinkId link, double) { touch(link, false); });
+    for_each_link(flow, [&](LinkId link, double) { touch(link); });
   }
   for (const LinkId link : touched_) {
     std::erase_if(members_[link], [&](const Member& member) { return weight_[member.flow] == 0; });
   }
+  open_links_.clear();
+  open_flows_.clear();
+  old_level_.clear();
   for (const FlowId flow : joined_) {
     for_each_link(flow, [&](LinkId link, double share) {
       members_[link].push_back({share * weight_[flow], flow});
-      touch(link, true);
     });
     flow_[flow].updated = now;
+    release(flow);
   }
-  for (const LinkId link : touched_) {
-    if ((is_touched_[link] & 2) != 0) restart = fill_level(link, restart);
+  for (const LinkId link : touched_) open(link);
+  for (int round = 0;; ++round) {
+    fill();
+    if (!release_wronged(round >= patient_rounds)) break;
   }
-  collect(restart);
-  fill();
   reschedule(now);
 
   for (const LinkId link : touched_) is_touched_[link] = 0;
+  for (const LinkId link : open_links_) open_[link].is_open = false;
+  for (const FlowId flow : open_flows_) is_released_[flow] = 0;
   touched_.clear();
   free_.insert(free_.end(), left_.begin(), left_.end());
   left_.clear();
   joined_.clear();
 }
 
-// Level s at which the link fills if nobody but the new flows (level infinite) can pass his own:
+void MaxMin::open(LinkId link) {
+  OpenLink& state = open_[link];
+  state.is_stale = true;
+  if (state.is_open) return;
+  state.is_open = true;
+  open_links_.push_back(link);
+}
+
+void MaxMin::release(FlowId flow) {
+  if (is_released_[flow] != 0) return;
+  is_released_[flow] = 1;
+  open_flows_.push_back(flow);
+  old_level_.push_back(level_[flow] == infinity ? 0 : level_[flow]);
+  for_each_link(flow, [&](LinkId link, double) { open(link); });
+}
+
+// What the held flows leave of a link, and what they would not put up with.
+void MaxMin::sum_up_held(LinkId link) {
+  OpenLink& state = open_[link];
+  state.is_stale = false;
+  state.held_rate = 0;
+  state.highest_held = 0;
+  state.lowest_caught = infinity;
+  for (const Member& member : members_[link]) {
+    if (is_released_[member.flow] != 0) continue;
+    const double level = level_[member.flow];
+    state.held_rate += level * member.share;
+    state.highest_held = std::max(state.highest_held, level);
+    if (bottleneck_[member.flow] == link) {
+      state.lowest_caught = std::min(state.lowest_caught, level);
+    }
+  }
+  work_ += static_cast<std::int64_t>(members_[link].size());
+}
+
+// Releases the held flows to whom the last filling was unfair; with `all`, whoever shares a link
+// with a released one. Whether there were any.
+bool MaxMin::release_wronged(bool all) {
+  wronged_.clear();
+  for (const LinkId link : open_links_) find_wronged(link, all);
+  for (const FlowId flow : wronged_) release(flow);
+  return !wronged_.empty();
+}
+
+void MaxMin::find_wronged(LinkId link, bool all) {
+  const OpenLink& state = open_[link];
+  const double leeway = tolerance_ * capacity_[link];
+  const double highest = std::max(state.highest_held, state.highest_released);
+  const auto has_lost_bottleneck = [&](double level) {
+    return state.remaining > leeway || level * (1 + tolerance_) < highest;
+  };
+  const bool has_too_high =
+      state.highest_held > state.filled_at * (1 + tolerance_) || state.remaining < -leeway;
+  const bool has_too_low =
+      state.lowest_caught < infinity && has_lost_bottleneck(state.lowest_caught);
+  if (!has_too_high && !has_too_low && !all) return;
+  const double fair = has_too_high ? fair_level(link) : infinity;
+  for (const Member& member : members_[link]) {
+    if (is_released_[member.flow] != 0) continue;
+    const double level = level_[member.flow];
+    if (all || level > fair || (bottleneck_[member.flow] == link && has_lost_bottleneck(level))) {
+      wronged_.push_back(member.flow);
+    }
+  }
+  work_ += static_cast<std::int64_t>(members_[link].size());
+}
+
+// The level at which the link is full if those who fill it could take as much as anybody:
 //   sum_g min(level_g, s) share_g = capacity,
-// or `enough` if that is less. Newton's method from below on a concave, piecewise linear function:
+// their levels being infinite. Newton's method from below on a concave, piecewise linear function:
 // every value on the way is a lower bound, and it ends after finitely many steps.
-double MaxMin::fill_level(LinkId link, double enough) const {
+double MaxMin::fair_level(LinkId link) const {
   double level = 0;
   while (true) {
     double fixed = 0;
     double share = 0;
     for (const Member& member : members_[link]) {
-      if (level_[member.flow] < level) {
+      const bool fills = is_released_[member.flow] != 0 && bottleneck_[member.flow] == link;
+      if (!fills && level_[member.flow] < level) {
         fixed += level_[member.flow] * member.share;
       } else {
         share += member.share;
       }
     }
     work_ += static_cast<std::int64_t>(members_[link].size());
+    if (share == 0) return level;
     const double next = (capacity_[link] - fixed) / share;
-    if (next >= enough) return enough;
     // (rounding may let the last steps tremble; the lower one is a bound as well)
-    if (next <= level) return next;
+    if (next <= level) return std::min(next, level);
     level = next;
   }
 }
 
-// Opens every link and flow that can change: those of level >= restart that hang together with a
-// touched link.
-void MaxMin::collect(double restart) {
-  open_links_.clear();
-  open_flows_.clear();
-  for (const LinkId link : touched_) open(link, restart);
-  for (std::size_t f = 0; f < open_flows_.size(); ++f) {
-    for_each_link(open_flows_[f], [&](LinkId link, double) { open(link, restart); });
-  }
-  for (const LinkId link : open_links_) sum_up(link);
-}
-
-void MaxMin::open(LinkId link, double restart) {
-  if (is_open_[link] != 0) return;
-  is_open_[link] = 1;
-  open_links_.push_back(link);
-  work_ += static_cast<std::int64_t>(members_[link].size());
-  for (const Member& member : members_[link]) {
-    if (is_free_[member.flow] != 0 || level_[member.flow] < restart) continue;
-    is_free_[member.flow] = 1;
-    open_flows_.push_back(member.flow);
-  }
-}
-
-// What the free flows may still take of a link, and how they divide it.
+// What the free flows may still take of a link, and how they divide it: afresh, without the
+// rounding of many small changes.
 void MaxMin::sum_up(LinkId link) {
   double remaining = capacity_[link];
   double share = 0;
-  std::uint32_t count = 0;
   for (const Member& member : members_[link]) {
     if (is_free_[member.flow] != 0) {
       share += member.share;
-      ++count;
     } else {
       remaining -= level_[member.flow] * member.share;
     }
   }
   work_ += static_cast<std::int64_t>(members_[link].size());
-  remaining_[link] = remaining;
-  free_share_[link] = share;
-  free_members_[link] = count;
+  open_[link].remaining = remaining;
+  open_[link].free_share = share;
+}
+
+void MaxMin::free_released() {
+  for (const LinkId link : open_links_) {
+    if (open_[link].is_stale) sum_up_held(link);
+    OpenLink& state = open_[link];
+    state.remaining = capacity_[link] - state.held_rate;
+    state.free_share = 0;
+    state.free_members = 0;
+    state.filled_at = infinity;
+    state.highest_released = 0;
+  }
+  for (const FlowId flow : open_flows_) {
+    is_free_[flow] = 1;
+    for_each_link(flow, [&](LinkId link, double share) {
+      open_[link].free_share += share * weight_[flow];
+      ++open_[link].free_members;
+    });
+    work_ += static_cast<std::int64_t>(flow_[flow].forward.size() + flow_[flow].back.size());
+  }
 }
 
 // Links fill in order of level. The levels in the heap only grow while it is worked off, so a
 // candidate is judged when it comes to the top, and goes back if it is no longer the first.
 void MaxMin::fill() {
-  old_level_.clear();
-  for (const FlowId flow : open_flows_) {
-    old_level_.push_back(level_[flow] == infinity ? 0 : level_[flow]);
-  }
+  free_released();
   candidates_.clear();
   for (const LinkId link : open_links_) {
-    is_open_[link] = 0;
-    if (free_members_[link] > 0) {
-      candidates_.push_back({remaining_[link] / free_share_[link], link});
-    }
+    const OpenLink& state = open_[link];
+    if (state.free_members > 0) candidates_.push_back({state.remaining / state.free_share, link});
   }
   std::ranges::make_heap(candidates_, std::greater{});
   double reached = 0;
@@ -280,24 +346,27 @@ void MaxMin::fill() {
     Candidate candidate = candidates_.back();
     candidates_.pop_back();
     const LinkId link = candidate.link;
-    if (free_members_[link] == 0) continue;
+    OpenLink& state = open_[link];
+    if (state.free_members == 0) continue;
     const auto goes_back = [&] {
-      candidate.level = std::max(remaining_[link] / free_share_[link], reached);
+      candidate.level = std::max(state.remaining / state.free_share, reached);
       if (candidates_.empty() || candidate.level <= candidates_.front().level) return false;
       candidates_.push_back(candidate);
       std::ranges::push_heap(candidates_, std::greater{});
       return true;
     };
-    if (candidate.level < remaining_[link] / free_share_[link] && goes_back()) continue;
+    if (candidate.level < state.remaining / state.free_share && goes_back()) continue;
     // The running sums have lost digits to cancellation; what decides is summed up afresh.
     const double roughly = candidate.level;
     sum_up(link);
-    candidate.level = std::max(remaining_[link] / free_share_[link], reached);
+    candidate.level = std::max(state.remaining / state.free_share, reached);
     if (candidate.level > roughly * (1 + 1e-12) && goes_back()) continue;
     reached = candidate.level;
+    state.filled_at = reached;
     // (a flow may be here twice, there and back)
     for (const Member& member : members_[link]) {
       if (is_free_[member.flow] == 0) continue;
+      bottleneck_[member.flow] = link;
       fix(member.flow, reached);
       ++fixed;
     }
@@ -308,10 +377,12 @@ void MaxMin::fix(FlowId flow, double level) {
   is_free_[flow] = 0;
   level_[flow] = level;
   for_each_link(flow, [&](LinkId link, double share) {
+    OpenLink& state = open_[link];
     const double weighted = share * weight_[flow];
-    remaining_[link] -= level * weighted;
-    free_share_[link] -= weighted;
-    --free_members_[link];
+    state.remaining -= level * weighted;
+    state.free_share -= weighted;
+    --state.free_members;
+    state.highest_released = level;  // levels only grow while filling
   });
   work_ += static_cast<std::int64_t>(flow_[flow].forward.size() + flow_[flow].back.size());
 }
@@ -333,7 +404,7 @@ void MaxMin::reschedule(Time now) {
 }
 
 void MaxMin::check() const {
-  constexpr double tolerance = 1e-9;
+  const double tolerance = std::max(1e-9, 2 * tolerance_);
   std::vector<char> is_full(members_.size());
   std::vector<double> highest(members_.size(), 0);
   for (std::size_t link = 0; link < members_.size(); ++link) {

@@ -4,16 +4,23 @@
 //   progressive filling: all flows grow together, rate = level * weight. The first link to fill
 //   fixes its flows at that level; the others go on growing. Repeat.
 //
-//   levels rise:  0 ------ l1 ------- l2 -------------- l3 ------>    l = level at which a link
-//   fills
-//    fixed before m: cannot change ->|<- solved again from here (m)
+// Local repair. A change releases the flows that join, nobody else; the rest are held at their
+// levels. The released are filled into what the held leave of their links. Then every link that was
+// looked at is asked whether that was fair to the held flows on it:
 //
-// Level restart. A flow that leaves changes nothing below its own level; one that joins, nothing
-// below the level at which one of its links would fill if the others kept theirs. So all changes
-// of one instant are solved together from m, the least of these levels: flows below m stay, the
-// rest of what hangs together with the changed links is filled again.
+//   too high   a released flow filled the link below a held one's level, or it is overcommitted:
+//              the held ones above the link's fair level are released;
+//   too low    the link that held a flow back (its bottleneck) has room now, or somebody higher:
+//              that flow is released;
 //
-// Invariants after settle(), checked by check():
+// and all released ones are filled again, until nobody is wronged. Then everyone has a bottleneck,
+// which only the max-min fair rates give to all: the result is exact, however few were looked at.
+// All changes of one instant are solved together.
+//
+// With an accuracy > 0, too high and too low mean: by more than that share. The room on a link and
+// the difference of levels are always measured anew, so that what was let pass does not add up.
+//
+// Invariants after settle(), checked by check() (with twice the accuracy instead of 1e-9):
 //   1. no link carries more than its capacity (to 1e-9 of it);
 //   2. every flow has a full link on which nobody has a higher level (its bottleneck).
 // What remains of a flow is kept as a real number of bytes, at its last change of rate. Only the
@@ -80,9 +87,9 @@ class MaxMin {
  public:
   static constexpr double unbounded = std::numeric_limits<double>::infinity();
 
-  /// Links 0.. with their capacities, in bytes per second, positive. A flow also loads the links of
-  /// its way back with `back_share` of its rate (acknowledgements).
-  explicit MaxMin(std::vector<double> capacities, double back_share = 0);
+  /// Links 0.. with their capacities, in bytes per second, positive at first. A flow also loads the links of
+  /// its way back with `back_share` of its rate (acknowledgements). `accuracy`: see the top.
+  explicit MaxMin(std::vector<double> capacities, double back_share = 0, double accuracy = 0);
 
   /// A flow joins; takes effect with settle(). `forward` and `back` (empty without back_share) must
   /// stay where they are until it is done, and not both be empty unless the rate is bounded.
@@ -90,9 +97,22 @@ class MaxMin {
   FlowId add(std::span<const LinkId> forward, std::span<const LinkId> back, double weight,
              double bytes, double bound = unbounded);
 
-  /// Solves for all flows that have joined or finished since the last call, all at `now`.
+  /// A shared link gets another capacity, 0 or more; takes effect with settle(). Flows over a link
+  /// without capacity stand still: their time of finish is Time::max().
+  void set_capacity(LinkId link, double capacity);
+
+  /// Solves for all that has changed since the last call, at `now`.
   void settle(Time now);
-  bool is_settled() const { return joined_.empty() && left_.empty(); }
+  bool is_settled() const { return joined_.empty() && left_.empty() && touched_.empty(); }
+
+  /// Calls visit(link, bytes per second on it) for the shared links that the last settle() looked
+  /// at; the others carry what they did before.
+  template <class Visit>
+  void for_each_changed_link(Visit visit) const {
+    for (const LinkId link : open_links_) {
+      if (link < shared_links_) visit(link, capacity_[link] - open_[link].remaining);
+    }
+  }
 
   /// Time at which the next flow is done, as of the last settle(); Time::max() if no flow is known
   /// to end within the clock.
@@ -130,13 +150,31 @@ class MaxMin {
     friend auto operator<=>(const Candidate&, const Candidate&) = default;
   };
 
+  // A link that is looked at, while solving.
+  struct OpenLink {
+    double remaining = 0;     // capacity that free flows may still take in all
+    double free_share = 0;    // sum of their shares
+    double held_rate = 0;     // of the held flows; the highest of their levels, and the lowest of
+    double highest_held = 0;  // those whose bottleneck this link is
+    double lowest_caught = 0;
+    double filled_at = 0;         // level; infinite if it did not fill
+    double highest_released = 0;  // level
+    std::uint32_t free_members = 0;
+    bool is_open = false;
+    bool is_stale = false;  // what is known of the held flows
+  };
+
   template <class Visit>
   void for_each_link(FlowId flow, Visit visit) const;
   LinkId own_link(FlowId flow) const { return static_cast<LinkId>(shared_links_ + flow); }
-  void touch(LinkId link, bool has_joined);
-  double fill_level(LinkId link, double enough) const;
-  void collect(double restart);
-  void open(LinkId link, double restart);
+  void touch(LinkId link);
+  void open(LinkId link);
+  void release(FlowId flow);
+  bool release_wronged(bool all);
+  void find_wronged(LinkId link, bool all);
+  void sum_up_held(LinkId link);
+  void free_released();
+  double fair_level(LinkId link) const;
   void sum_up(LinkId link);
   void fill();
   void fix(FlowId flow, double level);
@@ -144,31 +182,32 @@ class MaxMin {
 
   std::size_t shared_links_;
   double back_share_;
+  double tolerance_;
 
   // By link. After the shared ones comes one per flow id, that holds a bounded flow to its bound.
   std::vector<double> capacity_;
   std::vector<std::vector<Member>> members_;  // in order of joining
-  std::vector<char> is_touched_;              // 1: somebody left, 2: somebody joined; until settled
+  std::vector<char> is_touched_;  // somebody left, or it got another capacity; until settled
   std::vector<LinkId> touched_;
 
   // By flow.
   std::vector<Flow> flow_;
-  std::vector<double> level_;   // infinite until it is first solved for
-  std::vector<double> weight_;  // 0: no such flow
+  std::vector<double> level_;       // infinite until it is first solved for
+  std::vector<double> weight_;      // 0: no such flow
+  std::vector<LinkId> bottleneck_;  // the link that filled at its level
   std::vector<FlowId> free_;
   std::vector<FlowId> joined_;
   std::vector<FlowId> left_;
   FinishHeap finishes_;
 
   // While solving.
-  std::vector<char> is_open_;       // (links), reached by the search
-  std::vector<char> is_free_;       // (flows), not fixed yet
-  std::vector<double> remaining_;   // (links), capacity that free flows may still take in all
-  std::vector<double> free_share_;  // (links), sum of the shares of free flows
-  std::vector<std::uint32_t> free_members_;  // (links)
+  std::vector<OpenLink> open_;     // (links)
+  std::vector<char> is_released_;  // (flows), filled again; the others are held
+  std::vector<char> is_free_;      // (flows), released and not fixed yet
   std::vector<LinkId> open_links_;
   std::vector<FlowId> open_flows_;
   std::vector<double> old_level_;  // (open flows)
+  std::vector<FlowId> wronged_;
   std::vector<FlowId> changed_;
   std::vector<Candidate> candidates_;
   mutable std::int64_t work_ = 0;

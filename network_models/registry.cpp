@@ -10,7 +10,8 @@
 
 namespace starling::network_models {
 
-#define NETWORK_MODEL(name, summary) std::unique_ptr<NetworkModel> name(const Section&, NodeId);
+#define NETWORK_MODEL(name, summary) \
+  std::unique_ptr<NetworkModel> name(const Section&, NodeId, std::uint64_t);
 #include "network_models/catalog.inc"
 #undef NETWORK_MODEL
 

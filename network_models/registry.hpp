@@ -17,8 +17,8 @@ struct NetworkModelEntry {
   std::string_view name;
   std::string_view summary;
   /// Reads and checks the keys of the section other than `kind`, then builds a network that joins
-  /// so many nodes. Throws ScenarioError.
-  std::unique_ptr<NetworkModel> (*make)(const Section& section, NodeId nodes);
+  /// so many nodes. `seed` names its random streams, if it has any. Throws ScenarioError.
+  std::unique_ptr<NetworkModel> (*make)(const Section& section, NodeId nodes, std::uint64_t seed);
 };
 
 /// Every network model, in order of name.

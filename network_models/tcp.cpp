@@ -15,8 +15,8 @@
 
 namespace starling::network_models {
 
-std::unique_ptr<NetworkModel> tcp(const Section& section, NodeId nodes) {
-  const auto build = read_fabric(section, nodes);
+std::unique_ptr<NetworkModel> tcp(const Section& section, NodeId nodes, std::uint64_t seed) {
+  const auto build = read_fabric(section, nodes, seed);
   FlowRules rules{.is_weighted = true};
   const auto positive = [&](std::string_view key, double fallback, std::string_view help) {
     const auto value = section.optional<double>(key, fallback, help);
@@ -45,10 +45,7 @@ std::unique_ptr<NetworkModel> tcp(const Section& section, NodeId nodes) {
       "cross_traffic", 0.05, "of its rate that a flow takes on the way back; 0 is much faster");
   section.expect(rules.back_share >= 0 && rules.back_share <= 1, "cross_traffic",
                  "must be from 0 to 1, got {}", rules.back_share);
-  const bool is_checked = section.optional<bool>(
-      "check", false, "verify at each change that links are shared fairly; slow");
-  section.finish();
-  return std::make_unique<Fluid>(build(), nodes, rules, is_checked);
+  return make_fluid(section, nodes, build, rules, seed);
 }
 
 }  // namespace starling::network_models

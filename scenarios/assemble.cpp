@@ -152,7 +152,7 @@ Assembly assemble(const Scenario& scenario) {
   const Section network = scenario.section("network");
   settings.closed_form_collectives = read_closed_form_collectives(network);
   parts.network = build_part(network, scenario.name(), [&] {
-    return network_models::find(network).make(network, settings.nodes);
+    return network_models::find(network).make(network, settings.nodes, settings.seed);
   });
   note(network);
 

@@ -44,6 +44,7 @@ void Run::begin(ComputeGraph::Execution execution) {
       *backend_, *parts_.workload, ComputeGraph::Limits{.window_bytes = settings.window_bytes},
       execution);
   observer_ = std::make_unique<Observer>(*graph_, recorder_, parts_.workload->facts());
+  network_log_ = std::make_unique<NetworkLog>(settings.timeline_until);
   nodes_here_ = settings.nodes;
   started_ = last_progress_ = Clock::now();
   next_save_ = started_ + first_save_after;
@@ -78,7 +79,9 @@ void Run::pulse(Time now, bool saves) {
 }
 
 void Run::save_now() {
-  if (hooks_.saves) save(recorder_, parts_.settings.output);
+  if (!hooks_.saves) return;
+  network_log_->report(recorder_);
+  save(recorder_, parts_.settings.output);
 }
 
 void Run::finish() {
@@ -119,6 +122,7 @@ void Run::conclude(const std::function<void()>& run, const std::function<void()>
     gather();
     if (!is_keeper) return;
     finish();
+    network_log_->report(recorder_);
     save_now();
   };
   try {
@@ -143,6 +147,7 @@ void Run::simulate() {
   describe("simulated");
   const RunSettings& settings = parts_.settings;
   const SimulatedTransport* clock = nullptr;
+  parts_.network->watch(*network_log_);
   SimulatedTransport transport({.nodes = settings.nodes,
                                 .closed_form_collectives = settings.closed_form_collectives,
                                 .pulse = [this, &clock] { pulse(clock->now(), true); },

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "scenarios/assemble.hpp"
+#include "sim/engine/network_log.hpp"
 #include "sim/node/backend.hpp"
 #include "sim/node/compute_graph.hpp"
 #include "sim/node/observer.hpp"
@@ -60,6 +61,7 @@ class Run {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<ComputeGraph> graph_;
   std::unique_ptr<Observer> observer_;
+  std::unique_ptr<NetworkLog> network_log_;
   NodeId nodes_here_ = 0;  // of this process
   Clock::time_point started_;
   Clock::time_point last_progress_;

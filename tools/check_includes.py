@@ -35,7 +35,7 @@ OWNERS = (
     (r"fmt/", ("",)),
     (r"doctest/", ()),
     (r"boost/program_options", ("tools/",)),
-    (r"boost/", ("topology/", "network_models/links.cpp")),
+    (r"boost/", ("sim/base/graph_file.cpp", "topology/connectivity.cpp", "network_models/switch_graph.cpp")),
     (r"hdf5", ("sim/record/results_file.cpp", "kernels/hdf5_dataset.cpp")),
     (r"zlib\.h$", ("kernels/idx_dataset.cpp",)),
     (r"mpi\.h$", ("sim/mpi/",)),

@@ -16,7 +16,7 @@ namespace po = boost::program_options;
 void export_command(const Arguments& arguments) {
   po::options_description options("options");
   options.add_options()("table,t", po::value<std::string>(),
-                        "steps, evaluation, nodes or timeline, as CSV")(
+                        "steps, evaluation, nodes, timeline or links, as CSV")(
       "trace", "the timeline as a trace for ui.perfetto.dev")(
       "output,o", po::value<std::string>(), "file to write (standard output if not given)");
   po::variables_map values;

@@ -104,7 +104,7 @@ void list_command(const Arguments& arguments) {
   list_catalog("network models", "network", network_models::catalog(), only, with_keys,
                [](const auto& entry, const Section& section) {
                  static_cast<void>(read_closed_form_collectives(section));
-                 static_cast<void>(entry.make(section, probe_nodes));
+                 static_cast<void>(entry.make(section, probe_nodes, 1));
                });
   list_catalog("workloads", "workload", workloads::catalog(), only, with_keys,
                [](const auto& entry, const Section& section) {

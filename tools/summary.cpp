@@ -69,6 +69,24 @@ double samples_per_step(const Recorder& recorder) {
 
 double ratio(double a, double b) { return b > 0 ? a / b : unknown; }
 
+/// The link that carried most for its bandwidth, and how the sharing was worked out.
+void add_network(std::string& text, const Recorder& recorder, double seconds) {
+  const auto use = [](const LinkTotals& link) {
+    return static_cast<double>(link.bytes) / link.bandwidth;
+  };
+  const auto busiest = std::ranges::max_element(recorder.links, {}, use);
+  if (busiest != recorder.links.end() && seconds > 0) {
+    add(text, "busiest link",
+        fmt::format("{}, {:.1f} % of its bandwidth, at most {:.1f} %", busiest->name,
+                    100 * use(*busiest) / seconds, 100 * busiest->peak_rate / busiest->bandwidth));
+  }
+  const auto accuracy = recorder.statistics.find("network.accuracy");
+  if (accuracy != recorder.statistics.end()) {
+    add(text, "rates of messages",
+        fmt::format("fair to {:g} % on the link that holds each back", 100 * accuracy->second));
+  }
+}
+
 }  // namespace
 
 std::string summarize(const Recorder& recorder) {
@@ -112,6 +130,7 @@ std::string summarize(const Recorder& recorder) {
         fmt::format("{} of {} nodes stopped, {} messages lost, {} duplicated", stopped,
                     recorder.nodes.size(), lost, duplicated));
   }
+  add_network(text, recorder, all.end);
   return text;
 }
 

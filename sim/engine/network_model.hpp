@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "sim/base/time.hpp"
 #include "sim/base/types.hpp"
+#include "sim/engine/network_log.hpp"
 
 namespace starling {
 
@@ -45,6 +47,11 @@ class NetworkModel {
   virtual void on_timer(std::uint64_t cookie, NetworkClock& clock) = 0;
   /// Cost of one undisturbed message between a typical pair of nodes.
   virtual LinkCost link_cost() const = 0;
+  /// Asks a model that knows links to note in `log`, which outlives it, what they carry. Called before the first
+  /// transfer or never.
+  virtual void watch(NetworkLog& /*log*/) {}
+  /// Why transfers that were started may never arrive, for the report of a standstill; empty if nothing holds them.
+  virtual std::string standstill() const { return {}; }
 };
 
 }  // namespace starling

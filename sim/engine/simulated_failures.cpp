@@ -122,9 +122,11 @@ void SimulatedTransport::end_run() {
   }
   if (waiting.empty()) return;
   const std::string failures = describe_failures();
-  throw Stalled(fmt::format("{} at {:.6g} s of virtual time: {}{}{}",
+  const std::string held = network_.standstill();
+  throw Stalled(fmt::format("{} at {:.6g} s of virtual time: {}{}{}{}{}",
                             failures.empty() ? "deadlock" : "stalled", to_seconds(now_), failures,
-                            describe_waiting(waiting), describe_meetings()));
+                            describe_waiting(waiting), describe_meetings(),
+                            held.empty() ? "" : "; ", held));
 }
 
 }  // namespace starling

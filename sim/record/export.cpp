@@ -4,8 +4,10 @@
 #include <cerrno>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <iterator>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <system_error>
 #include <vector>
@@ -149,6 +151,23 @@ void write_timeline(Output& out, const std::vector<Segment>& timeline) {
   }
 }
 
+/// When the last node finished, in seconds.
+double end_of(const Recorder& recorder) {
+  Time end{};
+  for (const NodeTotals& node : recorder.nodes) end = std::max(end, node.finished);
+  return to_seconds(end);
+}
+
+void write_links(Output& out, const Recorder& recorder) {
+  out.print("link,bandwidth_bytes_per_second,bytes,busy_seconds,mean_load,peak_load\n");
+  const double end = end_of(recorder);
+  for (const LinkTotals& link : recorder.links) {
+    const double mean = end > 0 ? static_cast<double>(link.bytes) / (link.bandwidth * end) : 0;
+    out.print("{},{},{},{},{},{}\n", csv_field(link.name), link.bandwidth, link.bytes,
+              seconds(link.busy), mean, link.peak_rate / link.bandwidth);
+  }
+}
+
 using TableWriter = void (*)(Output&, const Recorder&);
 
 TableWriter writer_of(std::string_view table) {
@@ -165,8 +184,46 @@ TableWriter writer_of(std::string_view table) {
     return [](Output& out, const Recorder& run) { write_nodes(out, run.nodes); };
   if (table == "timeline")
     return [](Output& out, const Recorder& run) { write_timeline(out, run.timeline); };
-  throw Error(
-      fmt::format("expected table steps, evaluation, nodes or timeline, found \"{}\"", table));
+  if (table == "links") return write_links;
+  throw Error(fmt::format(
+      "expected table steps, evaluation, nodes, timeline or links, found \"{}\"", table));
+}
+
+/// Loads of the busiest links as counters of a process of their own.
+void write_link_counters(Output& out, const Recorder& recorder) {
+  constexpr std::size_t most = 32;
+  if (recorder.link_timeline.empty()) return;
+  std::vector<std::uint32_t> busiest(recorder.links.size());
+  std::iota(busiest.begin(), busiest.end(), 0U);
+  const auto use = [&](std::uint32_t i) {
+    return static_cast<double>(recorder.links[i].bytes) / recorder.links[i].bandwidth;
+  };
+  std::ranges::stable_sort(busiest, std::greater{}, use);
+  busiest.resize(std::min(busiest.size(), most));
+  std::vector<char> is_shown(recorder.links.size(), 0);
+  for (const std::uint32_t link : busiest) is_shown[link] = 1;
+  out.print(
+      ",\n"
+      R"({{"ph":"M","pid":1,"name":"process_name","args":{{"name":"busiest links"}}}})");
+  const auto write = [&](std::uint32_t link, Time time, double rate) {
+    out.print(
+        ",\n"
+        R"({{"ph":"C","pid":1,"ts":{},"name":{},"args":{{"load %":{:.4g}}}}})",
+        microseconds(time.time_since_epoch()), json_string(recorder.links[link].name),
+        100 * rate / recorder.links[link].bandwidth);
+  };
+  // A stretch that another follows at once needs no end of its own.
+  std::vector<Time> ends(recorder.links.size(), Time::min());
+  for (const LinkSegment& segment : recorder.link_timeline) {
+    if (is_shown[segment.link] == 0) continue;
+    Time& end = ends[segment.link];
+    if (end != Time::min() && end < segment.begin) write(segment.link, end, 0);
+    write(segment.link, segment.begin, segment.rate);
+    end = segment.end;
+  }
+  for (const std::uint32_t link : busiest) {
+    if (ends[link] != Time::min()) write(link, ends[link], 0);
+  }
 }
 
 /// Calls `write` with the opened file; the file goes again if that throws.
@@ -226,6 +283,7 @@ void write_chrome_trace(const Recorder& recorder, std::FILE* file, const std::st
         segment.node, microseconds(segment.begin.time_since_epoch()),
         microseconds(segment.end - segment.begin), to_text(segment.activity));
   }
+  write_link_counters(out, recorder);
   out.print("]\n");
   out.finish();
 }

@@ -7,6 +7,9 @@
 //   nodes       node                   node, compute_seconds, wait_seconds, communicate_seconds,
 //                                      finished_seconds, steps, messages_sent, bytes_sent
 //   timeline    stretch of time        node, activity, begin_seconds, end_seconds
+//   links       link that was used     link, bandwidth_bytes_per_second, bytes, busy_seconds,
+//                                      mean_load, peak_load: shares of the bandwidth, the mean over
+//                                      the run (until the last node finished)
 //
 // Numbers are written so that they read back to the bit, virtual times exactly ("0.000000000007").
 // A cell that was not recorded is empty.
@@ -20,7 +23,7 @@
 
 namespace starling {
 
-/// Writes `table`: "steps", "evaluation", "nodes" or "timeline". `name` stands for the file in
+/// Writes `table`: "steps", "evaluation", "nodes", "timeline" or "links". `name` stands for the file in
 /// messages. Throws Error if there is no such table or writing fails.
 void write_csv(const Recorder& recorder, std::string_view table, std::FILE* file,
                const std::string& name);
@@ -30,7 +33,8 @@ void write_csv(const Recorder& recorder, std::string_view table, std::FILE* file
 void write_csv(const Recorder& recorder, std::string_view table, const std::string& path);
 
 /// Writes the timeline as a JSON array of trace events: one thread per node, one complete event per
-/// stretch of time, in microseconds. Same errors. Whoever records no timeline gets a trace of
+/// stretch of time, in microseconds; and, as counters, the load in percent of the links that carried
+/// most for their bandwidth, up to 32. Same errors. Whoever records no timeline gets a trace of
 /// threads alone.
 void write_chrome_trace(const Recorder& recorder, std::FILE* file, const std::string& name);
 void write_chrome_trace(const Recorder& recorder, const std::string& path);

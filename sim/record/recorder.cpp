@@ -83,10 +83,21 @@ std::size_t Table::rows() const {
 std::string_view unit_of(std::string_view metric) {
   using Entry = std::pair<std::string_view, std::string_view>;
   static constexpr std::array units{
-      Entry{"begin", "ps"},     Entry{"bytes", "B"},       Entry{"bytes_received", "B"},
-      Entry{"bytes_sent", "B"}, Entry{"communicate", "s"}, Entry{"compute", "s"},
-      Entry{"end", "ps"},       Entry{"finished", "s"},    Entry{"throughput", "samples/s"},
-      Entry{"time", "s"},       Entry{"wait", "s"},
+      Entry{"bandwidth", "B/s"},
+      Entry{"begin", "ps"},
+      Entry{"busy", "s"},
+      Entry{"bytes", "B"},
+      Entry{"bytes_received", "B"},
+      Entry{"bytes_sent", "B"},
+      Entry{"communicate", "s"},
+      Entry{"compute", "s"},
+      Entry{"end", "ps"},
+      Entry{"finished", "s"},
+      Entry{"peak_rate", "B/s"},
+      Entry{"rate", "B/s"},
+      Entry{"throughput", "samples/s"},
+      Entry{"time", "s"},
+      Entry{"wait", "s"},
   };
   for (const auto& [name, unit] : units) {
     if (name == metric) return unit;
@@ -205,6 +216,21 @@ class Comparison {
     }
   }
 
+  void links(const Recorder& a, const Recorder& b) {
+    value("links used", a.links.size(), b.links.size());
+    for (std::size_t i = 0; is_equal() && i < a.links.size(); ++i) {
+      if (a.links[i] != b.links[i]) {
+        note(fmt::format("links, row {}", i), describe(a.links[i]), describe(b.links[i]));
+      }
+    }
+    value("segments in the timeline of links", a.link_timeline.size(), b.link_timeline.size());
+    for (std::size_t i = 0; is_equal() && i < a.link_timeline.size(); ++i) {
+      if (a.link_timeline[i] == b.link_timeline[i]) continue;
+      note(fmt::format("timeline of links, segment {}", i), describe(a.link_timeline[i]),
+           describe(b.link_timeline[i]));
+    }
+  }
+
   void models(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {
     value("number of models", a.size(), b.size());
     for (std::size_t i = 0; is_equal() && i < a.size(); ++i) {
@@ -228,6 +254,16 @@ class Comparison {
                        segment.end.time_since_epoch().count());
   }
 
+  static std::string describe(const LinkTotals& link) {
+    return fmt::format("{} of {} B/s, {} B in {} ps, at most {} B/s", link.name, link.bandwidth,
+                       link.bytes, link.busy.count(), link.peak_rate);
+  }
+  static std::string describe(const LinkSegment& segment) {
+    return fmt::format("link {} with {} B/s from {} to {} ps", segment.link, segment.rate,
+                       segment.begin.time_since_epoch().count(),
+                       segment.end.time_since_epoch().count());
+  }
+
   std::string difference_;
 };
 
@@ -240,6 +276,7 @@ bool same_content(const Recorder& a, const Recorder& b, std::string* difference)
   comparison.tables("steps", a.steps, b.steps);
   comparison.tables("evaluation", a.evaluation, b.evaluation);
   comparison.timelines(a, b);
+  comparison.links(a, b);
   comparison.models(a.models, b.models);
   if (difference != nullptr) *difference = comparison.difference();
   return comparison.is_equal();

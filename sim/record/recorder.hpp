@@ -2,11 +2,12 @@
 // a picture of a Recorder; plots, exports and comparisons read nothing else. Simulated and real runs fill the
 // same columns.
 //
-// Three kinds of samples:
+// Four kinds of samples:
 //   per node and step   table "steps":      one row per recorded step, one column per node
 //   per evaluation      table "evaluation": one row per evaluated step, of the mean model and the whole run
 //   per node            totals over the run: time computing, waiting, communicating; messages, bytes
-// and, if asked for, the timeline: what each node did from when to when.
+//   per link            totals over the run, where the network model has links: bytes, time in use, peak rate
+// and, if asked for, the timeline: what each node did, and how fast each link was, from when to when.
 #pragma once
 
 #include <cstdint>
@@ -104,6 +105,26 @@ struct NodeTotals {
   friend bool operator==(const NodeTotals&, const NodeTotals&) = default;
 };
 
+/// Sums over a run, of a link of the network that was used. Bytes are those of messages that have arrived; rates are
+/// in bytes per second.
+struct LinkTotals {
+  std::string name;
+  double bandwidth = 0;
+  double peak_rate = 0;
+  Duration busy{};  // with at least one message on it
+  std::int64_t bytes = 0;
+  friend bool operator==(const LinkTotals&, const LinkTotals&) = default;
+};
+
+/// A stretch of time in which a link carried `rate` bytes per second; `link` is its place among the LinkTotals.
+struct LinkSegment {
+  std::uint32_t link;
+  double rate;
+  Time begin;
+  Time end;
+  friend bool operator==(const LinkSegment&, const LinkSegment&) = default;
+};
+
 class Recorder {
  public:
   Recorder() = default;
@@ -114,6 +135,8 @@ class Recorder {
       evaluation;  // (evaluations): "time", "test_loss", "test_accuracy", "consensus_distance", ..
   std::vector<NodeTotals> nodes;
   std::vector<Segment> timeline;  // as it was noted, cut at timeline_until()
+  std::vector<LinkTotals> links;  // those used, in the network model's order; none if it has no links
+  std::vector<LinkSegment> link_timeline;  // in order of end, cut at timeline_until()
   std::map<std::string, std::string>
       facts;  // about the run: scenario text, workload, code version, ...
   std::map<std::string, double>

@@ -212,6 +212,22 @@ class Writer {
     if (!unit.empty()) attribute(path.c_str(), "unit", std::string(unit));
   }
 
+  /// Texts of one length, the longest's; shorter ones are filled up with NUL.
+  void texts(const char* path, const std::vector<std::string>& texts) {
+    std::size_t length = 1;
+    for (const std::string& text : texts) length = std::max(length, text.size());
+    const Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
+    check(H5Tset_size(type, length));
+    check(H5Tset_cset(type, H5T_CSET_UTF8));
+    check(H5Tset_strpad(type, H5T_STR_NULLPAD));
+    std::string cells(length * texts.size(), '\0');
+    for (std::size_t i = 0; i < texts.size(); ++i) texts[i].copy(&cells[i * length], length);
+    const Shape shape{texts.size()};
+    const Handle space(H5Screate_simple(1, shape.data(), nullptr), H5Sclose);
+    const Handle set = data_set(path, type, space, shape, cells.size());
+    check(H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, cells.data()));
+  }
+
   /// One model after the other, so that they need not be put together in memory.
   void models(const char* path, const std::vector<std::vector<float>>& models) {
     const std::size_t parameters = parameter_count(models);
@@ -332,6 +348,50 @@ void write_timeline(Writer& writer, const Recorder& recorder) {
                  column([](const Segment& s) { return s.end.time_since_epoch().count(); }), shape);
 }
 
+/// The values that `get` takes out of each item.
+template <class Items, class Get>
+auto column_of(const Items& items, Get get) {
+  std::vector<decltype(get(items[0]))> values(items.size());
+  std::ranges::transform(items, values.begin(), get);
+  return values;
+}
+
+void write_links(Writer& writer, const Recorder& recorder) {
+  if (recorder.links.empty()) return;
+  const std::vector<LinkTotals>& links = recorder.links;
+  const Shape shape{links.size()};
+  writer.group("/links");
+  writer.texts("/links/name", column_of(links, [](const LinkTotals& l) { return l.name; }));
+  writer.numbers("/links/bandwidth",
+                 column_of(links, [](const LinkTotals& l) { return l.bandwidth; }), shape);
+  writer.numbers("/links/peak_rate",
+                 column_of(links, [](const LinkTotals& l) { return l.peak_rate; }), shape);
+  writer.numbers("/links/busy",
+                 column_of(links, [](const LinkTotals& l) { return to_seconds(l.busy); }), shape);
+  writer.numbers("/links/busy_picoseconds",
+                 column_of(links, [](const LinkTotals& l) { return l.busy.count(); }), shape);
+  writer.numbers("/links/bytes", column_of(links, [](const LinkTotals& l) { return l.bytes; }),
+                 shape);
+  if (recorder.link_timeline.empty()) return;
+  const std::vector<LinkSegment>& timeline = recorder.link_timeline;
+  const Shape length{timeline.size()};
+  writer.group("/link_timeline");
+  writer.numbers(
+      "/link_timeline/link",
+      column_of(timeline, [](const LinkSegment& s) { return static_cast<std::int32_t>(s.link); }),
+      length);
+  writer.numbers("/link_timeline/rate",
+                 column_of(timeline, [](const LinkSegment& s) { return s.rate; }), length);
+  writer.numbers(
+      "/link_timeline/begin",
+      column_of(timeline, [](const LinkSegment& s) { return s.begin.time_since_epoch().count(); }),
+      length);
+  writer.numbers(
+      "/link_timeline/end",
+      column_of(timeline, [](const LinkSegment& s) { return s.end.time_since_epoch().count(); }),
+      length);
+}
+
 void write_content(Writer& writer, const Recorder& recorder) {
   writer.attribute("/", "format", std::string(format_name));
   writer.attribute("/", "format_version", format_version);
@@ -349,6 +409,7 @@ void write_content(Writer& writer, const Recorder& recorder) {
   write_table(writer, "/evaluation", recorder.evaluation, /*is_flat=*/true);
   write_nodes(writer, recorder.nodes);
   write_timeline(writer, recorder);
+  write_links(writer, recorder);
   if (recorder.models.empty()) return;
   writer.models("/models", recorder.models);
   std::vector<std::uint8_t> has_model;
@@ -485,6 +546,31 @@ class Reader {
       check(H5Dread(set, type_of<T>().memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()));
     }
     return {std::move(values), shape};
+  }
+
+  /// Texts of one length each, in one column.
+  std::vector<std::string> texts(const std::string& path) const {
+    const Handle set(H5Dopen2(file_, path.c_str(), H5P_DEFAULT), H5Dclose);
+    const Handle type(H5Dget_type(set), H5Tclose);
+    const Handle space(H5Dget_space(set), H5Sclose);
+    if (H5Tget_class(type) != H5T_STRING || check(H5Tis_variable_str(type)) > 0 ||
+        check(H5Sget_simple_extent_ndims(space)) != 1) {
+      throw Failure(path + " is not a column of texts of fixed length");
+    }
+    const std::size_t length = H5Tget_size(type);
+    const auto count = static_cast<std::size_t>(check(H5Sget_simple_extent_npoints(space)));
+    const std::uint64_t stored = std::min<std::uint64_t>(file_bytes_, H5Dget_storage_size(set));
+    if (count > stored * most_inflation / std::max<std::size_t>(length, 1)) {
+      throw Failure(fmt::format("{}: fewer bytes than its shape needs", path));
+    }
+    std::string cells(length * count, '\0');
+    if (count > 0) check(H5Dread(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, cells.data()));
+    std::vector<std::string> texts;
+    for (std::size_t i = 0; i < count; ++i) {
+      std::string text = cells.substr(i * length, length);
+      texts.push_back(text.substr(0, text.find('\0')));
+    }
+    return texts;
   }
 
   /// A column of known length.
@@ -625,6 +711,29 @@ std::vector<Segment> read_timeline(const Reader& reader, std::size_t nodes) {
   return timeline;
 }
 
+void read_links(const Reader& reader, Recorder& recorder) {
+  const std::vector<std::string> names = reader.texts("/links/name");
+  const auto bandwidth = reader.column<double>("/links/bandwidth", names.size());
+  const auto peak_rate = reader.column<double>("/links/peak_rate", names.size());
+  const auto busy = reader.column<std::int64_t>("/links/busy_picoseconds", names.size());
+  const auto bytes = reader.column<std::int64_t>("/links/bytes", names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    recorder.links.push_back({names[i], bandwidth[i], peak_rate[i], Duration(busy[i]), bytes[i]});
+  }
+  if (!reader.has("/link_timeline")) return;
+  const auto [link, shape] = reader.numbers<std::int32_t>("/link_timeline/link", 1);
+  const auto rate = reader.column<double>("/link_timeline/rate", link.size());
+  const auto begin = reader.column<std::int64_t>("/link_timeline/begin", link.size());
+  const auto end = reader.column<std::int64_t>("/link_timeline/end", link.size());
+  for (std::size_t i = 0; i < link.size(); ++i) {
+    if (link[i] < 0 || static_cast<std::size_t>(link[i]) >= names.size() || begin[i] > end[i]) {
+      throw Failure(fmt::format("/link_timeline: segment {} makes no sense", i));
+    }
+    recorder.link_timeline.push_back({static_cast<std::uint32_t>(link[i]), rate[i],
+                                      Time(Duration(begin[i])), Time(Duration(end[i]))});
+  }
+}
+
 Recorder read_content(const Reader& reader) {
   const auto [steps_of_nodes, shape] = reader.numbers<std::int64_t>("/nodes/steps", 1);
   const std::size_t nodes = steps_of_nodes.size();
@@ -645,6 +754,7 @@ Recorder read_content(const Reader& reader) {
     for (std::size_t i = 0; i < nodes; ++i) recorder.nodes[i].*column.member = values[i];
   }
   recorder.timeline = read_timeline(reader, nodes);
+  if (reader.has("/links")) read_links(reader, recorder);
   for (const std::string& key : reader.attribute_names("/facts")) {
     recorder.facts[key] = reader.attribute<std::string>("/facts", key);
   }

@@ -27,6 +27,16 @@
 //     node         (segments)       int32
 //     activity     (segments)       enumeration of uint8: compute = 0, wait = 1, communicate = 2
 //     begin, end   (segments)       int64, picoseconds
+//   /links                        those of the network that were used; absent if there are none
+//     name         (links)          UTF-8 of fixed length
+//     bandwidth, peak_rate (links)  float64, bytes per second
+//     busy         (links)          float64, seconds with at least one message on the link
+//     busy_picoseconds (links)      int64    the same, exact
+//     bytes        (links)          int64    of messages that have arrived
+//   /link_timeline                absent unless a timeline is kept; cut like /timeline
+//     link         (segments)       int32    row of /links
+//     rate         (segments)       float64, bytes per second
+//     begin, end   (segments)       int64, picoseconds
 //   /models        (nodes, parameters)  float32, the final models; absent unless asked for
 //
 // Readers of version 1 skip groups, data sets and attributes they do not know (a new METRIC is read

@@ -30,7 +30,7 @@ inline Section section(std::vector<std::pair<std::string, std::string>> keys) {
 inline std::unique_ptr<NetworkModel> network(std::vector<std::pair<std::string, std::string>> keys,
                                              NodeId nodes) {
   const Section keys_of_network = section(std::move(keys));
-  return network_models::find(keys_of_network).make(keys_of_network, nodes);
+  return network_models::find(keys_of_network).make(keys_of_network, nodes, 1);
 }
 
 class ScriptedRun final : public NetworkClock {

@@ -13,6 +13,9 @@
 #include <doctest/doctest.h>
 
 #include "network_models/fabrics.hpp"
+#include "network_models/galois.hpp"
+#include "network_models/overrides.hpp"
+#include "network_models/switch_graph.hpp"
 #include "sim/base/error.hpp"
 #include "tests/network_models/scripted_run.hpp"
 
@@ -149,6 +152,13 @@ std::vector<Case> cases() {
       {"small dragonfly", dragonfly({2, 4, 2, 5}, some_link), 40, 20, 80 + 20 * 5, 5, false});
   // Slim fly q = 5, k' = 7: 50 routers.
   all.push_back({"slim fly", slim_fly(5, 2, some_link), 100, 50, 200 + 50 * 7, 4, true});
+  // q = 4, k' = 6: 32 routers.
+  all.push_back({"slim fly 4", slim_fly(4, 2, some_link), 64, 32, 128 + 32 * 6, 4, true});
+  all.push_back({"star", star(6, some_link), 6, 0, 10, 2, true});
+  // 4 x 3 switches, each with 3 + 2 neighbors, all within 2.
+  all.push_back({"hyperx", hyperx({4, 3}, 2, some_link), 24, 12, 48 + 12 * 5, 4, true});
+  // 10 switches with 4 cables each.
+  all.push_back({"jellyfish", jellyfish(10, 4, 1, 7, some_link), 10, 10, 20 + 10 * 4, 4, true});
   return all;
 }
 
@@ -271,13 +281,16 @@ TEST_CASE("dragonfly: over a third group no way takes more than two global links
 }
 
 TEST_CASE("slim fly: its routers have (3 q - e) / 2 neighbors, all within two steps") {
-  // Hosts for half the ports: 200, 588, 2178, 3380 for q = 5, 7, 11, 13.
-  for (const NodeId q : {5, 7, 11, 13, 17, 19}) {
+  // q = 4 w + e. Hosts for half the ports: 200, 588, 2178, 3380 for q = 5, 7, 11, 13.
+  for (const NodeId q : {4, 5, 7, 8, 9, 11, 13, 16, 17, 19, 25, 27}) {
     CAPTURE(q);
     const auto routers = static_cast<std::size_t>(2 * q * q);
-    const auto degree = static_cast<std::size_t>((3 * q - (q % 4 == 1 ? 1 : -1)) / 2);
+    const auto degree = static_cast<std::size_t>((3 * q - (q % 4 == 0   ? 0
+                                                           : q % 4 == 1 ? 1
+                                                                        : -1)) /
+                                                 2);
     std::vector<std::set<std::uint32_t>> around(routers);
-    const auto edges = slim_fly_edges(q);
+    const auto edges = slim_fly_cables(q);
     for (const auto& [a, b] : edges) {
       CHECK(around[a].insert(b).second);  // each edge once
       CHECK(around[b].insert(a).second);
@@ -293,6 +306,94 @@ TEST_CASE("slim fly: its routers have (3 q - e) / 2 neighbors, all within two st
   }
 }
 
+TEST_CASE("finite fields: sums and products are those of polynomials") {
+  // GF(4): x^2 = x + 1; 2 is x, 3 is x + 1. x (x + 1) = x^2 + x = 1, x x = 3, (x + 1)^2 = x^2 + 1 = x.
+  const GaloisField four(4);
+  CHECK(four.add(2, 3) == 1);
+  CHECK(four.multiply(2, 3) == 1);
+  CHECK(four.multiply(2, 2) == 3);
+  CHECK(four.multiply(3, 3) == 2);
+  // GF(7): the smallest primitive root is 3.
+  CHECK(GaloisField(7).power(1) == 3);
+  CHECK(GaloisField(7).subtract(2, 5) == 4);
+  CHECK(GaloisField(7).multiply(5, 3) == 1);
+  for (const int q : {8, 9, 16, 25, 27, 49, 64, 81, 121, 125, 128, 169}) {
+    CAPTURE(q);
+    const GaloisField field(q);
+    const int p = GaloisField::prime_of(q);
+    for (int a = 0; a < q; ++a) {
+      int sum = 0;
+      for (int i = 0; i < p; ++i) sum = field.add(sum, a);
+      CHECK(sum == 0);
+      const int b = (a * 7 + 3) % q;
+      const int c = (a * 5 + 1) % q;
+      CHECK(field.add(field.subtract(a, b), b) == a);
+      CHECK(field.multiply(a, field.add(b, c)) ==
+            field.add(field.multiply(a, b), field.multiply(a, c)));
+    }
+  }
+  for (const int none : {1, 6, 12, 100}) CHECK(GaloisField::prime_of(none) == 0);
+}
+
+TEST_CASE("HyperX: switches that differ in one coordinate are neighbors") {
+  // 3 x 2: 0 1 2 in the first row, 3 4 5 in the second.
+  const Cables expected = {{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 4}, {2, 5}, {3, 4}, {3, 5}, {4, 5}};
+  CHECK(hyperx_cables({3, 2}) == expected);
+}
+
+TEST_CASE("Jellyfish: a regular graph, connected, another one for another seed") {
+  for (const auto& [switches, degree] : {std::pair(20, 4), std::pair(50, 7), std::pair(5, 4)}) {
+    const Cables cables = jellyfish_cables(switches, degree, 1);
+    std::vector<int> ends(static_cast<std::size_t>(switches), 0);
+    for (const auto& [a, b] : cables) {
+      CHECK(a < b);
+      ++ends[a];
+      ++ends[b];
+    }
+    CHECK(std::set(cables.begin(), cables.end()).size() == cables.size());
+    CHECK(std::ranges::count(ends, degree) == switches);
+    CHECK(cables == jellyfish_cables(switches, degree, 1));
+    if (degree + 1 < switches) CHECK(cables != jellyfish_cables(switches, degree, 2));
+  }
+  // 7 switches with 3 ports: an odd port is left over.
+  CHECK(jellyfish_cables(7, 3, 1).size() == 10);
+}
+
+TEST_CASE("fabrics: links have names, and those of hosts lead where they say") {
+  const auto name = [](const Fabric& fabric, NodeId s, NodeId d, std::size_t i) {
+    return fabric.name(route(fabric, s, d)[i]);
+  };
+  CHECK(name(crossbar(4, some_link), 2, 3, 0) == "host 2 up");
+  CHECK(name(crossbar(4, some_link), 2, 3, 1) == "host 3 down");
+  CHECK(name(star(4, some_link), 2, 3, 0) == "host 2 -> host 0");
+  CHECK(name(star(4, some_link), 2, 3, 1) == "host 0 -> host 3");
+  CHECK(name(torus({4, 3}, some_link), 0, 3, 0) == "host 0 -> host 3");
+  CHECK(name(torus({4, 3}, some_link), 3, 0, 0) == "host 3 -> host 0");
+  CHECK(name(torus({4, 3}, some_link), 1, 9, 0) == "host 1 -> host 9");
+  CHECK(name(hypercube(3, some_link), 5, 1, 0) == "host 5 -> host 1");
+  CHECK(name(slim_fly(5, 1, some_link), 0, 1, 0) == "host 0 up");
+  // k = 4: hosts 0, 1 at edge 0; edges 0, 1 in pod 0 below aggregation 0, 1; 4 cores. By d-mod-k 0
+  // to 4 goes up by port 0 of the edge and port 4 / 2 mod 2 = 0 of the aggregation; 0 to 7 by
+  // port 1 and port 1.
+  const Fabric tree = fat_tree(k_ary(4, 1), some_link);
+  const auto names = [&](NodeId s, NodeId d) {
+    std::vector<std::string> found;
+    for (const LinkId link : route(tree, s, d)) found.push_back(tree.name(link));
+    return found;
+  };
+  CHECK(names(0, 4) == std::vector<std::string>{
+                           "host 0 up", "edge 0 -> aggregation 0", "aggregation 0 -> core 0",
+                           "core 0 -> aggregation 2", "aggregation 2 -> edge 2", "host 4 down"});
+  CHECK(names(0, 7) == std::vector<std::string>{
+                           "host 0 up", "edge 0 -> aggregation 1", "aggregation 1 -> core 3",
+                           "core 3 -> aggregation 3", "aggregation 3 -> edge 3", "host 7 down"});
+  // p = 1, a = 2, h = 1, g = 3: router 0 leads to group 1, router 3 (see above).
+  const Fabric fly = dragonfly({1, 2, 1, 3}, some_link);
+  CHECK(name(fly, 0, 3, 1) == "router 0 -> router 3");
+  CHECK(name(fly, 0, 1, 1) == "router 0 -> router 1");
+  CHECK(name(fly, 3, 0, 1) == "router 3 -> router 0");
+}
+
 TEST_CASE("hosts of several nodes share one port, and have a link of their own") {
   // Nodes 0-2 on host 0, 3-5 on host 1.
   const Link local{5e9, Duration{0}};
@@ -306,14 +407,19 @@ TEST_CASE("hosts of several nodes share one port, and have a link of their own")
 
 TEST_CASE("a host can be given links of its own bandwidth, on any fabric") {
   // On a fat tree its cable, two links; on a ring the two cables to its neighbors, four.
+  const auto slow_down = [](Fabric& fabric, NodeId hosts, NodeId host) {
+    for (const LinkId link : links_of_host(fabric, hosts, host)) {
+      fabric.links[link].bytes_per_second = 1e6;
+    }
+  };
   Fabric tree = fat_tree(k_ary(4, 1), some_link);
-  set_host_bandwidth(tree, 16, 5, 1e6);
+  slow_down(tree, 16, 5);
   const auto is_slow = [](const Link& link) { return link.bytes_per_second == 1e6; };
   CHECK(std::ranges::count_if(tree.links, is_slow) == 2);
   CHECK(is_slow(tree.links[route(tree, 5, 12).front()]));
   CHECK(is_slow(tree.links[route(tree, 0, 5).back()]));
   Fabric ring = torus({8}, some_link);
-  set_host_bandwidth(ring, 8, 5, 1e6);
+  slow_down(ring, 8, 5);
   CHECK(std::ranges::count_if(ring.links, is_slow) == 4);
   CHECK(is_slow(ring.links[route(ring, 4, 5).back()]));
 
@@ -322,7 +428,7 @@ TEST_CASE("a host can be given links of its own bandwidth, on any fabric") {
                                                  {"bandwidth", "1 GB/s"},
                                                  {"slow_hosts", "1, 2"},
                                                  {"slow_bandwidth", "3 MB/s"}});
-  const auto build = read_fabric(section, 4);
+  const auto build = read_fabric(section, 4, 1);
   section.finish();
   const Fabric fabric = build();
   CHECK(fabric.links[1].bytes_per_second == 1e9);
@@ -369,11 +475,49 @@ TEST_CASE("routes stay where they are while thousands of others are found") {
 }
 
 TEST_CASE("a graph without a way between two switches says so") {
-  SwitchGraph graph(4, {{0, 1}, {2, 3}});
-  CHECK_FALSE(graph.is_connected());
-  CHECK_THROWS_WITH_AS(graph.walk(0, 3, 0, [](std::size_t, bool) {}),
-                       doctest::Contains("switch 0 to switch 3"), Error);
-  CHECK(SwitchGraph(3, {{0, 1}, {1, 2}}).is_connected());
+  const auto both_ways = [](std::vector<std::pair<std::uint32_t, std::uint32_t>> cables) {
+    std::vector<Arc> arcs;
+    for (const auto& [a, b] : cables) {
+      arcs.push_back({a, b, static_cast<LinkId>(arcs.size()), {}});
+      arcs.push_back({b, a, static_cast<LinkId>(arcs.size()), {}});
+    }
+    return arcs;
+  };
+  SwitchGraph graph(4, both_ways({{0, 1}, {2, 3}}));
+  CHECK(graph.unreachable({0, 1, 2}, true) == std::pair(2U, 0U));
+  std::vector<LinkId> way;
+  CHECK_THROWS_WITH_AS(graph.walk(0, 3, 0, way), doctest::Contains("switch 0 to switch 3"), Error);
+  const auto line = both_ways({{0, 1}, {1, 2}});
+  CHECK_FALSE(SwitchGraph(3, line).unreachable({0, 1, 2}, false));
+  // If 1 passes nothing on, it can still be an end.
+  const SwitchGraph closed(3, line, {1, 0, 1});
+  CHECK_FALSE(closed.unreachable({0, 1}, false));
+  CHECK(closed.unreachable({0, 1, 2}, false) == std::pair(2U, 0U));
+}
+
+TEST_CASE("shortest ways: fewest links, then least latency, then in turn, parallel cables too") {
+  //     1        0 -> 1 -> 3 and 0 -> 2 -> 3 have two links; over 2 it is 3 us, over 1 it is 4.
+  //   /   \      Two cables of 1 us from 2 to 3.
+  // 0       3    0 -> 4 -> 5 -> 3 has no latency, but three links.
+  //   \   //
+  //     2
+  const auto us = [](int count) { return Duration{1'000'000LL * count}; };
+  SwitchGraph graph(6, {{0, 1, 10, us(2)},
+                        {1, 3, 11, us(2)},
+                        {0, 2, 12, us(2)},
+                        {2, 3, 13, us(1)},
+                        {2, 3, 14, us(1)},
+                        {0, 4, 15, us(0)},
+                        {4, 5, 16, us(0)},
+                        {5, 3, 17, us(0)}});
+  const auto way = [&](std::uint64_t spread) {
+    std::vector<LinkId> links;
+    graph.walk(0, 3, spread, links);
+    return links;
+  };
+  CHECK(way(0) == std::vector<LinkId>{12, 13});
+  CHECK(way(1) == std::vector<LinkId>{12, 14});
+  CHECK(way(2) == std::vector<LinkId>{12, 13});
 }
 
 TEST_CASE("fabrics: a scenario names them, and without a shape they are the smallest that fit") {
@@ -394,13 +538,16 @@ TEST_CASE("fabrics: a scenario names them, and without a shape they are the smal
       {"dragonfly", 72, 144 + 36 * 4 + 36 * 2},  // p = 2, a = 4, h = 2, g = 9; links to itself idle
       {"slim_fly", 200, 400 + 50 * 7},           // q = 5
       {"slim_fly", 201, 2 * 588 + 98 * 11},      // q = 7: k' = 11
+      {"star", 10, 18},
+      {"hyperx", 27, 54 + 9 * 4},      // 3 x 3 switches, 3 hosts each
+      {"jellyfish", 16, 40 + 20 * 3},  // k = 4: 20 switches, a host each, 3 cables
   };
   for (const Expected& expected : all) {
     CAPTURE(expected.fabric);
     CAPTURE(expected.nodes);
     const Section section = network_test::section(
         {{"fabric", expected.fabric}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}});
-    const auto build = read_fabric(section, expected.nodes);
+    const auto build = read_fabric(section, expected.nodes, 1);
     section.finish();
     CHECK(build().links.size() == expected.links);
   }
@@ -411,7 +558,7 @@ TEST_CASE("fabrics: a shape that cannot be is refused, with what is wrong") {
   const auto refused = [](Keys keys, NodeId nodes, const std::string& message) {
     keys.insert(keys.end(), {{"latency", "1 us"}, {"bandwidth", "1 GB/s"}});
     const Section section = network_test::section(keys);
-    CHECK_THROWS_WITH_AS(read_fabric(section, nodes), doctest::Contains(message.c_str()),
+    CHECK_THROWS_WITH_AS(read_fabric(section, nodes, 1), doctest::Contains(message.c_str()),
                          ScenarioError);
   };
   refused({{"fabric", "torus"}, {"sides", "4, 4"}}, 17, "network.sides gives a fabric of 16 hosts");
@@ -421,7 +568,10 @@ TEST_CASE("fabrics: a shape that cannot be is refused, with what is wrong") {
   refused({{"fabric", "fat_tree"}, {"children", "4, 4"}, {"parents", "1"}}, 8, "as many numbers");
   refused({{"fabric", "dragonfly"}, {"routers", "2"}, {"global_links", "1"}, {"groups", "4"}}, 4,
           "at most a h + 1 = 3, got 4");
-  refused({{"fabric", "slim_fly"}, {"q", "9"}}, 8, "must be a prime");
+  refused({{"fabric", "slim_fly"}, {"q", "12"}}, 8, "must be the power of a prime");
+  refused({{"fabric", "jellyfish"}, {"switches", "5"}, {"degree", "5"}}, 5,
+          "less than switches, 4");
+  refused({{"fabric", "hyperx"}, {"sides", "2, 2"}, {"hosts_per_switch", "1"}}, 5, "4 hosts");
   refused({{"fabric", "cube"}}, 8, "cube");
   refused({{"slow_hosts", "8"}}, 8, "must be numbers of hosts, 0 to 7, got 8");
   refused({{"nodes_per_host", "0"}}, 8, "must be from 1");

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 #include <map>
+#include <numeric>
 #include <sstream>
 #include <string>
 
@@ -19,6 +20,7 @@
 #include "sim/base/random.hpp"
 #include "tests/network_models/exchange_run.hpp"
 #include "tests/network_models/scripted_run.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace starling {
 namespace {
@@ -85,7 +87,7 @@ network_test::ExchangeRun run_row(const std::string& name, const std::string& fu
                                   const std::string& model, int rounds) {
   const double latency = model == "maxmin_lat0" ? 0 : 5e-7;
   network_models::Fluid network(platform(name, link_of(12.5e9, latency)), 64, rules_of(model),
-                                true);
+                                {.is_checked = true});
   const std::size_t suffix = full_pattern.find("_stagger1ms");
   const bool is_staggered = suffix != std::string::npos;
   std::vector<Time> start;
@@ -109,7 +111,8 @@ TEST_CASE("fluid: one message takes as long as in SimGrid") {
             route.push_back(source == 0 ? i : links + i);
           }
         }};
-    network_models::Fluid network(chain, 2, rules_of(row.at("simgrid_model")), true);
+    network_models::Fluid network(chain, 2, rules_of(row.at("simgrid_model")),
+                                  {.is_checked = true});
     const auto bytes = static_cast<std::int64_t>(number(row, "bytes"));
     const network_test::ScriptedRun run(network, {{0, 0, 1, bytes}});
     const double found = 1e-12 * static_cast<double>(run.arrivals[0]);
@@ -144,7 +147,8 @@ TEST_CASE("fluid: two flows of different round-trip times share a link as in Sim
           if (has_private) route.push_back((first == 0 ? 2 : 4) + way);
           route.push_back(way);
         }};
-    network_models::Fluid network(fabric, 4, rules_of(row.at("simgrid_model")), true);
+    network_models::Fluid network(fabric, 4, rules_of(row.at("simgrid_model")),
+                                  {.is_checked = true});
     const network_test::ScriptedRun run(network, {{0, 0, 2, 100'000'000}, {0, 1, 3, 100'000'000}});
     CAPTURE(row.at("simgrid_model"));
     CAPTURE(number(row, "private_latency_B_s"));
@@ -204,8 +208,7 @@ TEST_CASE("fluid: 16,384 messages on a fat tree of 4096 hosts take as long as in
   // Four random permutations of 100 MB without latency; SimGrid 3.32 (Full): 0.104 s, and
   // 0.066563245233 s in the mean.
   const network_models::FatTree tree{{16, 16, 16}, {1, 16, 16}, {1, 1, 1}};
-  network_models::Fluid network(network_models::fat_tree(tree, link_of(12.5e9, 0)), 4096, {},
-                                false);
+  network_models::Fluid network(network_models::fat_tree(tree, link_of(12.5e9, 0)), 4096, {});
   const network_test::ExchangeRun run(network,
                                       network_test::exchange("perm4", 4096, 1, 100'000'000));
   CHECK(run.messages() == 16'384);
@@ -335,6 +338,183 @@ TEST_CASE("fluid: mistakes in its keys are named") {
       doctest::Contains("must be from 0 to 1, got 2"), ScenarioError);
 }
 
+// ----- links that go away
+
+namespace {
+
+Keys scheduled(const test::TemporaryDirectory& directory, const std::string& rows) {
+  return with(simple, {{"link_schedule", directory.write("s.csv", "time, link, factor\n" + rows)},
+                       {"check", "yes"}});
+}
+
+std::string schedule_refusal(const std::string& rows) {
+  const test::TemporaryDirectory directory;
+  try {
+    network_test::network(scheduled(directory, rows), 4);
+  } catch (const ScenarioError& error) {
+    const std::string start = "test.ini:1: network.link_schedule " + directory.path("s.csv");
+    return std::string(error.what()).substr(start.size());
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("fluid: while a link is away its messages stand still, and then they go on") {
+  // A from 0 to 2, 4000 B, joins at 2000 ns. At 3000 its link up goes away, with 3000 B left; at
+  // 10,000 it is back with half of its bandwidth, at 12,000 with all: 2000 B left then, so 14,000.
+  // B from 1 to 2, 3000 B, joins at 2000 and shares the link down until 3000: 500 B of each are
+  // through. Then it has that link alone.
+  const test::TemporaryDirectory directory;
+  const auto keys =
+      scheduled(directory, "3 us, host 0 up, 0\n10 us, host 0 *, 0.5\n12 us, host 0 up, 1\n");
+  const auto alone = network_test::network(keys, 4);
+  CHECK(in_ns(network_test::ScriptedRun(*alone, {{0, 0, 2, 4'000}}).arrivals) == Times{14'000});
+  // A has 3500 B left at 10,000, and 2500 at 12,000; B 2500 B at 3000, so it is gone by 5500.
+  const auto both = network_test::network(keys, 4);
+  CHECK(in_ns(network_test::ScriptedRun(*both, {{0, 0, 2, 4'000}, {0, 1, 2, 3'000}}).arrivals) ==
+        Times{14'500, 5'500});
+  // Who joins while the link is away waits like the others: 1000 B at 0.5 GB/s from 10,000 on.
+  const auto late = network_test::network(keys, 4);
+  CHECK(in_ns(network_test::ScriptedRun(*late, {{4'000'000, 0, 2, 1'000}}).arrivals) ==
+        Times{12'000});
+  // Nothing under way until 20,000: what happened meanwhile holds then. The down link is at 0.5.
+  const auto later = network_test::network(keys, 4);
+  CHECK(in_ns(network_test::ScriptedRun(*later, {{20'000'000, 1, 0, 1'000}}).arrivals) ==
+        Times{24'000});
+}
+
+TEST_CASE("fluid: a schedule can make links faster, too") {
+  // 4000 B from 2000 ns on; at 3000 all links are twice as fast: 3000 B at 2 GB/s.
+  const test::TemporaryDirectory directory;
+  const auto model = network_test::network(scheduled(directory, "3 us, *, 2\n"), 4);
+  CHECK(in_ns(network_test::ScriptedRun(*model, {{0, 0, 2, 4'000}}).arrivals) == Times{4'500});
+}
+
+TEST_CASE("fluid: messages that can never go on are reported with the link that is away") {
+  const test::TemporaryDirectory directory;
+  const auto model = network_test::network(scheduled(directory, "3 us, host 2 down, 0\n"), 4);
+  CHECK(model->standstill().empty());
+  const network_test::ScriptedRun run(*model, {{0, 0, 2, 4'000}, {0, 1, 3, 500}});
+  CHECK(run.deliveries == std::vector<int>{0, 1});
+  CHECK(model->standstill() ==
+        "1 messages wait for links that are away: host 2 down (since 3e-06 s)");
+}
+
+TEST_CASE("fluid: links fail at random by their own streams, and every message gets through") {
+  const auto arrivals = [](const Keys& more, std::uint64_t seed) {
+    const Section keys = network_test::section(with(simple, more));
+    const auto model = network_models::find(keys).make(keys, 8, seed);
+    std::vector<network_test::Start> starts;
+    for (NodeId i = 0; i < 8; ++i) starts.push_back({0, i, (i + 3) % 8, 100'000});
+    return network_test::ScriptedRun(*model, starts).arrivals;
+  };
+  const Keys failing = {{"failure_interval", "50 us"}, {"repair_time", "20 us"}, {"check", "yes"}};
+  const auto usual = arrivals({}, 1);
+  const auto once = arrivals(failing, 1);
+  CHECK(once == arrivals(failing, 1));
+  CHECK(once != arrivals(failing, 2));
+  for (std::size_t i = 0; i < once.size(); ++i) CHECK(once[i] >= usual[i]);
+  // Of 100 us on two links, each away for 20 of 70 us: about (70 / 50)^2 * 100 us in the mean.
+  const double mean = std::accumulate(once.begin(), once.end(), 0.0) / 8e6;
+  CHECK(mean > 120);
+  CHECK(mean < 320);
+  // Only links that are named fail.
+  auto some = failing;
+  some.emplace_back("failing_links", "host 7 up");
+  const auto one = arrivals(some, 1);
+  CHECK(std::equal(usual.begin(), usual.begin() + 7, one.begin()));
+  CHECK(one[7] > usual[7]);
+}
+
+TEST_CASE("fluid: a schedule that is wrong is refused by file, line and rule") {
+  CHECK(schedule_refusal("1 us, host 0 up, -1\n") ==
+        ":2: expected a factor of the bandwidth from 0 on, found \"-1\"");
+  CHECK(schedule_refusal("1 us, host 0 up\n") == ":2: expected time, link, factor, found 2 cells");
+  CHECK(schedule_refusal("1, host 0 up, 1\n").starts_with(":2: the time must "));
+  CHECK(schedule_refusal("2 us, host 0 up, 0\n1 us, host 0 up, 1\n") ==
+        ":3: expected rows in order of time, found 1 us after a later one");
+  CHECK(schedule_refusal("2 us, host 9 up, 0\n") ==
+        ":2: must name links of the fabric, from \"host 0 up\" to \"host 3 down\", got \"host 9 "
+        "up\"");
+}
+
+// ----- what links carried
+
+TEST_CASE("fluid: the log knows bytes, time in use, peak rate and stretches of every link") {
+  // As in the first case by hand: A alone from 2000 to 3000 ns, with B until 5000, alone until 7000.
+  const auto model = network_test::network(simple, 5);
+  NetworkLog log(Time{Duration{6'000'000}});
+  model->watch(log);
+  const network_test::ScriptedRun run(*model, {{0, 0, 2, 4'000}, {1'000'000, 1, 2, 1'000}});
+  Recorder recorder;
+  log.report(recorder);
+  const std::vector<LinkTotals> expected = {{"host 0 up", 1e9, 1e9, Duration{5'000'000}, 4'000},
+                                            {"host 1 up", 1e9, 5e8, Duration{2'000'000}, 1'000},
+                                            {"host 2 down", 1e9, 1e9, Duration{5'000'000}, 5'000}};
+  CHECK(recorder.links == expected);
+  const auto at = [](std::int64_t ns) { return Time{Duration{1'000 * ns}}; };
+  std::vector<LinkSegment> up;
+  for (const LinkSegment& segment : recorder.link_timeline) {
+    if (segment.link == 0) up.push_back(segment);
+  }
+  // Cut at 6000.
+  CHECK(up == std::vector<LinkSegment>{{0, 1e9, at(2'000), at(3'000)},
+                                       {0, 5e8, at(3'000), at(5'000)},
+                                       {0, 1e9, at(5'000), at(6'000)}});
+}
+
+TEST_CASE("fluid: the bytes of all links are those of the messages times their hops") {
+  const auto model =
+      network_test::network(with(simple, {{"fabric", "torus"}, {"sides", "4, 4"}}), 16);
+  NetworkLog log(Time{});
+  model->watch(log);
+  std::vector<network_test::Start> starts;
+  // 0 -> 5 is one step along each side, 0 -> 2 two along one: 2 hops each; 0 -> 1 one.
+  for (NodeId i = 0; i < 16; ++i) {
+    starts.push_back({0, i, (i / 4 * 4 + (i + 1) % 4 + 4) % 16, 1'000});
+    starts.push_back({0, i, i / 4 * 4 + (i + 1) % 4, 10});
+  }
+  const network_test::ScriptedRun run(*model, starts);
+  Recorder recorder;
+  log.report(recorder);
+  std::int64_t bytes = 0;
+  double longest = 0;
+  for (const LinkTotals& link : recorder.links) {
+    bytes += link.bytes;
+    longest = std::max(longest, link.peak_rate);
+  }
+  CHECK(bytes == 16 * (2 * 1'000 + 10));
+  CHECK(longest == doctest::Approx(1e9));
+  CHECK(recorder.link_timeline.empty());
+}
+
+// ----- with less accuracy
+
+TEST_CASE("fluid: with accuracy = 0.001 an exchange takes as long to 0.1 %") {
+  // Three rounds of random 4-regular exchanges over the few global links of a dragonfly, in which
+  // every node goes on by itself: sharing changes all the time, all over the network.
+  const auto fabric = network_models::dragonfly({4, 4, 4, 16}, link_of(12.5e9, 5e-7));
+  const auto scripts = network_test::exchange("perm4", 256, 3, 100'000'000);
+  const auto finish = [&](double accuracy) {
+    network_models::Fluid network(fabric, 256, {}, {.accuracy = accuracy, .is_checked = true});
+    return network_test::ExchangeRun(network, scripts).finish;
+  };
+  const auto exact = finish(0);
+  const auto near = finish(0.001);
+  double worst = 0;
+  double mean = 0;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    const double off = deviation(to_seconds(near[i]), to_seconds(exact[i]));
+    worst = std::max(worst, off);
+    mean += off / 256;
+  }
+  MESSAGE("times of finish are off by at most ", worst, ", in the mean by ", mean);
+  CHECK(mean > 0);  // (it is used)
+  CHECK(worst <= 1e-3);
+  CHECK(mean <= 1e-4);
+}
+
 TEST_CASE("fluid: a transfer past the end of the clock is an error, not an early arrival") {
   // 1e18 B at 1 B/s is 1e18 s; the clock ends after 9.2e6 s.
   auto keys = simple;
@@ -345,8 +525,8 @@ TEST_CASE("fluid: a transfer past the end of the clock is an error, not an early
 }
 
 TEST_CASE("fluid: on every fabric random messages keep the rules of sharing, weighted or not") {
-  for (const std::string fabric :
-       {"crossbar", "dragonfly", "fat_tree", "hypercube", "ring", "slim_fly", "torus"}) {
+  for (const std::string fabric : {"crossbar", "dragonfly", "fat_tree", "hypercube", "hyperx",
+                                   "jellyfish", "ring", "slim_fly", "star", "torus"}) {
     for (const std::string kind : {"fluid", "tcp"}) {
       CAPTURE(fabric);
       CAPTURE(kind);

@@ -105,7 +105,7 @@ TEST_CASE("every network model names its keys to a probe and builds nothing") {
   for (const auto& entry : network_models::catalog()) {
     CAPTURE(entry.name);
     const Section probe = Section::probe("network", {{"kind", std::string(entry.name), "probe"}});
-    CHECK_THROWS_AS(network_models::find(probe).make(probe, 4), ProbeFinished);
+    CHECK_THROWS_AS(network_models::find(probe).make(probe, 4, 1), ProbeFinished);
     std::set<std::string> keys;
     for (const KeyUse& use : probe.uses()) keys.insert(use.key);
     CHECK(keys.contains("kind"));

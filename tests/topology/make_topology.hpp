@@ -12,6 +12,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/section.hpp"
+#include "tests/support/temporary_directory.hpp"
 #include "topology/registry.hpp"
 
 namespace starling::topologies::test {
@@ -64,31 +65,6 @@ inline std::vector<NodeId> peers(std::span<const Edge> edges) {
   return result;
 }
 
-/// A directory that goes away with this object.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "starling-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr)
-      throw std::runtime_error("cannot make a temporary directory");
-    path_ = name;
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-
-  std::string path(const std::string& name) const { return (path_ / name).string(); }
-  /// Writes a file and returns its path.
-  std::string write(const std::string& name, const std::string& content) const {
-    std::ofstream(path(name)) << content;
-    return path(name);
-  }
-
- private:
-  std::filesystem::path path_;
-};
+using starling::test::TemporaryDirectory;
 
 }  // namespace starling::topologies::test

@@ -60,3 +60,17 @@ def short(value):
             scale = limit if suffix != "k" else 1e3
             return f"{value / scale:.3g}{suffix}"
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def time_scale(seconds):
+    """Factor and name of the unit in which `seconds` reads well."""
+    for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "µs")):
+        if seconds * factor >= 1:
+            break
+    else:
+        factor, unit = 1e9, "ns"
+    if seconds >= 3 * 3600:
+        factor, unit = 1 / 3600, "h"
+    elif seconds >= 600:
+        factor, unit = 1 / 60, "min"
+    return factor, unit

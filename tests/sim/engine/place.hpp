@@ -39,7 +39,7 @@ struct Place {
   static std::unique_ptr<NetworkModel> make_network(NodeId nodes) {
     const Section section("network", "test",
                           {{"kind", "constant", "test"}, {"latency", "10 us", "test"}});
-    return network_models::find(section).make(section, nodes);
+    return network_models::find(section).make(section, nodes, 1);
   }
 
   void run(const Program& program) {

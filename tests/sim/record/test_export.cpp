@@ -146,9 +146,40 @@ TEST_CASE("texts in the trace are escaped, and what is not UTF-8 is replaced") {
         "\\ufffd\\ufffd\"}}]\n");
 }
 
+TEST_CASE("links are written a line per link, with their loads over the run") {
+  // 2 s long: 1000 of 2 * 1000 B, and 500 of 2 * 250 B.
+  Recorder recorder(1, {}, {}, Time{});
+  recorder.nodes[0].finished = Time(Duration(2'000'000'000'000));
+  recorder.links = {{"host 0 up", 1e3, 750, Duration(1'500'000'000'000), 1'000},
+                    {"a, b", 250, 250, Duration(2'000'000'000'000), 500}};
+  CHECK(csv(recorder, "links") ==
+        "link,bandwidth_bytes_per_second,bytes,busy_seconds,mean_load,peak_load\n"
+        "host 0 up,1000,1000,1.5,0.5,0.75\n"
+        "\"a, b\",250,500,2,1,1\n");
+}
+
+TEST_CASE(
+    "the trace counts the load of links: a change where a stretch begins, zero where all end") {
+  Recorder recorder(0, {}, {}, Time(Duration(9'000'000)));
+  recorder.links = {{"up", 100, 100, Duration(0), 10}};
+  const auto at = [](std::int64_t us) { return Time(Duration(1'000'000 * us)); };
+  recorder.link_timeline = {{0, 100, at(1), at(2)}, {0, 50, at(2), at(4)}, {0, 25, at(6), at(7)}};
+  const std::string text = trace(recorder);
+  const auto count = [&](const std::string& time, const std::string& load) {
+    return text.find("\"ph\":\"C\",\"pid\":1,\"ts\":" + time +
+                     ",\"name\":\"up\",\"args\":{\"load %\":" + load + "}") != std::string::npos;
+  };
+  CHECK(count("1", "100"));
+  CHECK(count("2", "50"));
+  CHECK_FALSE(count("2", "0"));
+  CHECK(count("4", "0"));
+  CHECK(count("6", "25"));
+  CHECK(count("7", "0"));
+}
+
 TEST_CASE("an unknown table is an error that lists the known ones") {
   CHECK(message_of([] { csv(Recorder(), "node"); }) ==
-        "expected table steps, evaluation, nodes or timeline, found \"node\"");
+        "expected table steps, evaluation, nodes, timeline or links, found \"node\"");
 }
 
 TEST_CASE("exports that cannot be written are errors in the system's words") {

@@ -1,0 +1,130 @@
+#include "network_models/link_schedule.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <stdexcept>
+
+#include "network_models/overrides.hpp"
+#include "sim/base/csv.hpp"
+#include "sim/base/random.hpp"
+
+namespace starling::network_models {
+namespace {
+
+constexpr double end_of_clock = 9.2e18;  // ps
+
+/// One row of the file, without the links that it names.
+struct Row {
+  Time time;
+  std::string pattern;
+  double factor;
+};
+
+Row parse_row(const Section& section, const std::string& where, const CsvRow& row) {
+  constexpr std::string_view key = "link_schedule";
+  section.expect(row.cells.size() == 3, key, "{}expected time, link, factor, found {} cells", where,
+                 row.cells.size());
+  double factor = -1;
+  const std::string& text = row.cells[2];
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), factor);
+  section.expect(
+      error == std::errc() && rest == text.data() + text.size() && factor >= 0 && factor <= 1e6,
+      key, "{}expected a factor of the bandwidth from 0 on, found \"{}\"", where, text);
+  try {
+    return {Time{parse_duration(row.cells[0])}, row.cells[1], factor};
+  } catch (const std::invalid_argument& problem) {
+    section.fail(key, "{}the time {}", where, problem.what());
+  }
+}
+
+std::vector<LinkChange> read_changes(const Section& section, const std::string& path,
+                                     const Fabric& fabric) {
+  constexpr std::string_view key = "link_schedule";
+  std::vector<LinkChange> changes;
+  for (const CsvRow& row : read_csv(section, key, path)) {
+    if (row.cells[0] == "time") continue;  // the header
+    const std::string where = fmt::format("{}:{}: ", path, row.line);
+    const Row change = parse_row(section, where, row);
+    section.expect(changes.empty() || changes.back().time <= change.time, key,
+                   "{}expected rows in order of time, found {} after a later one", where,
+                   row.cells[0]);
+    for (const LinkId link : links_called(section, key, where, fabric, change.pattern)) {
+      changes.push_back({change.time, link, change.factor});
+    }
+  }
+  return changes;
+}
+
+}  // namespace
+
+LinkSchedule::LinkSchedule(std::vector<LinkChange> changes, RandomFailures failures,
+                           std::size_t links)
+    : changes_(std::move(changes)),
+      failures_(std::move(failures)),
+      scheduled_(links, 1),
+      is_away_(links, 0) {
+  if (failures_.interval == Duration{0}) return;
+  for (const LinkId link : failures_.links) plan(link, 0, Time{});
+}
+
+void LinkSchedule::plan(LinkId link, Step turn, Time from) {
+  const Duration mean = turn % 2 == 0 ? failures_.interval : failures_.repair;
+  Random random(failures_.seed, "link_failure", static_cast<NodeId>(link), turn);
+  const double wait = std::ceil(random.exponential() * static_cast<double>(mean.count()));
+  if (static_cast<double>(from.time_since_epoch().count()) + wait >= end_of_clock) return;
+  turns_.push(
+      {from + Duration{std::max<std::int64_t>(static_cast<std::int64_t>(wait), 1)}, link, turn});
+}
+
+Time LinkSchedule::next() const {
+  const Time change = next_change_ < changes_.size() ? changes_[next_change_].time : Time::max();
+  return turns_.empty() ? change : std::min(change, turns_.top().time);
+}
+
+void LinkSchedule::take(Time now, std::vector<LinkChange>& changes) {
+  while (next() <= now) {
+    const Time time = next();
+    LinkId link = 0;
+    if (next_change_ < changes_.size() && changes_[next_change_].time == time) {
+      const LinkChange& change = changes_[next_change_++];
+      link = change.link;
+      scheduled_[link] = change.factor;
+    } else {
+      const Turn turn = turns_.top();
+      turns_.pop();
+      link = turn.link;
+      is_away_[link] = turn.turn % 2 == 0;
+      plan(link, turn.turn + 1, time);
+    }
+    changes.push_back({time, link, is_away_[link] != 0 ? 0 : scheduled_[link]});
+  }
+}
+
+std::function<LinkSchedule(const Fabric&)> read_schedule(const Section& section,
+                                                         std::uint64_t seed) {
+  const auto file = section.optional<std::string>(
+      "link_schedule", "",
+      "CSV file of time, link, factor: from then on a link carries that much of its bandwidth, 0: "
+      "it is away; none: all stay as they are");
+  const auto interval = section.optional<Duration>(
+      "failure_interval", Duration{0},
+      "mean time that a failing link works, exponential; 0 s: no link fails at random");
+  const auto repair = section.optional<Duration>("repair_time", std::chrono::seconds(1),
+                                                 "mean time that it is away, exponential");
+  const auto pattern =
+      section.optional<std::string>("failing_links", "*", "links that fail at random, by name");
+  section.expect(repair > Duration{0}, "repair_time", "must be positive, got {}", to_text(repair));
+  return [=, &section](const Fabric& fabric) {
+    std::vector<LinkChange> changes;
+    if (!file.empty()) changes = read_changes(section, section.resolve_path(file), fabric);
+    RandomFailures failures{.interval = interval, .repair = repair, .links = {}, .seed = seed};
+    if (interval > Duration{0}) {
+      failures.links = links_called(section, "failing_links", "", fabric, pattern);
+    }
+    if (changes.empty() && failures.links.empty()) return LinkSchedule();
+    return LinkSchedule(std::move(changes), std::move(failures), fabric.links.size());
+  };
+}
+
+}  // namespace starling::network_models

@@ -1,0 +1,71 @@
+// Links that slow down, go away and come back: on a schedule from a file, or at random.
+//
+//   time, link, factor
+//   2 s, host 3 *, 0          at 2 s both links of host 3 go away
+//   5 s, host 3 *, 1          and come back
+//   8 s, edge 1 -> *, 0.5     the links up from edge switch 1 carry half of their bandwidth
+//
+// At random each of the failing links works for a time with mean `failure_interval` and is away for
+// one with mean `repair_time`, both exponential, each from its own stream (seed, link, how often). A link
+// that is away has factor 0, whatever the schedule says.
+#pragma once
+
+#include <functional>
+#include <queue>
+#include <vector>
+
+#include "network_models/links.hpp"
+#include "sim/base/section.hpp"
+
+namespace starling::network_models {
+
+/// From `time` on a link carries `factor` of its bandwidth.
+struct LinkChange {
+  Time time;
+  LinkId link;
+  double factor;
+};
+
+/// Exponential times of working and of being away.
+struct RandomFailures {
+  Duration interval{};  // 0: none
+  Duration repair{};
+  std::vector<LinkId> links;
+  std::uint64_t seed = 0;
+};
+
+class LinkSchedule {
+ public:
+  /// Nothing happens.
+  LinkSchedule() = default;
+  /// `changes` in order of time.
+  LinkSchedule(std::vector<LinkChange> changes, RandomFailures failures, std::size_t links);
+
+  /// When the next change comes; Time::max() if none does.
+  Time next() const;
+  /// Appends the changes until `now`, in order of time, and forgets them.
+  void take(Time now, std::vector<LinkChange>& changes);
+
+ private:
+  struct Turn {  // of a failing link: it goes away (turn 0, 2, ..) or comes back
+    Time time;
+    LinkId link;
+    Step turn;
+    friend auto operator<=>(const Turn&, const Turn&) = default;
+  };
+  void plan(LinkId link, Step turn, Time from);
+
+  std::vector<LinkChange> changes_;
+  std::size_t next_change_ = 0;
+  RandomFailures failures_;
+  std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns_;
+  std::vector<double> scheduled_;  // (links), factor of the file
+  std::vector<char> is_away_;      // (links), at random
+};
+
+/// Reads link_schedule, failure_interval, repair_time and failing_links. What it returns makes the
+/// schedule of a fabric, after section.finish().
+std::function<LinkSchedule(const Fabric&)> read_schedule(const Section& section,
+                                                         std::uint64_t seed);
+
+}  // namespace starling::network_models

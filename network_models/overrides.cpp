@@ -1,0 +1,145 @@
+#include "network_models/overrides.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "sim/base/error.hpp"
+
+namespace starling::network_models {
+namespace {
+
+std::string trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t");
+  if (begin == text.npos) return {};
+  return std::string(text.substr(begin, text.find_last_not_of(" \t") - begin + 1));
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> read_pairs(const Section& section,
+                                                            std::string_view key,
+                                                            std::string_view help) {
+  const auto text = section.optional<std::string>(key, "", help);
+  std::vector<std::pair<std::string, std::string>> pairs;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    const std::string_view item = rest.substr(0, comma);
+    const std::size_t colon = item.rfind(':');
+    section.expect(colon != item.npos && !trimmed(item.substr(0, colon)).empty(), key,
+                   "must be pairs such as \"a: b, c: d\", got \"{}\"", trimmed(item));
+    pairs.emplace_back(trimmed(item.substr(0, colon)), trimmed(item.substr(colon + 1)));
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
+  return pairs;
+}
+
+std::pair<NodeId, NodeId> parse_range(const Section& section, std::string_view key,
+                                      const std::string& text, NodeId count) {
+  NodeId first = 0;
+  NodeId last = 0;
+  const char* const end = text.data() + text.size();
+  auto [rest, error] = std::from_chars(text.data(), end, first);
+  last = first;
+  bool is_range = error == std::errc();
+  if (is_range && rest != end && *rest == '-') {
+    const auto second = std::from_chars(rest + 1, end, last);
+    rest = second.ptr;
+    is_range = second.ec == std::errc();
+  }
+  section.expect(is_range && rest == end && 0 <= first && first <= last && last < count, key,
+                 "must name numbers or ranges such as 5-9, from 0 to {}, got \"{}\"", count - 1,
+                 text);
+  return {first, last};
+}
+
+bool matches(std::string_view name, std::string_view pattern) {
+  const std::size_t star = pattern.find('*');
+  if (star == pattern.npos) return name == pattern;
+  if (!name.starts_with(pattern.substr(0, star))) return false;
+  name.remove_prefix(star);
+  pattern.remove_prefix(star + 1);
+  for (; !name.empty(); name.remove_prefix(1)) {
+    if (matches(name, pattern)) return true;
+  }
+  return matches(name, pattern);
+}
+
+std::vector<LinkId> links_called(const Section& section, std::string_view key,
+                                 std::string_view where, const Fabric& fabric,
+                                 std::string_view pattern) {
+  std::vector<LinkId> found;
+  for (LinkId link = 0; link < fabric.links.size(); ++link) {
+    if (matches(fabric.name(link), pattern)) found.push_back(link);
+  }
+  if (found.empty()) {
+    const std::string first = fabric.links.empty() ? "" : fabric.name(0);
+    const std::string last =
+        fabric.links.empty() ? "" : fabric.name(static_cast<LinkId>(fabric.links.size() - 1));
+    section.fail(key, "{}must name links of the fabric, from \"{}\" to \"{}\", got \"{}\"", where,
+                 first, last, pattern);
+  }
+  return found;
+}
+
+std::vector<LinkId> links_of_host(const Fabric& fabric, NodeId hosts, NodeId host) {
+  if (fabric.has_ports) {
+    return {2 * static_cast<LinkId>(host), 2 * static_cast<LinkId>(host) + 1};
+  }
+  std::vector<LinkId> ends;
+  std::vector<LinkId> way;
+  for (NodeId other = 0; other < hosts; ++other) {
+    if (other == host) continue;
+    way.clear();
+    fabric.route(host, other, way);
+    ends.push_back(way.front());
+    way.clear();
+    fabric.route(other, host, way);
+    ends.push_back(way.back());
+  }
+  std::ranges::sort(ends);
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  return ends;
+}
+
+std::function<void(Fabric&)> read_overrides(const Section& section, NodeId hosts) {
+  const auto host_bandwidths =
+      read_ranges(section, "host_bandwidths", hosts, parse_bandwidth,
+                  "of the links that messages of these hosts begin or end on, such as 3: 1 GB/s, "
+                  "5-9: 100 MB/s");
+  const auto host_latencies = read_ranges(section, "host_latencies", hosts, parse_duration,
+                                          "of the same links, such as 3: 20 us");
+  const auto link_bandwidths =
+      read_link_values(section, "link_bandwidths", parse_bandwidth,
+                       "of links by name, * for any text, such as edge 1 -> *: 1 GB/s");
+  const auto link_latencies =
+      read_link_values(section, "link_latencies", parse_duration, "of links by name likewise");
+  return [=, &section](Fabric& fabric) {
+    const auto each_host = [&](const auto& values, const auto& set) {
+      for (const auto& [first, last, value] : values) {
+        for (NodeId host = first; host <= last; ++host) {
+          for (const LinkId link : links_of_host(fabric, hosts, host)) {
+            set(fabric.links[link], value);
+          }
+        }
+      }
+    };
+    const auto each_link = [&](std::string_view key, const auto& values, const auto& set) {
+      for (const auto& [pattern, value] : values) {
+        for (const LinkId link : links_called(section, key, "", fabric, pattern)) {
+          set(fabric.links[link], value);
+        }
+      }
+    };
+    const auto set_bandwidth = [](Link& link, Bandwidth value) {
+      link.bytes_per_second = value.bytes_per_second;
+    };
+    const auto set_latency = [](Link& link, Duration value) { link.latency = value; };
+    each_host(host_bandwidths, set_bandwidth);
+    each_host(host_latencies, set_latency);
+    each_link("link_bandwidths", link_bandwidths, set_bandwidth);
+    each_link("link_latencies", link_latencies, set_latency);
+  };
+}
+
+}  // namespace starling::network_models

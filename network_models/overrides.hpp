@@ -1,0 +1,92 @@
+// What single hosts and links have instead of the fabric's usual numbers, as scenarios write it:
+//
+//   host_bandwidths = 3: 1 GB/s, 5-9: 100 MB/s
+//   link_latencies = switch 0 -> switch 4: 5 us, host 3 *: 2 us
+//
+// Links go by their names; * stands for any text. What comes later prevails.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "network_models/links.hpp"
+#include "sim/base/section.hpp"
+
+namespace starling::network_models {
+
+/// A value for numbers first .. last.
+template <class T>
+struct RangeValue {
+  NodeId first;
+  NodeId last;
+  T value;
+};
+
+/// A value for the links of that name.
+template <class T>
+struct LinkValue {
+  std::string pattern;
+  T value;
+};
+
+/// The text of `key` as pairs: "a: b, c: d".
+std::vector<std::pair<std::string, std::string>> read_pairs(const Section& section,
+                                                            std::string_view key,
+                                                            std::string_view help);
+
+/// "3" or "5-9", from 0 to count - 1. Throws ScenarioError of the key.
+std::pair<NodeId, NodeId> parse_range(const Section& section, std::string_view key,
+                                      const std::string& text, NodeId count);
+
+/// Calls parse(text), which throws std::invalid_argument, and locates what it throws.
+template <class Parse>
+auto parse_value(const Section& section, std::string_view key, const std::string& text,
+                 Parse parse) {
+  try {
+    return parse(text);
+  } catch (const std::invalid_argument& error) {
+    section.fail(key, "{}", error.what());
+  }
+}
+
+template <class Parse>
+auto read_ranges(const Section& section, std::string_view key, NodeId count, Parse parse,
+                 std::string_view help) {
+  std::vector<RangeValue<decltype(parse(std::string()))>> values;
+  for (const auto& [who, what] : read_pairs(section, key, help)) {
+    const auto [first, last] = parse_range(section, key, who, count);
+    values.push_back({first, last, parse_value(section, key, what, parse)});
+  }
+  return values;
+}
+
+template <class Parse>
+auto read_link_values(const Section& section, std::string_view key, Parse parse,
+                      std::string_view help) {
+  std::vector<LinkValue<decltype(parse(std::string()))>> values;
+  for (const auto& [who, what] : read_pairs(section, key, help)) {
+    values.push_back({who, parse_value(section, key, what, parse)});
+  }
+  return values;
+}
+
+/// Whether `name` is `pattern`, in which * stands for any text.
+bool matches(std::string_view name, std::string_view pattern);
+
+/// The links whose name matches, in order; if there are none, throws ScenarioError with the names
+/// of some, `where` (may be empty) in front.
+std::vector<LinkId> links_called(const Section& section, std::string_view key,
+                                 std::string_view where, const Fabric& fabric,
+                                 std::string_view pattern);
+
+/// The links that messages of `host`, one of so many, begin or end on.
+std::vector<LinkId> links_of_host(const Fabric& fabric, NodeId hosts, NodeId host);
+
+/// Reads host_bandwidths, host_latencies, link_bandwidths and link_latencies for so many hosts. What
+/// it returns changes a fabric, after section.finish().
+std::function<void(Fabric&)> read_overrides(const Section& section, NodeId hosts);
+
+}  // namespace starling::network_models

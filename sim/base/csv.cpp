@@ -1,0 +1,74 @@
+#include "sim/base/csv.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+namespace starling {
+namespace {
+
+constexpr std::string_view spaces = " \t\r";
+
+std::string_view trim(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(spaces);
+  if (begin == text.npos) return {};
+  return text.substr(begin, text.find_last_not_of(spaces) - begin + 1);
+}
+
+/// Takes a quoted cell, whose first quote is at the start of `line`, off it.
+std::string take_quoted(std::string_view& line) {
+  std::string cell;
+  line.remove_prefix(1);
+  while (!line.empty()) {
+    const bool is_quote = line.front() == '"';
+    if (is_quote && !line.substr(1).starts_with('"')) break;
+    cell += line.front();
+    line.remove_prefix(is_quote ? 2 : 1);
+  }
+  line.remove_prefix(std::min(line.find(','), line.size()));
+  return cell;
+}
+
+std::vector<std::string> cells_of(std::string_view line) {
+  std::vector<std::string> cells;
+  while (true) {
+    line.remove_prefix(std::min(line.find_first_not_of(spaces), line.size()));
+    if (line.starts_with('"')) {
+      cells.push_back(take_quoted(line));
+    } else {
+      const std::size_t comma = std::min(line.find(','), line.size());
+      cells.emplace_back(trim(line.substr(0, comma)));
+      line.remove_prefix(comma);
+    }
+    if (line.empty()) return cells;
+    line.remove_prefix(1);
+  }
+}
+
+}  // namespace
+
+std::vector<CsvRow> parse_csv(std::string_view text) {
+  std::vector<CsvRow> rows;
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = trim(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (!line.empty() && line.front() != '#') rows.push_back({number, cells_of(line)});
+  }
+  return rows;
+}
+
+std::vector<CsvRow> read_csv(const Section& section, std::string_view key,
+                             const std::string& path) {
+  errno = 0;
+  std::ifstream stream(path);
+  std::ostringstream content;
+  if (stream) content << stream.rdbuf();
+  std::vector<CsvRow> rows = parse_csv(content.str());
+  section.expect(stream.is_open() && !rows.empty(), key, "{}: cannot read: {}", path,
+                 errno != 0 ? std::strerror(errno) : "it is empty");
+  return rows;
+}
+
+}  // namespace starling

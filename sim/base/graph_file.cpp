@@ -1,0 +1,364 @@
+// Boost's readers, and what they leave out: names of GraphML's vertices, and lines.
+
+#include "sim/base/graph_file.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <numeric>
+#include <sstream>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+
+#include <boost/graph/adjacency_list.hpp>
+#include <boost/graph/graphml.hpp>
+#include <boost/graph/graphviz.hpp>
+#include <boost/property_map/dynamic_property_map.hpp>
+#include <boost/property_tree/ptree.hpp>
+#include <boost/property_tree/xml_parser.hpp>
+#include <boost/range/iterator_range.hpp>
+
+namespace starling {
+namespace {
+
+// ----- where things are written
+
+/// A place in a text that knows its line.
+class Scanner {
+ public:
+  explicit Scanner(std::string_view text) : text_(text) {}
+
+  bool at_end() const { return at_ >= text_.size(); }
+  char next() const { return text_[at_]; }
+  bool is_at(std::string_view word) const { return text_.substr(at_, word.size()) == word; }
+  std::size_t line() const { return line_; }
+  void skip(std::size_t count = 1) {
+    for (; count > 0 && !at_end(); --count) line_ += text_[at_++] == '\n' ? 1 : 0;
+  }
+  /// Skips to behind the next `word`.
+  void skip_past(std::string_view word) {
+    while (!at_end() && !is_at(word)) skip();
+    skip(word.size());
+  }
+  /// Skips a quoted string, in which a backslash guards a quote, and returns what is in it.
+  std::string skip_quoted() {
+    skip();
+    std::string inside;
+    while (!at_end() && next() != '"') {
+      if (is_at("\\\"")) skip();
+      inside += next();
+      skip();
+    }
+    skip();
+    return inside;
+  }
+  std::string skip_word() {
+    std::string word;
+    const auto is_letter = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' ||
+             static_cast<unsigned char>(c) >= 0x80;
+    };
+    for (; !at_end() && (is_letter(next()) || (word.empty() && next() == '-')); skip()) {
+      word += next();
+    }
+    return word;
+  }
+
+ private:
+  std::string_view text_;
+  std::size_t at_ = 0;
+  std::size_t line_ = 1;
+};
+
+/// Lines of the tags <node and <edge of a GraphML file, in order.
+struct TagLines {
+  std::vector<std::size_t> vertices;
+  std::vector<std::size_t> edges;
+};
+
+TagLines find_tags(std::string_view text) {
+  TagLines lines;
+  for (Scanner scan(text); !scan.at_end();) {
+    if (scan.is_at("<!--")) {
+      scan.skip_past("-->");
+    } else if (scan.is_at("<![CDATA[")) {
+      scan.skip_past("]]>");
+    } else {
+      if (scan.is_at("<node")) lines.vertices.push_back(scan.line());
+      if (scan.is_at("<edge")) lines.edges.push_back(scan.line());
+      scan.skip();
+    }
+  }
+  return lines;
+}
+
+/// Lines of the operators -- and -> of a DOT file, in order, and of the first use of each name.
+struct OperatorLines {
+  std::map<std::string, std::size_t> names;
+  std::vector<std::size_t> edges;
+};
+
+OperatorLines find_operators(std::string_view text) {
+  OperatorLines lines;
+  for (Scanner scan(text); !scan.at_end();) {
+    const std::size_t line = scan.line();
+    if (scan.is_at("/*")) {
+      scan.skip_past("*/");
+    } else if (scan.is_at("//") || scan.next() == '#') {
+      scan.skip_past("\n");
+    } else if (scan.next() == '[') {
+      while (!scan.at_end() && scan.next() != ']') {
+        scan.next() == '"' ? static_cast<void>(scan.skip_quoted()) : scan.skip();
+      }
+    } else if (scan.is_at("--") || scan.is_at("->")) {
+      lines.edges.push_back(line);
+      scan.skip(2);
+    } else if (scan.next() == '"') {
+      lines.names.emplace(scan.skip_quoted(), line);
+    } else if (const std::string word = scan.skip_word(); !word.empty()) {
+      lines.names.emplace(word, line);
+    } else {
+      scan.skip();
+    }
+  }
+  return lines;
+}
+
+// ----- DOT
+
+/// Property map of one attribute of a graph's vertices or edges.
+template <class Graph, class Key>
+struct AttributeMap {
+  using key_type = Key;
+  using value_type = std::string;
+  using reference = std::string;
+  using category = boost::read_write_property_map_tag;
+  Graph* graph;
+  std::string name;
+};
+
+template <class Graph, class Key>
+std::string get(const AttributeMap<Graph, Key>& map, const Key& key) {
+  const auto& attributes = (*map.graph)[key];
+  const auto found = attributes.find(map.name);
+  return found == attributes.end() ? std::string() : found->second;
+}
+
+template <class Graph, class Key>
+void put(const AttributeMap<Graph, Key>& map, const Key& key, const std::string& value) {
+  (*map.graph)[key][map.name] = value;
+}
+
+template <class Direction>
+GraphFile read_dot_as(const std::string& text, const std::vector<std::string>& attributes) {
+  // Of a bidirectional graph, too, edges() are in order of insertion; of a directed one not.
+  using Graph = boost::adjacency_list<boost::vecS, boost::vecS, Direction, GraphFile::Attributes,
+                                      GraphFile::Attributes>;
+  using Traits = boost::graph_traits<Graph>;
+  constexpr const char* name = "node_id";
+  Graph graph;
+  boost::dynamic_properties properties(boost::ignore_other_properties);
+  properties.property(name, AttributeMap<Graph, typename Traits::vertex_descriptor>{&graph, name});
+  for (const std::string& key : attributes) {
+    properties.property(key, AttributeMap<Graph, typename Traits::vertex_descriptor>{&graph, key});
+    properties.property(key, AttributeMap<Graph, typename Traits::edge_descriptor>{&graph, key});
+  }
+  boost::read_graphviz(text, graph, properties);
+
+  const OperatorLines lines = find_operators(text);
+  GraphFile result{
+      .is_directed = !std::is_same_v<Direction, boost::undirectedS>, .vertices = {}, .edges = {}};
+  for (const auto vertex : boost::make_iterator_range(boost::vertices(graph))) {
+    GraphFile::Attributes& found = graph[vertex];
+    const auto line = lines.names.find(found[name]);
+    result.vertices.push_back({found[name], found, line == lines.names.end() ? 0 : line->second});
+  }
+  const bool has_lines = lines.edges.size() == boost::num_edges(graph);
+  for (const auto edge : boost::make_iterator_range(boost::edges(graph))) {
+    result.edges.push_back({boost::source(edge, graph), boost::target(edge, graph), graph[edge],
+                            has_lines ? lines.edges[result.edges.size()] : 0});
+  }
+  return result;
+}
+
+GraphFile read_dot(const std::string& text, const std::vector<std::string>& attributes) {
+  try {
+    return read_dot_as<boost::undirectedS>(text, attributes);
+  } catch (const boost::directed_graph_error&) {
+    return read_dot_as<boost::bidirectionalS>(text, attributes);
+  }
+}
+
+// ----- GraphML
+
+/// Receives what Boost's GraphML reader finds. Not its ready-made receiver, which insists on
+/// declared types.
+class GraphmlReceiver : public boost::mutate_graph {
+ public:
+  GraphmlReceiver(GraphFile& graph, const std::vector<std::string>& attributes)
+      : graph_(graph), attributes_(attributes) {}
+
+  std::size_t vertices() const { return vertices_.size(); }
+  /// Attributes by vertex, in order of appearance.
+  const std::vector<GraphFile::Attributes>& vertex_attributes() const { return vertices_; }
+
+  bool is_directed() const override { return graph_.is_directed; }
+  boost::any do_add_vertex() override {
+    vertices_.emplace_back();
+    return vertices_.size() - 1;
+  }
+  std::pair<boost::any, bool> do_add_edge(boost::any source, boost::any target) override {
+    graph_.edges.push_back(
+        {boost::any_cast<std::size_t>(source), boost::any_cast<std::size_t>(target), {}, 0});
+    return {graph_.edges.size() - 1, true};
+  }
+  void set_graph_property(const std::string&, const std::string&, const std::string&) override {}
+  void set_vertex_property(const std::string& name, boost::any vertex, const std::string& value,
+                           const std::string&) override {
+    set(vertices_[boost::any_cast<std::size_t>(vertex)], name, value);
+  }
+  void set_edge_property(const std::string& name, boost::any edge, const std::string& value,
+                         const std::string&) override {
+    set(graph_.edges[boost::any_cast<std::size_t>(edge)].attributes, name, value);
+  }
+
+ private:
+  void set(GraphFile::Attributes& attributes, const std::string& name, const std::string& value) {
+    if (std::ranges::find(attributes_, name) != attributes_.end()) attributes[name] = value;
+  }
+
+  GraphFile& graph_;
+  const std::vector<std::string>& attributes_;
+  std::vector<GraphFile::Attributes> vertices_;
+};
+
+/// The names of the nodes in order of appearance, which is the order in which Boost's reader
+/// numbers them (it keeps the names to itself).
+std::vector<std::string> graphml_names(const std::string& text) {
+  using boost::property_tree::ptree;
+  std::istringstream stream(text);
+  ptree document;
+  boost::property_tree::read_xml(stream, document);
+  std::vector<std::string> names;
+  for (const auto& [tag, node] : document.get_child("graphml.graph")) {
+    if (tag == "node") names.push_back(node.get<std::string>("<xmlattr>.id"));
+  }
+  return names;
+}
+
+GraphFile read_graphml_as(const std::string& text, bool is_directed,
+                          const std::vector<std::string>& attributes) {
+  const std::vector<std::string> names = graphml_names(text);
+  GraphFile graph{.is_directed = is_directed, .vertices = {}, .edges = {}};
+  GraphmlReceiver receiver(graph, attributes);
+  std::istringstream stream(text);
+  boost::read_graphml(stream, receiver, 0);
+  if (receiver.vertices() != names.size()) {
+    throw std::runtime_error(
+        fmt::format("it declares {} nodes, each of which must have an id of its own, but {} "
+                    "different ones occur",
+                    names.size(), receiver.vertices()));
+  }
+  const TagLines lines = find_tags(text);
+  const bool has_vertex_lines = lines.vertices.size() == names.size();
+  for (std::size_t v = 0; v < names.size(); ++v) {
+    graph.vertices.push_back(
+        {names[v], receiver.vertex_attributes()[v], has_vertex_lines ? lines.vertices[v] : 0});
+  }
+  if (lines.edges.size() == graph.edges.size()) {
+    for (std::size_t e = 0; e < graph.edges.size(); ++e) graph.edges[e].line = lines.edges[e];
+  }
+  return graph;
+}
+
+GraphFile read_graphml(const std::string& text, const std::vector<std::string>& attributes) {
+  try {
+    return read_graphml_as(text, false, attributes);
+  } catch (const boost::directed_graph_error&) {
+    return read_graphml_as(text, true, attributes);
+  }
+}
+
+}  // namespace
+
+// ----- both
+
+GraphFile parse_graph(const std::string& text, GraphFormat format,
+                      const std::vector<std::string>& attributes) {
+  const bool is_graphml = format == GraphFormat::graphml;
+  try {
+    return is_graphml ? read_graphml(text, attributes) : read_dot(text, attributes);
+  } catch (const boost::undirected_graph_error&) {
+    throw std::runtime_error("expected edges that are all directed or all undirected, found both");
+  } catch (const boost::property_tree::xml_parser_error& error) {
+    throw std::runtime_error(
+        fmt::format("not a valid GraphML file: line {}: {}", error.line(), error.message()));
+  } catch (const std::exception& error) {
+    throw std::runtime_error(
+        fmt::format("not a valid {} file: {}", is_graphml ? "GraphML" : "DOT", error.what()));
+  }
+}
+
+GraphFile read_graph(const Section& section, std::string_view key, const std::string& path,
+                     const std::vector<std::string>& attributes) {
+  const std::size_t dot = path.find_last_of("./");
+  std::string extension = dot == path.npos || path[dot] == '/' ? "" : path.substr(dot + 1);
+  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const bool is_graphml = extension == "graphml" || extension == "xml";
+  section.expect(is_graphml || extension == "dot" || extension == "gv", key,
+                 "must end in .graphml, .xml, .dot or .gv, got {}", path);
+
+  errno = 0;
+  std::ifstream stream(path);
+  std::ostringstream content;
+  if (stream) content << stream.rdbuf();
+  // A directory opens but yields nothing; so does an empty file, which is no graph either.
+  section.expect(stream.is_open() && !content.str().empty(), key, "{}: cannot read: {}", path,
+                 errno != 0 ? std::strerror(errno) : "it is empty");
+  try {
+    return parse_graph(content.str(), is_graphml ? GraphFormat::graphml : GraphFormat::dot,
+                       attributes);
+  } catch (const std::runtime_error& error) {
+    section.fail(key, "{}: {}", path, error.what());
+  }
+}
+
+std::vector<NodeId> node_numbers(const std::vector<std::string>& names) {
+  std::vector<NodeId> numbers(names.size(), -1);
+  std::vector<char> is_taken(names.size(), 0);
+  const std::size_t prefix =
+      names.empty() ? 0 : std::min(names[0].find_first_of("0123456789"), names[0].size());
+  const auto take_number = [&](std::size_t i) {
+    if (names[i].compare(0, prefix, names[0], 0, prefix) != 0) return false;
+    std::size_t number = 0;
+    const char* const end = names[i].data() + names[i].size();
+    const auto [rest, error] = std::from_chars(names[i].data() + prefix, end, number);
+    if (error != std::errc() || rest != end) return false;
+    if (number >= names.size() || is_taken[number]) return false;
+    is_taken[number] = 1;
+    numbers[i] = static_cast<NodeId>(number);
+    return true;
+  };
+  std::size_t taken = 0;
+  while (taken < names.size() && take_number(taken)) ++taken;
+  if (taken == names.size()) return numbers;
+
+  std::vector<std::size_t> order(names.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t i) -> const std::string& { return names[i]; });
+  for (std::size_t rank = 0; rank < order.size(); ++rank) {
+    numbers[order[rank]] = static_cast<NodeId>(rank);
+  }
+  return numbers;
+}
+
+std::string_view attribute(const GraphFile::Attributes& attributes, std::string_view name) {
+  const auto found = attributes.find(name);
+  return found == attributes.end() ? std::string_view() : std::string_view(found->second);
+}
+
+}  // namespace starling

@@ -1,0 +1,58 @@
+// Graphs from files: GraphML (.graphml, .xml) or DOT (.dot, .gv), undirected or directed, read by
+// Boost.Graph. What the graph means is up to the reader's caller: who talks with whom (topology/file.cpp)
+// or how a network is wired (network_models/fabric_file.cpp).
+//
+// Boost's readers tell no lines, so the text is scanned once more for where its vertices and edges
+// begin. That fails for the edges of a DOT file that joins whole subgraphs ("a -- {b c}"); their
+// line is 0.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/section.hpp"
+#include "sim/base/types.hpp"
+
+namespace starling {
+
+/// What a file says, before anything of it is checked.
+struct GraphFile {
+  using Attributes = std::map<std::string, std::string, std::less<>>;  // as written
+  struct Vertex {
+    std::string name;
+    Attributes attributes;
+    std::size_t line = 0;  // from 1; 0: not known
+  };
+  struct Edge {
+    std::size_t source;
+    std::size_t target;
+    Attributes attributes;
+    std::size_t line = 0;
+  };
+
+  bool is_directed = false;
+  std::vector<Vertex> vertices;
+  std::vector<Edge> edges;  // in order of the file
+};
+
+enum class GraphFormat { graphml, dot };
+
+/// The graph that `text` describes, with those attributes of vertices and edges that `attributes`
+/// names. Throws std::runtime_error with what is wrong.
+GraphFile parse_graph(const std::string& text, GraphFormat format,
+                      const std::vector<std::string>& attributes);
+
+/// Reads the file at `path`, which `key` of the section names. Throws ScenarioError.
+GraphFile read_graph(const Section& section, std::string_view key, const std::string& path,
+                     const std::vector<std::string>& attributes);
+
+/// Numbers of nodes by their names: the numbers that the names contain if these are 0..n-1 behind
+/// one common prefix (n0, n1, ...), else their ranks in (byte) order.
+std::vector<NodeId> node_numbers(const std::vector<std::string>& names);
+
+/// An attribute as it was written; empty if it is absent.
+std::string_view attribute(const GraphFile::Attributes& attributes, std::string_view name);
+
+}  // namespace starling

@@ -1,0 +1,43 @@
+#include "sim/engine/network_log.hpp"
+
+#include <algorithm>
+
+namespace starling {
+
+void NetworkLog::describe(std::vector<double> bandwidths,
+                          std::function<std::string(std::uint32_t)> name) {
+  bandwidths_ = std::move(bandwidths);
+  states_.assign(bandwidths_.size(), {});
+  name_ = std::move(name);
+}
+
+void NetworkLog::end_stretch(std::uint32_t link, Time now) {
+  State& state = states_[link];
+  state.busy += now - state.since;
+  if (state.since >= timeline_until_ || now == state.since) return;
+  timeline_.push_back({link, state.rate, state.since, std::min(now, timeline_until_)});
+}
+
+void NetworkLog::report(Recorder& recorder) const {
+  for (const auto& [name, value] : statistics) recorder.statistics[name] = value;
+  recorder.links.clear();
+  recorder.link_timeline.clear();
+  std::vector<std::uint32_t> row_of(states_.size(), 0);
+  for (std::uint32_t link = 0; link < states_.size(); ++link) {
+    const State& state = states_[link];
+    if (state.bytes == 0 && state.peak_rate == 0) continue;
+    row_of[link] = static_cast<std::uint32_t>(recorder.links.size());
+    const Duration open = state.rate > 0 ? latest_ - state.since : Duration{};
+    recorder.links.push_back({.name = name_(link),
+                              .bandwidth = bandwidths_[link],
+                              .peak_rate = state.peak_rate,
+                              .busy = state.busy + open,
+                              .bytes = state.bytes});
+  }
+  for (const LinkSegment& segment : timeline_) {
+    recorder.link_timeline.push_back(
+        {row_of[segment.link], segment.rate, segment.begin, segment.end});
+  }
+}
+
+}  // namespace starling

@@ -1,0 +1,60 @@
+// NetworkLog: what a network model tells about a run. A model that knows links notes each change of a
+// link's rate here; results, traces and pictures are made of the sums.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/base/time.hpp"
+#include "sim/record/recorder.hpp"
+
+namespace starling {
+
+class NetworkLog {
+ public:
+  /// Keeps stretches of time, beside the sums, until `timeline_until`.
+  explicit NetworkLog(Time timeline_until) : timeline_until_(timeline_until) {}
+
+  /// The model's links 0 .. bandwidths.size() - 1, in bytes per second; `name` is asked for those that were used.
+  void describe(std::vector<double> bandwidths, std::function<std::string(std::uint32_t)> name);
+
+  /// `bytes` of a message have crossed `link`.
+  void carry(std::uint32_t link, std::int64_t bytes) { states_[link].bytes += bytes; }
+  /// From `now` on `link` carries so many bytes per second.
+  void set_rate(std::uint32_t link, double rate, Time now) {
+    State& state = states_[link];
+    latest_ = now;
+    if (rate == state.rate) return;
+    if (state.rate > 0) end_stretch(link, now);
+    state.since = now;
+    state.rate = rate;
+    if (rate > state.peak_rate) state.peak_rate = rate;
+  }
+
+  /// Sets the links of the recorder to those that were used until the last change noted, in their order, and adds
+  /// the statistics.
+  void report(Recorder& recorder) const;
+
+  std::map<std::string, double> statistics;  // of the model: "network.largest_delay"
+
+ private:
+  struct State {
+    double rate = 0;
+    double peak_rate = 0;
+    Time since{};
+    Duration busy{};
+    std::int64_t bytes = 0;
+  };
+  void end_stretch(std::uint32_t link, Time now);
+
+  Time timeline_until_;
+  Time latest_{};
+  std::vector<State> states_;
+  std::vector<double> bandwidths_;
+  std::function<std::string(std::uint32_t)> name_;
+  std::vector<LinkSegment> timeline_;  // links by the model's numbers
+};
+
+}  // namespace starling

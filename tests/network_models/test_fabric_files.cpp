@@ -1,0 +1,354 @@
+// Fabrics that files describe: graphs and matrices of latencies, what is said about bad ones, and
+// what single hosts and links have instead.
+
+#include <doctest/doctest.h>
+
+#include "network_models/fabrics.hpp"
+#include "network_models/overrides.hpp"
+#include "sim/base/csv.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/graph_file.hpp"
+#include "tests/network_models/scripted_run.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+namespace starling {
+namespace {
+
+using namespace network_models;
+using Keys = std::vector<std::pair<std::string, std::string>>;
+using Names = std::vector<std::string>;
+
+Keys with(const std::string& fabric, const Keys& more) {
+  Keys keys = {{"kind", "fluid"}, {"fabric", fabric}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}};
+  keys.insert(keys.end(), more.begin(), more.end());
+  return keys;
+}
+
+Fabric build(const Keys& keys, NodeId nodes) {
+  const Section section = network_test::section(
+      {keys.begin() + 1, keys.end()});  // without kind, which the registry reads
+  const auto make = read_fabric(section, nodes, 1);
+  section.finish();
+  return make();
+}
+
+Names way(const Fabric& fabric, NodeId source, NodeId destination) {
+  std::vector<LinkId> links;
+  fabric.route(source, destination, links);
+  Names names;
+  for (const LinkId link : links) names.push_back(fabric.name(link));
+  return names;
+}
+
+/// Times of arrival in ns of messages that all start at 0.
+std::vector<std::int64_t> arrivals(const Keys& keys, NodeId nodes,
+                                   const std::vector<network_test::Start>& starts) {
+  const auto model = network_test::network(keys, nodes);
+  std::vector<std::int64_t> times;
+  for (const std::int64_t time : network_test::ScriptedRun(*model, starts).arrivals) {
+    REQUIRE(time % 1'000 == 0);
+    times.push_back(time / 1'000);
+  }
+  return times;
+}
+
+std::string refusal(const Keys& keys, NodeId nodes) {
+  try {
+    network_test::network(keys, nodes);
+  } catch (const ScenarioError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+/// The refusal of a fabric file, without the "test.ini:1: network.file PATH" in front.
+std::string file_refusal(const std::string& content, NodeId nodes,
+                         const std::string& name = "net.dot") {
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.write(name, content);
+  const std::string message = refusal(with("file", {{"file", path}}), nodes);
+  const std::string start = "test.ini:1: network.file " + path;
+  return message.starts_with(start) ? message.substr(start.size()) : message;
+}
+
+// Two switches with two hosts each; the cable between them is slow and far, host d's is slow.
+constexpr const char* two_switches = R"(graph {
+  node [kind=host]; a; b; c; d;
+  left [kind=switch]; right [kind=switch];
+  a -- left; b -- left; c -- right;
+  d -- right [bandwidth="100 MB/s"];
+  left -- right [latency="10 us", bandwidth="500 MB/s"];
+}
+)";
+
+}  // namespace
+
+TEST_CASE("a fabric file: routes, links by name, and times worked out by hand") {
+  const test::TemporaryDirectory directory;
+  const Keys keys = with("file", {{"file", directory.write("net.dot", two_switches)}});
+  const Fabric fabric = build(keys, 4);
+  CHECK(fabric.links.size() == 10);
+  CHECK(way(fabric, 0, 1) == Names{"a -> left", "left -> b"});
+  CHECK(way(fabric, 0, 3) == Names{"a -> left", "left -> right", "right -> d"});
+  CHECK(way(fabric, 3, 0) == Names{"d -> right", "right -> left", "left -> a"});
+  // a to b: 2 us and 1 ns per byte. c to a: 1 + 10 + 1 us and 2 ns per byte. c to d: 2 us, 10 ns
+  // per byte. They meet nowhere but on the link up from c, where c to d takes only 0.1 GB/s.
+  CHECK(arrivals(keys, 4, {{0, 0, 1, 1'000}, {0, 2, 0, 1'000}, {0, 2, 3, 1'000}}) ==
+        std::vector<std::int64_t>{3'000, 14'000, 12'000});
+}
+
+TEST_CASE("a fabric file: GraphML says the same, and a directed graph has one link per edge") {
+  const test::TemporaryDirectory directory;
+  const auto path = directory.write("net.graphml", R"(<?xml version="1.0"?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+<key id="k" for="node" attr.name="kind" attr.type="string"/>
+<key id="b" for="edge" attr.name="bandwidth" attr.type="string"/>
+<graph edgedefault="directed">
+<node id="h0"/><node id="h1"/><node id="s"><data key="k">switch</data></node>
+<edge source="h0" target="s"/><edge source="s" target="h1"/>
+<edge source="h1" target="h0"><data key="b">2 GB/s</data></edge>
+</graph></graphml>)");
+  const Fabric fabric = build(with("file", {{"file", path}}), 2);
+  CHECK(fabric.links.size() == 3);
+  CHECK(way(fabric, 0, 1) == Names{"h0 -> s", "s -> h1"});
+  CHECK(way(fabric, 1, 0) == Names{"h1 -> h0"});
+  CHECK(fabric.links[2].bytes_per_second == 2e9);
+}
+
+TEST_CASE("a fabric file without switches: hosts pass messages on; parallel cables take turns") {
+  const test::TemporaryDirectory directory;
+  const auto path =
+      directory.write("ring.gv", "graph { 0 -- 1; 1 -- 2; 1 -- 2; 2 -- 3; 3 -- 4; 4 -- 0 }");
+  const Fabric fabric = build(with("file", {{"file", path}}), 5);
+  CHECK(way(fabric, 0, 2) == Names{"0 -> 1", "1 -> 2"});
+  CHECK(way(fabric, 0, 3) == Names{"0 -> 4", "4 -> 3"});
+  std::vector<LinkId> one;
+  std::vector<LinkId> other;
+  fabric.route(1, 2, one);    // 1 + 2 mod 2: the second cable
+  fabric.route(0, 2, other);  // the first
+  CHECK(one == std::vector<LinkId>{4});
+  CHECK(other == std::vector<LinkId>{0, 2});
+}
+
+TEST_CASE("a fabric file: hosts with several cables pass nothing on where there are switches") {
+  // a hangs at both switches, but b and c cannot meet through it.
+  CHECK(file_refusal(
+            "graph {\n  x [kind=switch]; y [kind=switch];\n  a -- x; a -- y; b -- x; c -- y }", 3)
+            .find("expected ways between all hosts, found none from") != std::string::npos);
+  const test::TemporaryDirectory directory;
+  const auto path = directory.write(
+      "two.dot",
+      "graph { x [kind=switch]; y [kind=switch]; a -- x; a -- y; b -- x; c -- y; x -- y }");
+  const Fabric fabric = build(with("file", {{"file", path}}), 3);
+  CHECK(way(fabric, 1, 2) == Names{"b -> x", "x -> y", "y -> c"});
+  CHECK(way(fabric, 0, 1) == Names{"a -> x", "x -> b"});
+}
+
+TEST_CASE("a fabric file that is wrong is refused by file, line and rule") {
+  CHECK(file_refusal("graph {\n a -- b;\n b -- b;\n}", 2) ==
+        ":3: expected cables between two vertices, found one from b to itself");
+  CHECK(file_refusal("graph {\n a -- b [latency=\"-1 us\"];\n}", 2)
+            .starts_with(":2: latency of the cable between a and b must be "));
+  CHECK(file_refusal("graph {\n // a comment -- with a cable\n a -- b [bandwidth=\"10\"]\n}", 2)
+            .starts_with(":3: bandwidth of the cable between a and b must be "));
+  CHECK(file_refusal("graph {\n a -- b [latency=\"2 h\"]\n}", 2) ==
+        ":2: expected latencies of at most 60 s, found 7200 s between a and b");
+  CHECK(file_refusal("graph {\n a; b;\n c [kind=router];\n a -- b -- c }", 2) ==
+        ":3: expected kind = host or switch, found router at c");
+  CHECK(file_refusal("graph { a -- b; c -- d }", 4) ==
+        ": expected ways between all hosts, found none from c to a");
+  CHECK(file_refusal("graph { s [kind=switch]; a -- s; b -- s }", 3) ==
+        ": expected at least 3 hosts, found 2");
+  CHECK(file_refusal("digraph { a -> b }", 2) ==
+        ": expected ways between all hosts, found none from b to a");
+  CHECK(file_refusal("graph { a -- ", 2).starts_with(": not a valid DOT file: "));
+  const std::string unknown =
+      "<graphml>\n<graph edgedefault=\"undirected\">\n<node id=\"a\"/>\n<edge source=\"a\" "
+      "target=\"b\"/></graph></graphml>";
+  CHECK(file_refusal(unknown, 2, "net.graphml").starts_with(": not a valid GraphML file: "));
+  CHECK(refusal(with("file", {{"file", "/nowhere/net.dot"}}), 2) ==
+        "test.ini:1: network.file /nowhere/net.dot: cannot read: No such file or directory");
+  CHECK(refusal(with("file", {}), 2) == "test.ini:0: network.file is missing");
+}
+
+TEST_CASE("a graph file: lines of vertices and edges, through comments, quotes and chains") {
+  const auto dot =
+      parse_graph("graph {\n# a -- b\n/* x --\n y */ \"a -- z\" -- b\n -- c [label=\"p -- q\"];\n}",
+                  GraphFormat::dot, {});
+  REQUIRE(dot.edges.size() == 2);
+  CHECK(dot.edges[0].line == 4);
+  CHECK(dot.edges[1].line == 5);
+  CHECK(dot.vertices[0].name == "a -- z");
+  CHECK(dot.vertices[0].line == 4);
+  // Subgraphs are joined by one operator: no line is better than a wrong one.
+  CHECK(parse_graph("graph {\n a -- subgraph s { b; c } }", GraphFormat::dot, {}).edges[0].line == 0);
+  const auto xml = parse_graph(
+      "<graphml><!-- <edge/> -->\n<graph edgedefault=\"undirected\"><node id=\"a\"/>\n<node "
+      "id=\"b\"/>\n\n<edge source=\"a\" target=\"b\"/></graph></graphml>",
+      GraphFormat::graphml, {});
+  CHECK(xml.vertices[1].line == 3);
+  CHECK(xml.edges[0].line == 5);
+}
+
+// ----- matrix
+
+namespace {
+
+constexpr const char* three_sites = R"(ms,     Oregon, Tokyo, "Frankfurt, Main"
+# one way
+Oregon,            -,  49, 69
+Tokyo,             50,   , 118
+"Frankfurt, Main", 70, 120 ms, 1
+)";
+
+std::string matrix_refusal(const std::string& content, const Keys& more = {}) {
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.write("m.csv", content);
+  Keys keys = {{"latencies", path}};
+  keys.insert(keys.end(), more.begin(), more.end());
+  const std::string message = refusal(with("matrix", keys), 4);
+  const std::string start = "test.ini:1: network.latencies " + path;
+  return message.starts_with(start) ? message.substr(start.size()) : message;
+}
+
+}  // namespace
+
+TEST_CASE("a matrix: every ordered pair of sites has its own latency and link") {
+  const test::TemporaryDirectory directory;
+  const Keys keys = with("matrix", {{"latencies", directory.write("m.csv", three_sites)}});
+  const Fabric fabric = build(keys, 4);
+  // In turn: hosts 0 and 3 in Oregon, 1 in Tokyo, 2 in Frankfurt.
+  CHECK(way(fabric, 0, 1) == Names{"host 0 up", "Oregon -> Tokyo", "host 1 down"});
+  CHECK(way(fabric, 0, 3) == Names{"host 0 up", "host 3 down"});
+  // 1 us at either end: 49.002 ms there, 50.002 ms back; 1000 B at 1 GB/s. Hosts 0 and 3 share the
+  // link to Frankfurt: half the speed.
+  CHECK(arrivals(keys, 4, {{0, 0, 1, 1'000}, {0, 1, 0, 1'000}}) ==
+        std::vector<std::int64_t>{49'003'000, 50'003'000});
+  CHECK(arrivals(keys, 4, {{0, 0, 2, 1'000}, {0, 3, 2, 1'000}}) ==
+        std::vector<std::int64_t>{69'004'000, 69'004'000});
+}
+
+TEST_CASE("a matrix: bandwidths, a site's own link, blocks and lists") {
+  const test::TemporaryDirectory directory;
+  const auto latencies = directory.write("m.csv", three_sites);
+  const auto bandwidths = directory.write(
+      "b.csv",
+      "Mbit/s, Oregon, Tokyo, \"Frankfurt, Main\"\nOregon,-,80,80\nTokyo,80,-,80\n\"Frankfurt, "
+      "Main\",80,80,16 Mbit/s");
+  // 80 Mbit/s are 100 ns per byte; within Frankfurt 1 ms and 500 ns per byte.
+  const Keys both = {{"latencies", latencies}, {"bandwidths", bandwidths}};
+  Keys listed = both;
+  listed.insert(listed.end(),
+                {{"placement", "list"},
+                 {"sites", "Tokyo, \"Frankfurt, Main\", \"Frankfurt, Main\", Oregon"}});
+  CHECK(arrivals(with("matrix", listed), 4, {{0, 0, 3, 1'000}, {0, 1, 2, 1'000}}) ==
+        std::vector<std::int64_t>{50'102'000, 1'502'000});
+  // 6 hosts in blocks: 0 1 | 2 3 | 4 5.
+  Keys blocks = both;
+  blocks.emplace_back("placement", "blocks");
+  const Fabric fabric = build(with("matrix", blocks), 6);
+  CHECK(way(fabric, 1, 2) == Names{"host 1 up", "Oregon -> Tokyo", "host 2 down"});
+  CHECK(way(fabric, 4, 5) ==
+        Names{"host 4 up", "Frankfurt, Main -> Frankfurt, Main", "host 5 down"});
+  CHECK(
+      refusal(with("matrix", {{"latencies", latencies}, {"placement", "list"}, {"sites", "Tokio"}}),
+              4) ==
+      "test.ini:1: network.sites must be sites of the matrix, got \"Tokio\"; did you mean Tokyo?");
+  CHECK(
+      refusal(with("matrix", {{"latencies", latencies}, {"placement", "list"}, {"sites", "Tokyo"}}),
+              4) == "test.ini:1: network.sites must be as many sites as hosts, 4, got 1");
+}
+
+TEST_CASE("a matrix that is wrong is refused by file, line and rule") {
+  CHECK(matrix_refusal("ms,a,b\na,-,1\n") ==
+        ":2: expected 2 rows below the names of the sites, found 1");
+  CHECK(matrix_refusal("ms,a,b\na,-,1\nb,1\n") ==
+        ":3: expected a name and 2 values, found 2 cells");
+  CHECK(matrix_refusal("ms,a,b\nb,-,1\na,1,-\n") == ":2: expected the row of a, found b");
+  CHECK(matrix_refusal("ms,a,a\na,-,1\na,1,-\n") ==
+        ":1: expected each site once, by a name, found \"a\"");
+  CHECK(matrix_refusal("ms,a,b\na,-,1\n\nb,-2,-\n").starts_with(":4: from b to a: must "));
+  CHECK(matrix_refusal("ms,a,b\na,-,-\nb,2,-\n").starts_with(":2: from a to b: must "));
+  CHECK(matrix_refusal(",a,b\na,-,5\nb,2,-\n").starts_with(":2: from a to b: must "));
+  CHECK(matrix_refusal("h,a,b\na,-,5\nb,2,-\n") ==
+        ":2: from a to b: must be at most 60 s, got 5 h");
+  CHECK(matrix_refusal("ms\n").starts_with(":1: expected the names of the sites"));
+  CHECK(matrix_refusal("").starts_with(": cannot read: it is empty"));
+}
+
+TEST_CASE("tables as text: quotes, comments, empty cells and lines") {
+  const auto rows = parse_csv("a, \"b, \"\"c\"\"\" ,\n\n # no row\n1,,2\r\n");
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].cells == Names{"a", "b, \"c\"", ""});
+  CHECK(rows[1].line == 4);
+  CHECK(rows[1].cells == Names{"1", "", "2"});
+}
+
+// ----- overrides
+
+TEST_CASE("single hosts and links can be slower and farther than the others") {
+  const Fabric fabric =
+      build(with("crossbar", {{"host_bandwidths", "1: 2 GB/s, 2-3: 100 MB/s"},
+                              {"host_latencies", "0: 7 us"},
+                              {"link_bandwidths", "host 3 up: 5 MB/s"},
+                              {"link_latencies", "host * down: 3 us, host 0 *: 1 ns"}}),
+            4);
+  const auto bandwidth = [&](LinkId link) { return fabric.links[link].bytes_per_second; };
+  CHECK(bandwidth(0) == 1e9);
+  CHECK(bandwidth(2) == 2e9);
+  CHECK(bandwidth(5) == 1e8);
+  CHECK(bandwidth(6) == 5e6);
+  CHECK(bandwidth(7) == 1e8);
+  CHECK(fabric.links[0].latency == Duration{1'000});
+  CHECK(fabric.links[1].latency == Duration{1'000});
+  CHECK(fabric.links[2].latency == Duration{1'000'000});
+  CHECK(fabric.links[3].latency == Duration{3'000'000});
+}
+
+TEST_CASE("overrides that name nobody, or give nothing, are refused") {
+  const auto refused = [](const std::string& key, const std::string& value) {
+    return refusal(with("crossbar", {{key, value}}), 4);
+  };
+  CHECK(refused("host_bandwidths", "4: 1 GB/s") ==
+        "test.ini:1: network.host_bandwidths must name numbers or ranges such as 5-9, from 0 to 3, "
+        "got \"4\"");
+  CHECK(refused("host_bandwidths", "2-1: 1 GB/s").find("got \"2-1\"") != std::string::npos);
+  CHECK(refused("host_bandwidths", "1 GB/s").find("must be pairs such as") != std::string::npos);
+  CHECK(refused("host_bandwidths", "1: fast").find("network.host_bandwidths must be") !=
+        std::string::npos);
+  CHECK(refused("link_bandwidths", "host 4 up: 1 GB/s") ==
+        "test.ini:1: network.link_bandwidths must name links of the fabric, from \"host 0 up\" to "
+        "\"host 3 down\", got \"host 4 up\"");
+}
+
+TEST_CASE("a star in a name stands for any text") {
+  CHECK(matches("host 3 up", "host 3 up"));
+  CHECK(matches("host 3 up", "*"));
+  CHECK(matches("host 3 up", "host * up"));
+  CHECK(matches("host 3 up", "*3*"));
+  CHECK_FALSE(matches("host 3 up", "host 3"));
+  CHECK_FALSE(matches("host 3 up", "host * down"));
+  CHECK_FALSE(matches("", "a*"));
+}
+
+TEST_CASE("loggp: a node with a slowdown pays its own overheads and gaps that often") {
+  // o 300 ns, g 500 ns, L 2 us, 1 GB/s. From 0 to 1 alone, 101 B: o + L + o + 100 ns = 2700. With
+  // node 0 three times slower: 900 + 2000 + 300 + 100 (the receiver's gap). From 1 to 0: 300 + 2000
+  // + 900 + 300.
+  Keys keys = {{"kind", "loggp"},
+               {"latency", "2 us"},
+               {"overhead", "300 ns"},
+               {"gap", "500 ns"},
+               {"bandwidth", "1 GB/s"}};
+  CHECK(arrivals(keys, 3, {{0, 0, 1, 101}}) == std::vector<std::int64_t>{2'700});
+  keys.emplace_back("slowdowns", "0: 3");
+  CHECK(arrivals(keys, 3, {{0, 0, 1, 101}}) == std::vector<std::int64_t>{3'300});
+  CHECK(arrivals(keys, 3, {{0, 1, 0, 101}}) == std::vector<std::int64_t>{3'500});
+  // A second message of node 0 may start after g + k' G, thrice: 3 (500 + 100) = 1800 ns.
+  CHECK(arrivals(keys, 3, {{0, 0, 1, 101}, {0, 0, 2, 101}}) ==
+        std::vector<std::int64_t>{3'300, 5'100});
+  CHECK(refusal({{"kind", "loggp"}, {"preset", "edr"}, {"slowdowns", "1: 0"}}, 3)
+            .find("must be factors above 0") != std::string::npos);
+}
+
+}  // namespace starling

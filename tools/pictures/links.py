@@ -1,0 +1,90 @@
+"""The picture of a network's links: how loaded they were, and when."""
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.ticker import PercentFormatter
+
+from pictures.style import BLUE, GREY, ORANGE, Failure, time_scale
+
+MOST_LINKS = 20          # the busiest
+
+
+def name_of(value):
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def draw_sorted_loads(ax, mean, peak):
+    """Every link that was used, in order of its mean load."""
+    rank = np.arange(1, len(mean) + 1)
+    ax.fill_between(rank, 0, mean, step="mid", color=BLUE, alpha=0.25, linewidth=0)
+    ax.step(rank, mean, where="mid", color=BLUE, label="mean over the run")
+    ax.plot(rank, peak, color=ORANGE, linestyle="none", marker=".", markersize=3, label="peak")
+    ax.set_xscale("log" if len(mean) > 200 else "linear")
+    ax.set_ylim(0, max(1.05 * peak.max(), 1e-12))
+    ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+    ax.set_xlabel("links, in order of their mean load")
+    ax.set_title(f"Load of the {len(mean):,} links that were used")
+    ax.legend(loc="lower left", bbox_to_anchor=(0.55, 0.99), ncol=2)
+
+
+def draw_busiest_links(ax, names, mean, peak):
+    rows = np.arange(len(names))
+    ax.barh(rows, peak, height=0.8, color=ORANGE, alpha=0.35, label="peak")
+    ax.barh(rows, mean, height=0.5, color=BLUE, label="mean over the run")
+    ax.set_yticks(rows, names)
+    ax.set_ylim(len(rows) - 0.4, -0.6)
+    ax.grid(False, axis="y")
+    ax.xaxis.set_major_formatter(PercentFormatter(1.0))
+    ax.set_xlabel("share of the bandwidth")
+    ax.set_title(f"The {len(names)} busiest")
+    ax.legend(loc="lower left", bbox_to_anchor=(0.55, 0.99), ncol=2)
+
+
+def draw_link_heat(figure, ax, results, shown, names):
+    """Mean load of the busiest links in equal stretches of the timeline."""
+    timeline = results.link_timeline
+    begin, end = timeline["begin"] * 1e-12, timeline["end"] * 1e-12
+    last = end.max()
+    bins = 240
+    edges = np.linspace(0, last, bins + 1)
+    load = np.zeros((len(shown), bins))
+    bandwidth = results.links["bandwidth"]
+    for row, link in enumerate(shown):
+        mine = timeline["link"] == link
+        # What was carried until each edge, by the stretches' cumulative sums.
+        times = np.stack([begin[mine], end[mine]], axis=1).ravel()
+        carried = np.cumsum((end - begin)[mine] * timeline["rate"][mine]) if mine.any() else np.zeros(0)
+        totals = np.stack([np.concatenate([[0], carried[:-1]]), carried], axis=1).ravel() if len(carried) else carried
+        if len(times):
+            load[row] = np.diff(np.interp(edges, times, totals)) / (edges[1] * bandwidth[link])
+    factor, unit = time_scale(last)
+    image = ax.imshow(load, aspect="auto", interpolation="nearest", cmap="viridis", vmin=0, vmax=1,
+                      extent=(0, last * factor, len(shown) - 0.5, -0.5))
+    ax.set_yticks(np.arange(len(shown)), names)
+    ax.grid(False)
+    ax.set_xlabel(f"virtual time ({unit})")
+    ax.set_title("Load of the busiest links over time")
+    figure.colorbar(image, ax=ax, format=PercentFormatter(1.0), fraction=0.04, pad=0.02)
+
+
+def draw(results, title, subtitle):
+    """The picture of the network's links."""
+    if not results.links:
+        raise Failure("no link was used, or the network model has none (network.kind = fluid and tcp have)")
+    end = max(results.nodes["finished"].max(initial=0.0), 1e-300)
+    mean = results.links["bytes"] / (results.links["bandwidth"] * end)
+    peak = results.links["peak_rate"] / results.links["bandwidth"]
+    order = np.argsort(-mean, kind="stable")
+    shown = order[:MOST_LINKS]
+    names = [name_of(results.links["name"][link]) for link in shown]
+    has_heat = bool(results.link_timeline)
+    figure = plt.figure(figsize=(13, 9.2 if has_heat else 5.2))
+    margin = min(0.25, 0.03 + 0.0062 * max(len(name) for name in names))
+    grid = figure.add_gridspec(2 if has_heat else 1, 2, left=margin, right=0.98, top=0.88, bottom=0.08, hspace=0.32,
+                               wspace=0.1 + 3 * margin)
+    draw_sorted_loads(figure.add_subplot(grid[0, 0]), mean[order], peak[order])
+    draw_busiest_links(figure.add_subplot(grid[0, 1]), names, mean[shown], peak[shown])
+    if has_heat:
+        draw_link_heat(figure, figure.add_subplot(grid[1, :]), results, shown, names)
+    figure.suptitle(f"{title}: traffic of the network's links", x=0.02, ha="left", fontsize=13, fontweight="bold")
+    figure.text(0.02, 0.935, subtitle, fontsize=9, color=GREY)
+    return figure
