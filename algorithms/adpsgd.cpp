@@ -19,13 +19,14 @@ namespace {
 
 struct Settings {
   Step exchanges_per_step;
+  SharedCodec codec;
   OptimizerSettings optimizer;
 };
 
 /// What the fibres of one node share.
 struct State {
-  explicit State(Node& node)
-      : x(node.initial_model()), pairs(node, x), gradient_begun(node), companions(node) {}
+  State(Node& node, const SharedCodec& codec)
+      : x(node.initial_model()), pairs(node, x, {codec}), gradient_begun(node), companions(node) {}
 
   Vector x;
   PairAveraging pairs;
@@ -49,7 +50,7 @@ Task<> gossip(Node& node, State& state, Step exchanges_per_step) {
 
 Task<> run(Node& node, Settings settings) {
   Optimizer optimizer(settings.optimizer);
-  State state(node);
+  State state(node, settings.codec);
   state.pairs.begin();
   state.companions.enter();
   node.spawn(gossip(node, state, settings.exchanges_per_step));
@@ -73,6 +74,7 @@ Program adpsgd(const Section& section, const Context& context) {
       "exchanges_per_step", 1, "exchanges a node starts per gradient");
   section.expect(settings.exchanges_per_step >= 1, "exchanges_per_step",
                  "must be at least 1, got {}", settings.exchanges_per_step);
+  settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

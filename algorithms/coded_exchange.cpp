@@ -4,13 +4,13 @@
 
 namespace starling::algorithms {
 
-CodedExchange::CodedExchange(Node& node, SharedCodec codec, Channel channel)
-    : node_(node), codec_(std::move(codec)), channel_(channel) {}
+CodedExchange::CodedExchange(Node& node, SharedCodec codec, Draws draws, Channel channel)
+    : node_(node), codec_(std::move(codec)), draws_(draws), channel_(channel) {}
 
 Random CodedExchange::stream(NodeId sender, Step k) const {
   const char* purpose = channel_ == Channel::program ? "code" : "second code";
-  return codec_->needs_reference() ? node_.shared_random(purpose, k)
-                                   : code_stream(node_, sender, k, purpose);
+  return draws_ == Draws::shared ? node_.shared_random(purpose, k)
+                                 : code_stream(node_, sender, k, purpose);
 }
 
 Vector CodedExchange::send(Step k, const Vector& v) {
@@ -33,7 +33,7 @@ Task<Vector> CodedExchange::mix(Step k, Vector decoded, Vector reference) {
 
 Mixing::Mixing(Node& node, SharedCodec codec, Channel channel, double rate)
     : node_(node),
-      exchange_(node, codec, channel),
+      exchange_(node, codec, CodedExchange::Draws::shared, channel),
       channel_(channel),
       rate_(rate),
       is_plain_(codec->is_exact() && rate == 1) {}

@@ -5,8 +5,8 @@
 //   Mixing          x_i + rate * sum_j W_ij (Q(x_j) - Q(x_i)): mixing of models; every node counts its own model as
 //                   the others see it, so that the mean model stays (Lu, De Sa, "Moniqua", ICML 2020)
 //
-// Lattice codes are read beside the receiver's own vector and use the same random offsets on all nodes, so equal vectors
-// make equal codes and differ in nothing.
+// Mixing's codecs draw the same random numbers on all nodes, so that equal models make equal codes and stay as they are;
+// in CHOCO-SGD and its relatives every node draws for itself.
 #pragma once
 
 #include "algorithms/codec.hpp"
@@ -16,8 +16,11 @@ namespace starling::algorithms {
 
 class CodedExchange {
  public:
+  /// Whether codes of different nodes come from random numbers of their own.
+  enum class Draws { own, shared };
+
   /// `node` outlives the exchange. Two exchanges of one step need a channel each.
-  CodedExchange(Node& node, SharedCodec codec, Channel channel = Channel::program);
+  CodedExchange(Node& node, SharedCodec codec, Draws draws, Channel channel = Channel::program);
 
   /// Sends the code of `v` to every neighbor of step `k`; answers Q(v).
   Vector send(Step k, const Vector& v);
@@ -30,6 +33,7 @@ class CodedExchange {
 
   Node& node_;
   SharedCodec codec_;
+  Draws draws_;
   Channel channel_;
 };
 

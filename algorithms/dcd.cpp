@@ -19,7 +19,7 @@ namespace {
 
 Task<> run(Node& node, SharedCodec codec, OptimizerSettings settings) {
   Optimizer optimizer(settings);
-  CodedExchange exchange(node, codec);
+  CodedExchange exchange(node, codec, CodedExchange::Draws::own);
   Vector x = node.initial_model();
   Vector s = x;  // equal on all nodes, and rows of W sum to one
   Vector code;   // C(z) of the step before

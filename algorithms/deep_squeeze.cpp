@@ -25,7 +25,7 @@ struct Settings {
 
 Task<> run(Node& node, Settings settings) {
   Optimizer optimizer(settings.optimizer);
-  CodedExchange exchange(node, settings.codec);
+  CodedExchange exchange(node, settings.codec, CodedExchange::Draws::shared);
   Vector x = node.initial_model();
   Vector error = node.zeros(x.size());
   for (Step k = 0; k < node.steps(); ++k) {

@@ -28,7 +28,7 @@ Vector combined(double a, const Vector& x, double b, const Vector& y) {
 
 Task<> run(Node& node, SharedCodec codec, OptimizerSettings settings) {
   Optimizer optimizer(settings);
-  CodedExchange exchange(node, codec);
+  CodedExchange exchange(node, codec, CodedExchange::Draws::own);
   Vector x = node.initial_model();
   Vector s = x;  // equal on all nodes, and rows of W sum to one
   Vector code;   // C(z) of the step before

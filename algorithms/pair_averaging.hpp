@@ -9,20 +9,42 @@
 // waits can form; two nodes whose requests cross have exchanged already: each takes the other's
 // request for its answer. All messages of a pair have one tag, so they keep their order.
 //
+// With a codec, either side sends Q(x), and knows its own Q(a) as the other sees it; both draw the same
+// random numbers, so that equal models make equal codes:
+//
+//   difference   x <- x + (Q(b) - Q(a)) / 2             keeps x_i + x_j whatever Q loses (Moniqua)
+//   mean         x <- x - a + (Q(a) + Q(b)) / 2         both have the same average (SwarmSGD)
+//
+// A lattice code is read beside the own x; or, if the node has an older vector that is nearer to
+// the other's older vector than models are to each other, that one is sent as a second code and
+// read beside the own older one, and x beside what was read.
+//
 // The form and the reasons are those of AD-PSGD (Lian et al., ICML 2018); used by AD-PSGD,
-// SwarmSGD and randomized gossip.
+// SwarmSGD and randomized gossip. Codes: Lu, De Sa, "Moniqua", ICML 2020; Nadiradze et al.,
+// "Asynchronous Decentralized SGD with Quantized and Local Updates", NeurIPS 2021.
 #pragma once
 
 #include <vector>
 
+#include "algorithms/codec.hpp"
 #include "sim/node/node.hpp"
 
 namespace starling::algorithms {
 
+/// How exchanges are compressed.
+struct PairCoding {
+  enum class Rule { difference, mean };
+
+  SharedCodec codec = exact_codec();
+  Rule rule = Rule::difference;
+  /// The older vector that codecs with a reference send, too; outlives the exchanges. Null: none.
+  const Vector* base = nullptr;
+};
+
 class PairAveraging {
  public:
   /// `x` is the vector that exchanges average; like the node, it outlives this object.
-  PairAveraging(Node& node, Vector& x);
+  PairAveraging(Node& node, Vector& x, PairCoding coding = {});
 
   /// Starts to answer requests; once, before the first exchange.
   void begin();
@@ -35,13 +57,33 @@ class PairAveraging {
   Task<> finish();
 
  private:
+  /// What this node says of its x in one message, and takes it for.
+  struct Offer {
+    Vector x;
+    Vector decoded;  // Q(x)
+  };
+  /// Names the random numbers of an exchange: the k-th that `initiator` began.
+  struct Name {
+    NodeId initiator;
+    Step k;
+  };
+
   Task<> serve();
+  /// The exchange that a request or reply belongs to.
+  Name named(const Message& message) const;
+  /// Sends x to `peer` as a message of that `kind`.
+  Offer offer(NodeId peer, double kind, Name name);
+  /// Q(x) of the sender.
+  Vector read(const Message& message) const;
+  void average(const Offer& ours, const Vector& theirs);
 
   Node& node_;
   Vector& x_;
+  PairCoding coding_;
   std::vector<NodeId> peers_;
-  Vector sent_;     // model in the request under way
-  NodeId partner_;  // to whom it went
+  Offer offered_;    // in the request under way
+  NodeId partner_;   // to whom it went
+  Step begun_ = 0;   // requests so far
   bool is_serving_ = false;
   Signal changed_;
 };

@@ -24,6 +24,7 @@ namespace {
 
 struct Settings {
   Duration interval;
+  SharedCodec codec;
   OptimizerSettings optimizer;
 };
 
@@ -31,7 +32,7 @@ constexpr Tag stop = tag_of(Channel::entry);
 
 /// What the fibres of one node share.
 struct State {
-  explicit State(Node& node) : x(node.initial_model()), pairs(node, x), ended(node) {}
+  State(Node& node, const SharedCodec& codec) : x(node.initial_model()), pairs(node, x, {codec}), ended(node) {}
 
   Vector x;
   PairAveraging pairs;
@@ -57,7 +58,7 @@ Task<> gossip(Node& node, State& state, Duration interval) {
 
 Task<> run(Node& node, Settings settings) {
   Optimizer optimizer(settings.optimizer);
-  State state(node);
+  State state(node, settings.codec);
   state.pairs.begin();
   node.spawn(gossip(node, state, settings.interval));
   for (Step k = 0; k < node.steps(); ++k) {
@@ -80,6 +81,7 @@ Program pairwise_gossip(const Section& section, const Context& context) {
                                  "mean time between two exchanges that a node starts");
   section.expect(settings.interval > Duration::zero(), "interval", "must be positive, got {}",
                  to_text(settings.interval));
+  settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
