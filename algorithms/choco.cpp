@@ -100,10 +100,10 @@ Task<> mix_old(Node& node, Settings settings) {
 
 Program choco(const Section& section, const Context& context) {
   Settings settings;
-  settings.mixes_new = section.choice("order", {"mix_new", "mix_old"}, "mix_new",
-                                      "mix with the estimates of this step, or of the step "
-                                      "before, whose codes travel during the gradient") ==
-                       "mix_new";
+  settings.mixes_new =
+      section.choice("order", {"mix_new", "mix_old"}, "mix_new",
+                     "mix with the estimates of this step, or of the step "
+                     "before, whose codes travel during the gradient") == "mix_new";
   settings.starts_at_model =
       section.choice("first_estimate", {"zero", "model"}, "zero",
                      "where estimates begin: at zero, as in the papers, or at the model all nodes "

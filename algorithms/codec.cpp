@@ -252,8 +252,9 @@ SharedCodec read_codec(const Section& section, std::string_view fallback, std::s
 SharedCodec read_plain_codec(const Section& section, std::string_view fallback,
                              std::string_view prefix) {
   SharedCodec codec = read_codec(section, fallback, prefix);
-  section.expect(!codec->needs_reference(), std::string(prefix) + "compression",
-                 "= lattice cannot be read here: receivers have no vector near the one that is sent");
+  section.expect(
+      !codec->needs_reference(), std::string(prefix) + "compression",
+      "= lattice cannot be read here: receivers have no vector near the one that is sent");
   return codec;
 }
 

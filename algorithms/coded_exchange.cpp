@@ -38,12 +38,13 @@ Mixing::Mixing(Node& node, SharedCodec codec, Channel channel, double rate)
       rate_(rate),
       is_plain_(codec->is_exact() && rate == 1) {}
 
-void Mixing::send(Step k, const Vector& x) {
+Task<> Mixing::send(Step k, Vector x) {
   if (is_plain_) {
     send_to_neighbors(node_, k, x, channel_);
   } else {
     decoded_ = exchange_.send(k, x);
   }
+  co_return;
 }
 
 Task<Vector> Mixing::mix(Step k, Vector x) {

@@ -43,7 +43,7 @@ class Mixing {
   Mixing(Node& node, SharedCodec codec, Channel channel = Channel::program, double rate = 1);
 
   /// Sends `x` to every neighbor of step `k`.
-  void send(Step k, const Vector& x);
+  Task<> send(Step k, Vector x);
   /// The mixed model; `x` is what was sent. With the exact codec and rate 1 mix_with_neighbors(), to the bit.
   Task<Vector> mix(Step k, Vector x);
 

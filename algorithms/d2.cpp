@@ -42,7 +42,7 @@ Task<> run(Node& node, Settings settings) {
     phi.add(x);
     phi.add_scaled(-1, previous);
     previous = psi;
-    mixing.send(k, phi);
+    co_await mixing.send(k, phi);
     x = co_await mixing.mix(k, phi);
     if (settings.is_damped) {
       x.add(phi);

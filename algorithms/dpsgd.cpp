@@ -28,10 +28,10 @@ Task<> run(Node& node, Settings settings) {
     if (settings.adapt_then_combine) {
       const Gradient g = co_await node.gradient(x);
       optimizer.update(x, g.values, x, k);
-      mixing.send(k, x);
+      co_await mixing.send(k, x);
       x = co_await mixing.mix(k, x);
     } else {
-      mixing.send(k, x);
+      co_await mixing.send(k, x);
       const Gradient g = co_await node.gradient(x);
       const Vector old = x;
       x = co_await mixing.mix(k, x);

@@ -43,12 +43,12 @@ Task<> adapt_then_combine(Node& node, Settings settings) {
     } else {
       y.add(g.values);
       y.add_scaled(-1, previous);
-      trackers.send(k, y);
+      co_await trackers.send(k, y);
       y = co_await trackers.mix(k, y);
     }
     previous = g.values;
     optimizer.update(x, y, x, k);
-    models.send(k, x);
+    co_await models.send(k, x);
     x = co_await models.mix(k, x);
     node.end_step(k, x);
   }
@@ -64,7 +64,7 @@ Task<> combine_while_adapt(Node& node, Settings settings) {
   for (Step k = 0; k < node.steps(); ++k) {
     const Vector pieces[] = {x, y};
     const Vector both = concatenate(pieces);
-    mixing.send(k, both);
+    co_await mixing.send(k, both);
     const Gradient g = co_await node.gradient(x);
     const Vector mixed = co_await mixing.mix(k, both);
     y = mixed.slice(size, size);

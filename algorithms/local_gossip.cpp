@@ -40,7 +40,7 @@ Task<> run(Node& node, std::shared_ptr<Matching> matching, Settings settings) {
     if ((k + 1) % settings.local_steps == 0) {
       const Step round = k / settings.local_steps;
       if (!matching) {
-        mixing.send(round, x);
+        co_await mixing.send(round, x);
         x = co_await mixing.mix(round, x);
       } else {
         const NodeId peer = matching->partner(node, round);

@@ -32,7 +32,7 @@ Task<> run(Node& node, Settings settings) {
   Mixing mixing(node, settings.codec, Channel::program, settings.consensus_rate);
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
-    mixing.send(k, x);
+    co_await mixing.send(k, x);
     const Gradient g = co_await node.gradient(x);
     const Vector old = x;
     x = co_await mixing.mix(k, x);

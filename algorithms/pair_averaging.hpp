@@ -81,9 +81,9 @@ class PairAveraging {
   Vector& x_;
   PairCoding coding_;
   std::vector<NodeId> peers_;
-  Offer offered_;    // in the request under way
-  NodeId partner_;   // to whom it went
-  Step begun_ = 0;   // requests so far
+  Offer offered_;   // in the request under way
+  NodeId partner_;  // to whom it went
+  Step begun_ = 0;  // requests so far
   bool is_serving_ = false;
   Signal changed_;
 };

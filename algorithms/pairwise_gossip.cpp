@@ -32,7 +32,8 @@ constexpr Tag stop = tag_of(Channel::entry);
 
 /// What the fibres of one node share.
 struct State {
-  State(Node& node, const SharedCodec& codec) : x(node.initial_model()), pairs(node, x, {codec}), ended(node) {}
+  State(Node& node, const SharedCodec& codec)
+      : x(node.initial_model()), pairs(node, x, {codec}), ended(node) {}
 
   Vector x;
   PairAveraging pairs;

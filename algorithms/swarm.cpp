@@ -80,8 +80,8 @@ Task<> non_blocking(Node& node, Settings settings) {
   Vector copy = node.initial_model();  // Y
   Vector base = copy;                  // B
   Vector live = copy;                  // L
-  const auto rule = settings.codec->needs_reference() ? PairCoding::Rule::mean
-                                                      : PairCoding::Rule::difference;
+  const auto rule =
+      settings.codec->needs_reference() ? PairCoding::Rule::mean : PairCoding::Rule::difference;
   PairAveraging pairs(node, copy, {settings.codec, rule, &base});
   pairs.begin();
   Step phase = 0;

@@ -116,8 +116,7 @@ TEST_CASE("CHOCO-SGD with two vectors beside the model is the one with a copy pe
   for (const std::string topology : {"ring", "star"}) {
     for (const bool mixes_new : {true, false}) {
       const std::string text = test::quadratic_scenario(
-          6, 40, topology,
-          choco + top_k + "0.3\norder = " + (mixes_new ? "mix_new" : "mix_old"));
+          6, 40, topology, choco + top_k + "0.3\norder = " + (mixes_new ? "mix_new" : "mix_old"));
       const Recorder recorder = test::run(text);
       const auto twin = slow_twin(assemble(Scenario::parse(text, "test.ini")), mixes_new, 0.3);
       for (std::size_t i = 0; i < 6; ++i) {
@@ -161,10 +160,10 @@ TEST_CASE("CHOCO-Gossip with the largest entry alone comes to consensus on the m
 }
 
 TEST_CASE("CHOCO-SGD with a lossy codec and consensus rate 1 diverges") {
-  const Recorder recorder = test::run(
-      test::quadratic_scenario(8, 600, "ring",
-                               choco + "compression = top_k\nkeep = 0.2\nconsensus_rate = 1"),
-      one_push);
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(
+                    8, 600, "ring", choco + "compression = top_k\nkeep = 0.2\nconsensus_rate = 1"),
+                one_push);
   CHECK_FALSE(spread(recorder) < 10);
 }
 
@@ -184,8 +183,8 @@ TEST_CASE("estimates may begin at the model all nodes share") {
 
 TEST_CASE("every neighbor gets one code a step") {
   // sign of 5 entries: 4 + 1 bytes, two neighbors. mix_old has no first exchange: its estimates begin with the second step.
-  const std::string text = test::quadratic_scenario(
-      8, 20, "ring", choco + "compression = sign\nconsensus_rate = 0.3");
+  const std::string text =
+      test::quadratic_scenario(8, 20, "ring", choco + "compression = sign\nconsensus_rate = 0.3");
   CHECK(test::run(text).nodes[3].bytes_sent == 20 * 2 * 5);
   CHECK(test::run(text, {"algorithm.order=mix_old"}).nodes[3].bytes_sent == 19 * 2 * 5);
 }

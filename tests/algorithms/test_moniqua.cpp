@@ -27,8 +27,8 @@ TEST_CASE("Moniqua is D-PSGD up to the error of its quantizer") {
   for (const int bits : {6, 8, 12, 16}) {
     for (const std::string rounding : {"nearest", "shifted"}) {
       CAPTURE(bits);
-      const Recorder recorder = run(moniqua + "theta = 2\nbits = " + std::to_string(bits) +
-                                    "\nrounding = " + rounding);
+      const Recorder recorder =
+          run(moniqua + "theta = 2\nbits = " + std::to_string(bits) + "\nrounding = " + rounding);
       const double half_cell = 2 / (std::pow(2, bits) - 1);
       const double difference = test::largest_difference(recorder, plain);
       CHECK(difference < 20 * 4.0 / 3 * half_cell);
@@ -82,8 +82,8 @@ TEST_CASE("a message of Moniqua has bits / 8 bytes per entry") {
 TEST_CASE("lattice codes are Moniqua in D-PSGD, D2 and AD-PSGD") {
   // cell = 2 theta / (2^bits - 1): in D-PSGD the same numbers to the bit.
   const Recorder own = run(moniqua + "theta = 2.55\nbits = 8");
-  const Recorder lattice = run(
-      "kind = dpsgd\nlearning_rate = 0.1\ncompression = lattice\ncell = 0.02\nshifted = no");
+  const Recorder lattice =
+      run("kind = dpsgd\nlearning_rate = 0.1\ncompression = lattice\ncell = 0.02\nshifted = no");
   CHECK(own.models == lattice.models);
 
   for (const std::string kind : {"d2\nmixing = exact_diffusion", "adpsgd", "pairwise_gossip"}) {
