@@ -1,6 +1,4 @@
-#include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -8,6 +6,7 @@
 #include "kernels/quadratic.hpp"
 #include "sim/base/error.hpp"
 #include "tests/support/block_averaging.hpp"
+#include "tests/support/naive_codec.hpp"
 #include "tests/support/small_run.hpp"
 
 using namespace starling;
@@ -32,16 +31,6 @@ double spread(const Recorder& recorder) {
 }
 
 using Numbers = std::vector<double>;
-
-/// The two entries of largest magnitude, 0 elsewhere.
-Numbers two_largest(const Numbers& v) {
-  std::vector<std::size_t> order(v.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::ranges::stable_sort(order, {}, [&v](std::size_t i) { return std::abs(v[i]); });
-  Numbers kept(v.size());
-  for (std::size_t i = v.size() - 2; i < v.size(); ++i) kept[order[i]] = v[order[i]];
-  return kept;
-}
 
 /// CHOCO-SGD as the paper writes it, in double: every node i has a copy of h_j for every neighbor j and for itself, and
 /// moves it by what j sent.
@@ -69,7 +58,7 @@ std::vector<Numbers> slow_twin(const Assembly& parts, bool mixes_new, double gam
     for (std::size_t j = 0; j < n; ++j) {
       Numbers difference(d);
       for (std::size_t k = 0; k < d; ++k) difference[k] = x[j][k] - copies[j][j][k];
-      const Numbers code = two_largest(difference);
+      const Numbers code = test::keep_largest(difference, 2);
       for (std::size_t i = 0; i < n; ++i) {
         for (std::size_t k = 0; k < d && (i == j || w[i * n + j] > 0); ++k)
           copies[i][j][k] += code[k];

@@ -168,6 +168,25 @@ TEST_CASE("a lattice code out of range reads as a plausible wrong vector, and a 
   }
 }
 
+TEST_CASE("a lattice for a range recovers within 1 / (2^bits - 1) of it, and only inside it") {
+  // Moniqua: B = 2 theta / (1 - 2 d), d = 2^-(bits + 1), so d B = theta / (2^bits - 1). With theta 2, 10 is right beside
+  // 11.9. Beside 14.5 a point within B / 2 = theta + d B of that is read, whatever was sent; with a single bit that may even
+  // be the right one.
+  for (const std::uint32_t bits : {1U, 3U, 8U}) {
+    for (const bool is_shifted : {false, true}) {
+      const SharedCodec codec = lattice_codec(2, bits, is_shifted);
+      const double steps = std::pow(2, bits) - 1;
+      const Recorder right = send_codes(codec, {"workload.start=10"}, 1.19);
+      const Recorder wrong = send_codes(codec, {"workload.start=10"}, 1.45);
+      for (std::size_t i = 0; i < 5; ++i) {
+        CHECK(std::abs(test::model(right, 1, i) - 10) < 2 / steps + 1e-5);
+        CHECK(std::abs(test::model(wrong, 1, i) - 14.5) < 2 + 2 / steps + 1e-5);
+        if (bits > 1) CHECK(std::abs(test::model(wrong, 1, i) - 10) > 4);
+      }
+    }
+  }
+}
+
 TEST_CASE("codecs that call themselves unbiased are so, the others are not") {
   // The mean of 4000 codes of one vector of 40 normal numbers v, with L the norm and M the largest magnitude of v (about
   // 6.3 and 2.5). Standard deviation of one entry of a code, at most: random entries v sqrt(d/k - 1) = 2.5 * 3; one level
@@ -352,4 +371,51 @@ TEST_CASE(
           doctest::Approx(bytes(test::quadratic_scenario(8, 10, "ring", text)) / 2).epsilon(1e-4));
   }
   CHECK(found >= 13);
+}
+
+TEST_CASE("codes leave the mean model alone in every gossip of models") {
+  // One step from 0 puts node i at 0.1 i; then gradients end, and mixing keeps the mean, 0.35, whatever is lost on the way:
+  // each counts its own model as others read it, or sends what it subtracts.
+  const std::vector<std::string> gossip{"dpsgd\norder = adapt_then_combine",
+                                        "dpsgd\norder = combine_while_adapt",
+                                        "d2\nmixing = exact_diffusion",
+                                        "gradient_tracking\norder = adapt_then_combine",
+                                        "gradient_tracking\norder = combine_while_adapt",
+                                        "local_gossip",
+                                        "local_gossip\nmixing = random_matching",
+                                        "adpsgd",
+                                        "pairwise_gossip",
+                                        "sgp",
+                                        "sgp\npeers = two_peer",
+                                        "overlap_sgp\ntau = 0"};
+  for (const std::string& kind : gossip) {
+    for (const std::string codec :
+         {"half", "levels", "ternary", "random_k\nkeep = 0.4", "lattice\ncell = 0.03"}) {
+      const bool pushes = kind.starts_with("sgp") || kind.starts_with("overlap_sgp");
+      if (codec.starts_with("lattice") && (pushes || kind.ends_with("random_matching"))) continue;
+      CAPTURE(kind);
+      CAPTURE(codec);
+      const Recorder recorder = test::run(
+          test::quadratic_scenario(
+              8, 15, "ring", "kind = " + kind + "\nlearning_rate = 0.1\ncompression = " + codec),
+          {"workload.centers=index", "compute.distribution=lognormal", "compute.sigma=0.5",
+           "algorithm.schedule=step", "algorithm.decay_steps=1", "algorithm.decay_factor=1e-30"});
+      double distance = 0;
+      for (std::size_t k = 0; k < 5; ++k) {
+        CHECK(test::mean_model(recorder, k) == doctest::Approx(0.35).epsilon(1e-4));
+        distance = std::max(distance, std::abs(test::model(recorder, 7, k) - 0.7));
+      }
+      CHECK(distance > 0.01);  // something was mixed
+    }
+  }
+}
+
+TEST_CASE("push-sum refuses lattice codes: a share is near nothing that its receiver has") {
+  for (const std::string kind : {"sgp", "overlap_sgp"}) {
+    CHECK_THROWS_WITH_AS(
+        test::run(test::quadratic_scenario(
+            8, 3, "ring",
+            "kind = " + kind + "\nlearning_rate = 0.1\ncompression = lattice\ncell = 1")),
+        doctest::Contains("algorithm.compression = lattice cannot be read here"), ScenarioError);
+  }
 }
