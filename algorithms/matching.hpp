@@ -24,9 +24,11 @@ class Matching {
   RoundCache<std::vector<NodeId>> rounds_;
 };
 
-/// Exchanges models with the partner of a round. Uncompressed, or as lattice codes: the mean of what
-/// both sent, lower node first, so that both get the same bits. With other codecs: x + (Q(theirs) -
-/// Q(x)) / 2, which keeps the sum of both.
+/// Exchanges models with the partner of a round: the mean of both, lower node first, so that both
+/// get the same bits.
+Task<Vector> average_with(Node& node, NodeId peer, Step round, Vector x);
+/// The same, compressed. As lattice codes: the mean of what both say. With other codecs: x +
+/// (Q(theirs) - Q(x)) / 2, which keeps the sum of both.
 Task<Vector> average_with(Node& node, NodeId peer, Step round, Vector x, SharedCodec codec);
 
 }  // namespace starling::algorithms

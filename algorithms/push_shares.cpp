@@ -23,16 +23,6 @@ void Mass::fold(const Node& node, const Message& share, Step k, const Codec& cod
   w += share.number;
 }
 
-void Shares::send(Node& node, Mass& mass, Tag tag) const {
-  for (const Out& to : out) {
-    Vector share = mass.x;
-    share.scale(to.weight);
-    node.send(to.peer, tag, share, to.weight * mass.w);
-  }
-  mass.x.scale(kept);
-  mass.w *= kept;
-}
-
 void Shares::send(Node& node, Mass& mass, Step k, const Codec& codec) const {
   const Tag tag = tag_of(Channel::program, k);
   if (codec.is_exact()) return send(node, mass, tag);
@@ -45,6 +35,16 @@ void Shares::send(Node& node, Mass& mass, Step k, const Codec& codec) const {
     rest.add_scaled(-1, encoded.decoded);
   }
   mass.x = rest;
+  mass.w *= kept;
+}
+
+void Shares::send(Node& node, Mass& mass, Tag tag) const {
+  for (const Out& to : out) {
+    Vector share = mass.x;
+    share.scale(to.weight);
+    node.send(to.peer, tag, share, to.weight * mass.w);
+  }
+  mass.x.scale(kept);
   mass.w *= kept;
 }
 

@@ -46,10 +46,10 @@ struct Shares {
   std::vector<Out> out;
   std::vector<NodeId> in;  // sorted
 
-  /// Sends the shares of `mass` with `tag`, and keeps the rest.
-  void send(Node& node, Mass& mass, Tag tag) const;
-  /// The same for step k, compressed: the rest is all that receivers do not read.
+  /// Sends the shares of `mass` in step k, compressed, and keeps the rest: all that receivers do not read.
   void send(Node& node, Mass& mass, Step k, const Codec& codec) const;
+  /// Sends the shares of `mass` with `tag` as they are, and keeps the rest.
+  void send(Node& node, Mass& mass, Tag tag) const;
 };
 
 class PushSchedule {
