@@ -9,8 +9,8 @@
 // waits can form; two nodes whose requests cross have exchanged already: each takes the other's
 // request for its answer. All messages of a pair have one tag, so they keep their order.
 //
-// With a codec, either side sends Q(x), and knows its own Q(a) as the other sees it; both draw the same
-// random numbers, so that equal models make equal codes:
+// With a codec, either side sends Q(x), and knows its own Q(a) as the other sees it; both draw the
+// same random numbers, so that equal models make equal codes:
 //
 //   difference   x <- x + (Q(b) - Q(a)) / 2             keeps x_i + x_j whatever Q loses (Moniqua)
 //   mean         x <- x - a + (Q(a) + Q(b)) / 2         both have the same average (SwarmSGD)
