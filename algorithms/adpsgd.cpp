@@ -20,13 +20,17 @@ namespace {
 struct Settings {
   Step exchanges_per_step;
   Duration patience;
+  SharedCodec codec;
   OptimizerSettings optimizer;
 };
 
 /// What the fibres of one node share.
 struct State {
-  State(Node& node, Duration patience)
-      : x(node.initial_model()), pairs(node, x, patience), gradient_begun(node), companions(node) {}
+  State(Node& node, const Settings& settings)
+      : x(node.initial_model()),
+        pairs(node, x, {.patience = settings.patience, .codec = settings.codec}),
+        gradient_begun(node),
+        companions(node) {}
 
   Vector x;
   PairAveraging pairs;
@@ -50,7 +54,7 @@ Task<> gossip(Node& node, State& state, Step exchanges_per_step) {
 
 Task<> run(Node& node, Settings settings) {
   Optimizer optimizer(settings.optimizer);
-  State state(node, settings.patience);
+  State state(node, settings);
   state.pairs.begin();
   state.companions.enter();
   node.spawn(gossip(node, state, settings.exchanges_per_step));
@@ -75,6 +79,7 @@ Program adpsgd(const Section& section, const Context& context) {
   section.expect(settings.exchanges_per_step >= 1, "exchanges_per_step",
                  "must be at least 1, got {}", settings.exchanges_per_step);
   settings.patience = read_patience(section);
+  settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

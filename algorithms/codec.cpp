@@ -249,7 +249,21 @@ SharedCodec read_codec(const Section& section, std::string_view fallback, std::s
   return exact_codec();
 }
 
+SharedCodec read_plain_codec(const Section& section, std::string_view fallback,
+                             std::string_view prefix) {
+  SharedCodec codec = read_codec(section, fallback, prefix);
+  section.expect(
+      !codec->needs_reference(), std::string(prefix) + "compression",
+      "= lattice cannot be read here: receivers have no vector near the one that is sent");
+  return codec;
+}
+
 SharedCodec exact_codec() { return std::make_shared<None>(); }
+
+SharedCodec lattice_codec(double range, std::uint32_t bits, bool is_shifted) {
+  const double cell = 2 * range / ((std::uint32_t{1} << bits) - 1);
+  return std::make_shared<Lattice>(cell, bits, is_shifted);
+}
 
 Random code_stream(const Node& node, NodeId sender, Step k, std::string_view purpose) {
   return node.random_of(sender, purpose, k);

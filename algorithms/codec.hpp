@@ -49,8 +49,15 @@ using SharedCodec = std::shared_ptr<const Codec>;
 SharedCodec read_codec(const Section& section, std::string_view fallback = "none",
                        std::string_view prefix = "");
 
+/// The same, for receivers without a vector near the one that is sent: refuses codecs that need a reference.
+SharedCodec read_plain_codec(const Section& section, std::string_view fallback = "none",
+                             std::string_view prefix = "");
+
 /// The codec that sends vectors as they are.
 SharedCodec exact_codec();
+/// Lattice codes of `bits` bits that are right for vectors nearer than `range` in every entry: a cell has the side
+/// 2 range / (2^bits - 1).
+SharedCodec lattice_codec(double range, std::uint32_t bits, bool is_shifted);
 
 /// Stream of the code that `sender` makes at step `k`; `purpose` tells codes of one step apart.
 Random code_stream(const Node& node, NodeId sender, Step k, std::string_view purpose = "code");

@@ -16,7 +16,7 @@
 // Ying, Zhao, Sayed, "Exact Diffusion for Distributed Optimization and Learning", IEEE Trans.
 // Signal Processing 67(3), 2019, Algorithm 1.
 
-#include "algorithms/exchange.hpp"
+#include "algorithms/coded_exchange.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 
@@ -25,11 +25,13 @@ namespace {
 
 struct Settings {
   bool is_damped;  // Wb instead of W
+  SharedCodec codec;
   OptimizerSettings optimizer;
 };
 
 Task<> run(Node& node, Settings settings) {
   Optimizer optimizer(settings.optimizer);
+  Mixing mixing(node, settings.codec);
   Vector x = node.initial_model();
   Vector previous = x;  // psi(k-1)
   for (Step k = 0; k < node.steps(); ++k) {
@@ -40,8 +42,8 @@ Task<> run(Node& node, Settings settings) {
     phi.add(x);
     phi.add_scaled(-1, previous);
     previous = psi;
-    send_to_neighbors(node, k, phi);
-    x = co_await mix_with_neighbors(node, k, phi);
+    co_await mixing.send(k, phi);
+    x = co_await mixing.mix(k, phi);
     if (settings.is_damped) {
       x.add(phi);
       x.scale(0.5);
@@ -58,6 +60,7 @@ Program d2(const Section& section, const Context& context) {
       section.choice("mixing", {"d2", "exact_diffusion"}, "d2",
                      "mix with W, or with (I + W) / 2, which works for any symmetric W") ==
       "exact_diffusion";
+  settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context.steps);
   if (context.topology.period() != 1) {
     section.fail("kind", "= d2 needs a topology that does not change, got one with {} phases",

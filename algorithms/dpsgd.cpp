@@ -7,7 +7,7 @@
 // Lian et al., "Can Decentralized Algorithms Outperform Centralized Algorithms? A Case Study for Decentralized
 // Parallel Stochastic Gradient Descent", NeurIPS 2017, Algorithm 1 (the first order). Momentum stays local.
 
-#include "algorithms/exchange.hpp"
+#include "algorithms/coded_exchange.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 
@@ -16,23 +16,25 @@ namespace {
 
 struct Settings {
   bool adapt_then_combine;
+  SharedCodec codec;
   OptimizerSettings optimizer;
 };
 
 Task<> run(Node& node, Settings settings) {
   Optimizer optimizer(settings.optimizer);
+  Mixing mixing(node, settings.codec);
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
     if (settings.adapt_then_combine) {
       const Gradient g = co_await node.gradient(x);
       optimizer.update(x, g.values, x, k);
-      send_to_neighbors(node, k, x);
-      x = co_await mix_with_neighbors(node, k, x);
+      co_await mixing.send(k, x);
+      x = co_await mixing.mix(k, x);
     } else {
-      send_to_neighbors(node, k, x);
+      co_await mixing.send(k, x);
       const Gradient g = co_await node.gradient(x);
       const Vector old = x;
-      x = co_await mix_with_neighbors(node, k, x);
+      x = co_await mixing.mix(k, x);
       optimizer.update(x, g.values, old, k);
     }
     node.end_step(k, x);
@@ -46,6 +48,7 @@ Program dpsgd(const Section& section, const Context& context) {
   settings.adapt_then_combine =
       section.choice("order", {"combine_while_adapt", "adapt_then_combine"}, "combine_while_adapt",
                      "average and step: at once, or step first") == "adapt_then_combine";
+  settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

@@ -16,7 +16,7 @@
 
 #include <array>
 
-#include "algorithms/exchange.hpp"
+#include "algorithms/coded_exchange.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 
@@ -25,11 +25,14 @@ namespace {
 
 struct Settings {
   bool adapt_then_combine;
+  SharedCodec codec;
   OptimizerSettings optimizer;
 };
 
 Task<> adapt_then_combine(Node& node, Settings settings) {
   Optimizer optimizer(settings.optimizer);
+  Mixing models(node, settings.codec);
+  Mixing trackers(node, settings.codec, Channel::tracker);
   Vector x = node.initial_model();
   Vector y;
   Vector previous;  // gradient
@@ -40,19 +43,20 @@ Task<> adapt_then_combine(Node& node, Settings settings) {
     } else {
       y.add(g.values);
       y.add_scaled(-1, previous);
-      send_to_neighbors(node, k, y, Channel::tracker);
-      y = co_await mix_with_neighbors(node, k, y, Channel::tracker);
+      co_await trackers.send(k, y);
+      y = co_await trackers.mix(k, y);
     }
     previous = g.values;
     optimizer.update(x, y, x, k);
-    send_to_neighbors(node, k, x);
-    x = co_await mix_with_neighbors(node, k, x);
+    co_await models.send(k, x);
+    x = co_await models.mix(k, x);
     node.end_step(k, x);
   }
 }
 
 Task<> combine_while_adapt(Node& node, Settings settings) {
   Optimizer optimizer(settings.optimizer);
+  Mixing mixing(node, settings.codec);
   Vector x = node.initial_model();
   const std::size_t size = x.size();
   Vector y = node.zeros(size);  // with these, y(0) = W 0 + g(0) - 0
@@ -60,9 +64,9 @@ Task<> combine_while_adapt(Node& node, Settings settings) {
   for (Step k = 0; k < node.steps(); ++k) {
     const Vector pieces[] = {x, y};
     const Vector both = concatenate(pieces);
-    send_to_neighbors(node, k, both);
+    co_await mixing.send(k, both);
     const Gradient g = co_await node.gradient(x);
-    const Vector mixed = co_await mix_with_neighbors(node, k, both);
+    const Vector mixed = co_await mixing.mix(k, both);
     y = mixed.slice(size, size);
     y.add(g.values);
     y.add_scaled(-1, previous);
@@ -81,6 +85,7 @@ Program gradient_tracking(const Section& section, const Context& context) {
   settings.adapt_then_combine =
       section.choice("order", {"adapt_then_combine", "combine_while_adapt"}, "adapt_then_combine",
                      "average and step: step first, or at once") == "adapt_then_combine";
+  settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context.steps);
   if (!has_unit_columns(context.topology)) {
     section.fail("kind", "= gradient_tracking needs mixing weights whose columns sum to one");

@@ -14,7 +14,7 @@
 
 #include <memory>
 
-#include "algorithms/exchange.hpp"
+#include "algorithms/coded_exchange.hpp"
 #include "algorithms/matching.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
@@ -24,6 +24,7 @@ namespace {
 
 struct Settings {
   Step local_steps;  // H
+  SharedCodec codec;
   OptimizerSettings optimizer;
 };
 
@@ -31,6 +32,7 @@ struct Settings {
 /// topology decides.
 Task<> run(Node& node, std::shared_ptr<Matching> matching, Settings settings) {
   Optimizer optimizer(settings.optimizer);
+  Mixing mixing(node, settings.codec);
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
@@ -38,11 +40,11 @@ Task<> run(Node& node, std::shared_ptr<Matching> matching, Settings settings) {
     if ((k + 1) % settings.local_steps == 0) {
       const Step round = k / settings.local_steps;
       if (!matching) {
-        send_to_neighbors(node, round, x);
-        x = co_await mix_with_neighbors(node, round, x);
+        co_await mixing.send(round, x);
+        x = co_await mixing.mix(round, x);
       } else {
         const NodeId peer = matching->partner(node, round);
-        if (peer != node.id()) x = co_await average_with(node, peer, round, x);
+        if (peer != node.id()) x = co_await average_with(node, peer, round, x, settings.codec);
       }
     }
     node.end_step(k, x);
@@ -61,6 +63,7 @@ Program local_gossip(const Section& section, const Context& context) {
       section.choice("mixing", {"topology", "random_matching"}, "topology",
                      "mix over the whole topology, or in random pairs of its neighbors") ==
       "random_matching";
+  settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();
   const auto matching = is_matching ? std::make_shared<Matching>() : nullptr;

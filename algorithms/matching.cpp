@@ -1,5 +1,8 @@
 #include "algorithms/matching.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "algorithms/exchange.hpp"
 
 namespace starling::algorithms {
@@ -23,6 +26,23 @@ std::vector<NodeId> draw(const Node& node, Step round) {
   return partner;
 }
 
+/// As lattice codes the mean of what both say; else x + (Q(theirs) - Q(x)) / 2.
+Task<Vector> average_codes_with(Node& node, NodeId peer, Step round, Vector x, SharedCodec codec) {
+  const Random stream = code_stream(node, std::min(node.id(), peer), round);
+  const Encoded own = encode(*codec, x, stream, x);
+  node.send_code(peer, tag_of(Channel::program, round), own.code);
+  const Message m = co_await node.receive(peer, tag_of(Channel::program, round));
+  const Vector theirs = codec->decode(m.values, x.size(), stream, x);
+  if (codec->needs_reference()) {
+    const bool is_lower = node.id() < peer;
+    const Vector pair[] = {is_lower ? own.decoded : theirs, is_lower ? theirs : own.decoded};
+    co_return mean(pair);
+  }
+  x.add_scaled(0.5, theirs);
+  x.add_scaled(-0.5, own.decoded);
+  co_return x;
+}
+
 }  // namespace
 
 NodeId Matching::partner(const Node& node, Step round) {
@@ -35,6 +55,11 @@ Task<Vector> average_with(Node& node, NodeId peer, Step round, Vector x) {
   const bool is_lower = node.id() < peer;
   const Vector pair[] = {is_lower ? x : m.values, is_lower ? m.values : x};
   co_return mean(pair);
+}
+
+Task<Vector> average_with(Node& node, NodeId peer, Step round, Vector x, SharedCodec codec) {
+  return codec->is_exact() ? average_with(node, peer, round, std::move(x))
+                           : average_codes_with(node, peer, round, std::move(x), std::move(codec));
 }
 
 }  // namespace starling::algorithms

@@ -9,6 +9,7 @@
 
 #include <vector>
 
+#include "algorithms/codec.hpp"
 #include "algorithms/round_cache.hpp"
 #include "sim/node/node.hpp"
 
@@ -26,5 +27,8 @@ class Matching {
 /// Exchanges models with the partner of a round: the mean of both, lower node first, so that both
 /// get the same bits.
 Task<Vector> average_with(Node& node, NodeId peer, Step round, Vector x);
+/// The same, compressed. As lattice codes: the mean of what both say. With other codecs: x +
+/// (Q(theirs) - Q(x)) / 2, which keeps the sum of both.
+Task<Vector> average_with(Node& node, NodeId peer, Step round, Vector x, SharedCodec codec);
 
 }  // namespace starling::algorithms

@@ -34,21 +34,22 @@ struct Expected {
 };
 
 /// Adds what has arrived of `missing`.
-void fold_arrived(Node& node, Mass& mass, std::deque<Expected>& missing) {
+void fold_arrived(Node& node, Mass& mass, std::deque<Expected>& missing, const Codec& codec) {
   std::erase_if(missing, [&](const Expected& share) {
     const std::optional<Message> m = node.poll(share.peer, tag_of(Channel::program, share.step));
-    if (m) mass.fold(*m);
+    if (m) mass.fold(node, *m, share.step, codec);
     return m.has_value();
   });
 }
 
 /// Waits for and adds the shares of steps up to `last`, in order.
-Task<> fold_until(Node& node, Mass& mass, std::deque<Expected>& missing, Step last) {
+Task<> fold_until(Node& node, Mass& mass, std::deque<Expected>& missing, Step last,
+                  const Codec& codec) {
   while (!missing.empty() && missing.front().step <= last) {
     const Expected share = missing.front();
     missing.pop_front();
     const Message m = co_await node.receive(share.peer, tag_of(Channel::program, share.step));
-    mass.fold(m);
+    mass.fold(node, m, share.step, codec);
   }
 }
 
@@ -62,15 +63,15 @@ Task<> run(Node& node, PushSchedule schedule, Settings settings) {
     optimizer.update(mass.x, g.values, z, k);
 
     const Shares shares = schedule.at(node, k);
-    shares.send(node, mass, tag_of(Channel::program, k));
+    shares.send(node, mass, k, schedule.codec());
     for (const NodeId peer : shares.in) missing.push_back({k, peer});
-    co_await fold_until(node, mass, missing, k - settings.tau);
-    fold_arrived(node, mass, missing);
+    co_await fold_until(node, mass, missing, k - settings.tau, schedule.codec());
+    fold_arrived(node, mass, missing, schedule.codec());
     z = settings.is_debiased ? mass.model() : mass.x;
     node.record("push_sum_weight", k, mass.w);
     node.end_step(k, z);
   }
-  co_await fold_until(node, mass, missing, node.steps());
+  co_await fold_until(node, mass, missing, node.steps(), schedule.codec());
   if (node.steps() > 0) node.record("push_sum_weight", node.steps() - 1, mass.w);
   node.set_final_model(settings.is_debiased ? mass.model() : mass.x);
 }

@@ -1,38 +1,36 @@
 #include "algorithms/pair_averaging.hpp"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "algorithms/exchange.hpp"
 
 namespace starling::algorithms {
 namespace {
 
-constexpr NodeId nobody = -1;
 constexpr Tag tag = tag_of(Channel::pairwise);
 
-// What a message is, in Message::number.
-constexpr double request = 0;
-constexpr double reply = 1;
-constexpr double done = 2;
-constexpr double deadline_set = 3;  // of a node to itself
+// What a message is: Message::number is this, plus `kinds` times the number of the exchange.
+constexpr Step request = 0;
+constexpr Step reply = 1;
+constexpr Step done = 2;
+constexpr Step deadline_set = 3;  // of a node to itself
+constexpr Step kinds = 4;
 
-/// x <- x + (theirs - ours) / 2
-void average(Vector& x, const Vector& ours, const Vector& theirs) {
-  x.add_scaled(0.5, theirs);
-  x.add_scaled(-0.5, ours);
-}
+Step kind_of(const Message& message) { return static_cast<Step>(message.number) % kinds; }
 
 }  // namespace
 
-PairAveraging::PairAveraging(Node& node, Vector& x, Duration patience)
+PairAveraging::PairAveraging(Node& node, Vector& x, PairRules rules)
     : node_(node),
       x_(x),
+      rules_(std::move(rules)),
       peers_(node.topology().neighbors(node.id())),
-      patience_(patience),
-      partner_(nobody),
       unfinished_(senders_to(node)),
       changed_(node) {
   unfinished_.push_back(node.id());
+  if (!rules_.codec->needs_reference()) rules_.base = nullptr;
 }
 
 void PairAveraging::begin() {
@@ -41,15 +39,11 @@ void PairAveraging::begin() {
 }
 
 Task<> PairAveraging::exchange(NodeId peer) {
-  const bool is_overdue =
-      std::ranges::any_of(overdue_, [peer](const auto& request) { return request.first == peer; });
-  if (is_overdue) co_return;
-  partner_ = peer;
-  sent_ = x_;
-  node_.send(peer, tag, sent_, request);
-  answer_due_ = patience_ends(node_, patience_);
+  if (std::ranges::find(overdue_, peer, &Offer::peer) != overdue_.end()) co_return;
+  offered_ = offer(peer, request, {node_.id(), begun_++});
+  answer_due_ = patience_ends(node_, rules_.patience);
   if (answer_due_) node_.send(node_.id(), tag, {}, deadline_set);
-  while (partner_ != nobody) co_await changed_.wait();
+  while (offered_) co_await changed_.wait();
 }
 
 Task<> PairAveraging::finish() {
@@ -73,42 +67,80 @@ Task<> PairAveraging::serve() {
   changed_.notify();
 }
 
-void PairAveraging::handle(const Message& m) {
-  if (m.number == deadline_set) return;
+void PairAveraging::handle(const Message& message) {
+  const Step kind = kind_of(message);
+  if (kind == deadline_set) return;
   const bool is_finished = std::ranges::find(unfinished_, node_.id()) == unfinished_.end();
-  if (m.number == done) std::erase(unfinished_, m.source);
-  if (is_finished || (m.number == done && m.source == node_.id()))
-    end_due_ = patience_ends(node_, patience_);
-  if (m.number == done) return;
+  if (kind == done) std::erase(unfinished_, message.source);
+  if (is_finished || (kind == done && message.source == node_.id()))
+    end_due_ = patience_ends(node_, rules_.patience);
+  if (kind == done) return;
 
-  const auto late = std::ranges::find(overdue_, m.source, &std::pair<NodeId, Vector>::first);
-  if (m.source == partner_) {  // an answer, or a request that crossed ours
-    average(x_, sent_, m.values);
-    partner_ = nobody;
-    sent_ = {};
+  const auto late = std::ranges::find(overdue_, message.source, &Offer::peer);
+  if (offered_ && message.source == offered_->peer) {  // an answer, or a request that crossed ours
+    average(*offered_, read(message));
+    offered_.reset();
     changed_.notify();
   } else if (late != overdue_.end()) {
-    average(x_, late->second, m.values);
+    average(*late, read(message));
     overdue_.erase(late);
-  } else if (m.number == request) {  // else an answer that came twice
-    const Vector ours = x_;
-    average(x_, ours, m.values);
-    node_.send(m.source, tag, ours, reply);
+  } else if (kind == request) {  // else an answer that came twice
+    const Offer ours = offer(message.source, reply, named(message));
+    average(ours, read(message));
   }
 }
 
-std::optional<Time> PairAveraging::deadline() const {
-  return partner_ != nobody ? answer_due_ : end_due_;
+PairAveraging::Name PairAveraging::named(const Message& message) const {
+  return {kind_of(message) == reply ? node_.id() : message.source,
+          static_cast<Step>(message.number) / kinds};
 }
 
+PairAveraging::Offer PairAveraging::offer(NodeId peer, Step kind, Name name) {
+  const Random stream = code_stream(node_, name.initiator, name.k);
+  Encoded encoded = encode(*rules_.codec, x_, stream, x_);
+  if (rules_.base != nullptr) {
+    const Code base = rules_.codec->encode(*rules_.base, stream);
+    const Vector words[] = {base.words, encoded.code.words};
+    encoded.code = {concatenate(words), base.bytes + encoded.code.bytes};
+  }
+  node_.send_code(peer, tag, encoded.code, static_cast<double>(kinds * name.k + kind));
+  return {peer, x_, encoded.decoded};
+}
+
+Vector PairAveraging::read(const Message& message) const {
+  const Name name = named(message);
+  const Codec& codec = *rules_.codec;
+  const Random stream = code_stream(node_, name.initiator, name.k);
+  const Vector& words = message.values;
+  if (rules_.base == nullptr) return codec.decode(words, x_.size(), stream, x_);
+  const std::size_t half = words.size() / 2;
+  const Vector base = codec.decode(words.slice(0, half), x_.size(), stream, *rules_.base);
+  return codec.decode(words.slice(half, half), x_.size(), stream, base);
+}
+
+void PairAveraging::average(const Offer& ours, const Vector& theirs) {
+  if (rules_.average == PairRules::Average::difference || rules_.codec->is_exact()) {
+    x_.add_scaled(0.5, theirs);
+    x_.add_scaled(-0.5, ours.decoded);
+    return;
+  }
+  // Half of either first: it is the same on both sides to the bit, and most often nothing else has
+  // moved.
+  Vector moved = x_;
+  moved.add_scaled(-1, ours.x);
+  const std::array<Weighted, 3> terms{Weighted{0.5, ours.decoded}, Weighted{0.5, theirs},
+                                      Weighted{1, moved}};
+  x_ = weighted_sum(terms);
+}
+
+std::optional<Time> PairAveraging::deadline() const { return offered_ ? answer_due_ : end_due_; }
+
 void PairAveraging::give_up() {
-  if (partner_ == nobody) {  // at the end
+  if (!offered_) {  // at the end
     unfinished_.clear();
     return;
   }
-  overdue_.emplace_back(partner_, sent_);
-  partner_ = nobody;
-  sent_ = {};
+  overdue_.push_back(*std::exchange(offered_, std::nullopt));
   changed_.notify();
 }
 

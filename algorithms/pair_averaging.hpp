@@ -15,24 +15,46 @@
 // not wait for the others' end. Without patience a partner that has stopped holds up its initiator
 // for ever. Lost and doubled messages can change the sum, but end no exchange twice.
 //
+// With a codec, either side sends Q(x), and knows its own Q(a) as the other sees it; both draw the
+// same random numbers, so that equal models make equal codes:
+//
+//   difference   x <- x + (Q(b) - Q(a)) / 2             keeps x_i + x_j whatever Q loses (Moniqua)
+//   mean         x <- x - a + (Q(a) + Q(b)) / 2         both have the same average (SwarmSGD)
+//
+// A lattice code is read beside the own x; or, if the node has an older vector that is nearer to
+// the other's older vector than models are to each other, that one is sent as a second code and
+// read beside the own older one, and x beside what was read.
+//
 // The form and the reasons are those of AD-PSGD (Lian et al., ICML 2018); used by AD-PSGD,
-// SwarmSGD and randomized gossip.
+// SwarmSGD and randomized gossip. Codes: Lu, De Sa, "Moniqua", ICML 2020; Nadiradze et al.,
+// "Asynchronous Decentralized SGD with Quantized and Local Updates", NeurIPS 2021.
 #pragma once
 
 #include <optional>
-#include <utility>
 #include <vector>
 
+#include "algorithms/codec.hpp"
 #include "algorithms/patience.hpp"
 #include "sim/node/node.hpp"
 
 namespace starling::algorithms {
 
+/// How exchanges go.
+struct PairRules {
+  enum class Average { difference, mean };
+
+  /// As from read_patience().
+  Duration patience{};
+  SharedCodec codec = exact_codec();
+  Average average = Average::difference;
+  /// The older vector that codecs with a reference send, too; outlives the exchanges. Null: none.
+  const Vector* base = nullptr;
+};
+
 class PairAveraging {
  public:
-  /// `x` is the vector that exchanges average; like the node, it outlives this object. `patience`
-  /// as from read_patience().
-  PairAveraging(Node& node, Vector& x, Duration patience);
+  /// `x` is the vector that exchanges average; like the node, it outlives this object.
+  PairAveraging(Node& node, Vector& x, PairRules rules = {});
 
   /// Starts to answer requests; once, before the first exchange.
   void begin();
@@ -46,21 +68,40 @@ class PairAveraging {
   Task<> finish();
 
  private:
+  /// What this node said of its x in one message, and takes it for.
+  struct Offer {
+    NodeId peer;
+    Vector x;
+    Vector decoded;  // Q(x)
+  };
+  /// Names the random numbers of an exchange: the k-th that `initiator` began.
+  struct Name {
+    NodeId initiator;
+    Step k;
+  };
+
   Task<> serve();
-  void handle(const Message& m);
+  void handle(const Message& message);
+  /// The exchange that a request or reply belongs to.
+  Name named(const Message& message) const;
+  /// Sends x to `peer` as a message of that `kind`.
+  Offer offer(NodeId peer, Step kind, Name name);
+  /// Q(x) of the sender.
+  Vector read(const Message& message) const;
+  void average(const Offer& ours, const Vector& theirs);
   std::optional<Time> deadline() const;
   void give_up();
 
   Node& node_;
   Vector& x_;
+  PairRules rules_;
   std::vector<NodeId> peers_;
-  Duration patience_;
-  Vector sent_;                                     // model in the request under way
-  NodeId partner_;                                  // to whom it went
-  std::optional<Time> answer_due_;                  // by when we expect the answer
-  std::vector<std::pair<NodeId, Vector>> overdue_;  // requests given up, and their models
-  std::vector<NodeId> unfinished_;                  // who may still ask, and this node
-  std::optional<Time> end_due_;                     // by when we expect to hear from the others
+  Step begun_ = 0;                  // requests so far
+  std::optional<Offer> offered_;    // in the request under way
+  std::optional<Time> answer_due_;  // by when we expect its answer
+  std::vector<Offer> overdue_;      // in requests given up
+  std::vector<NodeId> unfinished_;  // who may still ask, and this node
+  std::optional<Time> end_due_;     // by when we expect to hear from the others
   bool is_serving_ = false;
   Signal changed_;
 };

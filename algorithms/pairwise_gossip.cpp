@@ -25,6 +25,7 @@ namespace {
 struct Settings {
   Duration interval;
   Duration patience;
+  SharedCodec codec;
   OptimizerSettings optimizer;
 };
 
@@ -32,8 +33,10 @@ constexpr Tag stop = tag_of(Channel::entry);
 
 /// What the fibres of one node share.
 struct State {
-  State(Node& node, Duration patience)
-      : x(node.initial_model()), pairs(node, x, patience), ended(node) {}
+  State(Node& node, const Settings& settings)
+      : x(node.initial_model()),
+        pairs(node, x, {.patience = settings.patience, .codec = settings.codec}),
+        ended(node) {}
 
   Vector x;
   PairAveraging pairs;
@@ -59,7 +62,7 @@ Task<> gossip(Node& node, State& state, Duration interval) {
 
 Task<> run(Node& node, Settings settings) {
   Optimizer optimizer(settings.optimizer);
-  State state(node, settings.patience);
+  State state(node, settings);
   state.pairs.begin();
   node.spawn(gossip(node, state, settings.interval));
   for (Step k = 0; k < node.steps(); ++k) {
@@ -83,6 +86,7 @@ Program pairwise_gossip(const Section& section, const Context& context) {
   section.expect(settings.interval > Duration::zero(), "interval", "must be positive, got {}",
                  to_text(settings.interval));
   settings.patience = read_patience(section);
+  settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

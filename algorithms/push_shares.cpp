@@ -18,6 +18,26 @@ void Mass::fold(const Message& share) {
   w += share.number;
 }
 
+void Mass::fold(const Node& node, const Message& share, Step k, const Codec& codec) {
+  x.add(codec.decode(share.values, x.size(), code_stream(node, share.source, k), {}));
+  w += share.number;
+}
+
+void Shares::send(Node& node, Mass& mass, Step k, const Codec& codec) const {
+  const Tag tag = tag_of(Channel::program, k);
+  if (codec.is_exact()) return send(node, mass, tag);
+  Vector rest = mass.x;
+  for (const Out& to : out) {
+    Vector share = mass.x;
+    share.scale(to.weight);
+    const Encoded encoded = encode(codec, share, code_stream(node, node.id(), k));
+    node.send_code(to.peer, tag, encoded.code, to.weight * mass.w);
+    rest.add_scaled(-1, encoded.decoded);
+  }
+  mass.x = rest;
+  mass.w *= kept;
+}
+
 void Shares::send(Node& node, Mass& mass, Tag tag) const {
   for (const Out& to : out) {
     Vector share = mass.x;
@@ -40,6 +60,7 @@ PushSchedule::PushSchedule(const Section& section, const Context& context) {
   section.expect(is_uniform_ || peers_ == 0, "weights", "= topology needs peers = topology");
   section.expect(is_uniform_ || has_unit_columns(context.topology), "weights",
                  "= topology needs mixing weights whose columns sum to one");
+  codec_ = read_plain_codec(section);
 }
 
 Shares PushSchedule::at(const Node& node, Step k) const {

@@ -7,6 +7,9 @@
 //   two_peer   at step k, i sends thirds to the peers of steps k and k + 1
 //   topology   i sends to its out-neighbors in the scenario's topology
 //
+// A compressed share is subtracted as its receiver reads it, so nothing is lost; but codecs that leave entries out move w
+// without them, and only fine ones (half, many levels) keep x / w near the model.
+//
 // Kempe, Dobra, Gehrke, "Gossip-Based Computation of Aggregate Information", FOCS 2003; schedules:
 // Assran et al., "Stochastic Gradient Push for Distributed Deep Learning", ICML 2019.
 #pragma once
@@ -14,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/codec.hpp"
 #include "algorithms/registry.hpp"
 #include "sim/node/node.hpp"
 
@@ -28,6 +32,8 @@ struct Mass {
   Vector model() const;
   /// Adds a share that has arrived.
   void fold(const Message& share);
+  /// The same for a compressed share of step k.
+  void fold(const Node& node, const Message& share, Step k, const Codec& codec);
 };
 
 /// One node's part in the exchange of one step.
@@ -40,19 +46,24 @@ struct Shares {
   std::vector<Out> out;
   std::vector<NodeId> in;  // sorted
 
-  /// Sends the shares of `mass` with `tag`, and keeps the rest.
+  /// Sends the shares of `mass` in step k, compressed, and keeps the rest: all that receivers do not read.
+  void send(Node& node, Mass& mass, Step k, const Codec& codec) const;
+  /// Sends the shares of `mass` with `tag` as they are, and keeps the rest.
   void send(Node& node, Mass& mass, Tag tag) const;
 };
 
 class PushSchedule {
  public:
-  /// Reads the keys `schedule` and `weights`; the caller calls section.finish().
+  /// Reads the keys `peers`, `weights` and `compression`; the caller calls section.finish().
   PushSchedule(const Section& section, const Context& context);
 
   /// Shares of `node` at step k.
   Shares at(const Node& node, Step k) const;
+  /// How shares are compressed.
+  const Codec& codec() const { return *codec_; }
 
  private:
+  SharedCodec codec_;
   int peers_;  // 1, 2, or 0: those of the topology
   bool is_uniform_;
 };

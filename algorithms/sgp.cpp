@@ -27,10 +27,10 @@ Task<> run(Node& node, PushSchedule schedule, OptimizerSettings settings) {
     optimizer.update(mass.x, g.values, z, k);
 
     const Shares shares = schedule.at(node, k);
-    shares.send(node, mass, tag_of(Channel::program, k));
+    shares.send(node, mass, k, schedule.codec());
     for (const NodeId peer : shares.in) {
       const Message share = co_await node.receive(peer, tag_of(Channel::program, k));
-      mass.fold(share);
+      mass.fold(node, share, k, schedule.codec());
     }
     z = mass.model();
     node.record("push_sum_weight", k, mass.w);

@@ -10,12 +10,18 @@
 //                  j goes on with its L_j and adds its own u_j to the Y_j of that time.
 //
 // Nadiradze et al., "Asynchronous Decentralized SGD with Quantized and Local Updates", NeurIPS
-// 2021, Algorithms 1 and 2, without quantization. There, one random edge interacts at a time; in a
+// 2021, Algorithms 1 and 2. There, one random edge interacts at a time; in a
 // matching, edges of one round that share no node interact at once, which commutes. (The first
 // released code, PopSGD, lets only the reader of a one-sided exchange average: the sum of models is
 // not conserved.) With H = 1 and `blocking` this is decentralized SGD with random matchings in the
 // sense of Koloskova et al., ICML 2020: X <- (X - lr G) W_t. What is evaluated is x or L; at the
 // end, Y.
+//
+// Quantized: with compression = lattice both sides average what the codes say, their own model
+// included, Y_i, Y_j <- (Q(Y_i) + Q(Y_j)) / 2. Blocking, a code is read beside the own model. Non-
+// blocking, a message has two codes: B is read beside the own B, then Y beside what was read; a
+// code is right while bases, and bases and copies, differ by less than cell (2^bits - 1) / 2. Other
+// codecs move either model by half the difference of what the codes say.
 
 #include <memory>
 
@@ -32,6 +38,7 @@ struct Settings {
   Step local_steps;  // H
   bool is_geometric;
   Duration patience{};  // non_blocking
+  SharedCodec codec;
   OptimizerSettings optimizer;
 };
 
@@ -60,7 +67,7 @@ Task<> blocking(Node& node, std::shared_ptr<Matching> matching, Settings setting
     }
     if (k + 1 >= phase_end && round < rounds) {
       const NodeId peer = matching->partner(node, round);
-      if (peer != node.id()) x = co_await average_with(node, peer, round, x);
+      if (peer != node.id()) x = co_await average_with(node, peer, round, x, settings.codec);
       ++round;
       phase_end += phase_length(node, settings, round);
     }
@@ -74,7 +81,11 @@ Task<> non_blocking(Node& node, Settings settings) {
   Vector copy = node.initial_model();  // Y
   Vector base = copy;                  // B
   Vector live = copy;                  // L
-  PairAveraging pairs(node, copy, settings.patience);
+  const auto rule =
+      settings.codec->needs_reference() ? PairRules::Average::mean : PairRules::Average::difference;
+  PairAveraging pairs(
+      node, copy,
+      {.patience = settings.patience, .codec = settings.codec, .average = rule, .base = &base});
   pairs.begin();
   Step phase = 0;
   Step phase_end = phase_length(node, settings, 0);
@@ -115,6 +126,7 @@ Program swarm(const Section& section, const Context& context) {
       section.choice("phase", {"fixed", "geometric"}, "fixed",
                      "exactly H steps, or a random number with mean H") == "geometric";
   if (!is_blocking) settings.patience = read_patience(section);
+  settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();
   if (!is_blocking) return [settings](Node& node) { return non_blocking(node, settings); };

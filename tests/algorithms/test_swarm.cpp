@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "sim/base/error.hpp"
+#include "tests/support/block_averaging.hpp"
 #include "tests/support/small_run.hpp"
 
 using namespace starling;
@@ -146,5 +147,86 @@ TEST_CASE("SwarmSGD ends cleanly on every topology with phases of any length") {
                     {"network.latency=3 ms"});
       for (const NodeTotals& node : recorder.nodes) CHECK(node.steps == 23);
     }
+  }
+}
+
+namespace {
+
+const std::string lattice = "compression = lattice\ncell = ";
+
+}  // namespace
+
+TEST_CASE("quantized SwarmSGD with cells near zero is SwarmSGD") {
+  // Cells of 1e-6, 24 bits: right within 8.4, and an exchange is wrong by half a cell. Five steps of rate 0.1 per exchange
+  // shrink errors by 0.6, 12 exchanges add up to 2.5 half cells; beside it, the roundings of another order of sums.
+  for (const std::string exchange : {"blocking", "non_blocking"}) {
+    CAPTURE(exchange);
+    const std::string text = test::quadratic_scenario(
+        9, 60, "complete", swarm + "local_steps = 5\nexchange = " + exchange);
+    std::vector<std::string> fine = uneven_times;
+    for (const std::string setting : {"compression=lattice", "cell=1e-6", "bits=24"})
+      fine.push_back("algorithm." + setting);
+    const Recorder plain = test::run(text, uneven_times);
+    const Recorder coded = test::run(text, fine);
+    CHECK(test::largest_difference(plain, coded) < 1e-5);
+    CHECK(test::largest_difference(plain, coded) > 0);
+    CHECK(spread(plain) > 0.01);
+  }
+}
+
+TEST_CASE(
+    "quantized SwarmSGD brings nodes to their mean, and leaves them apart where codes wrap "
+    "around") {
+  // As above: copies begin at 0.41 i and their mean ends at 4 (1 - 0.9^5) = 1.64. Rounding has a standard deviation of
+  // 0.02 / sqrt 12; of the mean of 9 nodes after 216 roundings 0.0095: 5 sigma. 10 bits reach 10.2 from the reference. 4 bits
+  // reach 0.15: a partner is always read as near, wherever it is, so nodes 0 and 8 stay 3.3 apart, or nearly so.
+  const double mean = 4 * (1 - std::pow(0.9, 5));
+  const auto run = [&](const std::string& exchange, const std::string& bits) {
+    std::vector<std::string> settings = gradients_until(5);
+    for (const std::string& setting : {std::string("compression=lattice"), std::string("cell=0.02"),
+                                       "bits=" + bits, "exchange=" + exchange})
+      settings.push_back("algorithm." + setting);
+    return test::run(test::quadratic_scenario(9, 65, "complete", swarm + "local_steps = 5"),
+                     settings);
+  };
+  for (const std::string exchange : {"blocking", "non_blocking"}) {
+    CAPTURE(exchange);
+    const Recorder right = run(exchange, "10");
+    CHECK(std::abs(test::mean_model(right, 0) - mean) < 0.05);
+    CHECK(spread(right) < 0.1);
+    CHECK(spread(run(exchange, "4")) > 1);
+  }
+}
+
+TEST_CASE("two nodes of quantized SwarmSGD average what the codes say, so they end equal") {
+  const std::string text = test::quadratic_scenario(
+      2, 12, "complete", swarm + "exchange = blocking\nlocal_steps = 4\n" + lattice + "0.05");
+  const Recorder recorder = test::run(text, uneven_times);
+  CHECK(recorder.models[0] == recorder.models[1]);
+}
+
+TEST_CASE("non-blocking quantized SwarmSGD sends two codes each way, blocking one") {
+  // 8 bits for each of 5 entries. Without a third node requests and replies alone: 12 phases, then 1 notice of 16 bytes.
+  const std::string text =
+      test::quadratic_scenario(2, 48, "complete", swarm + "local_steps = 4\n" + lattice + "0.05");
+  const Recorder free = test::run(text, uneven_times);
+  for (const NodeTotals& node : free.nodes)
+    CHECK(node.bytes_sent == (node.messages_sent - 1) * 10 + 16);
+  std::vector<std::string> blocking = uneven_times;
+  blocking.emplace_back("algorithm.exchange=blocking");
+  const Recorder waiting = test::run(text, blocking);
+  for (const NodeTotals& node : waiting.nodes) CHECK(node.bytes_sent == 12 * 5);
+}
+
+TEST_CASE("SwarmSGD with half precision keeps the sum of models") {
+  // Half the difference of what the codes say, on both sides.
+  for (const std::string exchange : {"blocking", "non_blocking"}) {
+    const Recorder recorder =
+        test::run(test::quadratic_scenario(
+                      9, 65, "complete",
+                      swarm + "local_steps = 5\ncompression = half\nexchange = " + exchange),
+                  gradients_until(5));
+    CHECK(test::mean_model(recorder, 0) ==
+          doctest::Approx(4 * (1 - std::pow(0.9, 5))).epsilon(1e-6));
   }
 }

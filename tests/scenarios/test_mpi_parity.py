@@ -70,6 +70,11 @@ FURTHER_SYNCHRONOUS = {
     "sgp": ["kind=sgp"],
     "gradient_tracking": ["kind=gradient_tracking", "momentum=0"],
     "local_gossip": ["kind=local_gossip"],
+    "choco": ["kind=choco", "compression=top_k", "keep=0.1", "consensus_rate=0.4"],
+    "choco_overlapped": ["kind=choco", "order=mix_old", "compression=random_k", "keep=0.2", "consensus_rate=0.2"],
+    "dcd": ["kind=dcd", "compression=levels", "levels=31"],
+    "moniqua": ["kind=moniqua", "rounding=shifted"],
+    "sgp_half": ["kind=sgp", "compression=half"],
 }
 SYNCHRONOUS.update({name: [f"algorithm.{key}" for key in keys] for name, keys in FURTHER_SYNCHRONOUS.items()})
 ASYNCHRONOUS = {
@@ -77,6 +82,7 @@ ASYNCHRONOUS = {
     "async_diloco": ["kind=async_diloco", "period=4"],
     "eager": ["kind=eager"],
     "swarm": ["kind=swarm"],
+    "swarm_quantized": ["kind=swarm", "compression=lattice", "cell=0.01"],
     "pairwise_gossip": ["kind=pairwise_gossip"],
     "push_sum": ["kind=push_sum"],
     "overlap_sgp": ["kind=overlap_sgp"],

@@ -1,0 +1,62 @@
+#include "algorithms/coded_exchange.hpp"
+
+#include <utility>
+
+namespace starling::algorithms {
+
+CodedExchange::CodedExchange(Node& node, SharedCodec codec, Draws draws, Channel channel)
+    : node_(node), codec_(std::move(codec)), draws_(draws), channel_(channel) {}
+
+Random CodedExchange::stream(NodeId sender, Step k) const {
+  const char* purpose = channel_ == Channel::program ? "code" : "second code";
+  return draws_ == Draws::shared ? node_.shared_random(purpose, k)
+                                 : code_stream(node_, sender, k, purpose);
+}
+
+Vector CodedExchange::send(Step k, const Vector& v) {
+  const Encoded encoded = encode(*codec_, v, stream(node_.id(), k), v);
+  for (const Edge& edge : node_.out(k))
+    node_.send_code(edge.peer, tag_of(channel_, k), encoded.code);
+  return encoded.decoded;
+}
+
+Task<Vector> CodedExchange::mix(Step k, Vector decoded, Vector reference) {
+  const std::size_t size = decoded.size();
+  decoded.scale(node_.self_weight(k));
+  for (const Edge& edge : node_.in(k)) {
+    const Message m = co_await node_.receive(edge.peer, tag_of(channel_, k));
+    decoded.add_scaled(edge.weight,
+                       codec_->decode(m.values, size, stream(edge.peer, k), reference));
+  }
+  co_return decoded;
+}
+
+Mixing::Mixing(Node& node, SharedCodec codec, Channel channel, double rate)
+    : node_(node),
+      exchange_(node, codec, CodedExchange::Draws::shared, channel),
+      channel_(channel),
+      rate_(rate),
+      is_plain_(codec->is_exact() && rate == 1) {}
+
+Task<> Mixing::send(Step k, Vector x) {
+  if (is_plain_) {
+    send_to_neighbors(node_, k, x, channel_);
+  } else {
+    decoded_ = exchange_.send(k, x);
+  }
+  co_return;
+}
+
+Task<Vector> Mixing::mix(Step k, Vector x) {
+  if (is_plain_) {
+    const Vector mixed = co_await mix_with_neighbors(node_, k, x, channel_);
+    co_return mixed;
+  }
+  const Vector own = std::exchange(decoded_, {});
+  const Vector mixed = co_await exchange_.mix(k, own, x);
+  x.add_scaled(rate_, mixed);
+  x.add_scaled(-rate_, own);
+  co_return x;
+}
+
+}  // namespace starling::algorithms
