@@ -4,7 +4,8 @@
 //   compression   bytes for d entries              what it does
 //   none          4 d
 //   half          2 d                              IEEE half precision; bfloat: bfloat16
-//   top_k         8 k                              the k = keep * d largest entries (at least one)
+//   top_k         8 k                              the k = keep * d largest entries (at least one), or,
+//                                                  `strict`, k - 1: those strictly above the k-th, but for ties
 //   random_k      4 k                              k entries that both sides draw alike, times d / k if `unbiased`
 //   threshold     8 k                              entries of at least `threshold`; k follows from the values, so the
 //                                                  timeline waits for them; timing only: k = keep * d
@@ -72,7 +73,7 @@ Encoded encode(const Codec& codec, const Vector& v, const Random& stream,
 class ErrorFeedback {
  public:
   Encoded encode(const Codec& codec, Vector v, const Random& stream);
-  /// e; empty before the first code.
+  /// e; empty before the first code and where nothing is lost.
   Vector& residual() { return residual_; }
 
  private:
