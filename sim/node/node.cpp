@@ -20,6 +20,13 @@ void account(World& world, const Suspension& wait) {
 
 }  // namespace
 
+std::int64_t bytes_on_wire(const Code& code) {
+  if (code.words.size() == 0) return control_bytes;
+  const double bytes_per_word =
+      static_cast<double>(code.words.wire_bytes()) / static_cast<double>(code.words.size());
+  return static_cast<std::int64_t>(static_cast<double>(code.bytes) * bytes_per_word / 4 + 0.5);
+}
+
 Node::Sleep Node::sleep(Duration duration) { return {world_.transport, after(now(), duration)}; }
 
 Node::ComputeGradient Node::gradient(const Vector& x) { return {world_, draws_++, x}; }
@@ -37,13 +44,7 @@ void Node::send_code(NodeId to, Tag tag, const Code& code, double number) {
   message.tag = tag;
   message.values = code.words;
   message.number = number;
-  message.code_bytes = control_bytes;
-  if (code.words.size() > 0) {  // a stand-in's code counts as that of the big model
-    const double bytes_per_word =
-        static_cast<double>(code.words.wire_bytes()) / static_cast<double>(code.words.size());
-    message.code_bytes =
-        static_cast<std::int64_t>(static_cast<double>(code.bytes) * bytes_per_word / 4 + 0.5);
-  }
+  message.code_bytes = bytes_on_wire(code);
   send(to, std::move(message));
 }
 
