@@ -103,6 +103,10 @@ Mlp::Mlp(Problem problem, const dense::Kernels& kernels)
       fmt::format("{} {} on {}", problem_.hidden.empty() ? "softmax regression" : "MLP", sizes,
                   problem_.data.description);
   facts_.parameters = last.bias + last.outputs;
+  for (const Layer& layer : layers_) {
+    facts_.matrices.push_back({layer.weights, static_cast<std::uint32_t>(layer.inputs),
+                               static_cast<std::uint32_t>(layer.outputs)});
+  }
   facts_.wire_parameters = problem_.wire_parameters > 0
                                ? problem_.wire_parameters
                                : static_cast<std::int64_t>(facts_.parameters);

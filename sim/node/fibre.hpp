@@ -58,7 +58,9 @@ struct ReceiveWait : Suspension {
 /// Waits for a gradient at the snapshot `x`.
 struct GradientWait : Suspension {
   Vector x;
-  Step draw = 0;
+  NodeId owner = 0;  // of the samples; the node itself but in coded computing
+  Step draw = 0;     // which mini-batch of the owner
+  Step count = 0;    // gradients of the node before this one; names its duration
   Gradient result;  // out
 };
 

@@ -29,7 +29,11 @@ std::int64_t bytes_on_wire(const Code& code) {
 
 Node::Sleep Node::sleep(Duration duration) { return {world_.transport, after(now(), duration)}; }
 
-Node::ComputeGradient Node::gradient(const Vector& x) { return {world_, draws_++, x}; }
+Node::ComputeGradient Node::gradient(const Vector& x) { return gradient_of(id_, draws_, x); }
+
+Node::ComputeGradient Node::gradient_of(NodeId owner, Step draw, const Vector& x) {
+  return {world_, owner, draw, draws_++, x};
+}
 
 void Node::send(NodeId to, Tag tag, Vector values, double number) {
   Message message;
@@ -83,7 +87,13 @@ bool Node::announce(Tag tag, double number) {
 }
 
 Node::Meet Node::meet(Tag tag, std::span<const NodeId> members, CollectiveKind kind, Vector value) {
-  return {world_, tag, members, kind, std::move(value)};
+  const std::int64_t bytes = value ? value.wire_bytes() : control_bytes;
+  return {world_, tag, members, kind, std::move(value), bytes};
+}
+
+Node::Meet Node::meet(Tag tag, std::span<const NodeId> members, CollectiveKind kind,
+                      const Code& code) {
+  return {world_, tag, members, kind, code.words, bytes_on_wire(code)};
 }
 
 Gradient Node::ComputeGradient::await_resume() {
