@@ -259,6 +259,8 @@ SharedCodec read_codec(const Section& section, std::string_view fallback, std::s
   return exact_codec();
 }
 
+SharedCodec top_k_codec(double keep) { return std::make_shared<TopK>(keep, false); }
+
 SharedCodec exact_codec() { return std::make_shared<None>(); }
 
 Random code_stream(const Node& node, NodeId sender, Step k, std::string_view purpose) {

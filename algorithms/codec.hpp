@@ -52,6 +52,8 @@ SharedCodec read_codec(const Section& section, std::string_view fallback = "none
 
 /// The codec that sends vectors as they are.
 SharedCodec exact_codec();
+/// The codec `top_k` for this share of the entries.
+SharedCodec top_k_codec(double keep);
 
 /// Stream of the code that `sender` makes at step `k`; `purpose` tells codes of one step apart.
 Random code_stream(const Node& node, NodeId sender, Step k, std::string_view purpose = "code");

@@ -82,7 +82,6 @@ TEST_CASE("with error feedback nothing is lost, without it something is") {
 }
 
 TEST_CASE("stochastic levels are right on the mean") {
-  // One-bit levels of 64 nodes' equal gradients -1 / 2 entries: the mean of 64 draws of variance v <= s^2 / 4 each.
   // With curvature 1, center 1 and one step from 0, x = 0.05 * mean_i Q(g_i), g = -1 in all 32 entries: norm sqrt(32),
   // so with one level Q(g) is -sqrt(32) with probability 1 / sqrt(32). Mean over 64 nodes and 32 entries: -1 with a
   // standard deviation of sqrt((sqrt(32) - 1) / 2048) = 0.048; five of them are allowed.
@@ -93,7 +92,7 @@ TEST_CASE("stochastic levels are right on the mean") {
   double sum = 0;
   for (std::size_t k = 0; k < 32; ++k) sum += test::model(recorder, 0, k) / 0.05 / 32;
   CHECK(std::abs(sum - 1) < 5 * 0.048);
-  CHECK(test::model(recorder, 0, 0) != test::model(recorder, 0, 1));
+  CHECK(std::abs(sum - 1) > 1e-6);
 }
 
 TEST_CASE("a codec that needs a reference is refused, and a ring has no other collective") {
