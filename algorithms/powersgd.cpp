@@ -29,11 +29,16 @@ struct Settings {
   OptimizerSettings optimizer;
 };
 
+/// A column of Q that a gradient of lower rank has made zero would stay zero: a trace of the first Q brings it back. (The
+/// authors' code divides by norm + 1e-8, so rounding errors do that.)
+constexpr double revival = 1e-6;
+
 /// A matrix of the model, or a vector between two of them (rank 0).
 struct Tensor {
   std::size_t offset, size;
   std::uint32_t rows = 0, columns = 0, rank = 0;
-  Vector q{};  // (columns, rank), the same on all nodes
+  Vector first_q{};  // (columns, rank), the same on all nodes
+  Vector q{};
 };
 
 std::vector<Tensor> list_tensors(Node& node, std::uint32_t rank) {
@@ -45,9 +50,10 @@ std::vector<Tensor> list_tensors(Node& node, std::uint32_t rank) {
     if (matrix.offset > at) tensors.push_back({at, matrix.offset - at});
     Tensor tensor{matrix.offset, std::size_t{matrix.rows} * matrix.columns, matrix.rows,
                   matrix.columns, std::min({rank, matrix.rows, matrix.columns})};
-    tensor.q = transformed(transforms::GatherRandom{tensor.columns * tensor.rank,
+    tensor.first_q = transformed(transforms::GatherRandom{tensor.columns * tensor.rank,
                                                     node.shared_random("first Q", index++)},
                            {x.slice(tensor.offset, tensor.size)});
+    tensor.q = tensor.first_q;
     at = tensor.offset + tensor.size;
     tensors.push_back(std::move(tensor));
   }
@@ -120,6 +126,7 @@ class Compressor {
       const Vector product = transformed(
           MatrixProduct{a.rows, a.rank, a.columns, false, true}, {pieces[t], a.q});
       pieces[t] = transformed(RowsToPanels{a.rows, a.columns}, {product});
+      a.q.add_scaled(revival, a.first_q);
     }
   }
   /// Vectors lose nothing.

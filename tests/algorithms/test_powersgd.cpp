@@ -31,11 +31,11 @@ TEST_CASE("PowerSGD of full rank is allreduce SGD with the same momentum") {
 
 TEST_CASE("PowerSGD loses nothing of a mean gradient whose rank is not larger than its own") {
   // The gradient of softmax regression at one sample is an outer product: two nodes with one sample each have a
-  // mean of rank two. Rank one is another matter.
+  // mean of rank two. True of a Q in general position, as the first is; later ones see the classes of the last samples.
   const std::string softmax = "kind = softmax\nbatch_size = 1";
-  const Recorder exact = run(2, 15, softmax, "kind = allreduce\n");
-  CHECK(test::largest_difference(run(2, 15, softmax, "kind = powersgd\nrank = 2\n"), exact) < 1e-4);
-  CHECK(test::largest_difference(run(2, 15, softmax, "kind = powersgd\nrank = 1\n"), exact) > 1e-2);
+  const Recorder exact = run(2, 1, softmax, "kind = allreduce\n");
+  CHECK(test::largest_difference(run(2, 1, softmax, "kind = powersgd\nrank = 2\n"), exact) < 1e-6);
+  CHECK(test::largest_difference(run(2, 1, softmax, "kind = powersgd\nrank = 1\n"), exact) > 1e-3);
 }
 
 TEST_CASE("PowerSGD sends rank (m + q) floats of a matrix and vectors as they are, in two allreduces") {
