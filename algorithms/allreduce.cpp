@@ -3,8 +3,17 @@
 //   x <- x - learning_rate * mean_i g_i(x)
 //
 // Goyal et al., "Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour", 2017. The baseline of the field.
+//
+// With `compression` codes go around a ring instead, and every node decodes all of them (algorithms/codec.hpp names the
+// codecs and their sources):
+//
+//   without error feedback   x <- x - learning_rate * mean_i Q(g_i),   momentum and weight decay after the mean
+//   with                     p_i <- learning_rate * g_i + e_i,   e_i <- p_i - Q(p_i),   x <- x - mean_i Q(p_i),
+//                            momentum and weight decay before it, each node's own
 
+#include "algorithms/codec.hpp"
 #include "algorithms/collectives.hpp"
+#include "algorithms/compressed_mean.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
@@ -14,6 +23,8 @@ namespace {
 
 struct Settings {
   CollectiveKind collective;
+  SharedCodec codec;
+  bool has_feedback;
   OptimizerSettings optimizer;
 };
 
@@ -31,14 +42,51 @@ Task<> run(Node& node, Settings settings) {
   }
 }
 
+Task<> run_compressed(Node& node, Settings settings) {
+  Optimizer optimizer(settings.optimizer);
+  ErrorFeedback feedback;
+  const std::vector<NodeId> everybody = all_nodes(node);
+  Vector x = node.initial_model();
+  for (Step k = 0; k < node.steps(); ++k) {
+    const Gradient g = co_await node.gradient(x);
+    const Random stream = code_stream(node, node.id(), k);
+    Encoded own;
+    if (settings.has_feedback) {
+      Vector step = optimizer.direction(g.values, x);
+      step.scale(settings.optimizer.rate(k));
+      own = feedback.encode(*settings.codec, step, stream);
+    } else {
+      own = encode(*settings.codec, g.values, stream);
+    }
+    const Vector mean = co_await mean_of_codes(node, everybody, tag_of(Channel::collective, k),
+                                               settings.codec, own.code, x.size(), k);
+    if (settings.has_feedback) {
+      x.add_scaled(-1, mean);
+    } else {
+      optimizer.update(x, mean, x, k);
+    }
+    node.end_step(k, x);
+  }
+}
+
 }  // namespace
 
 Program allreduce(const Section& section, const Context& context) {
-  Settings settings;
-  settings.collective = read_collective(section);
+  Settings settings{};
+  settings.codec = read_codec(section);
+  section.expect(!settings.codec->needs_reference(), "compression",
+                 "must not need a reference vector: gradients are near nothing");
+  const bool is_compressed = !settings.codec->is_exact();
+  if (is_compressed) {
+    settings.has_feedback = read_error_feedback(section, *settings.codec);
+  } else {
+    settings.collective = read_collective(section);
+  }
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();
-  return [settings](Node& node) { return run(node, settings); };
+  return [settings, is_compressed](Node& node) {
+    return is_compressed ? run_compressed(node, settings) : run(node, settings);
+  };
 }
 
 }  // namespace starling::algorithms

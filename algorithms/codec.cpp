@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "sim/base/error.hpp"
 
@@ -69,11 +70,15 @@ class Sparse : public Codec {
 
 class TopK final : public Sparse {
  public:
-  explicit TopK(double keep) : keep_(keep) {}
+  TopK(double keep, bool is_strict) : keep_(keep), is_strict_(is_strict) {}
 
  private:
-  std::uint32_t count_in(const Vector& v) const override { return share_of(keep_, v.size()); }
+  std::uint32_t count_in(const Vector& v) const override {
+    const std::uint32_t count = share_of(keep_, v.size());
+    return is_strict_ && count > 1 ? count - 1 : count;
+  }
   double keep_;
+  bool is_strict_;
 };
 
 class Threshold final : public Sparse {
@@ -177,9 +182,10 @@ class Keys {
  public:
   Keys(const Section& section, std::string_view prefix) : section_(section), prefix_(prefix) {}
 
-  double keep() const {
-    const double keep =
-        section_.required<double>(name("keep"), "share of the entries that is sent");
+  double keep(std::optional<double> fallback = std::nullopt) const {
+    constexpr const char* help = "share of the entries that is sent";
+    const double keep = fallback ? section_.optional<double>(name("keep"), *fallback, help)
+                                 : section_.required<double>(name("keep"), help);
     section_.expect(keep > 0 && keep <= 1, name("keep"), "must be in (0, 1], got {}", keep);
     return keep;
   }
@@ -219,7 +225,11 @@ SharedCodec read_codec(const Section& section, std::string_view fallback, std::s
                                         "levels", "ternary", "sign", "one_bit", "lattice"},
                                        fallback, "how vectors are compressed before they are sent");
   if (kind == "half" || kind == "bfloat") return std::make_shared<Half>(kind == "bfloat");
-  if (kind == "top_k") return std::make_shared<TopK>(keys.keep());
+  if (kind == "top_k") {
+    const double keep = keys.keep(0.001);
+    return std::make_shared<TopK>(
+        keep, keys.flag("strict", false, "one entry less: those strictly above the k-th largest"));
+  }
   if (kind == "random_k") {
     const double keep = keys.keep();
     return std::make_shared<RandomK>(
@@ -258,6 +268,8 @@ SharedCodec read_plain_codec(const Section& section, std::string_view fallback,
   return codec;
 }
 
+SharedCodec top_k_codec(double keep) { return std::make_shared<TopK>(keep, false); }
+
 SharedCodec exact_codec() { return std::make_shared<None>(); }
 
 SharedCodec lattice_codec(double range, std::uint32_t bits, bool is_shifted) {
@@ -279,6 +291,8 @@ Encoded encode(const Codec& codec, const Vector& v, const Random& stream, const 
 Encoded ErrorFeedback::encode(const Codec& codec, Vector v, const Random& stream) {
   if (residual_) v.add(residual_);
   Encoded result = algorithms::encode(codec, v, stream);
+  residual_ = {};
+  if (codec.is_exact()) return result;
   residual_ = v;
   residual_.add_scaled(-1, result.decoded);
   return result;

@@ -4,7 +4,8 @@
 //   compression   bytes for d entries              what it does
 //   none          4 d
 //   half          2 d                              IEEE half precision; bfloat: bfloat16
-//   top_k         8 k                              the k = keep * d largest entries (at least one)
+//   top_k         8 k                              the k = keep * d largest entries (at least one), or,
+//                                                  `strict`, k - 1: those strictly above the k-th, but for ties
 //   random_k      4 k                              k entries that both sides draw alike, times d / k if `unbiased`
 //   threshold     8 k                              entries of at least `threshold`; k follows from the values, so the
 //                                                  timeline waits for them; timing only: k = keep * d
@@ -58,6 +59,8 @@ SharedCodec exact_codec();
 /// Lattice codes of `bits` bits that are right for vectors nearer than `range` in every entry: a cell has the side
 /// 2 range / (2^bits - 1).
 SharedCodec lattice_codec(double range, std::uint32_t bits, bool is_shifted);
+/// The codec `top_k` for this share of the entries.
+SharedCodec top_k_codec(double keep);
 
 /// Stream of the code that `sender` makes at step `k`; `purpose` tells codes of one step apart.
 Random code_stream(const Node& node, NodeId sender, Step k, std::string_view purpose = "code");
@@ -79,7 +82,7 @@ Encoded encode(const Codec& codec, const Vector& v, const Random& stream,
 class ErrorFeedback {
  public:
   Encoded encode(const Codec& codec, Vector v, const Random& stream);
-  /// e; empty before the first code.
+  /// e; empty before the first code and where nothing is lost.
   Vector& residual() { return residual_; }
 
  private:

@@ -21,6 +21,13 @@ Vector chunk(const Vector& v, std::size_t c, std::size_t n) {
   return v.slice(begin, end - begin);
 }
 
+/// Index of the caller among the members.
+std::size_t place_of(const Node& node, std::span<const NodeId> members) {
+  const auto place = std::lower_bound(members.begin(), members.end(), node.id());
+  ensure(place != members.end() && *place == node.id(), "a collective without its caller");
+  return static_cast<std::size_t>(place - members.begin());
+}
+
 /// A member's place in a collective over a power of two of "seats", after folding.
 struct Seats {
   std::size_t count;  // largest power of two <= members
@@ -136,9 +143,7 @@ Vector combine(std::span<const Vector> values, CollectiveKind kind) {
 Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
                        CollectiveKind kind) {
   const std::size_t n = members.size();
-  const auto place = std::lower_bound(members.begin(), members.end(), node.id());
-  ensure(place != members.end() && *place == node.id(), "a collective without its caller");
-  const auto me = static_cast<std::size_t>(place - members.begin());
+  const std::size_t me = place_of(node, members);
   if (n == 1) co_return v;
 
   const std::shared_ptr<Met> met = co_await node.meet(tag, members, kind, v);
@@ -171,6 +176,28 @@ Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vec
   }
   if (is_folded) node.send(members[me + 1], tag, total);
   co_return total;
+}
+
+Task<std::vector<Vector>> allgather(Node& node, std::span<const NodeId> members, Tag tag,
+                                    Code own) {
+  const std::size_t n = members.size();
+  std::size_t at = place_of(node, members);
+  const NodeId right = members[(at + 1) % n];
+  const NodeId left = members[(at + n - 1) % n];
+  std::vector<Vector> words(n);
+  words[at] = own.words;
+  if (n == 1) co_return words;
+
+  const std::shared_ptr<Met> met = co_await node.meet(tag, members, CollectiveKind::allgather, own);
+  if (met) co_return met->values;
+  for (std::size_t s = 0; s + 1 < n; ++s) {
+    node.send_code(right, tag, own, static_cast<double>(own.bytes));
+    const Message m = co_await node.receive(left, tag);
+    own = {m.values, static_cast<std::int64_t>(m.number)};
+    at = (at + n - 1) % n;
+    words[at] = own.words;
+  }
+  co_return words;
 }
 
 }  // namespace starling::algorithms

@@ -15,6 +15,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "sim/base/section.hpp"
 #include "sim/node/node.hpp"
@@ -29,6 +30,10 @@ CollectiveKind read_collective(const Section& section);
 /// be under way between two members at one time.
 Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
                        CollectiveKind kind);
+
+/// What every member brought, in order of member, on each of them: codes travel around the ring unread, n - 1 times the
+/// bytes of one. For what does not add. The conditions are those of allreduce().
+Task<std::vector<Vector>> allgather(Node& node, std::span<const NodeId> members, Tag tag, Code own);
 
 /// The sum that allreduce() forms, from all members' vectors at once.
 Vector combine(std::span<const Vector> values, CollectiveKind kind);

@@ -57,7 +57,10 @@ double OptimizerSettings::rate(Step k) const {
 }
 
 void Optimizer::update(Vector& x, const Vector& g, const Vector& at, Step k) {
-  const double rate = settings_.rate(k);
+  x.add_scaled(-settings_.rate(k), direction(g, at));
+}
+
+Vector Optimizer::direction(const Vector& g, const Vector& at) {
   Vector step = g;
   if (settings_.weight_decay > 0) step.add_scaled(settings_.weight_decay, at);
   if (settings_.momentum > 0) {
@@ -73,7 +76,7 @@ void Optimizer::update(Vector& x, const Vector& g, const Vector& at, Step k) {
       step = velocity_;
     }
   }
-  x.add_scaled(-rate, step);
+  return step;
 }
 
 }  // namespace starling::algorithms

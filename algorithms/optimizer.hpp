@@ -41,6 +41,9 @@ class Optimizer {
   /// x <- x - learning_rate(k) * step, for the gradient `g` taken at `at` (a snapshot of x, or x itself).
   void update(Vector& x, const Vector& g, const Vector& at, Step k);
 
+  /// The same step without its learning rate: for algorithms that treat it further before they apply it.
+  Vector direction(const Vector& g, const Vector& at);
+
   /// The momentum buffer; empty without momentum or before the first update.
   Vector& velocity() { return velocity_; }
 

@@ -78,6 +78,12 @@ void read_idx(const Section& section, DatasetSettings& settings) {
   settings.train_labels = read("train_labels", "train-labels-idx1-ubyte");
   settings.test_images = read("test_images", "t10k-images-idx3-ubyte");
   settings.test_labels = read("test_labels", "t10k-labels-idx1-ubyte");
+  settings.pixel_mean =
+      section.optional<double>("pixel_mean", 0, "subtracted from pixels scaled to 0 .. 1");
+  settings.pixel_deviation =
+      section.optional<double>("pixel_deviation", 1, "what pixels are divided by after that");
+  section.expect(settings.pixel_deviation > 0, "pixel_deviation", "must be positive, got {}",
+                 settings.pixel_deviation);
   settings.classes = static_cast<int>(read_in_range(section, "classes", 0, 0, most_classes,
                                                     "number of classes; 0: largest label + 1"));
 }

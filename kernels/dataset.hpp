@@ -49,6 +49,7 @@ struct DatasetSettings {
   double test_fraction = 0.2;
 
   std::string train_images, train_labels, test_images, test_labels;  // idx
+  double pixel_mean = 0, pixel_deviation = 1;  // idx: pixels 0 .. 1 become (p - mean) / deviation
 
   int classes = 0;  // blobs: required; idx, hdf5: 0 means largest label + 1
 
@@ -70,7 +71,7 @@ SplitDataset load_dataset(const DatasetSettings& settings, std::uint64_t seed);
 /// Two of load_dataset's parts, each the only user of its library. They leave `classes` and
 /// `description` to load_dataset, which also checks the labels.
 ///
-/// IDX (zlib): images of any rank, pixels scaled to 0 .. 1. Where a file is missing, the same with
+/// IDX (zlib): images of any rank, pixels scaled to 0 .. 1, then shifted and divided. Where a file is missing, the same with
 /// .gz is read.
 SplitDataset load_idx_dataset(const DatasetSettings& settings);
 /// HDF5: x (samples, features...) of numbers, taken as they are, y (samples) of integers and,

@@ -139,7 +139,8 @@ Idx read_idx(const std::string& named, bool is_labels) {
   return idx;
 }
 
-Dataset read_part(const std::string& images_path, const std::string& labels_path) {
+Dataset read_part(const std::string& images_path, const std::string& labels_path, double mean,
+                  double deviation) {
   const Idx images = read_idx(images_path, false);
   const Idx labels = read_idx(labels_path, true);
   if (images.shape[0] != labels.shape[0]) {
@@ -148,8 +149,12 @@ Dataset read_part(const std::string& images_path, const std::string& labels_path
   }
   Dataset part{.samples = images.shape[0], .features = images.values.size() / images.shape[0]};
   part.x.reserve(images.values.size());
-  for (const std::uint8_t pixel : images.values)
-    part.x.push_back(static_cast<float>(pixel) / 255.0f);
+  std::array<float, 256> scaled{};  // by pixel
+  for (std::size_t pixel = 0; pixel < scaled.size(); ++pixel) {
+    const float share = static_cast<float>(pixel) / 255.0f;
+    scaled[pixel] = static_cast<float>((double{share} - mean) / deviation);
+  }
+  for (const std::uint8_t pixel : images.values) part.x.push_back(scaled[pixel]);
   part.y.assign(labels.values.begin(), labels.values.end());
   return part;
 }
@@ -157,8 +162,10 @@ Dataset read_part(const std::string& images_path, const std::string& labels_path
 }  // namespace
 
 SplitDataset load_idx_dataset(const DatasetSettings& settings) {
-  SplitDataset split{.train = read_part(settings.train_images, settings.train_labels),
-                     .test = read_part(settings.test_images, settings.test_labels)};
+  SplitDataset split{.train = read_part(settings.train_images, settings.train_labels,
+                                        settings.pixel_mean, settings.pixel_deviation),
+                     .test = read_part(settings.test_images, settings.test_labels,
+                                       settings.pixel_mean, settings.pixel_deviation)};
   if (split.train.features != split.test.features) {
     throw Error(fmt::format("{}: expected images of {} pixels as in {}, found {}",
                             settings.test_images, split.train.features, settings.train_images,

@@ -103,6 +103,10 @@ Mlp::Mlp(Problem problem, const dense::Kernels& kernels)
       fmt::format("{} {} on {}", problem_.hidden.empty() ? "softmax regression" : "MLP", sizes,
                   problem_.data.description);
   facts_.parameters = last.bias + last.outputs;
+  for (const Layer& layer : layers_) {
+    facts_.matrices.push_back({layer.weights, static_cast<std::uint32_t>(layer.inputs),
+                               static_cast<std::uint32_t>(layer.outputs)});
+  }
   facts_.wire_parameters = problem_.wire_parameters > 0
                                ? problem_.wire_parameters
                                : static_cast<std::int64_t>(facts_.parameters);
@@ -117,18 +121,24 @@ Mlp::Mlp(Problem problem, const dense::Kernels& kernels)
 void Mlp::initial_model(std::span<float> x) const {
   ensure(x.size() == facts_.parameters, "initial_model: wrong size");
   Random random(problem_.seed, "initial model");
+  const bool is_normal = problem_.initialization == "normal";
   for (const Layer& layer : layers_) {
     const bool is_last = &layer == &layers_.back();
     const auto fan = static_cast<double>(is_last ? layer.inputs + layer.outputs : layer.inputs);
     const double deviation = std::sqrt(2.0 / fan);
+    const double bound = 1 / std::sqrt(static_cast<double>(layer.inputs));
+    const auto draw = [&] {
+      return static_cast<float>(is_normal ? deviation * random.normal()
+                                          : bound * (2 * random.uniform() - 1));
+    };
     for (std::size_t i = 0; i < layer.inputs; ++i) {
       for (std::size_t o = 0; o < layer.outputs; ++o) {
-        const std::size_t at =
-            layer.weights + dense::weight_index(layer.inputs, layer.outputs, i, o);
-        x[at] = static_cast<float>(deviation * random.normal());
+        x[layer.weights + dense::weight_index(layer.inputs, layer.outputs, i, o)] = draw();
       }
     }
-    std::fill_n(x.begin() + static_cast<std::ptrdiff_t>(layer.bias), layer.outputs, 0.0f);
+    for (std::size_t o = 0; o < layer.outputs; ++o) {
+      x[layer.bias + o] = is_normal ? 0.0f : draw();
+    }
   }
 }
 
@@ -238,6 +248,9 @@ std::unique_ptr<Workload> make_mlp(const Section& section, std::vector<std::size
       "samples of one gradient; a node with fewer draws some of them more than once");
   section.expect(problem.batch_size > 0 && problem.batch_size <= 1 << 20, "batch_size",
                  "must be 1 .. 1048576, got {}", problem.batch_size);
+  problem.initialization =
+      section.choice("initialization", {"normal", "uniform"}, "normal",
+                     "weights of the first model: normal (He, Glorot), or uniform like PyTorch's");
   const DatasetSettings dataset = read_dataset_settings(section);
   const PartitionSettings partition_settings = read_partition_settings(section);
   problem.wire_parameters = read_wire_parameters(section);

@@ -32,6 +32,7 @@ class Mlp final : public Workload {
         parts;                        // training samples of each node, as from partition()
     std::int64_t batch_size = 16;     // a node with fewer samples draws some of them more than once
     std::string sampling = "epochs";  // as BatchSampler wants it
+    std::string initialization = "normal";  // or "uniform"
     std::uint64_t seed = 1;
     std::int64_t wire_parameters = 0;  // 0: as many as the model has
   };
@@ -47,10 +48,12 @@ class Mlp final : public Workload {
   explicit Mlp(Problem problem, const dense::Kernels& kernels = dense::kernels());
 
   const WorkloadFacts& facts() const override { return facts_; }
-  /// Weights are normal with variance 2 / inputs where a ReLU follows (He et al., "Delving Deep
+  /// "normal": weights are normal with variance 2 / inputs where a ReLU follows (He et al., "Delving Deep
   /// into Rectifiers", ICCV 2015), 2 / (inputs + outputs) in the last layer (Glorot and Bengio,
   /// "Understanding the Difficulty of Training Deep Feedforward Neural Networks", AISTATS 2010);
   /// drawn layer by layer, input by input. Biases are 0.
+  /// "uniform": weights, and then the biases of the layer, are uniform in +-1 / sqrt(inputs) (LeCun et al., "Efficient
+  /// BackProp", 1998, of variance 1 / (3 inputs)): what PyTorch does unless told otherwise.
   void initial_model(std::span<float> x) const override;
   std::int64_t batch_cost(NodeId node, Step draw) const override;
   void gradients(std::span<GradientRequest> requests) const override;

@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <memory>
+#include <sstream>
 #include <string>
 
 #include <fmt/format.h>
@@ -103,6 +105,7 @@ struct Settings {
   double center_spread = 0;
   std::vector<double> center_values;
   double start, start_spread;
+  std::string start_file;
 };
 
 Settings read_settings(const Section& section) {
@@ -138,8 +141,11 @@ Settings read_settings(const Section& section) {
                  "must be at least curvature_min, {}, got {}", settings.curvature_min,
                  settings.curvature_max);
   settings.start = section.optional<double>("start", 0, "every coordinate of the initial model");
+  settings.start_file = section.resolve_path(section.optional<std::string>(
+      "start_file", "",
+      "text file of `dimension` numbers to take where start_spread has normal ones"));
   settings.start_spread = section.optional<double>(
-      "start_spread", 0,
+      "start_spread", settings.start_file.empty() ? 0 : 1,
       "standard deviation of a normal number added to each coordinate of the start");
   section.expect(settings.start_spread >= 0, "start_spread", "must not be negative, got {}",
                  settings.start_spread);
@@ -150,6 +156,23 @@ double center(const Settings& settings, NodeId node, Random& random) {
   if (settings.centers == "random") return settings.center_spread * random.normal();
   if (settings.centers == "index") return node;
   return settings.center_values[static_cast<std::size_t>(node) % settings.center_values.size()];
+}
+
+/// The numbers of a text file; lines that begin with # say what they are.
+std::vector<double> read_start(const std::string& path, std::size_t dimension) {
+  std::ifstream file(path);
+  if (!file) throw Error(fmt::format("{}: cannot open", path));
+  std::vector<double> numbers;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with('#')) continue;
+    std::istringstream words(line);
+    for (double number = 0; words >> number;) numbers.push_back(number);
+    if (!words.eof()) throw Error(fmt::format("{}: expected numbers, found '{}'", path, line));
+  }
+  if (numbers.size() != dimension) {
+    throw Error(fmt::format("{}: expected {} numbers, found {}", path, dimension, numbers.size()));
+  }
+  return numbers;
 }
 
 }  // namespace
@@ -175,8 +198,12 @@ std::unique_ptr<Workload> quadratic(const Section& section, NodeId nodes, std::u
     }
   }
   Random starts(seed, "quadratic start");
+  std::vector<double> given;
+  if (!settings.start_file.empty()) given = read_start(settings.start_file, settings.dimension);
   for (std::size_t k = 0; k < settings.dimension; ++k) {
-    const double away = settings.start_spread > 0 ? settings.start_spread * starts.normal() : 0;
+    double away = 0;
+    if (settings.start_spread > 0)
+      away = settings.start_spread * (given.empty() ? starts.normal() : given[k]);
     problem.start.push_back(static_cast<float>(settings.start + away));
   }
   return std::make_unique<Quadratic>(std::move(problem));

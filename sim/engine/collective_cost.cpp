@@ -10,6 +10,7 @@ Duration collective_cost(CollectiveKind kind, std::int64_t members, std::int64_t
   const double a = to_seconds(link.latency);
   const double whole = static_cast<double>(bytes) * link.seconds_per_byte;
   const auto n = static_cast<double>(members);
+  if (kind == CollectiveKind::allgather) return from_seconds((n - 1) * (a + whole));
   if (kind == CollectiveKind::ring) return from_seconds(2 * (n - 1) * a + 2 * (n - 1) / n * whole);
 
   const auto power = std::bit_floor(static_cast<std::uint64_t>(members));
@@ -24,6 +25,7 @@ Traffic collective_traffic(CollectiveKind kind, std::int64_t members, std::int64
                            std::int64_t bytes) {
   if (members <= 1) return {0, 0};
   const std::int64_t n = members;
+  if (kind == CollectiveKind::allgather) return {n - 1, (n - 1) * bytes};
   if (kind == CollectiveKind::ring) return {2 * (n - 1), 2 * bytes * (n - 1) / n};
   const auto p = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(n)));
   const bool is_folded = place < 2 * (n - p);

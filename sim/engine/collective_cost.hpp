@@ -14,7 +14,8 @@ namespace starling {
 ///   ring                 2 (n-1) a + 2 (n-1)/n m b
 ///   recursive doubling   log2(n) (a + m b)
 ///   Rabenseifner         2 log2(n) a + 2 (n-1)/n m b
-/// the last two with 2 (a + m b) more, and the power of two below, if n is not one.
+/// these two with 2 (a + m b) more, and the power of two below, if n is not one, and of an allgather around a ring, where
+/// each brings `bytes` (the most of all members, if they differ), (n-1) (a + m b).
 Duration collective_cost(CollectiveKind kind, std::int64_t members, std::int64_t bytes,
                          const LinkCost& link);
 

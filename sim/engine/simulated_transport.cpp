@@ -138,9 +138,9 @@ void SimulatedTransport::pass(std::uint32_t timer) {
 
 void SimulatedTransport::compute(GradientWait& wait) {
   const NodeId node = wait.fibre->node;
-  wait.result = graph_.gradient(node, wait.draw, wait.x);
+  wait.result = graph_.gradient(wait.owner, wait.draw, wait.x);
   wait.x = {};
-  const Duration duration = duration_(node, wait.draw);
+  const Duration duration = duration_(node, wait.count);
   Time end = after(now_, duration);
   if (settings_.failures != nullptr) {
     const Time finished = settings_.failures->finish(node, now_, duration);
@@ -169,7 +169,12 @@ bool SimulatedTransport::meet(MeetWait& wait) {
   room->waits[index] = &wait;
   if (++room->arrived < room->waits.size()) return true;
 
-  const std::int64_t bytes = wait.value ? wait.value.wire_bytes() : control_bytes;
+  std::int64_t bytes = 0;  // of the largest, where they may differ
+  std::int64_t total = 0;
+  for (const MeetWait* member : room->waits) {
+    bytes = std::max(bytes, member->bytes_brought);
+    total += member->bytes_brought;
+  }
   auto met = std::make_shared<Met>();
   for (MeetWait* member : room->waits) met->values.push_back(std::move(member->value));
   const Duration cost = collective_cost(wait.kind, static_cast<std::int64_t>(met->values.size()),
@@ -181,6 +186,9 @@ bool SimulatedTransport::meet(MeetWait& wait) {
         collective_traffic(wait.kind, std::ssize(room->waits), static_cast<std::int64_t>(i), bytes);
     member->messages = traffic.messages;
     member->bytes = traffic.bytes;
+    if (wait.kind == CollectiveKind::allgather) {  // everything but what its right neighbor brought
+      member->bytes = total - room->waits[(i + 1) % room->waits.size()]->bytes_brought;
+    }
     member->met = met;
     member->turn = now_;
     wake(*member, end);

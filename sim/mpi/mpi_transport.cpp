@@ -109,13 +109,13 @@ void MpiTransport::receive(ReceiveWait& wait) {
 void MpiTransport::compute(GradientWait& wait) {
   const Time begin = now();
   auto work = std::make_unique<GradientWorker::Work>(GradientWorker::Work{
-      &wait, graph_.begin_gradient(wait.fibre->node, wait.draw, wait.x), begin, nullptr});
+      &wait, graph_.begin_gradient(wait.owner, wait.draw, wait.x), begin, nullptr});
   wait.x = {};
   ++statistics_.gradients;
   if (!graph_.has_numbers()) {
     graph_.finish_gradient(work->job);
     wait.result = std::move(work->job.result);
-    return wake(wait, after(begin, duration_(wait.fibre->node, wait.draw)));
+    return wake(wait, after(begin, duration_(wait.fibre->node, wait.count)));
   }
   note_made(graph_.parameters());
   ++gradients_under_way_;
@@ -181,7 +181,7 @@ bool MpiTransport::finish_gradients() {
     graph_.finish_gradient(work->job);
     wait.result = std::move(work->job.result);
     const Time modelled =
-        duration_ ? after(work->begin, duration_(wait.fibre->node, wait.draw)) : work->begin;
+        duration_ ? after(work->begin, duration_(wait.fibre->node, wait.count)) : work->begin;
     wake(wait, modelled);
   }
   return !finished.empty();

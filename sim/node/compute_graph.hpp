@@ -103,6 +103,7 @@ class ComputeGraph {
 
   bool has_numbers() const { return has_numbers_; }
   std::size_t parameters() const { return parameters_; }
+  const WorkloadFacts& facts() const { return workload_.facts(); }
   const GraphStatistics& statistics() const;
 
  private:

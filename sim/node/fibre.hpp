@@ -58,12 +58,14 @@ struct ReceiveWait : Suspension {
 /// Waits for a gradient at the snapshot `x`.
 struct GradientWait : Suspension {
   Vector x;
-  Step draw = 0;
+  NodeId owner = 0;  // of the samples; the node itself but in coded computing
+  Step draw = 0;     // which mini-batch of the owner
+  Step count = 0;    // gradients of the node before this one; names its duration
   Gradient result;  // out
 };
 
 /// The ways to run a collective; the engine knows what each costs in closed form.
-enum class CollectiveKind : std::uint8_t { ring, recursive_doubling, rabenseifner };
+enum class CollectiveKind : std::uint8_t { ring, recursive_doubling, rabenseifner, allgather };
 
 /// What the members of a group brought to a closed-form collective.
 struct Met {
@@ -77,6 +79,7 @@ struct MeetWait : Suspension {
   std::span<const NodeId> members;  // sorted; the same for every member
   CollectiveKind kind{};
   Vector value;
+  std::int64_t bytes_brought = 0;  // that the network carries of `value`
   std::shared_ptr<Met> met;   // out; shared by the members, who go on one after the other
   std::int64_t messages = 0;  // out: what this member would have sent one by one
   std::int64_t bytes = 0;

@@ -16,6 +16,9 @@ struct Code {
   std::int64_t bytes = 0;
 };
 
+/// Bytes that the network carries of a code: a stand-in's counts as that of the big model, an empty one as a notice.
+std::int64_t bytes_on_wire(const Code& code);
+
 struct Message {
   NodeId source = any_source;
   Tag tag = 0;

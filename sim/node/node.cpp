@@ -20,9 +20,20 @@ void account(World& world, const Suspension& wait) {
 
 }  // namespace
 
+std::int64_t bytes_on_wire(const Code& code) {
+  if (code.words.size() == 0) return control_bytes;
+  const double bytes_per_word =
+      static_cast<double>(code.words.wire_bytes()) / static_cast<double>(code.words.size());
+  return static_cast<std::int64_t>(static_cast<double>(code.bytes) * bytes_per_word / 4 + 0.5);
+}
+
 Node::Sleep Node::sleep(Duration duration) { return {world_.transport, after(now(), duration)}; }
 
-Node::ComputeGradient Node::gradient(const Vector& x) { return {world_, draws_++, x}; }
+Node::ComputeGradient Node::gradient(const Vector& x) { return gradient_of(id_, draws_, x); }
+
+Node::ComputeGradient Node::gradient_of(NodeId owner, Step draw, const Vector& x) {
+  return {world_, owner, draw, draws_++, x};
+}
 
 void Node::send(NodeId to, Tag tag, Vector values, double number) {
   Message message;
@@ -37,13 +48,7 @@ void Node::send_code(NodeId to, Tag tag, const Code& code, double number) {
   message.tag = tag;
   message.values = code.words;
   message.number = number;
-  message.code_bytes = control_bytes;
-  if (code.words.size() > 0) {  // a stand-in's code counts as that of the big model
-    const double bytes_per_word =
-        static_cast<double>(code.words.wire_bytes()) / static_cast<double>(code.words.size());
-    message.code_bytes =
-        static_cast<std::int64_t>(static_cast<double>(code.bytes) * bytes_per_word / 4 + 0.5);
-  }
+  message.code_bytes = bytes_on_wire(code);
   send(to, std::move(message));
 }
 
@@ -82,7 +87,13 @@ bool Node::announce(Tag tag, double number) {
 }
 
 Node::Meet Node::meet(Tag tag, std::span<const NodeId> members, CollectiveKind kind, Vector value) {
-  return {world_, tag, members, kind, std::move(value)};
+  const std::int64_t bytes = value ? value.wire_bytes() : control_bytes;
+  return {world_, tag, members, kind, std::move(value), bytes};
+}
+
+Node::Meet Node::meet(Tag tag, std::span<const NodeId> members, CollectiveKind kind,
+                      const Code& code) {
+  return {world_, tag, members, kind, code.words, bytes_on_wire(code)};
 }
 
 Gradient Node::ComputeGradient::await_resume() {

@@ -70,6 +70,11 @@ class Node {
   /// Gradient of the node's next mini-batch at the snapshot `x`; takes the modelled (or real) time to compute.
   class ComputeGradient;
   ComputeGradient gradient(const Vector& x);
+  /// Gradient of the draw-th mini-batch of node `owner`, whose samples this node holds, too (coded computing). Takes the
+  /// time of a gradient of this node.
+  ComputeGradient gradient_of(NodeId owner, Step draw, const Vector& x);
+  /// The weight matrices of the model: where each lies and how large it is. Empty if it has none.
+  std::span<const WeightMatrix> matrices() const { return world_.graph.facts().matrices; }
 
   // --- Messages --------------------------------------------------------------------------------------------
   /// Sends `values` (which may be empty) and `number` to node `to`. Never blocks.
@@ -93,6 +98,7 @@ class Node {
   /// closed-form step; see Transport::meet. Answers null where messages must be exchanged instead.
   class Meet;
   Meet meet(Tag tag, std::span<const NodeId> members, CollectiveKind kind, Vector value);
+  Meet meet(Tag tag, std::span<const NodeId> members, CollectiveKind kind, const Code& code);
   /// Tells all other nodes in closed form; see Transport::announce. False: send messages instead.
   bool announce(Tag tag, double number);
 
@@ -155,9 +161,12 @@ class [[nodiscard]] Node::Sleep {
 
 class [[nodiscard]] Node::ComputeGradient {
  public:
-  ComputeGradient(World& world, Step draw, const Vector& x) : world_(world) {
+  ComputeGradient(World& world, NodeId owner, Step draw, Step count, const Vector& x)
+      : world_(world) {
     wait_.x = x;
+    wait_.owner = owner;
     wait_.draw = draw;
+    wait_.count = count;
   }
   bool await_ready() const noexcept { return false; }
   void await_suspend(std::coroutine_handle<> handle) {
@@ -212,12 +221,14 @@ class [[nodiscard]] Node::Receive {
 
 class [[nodiscard]] Node::Meet {
  public:
-  Meet(World& world, Tag tag, std::span<const NodeId> members, CollectiveKind kind, Vector value)
+  Meet(World& world, Tag tag, std::span<const NodeId> members, CollectiveKind kind, Vector value,
+       std::int64_t bytes)
       : world_(world) {
     wait_.tag = tag;
     wait_.members = members;
     wait_.kind = kind;
     wait_.value = std::move(value);
+    wait_.bytes_brought = bytes;
   }
   bool await_ready() const noexcept { return false; }
   bool await_suspend(std::coroutine_handle<> handle) {

@@ -13,6 +13,13 @@
 
 namespace starling {
 
+/// A weight matrix inside the flat model: rows x columns floats from `offset` on, inputs x outputs, panel-major
+/// (transforms::PanelsToRows).
+struct WeightMatrix {
+  std::size_t offset = 0;
+  std::uint32_t rows = 0, columns = 0;
+};
+
 /// What everybody may know of a workload without computing anything.
 struct WorkloadFacts {
   std::string description;  // one line: "MLP 64-32-10 on digits, 1437 training samples, by label"
@@ -24,6 +31,7 @@ struct WorkloadFacts {
   std::int64_t batch_size = 1;        // samples of one gradient
   std::string cost_unit = "sample";   // what batch_cost() counts: "sample" or "token"
   std::vector<std::int64_t> samples;  // (nodes) training samples held by each node; for epochs
+  std::vector<WeightMatrix> matrices{};  // in order of offset; what lies between is vectors
 };
 
 /// One gradient to compute. Results depend on (node, draw, x) alone, to the bit, never on who shares the batch.

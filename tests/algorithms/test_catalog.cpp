@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "algorithms/registry.hpp"
 #include "sim/base/error.hpp"
@@ -79,7 +80,10 @@ TEST_CASE("every algorithm runs without numbers") {
     text.replace(text.find(quadratic), quadratic.size(), "kind = timing\nmodel = resnet50");
     const Recorder hollow = test::run(text);
     CHECK(hollow.nodes[3].steps == 10);
-    CHECK(hollow.nodes[3].bytes_sent > 25'559'081);
+    // In ten steps at least a quarter of a model; of a thousandth of the entries, 8 bytes each, 2 MB.
+    constexpr std::string_view sparse[] = {"compressed_parameter_server", "def", "dgc"};
+    const bool is_sparse = std::ranges::find(sparse, entry.name) != std::end(sparse);
+    CHECK(hollow.nodes[3].bytes_sent > (is_sparse ? 2'000'000 : 25'559'081));
   }
 }
 

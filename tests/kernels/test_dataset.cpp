@@ -289,6 +289,17 @@ TEST_CASE("IDX files give pixels divided by 255 and one class more than the larg
     }
     check(load(keys));
   }
+  SUBCASE("shifted and divided") {
+    auto scaled = keys;
+    scaled["pixel_mean"] = "0.2";
+    scaled["pixel_deviation"] = "0.5";
+    const SplitDataset split = load(scaled);
+    CHECK(split.test.x[0] == doctest::Approx(0).epsilon(1e-6));
+    CHECK(split.test.x[3] == doctest::Approx(1.2));  // (204 / 255 - 0.2) / 0.5
+    CHECK(split.train.row(0)[0] == doctest::Approx(-0.4));
+    scaled["pixel_deviation"] = "0";
+    CHECK_THROWS_AS(load(scaled), ScenarioError);
+  }
   SUBCASE("named one by one") {
     check(load({{"dataset", "idx"},
                 {"train_images", directory / standard_names[0]},

@@ -243,6 +243,24 @@ TEST_CASE("the initial model is drawn input by input, whatever the layout, with 
   CHECK(mlp.facts().parameters == (6 + 1) * 40 + (40 + 1) * 4);
 }
 
+TEST_CASE("the uniform initial model draws weights, then biases, within one over the root of inputs") {
+  Mlp::Problem uniform = problem({40}, 6, 4, 4, 1);
+  uniform.initialization = "uniform";
+  const Mlp mlp(std::move(uniform));
+  const auto x = initial_model(mlp);
+  Random random(5, "initial model");
+  for (const auto& layer : mlp.layers()) {
+    const double bound = 1 / std::sqrt(static_cast<double>(layer.inputs));
+    const auto draw = [&] { return static_cast<float>(bound * (2 * random.uniform() - 1)); };
+    for (std::size_t i = 0; i < layer.inputs; ++i) {
+      for (std::size_t o = 0; o < layer.outputs; ++o) {
+        CHECK(x[layer.weights + dense::weight_index(layer.inputs, layer.outputs, i, o)] == draw());
+      }
+    }
+    for (std::size_t o = 0; o < layer.outputs; ++o) CHECK(x[layer.bias + o] == draw());
+  }
+}
+
 TEST_CASE("a batch may be larger than what a node holds: samples then appear more than once") {
   const Mlp mlp(problem({}, 6, 4, 16, 50));  // 101 samples on 50 nodes: two or three each
   const auto x = initial_model(mlp);

@@ -1,5 +1,7 @@
 // Diagonal quadratics: gradient, noise, global objective and optimum against their closed forms.
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 
@@ -226,4 +228,27 @@ TEST_CASE("a quadratic may stand in for a large model") {
   const Quadratic quadratic = make({{"wire_parameters", "25559081"}}, 2);
   CHECK(quadratic.facts().parameters == 16);
   CHECK(quadratic.facts().wire_parameters == 25559081);
+}
+
+TEST_CASE("a start may come from a file, as many numbers as coordinates") {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / "starling_quadratic_start.txt").string();
+  const auto write = [&path](const std::string& text) { std::ofstream(path) << text; };
+  std::map<std::string, std::string> keys = {
+      {"dimension", "3"}, {"start", "20"}, {"start_file", path}};
+  const auto start = [&keys] {
+    std::vector<float> x(3);
+    make(keys, 1).initial_model(x);
+    return x;
+  };
+  write("# three\n1.5\n-2\n0.25\n");
+  CHECK(start() == std::vector<float>{21.5f, 18, 20.25f});
+  keys["start_spread"] = "2";
+  CHECK(start() == std::vector<float>{23, 16, 20.5f});
+  write("1\n2\n");
+  CHECK_THROWS_WITH_AS(start(), (path + ": expected 3 numbers, found 2").c_str(), Error);
+  write("1\ntwo\n3\n");
+  CHECK_THROWS_WITH_AS(start(), (path + ": expected numbers, found 'two'").c_str(), Error);
+  std::filesystem::remove(path);
+  CHECK_THROWS_WITH_AS(start(), (path + ": cannot open").c_str(), Error);
 }

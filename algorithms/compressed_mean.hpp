@@ -1,0 +1,19 @@
+// Mean of compressed vectors over all nodes. Codes do not add, so each travels to every node (allgather), which decodes
+// them and sums in order of node: all get the same bits.
+#pragma once
+
+#include <span>
+
+#include "algorithms/codec.hpp"
+
+namespace starling::algorithms {
+
+/// (1/n) sum_i of what the code of node i says, for vectors of `size` floats. `own` is this node's code at step `k`, made
+/// with code_stream(node, node.id(), k). `members` are all nodes; `tag` as for allreduce().
+Task<Vector> mean_of_codes(Node& node, std::span<const NodeId> members, Tag tag, SharedCodec codec,
+                           Code own, std::size_t size, Step k);
+
+/// Reads the key `error_feedback`; by default what loses something for good has it.
+bool read_error_feedback(const Section& section, const Codec& codec);
+
+}  // namespace starling::algorithms

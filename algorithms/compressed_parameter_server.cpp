@@ -1,0 +1,215 @@
+// Synchronous parameter server whose messages are compressed, with error feedback on either side:
+//
+//   node i    p_i <- learning_rate * g_i(x) + e_i,   sends Q(p_i),   e_i <- p_i - Q(p_i)
+//   server    u <- mean_i Q(p_i)
+//     uplink only        sends u, as positions and values of what is not zero: the union of the nodes' choices
+//     both directions    p <- u + e,   sends D(p),   e <- p - D(p)
+//   node i    x <- x - what came
+//
+// All replicas of x stay equal, and x - mean_i e_i - e is x_0 - sum learning_rate * mean_i g_i: nothing is lost, only late.
+// The learning rate is inside what is fed back, momentum and weight decay come before it and are each node's own.
+// A code covers the whole model, not a layer.
+//
+// Stich, Cordonnier, Jaggi, "Sparsified SGD with Memory", NeurIPS 2018 (uplink, top-k); Tang, Yu, Lian, Zhang, Liu,
+// "DoubleSqueeze", ICML 2019 (both, any codec); Zou, "Bidirectional Top-k Sparsification for Distributed Learning",
+// thesis, University of Waterloo, 2022: top-k with a thousandth of the entries, the defaults here. Its code sends
+// downlink the entries strictly above the k-th largest: `downlink_strict`.
+//
+// The server is a fibre on node 0 beside that node's own work. Metrics, of node 0:
+//   uplink_union          entries of u that are not zero
+//   downlink_per_uplink   words sent to one node for one word that it sent; m(n) of the thesis
+//   compression_gap       || D(mean_i p_i + e) - what was sent || / || learning_rate * mean_i g_i ||, what Alistarh et al.
+//                         ("The Convergence of Sparsified Gradient Methods", NeurIPS 2018) assume bounded by xi; D is Q
+//                         in the uplink-only case. Every `gap_period` steps, for which p_i and g_i travel uncharged.
+
+#include <algorithm>
+#include <cmath>
+
+#include "algorithms/codec.hpp"
+#include "algorithms/companions.hpp"
+#include "algorithms/exchange.hpp"
+#include "algorithms/optimizer.hpp"
+#include "algorithms/registry.hpp"
+
+namespace starling::algorithms {
+namespace {
+
+struct Settings {
+  SharedCodec uplink;
+  SharedCodec downlink;
+  bool sends_union;  // uplink only: the server sends u without loss
+  Step gap_period;   // 0: never
+  OptimizerSettings optimizer;
+
+  bool measures_gap(const Vector& x, Step k) const {
+    return gap_period > 0 && k % gap_period == 0 && x.has_numbers();
+  }
+};
+
+/// `v` without loss: positions and values of its `count` entries that are not zero, or all of it where that is no
+/// longer. The receiver tells by the size.
+Code union_code(const Vector& v, std::size_t count) {
+  const auto kept = static_cast<std::uint32_t>(std::max<std::size_t>(count, 1));
+  if (2 * std::size_t{kept} >= v.size()) return {v, 4 * static_cast<std::int64_t>(v.size())};
+  return {transformed(transforms::KeepLargest{kept}, {v}), 8 * std::int64_t{kept}};
+}
+
+Vector read_union_code(const Vector& words, std::size_t size) {
+  if (words.size() == size) return words;
+  return transformed(transforms::Scatter{static_cast<std::uint32_t>(size)}, {words});
+}
+
+/// What a node sends: its code and, at steps whose gap is measured, uncharged, what it is the code of.
+struct Push {
+  Vector words;
+  Vector wanted;  // p_i
+  Vector step;    // learning_rate * g_i
+
+  Code pack(const Code& code) const {
+    if (!wanted) return code;
+    const Vector pieces[] = {code.words, wanted, step};
+    return {concatenate(pieces), code.bytes};
+  }
+  static Push unpack(const Vector& values, std::size_t size, bool has_rest) {
+    if (!has_rest) return {values, {}, {}};
+    const std::size_t words = values.size() - 2 * size;
+    return {values.slice(0, words), values.slice(words, size), values.slice(words + size, size)};
+  }
+};
+
+Random downlink_stream(const Node& node, Step k) { return code_stream(node, 0, k, "downlink"); }
+
+class Server {
+ public:
+  Server(Node& node, const Settings& settings) : node_(node), settings_(settings) {}
+
+  /// From the messages of all nodes, in order of node, to the code that each of them gets.
+  Code step(Step k, const std::vector<Vector>& messages) {
+    const std::size_t size = node_.parameters();
+    std::vector<Vector> updates, wanted, steps;
+    std::size_t words = 0;
+    for (NodeId i = 0; i < node_.nodes(); ++i) {
+      const Push push = Push::unpack(messages[static_cast<std::size_t>(i)], size,
+                                     settings_.measures_gap(messages[0], k));
+      updates.push_back(settings_.uplink->decode(push.words, size, code_stream(node_, i, k), {}));
+      if (push.wanted) wanted.push_back(push.wanted);
+      if (push.step) steps.push_back(push.step);
+      words += push.words.size();
+    }
+    Vector target;  // of the gap: what the node's codec was not allowed to see
+    if (!wanted.empty()) target = mean(wanted);
+    if (target && feedback_.residual()) target.add(feedback_.residual());
+
+    const Encoded sent = encode_update(mean(updates), k, words / 2);
+    node_.record(
+        "downlink_per_uplink", k,
+        static_cast<double>(sent.code.words.size()) * node_.nodes() / static_cast<double>(words));
+    if (target) record_gap(target, sent.decoded, mean(steps), k);
+    return sent.code;
+  }
+
+ private:
+  /// `most` is a bound on the entries of `u` that are not zero, for runs without numbers.
+  Encoded encode_update(const Vector& u, Step k, std::size_t most) {
+    Scalar entries;
+    if (u.has_numbers()) {
+      entries = measured(transforms::CountNonzero{}, {u});
+      node_.record("uplink_union", k, entries);
+    }
+    if (!settings_.sends_union)
+      return feedback_.encode(*settings_.downlink, u, downlink_stream(node_, k));
+    return {union_code(u, entries ? static_cast<std::size_t>(entries.value()) : most), u};
+  }
+
+  void record_gap(const Vector& target, const Vector& sent, const Vector& step, Step k) {
+    const Codec& codec = settings_.sends_union ? *settings_.uplink : *settings_.downlink;
+    const Vector best = encode(codec, target, downlink_stream(node_, k)).decoded;
+    const Scalar gap = squared_distance(best, sent);
+    const Scalar whole = squared_distance(step, node_.zeros(step.size()));
+    node_.record("compression_gap", k, std::sqrt(gap.value() / whole.value()));
+  }
+
+  Node& node_;
+  const Settings& settings_;
+  ErrorFeedback feedback_;
+};
+
+Task<> serve(Node& node, const Settings& settings, Companions& companions) {
+  Server server(node, settings);
+  for (Step k = 0; k < node.steps(); ++k) {
+    std::vector<Vector> messages;
+    for (NodeId i = 0; i < node.nodes(); ++i) {
+      const Message m = co_await node.receive(i, tag_of(Channel::request, k));
+      messages.push_back(m.values);
+    }
+    const Code code = server.step(k, messages);
+    for (NodeId i = 0; i < node.nodes(); ++i) {
+      node.send_code(i, tag_of(Channel::reply, k), code);
+    }
+  }
+  companions.leave();
+}
+
+Task<> run(Node& node, Settings settings) {
+  Companions companions(node);
+  if (node.id() == 0) {
+    companions.enter();
+    node.spawn(serve(node, settings, companions));
+  }
+  Optimizer optimizer(settings.optimizer);
+  ErrorFeedback feedback;
+  Vector x = node.initial_model();
+  for (Step k = 0; k < node.steps(); ++k) {
+    const Gradient g = co_await node.gradient(x);
+    Push push;
+    Vector step = optimizer.direction(g.values, x);
+    step.scale(settings.optimizer.rate(k));
+    if (settings.measures_gap(x, k)) {
+      push.step = step;
+      push.wanted = step;
+      if (feedback.residual()) push.wanted.add(feedback.residual());
+    }
+    const Encoded sent = feedback.encode(*settings.uplink, step, code_stream(node, node.id(), k));
+    node.send_code(0, tag_of(Channel::request, k), push.pack(sent.code));
+
+    const Message m = co_await node.receive(0, tag_of(Channel::reply, k));
+    const Vector update =
+        settings.sends_union
+            ? read_union_code(m.values, x.size())
+            : settings.downlink->decode(m.values, x.size(), downlink_stream(node, k), {});
+    x.add_scaled(-1, update);
+    node.end_step(k, x);
+  }
+  co_await companions.join();
+}
+
+}  // namespace
+
+Program compressed_parameter_server(const Section& section, const Context& context) {
+  Settings settings;
+  const std::string direction =
+      section.choice("direction", {"uplink", "both", "downlink"}, "uplink",
+                     "which messages are compressed: to the server, from it");
+  settings.sends_union = direction == "uplink";
+  settings.uplink = exact_codec();
+  settings.downlink = exact_codec();
+  if (direction != "downlink") {
+    settings.uplink = read_codec(section, "top_k");
+    section.expect(!settings.uplink->needs_reference(), "compression",
+                   "must not need a reference vector: gradients are near nothing");
+  }
+  if (direction != "uplink") {
+    settings.downlink = read_codec(section, "top_k", "downlink_");
+    section.expect(!settings.downlink->needs_reference(), "downlink_compression",
+                   "must not need a reference vector: updates are near nothing");
+  }
+  settings.gap_period = section.optional<std::int64_t>(
+      "gap_period", 0, "steps between two records of compression_gap; 0: never");
+  section.expect(settings.gap_period >= 0, "gap_period", "must not be negative, got {}",
+                 settings.gap_period);
+  settings.optimizer = read_optimizer(section, context.steps);
+  section.finish();
+  return [settings](Node& node) { return run(node, settings); };
+}
+
+}  // namespace starling::algorithms

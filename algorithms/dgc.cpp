@@ -1,0 +1,110 @@
+// Deep Gradient Compression: top-k gradients whose momentum is accumulated where it belongs, before the selection.
+//
+//   g_i <- clipped to norm <= clip_norm / sqrt(n),  + weight_decay * x
+//   u_i <- momentum * u_i + g_i,   v_i <- v_i + u_i                   Nesterov: u_i <- momentum * (u_i + g_i), v_i <- v_i + u_i + g_i
+//   sends the `keep` share of v_i that is largest; v_i, and with `masking` u_i, become 0 there
+//   x <- x - learning_rate * mean_i of what was sent
+//
+// Codes go around a ring (compressed_mean.hpp). `warmup_keep` lists shares for the first stretches of `warmup_period`
+// steps; the paper takes 0.25, 0.0625, 0.016, 0.004, an epoch each, before 0.001. With keep = 1 masking erases all momentum:
+// plain SGD; without masking that is momentum SGD. With momentum 0 it is error feedback with the learning rate outside.
+//
+// Lin, Han, Mao, Wang, Dally, "Deep Gradient Compression", ICLR 2018, algorithms 1 to 4. The paper selects per layer, by a
+// threshold from a sample; here the whole model counts and the selection is exact.
+
+#include <algorithm>
+#include <cmath>
+
+#include "algorithms/codec.hpp"
+#include "algorithms/compressed_mean.hpp"
+#include "algorithms/exchange.hpp"
+#include "algorithms/optimizer.hpp"
+#include "algorithms/registry.hpp"
+
+namespace starling::algorithms {
+namespace {
+
+struct Settings {
+  std::vector<SharedCodec> codecs;  // of the stretches of the warm-up, then the final one
+  Step warmup_period;
+  bool is_masking;
+  double clip_norm;  // 0: none
+  OptimizerSettings optimizer;
+
+  const SharedCodec& codec(Step k) const {
+    const auto stretch = static_cast<std::size_t>(k / warmup_period);
+    return codecs[std::min(stretch, codecs.size() - 1)];
+  }
+};
+
+/// x <- factor * x + y; an empty x is zero.
+void accumulate(Vector& x, double factor, const Vector& y) {
+  if (!x) {
+    x = y;
+    return;
+  }
+  if (factor != 1) x.scale(factor);
+  x.add(y);
+}
+
+Task<> run(Node& node, Settings settings) {
+  const std::vector<NodeId> everybody = all_nodes(node);
+  const double momentum = settings.optimizer.momentum;
+  Vector x = node.initial_model();
+  Vector u, v;
+  for (Step k = 0; k < node.steps(); ++k) {
+    const Gradient gradient = co_await node.gradient(x);
+    Vector g = gradient.values;
+    if (settings.clip_norm > 0) {
+      const auto limit = static_cast<float>(settings.clip_norm / std::sqrt(node.nodes()));
+      g = transformed(transforms::ClipNorm{limit}, {g});
+    }
+    if (settings.optimizer.weight_decay > 0) g.add_scaled(settings.optimizer.weight_decay, x);
+
+    accumulate(u, settings.optimizer.nesterov ? 1 : momentum, g);
+    if (settings.optimizer.nesterov) u.scale(momentum);
+    accumulate(v, 1, u);
+    if (settings.optimizer.nesterov) v.add(g);
+    const SharedCodec codec = settings.codec(k);
+    const Encoded own = encode(*codec, v, code_stream(node, node.id(), k));
+    v.add_scaled(-1, own.decoded);
+    if (settings.is_masking) u = transformed(transforms::ClearWhere{}, {u, own.decoded});
+
+    const Vector mean = co_await mean_of_codes(node, everybody, tag_of(Channel::collective, k),
+                                               codec, own.code, x.size(), k);
+    x.add_scaled(-settings.optimizer.rate(k), mean);
+    node.end_step(k, x);
+  }
+}
+
+double read_share(const Section& section, std::string_view key, double share) {
+  section.expect(share > 0 && share <= 1, key, "must be in (0, 1], got {}", share);
+  return share;
+}
+
+}  // namespace
+
+Program dgc(const Section& section, const Context& context) {
+  Settings settings;
+  const std::vector<double> warmup = section.numbers(
+      "warmup_keep", {}, "shares of the entries sent in the first stretches, before `keep`");
+  for (const double share : warmup) {
+    settings.codecs.push_back(top_k_codec(read_share(section, "warmup_keep", share)));
+  }
+  settings.warmup_period =
+      section.optional<std::int64_t>("warmup_period", 100, "steps of a stretch of the warm-up");
+  section.expect(settings.warmup_period >= 1, "warmup_period", "must be at least 1, got {}",
+                 settings.warmup_period);
+  const auto keep = section.optional<double>("keep", 0.001, "share of the entries that is sent");
+  settings.codecs.push_back(top_k_codec(read_share(section, "keep", keep)));
+  settings.is_masking = section.optional<bool>("masking", true, "forget the momentum of what is sent");
+  settings.clip_norm = section.optional<double>(
+      "clip_norm", 0, "largest norm of the sum of all nodes' gradients if they are independent; 0: any");
+  section.expect(settings.clip_norm >= 0, "clip_norm", "must not be negative, got {}",
+                 settings.clip_norm);
+  settings.optimizer = read_optimizer(section, context.steps);
+  section.finish();
+  return [settings](Node& node) { return run(node, settings); };
+}
+
+}  // namespace starling::algorithms

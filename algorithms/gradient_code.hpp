@@ -1,0 +1,49 @@
+// Gradient codes: of n workers, each sends one combination of the gradients of some parts of the data, chosen so that any
+// n - s of these combinations give the sum over all parts.
+//
+//   repetition   groups of s + 1 workers hold the same s + 1 parts and send their sum; needs (s + 1) | n. One worker of
+//                each group is enough.
+//   cyclic       worker i holds the parts i .. i + s (mod n); row B_i of its coefficients is the solution of H B_i = 0,
+//                B_ii = 1, for a random s x n matrix H whose rows sum to zero. Any n - s rows span (1, .., 1).
+//
+// Tandon, Lei, Dimakis, Karampatziakis, "Gradient Coding: Avoiding Stragglers in Distributed Learning", ICML 2017,
+// section 3 and algorithm 2. All coefficients are found in double: those of decoding grow fast with n and s.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/base/random.hpp"
+
+namespace starling::algorithms {
+
+class GradientCode {
+ public:
+  /// `kind` is "repetition" or "cyclic"; `random` names H.
+  GradientCode(const std::string& kind, std::size_t workers, std::size_t stragglers, Random random);
+
+  /// A part that a worker holds, and the factor it sends its gradient with.
+  struct Term {
+    std::size_t part;
+    double factor;
+  };
+  /// What `worker` sends the sum of, in order of computing.
+  std::span<const Term> terms(std::size_t worker) const { return terms_[worker]; }
+
+  /// Factors with which the combinations of the workers `arrived` (ascending) add up to the sum over all parts; empty
+  /// if they do not suffice.
+  std::vector<double> decode(std::span<const std::size_t> arrived) const;
+
+ private:
+  void make_repetition();
+  void make_cyclic(Random random);
+  std::vector<double> decode_repetition(std::span<const std::size_t> arrived) const;
+
+  std::size_t workers_, stragglers_;
+  bool is_cyclic_;
+  std::vector<std::vector<Term>> terms_;  // (workers)
+};
+
+}  // namespace starling::algorithms

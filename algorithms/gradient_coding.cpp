@@ -1,0 +1,120 @@
+// Gradient coding: synchronous SGD on a parameter server that never waits for its `stragglers` slowest nodes and still
+// takes the exact mean gradient. The data of node j are part j; every node holds s + 1 parts and sends one combination:
+//
+//   node i    c_i <- sum_j B_ij g_j(x_k),   g_j the gradient of part j's k-th mini-batch, the same whoever computes it
+//   server    from the first answers that suffice, sum_i a_i c_i = sum_j g_j;   x_{k+1} <- x_k - learning_rate * that / n
+//
+// gradient_code.hpp has the two codes and how a is found. Answers to x_k that come later are dropped. A node computes its
+// parts one after the other and looks for x_{k+1} before each: if it is there, the rest is abandoned. So giving up costs
+// at most the gradient that is under way. With stragglers = 0 it is the synchronous parameter server.
+//
+// The server is a fibre on node 0 beside that node's own work; momentum and weight decay are the server's. The metric
+// "answers" counts those that a step took.
+//
+// Tandon, Lei, Dimakis, Karampatziakis, "Gradient Coding: Avoiding Stragglers in Distributed Learning", ICML 2017.
+
+#include <algorithm>
+#include <memory>
+
+#include "algorithms/companions.hpp"
+#include "algorithms/exchange.hpp"
+#include "algorithms/gradient_code.hpp"
+#include "algorithms/optimizer.hpp"
+#include "algorithms/registry.hpp"
+
+namespace starling::algorithms {
+namespace {
+
+struct Settings {
+  std::string code;
+  std::size_t stragglers;
+  OptimizerSettings optimizer;
+};
+
+GradientCode make_code(const Node& node, const Settings& settings) {
+  return {settings.code, static_cast<std::size_t>(node.nodes()), settings.stragglers,
+          node.shared_random("gradient code", 0)};
+}
+
+/// The sum over all parts, if `answers` (sorted by source) suffice; else empty.
+Vector decode(const GradientCode& code, std::span<const Message> answers) {
+  std::vector<std::size_t> arrived;
+  for (const Message& m : answers) arrived.push_back(static_cast<std::size_t>(m.source));
+  const std::vector<double> factors = code.decode(arrived);
+  std::vector<Weighted> terms;
+  for (std::size_t a = 0; a < factors.size(); ++a) {
+    if (factors[a] != 0) terms.push_back({factors[a], answers[a].values});
+  }
+  return terms.empty() ? Vector() : weighted_sum(terms);
+}
+
+Task<> serve(Node& node, Settings settings, Companions& companions) {
+  const GradientCode code = make_code(node, settings);
+  Optimizer optimizer(settings.optimizer);
+  Vector x = node.initial_model();
+  for (Step k = 0; k < node.steps(); ++k) {
+    std::vector<Message> answers;
+    Vector sum;
+    while (!sum) {
+      Message m = co_await node.receive(any_source, tag_of(Channel::request));
+      if (static_cast<Step>(m.number) != k) continue;
+      answers.push_back(std::move(m));
+      std::ranges::sort(answers, {}, &Message::source);
+      sum = decode(code, answers);
+    }
+    node.record("answers", k, static_cast<double>(answers.size()));
+    sum.scale(1.0 / node.nodes());
+    optimizer.update(x, sum, x, k);
+    for (NodeId i = 0; i < node.nodes(); ++i) node.send(i, tag_of(Channel::reply, k), x);
+  }
+  companions.leave();
+}
+
+Task<> run(Node& node, Settings settings) {
+  Companions companions(node);
+  const GradientCode code = make_code(node, settings);
+  Vector x = node.initial_model();
+  if (node.id() == 0) {
+    companions.enter();
+    node.spawn(serve(node, settings, companions));
+  }
+  for (Step k = 0; k < node.steps(); ++k) {
+    Vector combination;
+    std::optional<Message> next;  // the model that makes this step's work needless
+    for (const GradientCode::Term& term : code.terms(static_cast<std::size_t>(node.id()))) {
+      next = node.poll(0, tag_of(Channel::reply, k));
+      if (next) break;
+      const Gradient g = co_await node.gradient_of(static_cast<NodeId>(term.part), k, x);
+      if (!combination) combination = node.zeros(x.size());
+      combination.add_scaled(term.factor, g.values);
+    }
+    if (!next) {
+      node.send(0, tag_of(Channel::request), combination, static_cast<double>(k));
+      next = co_await node.receive(0, tag_of(Channel::reply, k));
+    }
+    x = next->values;
+    node.end_step(k, x);
+  }
+  co_await companions.join();
+}
+
+}  // namespace
+
+Program gradient_coding(const Section& section, const Context& context) {
+  Settings settings;
+  settings.code = section.choice("code", {"cyclic", "repetition"}, "cyclic",
+                                 "which parts a node computes, and how they combine");
+  const auto stragglers = section.optional<std::int64_t>(
+      "stragglers", 1, "nodes that a step can do without; each node computes one part more than that");
+  section.expect(stragglers >= 0 && stragglers < context.nodes, "stragglers",
+                 "must be 0 to {}, got {}", context.nodes - 1, stragglers);
+  section.expect(settings.code == "cyclic" || context.nodes % (stragglers + 1) == 0, "stragglers",
+                 "plus one must divide the {} nodes for a repetition code, got {}", context.nodes,
+                 stragglers);
+  settings.stragglers = static_cast<std::size_t>(stragglers);
+  settings.optimizer = read_optimizer(section, context.steps);
+  section.finish();
+  return [settings](Node& node) { return run(node, settings); };
+}
+
+}  // namespace starling::algorithms

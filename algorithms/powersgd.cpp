@@ -1,0 +1,176 @@
+// PowerSGD: gradients of weight matrices, m x q, travel as products of two thin ones, found by one step of power iteration
+// that starts where the last one ended. For every matrix:
+//
+//   M_i <- gradient + e_i
+//   P <- orthonormal columns of mean_i M_i Q;   Q <- mean_i M_i^T P;   the mean gradient is taken for P Q^T
+//   e_i <- M_i - P Q^T
+//
+// Bias vectors, and models without matrices, travel as they are. All P and the vectors go in one allreduce, all Q in a
+// second one that waits for it: 4 rank (m + q) bytes instead of 4 m q. Momentum and weight decay come after that, so all
+// replicas stay equal. The residual is in units of gradients: it does not know the learning rate.
+//
+// Vogels, Karimireddy, Jaggi, "PowerSGD: Practical Low-Rank Gradient Compression for Distributed Optimization", NeurIPS
+// 2019, algorithms 1 and 2, with the error of the authors' code (against P Q^T rather than P Q_i^T; the mean of both is the
+// same). The first Q is made of `rank * q` entries of the initial weights, drawn alike on all nodes.
+
+#include <algorithm>
+
+#include "algorithms/averaging.hpp"
+#include "algorithms/collectives.hpp"
+#include "algorithms/exchange.hpp"
+#include "algorithms/registry.hpp"
+
+namespace starling::algorithms {
+namespace {
+
+struct Settings {
+  std::uint32_t rank;
+  CollectiveKind collective;
+  OptimizerSettings optimizer;
+};
+
+/// A column of Q that a gradient of lower rank has made zero would stay zero: a trace of the first Q brings it back. (The
+/// authors' code divides by norm + 1e-8, so rounding errors do that.)
+constexpr double revival = 1e-6;
+
+/// A matrix of the model, or a vector between two of them (rank 0).
+struct Tensor {
+  std::size_t offset, size;
+  std::uint32_t rows = 0, columns = 0, rank = 0;
+  Vector first_q{};  // (columns, rank), the same on all nodes
+  Vector q{};
+};
+
+std::vector<Tensor> list_tensors(Node& node, std::uint32_t rank) {
+  std::vector<Tensor> tensors;
+  const Vector x = node.initial_model();
+  std::size_t at = 0;
+  Step index = 0;
+  for (const WeightMatrix& matrix : node.matrices()) {
+    if (matrix.offset > at) tensors.push_back({at, matrix.offset - at});
+    Tensor tensor{matrix.offset, std::size_t{matrix.rows} * matrix.columns, matrix.rows,
+                  matrix.columns, std::min({rank, matrix.rows, matrix.columns})};
+    tensor.first_q = transformed(transforms::GatherRandom{tensor.columns * tensor.rank,
+                                                    node.shared_random("first Q", index++)},
+                           {x.slice(tensor.offset, tensor.size)});
+    tensor.q = tensor.first_q;
+    at = tensor.offset + tensor.size;
+    tensors.push_back(std::move(tensor));
+  }
+  if (at < x.size()) tensors.push_back({at, x.size() - at});
+  return tensors;
+}
+
+/// The next `size` numbers of what allreduce gave back.
+class Reader {
+ public:
+  explicit Reader(Vector v) : v_(std::move(v)) {}
+  Vector take(std::size_t size) { return v_.slice(std::exchange(at_, at_ + size), size); }
+
+ private:
+  Vector v_;
+  std::size_t at_ = 0;
+};
+
+/// One node's side: what it remembers, and the mean gradient that all nodes agree on.
+class Compressor {
+ public:
+  Compressor(Node& node, const Settings& settings)
+      : node_(node), settings_(settings), tensors_(list_tensors(node, settings.rank)) {}
+
+  Task<Vector> mean_gradient(std::span<const NodeId> members, Vector g, Step k) {
+    using namespace transforms;
+    if (residual_) g.add(residual_);
+    std::vector<Vector> rows(tensors_.size());
+    std::vector<Vector> first;  // P_i of matrices, and the vectors
+    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+      const Tensor& a = tensors_[t];
+      const Vector own = g.slice(a.offset, a.size);
+      if (a.rank > 0) rows[t] = transformed(PanelsToRows{a.rows, a.columns}, {own});
+      first.push_back(a.rank == 0 ? own
+                                  : transformed(MatrixProduct{a.rows, a.columns, a.rank},
+                                                {rows[t], a.q}));
+    }
+    const Vector first_mean =
+        co_await average(node_, members, tag_of(Channel::collective, 2 * k), concatenate(first),
+                         settings_.collective);
+    std::vector<Vector> pieces(tensors_.size());  // P of matrices, the mean of vectors
+    std::vector<Vector> second;                   // Q_i
+    Reader reader(first_mean);
+    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+      const Tensor& a = tensors_[t];
+      pieces[t] = reader.take(first[t].size());
+      if (a.rank == 0) continue;
+      pieces[t] = transformed(Orthonormalize{a.rows, a.rank}, {pieces[t]});
+      second.push_back(
+          transformed(MatrixProduct{a.columns, a.rows, a.rank, true}, {rows[t], pieces[t]}));
+    }
+    if (second.empty()) co_return first_mean;
+    const Vector second_mean =
+        co_await average(node_, members, tag_of(Channel::collective, 2 * k + 1),
+                         concatenate(second), settings_.collective);
+    take_result(Reader(second_mean), pieces);
+    const Vector result = concatenate(pieces);
+    keep_residual(g, result);
+    co_return result;
+  }
+
+ private:
+  /// Turns the P among `pieces` into P Q^T, in the model's layout, and keeps Q.
+  void take_result(Reader reader, std::vector<Vector>& pieces) {
+    using namespace transforms;
+    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+      Tensor& a = tensors_[t];
+      if (a.rank == 0) continue;
+      a.q = reader.take(std::size_t{a.columns} * a.rank);
+      const Vector product = transformed(
+          MatrixProduct{a.rows, a.rank, a.columns, false, true}, {pieces[t], a.q});
+      pieces[t] = transformed(RowsToPanels{a.rows, a.columns}, {product});
+      a.q.add_scaled(revival, a.first_q);
+    }
+  }
+  /// Vectors lose nothing.
+  void keep_residual(const Vector& wanted, const Vector& result) {
+    std::vector<Vector> pieces;
+    for (const Tensor& a : tensors_) {
+      pieces.push_back(a.rank == 0 ? node_.zeros(a.size)
+                                   : difference(wanted.slice(a.offset, a.size),
+                                                result.slice(a.offset, a.size)));
+    }
+    residual_ = concatenate(pieces);
+  }
+
+  Node& node_;
+  const Settings& settings_;
+  std::vector<Tensor> tensors_;  // in order of offset; they cover the model
+  Vector residual_;
+};
+
+Task<> run(Node& node, Settings settings) {
+  Optimizer optimizer(settings.optimizer);
+  Compressor compressor(node, settings);
+  const std::vector<NodeId> everybody = all_nodes(node);
+  Vector x = node.initial_model();
+  for (Step k = 0; k < node.steps(); ++k) {
+    const Gradient g = co_await node.gradient(x);
+    const Vector mean = co_await compressor.mean_gradient(everybody, g.values, k);
+    optimizer.update(x, mean, x, k);
+    node.end_step(k, x);
+  }
+}
+
+}  // namespace
+
+Program powersgd(const Section& section, const Context& context) {
+  Settings settings;
+  const auto rank = section.optional<std::int64_t>(
+      "rank", 2, "columns of the thin matrices; fewer where a matrix is smaller");
+  section.expect(rank >= 1 && rank <= 4096, "rank", "must be 1 to 4096, got {}", rank);
+  settings.rank = static_cast<std::uint32_t>(rank);
+  settings.collective = read_collective(section);
+  settings.optimizer = read_optimizer(section, context.steps);
+  section.finish();
+  return [settings](Node& node) { return run(node, settings); };
+}
+
+}  // namespace starling::algorithms

@@ -1,0 +1,101 @@
+// allreduce with `compression`: codes around a ring in place of sums.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "sim/base/error.hpp"
+#include "tests/support/block_averaging.hpp"
+
+using namespace starling;
+
+namespace {
+
+const std::string allreduce = "kind = allreduce\nlearning_rate = 0.05\n";
+
+/// 4 nodes, 32 parameters, 20 steps.
+Recorder run(const std::string& algorithm, std::vector<std::string> overrides = {}) {
+  overrides.emplace_back("workload.dimension=32");
+  return test::run(test::quadratic_scenario(4, 20, "complete", allreduce + algorithm), overrides);
+}
+
+}  // namespace
+
+TEST_CASE("keeping every entry is allreduce, with and without error feedback and momentum") {
+  const std::string momentum = "momentum = 0.8\nweight_decay = 0.01\n";
+  const Recorder exact = run(momentum);
+  for (const std::string compression :
+       {"compression = top_k\nkeep = 1\n", "compression = random_k\nkeep = 1\n",
+        "compression = top_k\nkeep = 1\nerror_feedback = no\n",
+        "compression = random_k\nkeep = 1\nunbiased = yes\nerror_feedback = yes\n"}) {
+    const Recorder recorder = run(momentum + compression);
+    CHECK(test::largest_difference(recorder, exact) < 2e-6);
+    for (const auto& x : recorder.models) CHECK(x == recorder.models[0]);
+  }
+}
+
+TEST_CASE("compressed allreduce sends every code to everybody: n - 1 times its bytes per node and step") {
+  // 32 floats: half 64 bytes; top-2 of them 16; random-2 8; 7 levels 4 + 32 * 4 bits = 20; ternary 4 + 8; sign 4 + 4;
+  // one bit 8 + 4. A threshold that all entries pass sends 8 bytes of each.
+  const std::pair<const char*, std::int64_t> codecs[] = {
+      {"half", 64},
+      {"bfloat", 64},
+      {"top_k\nkeep = 0.0625", 16},
+      {"random_k\nkeep = 0.0625", 8},
+      {"levels", 20},
+      {"ternary", 12},
+      {"sign", 8},
+      {"one_bit", 12},
+      {"threshold\nthreshold = 1e-30\nkeep = 1\nerror_feedback = no", 256}};
+  for (const auto& [codec, bytes] : codecs) {
+    CAPTURE(codec);
+    const std::string text = "compression = " + std::string(codec) + "\n";
+    const Recorder recorder = run(text);
+    for (const NodeTotals& node : recorder.nodes) {
+      CHECK(node.messages_sent == 20 * 3);
+      CHECK(node.bytes_sent == 20 * 3 * bytes);
+    }
+    for (const auto& x : recorder.models) CHECK(x == recorder.models[0]);
+    // The closed form: same bits, same bytes, same time. A step is 1 ms and three messages of 10 us.
+    const Recorder analytic = run(text, {"network.collectives=analytic"});
+    CHECK(analytic.models == recorder.models);
+    CHECK(analytic.nodes == recorder.nodes);
+    CHECK(to_seconds(analytic.nodes[0].finished) == doctest::Approx(20 * 1.03e-3));
+  }
+}
+
+TEST_CASE("with error feedback nothing is lost, without it something is") {
+  // No curvature: gradients are their noise. The learning rate vanishes after 20 of 60 steps, so residuals drain.
+  const std::string settings =
+      "kind = allreduce\nlearning_rate = 0.1\nschedule = step\ndecay_steps = 20\ndecay_factor = "
+      "1e-30\n";
+  const std::vector<std::string> noise{"workload.dimension=32", "workload.curvature_min=0",
+                                       "workload.curvature_max=0", "workload.noise=1"};
+  const auto moved = [&](const std::string& compression) {
+    return test::run(test::quadratic_scenario(4, 60, "ring", settings + compression), noise);
+  };
+  const Recorder exact = moved("");
+  CHECK(test::largest_difference(moved("compression = top_k\nkeep = 0.0625\n"), exact) < 2e-6);
+  CHECK(test::largest_difference(
+            moved("compression = top_k\nkeep = 0.0625\nerror_feedback = no\n"), exact) > 0.1);
+  CHECK(test::largest_difference(moved("compression = half\n"), exact) < 2e-6);
+  CHECK(test::largest_difference(moved("compression = half\nerror_feedback = no\n"), exact) > 1e-5);
+}
+
+TEST_CASE("stochastic levels are right on the mean") {
+  // With curvature 1, center 1 and one step from 0, x = 0.05 * mean_i Q(g_i), g = -1 in all 32 entries: norm sqrt(32),
+  // so with one level Q(g) is -sqrt(32) with probability 1 / sqrt(32). Mean over 64 nodes and 32 entries: -1 with a
+  // standard deviation of sqrt((sqrt(32) - 1) / 2048) = 0.048; five of them are allowed.
+  const Recorder recorder = test::run(
+      test::quadratic_scenario(64, 1, "ring",
+                               allreduce + "compression = levels\nlevels = 1\nbucket = 0\n"),
+      {"workload.dimension=32", "workload.centers=list", "workload.center_values=1"});
+  double sum = 0;
+  for (std::size_t k = 0; k < 32; ++k) sum += test::model(recorder, 0, k) / 0.05 / 32;
+  CHECK(std::abs(sum - 1) < 5 * 0.048);
+  CHECK(std::abs(sum - 1) > 1e-6);
+}
+
+TEST_CASE("a codec that needs a reference is refused, and a ring has no other collective") {
+  CHECK_THROWS_AS(run("compression = lattice\ncell = 1\n"), ScenarioError);
+  CHECK_THROWS_AS(run("compression = sign\ncollective = ring\n"), ScenarioError);
+}

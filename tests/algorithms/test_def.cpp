@@ -1,0 +1,91 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "sim/base/random.hpp"
+#include "tests/support/block_averaging.hpp"
+
+using namespace starling;
+
+namespace {
+
+Recorder run(const std::string& algorithm, std::vector<std::string> overrides = {}) {
+  overrides.emplace_back("workload.dimension=8");
+  return test::run(
+      test::quadratic_scenario(4, 30, "complete", algorithm + "\nlearning_rate = 0.05\n"),
+      overrides);
+}
+
+/// x of DEF on f_i = 1/2 |x - i|^2 in 8 dimensions, 4 blocks, 30 steps, in double.
+std::vector<double> reference(double lambda, int period) {
+  std::vector<double> x(8);
+  std::vector<std::vector<double>> p(4, x), y(4, x);
+  for (int k = 0; k < 30; ++k) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      for (std::size_t j = 0; j < 8; ++j) {
+        const double step = 0.05 * (y[i][j] - static_cast<double>(i));
+        y[i][j] -= step;
+        p[i][j] += step;
+      }
+    }
+    if ((k + 1) % period != 0 && k != 29) continue;
+    const std::size_t block = Random(1, "block", shared_stream, k).below(4);
+    for (std::size_t j = 2 * block; j < 2 * block + 2; ++j) {
+      x[j] -= (p[0][j] + p[1][j] + p[2][j] + p[3][j]) / 4;
+      for (auto& rest : p) rest[j] = 0;
+    }
+    for (std::size_t i = 0; i < 4; ++i) {
+      for (std::size_t j = 0; j < 8; ++j) y[i][j] = x[j] - lambda * p[i][j];
+    }
+  }
+  return x;
+}
+
+}  // namespace
+
+TEST_CASE("DEF with one block is allreduce SGD, however far it looks ahead") {
+  const std::string settings = "momentum = 0.8\nweight_decay = 0.01\n";
+  CHECK(test::largest_difference(run("kind = def\nblocks = 1\nlambda = 0.7\n" + settings),
+                                 run("kind = allreduce\n" + settings)) < 2e-6);
+}
+
+TEST_CASE("DEF follows its recursion: error feedback, halfway and all the way ahead, local steps") {
+  for (const double lambda : {0.0, 0.3, 1.0}) {
+    for (const int period : {1, 3}) {
+      const Recorder recorder =
+          run("kind = def\nblocks = 4\nlambda = " + std::to_string(lambda) +
+                  "\nperiod = " + std::to_string(period) + "\n",
+              {"workload.centers=index"});
+      const std::vector<double> x = reference(lambda, period);
+      for (std::size_t k = 0; k < 8; ++k) {
+        CHECK(test::model(recorder, 0, k) == doctest::Approx(x[k]).epsilon(1e-5));
+      }
+      for (const auto& replica : recorder.models) CHECK(replica == recorder.models[0]);
+    }
+  }
+}
+
+TEST_CASE("the averaged model of DEF-A has lost nothing: x - mean e is x_0 - sum learning_rate * mean g") {
+  // Without curvature gradients are their noise, the same for both algorithms.
+  const std::vector<std::string> noise{"workload.curvature_min=0", "workload.curvature_max=0",
+                                       "workload.noise=1"};
+  const Recorder averaged = run("kind = def\nblocks = 4\nevaluate = averaged\nmomentum = 0.5\n", noise);
+  const Recorder shared = run("kind = def\nblocks = 4\nmomentum = 0.5\n", noise);
+  const Recorder exact = run("kind = allreduce\nmomentum = 0.5\n", noise);
+  double lag = 0;
+  for (std::size_t k = 0; k < 8; ++k) {
+    CHECK(std::abs(test::mean_model(averaged, k) - test::mean_model(exact, k)) < 1e-6);
+    lag = std::fmax(lag, std::abs(test::mean_model(shared, k) - test::mean_model(exact, k)));
+  }
+  CHECK(lag > 1e-2);
+}
+
+TEST_CASE("one block travels per exchange, without positions") {
+  // 64 floats in 4 blocks: 16 of them around a ring of 4 nodes, 2 * 3/4 of 64 bytes.
+  const Recorder recorder = test::run(
+      test::quadratic_scenario(4, 30, "complete",
+                               "kind = def\nblocks = 4\nperiod = 2\ncollective = "
+                               "ring\nlearning_rate = 0.05\n"),
+      {"workload.dimension=64"});
+  for (const NodeTotals& node : recorder.nodes) CHECK(node.bytes_sent == 15 * 96);
+}

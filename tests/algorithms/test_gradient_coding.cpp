@@ -1,0 +1,103 @@
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+
+#include "algorithms/gradient_code.hpp"
+#include "sim/base/error.hpp"
+#include "tests/support/block_averaging.hpp"
+
+using namespace starling;
+using algorithms::GradientCode;
+
+namespace {
+
+/// Largest difference from one, over the parts, of what the decoder makes of the workers in `mask`.
+double decoding_error(const GradientCode& code, std::size_t workers, unsigned mask) {
+  std::vector<std::size_t> arrived;
+  for (std::size_t i = 0; i < workers; ++i) {
+    if ((mask >> i & 1) != 0) arrived.push_back(i);
+  }
+  const std::vector<double> factors = code.decode(arrived);
+  if (factors.empty()) return HUGE_VAL;
+  std::vector<double> sum(workers);
+  for (std::size_t a = 0; a < factors.size(); ++a) {
+    for (const auto& term : code.terms(arrived[a])) sum[term.part] += factors[a] * term.factor;
+  }
+  double error = 0;
+  for (const double x : sum) error = std::fmax(error, std::abs(x - 1));
+  return error;
+}
+
+Recorder run(const std::string& algorithm, std::vector<std::string> overrides = {}) {
+  return test::run(
+      test::quadratic_scenario(6, 40, "ring", algorithm + "\nlearning_rate = 0.05\nmomentum = 0.5\n"),
+      overrides);
+}
+
+}  // namespace
+
+TEST_CASE("any n - s workers decode the sum over all parts, fewer do not") {
+  struct Case {
+    const char* kind;
+    std::size_t workers, stragglers;
+  };
+  for (const Case& c : {Case{"cyclic", 7, 2}, Case{"cyclic", 6, 0}, Case{"cyclic", 5, 4},
+                        Case{"cyclic", 10, 3}, Case{"repetition", 6, 2}, Case{"repetition", 8, 1}}) {
+    CAPTURE(c.kind);
+    CAPTURE(c.workers);
+    const GradientCode code(c.kind, c.workers, c.stragglers, Random(3, "test"));
+    for (std::size_t i = 0; i < c.workers; ++i) {
+      CHECK(code.terms(i).size() == c.stragglers + 1);
+      CHECK(code.terms(i)[0].factor == 1);
+    }
+    for (unsigned mask = 0; mask < 1u << c.workers; ++mask) {
+      const auto present = static_cast<std::size_t>(std::popcount(mask));
+      if (present + c.stragglers == c.workers) CHECK(decoding_error(code, c.workers, mask) < 1e-9);
+      if (present + c.stragglers > c.workers) CHECK(decoding_error(code, c.workers, mask) < 1e-9);
+    }
+    CHECK((decoding_error(code, c.workers, 1u) < 1e-9) == (c.workers == c.stragglers + 1));
+  }
+}
+
+TEST_CASE("gradient coding takes the steps of allreduce SGD, whoever is slow") {
+  const std::vector<std::string> noise{"workload.noise=0.1", "compute.distribution=lognormal",
+                                       "compute.sigma=0.5"};
+  const Recorder exact = run("kind = allreduce", noise);
+  CHECK(test::largest_difference(run("kind = gradient_coding\nstragglers = 0", noise), exact) < 3e-6);
+  for (const std::string code : {"cyclic", "repetition"}) {
+    for (const std::string stragglers : {"1", "2"}) {
+      const Recorder coded =
+          run("kind = gradient_coding\ncode = " + code + "\nstragglers = " + stragglers, noise);
+      CHECK(test::largest_difference(coded, exact) < 1e-4);
+      for (const auto& x : coded.models) CHECK(x == coded.models[0]);
+    }
+  }
+}
+
+TEST_CASE("two slow nodes cost nothing but the redundant work, which they abandon") {
+  // Gradients of 1 ms, messages of 10 us. With s = 2 every step takes three gradients and a round trip, 3.02 ms, though
+  // nodes 0 and 1 take 10 ms for a gradient. They give up after the gradient under way, so they are at most that and
+  // a message late. Node 0, the server, sends to itself at once.
+  const std::vector<std::string> slow{"compute.slow_nodes=2", "compute.slowdown=10"};
+  for (const std::string code : {"cyclic", "repetition"}) {
+    CAPTURE(code);
+    const Recorder coded = run("kind = gradient_coding\nstragglers = 2\ncode = " + code, slow);
+    CHECK(to_seconds(coded.nodes[3].finished) == doctest::Approx(40 * 3.02e-3).epsilon(1e-3));
+    CHECK(to_seconds(coded.nodes[1].finished) < 40 * 3.02e-3 + 10.1e-3);
+    CHECK(to_seconds(run("kind = parameter_server", slow).nodes[3].finished) > 40 * 10e-3);
+  }
+}
+
+TEST_CASE("gradient coding without redundancy is the parameter server, to the time") {
+  const Recorder coded = run("kind = gradient_coding\nstragglers = 0");
+  const Recorder plain = run("kind = parameter_server");
+  CHECK(coded.nodes == plain.nodes);
+  CHECK(test::largest_difference(coded, plain) < 1e-6);
+  for (std::size_t k = 0; k < 40; ++k) CHECK(coded.steps.value("answers", k, 0) == 6);
+}
+
+TEST_CASE("a repetition code needs even groups") {
+  CHECK_THROWS_AS(run("kind = gradient_coding\ncode = repetition\nstragglers = 3"), ScenarioError);
+  CHECK_THROWS_AS(run("kind = gradient_coding\nstragglers = 6"), ScenarioError);
+}

@@ -1,0 +1,62 @@
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "tests/support/block_averaging.hpp"
+
+using namespace starling;
+
+namespace {
+
+/// Digits on so many nodes; `workload` gives the kind of model.
+Recorder run(int nodes, int steps, const std::string& workload, const std::string& algorithm,
+             std::vector<std::string> overrides = {}) {
+  return test::run(
+      fmt::format("[run]\nnodes = {}\nsteps = {}\n[topology]\nkind = complete\n[network]\nkind = "
+                  "constant\nlatency = 10 us\n[compute]\ngradient = 1 ms\n[workload]\n{}\ndataset "
+                  "= digits\n[algorithm]\n{}\nlearning_rate = 0.1\n",
+                  nodes, steps, workload, algorithm),
+      overrides);
+}
+
+const std::string mlp = "kind = mlp\nhidden = 32";
+
+}  // namespace
+
+TEST_CASE("PowerSGD of full rank is allreduce SGD with the same momentum") {
+  const std::string settings = "momentum = 0.9\nweight_decay = 0.001";
+  const Recorder recorder = run(4, 15, mlp, "kind = powersgd\nrank = 32\n" + settings);
+  CHECK(test::largest_difference(recorder, run(4, 15, mlp, "kind = allreduce\n" + settings)) < 1e-4);
+  for (const auto& x : recorder.models) CHECK(x == recorder.models[0]);
+}
+
+TEST_CASE("PowerSGD loses nothing of a mean gradient whose rank is not larger than its own") {
+  // The gradient of softmax regression at one sample is an outer product: two nodes with one sample each have a
+  // mean of rank two. True of a Q in general position, as the first is; later ones see the classes of the last samples.
+  const std::string softmax = "kind = softmax\nbatch_size = 1";
+  const Recorder exact = run(2, 1, softmax, "kind = allreduce\n");
+  CHECK(test::largest_difference(run(2, 1, softmax, "kind = powersgd\nrank = 2\n"), exact) < 1e-6);
+  CHECK(test::largest_difference(run(2, 1, softmax, "kind = powersgd\nrank = 1\n"), exact) > 1e-3);
+}
+
+TEST_CASE("PowerSGD sends rank (m + q) floats of a matrix and vectors as they are, in two allreduces") {
+  // 64-32-10 at rank 2: first 2 * 64 + 32 and 2 * 32 + 10, then 2 * 32 and 2 * 10 floats; recursive doubling of 4
+  // nodes sends everything twice.
+  const Recorder recorder =
+      run(4, 5, mlp, "kind = powersgd\nrank = 2\ncollective = recursive_doubling");
+  for (const NodeTotals& node : recorder.nodes) {
+    CHECK(node.messages_sent == 5 * 2 * 2);
+    CHECK(node.bytes_sent == 5 * 2 * 4 * (128 + 32 + 64 + 10 + 64 + 20));
+  }
+}
+
+TEST_CASE("models without matrices travel as they are") {
+  const std::string text = test::quadratic_scenario(4, 20, "complete", "learning_rate = 0.05\n");
+  CHECK(test::run(text, {"algorithm.kind=powersgd"}).models ==
+        test::run(text, {"algorithm.kind=allreduce"}).models);
+}
+
+TEST_CASE("error feedback lets rank one learn the digits") {
+  const Recorder recorder = run(4, 300, mlp, "kind = powersgd\nrank = 1\nmomentum = 0.5");
+  const std::size_t last = recorder.evaluation.rows() - 1;
+  CHECK(recorder.evaluation.value("test_accuracy", last) > 0.9);
+}
