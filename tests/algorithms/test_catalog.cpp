@@ -79,7 +79,8 @@ TEST_CASE("every algorithm runs without numbers") {
     text.replace(text.find(quadratic), quadratic.size(), "kind = timing\nmodel = resnet50");
     const Recorder hollow = test::run(text);
     CHECK(hollow.nodes[3].steps == 10);
-    CHECK(hollow.nodes[3].bytes_sent > 25'559'081);
+    // A2SGD alone sends two floats, whatever the model: 3 rounds of 10 steps.
+    CHECK(hollow.nodes[3].bytes_sent >= (entry.name == "a2sgd" ? 3 * 10 * 8 : 25'559'081));
   }
 }
 
