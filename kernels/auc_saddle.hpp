@@ -37,7 +37,7 @@ class Auc final : public Workload {
  public:
   struct Problem {
     std::vector<std::size_t> hidden;  // width of each hidden layer; empty: linear scores
-    SplitDataset data;                // labels 0 and 1, both in train
+    SplitDataset data;                // labels 0 and 1, both in train and in test
     std::vector<std::vector<std::int32_t>> parts;  // training samples of each node
     std::int64_t batch_size = 16;
     std::string sampling = "epochs";
@@ -64,7 +64,7 @@ class Auc final : public Workload {
   struct Work;
 
   void gradient(GradientRequest& request, Work& work) const;
-  void evaluate(EvaluationRequest& request, Work& work) const;
+  void judge(std::span<const float> scores, EvaluationRequest& request) const;
   void forward(const float* x, std::size_t batch, const float* input, std::size_t input_stride,
                Work& work) const;
   void backward(const float* x, std::size_t batch, Work& work, float* gradient) const;
