@@ -22,9 +22,15 @@ void average(Vector& x, const Vector& ours, const Vector& theirs) {
 }  // namespace
 
 PairAveraging::PairAveraging(Node& node, Vector& x)
+    : PairAveraging(node, x, node.topology().neighbors(node.id())) {
+  askers_ = senders_to(node).size();
+}
+
+PairAveraging::PairAveraging(Node& node, Vector& x, std::vector<NodeId> peers)
     : node_(node),
       x_(x),
-      peers_(node.topology().neighbors(node.id())),
+      peers_(std::move(peers)),
+      askers_(peers_.size()),
       partner_(nobody),
       changed_(node) {}
 
@@ -48,7 +54,7 @@ Task<> PairAveraging::finish() {
 
 Task<> PairAveraging::serve() {
   // Those who may ask, and this node, which waits for answers.
-  std::size_t unfinished = senders_to(node_).size() + 1;
+  std::size_t unfinished = askers_ + 1;
   while (unfinished > 0) {
     const Message m = co_await node_.receive(any_source, tag);
     if (m.number == done) {

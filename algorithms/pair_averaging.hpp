@@ -23,10 +23,12 @@ class PairAveraging {
  public:
   /// `x` is the vector that exchanges average; like the node, it outlives this object.
   PairAveraging(Node& node, Vector& x);
+  /// Over other pairs than the topology's: `peers` of this node, sorted; i is among j's if j is among i's.
+  PairAveraging(Node& node, Vector& x, std::vector<NodeId> peers);
 
   /// Starts to answer requests; once, before the first exchange.
   void begin();
-  /// Whom this node may ask: all it ever sends to in the topology.
+  /// Whom this node may ask: by default all it ever sends to in the topology.
   const std::vector<NodeId>& peers() const { return peers_; }
   /// Averages with one of peers(); one exchange at a time. Takes a round trip.
   Task<> exchange(NodeId peer);
@@ -40,6 +42,7 @@ class PairAveraging {
   Node& node_;
   Vector& x_;
   std::vector<NodeId> peers_;
+  std::size_t askers_;  // nodes that may ask this one
   Vector sent_;     // model in the request under way
   NodeId partner_;  // to whom it went
   bool is_serving_ = false;
