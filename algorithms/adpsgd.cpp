@@ -5,9 +5,18 @@
 //   active     a <- x;  b <- the neighbor's model;  x <- x + (b - a) / 2
 //   passive    on a request with model m:  a <- x;  x <- x + (m - a) / 2;  answer a
 //
-// Lian et al., "Asynchronous Decentralized Parallel Stochastic Gradient Descent", ICML 2018. The paper avoids
-// deadlock by a bipartite graph; here any graph works, see pair_averaging.hpp. A node starts `exchanges_per_step`
-// exchanges per gradient, one after the other.
+// Lian et al., "Asynchronous Decentralized Parallel Stochastic Gradient Descent", ICML 2018. The
+// paper avoids deadlock by a bipartite graph; here any graph works, see pair_averaging.hpp. A node
+// starts `exchanges_per_step` exchanges per gradient, one after the other, with partners drawn at
+// random (the paper) or in turn (its authors' code).
+//
+// Both sources split the nodes: odd ones are active and start exchanges, even ones are passive and only
+// answer, so that a node takes part in one exchange per gradient, not two. pairs = bipartite does so on
+// a topology whose edges all join odd and even nodes; pairs = bipartite_exponential instead of it on
+// the graph of the authors' code (facebookresearch/stochastic_gradient_push): i and j at the distances
+// 1, 3, 5, 9, .., 1 + 2^j < n. The number of nodes is even.
+
+#include <algorithm>
 
 #include "algorithms/companions.hpp"
 #include "algorithms/optimizer.hpp"
@@ -21,14 +30,48 @@ struct Settings {
   Step exchanges_per_step;
   Duration patience;
   SharedCodec codec;
+  bool is_bipartite;
+  bool is_exponential;  // instead of the topology
+  bool takes_turns;     // among partners
   OptimizerSettings optimizer;
 };
+
+/// Nodes at the distances 1, 3, 5, 9, .. on either side, sorted.
+std::vector<NodeId> bipartite_peers(NodeId node, NodeId nodes) {
+  std::vector<NodeId> peers;
+  for (NodeId power = 1; power < nodes; power *= 2) {
+    const NodeId distance = power == 1 ? 1 : 1 + power;
+    if (distance >= nodes) break;
+    peers.push_back((node + distance) % nodes);
+    peers.push_back((node - distance + nodes) % nodes);
+  }
+  std::ranges::sort(peers);
+  const auto twice = std::ranges::unique(peers);
+  peers.erase(twice.begin(), twice.end());
+  return peers;
+}
+
+/// Whether every edge joins an odd and an even node, and comes with its reverse.
+bool joins_odd_and_even(const Topology& topology) {
+  for (NodeId i = 0; i < topology.nodes(); ++i) {
+    for (const NodeId j : topology.neighbors(i)) {
+      if ((i + j) % 2 == 0 || !std::ranges::binary_search(topology.neighbors(j), i)) return false;
+    }
+  }
+  return true;
+}
+
+PairRules rules(const Node& node, const Settings& settings) {
+  PairRules rules{.patience = settings.patience, .codec = settings.codec};
+  if (settings.is_exponential) rules.peers = bipartite_peers(node.id(), node.nodes());
+  return rules;
+}
 
 /// What the fibres of one node share.
 struct State {
   State(Node& node, const Settings& settings)
       : x(node.initial_model()),
-        pairs(node, x, {.patience = settings.patience, .codec = settings.codec}),
+        pairs(node, x, rules(node, settings)),
         gradient_begun(node),
         companions(node) {}
 
@@ -39,13 +82,16 @@ struct State {
   Companions companions;
 };
 
-Task<> gossip(Node& node, State& state, Step exchanges_per_step) {
+Task<> gossip(Node& node, State& state, Settings settings) {
   const std::vector<NodeId>& peers = state.pairs.peers();
-  const Step exchanges = node.steps() * exchanges_per_step;
-  for (Step e = 0; e < exchanges && !peers.empty(); ++e) {
-    while (e >= state.begun * exchanges_per_step) co_await state.gradient_begun.wait();
+  const bool is_active = !peers.empty() && (!settings.is_bipartite || node.id() % 2 == 1);
+  const Step exchanges = is_active ? node.steps() * settings.exchanges_per_step : 0;
+  for (Step e = 0; e < exchanges; ++e) {
+    while (e >= state.begun * settings.exchanges_per_step) co_await state.gradient_begun.wait();
     Random random = node.random("partner", e);
-    const NodeId peer = peers[random.below(peers.size())];
+    const auto turn = settings.takes_turns ? static_cast<std::uint64_t>(e) % peers.size()
+                                           : random.below(peers.size());
+    const NodeId peer = peers[turn];
     co_await state.pairs.exchange(peer);
   }
   co_await state.pairs.finish();
@@ -57,7 +103,7 @@ Task<> run(Node& node, Settings settings) {
   State state(node, settings);
   state.pairs.begin();
   state.companions.enter();
-  node.spawn(gossip(node, state, settings.exchanges_per_step));
+  node.spawn(gossip(node, state, settings));
   for (Step k = 0; k < node.steps(); ++k) {
     ++state.begun;
     state.gradient_begun.notify();
@@ -80,6 +126,20 @@ Program adpsgd(const Section& section, const Context& context) {
                  "must be at least 1, got {}", settings.exchanges_per_step);
   settings.patience = read_patience(section);
   settings.codec = read_codec(section);
+  settings.takes_turns =
+      section.choice("neighbor", {"random", "cycle"}, "random",
+                     "with whom an active node averages next: a random neighbor, or all in turn") ==
+      "cycle";
+  const std::string pairs = section.choice(
+      "pairs", {"topology", "bipartite", "bipartite_exponential"}, "topology",
+      "who may average: neighbors, all of them active; neighbors, odd nodes active and even ones "
+      "passive; or these at the distances 1, 3, 5, 9, ..");
+  settings.is_bipartite = pairs != "topology";
+  settings.is_exponential = pairs == "bipartite_exponential";
+  section.expect(!settings.is_bipartite || context.nodes % 2 == 0, "pairs",
+                 "= {} needs an even number of nodes, got {}", pairs, context.nodes);
+  section.expect(pairs != "bipartite" || joins_odd_and_even(context.topology), "pairs",
+                 "= bipartite needs a topology whose edges join odd and even nodes, both ways");
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

@@ -214,6 +214,9 @@ Program async_diloco(const Section& section, const Context& context) {
     section.expect(settings.grace.count() >= 0, "grace", "must not be negative");
   }
   settings.outer = read_outer_optimizer(section, settings.rule == Rule::vanilla ? 0.07 : 0.7, 0.9);
+  section.expect(settings.rule != Rule::delayed_nesterov ||
+                     settings.outer.rule == OptimizerSettings::Rule::sgd,
+                 "outer_optimizer", "must be sgd for rule = delayed_nesterov, which is its own");
   settings.inner = read_optimizer(section, context.steps);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

@@ -24,6 +24,8 @@ OptimizerSettings read_outer_optimizer(const Section& section, double learning_r
                                                  "factor before the averaged progress");
   section.expect(outer.learning_rate > 0, "outer_learning_rate", "must be positive, got {}",
                  outer.learning_rate);
+  read_rule(section, "outer_", 0.1, outer);
+  if (outer.rule != OptimizerSettings::Rule::sgd) return outer;
   outer.momentum =
       section.optional<double>("outer_momentum", momentum, "Nesterov momentum of the shared model");
   section.expect(outer.momentum >= 0 && outer.momentum < 1, "outer_momentum",
@@ -41,15 +43,17 @@ Task<Vector> average(Node& node, std::span<const NodeId> members, Tag tag, Vecto
 
 std::string read_momentum_policy(const Section& section, std::string_view fallback) {
   return section.choice("momentum_policy", {"keep", "average", "reset"}, fallback,
-                        "what happens to momentum when models are averaged");
+                        "what happens to momentum and moments when models are averaged");
 }
 
 Task<> apply_momentum_policy(Node& node, std::span<const NodeId> members, Tag tag,
-                             const std::string& policy, Vector& velocity, CollectiveKind kind) {
-  if (policy == "reset") velocity = {};
-  if (policy == "average" && velocity) {
-    velocity = co_await average(node, members, tag, velocity, kind);
-  }
+                             const std::string& policy, Optimizer& optimizer, CollectiveKind kind) {
+  if (policy == "reset") optimizer.forget();
+  if (policy != "average") co_return;
+  const Vector own = optimizer.moments();
+  if (!own) co_return;
+  const Vector mean = co_await average(node, members, tag, own, kind);
+  optimizer.set_moments(mean);
 }
 
 Task<double> sum_of_numbers(Node& node, Tag tag, double number) {

@@ -19,8 +19,10 @@ Step read_period(const Section& section, Step fallback);
 double read_between(const Section& section, std::string_view key, double fallback, double low,
                     double high, std::string_view help);
 
-/// Reads the keys `outer_learning_rate` and `outer_momentum` of the rule that applies averaged
-/// progress to the shared model: SGD with Nesterov momentum, plain SGD for momentum 0.
+/// Reads `outer_learning_rate` and `outer_optimizer` with its keys: the rule that applies averaged
+/// progress to the shared model. sgd has `outer_momentum` in Nesterov's form, plain SGD for 0. The
+/// adaptive ones are FedOpt's (Reddi et al., "Adaptive Federated Optimization", ICLR 2021), whose
+/// epsilon is large, as progress is much longer than a gradient.
 OptimizerSettings read_outer_optimizer(const Section& section, double learning_rate,
                                        double momentum);
 
@@ -28,11 +30,12 @@ OptimizerSettings read_outer_optimizer(const Section& section, double learning_r
 Task<Vector> average(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
                      CollectiveKind kind);
 
-/// Reads `momentum_policy`: what happens to local momentum when models are averaged.
+/// Reads `momentum_policy`: what happens to local momentum and moments when models are averaged.
 std::string read_momentum_policy(const Section& section, std::string_view fallback);
-/// Keeps `velocity` (which may be empty), replaces it by the mean over `members`, or empties it.
+/// Keeps the moments of `optimizer`, replaces them by their mean over `members` (first and second
+/// moments in one message), or forgets them.
 Task<> apply_momentum_policy(Node& node, std::span<const NodeId> members, Tag tag,
-                             const std::string& policy, Vector& velocity, CollectiveKind kind);
+                             const std::string& policy, Optimizer& optimizer, CollectiveKind kind);
 
 /// Sum over all nodes of their `number`, the same bits on each: up a binomial tree to node 0, each
 /// parent adding its children in order, and back. One sum with one `tag` at a time.

@@ -107,9 +107,9 @@ Task<Vector> rabenseifner(Node& node, std::span<const NodeId> members, std::size
 
 }  // namespace
 
-CollectiveKind read_collective(const Section& section) {
+CollectiveKind read_collective(const Section& section, std::string_view fallback) {
   const std::string name =
-      section.choice("collective", {"ring", "recursive_doubling", "rabenseifner"}, "rabenseifner",
+      section.choice("collective", {"ring", "recursive_doubling", "rabenseifner"}, fallback,
                      "how models or gradients are summed over all nodes");
   if (name == "ring") return CollectiveKind::ring;
   return name == "rabenseifner" ? CollectiveKind::rabenseifner : CollectiveKind::recursive_doubling;

@@ -15,6 +15,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/section.hpp"
@@ -23,7 +24,7 @@
 namespace starling::algorithms {
 
 /// Reads the key `collective` of an algorithm's section.
-CollectiveKind read_collective(const Section& section);
+CollectiveKind read_collective(const Section& section, std::string_view fallback = "rabenseifner");
 
 /// Sum over `members` (sorted, the same list on each, containing the caller; must outlive the await) of their
 /// `v`, all of one size. Every member gets the same bits. `tag` names the operation: unique among those that may

@@ -8,9 +8,10 @@
 //   x_i   <- theta
 //
 // Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models", 2023,
-// Algorithm 1. Inner optimizer state stays on its node from block to block. The paper's inner
-// optimizer is AdamW; here it is the shared rule (SGD, momentum, weight decay). Defaults are the
-// paper's: 500 inner steps, eta = 0.7, mu = 0.9.
+// Algorithm 1. Inner optimizer state stays on its node from block to block. The inner rule has the
+// keys of all algorithms; the paper's is optimizer = adamw with weight_decay = 0.1. Outer defaults
+// are the paper's: 500 inner steps, eta = 0.7, mu = 0.9; outer_optimizer = adagrad or adam are the
+// adaptive ones it compares with.
 
 #include "algorithms/averaging.hpp"
 #include "algorithms/exchange.hpp"

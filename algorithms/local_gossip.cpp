@@ -8,9 +8,13 @@
 //
 // Koloskova, Loizou, Boreiri, Jaggi, Stich, "A Unified Theory of Decentralized SGD with Changing
 // Topology and Local Updates", ICML 2020, Algorithm 1; it converges if, over some rounds, mixing
-// shrinks the distance from the mean in expectation. Instances: local SGD (complete topology),
-// D-PSGD that adapts first (H = 1), one-peer and random-matching SGD, and the framework of
-// cooperative SGD (Wang, Joshi, 2018) without auxiliary models. Momentum stays local.
+// shrinks the distance from the mean in expectation. Momentum stays local.
+//
+// It is also cooperative SGD, A(tau, W, v) with tau = H (Wang, Joshi, "Cooperative SGD", JMLR 2021):
+// the first v = `auxiliary` nodes hold auxiliary models, which take part in the mixing and have no
+// gradient. With J = 1/n everywhere, A(1, J, 0) is allreduce SGD, A(H, J, 0) local SGD, A(1, W, 0)
+// D-PSGD that adapts first; on a star, whose center is node 0, A(H, W, 1) is elastic averaging
+// (EASGD). Also one-peer and random-matching SGD.
 
 #include <memory>
 
@@ -25,6 +29,7 @@ namespace {
 struct Settings {
   Step local_steps;  // H
   SharedCodec codec;
+  NodeId auxiliary;  // v
   OptimizerSettings optimizer;
 };
 
@@ -35,8 +40,10 @@ Task<> run(Node& node, std::shared_ptr<Matching> matching, Settings settings) {
   Mixing mixing(node, settings.codec);
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
-    const Gradient g = co_await node.gradient(x);
-    optimizer.update(x, g.values, x, k);
+    if (node.id() >= settings.auxiliary) {
+      const Gradient g = co_await node.gradient(x);
+      optimizer.update(x, g.values, x, k);
+    }
     if ((k + 1) % settings.local_steps == 0) {
       const Step round = k / settings.local_steps;
       if (!matching) {
@@ -59,6 +66,11 @@ Program local_gossip(const Section& section, const Context& context) {
       section.optional<std::int64_t>("local_steps", 1, "steps between two rounds of mixing");
   section.expect(settings.local_steps >= 1, "local_steps", "must be at least 1, got {}",
                  settings.local_steps);
+  const auto auxiliary = section.optional<std::int64_t>(
+      "auxiliary", 0, "so many nodes, from the first on, only mix and compute no gradients");
+  section.expect(auxiliary >= 0 && auxiliary < context.nodes, "auxiliary",
+                 "must be from 0 to {}, got {}", context.nodes - 1, auxiliary);
+  settings.auxiliary = static_cast<NodeId>(auxiliary);
   const bool is_matching =
       section.choice("mixing", {"topology", "random_matching"}, "topology",
                      "mix over the whole topology, or in random pairs of its neighbors") ==

@@ -45,8 +45,7 @@ Task<> run(Node& node, Settings settings) {
       x = co_await average(node, everybody, tag_of(Channel::collective, 2 * k), x,
                            settings.collective);
       co_await apply_momentum_policy(node, everybody, tag_of(Channel::collective, 2 * k + 1),
-                                     settings.momentum_policy, optimizer.velocity(),
-                                     settings.collective);
+                                     settings.momentum_policy, optimizer, settings.collective);
     }
     node.end_step(k, x);
   }

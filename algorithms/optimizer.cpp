@@ -3,25 +3,67 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "sim/base/elementary.hpp"
+#include "sim/base/error.hpp"
 
 namespace starling::algorithms {
+
+namespace {
+
+using Rule = OptimizerSettings::Rule;
+
+double read_share(const Section& section, std::string_view key, double fallback,
+                  std::string_view help) {
+  const auto share = section.optional<double>(key, fallback, help);
+  section.expect(share >= 0 && share < 1, key, "must be in [0, 1), got {}", share);
+  return share;
+}
+
+void read_momentum(const Section& section, OptimizerSettings& s) {
+  s.momentum = read_share(section, "momentum", 0.0,
+                          "share of the last step that is kept; local to the node");
+  s.nesterov = section.optional<bool>("nesterov", false, "look-ahead form of momentum");
+  section.expect(!s.nesterov || s.momentum > 0, "nesterov", "needs momentum > 0");
+}
+
+}  // namespace
+
+void read_rule(const Section& section, std::string_view prefix, double epsilon,
+               OptimizerSettings& settings) {
+  const auto key = [prefix](std::string_view name) { return fmt::format("{}{}", prefix, name); };
+  std::vector<std::string> rules{"sgd", "adagrad", "adam"};
+  if (prefix.empty()) rules.emplace_back("adamw");  // outer steps know no weight decay
+  const std::string rule =
+      section.choice(key("optimizer"), rules, "sgd", "how a gradient becomes a step");
+  if (rule == "sgd") return;
+  settings.rule = rule == "adagrad" ? Rule::adagrad : rule == "adam" ? Rule::adam : Rule::adamw;
+  if (settings.rule != Rule::adagrad) {
+    settings.beta1 = read_share(section, key("beta1"), 0.9, "share of the first moments kept");
+    settings.beta2 = read_share(section, key("beta2"), 0.999, "share of the second moments kept");
+  }
+  settings.epsilon = section.optional<double>(
+      key("epsilon"), settings.rule == Rule::adagrad ? 0.01 * epsilon : epsilon,
+      "added to the root of the second moments");
+  section.expect(settings.epsilon > 0, key("epsilon"), "must be positive, got {}",
+                 settings.epsilon);
+}
 
 OptimizerSettings read_optimizer(const Section& section, Step steps) {
   OptimizerSettings s;
   s.steps = steps;
   s.learning_rate = section.required<double>("learning_rate", "factor before the gradient");
   section.expect(s.learning_rate > 0, "learning_rate", "must be positive, got {}", s.learning_rate);
-  s.momentum = section.optional<double>("momentum", 0.0,
-                                        "share of the last step that is kept; local to the node");
-  section.expect(s.momentum >= 0 && s.momentum < 1, "momentum", "must be in [0, 1), got {}",
-                 s.momentum);
-  s.nesterov = section.optional<bool>("nesterov", false, "look-ahead form of momentum");
-  section.expect(!s.nesterov || s.momentum > 0, "nesterov", "needs momentum > 0");
-  s.weight_decay =
-      section.optional<double>("weight_decay", 0.0, "share of the model added to the gradient");
+  read_rule(section, "", 1e-8, s);
+  if (s.rule == Rule::sgd) read_momentum(section, s);
+  s.weight_decay = section.optional<double>(
+      "weight_decay", 0.0, "share of the model added to the gradient; for adamw, to the step");
   section.expect(s.weight_decay >= 0, "weight_decay", "must not be negative, got {}",
                  s.weight_decay);
+  s.clip_norm = section.optional<double>(
+      "clip_norm", 0.0, "longest gradient, in the Euclidean norm; longer ones are cut; 0: any");
+  section.expect(s.clip_norm >= 0, "clip_norm", "must not be negative, got {}", s.clip_norm);
   s.schedule = section.choice("schedule", {"constant", "step", "cosine"}, "constant",
                               "how the learning rate changes with the node's step");
   s.warmup_steps =
@@ -56,27 +98,93 @@ double OptimizerSettings::rate(Step k) const {
   return rate;
 }
 
+namespace {
+
+/// a x + b y as one sum, so that the graph computes it once for all nodes whose x and y are the same.
+Vector blend(double a, const Vector& x, double b, const Vector& y) {
+  const Weighted terms[] = {{a, x}, {b, y}};
+  return weighted_sum(terms);
+}
+
+}  // namespace
+
+Vector Optimizer::sgd_step(const Vector& d) {
+  if (settings_.momentum == 0) return d;
+  first_ = first_ ? blend(settings_.momentum, first_, 1, d) : d;
+  if (!settings_.nesterov) return first_;
+  Vector step = d;
+  step.add_scaled(settings_.momentum, first_);
+  return step;
+}
+
+Vector Optimizer::adagrad_step(const Vector& d) {
+  if (!second_) {
+    second_ = d;
+    second_.scale(0);
+  }
+  second_ = transformed(transforms::AddSquare{.keep = 1, .share = 1}, {second_, d});
+  const transforms::DivideByRoot divide{
+      .scale = 1, .spread = 1, .epsilon = static_cast<float>(settings_.epsilon)};
+  return transformed(divide, {d, second_});
+}
+
+Vector Optimizer::adam_step(const Vector& d) {
+  const double beta1 = settings_.beta1;
+  const double beta2 = settings_.beta2;
+  if (!first_) {
+    first_ = d;
+    first_.scale(0);
+    second_ = first_;
+  }
+  first_ = blend(beta1, first_, 1 - beta1, d);
+  second_ = transformed(transforms::AddSquare{.keep = static_cast<float>(beta2),
+                                              .share = static_cast<float>(1 - beta2)},
+                        {second_, d});
+  beta1_power_ *= beta1;  // as products, so that the bits do not depend on a library's pow()
+  beta2_power_ *= beta2;
+  const transforms::DivideByRoot divide{.scale = static_cast<float>(1 / (1 - beta1_power_)),
+                                        .spread = static_cast<float>(1 / (1 - beta2_power_)),
+                                        .epsilon = static_cast<float>(settings_.epsilon)};
+  return transformed(divide, {first_, second_});
+}
+
 void Optimizer::update(Vector& x, const Vector& g, const Vector& at, Step k) {
   x.add_scaled(-settings_.rate(k), direction(g, at));
 }
 
 Vector Optimizer::direction(const Vector& g, const Vector& at) {
-  Vector step = g;
-  if (settings_.weight_decay > 0) step.add_scaled(settings_.weight_decay, at);
-  if (settings_.momentum > 0) {
-    if (velocity_) {
-      velocity_.scale(settings_.momentum);
-      velocity_.add(step);
-    } else {
-      velocity_ = step;
-    }
-    if (settings_.nesterov) {
-      step.add_scaled(settings_.momentum, velocity_);
-    } else {
-      step = velocity_;
-    }
+  const double decay = settings_.weight_decay;
+  Vector d = g;
+  if (settings_.clip_norm > 0) {
+    d = transformed(transforms::ClipNorm{static_cast<float>(settings_.clip_norm)}, {d});
   }
+  if (decay > 0 && settings_.rule != Rule::adamw) d.add_scaled(decay, at);
+  Vector step = settings_.rule == Rule::sgd       ? sgd_step(d)
+                : settings_.rule == Rule::adagrad ? adagrad_step(d)
+                                                  : adam_step(d);
+  if (decay > 0 && settings_.rule == Rule::adamw) step.add_scaled(decay, at);
   return step;
+}
+
+Vector Optimizer::moments() const {
+  if (!first_ || !second_) return first_ ? first_ : second_;
+  const Vector both[] = {first_, second_};
+  return concatenate(both);
+}
+
+void Optimizer::set_moments(const Vector& moments) {
+  const std::size_t first = first_ ? first_.size() : 0;
+  const std::size_t second = second_ ? second_.size() : 0;
+  ensure(moments.size() == first + second, "moments of an optimizer keep their shape");
+  if (first_) first_ = second_ ? moments.slice(0, first) : moments;
+  if (second_) second_ = first_ ? moments.slice(first, second) : moments;
+}
+
+void Optimizer::forget() {
+  first_ = {};
+  second_ = {};
+  beta1_power_ = 1;
+  beta2_power_ = 1;
 }
 
 }  // namespace starling::algorithms

@@ -1,13 +1,28 @@
-// Optimizer: the local update rule that all algorithms share: learning-rate schedule, momentum, weight decay.
+// Optimizer: the local update rule that all algorithms share, in PyTorch's terms: the rule itself,
+// a schedule of the learning rate, weight decay and clipping. For the gradient g taken at the model
+// x_at, in its t-th update,
 //
-//   d <- g + weight_decay * x_at           x_at: the model at which g was taken
-//   m <- momentum * m + d                  the step is m (heavy ball), d + momentum * m (Nesterov), or d
+//   g <- g min(1, clip_norm / ||g||)                if clip_norm > 0
+//   d <- g + weight_decay * x_at                    all but adamw
+//
+//   sgd       m <- momentum * m + d
+//             step = m (heavy ball), d + momentum * m (Nesterov), or d (no momentum)
+//   adagrad   s <- s + d^2
+//             step = d / (sqrt(s) + epsilon)
+//   adam      m <- beta1 m + (1 - beta1) d
+//             s <- beta2 s + (1 - beta2) d^2
+//             step = m / (1 - beta1^t) / (sqrt(s / (1 - beta2^t)) + epsilon)
+//   adamw     adam's with d = g, then step <- step + weight_decay * x_at
+//
 //   x <- x - learning_rate(k) * step
 //
-// The velocity holds no learning rate, so a schedule changes the pace at once (Goyal et al., 2017, section 3).
+// Velocity and moments hold no learning rate, so a schedule changes the pace at once (Goyal et al.,
+// 2017, section 3). Duchi, Hazan, Singer, JMLR 2011 (Adagrad); Kingma, Ba, ICLR 2015, Algorithm 1
+// (Adam); Loshchilov, Hutter, ICLR 2019, Algorithm 2 (AdamW).
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/section.hpp"
@@ -16,10 +31,17 @@
 namespace starling::algorithms {
 
 struct OptimizerSettings {
+  enum class Rule { sgd, adagrad, adam, adamw };
+
+  Rule rule = Rule::sgd;
   double learning_rate = 0;
-  double momentum = 0;
+  double momentum = 0;  // sgd, from here
   bool nesterov = false;
+  double beta1 = 0.9;  // adam, adamw, from here
+  double beta2 = 0.999;
+  double epsilon = 1e-8;  // adagrad, too
   double weight_decay = 0;
+  double clip_norm = 0;  // 0: as they come
   std::string schedule;  // constant, step, cosine
   std::vector<double> decay_steps;
   double decay_factor = 0.1;
@@ -32,24 +54,42 @@ struct OptimizerSettings {
 
 /// Reads and checks the keys of the shared update rule; the caller calls section.finish().
 OptimizerSettings read_optimizer(const Section& section, Step steps);
+/// Reads the key `optimizer` and the numbers of its rule, momentum excepted, each key after
+/// `prefix`. `epsilon` is Adam's default; Adagrad's is a hundredth of it.
+void read_rule(const Section& section, std::string_view prefix, double epsilon,
+               OptimizerSettings& settings);
 
-/// The update rule with one node's momentum.
+/// The update rule with one node's moments.
 class Optimizer {
  public:
   explicit Optimizer(const OptimizerSettings& settings) : settings_(settings) {}
 
-  /// x <- x - learning_rate(k) * step, for the gradient `g` taken at `at` (a snapshot of x, or x itself).
+  /// x <- x - learning_rate(k) * step, for the gradient `g` taken at `at` (a snapshot of x, or x
+  /// itself).
   void update(Vector& x, const Vector& g, const Vector& at, Step k);
 
-  /// The same step without its learning rate: for algorithms that treat it further before they apply it.
+  /// The same step without its learning rate: for algorithms that treat it further before they apply
+  /// it.
   Vector direction(const Vector& g, const Vector& at);
 
-  /// The momentum buffer; empty without momentum or before the first update.
-  Vector& velocity() { return velocity_; }
+  /// What is kept from update to update (velocity, first and second moments), one after the other;
+  /// empty if there is nothing, or nothing yet.
+  Vector moments() const;
+  /// Puts others of the same shape in their place.
+  void set_moments(const Vector& moments);
+  /// Begins anew, as before the first update.
+  void forget();
 
  private:
+  Vector sgd_step(const Vector& d);
+  Vector adagrad_step(const Vector& d);
+  Vector adam_step(const Vector& d);
+
   OptimizerSettings settings_;
-  Vector velocity_;
+  Vector first_;   // velocity, or first moments
+  Vector second_;  // sums or means of squares
+  double beta1_power_ = 1;
+  double beta2_power_ = 1;
 };
 
 }  // namespace starling::algorithms

@@ -26,8 +26,8 @@ PairAveraging::PairAveraging(Node& node, Vector& x, PairRules rules)
     : node_(node),
       x_(x),
       rules_(std::move(rules)),
-      peers_(node.topology().neighbors(node.id())),
-      unfinished_(senders_to(node)),
+      peers_(rules_.peers ? *rules_.peers : node.topology().neighbors(node.id())),
+      unfinished_(rules_.peers ? *rules_.peers : senders_to(node)),
       changed_(node) {
   unfinished_.push_back(node.id());
   if (!rules_.codec->needs_reference()) rules_.base = nullptr;

@@ -43,6 +43,9 @@ namespace starling::algorithms {
 struct PairRules {
   enum class Average { difference, mean };
 
+  /// Other pairs than the topology's: the peers of this node; i is among j's if j is among i's.
+  std::optional<std::vector<NodeId>> peers{};
+
   /// As from read_patience().
   Duration patience{};
   SharedCodec codec = exact_codec();
@@ -58,7 +61,7 @@ class PairAveraging {
 
   /// Starts to answer requests; once, before the first exchange.
   void begin();
-  /// Whom this node may ask: all it ever sends to in the topology.
+  /// Whom this node may ask: by default all it ever sends to in the topology.
   const std::vector<NodeId>& peers() const { return peers_; }
   /// Averages with one of peers(); one exchange at a time. Takes a round trip; nothing happens with
   /// a peer that still owes an answer.

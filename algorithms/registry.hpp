@@ -14,6 +14,7 @@ struct Context {
   NodeId nodes;
   Step steps;
   const Topology& topology;
+  const WorkloadFacts& workload;
 };
 
 /// Reads and checks the section, then answers with the program that every node runs.

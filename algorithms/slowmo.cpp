@@ -54,8 +54,7 @@ Task<> run(Node& node, Settings settings) {
       x.add_scaled(-settings.slow_learning_rate * rate, u);
       start = x;
       co_await apply_momentum_policy(node, everybody, tag_of(Channel::collective, 2 * k + 1),
-                                     settings.momentum_policy, optimizer.velocity(),
-                                     settings.collective);
+                                     settings.momentum_policy, optimizer, settings.collective);
     }
     node.end_step(k, x);
   }

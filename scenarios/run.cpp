@@ -101,6 +101,7 @@ void Run::finish() {
   };
   statistics["graph.gradients"] = static_cast<double>(graph.gradients);
   statistics["graph.sums"] = static_cast<double>(graph.sums);
+  statistics["graph.transforms"] = static_cast<double>(graph.transforms);
   statistics["graph.distances"] = static_cast<double>(graph.distances);
   statistics["graph.evaluations"] = static_cast<double>(graph.evaluations);
   statistics["graph.joined"] = static_cast<double>(graph.joined);

@@ -93,9 +93,10 @@ void list_command(const Arguments& arguments) {
   const bool with_keys = values.count("brief") == 0;
 
   const Topology line(probe_nodes, {{}}, {std::vector<double>(probe_nodes, 1.0)});
+  const WorkloadFacts facts;
   list_catalog("algorithms", "algorithm", algorithms::catalog(), only, with_keys,
                [&](const auto& entry, const Section& section) {
-                 static_cast<void>(entry.make(section, {probe_nodes, 1, line}));
+                 static_cast<void>(entry.make(section, {probe_nodes, 1, line, facts}));
                });
   list_catalog("topologies", "topology", topologies::catalog(), only, with_keys,
                [](const auto& entry, const Section& section) {

@@ -93,10 +93,12 @@ std::string summarize(const Recorder& recorder) {
   std::string text;
   const Totals all(recorder);
   const double accuracy = last(recorder.evaluation, "test_accuracy");
+  const double area = last(recorder.evaluation, "test_auc");
   const double loss = last(recorder.evaluation, "test_loss");
   const double distance = last(recorder.evaluation, "consensus_distance");
   if (!std::isnan(accuracy))
     add(text, "test accuracy of the mean model", fmt::format("{:.2f} %", 100 * accuracy));
+  if (!std::isnan(area)) add(text, "test AUC of the mean model", fmt::format("{:.4f}", area));
   if (!std::isnan(loss)) add(text, "test loss of the mean model", fmt::format("{:.4g}", loss));
   if (!std::isnan(distance)) add(text, "consensus distance", fmt::format("{:.4g}", distance));
 

@@ -107,7 +107,9 @@ void Observer::evaluate(std::size_t index, Row& row) {
   const Vector center = mean(row.models);
   const ModelQuality quality = graph_.evaluate(center);
   graph_.deliver(quality.loss, &table.cell("test_loss", index));
-  if (facts_.has_accuracy) graph_.deliver(quality.accuracy, &table.cell("test_accuracy", index));
+  if (facts_.has_accuracy) {
+    graph_.deliver(quality.accuracy, &table.cell(facts_.accuracy_metric, index));
+  }
   row.distances.assign(row.models.size(), std::nan(""));
   for (std::size_t i = 0; i < row.models.size(); ++i) {
     graph_.deliver(squared_distance(row.models[i], center), &row.distances[i]);

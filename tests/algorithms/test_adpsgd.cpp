@@ -1,7 +1,8 @@
-#include <doctest/doctest.h>
-
 #include <cmath>
 
+#include <doctest/doctest.h>
+
+#include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
 using namespace starling;
@@ -60,4 +61,51 @@ TEST_CASE("AD-PSGD solves heterogeneous quadratics up to the noise of its steps"
                 {"workload.centers=index", "algorithm.schedule=step",
                  "algorithm.decay_steps=400, 600", "algorithm.decay_factor=0.2"});
   CHECK(test::mean_model(recorder, 0) == doctest::Approx(3.5).epsilon(0.05));
+}
+
+TEST_CASE(
+    "in the bipartite variant odd nodes start all exchanges, with even ones at odd distances") {
+  // 8 nodes: distances 1, 3, 5 both ways reach all four nodes of the other side. Each of the four active nodes starts
+  // one exchange per step: 20 * 4 requests and as many answers; and everybody tells four others when it is done.
+  for (const std::string neighbor : {"random", "cycle"}) {
+    const Recorder recorder =
+        test::run(test::quadratic_scenario(8, 20, "ring", adpsgd),
+                  {"algorithm.pairs=bipartite_exponential", "algorithm.neighbor=" + neighbor,
+                   "workload.centers=index", "algorithm.schedule=step", "algorithm.decay_steps=1",
+                   "algorithm.decay_factor=1e-30", "network.latency=2 ms"});
+    std::int64_t passive = 0;
+    for (NodeId i = 0; i < 8; ++i) {
+      const NodeTotals& node = recorder.nodes[static_cast<std::size_t>(i)];
+      CHECK(node.steps == 20);
+      // 5 floats per exchange on either side, 16 bytes per notice; the note to itself is not counted.
+      const std::int64_t exchanges = (node.bytes_sent - 4 * 16) / 20;
+      if (i % 2 == 1) CHECK(exchanges == 20);
+      if (i % 2 == 0) passive += exchanges;
+    }
+    CHECK(passive == 80);
+    CHECK(test::mean_model(recorder, 0) == doctest::Approx(0.05 * 3.5).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("an active node that takes turns meets every partner equally often") {
+  // 6 nodes, distances 1, 3, 5: node 1 has the three partners 0, 2, 4; in 30 exchanges of three active nodes each
+  // passive one answers 3 * 10 times.
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(6, 30, "ring", adpsgd),
+                {"algorithm.pairs=bipartite_exponential", "algorithm.neighbor=cycle"});
+  for (NodeId i = 0; i < 6; i += 2) {
+    CHECK((recorder.nodes[static_cast<std::size_t>(i)].bytes_sent - 3 * 16) / 20 == 30);
+  }
+}
+
+TEST_CASE("the bipartite variant needs two sides") {
+  CHECK_THROWS_WITH_AS(test::run(test::quadratic_scenario(7, 3, "ring", adpsgd),
+                                 {"algorithm.pairs=bipartite_exponential"}),
+                       doctest::Contains("even number of nodes, got 7"), ScenarioError);
+  CHECK_THROWS_WITH_AS(
+      test::run(test::quadratic_scenario(8, 3, "complete", adpsgd), {"algorithm.pairs=bipartite"}),
+      doctest::Contains("edges join odd and even nodes"), ScenarioError);
+  const Recorder ring =
+      test::run(test::quadratic_scenario(8, 30, "ring", adpsgd), {"algorithm.pairs=bipartite"});
+  for (const NodeTotals& node : ring.nodes) CHECK(node.steps == 30);
 }

@@ -112,7 +112,7 @@ TEST_CASE("an unknown workload is an error that lists the known ones") {
   const Section section("workload", "test.ini:1", {{"kind", "sofmax", "test.ini:2"}});
   CHECK_THROWS_WITH_AS(
       workloads::find(section),
-      "test.ini:2: workload.kind must be one of mlp, quadratic, softmax, timing, got sofmax; did "
+      "test.ini:2: workload.kind must be one of auc, mlp, quadratic, softmax, timing, got sofmax; did "
       "you mean softmax?",
       ScenarioError);
 }
@@ -178,7 +178,9 @@ TEST_CASE("every gradient is the slope of the loss in any direction") {
     CAPTURE(entry.name);
     const Model x = some_model(*workload, 0);
     const Question here{2, 5, x};
-    const Model g = gradients(*workload, {here})[0].gradient;
+    Model g = gradients(*workload, {here})[0].gradient;
+    const std::size_t dual = workload->facts().dual_parameters;
+    for (std::size_t k = g.size() - dual; k < g.size(); ++k) g[k] = -g[k];  // they ascend
     const double norm = std::sqrt(std::inner_product(g.begin(), g.end(), g.begin(), 0.0));
     REQUIRE(norm > 0.01);
     for (int direction = 0; direction < 5; ++direction) {

@@ -1,0 +1,140 @@
+// CODA: staged, communication-efficient descent-ascent for saddle-point problems, made for AUC
+// maximization (workload auc): the model is (v, alpha), minimized over v, maximized over alpha. In
+// stage s = 0, 1, .. with learning rate l_s = learning_rate / decay^s, from the center v0, node i does
+// T_s = stage_steps * decay^s times
+//
+//   v_i     <- v_i - l_s (dF_i/dv + (v_i - v0) / gamma)
+//   alpha_i <- alpha_i + l_s dF_i/dalpha
+//   after every `period`-th step of the stage, v_i and alpha_i <- their means over all nodes
+//
+// and at the end of the stage
+//
+//   v_i <- v0 <- mean of v;   alpha_i <- mean over nodes of argmax_alpha F_i(v0, alpha)
+//
+// The argmax is that of a fresh mini-batch: a Newton step on its gradient, exact as F is quadratic
+// in alpha with a known curvature (for AUC: mean h- - mean h+). The center stays put inside a stage.
+//
+// Guo, Liu, Yuan, Shen, Liu, Yang, "Communication-Efficient Distributed Stochastic AUC Maximization
+// with Deep Neural Networks", ICML 2020, Algorithms 1 and 2; defaults are those of the authors' later
+// federated code (4000, 3, gamma 500, period 8; it clips gradients to norm 1: clip_norm). Without dual
+// parameters it is local SGD in stages with a proximal pull.
+
+#include <array>
+#include <cmath>
+
+#include "algorithms/averaging.hpp"
+#include "algorithms/exchange.hpp"
+#include "algorithms/registry.hpp"
+
+namespace starling::algorithms {
+namespace {
+
+struct Settings {
+  Step period;
+  double stage_steps;
+  double decay;
+  double gamma;  // 0: no pull
+  std::size_t dual;
+  double dual_curvature;
+  CollectiveKind collective;
+  OptimizerSettings optimizer;  // its learning rate falls with the stages
+};
+
+/// The model's two parts as one vector.
+Vector join(const Vector& v, const Vector& alpha) {
+  const std::array<Vector, 2> parts{v, alpha};
+  return concatenate(parts);
+}
+
+/// What a step subtracts, with the pull of the center in v.
+Vector pulled(const Settings& settings, const Vector& g, const Vector& x, const Vector& center) {
+  if (settings.gamma == 0) return g;
+  const std::size_t primal = x.size() - settings.dual;
+  Vector d = g.slice(0, primal);
+  d.add_scaled(1 / settings.gamma, difference(x.slice(0, primal), center));
+  return settings.dual == 0 ? d : join(d, g.slice(primal, settings.dual));
+}
+
+/// The end of a stage, from the mean model `x`: the alpha that is best for a fresh mini-batch of every node.
+Task<Vector> best_dual(Node& node, const Settings& settings, std::span<const NodeId> everybody,
+                       Tag tag, Vector x) {
+  const std::size_t primal = x.size() - settings.dual;
+  const Gradient g = co_await node.gradient(x);
+  Vector alpha = x.slice(primal, settings.dual);
+  alpha.add_scaled(-1 / settings.dual_curvature, g.values.slice(primal, settings.dual));
+  alpha = co_await average(node, everybody, tag, alpha, CollectiveKind::recursive_doubling);
+  co_return join(x.slice(0, primal), alpha);
+}
+
+Task<> run(Node& node, Settings settings) {
+  Optimizer optimizer(settings.optimizer);
+  const std::vector<NodeId> everybody = all_nodes(node);
+  Vector x = node.initial_model();
+  const std::size_t primal = x.size() - settings.dual;
+  Vector center = x.slice(0, primal);
+  std::size_t stage = 0;
+  Step begin = 0;  // of the stage
+  for (Step k = 0; k < node.steps(); ++k) {
+    const Gradient g = co_await node.gradient(x);
+    const Vector d = pulled(settings, g.values, x, center);
+    optimizer.update(x, d, x, k);
+
+    const auto end = static_cast<Step>(settings.optimizer.decay_steps[stage]);
+    if (k + 1 == end || (k + 1 - begin) % settings.period == 0) {
+      x = co_await average(node, everybody, tag_of(Channel::collective, 2 * k), x,
+                           settings.collective);
+    }
+    if (k + 1 == end) {
+      if (settings.dual > 0) {
+        x = co_await best_dual(node, settings, everybody, tag_of(Channel::collective, 2 * k + 1),
+                               x);
+      }
+      center = x.slice(0, primal);
+      begin = end;
+      ++stage;
+    }
+    node.end_step(k, x);
+  }
+}
+
+/// The first step after each stage, up to one beyond the run.
+std::vector<double> stage_ends(double length, double factor, Step steps) {
+  std::vector<double> ends;
+  double end = 0;
+  while (end <= static_cast<double>(steps)) {
+    end += std::floor(length + 0.5);
+    ends.push_back(end);
+    length *= factor;
+  }
+  return ends;
+}
+
+}  // namespace
+
+Program coda(const Section& section, const Context& context) {
+  Settings settings;
+  settings.period = read_period(section, 8);
+  const auto stage =
+      section.optional<std::int64_t>("stage_steps", 4000, "steps of the first stage");
+  section.expect(stage >= 1, "stage_steps", "must be at least 1, got {}", stage);
+  settings.stage_steps = static_cast<double>(stage);
+  settings.decay = section.optional<double>(
+      "decay", 3, "each stage is so many times longer, at a so many times smaller learning rate");
+  section.expect(settings.decay >= 1, "decay", "must be at least 1, got {}", settings.decay);
+  settings.gamma = section.optional<double>(
+      "gamma", 500, "inverse strength of the pull towards the stage's first model; 0: no pull");
+  section.expect(settings.gamma >= 0, "gamma", "must not be negative, got {}", settings.gamma);
+  settings.collective = read_collective(section);
+  settings.optimizer = read_optimizer(section, context.steps);
+  section.expect(settings.optimizer.schedule == "constant", "schedule",
+                 "must be constant: the stages of coda set the learning rate");
+  section.finish();
+
+  settings.dual = context.workload.dual_parameters;
+  settings.dual_curvature = context.workload.dual_curvature;
+  settings.optimizer.decay_steps = stage_ends(settings.stage_steps, settings.decay, context.steps);
+  settings.optimizer.decay_factor = 1 / settings.decay;
+  return [settings](Node& node) { return run(node, settings); };
+}
+
+}  // namespace starling::algorithms

@@ -1,0 +1,96 @@
+// The workload `auc`: any dataset, one class against the rest, as imbalanced as the scenario says.
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "kernels/auc_saddle.hpp"
+#include "kernels/registry.hpp"
+
+namespace starling::workloads {
+namespace {
+
+struct Settings {
+  std::int32_t positive_class = 0;
+  double positive_share = 0;  // of the training samples; 0: as they come
+};
+
+/// Labels 1 for the positive class, 0 for the rest; training samples of the positive class beyond the
+/// wanted share are left out, the last ones first.
+Dataset one_against_rest(const Dataset& from, const Settings& settings, bool thins) {
+  std::size_t positives = 0;
+  for (const std::int32_t label : from.y) positives += label == settings.positive_class ? 1 : 0;
+  std::size_t kept = positives;
+  if (thins && settings.positive_share > 0) {
+    const auto negatives = static_cast<double>(from.samples - positives);
+    const double wanted =
+        std::floor(negatives * settings.positive_share / (1 - settings.positive_share) + 0.5);
+    if (wanted < static_cast<double>(kept)) kept = static_cast<std::size_t>(wanted);
+  }
+  Dataset data{.features = from.features, .classes = 2};
+  std::size_t seen = 0;
+  for (std::size_t s = 0; s < from.samples; ++s) {
+    const bool is_positive = from.y[s] == settings.positive_class;
+    if (is_positive && seen++ >= kept) continue;
+    const auto row = from.row(s);
+    data.x.insert(data.x.end(), row.begin(), row.end());
+    data.y.push_back(is_positive ? 1 : 0);
+    if (!from.length.empty()) data.length.push_back(from.length[s]);
+    ++data.samples;
+  }
+  return data;
+}
+
+bool has_both(const Dataset& data) {
+  const auto positives = std::ranges::count(data.y, 1);
+  return positives > 0 && positives < static_cast<std::ptrdiff_t>(data.samples);
+}
+
+}  // namespace
+
+std::unique_ptr<Workload> auc(const Section& section, NodeId nodes, std::uint64_t seed) {
+  Auc::Problem problem;
+  for (const double width :
+       section.numbers("hidden", {}, "widths of the hidden layers of the score; none: linear")) {
+    section.expect(width >= 1 && width <= 1 << 20 && width == std::floor(width), "hidden",
+                   "must be whole numbers 1 .. 1048576, got {}", width);
+    problem.hidden.push_back(static_cast<std::size_t>(width));
+  }
+  Settings settings;
+  const auto positive =
+      section.optional<std::int64_t>("positive_class", 0, "the class to be ranked above the rest");
+  section.expect(positive >= 0 && positive < 1'000'000, "positive_class",
+                 "must be a class from 0 on, got {}", positive);
+  settings.positive_class = static_cast<std::int32_t>(positive);
+  settings.positive_share = section.optional<double>(
+      "positive_share", 0,
+      "share of positives among the training samples, by leaving some out; 0: as they come");
+  section.expect(settings.positive_share >= 0 && settings.positive_share < 1, "positive_share",
+                 "must be in [0, 1), got {}", settings.positive_share);
+  problem.seed = seed;
+  problem.batch_size = section.optional<std::int64_t>("batch_size", 16, "samples of one gradient");
+  section.expect(problem.batch_size > 0 && problem.batch_size <= 1 << 20, "batch_size",
+                 "must be 1 .. 1048576, got {}", problem.batch_size);
+  const DatasetSettings dataset = read_dataset_settings(section);
+  const PartitionSettings partition_settings = read_partition_settings(section);
+  problem.wire_parameters = read_wire_parameters(section);
+  section.finish();
+
+  problem.sampling = partition_settings.sampling;
+  const SplitDataset all = load_dataset(dataset, seed);
+  problem.data.train = one_against_rest(all.train, settings, true);
+  problem.data.test = one_against_rest(all.test, settings, false);
+  section.expect(has_both(problem.data.train), "positive_class",
+                 "must leave samples on both sides, got class {} of {} in {}", positive,
+                 all.train.classes, all.description);
+  section.expect(has_both(problem.data.test), "positive_class",
+                 "must have test samples on both sides, got class {} in {}", positive,
+                 all.description);
+  problem.data.description = fmt::format("{}, class {} against the rest, partition {}",
+                                         all.description, positive, partition_settings.kind);
+  problem.parts = partition(section, partition_settings, problem.data.train, nodes, seed);
+  return std::make_unique<Auc>(std::move(problem));
+}
+
+}  // namespace starling::workloads

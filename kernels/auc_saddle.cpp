@@ -1,0 +1,237 @@
+#include "kernels/auc_saddle.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#include "sim/base/error.hpp"
+#include "sim/base/random.hpp"
+
+namespace starling {
+
+double area_under_curve(std::span<const float> scores, std::span<const std::int32_t> labels) {
+  std::vector<std::size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return scores[i]; });
+  // Twice the ranks, so that those of ties, the mean of their places, are whole numbers.
+  double twice_ranks = 0, positives = 0;
+  for (std::size_t first = 0, last = 0; first < order.size(); first = last) {
+    while (last < order.size() && !(scores[order[last]] > scores[order[first]])) ++last;
+    for (std::size_t i = first; i < last; ++i) {
+      if (labels[order[i]] != 1) continue;
+      twice_ranks += static_cast<double>(first + last + 1);
+      ++positives;
+    }
+  }
+  const double negatives = static_cast<double>(scores.size()) - positives;
+  return (twice_ranks / 2 - positives * (positives + 1) / 2) / (positives * negatives);
+}
+
+/// Scratch of one thread, all of it allocated before threads begin: no exception may leave them.
+struct Auc::Work {
+  struct Rows {
+    std::vector<float> at;
+    std::size_t stride;
+  };
+  std::vector<Rows> input;   // [l]: (batch, inputs) of layer l, then the scores
+  std::vector<float> slope;  // of the activations of two neighboring layers
+  std::vector<float> next_slope;
+  std::vector<std::int32_t> indices;  // (batch)
+
+  Work(std::span<const Mlp::Layer> layers, std::size_t batch) : input(layers.size() + 1) {
+    std::size_t most = 0;
+    for (std::size_t l = 0; l < input.size(); ++l) {
+      input[l].stride = dense::row_stride(l < layers.size() ? layers[l].inputs : 1);
+      input[l].at.resize(batch * input[l].stride);
+      most = std::max(most, input[l].at.size());
+    }
+    slope.resize(most);
+    next_slope.resize(most);
+    indices.resize(batch);
+  }
+};
+
+namespace {
+
+std::vector<Mlp::Layer> score_layers(std::size_t features, std::vector<std::size_t> widths) {
+  widths.push_back(1);
+  std::vector<Mlp::Layer> layers;
+  std::size_t at = 0, inputs = features;
+  for (const std::size_t outputs : widths) {
+    layers.push_back({inputs, outputs, at, at + inputs * outputs});
+    at += (inputs + 1) * outputs;
+    inputs = outputs;
+  }
+  return layers;
+}
+
+double share_of_positives(const Dataset& data) {
+  return static_cast<double>(std::ranges::count(data.y, 1)) / static_cast<double>(data.samples);
+}
+
+}  // namespace
+
+Auc::Auc(Problem problem)
+    : problem_(std::move(problem)),
+      share_(share_of_positives(problem_.data.train)),
+      kernels_(dense::kernels()),
+      sampler_(problem_.parts, problem_.batch_size, problem_.sampling, problem_.seed),
+      layers_(score_layers(problem_.data.train.features, problem_.hidden)) {
+  std::string sizes = fmt::format("{}", layers_.front().inputs);
+  for (const Mlp::Layer& layer : layers_) sizes += fmt::format("-{}", layer.outputs);
+  facts_.description = fmt::format("AUC of {} score {} on {}, {:.3g} % positive",
+                                   problem_.hidden.empty() ? "a linear" : "an MLP", sizes,
+                                   problem_.data.description, 100 * share_);
+  facts_.parameters = layers_.back().bias + 1 + 3;
+  facts_.wire_parameters = problem_.wire_parameters > 0
+                               ? problem_.wire_parameters
+                               : static_cast<std::int64_t>(facts_.parameters);
+  facts_.has_accuracy = true;
+  facts_.accuracy_metric = "test_auc";
+  facts_.dual_parameters = 1;
+  facts_.dual_curvature = 2 * share_ * (1 - share_);
+  facts_.batch_size = problem_.batch_size;
+  facts_.samples = sampler_.samples();
+}
+
+void Auc::initial_model(std::span<float> x) const {
+  ensure(x.size() == facts_.parameters, "initial_model: wrong size");
+  std::ranges::fill(x, 0.0F);
+  Random random(problem_.seed, "initial model");
+  for (const Mlp::Layer& layer : layers_) {
+    const bool is_last = &layer == &layers_.back();
+    const double deviation =
+        std::sqrt(2.0 / static_cast<double>(layer.inputs + (is_last ? layer.outputs : 0)));
+    for (std::size_t i = 0; i < layer.inputs; ++i) {
+      for (std::size_t o = 0; o < layer.outputs; ++o) {
+        x[layer.weights + dense::weight_index(layer.inputs, layer.outputs, i, o)] =
+            static_cast<float>(deviation * random.normal());
+      }
+    }
+  }
+}
+
+std::int64_t Auc::batch_cost(NodeId node, Step draw) const {
+  return sampler_.cost(node, draw, problem_.data.train);
+}
+
+void Auc::forward(const float* x, std::size_t batch, const float* input, std::size_t input_stride,
+                  Work& work) const {
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    const Mlp::Layer& layer = layers_[l];
+    kernels_.forward({batch, layer.inputs, layer.outputs}, l == 0 ? input : work.input[l].at.data(),
+                     l == 0 ? input_stride : work.input[l].stride, x + layer.weights,
+                     x + layer.bias, l + 1 < layers_.size(), work.input[l + 1].at.data(),
+                     work.input[l + 1].stride);
+  }
+}
+
+/// From the slopes of the scores, which stand in the place of the scores.
+void Auc::backward(const float* x, std::size_t batch, Work& work, float* gradient) const {
+  const float* dy = work.input.back().at.data();
+  for (std::size_t l = layers_.size(); l-- > 0;) {
+    const Mlp::Layer& layer = layers_[l];
+    const dense::Shape shape{batch, layer.inputs, layer.outputs};
+    const auto& input = work.input[l];
+    const std::size_t dy_stride = work.input[l + 1].stride;
+    kernels_.parameter_gradient(shape, input.at.data(), input.stride, dy, dy_stride,
+                                gradient + layer.weights, gradient + layer.bias);
+    if (l == 0) break;
+    kernels_.input_gradient(shape, dy, dy_stride, x + layer.weights, input.at.data(), input.stride,
+                            work.next_slope.data());
+    std::swap(work.slope, work.next_slope);
+    dy = work.slope.data();
+  }
+}
+
+void Auc::gradient(GradientRequest& request, Work& work) const {
+  const auto batch = static_cast<std::size_t>(problem_.batch_size);
+  const Dataset& train = problem_.data.train;
+  sampler_.batch(request.node, request.draw, work.indices);
+  for (std::size_t s = 0; s < batch; ++s) {
+    const auto row = train.row(static_cast<std::size_t>(work.indices[s]));
+    std::ranges::copy(
+        row, work.input[0].at.begin() + static_cast<std::ptrdiff_t>(s * work.input[0].stride));
+  }
+  forward(request.x, batch, work.input[0].at.data(), work.input[0].stride, work);
+
+  const float* last = request.x + facts_.parameters - 3;
+  const double a = last[0], b = last[1], alpha = last[2];
+  const double p = share_, q = 1 - share_;
+  const double weight = 1 / static_cast<double>(batch);
+  double loss = 0, slope_a = 0, slope_b = 0, slope_alpha = 0;
+  for (std::size_t s = 0; s < batch; ++s) {
+    float& score = work.input.back().at[s * work.input.back().stride];
+    const double h = score;
+    double slope = 0;
+    if (train.y[static_cast<std::size_t>(work.indices[s])] == 1) {
+      loss += q * (h - a) * (h - a) - 2 * (1 + alpha) * q * h;
+      slope = 2 * q * (h - a) - 2 * (1 + alpha) * q;
+      slope_a -= 2 * q * (h - a);
+      slope_alpha -= 2 * q * h;
+    } else {
+      loss += p * (h - b) * (h - b) + 2 * (1 + alpha) * p * h;
+      slope = 2 * p * (h - b) + 2 * (1 + alpha) * p;
+      slope_b -= 2 * p * (h - b);
+      slope_alpha += 2 * p * h;
+    }
+    score = static_cast<float>(weight * slope);
+  }
+  request.loss = weight * loss - p * q * alpha * alpha;
+  backward(request.x, batch, work, request.gradient);
+  float* end = request.gradient + facts_.parameters - 3;
+  end[0] = static_cast<float>(weight * slope_a);
+  end[1] = static_cast<float>(weight * slope_b);
+  end[2] = static_cast<float>(-(weight * slope_alpha - 2 * p * q * alpha));  // ascent
+}
+
+void Auc::gradients(std::span<GradientRequest> requests) const {
+  std::vector<Work> works(static_cast<std::size_t>(omp_get_max_threads()),
+                          Work(layers_, static_cast<std::size_t>(problem_.batch_size)));
+#pragma omp parallel for schedule(dynamic) if (requests.size() > 1)
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    gradient(requests[r], works[static_cast<std::size_t>(omp_get_thread_num())]);
+  }
+}
+
+void Auc::judge(std::span<const float> scores, EvaluationRequest& request) const {
+  const std::vector<std::int32_t>& labels = problem_.data.test.y;
+  double count[2] = {0, 0}, sum[2] = {0, 0}, squares[2] = {0, 0};
+  for (std::size_t s = 0; s < scores.size(); ++s) {
+    ++count[labels[s]];
+    sum[labels[s]] += scores[s];
+  }
+  const double mean[2] = {sum[0] / count[0], sum[1] / count[1]};
+  for (std::size_t s = 0; s < scores.size(); ++s) {
+    squares[labels[s]] += (scores[s] - mean[labels[s]]) * (scores[s] - mean[labels[s]]);
+  }
+  const double p = count[1] / (count[0] + count[1]);
+  const double margin = 1 - (mean[1] - mean[0]);
+  request.loss =
+      p * (1 - p) * (margin * margin + squares[0] / count[0] + squares[1] / count[1] - 1);
+  request.accuracy = area_under_curve(scores, labels);
+}
+
+void Auc::evaluate(std::span<EvaluationRequest> requests) const {
+  const Dataset& test = problem_.data.test;
+  std::vector<Work> works(
+      std::min(requests.size(), static_cast<std::size_t>(omp_get_max_threads())),
+      Work(layers_, test.samples));
+  std::vector<float> scores(requests.size() * test.samples);  // (requests, test samples)
+#pragma omp parallel for schedule(dynamic) num_threads(static_cast <int>(works.size()))
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    Work& work = works[static_cast<std::size_t>(omp_get_thread_num())];
+    forward(requests[r].x, test.samples, test.x.data(), test.features, work);
+    for (std::size_t s = 0; s < test.samples; ++s) {
+      scores[r * test.samples + s] = work.input.back().at[s * work.input.back().stride];
+    }
+  }
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    judge(std::span(scores).subspan(r * test.samples, test.samples), requests[r]);
+  }
+}
+
+}  // namespace starling

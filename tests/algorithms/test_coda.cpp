@@ -1,0 +1,112 @@
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+#include "tests/support/block_averaging.hpp"
+
+using namespace starling;
+
+namespace {
+
+/// AUC of a linear score on digits: 64 weights, a bias, a, b, alpha.
+std::string scenario(int nodes, int steps, const std::string& algorithm) {
+  return fmt::format(
+      "[run]\nnodes = {}\nsteps = {}\n[topology]\nkind = complete\n[network]\nkind = constant\n"
+      "latency = 10 us\n[compute]\ngradient = 1 ms\n[workload]\nkind = auc\npositive_share = 0.05\n"
+      "batch_size = 32\n[algorithm]\n{}\n",
+      nodes, steps, algorithm);
+}
+
+}  // namespace
+
+TEST_CASE("CODA that averages every step is parallel primal-dual SGD") {
+  // One stage without a pull: the mean of the models moves by the mean gradient, in which alpha ascends.
+  const Recorder coda =
+      test::run(scenario(6, 40, "kind = coda\nlearning_rate = 0.05\nperiod = 1\ngamma = 0"));
+  const Recorder parallel = test::run(scenario(6, 40, "kind = allreduce\nlearning_rate = 0.05"));
+  CHECK(test::largest_difference(coda, parallel) < 1e-5);
+  const std::size_t last = parallel.evaluation.rows("test_auc") - 1;
+  CHECK(parallel.evaluation.value("test_auc", last) > 0.9);
+}
+
+TEST_CASE("CODA on one node is the single-machine method, stages and all") {
+  // By hand on the workload's own gradients: T = 5, 15, .., rates l, l / 3, .., pull with gamma = 2; at the end of a
+  // stage a fresh mini-batch sets alpha, then the center moves.
+  const std::string text =
+      scenario(1, 30, "kind = coda\nlearning_rate = 0.06\nstage_steps = 5\ngamma = 2\nperiod = 4");
+  const Recorder recorder = test::run(text);
+  const Assembly parts = assemble(Scenario::parse(text, "test.ini"));
+  const Workload& workload = *parts.workload;
+  std::vector<float> x(workload.facts().parameters), g(x.size());
+  workload.initial_model(x);
+  std::vector<float> center = x;
+  const std::size_t alpha = x.size() - 1;
+  Step draw = 0;
+  const auto gradient = [&] {
+    GradientRequest request{.node = 0, .draw = draw++, .x = x.data(), .gradient = g.data()};
+    workload.gradients({&request, 1});
+  };
+  double rate = 0.06;
+  Step end = 5, length = 5;
+  for (Step k = 0; k < 30; ++k) {
+    gradient();
+    for (std::size_t c = 0; c < x.size(); ++c) {
+      const double pull = c == alpha ? 0 : (double{x[c]} - double{center[c]}) / 2;
+      x[c] = static_cast<float>(x[c] - rate * (g[c] + pull));
+    }
+    if (k + 1 != end) continue;
+    gradient();
+    x[alpha] -= g[alpha] / static_cast<float>(workload.facts().dual_curvature);
+    center = x;
+    rate /= 3;
+    length *= 3;
+    end += length;
+  }
+  CHECK(draw == 32);  // two stages ended
+  for (std::size_t c = 0; c < x.size(); ++c) {
+    CHECK(test::model(recorder, 0, c) == doctest::Approx(double{x[c]}).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("without a dual part CODA is local SGD with a proximal pull, in stages") {
+  // One stage without pull is local SGD; with gamma, one node and f = 1/2 (x - 1)^2 from 0, each step is
+  // x <- x - l ((x - 1) + (x - v0) / gamma).
+  const std::string local = "\nlearning_rate = 0.05\nperiod = 4";
+  CHECK(
+      test::run(test::quadratic_scenario(5, 20, "ring", "kind = coda\ngamma = 0" + local)).models ==
+      test::run(test::quadratic_scenario(5, 20, "ring", "kind = local_sgd" + local)).models);
+  double x = 0, center = 0, rate = 0.1;
+  for (int k = 0; k < 16; ++k) {
+    x -= rate * ((x - 1) + (x - center) / 0.5);
+    if (k + 1 == 4) {
+      center = x;
+      rate /= 3;
+    }
+    if (k + 1 == 16) center = x;
+  }
+  const Recorder recorder = test::run(
+      test::quadratic_scenario(1, 16, "ring",
+                               "kind = coda\nlearning_rate = 0.1\nstage_steps = 4\ngamma = 0.5"),
+      {"workload.centers=list", "workload.center_values=1"});
+  CHECK(test::model(recorder, 0, 0) == doctest::Approx(x).epsilon(1e-5));
+}
+
+TEST_CASE("CODA sends the whole model per period, and one number per stage") {
+  // Recursive doubling, four nodes: two messages per averaging. 12 steps in stages of 3 and 9: averagings after steps
+  // 2, 3 (the stage), 5, 7, 9, 11, 12 (the stage), each of 68 floats; two dual averagings of one float.
+  const Recorder recorder = test::run(
+      scenario(4, 12,
+               "kind = coda\nlearning_rate = 0.01\nstage_steps = 3\nperiod = 2\ncollective = "
+               "recursive_doubling"));
+  for (const NodeTotals& node : recorder.nodes) {
+    CHECK(node.messages_sent == 2 * (7 + 2));
+    CHECK(node.bytes_sent == 2 * 4 * (7 * 68 + 2));
+  }
+  for (const auto& x : recorder.models) CHECK(x == recorder.models[0]);
+}
+
+TEST_CASE("the stages of CODA set the learning rate, and nothing else may") {
+  CHECK_THROWS_WITH_AS(
+      test::run(scenario(2, 3, "kind = coda\nlearning_rate = 0.1\nschedule = cosine")),
+      doctest::Contains("schedule must be constant"), ScenarioError);
+}

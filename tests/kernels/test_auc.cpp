@@ -1,0 +1,163 @@
+#include <algorithm>
+#include <cmath>
+
+#include <doctest/doctest.h>
+
+#include "kernels/auc_saddle.hpp"
+#include "kernels/registry.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/random.hpp"
+
+using namespace starling;
+
+namespace {
+
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+std::unique_ptr<Workload> make(const Settings& keys, NodeId nodes = 1) {
+  std::vector<Setting> settings{{"kind", "auc", "test.ini:2"}};
+  for (const auto& [key, text] : keys) settings.push_back({key, text, "test.ini:3"});
+  const Section section("workload", "test.ini:1", settings);
+  return workloads::find(section).make(section, nodes, 5);
+}
+
+/// The definition: over all pairs of a positive and a negative sample, 1 if ranked right, 1/2 if equal.
+double by_pairs(const std::vector<float>& scores, const std::vector<std::int32_t>& labels) {
+  double right = 0, pairs = 0;
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    for (std::size_t j = 0; j < scores.size(); ++j) {
+      if (labels[i] != 1 || labels[j] == 1) continue;
+      right += scores[i] > scores[j] ? 1 : scores[i] == scores[j] ? 0.5 : 0;
+      ++pairs;
+    }
+  }
+  return right / pairs;
+}
+
+/// Linear scores of a dataset at a model that is its weights, then its bias.
+std::vector<double> linear_scores(const Dataset& data, const std::vector<float>& x) {
+  std::vector<double> scores;
+  for (std::size_t s = 0; s < data.samples; ++s) {
+    double h = double{x[data.features]};
+    for (std::size_t k = 0; k < data.features; ++k) h += double{data.row(s)[k]} * double{x[k]};
+    scores.push_back(h);
+  }
+  return scores;
+}
+
+struct Moments {
+  double mean[2] = {0, 0};
+  double count[2] = {0, 0};
+};
+
+Moments moments(const std::vector<double>& scores, const std::vector<std::int32_t>& labels) {
+  Moments m;
+  for (std::size_t s = 0; s < scores.size(); ++s) {
+    m.mean[labels[s]] += scores[s];
+    ++m.count[labels[s]];
+  }
+  for (const int side : {0, 1}) m.mean[side] /= m.count[side];
+  return m;
+}
+
+/// p (1-p) (mean over pairs of (1 - (h+ - h-))^2 - 1), by all pairs.
+double saddle_value(const std::vector<double>& scores, const std::vector<std::int32_t>& labels) {
+  double sum = 0, pairs = 0, positives = 0;
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    positives += labels[i];
+    for (std::size_t j = 0; j < scores.size(); ++j) {
+      if (labels[i] != 1 || labels[j] == 1) continue;
+      sum += std::pow(1 - (scores[i] - scores[j]), 2);
+      ++pairs;
+    }
+  }
+  const double p = positives / static_cast<double>(scores.size());
+  return p * (1 - p) * (sum / pairs - 1);
+}
+
+}  // namespace
+
+TEST_CASE("the area under the curve is the share of pairs in order, ties counting half") {
+  Random random(1, "test auc");
+  for (const int levels : {2, 7, 1000}) {
+    std::vector<float> scores;
+    std::vector<std::int32_t> labels;
+    for (int s = 0; s < 200; ++s) {
+      labels.push_back(s % 5 == 0 ? 1 : 0);
+      scores.push_back(static_cast<float>(random.below(static_cast<std::uint64_t>(levels))) +
+                       (labels.back() == 1 ? 0.25F * static_cast<float>(levels) : 0));
+    }
+    CHECK(area_under_curve(scores, labels) ==
+          doctest::Approx(by_pairs(scores, labels)).epsilon(1e-12));
+  }
+  // Positives 3 and 1, negatives 2 and 1: 3 beats both, 1 loses to 2 and ties with 1.
+  CHECK(area_under_curve(std::vector<float>{3, 1, 2, 1}, std::vector<std::int32_t>{1, 1, 0, 0}) ==
+        2.5 / 4);
+}
+
+TEST_CASE(
+    "at the best a, b, alpha the loss is the pairwise surrogate, and their gradient is zero") {
+  // One node and a batch of all its samples, each once: F itself, not an estimate.
+  const auto probe = make({{"positive_share", "0.05"}});
+  const std::int64_t all = probe->facts().samples[0];
+  const auto workload = make({{"positive_share", "0.05"}, {"batch_size", std::to_string(all)}});
+  const auto& auc = dynamic_cast<const Auc&>(*workload);
+  CHECK(auc.positive_share() == doctest::Approx(0.05).epsilon(0.01));
+  REQUIRE(workload->facts().dual_parameters == 1);
+  CHECK(workload->facts().dual_curvature ==
+        doctest::Approx(2 * auc.positive_share() * (1 - auc.positive_share())));
+
+  const Dataset& train = auc.data().train;
+  std::vector<float> x(workload->facts().parameters), gradient(x.size());
+  workload->initial_model(x);
+  const std::vector<double> scores = linear_scores(train, x);
+  const Moments m = moments(scores, train.y);
+  x[65] = static_cast<float>(m.mean[1]);
+  x[66] = static_cast<float>(m.mean[0]);
+  x[67] = static_cast<float>(m.mean[0] - m.mean[1]);
+  GradientRequest request{.node = 0, .draw = 0, .x = x.data(), .gradient = gradient.data()};
+  workload->gradients({&request, 1});
+  CHECK(request.loss == doctest::Approx(saddle_value(scores, train.y)).epsilon(1e-5));
+  for (std::size_t k = 65; k < 68; ++k) CHECK(std::abs(gradient[k]) < 1e-5);
+
+  // Off the saddle, F rises along a and b and falls along alpha; its step in alpha is a Newton step away.
+  x[67] += 0.5F;
+  GradientRequest off{.node = 0, .draw = 0, .x = x.data(), .gradient = gradient.data()};
+  workload->gradients({&off, 1});
+  CHECK(off.loss < request.loss);
+  CHECK(gradient[67] / workload->facts().dual_curvature == doctest::Approx(0.5).epsilon(1e-4));
+}
+
+TEST_CASE("evaluation gives the surrogate and the area under the curve of the test samples") {
+  const auto workload = make({{"positive_class", "3"}});
+  const auto& auc = dynamic_cast<const Auc&>(*workload);
+  std::vector<float> x(workload->facts().parameters);
+  workload->initial_model(x);
+  EvaluationRequest request{.x = x.data()};
+  workload->evaluate({&request, 1});
+  const std::vector<double> scores = linear_scores(auc.data().test, x);
+  CHECK(request.loss == doctest::Approx(saddle_value(scores, auc.data().test.y)).epsilon(1e-5));
+  CHECK(request.accuracy ==
+        doctest::Approx(by_pairs({scores.begin(), scores.end()}, auc.data().test.y)).epsilon(1e-9));
+  CHECK(workload->facts().accuracy_metric == "test_auc");
+}
+
+TEST_CASE("leaving positives out keeps every negative, and the wanted share") {
+  const auto whole = make({});
+  const auto thin = make({{"positive_share", "0.02"}});
+  const auto count = [](const Workload& w, int label) {
+    return std::ranges::count(dynamic_cast<const Auc&>(w).data().train.y, label);
+  };
+  CHECK(count(*thin, 0) == count(*whole, 0));
+  const double negatives = static_cast<double>(count(*whole, 0));
+  CHECK(count(*thin, 1) == std::floor(negatives * 0.02 / 0.98 + 0.5));
+  CHECK(dynamic_cast<const Auc&>(*thin).data().test.samples ==
+        dynamic_cast<const Auc&>(*whole).data().test.samples);
+}
+
+TEST_CASE("a class that is not there cannot be ranked") {
+  CHECK_THROWS_WITH_AS(make({{"positive_class", "12"}}),
+                       doctest::Contains("both sides, got class 12"), ScenarioError);
+  CHECK_THROWS_WITH_AS(make({{"positive_share", "1"}}),
+                       doctest::Contains("must be in [0, 1), got 1"), ScenarioError);
+}
