@@ -38,27 +38,30 @@ void max_pool(std::size_t height, std::size_t width, std::size_t channels, std::
   }
 }
 
-/// max_pool_gradient of `count` channels of one square whose first pixel is at x[0].
+/// 16 floats anywhere in memory; arithmetic, comparison and ?: work lane by lane, in every build.
+/// Where it stands, the compiler would not vectorize a loop.
+using Strip = float __attribute__((vector_size(64), aligned(4), may_alias));
+constexpr std::size_t strip = 16;
+
+/// max_pool_gradient of a square whose first pixel is at x: of one channel, or of a strip.
+template <class Value>
 void max_pool_gradient_of_square(std::size_t width, std::size_t channels, std::size_t window,
-                                 std::size_t count, const float* x, const float* dy, float* dx) {
-  constexpr std::size_t strip = 16;
-  float highest[strip], rest[strip];  // rest: the gradient, until a pixel has taken it
-  const auto at = [=](std::size_t place) {
-    return (place / window * width + place % window) * channels;
-  };
-  for (std::size_t c = 0; c < count; ++c) highest[c] = x[c], rest[c] = dy[c];
-  for (std::size_t place = 1; place < window * window; ++place) {
-    const float* from = x + at(place);
-    for (std::size_t c = 0; c < count; ++c)
-      highest[c] = from[c] > highest[c] ? from[c] : highest[c];
+                                 const float* x, const float* dy, float* dx) {
+  Value highest = *reinterpret_cast<const Value*>(x);
+  for (std::size_t row = 0; row < window; ++row) {
+    for (std::size_t column = 0; column < window; ++column) {
+      const Value& value = *reinterpret_cast<const Value*>(x + (row * width + column) * channels);
+      highest = value > highest ? value : highest;
+    }
   }
-  for (std::size_t place = 0; place < window * window; ++place) {
-    const float* from = x + at(place);
-    float* to = dx + at(place);
-    for (std::size_t c = 0; c < count; ++c) {
-      const bool is_highest = from[c] == highest[c];
-      to[c] = is_highest ? rest[c] : 0;
-      rest[c] = is_highest ? 0 : rest[c];
+  Value rest = *reinterpret_cast<const Value*>(dy);  // the gradient, until a pixel has taken it
+  const Value zero{};
+  for (std::size_t row = 0; row < window; ++row) {
+    for (std::size_t column = 0; column < window; ++column) {
+      const std::size_t at = (row * width + column) * channels;
+      const auto is_highest = *reinterpret_cast<const Value*>(x + at) == highest;
+      *reinterpret_cast<Value*>(dx + at) = is_highest ? rest : zero;
+      rest = is_highest ? zero : rest;
     }
   }
 }
@@ -72,13 +75,13 @@ void max_pool_gradient(std::size_t height, std::size_t width, std::size_t channe
     for (std::size_t column = 0; column < width / window; ++column, dy += channels) {
       const std::size_t corner = (row * width + column) * window * channels;
       std::size_t c = 0;
-      for (; c + 16 <= channels; c += 16) {
-        max_pool_gradient_of_square(width, channels, window, 16, x + corner + c, dy + c,
-                                    dx + corner + c);
+      for (; c + strip <= channels; c += strip) {
+        max_pool_gradient_of_square<Strip>(width, channels, window, x + corner + c, dy + c,
+                                           dx + corner + c);
       }
-      if (c < channels) {
-        max_pool_gradient_of_square(width, channels, window, channels - c, x + corner + c, dy + c,
-                                    dx + corner + c);
+      for (; c < channels; ++c) {
+        max_pool_gradient_of_square<float>(width, channels, window, x + corner + c, dy + c,
+                                           dx + corner + c);
       }
     }
   }
