@@ -19,7 +19,7 @@ namespace starling {
 namespace {
 
 constexpr std::size_t evaluation_block = 16;    // samples; part of the order of sums
-constexpr std::size_t calibration_count = 512;  // samples, or all if there are fewer
+constexpr std::size_t calibration_count = 256;  // samples, or all if there are fewer
 
 constexpr CnnNetwork::Chance no_chance{0, 0, 0};  // nothing is dropped in an evaluation
 
@@ -87,7 +87,7 @@ void Cnn::load(const Dataset& data, std::span<const std::int32_t> samples,
 }
 
 void Cnn::gradient(GradientRequest& request, CnnNetwork::Work& work) const {
-  network_.fit(work, static_cast<std::size_t>(problem_.batch_size));
+  network_.fit(work, static_cast<std::size_t>(problem_.batch_size), true);
   sampler_.batch(request.node, request.draw, work.indices);
   load(problem_.data.train, work.indices, work);
   const CnnNetwork::Chance chance{problem_.seed, request.node, request.draw};
@@ -109,7 +109,7 @@ void Cnn::gradients(std::span<GradientRequest> requests) const {
 }
 
 void Cnn::calibrate(const float* x, std::span<float> statistics, CnnNetwork::Work& work) const {
-  network_.fit(work, calibration_samples_.size());
+  network_.fit(work, calibration_samples_.size(), false);
   load(problem_.data.train, calibration_samples_, work);
   network_.forward(kernels_, x, no_chance, CnnNetwork::Mode::calibrate, work);
   const std::size_t count = statistics.size() / 2;
@@ -120,7 +120,7 @@ void Cnn::calibrate(const float* x, std::span<float> statistics, CnnNetwork::Wor
 Cnn::Score Cnn::score(const float* x, std::span<const float> statistics, std::size_t first,
                       std::size_t count, CnnNetwork::Work& work) const {
   const Dataset& test = problem_.data.test;
-  network_.fit(work, count);
+  network_.fit(work, count, false);
   std::iota(work.indices.begin(), work.indices.end(), static_cast<std::int32_t>(first));
   load(test, work.indices, work);
   const std::size_t half = statistics.size() / 2;
@@ -176,22 +176,27 @@ namespace {
 constexpr const char* small_network =
     "conv 8 3x3 same, relu, pool 2, conv 16 3x3 same, relu, pool 2, dense 32, relu";
 
-std::vector<CnnLayer> read_layers(const Section& section, std::string& key) {
+/// Layers, what descriptions call the network, and the key that an error in them belongs to.
+struct Spelling {
+  std::vector<CnnLayer> layers;
+  std::string name;
+  const char* key;
+};
+
+Spelling read_layers(const Section& section) {
   std::vector<std::string> names = {"layers"};
   for (const CnnPreset& preset : cnn_presets) names.emplace_back(preset.name);
   const std::string net =
       section.choice("net", names, "layers", "a well-known network, or `layers`: as the key says");
-  key = "net";
   for (const CnnPreset& preset : cnn_presets) {
-    if (net == preset.name) return parse_cnn_layers(preset.layers);
+    if (net == preset.name) return {parse_cnn_layers(preset.layers), net, "net"};
   }
-  key = "layers";
   const auto text = section.optional<std::string>(
       "layers", small_network,
       "from the image on: conv C HxW [same] [/S] [unbiased], relu, pool N, average, batchnorm, "
       "groupnorm G, dropout P, dense N, residual C G [/S]; dense to the classes follows");
   try {
-    return parse_cnn_layers(text);
+    return {parse_cnn_layers(text), "CNN", "layers"};
   } catch (const std::invalid_argument& error) {
     section.fail("layers", "{}", error.what());
   }
@@ -225,8 +230,9 @@ Extent guess_extent(std::size_t features) {
 std::unique_ptr<Workload> cnn(const Section& section, NodeId nodes, std::uint64_t seed) {
   Cnn::Problem problem;
   problem.seed = seed;
-  std::string layers_key;
-  problem.layers = read_layers(section, layers_key);
+  Spelling spelling = read_layers(section);
+  problem.layers = std::move(spelling.layers);
+  problem.name = spelling.name;
   const auto image = section.optional<std::string>("image", "square",
                                                    "HEIGHTxWIDTHxCHANNELS, channels last; square: "
                                                    "the sides follow from the samples, with 1 or 3 "
@@ -254,7 +260,7 @@ std::unique_ptr<Workload> cnn(const Section& section, NodeId nodes, std::uint64_
   try {
     return std::make_unique<Cnn>(std::move(problem));
   } catch (const std::invalid_argument& error) {
-    section.fail(layers_key, "{}", error.what());
+    section.fail(spelling.key, "{}", error.what());
   }
 }
 

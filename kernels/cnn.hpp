@@ -3,8 +3,8 @@
 // batch size.
 //
 // Batch normalization keeps no running statistics, so a model is its trained parameters and nothing
-// else; before a model is evaluated, its statistics are measured anew on `calibration_samples`
-// training samples, the same ones always. That is what Izmailov et al. do for averaged models
+// else; before a model is evaluated, its statistics are measured anew on 256 training
+// samples, the same ones always. That is what Izmailov et al. do for averaged models
 // ("Averaging Weights Leads to Wider Optima and Better Generalization", UAI 2018, section 3.2), and
 // every model evaluated here is an average over nodes. (The top-k thesis averages running statistics
 // over nodes instead, uncompressed: 4 bytes x 2 x channels more in each message.)
@@ -28,6 +28,7 @@ class Cnn final : public Workload {
  public:
   /// Everything that defines the problem.
   struct Problem {
+    std::string name = "CNN";  // in descriptions
     std::vector<CnnLayer> layers;
     Extent image;       // its size is that of the samples
     SplitDataset data;  // train is not empty

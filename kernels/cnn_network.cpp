@@ -281,7 +281,7 @@ void CnnNetwork::initial_model(std::uint64_t seed, std::span<float> x) const {
   }
 }
 
-void CnnNetwork::fit(Work& work, std::size_t batch) const {
+void CnnNetwork::fit(Work& work, std::size_t batch, bool is_backward_too) const {
   const auto whole_lines = [](std::size_t count) { return (count + 15) / 16 * 16; };
   std::size_t total = 16;
   for (int pass = 0; pass < 2; ++pass) {  // first to count, then to deal
@@ -305,12 +305,12 @@ void CnnNetwork::fit(Work& work, std::size_t batch) const {
     for (std::size_t b = 0; b < buffers_.size(); ++b) {
       const Buffer& buffer = buffers_[b];
       work.values[b] = {deal(batch * buffer.stride), buffer.stride};
-      if (!buffer.has_slope) continue;
+      if (!buffer.has_slope || !is_backward_too) continue;
       work.slopes[b] = {deal(buffer.is_local ? buffer.stride : batch * buffer.stride),
                         buffer.is_local ? 0 : buffer.stride};
     }
     work.framed = deal(framed_size_);
-    work.flipped = deal(flipped_size_);
+    work.flipped = deal(is_backward_too ? flipped_size_ : 0);
     work.zeros = deal(widest_);
     work.shares = deal(2 * widest_);
     work.mean = deal(batch * channels_normalized_);

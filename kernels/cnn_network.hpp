@@ -97,8 +97,8 @@ class CnnNetwork {
   /// Draws the model that training starts from; see Cnn::initial_model.
   void initial_model(std::uint64_t seed, std::span<float> x) const;
 
-  /// Makes `work` large enough for `batch` samples and their gradients.
-  void fit(Work& work, std::size_t batch) const;
+  /// Makes `work` large enough for a forward pass of `batch` samples, or also for the pass back.
+  void fit(Work& work, std::size_t batch, bool is_backward_too) const;
   /// From images in the first buffer of `work` to logits in the last.
   void forward(const dense::Kernels& kernels, const float* x, const Chance& chance, Mode mode,
                Work& work) const;

@@ -8,7 +8,7 @@ train on the shipped digits. Same data, steps, mini-batches without replacement,
 of initial weights (He, the last layer Glorot), pixels 0 .. 1; only the random numbers differ. The difference of the means
 is printed in standard errors: beyond 3 something is wrong. Needs python3-torch and python3-h5py.
 
-Batch normalization is evaluated with the statistics of 512 training samples, as in kernels/cnn.hpp: PyTorch's running
+Batch normalization is evaluated with the statistics of 256 training samples, as in kernels/cnn.hpp: PyTorch's running
 ones lag behind by design.
 """
 import argparse
@@ -112,7 +112,7 @@ def train_torch(arguments, data, seed):
         for layer in made.modules():
             if isinstance(layer, nn.BatchNorm2d):
                 layer.reset_running_stats()
-        made(images[torch.randperm(len(images))[:512]])
+        made(images[torch.randperm(len(images))[:256]])
         made.eval()
         logits = torch.cat([made(part) for part in test_images.split(500)])
         return (logits.argmax(1) == test_labels).double().mean().item(), \
