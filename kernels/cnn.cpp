@@ -55,8 +55,8 @@ Cnn::Cnn(Problem problem, const dense::Kernels& kernels)
   }
   facts_.parameters = network_.parameters();
   facts_.description =
-      fmt::format("CNN of {} layers and {} parameters on {}", problem_.layers.size() + 1,
-                  facts_.parameters, problem_.data.description);
+      fmt::format("{} of {} layers and {} parameters on {}", problem_.name,
+                  problem_.layers.size() + 1, facts_.parameters, problem_.data.description);
   facts_.wire_parameters = problem_.wire_parameters > 0
                                ? problem_.wire_parameters
                                : static_cast<std::int64_t>(facts_.parameters);

@@ -3,11 +3,11 @@
 // batch size.
 //
 // Batch normalization keeps no running statistics, so a model is its trained parameters and nothing
-// else; before a model is evaluated, its statistics are measured anew on 256 training
-// samples, the same ones always. That is what Izmailov et al. do for averaged models
-// ("Averaging Weights Leads to Wider Optima and Better Generalization", UAI 2018, section 3.2), and
-// every model evaluated here is an average over nodes. (The top-k thesis averages running statistics
-// over nodes instead, uncompressed: 4 bytes x 2 x channels more in each message.)
+// else; before a model is evaluated, its statistics are measured anew on 256 training samples, the
+// same ones always. That is what Izmailov et al. do for averaged models ("Averaging Weights Leads to
+// Wider Optima and Better Generalization", UAI 2018, section 3.2), and every model evaluated here is
+// an average over nodes. (The top-k thesis of kernels/cnn_layers.hpp sends running statistics along,
+// uncompressed: 2 floats per channel more in each message.)
 #pragma once
 
 #include <cstddef>

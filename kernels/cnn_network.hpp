@@ -1,6 +1,7 @@
 // A convolutional network at work: layers become operations between numbered buffers, with all
 // shapes and all places in the flat model known. Passes run them in turn; whatever is local to a
-// sample runs sample by sample, so that what one operation writes is in the cache for the next. The arithmetic is that of kernels/dense.hpp and kernels/dense_images.hpp.
+// sample runs sample by sample, so that what one operation writes is in the cache for the next. The
+// arithmetic is that of kernels/dense.hpp and kernels/dense_images.hpp.
 //
 // A model is its layers one after the other: weights (panel-major), then bias; scale, then shift.
 #pragma once
