@@ -221,7 +221,7 @@ int largest_label(const Dataset& part) { return *std::max_element(part.y.begin()
 DatasetSettings read_dataset_settings(const Section& section) {
   DatasetSettings settings;
   settings.kind =
-      section.choice("dataset", {"digits", "blobs", "idx", "hdf5"}, "digits", "which samples");
+      section.choice("dataset", {"digits", "blobs", "idx", "hdf5", "cifar10"}, "digits", "which samples");
   if (settings.kind == "digits") {
     settings.path = section.resolve_path(section.optional<std::string>(
         "path", "", "CSV file like digits.csv; empty: the one shipped"));
@@ -229,6 +229,9 @@ DatasetSettings read_dataset_settings(const Section& section) {
     read_blobs(section, settings);
   } else if (settings.kind == "idx") {
     read_idx(section, settings);
+  } else if (settings.kind == "cifar10") {
+    settings.directory = section.resolve_path(section.required<std::string>(
+        "directory", "where data_batch_1.bin .. data_batch_5.bin and test_batch.bin are"));
   } else {
     read_hdf5(section, settings);
   }
@@ -248,6 +251,8 @@ SplitDataset load_dataset(const DatasetSettings& settings, std::uint64_t seed) {
     split = load_idx_dataset(settings);
     train_labels = settings.train_labels;
     test_labels = settings.test_labels;
+  } else if (settings.kind == "cifar10") {
+    split = load_cifar10_dataset(settings);  // checks its labels
   } else {
     ensure(settings.kind == "hdf5", "a dataset of an unknown kind");
     split = load_hdf5_dataset(settings);

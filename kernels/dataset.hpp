@@ -1,8 +1,11 @@
 // Datasets: the labelled samples that workloads train on, and where they come from, by the key
 // `dataset`:
-//   digits  handwritten digits shipped with the project (8x8 pixels, 10 classes), or any CSV file
-//   of that shape blobs   Gaussian blobs, made from the seed idx     MNIST's IDX files, plain or
-//   gzip-compressed hdf5    an HDF5 file with the data sets x, y and, optionally, length
+//   digits   handwritten digits shipped with the project (8x8 pixels, 10 classes), or any CSV file of
+//            that shape
+//   blobs    Gaussian blobs, made from the seed
+//   cifar10  the binary files of CIFAR-10
+//   hdf5     an HDF5 file with the data sets x, y and, optionally, length
+//   idx      MNIST's IDX files, plain or gzip-compressed
 // Reading a scenario and reading files are two calls: a maker calls Section::finish() in between.
 #pragma once
 
@@ -42,7 +45,7 @@ struct SplitDataset {
 /// What a scenario says of the dataset; paths are resolved, values checked. Fields of other kinds
 /// keep their defaults.
 struct DatasetSettings {
-  std::string kind;  // "digits", "blobs", "idx", "hdf5"
+  std::string kind;  // "digits", "blobs", "idx", "hdf5", "cifar10"
 
   std::string path;       // digits: empty means the shipped file; hdf5: required
   std::string test_path;  // hdf5: empty means that the last `test_fraction` of `path` is held out
@@ -50,6 +53,8 @@ struct DatasetSettings {
 
   std::string train_images, train_labels, test_images, test_labels;  // idx
   double pixel_mean = 0, pixel_deviation = 1;  // idx: pixels 0 .. 1 become (p - mean) / deviation
+
+  std::string directory;  // cifar10
 
   int classes = 0;  // blobs: required; idx, hdf5: 0 means largest label + 1
 
@@ -68,7 +73,7 @@ DatasetSettings read_dataset_settings(const Section& section);
 /// expected and what was found.
 SplitDataset load_dataset(const DatasetSettings& settings, std::uint64_t seed);
 
-/// Two of load_dataset's parts, each the only user of its library. They leave `classes` and
+/// Parts of load_dataset, two of them each the only user of its library. They leave `classes` and
 /// `description` to load_dataset, which also checks the labels.
 ///
 /// IDX (zlib): images of any rank, pixels scaled to 0 .. 1, then shifted and divided. Where a file is missing, the same with
@@ -77,5 +82,8 @@ SplitDataset load_idx_dataset(const DatasetSettings& settings);
 /// HDF5: x (samples, features...) of numbers, taken as they are, y (samples) of integers and,
 /// optionally, length (samples) of positive integers.
 SplitDataset load_hdf5_dataset(const DatasetSettings& settings);
+/// CIFAR-10: data_batch_1.bin .. data_batch_5.bin and test_batch.bin, pixels scaled to 0 .. 1,
+/// (32, 32, 3) with channels last.
+SplitDataset load_cifar10_dataset(const DatasetSettings& settings);
 
 }  // namespace starling

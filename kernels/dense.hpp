@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/dense_images.hpp"
 #include "sim/node/backend.hpp"
 
 namespace starling::dense {
@@ -63,7 +64,7 @@ struct Kernels {
   /// Gradient of x, summed over outputs in order, starting from 0; where x (the output of a ReLU)
   /// is not positive it is 0:
   ///   dx_bk = x_bk > 0 ? fma(dy_bo, W_ko, ..) : 0
-  /// `dx` has the stride of `x`.
+  /// `dx` has the stride of `x`. If `x` is null, no dx is cut to 0.
   void (*input_gradient)(Shape shape, const float* dy, std::size_t dy_stride, const float* weights,
                          const float* x, std::size_t x_stride, float* dx);
 
@@ -90,6 +91,9 @@ struct Kernels {
   ///   lane_l = fma(d, d, lane_l),  d = double(a_i) - double(b_i),
   /// then lanes fold in halves: l + 8, l + 4, l + 2, l + 1 is added to l.
   double (*squared_distance)(const float* a, const float* b, std::size_t count);
+
+  /// Convolution and what goes with it.
+  ImageKernels images;
 };
 
 /// The build that this process uses: the best one the processor can run, or the one that the

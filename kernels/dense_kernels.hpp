@@ -3,7 +3,9 @@
 #pragma once
 
 #include "kernels/dense.hpp"
+#include "kernels/dense_convolutions.hpp"
 #include "kernels/dense_elementwise.hpp"
+#include "kernels/dense_image_loops.hpp"
 #include "kernels/dense_lanes.hpp"
 #include "kernels/dense_products.hpp"
 
@@ -18,7 +20,19 @@ constexpr Kernels vectorized_kernels = {.name = Lanes::build_name,
                                         .exponential = exponential,
                                         .logarithm = logarithm,
                                         .linear = linear,
-                                        .squared_distance = squared_distance};
+                                        .squared_distance = squared_distance,
+                                        .images = {.convolve = convolve,
+                                                   .convolution_gradient = convolution_gradient,
+                                                   .relu = relu,
+                                                   .relu_gradient = relu_gradient,
+                                                   .add = add,
+                                                   .max_pool = max_pool,
+                                                   .max_pool_gradient = max_pool_gradient,
+                                                   .average = average,
+                                                   .average_gradient = average_gradient,
+                                                   .moments = moments,
+                                                   .normalize = normalize,
+                                                   .normalize_gradient = normalize_gradient}};
 
 }  // namespace
 }  // namespace starling::dense

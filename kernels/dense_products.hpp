@@ -25,10 +25,12 @@ constexpr std::size_t k_block = 192;  // a multiple of panel_columns
 /// c (rows x columns) = sum over k of left(row, k) * right(k, column), continued from c or from a
 /// start row.
 struct Tile {
-  std::size_t terms;  // k
+  std::size_t terms;  // k is runs x terms: `terms` in a row, then left skips, `runs` times
+  std::size_t runs;
   const float* left;  // (rows, terms), or (terms, rows) if transposed
   std::size_t left_stride;
-  const float* right;  // (terms, columns)
+  std::ptrdiff_t left_skip;  // floats
+  const float* right;        // (runs x terms, columns)
   std::size_t right_stride;
   float* c;
   std::size_t c_stride;
@@ -68,20 +70,23 @@ void run_tile(const Tile& t) {
   const float* left = t.left;
   const float* right = t.right;
   const float* ahead = t.ahead;
-  for (std::size_t k = 0; k < t.terms; ++k) {
-    Vector b[vectors];
-    _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T0);
-    ahead += t.ahead_step;
+  for (std::size_t run = 0; run < t.runs; ++run) {
+    for (std::size_t k = 0; k < t.terms; ++k) {
+      Vector b[vectors];
+      _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T0);
+      ahead += t.ahead_step;
 #pragma GCC unroll 2
-    for (int v = 0; v < vectors; ++v) b[v] = load(right, v);
+      for (int v = 0; v < vectors; ++v) b[v] = load(right, v);
 #pragma GCC unroll 16
-    for (int r = 0; r < rows; ++r) {
-      const Vector a = Lanes::all(transposed ? left[r] : left[r * t.left_stride]);
+      for (int r = 0; r < rows; ++r) {
+        const Vector a = Lanes::all(transposed ? left[r] : left[r * t.left_stride]);
 #pragma GCC unroll 2
-      for (int v = 0; v < vectors; ++v) sum[r][v] = Lanes::fma(a, b[v], sum[r][v]);
+        for (int v = 0; v < vectors; ++v) sum[r][v] = Lanes::fma(a, b[v], sum[r][v]);
+      }
+      left += transposed ? t.left_stride : 1;
+      right += t.right_stride;
     }
-    left += transposed ? t.left_stride : 1;
-    right += t.right_stride;
+    left += t.left_skip;
   }
 
 #pragma GCC unroll 16
@@ -129,7 +134,7 @@ STARLING_INLINE void run_rows(Tile t, std::size_t rows, std::size_t columns, std
     if (origin.positive != nullptr) t.positive = origin.positive + row * t.c_stride;
     row += height;
     if (next != nullptr) {
-      const std::size_t lines = t.terms * line_floats;
+      const std::size_t lines = t.runs * t.terms * line_floats;
       t.ahead = next;
       t.ahead_step = next_floats >= lines ? line_floats : 0;
       if (next_floats >= lines) {
@@ -138,7 +143,8 @@ STARLING_INLINE void run_rows(Tile t, std::size_t rows, std::size_t columns, std
       }
     } else {
       t.ahead = row < rows ? origin.c + row * t.c_stride : origin.c;
-      t.ahead_step = row < rows ? at_most(rows - row, tile_rows) * t.c_stride / t.terms : 0;
+      t.ahead_step =
+          row < rows ? at_most(rows - row, tile_rows) * t.c_stride / (t.runs * t.terms) : 0;
     }
     switch (height) {
       case 1:
@@ -183,8 +189,10 @@ void forward(Shape shape, const float* x, std::size_t x_stride, const float* wei
       const std::size_t next_floats = at_most(left, k_block * panel_columns);
       for (std::size_t column = 0; column < panel_width; column += tile_columns) {
         run_rows<false>({.terms = terms,
+                         .runs = 1,
                          .left = x + k,
                          .left_stride = x_stride,
+                         .left_skip = 0,
                          .right = w + k * panel_width + column,
                          .right_stride = panel_width,
                          .c = y + panel + column,
@@ -211,8 +219,10 @@ void parameter_gradient(Shape shape, const float* x, std::size_t x_stride, const
     for (std::size_t k = 0; k < shape.batch; k += k_block) {
       for (std::size_t column = 0; column < panel_width; column += tile_columns) {
         run_rows<true>({.terms = at_most(k_block, shape.batch - k),
+                        .runs = 1,
                         .left = x + k * x_stride,
                         .left_stride = x_stride,
+                        .left_skip = 0,
                         .right = dy + k * dy_stride + panel + column,
                         .right_stride = dy_stride,
                         .c = w + column,
@@ -264,21 +274,24 @@ void input_gradient(Shape shape, const float* dy, std::size_t dy_stride, const f
         }
       }
       for (std::size_t column = 0; column < columns; column += tile_columns) {
-        run_rows<false>({.terms = terms,
-                         .left = dy + k,
-                         .left_stride = dy_stride,
-                         .right = right + column,
-                         .right_stride = panel_columns,
-                         .c = dx + input + column,
-                         .c_stride = x_stride,
-                         .last_lanes = 0,
-                         .resume = k > 0,
-                         .start = nullptr,
-                         .relu = false,
-                         .positive = k + terms == shape.outputs ? x + input + column : nullptr,
-                         .ahead = nullptr,
-                         .ahead_step = 0},
-                        shape.batch, at_most(tile_columns, columns - column), dy_stride, right, 0);
+        run_rows<false>(
+            {.terms = terms,
+             .runs = 1,
+             .left = dy + k,
+             .left_stride = dy_stride,
+             .left_skip = 0,
+             .right = right + column,
+             .right_stride = panel_columns,
+             .c = dx + input + column,
+             .c_stride = x_stride,
+             .last_lanes = 0,
+             .resume = k > 0,
+             .start = nullptr,
+             .relu = false,
+             .positive = x != nullptr && k + terms == shape.outputs ? x + input + column : nullptr,
+             .ahead = nullptr,
+             .ahead_step = 0},
+            shape.batch, at_most(tile_columns, columns - column), dy_stride, right, 0);
       }
     }
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/dense.hpp"
+#include "kernels/dense_image_loops.hpp"
 #include "kernels/dense_math.hpp"
 
 namespace starling::dense {
@@ -78,7 +79,46 @@ void input_gradient(Shape shape, const float* dy, std::size_t dy_stride, const f
         sum = std::fmaf(dy[b * dy_stride + o],
                         weights[weight_index(shape.inputs, shape.outputs, k, o)], sum);
       }
-      dx[b * x_stride + k] = x[b * x_stride + k] > 0 ? sum : 0;
+      dx[b * x_stride + k] = x == nullptr || x[b * x_stride + k] > 0 ? sum : 0;
+    }
+  }
+}
+
+/// x at input k of output pixel (row, column).
+const float* input_of(const Convolution& s, const float* x, std::size_t row, std::size_t column,
+                      std::size_t k) {
+  const std::size_t line = k / (s.kernel_width * s.channels);
+  const std::size_t rest = k % (s.kernel_width * s.channels);
+  return x + ((row * s.stride + line) * s.width + column * s.stride) * s.channels + rest;
+}
+
+void convolve(const Convolution& s, const float* x, const float* weights, const float* bias,
+              float* y) {
+  for (std::size_t row = 0; row < s.out_height(); ++row) {
+    for (std::size_t column = 0; column < s.out_width(); ++column, y += s.outputs) {
+      for (std::size_t o = 0; o < s.outputs; ++o) {
+        float sum = bias == nullptr ? y[o] : bias[o];
+        for (std::size_t k = 0; k < s.inputs(); ++k) {
+          sum = std::fmaf(*input_of(s, x, row, column, k),
+                          weights[weight_index(s.inputs(), s.outputs, k, o)], sum);
+        }
+        y[o] = sum;
+      }
+    }
+  }
+}
+
+void convolution_gradient(const Convolution& s, const float* x, const float* dy,
+                          float* weight_gradient, float* bias_gradient) {
+  for (std::size_t row = 0; row < s.out_height(); ++row) {
+    for (std::size_t column = 0; column < s.out_width(); ++column, dy += s.outputs) {
+      for (std::size_t o = 0; o < s.outputs; ++o) {
+        for (std::size_t k = 0; k < s.inputs(); ++k) {
+          float& sum = weight_gradient[weight_index(s.inputs(), s.outputs, k, o)];
+          sum = std::fmaf(*input_of(s, x, row, column, k), dy[o], sum);
+        }
+        if (bias_gradient != nullptr) bias_gradient[o] += dy[o];
+      }
     }
   }
 }
@@ -146,7 +186,19 @@ const Kernels& kernels_v1() {
                                     .exponential = exponential,
                                     .logarithm = logarithm,
                                     .linear = linear,
-                                    .squared_distance = squared_distance};
+                                    .squared_distance = squared_distance,
+                                    .images = {.convolve = convolve,
+                                               .convolution_gradient = convolution_gradient,
+                                               .relu = relu,
+                                               .relu_gradient = relu_gradient,
+                                               .add = add,
+                                               .max_pool = max_pool,
+                                               .max_pool_gradient = max_pool_gradient,
+                                               .average = average,
+                                               .average_gradient = average_gradient,
+                                               .moments = moments,
+                                               .normalize = normalize,
+                                               .normalize_gradient = normalize_gradient}};
   return build;
 }
 

@@ -1,7 +1,7 @@
 // How fast are the kernels, and how far from what the machine can do? Prints the measured FMA peak
-// and copy bandwidth, then node-steps per second of three networks with a model per node: gradients
-// alone, and followed by averaging of three models and the update through Backend::linear. Each on
-// one thread and on all.
+// and copy bandwidth, then the convolutions of the MNIST CNN by themselves, then node-steps per
+// second of some networks with a model per node: gradients alone, and followed by averaging of three
+// models and the update through Backend::linear. Each on one thread and on all.
 //
 //   bench_kernels [nodes] [seconds per figure]
 #include <algorithm>
@@ -9,7 +9,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -19,6 +21,7 @@
 #include <immintrin.h>
 #endif
 
+#include "kernels/cnn.hpp"
 #include "kernels/cpu_backend.hpp"
 #include "kernels/mlp.hpp"
 #include "sim/base/random.hpp"
@@ -130,53 +133,116 @@ double copy_bandwidth(double budget) {
   return rate * 2.0 * floats * sizeof(float);
 }
 
+/// A network, and with how many nodes it is measured: nodes / divisor.
 struct Case {
   const char* name;
-  std::size_t features;
-  std::vector<std::size_t> hidden;
-  std::int64_t batch;
-  std::size_t divisor;  // uses nodes / divisor nodes
+  std::unique_ptr<Workload> workload;
+  double flops;  // multiplications and additions of one gradient
+  std::size_t nodes;
 };
 
-/// Multiplications and additions of one gradient; the first layer needs no gradient of its input.
-double flops_of(const Mlp& mlp) {
-  double sum = 0;
-  for (const auto& layer : mlp.layers()) {
-    const double product = 2.0 * static_cast<double>(layer.inputs * layer.outputs);
-    sum += product * (&layer == &mlp.layers().front() ? 2 : 3);
-  }
-  return sum * static_cast<double>(mlp.facts().batch_size);
-}
+constexpr std::size_t noise_samples = 8192;
 
-Mlp make_mlp(const Case& which, NodeId nodes) {
-  constexpr std::size_t samples = 8192;
-  constexpr int classes = 10;
+SplitDataset noise(std::size_t features) {
   Random random(1, "bench");
-  Mlp::Problem problem;
-  Dataset& train = problem.data.train;
-  train.samples = samples;
-  train.features = which.features;
-  train.classes = classes;
-  train.x.resize(samples * which.features);
-  for (float& x : train.x) x = static_cast<float>(random.uniform());
-  for (std::size_t s = 0; s < samples; ++s) {
-    train.y.push_back(static_cast<std::int32_t>(s % classes));
+  SplitDataset data;
+  data.train = {.samples = noise_samples, .features = features, .classes = 10};
+  data.train.x.resize(noise_samples * features);
+  for (float& x : data.train.x) x = static_cast<float>(random.uniform());
+  for (std::size_t s = 0; s < noise_samples; ++s) {
+    data.train.y.push_back(static_cast<std::int32_t>(s % 10));
   }
-  problem.data.description = "noise";
-  problem.hidden = which.hidden;
-  problem.batch_size = which.batch;
-  problem.sampling = "epochs";
-  problem.parts.resize(static_cast<std::size_t>(nodes));
-  for (std::size_t s = 0; s < samples; ++s) {
-    problem.parts[s % problem.parts.size()].push_back(static_cast<std::int32_t>(s));
-  }
-  return Mlp(std::move(problem));
+  data.description = "noise";
+  return data;
 }
 
-void measure(const Case& which, std::size_t nodes, double budget, double peak) {
-  nodes = std::max<std::size_t>(1, nodes / which.divisor);
-  const Mlp mlp = make_mlp(which, static_cast<NodeId>(nodes));
-  const std::size_t parameters = mlp.facts().parameters;
+std::vector<std::vector<std::int32_t>> deal_noise(std::size_t nodes) {
+  std::vector<std::vector<std::int32_t>> parts(nodes);
+  for (std::size_t s = 0; s < noise_samples; ++s) {
+    parts[s % nodes].push_back(static_cast<std::int32_t>(s));
+  }
+  return parts;
+}
+
+Case mlp_case(const char* name, std::size_t features, std::vector<std::size_t> hidden,
+              std::int64_t batch, std::size_t nodes) {
+  Mlp::Problem problem;
+  problem.hidden = std::move(hidden);
+  problem.data = noise(features);
+  problem.parts = deal_noise(nodes);
+  problem.batch_size = batch;
+  auto mlp = std::make_unique<Mlp>(std::move(problem));
+  double flops = 0;
+  for (const auto& layer : mlp->layers()) {  // the first layer needs no gradient of its input
+    const double product = 2.0 * static_cast<double>(layer.inputs * layer.outputs);
+    flops += product * (&layer == &mlp->layers().front() ? 2 : 3);
+  }
+  return {name, std::move(mlp), flops * static_cast<double>(batch), nodes};
+}
+
+double flops_of(const dense::Convolution& s) {
+  return 2.0 * static_cast<double>(s.out_height() * s.out_width() * s.inputs() * s.outputs);
+}
+
+Case cnn_case(const char* name, const char* layers, Extent image, std::int64_t batch,
+              std::size_t nodes) {
+  Cnn::Problem problem;
+  problem.layers = parse_cnn_layers(layers);
+  problem.image = image;
+  problem.data = noise(image.size());
+  problem.parts = deal_noise(nodes);
+  problem.batch_size = batch;
+  auto cnn = std::make_unique<Cnn>(std::move(problem));
+  double flops = 0;
+  for (const auto& place : cnn->network().operations()) {
+    double product = 0;
+    if (const auto* convolve = std::get_if<CnnNetwork::Convolve>(&place.operation)) {
+      product = flops_of(convolve->shape);
+    } else if (const auto* dense = std::get_if<CnnNetwork::Dense>(&place.operation)) {
+      product = 2.0 * static_cast<double>(dense->inputs * dense->outputs);
+    }
+    flops += product * (place.input == 0 ? 2 : 3);
+  }
+  return {name, std::move(cnn), flops * static_cast<double>(batch), nodes};
+}
+
+/// The two convolutions of the MNIST CNN, forward and backward, on images of each thread's own.
+/// Zeros around the gradient (backward) are work, but count for nothing here.
+void measure_convolutions(double budget, double peak) {
+  const dense::Convolution first{28, 28, 1, 3, 3, 1, 32}, second{26, 26, 32, 3, 3, 1, 64},
+      back{28, 28, 64, 3, 3, 1, 32};
+  constexpr std::size_t floats = 28 * 28 * 64;  // of the largest image; 288 x 64 weights fit, too
+  constexpr int repeats = 20;
+  const auto& images = dense::kernels().images;
+  const auto threads = static_cast<std::size_t>(omp_get_max_threads());
+  std::vector<float> memory(threads * 4 * floats, 0.01f);
+  const double rate = best_rate(budget, [&] {
+#pragma omp parallel
+    {
+      float* x = memory.data() + static_cast<std::size_t>(omp_get_thread_num()) * 4 * floats;
+      float *weights = x + floats, *y = weights + floats, *gradient = y + floats;
+      for (int i = 0; i < repeats; ++i) {
+        images.convolve(first, x, weights, weights, y);
+        images.convolve(second, x, weights, weights, y);
+        images.convolution_gradient(second, x, y, gradient, gradient + 288 * 64);
+        images.convolve(back, y, weights, weights, x);
+        images.convolution_gradient(first, x, y, gradient, gradient + 288 * 64);
+        std::fill_n(gradient, 289 * 64, 0.0f);
+        std::fill_n(x, floats, 0.01f);
+      }
+    }
+  });
+  const double flops =
+      rate * static_cast<double>(threads) * repeats * (2 * flops_of(first) + 3 * flops_of(second));
+  fmt::print(
+      "convolutions of the MNIST CNN, forward and backward: {:.0f} Gflop/s ({:.1f} % of peak)\n",
+      flops / 1e9, peak > 0 ? 100 * flops / peak : 0);
+}
+
+void measure(const Case& which, double budget, double peak) {
+  const std::size_t nodes = which.nodes;
+  const Workload& workload = *which.workload;
+  const std::size_t parameters = workload.facts().parameters;
   const std::size_t row = (parameters + 15) / 16 * 16;
   CpuBackend backend;
   float* memory = backend.allocate(3 * nodes * row);
@@ -184,7 +250,7 @@ void measure(const Case& which, std::size_t nodes, double budget, double peak) {
   float* models = memory;
   float* gradients = memory + nodes * row;
   float* next = memory + 2 * nodes * row;
-  for (std::size_t n = 0; n < nodes; ++n) mlp.initial_model({models + n * row, parameters});
+  for (std::size_t n = 0; n < nodes; ++n) workload.initial_model({models + n * row, parameters});
 
   Step draw = 0;
   std::vector<GradientRequest> requests(nodes);
@@ -195,7 +261,7 @@ void measure(const Case& which, std::size_t nodes, double budget, double peak) {
                      .x = models + n * row,
                      .gradient = gradients + n * row};
     }
-    mlp.gradients(requests);
+    workload.gradients(requests);
     ++draw;
   };
   std::vector<LinearTerm> terms;
@@ -221,12 +287,12 @@ void measure(const Case& which, std::size_t nodes, double budget, double peak) {
                          gradient();
                          average();
                        });
-  const double flops = flops_of(mlp);
+  const double flops = which.flops;
   fmt::print(
-      "{}  {:<28} {:>5} nodes {} threads: gradient {:>10.0f}/s ({:4.1f} % of peak), with averaging "
+      "{}  {:<45} {:>5} nodes {} threads: gradient {:>10.0f}/s ({:4.1f} % of peak), with averaging "
       "{:>10.0f}/s "
       "({:4.1f} %)\n",
-      which.name, mlp.facts().description, nodes, omp_get_max_threads(), bare,
+      which.name, workload.facts().description, nodes, omp_get_max_threads(), bare,
       peak > 0 ? 100 * bare * flops / peak : 0, whole, peak > 0 ? 100 * whole * flops / peak : 0);
   std::fflush(stdout);
   backend.release(memory, 3 * nodes * row);
@@ -237,8 +303,18 @@ void measure(const Case& which, std::size_t nodes, double budget, double peak) {
 int main(int argc, char** argv) {
   const std::size_t nodes = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 256;
   const double budget = argc > 2 ? std::strtod(argv[2], nullptr) : 1.0;
-  const std::vector<Case> cases = {
-      {"A", 784, {128, 64}, 32, 1}, {"B", 64, {32}, 16, 1}, {"C", 784, {1024, 1024}, 64, 4}};
+  const auto part = [nodes](std::size_t divisor) {
+    return std::max<std::size_t>(1, nodes / divisor);
+  };
+  std::vector<Case> cases;
+  cases.push_back(mlp_case("A", 784, {128, 64}, 32, nodes));
+  cases.push_back(mlp_case("B", 64, {32}, 16, nodes));
+  cases.push_back(mlp_case("C", 784, {1024, 1024}, 64, part(4)));
+  const char* names[] = {"D", "E", "F"};
+  const Extent images[] = {{28, 28, 1}, {28, 28, 1}, {32, 32, 3}};
+  for (std::size_t i = 0; i < 3; ++i) {
+    cases.push_back(cnn_case(names[i], cnn_presets[i].layers, images[i], 10, part(16)));
+  }
   const int all = omp_get_max_threads();
   fmt::print("kernels {}\n", dense::kernels().name);
   for (int threads = 1; threads <= all; threads = threads < all ? all : all + 1) {
@@ -246,6 +322,7 @@ int main(int argc, char** argv) {
     const double peak = peak_flops(budget);
     fmt::print("{} threads: FMA peak {:.0f} Gflop/s, copy {:.1f} GB/s\n", threads, peak / 1e9,
                copy_bandwidth(budget) / 1e9);
-    for (const Case& which : cases) measure(which, nodes, budget, peak);
+    measure_convolutions(budget, peak);
+    for (const Case& which : cases) measure(which, budget, peak);
   }
 }

@@ -112,7 +112,7 @@ TEST_CASE("an unknown workload is an error that lists the known ones") {
   const Section section("workload", "test.ini:1", {{"kind", "sofmax", "test.ini:2"}});
   CHECK_THROWS_WITH_AS(
       workloads::find(section),
-      "test.ini:2: workload.kind must be one of auc, mlp, quadratic, softmax, timing, got sofmax; did "
+      "test.ini:2: workload.kind must be one of auc, cnn, mlp, quadratic, softmax, timing, got sofmax; did "
       "you mean softmax?",
       ScenarioError);
 }

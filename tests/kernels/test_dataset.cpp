@@ -498,3 +498,66 @@ TEST_CASE("held-out samples must have the features of the training samples") {
   CHECK(failure({{"dataset", "hdf5"}, {"path", train}, {"test_path", test}}) ==
         test + ": x: expected 2 features as in " + train + ", found 5");
 }
+
+/// Records of CIFAR-10: each its label, then 1024 bytes of each of three colors.
+Bytes8 cifar(const std::vector<std::uint8_t>& labels, std::uint8_t first = 0) {
+  Bytes8 bytes;
+  for (const std::uint8_t label : labels) {
+    bytes.push_back(label);
+    for (int color = 0; color < 3; ++color) {
+      for (int pixel = 0; pixel < 1024; ++pixel) {
+        bytes.push_back(static_cast<std::uint8_t>(first + 50 * color + (pixel == 33 ? 1 : 0)));
+      }
+    }
+  }
+  return bytes;
+}
+
+/// Six good files, two records in each of five and one in the last, and `bytes` in place of the one
+/// named.
+std::map<std::string, std::string> cifar_files(const Directory& directory,
+                                               const std::string& name = "",
+                                               const Bytes8& bytes = {}) {
+  for (std::uint8_t part = 1; part <= 5; ++part) {
+    write_file(directory / ("data_batch_" + std::to_string(part) + ".bin"), cifar({part, 9}, part));
+  }
+  write_file(directory / "test_batch.bin", cifar({7}, 100));
+  if (!name.empty()) write_file(directory / name, bytes);
+  return {{"dataset", "cifar10"}, {"directory", directory / ""}};
+}
+
+TEST_CASE("CIFAR-10 files follow each other, colors of a pixel lie side by side") {
+  const Directory directory;
+  const SplitDataset data = load(cifar_files(directory));
+  CHECK(data.description == "cifar10, 10 training and 1 test samples, 3072 features, 10 classes");
+  CHECK(data.train.y == std::vector<std::int32_t>{1, 9, 2, 9, 3, 9, 4, 9, 5, 9});
+  CHECK(data.test.y == std::vector<std::int32_t>{7});
+  // Sample 4 is the first of file 3: colors 3, 53, 103, each one more at pixel 33.
+  const auto sample = data.train.row(4);
+  const float expected[] = {3, 53, 103, 4, 54, 104, 3, 53, 103};
+  for (std::size_t i = 0; i < 9; ++i) {
+    const std::size_t at = (i / 3 == 1 ? 33 * 3 : i / 3 == 0 ? 0 : 34 * 3) + i % 3;
+    CHECK(sample[at] == expected[i] / 255.0f);
+  }
+  CHECK(data.test.row(0)[3071] == 200.0f / 255.0f);
+}
+
+TEST_CASE("a wrong CIFAR-10 file is named with the record") {
+  const Directory directory;
+  const auto fails = [&](const std::string& name, const Bytes8& bytes) {
+    const std::string message = failure(cifar_files(directory, name, bytes));
+    CHECK(contains(message, name));
+    return message.substr(message.find(name) + name.size());
+  };
+  CHECK(fails("data_batch_2.bin", cifar({0, 10})) ==
+        ": expected a label 0 to 9 in record 1, found 10");
+  Bytes8 cut = cifar({0, 1});
+  cut.pop_back();
+  CHECK(fails("data_batch_5.bin", cut) ==
+        ": expected records of 3073 bytes, found 3072 bytes in record 1");
+  CHECK(fails("test_batch.bin", {}) ==
+        ": expected records of 3073 bytes, found 0 bytes in record 0");
+  const auto keys = cifar_files(directory);
+  std::filesystem::remove(directory / "data_batch_4.bin");
+  CHECK(contains(failure(keys), "data_batch_4.bin: cannot open: No such file or directory"));
+}

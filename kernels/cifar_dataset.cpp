@@ -1,0 +1,60 @@
+// CIFAR-10 (Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009) in its binary
+// version: records of 3073 bytes, a label 0 .. 9, then 1024 bytes of red, of green and of blue, each
+// 32 x 32 by rows. In memory channels are last, as convolutions want them.
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "kernels/dataset.hpp"
+#include "sim/base/error.hpp"
+
+namespace starling {
+namespace {
+
+constexpr std::size_t channels = 3, pixels = 32 * 32, record_bytes = 1 + channels * pixels;
+constexpr int classes = 10;
+
+/// Appends the records of one file.
+void read_file(const std::string& path, Dataset& data) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Error(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
+  const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (file.bad()) throw Error(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
+  const std::size_t records = bytes.size() / record_bytes;
+  if (bytes.empty() || bytes.size() % record_bytes != 0) {
+    throw Error(fmt::format("{}: expected records of {} bytes, found {} bytes in record {}", path,
+                            record_bytes, bytes.size() % record_bytes, records));
+  }
+  data.x.reserve(data.x.size() + records * data.features);
+  for (std::size_t r = 0; r < records; ++r) {
+    const auto* record = reinterpret_cast<const unsigned char*>(bytes.data()) + r * record_bytes;
+    if (record[0] >= classes) {
+      throw Error(fmt::format("{}: expected a label 0 to {} in record {}, found {}", path,
+                              classes - 1, r, record[0]));
+    }
+    data.y.push_back(record[0]);
+    for (std::size_t p = 0; p < pixels; ++p) {
+      for (std::size_t c = 0; c < channels; ++c) {
+        data.x.push_back(static_cast<float>(record[1 + c * pixels + p]) / 255.0f);
+      }
+    }
+  }
+  data.samples += records;
+}
+
+}  // namespace
+
+SplitDataset load_cifar10_dataset(const DatasetSettings& settings) {
+  const Dataset none{.features = channels * pixels, .classes = classes};
+  SplitDataset split{.train = none, .test = none};
+  for (int part = 1; part <= 5; ++part) {
+    read_file(fmt::format("{}/data_batch_{}.bin", settings.directory, part), split.train);
+  }
+  read_file(settings.directory + "/test_batch.bin", split.test);
+  return split;
+}
+
+}  // namespace starling

@@ -1,0 +1,268 @@
+#include "kernels/cnn.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "kernels/for_all.hpp"
+#include "kernels/registry.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/random.hpp"
+
+namespace starling {
+namespace {
+
+constexpr std::size_t evaluation_block = 16;    // samples; part of the order of sums
+constexpr std::size_t calibration_count = 256;  // samples, or all if there are fewer
+
+constexpr CnnNetwork::Chance no_chance{0, 0, 0};  // nothing is dropped in an evaluation
+
+bool all_finite(std::span<const float> values) {
+  constexpr std::uint32_t exponent = 0x7F800000u;  // all ones in infinity and NaN
+  std::uint32_t found = 0;
+  for (const float value : values) {
+    found |= (std::bit_cast<std::uint32_t>(value) & exponent) == exponent;
+  }
+  return found == 0;
+}
+
+/// The first samples of a random order.
+std::vector<std::int32_t> draw_calibration_samples(std::size_t samples, std::uint64_t seed) {
+  std::vector<std::int32_t> order(samples);
+  std::iota(order.begin(), order.end(), 0);
+  Random(seed, "calibration samples").shuffle(order);
+  order.resize(std::min(samples, calibration_count));
+  return order;
+}
+
+}  // namespace
+
+Cnn::Cnn(Problem problem, const dense::Kernels& kernels)
+    : problem_(std::move(problem)),
+      kernels_(kernels),
+      sampler_(problem_.parts, problem_.batch_size, problem_.sampling, problem_.seed),
+      network_(problem_.layers, problem_.image,
+               static_cast<std::size_t>(problem_.data.train.classes)) {
+  ensure(problem_.image.size() == problem_.data.train.features, "Cnn: images of another size");
+  if (network_.has_batch_normalization()) {
+    calibration_samples_ = draw_calibration_samples(problem_.data.train.samples, problem_.seed);
+  }
+  facts_.parameters = network_.parameters();
+  facts_.description =
+      fmt::format("{} of {} layers and {} parameters on {}", problem_.name,
+                  problem_.layers.size() + 1, facts_.parameters, problem_.data.description);
+  facts_.wire_parameters = problem_.wire_parameters > 0
+                               ? problem_.wire_parameters
+                               : static_cast<std::int64_t>(facts_.parameters);
+  facts_.has_accuracy = problem_.data.test.samples > 0;
+  facts_.batch_size = problem_.batch_size;
+  facts_.samples = sampler_.samples();
+  problem_.parts.clear();  // the sampler has its own copy
+  problem_.parts.shrink_to_fit();
+}
+
+void Cnn::initial_model(std::span<float> x) const {
+  ensure(x.size() == facts_.parameters, "initial_model: wrong size");
+  network_.initial_model(problem_.seed, x);
+}
+
+std::int64_t Cnn::batch_cost(NodeId node, Step draw) const {
+  return sampler_.cost(node, draw, problem_.data.train);
+}
+
+void Cnn::load(const Dataset& data, std::span<const std::int32_t> samples,
+               CnnNetwork::Work& work) const {
+  const auto& input = work.values[0];
+  for (std::size_t b = 0; b < samples.size(); ++b) {
+    const auto sample = static_cast<std::size_t>(samples[b]);
+    std::copy_n(data.row(sample).data(), data.features, input.at + b * input.stride);
+    work.labels[b] = data.y[sample];
+  }
+}
+
+void Cnn::gradient(GradientRequest& request, CnnNetwork::Work& work) const {
+  network_.fit(work, static_cast<std::size_t>(problem_.batch_size), true);
+  sampler_.batch(request.node, request.draw, work.indices);
+  load(problem_.data.train, work.indices, work);
+  const CnnNetwork::Chance chance{problem_.seed, request.node, request.draw};
+  network_.forward(kernels_, request.x, chance, CnnNetwork::Mode::train, work);
+  const auto& logits = work.values.back();
+  kernels_.softmax_cross_entropy(work.batch, network_.classes(), logits.at, logits.stride,
+                                 work.labels.data(), work.losses.data());
+  double loss = 0;
+  for (const double sample_loss : work.losses) loss += sample_loss;
+  network_.backward(kernels_, request.x, work, request.gradient);
+  request.loss = all_finite({request.gradient, facts_.parameters})
+                     ? loss / static_cast<double>(work.batch)
+                     : std::numeric_limits<double>::quiet_NaN();
+}
+
+void Cnn::gradients(std::span<GradientRequest> requests) const {
+  for_all<CnnNetwork::Work>(
+      requests.size(), [&](std::size_t r, CnnNetwork::Work& work) { gradient(requests[r], work); });
+}
+
+void Cnn::calibrate(const float* x, std::span<float> statistics, CnnNetwork::Work& work) const {
+  network_.fit(work, calibration_samples_.size(), false);
+  load(problem_.data.train, calibration_samples_, work);
+  network_.forward(kernels_, x, no_chance, CnnNetwork::Mode::calibrate, work);
+  const std::size_t count = statistics.size() / 2;
+  std::copy_n(work.mean, count, statistics.begin());
+  std::copy_n(work.rate, count, statistics.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+Cnn::Score Cnn::score(const float* x, std::span<const float> statistics, std::size_t first,
+                      std::size_t count, CnnNetwork::Work& work) const {
+  const Dataset& test = problem_.data.test;
+  network_.fit(work, count, false);
+  std::iota(work.indices.begin(), work.indices.end(), static_cast<std::int32_t>(first));
+  load(test, work.indices, work);
+  const std::size_t half = statistics.size() / 2;
+  std::copy_n(statistics.begin(), half, work.mean);
+  std::copy_n(statistics.begin() + static_cast<std::ptrdiff_t>(half), half, work.rate);
+  network_.forward(kernels_, x, no_chance, CnnNetwork::Mode::evaluate, work);
+  const auto& logits = work.values.back();
+  Score score;
+  for (std::size_t b = 0; b < count; ++b) {
+    const float* row = logits.at + b * logits.stride;
+    score.right += std::max_element(row, row + network_.classes()) - row == work.labels[b];
+  }
+  kernels_.softmax_cross_entropy(count, network_.classes(), logits.at, logits.stride,
+                                 work.labels.data(), work.losses.data());
+  for (std::size_t b = 0; b < count; ++b) score.loss += work.losses[b];
+  return score;
+}
+
+void Cnn::evaluate(std::span<EvaluationRequest> requests) const {
+  const std::size_t samples = problem_.data.test.samples;
+  const std::size_t blocks = (samples + evaluation_block - 1) / evaluation_block;
+  const std::size_t width =
+      network_.has_batch_normalization() ? 2 * network_.channels_normalized() : 0;
+  std::vector<float> statistics(requests.size() * width);  // (requests, mean and rate)
+  const auto statistics_of = [&](std::size_t r) {
+    return std::span(statistics).subspan(r * width, width);
+  };
+  if (width > 0) {
+    for_all<CnnNetwork::Work>(requests.size(), [&](std::size_t r, CnnNetwork::Work& work) {
+      calibrate(requests[r].x, statistics_of(r), work);
+    });
+  }
+  std::vector<Score> scores(requests.size() * blocks);  // (requests, blocks)
+  for_all<CnnNetwork::Work>(scores.size(), [&](std::size_t i, CnnNetwork::Work& work) {
+    const std::size_t r = i / blocks, first = i % blocks * evaluation_block;
+    scores[i] = score(requests[r].x, statistics_of(r), first,
+                      std::min(evaluation_block, samples - first), work);
+  });
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    Score sum;
+    for (std::size_t b = 0; b < blocks; ++b) {
+      sum.loss += scores[r * blocks + b].loss;
+      sum.right += scores[r * blocks + b].right;
+    }
+    requests[r].loss = sum.loss / static_cast<double>(samples);
+    requests[r].accuracy = static_cast<double>(sum.right) / static_cast<double>(samples);
+  }
+}
+
+namespace workloads {
+namespace {
+
+constexpr const char* small_network =
+    "conv 8 3x3 same, relu, pool 2, conv 16 3x3 same, relu, pool 2, dense 32, relu";
+
+/// Layers, what descriptions call the network, and the key that an error in them belongs to.
+struct Spelling {
+  std::vector<CnnLayer> layers;
+  std::string name;
+  const char* key;
+};
+
+Spelling read_layers(const Section& section) {
+  std::vector<std::string> names = {"layers"};
+  for (const CnnPreset& preset : cnn_presets) names.emplace_back(preset.name);
+  const std::string net =
+      section.choice("net", names, "layers", "a well-known network, or `layers`: as the key says");
+  for (const CnnPreset& preset : cnn_presets) {
+    if (net == preset.name) return {parse_cnn_layers(preset.layers), net, "net"};
+  }
+  const auto text = section.optional<std::string>(
+      "layers", small_network,
+      "from the image on: conv C HxW [same] [/S] [unbiased], relu, pool N, average, batchnorm, "
+      "groupnorm G, dropout P, dense N, residual C G [/S]; dense to the classes follows");
+  try {
+    return {parse_cnn_layers(text), "CNN", "layers"};
+  } catch (const std::invalid_argument& error) {
+    section.fail("layers", "{}", error.what());
+  }
+}
+
+/// "28x28x1" as numbers; nothing if it is something else.
+bool parse_extent(const std::string& text, Extent& extent) {
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (std::size_t* side : {&extent.height, &extent.width, &extent.channels}) {
+    const auto [rest, error] = std::from_chars(at, end, *side);
+    if (error != std::errc() || *side < 1 || *side > 1 << 20) return false;
+    if (side != &extent.channels && (rest == end || *rest != 'x')) return false;
+    at = side != &extent.channels ? rest + 1 : rest;
+  }
+  return at == end;
+}
+
+/// Square images of one channel, else of three.
+Extent guess_extent(std::size_t features) {
+  for (const std::size_t channels : {1, 3}) {
+    const auto side = static_cast<std::size_t>(
+        std::lround(std::sqrt(static_cast<double>(features) / static_cast<double>(channels))));
+    if (side * side * channels == features) return {side, side, channels};
+  }
+  return {0, 0, 0};
+}
+
+}  // namespace
+
+std::unique_ptr<Workload> cnn(const Section& section, NodeId nodes, std::uint64_t seed) {
+  Cnn::Problem problem;
+  problem.seed = seed;
+  Spelling spelling = read_layers(section);
+  problem.layers = std::move(spelling.layers);
+  problem.name = spelling.name;
+  const auto image = section.optional<std::string>("image", "square",
+                                                   "HEIGHTxWIDTHxCHANNELS, channels last; square: "
+                                                   "the sides follow from the samples, with 1 or 3 "
+                                                   "channels");
+  section.expect(image == "square" || parse_extent(image, problem.image), "image",
+                 "must be HEIGHTxWIDTHxCHANNELS or square, got {}", image);
+  problem.batch_size = section.optional<std::int64_t>(
+      "batch_size", 16,
+      "samples of one gradient; a node with fewer draws some of them more than once");
+  section.expect(problem.batch_size > 0 && problem.batch_size <= 1 << 20, "batch_size",
+                 "must be 1 .. 1048576, got {}", problem.batch_size);
+  const DatasetSettings dataset = read_dataset_settings(section);
+  const PartitionSettings partition_settings = read_partition_settings(section);
+  problem.wire_parameters = read_wire_parameters(section);
+  section.finish();
+
+  problem.sampling = partition_settings.sampling;
+  problem.data = load_dataset(dataset, seed);
+  const std::size_t features = problem.data.train.features;
+  if (image == "square") problem.image = guess_extent(features);
+  section.expect(problem.image.size() == features, "image",
+                 "must have as many numbers as a sample, {}, got {}", features, image);
+  problem.data.description += ", partition " + partition_settings.kind;
+  problem.parts = partition(section, partition_settings, problem.data.train, nodes, seed);
+  try {
+    return std::make_unique<Cnn>(std::move(problem));
+  } catch (const std::invalid_argument& error) {
+    section.fail(spelling.key, "{}", error.what());
+  }
+}
+
+}  // namespace workloads
+}  // namespace starling

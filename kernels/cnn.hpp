@@ -1,0 +1,85 @@
+// Convolutional network: the layers that kernels/cnn_layers.hpp spells, then softmax and mean
+// cross-entropy. A batch's loss is the sum of its samples' losses in order, in double, over the
+// batch size.
+//
+// Batch normalization keeps no running statistics, so a model is its trained parameters and nothing
+// else; before a model is evaluated, its statistics are measured anew on 256 training samples, the
+// same ones always. That is what Izmailov et al. do for averaged models ("Averaging Weights Leads to
+// Wider Optima and Better Generalization", UAI 2018, section 3.2), and every model evaluated here is
+// an average over nodes. (The top-k thesis of kernels/cnn_layers.hpp sends running statistics along,
+// uncompressed: 2 floats per channel more in each message.)
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/cnn_network.hpp"
+#include "kernels/dataset.hpp"
+#include "kernels/partition.hpp"
+#include "sim/node/workload.hpp"
+
+namespace starling {
+
+class Cnn final : public Workload {
+ public:
+  /// Everything that defines the problem.
+  struct Problem {
+    std::string name = "CNN";  // in descriptions
+    std::vector<CnnLayer> layers;
+    Extent image;       // its size is that of the samples
+    SplitDataset data;  // train is not empty
+    std::vector<std::vector<std::int32_t>>
+        parts;                        // training samples of each node, as from partition()
+    std::int64_t batch_size = 16;     // a node with fewer samples draws some of them more than once
+    std::string sampling = "epochs";  // as BatchSampler wants it
+    std::uint64_t seed = 1;
+    std::int64_t wire_parameters = 0;  // 0: as many as the model has
+  };
+
+  /// `kernels` is a parameter for tests; results do not depend on it. Throws std::invalid_argument
+  /// if the layers do not fit the image.
+  explicit Cnn(Problem problem, const dense::Kernels& kernels = dense::kernels());
+
+  const WorkloadFacts& facts() const override { return facts_; }
+  /// Weights are normal with variance 2 / (inputs of a sum) (He et al., "Delving Deep into
+  /// Rectifiers", ICCV 2015), in the last layer 2 / (inputs + outputs) (Glorot and Bengio,
+  /// "Understanding the Difficulty of Training Deep Feedforward Neural Networks", AISTATS 2010);
+  /// drawn layer by layer, input by input. Scales are 1, biases and shifts 0.
+  void initial_model(std::span<float> x) const override;
+  std::int64_t batch_cost(NodeId node, Step draw) const override;
+  /// A gradient that is not finite makes the loss NaN, so the run ends there.
+  void gradients(std::span<GradientRequest> requests) const override;
+  /// Mean loss over the test samples and the fraction whose largest logit (the first, if equal) is
+  /// the label's.
+  void evaluate(std::span<EvaluationRequest> requests) const override;
+
+  const CnnNetwork& network() const { return network_; }
+  const Dataset& train() const { return problem_.data.train; }
+  const BatchSampler& sampler() const { return sampler_; }
+
+ private:
+  struct Score {
+    double loss = 0;  // sum over samples
+    std::int64_t right = 0;
+  };
+
+  void gradient(GradientRequest& request, CnnNetwork::Work& work) const;
+  void calibrate(const float* x, std::span<float> statistics, CnnNetwork::Work& work) const;
+  Score score(const float* x, std::span<const float> statistics, std::size_t first,
+              std::size_t count, CnnNetwork::Work& work) const;
+  void load(const Dataset& data, std::span<const std::int32_t> samples,
+            CnnNetwork::Work& work) const;
+
+  Problem problem_;
+  const dense::Kernels& kernels_;
+  BatchSampler sampler_;
+  CnnNetwork network_;
+  std::vector<std::int32_t> calibration_samples_;  // empty without batch normalization
+  WorkloadFacts facts_;
+};
+
+}  // namespace starling
