@@ -14,7 +14,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -24,10 +23,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
-
-#ifndef STARLING_DATA_DIR
-#define STARLING_DATA_DIR "scenarios/data"  // run from the source tree
-#endif
+#include "sim/base/shipped_file.hpp"
 
 namespace starling {
 namespace {
@@ -102,12 +98,6 @@ void read_hdf5(const Section& section, DatasetSettings& settings) {
 }
 
 // --- Digits -------------------------------------------------------------------------------------
-
-std::string shipped_file(const std::string& name) {
-  const char* directory = std::getenv("STARLING_DATA");
-  return (directory != nullptr ? std::string(directory) : std::string(STARLING_DATA_DIR)) + "/" +
-         name;
-}
 
 /// Appends one line of digits to `x` and `y`.
 void parse_digit(const std::string& line, const std::string& origin, std::vector<float>& x,

@@ -3,8 +3,10 @@
 #pragma once
 
 #include "kernels/dense.hpp"
+#include "kernels/dense_attention.hpp"
 #include "kernels/dense_elementwise.hpp"
 #include "kernels/dense_lanes.hpp"
+#include "kernels/dense_normalize.hpp"
 #include "kernels/dense_products.hpp"
 
 namespace starling::dense {
@@ -18,7 +20,13 @@ constexpr Kernels vectorized_kernels = {.name = Lanes::build_name,
                                         .exponential = exponential,
                                         .logarithm = logarithm,
                                         .linear = linear,
-                                        .squared_distance = squared_distance};
+                                        .squared_distance = squared_distance,
+                                        .layer_norm = layer_norm,
+                                        .layer_norm_gradient = layer_norm_gradient,
+                                        .gelu = gelu,
+                                        .gelu_gradient = gelu_gradient,
+                                        .attention = attention,
+                                        .attention_gradient = attention_gradient};
 
 }  // namespace
 }  // namespace starling::dense

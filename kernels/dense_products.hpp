@@ -275,7 +275,9 @@ void input_gradient(Shape shape, const float* dy, std::size_t dy_stride, const f
                          .resume = k > 0,
                          .start = nullptr,
                          .relu = false,
-                         .positive = k + terms == shape.outputs ? x + input + column : nullptr,
+                         .positive = x != nullptr && k + terms == shape.outputs
+                                         ? x + input + column
+                                         : nullptr,
                          .ahead = nullptr,
                          .ahead_step = 0},
                         shape.batch, at_most(tile_columns, columns - column), dy_stride, right, 0);

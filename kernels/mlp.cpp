@@ -108,6 +108,7 @@ Mlp::Mlp(Problem problem, const dense::Kernels& kernels)
                                : static_cast<std::int64_t>(facts_.parameters);
   facts_.has_accuracy = problem_.data.test.samples > 0;
   facts_.batch_size = problem_.batch_size;
+  if (!problem_.data.train.length.empty()) facts_.cost_unit = "token";
   facts_.samples = sampler_.samples();
   problem_.parts.clear();  // the sampler has its own copy
   problem_.parts.shrink_to_fit();

@@ -22,6 +22,7 @@ struct WorkloadFacts {
   bool has_numbers = true;            // false: sizes only, no gradient is ever computed
   bool has_accuracy = false;          // evaluate() fills accuracy
   std::int64_t batch_size = 1;        // samples of one gradient
+  std::string cost_unit = "sample";   // what batch_cost() counts: "sample" or "token"
   std::vector<std::int64_t> samples;  // (nodes) training samples held by each node; for epochs
 };
 
@@ -48,7 +49,8 @@ class Workload {
   virtual const WorkloadFacts& facts() const = 0;
   /// The model that all nodes start from; `x` has `parameters` floats.
   virtual void initial_model(std::span<float> x) const = 0;
-  /// Size of the node's draw-th mini-batch in the workload's own unit of cost (samples, or tokens).
+  /// Size of the node's draw-th mini-batch in facts().cost_unit: its tokens where samples have lengths, else its
+  /// samples. What a compute-time model turns into seconds. Any node and draw may be asked for, in any order.
   virtual std::int64_t batch_cost(NodeId node, Step draw) const = 0;
   /// Computes loss and gradient of every request, in parallel over requests with OpenMP. A non-finite result is
   /// not an error here; the caller looks at the loss. Called only if has_numbers.
