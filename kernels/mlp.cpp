@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <string>
 
 #include <fmt/format.h>
 
+#include "kernels/parallel.hpp"
 #include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
@@ -29,27 +29,6 @@ std::vector<Mlp::Layer> stack_layers(std::size_t features, const std::vector<std
   for (const std::size_t width : hidden) push(width);
   push(classes);
   return layers;
-}
-
-/// Calls task(i, work) for i < count on all threads, each with its own `work`, and rethrows the
-/// first exception.
-template <class Work, class Task>
-void for_all(std::size_t count, const Task& task) {
-  std::exception_ptr failure;
-  // A few indices at a time: fewer trips to the shared counter, yet no thread is left with a long
-  // tail.
-  const int chunk = static_cast<int>(std::clamp<std::size_t>(count / 64, 1, 8));
-#pragma omp parallel for schedule(dynamic, chunk) if (count > 1)
-  for (std::size_t i = 0; i < count; ++i) {
-    try {
-      thread_local Work work;  // lives on between calls, so that batches do not allocate
-      task(i, work);
-    } catch (...) {
-#pragma omp critical(starling_mlp_failure)
-      if (!failure) failure = std::current_exception();
-    }
-  }
-  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace
