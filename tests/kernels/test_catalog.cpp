@@ -112,8 +112,8 @@ TEST_CASE("an unknown workload is an error that lists the known ones") {
   const Section section("workload", "test.ini:1", {{"kind", "sofmax", "test.ini:2"}});
   CHECK_THROWS_WITH_AS(
       workloads::find(section),
-      "test.ini:2: workload.kind must be one of mlp, quadratic, softmax, timing, got sofmax; did "
-      "you mean softmax?",
+      "test.ini:2: workload.kind must be one of mlp, quadratic, softmax, timing, transformer, got "
+      "sofmax; did you mean softmax?",
       ScenarioError);
 }
 
