@@ -21,12 +21,12 @@ constexpr Kernels vectorized_kernels = {.name = Lanes::build_name,
                                         .logarithm = logarithm,
                                         .linear = linear,
                                         .squared_distance = squared_distance,
-                                        .layer_norm = layer_norm,
-                                        .layer_norm_gradient = layer_norm_gradient,
-                                        .gelu = gelu,
-                                        .gelu_gradient = gelu_gradient,
-                                        .attention = attention,
-                                        .attention_gradient = attention_gradient};
+                                        .sequences = {.layer_norm = layer_norm,
+                                                      .layer_norm_gradient = layer_norm_gradient,
+                                                      .gelu = gelu,
+                                                      .gelu_gradient = gelu_gradient,
+                                                      .attention = attention,
+                                                      .attention_gradient = attention_gradient}};
 
 }  // namespace
 }  // namespace starling::dense

@@ -5,7 +5,7 @@
 
 #include "kernels/dense.hpp"
 #include "kernels/dense_plain_math.hpp"
-#include "kernels/dense_plain_sequence.hpp"
+#include "kernels/dense_plain_sequences.hpp"
 
 namespace starling::dense {
 namespace {
@@ -118,12 +118,12 @@ const Kernels& kernels_v1() {
                                     .logarithm = logarithm,
                                     .linear = linear,
                                     .squared_distance = squared_distance,
-                                    .layer_norm = layer_norm,
-                                    .layer_norm_gradient = layer_norm_gradient,
-                                    .gelu = gelu,
-                                    .gelu_gradient = gelu_gradient,
-                                    .attention = attention,
-                                    .attention_gradient = attention_gradient};
+                                    .sequences = {.layer_norm = layer_norm,
+                                                  .layer_norm_gradient = layer_norm_gradient,
+                                                  .gelu = gelu,
+                                                  .gelu_gradient = gelu_gradient,
+                                                  .attention = attention,
+                                                  .attention_gradient = attention_gradient}};
   return build;
 }
 

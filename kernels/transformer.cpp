@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "kernels/parallel.hpp"
+#include "kernels/for_all.hpp"
 #include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"

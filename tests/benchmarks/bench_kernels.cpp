@@ -1,7 +1,6 @@
 // How fast are the kernels, and how far from what the machine can do? Prints the measured FMA peak
-// and copy bandwidth, then node-steps per second of three networks with a model per node: gradients
-// alone, and followed by averaging of three models and the update through Backend::linear. Each on
-// one thread and on all.
+// and copy bandwidth, then node-steps per second of some networks with a model per node: gradients alone, and followed by averaging of three
+// models and the update through Backend::linear. Each on one thread and on all.
 //
 //   bench_kernels [nodes] [seconds per figure]
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,6 +21,7 @@
 
 #include "kernels/cpu_backend.hpp"
 #include "kernels/mlp.hpp"
+#include "kernels/transformer.hpp"
 #include "sim/base/random.hpp"
 
 namespace {
@@ -130,53 +131,98 @@ double copy_bandwidth(double budget) {
   return rate * 2.0 * floats * sizeof(float);
 }
 
+/// A network, and with how many nodes it is measured: nodes / divisor.
 struct Case {
   const char* name;
-  std::size_t features;
-  std::vector<std::size_t> hidden;
-  std::int64_t batch;
-  std::size_t divisor;  // uses nodes / divisor nodes
+  std::unique_ptr<Workload> workload;
+  double flops;  // multiplications and additions of one gradient
+  std::size_t nodes;
 };
 
-/// Multiplications and additions of one gradient; the first layer needs no gradient of its input.
-double flops_of(const Mlp& mlp) {
-  double sum = 0;
-  for (const auto& layer : mlp.layers()) {
-    const double product = 2.0 * static_cast<double>(layer.inputs * layer.outputs);
-    sum += product * (&layer == &mlp.layers().front() ? 2 : 3);
-  }
-  return sum * static_cast<double>(mlp.facts().batch_size);
-}
+constexpr std::size_t noise_samples = 8192;
 
-Mlp make_mlp(const Case& which, NodeId nodes) {
-  constexpr std::size_t samples = 8192;
-  constexpr int classes = 10;
+SplitDataset noise(std::size_t features) {
   Random random(1, "bench");
-  Mlp::Problem problem;
-  Dataset& train = problem.data.train;
-  train.samples = samples;
-  train.features = which.features;
-  train.classes = classes;
-  train.x.resize(samples * which.features);
-  for (float& x : train.x) x = static_cast<float>(random.uniform());
-  for (std::size_t s = 0; s < samples; ++s) {
-    train.y.push_back(static_cast<std::int32_t>(s % classes));
+  SplitDataset data;
+  data.train = {.samples = noise_samples, .features = features, .classes = 10};
+  data.train.x.resize(noise_samples * features);
+  for (float& x : data.train.x) x = static_cast<float>(random.uniform());
+  for (std::size_t s = 0; s < noise_samples; ++s) {
+    data.train.y.push_back(static_cast<std::int32_t>(s % 10));
   }
-  problem.data.description = "noise";
-  problem.hidden = which.hidden;
-  problem.batch_size = which.batch;
-  problem.sampling = "epochs";
-  problem.parts.resize(static_cast<std::size_t>(nodes));
-  for (std::size_t s = 0; s < samples; ++s) {
-    problem.parts[s % problem.parts.size()].push_back(static_cast<std::int32_t>(s));
-  }
-  return Mlp(std::move(problem));
+  data.description = "noise";
+  return data;
 }
 
-void measure(const Case& which, std::size_t nodes, double budget, double peak) {
-  nodes = std::max<std::size_t>(1, nodes / which.divisor);
-  const Mlp mlp = make_mlp(which, static_cast<NodeId>(nodes));
-  const std::size_t parameters = mlp.facts().parameters;
+std::vector<std::vector<std::int32_t>> deal_noise(std::size_t nodes) {
+  std::vector<std::vector<std::int32_t>> parts(nodes);
+  for (std::size_t s = 0; s < noise_samples; ++s) {
+    parts[s % nodes].push_back(static_cast<std::int32_t>(s));
+  }
+  return parts;
+}
+
+Case mlp_case(const char* name, std::size_t features, std::vector<std::size_t> hidden,
+              std::int64_t batch, std::size_t nodes) {
+  Mlp::Problem problem;
+  problem.hidden = std::move(hidden);
+  problem.data = noise(features);
+  problem.parts = deal_noise(nodes);
+  problem.batch_size = batch;
+  auto mlp = std::make_unique<Mlp>(std::move(problem));
+  double flops = 0;
+  for (const auto& layer : mlp->layers()) {  // the first layer needs no gradient of its input
+    const double product = 2.0 * static_cast<double>(layer.inputs * layer.outputs);
+    flops += product * (&layer == &mlp->layers().front() ? 2 : 3);
+  }
+  return {name, std::move(mlp), flops * static_cast<double>(batch), nodes};
+}
+
+/// Multiplications and additions that a transformer cannot do without; what attention computes above
+/// the diagonal or twice does not count.
+double flops_of(const TransformerModel& model, std::size_t length) {
+  double dense = static_cast<double>(model.head().inputs * model.head().outputs);
+  double attention = 0;
+  for (const auto& layer : model.layers()) {
+    for (const auto* part : {&layer.qkv, &layer.project, &layer.expand, &layer.contract}) {
+      dense += static_cast<double>(part->inputs * part->outputs);
+    }
+    attention += static_cast<double>(model.shape().width * (length + 1));  // 2 products, half
+  }
+  return 2.0 * 3 * (dense + attention) * static_cast<double>(length);
+}
+
+Case transformer_case(const char* name, std::size_t layers, std::size_t heads, std::size_t width,
+                      std::size_t context, std::int64_t batch, std::size_t nodes) {
+  Transformer::Problem problem;
+  problem.layers = layers;
+  problem.heads = heads;
+  problem.width = width;
+  problem.context = context;
+  problem.batch_size = batch;
+  problem.data.predicts_next = true;
+  problem.data.vocabulary = problem.data.classes = 65;
+  problem.data.description = "noise";
+  Random random(1, "bench");
+  Sequences& train = problem.data.train;
+  for (std::size_t s = 0; s < noise_samples; ++s) {
+    train.begin.push_back(s * context);
+    train.samples.length.push_back(static_cast<std::int32_t>(context));
+  }
+  train.samples.samples = noise_samples;
+  for (std::size_t t = 0; t <= noise_samples * context; ++t) {
+    train.tokens.push_back(static_cast<std::int32_t>(random.below(65)));
+  }
+  problem.parts = deal_noise(nodes);
+  auto transformer = std::make_unique<Transformer>(std::move(problem));
+  const double flops = flops_of(transformer->model(), context) * static_cast<double>(batch);
+  return {name, std::move(transformer), flops, nodes};
+}
+
+void measure(const Case& which, double budget, double peak) {
+  const std::size_t nodes = which.nodes;
+  const Workload& workload = *which.workload;
+  const std::size_t parameters = workload.facts().parameters;
   const std::size_t row = (parameters + 15) / 16 * 16;
   CpuBackend backend;
   float* memory = backend.allocate(3 * nodes * row);
@@ -184,7 +230,7 @@ void measure(const Case& which, std::size_t nodes, double budget, double peak) {
   float* models = memory;
   float* gradients = memory + nodes * row;
   float* next = memory + 2 * nodes * row;
-  for (std::size_t n = 0; n < nodes; ++n) mlp.initial_model({models + n * row, parameters});
+  for (std::size_t n = 0; n < nodes; ++n) workload.initial_model({models + n * row, parameters});
 
   Step draw = 0;
   std::vector<GradientRequest> requests(nodes);
@@ -195,7 +241,7 @@ void measure(const Case& which, std::size_t nodes, double budget, double peak) {
                      .x = models + n * row,
                      .gradient = gradients + n * row};
     }
-    mlp.gradients(requests);
+    workload.gradients(requests);
     ++draw;
   };
   std::vector<LinearTerm> terms;
@@ -221,12 +267,12 @@ void measure(const Case& which, std::size_t nodes, double budget, double peak) {
                          gradient();
                          average();
                        });
-  const double flops = flops_of(mlp);
+  const double flops = which.flops;
   fmt::print(
-      "{}  {:<28} {:>5} nodes {} threads: gradient {:>10.0f}/s ({:4.1f} % of peak), with averaging "
+      "{}  {:<45} {:>5} nodes {} threads: gradient {:>10.0f}/s ({:4.1f} % of peak), with averaging "
       "{:>10.0f}/s "
       "({:4.1f} %)\n",
-      which.name, mlp.facts().description, nodes, omp_get_max_threads(), bare,
+      which.name, workload.facts().description, nodes, omp_get_max_threads(), bare,
       peak > 0 ? 100 * bare * flops / peak : 0, whole, peak > 0 ? 100 * whole * flops / peak : 0);
   std::fflush(stdout);
   backend.release(memory, 3 * nodes * row);
@@ -237,8 +283,14 @@ void measure(const Case& which, std::size_t nodes, double budget, double peak) {
 int main(int argc, char** argv) {
   const std::size_t nodes = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 256;
   const double budget = argc > 2 ? std::strtod(argv[2], nullptr) : 1.0;
-  const std::vector<Case> cases = {
-      {"A", 784, {128, 64}, 32, 1}, {"B", 64, {32}, 16, 1}, {"C", 784, {1024, 1024}, 64, 4}};
+  const auto part = [nodes](std::size_t divisor) {
+    return std::max<std::size_t>(1, nodes / divisor);
+  };
+  std::vector<Case> cases;
+  cases.push_back(mlp_case("A", 784, {128, 64}, 32, nodes));
+  cases.push_back(mlp_case("B", 64, {32}, 16, nodes));
+  cases.push_back(mlp_case("C", 784, {1024, 1024}, 64, part(4)));
+  cases.push_back(transformer_case("T", 2, 4, 128, 64, 16, part(16)));  // 1,024 tokens
   const int all = omp_get_max_threads();
   fmt::print("kernels {}\n", dense::kernels().name);
   for (int threads = 1; threads <= all; threads = threads < all ? all : all + 1) {
@@ -246,6 +298,6 @@ int main(int argc, char** argv) {
     const double peak = peak_flops(budget);
     fmt::print("{} threads: FMA peak {:.0f} Gflop/s, copy {:.1f} GB/s\n", threads, peak / 1e9,
                copy_bandwidth(budget) / 1e9);
-    for (const Case& which : cases) measure(which, nodes, budget, peak);
+    for (const Case& which : cases) measure(which, budget, peak);
   }
 }

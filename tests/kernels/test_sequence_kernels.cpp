@@ -58,9 +58,9 @@ NormCase norm_case(std::size_t rows, std::size_t columns) {
 Floats normalize(const Kernels& kernels, const NormCase& c) {
   const std::size_t stride = row_stride(c.columns);
   Floats y(c.x.size(), 7.0f), moments(2 * c.rows), dx = c.before, gain_gradient(2 * c.columns);
-  kernels.layer_norm(c.rows, c.columns, c.x.data(), stride, c.gain.data(), y.data(),
+  kernels.sequences.layer_norm(c.rows, c.columns, c.x.data(), stride, c.gain.data(), y.data(),
                      moments.data());
-  kernels.layer_norm_gradient(c.rows, c.columns, c.x.data(), stride, moments.data(), c.gain.data(),
+  kernels.sequences.layer_norm_gradient(c.rows, c.columns, c.x.data(), stride, moments.data(), c.gain.data(),
                               c.dy.data(), dx.data(), gain_gradient.data());
   for (const Floats* part : {&moments, &dx, &gain_gradient}) {
     y.insert(y.end(), part->begin(), part->end());
@@ -108,13 +108,13 @@ TEST_CASE("GELU has the same bits in every build, and the values of its formula 
   for (const float value : random_floats(random, 300, 3)) x.push_back(value);
   const Floats slopes = random_floats(random, x.size());
   Floats expected(x.size()), expected_gradient = slopes;
-  kernels_v1().gelu(x.data(), expected.data(), x.size());
-  kernels_v1().gelu_gradient(x.data(), expected_gradient.data(), x.size());
+  kernels_v1().sequences.gelu(x.data(), expected.data(), x.size());
+  kernels_v1().sequences.gelu_gradient(x.data(), expected_gradient.data(), x.size());
   for (const Kernels* kernels : runnable_kernels()) {
     for (const std::size_t count : {x.size(), std::size_t{1}, std::size_t{9}, std::size_t{23}}) {
       Floats y(count), gradient(slopes.begin(), slopes.begin() + static_cast<std::ptrdiff_t>(count));
-      kernels->gelu(x.data(), y.data(), count);
-      kernels->gelu_gradient(x.data(), gradient.data(), count);
+      kernels->sequences.gelu(x.data(), y.data(), count);
+      kernels->sequences.gelu_gradient(x.data(), gradient.data(), count);
       for (Floats* part : {&y, &gradient}) part->resize(x.size());
       Floats first = expected, first_gradient = expected_gradient;
       for (Floats* part : {&first, &first_gradient}) {
@@ -163,9 +163,9 @@ Floats attend(const Kernels& kernels, const AttentionCase& c) {
   Floats scratch(attention_scratch(length, width), NAN);
   const float* q = c.qkv.data();
   float* dq = gradient.data();
-  kernels.attention(c.shape, q, q + width, q + 2 * width, c.stride, y.data(), c.y_stride,
+  kernels.sequences.attention(c.shape, q, q + width, q + 2 * width, c.stride, y.data(), c.y_stride,
                     scratch.data());
-  kernels.attention_gradient(c.shape, q, q + width, q + 2 * width, c.stride, c.dy.data(),
+  kernels.sequences.attention_gradient(c.shape, q, q + width, q + 2 * width, c.stride, c.dy.data(),
                              c.y_stride, dq, dq + width, dq + 2 * width, scratch.data());
   y.insert(y.end(), gradient.begin(), gradient.end());
   return y;

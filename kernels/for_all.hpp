@@ -1,4 +1,4 @@
-// Work on all threads that may fail: no exception crosses an OpenMP region.
+// How workloads spread requests over threads.
 #pragma once
 
 #include <algorithm>
