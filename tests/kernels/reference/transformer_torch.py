@@ -3,7 +3,7 @@
 
     transformer_torch.py fixed                     numbers in test_transformer.cpp: a fixed model on fixed tokens
     transformer_torch.py train TEXT [STEPS]        one node learns a text, 5 seeds: last training and test loss
-    transformer_torch.py speed                     gradients per second of the model that bench_kernels measures
+    transformer_torch.py speed [THREADS]           tokens per second of the transformer that bench_kernels measures
 
 The model is that of kernels/transformer_model.hpp, written with PyTorch's own functions.
 """
@@ -140,7 +140,7 @@ def train(path, steps):
 
 
 def speed():
-    for threads in (1, 2):
+    for threads in ((int(sys.argv[2]),) if len(sys.argv) > 2 else (1, 2)):
         torch.set_num_threads(threads)
         model = Transformer(2, 4, 128, 64, 65, 65, True, torch.float32)
         model.initialize(1)
