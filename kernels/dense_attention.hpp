@@ -34,8 +34,8 @@ void multiply(std::size_t rows, std::size_t terms, std::size_t columns, const fl
                           .positive = nullptr,
                           .ahead = nullptr,
                           .ahead_step = 0},
-                         rows, at_most(tile_columns, columns - column), transposed ? 1 : left_stride,
-                         nullptr, 0);
+                         rows, at_most(tile_columns, columns - column),
+                         transposed ? 1 : left_stride, nullptr, 0);
   }
 }
 

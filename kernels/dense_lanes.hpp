@@ -156,9 +156,7 @@ struct Lanes {
     return _mm256_and_ps(_mm256_cmp_ps(condition, _mm256_setzero_ps(), _CMP_GT_OQ), values);
   }
   /// Values of the lanes in `m`, else +0.
-  STARLING_INLINE Vector keep(Vector v, Mask m) {
-    return _mm256_and_ps(v, _mm256_castsi256_ps(m));
-  }
+  STARLING_INLINE Vector keep(Vector v, Mask m) { return _mm256_and_ps(v, _mm256_castsi256_ps(m)); }
   /// Values of the lanes in `m`, else those of `other`.
   STARLING_INLINE Vector choose(Vector v, Vector other, Mask m) {
     return _mm256_blendv_ps(other, v, _mm256_castsi256_ps(m));

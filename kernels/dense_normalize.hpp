@@ -50,11 +50,10 @@ void layer_norm(std::size_t rows, std::size_t columns, const float* x, std::size
     moments[1] = 1.0f / __builtin_sqrtf(Lanes::fold(squares) * share + norm_epsilon);
     const Vector scale = Lanes::all(moments[1]);
     for_each_vector(columns, [&](std::size_t o, Mask mask, std::size_t) STARLING_INLINED {
-      const Vector n =
-          Lanes::multiply(Lanes::subtract(Lanes::load(x + o, mask), mean), scale);
-      Lanes::store(y + o,
-                   Lanes::fma(n, Lanes::load(gain + o, mask), Lanes::load(gain + columns + o, mask)),
-                   mask);
+      const Vector n = Lanes::multiply(Lanes::subtract(Lanes::load(x + o, mask), mean), scale);
+      Lanes::store(
+          y + o, Lanes::fma(n, Lanes::load(gain + o, mask), Lanes::load(gain + columns + o, mask)),
+          mask);
     });
   }
 }
@@ -71,8 +70,8 @@ void layer_norm_gradient(std::size_t rows, std::size_t columns, const float* x, 
     clear(sums);
     clear(along);
     const auto normal = [&](std::size_t o, Mask mask) STARLING_INLINED {
-      return Lanes::keep(
-          Lanes::multiply(Lanes::subtract(Lanes::load(x + o, mask), mean), scale), mask);
+      return Lanes::keep(Lanes::multiply(Lanes::subtract(Lanes::load(x + o, mask), mean), scale),
+                         mask);
     };
     for_each_vector(columns, [&](std::size_t o, Mask mask, std::size_t g) STARLING_INLINED {
       const Vector n = normal(o, mask), slope = Lanes::load(dy + o, mask);
@@ -87,10 +86,9 @@ void layer_norm_gradient(std::size_t rows, std::size_t columns, const float* x, 
     const Vector level = Lanes::all(Lanes::fold(sums) * share);
     const Vector slope = Lanes::all(Lanes::fold(along) * share);
     for_each_vector(columns, [&](std::size_t o, Mask mask, std::size_t) STARLING_INLINED {
-      const Vector scaled =
-          Lanes::multiply(Lanes::load(dy + o, mask), Lanes::load(gain + o, mask));
-      const Vector change = Lanes::subtract(Lanes::subtract(scaled, level),
-                                            Lanes::multiply(normal(o, mask), slope));
+      const Vector scaled = Lanes::multiply(Lanes::load(dy + o, mask), Lanes::load(gain + o, mask));
+      const Vector change =
+          Lanes::subtract(Lanes::subtract(scaled, level), Lanes::multiply(normal(o, mask), slope));
       Lanes::store(dx + o, Lanes::add(Lanes::load(dx + o, mask), Lanes::multiply(scale, change)),
                    mask);
     });
@@ -119,11 +117,10 @@ void gelu_gradient(const float* x, float* dy, std::size_t count) {
   for (std::size_t i = 0; i < count; i += width) {
     const Mask mask = Lanes::first(at_most(width, count - i));
     const Vector value = Lanes::load(x + i, mask), gate = gelu_gate(value);
-    const Vector slope = Lanes::multiply(
-        Lanes::all(gelu_slope),
-        Lanes::fma(Lanes::all(3 * gelu_cubic), Lanes::multiply(value, value), one));
-    const Vector bend =
-        Lanes::multiply(Lanes::multiply(value, gate), Lanes::subtract(one, gate));
+    const Vector slope =
+        Lanes::multiply(Lanes::all(gelu_slope),
+                        Lanes::fma(Lanes::all(3 * gelu_cubic), Lanes::multiply(value, value), one));
+    const Vector bend = Lanes::multiply(Lanes::multiply(value, gate), Lanes::subtract(one, gate));
     Lanes::store(dy + i, Lanes::multiply(Lanes::load(dy + i, mask), Lanes::fma(bend, slope, gate)),
                  mask);
   }

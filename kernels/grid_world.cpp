@@ -53,7 +53,8 @@ GridMap make_grid_map(int side, double obstacles, Random& random) {
   GridMap map{.side = side};
   do {
     map.walls.clear();
-    for (int cell = 0; cell < side * side; ++cell) map.walls.push_back(random.uniform() < obstacles);
+    for (int cell = 0; cell < side * side; ++cell)
+      map.walls.push_back(random.uniform() < obstacles);
   } while (!has_neighbors(map));
   return map;
 }

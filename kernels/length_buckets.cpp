@@ -25,9 +25,9 @@ BucketSampler::BucketSampler(const std::vector<std::vector<std::int32_t>>& parts
       const std::size_t begin = first + b * part.size() / count;
       const std::size_t end = first + (b + 1) * part.size() / count;
       const std::int64_t longest = length(samples_[end - 1]);
-      buckets_.push_back({begin, end,
-                          std::clamp<std::int64_t>(limits.max_tokens / longest, 1,
-                                                   limits.batch_size)});
+      buckets_.push_back(
+          {begin, end,
+           std::clamp<std::int64_t>(limits.max_tokens / longest, 1, limits.batch_size)});
     }
     first_bucket_.push_back(buckets_.size());
   }

@@ -17,8 +17,8 @@
 namespace starling {
 namespace {
 
-constexpr std::size_t outputs = Episode::moves + 1;   // logits, then the value
-constexpr std::size_t evaluation_block = 25;          // episodes played side by side
+constexpr std::size_t outputs = Episode::moves + 1;  // logits, then the value
+constexpr std::size_t evaluation_block = 25;         // episodes played side by side
 constexpr double reward_nearer = 0.1, reward_move = -0.01, reward_goal = 1;
 
 /// Probabilities of the four moves, their logarithms and entropy.
@@ -114,8 +114,8 @@ Navigation::Navigation(Problem problem, const dense::Kernels& kernels)
       "navigation by an MLP {} on {} maps of {} x {} cells per node, {} moves per gradient", sizes,
       maps, problem_.side, problem_.side, moves());
   facts_.parameters = at;
-  facts_.wire_parameters = problem_.wire_parameters > 0 ? problem_.wire_parameters
-                                                        : static_cast<std::int64_t>(at);
+  facts_.wire_parameters =
+      problem_.wire_parameters > 0 ? problem_.wire_parameters : static_cast<std::int64_t>(at);
   facts_.has_accuracy = true;
   facts_.batch_size = static_cast<std::int64_t>(moves());
   // There is no end of experience: an epoch is as many moves as all maps have cells.

@@ -60,8 +60,8 @@ class Navigation final : public Workload {
   };
   /// What happened in a rollout; rows are moves, all environments' first moves first.
   struct Experience {
-    std::vector<float> seen;      // (moves, features)
-    std::vector<int> directions;  // (moves)
+    std::vector<float> seen;                  // (moves, features)
+    std::vector<int> directions;              // (moves)
     std::vector<double> advantages, returns;  // (moves), advantages scaled
     std::vector<int> lengths;                 // of the episodes that ended
     int arrivals = 0;                         // episodes that ended at the goal

@@ -208,8 +208,9 @@ void visit_batch(std::uint64_t seed, bool with_replacement, NodeId node, std::ui
 
 PartitionSettings read_partition_settings(const Section& section) {
   PartitionSettings settings;
-  settings.kind = section.choice("partition", {"iid", "contiguous", "by_label", "dirichlet", "by_length"}, "iid",
-                                 "how training samples are dealt to the nodes");
+  settings.kind =
+      section.choice("partition", {"iid", "contiguous", "by_label", "dirichlet", "by_length"},
+                     "iid", "how training samples are dealt to the nodes");
   if (settings.kind == "by_label" || settings.kind == "by_length") {
     settings.shards_per_node = section.optional<std::int64_t>(
         "shards_per_node", settings.kind == "by_label" ? 2 : 1,

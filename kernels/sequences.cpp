@@ -28,8 +28,8 @@ std::int64_t read_in_range(const Section& section, const char* key, std::int64_t
 }
 
 void read_test_fraction(const Section& section, SequenceSettings& settings, double fallback) {
-  settings.test_fraction = section.optional<double>(
-      "test_fraction", fallback, "this part of the file, the last, is held out");
+  settings.test_fraction = section.optional<double>("test_fraction", fallback,
+                                                    "this part of the file, the last, is held out");
   section.expect(settings.test_fraction > 0 && settings.test_fraction < 1, "test_fraction",
                  "must be between 0 and 1, got {}", settings.test_fraction);
 }
@@ -46,16 +46,16 @@ void read_made(const Section& section, SequenceSettings& settings) {
       read_in_range(section, "samples", 2000, 1, many, "training sequences, over all nodes"));
   settings.test_samples = static_cast<std::size_t>(
       read_in_range(section, "test_samples", 500, 1, many, "held-out sequences"));
-  settings.median_length = section.optional<double>("median_length", 12,
-                                                    "median of the lengths, which are lognormal");
+  settings.median_length =
+      section.optional<double>("median_length", 12, "median of the lengths, which are lognormal");
   section.expect(settings.median_length >= 2, "median_length", "must be at least 2, got {}",
                  settings.median_length);
   settings.length_sigma = section.optional<double>(
       "length_sigma", 0.5, "standard deviation of the logarithm of the lengths; 0: all alike");
   section.expect(settings.length_sigma >= 0, "length_sigma", "must not be negative, got {}",
                  settings.length_sigma);
-  settings.noise = section.optional<double>("noise", 0.1,
-                                            "fraction of tokens that do not follow the rule");
+  settings.noise =
+      section.optional<double>("noise", 0.1, "fraction of tokens that do not follow the rule");
   section.expect(settings.noise >= 0 && settings.noise <= 1, "noise", "must be 0 to 1, got {}",
                  settings.noise);
 }
@@ -68,8 +68,7 @@ Sequences cut(std::vector<std::int32_t> tokens, std::size_t context, int vocabul
   const std::size_t inputs = tokens.size() - 1;
   for (std::size_t first = 0; first < inputs; first += context) {
     windows.begin.push_back(first);
-    windows.samples.length.push_back(
-        static_cast<std::int32_t>(std::min(context, inputs - first)));
+    windows.samples.length.push_back(static_cast<std::int32_t>(std::min(context, inputs - first)));
   }
   windows.samples.samples = windows.begin.size();
   windows.samples.classes = vocabulary;
@@ -86,9 +85,10 @@ SplitSequences load_text(const SequenceSettings& settings, std::size_t context) 
   const auto held_out =
       static_cast<std::size_t>(settings.test_fraction * static_cast<double>(text.size()));
   if (held_out < 2 || text.size() - held_out < 2) {
-    throw Error(fmt::format("{}: expected 2 characters or more in either part, found {} of which "
-                            "{} are held out",
-                            path, text.size(), held_out));
+    throw Error(
+        fmt::format("{}: expected 2 characters or more in either part, found {} of which "
+                    "{} are held out",
+                    path, text.size(), held_out));
   }
 
   std::array<std::int32_t, 256> numbers{};
@@ -105,9 +105,8 @@ SplitSequences load_text(const SequenceSettings& settings, std::size_t context) 
                        .predicts_next = true,
                        .vocabulary = vocabulary,
                        .classes = vocabulary};
-  split.description =
-      fmt::format("text of {} training and {} test characters, {} different",
-                  text.size() - held_out, held_out, vocabulary);
+  split.description = fmt::format("text of {} training and {} test characters, {} different",
+                                  text.size() - held_out, held_out, vocabulary);
   return split;
 }
 
@@ -124,8 +123,7 @@ Sequences make(const SequenceSettings& settings, std::size_t samples, std::size_
     Random random(seed, purpose, shared_stream, static_cast<Step>(s));
     const auto label = s % static_cast<std::size_t>(settings.classes);
     const double length = std::clamp(
-        std::nearbyint(settings.median_length *
-                       exact_exp(settings.length_sigma * random.normal())),
+        std::nearbyint(settings.median_length * exact_exp(settings.length_sigma * random.normal())),
         std::min(2.0, most), most);
     made.begin.push_back(made.tokens.size());
     made.samples.length.push_back(static_cast<std::int32_t>(length));

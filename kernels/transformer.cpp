@@ -44,10 +44,10 @@ Transformer::Transformer(Problem problem, const dense::Kernels& kernels)
              kernels),
       sampler_(problem_.parts, problem_.batch_size, problem_.sampling, problem_.seed),
       test_blocks_(cut_into_blocks(problem_.data.test)) {
-  facts_.description = fmt::format(
-      "transformer of {} {}, {} {}, width {}, on {}", problem_.layers,
-      problem_.layers == 1 ? "layer" : "layers", problem_.heads,
-      problem_.heads == 1 ? "head" : "heads", problem_.width, problem_.data.description);
+  facts_.description = fmt::format("transformer of {} {}, {} {}, width {}, on {}", problem_.layers,
+                                   problem_.layers == 1 ? "layer" : "layers", problem_.heads,
+                                   problem_.heads == 1 ? "head" : "heads", problem_.width,
+                                   problem_.data.description);
   facts_.parameters = model_.parameters();
   facts_.wire_parameters = problem_.wire_parameters > 0
                                ? problem_.wire_parameters
@@ -61,8 +61,7 @@ Transformer::Transformer(Problem problem, const dense::Kernels& kernels)
         problem_.parts, problem_.data.train.samples.length,
         BucketSampler::Limits{problem_.batch_size, problem_.buckets, problem_.max_tokens},
         problem_.seed);
-    facts_.batch_size =
-        std::max<std::int64_t>(1, std::llround(bucket_sampler_->mean_batch_size()));
+    facts_.batch_size = std::max<std::int64_t>(1, std::llround(bucket_sampler_->mean_batch_size()));
   }
   problem_.parts.clear();  // the samplers have their own copies
   problem_.parts.shrink_to_fit();
@@ -142,10 +141,9 @@ Transformer::Score Transformer::score(const float* x, std::size_t block,
 void Transformer::evaluate(std::span<EvaluationRequest> requests) const {
   const std::size_t blocks = test_blocks_.size() - 1;
   std::vector<Score> scores(requests.size() * blocks);  // (requests, blocks)
-  for_all<TransformerModel::Work>(
-      scores.size(), [&](std::size_t i, TransformerModel::Work& work) {
-        scores[i] = score(requests[i / blocks].x, i % blocks, work);
-      });
+  for_all<TransformerModel::Work>(scores.size(), [&](std::size_t i, TransformerModel::Work& work) {
+    scores[i] = score(requests[i / blocks].x, i % blocks, work);
+  });
   for (std::size_t r = 0; r < requests.size(); ++r) {
     Score sum;
     for (std::size_t b = 0; b < blocks; ++b) {
@@ -201,9 +199,9 @@ std::unique_ptr<Workload> transformer(const Section& section, NodeId nodes, std:
   read_batches(section, problem);
   const SequenceSettings dataset = read_sequence_settings(section);
   const PartitionSettings dealing = read_partition_settings(section);
-  section.expect(dataset.kind != "text" || (dealing.kind != "by_label" && dealing.kind != "dirichlet"),
-                 "partition", "needs labels, and the windows of a text have none, got {}",
-                 dealing.kind);
+  section.expect(
+      dataset.kind != "text" || (dealing.kind != "by_label" && dealing.kind != "dirichlet"),
+      "partition", "needs labels, and the windows of a text have none, got {}", dealing.kind);
   problem.wire_parameters = read_wire_parameters(section);
   section.finish();
 

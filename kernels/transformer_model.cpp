@@ -184,8 +184,8 @@ void TransformerModel::embedding_gradient(const Work& work, float* gradient) con
 void TransformerModel::run_layer(const float* x, const Layer& layer, const Kept& kept, Matrix out,
                                  Work& work) const {
   const std::size_t tokens = work.batch.tokens.size(), width = shape_.width;
-  kernels_.sequences.layer_norm(tokens, width, kept.input.at, kept.input.stride, x + layer.attention_norm,
-                      kept.input_normed.at, kept.input_moments);
+  kernels_.sequences.layer_norm(tokens, width, kept.input.at, kept.input.stride,
+                                x + layer.attention_norm, kept.input_normed.at, kept.input_moments);
   run(layer.qkv, x, tokens, kept.input_normed, kept.qkv);
   const float scale = 1.0f / std::sqrt(static_cast<float>(head_width()));
   for (std::size_t s = 0; s + 1 < work.batch.begin.size(); ++s) {
@@ -193,15 +193,15 @@ void TransformerModel::run_layer(const float* x, const Layer& layer, const Kept&
     for (std::size_t c = 0; c < width; c += head_width()) {
       const float* q = kept.qkv.row(first) + c;
       kernels_.sequences.attention({length, head_width(), scale}, q, q + width, q + 2 * width,
-                         kept.qkv.stride, kept.attended.row(first) + c, kept.attended.stride,
-                         work.scratch);
+                                   kept.qkv.stride, kept.attended.row(first) + c,
+                                   kept.attended.stride, work.scratch);
     }
   }
   run(layer.project, x, tokens, kept.attended, work.branch);
   add(tokens, width, kept.input, work.branch, kept.middle);
 
-  kernels_.sequences.layer_norm(tokens, width, kept.middle.at, kept.middle.stride, x + layer.mlp_norm,
-                      kept.middle_normed.at, kept.middle_moments);
+  kernels_.sequences.layer_norm(tokens, width, kept.middle.at, kept.middle.stride,
+                                x + layer.mlp_norm, kept.middle_normed.at, kept.middle_moments);
   run(layer.expand, x, tokens, kept.middle_normed, kept.expanded);
   for (std::size_t r = 0; r < tokens; ++r) {
     kernels_.sequences.gelu(kept.expanded.row(r), kept.activated.row(r), 4 * width);
@@ -246,8 +246,8 @@ void TransformerModel::forward(const float* x, Work& work) const {
     const Matrix out = is_last ? work.output : work.kept[std::min(l + 1, last)].input;
     run_layer(x, layers_[l], work.kept[std::min(l, last)], out, work);
   }
-  kernels_.sequences.layer_norm(tokens, shape_.width, work.output.at, work.output.stride, x + output_norm_,
-                      work.output_normed.at, work.output_moments);
+  kernels_.sequences.layer_norm(tokens, shape_.width, work.output.at, work.output.stride,
+                                x + output_norm_, work.output_normed.at, work.output_moments);
   if (!shape_.predicts_next) pool(work);
   run(head_, x, work.losses.size(), shape_.predicts_next ? work.output_normed : work.pooled,
       work.logits);
@@ -267,9 +267,9 @@ void TransformerModel::layer_gradient(const float* x, const Layer& layer, const 
   }
   run_back(layer.expand, x, tokens, kept.middle_normed, work.wide_slope, work.normed_slope,
            gradient);
-  kernels_.sequences.layer_norm_gradient(tokens, width, kept.middle.at, kept.middle.stride,
-                               kept.middle_moments, x + layer.mlp_norm, work.normed_slope.at,
-                               work.slope.at, gradient + layer.mlp_norm);
+  kernels_.sequences.layer_norm_gradient(
+      tokens, width, kept.middle.at, kept.middle.stride, kept.middle_moments, x + layer.mlp_norm,
+      work.normed_slope.at, work.slope.at, gradient + layer.mlp_norm);
 
   run_back(layer.project, x, tokens, kept.attended, work.slope, work.branch, gradient);
   const float scale = 1.0f / std::sqrt(static_cast<float>(head_width()));
@@ -278,15 +278,16 @@ void TransformerModel::layer_gradient(const float* x, const Layer& layer, const 
     for (std::size_t c = 0; c < width; c += head_width()) {
       const float* q = kept.qkv.row(first) + c;
       float* dq = work.qkv_slope.row(first) + c;
-      kernels_.sequences.attention_gradient({length, head_width(), scale}, q, q + width, q + 2 * width,
-                                  kept.qkv.stride, work.branch.row(first) + c, work.branch.stride,
-                                  dq, dq + width, dq + 2 * width, work.scratch);
+      kernels_.sequences.attention_gradient({length, head_width(), scale}, q, q + width,
+                                            q + 2 * width, kept.qkv.stride,
+                                            work.branch.row(first) + c, work.branch.stride, dq,
+                                            dq + width, dq + 2 * width, work.scratch);
     }
   }
   run_back(layer.qkv, x, tokens, kept.input_normed, work.qkv_slope, work.normed_slope, gradient);
-  kernels_.sequences.layer_norm_gradient(tokens, width, kept.input.at, kept.input.stride,
-                               kept.input_moments, x + layer.attention_norm, work.normed_slope.at,
-                               work.slope.at, gradient + layer.attention_norm);
+  kernels_.sequences.layer_norm_gradient(
+      tokens, width, kept.input.at, kept.input.stride, kept.input_moments, x + layer.attention_norm,
+      work.normed_slope.at, work.slope.at, gradient + layer.attention_norm);
 }
 
 double TransformerModel::gradient(const float* x, Work& work, float* gradient) const {
@@ -306,9 +307,9 @@ double TransformerModel::gradient(const float* x, Work& work, float* gradient) c
     spread(pooled_slope, work);
   }
   for (std::size_t r = 0; r < tokens; ++r) std::fill_n(work.slope.row(r), shape_.width, 0.0f);
-  kernels_.sequences.layer_norm_gradient(tokens, shape_.width, work.output.at, work.output.stride,
-                               work.output_moments, x + output_norm_, work.normed_slope.at,
-                               work.slope.at, gradient + output_norm_);
+  kernels_.sequences.layer_norm_gradient(
+      tokens, shape_.width, work.output.at, work.output.stride, work.output_moments,
+      x + output_norm_, work.normed_slope.at, work.slope.at, gradient + output_norm_);
   for (std::size_t l = layers_.size(); l-- > 0;) {
     layer_gradient(x, layers_[l], work.kept[l], work, gradient);
   }

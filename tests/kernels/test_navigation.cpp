@@ -159,8 +159,7 @@ TEST_CASE("a policy's loss and gradient are those of finite differences over fix
     point[i] = static_cast<double>(x[i]) - h;
     const double below = reference_loss(navigation, setup, experience, point);
     point[i] = static_cast<double>(x[i]);
-    worst =
-        std::max(worst, std::abs((above - below) / (2 * h) - static_cast<double>(gradient[i])));
+    worst = std::max(worst, std::abs((above - below) / (2 * h) - static_cast<double>(gradient[i])));
   }
   CHECK(worst < 5e-6);
 }

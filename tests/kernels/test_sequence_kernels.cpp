@@ -59,9 +59,10 @@ Floats normalize(const Kernels& kernels, const NormCase& c) {
   const std::size_t stride = row_stride(c.columns);
   Floats y(c.x.size(), 7.0f), moments(2 * c.rows), dx = c.before, gain_gradient(2 * c.columns);
   kernels.sequences.layer_norm(c.rows, c.columns, c.x.data(), stride, c.gain.data(), y.data(),
-                     moments.data());
-  kernels.sequences.layer_norm_gradient(c.rows, c.columns, c.x.data(), stride, moments.data(), c.gain.data(),
-                              c.dy.data(), dx.data(), gain_gradient.data());
+                               moments.data());
+  kernels.sequences.layer_norm_gradient(c.rows, c.columns, c.x.data(), stride, moments.data(),
+                                        c.gain.data(), c.dy.data(), dx.data(),
+                                        gain_gradient.data());
   for (const Floats* part : {&moments, &dx, &gain_gradient}) {
     y.insert(y.end(), part->begin(), part->end());
   }
@@ -112,7 +113,8 @@ TEST_CASE("GELU has the same bits in every build, and the values of its formula 
   kernels_v1().sequences.gelu_gradient(x.data(), expected_gradient.data(), x.size());
   for (const Kernels* kernels : runnable_kernels()) {
     for (const std::size_t count : {x.size(), std::size_t{1}, std::size_t{9}, std::size_t{23}}) {
-      Floats y(count), gradient(slopes.begin(), slopes.begin() + static_cast<std::ptrdiff_t>(count));
+      Floats y(count),
+          gradient(slopes.begin(), slopes.begin() + static_cast<std::ptrdiff_t>(count));
       kernels->sequences.gelu(x.data(), y.data(), count);
       kernels->sequences.gelu_gradient(x.data(), gradient.data(), count);
       for (Floats* part : {&y, &gradient}) part->resize(x.size());
@@ -126,8 +128,8 @@ TEST_CASE("GELU has the same bits in every build, and the values of its formula 
     }
   }
   const auto gelu = [](double v) {
-    return v / 2 * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) *
-                                  (v + 0.044715 * v * v * v)));
+    return v / 2 *
+           (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (v + 0.044715 * v * v * v)));
   };
   for (std::size_t i = 9; i < x.size(); ++i) {
     const auto v = static_cast<double>(x[i]);
@@ -164,9 +166,9 @@ Floats attend(const Kernels& kernels, const AttentionCase& c) {
   const float* q = c.qkv.data();
   float* dq = gradient.data();
   kernels.sequences.attention(c.shape, q, q + width, q + 2 * width, c.stride, y.data(), c.y_stride,
-                    scratch.data());
+                              scratch.data());
   kernels.sequences.attention_gradient(c.shape, q, q + width, q + 2 * width, c.stride, c.dy.data(),
-                             c.y_stride, dq, dq + width, dq + 2 * width, scratch.data());
+                                       c.y_stride, dq, dq + width, dq + 2 * width, scratch.data());
   y.insert(y.end(), gradient.begin(), gradient.end());
   return y;
 }
@@ -219,9 +221,9 @@ TEST_CASE("without an activation before it, the gradient of an input is not cut"
     for (std::size_t k = 0; k < shape.inputs; ++k) {
       float sum = 0;
       for (std::size_t o = 0; o < shape.outputs; ++o) {
-        sum = std::fmaf(
-            dy[b * dy_stride + o],
-            weights[starling::dense::weight_index(shape.inputs, shape.outputs, k, o)], sum);
+        sum = std::fmaf(dy[b * dy_stride + o],
+                        weights[starling::dense::weight_index(shape.inputs, shape.outputs, k, o)],
+                        sum);
       }
       expected[b * stride + k] = sum;
     }

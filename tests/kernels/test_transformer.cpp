@@ -251,8 +251,8 @@ TEST_CASE("a transformer's loss and gradient are those of finite differences in 
       point[i] = static_cast<double>(x[i]) - h;
       const double below = twin.loss(work.batch);
       point[i] = static_cast<double>(x[i]);
-      worst = std::max(worst,
-                       std::abs((above - below) / (2 * h) - static_cast<double>(gradient[i])));
+      worst =
+          std::max(worst, std::abs((above - below) / (2 * h) - static_cast<double>(gradient[i])));
     }
     CHECK(worst < 5e-6);
   }
@@ -266,30 +266,18 @@ struct Expected {
 // tests/kernels/reference/transformer_torch.py fixed (PyTorch 1.13 in double precision)
 constexpr double next_loss = 3.610048888, label_loss = 1.180254698;
 constexpr Expected next_gradient[] = {
-    {"token", 1.030994897, 0.056500717},
-    {"position", 1.286451634, 0.046508617},
-    {"norm1_0", 0.754063861, 0.011691856},
-    {"qkv_0", 1.459787770, 0.268738117},
-    {"qkv_bias_0", 0.681120506, 0.188405414},
-    {"project_0", 1.532781794, 0.095159148},
-    {"project_bias_0", 0.616932149, 0.189460118},
-    {"norm2_0", 0.415250105, 0.030800578},
-    {"expand_0", 2.239277152, -1.170906689},
-    {"expand_bias_0", 0.717171229, 0.201612423},
-    {"contract_0", 2.442825941, -0.015745312},
-    {"contract_bias_0", 0.601566138, 0.092110377},
-    {"norm1_1", 0.399153405, 0.168930215},
-    {"qkv_1", 1.295713978, -0.095051600},
-    {"qkv_bias_1", 0.415470542, -0.027600465},
-    {"project_1", 1.461670415, 0.147296380},
-    {"project_bias_1", 0.478027531, 0.123554569},
-    {"norm2_1", 0.331455507, 0.011080917},
-    {"expand_1", 2.475953642, 0.967048073},
-    {"expand_bias_1", 0.695826118, 0.049909446},
-    {"contract_1", 1.526158891, 0.080882792},
-    {"contract_bias_1", 0.471155392, -0.047669758},
-    {"norm", 1.027114867, 0.262104922},
-    {"head", 1.411820925, 0.063066004},
+    {"token", 1.030994897, 0.056500717},          {"position", 1.286451634, 0.046508617},
+    {"norm1_0", 0.754063861, 0.011691856},        {"qkv_0", 1.459787770, 0.268738117},
+    {"qkv_bias_0", 0.681120506, 0.188405414},     {"project_0", 1.532781794, 0.095159148},
+    {"project_bias_0", 0.616932149, 0.189460118}, {"norm2_0", 0.415250105, 0.030800578},
+    {"expand_0", 2.239277152, -1.170906689},      {"expand_bias_0", 0.717171229, 0.201612423},
+    {"contract_0", 2.442825941, -0.015745312},    {"contract_bias_0", 0.601566138, 0.092110377},
+    {"norm1_1", 0.399153405, 0.168930215},        {"qkv_1", 1.295713978, -0.095051600},
+    {"qkv_bias_1", 0.415470542, -0.027600465},    {"project_1", 1.461670415, 0.147296380},
+    {"project_bias_1", 0.478027531, 0.123554569}, {"norm2_1", 0.331455507, 0.011080917},
+    {"expand_1", 2.475953642, 0.967048073},       {"expand_bias_1", 0.695826118, 0.049909446},
+    {"contract_1", 1.526158891, 0.080882792},     {"contract_bias_1", 0.471155392, -0.047669758},
+    {"norm", 1.027114867, 0.262104922},           {"head", 1.411820925, 0.063066004},
     {"head_bias", 0.468851121, 0.025867246},
 };
 constexpr Expected label_gradient[] = {
@@ -551,8 +539,8 @@ TEST_CASE("one node learns the sonnets: the loss falls from ln 58 = 4.06 to belo
 }
 
 TEST_CASE("one node learns to label sequences of which only pairs of neighbors tell") {
-  const auto workload =
-      make({{"dataset", "sequences"}, {"layers", "2"}, {"batch_size", "32"}, {"batching", "bucket"}});
+  const auto workload = make(
+      {{"dataset", "sequences"}, {"layers", "2"}, {"batch_size", "32"}, {"batching", "bucket"}});
   Model x;
   CHECK(train(*workload, 600, 0.03f, x).accuracy > 0.9);  // a guess: 0.25
 }
@@ -577,7 +565,8 @@ TEST_CASE("wrong settings of a transformer are errors at their place in the scen
   wrong({{"test_fraction", "1"}}, "test_fraction must be between 0 and 1, got 1");
   wrong({{"dataset", "sequences"}, {"classes", "16"}}, "below the vocabulary, 16, got 16");
   wrong({{"max_tokens", "100"}}, "max_tokens");  // batching is not bucket
-  CHECK_THROWS_WITH_AS(make({{"path", "/nowhere/text"}}), doctest::Contains("/nowhere/text"), Error);
+  CHECK_THROWS_WITH_AS(make({{"path", "/nowhere/text"}}), doctest::Contains("/nowhere/text"),
+                       Error);
 }
 
 }  // namespace
