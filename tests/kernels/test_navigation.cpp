@@ -164,6 +164,58 @@ TEST_CASE("a policy's loss and gradient are those of finite differences over fix
   CHECK(worst < 5e-6);
 }
 
+/// A number in -0.5 .. 0.5 for each index; the same in reference/navigation_torch.py.
+double pattern(std::uint64_t index) {
+  return static_cast<double>((index * 2654435761u % (std::uint64_t{1} << 32)) >> 16) / 65536 - 0.5;
+}
+
+TEST_CASE("a policy's loss and the gradient of every tensor are PyTorch's") {
+  Navigation::Problem setup;
+  setup.side = 3;
+  setup.maps = 2;
+  setup.view = 1;
+  setup.hidden = {4};
+  setup.environments = 2;
+  setup.rollout_steps = 4;
+  const Navigation navigation(setup);
+  Model x(navigation.facts().parameters), gradient(x.size());
+  std::vector<std::vector<std::size_t>> tensors;  // places in the order of the script
+  std::uint64_t index = 0;
+  for (const auto& layer : navigation.layers()) {
+    tensors.resize(tensors.size() + 2);
+    for (std::size_t i = 0; i < layer.inputs; ++i) {
+      for (std::size_t o = 0; o < layer.outputs; ++o) {
+        tensors.end()[-2].push_back(layer.weights +
+                                    dense::weight_index(layer.inputs, layer.outputs, i, o));
+      }
+    }
+    for (std::size_t o = 0; o < layer.outputs; ++o) tensors.back().push_back(layer.bias + o);
+    for (const auto* tensor : {&tensors.end()[-2], &tensors.back()}) {
+      for (const std::size_t place : *tensor) x[place] = static_cast<float>(2 * pattern(index++));
+    }
+  }
+  GradientRequest request{.node = 0, .draw = 0, .x = x.data(), .gradient = gradient.data()};
+  navigation.gradients({&request, 1});
+
+  // tests/kernels/reference/navigation_torch.py (PyTorch 1.13 in double precision), which has a copy
+  // of this rollout
+  constexpr double loss = -0.400851159;
+  constexpr double norms[] = {0.702654714, 0.232615911, 0.331024012, 0.184649874};
+  constexpr double projections[] = {0.001798317, -0.095618318, -0.023743093, 0.040928338};
+  CHECK(std::abs(request.loss - loss) < 1e-6);
+  index = 0;
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    double squares = 0, projection = 0;
+    for (const std::size_t place : tensors[t]) {
+      const auto g = static_cast<double>(gradient[place]);
+      squares += g * g;
+      projection += g * pattern(5 * index++ + 1);
+    }
+    CHECK(std::abs(std::sqrt(squares) - norms[t]) < 1e-6);
+    CHECK(std::abs(projection - projections[t]) < 1e-6);
+  }
+}
+
 TEST_CASE("without discount, decay and look ahead a return is the reward of its move") {
   auto setup = problem();
   setup.discount = setup.decay = 0;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <hdf5.h>
 
 #include "kernels/registry.hpp"
 #include "kernels/transformer.hpp"
@@ -491,6 +492,43 @@ TEST_CASE("a text is cut into windows that foretell every character of its part 
   CHECK(split.train.tokens == Tokens{0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0});
   CHECK(split.test.tokens == Tokens{1, 2, 0, 1});
   CHECK(split.test.samples.length == Tokens{3});
+}
+
+TEST_CASE("an HDF5 file's sequences lose their padding, and bad tokens are told") {
+  const auto path =
+      (std::filesystem::temp_directory_path() / "starling_test_sequences.h5").string();
+  const auto write = [&path](const std::vector<float>& x, const std::vector<int>& lengths) {
+    const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    const auto set = [file](const char* name, int rank, hid_t type, const void* values) {
+      const hsize_t shape[] = {4, 3};
+      const hid_t space = H5Screate_simple(rank, shape, nullptr);
+      const hid_t id = H5Dcreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+      REQUIRE(H5Dwrite(id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+      H5Dclose(id);
+      H5Sclose(space);
+    };
+    const std::vector<int> y = {0, 1, 2, 1};
+    set("x", 2, H5T_NATIVE_FLOAT, x.data());
+    set("y", 1, H5T_NATIVE_INT, y.data());
+    set("length", 1, H5T_NATIVE_INT, lengths.data());
+    REQUIRE(H5Fclose(file) >= 0);
+  };
+  SequenceSettings settings{.kind = "hdf5", .path = path, .test_path = ""};
+  settings.test_fraction = 0.25;
+  write({5, 6, 9, 7, 9, 9, 1, 2, 3, 4, 4, 9}, {2, 1, 3, 2});
+  const SplitSequences split = load_sequences(settings, 3, 1);
+  CHECK(split.train.tokens == std::vector<std::int32_t>{5, 6, 7, 1, 2, 3});
+  CHECK(split.train.begin == std::vector<std::size_t>{0, 2, 3});
+  CHECK(split.test.tokens == std::vector<std::int32_t>{4, 4});
+  CHECK(split.vocabulary == 8);  // the 9s are padding
+  CHECK(split.classes == 3);
+  CHECK_THROWS_WITH_AS(load_sequences(settings, 2, 1),
+                       doctest::Contains("expected at most 2, the context, found 3 at sample 2"),
+                       Error);
+  write({5, 6, 9, 0.5, 9, 9, 1, 2, 3, 4, 4, 9}, {2, 1, 3, 2});
+  CHECK_THROWS_WITH_AS(load_sequences(settings, 3, 1), doctest::Contains("found 0.5 at sample 1"),
+                       Error);
+  std::filesystem::remove(path);
 }
 
 TEST_CASE("a made sequence goes on by its label, and its length is within 2 and the context") {

@@ -6,6 +6,12 @@
     transformer_torch.py speed [THREADS]           tokens per second of the transformer that bench_kernels measures
 
 The model is that of kernels/transformer_model.hpp, written with PyTorch's own functions.
+
+Measured with PyTorch 1.13 and 1.1 MB of Shakespeare's plays, `train TEXT 500`, test loss of seeds 1 .. 5:
+    PyTorch   2.298 2.272 2.246 2.263 2.244, mean 2.264, standard deviation 0.022
+    Starling  2.260 2.265 2.246 2.220 2.242, mean 2.247, standard deviation 0.018
+which differ by 1.4 standard errors. `starling run` of a scenario with one node, kind = allreduce, learning_rate = 0.1,
+momentum = 0.9, 500 steps and the workload that train() names.
 """
 import math
 import sys
