@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "kernels/dense_images.hpp"
+#include "kernels/dense_sequences.hpp"
 #include "sim/node/backend.hpp"
 
 namespace starling::dense {
@@ -38,6 +39,11 @@ constexpr std::size_t weight_index(std::size_t inputs, std::size_t outputs, std:
 constexpr std::size_t row_stride(std::size_t columns) {
   const std::size_t lines = (columns + 15) / 16;
   return (lines % 16 == 0 ? lines + 1 : lines) * 16;
+}
+
+/// Floats of scratch memory that attention over `length` positions needs.
+constexpr std::size_t attention_scratch(std::size_t length, std::size_t width) {
+  return 2 * (length + width) * row_stride(length);
 }
 
 /// Sizes of one layer at work; all positive.
@@ -94,6 +100,8 @@ struct Kernels {
 
   /// Convolution and what goes with it.
   ImageKernels images;
+  /// Layer norm, GELU and attention.
+  SequenceKernels sequences;
 };
 
 /// The build that this process uses: the best one the processor can run, or the one that the

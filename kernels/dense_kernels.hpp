@@ -3,10 +3,12 @@
 #pragma once
 
 #include "kernels/dense.hpp"
+#include "kernels/dense_attention.hpp"
 #include "kernels/dense_convolutions.hpp"
 #include "kernels/dense_elementwise.hpp"
 #include "kernels/dense_image_loops.hpp"
 #include "kernels/dense_lanes.hpp"
+#include "kernels/dense_normalize.hpp"
 #include "kernels/dense_products.hpp"
 
 namespace starling::dense {
@@ -32,7 +34,13 @@ constexpr Kernels vectorized_kernels = {.name = Lanes::build_name,
                                                    .average_gradient = average_gradient,
                                                    .moments = moments,
                                                    .normalize = normalize,
-                                                   .normalize_gradient = normalize_gradient}};
+                                                   .normalize_gradient = normalize_gradient},
+                                        .sequences = {.layer_norm = layer_norm,
+                                                      .layer_norm_gradient = layer_norm_gradient,
+                                                      .gelu = gelu,
+                                                      .gelu_gradient = gelu_gradient,
+                                                      .attention = attention,
+                                                      .attention_gradient = attention_gradient}};
 
 }  // namespace
 }  // namespace starling::dense

@@ -15,6 +15,13 @@
 namespace starling::dense {
 namespace {
 
+/// Eight lanes folded in halves: l + 4, l + 2, l + 1 is added to l.
+STARLING_INLINE float fold_eight(__m256 v) {
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
 #if defined(__AVX512F__)
 
 struct Lanes {
@@ -46,6 +53,17 @@ struct Lanes {
   STARLING_INLINE Vector where_positive(Vector condition, Vector values) {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(condition, _mm512_setzero_ps(), _CMP_GT_OQ),
                                values);
+  }
+  /// Values of the lanes in `m`, else +0.
+  STARLING_INLINE Vector keep(Vector v, Mask m) { return _mm512_maskz_mov_ps(m, v); }
+  /// Values of the lanes in `m`, else those of `other`.
+  STARLING_INLINE Vector choose(Vector v, Vector other, Mask m) {
+    return _mm512_mask_mov_ps(other, m, v);
+  }
+  /// Sixteen lanes folded in halves: l + 8, l + 4, l + 2, l + 1 is added to l.
+  STARLING_INLINE float fold(const Vector (&v)[1]) {
+    const __m256 upper = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v[0]), 1));
+    return fold_eight(_mm256_add_ps(_mm512_castps512_ps256(v[0]), upper));
   }
 
   STARLING_INLINE Integers integers(std::uint32_t x) {
@@ -137,6 +155,14 @@ struct Lanes {
   STARLING_INLINE Vector where_positive(Vector condition, Vector values) {
     return _mm256_and_ps(_mm256_cmp_ps(condition, _mm256_setzero_ps(), _CMP_GT_OQ), values);
   }
+  /// Values of the lanes in `m`, else +0.
+  STARLING_INLINE Vector keep(Vector v, Mask m) { return _mm256_and_ps(v, _mm256_castsi256_ps(m)); }
+  /// Values of the lanes in `m`, else those of `other`.
+  STARLING_INLINE Vector choose(Vector v, Vector other, Mask m) {
+    return _mm256_blendv_ps(other, v, _mm256_castsi256_ps(m));
+  }
+  /// Sixteen lanes folded in halves: l + 8, l + 4, l + 2, l + 1 is added to l.
+  STARLING_INLINE float fold(const Vector (&v)[2]) { return fold_eight(_mm256_add_ps(v[0], v[1])); }
 
   STARLING_INLINE Integers integers(std::uint32_t x) {
     return _mm256_set1_epi32(static_cast<int>(x));

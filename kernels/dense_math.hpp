@@ -27,5 +27,10 @@ constexpr float log_polynomial[9] = {7.0376836292e-2f,  -1.1514610310e-1f, 1.167
                                      -1.2420140846e-1f, 1.4249322787e-1f,  -1.6668057665e-1f,
                                      2.0000714765e-1f,  -2.4999993993e-1f, 3.3333331174e-1f};
 
+// Layer normalization, and GELU in the form with tanh.
+constexpr float norm_epsilon = 1e-5f;
+constexpr float gelu_cubic = 0.044715f;
+constexpr float gelu_slope = 1.59576912160573071f;  // 2 sqrt(2 / pi)
+
 }  // namespace
 }  // namespace starling::dense

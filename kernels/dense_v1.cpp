@@ -1,44 +1,16 @@
 // The plain build: one obvious loop per kernel, which is the specification that the vectorized
 // builds meet bit for bit. It runs on every processor; without a fused multiply-add instruction
 // fmaf is a slow library call.
-#include <bit>
 #include <cmath>
 
 #include "kernels/dense.hpp"
 #include "kernels/dense_image_loops.hpp"
 #include "kernels/dense_math.hpp"
+#include "kernels/dense_plain_math.hpp"
+#include "kernels/dense_plain_sequences.hpp"
 
 namespace starling::dense {
 namespace {
-
-float exponential_of(float x) {
-  x = exp_highest < x ? exp_highest : x;
-  x = exp_lowest > x ? exp_lowest : x;
-  const float shifted = std::fmaf(x, log2_e, rounding_shift);
-  const float n = shifted - rounding_shift;
-  const float r = std::fmaf(n, -ln2_low, std::fmaf(n, -ln2_high, x));
-  float q = exp_polynomial[0];
-  for (int i = 1; i < 6; ++i) q = std::fmaf(q, r, exp_polynomial[i]);
-  const float y = std::fmaf(q, r * r, r) + 1.0f;
-  const std::uint32_t exponent = std::bit_cast<std::uint32_t>(shifted) - rounding_shift_bits;
-  const auto half = static_cast<std::uint32_t>(static_cast<std::int32_t>(exponent) >> 1);
-  return y * std::bit_cast<float>((half + 127u) << 23) *
-         std::bit_cast<float>((exponent - half + 127u) << 23);
-}
-
-float logarithm_of(float x) {
-  const std::uint32_t offset = std::bit_cast<std::uint32_t>(x) - sqrt_half_bits;
-  const auto e = static_cast<float>(static_cast<std::int32_t>(offset) >> 23);
-  const float f = std::bit_cast<float>((offset & 0x007FFFFFu) + sqrt_half_bits) - 1.0f;
-  const float square = f * f;
-  float p = log_polynomial[0];
-  for (int i = 1; i < 9; ++i) p = std::fmaf(p, f, log_polynomial[i]);
-  float y = (p * square) * f;
-  y = std::fmaf(e, ln2_low, y);
-  y = std::fmaf(-0.5f, square, y);
-  y = std::fmaf(e, ln2_high, f + y);
-  return y + (x - x);  // NaN for infinity and NaN
-}
 
 void forward(Shape shape, const float* x, std::size_t x_stride, const float* weights,
              const float* bias, bool relu, float* y, std::size_t y_stride) {
@@ -198,7 +170,13 @@ const Kernels& kernels_v1() {
                                                .average_gradient = average_gradient,
                                                .moments = moments,
                                                .normalize = normalize,
-                                               .normalize_gradient = normalize_gradient}};
+                                               .normalize_gradient = normalize_gradient},
+                                    .sequences = {.layer_norm = layer_norm,
+                                                  .layer_norm_gradient = layer_norm_gradient,
+                                                  .gelu = gelu,
+                                                  .gelu_gradient = gelu_gradient,
+                                                  .attention = attention,
+                                                  .attention_gradient = attention_gradient}};
   return build;
 }
 

@@ -56,6 +56,17 @@ Parts deal_shards(std::span<const std::int32_t> order, std::size_t nodes,
   return parts;
 }
 
+/// Cuts the samples as they come into parts as equal as can be.
+Parts deal_in_order(std::size_t samples, std::size_t nodes) {
+  Parts parts(nodes);
+  for (std::size_t i = 0; i < nodes; ++i) {
+    for (std::size_t s = i * samples / nodes; s < (i + 1) * samples / nodes; ++s) {
+      parts[i].push_back(static_cast<std::int32_t>(s));
+    }
+  }
+  return parts;
+}
+
 /// Every node without a sample takes one from the node that has most, the lowest of several.
 void fill_empty(Parts& parts) {
   std::priority_queue<std::pair<std::size_t, NodeId>> richest;  // (samples, -node)
@@ -197,8 +208,9 @@ void visit_batch(std::uint64_t seed, bool with_replacement, NodeId node, std::ui
 
 PartitionSettings read_partition_settings(const Section& section) {
   PartitionSettings settings;
-  settings.kind = section.choice("partition", {"iid", "by_label", "dirichlet", "by_length"}, "iid",
-                                 "how training samples are dealt to the nodes");
+  settings.kind =
+      section.choice("partition", {"iid", "contiguous", "by_label", "dirichlet", "by_length"},
+                     "iid", "how training samples are dealt to the nodes");
   if (settings.kind == "by_label" || settings.kind == "by_length") {
     settings.shards_per_node = section.optional<std::int64_t>(
         "shards_per_node", settings.kind == "by_label" ? 2 : 1,
@@ -230,6 +242,7 @@ std::vector<std::vector<std::int32_t>> partition(const Section& section,
   section.expect(settings.kind != "by_length" || train.length.size() == train.samples, "partition",
                  "by_length needs samples with lengths, and this dataset has none");
   if (settings.kind == "dirichlet") return deal_dirichlet(train, node_count, settings.alpha, seed);
+  if (settings.kind == "contiguous") return deal_in_order(train.samples, node_count);
 
   std::vector<std::int32_t> order = shuffled(train.samples, Random(seed, "partition order"));
   const auto sort_by = [&order](const std::vector<std::int32_t>& keys) {

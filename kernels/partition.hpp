@@ -17,7 +17,7 @@ namespace starling {
 
 /// What a scenario says of dealing and drawing.
 struct PartitionSettings {
-  std::string kind;                  // "iid", "by_label", "dirichlet", "by_length"
+  std::string kind;                  // "iid", "contiguous", "by_label", "dirichlet", "by_length"
   std::int64_t shards_per_node = 1;  // by_label, by_length
   double alpha = 1;                  // dirichlet
   std::string sampling = "epochs";   // "epochs", "uniform"
@@ -29,6 +29,7 @@ PartitionSettings read_partition_settings(const Section& section);
 
 /// Deals every training sample to one node: result[i] are the samples of node i, at least one.
 ///   iid        shuffled and cut into equal parts
+///   contiguous consecutive samples, as the dataset has them: pages of a text
 ///   by_label   sorted by label, cut into nodes * shards_per_node equal shards, dealt at random [1]
 ///   by_length  the same, sorted by length
 ///   dirichlet  samples of each label divided in proportions drawn from Dirichlet(alpha) [2]

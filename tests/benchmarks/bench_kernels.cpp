@@ -24,6 +24,7 @@
 #include "kernels/cnn.hpp"
 #include "kernels/cpu_backend.hpp"
 #include "kernels/mlp.hpp"
+#include "kernels/transformer.hpp"
 #include "sim/base/random.hpp"
 
 namespace {
@@ -237,6 +238,45 @@ void measure_convolutions(double budget, double peak) {
   fmt::print(
       "convolutions of the MNIST CNN, forward and backward: {:.0f} Gflop/s ({:.1f} % of peak)\n",
       flops / 1e9, peak > 0 ? 100 * flops / peak : 0);
+/// Multiplications and additions that a transformer cannot do without; what attention computes above
+/// the diagonal or twice does not count.
+double flops_of(const TransformerModel& model, std::size_t length) {
+  double dense = static_cast<double>(model.head().inputs * model.head().outputs);
+  double attention = 0;
+  for (const auto& layer : model.layers()) {
+    for (const auto* part : {&layer.qkv, &layer.project, &layer.expand, &layer.contract}) {
+      dense += static_cast<double>(part->inputs * part->outputs);
+    }
+    attention += static_cast<double>(model.shape().width * (length + 1));  // 2 products, half
+  }
+  return 2.0 * 3 * (dense + attention) * static_cast<double>(length);
+}
+
+Case transformer_case(const char* name, std::size_t layers, std::size_t heads, std::size_t width,
+                      std::size_t context, std::int64_t batch, std::size_t nodes) {
+  Transformer::Problem problem;
+  problem.layers = layers;
+  problem.heads = heads;
+  problem.width = width;
+  problem.context = context;
+  problem.batch_size = batch;
+  problem.data.predicts_next = true;
+  problem.data.vocabulary = problem.data.classes = 65;
+  problem.data.description = "noise";
+  Random random(1, "bench");
+  Sequences& train = problem.data.train;
+  for (std::size_t s = 0; s < noise_samples; ++s) {
+    train.begin.push_back(s * context);
+    train.samples.length.push_back(static_cast<std::int32_t>(context));
+  }
+  train.samples.samples = noise_samples;
+  for (std::size_t t = 0; t <= noise_samples * context; ++t) {
+    train.tokens.push_back(static_cast<std::int32_t>(random.below(65)));
+  }
+  problem.parts = deal_noise(nodes);
+  auto transformer = std::make_unique<Transformer>(std::move(problem));
+  const double flops = flops_of(transformer->model(), context) * static_cast<double>(batch);
+  return {name, std::move(transformer), flops, nodes};
 }
 
 void measure(const Case& which, double budget, double peak) {
@@ -315,6 +355,7 @@ int main(int argc, char** argv) {
   for (std::size_t i = 0; i < 3; ++i) {
     cases.push_back(cnn_case(names[i], cnn_presets[i].layers, images[i], 10, part(16)));
   }
+  cases.push_back(transformer_case("T", 2, 4, 128, 64, 16, part(16)));  // 1,024 tokens
   const int all = omp_get_max_threads();
   fmt::print("kernels {}\n", dense::kernels().name);
   for (int threads = 1; threads <= all; threads = threads < all ? all : all + 1) {

@@ -112,8 +112,8 @@ TEST_CASE("an unknown workload is an error that lists the known ones") {
   const Section section("workload", "test.ini:1", {{"kind", "sofmax", "test.ini:2"}});
   CHECK_THROWS_WITH_AS(
       workloads::find(section),
-      "test.ini:2: workload.kind must be one of auc, cnn, mlp, quadratic, softmax, timing, got sofmax; did "
-      "you mean softmax?",
+      "test.ini:2: workload.kind must be one of auc, cnn, mlp, navigation, quadratic, softmax, timing, "
+      "transformer, got sofmax; did you mean softmax?",
       ScenarioError);
 }
 
@@ -175,6 +175,7 @@ TEST_CASE("every gradient is the slope of the loss in any direction") {
   for (const auto& entry : workloads::catalog()) {
     const auto workload = make(entry);
     if (!workload->facts().has_numbers) continue;
+    if (entry.name == "navigation") continue;  // its samples depend on x: see test_navigation.cpp
     CAPTURE(entry.name);
     const Model x = some_model(*workload, 0);
     const Question here{2, 5, x};

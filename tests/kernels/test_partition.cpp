@@ -74,6 +74,7 @@ TEST_CASE("every partition deals every sample exactly once and leaves no node wi
   const Dataset data = make_dataset(103, 10);
   const std::vector<std::map<std::string, std::string>> kinds = {
       {},
+      {{"partition", "contiguous"}},
       {{"partition", "by_label"}},
       {{"partition", "by_label"}, {"shards_per_node", "7"}},
       {{"partition", "by_length"}},
@@ -92,7 +93,7 @@ TEST_CASE("every partition deals every sample exactly once and leaves no node wi
 
 TEST_CASE("as many nodes as samples get one each, also when proportions would leave some without") {
   const Dataset data = make_dataset(40, 3);
-  for (const char* kind : {"iid", "by_length", "dirichlet"}) {
+  for (const char* kind : {"iid", "contiguous", "by_length", "dirichlet"}) {
     for (const auto& part : deal({{"partition", kind}}, data, 40)) CHECK(part.size() == 1);
   }
 }
@@ -122,6 +123,12 @@ TEST_CASE("by_label gives every node as many labels as shards, where shards fit 
   for (const auto& part : deal({{"partition", "by_label"}, {"shards_per_node", "1"}}, data, 10)) {
     CHECK(labels_of(part, data).size() == 1);
   }
+}
+
+TEST_CASE("contiguous gives node after node the next samples") {
+  // 10 samples on 3 nodes: cuts at 10 / 3 = 3 and 20 / 3 = 6.
+  const Parts expected = {{0, 1, 2}, {3, 4, 5}, {6, 7, 8, 9}};
+  CHECK(deal({{"partition", "contiguous"}}, make_dataset(10, 2), 3) == expected);
 }
 
 TEST_CASE("by_length gives neighbors in length to one node") {

@@ -1,0 +1,71 @@
+// The workload of transformer_model.hpp: next characters of a text, or labels of sequences of
+// uneven length (sequences.hpp). A mini-batch costs its tokens, so with a compute time per token
+// uneven sequences make nodes late, as in machine translation. A batch's loss is the sum over its
+// labels in order, in double, over their number.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kernels/length_buckets.hpp"
+#include "kernels/partition.hpp"
+#include "kernels/sequences.hpp"
+#include "kernels/transformer_model.hpp"
+#include "sim/node/workload.hpp"
+
+namespace starling {
+
+class Transformer final : public Workload {
+ public:
+  /// Everything that defines the problem.
+  struct Problem {
+    std::size_t layers = 1, heads = 2, width = 32, context = 32;
+    SplitSequences data;
+    std::vector<std::vector<std::int32_t>> parts;  // training sequences of each node
+    std::int64_t batch_size = 8;                   // sequences
+    std::string sampling = "epochs";               // as BatchSampler wants it
+    std::int64_t buckets = 0;                      // by length, see BucketSampler; 0: none
+    std::int64_t max_tokens = 0;                   // of a mini-batch out of a bucket
+    std::uint64_t seed = 1;
+    std::int64_t wire_parameters = 0;  // 0: as many as the model has
+  };
+
+  /// `kernels` is a parameter for tests; results do not depend on it.
+  explicit Transformer(Problem problem, const dense::Kernels& kernels = dense::kernels());
+
+  const WorkloadFacts& facts() const override { return facts_; }
+  void initial_model(std::span<float> x) const override;
+  /// Tokens of the mini-batch.
+  std::int64_t batch_cost(NodeId node, Step draw) const override;
+  void gradients(std::span<GradientRequest> requests) const override;
+  /// Mean loss over all labels of the test sequences, and the fraction whose largest logit (the
+  /// first, if equal) is the label's. Sequences are taken in order, some 1,024 tokens at a time.
+  void evaluate(std::span<EvaluationRequest> requests) const override;
+
+  const TransformerModel& model() const { return model_; }
+  /// The sequences of a mini-batch, packed.
+  void pack(NodeId node, Step draw, TransformerModel::Work& work) const;
+
+ private:
+  struct Score {
+    double loss = 0;  // sum over labels
+    std::int64_t labels = 0, right = 0;
+  };
+
+  void samples_of(NodeId node, Step draw, std::vector<std::int32_t>& samples) const;
+  void push(const Sequences& from, std::size_t sample, PackedBatch& batch) const;
+  Score score(const float* x, std::size_t block, TransformerModel::Work& work) const;
+
+  Problem problem_;
+  const dense::Kernels& kernels_;
+  TransformerModel model_;
+  BatchSampler sampler_;
+  std::optional<BucketSampler> bucket_sampler_;
+  std::vector<std::size_t> test_blocks_;  // first sequence of each, and the end
+  WorkloadFacts facts_;
+};
+
+}  // namespace starling
