@@ -40,7 +40,7 @@ Task<> run(Node& node, Settings settings) {
     phi.add(x);
     phi.add_scaled(-1, previous);
     previous = psi;
-    send_to_neighbors(node, k, phi);
+    co_await send_to_neighbors(node, k, phi);
     x = co_await mix_with_neighbors(node, k, phi);
     if (settings.is_damped) {
       x.add(phi);

@@ -40,12 +40,12 @@ Task<> adapt_then_combine(Node& node, Settings settings) {
     } else {
       y.add(g.values);
       y.add_scaled(-1, previous);
-      send_to_neighbors(node, k, y, Channel::tracker);
+      co_await send_to_neighbors(node, k, y, Channel::tracker);
       y = co_await mix_with_neighbors(node, k, y, Channel::tracker);
     }
     previous = g.values;
     optimizer.update(x, y, x, k);
-    send_to_neighbors(node, k, x);
+    co_await send_to_neighbors(node, k, x);
     x = co_await mix_with_neighbors(node, k, x);
     node.end_step(k, x);
   }
@@ -60,7 +60,7 @@ Task<> combine_while_adapt(Node& node, Settings settings) {
   for (Step k = 0; k < node.steps(); ++k) {
     const Vector pieces[] = {x, y};
     const Vector both = concatenate(pieces);
-    send_to_neighbors(node, k, both);
+    co_await send_to_neighbors(node, k, both);
     const Gradient g = co_await node.gradient(x);
     const Vector mixed = co_await mix_with_neighbors(node, k, both);
     y = mixed.slice(size, size);

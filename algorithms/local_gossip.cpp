@@ -38,7 +38,7 @@ Task<> run(Node& node, std::shared_ptr<Matching> matching, Settings settings) {
     if ((k + 1) % settings.local_steps == 0) {
       const Step round = k / settings.local_steps;
       if (!matching) {
-        send_to_neighbors(node, round, x);
+        co_await send_to_neighbors(node, round, x);
         x = co_await mix_with_neighbors(node, round, x);
       } else {
         const NodeId peer = matching->partner(node, round);

@@ -22,13 +22,14 @@ namespace starling::algorithms {
 class PairAveraging {
  public:
   /// `x` is the vector that exchanges average; like the node, it outlives this object.
-  PairAveraging(Node& node, Vector& x);
+  /// `is_on_host`: x is kept in host memory, so that exchanges stage nothing (whoever computes does).
+  PairAveraging(Node& node, Vector& x, bool is_on_host = false);
 
   /// Starts to answer requests; once, before the first exchange.
   void begin();
   /// Whom this node may ask: all it ever sends to in the topology.
   const std::vector<NodeId>& peers() const { return peers_; }
-  /// Averages with one of peers(); one exchange at a time. Takes a round trip.
+  /// Averages with one of peers(); one exchange at a time. Takes a round trip for every piece of the model.
   Task<> exchange(NodeId peer);
   /// No more exchanges from this node. Answers the others until they, too, are done; the object may
   /// go then.
@@ -36,12 +37,17 @@ class PairAveraging {
 
  private:
   Task<> serve();
+  Task<> exchange_piece(NodeId peer, std::size_t i);
+  void send(NodeId to, Vector values, double what);
+  void average(std::size_t i, const Vector& ours, const Vector& theirs);
 
   Node& node_;
   Vector& x_;
   std::vector<NodeId> peers_;
-  Vector sent_;     // model in the request under way
-  NodeId partner_;  // to whom it went
+  bool is_on_host_;
+  Vector sent_;            // piece in the request under way
+  std::size_t piece_ = 0;  // which one
+  NodeId partner_;         // to whom it went
   bool is_serving_ = false;
   Signal changed_;
 };

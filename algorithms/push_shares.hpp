@@ -42,6 +42,8 @@ struct Shares {
 
   /// Sends the shares of `mass` with `tag`, and keeps the rest.
   void send(Node& node, Mass& mass, Tag tag) const;
+  /// Sends the shares and waits for those of the in-peers, piece by piece (pieces.hpp); w travels with the first.
+  Task<> exchange(Node& node, Mass& mass, Tag tag) const;
 };
 
 class PushSchedule {

@@ -17,6 +17,8 @@ struct Message {
   /// A small fact beside the vector: an iteration number, a push-sum weight; travels in the header.
   double number = 0;
   Time sent{};  // on the sender's clock
+  /// Sent from and received into host memory: the sender and receiver stage it themselves, see Host.
+  bool is_on_host = false;
 
   /// Bytes the network carries: 4 per float, or control_bytes without a vector; headers are not counted.
   std::int64_t bytes() const { return values ? values.wire_bytes() : control_bytes; }

@@ -41,7 +41,7 @@ TEST_CASE("blocking SwarmSGD conserves the sum of models") {
   for (const std::string steps : {"1", "4", "7"}) {
     const Recorder recorder =
         test::run(test::quadratic_scenario(7, 30, "ring",
-                                           swarm + "exchange = blocking\nlocal_steps = " + steps),
+                                           swarm + "averaging = blocking\nlocal_steps = " + steps),
                   uneven_times);
     CHECK(test::mean_model(recorder, 0) ==
           doctest::Approx(3 * (1 - std::pow(0.9, 30))).epsilon(1e-5));
@@ -64,7 +64,7 @@ TEST_CASE("a round of blocking SwarmSGD averages disjoint pairs") {
   // models, with the mean of two different multiples of 0.1; the same pairs again would change
   // nothing, so later rounds must draw others.
   const std::string text =
-      test::quadratic_scenario(8, 1, "complete", swarm + "exchange = blocking\nlocal_steps = 1");
+      test::quadratic_scenario(8, 1, "complete", swarm + "averaging = blocking\nlocal_steps = 1");
   const Recorder recorder = test::run(text, gradients_until(1));
   std::vector<double> models;
   for (NodeId i = 0; i < 8; ++i) models.push_back(test::model(recorder, i, 0));
@@ -85,7 +85,7 @@ TEST_CASE("matchings keep to the edges of the topology") {
   // Star: in one round the center meets one leaf, the others keep their models lr i; pairs 0 and j
   // get lr j / 2.
   const Recorder recorder = test::run(
-      test::quadratic_scenario(6, 1, "star", swarm + "exchange = blocking\nlocal_steps = 1"),
+      test::quadratic_scenario(6, 1, "star", swarm + "averaging = blocking\nlocal_steps = 1"),
       gradients_until(1));
   int changed = 0;
   for (NodeId i = 1; i < 6; ++i) {
@@ -99,7 +99,7 @@ TEST_CASE("matchings keep to the edges of the topology") {
 
 TEST_CASE("two nodes of SwarmSGD that end with an exchange end equal") {
   const Recorder blocking = test::run(
-      test::quadratic_scenario(2, 12, "complete", swarm + "exchange = blocking\nlocal_steps = 4"),
+      test::quadratic_scenario(2, 12, "complete", swarm + "averaging = blocking\nlocal_steps = 4"),
       uneven_times);
   CHECK(blocking.models[0] == blocking.models[1]);
 }
@@ -109,7 +109,7 @@ TEST_CASE("non-blocking SwarmSGD waits for round trips alone, blocking SwarmSGD 
   const std::string text = test::quadratic_scenario(8, 48, "complete", swarm + "local_steps = 4");
   const Recorder free = test::run(text, one_slow);
   std::vector<std::string> settings = one_slow;
-  settings.emplace_back("algorithm.exchange=blocking");
+  settings.emplace_back("algorithm.averaging=blocking");
   const Recorder waiting = test::run(text, settings);
   // 12 exchanges with two latencies of 10 us each beside 48 ms of computing. Blocking, whoever
   // meets node 0 in a round waits until its phases of 40 ms are over.
@@ -142,7 +142,7 @@ TEST_CASE("SwarmSGD ends cleanly on every topology with phases of any length") {
       const Recorder recorder =
           test::run(test::quadratic_scenario(
                         8, 23, topology,
-                        swarm + "local_steps = 4\nphase = geometric\nexchange = " + exchange),
+                        swarm + "local_steps = 4\nphase = geometric\naveraging = " + exchange),
                     {"network.latency=3 ms"});
       for (const NodeTotals& node : recorder.nodes) CHECK(node.steps == 23);
     }
