@@ -87,6 +87,7 @@ Task<> run(Node& node, Settings settings) {
     const Gradient g = co_await node.gradient_in_pieces(x);
     Vector share = g.values;
     share.scale(1.0 / node.nodes());
+    const Time begin = node.now();
     const Cut cut(node, share);
     std::vector<Vector> sums(cut.count());
     std::size_t late = 0;
@@ -96,6 +97,7 @@ Task<> run(Node& node, Settings settings) {
       sums[i] = r.sum;
       late += r.is_included ? 0 : 1;
     }
+    node.record("exchange_time", t, to_seconds(node.now() - begin));
     const Vector sum = cut.join(sums);
     optimizer.update(x, sum, x, t);
     node.record("is_late", t, static_cast<double>(late) / static_cast<double>(cut.count()));

@@ -68,6 +68,11 @@ FURTHER_SYNCHRONOUS = {
     "dasgd": ["kind=dasgd", "merge=delta", "delay=2"],
     "adaptive_period": ["kind=adaptive_period", "low=0.9", "high=1.1"],
     "sgp": ["kind=sgp"],
+    "dpsgd_tensors": ["kind=dpsgd", "exchange=tensors"],
+    "dpsgd_overlap": ["kind=dpsgd", "exchange=tensors", "overlap=backward"],
+    "sgp_buckets": ["kind=sgp", "peers=two_peer", "exchange=buckets", "bucket_size=4 KB"],
+    "allreduce_tensors": ["kind=allreduce", "exchange=tensors", "collective=by_size"],
+    "wagma_tensors": ["kind=wagma", "group_size=4", "tau=5", "activation=full", "exchange=tensors"],
     "gradient_tracking": ["kind=gradient_tracking", "momentum=0"],
     "local_gossip": ["kind=local_gossip"],
 }
