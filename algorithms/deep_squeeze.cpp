@@ -6,8 +6,8 @@
 //
 // Tang, Lian, Qiu, Yuan, Zhang, Zhang, Liu, "DeepSqueeze: Decentralization Meets Error-Compensated Compression", 2019,
 // Algorithm 1. The mean model moves by the mean gradient alone, whatever the codec; biased codecs are allowed. Without
-// compression and with consensus_rate 1 it is D-PSGD that adapts, then combines, up to rounding. The whole model is compressed, not a
-// difference that vanishes, so models keep a distance that falls with consensus_rate.
+// compression and with consensus_rate 1 it is D-PSGD that adapts, then combines, up to rounding. The whole model is compressed,
+// not a difference that vanishes, so models keep a distance that falls with consensus_rate.
 
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/consensus_rate.hpp"

@@ -9,8 +9,8 @@
 // waits can form; two nodes whose requests cross have exchanged already: each takes the other's
 // request for its answer. All messages of a pair have one tag, so they keep their order.
 //
-// With a codec, either side sends Q(x), and knows its own Q(a) as the other sees it; both draw the same
-// random numbers, so that equal models make equal codes:
+// With a codec, either side sends Q(x), and knows its own Q(a) as the other sees it; both draw the
+// same random numbers, so that equal models make equal codes:
 //
 //   difference   x <- x + (Q(b) - Q(a)) / 2             keeps x_i + x_j whatever Q loses (Moniqua)
 //   mean         x <- x - a + (Q(a) + Q(b)) / 2         both have the same average (SwarmSGD)
@@ -44,13 +44,15 @@ struct PairCoding {
 class PairAveraging {
  public:
   /// `x` is the vector that exchanges average; like the node, it outlives this object.
-  PairAveraging(Node& node, Vector& x, PairCoding coding = {});
+  /// `is_on_host`: x is kept in host memory, so that exchanges stage nothing (whoever computes does).
+  PairAveraging(Node& node, Vector& x, PairCoding coding = {}, bool is_on_host = false);
 
   /// Starts to answer requests; once, before the first exchange.
   void begin();
   /// Whom this node may ask: all it ever sends to in the topology.
   const std::vector<NodeId>& peers() const { return peers_; }
-  /// Averages with one of peers(); one exchange at a time. Takes a round trip.
+  /// Averages with one of peers(); one exchange at a time. Takes a round trip for every piece of the
+  /// model; a code is one piece.
   Task<> exchange(NodeId peer);
   /// No more exchanges from this node. Answers the others until they, too, are done; the object may
   /// go then.
@@ -69,21 +71,28 @@ class PairAveraging {
   };
 
   Task<> serve();
+  Task<> exchange_piece(NodeId peer, std::size_t i);
+  void send(NodeId to, Vector values, double what);
+  void average(std::size_t i, const Vector& ours, const Vector& theirs);
   /// The exchange that a request or reply belongs to.
   Name named(const Message& message) const;
   /// Sends x to `peer` as a message of that `kind`.
-  Offer offer(NodeId peer, double kind, Name name);
+  Offer offer(NodeId peer, Name name, bool is_reply);
   /// Q(x) of the sender.
   Vector read(const Message& message) const;
-  void average(const Offer& ours, const Vector& theirs);
+  void average_codes(const Offer& ours, const Vector& theirs);
 
   Node& node_;
   Vector& x_;
   PairCoding coding_;
   std::vector<NodeId> peers_;
-  Offer offered_;   // in the request under way
-  NodeId partner_;  // to whom it went
-  Step begun_ = 0;  // requests so far
+  bool is_on_host_;
+  bool is_plain_;          // no codes
+  Vector sent_;            // piece in the request under way
+  std::size_t piece_ = 0;  // which one
+  Offer offered_;          // or, coded, all of it
+  NodeId partner_;         // to whom it went
+  Step begun_ = 0;         // coded requests so far
   bool is_serving_ = false;
   Signal changed_;
 };

@@ -13,6 +13,7 @@
 #include "kernels/registry.hpp"
 #include "network_models/registry.hpp"
 #include "scenarios/assemble.hpp"
+#include "scenarios/host_keys.hpp"
 #include "sim/engine/compute_time.hpp"
 #include "tools/arguments.hpp"
 #include "tools/failure.hpp"
@@ -94,6 +95,7 @@ void list_command(const Arguments& arguments) {
   const Topology line(probe_nodes, {{}}, {std::vector<double>(probe_nodes, 1.0)});
   list_catalog("algorithms", "algorithm", algorithms::catalog(), only, with_keys,
                [&](const auto& entry, const Section& section) {
+                 static_cast<void>(algorithms::read_exchange(section, entry.name));
                  static_cast<void>(entry.make(section, {probe_nodes, 1, line}));
                });
   list_catalog("topologies", "topology", topologies::catalog(), only, with_keys,
@@ -103,6 +105,7 @@ void list_command(const Arguments& arguments) {
   list_catalog("network models", "network", network_models::catalog(), only, with_keys,
                [](const auto& entry, const Section& section) {
                  static_cast<void>(read_closed_form_collectives(section));
+                 static_cast<void>(read_host(section));
                  static_cast<void>(entry.make(section, probe_nodes));
                });
   list_catalog("workloads", "workload", workloads::catalog(), only, with_keys,
@@ -117,6 +120,7 @@ void list_command(const Arguments& arguments) {
   };
   list_section("compute", "compute time", [](const Section& section) {
     static_cast<void>(read_pace(section));
+    static_cast<void>(read_forward_share(section));
     static_cast<void>(ComputeTime(section, probe_nodes, 1));
   });
   list_section("run", "the run",

@@ -32,7 +32,9 @@ SimulatedTransport::SimulatedTransport(Settings settings, NetworkModel& network,
       settings_(std::move(settings)),
       network_(network),
       graph_(graph),
-      duration_(std::move(duration)) {}
+      duration_(std::move(duration)) {
+  host_ = settings_.host;
+}
 
 void SimulatedTransport::run() {
   while (!calendar_.empty()) {
@@ -44,7 +46,7 @@ void SimulatedTransport::run() {
         resume(*reinterpret_cast<Suspension*>(what << kind_bits));
         break;
       case Kind::delivery:
-        arrive(static_cast<std::uint32_t>(what));
+        pass_on(static_cast<std::uint32_t>(what));
         break;
       case Kind::network_timer:
         network_.on_timer(what, *this);
@@ -81,7 +83,7 @@ void SimulatedTransport::deliver(Time time, std::uint32_t id) {
 
 std::uint32_t SimulatedTransport::take_off(NodeId to, Message&& message) {
   const std::uint32_t id = take_slot(in_flight_, free_in_flight_);
-  in_flight_[id] = {std::move(message), to};
+  in_flight_[id] = {std::move(message), to, Leg::network};
   return id;
 }
 
@@ -90,7 +92,33 @@ void SimulatedTransport::send(NodeId to, Message message) {
   const std::int64_t bytes = message.bytes();
   const std::uint32_t id = take_off(to, std::move(message));
   if (source == to) return deliver(now_, id);
+  if (is_staged(in_flight_[id].message)) {
+    in_flight_[id].leg = Leg::out;
+    return deliver(host_->copy(source, now_, bytes), id);
+  }
   network_.start({.id = id, .source = source, .destination = to, .bytes = bytes}, *this);
+}
+
+bool SimulatedTransport::is_staged(const Message& message) const {
+  return host_ != nullptr && host_->is_staging() && message.values && !message.is_on_host;
+}
+
+void SimulatedTransport::pass_on(std::uint32_t id) {
+  InFlight& flight = in_flight_[id];
+  const NodeId source = flight.message.source;
+  if (flight.leg == Leg::out) {
+    flight.leg = Leg::network;
+    return network_.start({.id = id,
+                           .source = source,
+                           .destination = flight.destination,
+                           .bytes = flight.message.bytes()},
+                          *this);
+  }
+  if (flight.leg == Leg::network && source != flight.destination && is_staged(flight.message)) {
+    flight.leg = Leg::in;
+    return deliver(host_->copy(flight.destination, now_, flight.message.bytes()), id);
+  }
+  arrive(id);
 }
 
 void SimulatedTransport::arrive(std::uint32_t id) {
@@ -125,7 +153,14 @@ void SimulatedTransport::compute(GradientWait& wait) {
   const NodeId node = wait.fibre->node;
   wait.result = graph_.gradient(node, wait.draw, wait.x);
   wait.x = {};
-  wake(wait, after(now_, duration_(node, wait.draw)));
+  const Time end = after(now_, duration_(node, wait.draw));
+  if (!wait.is_in_pieces || !settings_.backward) {
+    wait.backward_begin = wait.backward_end = end;
+    return wake(wait, end);
+  }
+  wait.backward_end = end;
+  wait.backward_begin = Time{end.time_since_epoch() - settings_.backward(node, wait.draw)};
+  wake(wait, wait.backward_begin);
 }
 
 bool SimulatedTransport::meet(MeetWait& wait) {
@@ -151,8 +186,9 @@ bool SimulatedTransport::meet(MeetWait& wait) {
   const std::int64_t bytes = wait.value ? wait.value.wire_bytes() : control_bytes;
   auto met = std::make_shared<Met>();
   for (MeetWait* member : room->waits) met->values.push_back(std::move(member->value));
+  const double reduction = host_ == nullptr ? 0 : host_->costs().reduction_seconds_per_byte;
   const Duration cost = collective_cost(wait.kind, static_cast<std::int64_t>(met->values.size()),
-                                        bytes, network_.link_cost());
+                                        bytes, network_.link_cost(), reduction);
   const Time end = after(now_, cost);
   for (std::size_t i = 0; i < room->waits.size(); ++i) {
     MeetWait* member = room->waits[i];

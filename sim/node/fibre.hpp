@@ -42,6 +42,7 @@ struct Fibre {
   Suspension start;                  // before its first step
   std::list<Fibre>::iterator place;  // in the transport's list
   Time last_sent{};                  // when the last message it waited for was sent
+  Time busy_until{};                 // end of a backward pass beside which it exchanges
 };
 
 /// Waits for a message that matches one of `patterns`, or for `deadline`.
@@ -59,11 +60,15 @@ struct ReceiveWait : Suspension {
 struct GradientWait : Suspension {
   Vector x;
   Step draw = 0;
-  Gradient result;  // out
+  bool is_in_pieces = false;  // resume when the backward pass begins
+  Gradient result;            // out
+  Time backward_begin{};      // out; both are now where pieces cannot come early
+  Time backward_end{};        // out
 };
 
 /// The ways to run a collective; the engine knows what each costs in closed form.
-enum class CollectiveKind : std::uint8_t { ring, recursive_doubling, rabenseifner };
+/// `by_size`, for algorithms only: recursive doubling for small vectors, Rabenseifner for large ones.
+enum class CollectiveKind : std::uint8_t { ring, recursive_doubling, rabenseifner, by_size };
 
 /// What the members of a group brought to a closed-form collective.
 struct Met {

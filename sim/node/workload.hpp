@@ -22,6 +22,7 @@ struct WorkloadFacts {
   bool has_numbers = true;            // false: sizes only, no gradient is ever computed
   bool has_accuracy = false;          // evaluate() fills accuracy
   std::int64_t batch_size = 1;        // samples of one gradient
+  std::vector<std::size_t> tensors;   // floats of each tensor, first layer first; empty: one tensor
   std::vector<std::int64_t> samples;  // (nodes) training samples held by each node; for epochs
 };
 
