@@ -5,6 +5,8 @@
 //   Mixing          x_i + rate * sum_j W_ij (Q(x_j) - Q(x_i)): mixing of models; every node counts its own model as
 //                   the others see it, so that the mean model stays (Lu, De Sa, "Moniqua", ICML 2020)
 //
+// A model, unlike CHOCO's differences, does not become small, and neither does what a coarse code loses of it: half precision,
+// lattice codes and many levels suit Mixing; 7 levels or ternary codes make it diverge (D-PSGD, 32 nodes, digits).
 // Mixing's codecs draw the same random numbers on all nodes, so that equal models make equal codes and stay as they are;
 // in CHOCO-SGD and its relatives every node draws for itself.
 #pragma once
