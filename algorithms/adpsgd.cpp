@@ -21,6 +21,7 @@
 #include "algorithms/companions.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/pair_averaging.hpp"
+#include "algorithms/pieces.hpp"
 #include "algorithms/registry.hpp"
 
 namespace starling::algorithms {
@@ -63,6 +64,7 @@ bool joins_odd_and_even(const Topology& topology) {
 
 PairRules rules(const Node& node, const Settings& settings) {
   PairRules rules{.patience = settings.patience, .codec = settings.codec};
+  rules.is_on_host = node.plan().overlaps_backward;
   if (settings.is_exponential) rules.peers = bipartite_peers(node.id(), node.nodes());
   return rules;
 }
@@ -98,6 +100,20 @@ Task<> gossip(Node& node, State& state, Settings settings) {
   state.companions.leave();
 }
 
+/// What it costs that exchanges go on in a copy in host memory: every tensor comes there, is averaged with the copy, is
+/// copied, and goes back, as its gradient appears (the released code of the WAGMA-SGD paper).
+Task<> meet_copy_on_host(Node& node, Vector x) {
+  const Cut cut(node, x);
+  for (std::size_t i = 0; i < cut.count(); ++i) {
+    const Vector part = cut.part(i);
+    co_await node.ready(cut[i]);
+    co_await node.stage(part);
+    co_await node.reduce(part, 2);
+    co_await node.stage(part);
+  }
+  co_await node.finish_backward();
+}
+
 Task<> run(Node& node, Settings settings) {
   Optimizer optimizer(settings.optimizer);
   State state(node, settings);
@@ -108,7 +124,8 @@ Task<> run(Node& node, Settings settings) {
     ++state.begun;
     state.gradient_begun.notify();
     const Vector snapshot = state.x;
-    const Gradient g = co_await node.gradient(snapshot);
+    const Gradient g = co_await node.gradient_in_pieces(snapshot);
+    if (node.plan().overlaps_backward) co_await meet_copy_on_host(node, snapshot);
     optimizer.update(state.x, g.values, snapshot, k);
     node.end_step(k, state.x);
   }

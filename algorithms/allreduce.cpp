@@ -33,11 +33,14 @@ Task<> run(Node& node, Settings settings) {
   const std::vector<NodeId> everybody = all_nodes(node);
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
-    const Gradient g = co_await node.gradient(x);
+    const Gradient g = co_await node.gradient_in_pieces(x);
+    const Time begin = node.now();
     Vector mean = co_await allreduce(node, everybody, tag_of(Channel::collective, k), g.values,
                                      settings.collective);
+    node.record("exchange_time", k, to_seconds(node.now() - begin));
     mean.scale(1.0 / node.nodes());
     optimizer.update(x, mean, x, k);
+    co_await node.finish_backward();
     node.end_step(k, x);
   }
 }

@@ -40,11 +40,11 @@ Mixing::Mixing(Node& node, SharedCodec codec, Channel channel, double rate)
 
 Task<> Mixing::send(Step k, Vector x) {
   if (is_plain_) {
-    send_to_neighbors(node_, k, x, channel_);
+    co_await send_to_neighbors(node_, k, x, channel_);
   } else {
+    co_await node_.finish_backward();  // a code is made of the whole model
     decoded_ = exchange_.send(k, x);
   }
-  co_return;
 }
 
 Task<Vector> Mixing::mix(Step k, Vector x) {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <vector>
 
+#include "algorithms/pieces.hpp"
 #include "sim/base/error.hpp"
 
 namespace starling::algorithms {
@@ -50,18 +51,19 @@ Task<Vector> ring(Node& node, std::span<const NodeId> members, std::size_t me, T
 
   Vector part = chunk(v, me, n);  // chunk c starts at member c and ends, complete, at member c - 1
   for (std::size_t s = 0; s + 1 < n; ++s) {
-    node.send(right, tag, std::move(part), number_of(s));
+    node.send_from_host(right, tag, std::move(part), number_of(s));
     Message m = co_await node.receive(left, tag);
     while (m.number != number_of(s)) m = co_await node.receive(left, tag);
     part = std::move(m.values);
     part.add(chunk(v, (me + n - s - 1) % n, n));
+    co_await node.reduce(part);
   }
 
   std::vector<Vector> chunks(n);
   std::size_t at = (me + 1) % n;
   chunks[at] = std::move(part);
   for (std::size_t s = 0; s + 1 < n; ++s) {
-    node.send(right, tag, chunks[at], number_of(n + s));
+    node.send_from_host(right, tag, chunks[at], number_of(n + s));
     Message m = co_await node.receive(left, tag);
     while (m.number != number_of(n + s)) m = co_await node.receive(left, tag);
     at = (at + n - 1) % n;
@@ -74,9 +76,10 @@ Task<Vector> recursive_doubling(Node& node, std::span<const NodeId> members, std
                                 const Seats& seats, Tag tag, Vector v) {
   for (std::size_t bit = 1; bit < seats.count; bit *= 2) {
     const NodeId peer = members[seats.member(seat ^ bit)];
-    node.send(peer, tag, v);
+    node.send_from_host(peer, tag, v);
     Message m = co_await node.receive(peer, tag);
     v = (seat & bit) == 0 ? sum(std::move(v), m.values) : sum(std::move(m.values), v);
+    co_await node.reduce(v);
   }
   co_return v;
 }
@@ -88,14 +91,15 @@ Task<Vector> rabenseifner(Node& node, std::span<const NodeId> members, std::size
     const Vector low = chunk(v, 0, 2);
     const Vector high = chunk(v, 1, 2);
     const bool keeps_low = (seat & bit) == 0;
-    node.send(peer, tag, keeps_low ? high : low, number_of(bit));
+    node.send_from_host(peer, tag, keeps_low ? high : low, number_of(bit));
     Message m = co_await node.receive(peer, tag);
     while (m.number != number_of(bit)) m = co_await node.receive(peer, tag);
     v = keeps_low ? sum(low, m.values) : sum(std::move(m.values), high);
+    co_await node.reduce(v);
   }
   for (std::size_t bit = seats.count / 2; bit > 0; bit /= 2) {
     const NodeId peer = members[seats.member(seat ^ bit)];
-    node.send(peer, tag, v, number_of(seats.count + bit));
+    node.send_from_host(peer, tag, v, number_of(seats.count + bit));
     Message m = co_await node.receive(peer, tag);
     while (m.number != number_of(seats.count + bit)) m = co_await node.receive(peer, tag);
     const bool is_low = (seat & bit) == 0;
@@ -105,13 +109,68 @@ Task<Vector> rabenseifner(Node& node, std::span<const NodeId> members, std::size
   co_return v;
 }
 
+/// The sum of one piece, which is in host memory.
+Task<Vector> sum_of_piece(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
+                          CollectiveKind kind) {
+  const std::size_t n = members.size();
+  const std::size_t me = place_of(node, members);
+  const std::shared_ptr<Met> met = co_await node.meet(tag, members, kind, v);
+  if (met) {
+    if (!met->combined) met->combined = combine(met->values, kind);
+    co_return met->combined;
+  }
+  if (kind == CollectiveKind::ring) {
+    Vector total = co_await ring(node, members, me, tag, std::move(v));
+    co_return total;
+  }
+
+  const Seats seats(n);
+  const bool is_folded = me < 2 * seats.extra;
+  if (is_folded && me % 2 == 1) {
+    node.send_from_host(members[me - 1], tag, std::move(v));
+    Message m = co_await node.receive(members[me - 1], tag);
+    co_return std::move(m.values);
+  }
+  if (is_folded) {
+    const Message m = co_await node.receive(members[me + 1], tag);
+    v.add(m.values);
+    co_await node.reduce(v);
+  }
+  const std::size_t seat = is_folded ? me / 2 : me - seats.extra;
+  Vector total;
+  if (kind == CollectiveKind::recursive_doubling) {
+    total = co_await recursive_doubling(node, members, seat, seats, tag, std::move(v));
+  } else {
+    total = co_await rabenseifner(node, members, seat, seats, tag, std::move(v));
+  }
+  if (is_folded) node.send_from_host(members[me + 1], tag, total);
+  co_return total;
+}
+
+CollectiveKind kind_for(const Node& node, const Vector& v, CollectiveKind kind) {
+  if (kind != CollectiveKind::by_size) return kind;
+  return v.wire_bytes() <= node.plan().collective_switch ? CollectiveKind::recursive_doubling
+                                                         : CollectiveKind::rabenseifner;
+}
+
 }  // namespace
 
+std::int64_t read_collective_switch(const Section& section) {
+  return section
+      .optional<Bytes>("collective_switch", Bytes{ExchangeSettings{}.collective_switch},
+                       "largest piece that by_size sums by recursive doubling")
+      .count;
+}
+
 CollectiveKind read_collective(const Section& section, std::string_view fallback) {
-  const std::string name =
-      section.choice("collective", {"ring", "recursive_doubling", "rabenseifner"}, fallback,
-                     "how models or gradients are summed over all nodes");
+  const std::string name = section.choice(
+      "collective", {"ring", "recursive_doubling", "rabenseifner", "by_size"}, fallback,
+      "how models or gradients are summed over all nodes; by_size: see collective_switch");
   if (name == "ring") return CollectiveKind::ring;
+  if (name == "by_size") {
+    static_cast<void>(read_collective_switch(section));  // its value is in the ExchangePlan
+    return CollectiveKind::by_size;
+  }
   return name == "rabenseifner" ? CollectiveKind::rabenseifner : CollectiveKind::recursive_doubling;
 }
 
@@ -142,40 +201,19 @@ Vector combine(std::span<const Vector> values, CollectiveKind kind) {
 
 Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
                        CollectiveKind kind) {
-  const std::size_t n = members.size();
-  const std::size_t me = place_of(node, members);
-  if (n == 1) co_return v;
-
-  const std::shared_ptr<Met> met = co_await node.meet(tag, members, kind, v);
-  if (met) {
-    if (!met->combined) met->combined = combine(met->values, kind);
-    co_return met->combined;
+  if (members.size() == 1) co_return v;
+  const Cut cut(node, v);
+  std::vector<Vector> sums(cut.count());
+  for (std::size_t i = 0; i < cut.count(); ++i) {
+    const Vector part = cut.part(i);
+    co_await node.ready(cut[i]);
+    co_await node.stage(part);
+    const CollectiveKind way = kind_for(node, part, kind);
+    Vector total = co_await sum_of_piece(node, members, tag, part, way);
+    co_await node.stage(part);
+    sums[i] = std::move(total);
   }
-  if (kind == CollectiveKind::ring) {
-    Vector total = co_await ring(node, members, me, tag, std::move(v));
-    co_return total;
-  }
-
-  const Seats seats(n);
-  const bool is_folded = me < 2 * seats.extra;
-  if (is_folded && me % 2 == 1) {
-    node.send(members[me - 1], tag, std::move(v));
-    Message m = co_await node.receive(members[me - 1], tag);
-    co_return std::move(m.values);
-  }
-  if (is_folded) {
-    const Message m = co_await node.receive(members[me + 1], tag);
-    v.add(m.values);
-  }
-  const std::size_t seat = is_folded ? me / 2 : me - seats.extra;
-  Vector total;
-  if (kind == CollectiveKind::recursive_doubling) {
-    total = co_await recursive_doubling(node, members, seat, seats, tag, std::move(v));
-  } else {
-    total = co_await rabenseifner(node, members, seat, seats, tag, std::move(v));
-  }
-  if (is_folded) node.send(members[me + 1], tag, total);
-  co_return total;
+  co_return cut.join(sums);
 }
 
 Task<std::vector<Vector>> allgather(Node& node, std::span<const NodeId> members, Tag tag,

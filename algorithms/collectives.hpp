@@ -7,6 +7,12 @@
 //   rabenseifner         reduce-scatter by halving vectors at distance 1, 2, 4, .., then the way back; the sums
 //                        are those of recursive_doubling, bit for bit
 //
+//   by_size              per piece: recursive_doubling up to `collective_switch` bytes, else rabenseifner (as MPICH does)
+//
+// A vector of the model's size goes in the pieces of the ExchangePlan, one operation after the other; each is staged to
+// host memory, summed there, and staged back. Pieces do not change sums, except those of `ring`, whose chunks begin
+// elsewhere.
+//
 // If the number of members n is not a power of two, 2 (n - p) of them first fold into n - p (p the power below),
 // neighbors in the list with the lower first, and get the result at the end.
 //
@@ -25,6 +31,8 @@ namespace starling::algorithms {
 
 /// Reads the key `collective` of an algorithm's section.
 CollectiveKind read_collective(const Section& section, std::string_view fallback = "rabenseifner");
+/// Reads the key `collective_switch`: bytes up to which `by_size` takes recursive doubling.
+std::int64_t read_collective_switch(const Section& section);
 
 /// Sum over `members` (sorted, the same list on each, containing the caller; must outlive the await) of their
 /// `v`, all of one size. Every member gets the same bits. `tag` names the operation: unique among those that may

@@ -26,10 +26,16 @@ Task<> run(Node& node, Settings settings) {
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
     if (settings.adapt_then_combine) {
-      const Gradient g = co_await node.gradient(x);
+      const Gradient g = co_await node.gradient_in_pieces(x);
       optimizer.update(x, g.values, x, k);
       co_await mixing.send(k, x);
       x = co_await mixing.mix(k, x);
+    } else if (node.plan().overlaps_backward) {  // the same sums; tensors leave as their gradients appear
+      const Gradient g = co_await node.gradient_in_pieces(x);
+      const Vector old = x;
+      co_await mixing.send(k, x);
+      x = co_await mixing.mix(k, x);
+      optimizer.update(x, g.values, old, k);
     } else {
       co_await mixing.send(k, x);
       const Gradient g = co_await node.gradient(x);
@@ -37,6 +43,7 @@ Task<> run(Node& node, Settings settings) {
       x = co_await mixing.mix(k, x);
       optimizer.update(x, g.values, old, k);
     }
+    co_await node.finish_backward();
     node.end_step(k, x);
   }
 }

@@ -10,6 +10,8 @@
 //   accumulate   the missed gradient is added to the next one: none is lost (the paper)
 //   drop         the next one replaces it, unless it was taken before (the released code)
 //
+// `full_every` makes every so many-th operation an ordinary allreduce: no gradient waits longer.
+//
 // A late node skips sums, so models drift apart; every E steps they are made equal again: by their
 // average, or by a copy of node 0's (the released code, a few times in a run). E is ours to choose,
 // the paper says "periodically".
@@ -25,6 +27,7 @@
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/partial_allreduce.hpp"
+#include "algorithms/pieces.hpp"
 #include "algorithms/registry.hpp"
 
 namespace starling::algorithms {
@@ -33,6 +36,7 @@ namespace {
 struct Settings {
   ActivationPolicy activation;
   LatePolicy late;
+  Step full_every;         // 0: never
   Step synchronize_every;  // 0: never
   bool is_average;
   CollectiveKind collective;
@@ -72,20 +76,35 @@ Task<> run(Node& node, Settings settings) {
   operations.late = settings.late;
   operations.steps = node.steps();
   operations.has_operation = [](Step) { return true; };
+  if (settings.full_every > 0) {
+    operations.is_full = [every = settings.full_every](Step t) { return (t + 1) % every == 0; };
+  }
   operations.bits = [all_bits](Step) { return all_bits; };
   PartialAllreduce partial(node, operations, node.zeros(x.size()));
   partial.begin();
 
   for (Step t = 0; t < node.steps(); ++t) {
-    const Gradient g = co_await node.gradient(x);
+    const Gradient g = co_await node.gradient_in_pieces(x);
     Vector share = g.values;
     share.scale(1.0 / node.nodes());
-    const PartialAllreduce::Result r = co_await partial.enter(t, share);
-    optimizer.update(x, r.sum, x, t);
-    node.record("is_late", t, r.is_included ? 0 : 1);
+    const Time begin = node.now();
+    const Cut cut(node, share);
+    std::vector<Vector> sums(cut.count());
+    std::size_t late = 0;
+    for (std::size_t i = 0; i < cut.count(); ++i) {
+      co_await node.ready(cut[i]);
+      const PartialAllreduce::Result r = co_await partial.enter(t, i, cut.part(i));
+      sums[i] = r.sum;
+      late += r.is_included ? 0 : 1;
+    }
+    node.record("exchange_time", t, to_seconds(node.now() - begin));
+    const Vector sum = cut.join(sums);
+    optimizer.update(x, sum, x, t);
+    node.record("is_late", t, static_cast<double>(late) / static_cast<double>(cut.count()));
     if (settings.synchronize_every > 0 && (t + 1) % settings.synchronize_every == 0) {
       x = co_await synchronized(node, settings, t, x);
     }
+    co_await node.finish_backward();
     node.end_step(t, x);
   }
   co_await partial.finish();
@@ -113,6 +132,10 @@ Program eager(const Section& section, const Context& context) {
               "drop"
           ? LatePolicy::drop
           : LatePolicy::accumulate;
+  settings.full_every = section.optional<std::int64_t>(
+      "full_every", 0, "every so many-th operation waits for all (32 in the released code); 0: none");
+  section.expect(settings.full_every >= 0, "full_every", "must not be negative, got {}",
+                 settings.full_every);
   settings.synchronize_every = section.optional<std::int64_t>(
       "synchronize_every", 100, "steps between two moments when models are made equal; 0: never");
   section.expect(settings.synchronize_every >= 0, "synchronize_every",

@@ -4,27 +4,39 @@
 #include <cmath>
 #include <numeric>
 
+#include "algorithms/pieces.hpp"
+
 namespace starling::algorithms {
 
-void send_to_neighbors(Node& node, Step k, const Vector& x, Channel channel) {
-  for (const Edge& edge : node.out(k)) node.send(edge.peer, tag_of(channel, k), x);
+Task<> send_to_neighbors(Node& node, Step k, Vector x, Channel channel) {
+  const Cut cut(node, x);
+  const Vector part = cut.part(0);
+  co_await node.ready(cut[0]);
+  co_await node.stage(part);
+  for (const Edge& edge : node.out(k)) node.send_from_host(edge.peer, tag_of(channel, k), part);
 }
 
 Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x, Channel channel) {
-  x.scale(node.self_weight(k));
-  for (const Edge& edge : node.in(k)) {
-    const Message m = co_await node.receive(edge.peer, tag_of(channel, k));
-    x.add_scaled(edge.weight, m.values);
+  const Cut cut(node, x);
+  const Tag tag = tag_of(channel, k);
+  std::vector<Vector> mixed(cut.count());
+  for (std::size_t i = 0; i < cut.count(); ++i) {
+    Vector part = cut.part(i);
+    if (i > 0) {
+      co_await node.ready(cut[i]);
+      co_await node.stage(part);
+      for (const Edge& edge : node.out(k)) node.send_from_host(edge.peer, tag, part);
+    }
+    part.scale(node.self_weight(k));
+    for (const Edge& edge : node.in(k)) {
+      const Message m = co_await node.receive(edge.peer, tag);
+      part.add_scaled(edge.weight, m.values);
+    }
+    co_await node.reduce(part, static_cast<int>(node.in(k).size()) + 1);
+    co_await node.stage(part);
+    mixed[i] = std::move(part);
   }
-  co_return x;
-}
-
-void send_to_neighbors(Node& node, Step k, const Vector& x) {
-  send_to_neighbors(node, k, x, Channel::program);
-}
-
-Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x) {
-  return mix_with_neighbors(node, k, std::move(x), Channel::program);
+  co_return cut.join(mixed);
 }
 
 bool has_unit_columns(const Topology& topology) {

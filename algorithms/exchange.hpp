@@ -26,16 +26,12 @@ constexpr Tag tag_of(Channel channel, Step number = 0) {
   return make_tag(static_cast<std::uint16_t>(channel), static_cast<std::uint64_t>(number));
 }
 
-/// Sends `x` to every neighbor of step `k`, tagged with the step.
-void send_to_neighbors(Node& node, Step k, const Vector& x);
+/// Begins an exchange: sends `x`, or its first piece (see pieces.hpp), to every neighbor of step `k`, tagged with the step.
+Task<> send_to_neighbors(Node& node, Step k, Vector x, Channel channel = Channel::program);
 
-/// sum_j W_ij x_j over the node itself (its `x`) and what its neighbors sent with the tag of step `k`; the own
-/// model first, then in order of peer.
-Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x);
-
-/// The same for a second exchange of the step, on a `channel` of its own.
-void send_to_neighbors(Node& node, Step k, const Vector& x, Channel channel);
-Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x, Channel channel);
+/// sum_j W_ij x_j over the node itself (its `x`, the one that was sent) and what its neighbors sent with the tag of step `k`;
+/// the own model first, then in order of peer. Further pieces go out one by one, each when the one before is mixed.
+Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x, Channel channel = Channel::program);
 
 /// Whether what each node sends has weights that sum to one at every step, its own share included (to 1e-4): with
 /// rows that do, too, mixing keeps the mean.

@@ -34,7 +34,7 @@ Task<> run(Node& node, Settings settings) {
   const std::vector<NodeId> everybody = all_nodes(node);
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
-    Gradient g = co_await node.gradient(x);
+    Gradient g = co_await node.gradient_in_pieces(x);
     const Step local_steps = k + 1 - settings.switch_step;  // since the switch, with this one
     if (local_steps <= 0) {
       g.values = co_await average(node, everybody, tag_of(Channel::collective, 2 * k), g.values,
@@ -47,6 +47,7 @@ Task<> run(Node& node, Settings settings) {
       co_await apply_momentum_policy(node, everybody, tag_of(Channel::collective, 2 * k + 1),
                                      settings.momentum_policy, optimizer, settings.collective);
     }
+    co_await node.finish_backward();
     node.end_step(k, x);
   }
 }

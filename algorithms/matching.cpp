@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "algorithms/exchange.hpp"
+#include "algorithms/pieces.hpp"
 
 namespace starling::algorithms {
 namespace {
@@ -50,11 +51,21 @@ NodeId Matching::partner(const Node& node, Step round) {
 }
 
 Task<Vector> average_with(Node& node, NodeId peer, Step round, Vector x) {
-  node.send(peer, tag_of(Channel::program, round), x);
-  const Message m = co_await node.receive(peer, tag_of(Channel::program, round));
+  const Cut cut(node, x);
+  const Tag tag = tag_of(Channel::program, round);
   const bool is_lower = node.id() < peer;
-  const Vector pair[] = {is_lower ? x : m.values, is_lower ? m.values : x};
-  co_return mean(pair);
+  std::vector<Vector> averages(cut.count());
+  for (std::size_t i = 0; i < cut.count(); ++i) {
+    const Vector part = cut.part(i);
+    co_await node.stage(part);
+    node.send_from_host(peer, tag, part);
+    const Message m = co_await node.receive(peer, tag);
+    const Vector pair[] = {is_lower ? part : m.values, is_lower ? m.values : part};
+    averages[i] = mean(pair);
+    co_await node.reduce(part, 2);
+    co_await node.stage(part);
+  }
+  co_return cut.join(averages);
 }
 
 Task<Vector> average_with(Node& node, NodeId peer, Step round, Vector x, SharedCodec codec) {

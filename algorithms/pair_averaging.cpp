@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "algorithms/exchange.hpp"
+#include "algorithms/pieces.hpp"
 
 namespace starling::algorithms {
 namespace {
@@ -19,6 +20,17 @@ constexpr Step deadline_set = 3;  // of a node to itself
 constexpr Step kinds = 4;
 
 Step kind_of(const Message& message) { return static_cast<Step>(message.number) % kinds; }
+
+/// x with `part` in the place of its piece.
+Vector with_part(const Vector& x, const Piece& piece, Vector part) {
+  if (piece.size == x.size()) return part;
+  const std::size_t end = piece.offset + piece.size;
+  std::vector<Vector> parts;
+  if (piece.offset > 0) parts.push_back(x.slice(0, piece.offset));
+  parts.push_back(std::move(part));
+  if (end < x.size()) parts.push_back(x.slice(end, x.size() - end));
+  return concatenate(parts);
+}
 
 }  // namespace
 
@@ -39,11 +51,15 @@ void PairAveraging::begin() {
 }
 
 Task<> PairAveraging::exchange(NodeId peer) {
-  if (std::ranges::find(overdue_, peer, &Offer::peer) != overdue_.end()) co_return;
-  offered_ = offer(peer, request, {node_.id(), begun_++});
-  answer_due_ = patience_ends(node_, rules_.patience);
-  if (answer_due_) node_.send(node_.id(), tag, {}, deadline_set);
-  while (offered_) co_await changed_.wait();
+  const auto pieces = static_cast<Step>(Cut(node_, x_).count());
+  const Step end = begun_ + pieces;
+  while (begun_ < end && std::ranges::find(overdue_, peer, &Offer::peer) == overdue_.end()) {
+    offered_ = offer(peer, request, {node_.id(), begun_++});
+    answer_due_ = patience_ends(node_, rules_.patience);
+    if (answer_due_) node_.send(node_.id(), tag, {}, deadline_set);
+    while (offered_) co_await changed_.wait();
+  }
+  begun_ = end;
 }
 
 Task<> PairAveraging::finish() {
@@ -76,8 +92,12 @@ void PairAveraging::handle(const Message& message) {
     end_due_ = patience_ends(node_, rules_.patience);
   if (kind == done) return;
 
-  const auto late = std::ranges::find(overdue_, message.source, &Offer::peer);
-  if (offered_ && message.source == offered_->peer) {  // an answer, or a request that crossed ours
+  const Name name = named(message);
+  const auto belongs = [&message, piece = piece_of(name)](const Offer& offer) {
+    return offer.peer == message.source && offer.piece == piece;
+  };
+  const auto late = std::ranges::find_if(overdue_, belongs);
+  if (offered_ && belongs(*offered_)) {  // an answer, or a request that crossed ours
     average(*offered_, read(message));
     offered_.reset();
     changed_.notify();
@@ -85,9 +105,13 @@ void PairAveraging::handle(const Message& message) {
     average(*late, read(message));
     overdue_.erase(late);
   } else if (kind == request) {  // else an answer that came twice
-    const Offer ours = offer(message.source, reply, named(message));
+    const Offer ours = offer(message.source, reply, name);
     average(ours, read(message));
   }
+}
+
+std::size_t PairAveraging::piece_of(Name name) const {
+  return static_cast<std::size_t>(name.k) % Cut(node_, x_).count();
 }
 
 PairAveraging::Name PairAveraging::named(const Message& message) const {
@@ -96,41 +120,56 @@ PairAveraging::Name PairAveraging::named(const Message& message) const {
 }
 
 PairAveraging::Offer PairAveraging::offer(NodeId peer, Step kind, Name name) {
+  const std::size_t piece = piece_of(name);
+  const Vector part = Cut(node_, x_).part(piece);
+  const double number = static_cast<double>(kinds * name.k + kind);
+  if (rules_.codec->is_exact()) {
+    rules_.is_on_host ? node_.send_from_host(peer, tag, part, number)
+                      : node_.send(peer, tag, part, number);
+    return {peer, piece, part, part};
+  }
   const Random stream = code_stream(node_, name.initiator, name.k);
-  Encoded encoded = encode(*rules_.codec, x_, stream, x_);
+  Encoded encoded = encode(*rules_.codec, part, stream, part);
   if (rules_.base != nullptr) {
-    const Code base = rules_.codec->encode(*rules_.base, stream);
+    const Code base = rules_.codec->encode(Cut(node_, *rules_.base).part(piece), stream);
     const Vector words[] = {base.words, encoded.code.words};
     encoded.code = {concatenate(words), base.bytes + encoded.code.bytes};
   }
-  node_.send_code(peer, tag, encoded.code, static_cast<double>(kinds * name.k + kind));
-  return {peer, x_, encoded.decoded};
+  node_.send_code(peer, tag, encoded.code, number);
+  return {peer, piece, part, encoded.decoded};
 }
 
 Vector PairAveraging::read(const Message& message) const {
   const Name name = named(message);
+  const std::size_t piece = piece_of(name);
+  const Vector part = Cut(node_, x_).part(piece);
   const Codec& codec = *rules_.codec;
   const Random stream = code_stream(node_, name.initiator, name.k);
   const Vector& words = message.values;
-  if (rules_.base == nullptr) return codec.decode(words, x_.size(), stream, x_);
+  if (rules_.base == nullptr) return codec.decode(words, part.size(), stream, part);
   const std::size_t half = words.size() / 2;
-  const Vector base = codec.decode(words.slice(0, half), x_.size(), stream, *rules_.base);
-  return codec.decode(words.slice(half, half), x_.size(), stream, base);
+  const Vector own_base = Cut(node_, *rules_.base).part(piece);
+  const Vector base = codec.decode(words.slice(0, half), part.size(), stream, own_base);
+  return codec.decode(words.slice(half, half), part.size(), stream, base);
 }
 
 void PairAveraging::average(const Offer& ours, const Vector& theirs) {
+  const Cut cut(node_, x_);
+  Vector part = cut.part(ours.piece);
   if (rules_.average == PairRules::Average::difference || rules_.codec->is_exact()) {
-    x_.add_scaled(0.5, theirs);
-    x_.add_scaled(-0.5, ours.decoded);
-    return;
+    part.add_scaled(0.5, theirs);
+    part.add_scaled(-0.5, ours.decoded);
+  } else {
+    // Half of either first: it is the same on both sides to the bit, and most often nothing else
+    // has moved.
+    Vector moved = part;
+    moved.add_scaled(-1, ours.x);
+    const std::array<Weighted, 3> terms{Weighted{0.5, ours.decoded}, Weighted{0.5, theirs},
+                                        Weighted{1, moved}};
+    part = weighted_sum(terms);
   }
-  // Half of either first: it is the same on both sides to the bit, and most often nothing else has
-  // moved.
-  Vector moved = x_;
-  moved.add_scaled(-1, ours.x);
-  const std::array<Weighted, 3> terms{Weighted{0.5, ours.decoded}, Weighted{0.5, theirs},
-                                      Weighted{1, moved}};
-  x_ = weighted_sum(terms);
+  const Piece piece = cut[ours.piece];
+  x_ = with_part(x_, piece, std::move(part));
 }
 
 std::optional<Time> PairAveraging::deadline() const { return offered_ ? answer_due_ : end_due_; }

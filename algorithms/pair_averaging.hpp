@@ -52,6 +52,8 @@ struct PairRules {
   Average average = Average::difference;
   /// The older vector that codecs with a reference send, too; outlives the exchanges. Null: none.
   const Vector* base = nullptr;
+  /// x is kept in host memory, so that exchanges stage nothing (whoever computes does).
+  bool is_on_host = false;
 };
 
 class PairAveraging {
@@ -63,21 +65,23 @@ class PairAveraging {
   void begin();
   /// Whom this node may ask: by default all it ever sends to in the topology.
   const std::vector<NodeId>& peers() const { return peers_; }
-  /// Averages with one of peers(); one exchange at a time. Takes a round trip; nothing happens with
-  /// a peer that still owes an answer.
+  /// Averages with one of peers(); one exchange at a time. Takes a round trip for
+  /// every piece of the model; nothing happens with a peer that still owes an answer.
   Task<> exchange(NodeId peer);
   /// No more exchanges from this node. Answers the others until they, too, are done; the object may
   /// go then.
   Task<> finish();
 
  private:
-  /// What this node said of its x in one message, and takes it for.
+  /// What this node said of a piece of its x in one message, and takes it for.
   struct Offer {
     NodeId peer;
+    std::size_t piece;
     Vector x;
     Vector decoded;  // Q(x)
   };
-  /// Names the random numbers of an exchange: the k-th that `initiator` began.
+  /// An exchange of one piece: the k-th that `initiator` began; names its random numbers. Pieces
+  /// take turns, so k tells which one it is.
   struct Name {
     NodeId initiator;
     Step k;
@@ -87,9 +91,10 @@ class PairAveraging {
   void handle(const Message& message);
   /// The exchange that a request or reply belongs to.
   Name named(const Message& message) const;
-  /// Sends x to `peer` as a message of that `kind`.
+  std::size_t piece_of(Name name) const;
+  /// Sends a piece of x to `peer` as a message of that `kind`.
   Offer offer(NodeId peer, Step kind, Name name);
-  /// Q(x) of the sender.
+  /// Q(x) of the sender, a piece.
   Vector read(const Message& message) const;
   void average(const Offer& ours, const Vector& theirs);
   std::optional<Time> deadline() const;
@@ -99,7 +104,7 @@ class PairAveraging {
   Vector& x_;
   PairRules rules_;
   std::vector<NodeId> peers_;
-  Step begun_ = 0;                  // requests so far
+  Step begun_ = 0;                  // requests so far, and those left out
   std::optional<Offer> offered_;    // in the request under way
   std::optional<Time> answer_due_;  // by when we expect its answer
   std::vector<Offer> overdue_;      // in requests given up

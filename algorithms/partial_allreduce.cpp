@@ -4,6 +4,7 @@
 
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/pieces.hpp"
 
 namespace starling::algorithms {
 namespace {
@@ -24,33 +25,51 @@ Vector combine_by_bits(std::span<const Vector> values, std::span<const NodeId> m
 
 }  // namespace
 
-PartialAllreduce::PartialAllreduce(Node& node, Settings settings, Vector initial)
-    : node_(node), settings_(std::move(settings)), changed_(node), buffer_(std::move(initial)) {}
+PartialAllreduce::PartialAllreduce(Node& node, Settings settings, const Vector& initial)
+    : node_(node), settings_(std::move(settings)), changed_(node) {
+  const Cut cut(node, initial);
+  slots_.resize(cut.count());
+  set_buffer(initial, -1);
+}
 
 void PartialAllreduce::begin() { node_.spawn(serve()); }
 
-void PartialAllreduce::set_buffer(Vector v, Step t) {
-  buffer_ = std::move(v);
-  buffer_step_ = t;
+void PartialAllreduce::set_buffer(const Vector& v, Step t) {
+  const Cut cut(node_, v);
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i].buffer = cut.part(i);
+    slots_[i].made = t;
+  }
 }
 
-Task<PartialAllreduce::Result> PartialAllreduce::enter(Step t, Vector v) {
+bool PartialAllreduce::waits_for_all(Step t) const {
+  return settings_.activation == ActivationPolicy::full ||
+         (settings_.is_full && settings_.is_full(t));
+}
+
+Task<PartialAllreduce::Result> PartialAllreduce::enter(Step t, std::size_t i, Vector v) {
+  co_await node_.stage(v);
+  co_await node_.enter_operation();
+  Slot& slot = slots_[i];
   if (settings_.late == LatePolicy::accumulate) {
-    buffer_.add(v);
+    slot.buffer.add(v);
   } else {
-    buffer_ = std::move(v);
+    slot.buffer = v;
   }
-  buffer_step_ = t;
+  slot.made = t;
+  const Step n = number(t, i);
   const auto nodes = static_cast<std::uint64_t>(node_.nodes());
   const bool may_start =
-      settings_.activation != ActivationPolicy::majority ||
+      settings_.activation != ActivationPolicy::majority || waits_for_all(t) ||
       node_.shared_random("initiator", t).below(nodes) == static_cast<std::uint64_t>(node_.id());
   // The communication fibre waits for messages, so the program wakes it by one to itself.
-  if (done_ < t && may_start)
-    node_.send(node_.id(), tag_of(Channel::entry), {}, static_cast<double>(t));
-  while (done_ < t) co_await changed_.wait();
-  const bool is_included = included_ == t;
-  co_return Result{is_included ? included_sum_ : latest_, is_included, group_size_};
+  if (done_ < n && may_start)
+    node_.send(node_.id(), tag_of(Channel::entry), {}, static_cast<double>(n));
+  while (done_ < n) co_await changed_.wait();
+  const bool is_included = slot.taken == t;
+  const Vector sum = is_included ? slot.taken_sum : slot.latest;
+  co_await node_.stage(sum);
+  co_return Result{sum, is_included, group_size_};
 }
 
 Task<> PartialAllreduce::finish() {
@@ -60,48 +79,53 @@ Task<> PartialAllreduce::finish() {
 Task<> PartialAllreduce::serve() {
   for (Step t = 0; t < settings_.steps; ++t) {
     if (!settings_.has_operation(t)) continue;
-    co_await wait_for_start(t);
-    activate_others(t);
-
-    const bool is_included = buffer_step_ == t;
-    const Vector contribution = buffer_;
-    node_.record("staleness", t, static_cast<double>(t - buffer_step_));
-    if (settings_.late != LatePolicy::replace) buffer_ = node_.zeros(buffer_.size());
-
-    latest_ = co_await exchange(t, contribution);
-    done_ = t;
-    if (is_included) {
-      included_ = t;
-      included_sum_ = latest_;
-    }
-    changed_.notify();
+    for (std::size_t i = 0; i < slots_.size(); ++i) co_await run(t, i);
   }
   is_over_ = true;
   changed_.notify();
 }
 
-Task<> PartialAllreduce::wait_for_start(Step t) {
-  const bool waits_for_own_entry = settings_.activation == ActivationPolicy::full;
+Task<> PartialAllreduce::run(Step t, std::size_t i) {
+  Slot& slot = slots_[i];
+  const Step n = number(t, i);
+  co_await wait_for_start(t, n);
+  activate_others(t, n);
+
+  const bool is_included = slot.made == t;
+  const Vector contribution = slot.buffer;
+  if (i == 0) node_.record("staleness", t, static_cast<double>(t - slot.made));
+  if (settings_.late != LatePolicy::replace) slot.buffer = node_.zeros(slot.buffer.size());
+
+  slot.latest = co_await exchange(t, n, contribution);
+  done_ = n;
+  if (is_included) {
+    slot.taken = t;
+    slot.taken_sum = slot.latest;
+  }
+  changed_.notify();
+}
+
+Task<> PartialAllreduce::wait_for_start(Step t, Step n) {
   const Pattern patterns[] = {{node_.id(), tag_of(Channel::entry)},
                               {any_source, tag_of(Channel::activation)},
-                              {any_source, tag_of(Channel::partial, t)}};
-  // With `full`, activations never come, and data stay in the mailbox until the exchange asks for them.
-  const std::span<const Pattern> accepted(patterns, waits_for_own_entry ? 1 : 3);
-  while (activated_ < t) {
+                              {any_source, tag_of(Channel::partial, n)}};
+  // Where all are waited for, activations never come, and data stay in the mailbox until the exchange asks for them.
+  const std::span<const Pattern> accepted(patterns, waits_for_all(t) ? 1 : 3);
+  while (activated_ < n) {
     Node::Select::Result got = co_await node_.select(accepted);
     if (got.index == 2) {
       early_.push_back(std::move(got.message));
-      activated_ = t;
+      activated_ = n;
     } else {
       activated_ = std::max(activated_, static_cast<Step>(got.message.number));
     }
   }
 }
 
-void PartialAllreduce::activate_others(Step t) {
-  if (settings_.activation == ActivationPolicy::full) return;
+void PartialAllreduce::activate_others(Step t, Step n) {
+  if (waits_for_all(t)) return;
   const Tag tag = tag_of(Channel::activation);
-  const auto number = static_cast<double>(t);
+  const auto number = static_cast<double>(n);
   if (node_.announce(tag, number)) return;
   for (NodeId bit = 1; bit < node_.nodes(); bit *= 2) node_.send(node_.id() ^ bit, tag, {}, number);
 }
@@ -116,22 +140,24 @@ std::vector<NodeId> PartialAllreduce::group_of(const std::vector<int>& bits) con
   return members;
 }
 
-Task<Vector> PartialAllreduce::exchange(Step t, Vector v) {
-  const std::vector<int> bits = settings_.bits(t);
-  group_size_ = 1 << bits.size();
-  const Tag tag = tag_of(Channel::partial, t);
-
-  const std::vector<NodeId> members = group_of(bits);
+Task<Vector> PartialAllreduce::exchange(Step t, Step n, Vector v) {
+  if (t != grouped_) {  // once per step, not per piece
+    bits_ = settings_.bits(t);
+    members_ = group_of(bits_);
+    grouped_ = t;
+  }
+  group_size_ = 1 << bits_.size();
+  const Tag tag = tag_of(Channel::partial, n);
   const std::shared_ptr<Met> met =
-      co_await node_.meet(tag, members, CollectiveKind::recursive_doubling, v);
+      co_await node_.meet(tag, members_, CollectiveKind::recursive_doubling, v);
   if (met) {
-    if (!met->combined) met->combined = combine_by_bits(met->values, members, bits);
+    if (!met->combined) met->combined = combine_by_bits(met->values, members_, bits_);
     co_return met->combined;
   }
 
-  for (const int bit : bits) {
+  for (const int bit : bits_) {
     const NodeId peer = node_.id() ^ (NodeId{1} << bit);
-    node_.send(peer, tag, v);
+    node_.send_from_host(peer, tag, v);
     Message m;
     const auto kept = std::find_if(early_.begin(), early_.end(),
                                    [peer](const Message& e) { return e.source == peer; });
@@ -144,6 +170,7 @@ Task<Vector> PartialAllreduce::exchange(Step t, Vector v) {
     Vector lower = node_.id() < peer ? std::move(v) : std::move(m.values);
     lower.add(node_.id() < peer ? m.values : v);
     v = std::move(lower);
+    co_await node_.reduce(v);
   }
   co_return v;
 }

@@ -9,6 +9,10 @@
 //                    snapshot the send buffer, exchange sums with node ^ bit for every bit of the operation
 //   passive start    on an activation or on the first data of t; with policy `full` such a start waits for enter(t)
 //
+// Pieces (exchange = tensors or buckets) are operations of their own, one after the other: a node may be late for the
+// first tensors of a step and in time for the last. n below is the number of an operation, step * pieces + piece. A
+// vector is staged to host memory before it is entered, and the sum back after; sums of passive nodes stay on the host.
+//
 // Only the newest result is kept for late nodes: one that is k operations behind finds the next k done and gets
 // the same, latest sum each time. Sums combine lower node first, so results with everybody on time are, bit for
 // bit, those of the full allreduce over the group.
@@ -43,44 +47,59 @@ class PartialAllreduce {
     std::function<bool(Step t)> has_operation;
     /// Bits of the node number over which operation t combines, in order of rounds; the node count is a power of 2.
     std::function<std::vector<int>(Step t)> bits;
+    /// Whether operation t waits for everybody, whatever the policy: it bounds staleness. Empty: never.
+    std::function<bool(Step t)> is_full = {};
   };
 
   struct Result {
-    Vector sum;        // of the newest operation done; of t itself if included
+    Vector sum;        // of the newest operation on the piece; of t itself if included
     bool is_included;  // the caller's vector was in time for t
     int contributors;  // size of the group
   };
 
   /// `initial` is what a node that was never in time contributes (zeros, unless with `replace`).
-  PartialAllreduce(Node& node, Settings settings, Vector initial);
+  PartialAllreduce(Node& node, Settings settings, const Vector& initial);
 
   /// Starts the communication fibre; once, before the first enter().
   void begin();
-  /// Takes part in the operation of step t, which has one, with `v`. Calls come in order of t.
-  Task<Result> enter(Step t, Vector v);
+  /// Takes part in the operation of step t (which has one) on piece i with `v`, in order of t and i.
+  Task<Result> enter(Step t, std::size_t i, Vector v);
   /// Replaces what a late node contributes by something made in step t: the model of a global synchronization.
-  void set_buffer(Vector v, Step t);
+  void set_buffer(const Vector& v, Step t);
   /// Waits until the communication fibre has run all operations; the object may go then.
   Task<> finish();
 
  private:
+  /// What a node keeps of one piece.
+  struct Slot {
+    Vector buffer;     // the send buffer
+    Step made = -1;    // step in which its content was made
+    Vector latest;     // newest sum
+    Step taken = -1;   // newest step whose operation took the buffer in time
+    Vector taken_sum;  // its sum
+  };
+
   Task<> serve();
-  Task<> wait_for_start(Step t);
-  Task<Vector> exchange(Step t, Vector v);
-  void activate_others(Step t);
+  Task<> run(Step t, std::size_t i);
+  Task<> wait_for_start(Step t, Step n);
+  Task<Vector> exchange(Step t, Step n, Vector v);
+  void activate_others(Step t, Step n);
+  bool waits_for_all(Step t) const;
+  Step number(Step t, std::size_t i) const {
+    return t * static_cast<Step>(slots_.size()) + static_cast<Step>(i);
+  }
   std::vector<NodeId> group_of(const std::vector<int>& bits) const;
 
   Node& node_;
   Settings settings_;
   Signal changed_;
 
-  Vector buffer_;          // the send buffer
-  Step buffer_step_ = -1;  // in which its content was made
-  Step activated_ = -1;    // newest operation known to be started somewhere
-  Step done_ = -1;         // newest operation done here
-  Vector latest_;          // its sum
-  Step included_ = -1;     // newest operation that took the buffer in time
-  Vector included_sum_;
+  std::vector<Slot> slots_;  // (pieces)
+  Step activated_ = -1;      // newest operation known to be started somewhere
+  Step done_ = -1;           // newest operation done here
+  Step grouped_ = -1;        // step of these:
+  std::vector<int> bits_;
+  std::vector<NodeId> members_;
   int group_size_ = 1;
   bool is_over_ = false;
   std::vector<Message> early_;  // data of an operation whose start they caused

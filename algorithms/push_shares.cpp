@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "algorithms/exchange.hpp"
+#include "algorithms/pieces.hpp"
 
 namespace starling::algorithms {
 
@@ -46,6 +47,48 @@ void Shares::send(Node& node, Mass& mass, Tag tag) const {
   }
   mass.x.scale(kept);
   mass.w *= kept;
+}
+
+Task<> Shares::exchange(Node& node, Mass& mass, Tag tag) const {
+  const Cut cut(node, mass.x);
+  const double w = mass.w;
+  mass.w *= kept;
+  std::vector<Vector> sums(cut.count());
+  for (std::size_t i = 0; i < cut.count(); ++i) {
+    Vector part = cut.part(i);
+    co_await node.ready(cut[i]);
+    co_await node.stage(part);
+    co_await node.reduce(part);  // one scaled copy serves all peers with equal shares
+    for (const Out& to : out) {
+      Vector share = part;
+      share.scale(to.weight);
+      node.send_from_host(to.peer, tag, share, i == 0 ? to.weight * w : 0);
+    }
+    part.scale(kept);
+    for (const NodeId peer : in) {
+      const Message share = co_await node.receive(peer, tag);
+      part.add(share.values);
+      mass.w += share.number;
+    }
+    co_await node.reduce(part, static_cast<int>(in.size()) + 2);  // the sum, then x / w
+    co_await node.stage(part);
+    sums[i] = std::move(part);
+  }
+  mass.x = cut.join(sums);
+}
+
+Task<> Shares::exchange(Node& node, Mass& mass, Step k, const Codec& codec) const {
+  const Tag tag = tag_of(Channel::program, k);
+  if (codec.is_exact()) {
+    co_await exchange(node, mass, tag);
+    co_return;
+  }
+  co_await node.finish_backward();  // a code is made of the whole share
+  send(node, mass, k, codec);
+  for (const NodeId peer : in) {
+    const Message share = co_await node.receive(peer, tag);
+    mass.fold(node, share, k, codec);
+  }
 }
 
 PushSchedule::PushSchedule(const Section& section, const Context& context) {

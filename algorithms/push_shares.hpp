@@ -50,6 +50,10 @@ struct Shares {
   void send(Node& node, Mass& mass, Step k, const Codec& codec) const;
   /// Sends the shares of `mass` with `tag` as they are, and keeps the rest.
   void send(Node& node, Mass& mass, Tag tag) const;
+  /// Sends the shares and waits for those of the in-peers, piece by piece (pieces.hpp); w travels with the first.
+  Task<> exchange(Node& node, Mass& mass, Tag tag) const;
+  /// The same for step k, compressed, in one piece.
+  Task<> exchange(Node& node, Mass& mass, Step k, const Codec& codec) const;
 };
 
 class PushSchedule {

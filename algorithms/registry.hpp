@@ -17,6 +17,10 @@ struct Context {
   const WorkloadFacts& workload;
 };
 
+/// Reads the keys of [algorithm] that say how models travel: `exchange`, `bucket_size`, `overlap`, `collective_switch`.
+/// Refuses what the algorithm named `kind` does not offer.
+ExchangeSettings read_exchange(const Section& section, std::string_view kind);
+
 /// Reads and checks the section, then answers with the program that every node runs.
 using Maker = Program (*)(const Section& section, const Context& context);
 

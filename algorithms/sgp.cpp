@@ -23,15 +23,12 @@ Task<> run(Node& node, PushSchedule schedule, OptimizerSettings settings) {
   Mass mass{node.initial_model(), 1};
   Vector z = mass.x;
   for (Step k = 0; k < node.steps(); ++k) {
-    const Gradient g = co_await node.gradient(z);
+    const Gradient g = co_await node.gradient_in_pieces(z);
     optimizer.update(mass.x, g.values, z, k);
 
     const Shares shares = schedule.at(node, k);
-    shares.send(node, mass, k, schedule.codec());
-    for (const NodeId peer : shares.in) {
-      const Message share = co_await node.receive(peer, tag_of(Channel::program, k));
-      mass.fold(node, share, k, schedule.codec());
-    }
+    co_await shares.exchange(node, mass, k, schedule.codec());
+    co_await node.finish_backward();
     z = mass.model();
     node.record("push_sum_weight", k, mass.w);
     node.end_step(k, z);

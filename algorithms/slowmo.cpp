@@ -38,7 +38,7 @@ Task<> run(Node& node, Settings settings) {
   Vector start = x;  // of the block
   Vector u = node.zeros(x.size());
   for (Step k = 0; k < node.steps(); ++k) {
-    if (settings.gossips) send_to_neighbors(node, k, x);
+    if (settings.gossips) co_await send_to_neighbors(node, k, x);
     const Gradient g = co_await node.gradient(x);
     const Vector old = x;
     if (settings.gossips) x = co_await mix_with_neighbors(node, k, x);

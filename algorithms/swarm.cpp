@@ -115,7 +115,7 @@ Task<> non_blocking(Node& node, Settings settings) {
 Program swarm(const Section& section, const Context& context) {
   Settings settings;
   const bool is_blocking =
-      section.choice("exchange", {"non_blocking", "blocking"}, "non_blocking",
+      section.choice("averaging", {"non_blocking", "blocking"}, "non_blocking",
                      "average with what the partner last offered, or wait for its phase") ==
       "blocking";
   settings.local_steps =

@@ -12,7 +12,8 @@
 // Li et al., "Breaking (Global) Barriers in Parallel Stochastic Optimization with Wait-Avoiding Group Averaging",
 // IEEE TPDS 2021, Algorithm 2. The pseudocode there shifts its mask cumulatively, which does not give its own
 // example; example, figure and code agree with the rule above. After a global step the buffer from which late
-// nodes contribute holds the synchronized model. `activation = full` waits for every member of the group.
+// nodes contribute holds the synchronized model. `activation = full` waits for every member of the group. With
+// `exchange = tensors`, as in the released code, every tensor is an operation of its own: "in time" is said of tensors.
 
 #include <bit>
 
@@ -20,6 +21,7 @@
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/partial_allreduce.hpp"
+#include "algorithms/pieces.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/wagma.hpp"
 
@@ -66,7 +68,7 @@ Task<> run(Node& node, Settings settings) {
   partial.begin();
 
   for (Step t = 0; t < node.steps(); ++t) {
-    const Gradient g = co_await node.gradient(x);
+    const Gradient g = co_await node.gradient_in_pieces(x);
     Vector w = x;
     optimizer.update(w, g.values, x, t);
     if ((t + 1) % tau == 0) {
@@ -76,11 +78,18 @@ Task<> run(Node& node, Settings settings) {
       x.scale(1.0 / nodes);
       partial.set_buffer(x, t);
     } else {
-      const PartialAllreduce::Result r = co_await partial.enter(t, w);
-      x = r.sum;
-      if (!r.is_included) x.add(w);
-      x.scale(1.0 / (r.contributors + (r.is_included ? 0 : 1)));
+      const Cut cut(node, w);
+      std::vector<Vector> averages(cut.count());
+      for (std::size_t i = 0; i < cut.count(); ++i) {
+        co_await node.ready(cut[i]);
+        const PartialAllreduce::Result r = co_await partial.enter(t, i, cut.part(i));
+        averages[i] = r.sum;
+        if (!r.is_included) averages[i].add(cut.part(i));
+        averages[i].scale(1.0 / (r.contributors + (r.is_included ? 0 : 1)));
+      }
+      x = cut.join(averages);
     }
+    co_await node.finish_backward();
     node.end_step(t, x);
   }
   co_await partial.finish();

@@ -89,6 +89,9 @@ Mlp::Mlp(Problem problem, const dense::Kernels& kernels)
   facts_.wire_parameters = problem_.wire_parameters > 0
                                ? problem_.wire_parameters
                                : static_cast<std::int64_t>(facts_.parameters);
+  for (const Layer& layer : layers_) {
+    facts_.tensors.insert(facts_.tensors.end(), {layer.inputs * layer.outputs, layer.outputs});
+  }
   facts_.has_accuracy = problem_.data.test.samples > 0;
   facts_.batch_size = problem_.batch_size;
   if (!problem_.data.train.length.empty()) facts_.cost_unit = "token";

@@ -17,11 +17,13 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "kernels/lengths.hpp"
 #include "kernels/registry.hpp"
+#include "kernels/tensor_sizes.hpp"
 #include "sim/base/error.hpp"
 
 namespace starling::workloads {
@@ -30,10 +32,13 @@ namespace {
 struct Preset {
   const char* name;
   std::int64_t parameters;
+  std::vector<std::size_t> (*tensors)();
 };
 
-constexpr std::array presets{Preset{"resnet50", 25'559'081}, Preset{"transformer_base", 61'362'176},
-                             Preset{"resnet18_lstm", 8'476'421}};
+constexpr std::array presets{
+    Preset{"resnet50", 25'559'081, resnet50_tensors},
+    Preset{"transformer_base", 61'362'176, transformer_base_tensors},
+    Preset{"resnet18_lstm", 8'476'421, resnet18_lstm_tensors}};
 constexpr std::int64_t bytes_per_parameter = 4;
 constexpr std::int64_t most_batch = 1 << 30;
 constexpr std::int64_t most_parameters = std::numeric_limits<std::uint32_t>::max();
@@ -89,11 +94,41 @@ std::int64_t read_parameters(const Section& section, std::string& name) {
   return 0;
 }
 
+/// Floats of every tensor: those of a well-known model, scaled if the size is another, or a list.
+std::vector<std::size_t> read_tensors(const Section& section, const std::string& model,
+                                      std::int64_t parameters) {
+  const auto text = section.optional<std::string>(
+      "tensors", model == "a model" ? "one" : "model",
+      "floats of each tensor: those of `model`, or of a named one to scale, one, or a list");
+  if (text == "one") return {static_cast<std::size_t>(parameters)};
+  for (const Preset& preset : presets) {
+    if (text != preset.name && !(text == "model" && model == preset.name)) continue;
+    const std::vector<std::size_t> sizes = preset.tensors();
+    section.expect(parameters >= std::ssize(sizes), "tensors",
+                   "must not be more than the model has parameters, {}, got {}", parameters,
+                   sizes.size());
+    if (preset.parameters == parameters) return sizes;
+    return scaled_tensors(sizes, static_cast<std::size_t>(parameters));
+  }
+  std::vector<std::size_t> sizes;
+  double sum = 0;
+  for (const double size : section.numbers("tensors", {}, "floats of each tensor")) {
+    section.expect(size >= 1 && size <= most_parameters && size == std::floor(size), "tensors",
+                   "must be whole numbers of floats, got {}", size);
+    sizes.push_back(static_cast<std::size_t>(size));
+    sum += size;
+  }
+  section.expect(sum == static_cast<double>(parameters), "tensors",
+                 "must add up to the model's {} parameters, got {}", parameters, sum);
+  return sizes;
+}
+
 }  // namespace
 
 std::unique_ptr<Workload> timing(const Section& section, NodeId nodes, std::uint64_t seed) {
   std::string name;
   const std::int64_t parameters = read_parameters(section, name);
+  std::vector<std::size_t> tensors = read_tensors(section, name, parameters);
   const auto batch_size =
       section.optional<std::int64_t>("batch_size", 32, "samples of one gradient, for throughput");
   section.expect(batch_size >= 1 && batch_size <= most_batch, "batch_size",
@@ -122,6 +157,7 @@ std::unique_ptr<Workload> timing(const Section& section, NodeId nodes, std::uint
       .batch_size = lengths ? std::max<std::int64_t>(1, std::llround(lengths->mean_batch_size()))
                             : batch_size,
       .cost_unit = lengths ? "token" : "sample",
+      .tensors = std::move(tensors),
       .samples = {}};
   for (NodeId i = 0; i < nodes; ++i) {  // as equal as can be, the first ones get the rest
     facts.samples.push_back(samples / nodes + (i < samples % nodes ? 1 : 0));

@@ -11,6 +11,7 @@
 #include "algorithms/registry.hpp"
 #include "kernels/registry.hpp"
 #include "network_models/registry.hpp"
+#include "scenarios/host_keys.hpp"
 #include "sim/base/error.hpp"
 #include "topology/registry.hpp"
 
@@ -121,6 +122,15 @@ Pace read_pace(const Section& compute) {
   return pace == "measured" ? Pace::measured : Pace::modelled;
 }
 
+double read_forward_share(const Section& compute) {
+  const auto share = compute.optional<double>(
+      "forward_share",
+      1.0 / 3,  // a backward pass multiplies by two matrices where the forward pass has one
+      "part of a gradient before its backward pass, for algorithm.overlap = backward");
+  compute.expect(share >= 0 && share <= 1, "forward_share", "must be from 0 to 1, got {}", share);
+  return share;
+}
+
 std::span<const std::string_view> section_names() { return names; }
 
 std::string default_output(const std::string& scenario_name) {
@@ -151,6 +161,7 @@ Assembly assemble(const Scenario& scenario) {
 
   const Section network = scenario.section("network");
   settings.closed_form_collectives = read_closed_form_collectives(network);
+  const HostSettings host = read_host(network);
   parts.network = build_part(network, scenario.name(), [&] {
     return network_models::find(network).make(network, settings.nodes, settings.seed);
   });
@@ -163,6 +174,7 @@ Assembly assemble(const Scenario& scenario) {
     return workloads::find(workload).make(workload, settings.nodes, settings.seed);
   });
   settings.pace = read_pace(compute);
+  settings.forward_share = read_forward_share(compute);
   parts.compute_time = build_part(compute, scenario.name(), [&] {
     const auto cost = [batches = parts.workload.get()](NodeId node, Step step) {
       return batches->batch_cost(node, step);
@@ -171,7 +183,9 @@ Assembly assemble(const Scenario& scenario) {
   });
   note(compute);
   note(workload);
-  check_memory(settings, parts.workload->facts());
+  const WorkloadFacts& facts = parts.workload->facts();
+  check_memory(settings, facts);
+  settings.host = host.costs_for(4 * facts.wire_parameters);
 
   if (scenario.has_section("failures")) {
     const Section failures = scenario.section("failures");
@@ -183,7 +197,8 @@ Assembly assemble(const Scenario& scenario) {
   parts.program = build_part(algorithm, scenario.name(), [&] {
     const auto& entry = algorithms::find(algorithm);
     parts.algorithm = entry.name;
-    return entry.make(algorithm, {settings.nodes, settings.steps, *parts.topology, parts.workload->facts()});
+    settings.plan = plan_exchange(algorithms::read_exchange(algorithm, entry.name), facts);
+    return entry.make(algorithm, {settings.nodes, settings.steps, *parts.topology, facts});
   });
   note(algorithm);
   return parts;

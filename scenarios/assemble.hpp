@@ -34,6 +34,9 @@ struct RunSettings {
   std::int64_t window_bytes = 0;
   bool closed_form_collectives = false;
   Pace pace = Pace::modelled;
+  double forward_share = 0;  // of a gradient's duration without delays; the rest is the backward pass
+  ExchangePlan plan;
+  HostCosts host;
 };
 
 struct Assembly {
@@ -57,6 +60,7 @@ RunSettings read_run(const Section& section, const std::string& scenario_name);
 /// Reads the switches of the run in [network] (`collectives`) and [compute] (`pace`), before the makers' own keys.
 bool read_closed_form_collectives(const Section& network);
 Pace read_pace(const Section& compute);
+double read_forward_share(const Section& compute);
 
 /// The sections a scenario may have, in their usual order.
 std::span<const std::string_view> section_names();

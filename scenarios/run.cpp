@@ -149,8 +149,18 @@ void Run::simulate() {
   const RunSettings& settings = parts_.settings;
   const SimulatedTransport* clock = nullptr;
   parts_.network->watch(*network_log_);
+  Host host(settings.host, settings.nodes);
+  const double backward_share = 1 - settings.forward_share;
   SimulatedTransport transport({.nodes = settings.nodes,
                                 .closed_form_collectives = settings.closed_form_collectives,
+                                .host = &host,
+                                .backward =
+                                    [this, backward_share](NodeId node, Step step) {
+                                      const ComputeTime& times = *parts_.compute_time;
+                                      const Duration all = times.duration(node, step);
+                                      const Duration own = all - times.delay(node, step);
+                                      return from_seconds(backward_share * to_seconds(own));
+                                    },
                                 .pulse = [this, &clock] { pulse(clock->now(), true); },
                                 .failures = parts_.failures.get(),
                                 .on_stop = [this](NodeId node) { observer_->lose(node); }},
@@ -160,7 +170,8 @@ void Run::simulate() {
   clock = &transport;
   if (parts_.failures) observer_->count_live_nodes();
 
-  World world{transport, *graph_, *observer_, *parts_.topology, settings.steps, settings.seed};
+  World world{transport,      *graph_,       *observer_,   *parts_.topology,
+              settings.steps, settings.seed, settings.plan};
   std::deque<Node> nodes;
   for (NodeId i = 0; i < settings.nodes; ++i) {
     Node& node = nodes.emplace_back(world, i);

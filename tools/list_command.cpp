@@ -13,6 +13,7 @@
 #include "kernels/registry.hpp"
 #include "network_models/registry.hpp"
 #include "scenarios/assemble.hpp"
+#include "scenarios/host_keys.hpp"
 #include "sim/engine/compute_time.hpp"
 #include "sim/engine/failures.hpp"
 #include "tools/arguments.hpp"
@@ -96,6 +97,7 @@ void list_command(const Arguments& arguments) {
   const WorkloadFacts facts;
   list_catalog("algorithms", "algorithm", algorithms::catalog(), only, with_keys,
                [&](const auto& entry, const Section& section) {
+                 static_cast<void>(algorithms::read_exchange(section, entry.name));
                  static_cast<void>(entry.make(section, {probe_nodes, 1, line, facts}));
                });
   list_catalog("topologies", "topology", topologies::catalog(), only, with_keys,
@@ -105,6 +107,7 @@ void list_command(const Arguments& arguments) {
   list_catalog("network models", "network", network_models::catalog(), only, with_keys,
                [](const auto& entry, const Section& section) {
                  static_cast<void>(read_closed_form_collectives(section));
+                 static_cast<void>(read_host(section));
                  static_cast<void>(entry.make(section, probe_nodes, 1));
                });
   list_catalog("workloads", "workload", workloads::catalog(), only, with_keys,
@@ -119,6 +122,7 @@ void list_command(const Arguments& arguments) {
   };
   list_section("compute", "compute time", [](const Section& section) {
     static_cast<void>(read_pace(section));
+    static_cast<void>(read_forward_share(section));
     static_cast<void>(ComputeTime(section, probe_nodes, 1));
   });
   list_section("failures", "failures", [](const Section& section) {

@@ -10,14 +10,15 @@
 namespace starling {
 
 /// Time from the arrival of the last of `members` nodes to completion of an allreduce of `bytes` bytes, with
-/// a = latency and b = seconds per byte of one message (Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005):
-///   ring                 2 (n-1) a + 2 (n-1)/n m b
-///   recursive doubling   log2(n) (a + m b)
-///   Rabenseifner         2 log2(n) a + 2 (n-1)/n m b
-/// these two with 2 (a + m b) more, and the power of two below, if n is not one, and of an allgather around a ring, where
-/// each brings `bytes` (the most of all members, if they differ), (n-1) (a + m b).
+/// a = latency and b = seconds per byte of one message, c = `reduction`, seconds per byte of adding what was received
+/// (Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005):
+///   ring                 2 (n-1) a + 2 (n-1)/n m b + (n-1)/n m c
+///   recursive doubling   log2(n) (a + m b + m c)
+///   Rabenseifner         2 log2(n) a + 2 (n-1)/n m b + (n-1)/n m c
+/// the last two with 2 (a + m b) + m c more, and the power of two below, if n is not one; and of an allgather around a
+/// ring, where each brings `bytes` (the most of all members, if they differ), (n-1) (a + m b).
 Duration collective_cost(CollectiveKind kind, std::int64_t members, std::int64_t bytes,
-                         const LinkCost& link);
+                         const LinkCost& link, double reduction);
 
 /// What one member sends in all.
 struct Traffic {

@@ -16,6 +16,7 @@ std::optional<NodeId> SimulatedTransport::node_of(std::uint64_t payload) const {
     case Kind::resume:
       return reinterpret_cast<const Suspension*>(what << kind_bits)->fibre->node;
     case Kind::delivery:
+      if (in_flight_[what].leg == Leg::out) break;  // it has left its sender
       return in_flight_[what].destination;
     case Kind::deadline:
       if (timers_[what] != nullptr) return timers_[what]->fibre->node;

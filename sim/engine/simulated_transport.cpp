@@ -33,7 +33,9 @@ SimulatedTransport::SimulatedTransport(Settings settings, NetworkModel& network,
       settings_(std::move(settings)),
       network_(network),
       graph_(graph),
-      duration_(std::move(duration)) {}
+      duration_(std::move(duration)) {
+  host_ = settings_.host;
+}
 
 void SimulatedTransport::run() {
   while (!calendar_.empty()) {
@@ -52,7 +54,7 @@ void SimulatedTransport::happen(std::uint64_t payload) {
       resume(*reinterpret_cast<Suspension*>(what << kind_bits));
       break;
     case Kind::delivery:
-      arrive(static_cast<std::uint32_t>(what));
+      pass_on(static_cast<std::uint32_t>(what));
       break;
     case Kind::network_timer:
       network_.on_timer(what, *this);
@@ -86,7 +88,7 @@ void SimulatedTransport::deliver(Time time, std::uint32_t id) {
 
 std::uint32_t SimulatedTransport::take_off(NodeId to, Message&& message) {
   const std::uint32_t id = take_slot(in_flight_, free_in_flight_);
-  in_flight_[id] = {std::move(message), to, Failures::Fate::delivered};
+  in_flight_[id] = {std::move(message), to, Failures::Fate::delivered, Leg::network};
   return id;
 }
 
@@ -96,7 +98,33 @@ void SimulatedTransport::send(NodeId to, Message message) {
   const std::uint32_t id = take_off(to, std::move(message));
   if (source == to) return deliver(now_, id);
   if (settings_.failures != nullptr) in_flight_[id].fate = settings_.failures->next_message(source);
+  if (is_staged(in_flight_[id].message)) {
+    in_flight_[id].leg = Leg::out;
+    return deliver(host_->copy(source, now_, bytes), id);
+  }
   network_.start({.id = id, .source = source, .destination = to, .bytes = bytes}, *this);
+}
+
+bool SimulatedTransport::is_staged(const Message& message) const {
+  return host_ != nullptr && host_->is_staging() && message.values && !message.is_on_host;
+}
+
+void SimulatedTransport::pass_on(std::uint32_t id) {
+  InFlight& flight = in_flight_[id];
+  const NodeId source = flight.message.source;
+  if (flight.leg == Leg::out) {
+    flight.leg = Leg::network;
+    return network_.start({.id = id,
+                           .source = source,
+                           .destination = flight.destination,
+                           .bytes = flight.message.bytes()},
+                          *this);
+  }
+  if (flight.leg == Leg::network && source != flight.destination && is_staged(flight.message)) {
+    flight.leg = Leg::in;
+    return deliver(host_->copy(flight.destination, now_, flight.message.bytes()), id);
+  }
+  arrive(id);
 }
 
 void SimulatedTransport::arrive(std::uint32_t id) {
@@ -146,7 +174,12 @@ void SimulatedTransport::compute(GradientWait& wait) {
     const Time finished = settings_.failures->finish(node, now_, duration);
     if (finished != never) end = finished;  // else the event will be dropped
   }
-  wake(wait, end);
+  wait.backward_begin = wait.backward_end = end;
+  if (wait.is_in_pieces && settings_.backward) {
+    const Duration backward = settings_.backward(node, wait.count);
+    wait.backward_begin = std::max(now_, Time{end.time_since_epoch() - backward});
+  }
+  wake(wait, wait.backward_begin);
 }
 
 bool SimulatedTransport::meet(MeetWait& wait) {
@@ -177,8 +210,9 @@ bool SimulatedTransport::meet(MeetWait& wait) {
   }
   auto met = std::make_shared<Met>();
   for (MeetWait* member : room->waits) met->values.push_back(std::move(member->value));
+  const double reduction = host_ == nullptr ? 0 : host_->costs().reduction_seconds_per_byte;
   const Duration cost = collective_cost(wait.kind, static_cast<std::int64_t>(met->values.size()),
-                                        bytes, network_.link_cost());
+                                        bytes, network_.link_cost(), reduction);
   const Time end = after(now_, cost);
   for (std::size_t i = 0; i < room->waits.size(); ++i) {
     MeetWait* member = room->waits[i];

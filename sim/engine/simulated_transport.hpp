@@ -25,6 +25,10 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   struct Settings {
     NodeId nodes;
     bool closed_form_collectives = false;
+    /// Staging, sums and entries; null: they take no time. Outlives the transport.
+    Host* host = nullptr;
+    /// How much of a gradient's duration, at its end, is the backward pass; empty: nothing.
+    GradientDuration backward = {};
     /// Called every few thousand events; may throw to end the run (Interrupted).
     std::function<void()> pulse;
     /// Who fails and when; null: nobody. Outlives the transport.
@@ -62,10 +66,13 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   enum class Kind : std::uint64_t { resume, delivery, network_timer, deadline, back };
   static constexpr int kind_bits = 3;
 
+  /// Where a message is: copied out of the sender's device, on the network, copied into the receiver's.
+  enum class Leg : std::uint8_t { out, network, in };
   struct InFlight {
     Message message;
     NodeId destination = 0;
     Failures::Fate fate{};
+    Leg leg = Leg::network;
   };
   struct Meeting {
     std::vector<MeetWait*> waits;
@@ -79,6 +86,8 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   void schedule(Time time, Kind kind, std::uint64_t what);
   void happen(std::uint64_t payload);
   std::uint32_t take_off(NodeId to, Message&& message);
+  bool is_staged(const Message& message) const;
+  void pass_on(std::uint32_t id);
   void arrive(std::uint32_t id);
   void hand_over(NodeId to, Message&& message);
   void pass(std::uint32_t timer);

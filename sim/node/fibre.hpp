@@ -42,6 +42,7 @@ struct Fibre {
   Suspension start;                  // before its first step
   std::list<Fibre>::iterator place;  // in the transport's list
   Time last_sent{};                  // when the last message it waited for was sent
+  Time busy_until{};                 // end of a backward pass beside which it exchanges
 };
 
 /// Waits for a message that matches one of `patterns`, or for `deadline`.
@@ -58,14 +59,24 @@ struct ReceiveWait : Suspension {
 /// Waits for a gradient at the snapshot `x`.
 struct GradientWait : Suspension {
   Vector x;
-  NodeId owner = 0;  // of the samples; the node itself but in coded computing
-  Step draw = 0;     // which mini-batch of the owner
-  Step count = 0;    // gradients of the node before this one; names its duration
-  Gradient result;  // out
+  NodeId owner = 0;           // of the samples; the node itself but in coded computing
+  Step draw = 0;              // which mini-batch of the owner
+  Step count = 0;             // gradients of the node before this one; names its duration
+  bool is_in_pieces = false;  // resume when the backward pass begins
+  Gradient result;            // out
+  Time backward_begin{};      // out; both are now where pieces cannot come early
+  Time backward_end{};        // out
 };
 
 /// The ways to run a collective; the engine knows what each costs in closed form.
-enum class CollectiveKind : std::uint8_t { ring, recursive_doubling, rabenseifner, allgather };
+/// `by_size`, for algorithms only: recursive doubling for small vectors, Rabenseifner for large ones.
+enum class CollectiveKind : std::uint8_t {
+  ring,
+  recursive_doubling,
+  rabenseifner,
+  allgather,
+  by_size
+};
 
 /// What the members of a group brought to a closed-form collective.
 struct Met {
@@ -80,8 +91,8 @@ struct MeetWait : Suspension {
   CollectiveKind kind{};
   Vector value;
   std::int64_t bytes_brought = 0;  // that the network carries of `value`
-  std::shared_ptr<Met> met;   // out; shared by the members, who go on one after the other
-  std::int64_t messages = 0;  // out: what this member would have sent one by one
+  std::shared_ptr<Met> met;        // out; shared by the members, who go on one after the other
+  std::int64_t messages = 0;       // out: what this member would have sent one by one
   std::int64_t bytes = 0;
 };
 

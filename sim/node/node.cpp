@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <utility>
 
 #include "sim/base/error.hpp"
@@ -13,8 +14,10 @@ namespace {
 void account(World& world, const Suspension& wait) {
   if (!wait.fibre->is_program) return;
   const Time now = world.transport.now();
-  const Time turn = std::clamp(wait.turn, wait.since, now);
-  world.observer.spend(wait.fibre->node, Activity::wait, wait.since, turn);
+  // What passes beside a backward pass is computing, and has been counted.
+  const Time since = std::clamp(wait.fibre->busy_until, wait.since, now);
+  const Time turn = std::clamp(wait.turn, since, now);
+  world.observer.spend(wait.fibre->node, Activity::wait, since, turn);
   world.observer.spend(wait.fibre->node, Activity::communicate, turn, now);
 }
 
@@ -32,7 +35,43 @@ Node::Sleep Node::sleep(Duration duration) { return {world_.transport, after(now
 Node::ComputeGradient Node::gradient(const Vector& x) { return gradient_of(id_, draws_, x); }
 
 Node::ComputeGradient Node::gradient_of(NodeId owner, Step draw, const Vector& x) {
-  return {world_, owner, draw, draws_++, x};
+  return {*this, {owner, draw, draws_++}, x, false};
+}
+Node::ComputeGradient Node::gradient_in_pieces(const Vector& x) {
+  const Batch batch{id_, draws_, draws_};
+  ++draws_;
+  return {*this, batch, x, world_.plan.overlaps_backward};
+}
+
+Node::Until Node::ready(const Piece& piece) {
+  const auto length = static_cast<double>((backward_end_ - backward_begin_).count());
+  const Time time = piece.ready >= 1
+                        ? backward_end_
+                        : after(backward_begin_, Duration{std::llround(piece.ready * length)});
+  return {world_, time};
+}
+
+Node::Until Node::finish_backward() { return {world_, backward_end_}; }
+
+Node::Until Node::stage(const Vector& v) {
+  Host* host = world_.transport.host();
+  if (host == nullptr || !host->is_staging()) return {world_, now()};
+  return {world_, host->copy(id_, now(), v.wire_bytes())};
+}
+
+Node::Until Node::reduce(const Vector& v, int passes) {
+  const Host* host = world_.transport.host();
+  if (host == nullptr || host->costs().reduction_seconds_per_byte == 0) return {world_, now()};
+  return {world_, after(now(), host->reduction(v.wire_bytes(), passes))};
+}
+
+Node::Until Node::enter_operation() {
+  const Host* host = world_.transport.host();
+  return {world_, host == nullptr ? now() : after(now(), host->costs().entry)};
+}
+
+void Node::Until::await_resume() {
+  if (wait_.fibre != nullptr) account(world_, wait_);
 }
 
 void Node::send(NodeId to, Tag tag, Vector values, double number) {
@@ -49,6 +88,15 @@ void Node::send_code(NodeId to, Tag tag, const Code& code, double number) {
   message.values = code.words;
   message.number = number;
   message.code_bytes = bytes_on_wire(code);
+  send(to, std::move(message));
+}
+
+void Node::send_from_host(NodeId to, Tag tag, Vector values, double number) {
+  Message message;
+  message.tag = tag;
+  message.values = std::move(values);
+  message.number = number;
+  message.is_on_host = true;
   send(to, std::move(message));
 }
 
@@ -99,7 +147,13 @@ Node::Meet Node::meet(Tag tag, std::span<const NodeId> members, CollectiveKind k
 Gradient Node::ComputeGradient::await_resume() {
   const NodeId node = wait_.fibre->node;
   const Time now = world_.transport.now();
-  if (wait_.fibre->is_program) world_.observer.spend(node, Activity::compute, wait_.since, now);
+  const bool goes_on = wait_.backward_end > now;  // beside its backward pass
+  node_.backward_begin_ = goes_on ? wait_.backward_begin : now;
+  node_.backward_end_ = goes_on ? wait_.backward_end : now;
+  wait_.fibre->busy_until = node_.backward_end_;
+  if (wait_.fibre->is_program) {
+    world_.observer.spend(node, Activity::compute, wait_.since, node_.backward_end_);
+  }
   world_.observer.record(node, "train_loss", wait_.draw, wait_.result.loss);
   return std::move(wait_.result);
 }

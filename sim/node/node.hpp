@@ -16,6 +16,7 @@
 #include "sim/base/time.hpp"
 #include "sim/base/types.hpp"
 #include "sim/node/compute_graph.hpp"
+#include "sim/node/exchange_plan.hpp"
 #include "sim/node/message.hpp"
 #include "sim/node/observer.hpp"
 #include "sim/node/topology.hpp"
@@ -31,11 +32,13 @@ struct World {
   const Topology& topology;
   Step steps;
   std::uint64_t seed;
+  ExchangePlan plan = {};
 };
 
 class Node {
  public:
-  Node(World& world, NodeId id) : world_(world), id_(id) {}
+  Node(World& world, NodeId id)
+      : world_(world), id_(id), whole_{0, world.graph.parameters(), 1.0} {}
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
@@ -75,12 +78,21 @@ class Node {
   ComputeGradient gradient_of(NodeId owner, Step draw, const Vector& x);
   /// The weight matrices of the model: where each lies and how large it is. Empty if it has none.
   std::span<const WeightMatrix> matrices() const { return world_.graph.facts().matrices; }
+  /// The same, but goes on when the backward pass begins if exchanges overlap it (ExchangePlan): piece by piece the
+  /// gradient may then be used after ready(). The program awaits finish_backward() before its step ends.
+  ComputeGradient gradient_in_pieces(const Vector& x);
+  /// Waits until the backward pass has come to `piece`.
+  class Until;
+  Until ready(const Piece& piece);
+  Until finish_backward();
 
   // --- Messages --------------------------------------------------------------------------------------------
   /// Sends `values` (which may be empty) and `number` to node `to`. Never blocks.
   void send(NodeId to, Tag tag, Vector values = {}, double number = 0);
   /// The same for a compressed vector; the receiver finds its words in the message's `values`.
   void send_code(NodeId to, Tag tag, const Code& code, double number = 0);
+  /// The same for values in host memory, which stage() has brought there: see Host.
+  void send_from_host(NodeId to, Tag tag, Vector values, double number = 0);
   /// Waits for a message; any_source and any_tag accept all. Messages of one (source, tag) come in order.
   class Receive;
   Receive receive(NodeId source, Tag tag = any_tag);
@@ -90,6 +102,19 @@ class Node {
   Select select(std::span<const Pattern> patterns, std::optional<Time> deadline = std::nullopt);
   /// A message that has already arrived and matches, if any; does not wait.
   std::optional<Message> poll(NodeId source, Tag tag);
+
+  // --- What exchanging costs beside the network (nothing over MPI, see Host) --------------------------------
+  /// The pieces in which a model travels, in order of exchange; at least one.
+  std::span<const Piece> pieces() const {
+    return world_.plan.pieces.empty() ? std::span(&whole_, 1) : std::span(world_.plan.pieces);
+  }
+  const ExchangePlan& plan() const { return world_.plan; }
+  /// Copies `v` between device and host memory.
+  Until stage(const Vector& v);
+  /// Goes over `v` in host memory so many times.
+  Until reduce(const Vector& v, int passes = 1);
+  /// Hands an operation to the node's communication thread.
+  Until enter_operation();
 
   // --- Activities ------------------------------------------------------------------------------------------
   /// Starts a further fibre of this node. Fibres of a node share its state and run alone between waits.
@@ -118,11 +143,21 @@ class Node {
  private:
   friend class Signal;
 
+  /// Which mini-batch, of whom; and how many gradients of this node came before.
+  struct Batch {
+    NodeId owner;
+    Step draw;
+    Step count;
+  };
+
   void send(NodeId to, Message message);
 
   World& world_;
   NodeId id_;
   Step draws_ = 0;
+  Piece whole_;
+  Time backward_begin_{};  // of the last gradient
+  Time backward_end_{};
 };
 
 /// Lets fibres of one node wait for each other. wait() suspends until the next notify(); there is no memory, so
@@ -159,14 +194,32 @@ class [[nodiscard]] Node::Sleep {
   Suspension wait_;
 };
 
+/// Waits for a time; does not even suspend if that has come.
+class [[nodiscard]] Node::Until {
+ public:
+  Until(World& world, Time time) : world_(world), time_(time) {}
+  bool await_ready() const noexcept { return time_ <= world_.transport.now(); }
+  void await_suspend(std::coroutine_handle<> handle) {
+    world_.transport.suspend(wait_, handle);
+    world_.transport.wake(wait_, time_);
+  }
+  void await_resume();
+
+ private:
+  World& world_;
+  Time time_;
+  Suspension wait_;
+};
+
 class [[nodiscard]] Node::ComputeGradient {
  public:
-  ComputeGradient(World& world, NodeId owner, Step draw, Step count, const Vector& x)
-      : world_(world) {
+  ComputeGradient(Node& node, Batch batch, const Vector& x, bool is_in_pieces)
+      : node_(node), world_(node.world_) {
     wait_.x = x;
-    wait_.owner = owner;
-    wait_.draw = draw;
-    wait_.count = count;
+    wait_.owner = batch.owner;
+    wait_.draw = batch.draw;
+    wait_.count = batch.count;
+    wait_.is_in_pieces = is_in_pieces;
   }
   bool await_ready() const noexcept { return false; }
   void await_suspend(std::coroutine_handle<> handle) {
@@ -176,6 +229,7 @@ class [[nodiscard]] Node::ComputeGradient {
   Gradient await_resume();
 
  private:
+  Node& node_;
   World& world_;
   GradientWait wait_;
 };

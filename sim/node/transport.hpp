@@ -12,6 +12,7 @@
 
 #include "sim/base/time.hpp"
 #include "sim/node/fibre.hpp"
+#include "sim/node/host.hpp"
 #include "sim/node/mailbox.hpp"
 
 namespace starling {
@@ -54,6 +55,8 @@ class Transport {
   /// The fibre that runs now.
   Fibre* current() const { return current_; }
   Mailbox& mailbox() { return mailbox_; }
+  /// What exchanging costs beside the network; null where real machines take their own time.
+  Host* host() const { return host_; }
   /// Fibres that have not ended.
   std::size_t active() const { return fibres_.size(); }
 
@@ -69,6 +72,7 @@ class Transport {
   std::string describe_waiting(const std::vector<NodeId>& nodes) const;
 
   Mailbox mailbox_;
+  Host* host_ = nullptr;
 
  private:
   std::list<Fibre> fibres_;

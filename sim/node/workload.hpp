@@ -35,6 +35,7 @@ struct WorkloadFacts {
   double dual_curvature = 0;
   std::int64_t batch_size = 1;        // samples of one gradient
   std::string cost_unit = "sample";   // what batch_cost() counts: "sample" or "token"
+  std::vector<std::size_t> tensors;   // floats of each tensor, first layer first; empty: one tensor
   std::vector<std::int64_t> samples;  // (nodes) training samples held by each node; for epochs
   std::vector<WeightMatrix> matrices{};  // in order of offset; what lies between is vectors
 };

@@ -46,7 +46,7 @@ TEST_CASE("local gossip over random matchings is blocking SwarmSGD, bit for bit"
     const Recorder swarm =
         test::run(test::quadratic_scenario(
                       7, 30, topology,
-                      "kind = swarm\nlearning_rate = 0.1\nexchange = blocking\nlocal_steps = 3"),
+                      "kind = swarm\nlearning_rate = 0.1\naveraging = blocking\nlocal_steps = 3"),
                   uneven);
     CHECK(pairs.models == swarm.models);
   }

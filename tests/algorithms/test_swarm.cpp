@@ -42,7 +42,7 @@ TEST_CASE("blocking SwarmSGD conserves the sum of models") {
   for (const std::string steps : {"1", "4", "7"}) {
     const Recorder recorder =
         test::run(test::quadratic_scenario(7, 30, "ring",
-                                           swarm + "exchange = blocking\nlocal_steps = " + steps),
+                                           swarm + "averaging = blocking\nlocal_steps = " + steps),
                   uneven_times);
     CHECK(test::mean_model(recorder, 0) ==
           doctest::Approx(3 * (1 - std::pow(0.9, 30))).epsilon(1e-5));
@@ -65,7 +65,7 @@ TEST_CASE("a round of blocking SwarmSGD averages disjoint pairs") {
   // models, with the mean of two different multiples of 0.1; the same pairs again would change
   // nothing, so later rounds must draw others.
   const std::string text =
-      test::quadratic_scenario(8, 1, "complete", swarm + "exchange = blocking\nlocal_steps = 1");
+      test::quadratic_scenario(8, 1, "complete", swarm + "averaging = blocking\nlocal_steps = 1");
   const Recorder recorder = test::run(text, gradients_until(1));
   std::vector<double> models;
   for (NodeId i = 0; i < 8; ++i) models.push_back(test::model(recorder, i, 0));
@@ -86,7 +86,7 @@ TEST_CASE("matchings keep to the edges of the topology") {
   // Star: in one round the center meets one leaf, the others keep their models lr i; pairs 0 and j
   // get lr j / 2.
   const Recorder recorder = test::run(
-      test::quadratic_scenario(6, 1, "star", swarm + "exchange = blocking\nlocal_steps = 1"),
+      test::quadratic_scenario(6, 1, "star", swarm + "averaging = blocking\nlocal_steps = 1"),
       gradients_until(1));
   int changed = 0;
   for (NodeId i = 1; i < 6; ++i) {
@@ -100,7 +100,7 @@ TEST_CASE("matchings keep to the edges of the topology") {
 
 TEST_CASE("two nodes of SwarmSGD that end with an exchange end equal") {
   const Recorder blocking = test::run(
-      test::quadratic_scenario(2, 12, "complete", swarm + "exchange = blocking\nlocal_steps = 4"),
+      test::quadratic_scenario(2, 12, "complete", swarm + "averaging = blocking\nlocal_steps = 4"),
       uneven_times);
   CHECK(blocking.models[0] == blocking.models[1]);
 }
@@ -110,7 +110,7 @@ TEST_CASE("non-blocking SwarmSGD waits for round trips alone, blocking SwarmSGD 
   const std::string text = test::quadratic_scenario(8, 48, "complete", swarm + "local_steps = 4");
   const Recorder free = test::run(text, one_slow);
   std::vector<std::string> settings = one_slow;
-  settings.emplace_back("algorithm.exchange=blocking");
+  settings.emplace_back("algorithm.averaging=blocking");
   const Recorder waiting = test::run(text, settings);
   // 12 exchanges with two latencies of 10 us each beside 48 ms of computing. Blocking, whoever
   // meets node 0 in a round waits until its phases of 40 ms are over.
@@ -143,7 +143,7 @@ TEST_CASE("SwarmSGD ends cleanly on every topology with phases of any length") {
       const Recorder recorder =
           test::run(test::quadratic_scenario(
                         8, 23, topology,
-                        swarm + "local_steps = 4\nphase = geometric\nexchange = " + exchange),
+                        swarm + "local_steps = 4\nphase = geometric\naveraging = " + exchange),
                     {"network.latency=3 ms"});
       for (const NodeTotals& node : recorder.nodes) CHECK(node.steps == 23);
     }
@@ -162,7 +162,7 @@ TEST_CASE("quantized SwarmSGD with cells near zero is SwarmSGD") {
   for (const std::string exchange : {"blocking", "non_blocking"}) {
     CAPTURE(exchange);
     const std::string text = test::quadratic_scenario(
-        9, 60, "complete", swarm + "local_steps = 5\nexchange = " + exchange);
+        9, 60, "complete", swarm + "local_steps = 5\naveraging = " + exchange);
     std::vector<std::string> fine = uneven_times;
     for (const std::string setting : {"compression=lattice", "cell=1e-6", "bits=24"})
       fine.push_back("algorithm." + setting);
@@ -184,7 +184,7 @@ TEST_CASE(
   const auto run = [&](const std::string& exchange, const std::string& bits) {
     std::vector<std::string> settings = gradients_until(5);
     for (const std::string& setting : {std::string("compression=lattice"), std::string("cell=0.02"),
-                                       "bits=" + bits, "exchange=" + exchange})
+                                       "bits=" + bits, "averaging=" + exchange})
       settings.push_back("algorithm." + setting);
     return test::run(test::quadratic_scenario(9, 65, "complete", swarm + "local_steps = 5"),
                      settings);
@@ -200,7 +200,7 @@ TEST_CASE(
 
 TEST_CASE("two nodes of quantized SwarmSGD average what the codes say, so they end equal") {
   const std::string text = test::quadratic_scenario(
-      2, 12, "complete", swarm + "exchange = blocking\nlocal_steps = 4\n" + lattice + "0.05");
+      2, 12, "complete", swarm + "averaging = blocking\nlocal_steps = 4\n" + lattice + "0.05");
   const Recorder recorder = test::run(text, uneven_times);
   CHECK(recorder.models[0] == recorder.models[1]);
 }
@@ -213,7 +213,7 @@ TEST_CASE("non-blocking quantized SwarmSGD sends two codes each way, blocking on
   for (const NodeTotals& node : free.nodes)
     CHECK(node.bytes_sent == (node.messages_sent - 1) * 10 + 16);
   std::vector<std::string> blocking = uneven_times;
-  blocking.emplace_back("algorithm.exchange=blocking");
+  blocking.emplace_back("algorithm.averaging=blocking");
   const Recorder waiting = test::run(text, blocking);
   for (const NodeTotals& node : waiting.nodes) CHECK(node.bytes_sent == 12 * 5);
 }
@@ -224,7 +224,7 @@ TEST_CASE("SwarmSGD with half precision keeps the sum of models") {
     const Recorder recorder =
         test::run(test::quadratic_scenario(
                       9, 65, "complete",
-                      swarm + "local_steps = 5\ncompression = half\nexchange = " + exchange),
+                      swarm + "local_steps = 5\ncompression = half\naveraging = " + exchange),
                   gradients_until(5));
     CHECK(test::mean_model(recorder, 0) ==
           doctest::Approx(4 * (1 - std::pow(0.9, 5))).epsilon(1e-6));

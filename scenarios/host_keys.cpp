@@ -1,0 +1,83 @@
+#include "scenarios/host_keys.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/units.hpp"
+
+namespace starling {
+namespace {
+
+struct Preset {
+  std::string_view name;
+  std::string_view staging_latency, staging_bandwidth, reduction_bandwidth;
+  std::string_view cache, cached_reduction_bandwidth, operation_entry;
+};
+
+constexpr Preset presets[] = {
+    {"none", "0 s", "infinite", "infinite", "0 B", "infinite", "0 s"},
+    // Cray XC50 (Piz Daint): 12-core Xeon E5-2690 v3, P100 on PCIe 3.
+    //   staging_latency     a copy call and its synchronization; from memory, 10 us is usual
+    //   staging_bandwidth   fitted to WAGMA-SGD, Fig. 4. PCIe alone does 6 to 12 GB/s: the rest is what released
+    //                       operators do once per tensor on either side, copies between the framework's, the
+    //                       library's and their own buffers, which the figure cannot tell apart
+    //   reduction_bandwidth   fitted to the same: one thread adds (two operands read, one written) while others decode images
+    //   cache               sourced: 30 MB of L3, Intel's data sheet
+    //   cached_.., operation_entry   read off eager-SGD, Fig. 9: 32 processes sum 4 MiB in five rounds of 1.9 ms, of
+    //                       which the wire takes 0.42 ms; a late process gets its result after 0.25 ms
+    {"xc50", "10 us", "1.05 GB/s", "1.92 GB/s", "30 MB", "3.3 GB/s", "0.25 ms"},
+};
+
+double seconds_per_byte(const Section& section, std::string_view key, std::string_view fallback,
+                        std::string_view help) {
+  const auto text = section.optional<std::string>(key, std::string(fallback), help);
+  if (text == "infinite") return 0;
+  try {
+    return 1 / parse_bandwidth(text).bytes_per_second;
+  } catch (const std::invalid_argument& error) {
+    section.fail(key, "{}; or infinite", error.what());
+  }
+}
+
+}  // namespace
+
+HostCosts HostSettings::costs_for(std::int64_t model_bytes) const {
+  HostCosts result = costs;
+  if (model_bytes <= cache) result.reduction_seconds_per_byte = cached_reduction_seconds_per_byte;
+  return result;
+}
+
+HostSettings read_host(const Section& network) {
+  std::vector<std::string> names;
+  for (const Preset& preset : presets) names.emplace_back(preset.name);
+  const std::string name = network.choice(
+      "host", names, "none", "a node whose numbers are the defaults of the keys up to operation_entry");
+  const Preset& preset = *std::ranges::find(presets, name, &Preset::name);
+
+  HostSettings host;
+  host.costs.staging_latency = network.optional<Duration>(
+      "staging_latency", parse_duration(preset.staging_latency),
+      "of a copy between device and host memory, before sending and after receiving");
+  host.costs.staging_seconds_per_byte =
+      seconds_per_byte(network, "staging_bandwidth", preset.staging_bandwidth,
+                       "of such copies, one at a time per node; infinite: bytes cost nothing");
+  host.costs.reduction_seconds_per_byte =
+      seconds_per_byte(network, "reduction_bandwidth", preset.reduction_bandwidth,
+                       "one pass of arithmetic over received data; infinite: costs nothing");
+  host.cache = network
+                   .optional<Bytes>("cache", parse_bytes(preset.cache),
+                                    "models up to this size are added up in the processor's cache")
+                   .count;
+  host.cached_reduction_seconds_per_byte =
+      seconds_per_byte(network, "cached_reduction_bandwidth", preset.cached_reduction_bandwidth,
+                       "in place of reduction_bandwidth for those");
+  host.costs.entry = network.optional<Duration>(
+      "operation_entry", parse_duration(preset.operation_entry),
+      "handing an operation to the communication thread (eager, wagma)");
+  return host;
+}
+
+}  // namespace starling

@@ -1,0 +1,23 @@
+// The keys of [network] that describe a node's host: staging between device and host memory, arithmetic in host memory.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/base/section.hpp"
+#include "sim/node/host.hpp"
+
+namespace starling {
+
+/// What a scenario says of hosts; HostCosts are for models of one size.
+struct HostSettings {
+  HostCosts costs;                             // of models that do not fit the cache
+  double cached_reduction_seconds_per_byte = 0;  // of those that do
+  std::int64_t cache = 0;                      // bytes
+
+  HostCosts costs_for(std::int64_t model_bytes) const;
+};
+
+/// Reads `host` (a preset) and the keys it gives defaults to.
+HostSettings read_host(const Section& network);
+
+}  // namespace starling

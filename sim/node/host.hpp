@@ -1,0 +1,43 @@
+// Host: what exchanging costs a node beside the network. Models live in device memory and are sent from, and added up
+// in, host memory; both take time that no network model knows.
+//
+//   staging     latency + bytes / bandwidth per copy between device and host, one copy at a time per node
+//   reduction   seconds per byte for each pass of arithmetic over what has been received
+//   entry       time to hand an operation to the node's communication thread (partial collectives)
+//
+// A simulation has one Host for all nodes; over MPI there is none: real copies take their own time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/base/time.hpp"
+#include "sim/base/types.hpp"
+
+namespace starling {
+
+struct HostCosts {
+  Duration staging_latency{};
+  double staging_seconds_per_byte = 0;
+  double reduction_seconds_per_byte = 0;
+  Duration entry{};
+};
+
+class Host {
+ public:
+  Host(const HostCosts& costs, NodeId nodes);
+
+  const HostCosts& costs() const { return costs_; }
+  /// Whether a copy between device and host takes any time.
+  bool is_staging() const;
+  /// Queues a copy of `bytes` at `node` behind those under way; answers when it ends.
+  Time copy(NodeId node, Time now, std::int64_t bytes);
+  /// Time of `passes` passes over `bytes` in host memory.
+  Duration reduction(std::int64_t bytes, int passes) const;
+
+ private:
+  HostCosts costs_;
+  std::vector<Time> copying_until_;  // (nodes)
+};
+
+}  // namespace starling

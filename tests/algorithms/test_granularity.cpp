@@ -1,0 +1,263 @@
+// Models in pieces: the same bits as in one message, other times. What staging and host arithmetic cost.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+#include "tests/support/small_run.hpp"
+
+using namespace starling;
+
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+/// An MLP 64-8-10 on digits: four tensors of 512, 8, 80 and 10 floats.
+std::string digits(const std::string& algorithm) {
+  return "[run]\nnodes = 8\nsteps = 5\n[topology]\nkind = ring\n[network]\nkind = constant\nlatency = 1 ms\n"
+         "[compute]\ngradient = 1 ms\n[workload]\nkind = mlp\ndataset = digits\nhidden = 8\n[algorithm]\n"
+         "learning_rate = 0.1\nmomentum = 0.9\n" +
+         algorithm;
+}
+
+/// Two tensors, of 1 MB and 3 MB, that only take time; messages take 1 ms and 1 ms per MB; gradients 10 ms.
+std::string two_tensors(int nodes, const std::string& algorithm) {
+  return fmt::format(
+      "[run]\nnodes = {}\nsteps = 1\n[topology]\nkind = ring\n[network]\nkind = constant\nlatency = 1 ms\n"
+      "bandwidth = 1 GB/s\n[compute]\ngradient = 10 ms\n[workload]\nkind = timing\nparameters = 1000000\n"
+      "tensors = 250000, 750000\n[algorithm]\nlearning_rate = 0.1\n{}\n",
+      nodes, algorithm);
+}
+
+double finished(const Recorder& recorder, std::size_t node) {
+  return 1e3 * to_seconds(recorder.nodes.at(node).finished);
+}
+
+double ends(const std::string& text, const Overrides& overrides) {
+  return finished(test::run(text, overrides), 0);
+}
+
+const Overrides tensors{"algorithm.exchange=tensors"};
+const Overrides overlapped{"algorithm.exchange=tensors", "algorithm.overlap=backward",
+                           "compute.forward_share=0.5"};
+
+}  // namespace
+
+TEST_CASE("models whole, in buckets or tensor by tensor are the same to the bit") {
+  for (const std::string algorithm :
+       {"kind = adaptive_period", "kind = allreduce", "kind = allreduce\ncollective = recursive_doubling",
+        "kind = allreduce\ncollective = by_size\ncollective_switch = 100 B", "kind = bmuf\nperiod = 2", "kind = d2",
+        "kind = dasgd", "kind = diloco\nperiod = 2", "kind = dpsgd", "kind = dpsgd\norder = adapt_then_combine",
+        "kind = eager\nactivation = full", "kind = gradient_tracking", "kind = local_gossip",
+        "kind = local_gossip\nmixing = random_matching", "kind = local_sgd\nperiod = 2", "kind = sgp",
+        "kind = sgp\npeers = two_peer", "kind = slowmo\nperiod = 2", "kind = swarm\naveraging = blocking",
+        "kind = wagma\nactivation = full\ntau = 3"}) {
+    CAPTURE(algorithm);
+    // Momentum would hide nothing, but some of these have none.
+    std::string text = digits(algorithm);
+    if (algorithm.find("gradient_tracking") != std::string::npos || algorithm == "kind = d2" ||
+        algorithm.find("adaptive") != std::string::npos) {
+      text.replace(text.find("momentum = 0.9\n"), 15, "");
+    }
+    const Recorder whole = test::run(text);
+    CHECK(whole.models == test::run(text, tensors).models);
+    // 4 * (10 + 80) bytes fill a bucket of 400; the two large tensors have one each.
+    CHECK(whole.models ==
+          test::run(text, {"algorithm.exchange=buckets", "algorithm.bucket_size=400 B"}).models);
+    CHECK(whole.models ==
+          test::run(text, {"algorithm.exchange=tensors", "network.collectives=analytic"}).models);
+  }
+}
+
+TEST_CASE("exchanging beside the backward pass changes no bit either") {
+  for (const std::string algorithm :
+       {"kind = allreduce", "kind = dpsgd", "kind = eager\nactivation = full", "kind = local_sgd\nperiod = 2",
+        "kind = sgp\npeers = two_peer", "kind = wagma\nactivation = full\ntau = 3"}) {
+    CAPTURE(algorithm);
+    CHECK(test::run(digits(algorithm)).models == test::run(digits(algorithm), overlapped).models);
+  }
+}
+
+TEST_CASE("pieces of a ring's sum are added in another order, to rounding") {
+  const std::string text = digits("kind = allreduce\ncollective = ring");
+  const Recorder whole = test::run(text);
+  const Recorder pieces = test::run(text, tensors);
+  CHECK(test::model(whole, 0, 100) == doctest::Approx(test::model(pieces, 0, 100)).epsilon(1e-5));
+}
+
+TEST_CASE("tensors go one after the other, the last one first, each waited for") {
+  // Whole: 10 ms, then 1 + 4 ms. Tensor by tensor: 10, 1 + 3, 1 + 1 ms.
+  const std::string text = two_tensors(2, "kind = dpsgd\norder = adapt_then_combine");
+  CHECK(ends(text, {}) == doctest::Approx(15));
+  CHECK(ends(text, tensors) == doctest::Approx(16));
+  // Both fit a bucket of 25 MB, the default, but not one of 3 MB.
+  CHECK(ends(text, {"algorithm.exchange=buckets"}) == doctest::Approx(15));
+  CHECK(ends(text, {"algorithm.exchange=buckets", "algorithm.bucket_size=3 MB"}) ==
+        doctest::Approx(16));
+  // Rabenseifner between two: halves there and back. Whole 2 (1 + 2) ms, pieces 2 (1 + 1.5) and 2 (1 + 0.5).
+  const std::string sum = two_tensors(2, "kind = allreduce");
+  for (const std::string collectives : {"expanded", "analytic"}) {
+    Overrides both = tensors;
+    both.push_back("network.collectives=" + collectives);
+    CHECK(ends(sum, {both.back()}) == doctest::Approx(16));
+    CHECK(ends(sum, both) == doctest::Approx(18));
+  }
+  // by_size: 1 MB by recursive doubling, 1 + 1 ms, and 3 MB by Rabenseifner, 2 (1 + 1.5).
+  CHECK(ends(sum, {"algorithm.exchange=tensors", "algorithm.collective=by_size",
+                   "algorithm.collective_switch=1 MB"}) == doctest::Approx(17));
+}
+
+TEST_CASE("a late node is felt as many hops away as there are pieces") {
+  // Seven in a ring, free messages; node 0 takes 100 ms, the others 10. Whole: its neighbors wait. In two pieces: their
+  // second piece is late, too, and with it their neighbors; nodes 3 and 4 have all they need at 10 ms.
+  const std::string text = two_tensors(7, "kind = dpsgd\norder = adapt_then_combine");
+  const Overrides free{"network.latency=0 s", "network.bandwidth=infinite",
+                       "compute.speeds=0.1, 1, 1, 1, 1, 1, 1"};
+  Overrides pieces = free;
+  pieces.push_back(tensors[0]);
+  const Recorder whole = test::run(text, free);
+  const Recorder split = test::run(text, pieces);
+  const double expected_whole[] = {100, 100, 10, 10, 10, 10, 100};
+  const double expected_split[] = {100, 100, 100, 10, 10, 100, 100};
+  for (std::size_t i = 0; i < 7; ++i) {
+    CHECK(finished(whole, i) == doctest::Approx(expected_whole[i]));
+    CHECK(finished(split, i) == doctest::Approx(expected_split[i]));
+  }
+  // Messages: one to each of two neighbors per piece.
+  CHECK(whole.nodes[3].messages_sent == 2);
+  CHECK(split.nodes[3].messages_sent == 4);
+  CHECK(whole.nodes[3].bytes_sent == split.nodes[3].bytes_sent);
+}
+
+TEST_CASE("pieces leave when the backward pass has come to them") {
+  // Gradients of 10 ms, half of it the backward pass: the 3 MB tensor is ready at 7.5 ms, the other at 10.
+  // D-PSGD: 7.5 + 1 + 3 = 11.5, then 1 + 1 more. Allreduce: 7.5 + 5 = 12.5, then 3 more.
+  CHECK(ends(two_tensors(2, "kind = dpsgd"), overlapped) == doctest::Approx(13.5));
+  CHECK(ends(two_tensors(2, "kind = allreduce"), overlapped) == doctest::Approx(15.5));
+  // With free messages nothing is hidden or added; the whole model leaves at the end.
+  const Overrides free{"network.latency=0 s", "network.bandwidth=infinite"};
+  Overrides both = overlapped;
+  both.insert(both.end(), free.begin(), free.end());
+  CHECK(ends(two_tensors(2, "kind = allreduce"), both) == doctest::Approx(10));
+  CHECK(ends(two_tensors(2, "kind = allreduce"),
+             {"algorithm.overlap=backward", "compute.forward_share=0.5"}) == doctest::Approx(16));
+  // Computing is counted in full, communicating only what comes after: 10 + 3.5 ms.
+  const Recorder recorder = test::run(two_tensors(2, "kind = dpsgd"), overlapped);
+  CHECK(to_seconds(recorder.nodes[0].compute) == doctest::Approx(10e-3));
+  CHECK(to_seconds(recorder.nodes[0].communicate) == doctest::Approx(3.5e-3));
+}
+
+TEST_CASE("an injected delay comes before the backward pass, not within") {
+  // All are late by 20 ms: ready at 20 + 7.5 and 20 + 10.
+  Overrides late = overlapped;
+  late.insert(late.end(), {"compute.delay=20 ms", "compute.delay_probability=1"});
+  CHECK(ends(two_tensors(2, "kind = dpsgd"), late) == doctest::Approx(33.5));
+}
+
+TEST_CASE("a step without an exchange still waits for the end of its backward pass") {
+  Overrides settings = overlapped;
+  settings.emplace_back("run.steps=3");
+  CHECK(ends(two_tensors(2, "kind = local_sgd\nperiod = 5"), settings) == doctest::Approx(30));
+}
+
+TEST_CASE("shared exchanges stage a piece once on the way out and once back, and add on the host") {
+  // Copies take 0.5 ms and 1 ms per 2 MB: 2.5 ms for 4 MB, 2 for 3 MB, 1 for 1 MB.
+  const Overrides staging{"network.staging_latency=0.5 ms", "network.staging_bandwidth=2 GB/s"};
+  Overrides pieces = staging;
+  pieces.push_back(tensors[0]);
+  const std::string gossip = two_tensors(2, "kind = dpsgd\norder = adapt_then_combine");
+  CHECK(ends(gossip, staging) == doctest::Approx(15 + 2 * 2.5));
+  CHECK(ends(gossip, pieces) == doctest::Approx(16 + 2 * 2 + 2 * 1));
+  // A pass over 4 MB takes 1 ms. Mixing with one neighbor is two passes, a sum of two by recursive doubling one, by
+  // Rabenseifner half a pass.
+  const std::string adding = "network.reduction_bandwidth=4 GB/s";
+  CHECK(ends(gossip, {adding}) == doctest::Approx(15 + 2));
+  for (const std::string collectives : {"network.collectives=expanded", "network.collectives=analytic"}) {
+    const std::string sum = two_tensors(2, "kind = allreduce");
+    CHECK(ends(sum, {adding, collectives}) == doctest::Approx(16 + 0.5));
+    CHECK(ends(sum, {adding, collectives, "algorithm.collective=recursive_doubling"}) ==
+          doctest::Approx(15 + 1));
+    CHECK(ends(sum, {adding, collectives, "algorithm.collective=ring"}) == doctest::Approx(16.5));
+  }
+  // A model that fits the cache is added up at the cache's speed.
+  CHECK(ends(gossip, {adding, "network.cache=4 MB", "network.cached_reduction_bandwidth=8 GB/s"}) ==
+        doctest::Approx(15 + 1));
+  CHECK(ends(gossip, {adding, "network.cache=3.9 MB", "network.cached_reduction_bandwidth=8 GB/s"}) ==
+        doctest::Approx(15 + 2));
+}
+
+TEST_CASE("other messages with a model are staged by the engine, one copy at a time per node") {
+  // Parameter server on node 0 of 3: pushes of 4 MB arrive at 10 + 1 (out) + 5 (network) at the same instant, and are
+  // copied in one after the other, by 17 and 18 (its own gradient needs no copy); the replies are copied out by 19 and
+  // 20, and copied in 5 + 1 ms later.
+  const std::string text = two_tensors(3, "kind = parameter_server");
+  const Recorder plain = test::run(text);
+  const Recorder staged = test::run(text, {"network.staging_bandwidth=4 GB/s"});
+  const double expected_plain[] = {15, 20, 20};
+  const double expected_staged[] = {18, 25, 26};
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(finished(plain, i) == doctest::Approx(expected_plain[i]));
+    CHECK(finished(staged, i) == doctest::Approx(expected_staged[i]));
+  }
+}
+
+TEST_CASE("entering a partial allreduce costs an entry, late or not") {
+  // Two nodes, everybody on time: 10 ms, the entry, then one round of 1 + 4 ms.
+  const std::string text = two_tensors(2, "kind = eager\nsynchronize_every = 0\nactivation = full");
+  CHECK(ends(text, {"network.operation_entry=2 ms"}) == doctest::Approx(17));
+  CHECK(ends(text, {"network.operation_entry=2 ms", "algorithm.exchange=tensors"}) ==
+        doctest::Approx(10 + 2 + 4 + 2 + 2));
+}
+
+TEST_CASE("a node may be late for the first tensor of a step and in time for the last") {
+  // Node 0 starts its first tensor alone at 10 ms. Node 1 is activated at 11 and has the sum at 10 + 1 + 3; it comes at 14.5,
+  // late for this one, and enters the next at once, before node 0, which gets its sum at 11 + 4, can start that.
+  const Recorder recorder =
+      test::run(two_tensors(2, "kind = eager\nsynchronize_every = 0"),
+                {"algorithm.exchange=tensors", "compute.gradient=14.5 ms", "compute.speeds=1.45, 1"});
+  CHECK(recorder.steps.value("is_late", 0, 0) == doctest::Approx(0));
+  CHECK(recorder.steps.value("is_late", 0, 1) == doctest::Approx(0.5));
+}
+
+TEST_CASE("a full operation of eager-SGD waits for everybody") {
+  // Node 1 takes 30 ms, node 0 takes 10. Free messages: alone, node 0 makes four steps in 40 ms; with every second
+  // operation full it ends with node 1, at 120 ms.
+  const std::string text = two_tensors(2, "kind = eager\nsynchronize_every = 0");
+  const Overrides free{"network.latency=0 s", "network.bandwidth=infinite", "run.steps=4",
+                       "compute.gradient=30 ms", "compute.speeds=3, 1"};
+  Overrides full = free;
+  full.emplace_back("algorithm.full_every=2");
+  CHECK(ends(text, free) == doctest::Approx(40));
+  CHECK(ends(text, full) == doctest::Approx(120));
+}
+
+TEST_CASE("AD-PSGD exchanges tensor by tensor and keeps the mean") {
+  // Without gradients after the first step the mean model stays where that step put it, to rounding.
+  const std::string text = digits("kind = adpsgd\nschedule = step\ndecay_steps = 1\ndecay_factor = 1e-30");
+  const auto mean = [](const Recorder& recorder, std::size_t k) { return test::mean_model(recorder, k); };
+  const Overrides still{"algorithm.momentum=0", "run.steps=20"};
+  Overrides pieces = still;
+  pieces.push_back(tensors[0]);
+  const Recorder whole = test::run(text, still);
+  const Recorder split = test::run(text, pieces);
+  for (const std::size_t k : {3U, 200U, 515U, 560U, 605U}) {
+    CHECK(mean(split, k) == doctest::Approx(mean(whole, k)).epsilon(1e-5));
+  }
+  CHECK(split.nodes[0].messages_sent > 3 * whole.nodes[0].messages_sent);
+}
+
+TEST_CASE("what is not offered is refused") {
+  const auto refuses = [](const std::string& algorithm, const std::string& setting) {
+    CHECK_THROWS_AS(test::run(two_tensors(4, algorithm), {setting}), ScenarioError);
+  };
+  refuses("kind = push_sum", "algorithm.exchange=tensors");
+  refuses("kind = bmuf", "algorithm.overlap=backward");
+  refuses("kind = dpsgd", "algorithm.exchange=layers");
+  refuses("kind = dpsgd", "algorithm.bucket_size=1 MB");
+  refuses("kind = dpsgd", "workload.tensors=1, 2");
+  refuses("kind = dpsgd", "network.staging_bandwidth=fast");
+  refuses("kind = dpsgd", "compute.forward_share=2");
+}
