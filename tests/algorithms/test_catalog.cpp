@@ -11,29 +11,7 @@
 
 using namespace starling;
 
-namespace {
-
-/// Whether the algorithm has a key `period`: asked for without building it.
-bool has_period(const algorithms::AlgorithmEntry& entry) {
-  const Topology alone(1, {{}}, {{1.0}});
-  const Section section = Section::probe("algorithm");
-  try {
-    entry.make(section, {.nodes = 1, .steps = 1, .topology = alone});
-  } catch (const ProbeFinished&) {
-  }
-  return std::ranges::any_of(section.uses(), [](const KeyUse& use) { return use.key == "period"; });
-}
-
-/// The [algorithm] section of `name` with the keys it requires; periods so short that the runs below have many.
-std::string section_of(std::string_view name) {
-  std::string text = "kind = " + std::string(name) + "\nlearning_rate = 0.05";
-  for (const auto& entry : algorithms::catalog()) {
-    if (entry.name == name && has_period(entry)) text += "\nperiod = 3";
-  }
-  return text;
-}
-
-}  // namespace
+using test::section_of;
 
 TEST_CASE("every algorithm repeats itself to the bit, whatever the window") {
   for (const auto& entry : algorithms::catalog()) {

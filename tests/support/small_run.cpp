@@ -1,13 +1,37 @@
 #include "tests/support/small_run.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "algorithms/registry.hpp"
 #include "scenarios/run.hpp"
 
 namespace starling::test {
+namespace {
+
+/// Whether the algorithm has a key `period`: asked for without building it.
+bool has_period(const algorithms::AlgorithmEntry& entry) {
+  const Topology alone(1, {{}}, {{1.0}});
+  const Section section = Section::probe("algorithm");
+  try {
+    entry.make(section, {.nodes = 1, .steps = 1, .topology = alone});
+  } catch (const ProbeFinished&) {
+  }
+  return std::ranges::any_of(section.uses(), [](const KeyUse& use) { return use.key == "period"; });
+}
+
+}  // namespace
+
+std::string section_of(std::string_view name) {
+  std::string text = "kind = " + std::string(name) + "\nlearning_rate = 0.05";
+  for (const auto& entry : algorithms::catalog()) {
+    if (entry.name == name && has_period(entry)) text += "\nperiod = 3";
+  }
+  return text;
+}
 
 std::string quadratic_scenario(int nodes, int steps, const std::string& topology,
                                const std::string& algorithm) {
