@@ -6,20 +6,18 @@
 
 #include "algorithms/exchange.hpp"
 #include "algorithms/pieces.hpp"
+#include "sim/base/error.hpp"
 
 namespace starling::algorithms {
 namespace {
 
+constexpr NodeId nobody = -1;
 constexpr Tag tag = tag_of(Channel::pairwise);
+constexpr int most_silences = 10;  // then left alone 1,024 times as long as patience
 
-// What a message is: Message::number is this, plus `kinds` times the number of the exchange.
-constexpr Step request = 0;
-constexpr Step reply = 1;
-constexpr Step done = 2;
-constexpr Step deadline_set = 3;  // of a node to itself
-constexpr Step kinds = 4;
-
-Step kind_of(const Message& message) { return static_cast<Step>(message.number) % kinds; }
+// Message::number holds kind + 4 * (number of the request + 2^25 * last number seen), exactly.
+constexpr std::int64_t kinds = 4;
+constexpr std::int64_t numbers = std::int64_t{1} << 25;
 
 /// x with `part` in the place of its piece.
 Vector with_part(const Vector& x, const Piece& piece, Vector part) {
@@ -39,6 +37,7 @@ PairAveraging::PairAveraging(Node& node, Vector& x, PairRules rules)
       x_(x),
       rules_(std::move(rules)),
       peers_(rules_.peers ? *rules_.peers : node.topology().neighbors(node.id())),
+      partner_(nobody),
       unfinished_(rules_.peers ? *rules_.peers : senders_to(node)),
       changed_(node) {
   unfinished_.push_back(node.id());
@@ -51,27 +50,40 @@ void PairAveraging::begin() {
 }
 
 Task<> PairAveraging::exchange(NodeId peer) {
-  const auto pieces = static_cast<Step>(Cut(node_, x_).count());
-  const Step end = begun_ + pieces;
-  while (begun_ < end && std::ranges::find(overdue_, peer, &Offer::peer) == overdue_.end()) {
-    offered_ = offer(peer, request, {node_.id(), begun_++});
-    answer_due_ = patience_ends(node_, rules_.patience);
-    if (answer_due_) node_.send(node_.id(), tag, {}, deadline_set);
-    while (offered_) co_await changed_.wait();
+  const auto pieces = static_cast<std::int64_t>(Cut(node_, x_).count());
+  Pair& pair = pairs_[peer];
+  for (std::int64_t i = 0; i < pieces && node_.now() >= pair.left_alone_until; ++i) {
+    partner_ = peer;
+    ++pair.sent;
+    open_.push_back(offer(peer, Kind::request, {node_.id(), peer, pair.sent}));
+    deadline_ = patience_ends(node_, rules_.patience);
+    if (deadline_) tell(node_.id(), Kind::deadline_set);
+    while (partner_ != nobody) co_await changed_.wait();
   }
-  begun_ = end;
+  pair.sent += (pieces - pair.sent % pieces) % pieces;  // the next exchange begins with piece 0
 }
 
 Task<> PairAveraging::finish() {
-  for (const NodeId peer : peers_) node_.send(peer, tag, {}, done);
-  node_.send(node_.id(), tag, {}, done);
+  for (const NodeId peer : peers_) tell(peer, Kind::done);
+  tell(node_.id(), Kind::done);
   while (is_serving_) co_await changed_.wait();
 }
+
+double PairAveraging::pack(NodeId to, Kind kind) {
+  const Pair& pair = pairs_[to];
+  const std::int64_t number = kind == Kind::request ? pair.sent : 0;
+  ensure(pair.sent < numbers && pair.seen < numbers,
+         "more exchanges of a pair than can be counted");
+  return static_cast<double>(static_cast<std::int64_t>(kind) +
+                             kinds * (number + numbers * pair.seen));
+}
+
+void PairAveraging::tell(NodeId to, Kind kind) { node_.send(to, tag, {}, pack(to, kind)); }
 
 Task<> PairAveraging::serve() {
   const Pattern patterns[] = {{any_source, tag}};
   while (!unfinished_.empty()) {
-    const std::optional<Time> until = deadline();
+    const std::optional<Time> until = deadline_;
     const Node::Select::Result got = co_await node_.select(patterns, until);
     if (got.index == 0) {
       handle(got.message);
@@ -84,68 +96,70 @@ Task<> PairAveraging::serve() {
 }
 
 void PairAveraging::handle(const Message& message) {
-  const Step kind = kind_of(message);
-  if (kind == deadline_set) return;
-  const bool is_finished = std::ranges::find(unfinished_, node_.id()) == unfinished_.end();
-  if (kind == done) std::erase(unfinished_, message.source);
-  if (is_finished || (kind == done && message.source == node_.id()))
-    end_due_ = patience_ends(node_, rules_.patience);
-  if (kind == done) return;
+  const auto packed = static_cast<std::int64_t>(message.number);
+  const auto kind = static_cast<Kind>(packed % kinds);
+  const std::int64_t number = packed / kinds % numbers;
+  const std::int64_t seen = packed / kinds / numbers;
+  if (kind == Kind::deadline_set) return;
+  const NodeId peer = message.source;
+  Pair& pair = pairs_[peer];
+  pair.silences = 0;
+  pair.left_alone_until = Time{};
 
-  const Name name = named(message);
-  const auto belongs = [&message, piece = piece_of(name)](const Offer& offer) {
-    return offer.peer == message.source && offer.piece == piece;
-  };
-  const auto late = std::ranges::find_if(overdue_, belongs);
-  if (offered_ && belongs(*offered_)) {  // an answer, or a request that crossed ours
-    average(*offered_, read(message));
-    offered_.reset();
-    changed_.notify();
-  } else if (late != overdue_.end()) {
-    average(*late, read(message));
-    overdue_.erase(late);
-  } else if (kind == request) {  // else an answer that came twice
-    const Offer ours = offer(message.source, reply, name);
-    average(ours, read(message));
+  if (kind == Kind::done) {
+    std::erase(unfinished_, peer);
+  } else if (kind == Kind::reply) {
+    const auto request = find_open(peer, seen);
+    if (request != open_.end()) complete(request, read(message.values, {node_.id(), peer, seen}));
+    forget(peer, seen);
+  } else if (number > pair.seen) {  // else it came twice
+    pair.seen = number;
+    forget(peer, seen);
+    const Name name{peer, node_.id(), number};
+    const Vector theirs = read(message.values, name);
+    const auto crossed = find_crossed(name, seen);
+    if (crossed != open_.end()) {
+      complete(crossed, theirs);
+    } else {
+      average(offer(peer, Kind::reply, name), theirs);
+    }
   }
+  const bool is_finished = std::ranges::find(unfinished_, node_.id()) == unfinished_.end();
+  if (is_finished) deadline_ = patience_ends(node_, rules_.patience);
 }
 
-std::size_t PairAveraging::piece_of(Name name) const {
-  return static_cast<std::size_t>(name.k) % Cut(node_, x_).count();
+std::size_t PairAveraging::piece_of(const Name& name) const {
+  return static_cast<std::size_t>(name.number - 1) % Cut(node_, x_).count();
 }
 
-PairAveraging::Name PairAveraging::named(const Message& message) const {
-  return {kind_of(message) == reply ? node_.id() : message.source,
-          static_cast<Step>(message.number) / kinds};
+Random PairAveraging::stream_of(const Name& name) const {
+  return code_stream(node_, name.initiator, name.number * node_.nodes() + name.partner);
 }
 
-PairAveraging::Offer PairAveraging::offer(NodeId peer, Step kind, Name name) {
+PairAveraging::Offer PairAveraging::offer(NodeId peer, Kind kind, const Name& name) {
   const std::size_t piece = piece_of(name);
   const Vector part = Cut(node_, x_).part(piece);
-  const double number = static_cast<double>(kinds * name.k + kind);
+  const double number = pack(peer, kind);
   if (rules_.codec->is_exact()) {
     rules_.is_on_host ? node_.send_from_host(peer, tag, part, number)
                       : node_.send(peer, tag, part, number);
-    return {peer, piece, part, part};
+    return {name, part, part};
   }
-  const Random stream = code_stream(node_, name.initiator, name.k);
-  Encoded encoded = encode(*rules_.codec, part, stream, part);
+  Encoded encoded = encode(*rules_.codec, part, stream_of(name), part);
   if (rules_.base != nullptr) {
-    const Code base = rules_.codec->encode(Cut(node_, *rules_.base).part(piece), stream);
+    const Code base = rules_.codec->encode(Cut(node_, *rules_.base).part(piece), stream_of(name));
     const Vector words[] = {base.words, encoded.code.words};
     encoded.code = {concatenate(words), base.bytes + encoded.code.bytes};
   }
   node_.send_code(peer, tag, encoded.code, number);
-  return {peer, piece, part, encoded.decoded};
+  return {name, part, encoded.decoded};
 }
 
-Vector PairAveraging::read(const Message& message) const {
-  const Name name = named(message);
+Vector PairAveraging::read(const Vector& words, const Name& name) const {
   const std::size_t piece = piece_of(name);
   const Vector part = Cut(node_, x_).part(piece);
   const Codec& codec = *rules_.codec;
-  const Random stream = code_stream(node_, name.initiator, name.k);
-  const Vector& words = message.values;
+  const Random stream = stream_of(name);
   if (rules_.base == nullptr) return codec.decode(words, part.size(), stream, part);
   const std::size_t half = words.size() / 2;
   const Vector own_base = Cut(node_, *rules_.base).part(piece);
@@ -155,7 +169,8 @@ Vector PairAveraging::read(const Message& message) const {
 
 void PairAveraging::average(const Offer& ours, const Vector& theirs) {
   const Cut cut(node_, x_);
-  Vector part = cut.part(ours.piece);
+  const std::size_t piece = piece_of(ours.name);
+  Vector part = cut.part(piece);
   if (rules_.average == PairRules::Average::difference || rules_.codec->is_exact()) {
     part.add_scaled(0.5, theirs);
     part.add_scaled(-0.5, ours.decoded);
@@ -168,19 +183,56 @@ void PairAveraging::average(const Offer& ours, const Vector& theirs) {
                                         Weighted{1, moved}};
     part = weighted_sum(terms);
   }
-  const Piece piece = cut[ours.piece];
-  x_ = with_part(x_, piece, std::move(part));
+  const Piece place = cut[piece];
+  x_ = with_part(x_, place, std::move(part));
 }
 
-std::optional<Time> PairAveraging::deadline() const { return offered_ ? answer_due_ : end_due_; }
+std::vector<PairAveraging::Offer>::iterator PairAveraging::find_open(NodeId peer,
+                                                                     std::int64_t number) {
+  return std::ranges::find_if(open_, [=](const Offer& request) {
+    return request.name.partner == peer && request.name.number == number;
+  });
+}
+
+std::vector<PairAveraging::Offer>::iterator PairAveraging::find_crossed(const Name& theirs,
+                                                                        std::int64_t seen) {
+  // The first one that the other had not seen, if it was of the same piece.
+  const auto first = std::ranges::find_if(open_, [&theirs, seen](const Offer& request) {
+    return request.name.partner == theirs.initiator && request.name.number > seen;
+  });
+  if (first == open_.end() || piece_of(first->name) != piece_of(theirs)) return open_.end();
+  return first;
+}
+
+void PairAveraging::complete(std::vector<Offer>::iterator request, const Vector& theirs) {
+  const Name name = request->name;
+  average(*request, theirs);
+  open_.erase(request);
+  if (name.partner == partner_ && name.number == pairs_[name.partner].sent) stop_waiting();
+}
+
+void PairAveraging::forget(NodeId peer, std::int64_t number) {
+  const auto forgotten = std::erase_if(open_, [=](const Offer& request) {
+    return request.name.partner == peer && request.name.number <= number;
+  });
+  if (forgotten > 0 && peer == partner_ && number >= pairs_[peer].sent) stop_waiting();
+}
+
+void PairAveraging::stop_waiting() {
+  partner_ = nobody;
+  deadline_.reset();
+  changed_.notify();
+}
 
 void PairAveraging::give_up() {
-  if (!offered_) {  // at the end
+  if (partner_ == nobody) {  // at the end
     unfinished_.clear();
     return;
   }
-  overdue_.push_back(*std::exchange(offered_, std::nullopt));
-  changed_.notify();
+  Pair& pair = pairs_[partner_];
+  pair.silences = std::min(pair.silences + 1, most_silences);
+  pair.left_alone_until = after(node_.now(), rules_.patience * (std::int64_t{1} << pair.silences));
+  stop_waiting();
 }
 
 }  // namespace starling::algorithms

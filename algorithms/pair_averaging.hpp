@@ -9,12 +9,6 @@
 // waits can form; two nodes whose requests cross have exchanged already: each takes the other's
 // request for its answer. All messages of a pair have one tag, so they keep their order.
 //
-// With `patience` an initiator gives up on a partner that does not answer in time and asks it no
-// more, until something comes from it: then the exchange is completed as if it had been in time, so
-// the sum is conserved with partners that pause. At the end, who hears nothing for that long does
-// not wait for the others' end. Without patience a partner that has stopped holds up its initiator
-// for ever. Lost and doubled messages can change the sum, but end no exchange twice.
-//
 // With a codec, either side sends Q(x), and knows its own Q(a) as the other sees it; both draw the
 // same random numbers, so that equal models make equal codes:
 //
@@ -28,9 +22,22 @@
 // The form and the reasons are those of AD-PSGD (Lian et al., ICML 2018); used by AD-PSGD,
 // SwarmSGD and randomized gossip. Codes: Lu, De Sa, "Moniqua", ICML 2020; Nadiradze et al.,
 // "Asynchronous Decentralized SGD with Quantized and Local Updates", NeurIPS 2021.
+//
+// Where nodes fail: with `patience` an initiator waits no longer than that for an answer. It leaves
+// a silent partner alone for 2, 4, 8, .. times as long, and completes the exchange when the answer
+// comes after all, so the sum is conserved with partners that pause. At the end, who hears nothing
+// for that long does not wait for the others' end. Without patience a partner that has stopped holds
+// up its initiator for ever.
+//
+// Requests of a pair are numbered, and every message tells the last number that its sender has seen.
+// So requests that crossed are told from requests whose answer was lost, and those that come twice
+// have no effect. An exchange of which one message is lost changes the sum. Pieces of a model take
+// turns: the number tells which one it is.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "algorithms/codec.hpp"
@@ -66,50 +73,64 @@ class PairAveraging {
   /// Whom this node may ask: by default all it ever sends to in the topology.
   const std::vector<NodeId>& peers() const { return peers_; }
   /// Averages with one of peers(); one exchange at a time. Takes a round trip for
-  /// every piece of the model; nothing happens with a peer that still owes an answer.
+  /// every piece of the model; with a peer that is left alone nothing happens.
   Task<> exchange(NodeId peer);
   /// No more exchanges from this node. Answers the others until they, too, are done; the object may
   /// go then.
   Task<> finish();
 
  private:
-  /// What this node said of a piece of its x in one message, and takes it for.
-  struct Offer {
-    NodeId peer;
-    std::size_t piece;
-    Vector x;
-    Vector decoded;  // Q(x)
+  enum class Kind : std::uint8_t { request, reply, done, deadline_set };
+  /// What a node knows of its requests to another one and of that one's to it.
+  struct Pair {
+    std::int64_t sent = 0;  // number of the last request, from 1
+    std::int64_t seen = 0;  // largest number received
+    int silences = 0;       // requests given up since something came
+    Time left_alone_until{};
   };
-  /// An exchange of one piece: the k-th that `initiator` began; names its random numbers. Pieces
-  /// take turns, so k tells which one it is.
+  /// An exchange of one piece: the `number`-th request of `initiator` to `partner`.
   struct Name {
     NodeId initiator;
-    Step k;
+    NodeId partner;
+    std::int64_t number;
+  };
+  /// What this node said of a piece of its x in one message, and takes it for.
+  struct Offer {
+    Name name;
+    Vector x;
+    Vector decoded;  // Q(x)
   };
 
   Task<> serve();
   void handle(const Message& message);
-  /// The exchange that a request or reply belongs to.
-  Name named(const Message& message) const;
-  std::size_t piece_of(Name name) const;
-  /// Sends a piece of x to `peer` as a message of that `kind`.
-  Offer offer(NodeId peer, Step kind, Name name);
-  /// Q(x) of the sender, a piece.
-  Vector read(const Message& message) const;
+  std::size_t piece_of(const Name& name) const;
+  Random stream_of(const Name& name) const;
+  /// Sends the piece of x to `peer`.
+  Offer offer(NodeId peer, Kind kind, const Name& name);
+  /// Q of the piece of the sender.
+  Vector read(const Vector& words, const Name& name) const;
   void average(const Offer& ours, const Vector& theirs);
-  std::optional<Time> deadline() const;
+  double pack(NodeId to, Kind kind);
+  void tell(NodeId to, Kind kind);
+  /// The open request that a message of `peer` completes; open_.end() if there is none.
+  std::vector<Offer>::iterator find_open(NodeId peer, std::int64_t number);
+  std::vector<Offer>::iterator find_crossed(const Name& theirs, std::int64_t seen);
+  void complete(std::vector<Offer>::iterator request, const Vector& theirs);
+  /// Drops requests up to `number`: their answers can come no more.
+  void forget(NodeId peer, std::int64_t number);
+  void stop_waiting();
   void give_up();
 
   Node& node_;
   Vector& x_;
   PairRules rules_;
   std::vector<NodeId> peers_;
-  Step begun_ = 0;                  // requests so far, and those left out
-  std::optional<Offer> offered_;    // in the request under way
-  std::optional<Time> answer_due_;  // by when we expect its answer
-  std::vector<Offer> overdue_;      // in requests given up
+  std::unordered_map<NodeId, Pair> pairs_;  // looked up only
+  std::vector<Offer>
+      open_;        // requests not answered yet: one may be waited for, the others are given up
+  NodeId partner_;  // whom the exchange under way is with
+  std::optional<Time> deadline_;    // for its answer; at the end, for a sign of the others
   std::vector<NodeId> unfinished_;  // who may still ask, and this node
-  std::optional<Time> end_due_;     // by when we expect to hear from the others
   bool is_serving_ = false;
   Signal changed_;
 };

@@ -48,14 +48,17 @@ Task<> run(Node& node, Settings settings) {
   const std::array<Pattern, 2> patterns{Pattern{any_source, token}, Pattern{any_source, done}};
   Vector x = node.initial_model();
   Step k = 0;
+  Step last_visit = -1;
   if (node.id() == 0 && all_visits > 0) node.send(0, token, x, 0);  // it begins here
   for (bool is_over = all_visits == 0; !is_over;) {
     const Node::Select::Result got = co_await node.select(patterns);
-    x = got.message.values;
+    const auto visits = static_cast<Step>(got.message.number);
     is_over = got.index == 1;
+    if (!is_over && visits <= last_visit) continue;  // came twice: there is one token
+    x = got.message.values;
     if (is_over) break;
 
-    const auto visits = static_cast<Step>(got.message.number);
+    last_visit = visits;
     const Gradient g = co_await node.gradient(x);
     optimizer.update(x, g.values, x, visits / node.nodes());
     if (k < node.steps()) node.end_step(k++, x);

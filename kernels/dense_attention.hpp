@@ -21,8 +21,10 @@ void multiply(std::size_t rows, std::size_t terms, std::size_t columns, const fl
               std::size_t c_stride) {
   for (std::size_t column = 0; column < columns; column += tile_columns) {
     run_rows<transposed>({.terms = terms,
+                          .runs = 1,
                           .left = left,
                           .left_stride = left_stride,
+                          .left_skip = 0,
                           .right = right + column,
                           .right_stride = right_stride,
                           .c = c + column,

@@ -131,6 +131,14 @@ double read_forward_share(const Section& compute) {
   return share;
 }
 
+void check_for_mpi(const Assembly& parts) {
+  if (!parts.failures) return;
+  throw ScenarioError(
+      fmt::format("{}: [failures] must not be there over MPI, where nodes fail by themselves: it "
+                  "is for simulations",
+                  parts.scenario_name));
+}
+
 std::span<const std::string_view> section_names() { return names; }
 
 std::string default_output(const std::string& scenario_name) {

@@ -55,6 +55,9 @@ struct Assembly {
 /// Builds all parts. Throws ScenarioError (what the scenario says is wrong) or Error (a file it names is).
 Assembly assemble(const Scenario& scenario);
 
+/// Throws ScenarioError for what a scenario asks that only a simulation can do.
+void check_for_mpi(const Assembly& parts);
+
 /// Reads the [run] section; `scenario_name` names the default results file.
 RunSettings read_run(const Section& section, const std::string& scenario_name);
 /// Reads the switches of the run in [network] (`collectives`) and [compute] (`pace`), before the makers' own keys.

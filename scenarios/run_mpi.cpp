@@ -17,12 +17,6 @@
 namespace starling {
 
 void Run::execute(MpiSession& session) {
-  if (parts_.failures) {
-    throw ScenarioError(fmt::format(
-        "{}: [failures] is for simulations, over MPI nodes fail by themselves: expected no such "
-        "section with --transport mpi",
-        parts_.scenario_name));
-  }
   begin(ComputeGraph::Execution::inline_);
   describe("mpi");
   // Ranks share the cores; the gradients of a rank run on one worker thread.

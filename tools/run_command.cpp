@@ -69,6 +69,7 @@ Assembly assemble_on_all_ranks(const std::vector<std::string>& words, MpiSession
   std::string reason;
   try {
     parts = assemble(read_scenario(words));
+    check_for_mpi(*parts);
   } catch (const std::exception& error) {
     failure = std::current_exception();
     reason = error.what();

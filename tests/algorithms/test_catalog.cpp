@@ -12,33 +12,7 @@
 
 using namespace starling;
 
-namespace {
-
-/// Whether the algorithm has this key: asked for without building it.
-bool has_key(const algorithms::AlgorithmEntry& entry, std::string_view key) {
-  const Topology alone(1, {{}}, {{1.0}});
-  const WorkloadFacts facts;
-  const Section section = Section::probe("algorithm");
-  try {
-    entry.make(section, {.nodes = 1, .steps = 1, .topology = alone, .workload = facts});
-  } catch (const ProbeFinished&) {
-  }
-  return std::ranges::any_of(section.uses(), [&](const KeyUse& use) { return use.key == key; });
-}
-
-/// The [algorithm] section of `name` with the keys it requires; periods and stages so short that the runs below have
-/// many.
-std::string section_of(std::string_view name) {
-  std::string text = "kind = " + std::string(name) + "\nlearning_rate = 0.05";
-  for (const auto& entry : algorithms::catalog()) {
-    if (entry.name != name) continue;
-    if (has_key(entry, "period")) text += "\nperiod = 3";
-    if (has_key(entry, "stage_steps")) text += "\nstage_steps = 100";
-  }
-  return text;
-}
-
-}  // namespace
+using test::section_of;
 
 TEST_CASE("every algorithm repeats itself to the bit, whatever the window") {
   for (const auto& entry : algorithms::catalog()) {

@@ -54,6 +54,11 @@ MISTAKES = [
     (["compute.distribution=empirical", "compute.samples=nowhere.csv"], 1, "nowhere.csv"),
     (["algorithm.learning_rate=1e30"], 1, "the run diverged"),
     (["run.output=/proc/nowhere/x.h5"], 1, "/proc/nowhere"),
+    (["failures.stop=3 @ 5 ms"], 1, ": node 3 stopped at 0.005 s; "),
+    (["failures.stop=8 @ 5 ms"], 2, "failures.stop must name nodes from 0 to 7, got 8"),
+    (["failures.lose=0.1", "network.collectives=analytic"], 2, "failures.lose needs network.collectives = expanded"),
+    (["compute.distribution=published"], 2, "compute.name is missing"),
+    (["compute.distribution=trace", "compute.trace=nowhere.csv"], 1, "nowhere.csv"),
     (["nonsense.key=1"], 2, "nonsense"),
     (["workload.wire_parameters=-1"], 2, "workload.wire_parameters"),
 ]
@@ -195,6 +200,7 @@ def check_mpi_failures(folder, mpirun):
     prefix = [mpirun, "--oversubscribe", "-n", "4"]
     for overrides, sentence in ((["algorithm.learning_rate=1e30"], "the run diverged"),
                                 (["algorithm.learning_rate=-1"], "learning_rate must be positive"),
+                                (["failures.stop=3 @ 5 ms"], "[failures] must not be there over MPI"),
                                 (["run.nodes=2"], "rank")):
         done = folder.run("run", "good.ini", *overrides, "--transport", "mpi", prefix=prefix)
         assert done.returncode != 0

@@ -1,13 +1,40 @@
 #include "tests/support/small_run.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "algorithms/registry.hpp"
 #include "scenarios/run.hpp"
 
 namespace starling::test {
+namespace {
+
+/// Whether the algorithm has this key: asked for without building it.
+bool has_key(const algorithms::AlgorithmEntry& entry, std::string_view key) {
+  const Topology alone(1, {{}}, {{1.0}});
+  const WorkloadFacts facts;
+  const Section section = Section::probe("algorithm");
+  try {
+    entry.make(section, {.nodes = 1, .steps = 1, .topology = alone, .workload = facts});
+  } catch (const ProbeFinished&) {
+  }
+  return std::ranges::any_of(section.uses(), [&](const KeyUse& use) { return use.key == key; });
+}
+
+}  // namespace
+
+std::string section_of(std::string_view name) {
+  std::string text = "kind = " + std::string(name) + "\nlearning_rate = 0.05";
+  for (const auto& entry : algorithms::catalog()) {
+    if (entry.name != name) continue;
+    if (has_key(entry, "period")) text += "\nperiod = 3";
+    if (has_key(entry, "stage_steps")) text += "\nstage_steps = 100";
+  }
+  return text;
+}
 
 std::string quadratic_scenario(int nodes, int steps, const std::string& topology,
                                const std::string& algorithm) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "scenarios/assemble.hpp"
@@ -13,6 +14,9 @@ namespace starling::test {
 /// latency and 1 ms gradients; `algorithm` is the text of that section.
 std::string quadratic_scenario(int nodes, int steps, const std::string& topology,
                                const std::string& algorithm);
+
+/// The [algorithm] section of `name` with the keys it requires; periods so short that short runs have many.
+std::string section_of(std::string_view name);
 
 /// Runs a scenario simulated, without a results file, and keeps the final models.
 Recorder run(const std::string& text, const std::vector<std::string>& overrides = {});
