@@ -168,15 +168,12 @@ Sequences unpad(Dataset padded, std::size_t context, const std::string& path, in
 }
 
 SplitSequences load_file(const SequenceSettings& settings, std::size_t context) {
-  SplitDataset padded = load_dataset({.kind = "hdf5",
-                                      .path = settings.path,
-                                      .test_path = settings.test_path,
-                                      .test_fraction = settings.test_fraction,
-                                      .train_images = {},
-                                      .train_labels = {},
-                                      .test_images = {},
-                                      .test_labels = {}},
-                                     0);
+  DatasetSettings file;
+  file.kind = "hdf5";
+  file.path = settings.path;
+  file.test_path = settings.test_path;
+  file.test_fraction = settings.test_fraction;
+  SplitDataset padded = load_dataset(file, 0);
   SplitSequences split;
   split.classes = padded.train.classes;
   const std::string& test_path = settings.test_path.empty() ? settings.path : settings.test_path;
