@@ -220,8 +220,8 @@ int largest_label(const Dataset& part) { return *std::max_element(part.y.begin()
 
 DatasetSettings read_dataset_settings(const Section& section) {
   DatasetSettings settings;
-  settings.kind =
-      section.choice("dataset", {"digits", "blobs", "idx", "hdf5", "cifar10"}, "digits", "which samples");
+  settings.kind = section.choice("dataset", {"digits", "blobs", "idx", "hdf5", "cifar10"}, "digits",
+                                 "which samples");
   if (settings.kind == "digits") {
     settings.path = section.resolve_path(section.optional<std::string>(
         "path", "", "CSV file like digits.csv; empty: the one shipped"));

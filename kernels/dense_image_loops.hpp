@@ -38,10 +38,16 @@ void max_pool(std::size_t height, std::size_t width, std::size_t channels, std::
   }
 }
 
-/// 16 floats anywhere in memory; arithmetic, comparison and ?: work lane by lane, in every build.
-/// Where it stands, the compiler would not vectorize a loop.
-using Strip = float __attribute__((vector_size(64), aligned(4), may_alias));
+/// As many floats as a register holds, anywhere in memory: arithmetic, comparison and ?: work lane by
+/// lane. Where it stands, the compiler would not vectorize a loop.
+#if defined(__AVX512F__)
 constexpr std::size_t strip = 16;
+#elif defined(__AVX__)
+constexpr std::size_t strip = 8;
+#else
+constexpr std::size_t strip = 4;
+#endif
+using Strip = float __attribute__((vector_size(strip * sizeof(float)), aligned(4), may_alias));
 
 /// max_pool_gradient of a square whose first pixel is at x: of one channel, or of a strip.
 template <class Value>
