@@ -43,8 +43,8 @@ class PairAveraging {
   Vector& x_;
   std::vector<NodeId> peers_;
   std::size_t askers_;  // nodes that may ask this one
-  Vector sent_;     // model in the request under way
-  NodeId partner_;  // to whom it went
+  Vector sent_;         // model in the request under way
+  NodeId partner_;      // to whom it went
   bool is_serving_ = false;
   Signal changed_;
 };

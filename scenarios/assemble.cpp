@@ -159,7 +159,8 @@ Assembly assemble(const Scenario& scenario) {
   parts.program = build_part(algorithm, scenario.name(), [&] {
     const auto& entry = algorithms::find(algorithm);
     parts.algorithm = entry.name;
-    return entry.make(algorithm, {settings.nodes, settings.steps, *parts.topology, parts.workload->facts()});
+    return entry.make(algorithm,
+                      {settings.nodes, settings.steps, *parts.topology, parts.workload->facts()});
   });
   note(algorithm);
   return parts;

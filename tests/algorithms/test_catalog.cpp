@@ -1,9 +1,9 @@
 // Conformance: every algorithm of the catalog, before its author writes a line of test.
 
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <cmath>
+
+#include <doctest/doctest.h>
 
 #include "algorithms/registry.hpp"
 #include "sim/base/error.hpp"
