@@ -12,9 +12,9 @@
 //
 // It is also cooperative SGD, A(tau, W, v) with tau = H (Wang, Joshi, "Cooperative SGD", JMLR 2021):
 // the first v = `auxiliary` nodes hold auxiliary models, which take part in the mixing and have no
-// gradient. With J = 1/n everywhere, A(1, J, 0) is allreduce SGD, A(H, J, 0) local SGD, A(1, W, 0)
-// D-PSGD that adapts first; on a star, whose center is node 0, A(H, W, 1) is elastic averaging
-// (EASGD). Also one-peer and random-matching SGD.
+// gradient; evaluations and epochs count them like any node. With J = 1/n everywhere, A(1, J, 0) is
+// allreduce SGD, A(H, J, 0) local SGD, A(1, W, 0) D-PSGD that adapts first; on a star, whose center is
+// node 0, A(H, W, 1) is elastic averaging (EASGD). Also one-peer and random-matching SGD.
 
 #include <memory>
 

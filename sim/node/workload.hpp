@@ -28,7 +28,10 @@ struct WorkloadFacts {
       0;  // floats that the network sees; differs for a stand-in (proxy, timing only)
   bool has_numbers = true;            // false: sizes only, no gradient is ever computed
   bool has_accuracy = false;          // evaluate() fills accuracy
-  std::string accuracy_metric = "test_accuracy";  // its column among the results
+  std::int64_t batch_size = 1;        // samples of one gradient
+  std::vector<std::int64_t> samples;  // (nodes) training samples held by each node; for epochs
+  /// What the accuracy is called among the results.
+  std::string accuracy_metric = "test_accuracy";
   /// A saddle-point problem: so many parameters, at the end of the model, are maximized over, and
   /// minus the loss has this curvature in each of them (known, as it is a constant).
   std::size_t dual_parameters = 0;
@@ -43,11 +46,11 @@ struct WorkloadFacts {
 /// One gradient to compute. Results depend on (node, draw, x) alone, to the bit, never on who shares the batch.
 struct GradientRequest {
   NodeId node = 0;
-  Step draw = 0;              // the node's draw-th mini-batch, from 0
-  const float* x = nullptr;   // (parameters)
+  Step draw = 0;             // the node's draw-th mini-batch, from 0
+  const float* x = nullptr;  // (parameters)
   /// (parameters), overwritten; does not alias any x. What a step subtracts: of dual parameters, minus the derivative.
   float* gradient = nullptr;
-  double loss = 0;            // out: mean loss of the mini-batch at x
+  double loss = 0;  // out: mean loss of the mini-batch at x
 };
 
 /// Quality of one model on held-out data (for synthetic problems: the global objective).
