@@ -1,18 +1,19 @@
-// GC-DC: gradient coding with dynamic clustering. The n nodes form `clusters` of l = n / clusters; the data of a cluster's
-// nodes are its l parts, and each cluster runs its own gradient code, which does without `stragglers` of its nodes. A node
-// holds the data of its own cluster and of the next one, so it can serve either: before each step the server spreads the
-// nodes that were slow in the last one over the clusters.
+// GC-DC: gradient coding with dynamic clustering. The n nodes form `clusters` of l = n / clusters; the data
+// of a cluster's nodes are its l parts, and each cluster runs its own gradient code, which does without
+// `stragglers` of its nodes. A node holds the data of its own cluster and of the next one, so it can serve
+// either: before each step the server spreads the nodes that were slow in the last one over the clusters.
 //
 //   node i    c_i <- sum_p B_rp g_p(x_k) over the parts p of the cluster, and with the row r, that it is assigned to
 //   server    once every cluster has answers that suffice: sum of all clusters' sums, step, next model and assignments
 //
-// The result is the exact mean gradient whoever is slow, as in gradient_coding.cpp; with one cluster it is that. Gradient
-// coding with the same load does without `stragglers` nodes in all, this does without as many in each cluster if they can be
-// spread; it helps if slow nodes stay slow for longer than a step.
+// The result is the exact mean gradient whoever is slow, as in gradient_coding.cpp; with one cluster it is
+// that. Gradient coding with the same load does without `stragglers` nodes in all, this does without as many
+// in each cluster if they can be spread; it helps if slow nodes stay slow for longer than a step.
 //
-// A node was slow if it had not answered when the step closed, or took longer than `patience` times the median. Placement,
-// this rule and the greedy assignment (clustering.hpp) are ours: the papers leave them to the system. The assignment
-// travels in the header of the model. The metric "moved" counts nodes that serve away from home.
+// A node was slow if it had not answered when the step closed, or took longer than `patience` times the
+// median. Placement, this rule and the greedy assignment (clustering.hpp) are ours: the papers leave them to
+// the system. The assignment travels in the header of the model. The metric "moved" counts nodes that serve
+// away from home.
 //
 // Buyukates, Ozfatura, Ulukus, Gunduz, "Gradient Coding with Dynamic Clustering for Straggler Mitigation", ICC 2021.
 
@@ -160,8 +161,8 @@ Task<> run(Node& node, Settings settings) {
     for (const GradientCode::Term& term : code.terms(place % size)) {
       next = node.poll(0, tag_of(Channel::reply, k + 1));
       if (next) break;
-      const Gradient g = co_await node.gradient_of(static_cast<NodeId>(first_part + term.part), k,
-                                                   model.values);
+      const Gradient g =
+          co_await node.gradient_of(static_cast<NodeId>(first_part + term.part), k, model.values);
       if (!combination) combination = node.zeros(g.values.size());
       combination.add_scaled(term.factor, g.values);
     }
@@ -190,10 +191,11 @@ Program gc_dc(const Section& section, const Context& context) {
   const auto stragglers = section.optional<std::int64_t>(
       "stragglers", 1, "nodes that a step can do without in each cluster");
   section.expect(stragglers >= 0 && stragglers < size, "stragglers",
-                 "must be 0 to {}, one less than a cluster has nodes, got {}", size - 1, stragglers);
-  section.expect(settings.code == "cyclic" || size % (stragglers + 1) == 0, "stragglers",
-                 "plus one must divide the {} nodes of a cluster for a repetition code, got {}", size,
+                 "must be 0 to {}, one less than a cluster has nodes, got {}", size - 1,
                  stragglers);
+  section.expect(settings.code == "cyclic" || size % (stragglers + 1) == 0, "stragglers",
+                 "plus one must divide the {} nodes of a cluster for a repetition code, got {}",
+                 size, stragglers);
   settings.stragglers = static_cast<std::size_t>(stragglers);
   settings.reassigns =
       section.optional<bool>("reassign", true, "spread slow nodes over the clusters");

@@ -1,10 +1,10 @@
 // Conformance: every algorithm of the catalog, before its author writes a line of test.
 
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <string_view>
+
+#include <doctest/doctest.h>
 
 #include "algorithms/registry.hpp"
 #include "sim/base/error.hpp"

@@ -1,7 +1,7 @@
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <set>
+
+#include <doctest/doctest.h>
 
 #include "algorithms/clustering.hpp"
 #include "sim/base/error.hpp"
@@ -14,9 +14,9 @@ using algorithms::Assignment;
 namespace {
 
 Recorder run(const std::string& algorithm, std::vector<std::string> overrides = {}) {
-  return test::run(
-      test::quadratic_scenario(8, 40, "ring", algorithm + "\nlearning_rate = 0.05\nmomentum = 0.5\n"),
-      overrides);
+  return test::run(test::quadratic_scenario(8, 40, "ring",
+                                            algorithm + "\nlearning_rate = 0.05\nmomentum = 0.5\n"),
+                   overrides);
 }
 
 }  // namespace
@@ -46,9 +46,11 @@ TEST_CASE("slow nodes are spread over clusters as evenly as homes and neighbors 
   // Two of four: one is handed on. Of three, half of the four at most.
   CHECK(slow_serving({true, true, false, false, false, false, false, false}, 2) == Counts{1, 1});
   CHECK(slow_serving({true, true, true, true, false, false, false, false}, 2) == Counts{2, 2});
-  // Three clusters: two and two slow, the third has none: 2 2 0 -> 1 is handed from 1 to 2, then 0 has one more than 1.
-  CHECK(slow_serving({true, true, false, false, true, true, false, false, false, false, false, false},
-                     3) == Counts{2, 1, 1});
+  // Three clusters: two and two slow, the third has none: 2 2 0 -> 1 is handed from 1 to 2, then 0 has one
+  // more than 1.
+  CHECK(slow_serving(
+            {true, true, false, false, true, true, false, false, false, false, false, false}, 3) ==
+        Counts{2, 1, 1});
 }
 
 TEST_CASE("GC-DC takes the steps of allreduce SGD, however nodes are assigned") {
@@ -57,7 +59,8 @@ TEST_CASE("GC-DC takes the steps of allreduce SGD, however nodes are assigned") 
   const Recorder exact = run("kind = allreduce", noise);
   for (const std::string code : {"cyclic", "repetition"}) {
     for (const std::string clusters : {"1", "2", "4"}) {
-      const Recorder coded = run("kind = gc_dc\ncode = " + code + "\nclusters = " + clusters, noise);
+      const Recorder coded =
+          run("kind = gc_dc\ncode = " + code + "\nclusters = " + clusters, noise);
       CHECK(test::largest_difference(coded, exact) < 1e-4);
       for (const auto& x : coded.models) CHECK(x == coded.models[0]);
       double moved = 0;
@@ -79,8 +82,9 @@ TEST_CASE("one cluster is gradient coding, and nobody moves where nobody is slow
 }
 
 TEST_CASE("two slow nodes of one cluster hold up one step if they are spread, all steps if not") {
-  // A node computes two gradients of 1 ms, 0 and 1 of 10 ms; clusters of four do without one. Static: every step waits
-  // for the first of them, 20 ms and at most a round trip. Dynamic: only the first step does; later ones take 2.02 ms.
+  // A node computes two gradients of 1 ms, 0 and 1 of 10 ms; clusters of four do without one. Static: every
+  // step waits for the first of them, 20 ms and at most a round trip. Dynamic: only the first step does;
+  // later ones take 2.02 ms.
   const std::vector<std::string> slow{"compute.slow_nodes=2", "compute.slowdown=10"};
   const double fixed = to_seconds(run("kind = gc_dc\nreassign = no", slow).nodes[5].finished);
   CHECK(fixed > 40 * 20e-3);
@@ -92,5 +96,6 @@ TEST_CASE("two slow nodes of one cluster hold up one step if they are spread, al
 TEST_CASE("clusters must come out even") {
   CHECK_THROWS_AS(run("kind = gc_dc\nclusters = 3"), ScenarioError);
   CHECK_THROWS_AS(run("kind = gc_dc\nclusters = 4\nstragglers = 2"), ScenarioError);
-  CHECK_THROWS_AS(run("kind = gc_dc\nclusters = 2\nstragglers = 2\ncode = repetition"), ScenarioError);
+  CHECK_THROWS_AS(run("kind = gc_dc\nclusters = 2\nstragglers = 2\ncode = repetition"),
+                  ScenarioError);
 }
