@@ -4,8 +4,8 @@
 //
 // Goyal et al., "Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour", 2017. The baseline of the field.
 //
-// With `compression` codes go around a ring instead, and every node decodes all of them (algorithms/codec.hpp names the
-// codecs and their sources):
+// With `compression` codes go around a ring instead, and every node decodes all of them (algorithms/codec.hpp
+// names the codecs and their sources):
 //
 //   without error feedback   x <- x - learning_rate * mean_i Q(g_i),   momentum and weight decay after the mean
 //   with                     p_i <- learning_rate * g_i + e_i,   e_i <- p_i - Q(p_i),   x <- x - mean_i Q(p_i),

@@ -1,7 +1,7 @@
 // Who computes for which cluster: the part of GC-DC that is no messages.
 //
-// n workers, `clusters` of them with l = n / clusters workers each; worker w lives in cluster w / l and holds the data of its
-// own cluster and of the next one (modulo clusters), so it may serve either.
+// n workers, `clusters` of them with l = n / clusters workers each; worker w lives in cluster w / l and holds
+// the data of its own cluster and of the next one (modulo clusters), so it may serve either.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,10 @@ struct Assignment {
   friend bool operator==(const Assignment&, const Assignment&) = default;
 };
 
-/// Everybody at home if no cluster has more than `tolerated` of the workers that are `slow` (n); else half of every
-/// cluster's workers serve the next one, chosen so that the slow ones are spread: beginning with as few slow ones as can
-/// be, a cluster hands one more of them on as long as it has two more than the next. Rows in order of worker.
+/// Everybody at home if no cluster has more than `tolerated` of the workers that are `slow` (n); else half of
+/// every cluster's workers serve the next one, chosen so that the slow ones are spread: beginning with as few
+/// slow ones as can be, a cluster hands one more of them on as long as it has two more than the next. Rows in
+/// order of worker.
 std::vector<Assignment> assign_clusters(const std::vector<bool>& slow, std::size_t clusters,
                                         std::size_t tolerated);
 

@@ -1,5 +1,5 @@
-// Codecs: how a vector becomes few bytes, and what the receiver makes of them. Every algorithm that compresses reads one
-// with read_codec(); its keys are the same everywhere.
+// Codecs: how a vector becomes few bytes, and what the receiver makes of them. Every algorithm that
+// compresses reads one with read_codec(); its keys are the same everywhere.
 //
 //   compression   bytes for d entries              what it does
 //   none          4 d
@@ -77,8 +77,8 @@ Encoded encode(const Codec& codec, const Vector& v, const Random& stream,
 
 /// Error feedback: what a code loses is added to the next vector before it is encoded.
 ///   p <- v + e,  send Q(p),  e <- p - Q(p)
-/// Seide et al., Interspeech 2014; Stich, Cordonnier, Jaggi, "Sparsified SGD with memory", NeurIPS 2018. The learning rate
-/// belongs into v: a residual does not know that it changed.
+/// Seide et al., Interspeech 2014; Stich, Cordonnier, Jaggi, "Sparsified SGD with memory", NeurIPS 2018. The
+/// learning rate belongs into v: a residual does not know that it changed.
 class ErrorFeedback {
  public:
   Encoded encode(const Codec& codec, Vector v, const Random& stream);

@@ -6,13 +6,13 @@
 //     both directions    p <- u + e,   sends D(p),   e <- p - D(p)
 //   node i    x <- x - what came
 //
-// All replicas of x stay equal, and x - mean_i e_i - e is x_0 - sum learning_rate * mean_i g_i: nothing is lost, only late.
-// The learning rate is inside what is fed back, momentum and weight decay come before it and are each node's own.
-// A code covers the whole model, not a layer.
+// All replicas of x stay equal, and x - mean_i e_i - e is x_0 - sum learning_rate * mean_i g_i: nothing is
+// lost, only late. The learning rate is inside what is fed back, momentum and weight decay come before it and
+// are each node's own. A code covers the whole model, not a layer.
 //
-// Stich, Cordonnier, Jaggi, "Sparsified SGD with Memory", NeurIPS 2018 (uplink, top-k); Tang, Yu, Lian, Zhang, Liu,
-// "DoubleSqueeze", ICML 2019 (both, any codec); Zou, "Bidirectional Top-k Sparsification for Distributed Learning",
-// thesis, University of Waterloo, 2022: top-k with a thousandth of the entries, the defaults here. Its code sends
+// Stich, Cordonnier, Jaggi, "Sparsified SGD with Memory", NeurIPS 2018 (uplink, top-k); Tang, Lian, Yu, Zhang, Liu,
+// "DoubleSqueeze", ICML 2019 (both, any codec); Zou, thesis, University of Waterloo, 2022
+// (hdl.handle.net/10012/18335): top-k with a thousandth of the entries, the defaults here. Its code sends
 // downlink the entries strictly above the k-th largest: `downlink_strict`.
 //
 // The server is a fibre on node 0 beside that node's own work. Metrics, of node 0:

@@ -1,17 +1,18 @@
-// DEF: detached error feedback. Gradients are taken a part of the way ahead, where the node's own residual will bring the
-// model; one random block of the model, the same on all nodes, travels per exchange, so that compressed pieces add:
+// DEF: detached error feedback. Gradients are taken a part of the way ahead, where the node's own residual
+// will bring the model; one random block of the model, the same on all nodes, travels per exchange, so that
+// compressed pieces add:
 //
 //   y_i <- x - lambda * e_i,   p_i <- e_i
 //   `period` times:   s <- learning_rate * m_i(g_i(y_i)),   y_i <- y_i - s,   p_i <- p_i + s
 //   x <- x - mean_i C(p_i),    e_i <- p_i - C(p_i)
 //
-// C keeps one of `blocks` nearly equal blocks, drawn by all nodes alike; m_i is the node's momentum and weight decay.
-// lambda = 0 is error feedback, lambda = 1 looks all the way ahead; blocks = 1 and period = 1 is allreduce SGD.
-// `evaluate = averaged` is DEF-A: what counts as model of a node is x - e_i, so that their mean is x - mean_i e_i. The
-// shared x lags behind that by what has not travelled yet.
+// C keeps one of `blocks` nearly equal blocks, drawn by all nodes alike; m_i is the node's momentum and
+// weight decay. lambda = 0 is error feedback, lambda = 1 looks all the way ahead; blocks = 1 and period = 1
+// is allreduce SGD. `evaluate = averaged` is DEF-A: what counts as model of a node is x - e_i, so that their
+// mean is x - mean_i e_i. The shared x lags behind that by what has not travelled yet.
 //
-// Xu and Huang, "Detached Error Feedback for Distributed SGD with Random Sparsification", ICML 2022. Its code draws one
-// block per layer; here blocks are of the whole model.
+// Xu and Huang, "Detached Error Feedback for Distributed SGD with Random Sparsification", ICML 2022. Its code
+// draws one block per layer; here blocks are of the whole model.
 
 #include <algorithm>
 
@@ -96,7 +97,8 @@ Program def(const Section& section, const Context& context) {
   settings.period = read_period(section, 1);
   settings.is_averaged =
       section.choice("evaluate", {"shared", "averaged"}, "shared",
-                     "model that is evaluated: x, or x less the mean residual (DEF-A)") == "averaged";
+                     "model that is evaluated: x, or x less the mean residual (DEF-A)") ==
+      "averaged";
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();

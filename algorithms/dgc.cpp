@@ -1,15 +1,17 @@
 // Deep Gradient Compression: top-k gradients whose momentum is accumulated where it belongs, before the selection.
 //
 //   g_i <- clipped to norm <= clip_norm / sqrt(n),  + weight_decay * x
-//   u_i <- momentum * u_i + g_i,   v_i <- v_i + u_i                   Nesterov: u_i <- momentum * (u_i + g_i), v_i <- v_i + u_i + g_i
+//   u_i <- momentum * u_i + g_i,      v_i <- v_i + u_i
+//   u_i <- momentum * (u_i + g_i),    v_i <- v_i + u_i + g_i    in the Nesterov form
 //   sends the `keep` share of v_i that is largest; v_i, and with `masking` u_i, become 0 there
 //   x <- x - learning_rate * mean_i of what was sent
 //
-// Codes go around a ring (compressed_mean.hpp). `warmup_keep` lists shares for the first stretches of `warmup_period`
-// steps; the paper takes 0.25, 0.0625, 0.016, 0.004, an epoch each, before 0.001. With keep = 1 masking erases all momentum:
-// plain SGD; without masking that is momentum SGD. With momentum 0 it is error feedback with the learning rate outside.
+// Codes go around a ring (compressed_mean.hpp). `warmup_keep` lists shares for the first stretches of
+// `warmup_period` steps; the paper takes 0.25, 0.0625, 0.016, 0.004, an epoch each, before 0.001. With
+// keep = 1 masking erases all momentum: plain SGD; without masking that is momentum SGD. With momentum 0 it is error
+// feedback with the learning rate outside.
 //
-// Lin, Han, Mao, Wang, Dally, "Deep Gradient Compression", ICLR 2018, algorithms 1 to 4. The paper selects per layer, by a
+// Lin, Han, Mao, Wang, Dally, "Deep Gradient Compression", ICLR 2018. The paper selects per layer, by a
 // threshold from a sample; here the whole model counts and the selection is exact.
 
 #include <algorithm>
@@ -97,9 +99,11 @@ Program dgc(const Section& section, const Context& context) {
                  settings.warmup_period);
   const auto keep = section.optional<double>("keep", 0.001, "share of the entries that is sent");
   settings.codecs.push_back(top_k_codec(read_share(section, "keep", keep)));
-  settings.is_masking = section.optional<bool>("masking", true, "forget the momentum of what is sent");
+  settings.is_masking =
+      section.optional<bool>("masking", true, "forget the momentum of what is sent");
   settings.clip_norm = section.optional<double>(
-      "clip_norm", 0, "largest norm of the sum of all nodes' gradients if they are independent; 0: any");
+      "clip_norm", 0,
+      "largest norm of the sum of all nodes' gradients if they are independent; 0: any");
   section.expect(settings.clip_norm >= 0, "clip_norm", "must not be negative, got {}",
                  settings.clip_norm);
   settings.optimizer = read_optimizer(section, context.steps);

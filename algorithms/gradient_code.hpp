@@ -1,13 +1,13 @@
-// Gradient codes: of n workers, each sends one combination of the gradients of some parts of the data, chosen so that any
-// n - s of these combinations give the sum over all parts.
+// Gradient codes: of n workers, each sends one combination of the gradients of some parts of the data, chosen
+// so that any n - s of these combinations give the sum over all parts.
 //
 //   repetition   groups of s + 1 workers hold the same s + 1 parts and send their sum; needs (s + 1) | n. One worker of
 //                each group is enough.
 //   cyclic       worker i holds the parts i .. i + s (mod n); row B_i of its coefficients is the solution of H B_i = 0,
 //                B_ii = 1, for a random s x n matrix H whose rows sum to zero. Any n - s rows span (1, .., 1).
 //
-// Tandon, Lei, Dimakis, Karampatziakis, "Gradient Coding: Avoiding Stragglers in Distributed Learning", ICML 2017,
-// section 3 and algorithm 2. All coefficients are found in double: those of decoding grow fast with n and s.
+// Tandon, Lei, Dimakis, Karampatziakis, "Gradient Coding: Avoiding Stragglers in Distributed Learning", ICML 2017.
+// All coefficients are found in double: those of decoding grow fast with n and s.
 #pragma once
 
 #include <cstddef>

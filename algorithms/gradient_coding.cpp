@@ -1,12 +1,14 @@
-// Gradient coding: synchronous SGD on a parameter server that never waits for its `stragglers` slowest nodes and still
-// takes the exact mean gradient. The data of node j are part j; every node holds s + 1 parts and sends one combination:
+// Gradient coding: synchronous SGD on a parameter server that never waits for its `stragglers` slowest nodes
+// and still takes the exact mean gradient. The data of node j are part j; every node holds s + 1 parts and
+// sends one combination:
 //
 //   node i    c_i <- sum_j B_ij g_j(x_k),   g_j the gradient of part j's k-th mini-batch, the same whoever computes it
 //   server    from the first answers that suffice, sum_i a_i c_i = sum_j g_j;   x_{k+1} <- x_k - learning_rate * that / n
 //
-// gradient_code.hpp has the two codes and how a is found. Answers to x_k that come later are dropped. A node computes its
-// parts one after the other and looks for x_{k+1} before each: if it is there, the rest is abandoned. So giving up costs
-// at most the gradient that is under way. With stragglers = 0 it is the synchronous parameter server.
+// gradient_code.hpp has the two codes and how a is found. Answers to x_k that come later are dropped. A node
+// computes its parts one after the other and looks for x_{k+1} before each: if it is there, the rest is
+// abandoned. So giving up costs at most the gradient that is under way. With stragglers = 0 it is the
+// synchronous parameter server.
 //
 // The server is a fibre on node 0 beside that node's own work; momentum and weight decay are the server's. The metric
 // "answers" counts those that a step took.
@@ -105,7 +107,8 @@ Program gradient_coding(const Section& section, const Context& context) {
   settings.code = section.choice("code", {"cyclic", "repetition"}, "cyclic",
                                  "which parts a node computes, and how they combine");
   const auto stragglers = section.optional<std::int64_t>(
-      "stragglers", 1, "nodes that a step can do without; each node computes one part more than that");
+      "stragglers", 1,
+      "nodes that a step can do without; each node computes one part more than that");
   section.expect(stragglers >= 0 && stragglers < context.nodes, "stragglers",
                  "must be 0 to {}, got {}", context.nodes - 1, stragglers);
   section.expect(settings.code == "cyclic" || context.nodes % (stragglers + 1) == 0, "stragglers",

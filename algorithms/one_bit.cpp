@@ -7,9 +7,9 @@
 // Each node sends 2 (n - 1) / n of a code of the whole model. Q is one bit per entry and two values per piece, or any
 // other codec. Momentum and weight decay come before p_i and are the node's own. All replicas stay equal.
 //
-// Seide, Fu, Droppo, Li, Yu, "1-Bit Stochastic Gradient Descent and its Application to Data-Parallel Distributed Training
-// of Speech DNNs", Interspeech 2014, sections 3.1 and 3.3. There two values per column of a matrix, AdaGrad between the
-// phases and a start without compression.
+// Seide, Fu, Droppo, Li, Yu, "1-Bit Stochastic Gradient Descent and its Application to Data-Parallel
+// Distributed Training of Speech DNNs", Interspeech 2014. There two values per column of a matrix, AdaGrad
+// between the phases and a start without compression.
 
 #include "algorithms/codec.hpp"
 #include "algorithms/exchange.hpp"

@@ -1,17 +1,19 @@
-// PowerSGD: gradients of weight matrices, m x q, travel as products of two thin ones, found by one step of power iteration
-// that starts where the last one ended. For every matrix:
+// PowerSGD: gradients of weight matrices, m x q, travel as products of two thin ones, found by one step of
+// power iteration that starts where the last one ended. For every matrix:
 //
 //   M_i <- gradient + e_i
 //   P <- orthonormal columns of mean_i M_i Q;   Q <- mean_i M_i^T P;   the mean gradient is taken for P Q^T
 //   e_i <- M_i - P Q^T
 //
-// Bias vectors, and models without matrices, travel as they are. All P and the vectors go in one allreduce, all Q in a
-// second one that waits for it: 4 rank (m + q) bytes instead of 4 m q. Momentum and weight decay come after that, so all
-// replicas stay equal. The residual is in units of gradients: it does not know the learning rate.
+// Bias vectors, and models without matrices, travel as they are. All P and the vectors go in one allreduce,
+// all Q in a second one that waits for it: 4 rank (m + q) bytes instead of 4 m q. Momentum and weight decay
+// come after that, so all replicas stay equal. The residual is in units of gradients: it does not know the
+// learning rate.
 //
-// Vogels, Karimireddy, Jaggi, "PowerSGD: Practical Low-Rank Gradient Compression for Distributed Optimization", NeurIPS
-// 2019, algorithms 1 and 2, with the error of the authors' code (against P Q^T rather than P Q_i^T; the mean of both is the
-// same). The first Q is made of `rank * q` entries of the initial weights, drawn alike on all nodes.
+// Vogels, Karimireddy, Jaggi, "PowerSGD: Practical Low-Rank Gradient Compression for Distributed
+// Optimization", NeurIPS 2019, algorithms 1 and 2, with the error of the authors' code (against P Q^T rather
+// than P Q_i^T; the mean of both is the same). The first Q is made of `rank * q` entries of the initial
+// weights, drawn alike on all nodes.
 
 #include <algorithm>
 
@@ -29,8 +31,8 @@ struct Settings {
   OptimizerSettings optimizer;
 };
 
-/// A column of Q that a gradient of lower rank has made zero would stay zero: a trace of the first Q brings it back. (The
-/// authors' code divides by norm + 1e-8, so rounding errors do that.)
+/// A column of Q that a gradient of lower rank has made zero would stay zero: a trace of the first Q brings
+/// it back. (The authors' code divides by norm + 1e-8, so rounding errors do that.)
 constexpr double revival = 1e-6;
 
 /// A matrix of the model, or a vector between two of them (rank 0).
@@ -51,8 +53,8 @@ std::vector<Tensor> list_tensors(Node& node, std::uint32_t rank) {
     Tensor tensor{matrix.offset, std::size_t{matrix.rows} * matrix.columns, matrix.rows,
                   matrix.columns, std::min({rank, matrix.rows, matrix.columns})};
     tensor.first_q = transformed(transforms::GatherRandom{tensor.columns * tensor.rank,
-                                                    node.shared_random("first Q", index++)},
-                           {x.slice(tensor.offset, tensor.size)});
+                                                          node.shared_random("first Q", index++)},
+                                 {x.slice(tensor.offset, tensor.size)});
     tensor.q = tensor.first_q;
     at = tensor.offset + tensor.size;
     tensors.push_back(std::move(tensor));
@@ -87,13 +89,12 @@ class Compressor {
       const Tensor& a = tensors_[t];
       const Vector own = g.slice(a.offset, a.size);
       if (a.rank > 0) rows[t] = transformed(PanelsToRows{a.rows, a.columns}, {own});
-      first.push_back(a.rank == 0 ? own
-                                  : transformed(MatrixProduct{a.rows, a.columns, a.rank},
-                                                {rows[t], a.q}));
+      first.push_back(a.rank == 0
+                          ? own
+                          : transformed(MatrixProduct{a.rows, a.columns, a.rank}, {rows[t], a.q}));
     }
-    const Vector first_mean =
-        co_await average(node_, members, tag_of(Channel::collective, 2 * k), concatenate(first),
-                         settings_.collective);
+    const Vector first_mean = co_await average(node_, members, tag_of(Channel::collective, 2 * k),
+                                               concatenate(first), settings_.collective);
     std::vector<Vector> pieces(tensors_.size());  // P of matrices, the mean of vectors
     std::vector<Vector> second;                   // Q_i
     Reader reader(first_mean);
@@ -123,8 +124,8 @@ class Compressor {
       Tensor& a = tensors_[t];
       if (a.rank == 0) continue;
       a.q = reader.take(std::size_t{a.columns} * a.rank);
-      const Vector product = transformed(
-          MatrixProduct{a.rows, a.rank, a.columns, false, true}, {pieces[t], a.q});
+      const Vector product =
+          transformed(MatrixProduct{a.rows, a.rank, a.columns, false, true}, {pieces[t], a.q});
       pieces[t] = transformed(RowsToPanels{a.rows, a.columns}, {product});
       a.q.add_scaled(revival, a.first_q);
     }
@@ -133,9 +134,9 @@ class Compressor {
   void keep_residual(const Vector& wanted, const Vector& result) {
     std::vector<Vector> pieces;
     for (const Tensor& a : tensors_) {
-      pieces.push_back(a.rank == 0 ? node_.zeros(a.size)
-                                   : difference(wanted.slice(a.offset, a.size),
-                                                result.slice(a.offset, a.size)));
+      pieces.push_back(
+          a.rank == 0 ? node_.zeros(a.size)
+                      : difference(wanted.slice(a.offset, a.size), result.slice(a.offset, a.size)));
     }
     residual_ = concatenate(pieces);
   }

@@ -24,23 +24,21 @@ struct WeightMatrix {
 struct WorkloadFacts {
   std::string description;  // one line: "MLP 64-32-10 on digits, 1437 training samples, by label"
   std::size_t parameters = 0;  // floats of a model
-  std::int64_t wire_parameters =
-      0;  // floats that the network sees; differs for a stand-in (proxy, timing only)
-  bool has_numbers = true;            // false: sizes only, no gradient is ever computed
-  bool has_accuracy = false;          // evaluate() fills accuracy
-  std::int64_t batch_size = 1;        // samples of one gradient
+  /// Floats that the network sees; differs for a stand-in (proxy, timing only).
+  std::int64_t wire_parameters = 0;
+  bool has_numbers = true;           // false: sizes only, no gradient is ever computed
+  bool has_accuracy = false;         // evaluate() fills accuracy
+  std::int64_t batch_size = 1;       // samples of one gradient
+  std::string cost_unit = "sample";  // what batch_cost() counts: "sample" or "token"
+  std::vector<std::size_t> tensors;  // floats of each tensor, first layer first; empty: one tensor
   std::vector<std::int64_t> samples;  // (nodes) training samples held by each node; for epochs
+  std::vector<WeightMatrix> matrices{};  // in order of offset; what lies between is vectors
   /// What the accuracy is called among the results.
   std::string accuracy_metric = "test_accuracy";
   /// A saddle-point problem: so many parameters, at the end of the model, are maximized over, and
   /// minus the loss has this curvature in each of them (known, as it is a constant).
   std::size_t dual_parameters = 0;
   double dual_curvature = 0;
-  std::int64_t batch_size = 1;        // samples of one gradient
-  std::string cost_unit = "sample";   // what batch_cost() counts: "sample" or "token"
-  std::vector<std::size_t> tensors;   // floats of each tensor, first layer first; empty: one tensor
-  std::vector<std::int64_t> samples;  // (nodes) training samples held by each node; for epochs
-  std::vector<WeightMatrix> matrices{};  // in order of offset; what lies between is vectors
 };
 
 /// One gradient to compute. Results depend on (node, draw, x) alone, to the bit, never on who shares the batch.

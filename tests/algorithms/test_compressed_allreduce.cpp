@@ -1,7 +1,7 @@
 // allreduce with `compression`: codes around a ring in place of sums.
-#include <doctest/doctest.h>
-
 #include <cmath>
+
+#include <doctest/doctest.h>
 
 #include "sim/base/error.hpp"
 #include "tests/support/block_averaging.hpp"
@@ -33,7 +33,8 @@ TEST_CASE("keeping every entry is allreduce, with and without error feedback and
   }
 }
 
-TEST_CASE("compressed allreduce sends every code to everybody: n - 1 times its bytes per node and step") {
+TEST_CASE(
+    "compressed allreduce sends every code to everybody: n - 1 times its bytes per node and step") {
   // 32 floats: half 64 bytes; top-2 of them 16; random-2 8; 7 levels 4 + 32 * 4 bits = 20; ternary 4 + 8; sign 4 + 4;
   // one bit 8 + 4. A threshold that all entries pass sends 8 bytes of each.
   const std::pair<const char*, std::int64_t> codecs[] = {
@@ -75,20 +76,20 @@ TEST_CASE("with error feedback nothing is lost, without it something is") {
   };
   const Recorder exact = moved("");
   CHECK(test::largest_difference(moved("compression = top_k\nkeep = 0.0625\n"), exact) < 2e-6);
-  CHECK(test::largest_difference(
-            moved("compression = top_k\nkeep = 0.0625\nerror_feedback = no\n"), exact) > 0.1);
+  CHECK(test::largest_difference(moved("compression = top_k\nkeep = 0.0625\nerror_feedback = no\n"),
+                                 exact) > 0.1);
   CHECK(test::largest_difference(moved("compression = half\n"), exact) < 2e-6);
   CHECK(test::largest_difference(moved("compression = half\nerror_feedback = no\n"), exact) > 1e-5);
 }
 
 TEST_CASE("stochastic levels are right on the mean") {
-  // With curvature 1, center 1 and one step from 0, x = 0.05 * mean_i Q(g_i), g = -1 in all 32 entries: norm sqrt(32),
-  // so with one level Q(g) is -sqrt(32) with probability 1 / sqrt(32). Mean over 64 nodes and 32 entries: -1 with a
-  // standard deviation of sqrt((sqrt(32) - 1) / 2048) = 0.048; five of them are allowed.
-  const Recorder recorder = test::run(
-      test::quadratic_scenario(64, 1, "ring",
-                               allreduce + "compression = levels\nlevels = 1\nbucket = 0\n"),
-      {"workload.dimension=32", "workload.centers=list", "workload.center_values=1"});
+  // With curvature 1, center 1 and one step from 0, x = 0.05 * mean_i Q(g_i), g = -1 in all 32 entries: norm
+  // sqrt(32), so with one level Q(g) is -sqrt(32) with probability 1 / sqrt(32). Mean over 64 nodes and 32
+  // entries: -1 with a standard deviation of sqrt((sqrt(32) - 1) / 2048) = 0.048; five of them are allowed.
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(
+                    64, 1, "ring", allreduce + "compression = levels\nlevels = 1\nbucket = 0\n"),
+                {"workload.dimension=32", "workload.centers=list", "workload.center_values=1"});
   double sum = 0;
   for (std::size_t k = 0; k < 32; ++k) sum += test::model(recorder, 0, k) / 0.05 / 32;
   CHECK(std::abs(sum - 1) < 5 * 0.048);

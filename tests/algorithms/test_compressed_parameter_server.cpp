@@ -127,8 +127,9 @@ TEST_CASE("the counterexample's objective is that of the thesis, in all directio
       counterexample({"algorithm.direction=downlink", "algorithm.downlink_compression=none"});
   check_counterexample(plain, "sgd", 1000);
   const Recorder bidirectional = counterexample({"algorithm.direction=both", downlink[0]});
-  // Single precision decides otherwise than double once: at step 433 the two largest magnitudes of node 2's vector, entries
-  // 75 and 76, differ by 4e-7 of themselves. What follows parts by 625 and is a run as good as the other.
+  // Single precision decides otherwise than double once: at step 433 the two largest magnitudes of node 2's
+  // vector, entries 75 and 76, differ by 4e-7 of themselves. What follows parts by 625 and is a run as good
+  // as the other.
   check_counterexample(bidirectional, "both", 600);
 
   // Mean of F - F* over the last 200 steps: 22.39, 15.06 in double precision, 16.43 +- 1.26 over 50 starts.
@@ -143,9 +144,9 @@ TEST_CASE("the counterexample's objective is that of the thesis, in all directio
 }
 
 TEST_CASE("the counterexample's gap to the top-k of what was meant is that of the thesis") {
-  // compression_gap is relative to learning_rate * || mean g ||, and mean g = x - 16/3, of norm sqrt(2 (F - F*)).
-  // Mean norm of the gap itself over steps 200 to 999, double precision: 2.3268; with both directions 2.0427 until the
-  // runs part (see above), so within the spread of windows there.
+  // compression_gap is relative to learning_rate * || mean g ||, and mean g = x - 16/3, of norm sqrt(2 (F -
+  // F*)). Mean norm of the gap itself over steps 200 to 999, double precision: 2.3268; with both directions
+  // 2.0427 until the runs part (see above), so within the spread of windows there.
   const auto gap = [](std::vector<std::string> overrides) {
     overrides.emplace_back("algorithm.gap_period=1");
     const Recorder recorder = counterexample(overrides);

@@ -1,6 +1,6 @@
-#include <doctest/doctest.h>
-
 #include <cmath>
+
+#include <doctest/doctest.h>
 
 #include "sim/base/random.hpp"
 #include "tests/support/block_averaging.hpp"
@@ -52,10 +52,9 @@ TEST_CASE("DEF with one block is allreduce SGD, however far it looks ahead") {
 TEST_CASE("DEF follows its recursion: error feedback, halfway and all the way ahead, local steps") {
   for (const double lambda : {0.0, 0.3, 1.0}) {
     for (const int period : {1, 3}) {
-      const Recorder recorder =
-          run("kind = def\nblocks = 4\nlambda = " + std::to_string(lambda) +
-                  "\nperiod = " + std::to_string(period) + "\n",
-              {"workload.centers=index"});
+      const Recorder recorder = run("kind = def\nblocks = 4\nlambda = " + std::to_string(lambda) +
+                                        "\nperiod = " + std::to_string(period) + "\n",
+                                    {"workload.centers=index"});
       const std::vector<double> x = reference(lambda, period);
       for (std::size_t k = 0; k < 8; ++k) {
         CHECK(test::model(recorder, 0, k) == doctest::Approx(x[k]).epsilon(1e-5));
@@ -65,11 +64,14 @@ TEST_CASE("DEF follows its recursion: error feedback, halfway and all the way ah
   }
 }
 
-TEST_CASE("the averaged model of DEF-A has lost nothing: x - mean e is x_0 - sum learning_rate * mean g") {
+TEST_CASE(
+    "the averaged model of DEF-A has lost nothing: x - mean e is x_0 - sum learning_rate * mean "
+    "g") {
   // Without curvature gradients are their noise, the same for both algorithms.
   const std::vector<std::string> noise{"workload.curvature_min=0", "workload.curvature_max=0",
                                        "workload.noise=1"};
-  const Recorder averaged = run("kind = def\nblocks = 4\nevaluate = averaged\nmomentum = 0.5\n", noise);
+  const Recorder averaged =
+      run("kind = def\nblocks = 4\nevaluate = averaged\nmomentum = 0.5\n", noise);
   const Recorder shared = run("kind = def\nblocks = 4\nmomentum = 0.5\n", noise);
   const Recorder exact = run("kind = allreduce\nmomentum = 0.5\n", noise);
   double lag = 0;
@@ -82,10 +84,10 @@ TEST_CASE("the averaged model of DEF-A has lost nothing: x - mean e is x_0 - sum
 
 TEST_CASE("one block travels per exchange, without positions") {
   // 64 floats in 4 blocks: 16 of them around a ring of 4 nodes, 2 * 3/4 of 64 bytes.
-  const Recorder recorder = test::run(
-      test::quadratic_scenario(4, 30, "complete",
-                               "kind = def\nblocks = 4\nperiod = 2\ncollective = "
-                               "ring\nlearning_rate = 0.05\n"),
-      {"workload.dimension=64"});
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(4, 30, "complete",
+                                         "kind = def\nblocks = 4\nperiod = 2\ncollective = "
+                                         "ring\nlearning_rate = 0.05\n"),
+                {"workload.dimension=64"});
   for (const NodeTotals& node : recorder.nodes) CHECK(node.bytes_sent == 15 * 96);
 }

@@ -1,6 +1,6 @@
-#include <doctest/doctest.h>
-
 #include <cmath>
+
+#include <doctest/doctest.h>
 
 #include "sim/base/error.hpp"
 #include "tests/support/block_averaging.hpp"
@@ -33,7 +33,8 @@ TEST_CASE("DGC that sends everything is momentum SGD without masking, plain SGD 
                                  run("kind = allreduce\n" + momentum)) > 1e-2);
 }
 
-TEST_CASE("without momentum DGC is error feedback: the learning rate, a power of two, may be in or out") {
+TEST_CASE(
+    "without momentum DGC is error feedback: the learning rate, a power of two, may be in or out") {
   const Recorder dgc = run("kind = dgc\nkeep = 0.0625\n");
   CHECK(dgc.models == run("kind = allreduce\ncompression = top_k\nkeep = 0.0625\n").models);
   CHECK(dgc.nodes == run("kind = allreduce\ncompression = top_k\nkeep = 0.0625\n").nodes);
@@ -42,8 +43,8 @@ TEST_CASE("without momentum DGC is error feedback: the learning rate, a power of
 
 TEST_CASE("the warm-up sends the listed shares, each for its stretch") {
   // Of 32 entries 16 for two steps, 8 for two, then 2 for six, 8 bytes each, over three messages of the ring.
-  const Recorder recorder =
-      run("kind = dgc\nkeep = 0.0625\nwarmup_keep = 0.5, 0.25\nwarmup_period = 2\nmomentum = 0.9\n");
+  const Recorder recorder = run(
+      "kind = dgc\nkeep = 0.0625\nwarmup_keep = 0.5, 0.25\nwarmup_period = 2\nmomentum = 0.9\n");
   for (const NodeTotals& node : recorder.nodes) {
     CHECK(node.bytes_sent == 3 * 8 * (2 * 16 + 2 * 8 + 6 * 2));
   }

@@ -1,7 +1,7 @@
-#include <doctest/doctest.h>
-
 #include <bit>
 #include <cmath>
+
+#include <doctest/doctest.h>
 
 #include "algorithms/gradient_code.hpp"
 #include "sim/base/error.hpp"
@@ -30,9 +30,9 @@ double decoding_error(const GradientCode& code, std::size_t workers, unsigned ma
 }
 
 Recorder run(const std::string& algorithm, std::vector<std::string> overrides = {}) {
-  return test::run(
-      test::quadratic_scenario(6, 40, "ring", algorithm + "\nlearning_rate = 0.05\nmomentum = 0.5\n"),
-      overrides);
+  return test::run(test::quadratic_scenario(6, 40, "ring",
+                                            algorithm + "\nlearning_rate = 0.05\nmomentum = 0.5\n"),
+                   overrides);
 }
 
 }  // namespace
@@ -42,8 +42,9 @@ TEST_CASE("any n - s workers decode the sum over all parts, fewer do not") {
     const char* kind;
     std::size_t workers, stragglers;
   };
-  for (const Case& c : {Case{"cyclic", 7, 2}, Case{"cyclic", 6, 0}, Case{"cyclic", 5, 4},
-                        Case{"cyclic", 10, 3}, Case{"repetition", 6, 2}, Case{"repetition", 8, 1}}) {
+  for (const Case& c :
+       {Case{"cyclic", 7, 2}, Case{"cyclic", 6, 0}, Case{"cyclic", 5, 4}, Case{"cyclic", 10, 3},
+        Case{"repetition", 6, 2}, Case{"repetition", 8, 1}}) {
     CAPTURE(c.kind);
     CAPTURE(c.workers);
     const GradientCode code(c.kind, c.workers, c.stragglers, Random(3, "test"));
@@ -64,7 +65,8 @@ TEST_CASE("gradient coding takes the steps of allreduce SGD, whoever is slow") {
   const std::vector<std::string> noise{"workload.noise=0.1", "compute.distribution=lognormal",
                                        "compute.sigma=0.5"};
   const Recorder exact = run("kind = allreduce", noise);
-  CHECK(test::largest_difference(run("kind = gradient_coding\nstragglers = 0", noise), exact) < 3e-6);
+  CHECK(test::largest_difference(run("kind = gradient_coding\nstragglers = 0", noise), exact) <
+        3e-6);
   for (const std::string code : {"cyclic", "repetition"}) {
     for (const std::string stragglers : {"1", "2"}) {
       const Recorder coded =
@@ -76,9 +78,9 @@ TEST_CASE("gradient coding takes the steps of allreduce SGD, whoever is slow") {
 }
 
 TEST_CASE("two slow nodes cost nothing but the redundant work, which they abandon") {
-  // Gradients of 1 ms, messages of 10 us. With s = 2 every step takes three gradients and a round trip, 3.02 ms, though
-  // nodes 0 and 1 take 10 ms for a gradient. They give up after the gradient under way, so they are at most that and
-  // a message late. Node 0, the server, sends to itself at once.
+  // Gradients of 1 ms, messages of 10 us. With s = 2 every step takes three gradients and a round trip, 3.02
+  // ms, though nodes 0 and 1 take 10 ms for a gradient. They give up after the gradient under way, so they
+  // are at most that and a message late. Node 0, the server, sends to itself at once.
   const std::vector<std::string> slow{"compute.slow_nodes=2", "compute.slowdown=10"};
   for (const std::string code : {"cyclic", "repetition"}) {
     CAPTURE(code);

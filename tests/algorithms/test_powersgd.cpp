@@ -25,20 +25,23 @@ const std::string mlp = "kind = mlp\nhidden = 32";
 TEST_CASE("PowerSGD of full rank is allreduce SGD with the same momentum") {
   const std::string settings = "momentum = 0.9\nweight_decay = 0.001";
   const Recorder recorder = run(4, 15, mlp, "kind = powersgd\nrank = 32\n" + settings);
-  CHECK(test::largest_difference(recorder, run(4, 15, mlp, "kind = allreduce\n" + settings)) < 1e-4);
+  CHECK(test::largest_difference(recorder, run(4, 15, mlp, "kind = allreduce\n" + settings)) <
+        1e-4);
   for (const auto& x : recorder.models) CHECK(x == recorder.models[0]);
 }
 
 TEST_CASE("PowerSGD loses nothing of a mean gradient whose rank is not larger than its own") {
-  // The gradient of softmax regression at one sample is an outer product: two nodes with one sample each have a
-  // mean of rank two. True of a Q in general position, as the first is; later ones see the classes of the last samples.
+  // The gradient of softmax regression at one sample is an outer product: two nodes with one sample each have
+  // a mean of rank two. True of a Q in general position, as the first is; later ones see the classes of the
+  // last samples.
   const std::string softmax = "kind = softmax\nbatch_size = 1";
   const Recorder exact = run(2, 1, softmax, "kind = allreduce\n");
   CHECK(test::largest_difference(run(2, 1, softmax, "kind = powersgd\nrank = 2\n"), exact) < 1e-6);
   CHECK(test::largest_difference(run(2, 1, softmax, "kind = powersgd\nrank = 1\n"), exact) > 1e-3);
 }
 
-TEST_CASE("PowerSGD sends rank (m + q) floats of a matrix and vectors as they are, in two allreduces") {
+TEST_CASE(
+    "PowerSGD sends rank (m + q) floats of a matrix and vectors as they are, in two allreduces") {
   // 64-32-10 at rank 2: first 2 * 64 + 32 and 2 * 32 + 10, then 2 * 32 and 2 * 10 floats; recursive doubling of 4
   // nodes sends everything twice.
   const Recorder recorder =

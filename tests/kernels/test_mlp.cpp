@@ -243,7 +243,8 @@ TEST_CASE("the initial model is drawn input by input, whatever the layout, with 
   CHECK(mlp.facts().parameters == (6 + 1) * 40 + (40 + 1) * 4);
 }
 
-TEST_CASE("the uniform initial model draws weights, then biases, within one over the root of inputs") {
+TEST_CASE(
+    "the uniform initial model draws weights, then biases, within one over the root of inputs") {
   Mlp::Problem uniform = problem({40}, 6, 4, 4, 1);
   uniform.initialization = "uniform";
   const Mlp mlp(std::move(uniform));

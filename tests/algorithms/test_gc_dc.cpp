@@ -1,0 +1,101 @@
+#include <cmath>
+#include <set>
+
+#include <doctest/doctest.h>
+
+#include "algorithms/clustering.hpp"
+#include "sim/base/error.hpp"
+#include "tests/support/block_averaging.hpp"
+
+using namespace starling;
+using algorithms::assign_clusters;
+using algorithms::Assignment;
+
+namespace {
+
+Recorder run(const std::string& algorithm, std::vector<std::string> overrides = {}) {
+  return test::run(test::quadratic_scenario(8, 40, "ring",
+                                            algorithm + "\nlearning_rate = 0.05\nmomentum = 0.5\n"),
+                   overrides);
+}
+
+}  // namespace
+
+TEST_CASE("slow nodes are spread over clusters as evenly as homes and neighbors allow") {
+  using Slow = std::vector<bool>;
+  // Within what the codes tolerate everybody stays at home.
+  const auto home = assign_clusters(Slow{true, false, false, false, false, true}, 2, 1);
+  for (std::size_t w = 0; w < 6; ++w) CHECK(home[w] == Assignment{w / 3, w % 3});
+
+  const auto slow_serving = [](const Slow& slow, std::size_t clusters) {
+    const auto assignments = assign_clusters(slow, clusters, 1);
+    const std::size_t size = slow.size() / clusters;
+    std::vector<std::size_t> count(clusters);
+    std::set<std::pair<std::size_t, std::size_t>> seats;
+    for (std::size_t w = 0; w < slow.size(); ++w) {
+      const Assignment at = assignments[w];
+      CHECK((at.cluster == w / size || at.cluster == (w / size + 1) % clusters));
+      CHECK(at.row < size);
+      seats.insert({at.cluster, at.row});
+      if (slow[w]) ++count[at.cluster];
+    }
+    CHECK(seats.size() == slow.size());  // every row of every cluster has its node
+    return count;
+  };
+  using Counts = std::vector<std::size_t>;
+  // Two of four: one is handed on. Of three, half of the four at most.
+  CHECK(slow_serving({true, true, false, false, false, false, false, false}, 2) == Counts{1, 1});
+  CHECK(slow_serving({true, true, true, true, false, false, false, false}, 2) == Counts{2, 2});
+  // Three clusters: two and two slow, the third has none: 2 2 0 -> 1 is handed from 1 to 2, then 0 has one
+  // more than 1.
+  CHECK(slow_serving(
+            {true, true, false, false, true, true, false, false, false, false, false, false}, 3) ==
+        Counts{2, 1, 1});
+}
+
+TEST_CASE("GC-DC takes the steps of allreduce SGD, however nodes are assigned") {
+  const std::vector<std::string> noise{"workload.noise=0.1", "compute.distribution=lognormal",
+                                       "compute.sigma=0.8"};
+  const Recorder exact = run("kind = allreduce", noise);
+  for (const std::string code : {"cyclic", "repetition"}) {
+    for (const std::string clusters : {"1", "2", "4"}) {
+      const Recorder coded =
+          run("kind = gc_dc\ncode = " + code + "\nclusters = " + clusters, noise);
+      CHECK(test::largest_difference(coded, exact) < 1e-4);
+      for (const auto& x : coded.models) CHECK(x == coded.models[0]);
+      double moved = 0;
+      for (std::size_t k = 0; k < 40; ++k) moved += coded.steps.value("moved", k, 0);
+      CHECK((moved > 0) == (clusters != "1"));
+    }
+  }
+}
+
+TEST_CASE("one cluster is gradient coding, and nobody moves where nobody is slow") {
+  const std::vector<std::string> slow{"compute.slow_nodes=2", "compute.slowdown=10"};
+  const Recorder one = run("kind = gc_dc\nclusters = 1\nstragglers = 2", slow);
+  const Recorder coded = run("kind = gradient_coding\nstragglers = 2", slow);
+  CHECK(one.models == coded.models);
+  const Recorder even = run("kind = gc_dc");
+  for (std::size_t k = 0; k < 40; ++k) CHECK(even.steps.value("moved", k, 0) == 0);
+  CHECK(even.models == run("kind = gc_dc\nreassign = no").models);
+  CHECK(even.nodes == run("kind = gc_dc\nreassign = no").nodes);
+}
+
+TEST_CASE("two slow nodes of one cluster hold up one step if they are spread, all steps if not") {
+  // A node computes two gradients of 1 ms, 0 and 1 of 10 ms; clusters of four do without one. Static: every
+  // step waits for the first of them, 20 ms and at most a round trip. Dynamic: only the first step does;
+  // later ones take 2.02 ms.
+  const std::vector<std::string> slow{"compute.slow_nodes=2", "compute.slowdown=10"};
+  const double fixed = to_seconds(run("kind = gc_dc\nreassign = no", slow).nodes[5].finished);
+  CHECK(fixed > 40 * 20e-3);
+  CHECK(fixed < 40 * 20.02e-3 + 1e-3);
+  const double dynamic = to_seconds(run("kind = gc_dc", slow).nodes[5].finished);
+  CHECK(dynamic == doctest::Approx(20.01e-3 + 39 * 2.02e-3).epsilon(1e-3));
+}
+
+TEST_CASE("clusters must come out even") {
+  CHECK_THROWS_AS(run("kind = gc_dc\nclusters = 3"), ScenarioError);
+  CHECK_THROWS_AS(run("kind = gc_dc\nclusters = 4\nstragglers = 2"), ScenarioError);
+  CHECK_THROWS_AS(run("kind = gc_dc\nclusters = 2\nstragglers = 2\ncode = repetition"),
+                  ScenarioError);
+}
