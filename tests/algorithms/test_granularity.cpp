@@ -50,7 +50,9 @@ TEST_CASE("models whole, in buckets or tensor by tensor are the same to the bit"
   for (const std::string algorithm :
        {"kind = adaptive_period", "kind = allreduce", "kind = allreduce\ncollective = recursive_doubling",
         "kind = allreduce\ncollective = by_size\ncollective_switch = 100 B", "kind = bmuf\nperiod = 2", "kind = d2",
-        "kind = dasgd", "kind = diloco\nperiod = 2", "kind = dpsgd", "kind = dpsgd\norder = adapt_then_combine",
+        "kind = dasgd", "kind = diloco\nperiod = 2", "kind = dpsgd",
+        "kind = easgd\nperiod = 2", "kind = epidemic",
+        "kind = parameter_server", "kind = parameter_server\nservers = 3", "kind = token_walk", "kind = dpsgd\norder = adapt_then_combine",
         "kind = eager\nactivation = full", "kind = gradient_tracking", "kind = local_gossip",
         "kind = local_gossip\nmixing = random_matching", "kind = local_sgd\nperiod = 2", "kind = sgp",
         "kind = sgp\npeers = two_peer", "kind = slowmo\nperiod = 2", "kind = swarm\naveraging = blocking",
