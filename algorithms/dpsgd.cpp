@@ -28,7 +28,8 @@ Task<> run(Node& node, Settings settings) {
       optimizer.update(x, g.values, x, k);
       co_await send_to_neighbors(node, k, x);
       x = co_await mix_with_neighbors(node, k, x);
-    } else if (node.plan().overlaps_backward) {  // the same sums; tensors leave as their gradients appear
+    } else if (node.plan()
+                   .overlaps_backward) {  // the same sums; tensors leave as their gradients appear
       const Gradient g = co_await node.gradient_in_pieces(x);
       const Vector old = x;
       co_await send_to_neighbors(node, k, x);

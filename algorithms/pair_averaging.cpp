@@ -84,7 +84,8 @@ Task<> PairAveraging::serve() {
     const std::size_t piece = number / kinds;
     if (number % kinds == done) {
       --unfinished;
-    } else if (m.source == partner_ && piece == piece_) {  // an answer, or a request that crossed ours
+    } else if (m.source == partner_ &&
+               piece == piece_) {  // an answer, or a request that crossed ours
       average(piece, sent_, m.values);
       partner_ = nobody;
       sent_ = {};

@@ -21,8 +21,8 @@ constexpr AlgorithmEntry entries[] = {
 // Those that send models in pieces. The others fold shares or fragments as they come.
 constexpr std::string_view whole_only[] = {"overlap_sgp", "push_sum", "streaming_diloco"};
 // Those that may exchange beside the backward pass.
-constexpr std::string_view overlapped[] = {"adpsgd", "allreduce", "dpsgd", "eager",
-                                           "local_sgd", "sgp", "wagma"};
+constexpr std::string_view overlapped[] = {"adpsgd",    "allreduce", "dpsgd", "eager",
+                                           "local_sgd", "sgp",       "wagma"};
 
 bool names_it(std::span<const std::string_view> names, std::string_view kind) {
   return std::ranges::find(names, kind) != names.end();
@@ -41,10 +41,10 @@ ExchangeSettings read_exchange(const Section& section, std::string_view kind) {
     if (granularity != "whole") settings.granularity = Granularity::tensors;
     if (granularity == "buckets") {
       settings.granularity = Granularity::buckets;
-      settings.bucket_bytes =
-          section.optional<Bytes>("bucket_size", Bytes{settings.bucket_bytes},
-                                  "tensors are gathered up to this size")
-              .count;
+      settings.bucket_bytes = section
+                                  .optional<Bytes>("bucket_size", Bytes{settings.bucket_bytes},
+                                                   "tensors are gathered up to this size")
+                                  .count;
       section.expect(settings.bucket_bytes > 0, "bucket_size", "must be positive, got {} B",
                      settings.bucket_bytes);
     }
@@ -55,7 +55,8 @@ ExchangeSettings read_exchange(const Section& section, std::string_view kind) {
                        "whether a piece leaves when the backward pass has come to it") ==
         "backward";
   }
-  if (section.has("collective_switch")) settings.collective_switch = read_collective_switch(section);
+  if (section.has("collective_switch"))
+    settings.collective_switch = read_collective_switch(section);
   return settings;
 }
 

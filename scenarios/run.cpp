@@ -1,13 +1,12 @@
 #include "scenarios/run.hpp"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <deque>
 #include <fstream>
 #include <string>
 
 #include <fmt/format.h>
+#include <omp.h>
 
 #include "kernels/cpu_backend.hpp"
 #include "sim/base/error.hpp"
@@ -159,8 +158,8 @@ void Run::simulate() {
                                });
   clock = &transport;
 
-  World world{transport, *graph_, *observer_, *parts_.topology, settings.steps, settings.seed,
-              settings.plan};
+  World world{transport,      *graph_,       *observer_,   *parts_.topology,
+              settings.steps, settings.seed, settings.plan};
   std::deque<Node> nodes;
   for (NodeId i = 0; i < settings.nodes; ++i) {
     Node& node = nodes.emplace_back(world, i);

@@ -1,11 +1,11 @@
 // Run::execute: a scenario over real MPI. Apart from run.cpp, because a build without MPI leaves it out.
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <deque>
 #include <string>
+
+#include <omp.h>
 
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
@@ -35,8 +35,8 @@ void Run::execute(MpiSession& session) {
 
   nodes_here_ = transport.block().end - transport.block().begin;
 
-  World world{transport, *graph_, *observer_, *parts_.topology, settings.steps, settings.seed,
-              settings.plan};
+  World world{transport,      *graph_,       *observer_,   *parts_.topology,
+              settings.steps, settings.seed, settings.plan};
   std::deque<Node> nodes;
   for (NodeId i = transport.block().begin; i < transport.block().end; ++i) {
     Node& node = nodes.emplace_back(world, i);
