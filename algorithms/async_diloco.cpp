@@ -78,7 +78,7 @@ class SharedModel {
   }
 
   void send(Node& node, NodeId to) const {
-    node.send(to, tag_of(Channel::reply), theta_, static_cast<double>(version_));
+    send_in_pieces(node, to, tag_of(Channel::reply), theta_, static_cast<double>(version_));
   }
 
  private:
@@ -129,7 +129,8 @@ Task<> serve(Node& node, Settings settings, Companions& companions) {
     if (got.index == 0) {
       if (arrivals.empty() && settings.rule != Rule::delayed)
         deadline = after(node.now(), settings.grace);
-      arrivals.push_back(std::move(got.message));
+      Message m = co_await receive_rest(node, std::move(got.message), node.parameters());
+      arrivals.push_back(std::move(m));
       --computing;
     }
     const bool is_full = settings.rule == Rule::delayed ? std::ssize(arrivals) == settings.delay
@@ -165,8 +166,9 @@ Task<> run(Node& node, Settings settings) {
     const Gradient g = co_await node.gradient(x);
     inner.update(x, g.values, x, k);
     if ((k + 1) % settings.period == 0) {
-      node.send(server, tag_of(Channel::request), difference(theta, x), version);
-      const Message m = co_await node.receive(server, tag_of(Channel::reply));
+      send_in_pieces(node, server, tag_of(Channel::request), difference(theta, x), version);
+      Message first = co_await node.receive(server, tag_of(Channel::reply));
+      const Message m = co_await receive_rest(node, std::move(first), x.size());
       node.record("staleness", k, m.number - version - 1);  // outer steps besides the own one
       theta = m.values;
       version = m.number;

@@ -72,6 +72,8 @@ class Server {
     std::erase_if(fetching_, [this](NodeId i) { return answer(i); });
   }
 
+  std::size_t size() const { return x_.size(); }
+
  private:
   void apply(const Message& m) {
     const Step staleness = version_ - static_cast<Step>(m.number);
@@ -87,7 +89,7 @@ class Server {
   bool answer(NodeId i) {
     const Step ahead = pushes_[static_cast<std::size_t>(i)] - std::ranges::min(pushes_);
     if (settings_.staleness_bound && ahead > *settings_.staleness_bound) return false;
-    node_.send(i, tag_of(Channel::reply), x_, static_cast<double>(version_));
+    send_in_pieces(node_, i, tag_of(Channel::reply), x_, static_cast<double>(version_));
     return true;
   }
 
@@ -110,9 +112,11 @@ Task<> serve(Node& node, Settings settings, Companions& companions) {
   const Pattern patterns[] = {{any_source, tag_of(Channel::request)}};
   for (; messages > 0; --messages) {
     const std::optional<Time> until = patience_ends(node, settings.patience);
-    const Node::Select::Result got = co_await node.select(patterns, until);
+    Node::Select::Result got = co_await node.select(patterns, until);
     if (got.index > 0) break;
-    server.handle(got.message);
+    Message m = std::move(got.message);
+    if (m.values) m = co_await receive_rest(node, std::move(m), server.size());
+    server.handle(m);
   }
   companions.leave();
 }
@@ -138,8 +142,8 @@ Task<> run(Node& node, Settings settings) {
     }
     if (settings.pushes_after(k, node.steps())) {
       for (NodeId s = 0; s < settings.servers; ++s) {
-        node.send(s, tag_of(Channel::request), shard(sum, s, settings.servers),
-                  versions[static_cast<std::size_t>(s)]);
+        send_in_pieces(node, s, tag_of(Channel::request), shard(sum, s, settings.servers),
+                       versions[static_cast<std::size_t>(s)]);
       }
       sum = {};
       ++pushes;
@@ -148,7 +152,9 @@ Task<> run(Node& node, Settings settings) {
       for (NodeId s = 0; s < settings.servers; ++s) node.send(s, tag_of(Channel::request));
       std::vector<Vector> shards;
       for (NodeId s = 0; s < settings.servers; ++s) {
-        const Message m = co_await node.receive(s, tag_of(Channel::reply));
+        const std::size_t size = shard(x, s, settings.servers).size();
+        Message first = co_await node.receive(s, tag_of(Channel::reply));
+        const Message m = co_await receive_rest(node, std::move(first), size);
         double& version = versions[static_cast<std::size_t>(s)];
         if (s == 0) node.record("staleness", k, m.number - version - static_cast<double>(pushes));
         version = m.number;

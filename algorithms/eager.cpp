@@ -133,7 +133,8 @@ Program eager(const Section& section, const Context& context) {
           ? LatePolicy::drop
           : LatePolicy::accumulate;
   settings.full_every = section.optional<std::int64_t>(
-      "full_every", 0, "every so many-th operation waits for all (32 in the released code); 0: none");
+      "full_every", 0,
+      "every so many-th operation waits for all (32 in the released code); 0: none");
   section.expect(settings.full_every >= 0, "full_every", "must not be negative, got {}",
                  settings.full_every);
   settings.synchronize_every = section.optional<std::int64_t>(

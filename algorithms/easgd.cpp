@@ -44,8 +44,9 @@ Task<> serve(Node& node, Settings settings, Companions& companions) {
   Vector z = node.initial_model();
   const Step requests = node.nodes() * (node.steps() / settings.period);
   for (Step r = 0; r < requests; ++r) {
-    const Message m = co_await node.receive(any_source, tag_of(Channel::request));
-    node.send(m.source, tag_of(Channel::reply), z);
+    Message first = co_await node.receive(any_source, tag_of(Channel::request));
+    const Message m = co_await receive_rest(node, std::move(first), z.size());
+    send_in_pieces(node, m.source, tag_of(Channel::reply), z);
     z = pull(z, settings.elasticity, m.values);
   }
   companions.leave();
@@ -72,8 +73,9 @@ Task<> run(Node& node, Settings settings) {
         x = pull(x, a, z);
         z = pull(z, a * node.nodes(), mean);
       } else {
-        node.send(server, tag_of(Channel::request), x);
-        const Message m = co_await node.receive(server, tag_of(Channel::reply));
+        send_in_pieces(node, server, tag_of(Channel::request), x);
+        Message first = co_await node.receive(server, tag_of(Channel::reply));
+        const Message m = co_await receive_rest(node, std::move(first), x.size());
         x = pull(x, a, m.values);
       }
     }

@@ -96,13 +96,18 @@ Task<> run(Node& node, std::shared_ptr<RoundCache<Round>> rounds, Settings setti
       const std::vector<NodeId> receivers = round.out[me];
       const std::vector<NodeId> senders = settings.sends_notices ? others : round.in[me];
       for (const NodeId peer : settings.sends_notices ? others : receivers) {
-        const bool is_receiver = std::ranges::binary_search(receivers, peer);
-        node.send(peer, tag_of(Channel::program, k), is_receiver ? x : Vector());
+        if (std::ranges::binary_search(receivers, peer)) {
+          send_in_pieces(node, peer, tag_of(Channel::program, k), x);
+        } else {
+          node.send(peer, tag_of(Channel::program, k));
+        }
       }
       std::vector<Vector> models{x};
       for (const NodeId peer : senders) {
-        const Message m = co_await node.receive(peer, tag_of(Channel::program, k));
-        if (m.values) models.push_back(m.values);
+        Message first = co_await node.receive(peer, tag_of(Channel::program, k));
+        if (!first.values) continue;
+        const Message m = co_await receive_rest(node, std::move(first), x.size());
+        models.push_back(m.values);
       }
       x = mean(models);
     }

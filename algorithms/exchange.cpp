@@ -39,6 +39,23 @@ Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x, Channel channel) {
   co_return cut.join(mixed);
 }
 
+void send_in_pieces(Node& node, NodeId to, Tag tag, const Vector& v, double number) {
+  const Cut cut(node, v);
+  for (std::size_t i = 0; i < cut.count(); ++i) node.send(to, tag, cut.part(i), number);
+}
+
+Task<Message> receive_rest(Node& node, Message first, std::size_t size) {
+  if (first.values.size() == size) co_return first;
+  std::vector<Vector> parts{first.values};
+  for (std::size_t have = first.values.size(); have < size; have += parts.back().size()) {
+    Message m = co_await node.receive(first.source, first.tag);
+    parts.push_back(std::move(m.values));
+  }
+  const std::vector<Vector> ordered(parts.rbegin(), parts.rend());
+  first.values = concatenate(ordered);
+  co_return first;
+}
+
 bool has_unit_columns(const Topology& topology) {
   for (std::size_t phase = 0; phase < topology.period(); ++phase) {
     const auto k = static_cast<Step>(phase);

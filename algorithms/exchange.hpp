@@ -33,6 +33,11 @@ Task<> send_to_neighbors(Node& node, Step k, Vector x, Channel channel = Channel
 /// the own model first, then in order of peer. Further pieces go out one by one, each when the one before is mixed.
 Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x, Channel channel = Channel::program);
 
+/// Sends `v` with `tag` and `number`: a vector of the model's size in its pieces, one message each, any other in one.
+void send_in_pieces(Node& node, NodeId to, Tag tag, const Vector& v, double number = 0);
+/// The message that begins with the piece `first`: waits for the others from the same node. `size` is that of the vector.
+Task<Message> receive_rest(Node& node, Message first, std::size_t size);
+
 /// Whether what each node sends has weights that sum to one at every step, its own share included (to 1e-4): with
 /// rows that do, too, mixing keeps the mean.
 bool has_unit_columns(const Topology& topology);

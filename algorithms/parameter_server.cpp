@@ -40,14 +40,17 @@ Task<> serve(Node& node, Settings settings, Companions& companions) {
   for (Step k = 0; k < node.steps(); ++k) {
     std::vector<Message> pushes;
     while (pushes.size() < needed) {
-      Message m = co_await node.receive(any_source, tag_of(Channel::request));
+      Message first = co_await node.receive(any_source, tag_of(Channel::request));
+      Message m = co_await receive_rest(node, std::move(first), x.size());
       if (static_cast<Step>(m.number) == k) pushes.push_back(std::move(m));
     }
     std::ranges::sort(pushes, {}, &Message::source);
     std::vector<Vector> gradients;
     for (Message& m : pushes) gradients.push_back(std::move(m.values));
     optimizer.update(x, mean(gradients), x, k);
-    for (NodeId i = 0; i < node.nodes(); ++i) node.send(i, tag_of(Channel::reply, k), x);
+    for (NodeId i = 0; i < node.nodes(); ++i) {
+      send_in_pieces(node, i, tag_of(Channel::reply, k), x);
+    }
   }
   companions.leave();
 }
@@ -65,14 +68,20 @@ Task<> run(Node& node, Settings settings) {
     if (!early) {
       const Gradient g = co_await node.gradient(x);
       for (NodeId s = 0; s < settings.servers; ++s) {
-        node.send(s, tag_of(Channel::request), shard(g.values, s, settings.servers),
-                  static_cast<double>(k));
+        send_in_pieces(node, s, tag_of(Channel::request), shard(g.values, s, settings.servers),
+                       static_cast<double>(k));
       }
     }
     std::vector<Vector> shards;
-    if (early) shards.push_back(early->values);
+    if (early) {
+      const std::size_t size = shard(x, 0, settings.servers).size();
+      const Message m = co_await receive_rest(node, std::move(*early), size);
+      shards.push_back(m.values);
+    }
     for (NodeId s = early ? 1 : 0; s < settings.servers; ++s) {
-      const Message m = co_await node.receive(s, tag_of(Channel::reply, k));
+      const std::size_t size = shard(x, s, settings.servers).size();
+      Message first = co_await node.receive(s, tag_of(Channel::reply, k));
+      const Message m = co_await receive_rest(node, std::move(first), size);
       shards.push_back(m.values);
     }
     x = join_shards(shards);

@@ -18,16 +18,13 @@ constexpr AlgorithmEntry entries[] = {
 #undef ALGORITHM
 };
 
-// Those built on the shared exchanges: they cut a model in pieces.
-constexpr std::string_view cut_in_pieces[] = {
-    "adaptive_period", "adpsgd", "allreduce",    "bmuf",      "d2",              "dasgd",
-    "diloco",          "dpsgd",  "eager",        "gradient_tracking", "local_gossip",
-    "local_sgd",       "pairwise_gossip", "sgp", "slowmo",    "swarm",           "wagma"};
+// Those that send models in pieces. The others fold shares or fragments as they come.
+constexpr std::string_view whole_only[] = {"overlap_sgp", "push_sum", "streaming_diloco"};
 // Those that may exchange beside the backward pass.
-constexpr std::string_view overlapped[] = {"adpsgd", "allreduce", "dpsgd", "eager",
-                                           "local_sgd", "sgp", "wagma"};
+constexpr std::string_view overlapped[] = {"adpsgd",    "allreduce", "dpsgd", "eager",
+                                           "local_sgd", "sgp",       "wagma"};
 
-bool offers(std::span<const std::string_view> names, std::string_view kind) {
+bool names_it(std::span<const std::string_view> names, std::string_view kind) {
   return std::ranges::find(names, kind) != names.end();
 }
 
@@ -37,28 +34,29 @@ std::span<const AlgorithmEntry> catalog() { return entries; }
 
 ExchangeSettings read_exchange(const Section& section, std::string_view kind) {
   ExchangeSettings settings;
-  if (offers(cut_in_pieces, kind)) {
+  if (!names_it(whole_only, kind)) {
     const std::string granularity =
         section.choice("exchange", {"whole", "buckets", "tensors"}, "whole",
                        "how models travel: in one piece, or one piece after the other");
     if (granularity != "whole") settings.granularity = Granularity::tensors;
     if (granularity == "buckets") {
       settings.granularity = Granularity::buckets;
-      settings.bucket_bytes =
-          section.optional<Bytes>("bucket_size", Bytes{settings.bucket_bytes},
-                                  "tensors are gathered up to this size")
-              .count;
+      settings.bucket_bytes = section
+                                  .optional<Bytes>("bucket_size", Bytes{settings.bucket_bytes},
+                                                   "tensors are gathered up to this size")
+                                  .count;
       section.expect(settings.bucket_bytes > 0, "bucket_size", "must be positive, got {} B",
                      settings.bucket_bytes);
     }
   }
-  if (offers(overlapped, kind)) {
+  if (names_it(overlapped, kind)) {
     settings.overlaps_backward =
         section.choice("overlap", {"none", "backward"}, "none",
                        "whether a piece leaves when the backward pass has come to it") ==
         "backward";
   }
-  if (section.has("collective_switch")) settings.collective_switch = read_collective_switch(section);
+  if (section.has("collective_switch"))
+    settings.collective_switch = read_collective_switch(section);
   return settings;
 }
 

@@ -49,13 +49,14 @@ Task<> run(Node& node, Settings settings) {
   Vector x = node.initial_model();
   Step k = 0;
   Step last_visit = -1;
-  if (node.id() == 0 && all_visits > 0) node.send(0, token, x, 0);  // it begins here
+  if (node.id() == 0 && all_visits > 0) send_in_pieces(node, 0, token, x);  // it begins here
   for (bool is_over = all_visits == 0; !is_over;) {
-    const Node::Select::Result got = co_await node.select(patterns);
+    Node::Select::Result got = co_await node.select(patterns);
     const auto visits = static_cast<Step>(got.message.number);
     is_over = got.index == 1;
     if (!is_over && visits <= last_visit) continue;  // came twice: there is one token
-    x = got.message.values;
+    const Message whole = co_await receive_rest(node, std::move(got.message), x.size());
+    x = whole.values;
     if (is_over) break;
 
     last_visit = visits;
@@ -63,9 +64,10 @@ Task<> run(Node& node, Settings settings) {
     optimizer.update(x, g.values, x, visits / node.nodes());
     if (k < node.steps()) node.end_step(k++, x);
     if (visits + 1 < all_visits) {
-      node.send(next(node, visits, settings.is_cyclic), token, x, static_cast<double>(visits + 1));
+      const NodeId to = next(node, visits, settings.is_cyclic);
+      send_in_pieces(node, to, token, x, static_cast<double>(visits + 1));
     } else {
-      for (NodeId i = 0; i < node.nodes(); ++i) node.send(i, done, x);
+      for (NodeId i = 0; i < node.nodes(); ++i) send_in_pieces(node, i, done, x);
     }
   }
   while (k < node.steps()) node.end_step(k++, x);

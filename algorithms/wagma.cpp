@@ -15,6 +15,8 @@
 // nodes contribute holds the synchronized model. `activation = full` waits for every member of the group. With
 // `exchange = tensors`, as in the released code, every tensor is an operation of its own: "in time" is said of tensors.
 
+#include "algorithms/wagma.hpp"
+
 #include <bit>
 
 #include "algorithms/collectives.hpp"
@@ -23,7 +25,6 @@
 #include "algorithms/partial_allreduce.hpp"
 #include "algorithms/pieces.hpp"
 #include "algorithms/registry.hpp"
-#include "algorithms/wagma.hpp"
 
 namespace starling::algorithms {
 

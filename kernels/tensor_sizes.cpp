@@ -20,9 +20,7 @@ void convolution(Sizes& sizes, std::size_t side, std::size_t in, std::size_t out
 }
 
 /// Projections to queries, keys, values and back, without bias; then scale and offset of a layer normalization.
-void attention(Sizes& sizes, std::size_t d) {
-  add_all(sizes, {d * d, d * d, d * d, d * d, d, d});
-}
+void attention(Sizes& sizes, std::size_t d) { add_all(sizes, {d * d, d * d, d * d, d * d, d, d}); }
 
 /// Two dense layers with bias, and their layer normalization.
 void feed_forward(Sizes& sizes, std::size_t d, std::size_t inner) {
@@ -77,9 +75,9 @@ std::vector<std::size_t> resnet18_lstm_tensors() {
       in = width;
     }
   }
-  convolution(sizes, 3, in, 128);                 // compression to 128 x 4 x 4 = 2048 numbers
-  add_all(sizes, {2048 * 512, 512});              // visual features
-  add_all(sizes, {3 * 32, 32, 5 * 32});           // goal; the action before, of 4 and "none"
+  convolution(sizes, 3, in, 128);        // compression to 128 x 4 x 4 = 2048 numbers
+  add_all(sizes, {2048 * 512, 512});     // visual features
+  add_all(sizes, {3 * 32, 32, 5 * 32});  // goal; the action before, of 4 and "none"
   constexpr std::size_t hidden = 512;
   for (const std::size_t inputs : {hidden + 32 + 32, hidden}) {  // LSTM: four gates, two biases
     add_all(sizes, {4 * hidden * inputs, 4 * hidden * hidden, 4 * hidden, 4 * hidden});
@@ -96,7 +94,8 @@ std::vector<std::size_t> scaled_tensors(const std::vector<std::size_t>& sizes,
   Sizes scaled;
   std::size_t seen = 0;
   std::size_t begin = 0;
-  for (const std::size_t size : sizes) {  // rounds the ends, so that the sum is right; one float each comes on top
+  for (const std::size_t size :
+       sizes) {  // rounds the ends, so that the sum is right; one float each comes on top
     seen += size;
     const auto end = static_cast<std::size_t>(std::floor(factor * static_cast<double>(seen) + 0.5));
     scaled.push_back(end - begin + 1);

@@ -20,6 +20,7 @@ std::vector<std::size_t> transformer_base_tensors();
 std::vector<std::size_t> resnet18_lstm_tensors();
 
 /// The same proportions for a model of `parameters` floats: every tensor scaled and rounded, none empty.
-std::vector<std::size_t> scaled_tensors(const std::vector<std::size_t>& sizes, std::size_t parameters);
+std::vector<std::size_t> scaled_tensors(const std::vector<std::size_t>& sizes,
+                                        std::size_t parameters);
 
 }  // namespace starling

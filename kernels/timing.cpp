@@ -35,10 +35,9 @@ struct Preset {
   std::vector<std::size_t> (*tensors)();
 };
 
-constexpr std::array presets{
-    Preset{"resnet50", 25'559'081, resnet50_tensors},
-    Preset{"transformer_base", 61'362'176, transformer_base_tensors},
-    Preset{"resnet18_lstm", 8'476'421, resnet18_lstm_tensors}};
+constexpr std::array presets{Preset{"resnet50", 25'559'081, resnet50_tensors},
+                             Preset{"transformer_base", 61'362'176, transformer_base_tensors},
+                             Preset{"resnet18_lstm", 8'476'421, resnet18_lstm_tensors}};
 constexpr std::int64_t bytes_per_parameter = 4;
 constexpr std::int64_t most_batch = 1 << 30;
 constexpr std::int64_t most_parameters = std::numeric_limits<std::uint32_t>::max();

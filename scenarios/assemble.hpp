@@ -34,7 +34,8 @@ struct RunSettings {
   std::int64_t window_bytes = 0;
   bool closed_form_collectives = false;
   Pace pace = Pace::modelled;
-  double forward_share = 0;  // of a gradient's duration without delays; the rest is the backward pass
+  double forward_share =
+      0;  // of a gradient's duration without delays; the rest is the backward pass
   ExchangePlan plan;
   HostCosts host;
 };

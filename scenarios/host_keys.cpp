@@ -26,7 +26,7 @@ constexpr Preset presets[] = {
     //                       library's and their own buffers, which the figure cannot tell apart
     //   reduction_bandwidth   fitted to the same: one thread adds (two operands read, one written) while others decode images
     //   cache               sourced: 30 MB of L3, Intel's data sheet
-    //   cached_.., operation_entry   read off eager-SGD, Fig. 9: 32 processes sum 4 MiB in five rounds of 1.9 ms, of
+    //   cache_bandwidth, operation_entry   read off eager-SGD, Fig. 9: 32 processes sum 4 MiB in five rounds of 1.9 ms, of
     //                       which the wire takes 0.42 ms; a late process gets its result after 0.25 ms
     {"xc50", "10 us", "1.05 GB/s", "1.92 GB/s", "30 MB", "3.3 GB/s", "0.25 ms"},
 };
@@ -53,8 +53,9 @@ HostCosts HostSettings::costs_for(std::int64_t model_bytes) const {
 HostSettings read_host(const Section& network) {
   std::vector<std::string> names;
   for (const Preset& preset : presets) names.emplace_back(preset.name);
-  const std::string name = network.choice(
-      "host", names, "none", "a node whose numbers are the defaults of the keys up to operation_entry");
+  const std::string name =
+      network.choice("host", names, "none",
+                     "a node whose numbers are the defaults of the keys up to operation_entry");
   const Preset& preset = *std::ranges::find(presets, name, &Preset::name);
 
   HostSettings host;
@@ -72,11 +73,11 @@ HostSettings read_host(const Section& network) {
                                     "models up to this size are added up in the processor's cache")
                    .count;
   host.cached_reduction_seconds_per_byte =
-      seconds_per_byte(network, "cached_reduction_bandwidth", preset.cached_reduction_bandwidth,
+      seconds_per_byte(network, "cache_bandwidth", preset.cached_reduction_bandwidth,
                        "in place of reduction_bandwidth for those");
-  host.costs.entry = network.optional<Duration>(
-      "operation_entry", parse_duration(preset.operation_entry),
-      "handing an operation to the communication thread (eager, wagma)");
+  host.costs.entry =
+      network.optional<Duration>("operation_entry", parse_duration(preset.operation_entry),
+                                 "handing an operation to the communication thread (eager, wagma)");
   return host;
 }
 

@@ -10,9 +10,9 @@ namespace starling {
 
 /// What a scenario says of hosts; HostCosts are for models of one size.
 struct HostSettings {
-  HostCosts costs;                             // of models that do not fit the cache
+  HostCosts costs;                               // of models that do not fit the cache
   double cached_reduction_seconds_per_byte = 0;  // of those that do
-  std::int64_t cache = 0;                      // bytes
+  std::int64_t cache = 0;                        // bytes
 
   HostCosts costs_for(std::int64_t model_bytes) const;
 };

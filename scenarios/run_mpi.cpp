@@ -36,8 +36,8 @@ void Run::execute(MpiSession& session) {
 
   nodes_here_ = transport.block().end - transport.block().begin;
 
-  World world{transport, *graph_, *observer_, *parts_.topology, settings.steps, settings.seed,
-              settings.plan};
+  World world{transport,      *graph_,       *observer_,   *parts_.topology,
+              settings.steps, settings.seed, settings.plan};
   std::deque<Node> nodes;
   for (NodeId i = transport.block().begin; i < transport.block().end; ++i) {
     Node& node = nodes.emplace_back(world, i);

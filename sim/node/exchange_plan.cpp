@@ -10,8 +10,8 @@ ExchangePlan plan_exchange(const ExchangeSettings& settings, const WorkloadFacts
                     .collective_switch = settings.collective_switch};
   if (settings.granularity == Granularity::whole || facts.tensors.empty()) return plan;
 
-  const double bytes_per_float = 4.0 * static_cast<double>(facts.wire_parameters) /
-                                 static_cast<double>(facts.parameters);
+  const double bytes_per_float =
+      4.0 * static_cast<double>(facts.wire_parameters) / static_cast<double>(facts.parameters);
   const auto tensors = static_cast<double>(facts.tensors.size());
   std::size_t end = facts.parameters;
   for (std::size_t t = facts.tensors.size(); t-- > 0;) {

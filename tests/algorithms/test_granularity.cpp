@@ -1,9 +1,8 @@
 // Models in pieces: the same bits as in one message, other times. What staging and host arithmetic cost.
-#include <doctest/doctest.h>
-
 #include <string>
 #include <vector>
 
+#include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
@@ -17,8 +16,10 @@ using Overrides = std::vector<std::string>;
 
 /// An MLP 64-8-10 on digits: four tensors of 512, 8, 80 and 10 floats.
 std::string digits(const std::string& algorithm) {
-  return "[run]\nnodes = 8\nsteps = 5\n[topology]\nkind = ring\n[network]\nkind = constant\nlatency = 1 ms\n"
-         "[compute]\ngradient = 1 ms\n[workload]\nkind = mlp\ndataset = digits\nhidden = 8\n[algorithm]\n"
+  return "[run]\nnodes = 8\nsteps = 5\n[topology]\nkind = ring\n[network]\nkind = "
+         "constant\nlatency = 1 ms\n"
+         "[compute]\ngradient = 1 ms\n[workload]\nkind = mlp\ndataset = digits\nhidden = "
+         "8\n[algorithm]\n"
          "learning_rate = 0.1\nmomentum = 0.9\n" +
          algorithm;
 }
@@ -26,8 +27,10 @@ std::string digits(const std::string& algorithm) {
 /// Two tensors, of 1 MB and 3 MB, that only take time; messages take 1 ms and 1 ms per MB; gradients 10 ms.
 std::string two_tensors(int nodes, const std::string& algorithm) {
   return fmt::format(
-      "[run]\nnodes = {}\nsteps = 1\n[topology]\nkind = ring\n[network]\nkind = constant\nlatency = 1 ms\n"
-      "bandwidth = 1 GB/s\n[compute]\ngradient = 10 ms\n[workload]\nkind = timing\nparameters = 1000000\n"
+      "[run]\nnodes = {}\nsteps = 1\n[topology]\nkind = ring\n[network]\nkind = constant\nlatency "
+      "= 1 ms\n"
+      "bandwidth = 1 GB/s\n[compute]\ngradient = 10 ms\n[workload]\nkind = timing\nparameters = "
+      "1000000\n"
       "tensors = 250000, 750000\n[algorithm]\nlearning_rate = 0.1\n{}\n",
       nodes, algorithm);
 }
@@ -48,12 +51,30 @@ const Overrides overlapped{"algorithm.exchange=tensors", "algorithm.overlap=back
 
 TEST_CASE("models whole, in buckets or tensor by tensor are the same to the bit") {
   for (const std::string algorithm :
-       {"kind = adaptive_period", "kind = allreduce", "kind = allreduce\ncollective = recursive_doubling",
-        "kind = allreduce\ncollective = by_size\ncollective_switch = 100 B", "kind = bmuf\nperiod = 2", "kind = d2",
-        "kind = dasgd", "kind = diloco\nperiod = 2", "kind = dpsgd", "kind = dpsgd\norder = adapt_then_combine",
-        "kind = eager\nactivation = full", "kind = gradient_tracking", "kind = local_gossip",
-        "kind = local_gossip\nmixing = random_matching", "kind = local_sgd\nperiod = 2", "kind = sgp",
-        "kind = sgp\npeers = two_peer", "kind = slowmo\nperiod = 2", "kind = swarm\naveraging = blocking",
+       {"kind = adaptive_period",
+        "kind = allreduce",
+        "kind = allreduce\ncollective = recursive_doubling",
+        "kind = allreduce\ncollective = by_size\ncollective_switch = 100 B",
+        "kind = bmuf\nperiod = 2",
+        "kind = d2",
+        "kind = dasgd",
+        "kind = diloco\nperiod = 2",
+        "kind = dpsgd",
+        "kind = easgd\nperiod = 2",
+        "kind = epidemic",
+        "kind = parameter_server",
+        "kind = parameter_server\nservers = 3",
+        "kind = token_walk",
+        "kind = dpsgd\norder = adapt_then_combine",
+        "kind = eager\nactivation = full",
+        "kind = gradient_tracking",
+        "kind = local_gossip",
+        "kind = local_gossip\nmixing = random_matching",
+        "kind = local_sgd\nperiod = 2",
+        "kind = sgp",
+        "kind = sgp\npeers = two_peer",
+        "kind = slowmo\nperiod = 2",
+        "kind = swarm\naveraging = blocking",
         "kind = wagma\nactivation = full\ntau = 3"}) {
     CAPTURE(algorithm);
     // Momentum would hide nothing, but some of these have none.
@@ -74,8 +95,9 @@ TEST_CASE("models whole, in buckets or tensor by tensor are the same to the bit"
 
 TEST_CASE("exchanging beside the backward pass changes no bit either") {
   for (const std::string algorithm :
-       {"kind = allreduce", "kind = dpsgd", "kind = eager\nactivation = full", "kind = local_sgd\nperiod = 2",
-        "kind = sgp\npeers = two_peer", "kind = wagma\nactivation = full\ntau = 3"}) {
+       {"kind = allreduce", "kind = dpsgd", "kind = eager\nactivation = full",
+        "kind = local_sgd\nperiod = 2", "kind = sgp\npeers = two_peer",
+        "kind = wagma\nactivation = full\ntau = 3"}) {
     CAPTURE(algorithm);
     CHECK(test::run(digits(algorithm)).models == test::run(digits(algorithm), overlapped).models);
   }
@@ -175,7 +197,8 @@ TEST_CASE("shared exchanges stage a piece once on the way out and once back, and
   // Rabenseifner half a pass.
   const std::string adding = "network.reduction_bandwidth=4 GB/s";
   CHECK(ends(gossip, {adding}) == doctest::Approx(15 + 2));
-  for (const std::string collectives : {"network.collectives=expanded", "network.collectives=analytic"}) {
+  for (const std::string collectives :
+       {"network.collectives=expanded", "network.collectives=analytic"}) {
     const std::string sum = two_tensors(2, "kind = allreduce");
     CHECK(ends(sum, {adding, collectives}) == doctest::Approx(16 + 0.5));
     CHECK(ends(sum, {adding, collectives, "algorithm.collective=recursive_doubling"}) ==
@@ -183,10 +206,10 @@ TEST_CASE("shared exchanges stage a piece once on the way out and once back, and
     CHECK(ends(sum, {adding, collectives, "algorithm.collective=ring"}) == doctest::Approx(16.5));
   }
   // A model that fits the cache is added up at the cache's speed.
-  CHECK(ends(gossip, {adding, "network.cache=4 MB", "network.cached_reduction_bandwidth=8 GB/s"}) ==
+  CHECK(ends(gossip, {adding, "network.cache=4 MB", "network.cache_bandwidth=8 GB/s"}) ==
         doctest::Approx(15 + 1));
-  CHECK(ends(gossip, {adding, "network.cache=3.9 MB", "network.cached_reduction_bandwidth=8 GB/s"}) ==
-        doctest::Approx(15 + 2));
+  CHECK(ends(gossip, {adding, "network.cache=3.9 MB",
+                      "network.cache_bandwidth=8 GB/s"}) == doctest::Approx(15 + 2));
 }
 
 TEST_CASE("other messages with a model are staged by the engine, one copy at a time per node") {
@@ -215,9 +238,9 @@ TEST_CASE("entering a partial allreduce costs an entry, late or not") {
 TEST_CASE("a node may be late for the first tensor of a step and in time for the last") {
   // Node 0 starts its first tensor alone at 10 ms. Node 1 is activated at 11 and has the sum at 10 + 1 + 3; it comes at 14.5,
   // late for this one, and enters the next at once, before node 0, which gets its sum at 11 + 4, can start that.
-  const Recorder recorder =
-      test::run(two_tensors(2, "kind = eager\nsynchronize_every = 0"),
-                {"algorithm.exchange=tensors", "compute.gradient=14.5 ms", "compute.speeds=1.45, 1"});
+  const Recorder recorder = test::run(
+      two_tensors(2, "kind = eager\nsynchronize_every = 0"),
+      {"algorithm.exchange=tensors", "compute.gradient=14.5 ms", "compute.speeds=1.45, 1"});
   CHECK(recorder.steps.value("is_late", 0, 0) == doctest::Approx(0));
   CHECK(recorder.steps.value("is_late", 0, 1) == doctest::Approx(0.5));
 }
@@ -236,8 +259,11 @@ TEST_CASE("a full operation of eager-SGD waits for everybody") {
 
 TEST_CASE("AD-PSGD exchanges tensor by tensor and keeps the mean") {
   // Without gradients after the first step the mean model stays where that step put it, to rounding.
-  const std::string text = digits("kind = adpsgd\nschedule = step\ndecay_steps = 1\ndecay_factor = 1e-30");
-  const auto mean = [](const Recorder& recorder, std::size_t k) { return test::mean_model(recorder, k); };
+  const std::string text =
+      digits("kind = adpsgd\nschedule = step\ndecay_steps = 1\ndecay_factor = 1e-30");
+  const auto mean = [](const Recorder& recorder, std::size_t k) {
+    return test::mean_model(recorder, k);
+  };
   const Overrides still{"algorithm.momentum=0", "run.steps=20"};
   Overrides pieces = still;
   pieces.push_back(tensors[0]);

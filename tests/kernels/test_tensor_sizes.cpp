@@ -1,8 +1,8 @@
 // Tensor sizes of well-known models against their published numbers of parameters.
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <numeric>
+
+#include <doctest/doctest.h>
 
 #include "kernels/tensor_sizes.hpp"
 

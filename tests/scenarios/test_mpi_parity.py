@@ -84,7 +84,7 @@ FURTHER_SYNCHRONOUS = {
     "sgp": ["kind=sgp"],
     "dpsgd_tensors": ["kind=dpsgd", "exchange=tensors"],
     "dpsgd_overlap": ["kind=dpsgd", "exchange=tensors", "overlap=backward"],
-    "sgp_buckets": ["kind=sgp", "peers=two_peer", "exchange=buckets", "bucket_size=4 KB"],
+    "sgp_buckets": ["kind=sgp", "peers=two_peer", "exchange=buckets", "bucket_size=4 kB"],
     "allreduce_tensors": ["kind=allreduce", "exchange=tensors", "collective=by_size"],
     "wagma_tensors": ["kind=wagma", "group_size=4", "tau=5", "activation=full", "exchange=tensors"],
     "gradient_tracking": ["kind=gradient_tracking", "momentum=0"],
