@@ -208,8 +208,8 @@ TEST_CASE("shared exchanges stage a piece once on the way out and once back, and
   // A model that fits the cache is added up at the cache's speed.
   CHECK(ends(gossip, {adding, "network.cache=4 MB", "network.cache_bandwidth=8 GB/s"}) ==
         doctest::Approx(15 + 1));
-  CHECK(ends(gossip, {adding, "network.cache=3.9 MB",
-                      "network.cache_bandwidth=8 GB/s"}) == doctest::Approx(15 + 2));
+  CHECK(ends(gossip, {adding, "network.cache=3.9 MB", "network.cache_bandwidth=8 GB/s"}) ==
+        doctest::Approx(15 + 2));
 }
 
 TEST_CASE("other messages with a model are staged by the engine, one copy at a time per node") {
