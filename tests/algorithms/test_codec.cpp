@@ -328,9 +328,10 @@ namespace {
 /// Keys that the algorithm reads if it is to send half precision.
 std::vector<std::string> keys_of(const AlgorithmEntry& entry) {
   const Topology alone(1, {{}}, {{1.0}});
+  const WorkloadFacts facts;
   const Section section = Section::probe("algorithm", {{"compression", "half", "probe"}});
   try {
-    entry.make(section, {.nodes = 1, .steps = 1, .topology = alone});
+    entry.make(section, {.nodes = 1, .steps = 1, .topology = alone, .workload = facts});
   } catch (const ProbeFinished&) {
   }
   std::vector<std::string> keys;

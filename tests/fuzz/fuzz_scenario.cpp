@@ -29,7 +29,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         4, {{0, 1, 0}, {1, 2, 0}, {2, 3, 0}, {3, 0, 0}, {1, 0, 0}, {2, 1, 0}, {3, 2, 0}, {0, 3, 0}},
         {});
     const Section algorithm = Scenario::parse(text, "fuzz.ini").section("algorithm");
-    algorithms::find(algorithm).make(algorithm, {4, 10, ring});
+    const WorkloadFacts facts;
+    algorithms::find(algorithm).make(algorithm, {4, 10, ring, facts});
   });
   return 0;
 }
