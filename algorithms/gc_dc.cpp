@@ -60,6 +60,7 @@ class Round {
     const Assignment at = assignments_[source];
     arrivals_[source] = after;
     std::vector<Answer>& answers = answers_[at.cluster];
+    if (std::ranges::find(answers, at.row, &Answer::row) != answers.end()) return;  // it came twice
     answers.push_back({at.row, m.values});
     std::ranges::sort(answers, {}, &Answer::row);
     if (!sums_[at.cluster]) sums_[at.cluster] = decode(answers);

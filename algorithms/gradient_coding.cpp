@@ -59,7 +59,8 @@ Task<> serve(Node& node, Settings settings, Companions& companions) {
     Vector sum;
     while (!sum) {
       Message m = co_await node.receive(any_source, tag_of(Channel::request));
-      if (static_cast<Step>(m.number) != k) continue;
+      const bool is_twice = std::ranges::find(answers, m.source, &Message::source) != answers.end();
+      if (static_cast<Step>(m.number) != k || is_twice) continue;
       answers.push_back(std::move(m));
       std::ranges::sort(answers, {}, &Message::source);
       sum = decode(code, answers);

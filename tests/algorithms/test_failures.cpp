@@ -5,6 +5,7 @@
 #include <cmath>
 #include <csignal>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -81,7 +82,9 @@ TEST_CASE("every algorithm survives a node that stops, or says that it waits for
     // What all had reached is evaluated, whichever way the run ended.
     const bool all_made_ten = std::ranges::all_of(
         end.recorder.nodes, [](const NodeTotals& node) { return node.steps >= 10; });
-    CHECK((all_made_ten || entry.name == "token_walk"));
+    // A node visited now and then, or with two gradients to compute in each step, is not that far.
+    constexpr std::string_view slow[] = {"gc_dc", "gradient_coding", "token_walk"};
+    CHECK((all_made_ten || std::ranges::count(slow, entry.name) > 0));
     if (all_made_ten) {
       CHECK(end.recorder.evaluation.value("live_nodes", 0) == 8);
       CHECK(!std::isnan(end.recorder.evaluation.value("test_loss", 0)));

@@ -182,7 +182,7 @@ class SweepTest(unittest.TestCase):
         self.assertEqual((self.folder / "out" / "points.csv").read_bytes(), undisturbed)
 
     def test_asked_to_end_it_ends_its_points_and_goes_on_later(self):
-        self.write(SMALL.replace("steps = 20", "steps = 2000"))
+        self.write(SMALL.replace("steps = 20", "steps = 200000"))
         started = subprocess.Popen(self.command("-q"), cwd=self.folder, stderr=subprocess.PIPE, text=True)
         time.sleep(0.5)
         started.send_signal(signal.SIGTERM)
