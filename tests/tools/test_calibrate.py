@@ -29,6 +29,8 @@ kind = dpsgd
 learning_rate = 0.05
 """
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
 
 class CalibrateTest(unittest.TestCase):
     def setUp(self):
@@ -69,6 +71,16 @@ class CalibrateTest(unittest.TestCase):
         said = self.starling("compare", "simulated.h5", "real.h5", "--models", "0", "--loss", "0", "--time", "100")
         self.assertIn("the runs agree", said)
         self.assertIn("time per step, s", said)
+
+    def test_a_table_of_predictions_is_made(self):
+        done = subprocess.run([ROOT / "tools" / "validate", "--starling", PROGRAM, "--ranks", "2", "--sizes", "10 kB",
+                               "--gradients", "2 ms", "--steps", "5", "--median", "100", "--write", "table.md"],
+                              cwd=self.folder, capture_output=True, text=True, timeout=240)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        table = (self.folder / "table.md").read_text()
+        for algorithm in ("allreduce", "dpsgd", "wagma", "adpsgd"):
+            # Five steps of 2 ms, or a little more: a plausible number on either side.
+            self.assertRegex(table, rf"\| 2 \| 2 ms \| {algorithm} \| 10 kB \| [1-9]\.\d+ \| \d+\.\d+ \|")
 
     def test_what_cannot_be_measured_is_said(self):
         sizes = SCENARIO.replace("kind = mlp\ndataset = digits\nhidden = 16", "kind = timing\nparameters = 10")
