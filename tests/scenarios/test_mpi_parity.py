@@ -102,7 +102,7 @@ FURTHER_SYNCHRONOUS = {
     "coda": ["kind=coda", "period=3", "stage_steps=7"],
     "epidemic": ["kind=epidemic"],
     "token_walk": ["kind=token_walk"],
-    "swarm_blocking": ["kind=swarm", "exchange=blocking"],
+    "swarm_blocking": ["kind=swarm", "averaging=blocking"],
 }
 SYNCHRONOUS.update({name: [f"algorithm.{key}" for key in keys] for name, keys in FURTHER_SYNCHRONOUS.items()})
 for settings in SYNCHRONOUS.values():
