@@ -238,6 +238,8 @@ void measure_convolutions(double budget, double peak) {
   fmt::print(
       "convolutions of the MNIST CNN, forward and backward: {:.0f} Gflop/s ({:.1f} % of peak)\n",
       flops / 1e9, peak > 0 ? 100 * flops / peak : 0);
+}
+
 /// Multiplications and additions that a transformer cannot do without; what attention computes above
 /// the diagonal or twice does not count.
 double flops_of(const TransformerModel& model, std::size_t length) {

@@ -23,7 +23,7 @@ def draw_sorted_loads(ax, mean, peak):
     ax.yaxis.set_major_formatter(PercentFormatter(1.0))
     ax.set_xlabel("links, in order of their mean load")
     ax.set_title(f"Load of the {len(mean):,} links that were used")
-    ax.legend(loc="lower left", bbox_to_anchor=(0.55, 0.99), ncol=2)
+    ax.legend(loc="lower right", bbox_to_anchor=(1.0, 0.99), ncol=2)
 
 
 def draw_busiest_links(ax, names, mean, peak):
@@ -36,7 +36,7 @@ def draw_busiest_links(ax, names, mean, peak):
     ax.xaxis.set_major_formatter(PercentFormatter(1.0))
     ax.set_xlabel("share of the bandwidth")
     ax.set_title(f"The {len(names)} busiest")
-    ax.legend(loc="lower left", bbox_to_anchor=(0.55, 0.99), ncol=2)
+    ax.legend(loc="lower right", bbox_to_anchor=(1.0, 0.99), ncol=2)
 
 
 def draw_link_heat(figure, ax, results, shown, names):
