@@ -24,7 +24,7 @@ SKIPPED = {  # beginning of a command: why
     "meson setup": "the build folder under test is the outcome of it",
     "ninja -C build benchmarks": "would build, while other tests run",
     "build/tests/benchmarks": "measuring takes a quiet machine and time",
-    "CXX=clang++ meson": "fuzzing takes Clang and minutes",
+    "CXX=clang++ CC=clang meson": "fuzzing takes Clang and minutes",
     "clang-format": "FILE stands for a file",
     "clang-tidy": "FILE stands for a file",
 }
