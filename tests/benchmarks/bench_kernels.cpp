@@ -238,105 +238,106 @@ void measure_convolutions(double budget, double peak) {
   fmt::print(
       "convolutions of the MNIST CNN, forward and backward: {:.0f} Gflop/s ({:.1f} % of peak)\n",
       flops / 1e9, peak > 0 ? 100 * flops / peak : 0);
-/// Multiplications and additions that a transformer cannot do without; what attention computes above
-/// the diagonal or twice does not count.
-double flops_of(const TransformerModel& model, std::size_t length) {
-  double dense = static_cast<double>(model.head().inputs * model.head().outputs);
-  double attention = 0;
-  for (const auto& layer : model.layers()) {
-    for (const auto* part : {&layer.qkv, &layer.project, &layer.expand, &layer.contract}) {
-      dense += static_cast<double>(part->inputs * part->outputs);
+  /// Multiplications and additions that a transformer cannot do without; what attention computes above
+  /// the diagonal or twice does not count.
+  double flops_of(const TransformerModel& model, std::size_t length) {
+    double dense = static_cast<double>(model.head().inputs * model.head().outputs);
+    double attention = 0;
+    for (const auto& layer : model.layers()) {
+      for (const auto* part : {&layer.qkv, &layer.project, &layer.expand, &layer.contract}) {
+        dense += static_cast<double>(part->inputs * part->outputs);
+      }
+      attention += static_cast<double>(model.shape().width * (length + 1));  // 2 products, half
     }
-    attention += static_cast<double>(model.shape().width * (length + 1));  // 2 products, half
+    return 2.0 * 3 * (dense + attention) * static_cast<double>(length);
   }
-  return 2.0 * 3 * (dense + attention) * static_cast<double>(length);
-}
 
-Case transformer_case(const char* name, std::size_t layers, std::size_t heads, std::size_t width,
-                      std::size_t context, std::int64_t batch, std::size_t nodes) {
-  Transformer::Problem problem;
-  problem.layers = layers;
-  problem.heads = heads;
-  problem.width = width;
-  problem.context = context;
-  problem.batch_size = batch;
-  problem.data.predicts_next = true;
-  problem.data.vocabulary = problem.data.classes = 65;
-  problem.data.description = "noise";
-  Random random(1, "bench");
-  Sequences& train = problem.data.train;
-  for (std::size_t s = 0; s < noise_samples; ++s) {
-    train.begin.push_back(s * context);
-    train.samples.length.push_back(static_cast<std::int32_t>(context));
-  }
-  train.samples.samples = noise_samples;
-  for (std::size_t t = 0; t <= noise_samples * context; ++t) {
-    train.tokens.push_back(static_cast<std::int32_t>(random.below(65)));
-  }
-  problem.parts = deal_noise(nodes);
-  auto transformer = std::make_unique<Transformer>(std::move(problem));
-  const double flops = flops_of(transformer->model(), context) * static_cast<double>(batch);
-  return {name, std::move(transformer), flops, nodes};
-}
-
-void measure(const Case& which, double budget, double peak) {
-  const std::size_t nodes = which.nodes;
-  const Workload& workload = *which.workload;
-  const std::size_t parameters = workload.facts().parameters;
-  const std::size_t row = (parameters + 15) / 16 * 16;
-  CpuBackend backend;
-  float* memory = backend.allocate(3 * nodes * row);
-  std::fill_n(memory, 3 * nodes * row, 0.0f);
-  float* models = memory;
-  float* gradients = memory + nodes * row;
-  float* next = memory + 2 * nodes * row;
-  for (std::size_t n = 0; n < nodes; ++n) workload.initial_model({models + n * row, parameters});
-
-  Step draw = 0;
-  std::vector<GradientRequest> requests(nodes);
-  const auto gradient = [&] {
-    for (std::size_t n = 0; n < nodes; ++n) {
-      requests[n] = {.node = static_cast<NodeId>(n),
-                     .draw = draw,
-                     .x = models + n * row,
-                     .gradient = gradients + n * row};
+  Case transformer_case(const char* name, std::size_t layers, std::size_t heads, std::size_t width,
+                        std::size_t context, std::int64_t batch, std::size_t nodes) {
+    Transformer::Problem problem;
+    problem.layers = layers;
+    problem.heads = heads;
+    problem.width = width;
+    problem.context = context;
+    problem.batch_size = batch;
+    problem.data.predicts_next = true;
+    problem.data.vocabulary = problem.data.classes = 65;
+    problem.data.description = "noise";
+    Random random(1, "bench");
+    Sequences& train = problem.data.train;
+    for (std::size_t s = 0; s < noise_samples; ++s) {
+      train.begin.push_back(s * context);
+      train.samples.length.push_back(static_cast<std::int32_t>(context));
     }
-    workload.gradients(requests);
-    ++draw;
-  };
-  std::vector<LinearTerm> terms;
-  std::vector<LinearJob> jobs;
-  const auto average = [&] {  // ring: next = (left + self + right) / 3 - 0.05 gradient
-    terms.clear();
-    jobs.clear();
-    for (std::size_t n = 0; n < nodes; ++n) {
-      jobs.push_back({next + n * row, static_cast<std::uint32_t>(parameters),
-                      static_cast<std::uint32_t>(terms.size()), 4});
-      terms.push_back({models + n * row, 1 / 3.0f});
-      terms.push_back({models + (n + 1) % nodes * row, 1 / 3.0f});
-      terms.push_back({models + (n + nodes - 1) % nodes * row, 1 / 3.0f});
-      terms.push_back({gradients + n * row, -0.05f});
+    train.samples.samples = noise_samples;
+    for (std::size_t t = 0; t <= noise_samples * context; ++t) {
+      train.tokens.push_back(static_cast<std::int32_t>(random.below(65)));
     }
-    backend.linear(jobs, terms);
-    std::swap(models, next);
-  };
+    problem.parts = deal_noise(nodes);
+    auto transformer = std::make_unique<Transformer>(std::move(problem));
+    const double flops = flops_of(transformer->model(), context) * static_cast<double>(batch);
+    return {name, std::move(transformer), flops, nodes};
+  }
 
-  const auto count = static_cast<double>(nodes);
-  const double bare = count * best_rate(budget, gradient);
-  const double whole = count * best_rate(budget, [&] {
-                         gradient();
-                         average();
-                       });
-  const double flops = which.flops;
-  fmt::print(
-      "{}  {:<45} {:>5} nodes {} threads: gradient {:>10.0f}/s ({:4.1f} % of peak), with averaging "
-      "{:>10.0f}/s "
-      "({:4.1f} %)\n",
-      which.name, workload.facts().description, nodes, omp_get_max_threads(), bare,
-      peak > 0 ? 100 * bare * flops / peak : 0, whole, peak > 0 ? 100 * whole * flops / peak : 0);
-  std::fflush(stdout);
-  backend.release(memory, 3 * nodes * row);
-}
+  void measure(const Case& which, double budget, double peak) {
+    const std::size_t nodes = which.nodes;
+    const Workload& workload = *which.workload;
+    const std::size_t parameters = workload.facts().parameters;
+    const std::size_t row = (parameters + 15) / 16 * 16;
+    CpuBackend backend;
+    float* memory = backend.allocate(3 * nodes * row);
+    std::fill_n(memory, 3 * nodes * row, 0.0f);
+    float* models = memory;
+    float* gradients = memory + nodes * row;
+    float* next = memory + 2 * nodes * row;
+    for (std::size_t n = 0; n < nodes; ++n) workload.initial_model({models + n * row, parameters});
+
+    Step draw = 0;
+    std::vector<GradientRequest> requests(nodes);
+    const auto gradient = [&] {
+      for (std::size_t n = 0; n < nodes; ++n) {
+        requests[n] = {.node = static_cast<NodeId>(n),
+                       .draw = draw,
+                       .x = models + n * row,
+                       .gradient = gradients + n * row};
+      }
+      workload.gradients(requests);
+      ++draw;
+    };
+    std::vector<LinearTerm> terms;
+    std::vector<LinearJob> jobs;
+    const auto average = [&] {  // ring: next = (left + self + right) / 3 - 0.05 gradient
+      terms.clear();
+      jobs.clear();
+      for (std::size_t n = 0; n < nodes; ++n) {
+        jobs.push_back({next + n * row, static_cast<std::uint32_t>(parameters),
+                        static_cast<std::uint32_t>(terms.size()), 4});
+        terms.push_back({models + n * row, 1 / 3.0f});
+        terms.push_back({models + (n + 1) % nodes * row, 1 / 3.0f});
+        terms.push_back({models + (n + nodes - 1) % nodes * row, 1 / 3.0f});
+        terms.push_back({gradients + n * row, -0.05f});
+      }
+      backend.linear(jobs, terms);
+      std::swap(models, next);
+    };
+
+    const auto count = static_cast<double>(nodes);
+    const double bare = count * best_rate(budget, gradient);
+    const double whole = count * best_rate(budget, [&] {
+                           gradient();
+                           average();
+                         });
+    const double flops = which.flops;
+    fmt::print(
+        "{}  {:<45} {:>5} nodes {} threads: gradient {:>10.0f}/s ({:4.1f} % of peak), with "
+        "averaging "
+        "{:>10.0f}/s "
+        "({:4.1f} %)\n",
+        which.name, workload.facts().description, nodes, omp_get_max_threads(), bare,
+        peak > 0 ? 100 * bare * flops / peak : 0, whole, peak > 0 ? 100 * whole * flops / peak : 0);
+    std::fflush(stdout);
+    backend.release(memory, 3 * nodes * row);
+  }
 
 }  // namespace
 
