@@ -167,8 +167,7 @@ Task<> run(Node& node, Settings settings) {
     inner.update(x, g.values, x, k);
     if ((k + 1) % settings.period == 0) {
       send_in_pieces(node, server, tag_of(Channel::request), difference(theta, x), version);
-      Message first = co_await node.receive(server, tag_of(Channel::reply));
-      const Message m = co_await receive_rest(node, std::move(first), x.size());
+      const Message m = co_await receive_in_pieces(node, server, tag_of(Channel::reply), x.size());
       node.record("staleness", k, m.number - version - 1);  // outer steps besides the own one
       theta = m.values;
       version = m.number;

@@ -153,8 +153,7 @@ Task<> run(Node& node, Settings settings) {
       std::vector<Vector> shards;
       for (NodeId s = 0; s < settings.servers; ++s) {
         const std::size_t size = shard(x, s, settings.servers).size();
-        Message first = co_await node.receive(s, tag_of(Channel::reply));
-        const Message m = co_await receive_rest(node, std::move(first), size);
+        const Message m = co_await receive_in_pieces(node, s, tag_of(Channel::reply), size);
         double& version = versions[static_cast<std::size_t>(s)];
         if (s == 0) node.record("staleness", k, m.number - version - static_cast<double>(pushes));
         version = m.number;

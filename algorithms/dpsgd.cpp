@@ -30,7 +30,8 @@ Task<> run(Node& node, Settings settings) {
       optimizer.update(x, g.values, x, k);
       co_await mixing.send(k, x);
       x = co_await mixing.mix(k, x);
-    } else if (node.plan().overlaps_backward) {  // the same sums; tensors leave as their gradients appear
+    } else if (node.plan()
+                   .overlaps_backward) {  // the same sums; tensors leave as their gradients appear
       const Gradient g = co_await node.gradient_in_pieces(x);
       const Vector old = x;
       co_await mixing.send(k, x);

@@ -44,8 +44,8 @@ Task<> serve(Node& node, Settings settings, Companions& companions) {
   Vector z = node.initial_model();
   const Step requests = node.nodes() * (node.steps() / settings.period);
   for (Step r = 0; r < requests; ++r) {
-    Message first = co_await node.receive(any_source, tag_of(Channel::request));
-    const Message m = co_await receive_rest(node, std::move(first), z.size());
+    const Message m =
+        co_await receive_in_pieces(node, any_source, tag_of(Channel::request), z.size());
     send_in_pieces(node, m.source, tag_of(Channel::reply), z);
     z = pull(z, settings.elasticity, m.values);
   }
@@ -74,8 +74,8 @@ Task<> run(Node& node, Settings settings) {
         z = pull(z, a * node.nodes(), mean);
       } else {
         send_in_pieces(node, server, tag_of(Channel::request), x);
-        Message first = co_await node.receive(server, tag_of(Channel::reply));
-        const Message m = co_await receive_rest(node, std::move(first), x.size());
+        const Message m =
+            co_await receive_in_pieces(node, server, tag_of(Channel::reply), x.size());
         x = pull(x, a, m.values);
       }
     }

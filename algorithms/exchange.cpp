@@ -44,6 +44,13 @@ void send_in_pieces(Node& node, NodeId to, Tag tag, const Vector& v, double numb
   for (std::size_t i = 0; i < cut.count(); ++i) node.send(to, tag, cut.part(i), number);
 }
 
+Task<Message> receive_in_pieces(Node& node, NodeId from, Tag tag, std::size_t size) {
+  Message first = co_await node.receive(from, tag);
+  if (first.values.size() == size) co_return first;
+  Message whole = co_await receive_rest(node, std::move(first), size);
+  co_return whole;
+}
+
 Task<Message> receive_rest(Node& node, Message first, std::size_t size) {
   if (first.values.size() == size) co_return first;
   std::vector<Vector> parts{first.values};

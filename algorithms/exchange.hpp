@@ -35,6 +35,8 @@ Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x, Channel channel = 
 
 /// Sends `v` with `tag` and `number`: a vector of the model's size in its pieces, one message each, any other in one.
 void send_in_pieces(Node& node, NodeId to, Tag tag, const Vector& v, double number = 0);
+/// Receives from `from` what send_in_pieces() sends; `size` is that of the vector.
+Task<Message> receive_in_pieces(Node& node, NodeId from, Tag tag, std::size_t size);
 /// The message that begins with the piece `first`: waits for the others from the same node. `size` is that of the vector.
 Task<Message> receive_rest(Node& node, Message first, std::size_t size);
 

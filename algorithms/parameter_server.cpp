@@ -40,8 +40,7 @@ Task<> serve(Node& node, Settings settings, Companions& companions) {
   for (Step k = 0; k < node.steps(); ++k) {
     std::vector<Message> pushes;
     while (pushes.size() < needed) {
-      Message first = co_await node.receive(any_source, tag_of(Channel::request));
-      Message m = co_await receive_rest(node, std::move(first), x.size());
+      Message m = co_await receive_in_pieces(node, any_source, tag_of(Channel::request), x.size());
       if (static_cast<Step>(m.number) == k) pushes.push_back(std::move(m));
     }
     std::ranges::sort(pushes, {}, &Message::source);
@@ -80,8 +79,7 @@ Task<> run(Node& node, Settings settings) {
     }
     for (NodeId s = early ? 1 : 0; s < settings.servers; ++s) {
       const std::size_t size = shard(x, s, settings.servers).size();
-      Message first = co_await node.receive(s, tag_of(Channel::reply, k));
-      const Message m = co_await receive_rest(node, std::move(first), size);
+      const Message m = co_await receive_in_pieces(node, s, tag_of(Channel::reply, k), size);
       shards.push_back(m.values);
     }
     x = join_shards(shards);

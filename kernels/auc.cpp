@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "kernels/auc_saddle.hpp"
+#include "kernels/keys.hpp"
 #include "kernels/registry.hpp"
 
 namespace starling::workloads {
@@ -69,9 +70,7 @@ std::unique_ptr<Workload> auc(const Section& section, NodeId nodes, std::uint64_
   section.expect(settings.positive_share >= 0 && settings.positive_share < 1, "positive_share",
                  "must be in [0, 1), got {}", settings.positive_share);
   problem.seed = seed;
-  problem.batch_size = section.optional<std::int64_t>("batch_size", 16, "samples of one gradient");
-  section.expect(problem.batch_size > 0 && problem.batch_size <= 1 << 20, "batch_size",
-                 "must be 1 .. 1048576, got {}", problem.batch_size);
+  problem.batch_size = read_batch_size(section);
   const DatasetSettings dataset = read_dataset_settings(section);
   const PartitionSettings partition_settings = read_partition_settings(section);
   problem.wire_parameters = read_wire_parameters(section);

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "kernels/for_all.hpp"
+#include "kernels/keys.hpp"
 #include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
@@ -117,8 +118,8 @@ void Cnn::calibrate(const float* x, std::span<float> statistics, CnnNetwork::Wor
   std::copy_n(work.rate, count, statistics.begin() + static_cast<std::ptrdiff_t>(count));
 }
 
-Cnn::Score Cnn::score(const float* x, std::span<const float> statistics, std::size_t first,
-                      std::size_t count, CnnNetwork::Work& work) const {
+Score Cnn::score(const float* x, std::span<const float> statistics, std::size_t first,
+                 std::size_t count, CnnNetwork::Work& work) const {
   const Dataset& test = problem_.data.test;
   network_.fit(work, count, false);
   std::iota(work.indices.begin(), work.indices.end(), static_cast<std::int32_t>(first));
@@ -128,15 +129,8 @@ Cnn::Score Cnn::score(const float* x, std::span<const float> statistics, std::si
   std::copy_n(statistics.begin() + static_cast<std::ptrdiff_t>(half), half, work.rate);
   network_.forward(kernels_, x, no_chance, CnnNetwork::Mode::evaluate, work);
   const auto& logits = work.values.back();
-  Score score;
-  for (std::size_t b = 0; b < count; ++b) {
-    const float* row = logits.at + b * logits.stride;
-    score.right += std::max_element(row, row + network_.classes()) - row == work.labels[b];
-  }
-  kernels_.softmax_cross_entropy(count, network_.classes(), logits.at, logits.stride,
-                                 work.labels.data(), work.losses.data());
-  for (std::size_t b = 0; b < count; ++b) score.loss += work.losses[b];
-  return score;
+  return score_logits(kernels_, network_.classes(), logits.at, logits.stride, work.labels.data(),
+                      work.losses);
 }
 
 void Cnn::evaluate(std::span<EvaluationRequest> requests) const {
@@ -159,15 +153,7 @@ void Cnn::evaluate(std::span<EvaluationRequest> requests) const {
     scores[i] = score(requests[r].x, statistics_of(r), first,
                       std::min(evaluation_block, samples - first), work);
   });
-  for (std::size_t r = 0; r < requests.size(); ++r) {
-    Score sum;
-    for (std::size_t b = 0; b < blocks; ++b) {
-      sum.loss += scores[r * blocks + b].loss;
-      sum.right += scores[r * blocks + b].right;
-    }
-    requests[r].loss = sum.loss / static_cast<double>(samples);
-    requests[r].accuracy = static_cast<double>(sum.right) / static_cast<double>(samples);
-  }
+  answer(requests, scores);
 }
 
 namespace workloads {
@@ -239,11 +225,7 @@ std::unique_ptr<Workload> cnn(const Section& section, NodeId nodes, std::uint64_
                                                    "channels");
   section.expect(image == "square" || parse_extent(image, problem.image), "image",
                  "must be HEIGHTxWIDTHxCHANNELS or square, got {}", image);
-  problem.batch_size = section.optional<std::int64_t>(
-      "batch_size", 16,
-      "samples of one gradient; a node with fewer draws some of them more than once");
-  section.expect(problem.batch_size > 0 && problem.batch_size <= 1 << 20, "batch_size",
-                 "must be 1 .. 1048576, got {}", problem.batch_size);
+  problem.batch_size = read_batch_size(section);
   const DatasetSettings dataset = read_dataset_settings(section);
   const PartitionSettings partition_settings = read_partition_settings(section);
   problem.wire_parameters = read_wire_parameters(section);

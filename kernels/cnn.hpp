@@ -20,6 +20,7 @@
 #include "kernels/cnn_network.hpp"
 #include "kernels/dataset.hpp"
 #include "kernels/partition.hpp"
+#include "kernels/score.hpp"
 #include "sim/node/workload.hpp"
 
 namespace starling {
@@ -62,11 +63,6 @@ class Cnn final : public Workload {
   const BatchSampler& sampler() const { return sampler_; }
 
  private:
-  struct Score {
-    double loss = 0;  // sum over samples
-    std::int64_t right = 0;
-  };
-
   void gradient(GradientRequest& request, CnnNetwork::Work& work) const;
   void calibrate(const float* x, std::span<float> statistics, CnnNetwork::Work& work) const;
   Score score(const float* x, std::span<const float> statistics, std::size_t first,

@@ -21,6 +21,7 @@
 #include <numeric>
 #include <utility>
 
+#include "kernels/keys.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/shipped_file.hpp"
@@ -35,14 +36,6 @@ constexpr std::uint64_t digits_split_seed = 1797;  // any number, but the same f
 constexpr std::int32_t most_classes = 1'000'000;   // a larger label is surely no label
 
 // --- Settings -----------------------------------------------------------------------------------
-
-std::int64_t read_in_range(const Section& section, const char* key, std::int64_t fallback,
-                           std::int64_t least, std::int64_t most, const char* help) {
-  const auto value = section.optional<std::int64_t>(key, fallback, help);
-  section.expect(value >= least && value <= most, key, "must be {} to {}, got {}", least, most,
-                 value);
-  return value;
-}
 
 void read_blobs(const Section& section, DatasetSettings& settings) {
   constexpr std::int64_t many = std::int64_t{1} << 30;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "kernels/for_all.hpp"
+#include "kernels/keys.hpp"
 #include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
@@ -180,22 +181,13 @@ void Mlp::gradients(std::span<GradientRequest> requests) const {
                        [&](std::size_t r, Activations& work) { gradient(requests[r], work); });
 }
 
-Mlp::Score Mlp::score(const float* x, std::size_t first, std::size_t count,
-                      Activations& work) const {
+Score Mlp::score(const float* x, std::size_t first, std::size_t count, Activations& work) const {
   const Dataset& test = problem_.data.test;
-  const std::size_t classes = layers_.back().outputs;
   work.fit(layers_, count);
   forward(x, count, test.row(first).data(), test.features, work);
   const auto& logits = work.input.back();
-  Score score;
-  for (std::size_t b = 0; b < count; ++b) {
-    const float* row = logits.at + b * logits.stride;
-    score.right += std::max_element(row, row + classes) - row == test.y[first + b];
-  }
-  kernels_.softmax_cross_entropy(count, classes, logits.at, logits.stride, test.y.data() + first,
-                                 work.losses.data());
-  for (std::size_t b = 0; b < count; ++b) score.loss += work.losses[b];
-  return score;
+  return score_logits(kernels_, layers_.back().outputs, logits.at, logits.stride,
+                      test.y.data() + first, work.losses);
 }
 
 void Mlp::evaluate(std::span<EvaluationRequest> requests) const {
@@ -207,15 +199,7 @@ void Mlp::evaluate(std::span<EvaluationRequest> requests) const {
     scores[i] =
         score(requests[i / blocks].x, first, std::min(evaluation_block, samples - first), work);
   });
-  for (std::size_t r = 0; r < requests.size(); ++r) {
-    Score sum;
-    for (std::size_t b = 0; b < blocks; ++b) {
-      sum.loss += scores[r * blocks + b].loss;
-      sum.right += scores[r * blocks + b].right;
-    }
-    requests[r].loss = sum.loss / static_cast<double>(samples);
-    requests[r].accuracy = static_cast<double>(sum.right) / static_cast<double>(samples);
-  }
+  answer(requests, scores);
 }
 
 namespace workloads {
@@ -225,11 +209,7 @@ std::unique_ptr<Workload> make_mlp(const Section& section, std::vector<std::size
   Mlp::Problem problem;
   problem.hidden = std::move(hidden);
   problem.seed = seed;
-  problem.batch_size = section.optional<std::int64_t>(
-      "batch_size", 16,
-      "samples of one gradient; a node with fewer draws some of them more than once");
-  section.expect(problem.batch_size > 0 && problem.batch_size <= 1 << 20, "batch_size",
-                 "must be 1 .. 1048576, got {}", problem.batch_size);
+  problem.batch_size = read_batch_size(section);
   problem.initialization =
       section.choice("initialization", {"normal", "uniform"}, "normal",
                      "weights of the first model: normal (He, Glorot), or uniform like PyTorch's");

@@ -16,6 +16,7 @@
 #include "kernels/dataset.hpp"
 #include "kernels/dense.hpp"
 #include "kernels/partition.hpp"
+#include "kernels/score.hpp"
 #include "sim/base/section.hpp"
 #include "sim/node/workload.hpp"
 
@@ -67,10 +68,6 @@ class Mlp final : public Workload {
 
  private:
   struct Activations;
-  struct Score {
-    double loss = 0;  // sum over samples
-    std::int64_t right = 0;
-  };
 
   void gradient(GradientRequest& request, Activations& work) const;
   void forward(const float* x, std::size_t batch, const float* input, std::size_t input_stride,

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "kernels/for_all.hpp"
+#include "kernels/keys.hpp"
 #include "kernels/registry.hpp"
 #include "sim/base/elementary.hpp"
 #include "sim/base/error.hpp"
@@ -330,14 +331,6 @@ void Navigation::evaluate(std::span<EvaluationRequest> requests) const {
 namespace workloads {
 namespace {
 
-std::int64_t read_size(const Section& section, const char* key, std::int64_t fallback,
-                       std::int64_t least, std::int64_t most, const char* help) {
-  const auto value = section.optional<std::int64_t>(key, fallback, help);
-  section.expect(value >= least && value <= most, key, "must be {} to {}, got {}", least, most,
-                 value);
-  return value;
-}
-
 double read_fraction(const Section& section, const char* key, double fallback, double most,
                      const char* help) {
   const auto value = section.optional<double>(key, fallback, help);
@@ -346,22 +339,23 @@ double read_fraction(const Section& section, const char* key, double fallback, d
 }
 
 void read_world(const Section& section, Navigation::Problem& problem) {
-  problem.side = static_cast<int>(read_size(section, "side", 8, 2, 256, "cells of a map's side"));
+  problem.side =
+      static_cast<int>(read_in_range(section, "side", 8, 2, 256, "cells of a map's side"));
   problem.obstacles =
       read_fraction(section, "obstacles", 0.2, 0.9, "probability that a cell is a wall");
-  problem.maps = read_size(section, "maps", 64, 1, 1 << 16, "maps of each node, its own");
+  problem.maps = read_in_range(section, "maps", 64, 1, 1 << 16, "maps of each node, its own");
   problem.view =
-      static_cast<int>(read_size(section, "view", 2, 0, 16, "cells seen in every direction"));
+      static_cast<int>(read_in_range(section, "view", 2, 0, 16, "cells seen in every direction"));
   problem.horizon = static_cast<int>(
-      read_size(section, "horizon", 64, 1, 1 << 20, "moves after which an episode has failed"));
+      read_in_range(section, "horizon", 64, 1, 1 << 20, "moves after which an episode has failed"));
   problem.test_episodes = static_cast<std::size_t>(
-      read_size(section, "test_episodes", 200, 1, 1 << 20, "episodes played to evaluate"));
+      read_in_range(section, "test_episodes", 200, 1, 1 << 20, "episodes played to evaluate"));
 }
 
 void read_learning(const Section& section, Navigation::Problem& problem) {
   problem.environments = static_cast<std::size_t>(
-      read_size(section, "environments", 8, 1, 1 << 16, "episodes of a node side by side"));
-  problem.rollout_steps = static_cast<std::size_t>(read_size(
+      read_in_range(section, "environments", 8, 1, 1 << 16, "episodes of a node side by side"));
+  problem.rollout_steps = static_cast<std::size_t>(read_in_range(
       section, "rollout_steps", 32, 1, 1 << 16, "moves in each of them for one gradient"));
   problem.discount =
       read_fraction(section, "discount", 0.99, 1, "worth of a reward one move later");

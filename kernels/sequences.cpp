@@ -9,6 +9,7 @@
 #include <iterator>
 #include <utility>
 
+#include "kernels/keys.hpp"
 #include "sim/base/elementary.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
@@ -18,14 +19,6 @@ namespace starling {
 namespace {
 
 constexpr int most_tokens = 1 << 20;  // a larger token number is surely none
-
-std::int64_t read_in_range(const Section& section, const char* key, std::int64_t fallback,
-                           std::int64_t least, std::int64_t most, const char* help) {
-  const auto value = section.optional<std::int64_t>(key, fallback, help);
-  section.expect(value >= least && value <= most, key, "must be {} to {}, got {}", least, most,
-                 value);
-  return value;
-}
 
 void read_test_fraction(const Section& section, SequenceSettings& settings, double fallback) {
   settings.test_fraction = section.optional<double>("test_fraction", fallback,

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "kernels/for_all.hpp"
+#include "kernels/keys.hpp"
 #include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
@@ -119,23 +120,14 @@ void Transformer::gradients(std::span<GradientRequest> requests) const {
       });
 }
 
-Transformer::Score Transformer::score(const float* x, std::size_t block,
-                                      TransformerModel::Work& work) const {
+Score Transformer::score(const float* x, std::size_t block, TransformerModel::Work& work) const {
   work.batch.clear();
   for (std::size_t s = test_blocks_[block]; s < test_blocks_[block + 1]; ++s) {
     push(problem_.data.test, s, work.batch);
   }
   model_.score(x, work);
-  const std::size_t classes = model_.shape().classes, labels = work.losses.size();
-  Score score{.labels = static_cast<std::int64_t>(labels)};
-  for (std::size_t b = 0; b < labels; ++b) {
-    const float* row = work.logits.row(b);
-    score.right += std::max_element(row, row + classes) - row == work.batch.labels[b];
-  }
-  kernels_.softmax_cross_entropy(labels, classes, work.logits.at, work.logits.stride,
-                                 work.batch.labels.data(), work.losses.data());
-  for (const double loss : work.losses) score.loss += loss;
-  return score;
+  return score_logits(kernels_, model_.shape().classes, work.logits.at, work.logits.stride,
+                      work.batch.labels.data(), work.losses);
 }
 
 void Transformer::evaluate(std::span<EvaluationRequest> requests) const {
@@ -144,16 +136,7 @@ void Transformer::evaluate(std::span<EvaluationRequest> requests) const {
   for_all<TransformerModel::Work>(scores.size(), [&](std::size_t i, TransformerModel::Work& work) {
     scores[i] = score(requests[i / blocks].x, i % blocks, work);
   });
-  for (std::size_t r = 0; r < requests.size(); ++r) {
-    Score sum;
-    for (std::size_t b = 0; b < blocks; ++b) {
-      sum.loss += scores[r * blocks + b].loss;
-      sum.labels += scores[r * blocks + b].labels;
-      sum.right += scores[r * blocks + b].right;
-    }
-    requests[r].loss = sum.loss / static_cast<double>(sum.labels);
-    requests[r].accuracy = static_cast<double>(sum.right) / static_cast<double>(sum.labels);
-  }
+  answer(requests, scores);
 }
 
 namespace workloads {
@@ -161,9 +144,7 @@ namespace {
 
 std::size_t read_size(const Section& section, const char* key, std::int64_t fallback,
                       std::int64_t most, const char* help) {
-  const auto value = section.optional<std::int64_t>(key, fallback, help);
-  section.expect(value >= 1 && value <= most, key, "must be 1 to {}, got {}", most, value);
-  return static_cast<std::size_t>(value);
+  return static_cast<std::size_t>(read_in_range(section, key, fallback, 1, most, help));
 }
 
 void read_shape(const Section& section, Transformer::Problem& problem) {

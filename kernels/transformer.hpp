@@ -12,6 +12,7 @@
 
 #include "kernels/length_buckets.hpp"
 #include "kernels/partition.hpp"
+#include "kernels/score.hpp"
 #include "kernels/sequences.hpp"
 #include "kernels/transformer_model.hpp"
 #include "sim/node/workload.hpp"
@@ -50,11 +51,6 @@ class Transformer final : public Workload {
   void pack(NodeId node, Step draw, TransformerModel::Work& work) const;
 
  private:
-  struct Score {
-    double loss = 0;  // sum over labels
-    std::int64_t labels = 0, right = 0;
-  };
-
   void samples_of(NodeId node, Step draw, std::vector<std::int32_t>& samples) const;
   void push(const Sequences& from, std::size_t sample, PackedBatch& batch) const;
   Score score(const float* x, std::size_t block, TransformerModel::Work& work) const;

@@ -4,17 +4,9 @@
 #include <charconv>
 
 #include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
 
 namespace starling::network_models {
-namespace {
-
-std::string trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  if (begin == text.npos) return {};
-  return std::string(text.substr(begin, text.find_last_not_of(" \t") - begin + 1));
-}
-
-}  // namespace
 
 std::vector<std::pair<std::string, std::string>> read_pairs(const Section& section,
                                                             std::string_view key,
@@ -26,9 +18,9 @@ std::vector<std::pair<std::string, std::string>> read_pairs(const Section& secti
     const std::size_t comma = std::min(rest.find(','), rest.size());
     const std::string_view item = rest.substr(0, comma);
     const std::size_t colon = item.rfind(':');
-    section.expect(colon != item.npos && !trimmed(item.substr(0, colon)).empty(), key,
-                   "must be pairs such as \"a: b, c: d\", got \"{}\"", trimmed(item));
-    pairs.emplace_back(trimmed(item.substr(0, colon)), trimmed(item.substr(colon + 1)));
+    section.expect(colon != item.npos && !trim(item.substr(0, colon)).empty(), key,
+                   "must be pairs such as \"a: b, c: d\", got \"{}\"", trim(item));
+    pairs.emplace_back(trim(item.substr(0, colon)), trim(item.substr(colon + 1)));
     rest.remove_prefix(std::min(comma + 1, rest.size()));
   }
   return pairs;

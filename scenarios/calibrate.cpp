@@ -294,14 +294,12 @@ std::string to_scenario_text(const Calibration& c) {
   text += "[network]\nkind = fluid\nfabric = crossbar\n";
   // A message crosses two links of a crossbar.
   text += fmt::format("latency = {}\n", duration_text(0.5 * (link.latency + 2 * link.overhead)));
-  text +=
-      fmt::format("bandwidth = {}\n", bandwidth_text(link.gap_per_byte));
+  text += fmt::format("bandwidth = {}\n", bandwidth_text(link.gap_per_byte));
   if (c.within) {
     text += fmt::format("nodes_per_host = {}\n", (c.ranks + c.hosts - 1) / c.hosts);
     text += fmt::format("local_latency = {}\n",
                         duration_text(c.within->latency + 2 * c.within->overhead));
-    text += fmt::format("local_bandwidth = {}\n",
-                        bandwidth_text(c.within->shared_per_byte));
+    text += fmt::format("local_bandwidth = {}\n", bandwidth_text(c.within->shared_per_byte));
   }
   if (c.gradients.empty()) return text;
   double sum = 0, logs = 0, squares = 0;

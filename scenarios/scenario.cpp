@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
 
 namespace starling {
 namespace {
@@ -20,12 +21,6 @@ constexpr std::size_t largest_file = std::size_t{16} << 20;
 constexpr std::string_view command_line = "command line";
 
 bool is_space(char c) { return c == ' ' || c == '\t'; }
-
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 /// Where a comment begins: at a '#' that is first or follows white space; npos if there is none. It
 /// is asked for a line and again for its value, so no value begins with '#' and each can be written

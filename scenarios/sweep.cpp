@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
 
 namespace starling {
 namespace {
@@ -16,12 +17,6 @@ namespace {
 constexpr std::size_t most_points = 1'000'000;
 constexpr std::size_t longest_name = 120;
 constexpr std::string_view range_mark = " .. ";  // with blanks, so that it is no part of a path
-
-std::string_view trim(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
-}
 
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;

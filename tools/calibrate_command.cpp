@@ -7,6 +7,7 @@
 
 #include "sim/base/error.hpp"
 #include "tools/arguments.hpp"
+#include "tools/assemble_on_all_ranks.hpp"
 #include "tools/failure.hpp"
 #ifdef STARLING_HAVE_MPI
 #include "scenarios/calibrate.hpp"
@@ -30,22 +31,15 @@ void write(const std::string& text, const std::string& path) {
 void measure(MpiSession& session, const std::vector<std::string>& words,
              const std::optional<std::string>& output) {
   std::optional<Assembly> parts;
-  std::string reason;
-  std::exception_ptr failure;
-  try {
-    if (!words.empty()) parts = assemble(read_scenario(words));
-    if (parts && !parts->workload->facts().has_numbers)
-      throw Error("the scenario's workload has no numbers, so no gradient can be timed");
-    if (parts && parts->settings.nodes < session.ranks())
-      throw Error(fmt::format("the scenario has {} nodes, fewer than the {} ranks",
-                              parts->settings.nodes, session.ranks()));
-  } catch (const std::exception& error) {
-    failure = std::current_exception();
-    reason = error.what();
+  if (!words.empty()) {
+    parts = assemble_on_all_ranks(session, words, [&session](const Assembly& read) {
+      if (!read.workload->facts().has_numbers)
+        throw Error("the scenario's workload has no numbers, so no gradient can be timed");
+      if (read.settings.nodes < session.ranks())
+        throw Error(fmt::format("the scenario has {} nodes, fewer than the {} ranks",
+                                read.settings.nodes, session.ranks()));
+    });
   }
-  const std::string shared = session.share_failure(reason);
-  if (failure) std::rethrow_exception(failure);
-  if (!shared.empty()) throw Error(shared);
   const Calibration calibration = calibrate(session, parts ? parts->workload.get() : nullptr);
   if (session.rank() != 0) return;
   const std::string text = to_scenario_text(calibration);

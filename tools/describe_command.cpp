@@ -84,9 +84,9 @@ void describe_command(const Arguments& arguments) {
                    from_seconds(link.seconds_per_byte * 4.0 *
                                 static_cast<double>(parts.workload->facts().wire_parameters)))));
   const WorkloadFacts& facts = parts.workload->facts();
-  line("gradient", fmt::format("{} on the mean, the first one of {} {}s",
-                               to_text(parts.compute_time->mean()),
-                               parts.workload->batch_cost(0, 0), facts.cost_unit));
+  line("gradient",
+       fmt::format("{} on the mean, the first one of {} {}s", to_text(parts.compute_time->mean()),
+                   parts.workload->batch_cost(0, 0), facts.cost_unit));
   line("work", fmt::format("{} steps on {} nodes = {} gradients", parts.settings.steps,
                            parts.settings.nodes, parts.settings.steps * parts.settings.nodes));
 }

@@ -3,9 +3,9 @@
 // The OpenMP runtime reads its policy from the environment before main() begins, hence the second start.
 #pragma once
 
-#include <unistd.h>
-
 #include <cstdlib>
+
+#include <unistd.h>
 
 namespace starling {
 

@@ -10,27 +10,13 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/csv.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
 #include "sim/record/results_file.hpp"
 
 namespace starling {
 namespace {
-
-std::string trim(const std::string& text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r");
-  return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
-
-std::vector<std::string> cells_of(const std::string& line) {
-  std::vector<std::string> cells;
-  std::size_t begin = 0;
-  while (true) {
-    const std::size_t comma = line.find(',', begin);
-    cells.push_back(trim(line.substr(begin, comma - begin)));
-    if (comma == line.npos) return cells;
-    begin = comma + 1;
-  }
-}
 
 /// The file with the place for messages.
 struct Place {
@@ -40,7 +26,7 @@ struct Place {
   [[noreturn]] void refuse(const std::string& what) const {
     throw Error(fmt::format("{}:{}: {}", path, line, what));
   }
-  double number(const std::string& text, const std::string& column) const {
+  double number(std::string_view text, std::string_view column) const {
     if (text.empty()) return std::numeric_limits<double>::quiet_NaN();
     double value = 0;
     const char* end = text.data() + text.size();
@@ -64,10 +50,10 @@ struct Rows {
   }
 };
 
-void read_comment(const std::string& line, const Place& place, Rows& rows) {
+void read_comment(std::string_view line, const Place& place, Rows& rows) {
   const std::size_t equals = line.find('=');
   if (equals == line.npos) return;
-  const std::string key = trim(line.substr(1, equals - 1));
+  const std::string_view key = trim(line.substr(1, equals - 1));
   double* value = key == "nodes"              ? &rows.nodes
                   : key == "samples_per_step" ? &rows.samples_per_step
                                               : nullptr;
@@ -84,13 +70,13 @@ Rows read_rows(const std::string& path) {
   Place place{path, 0};
   while (std::getline(file, line)) {
     ++place.line;
-    line = trim(line);
+    line = std::string(trim(line));
     if (line.empty()) continue;
     if (line[0] == '#') {
       read_comment(line, place, rows);
       continue;
     }
-    std::vector<std::string> cells = cells_of(line);
+    std::vector<std::string> cells = csv_cells(line);
     if (rows.columns.empty()) {
       rows.columns = std::move(cells);
       if (rows.column("step") == rows.columns.size())

@@ -1,11 +1,10 @@
 // starling report: becomes tools/report, which writes a page about a run or a sweep.
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "sim/base/error.hpp"
 #include "tools/commands.hpp"

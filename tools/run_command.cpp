@@ -4,7 +4,6 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <optional>
 
 #include <fmt/format.h>
 
@@ -15,6 +14,7 @@
 #endif
 #include "starling_version.hpp"
 #include "tools/arguments.hpp"
+#include "tools/assemble_on_all_ranks.hpp"
 #include "tools/failure.hpp"
 #include "tools/progress.hpp"
 #include "tools/summary.hpp"
@@ -62,28 +62,10 @@ void execute(Assembly parts, bool speaks, const std::function<void(Run&)>& how) 
 }
 
 #ifdef STARLING_HAVE_MPI
-/// Every rank reads the scenario itself; if one cannot, all fail, and one says why.
-Assembly assemble_on_all_ranks(const std::vector<std::string>& words, MpiSession& session) {
-  std::optional<Assembly> parts;
-  std::exception_ptr failure;
-  std::string reason;
-  try {
-    parts = assemble(read_scenario(words));
-    check_for_mpi(*parts);
-  } catch (const std::exception& error) {
-    failure = std::current_exception();
-    reason = error.what();
-  }
-  const std::string shared = session.share_failure(reason);
-  if (failure) std::rethrow_exception(failure);
-  if (!shared.empty()) throw Error(shared);
-  return std::move(*parts);
-}
-
 void run_over_mpi(const std::vector<std::string>& words, bool speaks) {
   MpiSession session;
   try {
-    Assembly parts = assemble_on_all_ranks(words, session);
+    Assembly parts = assemble_on_all_ranks(session, words, check_for_mpi);
     execute(std::move(parts), speaks && session.rank() == 0,
             [&session](Run& run) { run.execute(session); });
   } catch (...) {

@@ -46,7 +46,8 @@ class Arcs {
     for (std::size_t v = 0; v < numbers_.size(); ++v) {
       name_of_[to_index(numbers_[v])] = graph.vertices[v].name;
     }
-    has_weights_ = !ignores_weights && !graph.edges.empty() && !weight_of(graph.edges.front()).empty();
+    has_weights_ =
+        !ignores_weights && !graph.edges.empty() && !weight_of(graph.edges.front()).empty();
     for (const GraphFile::Edge& edge : graph.edges) {
       if (!ignores_weights) expect_weight_like_others(edge);
       add(edge, graph.is_directed);
@@ -85,8 +86,8 @@ class Arcs {
     const char* const end = text.data() + text.size();
     const auto [rest, error] = std::from_chars(text.data(), end, weight);
     expect(error == std::errc() && rest == end && weight > 0 && weight <= 1,
-           "expected mixing weights above 0 and at most 1, found {} (between {} and {}); {}",
-           text, name(numbers_[edge.source]), name(numbers_[edge.target]), way_out);
+           "expected mixing weights above 0 and at most 1, found {} (between {} and {}); {}", text,
+           name(numbers_[edge.source]), name(numbers_[edge.target]), way_out);
     return weight;
   }
 

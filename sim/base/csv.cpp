@@ -5,16 +5,10 @@
 #include <fstream>
 #include <sstream>
 
+#include "sim/base/text.hpp"
+
 namespace starling {
 namespace {
-
-constexpr std::string_view spaces = " \t\r";
-
-std::string_view trim(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(spaces);
-  if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(spaces) - begin + 1);
-}
 
 /// Takes a quoted cell, whose first quote is at the start of `line`, off it.
 std::string take_quoted(std::string_view& line) {
@@ -30,10 +24,12 @@ std::string take_quoted(std::string_view& line) {
   return cell;
 }
 
-std::vector<std::string> cells_of(std::string_view line) {
+}  // namespace
+
+std::vector<std::string> csv_cells(std::string_view line) {
   std::vector<std::string> cells;
   while (true) {
-    line.remove_prefix(std::min(line.find_first_not_of(spaces), line.size()));
+    line.remove_prefix(std::min(line.find_first_not_of(" \t\r"), line.size()));
     if (line.starts_with('"')) {
       cells.push_back(take_quoted(line));
     } else {
@@ -46,15 +42,13 @@ std::vector<std::string> cells_of(std::string_view line) {
   }
 }
 
-}  // namespace
-
 std::vector<CsvRow> parse_csv(std::string_view text) {
   std::vector<CsvRow> rows;
   for (std::size_t number = 1; !text.empty(); ++number) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = trim(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
-    if (!line.empty() && line.front() != '#') rows.push_back({number, cells_of(line)});
+    if (!line.empty() && line.front() != '#') rows.push_back({number, csv_cells(line)});
   }
   return rows;
 }

@@ -16,6 +16,9 @@ struct CsvRow {
   std::vector<std::string> cells;
 };
 
+/// The cells of one line.
+std::vector<std::string> csv_cells(std::string_view line);
+
 std::vector<CsvRow> parse_csv(std::string_view text);
 
 /// Reads the file at `path`, which `key` of the section names. Throws ScenarioError if it cannot be

@@ -7,15 +7,10 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
 
 namespace starling {
 namespace {
-
-std::string_view trim(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
 
 /// Reads the comma-separated numbers of a line; false if any is not a number.
 bool read_numbers(std::string_view line, std::vector<double>& numbers) {

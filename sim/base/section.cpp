@@ -10,16 +10,10 @@
 #include <stdexcept>
 
 #include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
 
 namespace starling {
 namespace {
-
-std::string_view trim(std::string_view text) {
-  const auto is_space = [](char c) { return c == ' ' || c == '\t'; };
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 /// How a setting is shown in errors.
 std::string or_nothing(const std::string& text) { return text.empty() ? "nothing" : text; }

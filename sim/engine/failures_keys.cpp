@@ -6,17 +6,12 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/number_file.hpp"
+#include "sim/base/text.hpp"
 #include "sim/base/units.hpp"
 #include "sim/engine/failures.hpp"
 
 namespace starling {
 namespace {
-
-std::string_view trim(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
-}
 
 /// Splits at the first `mark`; the second half is empty if there is none.
 std::pair<std::string_view, std::string_view> split(std::string_view text, std::string_view mark) {

@@ -49,8 +49,8 @@ std::string Replay::describe_mismatch() const {
         next_[i] == acts_[i].size() ? std::string("ended") : to_text(acts_[i][next_[i]]);
     const std::string here =
         early_[i].empty() ? std::string("nothing happens") : to_text(early_[i].front().act);
-    return fmt::format("in the recorded run node {} then {}, after {} acts, but here {}", i, recorded,
-                       next_[i], here);
+    return fmt::format("in the recorded run node {} then {}, after {} acts, but here {}", i,
+                       recorded, next_[i], here);
   }
   return "";
 }

@@ -26,11 +26,11 @@ struct WorkloadFacts {
   std::size_t parameters = 0;  // floats of a model
   /// Floats that the network sees; differs for a stand-in (proxy, timing only).
   std::int64_t wire_parameters = 0;
-  bool has_numbers = true;           // false: sizes only, no gradient is ever computed
-  bool has_accuracy = false;         // evaluate() fills accuracy
-  std::int64_t batch_size = 1;       // samples of one gradient
-  std::string cost_unit = "sample";  // what batch_cost() counts: "sample" or "token"
-  std::vector<std::size_t> tensors;  // floats of each tensor, first layer first; empty: one tensor
+  bool has_numbers = true;            // false: sizes only, no gradient is ever computed
+  bool has_accuracy = false;          // evaluate() fills accuracy
+  std::int64_t batch_size = 1;        // samples of one gradient
+  std::string cost_unit = "sample";   // what batch_cost() counts: "sample" or "token"
+  std::vector<std::size_t> tensors;   // floats of each tensor, first layer first; empty: one tensor
   std::vector<std::int64_t> samples;  // (nodes) training samples held by each node; for epochs
   std::vector<WeightMatrix> matrices{};  // in order of offset; what lies between is vectors
   /// What the accuracy is called among the results.

@@ -11,8 +11,8 @@ namespace starling {
 struct Act {
   enum class Kind : std::uint8_t {
     delivery,  // a message came: `who` sent it, under `tag`
-    resume,    // fibre `who` of the node went on: a gradient was ready, a sleep over, a signal given
-    deadline   // fibre `who` waited for a message until its deadline
+    resume,   // fibre `who` of the node went on: a gradient was ready, a sleep over, a signal given
+    deadline  // fibre `who` waited for a message until its deadline
   };
 
   Kind kind = Kind::resume;

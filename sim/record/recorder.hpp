@@ -135,7 +135,8 @@ class Recorder {
       evaluation;  // (evaluations): "time", "test_loss", "test_accuracy", "consensus_distance", ..
   std::vector<NodeTotals> nodes;
   std::vector<Segment> timeline;  // as it was noted, cut at timeline_until()
-  std::vector<LinkTotals> links;  // those used, in the network model's order; none if it has no links
+  std::vector<LinkTotals>
+      links;  // those used, in the network model's order; none if it has no links
   std::vector<LinkSegment> link_timeline;  // in order of end, cut at timeline_until()
   std::map<std::string, std::string>
       facts;  // about the run: scenario text, workload, code version, ...

@@ -1,8 +1,8 @@
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <set>
+
+#include <doctest/doctest.h>
 
 #include "algorithms/wagma.hpp"
 #include "sim/base/error.hpp"

@@ -4,8 +4,6 @@
 //
 //   bench_node_steps [repetitions]        default 3; the best is printed, for the machine is shared
 
-#include <omp.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <omp.h>
 
 #include "scenarios/run.hpp"
 #include "tools/passive_waiting.hpp"

@@ -181,7 +181,8 @@ TEST_CASE("a graph file: lines of vertices and edges, through comments, quotes a
   CHECK(dot.vertices[0].name == "a -- z");
   CHECK(dot.vertices[0].line == 4);
   // Subgraphs are joined by one operator: no line is better than a wrong one.
-  CHECK(parse_graph("graph {\n a -- subgraph s { b; c } }", GraphFormat::dot, {}).edges[0].line == 0);
+  CHECK(parse_graph("graph {\n a -- subgraph s { b; c } }", GraphFormat::dot, {}).edges[0].line ==
+        0);
   const auto xml = parse_graph(
       "<graphml><!-- <edge/> -->\n<graph edgedefault=\"undirected\"><node id=\"a\"/>\n<node "
       "id=\"b\"/>\n\n<edge source=\"a\" target=\"b\"/></graph></graphml>",

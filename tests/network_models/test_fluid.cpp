@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <numeric>
-#include <sstream>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -20,38 +18,18 @@
 #include "sim/base/random.hpp"
 #include "tests/network_models/exchange_run.hpp"
 #include "tests/network_models/scripted_run.hpp"
+#include "tests/support/reference_table.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace starling {
 namespace {
 
-using Row = std::map<std::string, std::string>;
+using test::number;
+using test::Row;
 
-/// The rows of a table, by the names of its first line. The tests run in the project's root.
 std::vector<Row> table(const std::string& name) {
-  std::ifstream file("tests/network_models/reference/" + name);
-  REQUIRE_MESSAGE(file.is_open(), name);
-  const auto cells = [](const std::string& line) {
-    std::vector<std::string> result;
-    std::istringstream stream(line);
-    for (std::string cell; std::getline(stream, cell, ',');) result.push_back(cell);
-    return result;
-  };
-  std::string line;
-  std::getline(file, line);
-  const auto names = cells(line);
-  std::vector<Row> rows;
-  while (std::getline(file, line)) {
-    const auto values = cells(line);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (i == 0) rows.emplace_back();
-      rows.back()[names[i]] = values[i];
-    }
-  }
-  return rows;
+  return test::reference_table("tests/network_models/reference/" + name);
 }
-
-double number(const Row& row, const std::string& name) { return std::stod(row.at(name)); }
 
 /// The rules of SimGrid's models: LV08, and CM02 with or without cross traffic; or plain sharing.
 network_models::FlowRules rules_of(const std::string& model) {

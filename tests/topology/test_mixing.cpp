@@ -1,13 +1,12 @@
 // Mixing weights, their checks, and the search for unconnected nodes.
 
-#include "topology/mixing.hpp"
-
 #include <limits>
 
 #include <doctest/doctest.h>
 
 #include "tests/topology/make_topology.hpp"
 #include "topology/connectivity.hpp"
+#include "topology/mixing.hpp"
 
 namespace starling::topologies {
 namespace {

@@ -1,8 +1,6 @@
 // The spectral gap against closed forms and against its slow twin, a dense Jacobi eigenvalue
 // method.
 
-#include "topology/spectrum.hpp"
-
 #include <cmath>
 #include <numbers>
 
@@ -10,6 +8,7 @@
 
 #include "tests/topology/make_topology.hpp"
 #include "topology/mixing.hpp"
+#include "topology/spectrum.hpp"
 
 namespace starling::topologies {
 namespace {

@@ -1,8 +1,6 @@
 // Compares the project's own elementary functions with the C library's, evaluated in long double
 // (64 or 113 bits of significand), at many random points, and checks special values and a few exact
 // bit patterns.
-#include "sim/base/elementary.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -11,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include "sim/base/elementary.hpp"
 #include "sim/base/random.hpp"
 
 namespace starling {

@@ -1,8 +1,6 @@
 // Checks the random streams: exact words against an independent computation, independence of
 // streams, and the moments of every distribution. Seeds are fixed, so a bound at several standard
 // errors either always holds or never; it fails when the distribution is wrong, not by bad luck.
-#include "sim/base/random.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,6 +13,8 @@
 
 #include <Random123/philox.h>
 #include <doctest/doctest.h>
+
+#include "sim/base/random.hpp"
 
 namespace starling {
 namespace {

@@ -1,7 +1,5 @@
 // Checks typed reading of a section: each type, each error's whole text (they are what a user
 // sees), what is remembered of the reads, and probes.
-#include "sim/base/section.hpp"
-
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -10,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "sim/base/error.hpp"
+#include "sim/base/section.hpp"
 
 namespace starling {
 namespace {

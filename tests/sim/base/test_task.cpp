@@ -1,8 +1,6 @@
 // Checks the coroutine type: when bodies run, what awaiters get, where exceptions go, that frames
 // are freed, and that long chains and loops use no stack. A task is driven here by resuming its
 // handle, as a transport does.
-#include "sim/base/task.hpp"
-
 #include <coroutine>
 #include <cstdint>
 #include <memory>
@@ -13,6 +11,8 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+
+#include "sim/base/task.hpp"
 
 namespace starling {
 namespace {

@@ -1,6 +1,4 @@
 // Checks the conversions of virtual time and the end of its clock.
-#include "sim/base/time.hpp"
-
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -10,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "sim/base/error.hpp"
+#include "sim/base/time.hpp"
 
 namespace starling {
 namespace {

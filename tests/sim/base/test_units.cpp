@@ -1,7 +1,5 @@
 // Checks reading and writing of dimensioned values: every unit, what is refused, and that each text
 // that is written reads back to the very same value.
-#include "sim/base/units.hpp"
-
 #include <chrono>
 #include <cstdint>
 #include <limits>
@@ -11,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "sim/base/random.hpp"
+#include "sim/base/units.hpp"
 
 namespace starling {
 namespace {

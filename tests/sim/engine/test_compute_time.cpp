@@ -139,6 +139,15 @@ TEST_CASE("independent delays hit each node at each step with their probability"
   CHECK(std::abs(steps_with_two / 10'000.0 - 0.275) < 0.02);
 }
 
+TEST_CASE("a delay of 0 s is one: a sweep of delays may begin there") {
+  for (const Keys& whom : {Keys{{"delayed_nodes", "8"}}, Keys{{"delay_probability", "1"}}}) {
+    Keys keys = {{"gradient", "4 ms"}, {"delay", "0 s"}};
+    keys.insert(keys.end(), whom.begin(), whom.end());
+    const auto time = compute(keys, 8);
+    for (NodeId i = 0; i < 8; ++i) CHECK(time.duration(i, 3) == Duration{4'000'000'000});
+  }
+}
+
 TEST_CASE("delayed_nodes delays exactly so many nodes at every step, all equally often") {
   for (const int count : {1, 2, 5, 7, 8}) {
     CAPTURE(count);
@@ -265,6 +274,7 @@ TEST_CASE("wrong settings are refused by name and place") {
          "compute.trace_shift must not be negative, got -1");
   expect({{"delay", "1 ms"}}, "compute.delay needs delay_probability or delayed_nodes");
   expect({{"delay_probability", "0.5"}}, "compute.delay must say how long");
+  expect({{"delayed_nodes", "1"}}, "compute.delay must say how long");
   expect({{"delay", "1 ms"}, {"delay_probability", "1.5"}},
          "compute.delay_probability must be between 0 and 1");
   expect({{"delay", "1 ms"}, {"delayed_nodes", "9"}}, "compute.delayed_nodes must be between");

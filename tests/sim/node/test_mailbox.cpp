@@ -1,6 +1,6 @@
-#include <doctest/doctest.h>
-
 #include <array>
+
+#include <doctest/doctest.h>
 
 #include "sim/node/mailbox.hpp"
 

@@ -1,10 +1,10 @@
 // The value itself: lists of edges in both directions, phases, and what it refuses.
 
-#include "sim/node/topology.hpp"
-
 #include <stdexcept>
 
 #include <doctest/doctest.h>
+
+#include "sim/node/topology.hpp"
 
 namespace starling {
 namespace {

@@ -1,0 +1,16 @@
+// What readers of lines, lists and tables share.
+#pragma once
+
+#include <string_view>
+
+namespace starling {
+
+/// `text` without the spaces, tabs and carriage returns around it.
+constexpr std::string_view trim(std::string_view text) {
+  constexpr std::string_view spaces = " \t\r";
+  const std::size_t begin = text.find_first_not_of(spaces);
+  if (begin == text.npos) return {};
+  return text.substr(begin, text.find_last_not_of(spaces) - begin + 1);
+}
+
+}  // namespace starling
