@@ -2,17 +2,20 @@
 
 #include <csignal>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 
 #include <fmt/format.h>
 
+#include "scenarios/replay_check.hpp"
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
 #ifdef STARLING_HAVE_MPI
 #include "sim/mpi/mpi_session.hpp"
 #endif
+#include "sim/record/results_file.hpp"
 #include "starling_version.hpp"
 #include "tools/arguments.hpp"
 #include "tools/failure.hpp"
@@ -34,6 +37,8 @@ extern "C" void note_signal(int signal) {
 
 void report(const Run& run) {
   fmt::print("{}\n{}", run.recorder().facts.at("workload"), summarize(run.recorder()));
+  const auto replay = run.recorder().facts.find("replay");
+  if (replay != run.recorder().facts.end()) fmt::print("  {:<36}{}\n", "replay", replay->second);
   fmt::print("  {:<36}{}\n", "results", run.assembly().settings.output);
 }
 
@@ -99,6 +104,23 @@ void run_over_mpi(const std::vector<std::string>&, bool) {
 }
 #endif
 
+/// Simulates in the order of the real run that wrote `path`. Results go beside it unless the words say where.
+void replay(std::vector<std::string> words, bool has_output, const std::string& path, bool speaks) {
+  const Recorder recorded = load(path);
+  if (!has_output) {
+    const std::filesystem::path beside(path);
+    words.push_back("run.output=" +
+                    (beside.parent_path() / (beside.stem().string() + "_replay.h5")).string());
+  }
+  Assembly parts = assemble(read_scenario(words));
+  std::error_code none;
+  if (std::filesystem::equivalent(parts.settings.output, path, none)) {
+    throw UsageError(fmt::format("--output must name another file than {}, the recording", path));
+  }
+  check_for_replay(parts, recorded, path);
+  execute(std::move(parts), speaks, [&recorded](Run& run) { run.simulate(&recorded); });
+}
+
 }  // namespace
 
 void run_command(const Arguments& arguments) {
@@ -106,6 +128,8 @@ void run_command(const Arguments& arguments) {
   options.add_options()("transport", po::value<std::string>()->default_value("simulated"),
                         "simulated, or mpi (under mpirun): where the nodes live")(
       "output,o", po::value<std::string>(), "results file (instead of run.output)")(
+      "replay", po::value<std::string>(),
+      "results of a run over MPI, whose order of events the simulation follows")(
       "quiet,q", "no progress, no table");
   po::variables_map values;
   if (!parse_arguments(arguments,
@@ -124,7 +148,10 @@ void run_command(const Arguments& arguments) {
   std::signal(SIGTERM, note_signal);
 
   const bool speaks = values.count("quiet") == 0;
-  if (transport == "simulated") {
+  if (values.count("replay") > 0) {
+    if (transport != "simulated") throw UsageError("--replay is a simulation, got --transport mpi");
+    replay(words, values.count("output") > 0, values["replay"].as<std::string>(), speaks);
+  } else if (transport == "simulated") {
     execute(assemble(read_scenario(words)), speaks, [](Run& run) { run.simulate(); });
   } else {
     run_over_mpi(words, speaks);
