@@ -1,5 +1,6 @@
 // starling run: executes a scenario, simulated or over MPI, and ends with a short table.
 
+#include <algorithm>
 #include <csignal>
 #include <exception>
 #include <filesystem>
@@ -105,8 +106,10 @@ void run_over_mpi(const std::vector<std::string>&, bool) {
 #endif
 
 /// Simulates in the order of the real run that wrote `path`. Results go beside it unless the words say where.
-void replay(std::vector<std::string> words, bool has_output, const std::string& path, bool speaks) {
+void replay(std::vector<std::string> words, const std::string& path, bool speaks) {
   const Recorder recorded = load(path);
+  const bool has_output = std::ranges::any_of(
+      words, [](const std::string& word) { return word.starts_with("run.output="); });
   if (!has_output) {
     const std::filesystem::path beside(path);
     words.push_back("run.output=" +
@@ -150,7 +153,7 @@ void run_command(const Arguments& arguments) {
   const bool speaks = values.count("quiet") == 0;
   if (values.count("replay") > 0) {
     if (transport != "simulated") throw UsageError("--replay is a simulation, got --transport mpi");
-    replay(words, values.count("output") > 0, values["replay"].as<std::string>(), speaks);
+    replay(words, values["replay"].as<std::string>(), speaks);
   } else if (transport == "simulated") {
     execute(assemble(read_scenario(words)), speaks, [](Run& run) { run.simulate(); });
   } else {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
+#include "sim/node/transport.hpp"
 
 namespace starling {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 std::string to_text(const Act& act) {
   switch (act.kind) {
     case Act::Kind::delivery:
-      return fmt::format("gets a message of node {} (tag {})", act.who, act.what);
+      return fmt::format("gets a message of node {} ({})", act.who, describe_tag(act.what));
     case Act::Kind::resume:
       return fmt::format("goes on with its fibre {}", act.who);
     case Act::Kind::deadline:
