@@ -95,6 +95,9 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
   section.expect(!s.output.empty(), "output", "must name a file");
   s.save_models = section.optional<bool>("save_models", false,
                                          "whether the results file keeps the final models");
+  s.record_order = section.optional<bool>(
+      "record_order", true,
+      "over MPI: whether the results file keeps the order of events, for --replay");
   s.window_bytes =
       section
           .optional<Bytes>("window", Bytes{0},

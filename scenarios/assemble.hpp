@@ -31,6 +31,7 @@ struct RunSettings {
   Time timeline_until{};
   std::string output;
   bool save_models = false;
+  bool record_order = true;  // over MPI
   std::int64_t window_bytes = 0;
   bool closed_form_collectives = false;
   Pace pace = Pace::modelled;

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <deque>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include <fmt/format.h>
 #include <omp.h>
 
 #include "kernels/cpu_backend.hpp"
+#include "scenarios/replay_check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/engine/simulated_transport.hpp"
 #include "sim/record/results_file.hpp"
@@ -94,6 +96,7 @@ void Run::finish() {
       recorder_.models.emplace_back(values.begin(), values.end());
     }
   }
+  if (recorded_ != nullptr) recorder_.facts["replay"] = describe_replay(*recorded_, recorder_);
   const GraphStatistics& graph = graph_->statistics();
   auto& statistics = recorder_.statistics;
   const auto ratio = [](std::int64_t a, std::int64_t b) {
@@ -143,7 +146,8 @@ void Run::conclude(const std::function<void()>& run, const std::function<void()>
   keep("complete");
 }
 
-void Run::simulate() {
+void Run::simulate(const Recorder* recorded) {
+  recorded_ = recorded;
   begin(ComputeGraph::Execution::overlapped);
   describe("simulated");
   const RunSettings& settings = parts_.settings;
@@ -151,19 +155,21 @@ void Run::simulate() {
   parts_.network->watch(*network_log_);
   Host host(settings.host, settings.nodes);
   const double backward_share = 1 - settings.forward_share;
+  const GradientDuration backward = [this, backward_share](NodeId node, Step step) {
+    const ComputeTime& times = *parts_.compute_time;
+    const Duration own = times.duration(node, step) - times.delay(node, step);
+    return from_seconds(backward_share * to_seconds(own));
+  };
+  std::optional<Replay> replay;
+  if (recorded != nullptr) replay.emplace(recorded->acts);
   SimulatedTransport transport({.nodes = settings.nodes,
                                 .closed_form_collectives = settings.closed_form_collectives,
-                                .host = &host,
-                                .backward =
-                                    [this, backward_share](NodeId node, Step step) {
-                                      const ComputeTime& times = *parts_.compute_time;
-                                      const Duration all = times.duration(node, step);
-                                      const Duration own = all - times.delay(node, step);
-                                      return from_seconds(backward_share * to_seconds(own));
-                                    },
+                                .host = replay ? nullptr : &host,
+                                .backward = replay ? GradientDuration() : backward,
                                 .pulse = [this, &clock] { pulse(clock->now(), true); },
                                 .failures = parts_.failures.get(),
-                                .on_stop = [this](NodeId node) { observer_->lose(node); }},
+                                .on_stop = [this](NodeId node) { observer_->lose(node); },
+                                .replay = replay ? &*replay : nullptr},
                                *parts_.network, *graph_, [this](NodeId node, Step step) {
                                  return parts_.compute_time->duration(node, step);
                                });

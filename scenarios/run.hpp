@@ -34,8 +34,9 @@ class Run {
   Run(Assembly assembly, Hooks hooks);
   ~Run();
 
-  /// Executes the scenario in virtual time. Throws what ends it early; results so far are saved then, too.
-  void simulate();
+  /// Executes the scenario in virtual time. Throws what ends it early; results so far are saved then, too. With
+  /// `recorded` (check_for_replay() has seen it; it outlives the run) events come in the order of that real run.
+  void simulate(const Recorder* recorded = nullptr);
   /// Executes it over MPI, this process being one rank; rank 0 ends up with all results and saves them.
   void execute(MpiSession& session);
 
@@ -62,7 +63,8 @@ class Run {
   std::unique_ptr<ComputeGraph> graph_;
   std::unique_ptr<Observer> observer_;
   std::unique_ptr<NetworkLog> network_log_;
-  NodeId nodes_here_ = 0;  // of this process
+  NodeId nodes_here_ = 0;               // of this process
+  const Recorder* recorded_ = nullptr;  // to be replayed
   Clock::time_point started_;
   Clock::time_point last_progress_;
   Clock::time_point next_save_;

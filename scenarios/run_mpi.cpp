@@ -28,10 +28,12 @@ void Run::execute(MpiSession& session) {
   if (settings.pace == Pace::modelled) {
     duration = [this](NodeId node, Step step) { return parts_.compute_time->duration(node, step); };
   }
+  if (settings.record_order) recorder_.acts.resize(static_cast<std::size_t>(settings.nodes));
   const MpiTransport* clock = nullptr;
-  MpiTransport transport(
-      {.nodes = settings.nodes, .pulse = [this, &clock] { pulse(clock->now(), false); }}, session,
-      *graph_, *parts_.workload, duration);
+  MpiTransport transport({.nodes = settings.nodes,
+                          .pulse = [this, &clock] { pulse(clock->now(), false); },
+                          .acts = settings.record_order ? &recorder_.acts : nullptr},
+                         session, *graph_, *parts_.workload, duration);
   clock = &transport;
 
   nodes_here_ = transport.block().end - transport.block().begin;

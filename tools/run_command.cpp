@@ -1,17 +1,21 @@
 // starling run: executes a scenario, simulated or over MPI, and ends with a short table.
 
+#include <algorithm>
 #include <csignal>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <memory>
 
 #include <fmt/format.h>
 
+#include "scenarios/replay_check.hpp"
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
 #ifdef STARLING_HAVE_MPI
 #include "sim/mpi/mpi_session.hpp"
 #endif
+#include "sim/record/results_file.hpp"
 #include "starling_version.hpp"
 #include "tools/arguments.hpp"
 #include "tools/assemble_on_all_ranks.hpp"
@@ -34,6 +38,8 @@ extern "C" void note_signal(int signal) {
 
 void report(const Run& run) {
   fmt::print("{}\n{}", run.recorder().facts.at("workload"), summarize(run.recorder()));
+  const auto replay = run.recorder().facts.find("replay");
+  if (replay != run.recorder().facts.end()) fmt::print("  {:<36}{}\n", "replay", replay->second);
   fmt::print("  {:<36}{}\n", "results", run.assembly().settings.output);
 }
 
@@ -81,6 +87,25 @@ void run_over_mpi(const std::vector<std::string>&, bool) {
 }
 #endif
 
+/// Simulates in the order of the real run that wrote `path`. Results go beside it unless the words say where.
+void replay(std::vector<std::string> words, const std::string& path, bool speaks) {
+  const Recorder recorded = load(path);
+  const bool has_output = std::ranges::any_of(
+      words, [](const std::string& word) { return word.starts_with("run.output="); });
+  if (!has_output) {
+    const std::filesystem::path beside(path);
+    words.push_back("run.output=" +
+                    (beside.parent_path() / (beside.stem().string() + "_replay.h5")).string());
+  }
+  Assembly parts = assemble(read_scenario(words));
+  std::error_code none;
+  if (std::filesystem::equivalent(parts.settings.output, path, none)) {
+    throw UsageError(fmt::format("--output must name another file than {}, the recording", path));
+  }
+  check_for_replay(parts, recorded, path);
+  execute(std::move(parts), speaks, [&recorded](Run& run) { run.simulate(&recorded); });
+}
+
 }  // namespace
 
 void run_command(const Arguments& arguments) {
@@ -88,6 +113,8 @@ void run_command(const Arguments& arguments) {
   options.add_options()("transport", po::value<std::string>()->default_value("simulated"),
                         "simulated, or mpi (under mpirun): where the nodes live")(
       "output,o", po::value<std::string>(), "results file (instead of run.output)")(
+      "replay", po::value<std::string>(),
+      "results of a run over MPI, whose order of events the simulation follows")(
       "quiet,q", "no progress, no table");
   po::variables_map values;
   if (!parse_arguments(arguments,
@@ -106,7 +133,10 @@ void run_command(const Arguments& arguments) {
   std::signal(SIGTERM, note_signal);
 
   const bool speaks = values.count("quiet") == 0;
-  if (transport == "simulated") {
+  if (values.count("replay") > 0) {
+    if (transport != "simulated") throw UsageError("--replay is a simulation, got --transport mpi");
+    replay(words, values["replay"].as<std::string>(), speaks);
+  } else if (transport == "simulated") {
     execute(assemble(read_scenario(words)), speaks, [](Run& run) { run.simulate(); });
   } else {
     run_over_mpi(words, speaks);

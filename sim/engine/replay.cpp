@@ -4,17 +4,22 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/error.hpp"
+#include "sim/node/transport.hpp"
+
 namespace starling {
 namespace {
 
 std::string to_text(const Act& act) {
   switch (act.kind) {
     case Act::Kind::delivery:
-      return fmt::format("got a message of node {} (tag {})", act.who, act.tag);
+      return fmt::format("gets a message of node {} ({})", act.who, describe_tag(act.what));
     case Act::Kind::resume:
-      return fmt::format("its fibre {} went on", act.who);
+      return fmt::format("goes on with its fibre {}", act.who);
     case Act::Kind::deadline:
-      return fmt::format("its fibre {} waited in vain", act.who);
+      return fmt::format("sees a deadline of its fibre {} pass", act.who);
+    case Act::Kind::clock:
+      return "asks for the time";
   }
   return "";
 }
@@ -26,6 +31,14 @@ bool Replay::is_next(NodeId node, const Act& act) {
   if (next_[i] == acts_[i].size() || acts_[i][next_[i]] != act) return false;
   ++next_[i];
   return true;
+}
+
+Time Replay::read_clock(NodeId node) {
+  const auto i = static_cast<std::size_t>(node);
+  if (next_[i] == acts_[i].size() || acts_[i][next_[i]].kind != Act::Kind::clock) {
+    throw Error(fmt::format("{}, but here it asks for the time", describe_next(i)));
+  }
+  return Time{Duration{static_cast<std::int64_t>(acts_[i][next_[i]++].what)}};
 }
 
 void Replay::hold(NodeId node, const Act& act, std::uint64_t event) {
@@ -42,15 +55,28 @@ std::optional<std::uint64_t> Replay::release(NodeId node) {
   return event;
 }
 
+std::optional<std::uint64_t> Replay::withdraw(NodeId node, const Act& act) {
+  std::vector<Early>& early = early_[static_cast<std::size_t>(node)];
+  const auto found = std::ranges::find(early, act, &Early::act);
+  if (found == early.end()) return std::nullopt;
+  const std::uint64_t event = found->event;
+  early.erase(found);
+  return event;
+}
+
+std::string Replay::describe_next(std::size_t node) const {
+  const std::vector<Act>& acts = acts_[node];
+  const std::size_t next = next_[node];
+  return fmt::format("in the recorded run node {}, after {} acts, {}", node, next,
+                     next == acts.size() ? "is at its end" : to_text(acts[next]));
+}
+
 std::string Replay::describe_mismatch() const {
   for (std::size_t i = 0; i < acts_.size(); ++i) {
     if (next_[i] == acts_[i].size() && early_[i].empty()) continue;
-    const std::string recorded =
-        next_[i] == acts_[i].size() ? std::string("ended") : to_text(acts_[i][next_[i]]);
-    const std::string here =
-        early_[i].empty() ? std::string("nothing happens") : to_text(early_[i].front().act);
-    return fmt::format("in the recorded run node {} then {}, after {} acts, but here {}", i,
-                       recorded, next_[i], here);
+    return fmt::format(
+        "{}, but here {}", describe_next(i),
+        early_[i].empty() ? "nothing happens to it" : "it " + to_text(early_[i].front().act));
   }
   return "";
 }

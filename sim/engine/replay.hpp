@@ -1,5 +1,6 @@
 // Replay: makes a simulation follow the order in which things happened in a real run. An event of a node that comes
-// before its turn waits until the acts before it have happened; times are those of the simulation all the same.
+// before its turn waits until the acts before it have happened; times are those of the simulation, but for programs that
+// ask for the time: they are told what they were told in the real run, and so decide alike.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +14,22 @@ namespace starling {
 
 class Replay {
  public:
-  /// `acts`: (nodes), of each in order.
+  /// `acts`: (nodes), of each in order; they outlive the replay.
   explicit Replay(const std::vector<std::vector<Act>>& acts)
       : acts_(acts), next_(acts.size()), early_(acts.size()) {}
 
   /// Whether `act` is what the node did next; it counts as done then.
   bool is_next(NodeId node, const Act& act);
+  /// What the node's program read from the clock next; counts as done. Throws Error if it did something else.
+  Time read_clock(NodeId node);
   /// Keeps an event whose turn has not come.
   void hold(NodeId node, const Act& act, std::uint64_t event);
   /// The event among those held that is the node's next act, which counts as done; nothing if none is.
   std::optional<std::uint64_t> release(NodeId node);
-  /// What a node that waits should do next, and what it would rather have done: for the error of a run that does not
-  /// follow. Empty if all acts are done and nothing is held.
+  /// The event held that was to be `act`, which will not happen any more; nothing if none is.
+  std::optional<std::uint64_t> withdraw(NodeId node, const Act& act);
+  /// What the first node that does not follow did next in the real run, and what it would do here. Empty if all acts
+  /// are done and nothing is held.
   std::string describe_mismatch() const;
 
  private:
@@ -32,6 +37,8 @@ class Replay {
     Act act;
     std::uint64_t event;
   };
+  std::string describe_next(std::size_t node) const;
+
   const std::vector<std::vector<Act>>& acts_;
   std::vector<std::size_t> next_;          // (nodes)
   std::vector<std::vector<Early>> early_;  // (nodes), in the order they came

@@ -41,9 +41,14 @@ void SimulatedTransport::run() {
   while (!calendar_.empty()) {
     const Event event = calendar_.pop();
     now_ = event.time;
-    if (settings_.failures == nullptr || !is_held_back(event.payload)) happen(event.payload);
+    if (settings_.replay != nullptr) {
+      follow(event.payload);
+    } else if (settings_.failures == nullptr || !is_held_back(event.payload)) {
+      happen(event.payload);
+    }
     if (++events_ % events_per_pulse == 0 && settings_.pulse) settings_.pulse();
   }
+  if (settings_.replay != nullptr) check_followed();
   if (active() > 0) end_run();
 }
 
@@ -142,7 +147,10 @@ void SimulatedTransport::arrive(std::uint32_t id) {
 void SimulatedTransport::hand_over(NodeId to, Message&& message) {
   ReceiveWait* wait = mailbox_.arrive(to, std::move(message));
   if (wait == nullptr) return;
-  if (wait->deadline) timers_[wait->timer] = nullptr;
+  if (wait->deadline) {
+    timers_[wait->timer] = nullptr;
+    if (settings_.replay != nullptr) withdraw_deadline(*wait);
+  }
   resume(*wait);
 }
 

@@ -2,7 +2,8 @@
 // messages that arrive, timers of the network model. Gradients are only recorded here; how long they take comes
 // from the compute-time model. One thread.
 //
-// With failures (failures.hpp) the events of a node that is away wait, in their order, until it is back; those of a
+// With a replay (replay.hpp) the events of a node happen in the order in which they did in a real run. With failures
+// (failures.hpp) the events of a node that is away wait, in their order, until it is back; those of a
 // node that has stopped are dropped.
 #pragma once
 
@@ -15,6 +16,7 @@
 #include "sim/engine/calendar.hpp"
 #include "sim/engine/failures.hpp"
 #include "sim/engine/network_model.hpp"
+#include "sim/engine/replay.hpp"
 #include "sim/node/compute_graph.hpp"
 #include "sim/node/transport.hpp"
 
@@ -35,6 +37,9 @@ class SimulatedTransport final : public Transport, private NetworkClock {
     Failures* failures = nullptr;
     /// Called once for every node that has stopped although its program had not ended, as soon as that matters.
     std::function<void(NodeId)> on_stop = {};
+    /// The order of a real run; null: that of virtual time. Outlives the transport. What only a simulation has would
+    /// be in the way: no closed forms, no host, no backward pass of its own, no failures beside it.
+    Replay* replay = nullptr;
   };
 
   struct FailureCounts {
@@ -54,6 +59,9 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   const FailureCounts& failures() const { return failed_; }
 
   Time now() const override { return now_; }
+  Time read_clock(NodeId node) override {
+    return settings_.replay == nullptr ? now_ : settings_.replay->read_clock(node);
+  }
   void send(NodeId to, Message message) override;
   void receive(ReceiveWait& wait) override;
   void compute(GradientWait& wait) override;
@@ -85,6 +93,12 @@ class SimulatedTransport final : public Transport, private NetworkClock {
 
   void schedule(Time time, Kind kind, std::uint64_t what);
   void happen(std::uint64_t payload);
+  /// The same in the order of the real run: what comes too early waits, and goes on behind what it waited for.
+  void follow(std::uint64_t payload);
+  /// What an event is to the node whose it is.
+  Act act_of(std::uint64_t payload) const;
+  /// The receive has been served: its deadline, if it was held, will not pass.
+  void withdraw_deadline(const ReceiveWait& wait);
   std::uint32_t take_off(NodeId to, Message&& message);
   bool is_staged(const Message& message) const;
   void pass_on(std::uint32_t id);
@@ -102,6 +116,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   void note_loss(const Message& message, NodeId to);
   std::string describe_failures() const;
   std::string describe_meetings() const;
+  void check_followed() const;
   void end_run();
 
   Settings settings_;

@@ -87,6 +87,11 @@ void pack(Packer& packer, NodeBlock block, const Recorder& recorder) {
   for (NodeId node = block.begin; node < block.end; ++node) {
     packer.put(recorder.nodes[static_cast<std::size_t>(node)]);
   }
+  for (NodeId node = block.begin; node < block.end && !recorder.acts.empty(); ++node) {
+    const std::vector<Act>& acts = recorder.acts[static_cast<std::size_t>(node)];
+    packer.put(acts.size());
+    for (const Act& act : acts) packer.put(act);
+  }
   packer.put(recorder.timeline.size());
   for (const Segment& segment : recorder.timeline) packer.put(segment);
   packer.put(recorder.statistics.size());
@@ -110,6 +115,11 @@ void unpack(Unpacker& unpacker, Recorder& recorder) {
   }
   for (NodeId node = block.begin; node < block.end; ++node) {
     recorder.nodes[static_cast<std::size_t>(node)] = unpacker.take<NodeTotals>();
+  }
+  for (NodeId node = block.begin; node < block.end && !recorder.acts.empty(); ++node) {
+    std::vector<Act>& acts = recorder.acts[static_cast<std::size_t>(node)];
+    acts.resize(unpacker.take<std::size_t>());
+    for (Act& act : acts) act = unpacker.take<Act>();
   }
   for (auto segments = unpacker.take<std::size_t>(); segments > 0; --segments) {
     recorder.timeline.push_back(unpacker.take<Segment>());

@@ -14,11 +14,11 @@ namespace starling {
 
 /// All ranks call this together, after run(), with what they filled during the run; `block` is the
 /// transport's. On rank 0, `recorder` gets the columns of all nodes in table "steps", all node
-/// totals, the whole timeline, sorted by (end, node), and the sums of all ranks' statistics;
-/// `observer` gets all snapshots (rows that lack a node's model, as after an interrupt, stay open)
-/// and, if `with_models`, the last models of all nodes. Rank 0 then goes on as after a simulation:
-/// observer.settle(), save. The others are done; they gave their snapshots away. Rank 0 holds the
-/// models of one evaluation at a time.
+/// totals, all acts (either every rank noted them or none), the whole timeline, sorted by (end,
+/// node), and the sums of all ranks' statistics; `observer` gets all snapshots (rows that lack a
+/// node's model, as after an interrupt, stay open) and, if `with_models`, the last models of all
+/// nodes. Rank 0 then goes on as after a simulation: observer.settle(), save. The others are done;
+/// they gave their snapshots away. Rank 0 holds the models of one evaluation at a time.
 void gather_results(MpiSession& session, NodeBlock block, ComputeGraph& graph, Observer& observer,
                     Recorder& recorder, bool with_models);
 

@@ -66,8 +66,6 @@ MpiTransport::MpiTransport(Settings settings, MpiSession& session, ComputeGraph&
         session.share_failure("a workload without numbers has no compute time of its own: over MPI "
                               "it needs the modelled one"));
   }
-  if (settings_.records_deliveries)
-    deliveries_.resize(static_cast<std::size_t>(block_.end - block_.begin));
 }
 
 // --- What fibres ask for -------------------------------------------------------------------------
@@ -76,6 +74,12 @@ Time MpiTransport::now() const {
   if (!start_) return {};
   const auto passed = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - *start_);
   return Time{std::max(Duration{0}, Duration(passed))};
+}
+
+Time MpiTransport::read_clock(NodeId node) {
+  const Time time = now();
+  note(node, Act::clock(time));
+  return time;
 }
 
 void MpiTransport::send(NodeId to, Message message) {
@@ -193,10 +197,7 @@ bool MpiTransport::deliver_arrivals() {
   for (std::size_t i = 0; i < count; ++i) {
     Arrival arrival = std::move(arrived_.front());
     arrived_.pop_front();
-    if (settings_.records_deliveries) {
-      deliveries_[static_cast<std::size_t>(arrival.to - block_.begin)].push_back(
-          {arrival.message.source, arrival.message.tag});
-    }
+    note(arrival.to, Act::delivery(arrival.message.source, arrival.message.tag));
     if (arrival.message.values) note_made(arrival.message.values.size());
     ReceiveWait* wait = mailbox_.arrive(arrival.to, std::move(arrival.message));
     if (wait == nullptr) continue;
@@ -225,6 +226,7 @@ bool MpiTransport::fire_events() {
 void MpiTransport::fire(const Event& event) {
   if (event.wait != nullptr) {
     --live_events_;
+    note(event.wait->fibre->node, Act::resume(event.wait->fibre->number));
     return act(*event.wait);
   }
   ReceiveWait* wait = timers_[event.timer];
@@ -234,12 +236,17 @@ void MpiTransport::fire(const Event& event) {
   mailbox_.withdraw(wait->fibre->node, *wait);
   wait->matched = wait->patterns.size();
   wait->turn = now();
+  note(wait->fibre->node, Act::deadline(wait->fibre->number));
   act(*wait);
 }
 
 void MpiTransport::act(Suspension& wait) {
   ++acted_;
   resume(wait);
+}
+
+void MpiTransport::note(NodeId node, const Act& act) {
+  if (settings_.acts != nullptr) (*settings_.acts)[static_cast<std::size_t>(node)].push_back(act);
 }
 
 void MpiTransport::give_pulse() {

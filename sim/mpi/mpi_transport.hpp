@@ -25,6 +25,7 @@
 #include "sim/mpi/patience.hpp"
 #include "sim/node/compute_graph.hpp"
 #include "sim/node/transport.hpp"
+#include "sim/record/act.hpp"
 
 namespace starling {
 
@@ -47,16 +48,10 @@ class MpiTransport final : public Transport {
     NodeId nodes;
     /// Called several times a second; may throw to end the run on all ranks (Interrupted).
     std::function<void()> pulse;
-    /// Note every message in order of delivery; see deliveries().
-    bool records_deliveries = false;
-  };
-
-  /// What was delivered to a node. Messages of one (source, tag) come in the order they were sent,
-  /// so the pairs alone tell which message it was.
-  struct Delivery {
-    NodeId source;
-    Tag tag;
-    friend bool operator==(const Delivery&, const Delivery&) = default;
+    /// (nodes); what happens to each node of this rank is noted here, in order, for a replay. Null:
+    /// nothing is noted. Messages of one (source, tag) come in the order they were sent, so the pair
+    /// alone tells which message it was.
+    std::vector<std::vector<Act>>* acts = nullptr;
   };
 
   struct Statistics {
@@ -85,11 +80,10 @@ class MpiTransport final : public Transport {
   /// happened, and the session can be used.
   void run();
 
-  /// By local node, counted from block().begin; empty unless asked for.
-  const std::vector<std::vector<Delivery>>& deliveries() const { return deliveries_; }
   Statistics statistics() const;
 
   Time now() const override;
+  Time read_clock(NodeId node) override;
   void send(NodeId to, Message message) override;
   void receive(ReceiveWait& wait) override;
   void compute(GradientWait& wait) override;
@@ -117,6 +111,7 @@ class MpiTransport final : public Transport {
   bool fire_events();
   void fire(const Event& event);
   void act(Suspension& wait);
+  void note(NodeId node, const Act& act);
   void give_pulse();
   void note_made(std::size_t floats);
   bool is_idle() const;
@@ -153,7 +148,6 @@ class MpiTransport final : public Transport {
   std::string shared_failure_;  // why; empty: interrupted
   int shared_signal_ = 0;
 
-  std::vector<std::vector<Delivery>> deliveries_;
   Statistics statistics_;
   GradientWorker worker_;  // last: its thread ends first
 };

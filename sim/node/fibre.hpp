@@ -33,11 +33,12 @@ struct Suspension {
 };
 
 struct Fibre {
-  Fibre(NodeId node, bool is_program, Task<> task)
-      : node(node), is_program(is_program), task(std::move(task)) {}
+  Fibre(NodeId node, std::int32_t number, bool is_program, Task<> task)
+      : node(node), number(number), is_program(is_program), task(std::move(task)) {}
 
   NodeId node;
-  bool is_program;  // the node's main fibre: its time is accounted
+  std::int32_t number;  // among the node's, in order of spawn: names it in an Act
+  bool is_program;      // the node's main fibre: its time is accounted
   Task<> task;
   Suspension start;                  // before its first step
   std::list<Fibre>::iterator place;  // in the transport's list

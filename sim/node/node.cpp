@@ -30,7 +30,9 @@ std::int64_t bytes_on_wire(const Code& code) {
   return static_cast<std::int64_t>(static_cast<double>(code.bytes) * bytes_per_word / 4 + 0.5);
 }
 
-Node::Sleep Node::sleep(Duration duration) { return {world_.transport, after(now(), duration)}; }
+Node::Sleep Node::sleep(Duration duration) {
+  return {world_.transport, after(world_.transport.now(), duration)};
+}
 
 Node::ComputeGradient Node::gradient(const Vector& x) { return gradient_of(id_, draws_, x); }
 
@@ -55,19 +57,22 @@ Node::Until Node::finish_backward() { return {world_, backward_end_}; }
 
 Node::Until Node::stage(const Vector& v) {
   Host* host = world_.transport.host();
-  if (host == nullptr || !host->is_staging()) return {world_, now()};
-  return {world_, host->copy(id_, now(), v.wire_bytes())};
+  const Time now = world_.transport.now();
+  if (host == nullptr || !host->is_staging()) return {world_, now};
+  return {world_, host->copy(id_, now, v.wire_bytes())};
 }
 
 Node::Until Node::reduce(const Vector& v, int passes) {
   const Host* host = world_.transport.host();
-  if (host == nullptr || host->costs().reduction_seconds_per_byte == 0) return {world_, now()};
-  return {world_, after(now(), host->reduction(v.wire_bytes(), passes))};
+  const Time now = world_.transport.now();
+  if (host == nullptr || host->costs().reduction_seconds_per_byte == 0) return {world_, now};
+  return {world_, after(now, host->reduction(v.wire_bytes(), passes))};
 }
 
 Node::Until Node::enter_operation() {
   const Host* host = world_.transport.host();
-  return {world_, host == nullptr ? now() : after(now(), host->costs().entry)};
+  const Time now = world_.transport.now();
+  return {world_, host == nullptr ? now : after(now, host->costs().entry)};
 }
 
 void Node::Until::await_resume() {
@@ -103,7 +108,7 @@ void Node::send_from_host(NodeId to, Tag tag, Vector values, double number) {
 void Node::send(NodeId to, Message message) {
   ensure(to >= 0 && to < nodes(), "a message to a node that does not exist");
   message.source = id_;
-  message.sent = now();
+  message.sent = world_.transport.now();
   if (to != id_) world_.observer.count_messages(id_, 1, message.bytes());
   world_.transport.send(to, std::move(message));
 }

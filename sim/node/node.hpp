@@ -53,7 +53,7 @@ class Node {
   const Topology& topology() const { return world_.topology; }
 
   // --- Time and chance -------------------------------------------------------------------------------------
-  Time now() const { return world_.transport.now(); }
+  Time now() const { return world_.transport.read_clock(id_); }
   /// The node's own stream for (purpose, k); that of another node; and one that is the same on every node.
   Random random(std::string_view purpose, Step k) const { return {world_.seed, purpose, id_, k}; }
   Random random_of(NodeId node, std::string_view purpose, Step k) const {
@@ -136,7 +136,9 @@ class Node {
     world_.observer.record(id_, metric, k, s);
   }
   /// Marks the end of step `k` with model `x`: counts the step, evaluates where the scenario asks for it.
-  void end_step(Step k, const Vector& x) { world_.observer.end_step(id_, k, x, now()); }
+  void end_step(Step k, const Vector& x) {
+    world_.observer.end_step(id_, k, x, world_.transport.now());
+  }
   /// Says that the node's model changed after its last step (exchanges that were still under way).
   void set_final_model(const Vector& x) { world_.observer.set_model(id_, x); }
 

@@ -27,7 +27,8 @@ std::string describe(const Pattern& pattern) {
 }  // namespace
 
 void Transport::spawn(NodeId node, bool is_program, Task<> task) {
-  Fibre& fibre = fibres_.emplace_back(node, is_program, std::move(task));
+  const std::int32_t number = spawned_[static_cast<std::size_t>(node)]++;
+  Fibre& fibre = fibres_.emplace_back(node, number, is_program, std::move(task));
   fibre.start.handle = fibre.task.handle();
   fibre.start.fibre = &fibre;
   fibre.place = std::prev(fibres_.end());

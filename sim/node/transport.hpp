@@ -28,6 +28,8 @@ class Transport {
   virtual ~Transport() = default;
 
   virtual Time now() const = 0;
+  /// The time as a program of `node` asks for it; not now() in a simulation that repeats a real run, see Act.
+  virtual Time read_clock(NodeId) { return now(); }
   /// Carries `message` (source set) to `to`; never blocks.
   virtual void send(NodeId to, Message message) = 0;
   /// Suspends until a message matches. The mailbox has been asked: nothing suitable has arrived yet.
@@ -61,7 +63,7 @@ class Transport {
   std::size_t active() const { return fibres_.size(); }
 
  protected:
-  explicit Transport(NodeId nodes) : mailbox_(nodes) {}
+  explicit Transport(NodeId nodes) : mailbox_(nodes), spawned_(static_cast<std::size_t>(nodes)) {}
 
   /// Lets a fibre run until it waits again; frees it when it has ended. What it throws is rethrown as Error with
   /// node and time added.
@@ -76,6 +78,7 @@ class Transport {
 
  private:
   std::list<Fibre> fibres_;
+  std::vector<std::int32_t> spawned_;  // (nodes), fibres so far
   Fibre* current_ = nullptr;
 };
 

@@ -231,6 +231,18 @@ class Comparison {
     }
   }
 
+  void acts(const std::vector<std::vector<Act>>& a, const std::vector<std::vector<Act>>& b) {
+    value("nodes with acts", a.size(), b.size());
+    for (std::size_t i = 0; is_equal() && i < a.size(); ++i) {
+      value(fmt::format("acts of node {}", i), a[i].size(), b[i].size());
+      if (!is_equal()) return;
+      const auto [differs, other] = std::ranges::mismatch(a[i], b[i]);
+      if (differs == a[i].end()) continue;
+      note(fmt::format("act {} of node {}", differs - a[i].begin(), i), describe(*differs),
+           describe(*other));
+    }
+  }
+
   void models(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {
     value("number of models", a.size(), b.size());
     for (std::size_t i = 0; is_equal() && i < a.size(); ++i) {
@@ -254,6 +266,9 @@ class Comparison {
                        segment.end.time_since_epoch().count());
   }
 
+  static std::string describe(const Act& act) {
+    return fmt::format("({}, {}, {})", static_cast<int>(act.kind), act.who, act.what);
+  }
   static std::string describe(const LinkTotals& link) {
     return fmt::format("{} of {} B/s, {} B in {} ps, at most {} B/s", link.name, link.bandwidth,
                        link.bytes, link.busy.count(), link.peak_rate);
@@ -277,6 +292,7 @@ bool same_content(const Recorder& a, const Recorder& b, std::string* difference)
   comparison.tables("evaluation", a.evaluation, b.evaluation);
   comparison.timelines(a, b);
   comparison.links(a, b);
+  comparison.acts(a.acts, b.acts);
   comparison.models(a.models, b.models);
   if (difference != nullptr) *difference = comparison.difference();
   return comparison.is_equal();

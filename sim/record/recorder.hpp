@@ -7,7 +7,7 @@
 //   per evaluation      table "evaluation": one row per evaluated step, of the mean model and the whole run
 //   per node            totals over the run: time computing, waiting, communicating; messages, bytes
 //   per link            totals over the run, where the network model has links: bytes, time in use, peak rate
-// and, if asked for, the timeline: what each node did, and how fast each link was, from when to when.
+// and, of a real run, the acts that let its nodes go on (act.hpp); if asked for, the timeline: what each node did, and how fast each link was, from when to when.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,7 @@
 
 #include "sim/base/time.hpp"
 #include "sim/base/types.hpp"
+#include "sim/record/act.hpp"
 
 namespace starling {
 
@@ -138,6 +139,8 @@ class Recorder {
   std::vector<LinkTotals>
       links;  // those used, in the network model's order; none if it has no links
   std::vector<LinkSegment> link_timeline;  // in order of end, cut at timeline_until()
+  std::vector<std::vector<Act>>
+      acts;  // (nodes), of each in order: what a replay follows; empty unless a real run noted them
   std::map<std::string, std::string>
       facts;  // about the run: scenario text, workload, code version, ...
   std::map<std::string, double>

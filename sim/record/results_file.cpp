@@ -124,6 +124,10 @@ Type type_of<std::int32_t>() {
   return {H5T_NATIVE_INT32, H5T_STD_I32LE};
 }
 template <>
+Type type_of<std::uint64_t>() {
+  return {H5T_NATIVE_UINT64, H5T_STD_U64LE};
+}
+template <>
 Type type_of<std::uint8_t>() {
   return {H5T_NATIVE_UINT8, H5T_STD_U8LE};
 }
@@ -163,6 +167,7 @@ constexpr std::array<CountColumn, 3> count_columns{{{"steps", &NodeTotals::steps
                                                     {"bytes_sent", &NodeTotals::bytes_sent}}};
 
 constexpr std::array activities{Activity::compute, Activity::wait, Activity::communicate};
+constexpr std::array<const char*, 4> act_kinds{"delivery", "resume", "deadline", "clock"};
 
 // Writing.
 
@@ -392,6 +397,28 @@ void write_links(Writer& writer, const Recorder& recorder) {
       length);
 }
 
+void write_acts(Writer& writer, const Recorder& recorder) {
+  if (recorder.acts.empty()) return;
+  std::vector<std::int64_t> begin;
+  std::vector<Act> all;
+  for (const std::vector<Act>& acts : recorder.acts) {
+    begin.push_back(std::ssize(all));
+    all.insert(all.end(), acts.begin(), acts.end());
+  }
+  const Handle kind(H5Tenum_create(H5T_STD_U8LE), H5Tclose);
+  for (std::uint8_t value = 0; value < act_kinds.size(); ++value) {
+    check(H5Tenum_insert(kind, act_kinds[value], &value));
+  }
+  const Shape shape{all.size()};
+  writer.group("/acts");
+  writer.numbers("/acts/first", begin, {begin.size()});
+  writer.numbers("/acts/kind",
+                 column_of(all, [](const Act& a) { return static_cast<std::uint8_t>(a.kind); }),
+                 shape, {kind, kind});
+  writer.numbers("/acts/who", column_of(all, [](const Act& a) { return a.who; }), shape);
+  writer.numbers("/acts/what", column_of(all, [](const Act& a) { return a.what; }), shape);
+}
+
 void write_content(Writer& writer, const Recorder& recorder) {
   writer.attribute("/", "format", std::string(format_name));
   writer.attribute("/", "format_version", format_version);
@@ -410,6 +437,7 @@ void write_content(Writer& writer, const Recorder& recorder) {
   write_nodes(writer, recorder.nodes);
   write_timeline(writer, recorder);
   write_links(writer, recorder);
+  write_acts(writer, recorder);
   if (recorder.models.empty()) return;
   writer.models("/models", recorder.models);
   std::vector<std::uint8_t> has_model;
@@ -734,6 +762,27 @@ void read_links(const Reader& reader, Recorder& recorder) {
   }
 }
 
+std::vector<std::vector<Act>> read_acts(const Reader& reader, std::size_t nodes) {
+  const auto begin = reader.column<std::int64_t>("/acts/first", nodes);
+  const auto [kind, shape] = reader.numbers<std::uint8_t>("/acts/kind", 1);
+  const auto who = reader.column<std::int32_t>("/acts/who", kind.size());
+  const auto what = reader.column<std::uint64_t>("/acts/what", kind.size());
+  std::vector<std::vector<Act>> acts(nodes);
+  for (std::size_t node = 0; node < nodes; ++node) {
+    const std::int64_t end = node + 1 < nodes ? begin[node + 1] : std::ssize(kind);
+    if ((node == 0 && begin[node] != 0) || begin[node] > end || end > std::ssize(kind)) {
+      throw Failure(fmt::format("/acts: those of node {} are not behind those before", node));
+    }
+    for (auto i = static_cast<std::size_t>(begin[node]); i < static_cast<std::size_t>(end); ++i) {
+      if (kind[i] >= act_kinds.size()) {
+        throw Failure(fmt::format("/acts: act {} makes no sense", i));
+      }
+      acts[node].push_back({static_cast<Act::Kind>(kind[i]), who[i], what[i]});
+    }
+  }
+  return acts;
+}
+
 Recorder read_content(const Reader& reader) {
   const auto [steps_of_nodes, shape] = reader.numbers<std::int64_t>("/nodes/steps", 1);
   const std::size_t nodes = steps_of_nodes.size();
@@ -755,6 +804,7 @@ Recorder read_content(const Reader& reader) {
   }
   recorder.timeline = read_timeline(reader, nodes);
   if (reader.has("/links")) read_links(reader, recorder);
+  if (reader.has("/acts")) recorder.acts = read_acts(reader, nodes);
   for (const std::string& key : reader.attribute_names("/facts")) {
     recorder.facts[key] = reader.attribute<std::string>("/facts", key);
   }

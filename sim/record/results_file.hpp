@@ -37,6 +37,12 @@
 //     link         (segments)       int32    row of /links
 //     rate         (segments)       float64, bytes per second
 //     begin, end   (segments)       int64, picoseconds
+//   /acts                         of a run over MPI, for its replay; absent unless noted
+//     first        (nodes)          int64    where the acts of each node begin, in order of node
+//     kind         (acts)           enumeration of uint8: delivery = 0, resume = 1, deadline = 2,
+//                                   clock = 3
+//     who          (acts)           int32    sender of a delivery; number of the fibre
+//     what         (acts)           uint64   tag of a delivery; picoseconds that the clock showed
 //   /models        (nodes, parameters)  float32, the final models; absent unless asked for
 //
 // Readers of version 1 skip groups, data sets and attributes they do not know (a new METRIC is read

@@ -209,6 +209,36 @@ def check_mpi_failures(folder, mpirun):
         assert len(said) == 1, done.stderr
 
 
+def check_replay(folder, mpirun):
+    """A run over MPI is replayed beside it, and what cannot be replayed is refused; the recording stays as it is."""
+    done = folder.run("run", "good.ini", "-o", "real.h5", "--transport", "mpi",
+                      prefix=[mpirun, "--oversubscribe", "-n", "4"])
+    expect(done, 0)
+    with open(folder.file("real.h5"), "rb") as file:
+        recording = file.read()
+    expect(folder.run("run", "good.ini", "-o", "simulated.h5"), 0)
+    done = folder.run("run", "real.h5", "--replay", "real.h5")
+    expect(done, 0)
+    assert "the same losses as recorded" in done.stdout, done.stdout
+    with h5py.File(folder.file("real_replay.h5"), "r") as results:
+        assert status_of(results) == "complete" and "acts" not in results
+    done = folder.run("run", "good.ini", "algorithm.learning_rate=0.01", "--replay", "real.h5")
+    expect(done, 0)
+    assert "train_loss of node" in done.stdout, done.stdout
+    for words, status, sentence in (
+            (["real.h5", "--replay", "simulated.h5"], 1, "simulated.h5: holds no order of events to replay"),
+            (["real.h5", "--replay", "missing.h5"], 1, "missing.h5: cannot read"),
+            (["good.ini", "run.nodes=7", "--replay", "real.h5"], 2, "run.nodes must be 8 as in the run that real.h5"),
+            (["good.ini", "network.collectives=analytic", "--replay", "real.h5"], 2, "collectives must be expanded"),
+            (["good.ini", "failures.stop=3 @ 5 ms", "--replay", "real.h5"], 2, "[failures] must not be there"),
+            (["good.ini", "run.steps=19", "--replay", "real.h5"], 1, "does not follow the recorded one"),
+            (["good.ini", "--replay", "real.h5", "--transport", "mpi"], 2, "--replay is a simulation"),
+            (["real.h5", "--replay", "real.h5", "-o", "./real.h5"], 2, "must name another file than real.h5")):
+        expect(folder.run("run", *words), status, sentence)
+    with open(folder.file("real.h5"), "rb") as file:
+        assert file.read() == recording
+
+
 def main():
     starling, *mpirun = sys.argv[1:]
     counts = {"passed": 0, "failed": 0, "skipped": 0}
@@ -217,6 +247,7 @@ def main():
         cases = [check_mistakes, check_usage, check_commands, check_interrupt, check_disk_full]
         if mpirun:
             cases.append(lambda f: check_mpi_failures(f, mpirun[0]))
+            cases.append(lambda f: check_replay(f, mpirun[0]))
         for case in cases:
             try:
                 counts[case(folder) or "passed"] += 1

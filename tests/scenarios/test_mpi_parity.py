@@ -3,7 +3,8 @@
 
 Synchronous algorithms must end with the same models to the bit, on 4 and on 8 ranks, also with random modelled
 delays. Asynchronous ones must end cleanly on 8 ranks, again and again, and keep what they promise whatever the order of
-events: bounds of staleness, equal replicas, and above all the sum of what all nodes learnt.
+events: bounds of staleness, equal replicas, and above all the sum of what all nodes learnt. And each real asynchronous
+run, replayed, must end with the same models to the bit.
 
 usage: test_mpi_parity.py STARLING MPIRUN [--repetitions=N] [case ...]
 
@@ -126,6 +127,21 @@ ASYNCHRONOUS = {
     "parameter_server_backups": ("equal", ["kind=parameter_server", "backup_nodes=2"]),
     "wagma": ("wagma", ["kind=wagma", "group_size=4", "tau=6"]),
 }
+# Replayed beside them: what looks at the clock or at what has come already, and more nodes than ranks.
+REPLAYED = {name: [f"algorithm.{key}" for key in keys] for name, (law, keys) in ASYNCHRONOUS.items()}
+REPLAYED.update({
+    "adpsgd_patience": ["algorithm.kind=adpsgd", "algorithm.patience=300 us"],
+    "adpsgd_twelve_nodes": ["algorithm.kind=adpsgd", "run.nodes=12", "topology.kind=ring"],
+    "swarm_tensors": ["algorithm.kind=swarm", "algorithm.exchange=tensors"],
+    "push_sum_patience": ["algorithm.kind=push_sum", "algorithm.patience=1 s"],
+    "async_parameter_server_bounded": ["algorithm.kind=async_parameter_server", "algorithm.consistency=bounded",
+                                       "algorithm.servers=3"],
+    "async_diloco_grace": ["algorithm.kind=async_diloco", "algorithm.period=4", "algorithm.grace=3 ms"],
+    "eager_majority": ["algorithm.kind=eager", "algorithm.activation=majority", "algorithm.exchange=tensors"],
+    "gc_dc": ["algorithm.kind=gc_dc"],
+    "gradient_coding": ["algorithm.kind=gradient_coding"],
+    "token_walk": ["algorithm.kind=token_walk"],
+})
 # What the server's model has moved by at the end, in units of allreduce SGD's: all gradients in full, or DiLoCo's outer
 # learning rate of 0.7 times their mean.
 SERVER_SCALE = {"async_parameter_server": 8, "async_diloco": 0.7}
@@ -144,6 +160,7 @@ class Bench:
     def __init__(self, starling, mpirun, folder):
         self.starling, self.mpirun, self.folder = starling, mpirun, folder
         self.moves = {}
+        self.needed_order = 0  # replays that differ from the simulation
         for text, path in ((BASE, "parity.ini"), (DRIFT, "drift.ini")):
             with open(os.path.join(folder, path), "w", encoding="utf-8") as file:
                 file.write(text)
@@ -212,6 +229,24 @@ def check_asynchronous(bench, name, repetitions):
         check_law(name, law, results, learnt)
 
 
+def check_replay(bench, name):
+    """A replay has the models and losses of the real run, to the bit."""
+    real = bench.run(name, REPLAYED[name], 8)
+    path = real.filename
+    replayed = bench.run(f"{name}_replay", ["--replay", path], scenario=os.path.basename(path))
+    assert np.array_equal(replayed["models"][:], real["models"][:]), "models differ"
+    assert np.array_equal(replayed["steps/train_loss"][:], real["steps/train_loss"][:], equal_nan=True), "losses differ"
+    assert replayed["facts"].attrs["replay"] == "the same losses and models as recorded", replayed["facts"].attrs["replay"]
+    assert np.all(replayed["nodes/messages_sent"][:] == real["nodes/messages_sent"][:]), "messages"
+    free = bench.run(f"{name}_free", [], scenario=os.path.basename(path))
+    bench.needed_order += not np.array_equal(free["models"][:], real["models"][:])
+
+
+def check_order_matters(bench):
+    """Most of the runs would come out otherwise if the order were left to the simulation."""
+    assert bench.needed_order > len(REPLAYED) // 2, f"only {bench.needed_order} of {len(REPLAYED)} did"
+
+
 def main():
     starling, mpirun, *only = sys.argv[1:]
     repetitions = int(os.environ.get("STARLING_REPETITIONS", "3"))
@@ -223,6 +258,8 @@ def main():
         bench = Bench(os.path.abspath(starling), mpirun, folder)
         cases = {name: lambda name=name: check_parity(bench, name) for name in SYNCHRONOUS}
         cases.update({name: lambda name=name: check_asynchronous(bench, name, repetitions) for name in ASYNCHRONOUS})
+        cases.update({f"replay_{name}": lambda name=name: check_replay(bench, name) for name in REPLAYED})
+        cases["order_matters"] = lambda: check_order_matters(bench)
         for name, case in cases.items():
             if only and name not in only:
                 continue

@@ -17,7 +17,8 @@ namespace starling::test {
 inline constexpr Duration latency = std::chrono::microseconds(10);
 
 struct Place {
-  explicit Place(NodeId nodes, bool closed_form = false, FailureSettings failing = {})
+  explicit Place(NodeId nodes, bool closed_form = false, FailureSettings failing = {},
+                 Replay* replay = nullptr)
       : workload(nodes),
         graph(backend, workload, {}, ComputeGraph::Execution::overlapped),
         recorder(nodes, RowSchedule(1, 100), RowSchedule(100, 100), Time(std::chrono::seconds(1))),
@@ -29,7 +30,8 @@ struct Place {
                    .closed_form_collectives = closed_form,
                    .pulse = {},
                    .failures = &failures,
-                   .on_stop = [this](NodeId node) { observer.lose(node); }},
+                   .on_stop = [this](NodeId node) { observer.lose(node); },
+                   .replay = replay},
                   *network, graph,
                   [](NodeId, Step) { return Duration(std::chrono::milliseconds(1)); }),
         world{transport, graph, observer, topology, 100, 1} {

@@ -106,8 +106,9 @@ class SmallRun {
   SmallRun(NodeId nodes, Quadratic& workload, Step steps = 1, GradientDuration duration = {},
            std::function<void()> pulse = {})
       : around(nodes, workload, steps, ComputeGraph::Execution::inline_),
-        transport({.nodes = nodes, .pulse = std::move(pulse), .records_deliveries = true},
-                  session(), around.graph, workload, std::move(duration)),
+        transport(
+            {.nodes = nodes, .pulse = std::move(pulse), .acts = &noted(around.recorder, nodes)},
+            session(), around.graph, workload, std::move(duration)),
         world_{transport, around.graph, around.observer, around.topology, steps, 1} {}
 
   /// Starts `program` on all local nodes and runs; throws what the transport throws.
@@ -133,6 +134,11 @@ class SmallRun {
   MpiTransport transport;
 
  private:
+  static std::vector<std::vector<Act>>& noted(Recorder& recorder, NodeId nodes) {
+    recorder.acts.resize(static_cast<std::size_t>(nodes));
+    return recorder.acts;
+  }
+
   World world_;
   std::list<Node> nodes_;
 };

@@ -140,9 +140,12 @@ TEST_CASE("messages of one source and tag are received in the order they were se
   SmallRun run(nodes, workload);
   run([&](Node& node) { return burst_to_right(node, run.around.graph); });
   // Every message was delivered, in the order sent: tags alternate.
-  for (const auto& of_node : run.transport.deliveries()) {
-    CHECK(of_node.size() == burst);
-    for (std::size_t i = 0; i < of_node.size(); ++i) CHECK(of_node[i].tag == i % 2);
+  for (NodeId node = run.transport.block().begin; node < run.transport.block().end; ++node) {
+    std::uint64_t delivered = 0;
+    for (const Act& act : run.around.recorder.acts[static_cast<std::size_t>(node)]) {
+      if (act.kind == Act::Kind::delivery) CHECK(act.what == delivered++ % 2);
+    }
+    CHECK(delivered == burst);
   }
 }
 
@@ -614,6 +617,11 @@ TEST_CASE("gossip gives the same bits over MPI as simulated, in every column and
     if (session().rank() != 0) continue;
     run.around.observer.settle();
     const Recorder& real = run.around.recorder;
+    // Of every node: its start; per step a gradient and a message of each neighbor, which is one if there is no other.
+    const std::size_t neighbors = nodes == 1 ? 0 : nodes == 2 ? 1 : 2;
+    for (const std::vector<Act>& acts : real.acts) {
+      CHECK(acts.size() == 1 + steps * (1 + neighbors));
+    }
 
     Surroundings around(nodes, workload, steps, ComputeGraph::Execution::overlapped);
     Wire wire;

@@ -153,6 +153,7 @@ TEST_CASE("the first difference is named with its place and both values") {
         "timeline, segment 0: node 0 compute from 0 to 10 ps and node 0 wait from 0 to 10 ps");
   CHECK(difference([](Recorder& b) { b.models[1][0] = 5; }) == "model 1, parameter 0: 3 and 5");
   CHECK(difference([](Recorder& b) { b.models.clear(); }) == "number of models: 2 and 0");
+  CHECK(difference([](Recorder& b) { b.acts.resize(2); }) == "nodes with acts: 0 and 2");
   CHECK(difference([](Recorder& b) { b.facts["algorithm"] = "sgp"; }) ==
         "facts/algorithm: dpsgd and sgp");
   CHECK(difference([](Recorder& b) { b.facts["seed"] = "1"; }) == "facts/seed: nothing and 1");

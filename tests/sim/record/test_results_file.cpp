@@ -82,6 +82,9 @@ Recorder full_recorder(Step steps = 101, NodeId nodes = 7) {
     totals.messages_sent = 3 * i;
     totals.bytes_sent = std::numeric_limits<std::int64_t>::max() - i;
     totals.finished = at(77 + i);
+    recorder.acts.push_back({Act::resume(0), Act::delivery(i, ~Tag{0} - 1), Act::clock(at(-i))});
+    if (i % 3 == 1) recorder.acts.back().assign(static_cast<std::size_t>(i), Act::deadline(i));
+    if (i % 3 == 2) recorder.acts.back().clear();
     recorder.models.push_back({1.0f / static_cast<float>(i + 1), -0.0f, std::nanf("")});
   }
   recorder.facts = {{"scenario", "[run]\nnodes = 7  # größer\n"},
@@ -307,6 +310,36 @@ TEST_CASE("an HDF5 file of somebody else and a newer format are told apart") {
   REQUIRE(change("other"));
   CHECK(message_of([&] { load(path); }) ==
         path + ": expected a results file of Starling, found another HDF5 file");
+}
+
+TEST_CASE("acts that belong to no node, or are of no kind, are damage") {
+  const Directory directory;
+  const std::string path = directory / "x.h5";
+  save(full_recorder(11, 3), path);  // 3, 1 and 0 acts
+  const std::string bytes = bytes_of(path);
+  const std::string script = directory / "change.py";
+  write_bytes(script,
+              "import h5py, sys\n"
+              "with h5py.File(sys.argv[1], 'r+') as f:\n"
+              "    f[sys.argv[2]][int(sys.argv[3])] = int(sys.argv[4])\n");
+  const auto damage = [&](const std::string& change) {
+    write_bytes(path, bytes);
+    const std::string command = "/usr/bin/python3 " + script + " " + path + " " + change;
+    return std::system((command + " 2>/dev/null").c_str()) == 0;
+  };
+  if (!damage("/acts/first 1 5")) {
+    MESSAGE("skipped: /usr/bin/python3 has no h5py");
+    return;
+  }
+  const std::string begins = path + ": damaged or cut short: /acts: ";
+  CHECK(message_of([&] { load(path); }) ==
+        begins + "those of node 0 are not behind those before");  // beyond the 4 there are
+  for (const char* change : {"0 1", "0 -1", "1 -1", "2 2", "2 5"}) {
+    REQUIRE(damage(std::string("/acts/first ") + change));
+    CHECK(message_of([&] { load(path); }).starts_with(begins + "those of node "));
+  }
+  REQUIRE(damage("/acts/kind 2 4"));
+  CHECK(message_of([&] { load(path); }) == begins + "act 2 makes no sense");
 }
 
 TEST_CASE("a file cut short at any length is an error") {

@@ -1,0 +1,84 @@
+#include "scenarios/replay_check.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+
+namespace starling {
+namespace {
+
+constexpr std::string_view metric = "train_loss";
+
+bool is_same(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) ||
+         (std::isnan(a) && std::isnan(b));
+}
+
+bool is_same_model(const std::vector<float>& a, const std::vector<float>& b) {
+  return std::ranges::equal(a, b, [](float x, float y) { return is_same(x, y); });
+}
+
+/// Where the losses differ first; empty if they do not.
+std::string difference_of_losses(const Table& recorded, const Table& replayed) {
+  if (recorded.schedule() != replayed.schedule())
+    return "losses were not recorded at the same steps";
+  for (std::size_t row = 0; row < recorded.schedule().rows(); ++row) {
+    for (std::size_t node = 0; node < recorded.width(); ++node) {
+      const double a = recorded.value(metric, row, node);
+      const double b = replayed.value(metric, row, node);
+      if (is_same(a, b)) continue;
+      return fmt::format("{} of node {} after step {} is {}, {} was recorded", metric, node,
+                         recorded.schedule().finished(row), b, a);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+void check_for_replay(const Assembly& parts, const Recorder& recorded, const std::string& path) {
+  if (recorded.acts.empty()) {
+    throw Error(fmt::format(
+        "{}: holds no order of events to replay: runs over MPI record it (run.record_order)",
+        path));
+  }
+  const auto status = recorded.facts.find("status");
+  if (status == recorded.facts.end() || status->second != "complete") {
+    throw Error(fmt::format("{}: only a complete run can be replayed, this one: {}", path,
+                            status == recorded.facts.end() ? "unknown" : status->second));
+  }
+  const auto refuse = [&](const std::string& what) {
+    throw ScenarioError(fmt::format("{}: {}", parts.scenario_name, what));
+  };
+  if (std::ssize(recorded.acts) != parts.settings.nodes) {
+    refuse(fmt::format("run.nodes must be {} as in the run that {} recorded, got {}",
+                       recorded.acts.size(), path, parts.settings.nodes));
+  }
+  if (parts.settings.closed_form_collectives) {
+    refuse(
+        "network.collectives must be expanded in a replay: the recorded run exchanged messages, "
+        "got analytic");
+  }
+  if (parts.failures) refuse("[failures] must not be there in a replay: nobody failed as recorded");
+}
+
+std::string describe_replay(const Recorder& recorded, const Recorder& replayed) {
+  const std::string losses = difference_of_losses(recorded.steps, replayed.steps);
+  if (!losses.empty()) return losses;
+  const auto& a = recorded.models;
+  const auto& b = replayed.models;
+  if (a.empty() || b.empty()) return "the same losses as recorded";
+  for (std::size_t node = 0; node < std::min(a.size(), b.size()); ++node) {
+    if (!is_same_model(a[node], b[node]))
+      return fmt::format("the same losses, but another final model of node {}", node);
+  }
+  return "the same losses and models as recorded";
+}
+
+}  // namespace starling

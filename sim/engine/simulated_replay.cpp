@@ -1,0 +1,44 @@
+// What a replay changes in the simulated transport: the events of a node happen in the order of the real run.
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+#include "sim/engine/simulated_transport.hpp"
+
+namespace starling {
+
+void SimulatedTransport::follow(std::uint64_t payload) {
+  const std::optional<NodeId> node = node_of(payload);
+  if (!node) return happen(payload);
+  const Act act = act_of(payload);
+  if (!settings_.replay->is_next(*node, act)) return settings_.replay->hold(*node, act, payload);
+  happen(payload);
+  while (const std::optional<std::uint64_t> held = settings_.replay->release(*node)) happen(*held);
+}
+
+Act SimulatedTransport::act_of(std::uint64_t payload) const {
+  const std::uint64_t what = payload >> kind_bits;
+  switch (static_cast<Kind>(payload & ((1U << kind_bits) - 1))) {
+    case Kind::resume:
+      return Act::resume(reinterpret_cast<const Suspension*>(what << kind_bits)->fibre->number);
+    case Kind::deadline:
+      return Act::deadline(timers_[what]->fibre->number);
+    default:
+      return Act::delivery(in_flight_[what].message.source, in_flight_[what].message.tag);
+  }
+}
+
+void SimulatedTransport::check_followed() const {
+  const std::string mismatch = settings_.replay->describe_mismatch();
+  if (mismatch.empty()) return;
+  throw Stalled(fmt::format("the run does not follow the recorded one at {:.6g} s: {}",
+                            to_seconds(now_), mismatch));
+}
+
+void SimulatedTransport::withdraw_deadline(const ReceiveWait& wait) {
+  const Act act = Act::deadline(wait.fibre->number);
+  const std::optional<std::uint64_t> held = settings_.replay->withdraw(wait.fibre->node, act);
+  if (held) happen(*held);  // it is nobody's any more
+}
+
+}  // namespace starling
