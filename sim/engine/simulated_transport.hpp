@@ -54,7 +54,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   const FailureCounts& failures() const { return failed_; }
 
   Time now() const override { return now_; }
-  void send(NodeId to, Message message) override;
+  void send(NodeId to, Message&& message) override;
   void receive(ReceiveWait& wait) override;
   void compute(GradientWait& wait) override;
   void wake(Suspension& wait, Time time) override;
@@ -90,6 +90,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   void pass_on(std::uint32_t id);
   void arrive(std::uint32_t id);
   void hand_over(NodeId to, Message&& message);
+  void lose(std::uint32_t id);
   void pass(std::uint32_t timer);
 
   /// Whose event it is; nobody's if it is the network's or does not matter any more.
@@ -99,7 +100,6 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   void come_back(NodeId node);
   void drop(NodeId stopped, std::uint64_t payload);
   void note_stop(NodeId node);
-  void note_loss(const Message& message, NodeId to);
   std::string describe_failures() const;
   std::string describe_meetings() const;
   void end_run();

@@ -78,7 +78,7 @@ Time MpiTransport::now() const {
   return Time{std::max(Duration{0}, Duration(passed))};
 }
 
-void MpiTransport::send(NodeId to, Message message) {
+void MpiTransport::send(NodeId to, Message&& message) {
   const int rank = rank_of(to, session_.ranks(), settings_.nodes);
   if (rank != session_.rank()) return channel_.send(rank, to, std::move(message));
   ++statistics_.messages_within;

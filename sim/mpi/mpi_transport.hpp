@@ -90,7 +90,7 @@ class MpiTransport final : public Transport {
   Statistics statistics() const;
 
   Time now() const override;
-  void send(NodeId to, Message message) override;
+  void send(NodeId to, Message&& message) override;
   void receive(ReceiveWait& wait) override;
   void compute(GradientWait& wait) override;
   void wake(Suspension& wait, Time time) override;

@@ -5,8 +5,8 @@
 #pragma once
 
 #include <coroutine>
+#include <deque>
 #include <functional>
-#include <list>
 #include <string>
 #include <vector>
 
@@ -29,7 +29,7 @@ class Transport {
 
   virtual Time now() const = 0;
   /// Carries `message` (source set) to `to`; never blocks.
-  virtual void send(NodeId to, Message message) = 0;
+  virtual void send(NodeId to, Message&& message) = 0;
   /// Suspends until a message matches. The mailbox has been asked: nothing suitable has arrived yet.
   virtual void receive(ReceiveWait& wait) = 0;
   /// Suspends while the gradient is computed.
@@ -58,7 +58,7 @@ class Transport {
   /// What exchanging costs beside the network; null where real machines take their own time.
   Host* host() const { return host_; }
   /// Fibres that have not ended.
-  std::size_t active() const { return fibres_.size(); }
+  std::size_t active() const { return fibres_.size() - free_fibres_.size(); }
 
  protected:
   explicit Transport(NodeId nodes) : mailbox_(nodes) {}
@@ -75,7 +75,8 @@ class Transport {
   Host* host_ = nullptr;
 
  private:
-  std::list<Fibre> fibres_;
+  std::deque<Fibre> fibres_;         // those that have ended have no task
+  std::vector<Fibre*> free_fibres_;  // they
   Fibre* current_ = nullptr;
 };
 
