@@ -15,12 +15,12 @@ namespace starling::network_models {
 /// `bytes` times `picoseconds_per_byte` (>= 0), to the nearest picosecond. Throws Error past the
 /// end of the clock.
 inline Duration byte_cost(std::int64_t bytes, double picoseconds_per_byte) {
-  const double cost = std::nearbyint(static_cast<double>(bytes) * picoseconds_per_byte);
+  const double cost = static_cast<double>(bytes) * picoseconds_per_byte;
   if (!(cost < 9.2e18)) [[unlikely]] {
     throw Error(fmt::format("{} B at {} ps per byte take longer than the clock holds (106 days)",
                             bytes, picoseconds_per_byte));
   }
-  return Duration{static_cast<std::int64_t>(cost)};
+  return Duration{std::llrint(cost)};  // one instruction, unlike std::nearbyint
 }
 
 }  // namespace starling::network_models

@@ -10,9 +10,7 @@ namespace starling {
 Interrupted::Interrupted(int signal)
     : std::runtime_error(fmt::format("interrupted by signal {}", signal)), signal_(signal) {}
 
-void ensure(bool condition, const char* what, std::source_location where) {
-  if (condition) [[likely]]
-    return;
+void abort_because(const char* what, std::source_location where) {
   fmt::print(stderr, "starling: internal error: {}:{}: {}\n", where.file_name(), where.line(),
              what);
   std::abort();

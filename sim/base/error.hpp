@@ -43,8 +43,13 @@ class Interrupted : public std::runtime_error {
   int signal_;
 };
 
+[[noreturn]] void abort_because(const char* what, std::source_location where);
+
 /// Aborts with file, line and `what` if `condition` is false: the program itself is wrong.
-void ensure(bool condition, const char* what,
-            std::source_location where = std::source_location::current());
+inline void ensure(bool condition, const char* what,
+                   std::source_location where = std::source_location::current()) {
+  if (!condition) [[unlikely]]
+    abort_because(what, where);
+}
 
 }  // namespace starling

@@ -80,6 +80,8 @@ class [[nodiscard]] Task {
   }
   T await_resume() { return handle_.promise().take(); }
 
+  /// False once it has been moved from.
+  explicit operator bool() const { return static_cast<bool>(handle_); }
   /// Resumes a root task (one nobody awaits). Only a transport does this.
   std::coroutine_handle<> handle() const { return handle_; }
   bool is_done() const { return handle_.done(); }

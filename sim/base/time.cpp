@@ -18,14 +18,10 @@ Duration from_seconds(double seconds) {
   return Duration(static_cast<std::int64_t>(picoseconds));
 }
 
-Time after(Time time, Duration duration) {
-  std::int64_t sum = 0;
-  if (__builtin_add_overflow(time.time_since_epoch().count(), duration.count(), &sum)) {
-    throw Error(
-        fmt::format("virtual time passes the end of the clock (106 days): {:.6g} s + {:.6g} s",
-                    to_seconds(time), to_seconds(duration)));
-  }
-  return Time(Duration(sum));
+void fail_past_end(Time time, Duration duration) {
+  throw Error(
+      fmt::format("virtual time passes the end of the clock (106 days): {:.6g} s + {:.6g} s",
+                  to_seconds(time), to_seconds(duration)));
 }
 
 }  // namespace starling

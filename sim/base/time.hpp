@@ -29,7 +29,14 @@ constexpr double to_seconds(Duration duration) {
 }
 constexpr double to_seconds(Time time) { return to_seconds(time.time_since_epoch()); }
 
+[[noreturn]] void fail_past_end(Time time, Duration duration);
+
 /// `time + duration`; throws Error when the sum passes the end of the clock (106 days).
-Time after(Time time, Duration duration);
+inline Time after(Time time, Duration duration) {
+  std::int64_t sum = 0;
+  if (__builtin_add_overflow(time.time_since_epoch().count(), duration.count(), &sum)) [[unlikely]]
+    fail_past_end(time, duration);
+  return Time(Duration(sum));
+}
 
 }  // namespace starling

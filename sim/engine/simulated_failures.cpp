@@ -57,10 +57,7 @@ void SimulatedTransport::come_back(NodeId node) {
 void SimulatedTransport::drop(NodeId stopped, std::uint64_t payload) {
   note_stop(stopped);
   if (static_cast<Kind>(payload & ((1U << kind_bits) - 1)) != Kind::delivery) return;
-  const auto id = static_cast<std::uint32_t>(payload >> kind_bits);
-  const InFlight arrived = std::exchange(in_flight_[id], {});
-  free_in_flight_.push_back(id);
-  note_loss(arrived.message, stopped);
+  lose(static_cast<std::uint32_t>(payload >> kind_bits));
 }
 
 void SimulatedTransport::note_stop(NodeId node) {
@@ -71,10 +68,12 @@ void SimulatedTransport::note_stop(NodeId node) {
   if (settings_.on_stop) settings_.on_stop(node);
 }
 
-void SimulatedTransport::note_loss(const Message& message, NodeId to) {
+void SimulatedTransport::lose(std::uint32_t id) {
+  const InFlight lost = std::exchange(in_flight_[id], {});
+  free_in_flight_.push_back(id);
   ++failed_.lost_messages;
-  last_loss_ = fmt::format("from node {} to node {} ({}), due at {:.6g} s", message.source, to,
-                           describe_tag(message.tag), to_seconds(now_));
+  last_loss_ = fmt::format("from node {} to node {} ({}), due at {:.6g} s", lost.message.source,
+                           lost.destination, describe_tag(lost.message.tag), to_seconds(now_));
 }
 
 std::string SimulatedTransport::describe_failures() const {

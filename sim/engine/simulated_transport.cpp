@@ -93,11 +93,15 @@ void SimulatedTransport::deliver(Time time, std::uint32_t id) {
 
 std::uint32_t SimulatedTransport::take_off(NodeId to, Message&& message) {
   const std::uint32_t id = take_slot(in_flight_, free_in_flight_);
-  in_flight_[id] = {std::move(message), to, Failures::Fate::delivered, Leg::network};
+  InFlight& flight = in_flight_[id];
+  flight.message = std::move(message);
+  flight.destination = to;
+  flight.fate = Failures::Fate::delivered;
+  flight.leg = Leg::network;
   return id;
 }
 
-void SimulatedTransport::send(NodeId to, Message message) {
+void SimulatedTransport::send(NodeId to, Message&& message) {
   const NodeId source = message.source;
   const std::int64_t bytes = message.bytes();
   const std::uint32_t id = take_off(to, std::move(message));
@@ -133,15 +137,15 @@ void SimulatedTransport::pass_on(std::uint32_t id) {
 }
 
 void SimulatedTransport::arrive(std::uint32_t id) {
-  InFlight arrived = std::exchange(in_flight_[id], {});
-  free_in_flight_.push_back(id);
-  const NodeId to = arrived.destination;
-  if (arrived.fate == Failures::Fate::lost) return note_loss(arrived.message, to);
-  if (arrived.fate == Failures::Fate::duplicated) {
-    ++failed_.duplicated_messages;
-    hand_over(to, Message(arrived.message));
-  }
-  hand_over(to, std::move(arrived.message));
+  InFlight& flight = in_flight_[id];
+  if (flight.fate == Failures::Fate::lost) return lose(id);
+  free_in_flight_.push_back(id);  // the message leaves its place before anybody goes on
+  const NodeId to = flight.destination;
+  if (flight.fate == Failures::Fate::delivered) return hand_over(to, std::move(flight.message));
+  ++failed_.duplicated_messages;
+  Message twin = std::move(flight.message);
+  hand_over(to, Message(twin));
+  hand_over(to, std::move(twin));
 }
 
 void SimulatedTransport::hand_over(NodeId to, Message&& message) {

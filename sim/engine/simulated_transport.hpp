@@ -62,7 +62,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   Time read_clock(NodeId node) override {
     return settings_.replay == nullptr ? now_ : settings_.replay->read_clock(node);
   }
-  void send(NodeId to, Message message) override;
+  void send(NodeId to, Message&& message) override;
   void receive(ReceiveWait& wait) override;
   void compute(GradientWait& wait) override;
   void wake(Suspension& wait, Time time) override;
@@ -104,6 +104,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   void pass_on(std::uint32_t id);
   void arrive(std::uint32_t id);
   void hand_over(NodeId to, Message&& message);
+  void lose(std::uint32_t id);
   void pass(std::uint32_t timer);
 
   /// Whose event it is; nobody's if it is the network's or does not matter any more.
@@ -113,7 +114,6 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   void come_back(NodeId node);
   void drop(NodeId stopped, std::uint64_t payload);
   void note_stop(NodeId node);
-  void note_loss(const Message& message, NodeId to);
   std::string describe_failures() const;
   std::string describe_meetings() const;
   void check_followed() const;

@@ -82,7 +82,7 @@ Time MpiTransport::read_clock(NodeId node) {
   return time;
 }
 
-void MpiTransport::send(NodeId to, Message message) {
+void MpiTransport::send(NodeId to, Message&& message) {
   const int rank = rank_of(to, session_.ranks(), settings_.nodes);
   if (rank != session_.rank()) return channel_.send(rank, to, std::move(message));
   ++statistics_.messages_within;

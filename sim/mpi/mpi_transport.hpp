@@ -84,7 +84,7 @@ class MpiTransport final : public Transport {
 
   Time now() const override;
   Time read_clock(NodeId node) override;
-  void send(NodeId to, Message message) override;
+  void send(NodeId to, Message&& message) override;
   void receive(ReceiveWait& wait) override;
   void compute(GradientWait& wait) override;
   void wake(Suspension& wait, Time time) override;

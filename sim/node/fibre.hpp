@@ -5,7 +5,6 @@
 
 #include <coroutine>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -40,10 +39,9 @@ struct Fibre {
   std::int32_t number;  // among the node's, in order of spawn: names it in an Act
   bool is_program;      // the node's main fibre: its time is accounted
   Task<> task;
-  Suspension start;                  // before its first step
-  std::list<Fibre>::iterator place;  // in the transport's list
-  Time last_sent{};                  // when the last message it waited for was sent
-  Time busy_until{};                 // end of a backward pass beside which it exchanges
+  Suspension start;   // before its first step
+  Time last_sent{};   // when the last message it waited for was sent
+  Time busy_until{};  // end of a backward pass beside which it exchanges
 };
 
 /// Waits for a message that matches one of `patterns`, or for `deadline`.

@@ -18,7 +18,6 @@ bool Mailbox::take(NodeId node, std::span<const Pattern> patterns, Message& mess
       (stored.next == none ? box.last : pool_[stored.next].previous) = stored.previous;
       stored.next = free_;
       free_ = at;
-      --box.stored;
       return true;
     }
   }
@@ -62,8 +61,14 @@ ReceiveWait* Mailbox::arrive(NodeId node, Message&& message) {
   pool_[at].next = none;
   (box.last == none ? box.first : pool_[box.last].next) = at;
   box.last = at;
-  ++box.stored;
   return nullptr;
+}
+
+std::size_t Mailbox::unreceived(NodeId node) const {
+  std::size_t count = 0;
+  std::uint32_t at = boxes_[static_cast<std::size_t>(node)].first;
+  for (; at != none; at = pool_[at].next) ++count;
+  return count;
 }
 
 }  // namespace starling

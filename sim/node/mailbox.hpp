@@ -30,9 +30,7 @@ class Mailbox {
     return boxes_[static_cast<std::size_t>(node)].first_wait;
   }
   /// Messages that have arrived at `node` and that nobody has received.
-  std::size_t unreceived(NodeId node) const {
-    return boxes_[static_cast<std::size_t>(node)].stored;
-  }
+  std::size_t unreceived(NodeId node) const;
 
  private:
   static constexpr std::uint32_t none = ~std::uint32_t{0};
@@ -45,7 +43,6 @@ class Mailbox {
     ReceiveWait* first_wait = nullptr;
     ReceiveWait* last_wait = nullptr;
     std::uint32_t first = none, last = none;  // arrived messages, oldest first
-    std::size_t stored = 0;
   };
 
   std::vector<Box> boxes_;

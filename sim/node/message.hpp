@@ -21,14 +21,14 @@ std::int64_t bytes_on_wire(const Code& code);
 
 struct Message {
   NodeId source = any_source;
+  /// Sent from and received into host memory: the sender and receiver stage it themselves, see Host.
+  bool is_on_host = false;
   Tag tag = 0;
   Vector values;  // may be empty
   /// A small fact beside the vector: an iteration number, a push-sum weight; travels in the header.
   double number = 0;
   Time sent{};                  // on the sender's clock
   std::int64_t code_bytes = 0;  // if `values` are the words of a code
-  /// Sent from and received into host memory: the sender and receiver stage it themselves, see Host.
-  bool is_on_host = false;
 
   /// Bytes the network carries: those of the code, 4 per float, or control_bytes without a vector; headers are not
   /// counted.

@@ -105,7 +105,7 @@ void Node::send_from_host(NodeId to, Tag tag, Vector values, double number) {
   send(to, std::move(message));
 }
 
-void Node::send(NodeId to, Message message) {
+void Node::send(NodeId to, Message&& message) {
   ensure(to >= 0 && to < nodes(), "a message to a node that does not exist");
   message.source = id_;
   message.sent = world_.transport.now();
@@ -163,14 +163,16 @@ Gradient Node::ComputeGradient::await_resume() {
   return std::move(wait_.result);
 }
 
-Node::Select::Result Node::Select::await_resume() {
+Message&& Node::Select::message() {
   const bool got_one = wait_.matched < wait_.patterns.size();
   if (wait_.fibre != nullptr) {  // it had to wait
     if (got_one) wait_.turn = wait_.fibre->last_sent = wait_.message.sent;
     account(world_, wait_);
   }
-  return {wait_.matched, std::move(wait_.message)};
+  return std::move(wait_.message);
 }
+
+Node::Select::Result Node::Select::await_resume() { return {wait_.matched, message()}; }
 
 std::shared_ptr<Met> Node::Meet::await_resume() {
   if (wait_.met) {

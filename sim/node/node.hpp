@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/base/random.hpp"
@@ -33,12 +34,12 @@ struct World {
   Step steps;
   std::uint64_t seed;
   ExchangePlan plan = {};
+  Piece whole = {0, graph.parameters(), 1.0};  // what travels where the plan cuts no pieces
 };
 
 class Node {
  public:
-  Node(World& world, NodeId id)
-      : world_(world), id_(id), whole_{0, world.graph.parameters(), 1.0} {}
+  Node(World& world, NodeId id) : world_(world), id_(id) {}
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
@@ -106,7 +107,8 @@ class Node {
   // --- What exchanging costs beside the network (nothing over MPI, see Host) --------------------------------
   /// The pieces in which a model travels, in order of exchange; at least one.
   std::span<const Piece> pieces() const {
-    return world_.plan.pieces.empty() ? std::span(&whole_, 1) : std::span(world_.plan.pieces);
+    return world_.plan.pieces.empty() ? std::span(&std::as_const(world_.whole), 1)
+                                      : std::span(world_.plan.pieces);
   }
   const ExchangePlan& plan() const { return world_.plan; }
   /// Copies `v` between device and host memory.
@@ -152,12 +154,11 @@ class Node {
     Step count;
   };
 
-  void send(NodeId to, Message message);
+  void send(NodeId to, Message&& message);
 
   World& world_;
   NodeId id_;
   Step draws_ = 0;
-  Piece whole_;
   Time backward_begin_{};  // of the last gradient
   Time backward_end_{};
 };
@@ -257,6 +258,10 @@ class [[nodiscard]] Node::Select {
   Result await_resume();
 
  private:
+  friend class Node::Receive;
+  /// What the receive got, if it got one; accounts for the waiting.
+  Message&& message();
+
   World& world_;
   NodeId node_;
   ReceiveWait wait_;
@@ -268,7 +273,7 @@ class [[nodiscard]] Node::Receive {
       : pattern_{pattern}, select_(world, node, std::span<const Pattern>(pattern_), std::nullopt) {}
   bool await_ready() { return select_.await_ready(); }
   void await_suspend(std::coroutine_handle<> handle) { select_.await_suspend(handle); }
-  Message await_resume() { return select_.await_resume().message; }
+  Message await_resume() { return select_.message(); }
 
  private:
   std::array<Pattern, 1> pattern_;

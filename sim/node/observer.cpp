@@ -10,7 +10,6 @@ Observer::Observer(ComputeGraph& graph, Recorder& recorder, const WorkloadFacts&
     : graph_(graph),
       recorder_(recorder),
       facts_(facts),
-      models_(recorder.nodes.size()),
       lost_(recorder.nodes.size()) {}
 
 void Observer::record(NodeId node, std::string_view metric, Step k, double value) {
@@ -31,9 +30,14 @@ void Observer::end_step(NodeId node, Step k, const Vector& x, Time now) {
   ++totals.steps;
   totals.finished = now;
   ++steps_finished_;
-  models_[static_cast<std::size_t>(node)] = x;
+  set_model(node, x);
   record(node, "time", k, to_seconds(now));
   if (const auto row = recorder_.evaluation.schedule().row(k)) add_snapshot({node, *row, now, x});
+}
+
+void Observer::set_model(NodeId node, Vector x) {
+  if (models_.empty()) models_.resize(recorder_.nodes.size());
+  models_[static_cast<std::size_t>(node)] = std::move(x);
 }
 
 void Observer::count_messages(NodeId node, std::int64_t count, std::int64_t bytes) {
@@ -45,9 +49,9 @@ void Observer::count_messages(NodeId node, std::int64_t count, std::int64_t byte
 Observer::Row& Observer::row_of(std::size_t index) {
   Row& row = rows_[index];
   if (row.models.empty() && row.arrived == 0) {
-    row.models.resize(models_.size());
-    row.has_arrived.resize(models_.size());
-    row.missing = models_.size() - lost_nodes_;
+    row.models.resize(recorder_.nodes.size());
+    row.has_arrived.resize(recorder_.nodes.size());
+    row.missing = recorder_.nodes.size() - lost_nodes_;
   }
   return row;
 }
@@ -90,7 +94,7 @@ void Observer::evaluate(std::size_t index, Row& row) {
   table.cell("time", index) = to_seconds(row.latest);
   const auto finished = static_cast<double>(table.schedule().finished(index));
   double steps = finished * static_cast<double>(row.arrived);
-  for (std::size_t i = 0; i < models_.size(); ++i) {  // nodes that stopped worked, too
+  for (std::size_t i = 0; i < recorder_.nodes.size(); ++i) {  // nodes that stopped worked, too
     if (!row.has_arrived[i]) steps += static_cast<double>(recorder_.nodes[i].steps);
   }
   const double samples = steps * static_cast<double>(facts_.batch_size);

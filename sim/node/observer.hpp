@@ -50,8 +50,10 @@ class Observer {
   void count_live_nodes() { counts_live_nodes_ = true; }
 
   /// Model of `node` after its last finished step; empty if it finished none.
-  const Vector& model(NodeId node) const { return models_[static_cast<std::size_t>(node)]; }
-  void set_model(NodeId node, Vector x) { models_[static_cast<std::size_t>(node)] = std::move(x); }
+  Vector model(NodeId node) const {
+    return models_.empty() ? Vector() : models_[static_cast<std::size_t>(node)];
+  }
+  void set_model(NodeId node, Vector x);
   /// Steps finished, over all nodes.
   std::int64_t steps_finished() const { return steps_finished_; }
   /// Computes what is outstanding and completes the recorder's tables. The recorder may be saved before, too:
@@ -75,7 +77,7 @@ class Observer {
   ComputeGraph& graph_;
   Recorder& recorder_;
   const WorkloadFacts& facts_;
-  std::vector<Vector> models_;
+  std::vector<Vector> models_;  // (nodes), from the first on
   std::map<std::size_t, Row> rows_;
   std::vector<bool> lost_;  // (nodes)
   std::size_t lost_nodes_ = 0;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <exception>
-#include <iterator>
+#include <memory>
 
 #include <fmt/format.h>
 
@@ -28,11 +28,18 @@ std::string describe(const Pattern& pattern) {
 
 void Transport::spawn(NodeId node, bool is_program, Task<> task) {
   const std::int32_t number = spawned_[static_cast<std::size_t>(node)]++;
-  Fibre& fibre = fibres_.emplace_back(node, number, is_program, std::move(task));
-  fibre.start.handle = fibre.task.handle();
-  fibre.start.fibre = &fibre;
-  fibre.place = std::prev(fibres_.end());
-  wake(fibre.start, now());
+  Fibre* fibre;
+  if (free_fibres_.empty()) {
+    fibre = &fibres_.emplace_back(node, number, is_program, std::move(task));
+  } else {
+    fibre = free_fibres_.back();
+    free_fibres_.pop_back();
+    std::destroy_at(fibre);
+    std::construct_at(fibre, node, number, is_program, std::move(task));
+  }
+  fibre->start.handle = fibre->task.handle();
+  fibre->start.fibre = fibre;
+  wake(fibre->start, now());
 }
 
 void Transport::resume(Suspension& wait) {
@@ -42,7 +49,7 @@ void Transport::resume(Suspension& wait) {
   if (!fibre->task.is_done()) return;
   const NodeId node = fibre->node;
   Task<> task = std::move(fibre->task);
-  fibres_.erase(fibre->place);
+  free_fibres_.push_back(fibre);
   try {
     task.result();
   } catch (const Interrupted&) {
@@ -56,7 +63,9 @@ void Transport::resume(Suspension& wait) {
 
 std::vector<NodeId> Transport::unfinished_nodes() const {
   std::vector<NodeId> nodes;
-  for (const Fibre& fibre : fibres_) nodes.push_back(fibre.node);
+  for (const Fibre& fibre : fibres_) {
+    if (fibre.task) nodes.push_back(fibre.node);
+  }
   std::sort(nodes.begin(), nodes.end());
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
   return nodes;
@@ -69,8 +78,9 @@ std::string Transport::describe_waiting(const std::vector<NodeId>& nodes) const 
   for (const NodeId node : nodes) {
     const ReceiveWait* wait = mailbox_.waiting(node);
     const bool has_program =
-        std::any_of(fibres_.begin(), fibres_.end(),
-                    [node](const Fibre& fibre) { return fibre.node == node && fibre.is_program; });
+        std::any_of(fibres_.begin(), fibres_.end(), [node](const Fibre& fibre) {
+          return fibre.task && fibre.node == node && fibre.is_program;
+        });
     if (wait == nullptr && has_program && ++named <= most) {
       text += fmt::format("{}node {} waits for its own activities or a collective",
                           text.empty() ? "" : "; ", node);

@@ -5,8 +5,8 @@
 #pragma once
 
 #include <coroutine>
+#include <deque>
 #include <functional>
-#include <list>
 #include <string>
 #include <vector>
 
@@ -31,7 +31,7 @@ class Transport {
   /// The time as a program of `node` asks for it; not now() in a simulation that repeats a real run, see Act.
   virtual Time read_clock(NodeId) { return now(); }
   /// Carries `message` (source set) to `to`; never blocks.
-  virtual void send(NodeId to, Message message) = 0;
+  virtual void send(NodeId to, Message&& message) = 0;
   /// Suspends until a message matches. The mailbox has been asked: nothing suitable has arrived yet.
   virtual void receive(ReceiveWait& wait) = 0;
   /// Suspends while the gradient is computed.
@@ -60,7 +60,7 @@ class Transport {
   /// What exchanging costs beside the network; null where real machines take their own time.
   Host* host() const { return host_; }
   /// Fibres that have not ended.
-  std::size_t active() const { return fibres_.size(); }
+  std::size_t active() const { return fibres_.size() - free_fibres_.size(); }
 
  protected:
   explicit Transport(NodeId nodes) : mailbox_(nodes), spawned_(static_cast<std::size_t>(nodes)) {}
@@ -77,7 +77,8 @@ class Transport {
   Host* host_ = nullptr;
 
  private:
-  std::list<Fibre> fibres_;
+  std::deque<Fibre> fibres_;         // those that have ended have no task
+  std::vector<Fibre*> free_fibres_;  // they
   std::vector<std::int32_t> spawned_;  // (nodes), fibres so far
   Fibre* current_ = nullptr;
 };

@@ -18,9 +18,7 @@ Vector& Vector::operator=(const Vector& other) {
   return *this = std::move(copy);
 }
 
-Vector::~Vector() {
-  if (graph_ != nullptr) graph_->release(value_);
-}
+void Vector::release() { graph_->release(value_); }
 
 bool Vector::has_numbers() const { return graph_->has_numbers_; }
 

@@ -38,7 +38,9 @@ class Vector {
     std::swap(size_, other.size_);
     return *this;
   }
-  ~Vector();
+  ~Vector() {
+    if (graph_ != nullptr) release();
+  }
 
   explicit operator bool() const { return graph_ != nullptr; }
   /// Number of floats.
@@ -67,6 +69,7 @@ class Vector {
   friend Scalar squared_distance(const Vector& a, const Vector& b);
   Vector(ComputeGraph* graph, std::uint32_t value, std::uint32_t offset, std::uint32_t size)
       : graph_(graph), value_(value), offset_(offset), size_(size) {}
+  void release();
 
   ComputeGraph* graph_ = nullptr;
   std::uint32_t value_ = 0;
