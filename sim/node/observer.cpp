@@ -7,10 +7,7 @@
 namespace starling {
 
 Observer::Observer(ComputeGraph& graph, Recorder& recorder, const WorkloadFacts& facts)
-    : graph_(graph),
-      recorder_(recorder),
-      facts_(facts),
-      lost_(recorder.nodes.size()) {}
+    : graph_(graph), recorder_(recorder), facts_(facts), lost_(recorder.nodes.size()) {}
 
 void Observer::record(NodeId node, std::string_view metric, Step k, double value) {
   if (const auto row = recorder_.steps.schedule().row(k)) {

@@ -77,8 +77,8 @@ class Transport {
   Host* host_ = nullptr;
 
  private:
-  std::deque<Fibre> fibres_;         // those that have ended have no task
-  std::vector<Fibre*> free_fibres_;  // they
+  std::deque<Fibre> fibres_;         // an ended one has no task and is used again
+  std::vector<Fibre*> free_fibres_;  // those that have ended
   std::vector<std::int32_t> spawned_;  // (nodes), fibres so far
   Fibre* current_ = nullptr;
 };
