@@ -103,7 +103,7 @@ FURTHER_SYNCHRONOUS = {
     "coda": ["kind=coda", "period=3", "stage_steps=7"],
     "epidemic": ["kind=epidemic"],
     "token_walk": ["kind=token_walk"],
-    "swarm_blocking": ["kind=swarm", "exchange=blocking"],
+    "swarm_blocking": ["kind=swarm", "averaging=blocking"],
 }
 SYNCHRONOUS.update({name: [f"algorithm.{key}" for key in keys] for name, keys in FURTHER_SYNCHRONOUS.items()})
 for settings in SYNCHRONOUS.values():
@@ -236,7 +236,8 @@ def check_replay(bench, name):
     replayed = bench.run(f"{name}_replay", ["--replay", path], scenario=os.path.basename(path))
     assert np.array_equal(replayed["models"][:], real["models"][:]), "models differ"
     assert np.array_equal(replayed["steps/train_loss"][:], real["steps/train_loss"][:], equal_nan=True), "losses differ"
-    assert replayed["facts"].attrs["replay"] == "the same losses and models as recorded", replayed["facts"].attrs["replay"]
+    said = replayed["facts"].attrs["replay"].decode()
+    assert said == "the same losses and models as recorded", said
     assert np.all(replayed["nodes/messages_sent"][:] == real["nodes/messages_sent"][:]), "messages"
     free = bench.run(f"{name}_free", [], scenario=os.path.basename(path))
     bench.needed_order += not np.array_equal(free["models"][:], real["models"][:])
