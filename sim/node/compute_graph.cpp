@@ -179,7 +179,9 @@ ComputeGraph::OperationId* ComputeGraph::find_equal(const Operation& operation) 
 Vector ComputeGraph::finish(std::uint32_t size) {
   const auto id = static_cast<OperationId>(open_.operations.size() - 1);
   OperationId* known = find_equal(open_.operations.back());
-  if (*known != 0) {  // withdraw the operation, answer with its equal
+  // Terms tell the size of a sum, but zeros have none.
+  const bool is_known = *known != 0 && values_[open_.operations[*known - 1].out].size == size;
+  if (is_known) {  // withdraw the operation, answer with its equal
     Operation& twin = open_.operations.back();
     for (std::uint32_t t = twin.first_term; t != none; t = open_.terms[t].next) {
       --values_[open_.terms[t].value].readers;
@@ -192,8 +194,8 @@ Vector ComputeGraph::finish(std::uint32_t size) {
     retain(value);
     return Vector(this, value, 0, size);
   }
+  if (*known == 0) ++equal_sum_count_;
   *known = id + 1;
-  ++equal_sum_count_;
   const ValueId value = new_value(size);
   set_output(id, value);
   retain(value);

@@ -236,9 +236,8 @@ def check_replay(bench, name):
     replayed = bench.run(f"{name}_replay", ["--replay", path], scenario=os.path.basename(path))
     assert np.array_equal(replayed["models"][:], real["models"][:]), "models differ"
     assert np.array_equal(replayed["steps/train_loss"][:], real["steps/train_loss"][:], equal_nan=True), "losses differ"
-    fact = replayed["facts"].attrs["replay"]
-    fact = fact.decode() if isinstance(fact, bytes) else fact
-    assert fact == "the same losses and models as recorded", fact
+    said = replayed["facts"].attrs["replay"].decode()
+    assert said == "the same losses and models as recorded", said
     assert np.all(replayed["nodes/messages_sent"][:] == real["nodes/messages_sent"][:]), "messages"
     free = bench.run(f"{name}_free", [], scenario=os.path.basename(path))
     bench.needed_order += not np.array_equal(free["models"][:], real["models"][:])

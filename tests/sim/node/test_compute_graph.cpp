@@ -81,6 +81,19 @@ TEST_CASE("the same sum recorded twice is computed once and shared") {
   CHECK(bench.graph.statistics().shared == 1);
 }
 
+TEST_CASE("zeros of different sizes are not taken for each other") {
+  Bench bench;
+  const Vector few = bench.graph.zeros(3);
+  Vector many = bench.graph.zeros(size);
+  CHECK(bench.graph.statistics().shared == 0);
+  const Vector again = bench.graph.zeros(size);
+  CHECK(bench.graph.statistics().shared == 1);
+  many.add(bench.graph.initial_model());  // 0, 1, 2, ..
+  CHECK(numbers(bench.graph, few) == std::vector<float>(3));
+  CHECK(numbers(bench.graph, again) == std::vector<float>(size));
+  CHECK(numbers(bench.graph, many)[size - 1] == static_cast<float>(size - 1));
+}
+
 TEST_CASE("a shared sum is not changed by who goes on with it") {
   Bench bench;
   Vector first = bench.graph.initial_model();

@@ -83,7 +83,7 @@ Recorder full_recorder(Step steps = 101, NodeId nodes = 7) {
     totals.bytes_sent = std::numeric_limits<std::int64_t>::max() - i;
     totals.finished = at(77 + i);
     recorder.acts.push_back({Act::resume(0), Act::delivery(i, ~Tag{0} - 1), Act::clock(at(-i))});
-    if (i % 3 == 1) recorder.acts.back().assign(static_cast<std::size_t>(i % 50), Act::deadline(i));
+    if (i % 3 == 1) recorder.acts.back().assign(1 + i % 5 / 4, Act::deadline(i));
     if (i % 3 == 2) recorder.acts.back().clear();
     recorder.models.push_back({1.0f / static_cast<float>(i + 1), -0.0f, std::nanf("")});
   }
