@@ -47,8 +47,7 @@ std::vector<NodeId> bipartite_peers(NodeId node, NodeId nodes) {
     peers.push_back((node - distance + nodes) % nodes);
   }
   std::ranges::sort(peers);
-  const auto twice = std::ranges::unique(peers);
-  peers.erase(twice.begin(), twice.end());
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
   return peers;
 }
 
