@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/csv.hpp"
 #include "sim/base/error.hpp"
 #include "sim/record/results_file.hpp"
 #include "tools/summary.hpp"
@@ -16,14 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string field(const std::string& text) {
-  if (text.find_first_of(",\"") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char letter : text) quoted.append(letter == '"' ? 2 : 1, letter);
-  return quoted + '"';
-}
-
-std::string field(double value) { return std::isnan(value) ? "" : fmt::format("{}", value); }
+std::string cell_of(double value) { return std::isnan(value) ? "" : fmt::format("{}", value); }
 
 /// Outcomes of a finished point; nothing if it is not there or not complete.
 std::optional<std::vector<Outcome>> outcomes_of(const fs::path& path) {
@@ -67,8 +61,8 @@ std::string statistics_of(const Group& group, std::size_t outcome) {
   for (const auto& run : group.runs) {
     if (!std::isnan(run[outcome].value)) squares += std::pow(run[outcome].value - mean, 2);
   }
-  const std::string spread = count > 1 ? field(std::sqrt(squares / (count - 1))) : "";
-  return fmt::format(",{},{}", field(mean), spread);
+  const std::string spread = count > 1 ? cell_of(std::sqrt(squares / (count - 1))) : "";
+  return fmt::format(",{},{}", cell_of(mean), spread);
 }
 
 }  // namespace
@@ -104,20 +98,20 @@ std::size_t write_sweep_table(const Sweep& sweep, const fs::path& folder) {
     auto run = outcomes_of(results_of(folder, point));
     if (!run) continue;
     ++finished;
-    points += point.name.find(',') == std::string::npos ? point.name : '"' + point.name + '"';
+    points += csv_field(point.name);
     std::vector<std::string> values;
     for (std::size_t i = 0; i < sweep.keys.size(); ++i) {
-      points += "," + field(point.values[i]);
+      points += "," + csv_field(point.values[i]);
       if (sweep.keys[i] != seed_key) values.push_back(point.values[i]);
     }
-    for (const Outcome& outcome : *run) points += "," + field(outcome.value);
+    for (const Outcome& outcome : *run) points += "," + cell_of(outcome.value);
     points += '\n';
     const auto [at, is_new] = group_of.try_emplace(values, groups.size());
     if (is_new) groups.push_back({values, {}});
     groups[at->second].runs.push_back(std::move(*run));
   }
   for (const Group& group : groups) {
-    for (const std::string& value : group.values) table += field(value) + ",";
+    for (const std::string& value : group.values) table += csv_field(value) + ",";
     table += std::to_string(group.runs.size());
     for (std::size_t i = 0; i < names.size(); ++i) table += statistics_of(group, i);
     table += '\n';

@@ -42,6 +42,13 @@ std::vector<std::string> csv_cells(std::string_view line) {
   }
 }
 
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char letter : text) quoted.append(letter == '"' ? 2 : 1, letter);
+  return quoted + '"';
+}
+
 std::vector<CsvRow> parse_csv(std::string_view text) {
   std::vector<CsvRow> rows;
   for (std::size_t number = 1; !text.empty(); ++number) {

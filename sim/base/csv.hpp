@@ -18,6 +18,8 @@ struct CsvRow {
 
 /// The cells of one line.
 std::vector<std::string> csv_cells(std::string_view line);
+/// `text` as a cell: in quotes if it holds a comma, a quote or an end of line.
+std::string csv_field(const std::string& text);
 
 std::vector<CsvRow> parse_csv(std::string_view text);
 

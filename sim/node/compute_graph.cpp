@@ -140,7 +140,7 @@ Scalar ComputeGraph::set_scalar(Operation& operation, int index) {
 }
 
 bool ComputeGraph::equal(const Operation& a, const Operation& b) const {
-  if (a.kind != b.kind || a.term_count != b.term_count) return false;
+  if (a.kind != b.kind || a.term_count != b.term_count || a.size != b.size) return false;
   if (a.kind == Kind::transform && open_.transforms[a.call] != open_.transforms[b.call])
     return false;
   std::uint32_t s = a.first_term;
@@ -162,7 +162,7 @@ ComputeGraph::OperationId* ComputeGraph::find_equal(const Operation& operation) 
     equal_sums_.assign(2 * equal_sums_.size(), 0);
     equal_sum_count_ = 0;
   }
-  std::uint64_t hash = static_cast<std::uint64_t>(operation.kind);
+  std::uint64_t hash = mix(static_cast<std::uint64_t>(operation.kind), operation.size);
   for (std::uint32_t t = operation.first_term; t != none; t = open_.terms[t].next) {
     const Term& term = open_.terms[t];
     hash = mix(hash, (static_cast<std::uint64_t>(term.value) << 32) | term.offset);
@@ -178,10 +178,9 @@ ComputeGraph::OperationId* ComputeGraph::find_equal(const Operation& operation) 
 
 Vector ComputeGraph::finish(std::uint32_t size) {
   const auto id = static_cast<OperationId>(open_.operations.size() - 1);
+  open_.operations.back().size = size;
   OperationId* known = find_equal(open_.operations.back());
-  // Terms tell the size of a sum, but zeros have none.
-  const bool is_known = *known != 0 && values_[open_.operations[*known - 1].out].size == size;
-  if (is_known) {  // withdraw the operation, answer with its equal
+  if (*known != 0) {  // withdraw the operation, answer with its equal
     Operation& twin = open_.operations.back();
     for (std::uint32_t t = twin.first_term; t != none; t = open_.terms[t].next) {
       --values_[open_.terms[t].value].readers;
@@ -194,8 +193,8 @@ Vector ComputeGraph::finish(std::uint32_t size) {
     retain(value);
     return Vector(this, value, 0, size);
   }
-  if (*known == 0) ++equal_sum_count_;
   *known = id + 1;
+  ++equal_sum_count_;
   const ValueId value = new_value(size);
   set_output(id, value);
   retain(value);

@@ -148,6 +148,7 @@ class ComputeGraph {
     std::uint32_t term_count = 0;
     std::uint32_t first_term = none;
     std::uint32_t last_term = none;
+    std::uint32_t size = 0;                   // floats of the result
     ValueId out = none;                       // none: only scalars
     double* numbers[2] = {nullptr, nullptr};  // scalars written; null if nobody may read them
     std::uint32_t call = none;                // transform, measure: in the window's list

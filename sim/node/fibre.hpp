@@ -31,18 +31,19 @@ struct Suspension {
   Time turn{};   // when waiting for others turned into communicating; for accounts only
 };
 
-struct Fibre {
+struct Fibre {  // a cache line
   Fibre(NodeId node, std::int32_t number, bool is_program, Task<> task)
       : node(node), number(number), is_program(is_program), task(std::move(task)) {}
 
   NodeId node;
-  std::int32_t number;  // among the node's, in order of spawn: names it in an Act
-  bool is_program;      // the node's main fibre: its time is accounted
+  std::int32_t number : 31;  // among the node's, in order of spawn: names it in an Act
+  bool is_program : 1;       // the node's main fibre: its time is accounted
   Task<> task;
   Suspension start;   // before its first step
   Time last_sent{};   // when the last message it waited for was sent
   Time busy_until{};  // end of a backward pass beside which it exchanges
 };
+static_assert(sizeof(Fibre) <= 64);
 
 /// Waits for a message that matches one of `patterns`, or for `deadline`.
 struct ReceiveWait : Suspension {

@@ -39,6 +39,7 @@ Node::ComputeGradient Node::gradient(const Vector& x) { return gradient_of(id_, 
 Node::ComputeGradient Node::gradient_of(NodeId owner, Step draw, const Vector& x) {
   return {*this, {owner, draw, draws_++}, x, false};
 }
+
 Node::ComputeGradient Node::gradient_in_pieces(const Vector& x) {
   const Batch batch{id_, draws_, draws_};
   ++draws_;

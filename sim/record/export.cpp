@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/csv.hpp"
 #include "sim/base/error.hpp"
 
 namespace starling {
@@ -63,13 +64,6 @@ std::string decimal(std::int64_t picoseconds, int digits) {
 std::string seconds(Duration duration) { return decimal(duration.count(), 12); }
 std::string seconds(Time time) { return seconds(time.time_since_epoch()); }
 std::string microseconds(Duration duration) { return decimal(duration.count(), 6); }
-
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char letter : text) quoted.append(letter == '"' ? 2 : 1, letter);
-  return quoted + '"';
-}
 
 /// Length of the UTF-8 sequence at the start of `text`; 0 if it is none (overlong forms and
 /// surrogates are none).

@@ -3,13 +3,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import PercentFormatter
 
-from pictures.style import BLUE, GREY, ORANGE, Failure, time_scale
+from pictures.style import BLUE, GREY, ORANGE, Failure, text, time_scale
 
 MOST_LINKS = 20          # the busiest
-
-
-def name_of(value):
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def draw_sorted_loads(ax, mean, peak):
@@ -75,7 +71,7 @@ def draw(results, title, subtitle):
     peak = results.links["peak_rate"] / results.links["bandwidth"]
     order = np.argsort(-mean, kind="stable")
     shown = order[:MOST_LINKS]
-    names = [name_of(results.links["name"][link]) for link in shown]
+    names = [text(results.links["name"][link]) for link in shown]
     has_heat = bool(results.link_timeline)
     figure = plt.figure(figsize=(13, 9.2 if has_heat else 5.2))
     margin = min(0.25, 0.03 + 0.0062 * max(len(name) for name in names))

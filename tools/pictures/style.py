@@ -74,3 +74,8 @@ def time_scale(seconds):
     elif seconds >= 600:
         factor, unit = 1 / 60, "min"
     return factor, unit
+
+
+def text(value):
+    """Text of an attribute or data set, whichever way h5py hands it over."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

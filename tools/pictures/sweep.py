@@ -9,7 +9,6 @@ from matplotlib.ticker import PercentFormatter, ScalarFormatter
 
 from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, numbers, short
 
-SEED = "run.seed"
 MOST_CURVES = 8
 TITLES = {
     "test_accuracy": "Test accuracy of the mean model", "best_test_accuracy": "Best test accuracy of the mean model",
@@ -70,10 +69,6 @@ def label_of(key, texts):
     return f"{name_of(key)} ({found[1]})" if found and found[1] else name_of(key)
 
 
-def short_text(text):
-    return text.removesuffix(" ").strip()
-
-
 def write_metric(metric, value):
     return f"{100 * value:.1f}" if metric in SHARES else short(value)
 
@@ -89,8 +84,8 @@ def heat_map(figure, ax, sweep, metric, x_key, y_key, fixed):
             if np.isfinite(value):
                 ax.text(column, row, write_metric(metric, value), ha="center", va="center", fontsize=8,
                         color="white" if value < middle else "black")
-    ax.set_xticks(range(len(xs)), [short_text(x) for x in xs])
-    ax.set_yticks(range(len(ys)), [short_text(y) for y in ys])
+    ax.set_xticks(range(len(xs)), xs)
+    ax.set_yticks(range(len(ys)), ys)
     ax.set_xlabel(name_of(x_key))
     ax.set_ylabel(name_of(y_key))
     ax.grid(False)
@@ -112,7 +107,7 @@ def lines(ax, sweep, metric, x_key, series_key, fixed):
         cells = [sweep.cell(metric, {**settings, x_key: value}) for value in texts]
         ax.errorbar(x, [mean for mean, _ in cells], [deviation for _, deviation in cells], capsize=2.5,
                     color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)], markersize=4.5,
-                    linestyle=DASHES[i % len(DASHES)], label=None if series is None else short_text(series))
+                    linestyle=DASHES[i % len(DASHES)], label=series)
     if found and min(x) > 0 and max(x) / min(x) >= 8:
         ax.set_xscale("log", base=2)
         ax.xaxis.set_major_formatter(ScalarFormatter())
@@ -135,7 +130,7 @@ def speed_up(ax, sweep, series_key, fixed):
         settings = {**fixed, series_key: series} if series_key else fixed
         rates = np.array([sweep.cell("samples_per_second", {**settings, "run.nodes": text})[0] for text in texts])
         ax.plot(nodes, rates / rates[0] * nodes[0], color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)],
-                linestyle=DASHES[i % len(DASHES)], label=None if series is None else short_text(series))
+                linestyle=DASHES[i % len(DASHES)], label=series)
     ax.plot(nodes, nodes, color=GREY, linewidth=1, linestyle=":", label="ideal")
     ax.set_xscale("log", base=2)
     ax.set_yscale("log", base=2)
@@ -166,7 +161,7 @@ def curves(ax, sweep, metric, against, key, fixed):
         x = np.mean([x[:rows] for x, _ in found], axis=0)
         y = np.mean([y[:rows] for _, y in found], axis=0)
         ax.plot(x, y, color=SERIES[i % len(SERIES)], linestyle=DASHES[i % len(DASHES)],
-                label=None if value is None else short_text(value))
+                label=value)
     if metric in SHARES:
         ax.yaxis.set_major_formatter(PercentFormatter(1.0))
     ax.set_xlabel("virtual time (s)" if against == "time" else "steps")
