@@ -1,5 +1,7 @@
 #include "scenarios/run.hpp"
 
+#include <time.h>
+
 #include <algorithm>
 #include <deque>
 #include <fstream>
@@ -30,13 +32,20 @@ std::string processor_name() {
   return "unknown";
 }
 
+/// Processor time of this thread.
+double thread_seconds() {
+  timespec spent{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+  return static_cast<double>(spent.tv_sec) + 1e-9 * static_cast<double>(spent.tv_nsec);
+}
+
 }  // namespace
 
 Run::Run(Assembly assembly, Hooks hooks) : parts_(std::move(assembly)), hooks_(std::move(hooks)) {}
 
 Run::~Run() = default;
 
-void Run::begin(ComputeGraph::Execution execution) {
+void Run::begin(ComputeGraph::Execution execution, Sharing sharing) {
   const RunSettings& settings = parts_.settings;
   recorder_ =
       Recorder(settings.nodes, RowSchedule(settings.record_every, settings.steps),
@@ -44,11 +53,12 @@ void Run::begin(ComputeGraph::Execution execution) {
   backend_ = std::make_unique<CpuBackend>();
   graph_ = std::make_unique<ComputeGraph>(
       *backend_, *parts_.workload, ComputeGraph::Limits{.window_bytes = settings.window_bytes},
-      execution);
+      execution, std::move(sharing));
   observer_ = std::make_unique<Observer>(*graph_, recorder_, parts_.workload->facts());
   network_log_ = std::make_unique<NetworkLog>(settings.timeline_until);
   nodes_here_ = settings.nodes;
   started_ = last_progress_ = Clock::now();
+  thread_start_ = thread_seconds();
   next_save_ = started_ + first_save_after;
 }
 
@@ -66,7 +76,8 @@ void Run::describe(const std::string& transport) {
 }
 
 void Run::pulse(Time now, bool saves) {
-  if (const int signal = hooks_.interruption ? hooks_.interruption() : 0) throw Interrupted(signal);
+  // Processes that share a run must end at the same place: whoever computes looks for signals there.
+  if (const int signal = !peers_ && hooks_.interruption ? hooks_.interruption() : 0) throw Interrupted(signal);
   const auto wall = Clock::now();
   if (hooks_.progress && wall - last_progress_ >= between_progress) {
     last_progress_ = wall;
@@ -117,6 +128,9 @@ void Run::finish() {
   statistics["graph.peak_bytes"] = static_cast<double>(graph.peak_bytes);
   const std::chrono::duration<double> wall = Clock::now() - started_;
   recorder_.machine["wall_seconds"] = fmt::format("{:.3f}", wall.count());
+  // What every process that shares the run does alike: the timeline, and the plan of who computes what.
+  recorder_.machine["timeline_seconds"] = fmt::format("{:.3f}", thread_seconds() - thread_start_);
+  if (peers_) recorder_.machine["plan_seconds"] = fmt::format("{:.3f}", graph.plan_seconds);
 }
 
 void Run::conclude(const std::function<void()>& run, const std::function<void()>& gather,
@@ -126,13 +140,19 @@ void Run::conclude(const std::function<void()>& run, const std::function<void()>
     gather();
     if (!is_keeper) return;
     finish();
+    graph_->close();
     network_log_->report(recorder_);
     save_now();
   };
   try {
     run();
   } catch (const Interrupted& interrupted) {
-    keep(interrupted.what());
+    if (!peers_) {
+      keep(interrupted.what());
+    } else if (is_keeper) {  // numbers not yet known will not come: the processes ended where they were
+      recorder_.facts["status"] = interrupted.what();
+      save_now();
+    }
     throw;
   } catch (const Stalled& stalled) {
     keep(fmt::format("failed: {}", stalled.what()));
@@ -148,8 +168,11 @@ void Run::conclude(const std::function<void()>& run, const std::function<void()>
 
 void Run::simulate(const Recorder* recorded) {
   recorded_ = recorded;
-  begin(ComputeGraph::Execution::overlapped);
+  const int processes = peers_ ? peers_->count() : 1;
+  begin(ComputeGraph::Execution::overlapped,
+        {peers_.get(), peers_ ? choose_blocks(*parts_.topology, processes) : Blocks()});
   describe("simulated");
+  recorder_.machine["processes"] = std::to_string(processes);
   const RunSettings& settings = parts_.settings;
   const SimulatedTransport* clock = nullptr;
   parts_.network->watch(*network_log_);
@@ -174,6 +197,7 @@ void Run::simulate(const Recorder* recorded) {
                                  return parts_.compute_time->duration(node, step);
                                });
   clock = &transport;
+  graph_->follow(transport.running());
   if (parts_.failures) observer_->count_live_nodes();
 
   World world{transport,      *graph_,       *observer_,   *parts_.topology,
@@ -193,7 +217,17 @@ void Run::simulate(const Recorder* recorded) {
     recorder_.statistics["failures.duplicated_messages"] =
         static_cast<double>(failed.duplicated_messages);
   };
-  conclude([&] { transport.run(); }, gather, true);
+  const auto run = [&] {
+    try {
+      transport.run();
+    } catch (const Stalled&) {
+      throw;  // of all processes alike
+    } catch (...) {
+      graph_->abandon(std::current_exception());
+      throw;
+    }
+  };
+  conclude(run, gather, true);
 }
 
 }  // namespace starling

@@ -44,6 +44,7 @@ void Transport::spawn(NodeId node, bool is_program, Task<> task) {
 
 void Transport::resume(Suspension& wait) {
   Fibre* fibre = current_ = wait.fibre;
+  running_ = fibre->node;
   wait.handle.resume();
   current_ = nullptr;
   if (!fibre->task.is_done()) return;

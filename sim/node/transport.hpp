@@ -56,6 +56,8 @@ class Transport {
   }
   /// The fibre that runs now.
   Fibre* current() const { return current_; }
+  /// The node whose fibre runs, or ran last.
+  const NodeId& running() const { return running_; }
   Mailbox& mailbox() { return mailbox_; }
   /// What exchanging costs beside the network; null where real machines take their own time.
   Host* host() const { return host_; }
@@ -81,6 +83,7 @@ class Transport {
   std::vector<Fibre*> free_fibres_;  // those that have ended
   std::vector<std::int32_t> spawned_;  // (nodes), fibres so far
   Fibre* current_ = nullptr;
+  NodeId running_ = 0;
 };
 
 }  // namespace starling
