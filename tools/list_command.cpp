@@ -14,6 +14,7 @@
 #include "network_models/registry.hpp"
 #include "scenarios/assemble.hpp"
 #include "scenarios/host_keys.hpp"
+#include "scenarios/reference.hpp"
 #include "sim/engine/compute_time.hpp"
 #include "sim/engine/failures.hpp"
 #include "tools/arguments.hpp"
@@ -128,6 +129,8 @@ void list_command(const Arguments& arguments) {
   list_section("failures", "failures", [](const Section& section) {
     static_cast<void>(read_failures(section, probe_nodes));
   });
+  list_section("reference", "a real run to compare with",
+               [](const Section& section) { static_cast<void>(read_reference_section(section)); });
   list_section("run", "the run",
                [](const Section& section) { static_cast<void>(read_run(section, "NAME.ini")); });
 }
