@@ -166,12 +166,22 @@ void Mlp::gradient(GradientRequest& request, Activations& work) const {
     const dense::Shape shape{batch, layer.inputs, layer.outputs};
     const auto& input = work.input[l];
     const std::size_t dy_stride = work.input[l + 1].stride;
-    kernels_.parameter_gradient(shape, input.at, input.stride, dy, dy_stride,
-                                request.gradient + layer.weights, request.gradient + layer.bias);
-    if (l == 0) break;
     float* dx = work.slope[l % 2];
-    kernels_.input_gradient(shape, dy, dy_stride, request.x + layer.weights, input.at, input.stride,
-                            dx);
+    if (l > 0) {  // first, because a sum may take the place of x
+      kernels_.input_gradient(shape, dy, dy_stride, request.x + layer.weights, input.at,
+                              input.stride, dx);
+    }
+    if (request.sums.empty()) {
+      kernels_.parameter_gradient(shape, input.at, input.stride, dy, dy_stride,
+                                  request.gradient + layer.weights, request.gradient + layer.bias);
+    } else {
+      kernels_.parameter_sums(shape, input.at, input.stride, dy, dy_stride,
+                              {.sums = request.sums.data(),
+                               .sum_count = request.sums.size(),
+                               .terms = request.terms,
+                               .weights = layer.weights,
+                               .bias = layer.bias});
+    }
     dy = dx;
   }
 }

@@ -57,6 +57,7 @@ class Mlp final : public Workload {
   /// BackProp", 1998, of variance 1 / (3 inputs)): what PyTorch does unless told otherwise.
   void initial_model(std::span<float> x) const override;
   std::int64_t batch_cost(NodeId node, Step draw) const override;
+  bool folds_sums() const override { return true; }
   void gradients(std::span<GradientRequest> requests) const override;
   /// Mean loss over the test samples and the fraction whose largest logit (the first, if equal) is
   /// the label's.
