@@ -22,8 +22,10 @@ LogGP::EndCost LogGP::cost_at(NodeId node, std::int64_t rest) const {
           byte_cost(rest, factor * costs_.gap_per_byte)};
 }
 
-bool LogGP::has_plan(const Ports& ports, Time now) {
-  return ports.planned != none && ports.planned_begin > now;
+/// Whether the planned arrival has not begun: one that came at this instant lets sends go before it.
+bool LogGP::has_plan(const Ports& ports, Time now) const {
+  if (ports.planned == none || ports.planned_begin < now) return false;
+  return ports.planned_begin > now || (ports.cpu > now && messages_[ports.planned].since == now);
 }
 
 void LogGP::start(const Transfer& transfer, NetworkClock& clock) {
@@ -36,10 +38,9 @@ void LogGP::start(const Transfer& transfer, NetworkClock& clock) {
                             .next = none};
   Ports& ports = ports_of(transfer.source);
   const bool goes_now =
-      ports.is_idle() &&
-      (has_plan(ports, now)
-           ? std::max(ports.cpu_before, ports.tx) <= now && fits(transfer.source, transfer.id, now)
-           : std::max(ports.cpu, ports.tx) <= now);
+      ports.is_idle() && (has_plan(ports, now) ? std::max(ports.cpu_before, ports.tx) <= now &&
+                                                     fits(transfer.source, transfer.id, now)
+                                               : std::max(ports.cpu, ports.tx) <= now);
   if (goes_now) return send(transfer.source, transfer.id, clock);
   join(ports.last_send, transfer.id);
   serve(transfer.source, clock);
@@ -132,9 +133,11 @@ void LogGP::join(std::uint32_t& last, std::uint32_t id) {
 /// Puts an arrival whose plan was withdrawn before all that came to its node since.
 void LogGP::rejoin(Ports& ports, std::uint32_t id) {
   const std::uint32_t last = ports.last_arrival;
-  if (last == none || messages_[last].since < messages_[id].since) return join(ports.last_arrival, id);
+  if (last == none || messages_[last].since < messages_[id].since)
+    return join(ports.last_arrival, id);
   std::uint32_t before = last;
-  while (messages_[messages_[before].next].since < messages_[id].since) before = messages_[before].next;
+  while (messages_[messages_[before].next].since < messages_[id].since)
+    before = messages_[before].next;
   messages_[id].next = std::exchange(messages_[before].next, id);
 }
 
@@ -156,9 +159,9 @@ Time LogGP::send_ready(NodeId node, NetworkClock& clock) {
   if (has_plan(ports, clock.now())) {
     const std::uint32_t id = messages_[ports.last_send].next;
     const Time early = std::max({clock.now(), ports.cpu_before, ports.tx});
-    const bool is_behind = early > ports.planned_begin ||
-                           (early == ports.planned_begin &&
-                            messages_[ports.planned].since <= messages_[id].since);
+    const bool is_behind =
+        early > ports.planned_begin ||
+        (early == ports.planned_begin && messages_[ports.planned].since < messages_[id].since);
     if (!is_behind) {
       if (early < ports.planned_begin && fits(node, id, early)) return early;
       withdraw_plan(node, clock);
@@ -173,8 +176,7 @@ void LogGP::serve(NodeId node, NetworkClock& clock) {
   const Time now = clock.now();
   while (true) {
     const Time can_send = send_ready(node, clock);  // first: what it withdraws may be an arrival
-    const Time can_receive =
-        ports.last_arrival == none ? never : std::max(ports.cpu, ports.rx);
+    const Time can_receive = ports.last_arrival == none ? never : std::max(ports.cpu, ports.rx);
     const Time ready = std::min(can_send, can_receive);
     if (ready > now) {
       if (ready == never) return;
@@ -191,7 +193,7 @@ void LogGP::serve(NodeId node, NetworkClock& clock) {
     }
     const bool sends_first =
         can_receive > now ||
-        (can_send <= now && first(ports.last_send).since < first(ports.last_arrival).since);
+        (can_send <= now && first(ports.last_send).since <= first(ports.last_arrival).since);
     if (sends_first) {
       send(node, take_first(ports.last_send), clock);
     } else {

@@ -5,8 +5,8 @@
 //   arrival at t  cpu = t + o + max(k' O, k' G)    rx = t + g + k' G    delivered: the new cpu
 //
 // so an undisturbed message takes L + 2 o + k' G (where O <= G). A send waits until cpu and tx are
-// free, an arrival until cpu and rx are; whoever waits longest goes first among those that can, an
-// arrival before a send of the same instant. Both queues are first come, first served, hence so is
+// free, an arrival until cpu and rx are; whoever waits longest goes first among those that can, a
+// send before an arrival of the same instant. Both queues are first come, first served, hence so is
 // each pair of nodes. Computing gradients does not occupy this cpu. A node with a slowdown pays o,
 // g, O and G times that, at its own end.
 //
@@ -65,8 +65,8 @@ class LogGP final : public NetworkModel {
     std::uint32_t next;  // behind it in its queue; the first, if it is the last
   };
 
-  struct alignas(64) Ports {       // a cache line: nodes are met in any order
-    Time cpu{};                    // each is free from that time on, after what is planned
+  struct alignas(64) Ports {  // a cache line: nodes are met in any order
+    Time cpu{};               // each is free from that time on, after what is planned
     Time tx{};
     Time rx{};
     Time wake{};                   // a wake-up is set for then, if that is still to come
@@ -75,7 +75,7 @@ class LogGP final : public NetworkModel {
     std::uint32_t planned = none;  // the message whose arrival was planned last
     std::uint32_t last_send = none;
     std::uint32_t last_arrival = none;  // of a queue
-    std::uint32_t coming = 0;      // messages for whose first byte an event is set
+    std::uint32_t coming = 0;           // messages for whose first byte an event is set
 
     bool is_idle() const { return last_send == none && last_arrival == none; }
   };
@@ -91,7 +91,7 @@ class LogGP final : public NetworkModel {
 
   Ports& ports_of(NodeId node) { return ports_[static_cast<std::size_t>(node)]; }
   const Message& first(std::uint32_t last) const { return messages_[messages_[last].next]; }
-  static bool has_plan(const Ports& ports, Time now);
+  bool has_plan(const Ports& ports, Time now) const;
   bool fits(NodeId node, std::uint32_t id, Time begin);
 
   void send(NodeId node, std::uint32_t id, NetworkClock& clock);
