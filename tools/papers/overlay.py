@@ -36,6 +36,8 @@ def draw_lines(ax, table, rows):
                 label=name_of(name))
         ax.plot(x, [row.published for row in mine], linestyle="none", marker=marker, markersize=9, markerfacecolor="none",
                 markeredgecolor=color, markeredgewidth=1.3)
+    ax.set_xlabel(table.at)
+    ax.set_ylabel(table.unit)
     ticks = sorted({float(row.at) for row in rows})
     ax.set_xscale("log", base=2)
     ax.set_xticks(ticks, [short(tick) for tick in ticks])
@@ -45,16 +47,18 @@ def draw_lines(ax, table, rows):
         ax.set_yscale("log")
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
         ax.yaxis.set_minor_formatter(NullFormatter())
-    ax.set_xlabel(table.at)
-    ax.set_ylabel(table.unit)
-    ax.add_artist(legend_of_kinds(ax, loc="upper left"))
+    else:
+        ax.set_ylim(bottom=0)
+    if any(not math.isnan(row.published) for row in rows):
+        ax.add_artist(legend_of_kinds(ax, loc="upper left"))
     ax.legend(loc="lower right", ncols=2)
 
 
 def draw_dots(ax, table, rows):
     """A line per row, relative where units differ too much for one axis."""
     at = list(dict.fromkeys(row.at for row in rows))
-    labels = [name_of(row.series) + (f", {row.at}" if len(at) > 1 else "") for row in rows]
+    series = list(dict.fromkeys(row.series for row in rows))
+    labels = [row.at if len(series) == 1 else name_of(row.series) + (f", {row.at}" if len(at) > 1 else "") for row in rows]
     known = [abs(value) for row in rows for value in (row.simulated, row.published) if not math.isnan(value)]
     is_wide = min(known) > 0 and max(known) > 8 * min(known)
     y = np.arange(len(rows))
