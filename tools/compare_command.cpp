@@ -149,7 +149,8 @@ std::vector<Line> compare(const Recorder& a, const Recorder& b, const Tolerances
   add("share of time computing", "compute_share", std::nullopt, true);
   add("share of time waiting", "wait_share", std::nullopt, true);
   add("share of time communicating", "communicate_share", std::nullopt, true);
-  add("bytes per step", "bytes_per_step", std::nullopt);
+  if (outcome(first, "bytes_per_step") > 0 && outcome(second, "bytes_per_step") > 0)
+    add("bytes per step", "bytes_per_step", std::nullopt);  // a reference does not count them
   add("final test loss", "test_loss", tolerances.loss);
   add("final test accuracy", "test_accuracy", tolerances.loss, true);
   add_deviation("test loss by step, mean", deviation_by_step(a, b, "test_loss"), tolerances.loss);

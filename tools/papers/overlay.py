@@ -1,4 +1,5 @@
 """Pictures of published against simulated values: hollow what the paper measured, filled what the simulation gives."""
+import dataclasses
 import math
 
 import matplotlib
@@ -20,6 +21,15 @@ def name_of(series):
     return NAMES.get(series, series)
 
 
+def binary(count):
+    """A number of bytes: "32 KiB"."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            break
+        count /= 1024
+    return f"{count:g} {unit}"
+
+
 def legend_of_kinds(ax, **where):
     handles = [Line2D([], [], linestyle="none", marker="o", markersize=7, markerfacecolor="none", markeredgecolor=GREY, label="published"),
                Line2D([], [], color=GREY, marker="o", markersize=4, label="simulated")]
@@ -28,6 +38,8 @@ def legend_of_kinds(ax, **where):
 
 def draw_lines(ax, table, rows):
     series = list(dict.fromkeys(row.series for row in rows))
+    if table.shape == "shares":
+        rows = [dataclasses.replace(row, published=row.published / float(row.at), simulated=row.simulated / float(row.at)) for row in rows]
     for i, name in enumerate(series):
         mine = sorted((row for row in rows if row.series == name), key=lambda row: float(row.at))
         x = [float(row.at) for row in mine]
@@ -36,25 +48,33 @@ def draw_lines(ax, table, rows):
                 label=name_of(name))
         ax.plot(x, [row.published for row in mine], linestyle="none", marker=marker, markersize=9, markerfacecolor="none",
                 markeredgecolor=color, markeredgewidth=1.3)
+    ax.set_xlabel(table.at)
+    ax.set_ylabel(table.unit + f", divided by {table.at}" * (table.shape == "shares"))
     ticks = sorted({float(row.at) for row in rows})
     ax.set_xscale("log", base=2)
-    ax.set_xticks(ticks, [short(tick) for tick in ticks])
+    ax.set_xticks(ticks, [binary(tick) if table.at == "bytes" else short(tick) for tick in ticks])
     ax.minorticks_off()
     values = [value for row in rows for value in (row.simulated, row.published) if not math.isnan(value)]
     if max(values) > 5 * min(values) > 0:
         ax.set_yscale("log")
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
         ax.yaxis.set_minor_formatter(NullFormatter())
-    ax.set_xlabel(table.at)
-    ax.set_ylabel(table.unit)
-    ax.add_artist(legend_of_kinds(ax, loc="upper left"))
-    ax.legend(loc="lower right", ncols=2)
+    else:
+        ax.set_ylim(bottom=0.8 * min(values) if table.shape == "shares" else 0)
+    if any(not math.isnan(row.published) for row in rows):
+        ax.add_artist(legend_of_kinds(ax, loc="lower left", bbox_to_anchor=(1.01, 0.0), borderaxespad=0))
+    ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
+
+
+def told_at(table, row):
+    return f"{row.at} {table.at}" if row.at.isdigit() else row.at
 
 
 def draw_dots(ax, table, rows):
     """A line per row, relative where units differ too much for one axis."""
     at = list(dict.fromkeys(row.at for row in rows))
-    labels = [name_of(row.series) + (f", {row.at}" if len(at) > 1 else "") for row in rows]
+    series = list(dict.fromkeys(row.series for row in rows))
+    labels = [row.at if len(series) == 1 else name_of(row.series) + (f", {told_at(table, row)}" if len(at) > 1 else "") for row in rows]
     known = [abs(value) for row in rows for value in (row.simulated, row.published) if not math.isnan(value)]
     is_wide = min(known) > 0 and max(known) > 8 * min(known)
     y = np.arange(len(rows))
@@ -80,9 +100,9 @@ def draw_dots(ax, table, rows):
 def draw(table, rows, path):
     """Writes the overlay of a table."""
     with plt.rc_context(STYLE):
-        height = 4.6 if table.shape == "lines" else 1.3 + 0.34 * len(rows)
+        height = 1.3 + 0.34 * len(rows) if table.shape == "dots" else 4.2
         figure, ax = plt.subplots(figsize=(7.6, height), layout="constrained")
-        (draw_lines if table.shape == "lines" else draw_dots)(ax, table, rows)
+        (draw_dots if table.shape == "dots" else draw_lines)(ax, table, rows)
         ax.set_title(table.title, pad=20 if table.shape == "dots" else 8)
         save(figure, path)
         plt.close(figure)

@@ -40,7 +40,7 @@ class Table:
     unit: str
     simulate: object      # (bench, series, at) -> number
     tolerance: float      # percent within which rows should agree
-    shape: str = "lines"  # of the picture: "lines" over numeric `at`, "dots" per row
+    shape: str = "lines"  # of the picture: "lines" over numeric `at`, "shares" the same divided by it, "dots" per row
     claim: object = None  # rows -> (whether it holds, sentence), of orderings and of claims without numbers
 
 

@@ -117,7 +117,7 @@ def order_of(rows):
 
 
 TABLES = [
-    Table("wagma_fig4", "Fig. 4: ResNet-50 with late nodes, throughput", "nodes", "images/s", fig4, 10),
+    Table("wagma_fig4", "Fig. 4: ResNet-50 with late nodes, throughput", "nodes", "images/s", fig4, 10, "shares"),
     Table("wagma_no_delay", "Text: ResNet-50 without late nodes", "nodes", "steps/s", no_delay, 10, "dots"),
     Table("wagma_fig5", "Fig. 5: ResNet-50 on 64 nodes, half the batch, time to train", "epochs", "min", fig5, 10, "dots", order_of),
     Table("wagma_fig6", "Fig. 6: times of Transformer batches", "statistic", "s", fig6, 5, "dots"),

@@ -22,10 +22,10 @@ def counterexample(bench, direction, step):
 
 
 def savings(bench, row, nodes):
-    """Entries in the union of the uplinks (rows "union"), or entries sent down for one of them (rows "sent down")."""
+    """Entries in the union of the uplinks (row "union of uplinks"), or entries sent down for one of them (row "sent down per union")."""
     if not bench.mnist.is_dir():
         raise Unavailable(f"needs MNIST's four IDX files in {bench.mnist} (or --mnist FOLDER)")
-    scenario = "zou_mnist_both.ini" if row.endswith("both") else "zou_mnist_uplink.ini"
+    scenario = "zou_mnist_both.ini" if row.startswith("sent down") else "zou_mnist_uplink.ini"
     steps = 60_000 // int(nodes) * EPOCHS // 10
     settings = [f"run.nodes={nodes}", f"run.steps={steps}", f"run.evaluate_every={steps}", "run.record_every=10",
                 f"workload.directory={bench.mnist.resolve()}"]
