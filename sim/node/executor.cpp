@@ -271,6 +271,13 @@ void Executor::fold(const ComputeGraph::Operation& gradient) {
 }
 
 void Executor::run_gradients(std::size_t begin, std::size_t end) {
+  // By node, because neighbors in most topologies are near: what they share is still in the cache.
+  std::sort(window_.order.begin() + static_cast<std::ptrdiff_t>(begin),
+            window_.order.begin() + static_cast<std::ptrdiff_t>(end),
+            [this](ComputeGraph::OperationId a, ComputeGraph::OperationId b) {
+              const auto& operations = window_.operations;
+              return std::pair(operations[a].node, a) < std::pair(operations[b].node, b);
+            });
   gradients_.clear();
   sums_end_.clear();
   jobs_.clear();
