@@ -6,6 +6,7 @@
 #include <deque>
 #include <new>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,6 +20,7 @@ namespace {
 
 constexpr int rows_tag = 1;
 constexpr int failure_tag = 2;
+constexpr int farewell_looks = 40;
 
 /// A failure as text that travels: its kind, a signal, the sentence.
 std::string to_text(const std::exception_ptr& failure, int rank, int ranks) {
@@ -123,6 +125,11 @@ std::vector<float> MpiPeers::take(int from, Place here) {
     if (is_done) break;
     traffic_->sweep();
     look(here);
+  }
+  // Whoever goes on to compute lets MPI rest: what others wait for should have left by then.
+  for (int i = 0; i < farewell_looks && !traffic_->sent.empty(); ++i) {
+    std::this_thread::yield();
+    traffic_->sweep();
   }
   std::vector<float> numbers = std::move(queue.front().numbers);
   queue.pop_front();

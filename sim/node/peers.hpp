@@ -15,7 +15,7 @@
 
 namespace starling {
 
-/// Where in a window something happens: its wave in the high half, its place in the recorded order in the low.
+/// Where in a window something happens: its wave in the high half, the node in the low.
 using Place = std::uint64_t;
 constexpr Place nowhere = ~Place{0};
 

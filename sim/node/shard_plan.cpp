@@ -30,7 +30,6 @@ void ShardPlan::start(Window& whole) {
   crossings_.clear();
   partials_.clear();
   unread_.clear();
-  places_.clear();
   for (auto& numbers : numbers_) numbers.clear();
   mine_->operations.clear();
   mine_->terms.clear();
@@ -46,28 +45,31 @@ void ShardPlan::cut(Window& whole, Window& mine) {
   mine_ = &mine;
   start(whole);
   ++statistics_.windows;
+  const auto level = [&](std::size_t i) { return whole.operations[whole.order[i]].level; };
   Wave wave = 0;
   for (std::size_t begin = 0, end = 0; begin < whole.order.size(); begin = end) {
     ++wave;
     ++statistics_.waves;
     Wave links = 0;
     bool has_sums = false;
-    for (; end < whole.order.size() && whole.order[end].first == whole.order[begin].first; ++end) {
-      const Operation& operation = whole.operations[whole.order[end].second];
+    for (; end < whole.order.size() && level(end) == level(begin); ++end) {
+      const Operation& operation = whole.operations[whole.order[end]];
       count(operation);
       has_sums |= operation.kind == ComputeGraph::Kind::sum ||
                   operation.kind == ComputeGraph::Kind::concatenation;
-      links = std::max(links, place_operation(whole, end, wave));
+      links = std::max(links, place(whole, operation, wave));
     }
     if (has_sums) ++statistics_.sum_batches;
     const bool is_gradients =
-        whole.operations[whole.order[begin].second].kind == ComputeGraph::Kind::gradient;
+        whole.operations[whole.order[begin]].kind == ComputeGraph::Kind::gradient;
     if (is_gradients) ++statistics_.gradient_batches;
     wave += links;
   }
   // Links of chains run in later waves than operations of their level that were placed after them.
   std::stable_sort(mine.order.begin(), mine.order.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+                   [&](OperationId a, OperationId b) {
+                     return mine.operations[a].level < mine.operations[b].level;
+                   });
   settle_uses(whole);
   pack(true, outgoing_, outgoing_rows_);
   pack(false, incoming_, incoming_rows_);
@@ -126,10 +128,25 @@ bool ShardPlan::is_chained(const Window& whole, const Operation& operation, std:
   return fetched > few_terms && passes <= fetched;
 }
 
-ShardPlan::Wave ShardPlan::place_operation(const Window& whole, std::size_t index, Wave wave) {
-  const Operation& operation = whole.operations[whole.order[index].second];
+ShardPlan::Wave ShardPlan::place(const Window& whole, const Operation& operation, Wave wave) {
   const std::int32_t process = process_of(whole, operation);
-  if (is_chained(whole, operation, process)) return chain(whole, index, wave);
+  if (is_chained(whole, operation, process)) return chain(whole, operation, wave);
+  run(whole, operation, process, wave);
+  const Operation* folded = &operation;
+  while (folded->next_folded != none) {  // sums that are computed with this gradient
+    const bool is_mine = process == own_;
+    const auto host = static_cast<OperationId>(mine_->operations.size() - 1);
+    folded = &whole.operations[folded->next_folded];
+    ++statistics_.sums;
+    ++statistics_.folded;
+    if (is_mine) mine_->operations[host].next_folded = host + 1;
+    run(whole, *folded, process, wave);
+  }
+  return 0;
+}
+
+void ShardPlan::run(const Window& whole, const Operation& operation, std::int32_t process,
+                    Wave wave) {
   if (process != everywhere) {
     for (std::uint32_t t = operation.first_term; t != none; t = whole.terms[t].next) {
       cross(whole.terms[t], process, wave);
@@ -139,16 +156,14 @@ ShardPlan::Wave ShardPlan::place_operation(const Window& whole, std::size_t inde
     }
   }
   if (operation.out != none) made(operation.out, process, wave);
-  if (process != own_ && process != everywhere) return 0;
-  begin(operation, index, wave);
+  if (process != own_ && process != everywhere) return;
+  begin(operation, wave);
   for (std::uint32_t t = operation.first_term; t != none; t = whole.terms[t].next) {
     add(whole.terms[t]);
   }
-  return 0;
 }
 
-ShardPlan::Wave ShardPlan::chain(const Window& whole, std::size_t index, Wave wave) {
-  const Operation& operation = whole.operations[whole.order[index].second];
+ShardPlan::Wave ShardPlan::chain(const Window& whole, const Operation& operation, Wave wave) {
   Wave link = 0;
   std::uint32_t t = operation.first_term;
   for (Term partial{}; t != none; ++link) {
@@ -162,7 +177,7 @@ ShardPlan::Wave ShardPlan::chain(const Window& whole, std::size_t index, Wave wa
     }
     if (link > 0) cross(partial, process, wave + link);
     if (process == own_) {
-      begin(operation, index, wave + link);
+      begin(operation, wave + link);
       if (link > 0) add(partial);
       for (std::uint32_t s = first; s != t; s = whole.terms[s].next) add(whole.terms[s]);
     }
@@ -218,12 +233,14 @@ void ShardPlan::made(ValueId value, std::int32_t home, Wave wave) {
 
 // --- The part of this process --------------------------------------------------------------------------------
 
-void ShardPlan::begin(const Operation& operation, std::size_t index, Wave wave) {
-  mine_->order.emplace_back(wave, static_cast<OperationId>(mine_->operations.size()));
-  places_.push_back(static_cast<std::uint32_t>(index));
+void ShardPlan::begin(const Operation& operation, Wave wave) {
+  if (!operation.is_folded) {
+    mine_->order.push_back(static_cast<OperationId>(mine_->operations.size()));
+  }
   mine_->operations.push_back(operation);
   Operation& copy = mine_->operations.back();
-  copy.first_term = copy.last_term = none;
+  copy.level = wave;
+  copy.first_term = copy.last_term = copy.next_folded = none;
   copy.term_count = 0;
 }
 

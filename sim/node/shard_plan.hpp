@@ -52,7 +52,7 @@ class ShardPlan {
   /// `own` is this process.
   ShardPlan(Blocks blocks, std::int32_t own, std::int32_t processes);
 
-  /// Fills `mine` with this process's part of `whole`. Its order names waves instead of levels.
+  /// Fills `mine` with this process's part of `whole`. The levels of its operations are waves.
   void cut(Window& whole, Window& mine);
 
   // --- Of the window cut last ------------------------------------------------------------------------------
@@ -65,9 +65,6 @@ class ShardPlan {
   const std::vector<ValueId>& unread() const { return unread_; }
   /// Where the numbers of the window go, by the process that computes them.
   const std::vector<std::vector<double*>>& numbers() const { return numbers_; }
-  /// Place in the recorded order of an operation of `mine`.
-  std::uint32_t place(OperationId operation) const { return places_[operation]; }
-
   /// Process that has the row of a value that lives on.
   std::int32_t home(ValueId value) const {
     return value < homes_.size() ? homes_[value] : everywhere;
@@ -100,16 +97,18 @@ class ShardPlan {
   };
 
   void start(Window& whole);
-  Wave place_operation(const Window& whole, std::size_t index, Wave wave);
+  Wave place(const Window& whole, const Operation& operation, Wave wave);
   std::int32_t process_of(const Window& whole, const Operation& operation) const;
   bool is_chained(const Window& whole, const Operation& operation, std::int32_t process);
-  Wave chain(const Window& whole, std::size_t index, Wave wave);
+  Wave chain(const Window& whole, const Operation& operation, Wave wave);
   void count(const Operation& operation);
   Crossing* find(ValueId value, std::int32_t to);
   void cross(const Term& term, std::int32_t to, Wave wave);
   void made(ValueId value, std::int32_t home, Wave wave);
-  /// An operation of this process, without terms yet.
-  void begin(const Operation& operation, std::size_t index, Wave wave);
+  /// The operation and its terms run on `process`.
+  void run(const Window& whole, const Operation& operation, std::int32_t process, Wave wave);
+  /// An operation of this process, without terms yet; in the order, unless it is folded.
+  void begin(const Operation& operation, Wave wave);
   /// One more term of it.
   void add(const Term& term);
   void settle_uses(const Window& whole);
@@ -123,7 +122,6 @@ class ShardPlan {
   std::vector<Crossing> crossings_;  // of all processes, as the recorded order asks for them
   std::vector<Partial> partials_;
   Window* mine_ = nullptr;
-  std::vector<std::uint32_t> places_;
   std::vector<Message> outgoing_, incoming_;
   std::vector<Row> outgoing_rows_, incoming_rows_;
   std::vector<ValueId> unread_;

@@ -71,9 +71,8 @@ void Sharding::ship(ShardPlan::Wave made) {
   }
 }
 
-void Sharding::fail(ShardPlan::OperationId operation, std::exception_ptr failure) {
-  const std::uint32_t order = wave_ == 0 ? 0 : plan_.place(operation);
-  peers_.fail(place(wave_, order), std::move(failure));
+void Sharding::fail(NodeId node, std::exception_ptr failure) {
+  peers_.fail(place(wave_, node), std::move(failure));
 }
 
 void Sharding::end() {

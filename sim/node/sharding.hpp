@@ -37,8 +37,8 @@ class Sharding {
   const std::vector<ValueId>& unread() const { return plan_.unread(); }
   void before(ShardPlan::Wave wave);
   void after(ShardPlan::Wave wave);
-  /// This process's part failed while it ran `operation`.
-  void fail(ShardPlan::OperationId operation, std::exception_ptr failure);
+  /// This process's part failed in the wave begun last, at a gradient of `node`: a wave runs its gradients by node.
+  void fail(NodeId node, std::exception_ptr failure);
   /// Meets the others. Throws what failed first, anywhere.
   void end();
 
@@ -59,8 +59,8 @@ class Sharding {
     std::uint32_t message;
   };
 
-  Place place(ShardPlan::Wave wave, std::uint32_t order) const {
-    return (Place{wave} << 32) | order;
+  static Place place(ShardPlan::Wave wave, NodeId node) {
+    return (Place{wave} << 32) | static_cast<std::uint32_t>(node);
   }
   void ship(ShardPlan::Wave made);
   void unpack(const ShardPlan::Message& message);
