@@ -1,7 +1,5 @@
 #include "scenarios/run.hpp"
 
-#include <time.h>
-
 #include <algorithm>
 #include <deque>
 #include <fstream>
@@ -10,6 +8,7 @@
 
 #include <fmt/format.h>
 #include <omp.h>
+#include <time.h>
 
 #include "kernels/cpu_backend.hpp"
 #include "scenarios/replay_check.hpp"
@@ -77,7 +76,8 @@ void Run::describe(const std::string& transport) {
 
 void Run::pulse(Time now, bool saves) {
   // Processes that share a run must end at the same place: whoever computes looks for signals there.
-  if (const int signal = !peers_ && hooks_.interruption ? hooks_.interruption() : 0) throw Interrupted(signal);
+  if (const int signal = !peers_ && hooks_.interruption ? hooks_.interruption() : 0)
+    throw Interrupted(signal);
   const auto wall = Clock::now();
   if (hooks_.progress && wall - last_progress_ >= between_progress) {
     last_progress_ = wall;
@@ -150,7 +150,8 @@ void Run::conclude(const std::function<void()>& run, const std::function<void()>
   } catch (const Interrupted& interrupted) {
     if (!peers_) {
       keep(interrupted.what());
-    } else if (is_keeper) {  // numbers not yet known will not come: the processes ended where they were
+    } else if (
+        is_keeper) {  // numbers not yet known will not come: the processes ended where they were
       recorder_.facts["status"] = interrupted.what();
       save_now();
     }

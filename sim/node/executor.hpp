@@ -44,6 +44,10 @@ class Executor {
   /// Gives a value a row of `size` floats; only while idle.
   float* allocate(ValueId value, std::size_t size);
   const GraphStatistics& statistics() const { return statistics_; }
+  /// One reader of a value in the window is done: with the last, a row that dies is free.
+  void drop(ValueId value) {
+    if (--readers_[value] == 0 && dies_[value] && rows_[value] != nullptr) give_back(value);
+  }
   /// Null unless processes share the work.
   Sharding* sharding() { return sharding_.get(); }
 
