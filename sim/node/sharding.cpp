@@ -7,6 +7,11 @@
 #include "sim/node/executor.hpp"
 
 namespace starling {
+namespace {
+
+constexpr std::size_t most_kept_operations = 100'000;
+
+}  // namespace
 
 Sharding::Sharding(Sharing sharing, Backend& backend, Executor& executor)
     : peers_(*sharing.peers),
@@ -19,6 +24,8 @@ void Sharding::begin(Window& window) {
   std::swap(whole_, window);
   const double started = thread_time();
   plan_.cut(whole_, window);
+  // What a large recording took is needed for the next one, which is under way.
+  if (whole_.operations.capacity() > most_kept_operations) whole_ = {};
   plan_seconds_ += thread_time() - started;
   wave_ = 0;
   shipped_ = expected_ = 0;
