@@ -51,6 +51,8 @@ class LogGP final : public NetworkModel {
     return {2 * costs_.overhead + costs_.latency, 1e-12 * costs_.gap_per_byte};
   }
 
+  NodeRecords node_records() const override { return {ports_.data(), sizeof(Ports)}; }
+
  private:
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
   /// A timer's cookie is 4 * what + kind: of a transfer its first byte, also where that had been planned; of a

@@ -1,7 +1,6 @@
 #include "scenarios/run.hpp"
 
 #include <algorithm>
-#include <deque>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -179,11 +178,10 @@ void Run::simulate(const Recorder* recorded) {
 
   World world{transport,      *graph_,       *observer_,   *parts_.topology,
               settings.steps, settings.seed, settings.plan};
-  std::deque<Node> nodes;
-  for (NodeId i = 0; i < settings.nodes; ++i) {
-    Node& node = nodes.emplace_back(world, i);
-    transport.spawn(i, true, parts_.program(node));
-  }
+  Nodes nodes(world, settings.nodes);
+  transport.add_records(nodes.records());
+  transport.add_records({recorder_.nodes.data(), sizeof(NodeTotals)});
+  for (Node& node : nodes) transport.spawn(node.id(), true, parts_.program(node));
   const auto gather = [&] {
     recorder_.statistics["engine.events"] = static_cast<double>(transport.events());
     if (!parts_.failures) return;

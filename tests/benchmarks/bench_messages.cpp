@@ -13,7 +13,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <deque>
 #include <fstream>
 #include <string>
 
@@ -62,8 +61,10 @@ struct Place {
         observer(graph, recorder, parts.workload->facts()),
         transport({.nodes = count, .pulse = {}}, *parts.network, graph,
                   [](NodeId, Step) { return Duration{}; }),
-        world{transport, graph, observer, *parts.topology, 1, 1} {
-    for (NodeId i = 0; i < count; ++i) nodes.emplace_back(world, i);
+        world{transport, graph, observer, *parts.topology, 1, 1},
+        nodes(world, count) {
+    transport.add_records(nodes.records());
+    transport.add_records({recorder.nodes.data(), sizeof(NodeTotals)});
   }
 
   void run(const Program& program) {
@@ -79,7 +80,7 @@ struct Place {
   Observer observer;
   SimulatedTransport transport;
   World world;
-  std::deque<Node> nodes;
+  Nodes nodes;
 };
 
 std::size_t floats_of(NodeId pair, bool is_unequal) {
