@@ -12,7 +12,7 @@
 namespace starling {
 namespace {
 
-constexpr std::int64_t events_per_pulse = 4096;
+constexpr std::int64_t events_per_pulse = 256;
 
 template <class T>
 std::uint32_t take_slot(std::vector<T>& items, std::vector<std::uint32_t>& free) {
