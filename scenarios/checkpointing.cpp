@@ -56,8 +56,7 @@ FoundCheckpoint find_checkpoint(const std::string& path) {
   namespace fs = std::filesystem;
   FoundCheckpoint found{.file = nullptr, .results = path, .warning = ""};
   for (const std::string_view ending : {previous_suffix, suffix}) {
-    if (found.results.ends_with(ending))
-      found.results.resize(found.results.size() - ending.size());
+    if (found.results.ends_with(ending)) found.results.resize(found.results.size() - ending.size());
   }
   const std::string newest = newest_of(found.results);
   const std::string previous = previous_of(found.results);
@@ -161,10 +160,10 @@ void Checkpointing::plan_next(const Place& place) {
 
 void Checkpointing::check_replayed() const {
   if (!is_replaying()) return;
-  throw Error(
-      fmt::format("{}: the replay passed the checkpoint's place: a file that the scenario names may "
-                  "have changed",
-                  from_->path()));
+  throw Error(fmt::format(
+      "{}: the replay passed the checkpoint's place: a file that the scenario names may "
+      "have changed",
+      from_->path()));
 }
 
 void Checkpointing::remove() {

@@ -170,9 +170,10 @@ void Run::resume(std::unique_ptr<CheckpointFile> from) {
     const std::string saved = there == from->content().facts.end() ? "unknown" : there->second;
     if (saved == here) return;
     if (name == "scenario") throw Error(from->path() + ": is of another scenario");
-    throw Error(fmt::format("{}: was written by version {} of the program, this is {}: a run goes on "
-                            "with the program that began it",
-                            from->path(), saved, here));
+    throw Error(
+        fmt::format("{}: was written by version {} of the program, this is {}: a run goes on "
+                    "with the program that began it",
+                    from->path(), saved, here));
   };
   expect("code_version", hooks_.code_version);
   expect("scenario", Scenario::to_text(parts_.described));

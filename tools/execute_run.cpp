@@ -42,10 +42,10 @@ class Heartbeat {
     const auto steps_here = static_cast<double>(standing.steps - standing.steps_before);
     const double rate =
         steps_here * static_cast<double>(standing.samples_per_step) / progress_.seconds();
-    progress_.show(share, fmt::format("virtual time {:.4g} s", to_seconds(standing.now)),
-                   fmt::format("{} of {:.0f} steps, {:.3g} samples/s, {:.0f} MiB", standing.steps,
-                               standing.all_steps, rate,
-                               static_cast<double>(resident_memory()) / (1 << 20)));
+    progress_.show(
+        share, fmt::format("virtual time {:.4g} s", to_seconds(standing.now)),
+        fmt::format("{} of {:.0f} steps, {:.3g} samples/s, {:.0f} MiB", standing.steps,
+                    standing.all_steps, rate, static_cast<double>(resident_memory()) / (1 << 20)));
   }
   void clear() { progress_.clear(); }
 

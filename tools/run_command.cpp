@@ -30,7 +30,7 @@ void run_over_mpi(const std::vector<std::string>& words, bool speaks) {
   try {
     Assembly parts = assemble_on_all_ranks(session, words, check_for_mpi);
     execute_run(std::move(parts), speaks && session.rank() == 0,
-            [&session](Run& run) { run.execute(session); });
+                [&session](Run& run) { run.execute(session); });
   } catch (...) {
     // Told here, because the session's end may be the end of the process.
     const int status = tell(std::current_exception(), session.speaks());

@@ -15,11 +15,13 @@ namespace {
 
 /// In the order of a checkpoint's counters; to be extended at the end.
 constexpr std::array counters{
-    &GraphStatistics::gradients,        &GraphStatistics::sums,        &GraphStatistics::transforms,
-    &GraphStatistics::distances,        &GraphStatistics::evaluations, &GraphStatistics::joined,
+    &GraphStatistics::gradients,        &GraphStatistics::sums,
+    &GraphStatistics::transforms,       &GraphStatistics::distances,
+    &GraphStatistics::evaluations,      &GraphStatistics::joined,
     &GraphStatistics::shared,           &GraphStatistics::dropped,
-    &GraphStatistics::gradient_batches, &GraphStatistics::sum_batches, &GraphStatistics::windows,
-    &GraphStatistics::waves,            &GraphStatistics::peak_bytes,
+    &GraphStatistics::gradient_batches, &GraphStatistics::sum_batches,
+    &GraphStatistics::windows,          &GraphStatistics::waves,
+    &GraphStatistics::peak_bytes,
 };
 
 [[noreturn]] void went_astray(const std::string& what) {

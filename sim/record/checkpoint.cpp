@@ -25,7 +25,8 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr std::string_view signature = "starling checkpoint\n";
 constexpr std::uint32_t format_version = 1;
-constexpr std::size_t preamble_bytes = 24;  // signature and version; sections begin at multiples of 8
+constexpr std::size_t preamble_bytes =
+    24;  // signature and version; sections begin at multiples of 8
 
 struct Heading {
   std::array<char, 4> name;
@@ -43,7 +44,8 @@ constexpr std::size_t filled(std::size_t bytes) { return (bytes + 7) / 8 * 8; }
 /// One section of a file being written; its length is known before its content.
 class SectionWriter {
  public:
-  SectionWriter(PartialFile& file, std::string_view name, std::size_t bytes) : file_(file), left_(bytes) {
+  SectionWriter(PartialFile& file, std::string_view name, std::size_t bytes)
+      : file_(file), left_(bytes) {
     Heading heading{{}, 0, bytes};
     std::copy(name.begin(), name.end(), heading.name.begin());
     pass({reinterpret_cast<const std::byte*>(&heading), sizeof heading});
@@ -190,9 +192,9 @@ void CheckpointFile::read() {
   std::uint32_t version = 0;
   std::memcpy(&version, bytes_.data() + signature.size(), sizeof version);
   if (version > format_version) {
-    throw Error(fmt::format(
-        "{}: written in format {} by a newer Starling; this one reads up to format {}", path_,
-        version, format_version));
+    throw Error(
+        fmt::format("{}: written in format {} by a newer Starling; this one reads up to format {}",
+                    path_, version, format_version));
   }
   at_ = preamble_bytes;
 

@@ -144,19 +144,21 @@ TEST_CASE("every algorithm of the catalog goes on from a checkpoint to the same 
   for (const auto& entry : algorithms::catalog()) {
     const std::string name(entry.name);
     CAPTURE(name);
-    std::string text =
-        test::quadratic_scenario(8, 400, "ring", test::section_of(entry.name));
+    std::string text = test::quadratic_scenario(8, 400, "ring", test::section_of(entry.name));
     text.replace(text.find("steps"), 5, "save_models = yes\ncheckpoint = 1000000 steps\nsteps");
     check_pieces(text, {"compute.distribution=lognormal", "compute.sigma=0.5"}, 5);
   }
 }
 
-TEST_CASE("a run in pieces equals a whole one: synchronous and asynchronous, eager and compressed") {
+TEST_CASE(
+    "a run in pieces equals a whole one: synchronous and asynchronous, eager and compressed") {
   const std::map<std::string, Overrides> cases{
       {"dpsgd", {"algorithm.kind=dpsgd"}},
       {"adpsgd", {"algorithm.kind=adpsgd"}},
       {"wagma", {"algorithm.kind=wagma"}},
-      {"allreduce in closed form", {"algorithm.kind=allreduce", "network.collectives=analytic"}},
+      {"allreduce in closed form",
+       {"algorithm.kind=allreduce", "network.collectives=analytic", "run.steps=200"}},
+      {"eager", {"algorithm.kind=eager"}},
       {"adaptive period", {"algorithm.kind=adaptive_period"}},
       {"a code whose size follows from values", {"algorithm.kind=dgc"}},
   };
@@ -187,11 +189,13 @@ TEST_CASE("a run goes on with another number of threads") {
 
 TEST_CASE("a run with failures goes on: nodes that stop, pause and join, messages that are lost") {
   const std::string text = std::string(blobs) +
-                           "[failures]\nstop = 3 @ 40 ms\npause = 5 @ 30 ms for 20 ms\n";
-  check_pieces(text, {"algorithm.kind=pairwise_gossip"}, 3);
+                           "[failures]\nstop = 3 @ 40 ms\npause = 5 @ 30 ms for 20 ms\n"
+                           "join = 6 @ 10 ms\nlose = 0.02\n";
+  check_pieces(text, {"algorithm.kind=adpsgd", "algorithm.patience=5 ms"}, 3);
 }
 
-TEST_CASE("the last two checkpoints are kept, and the older one is used when the newest is damaged") {
+TEST_CASE(
+    "the last two checkpoints are kept, and the older one is used when the newest is damaged") {
   Resumable run(blobs, {"algorithm.kind=adpsgd"});
   REQUIRE(!run.go_on(3));
   CHECK(!std::filesystem::exists(run.previous()));
@@ -206,8 +210,9 @@ TEST_CASE("the last two checkpoints are kept, and the older one is used when the
 
   damage(run.newest(), 100);
   CHECK(find_checkpoint(run.results()).warning ==
-        run.newest() + ": damaged or cut short: the checksum of section DATA is wrong; going on from "
-                       "the one before it");
+        run.newest() +
+            ": damaged or cut short: the checksum of section DATA is wrong; going on from "
+            "the one before it");
   const auto older = std::filesystem::file_size(run.previous());
   REQUIRE(!run.go_on(3));  // from the older one, which must stay until a newer one is whole
   CHECK(std::filesystem::file_size(run.previous()) == older);
@@ -237,9 +242,10 @@ TEST_CASE("checkpoints of another run are replaced, never fallen back on") {
 TEST_CASE("a checkpoint of another program, another scenario or other data is refused") {
   Resumable run(blobs, {"algorithm.kind=adpsgd"});
   REQUIRE(!run.go_on(3));
-  CHECK(error_of(run, "8") == run.newest() +
-                                  ": was written by version 7 of the program, this is 8: a run goes on "
-                                  "with the program that began it");
+  CHECK(error_of(run, "8") ==
+        run.newest() +
+            ": was written by version 7 of the program, this is 8: a run goes on "
+            "with the program that began it");
   run.overrides.emplace_back("algorithm.learning_rate=0.2");
   CHECK(error_of(run) == run.newest() + ": is of another scenario");
 }
@@ -293,11 +299,12 @@ TEST_CASE("run.checkpoint is a time, a number of steps or never") {
   CHECK(read("500 steps").steps == 500);
   CHECK(!read("never").is_on());
   for (const char* wrong : {"10", "0 s", "-3 steps", "steps", "often", "1 ps"}) {
-    CHECK_THROWS_WITH_AS(read(wrong),
-                         (std::string("test.ini:2: run.checkpoint must be a time as 10 min, a number "
-                                      "of steps as 500 steps, or never, got ") +
-                          wrong)
-                             .c_str(),
-                         ScenarioError);
+    CHECK_THROWS_WITH_AS(
+        read(wrong),
+        (std::string("test.ini:2: run.checkpoint must be a time as 10 min, a number "
+                     "of steps as 500 steps, or never, got ") +
+         wrong)
+            .c_str(),
+        ScenarioError);
   }
 }

@@ -54,7 +54,8 @@ CASES = {
     "dpsgd": ["algorithm.kind=dpsgd"],
     "adpsgd": ["algorithm.kind=adpsgd"],
     "dgc": ["algorithm.kind=dgc"],
-    "failing": ["algorithm.kind=pairwise_gossip", "failures.stop=3 @ 40 ms", "failures.pause=5 @ 30 ms for 20 ms"],
+    "failing": ["algorithm.kind=adpsgd", "algorithm.patience=5 ms", "failures.stop=3 @ 40 ms",
+                "failures.pause=5 @ 30 ms for 20 ms", "failures.lose=0.001"],
 }
 
 
@@ -66,6 +67,8 @@ def content(path):
         if name.startswith(("machine", "statistics")) or name == "scenario":
             return
         for key, value in item.attrs.items():
+            if key == "scenario_name":
+                continue
             found[f"{name}.{key}"] = bytes(value) if isinstance(value, numpy.void) else str(value)
         if isinstance(item, h5py.Dataset):
             found[name] = (item.shape, item[()].tobytes())
@@ -95,7 +98,10 @@ class Killed:
         return words + [self.scenario, "-o", self.results] + self.overrides
 
     def run(self):
+        """Undisturbed; how many seconds that took."""
+        began = time.monotonic()
         subprocess.run(self.words("run"), check=True)
+        return time.monotonic() - began
 
     def has_checkpoint(self):
         return any(os.path.exists(self.results + end) for end in (".checkpoint", ".checkpoint.previous"))
@@ -107,14 +113,12 @@ class Killed:
 
 def check_kills(starling, folder, name, overrides, chance):
     # How many steps fill the wanted time is measured once.
-    probe = Killed(starling, folder, name + "_probe", overrides, 500, "never")
-    began = time.monotonic()
-    probe.run()
-    steps = int(500 * SECONDS / max(0.05, time.monotonic() - began)) // 50 * 50 + 50
+    probe = Killed(starling, folder, name + "_probe", overrides, 2000, "never")
+    steps = int(2000 * SECONDS / probe.run()) // 50 * 50 + 50
 
     interval = f"{SECONDS * 1000 / 60:.0f} ms"
     whole = Killed(starling, folder, name + "_whole", overrides, steps, interval)
-    whole.run()
+    duration = whole.run()
     assert not whole.has_checkpoint(), "a complete run leaves no checkpoint"
 
     run = Killed(starling, folder, name, overrides, steps, interval)
@@ -124,7 +128,7 @@ def check_kills(starling, folder, name, overrides, chance):
         process = run.start()
         try:
             if kills < KILLS:
-                process.wait(chance.uniform(0.05, 1.6 * SECONDS / KILLS))
+                process.wait(chance.uniform(0.05, 1.6 * duration / KILLS))
             else:
                 process.wait()
         except subprocess.TimeoutExpired:
