@@ -96,6 +96,7 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
   section.expect(!s.output.empty(), "output", "must name a file");
   s.save_models = section.optional<bool>("save_models", false,
                                          "whether the results file keeps the final models");
+  s.checkpoint = read_checkpoint(section);
   s.record_order = section.optional<bool>(
       "record_order", true,
       "over MPI: whether the results file keeps the order of events, for --replay");
@@ -136,6 +137,12 @@ double read_forward_share(const Section& compute) {
 }
 
 void check_for_mpi(const Assembly& parts) {
+  if (parts.settings.checkpoint.is_on()) {
+    throw ScenarioError(
+        fmt::format("{}: run.checkpoint must be never over MPI: what real time did cannot be "
+                    "replayed; it is for simulations",
+                    parts.scenario_name));
+  }
   if (!parts.failures) return;
   throw ScenarioError(
       fmt::format("{}: [failures] must not be there over MPI, where nodes fail by themselves: it "

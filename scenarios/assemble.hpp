@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/checkpointing.hpp"
 #include "scenarios/scenario.hpp"
 #include "sim/engine/compute_time.hpp"
 #include "sim/engine/failures.hpp"
@@ -31,6 +32,7 @@ struct RunSettings {
   Time timeline_until{};
   std::string output;
   bool save_models = false;
+  CheckpointSchedule checkpoint;
   bool record_order = true;  // over MPI
   std::int64_t window_bytes = 0;
   bool closed_form_collectives = false;

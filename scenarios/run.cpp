@@ -64,19 +64,31 @@ void Run::describe(const std::string& transport) {
   recorder_.machine["threads"] = std::to_string(omp_get_max_threads());
 }
 
-void Run::pulse(Time now, bool saves) {
-  if (const int signal = hooks_.interruption ? hooks_.interruption() : 0) throw Interrupted(signal);
+void Run::pulse(Time now, std::optional<std::int64_t> events) {
+  const int signal = hooks_.interruption ? hooks_.interruption() : 0;
+  if (checkpoints_) checkpoints_->pass({*events, observer_->steps_finished()}, signal != 0);
+  if (signal != 0) throw Interrupted(signal);
   const auto wall = Clock::now();
   if (hooks_.progress && wall - last_progress_ >= between_progress) {
     last_progress_ = wall;
-    const double all = static_cast<double>(parts_.settings.steps) * nodes_here_;
-    hooks_.progress(static_cast<double>(observer_->steps_finished()) / all, now);
+    hooks_.progress({.now = now,
+                     .steps = observer_->steps_finished(),
+                     .all_steps = static_cast<double>(parts_.settings.steps) * nodes_here_,
+                     .steps_before = checkpoints_ ? checkpoints_->steps_before() : 0,
+                     .samples_per_step = parts_.workload->facts().batch_size,
+                     .is_replaying = is_replaying()});
   }
-  if (saves && wall >= next_save_) {
+  if (events && wall >= next_save_ && !is_replaying()) {
     save_now();
     next_save_ = Clock::now() +
                  std::max<Clock::duration>(first_save_after, save_share * (Clock::now() - wall));
   }
+}
+
+std::string Run::checkpoint() const {
+  const auto status = recorder_.facts.find("status");
+  const bool is_complete = status != recorder_.facts.end() && status->second == "complete";
+  return checkpoints_ && !is_complete ? checkpoints_->newest() : "";
 }
 
 void Run::save_now() {
@@ -116,7 +128,8 @@ void Run::finish() {
   statistics["graph.mean_sum_batch"] = ratio(graph.sums, graph.sum_batches);
   statistics["graph.peak_bytes"] = static_cast<double>(graph.peak_bytes);
   const std::chrono::duration<double> wall = Clock::now() - started_;
-  recorder_.machine["wall_seconds"] = fmt::format("{:.3f}", wall.count());
+  const double before = checkpoints_ ? checkpoints_->wall_seconds_before() : 0;
+  recorder_.machine["wall_seconds"] = fmt::format("{:.3f}", before + wall.count());
 }
 
 void Run::conclude(const std::function<void()>& run, const std::function<void()>& gather,
@@ -131,19 +144,41 @@ void Run::conclude(const std::function<void()>& run, const std::function<void()>
   };
   try {
     run();
+    if (checkpoints_) checkpoints_->check_replayed();
   } catch (const Interrupted& interrupted) {
+    if (is_replaying()) throw;  // the files of the run that it repeats stay as they are
     keep(interrupted.what());
     throw;
   } catch (const Stalled& stalled) {
+    if (is_replaying()) throw;
     keep(fmt::format("failed: {}", stalled.what()));
     throw;
   } catch (const Error& error) {
+    if (is_replaying()) throw;
     // The numbers may be what failed, so they are not asked again; cells not yet known stay empty.
     recorder_.facts["status"] = fmt::format("failed: {}", error.what());
     if (is_keeper) save_now();
     throw;
   }
   keep("complete");
+  if (checkpoints_ && hooks_.saves) checkpoints_->remove();
+}
+
+void Run::resume(std::unique_ptr<CheckpointFile> from) {
+  const auto expect = [&](const std::string& name, const std::string& here) {
+    const auto there = from->content().facts.find(name);
+    const std::string saved = there == from->content().facts.end() ? "unknown" : there->second;
+    if (saved == here) return;
+    if (name == "scenario") throw Error(from->path() + ": is of another scenario");
+    throw Error(
+        fmt::format("{}: was written by version {} of the program, this is {}: a run goes on "
+                    "with the program that began it",
+                    from->path(), saved, here));
+  };
+  expect("code_version", hooks_.code_version);
+  expect("scenario", Scenario::to_text(parts_.described));
+  from_ = std::move(from);
+  simulate();
 }
 
 void Run::simulate(const Recorder* recorded) {
@@ -151,6 +186,18 @@ void Run::simulate(const Recorder* recorded) {
   begin(ComputeGraph::Execution::overlapped);
   describe("simulated");
   const RunSettings& settings = parts_.settings;
+  if (settings.checkpoint.is_on() || from_) {
+    std::map<std::string, std::string> facts;
+    for (const char* name : {"scenario", "scenario_name"}) facts[name] = recorder_.facts[name];
+    facts["code_version"] = hooks_.code_version;
+    checkpoints_ = std::make_unique<Checkpointing>(
+        Checkpointing::Settings{.schedule = settings.checkpoint,
+                                .nodes = settings.nodes,
+                                .window_bytes = settings.window_bytes,
+                                .results = settings.output,
+                                .facts = std::move(facts)},
+        *graph_, std::move(from_));
+  }
   const SimulatedTransport* clock = nullptr;
   parts_.network->watch(*network_log_);
   Host host(settings.host, settings.nodes);
@@ -166,7 +213,7 @@ void Run::simulate(const Recorder* recorded) {
                                 .closed_form_collectives = settings.closed_form_collectives,
                                 .host = replay ? nullptr : &host,
                                 .backward = replay ? GradientDuration() : backward,
-                                .pulse = [this, &clock] { pulse(clock->now(), true); },
+                                .pulse = [this, &clock] { pulse(clock->now(), clock->events()); },
                                 .failures = parts_.failures.get(),
                                 .on_stop = [this](NodeId node) { observer_->lose(node); },
                                 .replay = replay ? &*replay : nullptr},

@@ -31,7 +31,7 @@ void Run::execute(MpiSession& session) {
   if (settings.record_order) recorder_.acts.resize(static_cast<std::size_t>(settings.nodes));
   const MpiTransport* clock = nullptr;
   MpiTransport transport({.nodes = settings.nodes,
-                          .pulse = [this, &clock] { pulse(clock->now(), false); },
+                          .pulse = [this, &clock] { pulse(clock->now(), std::nullopt); },
                           .acts = settings.record_order ? &recorder_.acts : nullptr},
                          session, *graph_, *parts_.workload, duration);
   clock = &transport;

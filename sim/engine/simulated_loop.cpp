@@ -8,7 +8,7 @@
 namespace starling {
 namespace {
 
-constexpr std::int64_t events_per_pulse = 4096;
+constexpr std::int64_t events_per_pulse = 256;
 
 // How many events ahead the first, second and third step towards what an event uses are taken: a miss takes about as
 // long as two events.

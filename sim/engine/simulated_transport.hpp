@@ -31,7 +31,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
     Host* host = nullptr;
     /// How much of a gradient's duration, at its end, is the backward pass; empty: nothing.
     GradientDuration backward = {};
-    /// Called every few thousand events; may throw to end the run (Interrupted).
+    /// Called every few hundred events, the same ones in every run; may throw to end the run (Interrupted).
     std::function<void()> pulse;
     /// Who fails and when; null: nobody. Outlives the transport.
     Failures* failures = nullptr;

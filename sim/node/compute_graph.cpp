@@ -384,7 +384,7 @@ void ComputeGraph::submit() {
                               open_.garbage.end());
   freed_at_completion_.insert(freed_at_completion_.end(), dead_now.begin(), dead_now.end());
 
-  executor_->run(std::move(open_));
+  if (!journal_.is_replaying()) executor_->run(std::move(open_));
   open_.operations.clear();
   open_.terms.clear();
   open_.transforms.clear();
@@ -410,7 +410,7 @@ void ComputeGraph::complete() {
   while (!deliveries_.empty()) {
     const auto& [scalar, where] = deliveries_.front();
     if (slots_[scalar.slot_].window > completed_window_) break;
-    *where = slots_[scalar.slot_].number;
+    *where = journal_.pass(slots_[scalar.slot_].number);
     deliveries_.pop_front();
   }
 }
@@ -422,6 +422,7 @@ void ComputeGraph::flush() {
 
 std::span<const float> ComputeGraph::read(const Vector& x) {
   if (!has_numbers_) return {};
+  ensure(!journal_.is_replaying(), "a replay has no vectors to read");
   if (values_[x.value_].window > completed_window_) flush();
   complete();
   return {executor_->row(x.value_) + x.offset_, x.size_};
@@ -429,13 +430,13 @@ std::span<const float> ComputeGraph::read(const Vector& x) {
 
 double ComputeGraph::read(const Scalar& scalar) {
   if (slots_[scalar.slot_].window > completed_window_) flush();
-  return slots_[scalar.slot_].number;
+  return journal_.pass(slots_[scalar.slot_].number);
 }
 
 void ComputeGraph::deliver(const Scalar& scalar, double* where) {
   const Slot& slot = slots_[scalar.slot_];
   if (slot.window <= completed_window_) {
-    *where = slot.number;
+    *where = journal_.pass(slot.number);
   } else {
     deliveries_.emplace_back(scalar, where);
   }

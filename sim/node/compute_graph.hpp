@@ -27,8 +27,10 @@
 #include <vector>
 
 #include "sim/node/backend.hpp"
+#include "sim/node/journal.hpp"
 #include "sim/node/vector.hpp"
 #include "sim/node/workload.hpp"
+#include "sim/record/checkpoint.hpp"
 
 namespace starling {
 
@@ -104,6 +106,23 @@ class ComputeGraph {
   };
   Job begin_gradient(NodeId node, Step draw, const Vector& x);
   void finish_gradient(Job& job);
+
+  // --- Checkpoints (compute_graph_state.cpp) -----------------------------------------------------------------
+
+  /// From the first operation on: keeps every number that is read or delivered.
+  void keep_journal();
+  /// From the first operation on: computes nothing; numbers come from `journal`, until end_replay().
+  void begin_replay(std::span<const double> journal);
+  /// Bytes of a window from now on.
+  void set_window(std::int64_t bytes);
+  /// Flushes and fills in what the graph has to say: journal, and what lives. The journal belongs to the graph.
+  void describe(Checkpoint& checkpoint);
+  /// Numbers of a vector that describe() named, before anything else is recorded.
+  void fetch(const Checkpoint::Vector& vector, std::span<float> to);
+  /// At the place where `file` was made: flushes, loads what lives there, and computes from now on. Throws Error if
+  /// something else lives here.
+  void end_replay(const CheckpointFile& file);
+  bool is_replaying() const { return journal_.is_replaying(); }
 
   bool has_numbers() const { return has_numbers_; }
   std::size_t parameters() const { return parameters_; }
@@ -236,6 +255,7 @@ class ComputeGraph {
   void fold_sums();
   void submit();
   void complete();
+  std::vector<Checkpoint::Vector> living_vectors() const;
 
   Backend& backend_;
   const Workload& workload_;
@@ -265,6 +285,8 @@ class ComputeGraph {
   std::int64_t open_gradients_ = 0;
 
   std::deque<std::pair<Scalar, double*>> deliveries_;  // in order of window
+
+  Journal journal_;
 
   Vector initial_model_;
   GraphStatistics recorded_;
