@@ -7,11 +7,13 @@
 
 #include "sim/base/error.hpp"
 #include "sim/node/executor.hpp"
+#include "sim/node/sharding.hpp"
 
 namespace starling {
 namespace {
 
 constexpr std::size_t first_table_size = 1024;
+constexpr NodeId nobody = 0;
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
   hash = (hash ^ word) * 0x9e37'79b9'7f4a'7c15;
@@ -24,6 +26,10 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
 
 ComputeGraph::ComputeGraph(Backend& backend, const Workload& workload, Limits limits,
                            Execution execution)
+    : ComputeGraph(backend, workload, limits, execution, Sharing{}) {}
+
+ComputeGraph::ComputeGraph(Backend& backend, const Workload& workload, Limits limits,
+                           Execution execution, Sharing sharing)
     : backend_(backend),
       workload_(workload),
       has_numbers_(workload.facts().has_numbers),
@@ -33,8 +39,10 @@ ComputeGraph::ComputeGraph(Backend& backend, const Workload& workload, Limits li
           4.0 * static_cast<double>(workload.facts().wire_parameters) /
           static_cast<double>(std::max<std::size_t>(1, workload.facts().parameters))),
       limits_(limits),
+      recorder_(&nobody),
       executor_(std::make_unique<Executor>(backend, workload,
-                                           has_numbers_ && execution == Execution::overlapped)) {
+                                           has_numbers_ && execution == Execution::overlapped,
+                                           std::move(sharing))) {
   if (limits_.window_gradients <= 0) {
     limits_.window_gradients = 16 * std::max<std::int64_t>(1, std::ssize(workload.facts().samples));
   }
@@ -106,7 +114,7 @@ Vector ComputeGraph::hollow(std::uint32_t size) {
 // --- Recording -----------------------------------------------------------------------------------------------
 
 ComputeGraph::Operation& ComputeGraph::begin(Kind kind) {
-  open_.operations.push_back({.kind = kind});
+  open_.operations.push_back({.kind = kind, .recorder = *recorder_});
   return open_.operations.back();
 }
 
@@ -425,6 +433,7 @@ std::span<const float> ComputeGraph::read(const Vector& x) {
   ensure(!journal_.is_replaying(), "a replay has no vectors to read");
   if (values_[x.value_].window > completed_window_) flush();
   complete();
+  if (Sharding* sharding = executor_->sharding()) return sharding->fetch(x.value_, x.offset_, x.size_);
   return {executor_->row(x.value_) + x.offset_, x.size_};
 }
 
@@ -451,6 +460,7 @@ Vector ComputeGraph::make(std::size_t size, std::span<float>& room) {
   const ValueId value = new_value(static_cast<std::uint32_t>(size));
   retain(value);
   room = {executor_->allocate(value, size), size};
+  if (Sharding* sharding = executor_->sharding()) sharding->make(value);
   return Vector(this, value, 0, static_cast<std::uint32_t>(size));
 }
 
@@ -472,6 +482,17 @@ void ComputeGraph::finish_gradient(Job& job) {
   if (!has_numbers_) return;
   check_loss(job.request);
   slots_[job.result.loss.slot_].number = job.request.loss;
+}
+
+void ComputeGraph::abandon(std::exception_ptr failure) {
+  Sharding* sharding = executor_->sharding();
+  if (sharding == nullptr) return;
+  executor_->rest();
+  sharding->abandon(std::move(failure));
+}
+
+void ComputeGraph::close() {
+  if (Sharding* sharding = executor_->sharding()) sharding->close();
 }
 
 const GraphStatistics& ComputeGraph::statistics() const {

@@ -59,6 +59,8 @@ class Transport {
   }
   /// The fibre that runs now.
   Fibre* current() const { return current_; }
+  /// The node whose fibre runs, or ran last.
+  const NodeId& running() const { return running_; }
   Mailbox& mailbox() { return mailbox_; }
   /// What exchanging costs beside the network; null where real machines take their own time.
   Host* host() const { return host_; }
@@ -77,6 +79,7 @@ class Transport {
   /// node and time added.
   void resume(Fibre& fibre, std::coroutine_handle<> handle) {
     current_ = &fibre;
+    running_ = fibre.node;
     handle.resume();
     current_ = nullptr;
     if (fibre.task.is_done()) end(fibre);
@@ -100,6 +103,7 @@ class Transport {
   std::vector<std::int32_t> spawned_;  // (nodes), fibres so far
   bool is_real_;                       // time passes by itself: real_time() tells it
   Fibre* current_ = nullptr;
+  NodeId running_ = 0;
 };
 
 }  // namespace starling
