@@ -46,6 +46,17 @@ void run_over_mpi(const std::vector<std::string>& words, bool speaks) {
   });
 }
 
+/// A replay follows one real run in one process.
+void check_alone() {
+  if (!MpiSession::is_launched()) return;
+  in_session([](MpiSession& session) {
+    if (session.ranks() == 1) return;
+    session.share_failure("--replay");  // every rank has the same to say
+    throw UsageError(fmt::format("--replay is for one process, got {} from mpirun: run it without",
+                                 session.ranks()));
+  });
+}
+
 /// A simulation: by this process, or by all that mpirun has started.
 void simulate(const std::vector<std::string>& words, bool speaks) {
   const auto alone = [&] {
@@ -69,6 +80,8 @@ void run_over_mpi(const std::vector<std::string>&, bool) {
 void simulate(const std::vector<std::string>& words, bool speaks) {
   execute_run(assemble(read_scenario(words)), speaks, [](Run& run) { run.simulate(); });
 }
+
+void check_alone() {}
 #endif
 
 /// Simulates in the order of the real run that wrote `path`. Results go beside it unless the words say where.
@@ -116,6 +129,7 @@ void run_command(const Arguments& arguments) {
   const bool speaks = values.count("quiet") == 0;
   if (values.count("replay") > 0) {
     if (transport != "simulated") throw UsageError("--replay is a simulation, got --transport mpi");
+    check_alone();
     replay(words, values["replay"].as<std::string>(), speaks);
   } else if (transport == "simulated") {
     simulate(words, speaks);

@@ -166,9 +166,8 @@ void MpiPeers::fail(Place here, std::exception_ptr failure) {
   for (int to = 0; to < count(); ++to) {
     if (to == own()) continue;
     auto& [place, request] = traffic_->notices.emplace_back(here, MPI_REQUEST_NULL);
-    check_mpi(
-        MPI_Isend(&place, 1, MPI_UINT64_T, to, failure_tag, traffic_->meetings, &request),
-        "MPI_Isend");
+    check_mpi(MPI_Isend(&place, 1, MPI_UINT64_T, to, failure_tag, traffic_->meetings, &request),
+              "MPI_Isend");
   }
 }
 
@@ -186,8 +185,8 @@ void MpiPeers::settle() {
   if (first == nowhere) return;
   has_failed_ = true;
   const bool is_mine = failed_here_ == first;
-  const auto teller = static_cast<int>(
-      smallest(static_cast<std::uint64_t>(is_mine ? own() : count())));
+  const auto teller =
+      static_cast<int>(smallest(static_cast<std::uint64_t>(is_mine ? own() : count())));
   std::string text = teller == own() ? to_text(failure_, own(), count()) : std::string();
   std::uint64_t size = text.size();
   const auto spread = [&](void* data, int bytes) {

@@ -34,7 +34,7 @@ class MpiPeers final : public Peers {
   MpiSession& session_;
   std::function<int()> interruption_;
   std::unique_ptr<Traffic> traffic_;
-  Place failed_here_ = nowhere;     // by this process
+  Place failed_here_ = nowhere;      // by this process
   Place failed_anywhere_ = nowhere;  // as far as it has heard
   std::exception_ptr failure_;
   bool has_failed_ = false;

@@ -33,8 +33,7 @@ std::vector<NodeId> search_from(const Topology& topology, NodeId start) {
 Blocks contiguous_blocks(NodeId nodes, int processes) {
   Blocks blocks(static_cast<std::size_t>(nodes));
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    blocks[i] =
-        static_cast<std::int32_t>(i * static_cast<std::size_t>(processes) / blocks.size());
+    blocks[i] = static_cast<std::int32_t>(i * static_cast<std::size_t>(processes) / blocks.size());
   }
   return blocks;
 }

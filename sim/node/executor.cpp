@@ -341,8 +341,7 @@ void Executor::run_gradients(std::size_t begin, std::size_t end) {
 
 void Executor::release_inputs(const ComputeGraph::Operation& operation) {
   for (std::uint32_t t = operation.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
-    const ValueId value = window_.terms[t].value;
-    if (--readers_[value] == 0 && dies_[value] && rows_[value] != nullptr) give_back(value);
+    drop(window_.terms[t].value);
   }
 }
 

@@ -46,6 +46,10 @@ class Executor {
   const GraphStatistics& statistics() const { return statistics_; }
   /// Counts on from `statistics`, those of a run that goes on here.
   void restore(const GraphStatistics& statistics) { statistics_ = statistics; }
+  /// One reader of a value in the window is done: with the last, a row that dies is free.
+  void drop(ValueId value) {
+    if (--readers_[value] == 0 && dies_[value] && rows_[value] != nullptr) give_back(value);
+  }
   /// Null unless processes share the work.
   Sharding* sharding() { return sharding_.get(); }
 

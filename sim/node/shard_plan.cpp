@@ -66,10 +66,9 @@ void ShardPlan::cut(Window& whole, Window& mine) {
     wave += links;
   }
   // Links of chains run in later waves than operations of their level that were placed after them.
-  std::stable_sort(mine.order.begin(), mine.order.end(),
-                   [&](OperationId a, OperationId b) {
-                     return mine.operations[a].level < mine.operations[b].level;
-                   });
+  std::stable_sort(mine.order.begin(), mine.order.end(), [&](OperationId a, OperationId b) {
+    return mine.operations[a].level < mine.operations[b].level;
+  });
   settle_uses(whole);
   pack(true, outgoing_, outgoing_rows_);
   pack(false, incoming_, incoming_rows_);
@@ -224,6 +223,7 @@ void ShardPlan::cross(const Term& term, std::int32_t to, Wave wave) {
                         .end = end,
                         .next = track.crossing});
   track.crossing = static_cast<std::uint32_t>(crossings_.size() - 1);
+  if (home == own_) ++track.readers;  // who packs it
 }
 
 void ShardPlan::made(ValueId value, std::int32_t home, Wave wave) {
@@ -261,8 +261,7 @@ void ShardPlan::settle_uses(const Window& whole) {
     const Track& track = tracks_[value];
     const std::int32_t home = homes_[value];
     if (home == own_ || home == everywhere) {
-      mine_->uses.push_back(
-          {.value = value, .size = size, .readers = track.readers, .dies = dies});
+      mine_->uses.push_back({.value = value, .size = size, .readers = track.readers, .dies = dies});
       if (dies && track.readers == 0 && track.made == 0) unread_.push_back(value);
     } else if (const Crossing* copy = find(value, own_)) {
       mine_->uses.push_back({.value = value,

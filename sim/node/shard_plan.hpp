@@ -61,7 +61,7 @@ class ShardPlan {
   const std::vector<Message>& incoming() const { return incoming_; }  // the same
   const std::vector<Row>& outgoing_rows() const { return outgoing_rows_; }
   const std::vector<Row>& incoming_rows() const { return incoming_rows_; }
-  /// Older rows of this process that die in the window and are read elsewhere only.
+  /// Older rows here that die in the window and that this process does not read.
   const std::vector<ValueId>& unread() const { return unread_; }
   /// Where the numbers of the window go, by the process that computes them.
   const std::vector<std::vector<double*>>& numbers() const { return numbers_; }
@@ -80,7 +80,7 @@ class ShardPlan {
   /// A value in this window.
   struct Track {
     Wave made = 0;
-    std::uint32_t readers = 0;      // of this process
+    std::uint32_t readers = 0;      // of this process: operations, and a message to each other one
     std::uint32_t crossing = none;  // the first of it
   };
   struct Crossing {

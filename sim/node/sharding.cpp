@@ -49,7 +49,8 @@ void Sharding::unpack(const ShardPlan::Message& message) {
   std::size_t at = 0;
   for (std::uint32_t r = message.first; r < message.first + message.rows; ++r) {
     const ShardPlan::Row& row = plan_.incoming_rows()[r];
-    backend_.write(executor_.allocate(row.value, row.size), std::span(numbers).subspan(at, row.size));
+    backend_.write(executor_.allocate(row.value, row.size),
+                   std::span(numbers).subspan(at, row.size));
     at += row.size;
   }
 }
@@ -64,8 +65,10 @@ void Sharding::ship(ShardPlan::Wave made) {
     std::size_t at = 0;
     for (std::uint32_t r = message.first; r < message.first + message.rows; ++r) {
       const ShardPlan::Row& row = plan_.outgoing_rows()[r];
-      backend_.read(std::span(numbers).subspan(at, row.size), executor_.row(row.value) + row.offset);
+      backend_.read(std::span(numbers).subspan(at, row.size),
+                    executor_.row(row.value) + row.offset);
       at += row.size;
+      executor_.drop(row.value);
     }
     peers_.send(message.peer, std::move(numbers));
   }

@@ -55,7 +55,8 @@ class Sharding {
 
  private:
   struct Pending {
-    ShardPlan::Wave needed;  // by a wave of this process, of this message or a later one of its sender
+    ShardPlan::Wave
+        needed;  // by a wave of this process, of this message or a later one of its sender
     std::uint32_t message;
   };
 
@@ -72,8 +73,8 @@ class Sharding {
   Window whole_;
   std::chrono::steady_clock::duration plan_time_{};
   ShardPlan::Wave wave_ = 0;
-  std::size_t shipped_ = 0;   // outgoing messages
-  std::size_t expected_ = 0;  // incoming messages
+  std::size_t shipped_ = 0;                   // outgoing messages
+  std::size_t expected_ = 0;                  // incoming messages
   std::vector<std::deque<Pending>> pending_;  // by sender
   std::vector<double> own_numbers_;
   std::vector<float> fetched_;

@@ -29,8 +29,8 @@ struct Outcome {
   std::vector<double> numbers;
 };
 /// Records something; may set whose program records.
-using Recording = std::function<void(ComputeGraph& graph, NodeId& recorder, std::vector<Vector>& models,
-                                     std::vector<Scalar>& numbers)>;
+using Recording = std::function<void(ComputeGraph& graph, NodeId& recorder,
+                                     std::vector<Vector>& models, std::vector<Scalar>& numbers)>;
 
 Outcome run(const Recording& record, const Workload& workload, ComputeGraph::Limits limits,
             Sharing sharing) {
@@ -63,8 +63,8 @@ Outcome share(const Recording& record, const Workload& workload, ComputeGraph::L
       const auto own = static_cast<std::size_t>(p);
       test::ThreadPeers peers(hub, p);
       try {
-        outcomes[own] = run(record, workload, limits,
-                            {&peers, contiguous_blocks(nodes, hub.count_)});
+        outcomes[own] =
+            run(record, workload, limits, {&peers, contiguous_blocks(nodes, hub.count_)});
       } catch (const std::exception& error) {
         errors[own] = error.what();
       }
@@ -86,7 +86,9 @@ Recording everything(std::uint64_t seed) {
   return [seed](ComputeGraph& graph, NodeId& recorder, std::vector<Vector>& models,
                 std::vector<Scalar>& numbers) {
     Random random(seed, "test", 0, 0);
-    const auto draw = [&](std::size_t below) { return static_cast<std::size_t>(random.below(below)); };
+    const auto draw = [&](std::size_t below) {
+      return static_cast<std::size_t>(random.below(below));
+    };
     models.assign(nodes, graph.initial_model());
     for (Step k = 0; k < 6; ++k) {
       for (std::size_t i = 0; i < nodes; ++i) {
@@ -181,7 +183,8 @@ TEST_CASE("only the part that is read crosses") {
   const test::ToyWorkload workload{nodes, size};
   test::Hub hub(2);
   share(
-      [](ComputeGraph& graph, NodeId& recorder, std::vector<Vector>&, std::vector<Scalar>& numbers) {
+      [](ComputeGraph& graph, NodeId& recorder, std::vector<Vector>&,
+         std::vector<Scalar>& numbers) {
         Vector x = graph.initial_model();
         x.scale(2);
         recorder = nodes - 1;
