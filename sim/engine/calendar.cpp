@@ -20,7 +20,7 @@ constexpr std::size_t sort_limit = 32;
 // A rung has about as many buckets as events, but no more than stay in the first levels of cache.
 constexpr int max_rung_bits = 10;
 // The run is to hold one of so many events, at most so many.
-constexpr std::size_t run_share = 16;
+constexpr std::size_t run_share = 32;
 constexpr std::size_t longest_run = 64;
 // Late arrivals beyond this many, and beyond a quarter of the run, become a rung: a fixed cost per
 // event.
