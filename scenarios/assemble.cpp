@@ -58,6 +58,20 @@ void check_memory(const RunSettings& settings, const WorkloadFacts& facts, int p
                   static_cast<double>(available) / (1 << 30)));
 }
 
+/// What a node takes beside its model, at least (tests/benchmarks/bench_messages.cpp).
+constexpr std::int64_t bytes_per_idle_node = 480;
+
+/// Says that so many nodes cannot fit, before anything is built for each of them.
+void check_memory(const Section& run, NodeId nodes) {
+  const std::int64_t available = available_memory();
+  const auto needed = static_cast<double>(bytes_per_idle_node) * nodes;
+  run.expect(available == 0 || needed <= static_cast<double>(available), "nodes",
+             "must be fewer: {} nodes * {} B beside their models = {:.1f} GiB, but {:.1f} GiB of "
+             "memory are free",
+             nodes, bytes_per_idle_node, needed / (1 << 30),
+             static_cast<double>(available) / (1 << 30));
+}
+
 std::unique_ptr<Failures> assemble_failures(const Section& section, const RunSettings& settings) {
   FailureSettings read = read_failures(section, settings.nodes);
   for (const auto& [key, chance] : {std::pair("lose", read.lose), {"duplicate", read.duplicate}}) {
@@ -191,6 +205,7 @@ Assembly assemble(const Scenario& scenario, int processes) {
   parts.settings = read_run(run, scenario.name());
   note(run);
   RunSettings& settings = parts.settings;
+  check_memory(run, settings.nodes);
 
   const Section topology = scenario.section("topology");
   parts.topology = build_part(topology, scenario.name(), [&] {

@@ -58,7 +58,7 @@ MpiTransport::MpiTransport(Settings settings, MpiSession& session, ComputeGraph&
       graph_(graph),
       duration_(std::move(duration)),
       block_(checked_block(session, settings_.nodes)),
-      channel_(session, graph),
+      channel_(session, graph, settings_.nodes),
       census_(session),
       worker_(workload) {
   if (!graph_.has_numbers() && !duration_) {

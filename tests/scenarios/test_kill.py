@@ -2,7 +2,7 @@
 """Runs that are killed at random moments (SIGKILL, so that nobody can tidy up) and resumed each time leave the results of
 an undisturbed run: every series, every total and every model, to the bit. Also SIGTERM, and the heartbeat of a log.
 
-usage: test_kill.py STARLING
+usage: test_kill.py STARLING [CASE ...]
 
 STARLING_KILLS=20 and STARLING_KILL_SECONDS=120 make it the long version: so many kills per scenario, in runs of so many
 seconds.
@@ -190,7 +190,8 @@ def main():
     chance = random.Random(int(os.environ.get("STARLING_SEED", time.time())))
     with tempfile.TemporaryDirectory(prefix="starling-kill-") as folder:
         os.chdir(folder)
-        resumed = sum(check_kills(starling, folder, name, overrides, chance) for name, overrides in CASES.items())
+        names = sys.argv[2:] or CASES
+        resumed = sum(check_kills(starling, folder, name, CASES[name], chance) for name in names)
         assert resumed > 0, "no kill came late enough to have a checkpoint"
         check_sigterm(starling, folder)
         check_heartbeat(starling, folder)
