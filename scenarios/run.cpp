@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 #include <omp.h>
 
-#include "kernels/cpu_backend.hpp"
 #include "scenarios/replay_check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/engine/simulated_transport.hpp"
@@ -36,15 +35,15 @@ Run::Run(Assembly assembly, Hooks hooks) : parts_(std::move(assembly)), hooks_(s
 
 Run::~Run() = default;
 
-void Run::begin(ComputeGraph::Execution execution) {
+void Run::begin(ComputeGraph::Execution execution, std::uint32_t rank) {
   const RunSettings& settings = parts_.settings;
   recorder_ =
       Recorder(settings.nodes, RowSchedule(settings.record_every, settings.steps),
                RowSchedule(settings.evaluate_every, settings.steps), settings.timeline_until);
-  backend_ = std::make_unique<CpuBackend>();
+  place_ = find_place(settings.device, settings.precision, *parts_.workload, settings.nodes, rank);
   graph_ = std::make_unique<ComputeGraph>(
-      *backend_, *parts_.workload, ComputeGraph::Limits{.window_bytes = settings.window_bytes},
-      execution);
+      *place_.backend, workload(),
+      ComputeGraph::Limits{.window_bytes = place_.window_bytes(settings.window_bytes)}, execution);
   observer_ = std::make_unique<Observer>(*graph_, recorder_, parts_.workload->facts());
   network_log_ = std::make_unique<NetworkLog>(settings.timeline_until);
   nodes_here_ = settings.nodes;
@@ -62,6 +61,7 @@ void Run::describe(const std::string& transport) {
   recorder_.facts["status"] = "running";
   recorder_.machine["code_version"] = hooks_.code_version;
   recorder_.machine["processor"] = processor_name();
+  recorder_.machine["device"] = place_.description;
   recorder_.machine["threads"] = std::to_string(omp_get_max_threads());
 }
 

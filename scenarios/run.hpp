@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
+#include "kernels/place.hpp"
 #include "scenarios/assemble.hpp"
 #include "sim/engine/network_log.hpp"
-#include "sim/node/backend.hpp"
 #include "sim/node/compute_graph.hpp"
 #include "sim/node/observer.hpp"
 #include "sim/record/recorder.hpp"
@@ -46,7 +46,11 @@ class Run {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void begin(ComputeGraph::Execution execution);
+  void begin(ComputeGraph::Execution execution, std::uint32_t rank = 0);
+  /// The workload of the scenario, where it computes.
+  const Workload& workload() const {
+    return place_.moved_workload ? *place_.moved_workload : *parts_.workload;
+  }
   /// Runs, then keeps what is known whichever way that ended: `gather` brings it together, and the keeper (the
   /// only process, or rank 0) completes and saves it.
   void conclude(const std::function<void()>& run, const std::function<void()>& gather,
@@ -59,7 +63,7 @@ class Run {
   Assembly parts_;
   Hooks hooks_;
   Recorder recorder_;
-  std::unique_ptr<Backend> backend_;
+  ComputePlace place_;
   std::unique_ptr<ComputeGraph> graph_;
   std::unique_ptr<Observer> observer_;
   std::unique_ptr<NetworkLog> network_log_;

@@ -23,6 +23,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/node/backend.hpp"
@@ -195,6 +196,12 @@ class ComputeGraph {
     std::size_t value_count = 0;
   };
 
+  /// Numbers of a value in host memory, where the backend keeps its own elsewhere.
+  struct HostCopy {
+    std::vector<float> values;
+    bool is_ahead;  // made by the host, and not yet written to the backend
+  };
+
   void retain(ValueId value) { ++values_[value].handles; }
   void release(ValueId value);
   void retain_slot(std::uint32_t slot) { ++slots_[slot].handles; }
@@ -220,6 +227,8 @@ class ComputeGraph {
   void order_and_drop();
   void submit();
   void complete();
+  /// Writes what the host has made to the backend, if that has not been done.
+  void bring_up(ValueId value);
 
   Backend& backend_;
   const Workload& workload_;
@@ -244,6 +253,7 @@ class ComputeGraph {
   std::int64_t open_bytes_ = 0;
   std::int64_t open_gradients_ = 0;
 
+  std::unordered_map<ValueId, HostCopy> host_copies_;  // until the value is gone
   std::deque<std::pair<Scalar, double*>> deliveries_;  // in order of window
 
   Vector initial_model_;
