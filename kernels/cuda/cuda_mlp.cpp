@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/cuda_mlp_batch.hpp"
+
 namespace starling {
 
 using namespace cuda;
@@ -15,20 +17,6 @@ std::uint32_t whole(std::size_t n) { return static_cast<std::uint32_t>(n); }
 std::uint32_t stride_of(std::uint32_t columns) { return (columns + 3) / 4 * 4; }
 
 }  // namespace
-
-/// What one call works on.
-struct CudaMlp::Batch {
-  std::uint32_t rows = 0;  // room of a task
-  Twin<StepTask> tasks{};
-  Twin<std::int32_t> indices{};
-  Twin<double> losses{};
-  Twin<std::uint32_t> right{};
-  Samples data{};
-  // In scratch memory, for models that run layer by layer:
-  std::vector<Activations> after{};  // [l]: what layer l gives
-  Activations slope[2]{};            // gradients of activations, in turn
-  double* row_losses = nullptr;
-};
 
 CudaMlp::CudaMlp(const Mlp& mlp, Device& device, Precision precision, const Limits& limits)
     : mlp_(mlp), device_(device), precision_(precision), limits_(limits) {
@@ -62,13 +50,15 @@ std::size_t CudaMlp::scratch_floats(std::size_t rows) const {
     floats += rows * stride_of(layer.outputs);
     widest = std::max<std::size_t>(widest, stride_of(layer.inputs));
   }
+  if (precision_ == Precision::fast) floats += rows * stride_of(layers_[0].inputs);
   return floats + 2 * rows * widest;
 }
 
 CudaMlp::Batch CudaMlp::begin(std::size_t tasks, std::size_t rows, std::size_t indices,
-                              const Samples& data) const {
-  device_.begin(Device::room_of<StepTask>(tasks) + Device::room_of<std::int32_t>(indices) +
-                Device::room_of<double>(tasks) + Device::room_of<std::uint32_t>(tasks));
+                              const Samples& data, bool is_gradient) const {
+  device_.begin(pointer_room(tasks, is_gradient) + Device::room_of<StepTask>(tasks) +
+                Device::room_of<std::int32_t>(indices) + Device::room_of<double>(tasks) +
+                Device::room_of<std::uint32_t>(tasks));
   Batch batch{.rows = whole(rows), .data = data};
   batch.tasks = device_.twin<StepTask>(tasks);
   batch.indices = device_.twin<std::int32_t>(indices);
@@ -90,7 +80,7 @@ void CudaMlp::gradients(std::span<GradientRequest> requests) const {
 void CudaMlp::some_gradients(std::span<GradientRequest> requests) const {
   const auto rows = static_cast<std::size_t>(facts().batch_size);
   const auto lock = device_.use();
-  Batch batch = begin(requests.size(), rows, requests.size() * rows, train_);
+  Batch batch = begin(requests.size(), rows, requests.size() * rows, train_, true);
 #pragma omp parallel for schedule(static)
   for (std::size_t r = 0; r < requests.size(); ++r) {
     const GradientRequest& request = requests[r];
@@ -141,6 +131,11 @@ void CudaMlp::lay_out(Batch& batch) const {
     slope = {next, widest};
     next += room * widest;
   }
+  if (is_fast(0)) {
+    batch.gathered = {next, stride_of(layers_[0].inputs)};
+    device_.launch<GatherKernel>(room, {batch.tasks.device, batch.data, batch.rows, batch.gathered},
+                                 0);
+  }
 }
 
 LayerArguments CudaMlp::arguments(const Batch& batch, std::size_t l) const {
@@ -158,7 +153,9 @@ LayerArguments CudaMlp::arguments(const Batch& batch, std::size_t l) const {
 void CudaMlp::forward(const Batch& batch) const {
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     const LayerArguments layer = arguments(batch, l);
-    if (layers_[l].outputs > 16) {
+    if (is_fast(l)) {
+      forward_fast(batch, layer);
+    } else if (layers_[l].outputs > 16) {
       device_.launch<ForwardKernel>(batch.tasks.count * ForwardKernel::blocks(layer), layer,
                                     ForwardKernel::shared_bytes);
     } else {
@@ -187,7 +184,9 @@ void CudaMlp::backward(const Batch& batch) const {
     LayerArguments layer = arguments(batch, l);
     layer.output = dy;
     layer.slope = batch.slope[l % 2];
-    if (layers_[l].outputs > 16) {
+    if (is_fast(l)) {
+      parameter_gradient_fast(batch, layer);
+    } else if (layers_[l].outputs > 16) {
       device_.launch<ParameterGradientKernel>(
           batch.tasks.count * ParameterGradientKernel::blocks(layer), layer,
           ParameterGradientKernel::shared_bytes);
@@ -213,7 +212,7 @@ void CudaMlp::evaluate(std::span<EvaluationRequest> requests) const {
   const auto lock = device_.use();
   for (std::size_t begin = 0; begin < all; begin += most) {
     const std::size_t count = std::min(most, all - begin);
-    Batch batch = this->begin(count, evaluation_block, 0, test_);
+    Batch batch = this->begin(count, evaluation_block, 0, test_, false);
     for (std::size_t t = 0; t < count; ++t) {
       const std::size_t first = (begin + t) % blocks * evaluation_block;
       batch.tasks.host[t] = {requests[(begin + t) / blocks].x, nullptr, nullptr, whole(first),

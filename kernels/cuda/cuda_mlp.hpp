@@ -47,10 +47,17 @@ class CudaMlp final : public Workload {
   void forward(const Batch& batch) const;
   void backward(const Batch& batch) const;
   void find_losses(const Batch& batch) const;
+  /// Fast mode: products of a layer by cuBLAS, panel by panel; the rest of a step is as in strict mode.
+  bool is_fast(std::size_t layer) const;
+  void forward_fast(const Batch& batch, const cuda::LayerArguments& layer) const;
+  void parameter_gradient_fast(const Batch& batch, const cuda::LayerArguments& layer) const;
+  void multiply_panels(const Batch& batch, const cuda::LayerArguments& layer,
+                       bool is_gradient) const;
   cuda::LayerArguments arguments(const Batch& batch, std::size_t layer) const;
-  Batch begin(std::size_t tasks, std::size_t rows, std::size_t indices,
-              const cuda::Samples& data) const;
+  Batch begin(std::size_t tasks, std::size_t rows, std::size_t indices, const cuda::Samples& data,
+              bool is_gradient) const;
   std::size_t scratch_floats(std::size_t rows) const;
+  std::size_t pointer_room(std::size_t tasks, bool is_gradient) const;
 
   const Mlp& mlp_;
   cuda::Device& device_;

@@ -1,6 +1,7 @@
 // All kernels, and their numbers.
 #pragma once
 
+#include "kernels/cuda/fast_kernels.hpp"
 #include "kernels/cuda/layer_kernels.hpp"
 #include "kernels/cuda/map_kernel.hpp"
 #include "kernels/cuda/quadratic_kernels.hpp"

@@ -14,8 +14,10 @@
 
 namespace starling::test {
 
+inline void name_plugin() { setenv("STARLING_CUDA_PLUGIN", STARLING_EMULATED_PLUGIN, 0); }
+
 inline std::unique_ptr<cuda::Device> open_device() {
-  setenv("STARLING_CUDA_PLUGIN", STARLING_EMULATED_PLUGIN, 0);
+  name_plugin();
   return cuda::Device::open();
 }
 

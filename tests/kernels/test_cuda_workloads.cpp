@@ -157,3 +157,35 @@ TEST_CASE("cuda: quadratics are the CPU's, bit for bit") {
     }
   }
 }
+
+TEST_CASE("cuda: the fast mode is within 2e-3 of the strict one") {
+  const auto device = test::open_device();
+  // TF32 rounds factors to 10 bits of mantissa, so by 2^-11 = 4.9e-4 at most, and two of them by about 1e-3; summed with
+  // random signs less remains. Layers below 128 x 64 stay strict; 100 columns are three panels and a narrow one.
+  const Mlp mlp = make({150, {100, 130, 65}, 10, 16});
+  const std::size_t size = mlp.facts().parameters;
+  const CudaMlp strict(mlp, *device, Precision::strict, by_layers);
+  for (const CudaMlp::Limits& limits : {by_layers, one_by_one}) {
+    const CudaMlp fast(mlp, *device, Precision::fast, limits);
+    const DeviceRow x(*device, model_of(mlp, 1, 0.01));
+    const DeviceRow exact(*device, Values(size, -7)), near(*device, Values(size, -8));
+    GradientRequest asked{.node = 1, .x = x.row().data(), .gradient = exact.row().data()};
+    GradientRequest fast_asked = asked;
+    fast_asked.gradient = near.row().data();
+    strict.gradients({&asked, 1});
+    fast.gradients({&fast_asked, 1});
+    const Values a = exact.values(), b = near.values();
+    double away = 0, all = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      away += std::pow(double{a[i]} - double{b[i]}, 2);
+      all += std::pow(double{a[i]}, 2);
+    }
+    CHECK(std::sqrt(away / all) < 2e-3);
+    CHECK(away > 0);  // it is another way of computing
+    CHECK(fast_asked.loss == doctest::Approx(asked.loss).epsilon(2e-3));
+    EvaluationRequest judged{.x = x.row().data()}, fast_judged = judged;
+    strict.evaluate({&judged, 1});
+    fast.evaluate({&fast_judged, 1});
+    CHECK(fast_judged.loss == doctest::Approx(judged.loss).epsilon(2e-3));
+  }
+}
