@@ -63,7 +63,7 @@ struct LinearKernel {
       STARLING_UNROLL
       for (unsigned q = 0; q < quads; ++q) {
         const std::uint32_t i = first + 4 * threads * q;
-        if (i < end) values[q] = *reinterpret_cast<const Quad*>(from + i);
+        values[q] = i < end ? *reinterpret_cast<const Quad*>(from + i) : Quad{};
       }
       STARLING_UNROLL
       for (unsigned q = 0; q < quads; ++q) {
