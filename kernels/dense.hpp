@@ -51,6 +51,14 @@ struct Shape {
   std::size_t batch, inputs, outputs;
 };
 
+/// Sums that are computed at once with the gradient of a flat model, and where in it a layer is. See GradientRequest.
+struct Folding {
+  const LinearJob* sums;
+  std::size_t sum_count;
+  const LinearTerm* terms;
+  std::size_t weights, bias;  // index of the layer's first weight and bias
+};
+
 /// One build of the kernels. All matrices but weights are row-major, one row per sample, with a
 /// stride in floats that is at least the number of columns. Outputs are overwritten and must not
 /// overlap inputs unless said. No function allocates or throws.
@@ -66,6 +74,11 @@ struct Kernels {
   ///   dW_ko = fma(x_bk, dy_bo, ..),  dbias_o = (0 + dy_0o) + dy_1o + ..
   void (*parameter_gradient)(Shape shape, const float* x, std::size_t x_stride, const float* dy,
                              std::size_t dy_stride, float* weight_gradient, float* bias_gradient);
+
+  /// The same gradients, which are not stored: as soon as a piece of them is known, that piece of
+  /// the sums is.
+  void (*parameter_sums)(Shape shape, const float* x, std::size_t x_stride, const float* dy,
+                         std::size_t dy_stride, const Folding& folding);
 
   /// Gradient of x, summed over outputs in order, starting from 0; where x (the output of a ReLU)
   /// is not positive it is 0:

@@ -17,6 +17,7 @@ namespace {
 constexpr Kernels vectorized_kernels = {.name = Lanes::build_name,
                                         .forward = forward,
                                         .parameter_gradient = parameter_gradient,
+                                        .parameter_sums = parameter_sums,
                                         .input_gradient = input_gradient,
                                         .softmax_cross_entropy = softmax_cross_entropy,
                                         .exponential = exponential,

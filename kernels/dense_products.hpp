@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "kernels/dense.hpp"
+#include "kernels/dense_elementwise.hpp"
 #include "kernels/dense_lanes.hpp"
 
 namespace starling::dense {
@@ -211,6 +212,19 @@ void forward(Shape shape, const float* x, std::size_t x_stride, const float* wei
   }
 }
 
+/// sums_o = (0 + rows_0o) + rows_1o + ..
+STARLING_INLINE void sum_rows(std::size_t rows, std::size_t columns, const float* from,
+                              std::size_t stride, float* sums) {
+  for (std::size_t o = 0; o < columns; o += width) {
+    const Mask mask = Lanes::first(at_most(width, columns - o));
+    Vector sum = Lanes::zero();
+    for (std::size_t b = 0; b < rows; ++b) {
+      sum = Lanes::add(sum, Lanes::load(from + b * stride + o, mask));
+    }
+    Lanes::store(sums + o, sum, mask);
+  }
+}
+
 void parameter_gradient(Shape shape, const float* x, std::size_t x_stride, const float* dy,
                         std::size_t dy_stride, float* weight_gradient, float* bias_gradient) {
   for (std::size_t panel = 0; panel < shape.outputs; panel += panel_columns) {
@@ -238,13 +252,61 @@ void parameter_gradient(Shape shape, const float* x, std::size_t x_stride, const
       }
     }
   }
-  for (std::size_t o = 0; o < shape.outputs; o += width) {
-    const Mask mask = Lanes::first(at_most(width, shape.outputs - o));
-    Vector sum = Lanes::zero();
-    for (std::size_t b = 0; b < shape.batch; ++b) {
-      sum = Lanes::add(sum, Lanes::load(dy + b * dy_stride + o, mask));
+  sum_rows(shape.batch, shape.outputs, dy, dy_stride, bias_gradient);
+}
+
+/// Floats of a gradient that are known before the sums go on: a piece of the first-level cache.
+constexpr std::size_t piece_floats = 2048;
+
+/// Floats at .. at + count - 1 of the sums, where the gradient is `piece`.
+STARLING_INLINE void sum_piece(const Folding& folding, std::size_t at, const float* piece,
+                               std::size_t count) {
+  for (std::size_t s = 0; s < folding.sum_count; ++s) {
+    const LinearJob& job = folding.sums[s];
+    const LinearTerm* terms = folding.terms + job.first_term;
+    LinearTerm here[most_folded_terms];
+    for (std::size_t t = 0; t < job.terms; ++t) {
+      here[t] = {terms[t].values == nullptr ? piece : terms[t].values + at, terms[t].factor};
     }
-    Lanes::store(bias_gradient + o, sum, mask);
+    linear(job.out + at, here, job.terms, 0, count);
+  }
+}
+
+void parameter_sums(Shape shape, const float* x, std::size_t x_stride, const float* dy,
+                    std::size_t dy_stride, const Folding& folding) {
+  alignas(64) float piece[piece_floats];
+  for (std::size_t panel = 0; panel < shape.outputs; panel += panel_columns) {
+    const std::size_t panel_width = at_most(panel_columns, shape.outputs - panel);
+    const std::size_t height = piece_floats / panel_width / tile_rows * tile_rows;
+    for (std::size_t row = 0; row < shape.inputs; row += height) {
+      const std::size_t rows = at_most(height, shape.inputs - row);
+      for (std::size_t column = 0; column < panel_width; column += tile_columns) {
+        run_rows<true>({.terms = shape.batch,
+                        .runs = 1,
+                        .left = x + row,
+                        .left_stride = x_stride,
+                        .left_skip = 0,
+                        .right = dy + panel + column,
+                        .right_stride = dy_stride,
+                        .c = piece + column,
+                        .c_stride = panel_width,
+                        .last_lanes = 0,
+                        .resume = false,
+                        .start = nullptr,
+                        .relu = false,
+                        .positive = nullptr,
+                        .ahead = nullptr,
+                        .ahead_step = 0},
+                       rows, at_most(tile_columns, panel_width - column), 1, nullptr, 0);
+      }
+      sum_piece(folding, folding.weights + panel * shape.inputs + row * panel_width, piece,
+                rows * panel_width);
+    }
+  }
+  for (std::size_t o = 0; o < shape.outputs; o += piece_floats) {
+    const std::size_t columns = at_most(piece_floats, shape.outputs - o);
+    sum_rows(shape.batch, columns, dy + o, dy_stride, piece);
+    sum_piece(folding, folding.bias + o, piece, columns);
   }
 }
 

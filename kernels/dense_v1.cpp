@@ -42,6 +42,36 @@ void parameter_gradient(Shape shape, const float* x, std::size_t x_stride, const
   }
 }
 
+/// Element `at` of the sums, where the gradient is g.
+void sum_element(const Folding& folding, std::size_t at, float g) {
+  for (std::size_t s = 0; s < folding.sum_count; ++s) {
+    const LinearJob& job = folding.sums[s];
+    const LinearTerm* terms = folding.terms + job.first_term;
+    float sum = 0;
+    for (std::size_t t = 0; t < job.terms; ++t) {
+      const float value = terms[t].values == nullptr ? g : terms[t].values[at];
+      sum = t == 0 ? terms[t].factor * value : std::fmaf(terms[t].factor, value, sum);
+    }
+    job.out[at] = sum;
+  }
+}
+
+void parameter_sums(Shape shape, const float* x, std::size_t x_stride, const float* dy,
+                    std::size_t dy_stride, const Folding& folding) {
+  for (std::size_t o = 0; o < shape.outputs; ++o) {
+    for (std::size_t k = 0; k < shape.inputs; ++k) {
+      float g = 0;
+      for (std::size_t b = 0; b < shape.batch; ++b) {
+        g = std::fmaf(x[b * x_stride + k], dy[b * dy_stride + o], g);
+      }
+      sum_element(folding, folding.weights + weight_index(shape.inputs, shape.outputs, k, o), g);
+    }
+    float g = 0;
+    for (std::size_t b = 0; b < shape.batch; ++b) g += dy[b * dy_stride + o];
+    sum_element(folding, folding.bias + o, g);
+  }
+}
+
 void input_gradient(Shape shape, const float* dy, std::size_t dy_stride, const float* weights,
                     const float* x, std::size_t x_stride, float* dx) {
   for (std::size_t b = 0; b < shape.batch; ++b) {
@@ -153,6 +183,7 @@ const Kernels& kernels_v1() {
   static constexpr Kernels build = {.name = "v1",
                                     .forward = forward,
                                     .parameter_gradient = parameter_gradient,
+                                    .parameter_sums = parameter_sums,
                                     .input_gradient = input_gradient,
                                     .softmax_cross_entropy = softmax_cross_entropy,
                                     .exponential = exponential,

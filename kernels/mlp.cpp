@@ -1,6 +1,7 @@
 #include "kernels/mlp.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <string>
 
@@ -17,6 +18,18 @@ namespace {
 
 constexpr std::size_t evaluation_block =
     64;  // samples; part of the definition of the order of sums
+
+/// While a small gradient is computed, what the next one needs is fetched into the cache; large ones
+/// hide their own misses.
+constexpr std::size_t fetched_ahead = std::size_t{16} << 10;  // bytes at most
+
+/// Fetches floats [begin, end) of `from` into the second-level cache.
+void fetch(const float* from, std::size_t begin, std::size_t end) {
+  constexpr std::size_t line = 16;
+  for (std::size_t i = begin; i < end; i += line) __builtin_prefetch(from + i, 0, 2);
+}
+
+std::atomic<std::uint64_t> instances = 0;
 
 std::vector<Mlp::Layer> stack_layers(std::size_t features, const std::vector<std::size_t>& hidden,
                                      std::size_t classes) {
@@ -45,6 +58,10 @@ struct Mlp::Activations {
   std::vector<Rows> input;  // [l]: (batch, inputs) of layer l, then the logits; rows on cache lines
   std::vector<float*> slope;  // two buffers for the gradients of activations, used in turn
   std::vector<std::int32_t> indices, labels;  // (batch)
+  std::vector<std::int32_t> ahead;            // indices of the batch that was fetched ahead:
+  std::uint64_t ahead_instance = 0;           // of which Mlp,
+  NodeId ahead_node = 0;                      // node
+  Step ahead_draw = 0;                        // and draw
   std::vector<double> losses;                 // (batch)
 
   void fit(std::span<const Layer> layers, std::size_t batch) {
@@ -65,6 +82,8 @@ struct Mlp::Activations {
     }
     slope = {next, next + widest};
     indices.resize(batch);
+    if (ahead.size() != batch) ahead_instance = 0;
+    ahead.resize(batch);
     labels.resize(batch);
     losses.resize(batch);
   }
@@ -75,7 +94,8 @@ Mlp::Mlp(Problem problem, const dense::Kernels& kernels)
       kernels_(kernels),
       sampler_(problem_.parts, problem_.batch_size, problem_.sampling, problem_.seed),
       layers_(stack_layers(problem_.data.train.features, problem_.hidden,
-                           static_cast<std::size_t>(problem_.data.train.classes))) {
+                           static_cast<std::size_t>(problem_.data.train.classes))),
+      instance_(++instances) {
   const Layer& last = layers_.back();
   std::string sizes = fmt::format("{}", layers_.front().inputs);
   for (const Layer& layer : layers_) sizes += fmt::format("-{}", layer.outputs);
@@ -140,11 +160,33 @@ void Mlp::forward(const float* x, std::size_t batch, const float* input, std::si
   }
 }
 
-void Mlp::gradient(GradientRequest& request, Activations& work) const {
+void Mlp::draw_batch(const GradientRequest& request, Activations& work) const {
+  if (work.ahead_instance == instance_ && work.ahead_node == request.node &&
+      work.ahead_draw == request.draw) {
+    std::swap(work.indices, work.ahead);
+    work.ahead_instance = 0;
+  } else {
+    sampler_.batch(request.node, request.draw, work.indices);
+  }
+}
+
+void Mlp::fetch_batch_ahead(const GradientRequest& next, Activations& work) const {
+  const Dataset& train = problem_.data.train;
+  sampler_.batch(next.node, next.draw, work.ahead);
+  work.ahead_instance = instance_;
+  work.ahead_node = next.node;
+  work.ahead_draw = next.draw;
+  for (const std::int32_t sample : work.ahead) {
+    fetch(train.row(static_cast<std::size_t>(sample)).data(), 0, train.features);
+  }
+}
+
+void Mlp::gradient(GradientRequest& request, const GradientRequest* next,
+                   Activations& work) const {
   const auto batch = static_cast<std::size_t>(problem_.batch_size);
   const Dataset& train = problem_.data.train;
   work.fit(layers_, batch);
-  sampler_.batch(request.node, request.draw, work.indices);
+  draw_batch(request, work);
   for (std::size_t b = 0; b < batch; ++b) {
     const auto sample = static_cast<std::size_t>(work.indices[b]);
     std::copy_n(train.row(sample).data(), train.features,
@@ -152,7 +194,13 @@ void Mlp::gradient(GradientRequest& request, Activations& work) const {
     work.labels[b] = train.y[sample];
   }
 
+  const bool fetches_batch =
+      next != nullptr && batch * train.features * sizeof(float) <= fetched_ahead;
+  const bool fetches_model =
+      next != nullptr && facts_.parameters * sizeof(float) <= fetched_ahead;
+  if (fetches_batch) fetch_batch_ahead(*next, work);
   forward(request.x, batch, work.input[0].at, work.input[0].stride, work);
+  if (fetches_model) fetch(next->x, 0, facts_.parameters / 2);
   const auto& logits = work.input.back();
   kernels_.softmax_cross_entropy(batch, layers_.back().outputs, logits.at, logits.stride,
                                  work.labels.data(), work.losses.data());
@@ -160,25 +208,40 @@ void Mlp::gradient(GradientRequest& request, Activations& work) const {
   for (const double sample_loss : work.losses) loss += sample_loss;
   request.loss = loss / static_cast<double>(batch);
 
+  if (fetches_model) fetch(next->x, facts_.parameters / 2, facts_.parameters);
+
   const float* dy = logits.at;
   for (std::size_t l = layers_.size(); l-- > 0;) {
     const Layer& layer = layers_[l];
     const dense::Shape shape{batch, layer.inputs, layer.outputs};
     const auto& input = work.input[l];
     const std::size_t dy_stride = work.input[l + 1].stride;
-    kernels_.parameter_gradient(shape, input.at, input.stride, dy, dy_stride,
-                                request.gradient + layer.weights, request.gradient + layer.bias);
-    if (l == 0) break;
     float* dx = work.slope[l % 2];
-    kernels_.input_gradient(shape, dy, dy_stride, request.x + layer.weights, input.at, input.stride,
-                            dx);
+    if (l > 0) {  // first, because a sum may take the place of x
+      kernels_.input_gradient(shape, dy, dy_stride, request.x + layer.weights, input.at,
+                              input.stride, dx);
+    }
+    if (request.sums.empty()) {
+      kernels_.parameter_gradient(shape, input.at, input.stride, dy, dy_stride,
+                                  request.gradient + layer.weights, request.gradient + layer.bias);
+    } else {
+      kernels_.parameter_sums(shape, input.at, input.stride, dy, dy_stride,
+                              {.sums = request.sums.data(),
+                               .sum_count = request.sums.size(),
+                               .terms = request.terms,
+                               .weights = layer.weights,
+                               .bias = layer.bias});
+    }
     dy = dx;
   }
 }
 
 void Mlp::gradients(std::span<GradientRequest> requests) const {
   for_all<Activations>(requests.size(),
-                       [&](std::size_t r, Activations& work) { gradient(requests[r], work); });
+                       [&](std::size_t r, Activations& work) {
+                         const bool is_last = r + 1 == requests.size();
+                         gradient(requests[r], is_last ? nullptr : &requests[r + 1], work);
+                       });
 }
 
 Score Mlp::score(const float* x, std::size_t first, std::size_t count, Activations& work) const {

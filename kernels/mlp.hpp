@@ -57,6 +57,7 @@ class Mlp final : public Workload {
   /// BackProp", 1998, of variance 1 / (3 inputs)): what PyTorch does unless told otherwise.
   void initial_model(std::span<float> x) const override;
   std::int64_t batch_cost(NodeId node, Step draw) const override;
+  bool folds_sums() const override { return true; }
   void gradients(std::span<GradientRequest> requests) const override;
   /// Mean loss over the test samples and the fraction whose largest logit (the first, if equal) is
   /// the label's.
@@ -70,7 +71,10 @@ class Mlp final : public Workload {
  private:
   struct Activations;
 
-  void gradient(GradientRequest& request, Activations& work) const;
+  /// `next` (may be null) is probably this thread's next one.
+  void gradient(GradientRequest& request, const GradientRequest* next, Activations& work) const;
+  void draw_batch(const GradientRequest& request, Activations& work) const;
+  void fetch_batch_ahead(const GradientRequest& next, Activations& work) const;
   void forward(const float* x, std::size_t batch, const float* input, std::size_t input_stride,
                Activations& work) const;
   Score score(const float* x, std::size_t first, std::size_t count, Activations& work) const;
@@ -79,6 +83,7 @@ class Mlp final : public Workload {
   const dense::Kernels& kernels_;
   BatchSampler sampler_;
   std::vector<Layer> layers_;
+  std::uint64_t instance_;  // never used again by another Mlp
   WorkloadFacts facts_;
 };
 

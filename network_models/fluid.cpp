@@ -113,6 +113,7 @@ void Fluid::start(const Transfer& transfer, NetworkClock& clock) {
                       .bytes = transfer.bytes,
                       .sequence = next_sequence_++,
                       .next = none,
+                      .is_ready = false,
                       .is_through = false};
   Pair& pair = pairs_[number];
   (pair.first == none ? pair.first : messages_[pair.last].next) = index;
@@ -143,11 +144,18 @@ void Fluid::on_timer(std::uint64_t cookie, NetworkClock& clock) {
 }
 
 void Fluid::join(std::uint32_t index, NetworkClock& clock) {
-  const Message& message = messages_[index];
-  if (message.bytes == 0) {
+  Message& message = messages_[index];
+  if (!settings_.is_concurrent && pairs_[message.route].first != index) {
+    message.is_ready = true;  // arrive() of the one before it lets it in
+  } else if (message.bytes == 0) {
     arrive(index, clock);
-    return;
+  } else {
+    open_flow(index, clock);
   }
+}
+
+void Fluid::open_flow(std::uint32_t index, NetworkClock& clock) {
+  const Message& message = messages_[index];
   const Pair& pair = pairs_[message.route];
   const auto bytes = static_cast<double>(message.bytes);
   const FlowId flow = sharing_.add(pair.forward, pair.back, pair.weight, bytes, pair.bound);
@@ -176,15 +184,22 @@ void Fluid::finish(NetworkClock& clock) {
   settle_at_end_of_instant(clock);
 }
 
-// A message does not overtake an earlier one of its pair: it arrives with it, right behind.
+// A message does not overtake an earlier one of its pair: it arrives with it, right behind. The
+// next one may have waited for this.
 void Fluid::arrive(std::uint32_t index, NetworkClock& clock) {
   messages_[index].is_through = true;
-  Pair& pair = pairs_[messages_[index].route];
-  while (pair.first != none && messages_[pair.first].is_through) {
-    const std::uint32_t first = pair.first;
-    pair.first = messages_[first].next;
-    clock.deliver(clock.now(), messages_[first].id);
-    messages_[first].next = free_;
+  const std::uint32_t route = messages_[index].route;
+  while (pairs_[route].first != none) {
+    const std::uint32_t first = pairs_[route].first;
+    Message& message = messages_[first];
+    if (message.is_ready && message.bytes == 0) message.is_through = true;
+    if (!message.is_through) {
+      if (std::exchange(message.is_ready, false)) open_flow(first, clock);
+      return;
+    }
+    pairs_[route].first = message.next;
+    clock.deliver(clock.now(), message.id);
+    message.next = free_;
     free_ = first;
     --under_way_;
   }
@@ -270,6 +285,10 @@ std::unique_ptr<NetworkModel> make_fluid(const Section& section, NodeId nodes,
                                "is faster where many messages compete all over the network");
   section.expect(settings.accuracy >= 0 && settings.accuracy <= 0.1, "accuracy",
                  "must be from 0 to 0.1, got {}", settings.accuracy);
+  settings.is_concurrent = section.optional<bool>(
+      "concurrent", true,
+      "whether messages of a pair of nodes share the way at once, or follow each other as in one "
+      "connection");
   settings.is_checked = section.optional<bool>(
       "check", false, "verify at each change that links are shared fairly; slow");
   section.finish();

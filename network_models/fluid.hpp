@@ -1,6 +1,7 @@
 // Fluid: messages as flows that share the links of a fabric max-min fairly. A message first pays
 // the latency of its route, then joins the sharing with its bytes; it arrives when they are
-// through. `kind = fluid` shares equally, `kind = tcp` by the rules of SimGrid's model of TCP.
+// through. Messages of a pair of nodes share at once, as SimGrid's do, or follow each other, as in
+// one connection. `kind = fluid` shares equally, `kind = tcp` by the rules of SimGrid's model of TCP.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +32,8 @@ struct FlowRules {
 /// How the sharing is worked out.
 struct FluidSettings {
   double accuracy = 0;  // of rates (max_min.hpp); 0: exact
+  /// Messages of a pair share at once, each a flow of its own, instead of following each other.
+  bool is_concurrent = true;
   /// Verifies the invariants of the sharing at every change of it, which is slow.
   bool is_checked = false;
   LinkSchedule schedule = {};
@@ -59,6 +62,7 @@ class Fluid final : public NetworkModel {
     std::int64_t bytes;
     std::uint64_t sequence;  // order of starting
     std::uint32_t next;      // started after it by the same pair; or next free record
+    bool is_ready;           // has paid its latency, waits for an earlier one of its pair
     bool is_through;         // but an earlier one of its pair is not
   };
   // The messages of a pair of nodes that are not delivered yet, in order of starting; and what its
@@ -77,6 +81,7 @@ class Fluid final : public NetworkModel {
   Pair describe(NodeId source, NodeId destination, std::uint32_t route);
   std::uint32_t allocate();
   void join(std::uint32_t index, NetworkClock& clock);
+  void open_flow(std::uint32_t index, NetworkClock& clock);
   void finish(NetworkClock& clock);
   void arrive(std::uint32_t index, NetworkClock& clock);
   void settle_at_end_of_instant(NetworkClock& clock);

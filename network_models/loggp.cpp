@@ -1,215 +1,18 @@
-// LogGP: every node has one processor for messages (cpu) and one port per direction (tx, rx); the
-// fabric between is ideal. For a message of k bytes, k' = max(k - 1, 0):
-//
-//   send at t     cpu = t + o + k' O               tx = t + g + k' G    first byte: t + o + L
-//   arrival at t  cpu = t + o + max(k' O, k' G)    rx = t + g + k' G    delivered: the new cpu
-//
-// so an undisturbed message takes L + 2 o + k' G (where O <= G). A send waits until cpu and tx are
-// free, an arrival until cpu and rx are; whoever waits longest goes first among those that can.
-// Both queues are first come, first served, hence so is each pair of nodes. Computing gradients
-// does not occupy this cpu. A node with a slowdown pays o, g, O and G times that, at its own end.
-//
-// Rules of LogGOPSim (Hoefler, Schneider, Lumsdaine, "LogGOPSim: simulating large-scale
-// applications in the LogGOPS model", HPDC 2010), which extends Alexandrov et al., "LogGP", SPAA
-// 1995. Its S, the size from which a send is done only when matched, is left out: here a send
-// never blocks.
+// The keys of [network] kind = loggp, and the machines whose numbers are known; the model itself is in
+// loggp_ports.hpp.
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
 #include <stdexcept>
 #include <string_view>
 #include <vector>
 
-#include "network_models/byte_cost.hpp"
+#include "network_models/loggp_ports.hpp"
 #include "network_models/overrides.hpp"
 #include "network_models/registry.hpp"
 
 namespace starling::network_models {
 namespace {
-
-struct Costs {
-  Duration latency;          // L
-  Duration overhead;         // o
-  Duration gap;              // g
-  double overhead_per_byte;  // O, ps
-  double gap_per_byte;       // G, ps
-};
-
-class LogGP final : public NetworkModel {
- public:
-  /// `slowdown`: by node, empty if there are none.
-  LogGP(const Costs& costs, NodeId nodes, std::vector<double> slowdown)
-      : costs_(costs), slowdown_(std::move(slowdown)), ports_(static_cast<std::size_t>(nodes)) {}
-
-  void start(const Transfer& transfer, NetworkClock& clock) override {
-    const std::uint32_t index = allocate();
-    const std::int64_t rest = std::max<std::int64_t>(transfer.bytes - 1, 0);
-    messages_[index] = {.rest = rest,
-                        .joined = 0,
-                        .id = transfer.id,
-                        .source = transfer.source,
-                        .destination = transfer.destination,
-                        .next = none};
-    Ports& ports = ports_of(transfer.source);
-    if (ports.is_idle() && std::max(ports.cpu, ports.tx) <= clock.now()) {
-      send(ports, index, clock);
-    } else {
-      join(ports.sends, index);
-      serve(transfer.source, clock);
-    }
-  }
-
-  void on_timer(std::uint64_t cookie, NetworkClock& clock) override {
-    if (cookie % 2 == wake_up) {
-      serve(static_cast<NodeId>(cookie / 2), clock);
-      return;
-    }
-    const auto index = static_cast<std::uint32_t>(cookie / 2);
-    const NodeId node = messages_[index].destination;
-    Ports& ports = ports_of(node);
-    if (ports.is_idle() && std::max(ports.cpu, ports.rx) <= clock.now()) {
-      receive(ports, index, clock);
-    } else {
-      join(ports.arrivals, index);
-      serve(node, clock);
-    }
-  }
-
-  LinkCost link_cost() const override {
-    return {2 * costs_.overhead + costs_.latency, 1e-12 * costs_.gap_per_byte};
-  }
-
- private:
-  static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
-  static constexpr std::uint64_t first_byte = 0;  // cookie = 2 * index of the message
-  static constexpr std::uint64_t wake_up = 1;     // cookie = 2 * node + 1
-
-  struct Message {
-    std::int64_t rest;  // k'
-    std::uint64_t joined;
-    std::uint32_t id;
-    NodeId source;
-    NodeId destination;
-    std::uint32_t next;  // behind it in its queue, or next free record
-  };
-
-  struct Queue {
-    std::uint32_t first = none;
-    std::uint32_t last = none;
-  };
-
-  struct alignas(64) Ports {  // a cache line: nodes are met in any order
-    Time cpu{};               // each is free from that time on
-    Time tx{};
-    Time rx{};
-    Time wake{};  // a wake-up is set for then, if that is still to come
-    Queue sends;
-    Queue arrivals;
-
-    bool is_idle() const { return sends.first == none && arrivals.first == none; }
-  };
-
-  Ports& ports_of(NodeId node) { return ports_[static_cast<std::size_t>(node)]; }
-
-  /// What a message costs one of its ends.
-  struct EndCost {
-    Duration overhead;        // o
-    Duration gap;             // g
-    Duration bytes_overhead;  // k' O
-    Duration bytes_gap;       // k' G
-  };
-  EndCost cost_at(NodeId node, std::int64_t rest) const {
-    const double factor = slowdown_.empty() ? 1 : slowdown_[static_cast<std::size_t>(node)];
-    if (factor == 1) [[likely]]
-      return {costs_.overhead, costs_.gap, byte_cost(rest, costs_.overhead_per_byte),
-              byte_cost(rest, costs_.gap_per_byte)};
-    return {byte_cost(costs_.overhead.count(), factor), byte_cost(costs_.gap.count(), factor),
-            byte_cost(rest, factor * costs_.overhead_per_byte),
-            byte_cost(rest, factor * costs_.gap_per_byte)};
-  }
-
-  void send(Ports& ports, std::uint32_t index, NetworkClock& clock) {
-    const EndCost cost = cost_at(messages_[index].source, messages_[index].rest);
-    const Time sent = after(clock.now(), cost.overhead);
-    ports.cpu = after(sent, cost.bytes_overhead);
-    ports.tx = after(after(clock.now(), cost.gap), cost.bytes_gap);
-    clock.set_timer(after(sent, costs_.latency), 2 * std::uint64_t{index} + first_byte);
-  }
-
-  void receive(Ports& ports, std::uint32_t index, NetworkClock& clock) {
-    const Message& message = messages_[index];
-    const EndCost cost = cost_at(message.destination, message.rest);
-    ports.cpu =
-        after(after(clock.now(), cost.overhead), std::max(cost.bytes_overhead, cost.bytes_gap));
-    ports.rx = after(after(clock.now(), cost.gap), cost.bytes_gap);
-    const std::uint32_t id = message.id;
-    release(index);
-    clock.deliver(ports.cpu, id);
-  }
-
-  void join(Queue& queue, std::uint32_t index) {
-    messages_[index].joined = next_joined_++;
-    messages_[index].next = none;
-    (queue.first == none ? queue.first : messages_[queue.last].next) = index;
-    queue.last = index;
-  }
-
-  std::uint32_t take_first(Queue& queue) {
-    const std::uint32_t index = queue.first;
-    queue.first = messages_[index].next;
-    return index;
-  }
-
-  // Does what can be done at this node now, and sets a wake-up for what must wait.
-  void serve(NodeId node, NetworkClock& clock) {
-    Ports& ports = ports_of(node);
-    const Time now = clock.now();
-    while (true) {
-      constexpr Time never = Time::max();
-      const Time can_send = ports.sends.first == none ? never : std::max(ports.cpu, ports.tx);
-      const Time can_receive = ports.arrivals.first == none ? never : std::max(ports.cpu, ports.rx);
-      const Time ready = std::min(can_send, can_receive);
-      if (ready > now) {
-        if (ready != never && !(now < ports.wake && ports.wake <= ready)) {
-          ports.wake = ready;
-          clock.set_timer(ready, 2 * static_cast<std::uint64_t>(node) + wake_up);
-        }
-        return;
-      }
-      const bool sends_first =
-          can_receive > now || (can_send <= now && messages_[ports.sends.first].joined <
-                                                       messages_[ports.arrivals.first].joined);
-      if (sends_first) {
-        send(ports, take_first(ports.sends), clock);
-      } else {
-        receive(ports, take_first(ports.arrivals), clock);
-      }
-    }
-  }
-
-  std::uint32_t allocate() {
-    if (free_ == none) {
-      messages_.emplace_back();
-      return static_cast<std::uint32_t>(messages_.size() - 1);
-    }
-    const std::uint32_t index = free_;
-    free_ = messages_[index].next;
-    return index;
-  }
-
-  void release(std::uint32_t index) {
-    messages_[index].next = free_;
-    free_ = index;
-  }
-
-  Costs costs_;
-  std::vector<double> slowdown_;   // (nodes), of o, g, O and G; or empty
-  std::vector<Ports> ports_;       // (nodes)
-  std::vector<Message> messages_;  // on their way or waiting; the rest is a list of free records
-  std::uint32_t free_ = none;
-  std::uint64_t next_joined_ = 0;
-};
 
 struct Preset {
   std::string_view name;
@@ -260,7 +63,7 @@ std::unique_ptr<NetworkModel> loggp(const Section& section, NodeId nodes, std::u
                       : section.required<Duration>(key, help);
   };
   constexpr std::string_view bandwidth_help = "1 / G: of a port, sending or receiving";
-  Costs costs{};
+  LogGPCosts costs{};
   costs.latency = duration("latency", &Preset::latency, "L: the way of a byte through the network");
   costs.overhead =
       duration("overhead", &Preset::overhead, "o: processor time per message, at each end");

@@ -12,14 +12,15 @@
 #include "kernels/registry.hpp"
 #include "network_models/registry.hpp"
 #include "scenarios/host_keys.hpp"
+#include "scenarios/reference.hpp"
 #include "sim/base/error.hpp"
 #include "topology/registry.hpp"
 
 namespace starling {
 namespace {
 
-constexpr std::string_view names[] = {"run",      "topology", "network",  "compute",
-                                      "workload", "failures", "algorithm"};
+constexpr std::string_view names[] = {"run",      "topology", "network",   "compute",
+                                      "workload", "failures", "algorithm", "reference"};
 /// Of a scenario, but of no single run: `starling sweep` reads it (sweep.hpp).
 constexpr std::string_view sweep = "sweep";
 constexpr std::int64_t most_nodes = 100'000'000;
@@ -227,6 +228,12 @@ Assembly assemble(const Scenario& scenario) {
     return entry.make(algorithm, {settings.nodes, settings.steps, *parts.topology, facts});
   });
   note(algorithm);
+
+  if (scenario.has_section("reference")) {
+    const Section reference = scenario.section("reference");
+    static_cast<void>(read_reference_section(reference));
+    note(reference);
+  }
   return parts;
 }
 

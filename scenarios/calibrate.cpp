@@ -295,6 +295,7 @@ std::string to_scenario_text(const Calibration& c) {
   // A message crosses two links of a crossbar.
   text += fmt::format("latency = {}\n", duration_text(0.5 * (link.latency + 2 * link.overhead)));
   text += fmt::format("bandwidth = {}\n", bandwidth_text(link.gap_per_byte));
+  text += "concurrent = no\n";  // MPI has one connection per pair of ranks
   if (c.within) {
     text += fmt::format("nodes_per_host = {}\n", (c.ranks + c.hosts - 1) / c.hosts);
     text += fmt::format("local_latency = {}\n",

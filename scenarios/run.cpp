@@ -110,6 +110,7 @@ void Run::finish() {
   statistics["graph.joined"] = static_cast<double>(graph.joined);
   statistics["graph.shared"] = static_cast<double>(graph.shared);
   statistics["graph.dropped"] = static_cast<double>(graph.dropped);
+  statistics["graph.folded"] = static_cast<double>(graph.folded);
   statistics["graph.windows"] = static_cast<double>(graph.windows);
   statistics["graph.waves"] = static_cast<double>(graph.waves);
   statistics["graph.mean_gradient_batch"] = ratio(graph.gradients, graph.gradient_batches);

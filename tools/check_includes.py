@@ -36,7 +36,7 @@ OWNERS = (
     (r"doctest/", ()),
     (r"boost/program_options", ("tools/",)),
     (r"boost/", ("sim/base/graph_file.cpp", "topology/connectivity.cpp", "network_models/switch_graph.cpp")),
-    (r"hdf5", ("sim/record/results_file.cpp", "kernels/hdf5_dataset.cpp")),
+    (r"hdf5", ("sim/record/results_file.cpp", "sim/record/table_file.cpp", "kernels/hdf5_dataset.cpp")),
     (r"zlib\.h$", ("kernels/idx_dataset.cpp",)),
     (r"mpi\.h$", ("sim/mpi/",)),
     (r"Random123/", ("sim/base/random.cpp",)),

@@ -1,5 +1,5 @@
-// starling compare: do two runs agree? Simulated against real, or any two. Exit status 0 if every quantity with a
-// tolerance is within it, 3 if not.
+// starling compare: do two runs agree? Simulated against real, or any two; one run alone is compared with the [reference]
+// of its scenario. Exit status 0 if every quantity with a tolerance is within it, 3 if not.
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "scenarios/reference.hpp"
 #include "sim/base/error.hpp"
 #include "sim/record/results_file.hpp"
 #include "tools/arguments.hpp"
@@ -148,7 +149,8 @@ std::vector<Line> compare(const Recorder& a, const Recorder& b, const Tolerances
   add("share of time computing", "compute_share", std::nullopt, true);
   add("share of time waiting", "wait_share", std::nullopt, true);
   add("share of time communicating", "communicate_share", std::nullopt, true);
-  add("bytes per step", "bytes_per_step", std::nullopt);
+  if (outcome(first, "bytes_per_step") > 0 && outcome(second, "bytes_per_step") > 0)
+    add("bytes per step", "bytes_per_step", std::nullopt);  // a reference does not count them
   add("final test loss", "test_loss", tolerances.loss);
   add("final test accuracy", "test_accuracy", tolerances.loss, true);
   add_deviation("test loss by step, mean", deviation_by_step(a, b, "test_loss"), tolerances.loss);
@@ -182,6 +184,22 @@ double tolerance_in(const po::variables_map& values, const char* name) {
   return tolerance;
 }
 
+/// What a run is to be compared with by its scenario. Tolerances that the command line does not give are the section's.
+std::string reference_of(const std::string& path, const po::variables_map& values,
+                         Tolerances& tolerances) {
+  const Scenario scenario = read_scenario({path});
+  if (!scenario.has_section("reference")) {
+    throw UsageError(fmt::format(
+        "compare takes two runs, or one whose scenario has a [reference] section; that of {} has "
+        "none",
+        path));
+  }
+  const ReferenceSettings settings = read_reference_section(scenario.section("reference"));
+  if (values["time"].defaulted()) tolerances.time = settings.time_tolerance;
+  if (values["loss"].defaulted()) tolerances.loss = settings.loss_tolerance;
+  return settings.file;
+}
+
 }  // namespace
 
 void compare_command(const Arguments& arguments) {
@@ -192,13 +210,16 @@ void compare_command(const Arguments& arguments) {
       "relative tolerance of losses, absolute one of accuracy")(
       "models", po::value<double>(), "largest difference of final models; 0: the same bits");
   po::variables_map values;
-  if (!parse_arguments(arguments, "starling compare A.h5 B.h5|REFERENCE.csv [options]", options,
+  if (!parse_arguments(arguments, "starling compare A.h5 [B.h5|REFERENCE.csv] [options]", options,
                        values))
     return;
-  const auto words = values["words"].as<std::vector<std::string>>();
-  if (words.size() != 2) throw UsageError("compare takes two runs");
+  auto words = values["words"].as<std::vector<std::string>>();
+  if (words.empty() || words.size() > 2)
+    throw UsageError("compare takes two runs, or one whose scenario has a [reference] section");
   Tolerances tolerances{tolerance_in(values, "time"), tolerance_in(values, "loss"), std::nullopt};
   if (values.count("models") > 0) tolerances.models = tolerance_in(values, "models");
+
+  if (words.size() == 1) words.push_back(reference_of(words[0], values, tolerances));
 
   const Recorder first = read_run_of(words[0]);
   const Recorder second = read_run_of(words[1]);

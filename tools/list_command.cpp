@@ -1,24 +1,14 @@
-// starling list: every component by name, with one sentence and its keys. The keys come from the components
-// themselves: each maker reads a probe section, which notes the keys and ends before anything is built.
+// starling list: every component by name, with one sentence and its keys; as Markdown for docs/keys.md.
 
-#include <functional>
-#include <set>
-#include <sstream>
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "algorithms/registry.hpp"
-#include "kernels/registry.hpp"
-#include "network_models/registry.hpp"
-#include "scenarios/assemble.hpp"
-#include "scenarios/host_keys.hpp"
-#include "sim/engine/compute_time.hpp"
-#include "sim/engine/failures.hpp"
 #include "tools/arguments.hpp"
+#include "tools/component_keys.hpp"
 #include "tools/failure.hpp"
-#include "topology/registry.hpp"
 
 namespace starling {
 
@@ -26,110 +16,143 @@ namespace po = boost::program_options;
 
 namespace {
 
-constexpr NodeId probe_nodes = 4;
+/// Keys that so many components of a section have alike are told once, in front of them.
+constexpr std::ptrdiff_t least_shared = 4;
 
-void print_key(const KeyUse& use, const std::string& condition) {
-  const std::string value = use.required           ? "required"
-                            : use.fallback.empty() ? "none"
-                                                   : use.fallback;
-  fmt::print("      {:<22}{:<34}  {}{}\n", use.key, fmt::format("{} ({})", use.type, value),
-             condition, use.help);
-}
-
-/// The keys that `make` reads from a probe of the section in which `settings` are fixed.
-std::vector<KeyUse> probe(const std::string& section_name, const std::vector<Setting>& settings,
-                          const std::function<void(const Section&)>& make) {
-  const Section section = Section::probe(section_name, settings);
-  try {
-    make(section);
-  } catch (const ProbeFinished&) {
-    return section.uses();
-  }
-  return section.uses();
-}
-
-/// Prints the keys of a component: those it always reads, then those that come with a choice.
-void print_keys(const std::string& section_name, const std::function<void(const Section&)>& make) {
-  const std::vector<KeyUse> always = probe(section_name, {}, make);
-  std::set<std::string> known{"kind"};
-  for (const KeyUse& use : always) {
-    if (known.insert(use.key).second) print_key(use, "");
-  }
-  for (const KeyUse& use : always) {
-    if (use.key == "kind" || use.type.find('|') == std::string::npos) continue;
-    std::istringstream options(use.type);
-    for (std::string option; std::getline(options, option, '|');) {
-      for (const KeyUse& further : probe(section_name, {{use.key, option, "probe"}}, make)) {
-        if (known.insert(further.key).second)
-          print_key(further, fmt::format("with {} = {}: ", use.key, option));
-      }
+void print_plainly(const Chapter& chapter, const std::string& only, bool with_keys) {
+  bool has_title = false;
+  for (const Component& component : chapter.components) {
+    if (!only.empty() && only != component.name && only != chapter.section) continue;
+    if (!has_title)
+      fmt::print("{} ([{}]{})\n", chapter.title, chapter.section,
+                 chapter.has_kinds ? " kind = .." : "");
+    has_title = true;
+    if (chapter.has_kinds) fmt::print("  {:<24}{}\n", component.name, component.summary);
+    if (!with_keys) continue;
+    for (const ComponentKey& key : component.keys) {
+      fmt::print("      {:<22}{:<34}  {}{}\n", key.use.key,
+                 fmt::format("{} ({})", key.use.type, key.fallback()), key.condition(),
+                 key.use.help);
     }
   }
 }
 
-template <class Entries, class Make>
-void list_catalog(std::string_view title, const std::string& section_name, const Entries& entries,
-                  const std::string& only, bool with_keys, Make make) {
-  bool has_title = false;
-  for (const auto& entry : entries) {
-    if (!only.empty() && only != entry.name && only != section_name) continue;
-    if (!has_title) fmt::print("{} ([{}] kind = ..)\n", title, section_name);
-    has_title = true;
-    fmt::print("  {:<24}{}\n", entry.name, entry.summary);
-    if (with_keys) print_keys(section_name, [&](const Section& section) { make(entry, section); });
+std::string in_cell(std::string text) {
+  for (std::size_t at = 0; (at = text.find('|', at)) != text.npos; at += 4)
+    text.replace(at, 1, " \\| ");
+  return text;
+}
+
+/// A line of a table of keys.
+std::string row_of(const ComponentKey& key) {
+  return fmt::format("| `{}` | {} | {} | {}{} |\n", key.use.key, in_cell(key.fallback()),
+                     in_cell(key.use.type), in_cell(key.condition()), in_cell(key.use.help));
+}
+
+void print_table(const std::vector<std::string>& rows) {
+  if (rows.empty()) return;
+  fmt::print("\n| key | default | value | |\n| --- | --- | --- | --- |\n");
+  for (const std::string& row : rows) fmt::print("{}", row);
+}
+
+/// Rows that at least `least_shared` components have, in order of appearance.
+std::vector<std::string> shared_rows(const Chapter& chapter) {
+  std::vector<std::string> shared;
+  for (const Component& component : chapter.components) {
+    for (const ComponentKey& key : component.keys) {
+      const std::string row = row_of(key);
+      if (std::ranges::find(shared, row) != shared.end()) continue;
+      const auto has_row = [&row](const Component& other) {
+        return std::ranges::any_of(other.keys,
+                                   [&row](const ComponentKey& one) { return row_of(one) == row; });
+      };
+      if (std::ranges::count_if(chapter.components, has_row) >= least_shared) shared.push_back(row);
+    }
+  }
+  return shared;
+}
+
+/// "`a`, `b`": the keys of `rows` that `component` has not; nothing if it has all.
+std::string missing(const Component& component, const std::vector<std::string>& rows) {
+  std::string names;
+  for (const std::string& row : rows) {
+    const auto is_row = [&row](const ComponentKey& key) { return row_of(key) == row; };
+    if (std::ranges::any_of(component.keys, is_row)) continue;
+    const std::string name = row.substr(2, row.find(' ', 2) - 2);
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  return names;
+}
+
+void print_as_markdown(const Chapter& chapter) {
+  fmt::print("\n## [{}]: {}\n", chapter.section, chapter.title);
+  const std::vector<std::string> shared =
+      chapter.has_kinds ? shared_rows(chapter) : std::vector<std::string>();
+  if (!shared.empty()) {
+    fmt::print("\nShared by several kinds; each says below which of these it does not have.\n");
+    print_table(shared);
+  }
+  for (const Component& component : chapter.components) {
+    if (chapter.has_kinds) fmt::print("\n### `{}`\n\n{}\n", component.name, component.summary);
+    std::vector<std::string> own;
+    for (const ComponentKey& key : component.keys) {
+      const std::string row = row_of(key);
+      if (std::ranges::find(shared, row) == shared.end()) own.push_back(row);
+    }
+    print_table(own);
+    if (shared.empty()) continue;
+    const std::string lacking = missing(component, shared);
+    if (lacking.empty()) {
+      fmt::print("\nHas all shared keys.\n");
+    } else if (static_cast<std::size_t>(std::ranges::count(lacking, ',')) + 1 == shared.size()) {
+      fmt::print("\nHas no shared keys.\n");
+    } else {
+      fmt::print("\nHas the shared keys but {}.\n", lacking);
+    }
   }
 }
+
+constexpr const char* markdown_preface = R"(# Keys of scenarios
+
+Made by `starling list --markdown`; a test compares. A scenario is a text file:
+
+* `[section]` begins a section, `key = value` sets a key, `#` begins a comment. `[topology]`, `[network]`, `[workload]` and
+  `[algorithm]` choose one of several kinds by `kind = ..`. Sections `[run]`, `[topology]`, `[network]`, `[compute]`,
+  `[workload]` and `[algorithm]` must be there, `[failures]`, `[reference]` and `[sweep]` may.
+* `include = FILE` before the first section takes the sections of another file over; keys of the file that includes win.
+* Any key can be set on the command line: `section.key=value`. A key that nobody reads is an error.
+
+Kinds of values: *integer* and *number* without a unit; *duration* with `ps`, `ns`, `us`, `ms`, `s`, `min` or `h`; *bytes* with
+`B`, `kB`, `MB`, `GB`, `KiB`, `MiB`, `GiB`; *bandwidth* in bytes (`1 GB/s`) or bits (`10 Gbit/s`) per second; *numbers* separated by
+commas; *yes/no*; *text*; or one of the words listed. Defaults "by the run" follow from the numbers of nodes and steps:
+`starling describe SCENARIO.ini` prints them.
+
+`[sweep]` is read by `starling sweep` alone. Its keys are `section.key` of other sections, with lists (`2, 4, 8`; separated by `|`
+where values hold commas) or ranges (`1 .. 5`, `0 ms .. 320 ms step 160 ms`, `4 .. 64 times 2`) of values; `zip = KEY KEY`: the
+lists of these keys go along together; `repeats = N`: every point with so many seeds.
+)";
 
 }  // namespace
 
 void list_command(const Arguments& arguments) {
   po::options_description options("options");
-  options.add_options()("brief,b", "names and sentences, no keys");
+  options.add_options()("brief,b", "names and sentences, no keys")(
+      "markdown", "everything as a page of Markdown: docs/keys.md");
   po::variables_map values;
-  if (!parse_arguments(arguments, "starling list [SECTION | NAME] [--brief]", options, values))
+  if (!parse_arguments(arguments, "starling list [SECTION | NAME] [--brief | --markdown]", options,
+                       values))
     return;
   const auto words = values["words"].as<std::vector<std::string>>();
   if (words.size() > 1) throw UsageError("list takes one name at most");
   const std::string only = words.empty() ? "" : words[0];
-  const bool with_keys = values.count("brief") == 0;
-
-  const Topology line(probe_nodes, {{}}, {std::vector<double>(probe_nodes, 1.0)});
-  const WorkloadFacts facts;
-  list_catalog("algorithms", "algorithm", algorithms::catalog(), only, with_keys,
-               [&](const auto& entry, const Section& section) {
-                 static_cast<void>(algorithms::read_exchange(section, entry.name));
-                 static_cast<void>(entry.make(section, {probe_nodes, 1, line, facts}));
-               });
-  list_catalog("topologies", "topology", topologies::catalog(), only, with_keys,
-               [](const auto& entry, const Section& section) {
-                 static_cast<void>(entry.make(section, probe_nodes, 1));
-               });
-  list_catalog("network models", "network", network_models::catalog(), only, with_keys,
-               [](const auto& entry, const Section& section) {
-                 static_cast<void>(read_closed_form_collectives(section));
-                 static_cast<void>(read_host(section));
-                 static_cast<void>(entry.make(section, probe_nodes, 1));
-               });
-  list_catalog("workloads", "workload", workloads::catalog(), only, with_keys,
-               [](const auto& entry, const Section& section) {
-                 static_cast<void>(entry.make(section, probe_nodes, 1));
-               });
-  const auto list_section = [&](const std::string& name, const std::string& title,
-                                const std::function<void(const Section&)>& make) {
-    if (!only.empty() && only != name) return;
-    fmt::print("{} ([{}])\n", title, name);
-    if (with_keys) print_keys(name, make);
-  };
-  list_section("compute", "compute time", [](const Section& section) {
-    static_cast<void>(read_pace(section));
-    static_cast<void>(read_forward_share(section));
-    static_cast<void>(ComputeTime(section, probe_nodes, 1));
-  });
-  list_section("failures", "failures", [](const Section& section) {
-    static_cast<void>(read_failures(section, probe_nodes));
-  });
-  list_section("run", "the run",
-               [](const Section& section) { static_cast<void>(read_run(section, "NAME.ini")); });
+  if (values.count("markdown") > 0) {
+    if (!only.empty()) throw UsageError("--markdown lists everything, got a name");
+    fmt::print("{}", markdown_preface);
+    for (const Chapter& chapter : all_chapters()) print_as_markdown(chapter);
+    return;
+  }
+  for (const Chapter& chapter : all_chapters())
+    print_plainly(chapter, only, values.count("brief") == 0);
 }
 
 }  // namespace starling

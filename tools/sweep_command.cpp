@@ -1,7 +1,7 @@
 // starling sweep: runs every point of a scenario's [sweep] section, each as a process of its own, and leaves a table.
 //
 // The folder holds what is known: NAME.h5 per point (a point is finished if that says so), NAME.log if a point failed,
-// scenario.ini (the settings of the sweep, to refuse another one), points.csv and table.csv. So a killed sweep goes on
+// scenario.ini (the settings of the sweep, to refuse another one), and the tables points.csv, table.csv, table.h5. So a killed sweep goes on
 // where it was when it is started again.
 
 #include <algorithm>
@@ -119,14 +119,14 @@ std::string first_line_of(const fs::path& log) {
   return line;
 }
 
-struct Outcome {
+struct Ending {
   std::vector<std::string> failures;  // names of points
   bool is_whole = true;               // nobody asked it to end
 };
 
-Outcome run_points(const Sweep& sweep, const std::vector<std::string>& words,
-                   const std::vector<std::size_t>& todo, const fs::path& folder, std::size_t jobs,
-                   bool speaks) {
+Ending run_points(const Sweep& sweep, const std::vector<std::string>& words,
+                  const std::vector<std::size_t>& todo, const fs::path& folder, std::size_t jobs,
+                  bool speaks) {
   const std::string program = own_program();
   std::vector<ProcessPool::Task> tasks;
   const auto log_of = [&](std::size_t task) {
@@ -140,7 +140,7 @@ Outcome run_points(const Sweep& sweep, const std::vector<std::string>& words,
     task.words.insert(task.words.end(), {"--quiet", "-o", results_of(folder, point).string()});
     tasks.push_back(std::move(task));
   }
-  Outcome outcome;
+  Ending outcome;
   std::size_t done = 0;
   Progress progress;
   const auto ended = [&](std::size_t task, int status) {
@@ -202,10 +202,11 @@ void sweep_command(const Arguments& arguments) {
                               ? fs::path(values["output"].as<std::string>())
                               : fs::path(default_output(scenario.name())).replace_extension();
   prepare(folder, scenario);
+  SweepTable table(sweep, folder);
   std::vector<std::size_t> todo;
   std::size_t found = 0;
   for (std::size_t i = shard.index; i < sweep.points.size(); i += shard.count) {
-    is_finished(folder, sweep.points[i]) ? void(++found) : todo.push_back(i);
+    table.is_finished(i) ? void(++found) : todo.push_back(i);
   }
   const bool speaks = values.count("quiet") == 0 && shard.index == 0;
   if (speaks && found > 0) fmt::print("{} points are finished already\n", found);
@@ -213,8 +214,8 @@ void sweep_command(const Arguments& arguments) {
   std::signal(SIGINT, note_sweep_signal);
   std::signal(SIGTERM, note_sweep_signal);
   share_cores(cores, jobs * shard.on_this_machine);
-  const Outcome outcome = run_points(sweep, words, todo, folder, jobs, speaks);
-  const std::size_t finished = write_sweep_table(sweep, folder);
+  const Ending outcome = run_points(sweep, words, todo, folder, jobs, speaks);
+  const std::size_t finished = table.write();
   if (!outcome.is_whole) throw Interrupted(asked_to_end);
   if (values.count("quiet") == 0 && (shard.index == 0 || finished == sweep.points.size())) {
     fmt::print("{} of {} points are finished; see {}\n", finished, sweep.points.size(),

@@ -1,23 +1,26 @@
 #include "tools/sweep_table.hpp"
 
 #include <cmath>
-#include <fstream>
+#include <cstdlib>
+#include <limits>
 #include <map>
-#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "sim/base/csv.hpp"
 #include "sim/base/error.hpp"
 #include "sim/record/results_file.hpp"
-#include "tools/summary.hpp"
+#include "sim/record/table_file.hpp"
 
 namespace starling {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string cell_of(double value) { return std::isnan(value) ? "" : fmt::format("{}", value); }
+constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
 /// Outcomes of a finished point; nothing if it is not there or not complete.
 std::optional<std::vector<Outcome>> outcomes_of(const fs::path& path) {
@@ -32,37 +35,119 @@ std::optional<std::vector<Outcome>> outcomes_of(const fs::path& path) {
   }
 }
 
-void write_whole(const fs::path& path, const std::string& text) {
-  const fs::path partial = path.string() + ".partial";
-  std::ofstream file(partial, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file) throw Error(fmt::format("{}: cannot write", partial.string()));
+/// Several processes of a job may write at once, so each writes a file of its own and then gives it the name.
+void write_whole(const fs::path& path, const std::string& bytes) {
+  std::string partial = path.string() + ".XXXXXX";
+  const int file = mkstemp(partial.data());
+  bool is_written = file >= 0;
+  for (std::size_t done = 0; is_written && done < bytes.size();) {
+    const ssize_t count = ::write(file, bytes.data() + done, bytes.size() - done);
+    is_written = count > 0;
+    done += is_written ? static_cast<std::size_t>(count) : 0;
+  }
+  const mode_t mask = umask(0);
+  umask(mask);
+  if (file >= 0) {
+    is_written = fchmod(file, 0666 & ~mask) == 0 && is_written;
+    is_written = close(file) == 0 && is_written;
+  }
+  if (!is_written) {
+    unlink(partial.c_str());
+    throw Error(fmt::format("{}: cannot write", path.string()));
+  }
   fs::rename(partial, path);
 }
 
-/// Means and spreads of runs that differ in the seed alone.
-struct Group {
-  std::vector<std::string> values;
-  std::vector<std::vector<Outcome>> runs;
+std::string to_csv(const NamedTable& table) {
+  std::string text;
+  for (const TableColumn& column : table.columns)
+    text += (&column == &table.columns.front() ? "" : ",") + column.name;
+  text += '\n';
+  for (std::size_t row = 0; row < table.columns.front().rows(); ++row) {
+    for (const TableColumn& column : table.columns) {
+      if (&column != &table.columns.front()) text += ',';
+      if (const auto* numbers = std::get_if<std::vector<double>>(&column.cells)) {
+        if (!std::isnan((*numbers)[row])) text += fmt::format("{}", (*numbers)[row]);
+      } else {
+        text += csv_field(std::get<std::vector<std::string>>(column.cells)[row]);
+      }
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+/// A table as it grows, row by row: texts on the left, numbers on the right.
+class Rows {
+ public:
+  Rows(std::string name, const std::vector<std::string>& texts,
+       const std::vector<std::string>& numbers) {
+    table_.name = std::move(name);
+    for (const std::string& column : texts)
+      table_.columns.push_back({column, std::vector<std::string>()});
+    for (const std::string& column : numbers)
+      table_.columns.push_back({column, std::vector<double>()});
+  }
+
+  void add(const std::vector<std::string>& texts, const std::vector<double>& numbers) {
+    ensure(texts.size() + numbers.size() == table_.columns.size(), "a cell for every column");
+    auto column = table_.columns.begin();
+    for (const std::string& text : texts)
+      std::get<std::vector<std::string>>((column++)->cells).push_back(text);
+    for (const double number : numbers)
+      std::get<std::vector<double>>((column++)->cells).push_back(number);
+  }
+
+  const NamedTable& table() const { return table_; }
+
+ private:
+  NamedTable table_;
 };
 
-std::string statistics_of(const Group& group, std::size_t outcome) {
+/// Runs that differ in the seed alone.
+struct Group {
+  std::vector<std::string> values;
+  std::vector<const std::vector<Outcome>*> runs;
+};
+
+/// Mean and standard deviation of an outcome over the runs that know it.
+std::pair<double, double> statistics_of(const Group& group, std::size_t outcome) {
   double sum = 0;
   double count = 0;
-  for (const auto& run : group.runs) {
-    if (std::isnan(run[outcome].value)) continue;
-    sum += run[outcome].value;
+  for (const auto* run : group.runs) {
+    if (std::isnan((*run)[outcome].value)) continue;
+    sum += (*run)[outcome].value;
     ++count;
   }
-  if (count == 0) return ",,";
+  if (count == 0) return {unknown, unknown};
   const double mean = sum / count;
   double squares = 0;
-  for (const auto& run : group.runs) {
-    if (!std::isnan(run[outcome].value)) squares += std::pow(run[outcome].value - mean, 2);
+  for (const auto* run : group.runs) {
+    if (!std::isnan((*run)[outcome].value)) squares += std::pow((*run)[outcome].value - mean, 2);
   }
-  const std::string spread = count > 1 ? cell_of(std::sqrt(squares / (count - 1))) : "";
-  return fmt::format(",{},{}", cell_of(mean), spread);
+  return {mean, count > 1 ? std::sqrt(squares / (count - 1)) : unknown};
+}
+
+std::vector<std::string> names_of_outcomes() {
+  std::vector<std::string> names;
+  for (const Outcome& outcome : outcomes(Recorder())) names.push_back(outcome.name);
+  return names;
+}
+
+NamedTable table_of(const std::vector<Group>& groups, const std::vector<std::string>& keys) {
+  std::vector<std::string> numbers{"runs"};
+  const std::vector<std::string> names = names_of_outcomes();
+  for (const std::string& name : names) numbers.insert(numbers.end(), {name, name + "_deviation"});
+  Rows rows("table", keys, numbers);
+  for (const Group& group : groups) {
+    std::vector<double> cells{static_cast<double>(group.runs.size())};
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const auto [mean, deviation] = statistics_of(group, i);
+      cells.insert(cells.end(), {mean, deviation});
+    }
+    rows.add(group.values, cells);
+  }
+  return rows.table();
 }
 
 }  // namespace
@@ -71,53 +156,46 @@ fs::path results_of(const fs::path& folder, const SweepPoint& point) {
   return folder / (point.name + ".h5");
 }
 
-bool is_finished(const fs::path& folder, const SweepPoint& point) {
-  return outcomes_of(results_of(folder, point)).has_value();
+SweepTable::SweepTable(const Sweep& sweep, fs::path folder)
+    : sweep_(sweep), folder_(std::move(folder)), outcomes_(sweep.points.size()) {}
+
+bool SweepTable::is_finished(std::size_t point) {
+  if (!outcomes_[point]) outcomes_[point] = outcomes_of(results_of(folder_, sweep_.points[point]));
+  return outcomes_[point].has_value();
 }
 
-std::size_t write_sweep_table(const Sweep& sweep, const fs::path& folder) {
-  const std::vector<Outcome> names = outcomes(Recorder());
-  std::string points = "point";
-  std::string table;
-  for (const std::string& key : sweep.keys) {
-    points += "," + key;
-    if (key != seed_key) table += key + ",";
+std::size_t SweepTable::write() {
+  std::vector<std::string> texts{"point"};
+  texts.insert(texts.end(), sweep_.keys.begin(), sweep_.keys.end());
+  Rows points("points", texts, names_of_outcomes());
+  std::vector<std::string> group_keys;
+  for (const std::string& key : sweep_.keys) {
+    if (key != seed_key) group_keys.push_back(key);
   }
-  table += "runs";
-  for (const Outcome& outcome : names) {
-    points += "," + outcome.name;
-    table += fmt::format(",{0},{0}_deviation", outcome.name);
-  }
-  points += '\n';
-  table += '\n';
-
   std::size_t finished = 0;
   std::vector<Group> groups;
   std::map<std::vector<std::string>, std::size_t> group_of;
-  for (const SweepPoint& point : sweep.points) {
-    auto run = outcomes_of(results_of(folder, point));
-    if (!run) continue;
+  for (std::size_t i = 0; i < sweep_.points.size(); ++i) {
+    if (!is_finished(i)) continue;
     ++finished;
-    points += csv_field(point.name);
+    const SweepPoint& point = sweep_.points[i];
+    std::vector<std::string> cells{point.name};
+    cells.insert(cells.end(), point.values.begin(), point.values.end());
+    std::vector<double> numbers;
+    for (const Outcome& outcome : *outcomes_[i]) numbers.push_back(outcome.value);
+    points.add(cells, numbers);
     std::vector<std::string> values;
-    for (std::size_t i = 0; i < sweep.keys.size(); ++i) {
-      points += "," + csv_field(point.values[i]);
-      if (sweep.keys[i] != seed_key) values.push_back(point.values[i]);
+    for (std::size_t k = 0; k < sweep_.keys.size(); ++k) {
+      if (sweep_.keys[k] != seed_key) values.push_back(point.values[k]);
     }
-    for (const Outcome& outcome : *run) points += "," + cell_of(outcome.value);
-    points += '\n';
     const auto [at, is_new] = group_of.try_emplace(values, groups.size());
     if (is_new) groups.push_back({values, {}});
-    groups[at->second].runs.push_back(std::move(*run));
+    groups[at->second].runs.push_back(&*outcomes_[i]);
   }
-  for (const Group& group : groups) {
-    for (const std::string& value : group.values) table += csv_field(value) + ",";
-    table += std::to_string(group.runs.size());
-    for (std::size_t i = 0; i < names.size(); ++i) table += statistics_of(group, i);
-    table += '\n';
-  }
-  write_whole(folder / "points.csv", points);
-  write_whole(folder / "table.csv", table);
+  const NamedTable table = table_of(groups, group_keys);
+  write_whole(folder_ / "points.csv", to_csv(points.table()));
+  write_whole(folder_ / "table.csv", to_csv(table));
+  write_whole(folder_ / "table.h5", table_file("starling sweep", {points.table(), table}));
   return finished;
 }
 

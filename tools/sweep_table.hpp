@@ -1,24 +1,40 @@
-// The table of a sweep: one line per finished point, and one per combination of settings with mean and spread over
-// seeds. Plots and reports read nothing else of a sweep but this and the results files.
+// The tables of a sweep: one line per finished point, and one per combination of settings with mean and spread over
+// seeds. Plots and reports read nothing else of a sweep but these and the results files.
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <vector>
 
 #include "scenarios/sweep.hpp"
+#include "tools/summary.hpp"
 
 namespace starling {
 
 /// Where the results of a point lie.
 std::filesystem::path results_of(const std::filesystem::path& folder, const SweepPoint& point);
 
-/// Whether the results file of a point is there and says that its run is complete.
-bool is_finished(const std::filesystem::path& folder, const SweepPoint& point);
+/// What is known of the points of a sweep. Refers to the sweep.
+class SweepTable {
+ public:
+  SweepTable(const Sweep& sweep, std::filesystem::path folder);
 
-/// Writes, from the finished points of `sweep`,
-///   points.csv   point, every swept key, then every outcome (tools/summary.hpp)
-///   table.csv    every swept key but the seed, runs, then of every outcome mean and standard deviation (n - 1; empty
-///                for one run)
-/// The same sweep gives the same bytes. Returns the number of finished points.
-std::size_t write_sweep_table(const Sweep& sweep, const std::filesystem::path& folder);
+  /// Whether the results file of a point is there and says that its run is complete. A file that does is read once.
+  bool is_finished(std::size_t point);
+
+  /// Writes, from the finished points,
+  ///   points.csv   point, every swept key, then every outcome (tools/summary.hpp)
+  ///   table.csv    every swept key but the seed, runs, then of every outcome mean and standard deviation (n - 1; empty
+  ///                for one run)
+  ///   table.h5     both as groups /points and /table, a data set per column: keys are texts, the rest float64, NaN
+  ///                where the CSV is empty (sim/record/table_file.hpp)
+  /// The same sweep gives the same bytes. Returns the number of finished points.
+  std::size_t write();
+
+ private:
+  const Sweep& sweep_;
+  std::filesystem::path folder_;
+  std::vector<std::optional<std::vector<Outcome>>> outcomes_;  // of every point, as far as known
+};
 
 }  // namespace starling

@@ -19,6 +19,9 @@ namespace {
 constexpr std::size_t sort_limit = 32;
 // A rung has about as many buckets as events, but no more than stay in the first levels of cache.
 constexpr int max_rung_bits = 10;
+// The run is to hold one of so many events, at most so many.
+constexpr std::size_t run_share = 16;
+constexpr std::size_t longest_run = 64;
 // Late arrivals beyond this many, and beyond a quarter of the run, become a rung: a fixed cost per
 // event.
 constexpr std::size_t late_limit = 64;
@@ -75,21 +78,25 @@ void Calendar::spread_late() {
   late_.clear();
   run_.clear();
   run_head_ = 0;
-  start_run(scratch_, scratch_.front().time, scratch_.back().time);
+  extend_run(scratch_, scratch_.front().time, scratch_.back().time);
 }
 
+// Takes buckets until the run holds enough events to look ahead (Calendar::ahead), but not so many that new ones
+// often come before its end.
 void Calendar::refill() {
   run_.clear();
   run_head_ = 0;
-  while (run_.empty()) {
+  const std::size_t wanted = std::clamp<std::size_t>(size_ / run_share, 1, longest_run);
+  while (run_.size() < wanted) {
     if (depth_ == 0) {
+      if (!run_.empty()) return;
       ensure(!top_.empty(), "an empty calendar has no first event");
       const Time earliest = top_min_;
       const Time latest = top_max_;
       top_limit_ = latest;
       top_min_ = Time::max();
       top_max_ = Time::min();
-      start_run(top_, earliest, latest);
+      extend_run(top_, earliest, latest);
       top_.clear();
       continue;
     }
@@ -129,18 +136,22 @@ void Calendar::take_bucket(Bucket bucket) {
   }
   blocks_[bucket.last].next = free_block_;
   free_block_ = bucket.first;
-  start_run(scratch_, earliest, latest);
+  extend_run(scratch_, earliest, latest);
 }
 
-// Makes `events` the run, or spreads them over a new rung if they are too many to sort. Leaves
-// `events` undefined.
-void Calendar::start_run(std::vector<Event>& events, Time earliest, Time latest) {
+// Appends `events`, all later than the run, or spreads them over a new rung if they are too many to
+// sort. Leaves `events` undefined.
+void Calendar::extend_run(std::vector<Event>& events, Time earliest, Time latest) {
   if (earliest < latest && events.size() > sort_limit) {
     add_rung(events, earliest, latest);
     return;
   }
-  run_.swap(events);
-  if (earliest < latest) sort_by_time(run_);
+  if (earliest < latest) sort_by_time(events);
+  if (run_.empty()) {
+    run_.swap(events);
+  } else {
+    run_.insert(run_.end(), events.begin(), events.end());
+  }
 }
 
 void Calendar::add_rung(const std::vector<Event>& events, Time earliest, Time latest) {

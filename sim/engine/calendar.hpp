@@ -73,6 +73,12 @@ class Calendar {
     return std::min(late_.front().time, run_[run_head_].time);
   }
 
+  /// The event that pop() will return after `pops` others, if that is known already and nothing is pushed in
+  /// between; else null. For prefetching.
+  const Event* ahead(std::size_t pops) const {
+    return run_head_ + pops < run_.size() ? &run_[run_head_ + pops] : nullptr;
+  }
+
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
 
@@ -138,7 +144,7 @@ class Calendar {
   void spread_late();
   void refill();
   void take_bucket(Bucket bucket);
-  void start_run(std::vector<Event>& events, Time earliest, Time latest);
+  void extend_run(std::vector<Event>& events, Time earliest, Time latest);
   void add_rung(const std::vector<Event>& events, Time earliest, Time latest);
   [[noreturn]] void fail_in_past(Time time) const;
 

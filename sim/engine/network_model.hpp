@@ -11,7 +11,8 @@
 
 namespace starling {
 
-/// The bytes of one message on their way. `id` is the engine's name for it until it is delivered.
+/// The bytes of one message on their way. `id` is the engine's name for it until it is delivered: a small number,
+/// used again for others afterwards, so models may keep arrays by it.
 struct Transfer {
   std::uint32_t id;
   NodeId source;
@@ -29,6 +30,9 @@ class NetworkClock {
   virtual void set_timer(Time time, std::uint64_t cookie) = 0;
   /// Hands transfer `id` to its destination at `time` >= now. Deliveries of one instant happen in call order.
   virtual void deliver(Time time, std::uint32_t id) = 0;
+  /// Takes back the delivery announced for `id`, whose time has not come. Another call of deliver() follows, for
+  /// a later time.
+  virtual void put_off(std::uint32_t id) = 0;
 };
 
 /// Latency and cost per byte of one undisturbed message: what the closed formulas of collectives need.

@@ -41,6 +41,7 @@ void SimulatedTransport::run() {
   while (!calendar_.empty()) {
     const Event event = calendar_.pop();
     now_ = event.time;
+    if (is_stale(event.payload)) continue;
     if (settings_.replay != nullptr) {
       follow(event.payload);
     } else if (settings_.failures == nullptr || !is_held_back(event.payload)) {
@@ -88,7 +89,15 @@ void SimulatedTransport::set_timer(Time time, std::uint64_t cookie) {
 }
 
 void SimulatedTransport::deliver(Time time, std::uint32_t id) {
+  in_flight_[id].due = time;
   schedule(time, Kind::delivery, id);
+}
+
+void SimulatedTransport::put_off(std::uint32_t id) { in_flight_[id].due = never; }
+
+bool SimulatedTransport::is_stale(std::uint64_t payload) const {
+  return static_cast<Kind>(payload & ((1U << kind_bits) - 1)) == Kind::delivery &&
+         in_flight_[payload >> kind_bits].due != now_;
 }
 
 std::uint32_t SimulatedTransport::take_off(NodeId to, Message&& message) {

@@ -78,6 +78,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   enum class Leg : std::uint8_t { out, network, in };
   struct InFlight {
     Message message;
+    Time due{};  // when its delivery has been announced for
     NodeId destination = 0;
     Failures::Fate fate{};
     Leg leg = Leg::network;
@@ -90,6 +91,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
 
   void set_timer(Time time, std::uint64_t cookie) override;
   void deliver(Time time, std::uint32_t id) override;
+  void put_off(std::uint32_t id) override;
 
   void schedule(Time time, Kind kind, std::uint64_t what);
   void happen(std::uint64_t payload);
@@ -107,6 +109,8 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   void lose(std::uint32_t id);
   void pass(std::uint32_t timer);
 
+  /// Whether an event is the delivery of a message that was put off since.
+  bool is_stale(std::uint64_t payload) const;
   /// Whose event it is; nobody's if it is the network's or does not matter any more.
   std::optional<NodeId> node_of(std::uint64_t payload) const;
   /// Whether an event must not happen now, because its node is away: kept for later, or dropped.

@@ -62,6 +62,9 @@ struct MpiSession::Communicators {
 MpiSession::MpiSession()
     : exceptions_at_start_(std::uncaught_exceptions()),
       communicators_(std::make_unique<Communicators>()) {
+  // By default Open MPI puts large messages over TCP, and asks for that in the stream that carries
+  // the data of the other direction: two ranks that exchange models then do so one after the other.
+  setenv("OMPI_MCA_btl_tcp_flags", "send,inplace,need-ack,need-csum", 0);
   int provided = MPI_THREAD_SINGLE;
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");

@@ -27,6 +27,9 @@ struct LinearJob {
   std::uint32_t terms;
 };
 
+/// Most sums that are computed with a gradient, and most terms of each.
+inline constexpr std::size_t most_folded_sums = 4, most_folded_terms = 16;
+
 /// *out = sum_i (a[i] - b[i])^2 in double, in the fixed order of the implementation's documentation.
 struct DistanceJob {
   const float* a;

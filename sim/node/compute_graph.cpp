@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
+#include <utility>
 
 #include "sim/base/error.hpp"
 #include "sim/node/executor.hpp"
@@ -25,6 +27,7 @@ ComputeGraph::ComputeGraph(Backend& backend, const Workload& workload, Limits li
     : backend_(backend),
       workload_(workload),
       has_numbers_(workload.facts().has_numbers),
+      folds_sums_(limits.folds_sums && workload.folds_sums()),
       parameters_(workload.facts().parameters),
       wire_bytes_per_float_(
           4.0 * static_cast<double>(workload.facts().wire_parameters) /
@@ -126,9 +129,7 @@ void ComputeGraph::set_output(OperationId id, ValueId value_id) {
   operation.out = value_id;
   value.producer = id;
   value.window = open_window_;
-  value.available = operation.kind == Kind::gradient
-                        ? ((operation.level >> 32) + 1) << 32  // next stage
-                        : operation.level + 1;                 // next depth
+  set_available(operation);
   touch(value_id);
   open_bytes_ += static_cast<std::int64_t>(value.size) * 4;
 }
@@ -286,16 +287,48 @@ void ComputeGraph::close_if_full() {
   if (open_gradients_ >= limits_.window_gradients || open_bytes_ >= limits_.window_bytes) submit();
 }
 
+void ComputeGraph::set_level(Operation& operation) const {
+  Level level = 0;
+  for (std::uint32_t t = operation.first_term; t != none; t = open_.terms[t].next) {
+    level = std::max(level, values_[open_.terms[t].value].available);
+  }
+  operation.level = operation.kind == Kind::gradient ? level | gradient_depth : level;
+}
+
+void ComputeGraph::set_available(const Operation& operation) {
+  values_[operation.out].available = operation.kind == Kind::gradient
+                                         ? ((operation.level >> 32) + 1) << 32  // next stage
+                                         : operation.level + 1;                 // next depth
+}
+
+/// Sorts by counting: a window has many operations, but few levels.
+void ComputeGraph::order_by_level() {
+  levels_.clear();
+  const auto place_of = [this](Level level) -> std::size_t& {
+    const auto place =
+        std::lower_bound(levels_.begin(), levels_.end(), std::pair(level, std::size_t{0}));
+    if (place != levels_.end() && place->first == level) return place->second;
+    return levels_.emplace(place, level, 0)->second;
+  };
+  for (const OperationId id : open_.order) ++place_of(open_.operations[id].level);
+  std::size_t begin = 0;
+  for (auto& [level, count] : levels_) begin += std::exchange(count, begin);
+  ordered_.resize(open_.order.size());
+  for (const OperationId id : open_.order) {
+    ordered_[place_of(open_.operations[id].level)++] = id;
+  }
+  std::swap(ordered_, open_.order);
+}
+
 void ComputeGraph::order_and_drop() {
   auto& order = open_.order;
-  order.clear();
-  for (OperationId id = 0; id < open_.operations.size(); ++id)
-    order.emplace_back(open_.operations[id].level, id);
-  std::sort(order.begin(), order.end());
+  order.resize(open_.operations.size());
+  std::iota(order.begin(), order.end(), OperationId{0});
+  order_by_level();
   // Backwards, so that dropping a reader can make its inputs droppable too.
   bool any_dead = false;
   for (std::size_t i = order.size(); i-- > 0;) {
-    Operation& operation = open_.operations[order[i].second];
+    Operation& operation = open_.operations[order[i]];
     if (operation.out == none || operation.kind == Kind::gradient) continue;
     const Value& out = values_[operation.out];
     if (out.handles > 0 || out.readers > 0) continue;
@@ -306,13 +339,14 @@ void ComputeGraph::order_and_drop() {
     }
   }
   if (any_dead) {
-    std::erase_if(order, [this](const auto& entry) { return open_.operations[entry.second].dead; });
+    std::erase_if(order, [this](OperationId id) { return open_.operations[id].dead; });
   }
 }
 
 void ComputeGraph::submit() {
   if (open_.operations.empty() && open_.garbage.empty()) return;
   order_and_drop();
+  if (folds_sums_ && open_gradients_ > 0) fold_sums();
 
   // Settle every value the window uses: does it live on?
   std::vector<ValueId> dead_now;
@@ -326,6 +360,8 @@ void ComputeGraph::submit() {
     value.producer = none;
     value.available = 0;
     value.touched = false;
+    value.gradient = none;
+    value.joined_readers = 0;
     if (never_made) {
       dead_now.push_back(use.value);  // has no row; the id is free once the window is over
     } else if (use.dies && use.readers == 0 && value.window != open_window_) {

@@ -7,6 +7,7 @@
 //   * the same sum or transform recorded twice is one operation, so nodes that compute the same thing, as all
 //     members of an allreduce do, or all receivers of one code, share one result (copy on write);
 //   * a result that is dropped before it ran is never computed.
+// A sum that alone reads a gradient is computed with it, where the workload can (fold_sums.cpp).
 //
 // Running. The recorded window is cut into stages: stage s holds the operations that depend on s gradients of
 // the window. Within a stage sums run first, by depth, then all its gradients as ONE batched call. So nodes that
@@ -44,6 +45,7 @@ struct GraphStatistics {
   std::int64_t joined = 0;            // verbs that joined a pending sum
   std::int64_t shared = 0;            // verbs answered by an equal pending sum
   std::int64_t dropped = 0;           // operations nobody read
+  std::int64_t folded = 0;            // sums computed with their gradient
   std::int64_t gradient_batches = 0;  // batched calls, by kind
   std::int64_t sum_batches = 0;
   std::int64_t windows = 0;
@@ -58,6 +60,8 @@ class ComputeGraph {
     std::int64_t window_bytes = std::int64_t{1} << 30;
     /// .. or when it holds this many gradients; 0: 16 per node.
     std::int64_t window_gradients = 0;
+    /// Whether sums may be computed with their gradients; results do not depend on it.
+    bool folds_sums = true;
   };
   enum class Execution {
     overlapped,  // windows run on a worker thread while the next is recorded (simulation)
@@ -146,6 +150,8 @@ class ComputeGraph {
   struct Operation {
     Kind kind;
     bool dead = false;
+    bool is_folded = false;   // a sum that its gradient computes
+    std::uint8_t folded = 0;  // gradient: sums that could join it
     std::uint32_t term_count = 0;
     std::uint32_t first_term = none;
     std::uint32_t last_term = none;
@@ -153,7 +159,8 @@ class ComputeGraph {
     ValueId out = none;                       // none: only scalars
     double* numbers[2] = {nullptr, nullptr};  // scalars written; null if nobody may read them
     std::uint32_t call = none;                // transform, measure: in the window's list
-    NodeId node = 0;                          // gradient
+    OperationId next_folded = none;  // gradient, folded sum: the (next) sum computed with it
+    NodeId node = 0;                 // gradient
     Step draw = 0;
     Level level = 0;
   };
@@ -163,10 +170,12 @@ class ComputeGraph {
     std::uint32_t handles = 0;
     std::uint32_t readers = 0;  // terms of the open window that read it
     std::uint32_t size = 0;
-    OperationId producer = none;  // in the open window
-    std::int64_t window = 0;      // has numbers when this window has run
-    Level available = 0;          // earliest level of a reader in the open window
-    bool touched = false;         // listed in touched_
+    OperationId producer = none;       // in the open window
+    std::int64_t window = 0;           // has numbers when this window has run
+    Level available = 0;               // earliest level of a reader in the open window
+    bool touched = false;              // listed in touched_
+    OperationId gradient = none;       // that it is, or was computed with if that gets folded
+    std::uint32_t joined_readers = 0;  // those that could be computed with it
   };
 
   struct Slot {
@@ -189,8 +198,7 @@ class ComputeGraph {
     std::vector<Term> terms;
     std::vector<Transform> transforms;
     std::vector<Measure> measures;
-    std::vector<std::pair<Level, OperationId>>
-        order;  // operations to run, by level, then as recorded
+    std::vector<OperationId> order;  // operations to run, by level, then as recorded
     std::vector<Use> uses;
     std::vector<ValueId> garbage;  // released before anything runs
     std::size_t value_count = 0;
@@ -225,6 +233,14 @@ class ComputeGraph {
   Vector hollow(std::uint32_t size);
   void close_if_full();
   void order_and_drop();
+  /// Sets `level` to the earliest at which the operation can run.
+  void set_level(Operation& operation) const;
+  /// Sets when the result of the operation, at its level, can be read.
+  void set_available(const Operation& operation);
+  void order_by_level();
+  /// The gradient that the sum can be computed with, or none.
+  OperationId gradient_to_join(const Operation& sum);
+  void fold_sums();
   void submit();
   void complete();
   /// Writes what the host has made to the backend, if that has not been done.
@@ -233,6 +249,7 @@ class ComputeGraph {
   Backend& backend_;
   const Workload& workload_;
   const bool has_numbers_;
+  const bool folds_sums_;
   const std::size_t parameters_;
   const double wire_bytes_per_float_;
   Limits limits_;
@@ -244,7 +261,10 @@ class ComputeGraph {
   std::deque<Slot> slots_;
   std::vector<std::uint32_t> free_slots_, slots_freed_at_completion_;
 
-  Window open_;  // being recorded
+  Window open_;                                             // being recorded
+  std::vector<std::pair<OperationId, OperationId>> joins_;  // gradient and sum that could join it
+  std::vector<std::pair<Level, std::size_t>> levels_;       // of the window, with their operations
+  std::vector<OperationId> ordered_;
   std::vector<std::uint32_t>
       equal_sums_;  // open-addressing table of pending sums, by hash of their terms
   std::size_t equal_sum_count_ = 0;

@@ -125,11 +125,13 @@ void Executor::execute() {
   }
 
   ++statistics_.windows;
-  const auto& order = window_.order;
-  for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
-    while (end < order.size() && order[end].first == order[begin].first) ++end;
+  const auto operation = [this](std::size_t i) -> const ComputeGraph::Operation& {
+    return window_.operations[window_.order[i]];
+  };
+  for (std::size_t begin = 0, end = 0; begin < window_.order.size(); begin = end) {
+    while (end < window_.order.size() && operation(end).level == operation(begin).level) ++end;
     ++statistics_.waves;
-    if (window_.operations[order[begin].second].kind == ComputeGraph::Kind::gradient) {
+    if (operation(begin).kind == ComputeGraph::Kind::gradient) {
       run_gradients(begin, end);
     } else {
       run_wave(begin, end);
@@ -138,18 +140,18 @@ void Executor::execute() {
   }
 }
 
-bool Executor::fits(const ComputeGraph::Operation& operation,
-                    const ComputeGraph::Term& term) const {
+bool Executor::fits(const ComputeGraph::Operation& operation, const ComputeGraph::Term& term,
+                    std::uint32_t readers) const {
   return operation.kind == ComputeGraph::Kind::sum && dies_[term.value] &&
-         readers_[term.value] == 1 && term.size == sizes_[operation.out] &&
-         sizes_[term.value] == term.size;
+         readers_[term.value] == readers && rows_[term.value] != nullptr &&
+         term.size == sizes_[operation.out] && sizes_[term.value] == term.size;
 }
 
-float* Executor::output_row(const ComputeGraph::Operation& operation) {
+float* Executor::output_row(const ComputeGraph::Operation& operation, ValueId x) {
   for (std::uint32_t t = operation.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
-    if (!fits(operation, window_.terms[t])) continue;
-    const ValueId dying = window_.terms[t].value;  // its last reader is this sum: take over the row
-    return std::exchange(rows_[dying], nullptr);
+    const ValueId value = window_.terms[t].value;
+    if (!fits(operation, window_.terms[t], value == x ? 2 : 1)) continue;
+    return std::exchange(rows_[value], nullptr);  // its last reader is this sum: take over the row
   }
   return take(sizes_[operation.out]);
 }
@@ -176,7 +178,7 @@ void Executor::run_wave(std::size_t begin, std::size_t end) {
   evaluated_.clear();
 
   for (std::size_t i = begin; i < end; ++i) {
-    const auto& operation = window_.operations[window_.order[i].second];
+    const auto& operation = window_.operations[window_.order[i]];
     const std::size_t first = terms_.size();
     for (std::uint32_t t = operation.first_term; t != ComputeGraph::none;
          t = window_.terms[t].next) {
@@ -242,46 +244,89 @@ void Executor::run_wave(std::size_t begin, std::size_t end) {
   if (!evaluations_.empty()) {
     workload_.evaluate(evaluations_);
     for (std::size_t e = 0; e < evaluations_.size(); ++e) {
-      const auto& operation = window_.operations[window_.order[evaluated_[e]].second];
+      const auto& operation = window_.operations[window_.order[evaluated_[e]]];
       *operation.numbers[0] = evaluations_[e].loss;
       *operation.numbers[1] = evaluations_[e].accuracy;
     }
   }
 }
 
+void Executor::fold(const ComputeGraph::Operation& gradient) {
+  const ValueId x = window_.terms[gradient.first_term].value;
+  for (auto id = gradient.next_folded; id != ComputeGraph::none;
+       id = window_.operations[id].next_folded) {
+    const auto& sum = window_.operations[id];
+    const auto first = static_cast<std::uint32_t>(terms_.size());
+    for (std::uint32_t t = sum.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
+      const auto& term = window_.terms[t];
+      const bool is_gradient = term.value == gradient.out;
+      terms_.push_back({is_gradient ? nullptr : rows_[term.value] + term.offset, term.factor});
+    }
+    float* out = output_row(sum, x);
+    rows_[sum.out] = out;
+    jobs_.push_back({out, sizes_[sum.out], first, sum.term_count});
+    ++statistics_.sums;
+    ++statistics_.folded;
+  }
+}
+
 void Executor::run_gradients(std::size_t begin, std::size_t end) {
+  // By node, because neighbors in most topologies are near: what they share is still in the cache.
+  std::sort(window_.order.begin() + static_cast<std::ptrdiff_t>(begin),
+            window_.order.begin() + static_cast<std::ptrdiff_t>(end),
+            [this](ComputeGraph::OperationId a, ComputeGraph::OperationId b) {
+              const auto& operations = window_.operations;
+              return std::pair(operations[a].node, a) < std::pair(operations[b].node, b);
+            });
   gradients_.clear();
+  sums_end_.clear();
+  jobs_.clear();
+  terms_.clear();
   for (std::size_t i = begin; i < end; ++i) {
-    const auto& operation = window_.operations[window_.order[i].second];
+    const auto& operation = window_.operations[window_.order[i]];
     const auto& x = window_.terms[operation.first_term];
-    float* out = rows_[operation.out] = take(sizes_[operation.out]);
-    gradients_.push_back({.node = operation.node,
-                          .draw = operation.draw,
-                          .x = rows_[x.value] + x.offset,
-                          .gradient = out});
+    gradients_.push_back(
+        {.node = operation.node, .draw = operation.draw, .x = rows_[x.value] + x.offset});
+    if (operation.next_folded == ComputeGraph::none) {
+      gradients_.back().gradient = rows_[operation.out] = take(sizes_[operation.out]);
+    } else {
+      fold(operation);
+    }
+    sums_end_.push_back(jobs_.size());
+  }
+  for (std::size_t i = 0, first = 0; i < gradients_.size(); first = sums_end_[i++]) {
+    gradients_[i].sums = {jobs_.data() + first, sums_end_[i] - first};
+    gradients_[i].terms = terms_.data();
   }
   ++statistics_.gradient_batches;
   statistics_.gradients += static_cast<std::int64_t>(end - begin);
   workload_.gradients(gradients_);
   for (std::size_t i = begin; i < end; ++i) {
-    const auto& operation = window_.operations[window_.order[i].second];
+    const auto& operation = window_.operations[window_.order[i]];
     const GradientRequest& request = gradients_[i - begin];
     check_loss(request);
     *operation.numbers[0] = request.loss;
   }
 }
 
+void Executor::release_inputs(const ComputeGraph::Operation& operation) {
+  for (std::uint32_t t = operation.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
+    const ValueId value = window_.terms[t].value;
+    if (--readers_[value] == 0 && dies_[value] && rows_[value] != nullptr) give_back(value);
+  }
+}
+
 void Executor::release_inputs(std::size_t begin, std::size_t end) {
   for (std::size_t i = begin; i < end; ++i) {
-    const auto& operation = window_.operations[window_.order[i].second];
-    for (std::uint32_t t = operation.first_term; t != ComputeGraph::none;
-         t = window_.terms[t].next) {
-      const ValueId value = window_.terms[t].value;
-      if (--readers_[value] == 0 && dies_[value] && rows_[value] != nullptr) give_back(value);
+    const auto& operation = window_.operations[window_.order[i]];
+    release_inputs(operation);
+    for (auto id = operation.next_folded; id != ComputeGraph::none;
+         id = window_.operations[id].next_folded) {
+      release_inputs(window_.operations[id]);
     }
     // A result that is kept alive only by a scalar of its operation (the loss of an unread gradient).
     if (operation.out != ComputeGraph::none && readers_[operation.out] == 0 &&
-        dies_[operation.out]) {
+        dies_[operation.out] && rows_[operation.out] != nullptr) {
       give_back(operation.out);
     }
   }

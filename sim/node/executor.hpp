@@ -57,9 +57,13 @@ class Executor {
   void run_gradients(std::size_t begin, std::size_t end);
   std::array<std::span<const float>, most_inputs> inputs_of(
       const ComputeGraph::Operation& operation) const;
-  float* output_row(const ComputeGraph::Operation& operation);
+  /// Row for the result of `operation`: that of an input which is used up, or a new one. `x` is read, too.
+  float* output_row(const ComputeGraph::Operation& operation, ValueId x = ComputeGraph::none);
+  void fold(const ComputeGraph::Operation& gradient);
   void release_inputs(std::size_t begin, std::size_t end);
-  bool fits(const ComputeGraph::Operation& operation, const ComputeGraph::Term& term) const;
+  void release_inputs(const ComputeGraph::Operation& operation);
+  bool fits(const ComputeGraph::Operation& operation, const ComputeGraph::Term& term,
+            std::uint32_t readers) const;
 
   Backend& backend_;
   const Workload& workload_;
@@ -80,6 +84,7 @@ class Executor {
   std::vector<EvaluationRequest> evaluations_;
   std::vector<std::size_t> evaluated_;
   std::vector<GradientRequest> gradients_;
+  std::vector<std::size_t> sums_end_;  // (gradients_), where the sums of each end in jobs_
   std::int64_t live_bytes_ = 0;
   GraphStatistics statistics_;
 

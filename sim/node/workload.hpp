@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sim/base/types.hpp"
+#include "sim/node/backend.hpp"
 
 namespace starling {
 
@@ -49,6 +50,11 @@ struct GradientRequest {
   /// (parameters), overwritten; does not alias any x. What a step subtracts: of dual parameters, minus the derivative.
   float* gradient = nullptr;
   double loss = 0;  // out: mean loss of the mini-batch at x
+  /// Not empty: not the gradient g is wanted (`gradient` is null) but these sums, to the bit what LinearJob says, in
+  /// order. A term without values stands for g; one may be the result of an earlier sum. `out` may be x or all of
+  /// another term, of which nothing is read afterwards. Only where Workload::folds_sums().
+  std::span<const LinearJob> sums{};
+  const LinearTerm* terms = nullptr;
 };
 
 /// Quality of one model on held-out data (for synthetic problems: the global objective).
@@ -68,6 +74,8 @@ class Workload {
   /// Size of the node's draw-th mini-batch in facts().cost_unit: its tokens where samples have lengths, else its
   /// samples. What a compute-time model turns into seconds. Any node and draw may be asked for, in any order.
   virtual std::int64_t batch_cost(NodeId node, Step draw) const = 0;
+  /// Whether gradients() computes the sums of a request, too, so that gradients need not be stored.
+  virtual bool folds_sums() const { return false; }
   /// Computes loss and gradient of every request, in parallel over requests with OpenMP. A non-finite result is
   /// not an error here; the caller looks at the loss. Called only if has_numbers.
   virtual void gradients(std::span<GradientRequest> requests) const = 0;

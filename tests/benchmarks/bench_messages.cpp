@@ -119,6 +119,7 @@ double bare_messages_per_second(NodeId nodes, Step rounds, bool is_unequal) {
     void deliver(Time when, std::uint32_t id) override {
       calendar.push(when, 2 * std::uint64_t{id} + 1);
     }
+    void put_off(std::uint32_t) override { std::abort(); }  // pairs never send while they wait
     Calendar calendar;
     Time time{};
   } clock;
@@ -146,8 +147,8 @@ double bare_messages_per_second(NodeId nodes, Step rounds, bool is_unequal) {
   return static_cast<double>(nodes) * static_cast<double>(rounds) / (computed() - begin);
 }
 
-void measure(NodeId nodes, bool is_unequal, int repetitions) {
-  const Step rounds = 4'000'000 / nodes;
+void measure(NodeId nodes, bool is_unequal, int repetitions, Step messages) {
+  const Step rounds = messages / nodes;
   double used = 0;
   double bare = 0;
   for (int r = 0; r < repetitions; ++r) {
@@ -163,6 +164,7 @@ void measure(NodeId nodes, bool is_unequal, int repetitions) {
 
 int main(int count, char** words) {
   const int repetitions = count > 1 ? std::max(1, std::atoi(words[1])) : 3;
+  const Step messages = count > 2 ? std::max(1, std::atoi(words[2])) : 4'000'000;
   // First, while the memory is new.
   constexpr NodeId many = 1'000'000;
   {
@@ -172,6 +174,6 @@ int main(int count, char** words) {
     fmt::print("{:>9} nodes that sleep: {:.0f} B each\n", many, (resident - place.before) / many);
   }
   for (const NodeId nodes : {1'000, 100'000}) {
-    for (const bool is_unequal : {false, true}) measure(nodes, is_unequal, repetitions);
+    for (const bool is_unequal : {false, true}) measure(nodes, is_unequal, repetitions, messages);
   }
 }

@@ -14,6 +14,7 @@
 
 namespace {
 
+using starling::LinearJob;
 using starling::LinearTerm;
 using starling::Random;
 using starling::dense::Kernels;
@@ -129,6 +130,48 @@ TEST_CASE("parameter gradients sum over samples in order") {
       kernels->parameter_gradient(s, x.data(), x_stride, dy.data(), dy_stride, gradient.data(),
                                   gradient.data() + s.inputs * s.outputs);
       CHECK(differences(gradient, expected) == 0);
+    }
+  }
+}
+
+TEST_CASE("sums computed with the parameter gradient equal those computed after it") {
+  for (const Shape& s : shapes()) {
+    Random random(8, "parameter sums");
+    const std::size_t x_stride = s.inputs + 1, dy_stride = row_stride(s.outputs);
+    const std::size_t weights = 3, bias = weights + s.inputs * s.outputs + 2;
+    const std::size_t floats = bias + s.outputs + 1;
+    const auto x = random_floats(random, s.batch * x_stride);
+    const auto dy = random_floats(random, s.batch * dy_stride);
+    const auto model = random_floats(random, floats), other = random_floats(random, floats);
+    const auto momentum = random_floats(random, floats);
+    // m <- 0.9 m + g in place; then the model is 0.5 other + 0.5 model - 0.1 m + 2 g, in place of
+    // `other`; seven more terms make the sum too long for one pass.
+    std::vector<float> g(floats), expected = other, expected_momentum = momentum;
+    starling::dense::kernels_v1().parameter_gradient(s, x.data(), x_stride, dy.data(), dy_stride,
+                                                     &g[weights], &g[bias]);
+    const auto step = [&](std::size_t i) {
+      const float m = std::fmaf(1.0f, g[i], 0.9f * momentum[i]);
+      float sum = std::fmaf(-0.1f, m, std::fmaf(0.5f, model[i], 0.5f * other[i]));
+      sum = std::fmaf(2.0f, g[i], sum);
+      for (int t = 0; t < 7; ++t) sum = std::fmaf(0.125f, model[i], sum);
+      expected[i] = sum;
+      expected_momentum[i] = m;
+    };
+    for (std::size_t i = 0; i < s.inputs * s.outputs; ++i) step(weights + i);
+    for (std::size_t i = 0; i < s.outputs; ++i) step(bias + i);
+    for (const Kernels* kernels : runnable_kernels()) {
+      CAPTURE(kernels->name);
+      std::vector<float> out = other, m = momentum;
+      std::vector<LinearTerm> terms = {{m.data(), 0.9f},     {nullptr, 1.0f},   {out.data(), 0.5f},
+                                       {model.data(), 0.5f}, {m.data(), -0.1f}, {nullptr, 2.0f}};
+      terms.resize(13, {model.data(), 0.125f});
+      const auto length = static_cast<std::uint32_t>(floats);
+      const LinearJob sums[] = {{m.data(), length, 0, 2}, {out.data(), length, 2, 11}};
+      kernels->parameter_sums(
+          s, x.data(), x_stride, dy.data(), dy_stride,
+          {.sums = sums, .sum_count = 2, .terms = terms.data(), .weights = weights, .bias = bias});
+      CHECK(differences(out, expected) == 0);
+      CHECK(differences(m, expected_momentum) == 0);
     }
   }
 }

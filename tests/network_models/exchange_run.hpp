@@ -48,7 +48,7 @@ class ExchangeRun final : public NetworkClock {
         begin(static_cast<NodeId>(what));
       } else if (event.payload % 3 == 1) {
         network_.on_timer(what, *this);
-      } else {
+      } else if (due_[what] == now_) {  // else it was put off
         const auto [source, destination] = ends_[what];
         done(source);
         done(destination);
@@ -59,8 +59,10 @@ class ExchangeRun final : public NetworkClock {
   Time now() const override { return now_; }
   void set_timer(Time time, std::uint64_t cookie) override { calendar_.push(time, 3 * cookie + 1); }
   void deliver(Time time, std::uint32_t id) override {
+    due_[id] = time;
     calendar_.push(time, 3 * std::uint64_t{id} + 2);
   }
+  void put_off(std::uint32_t id) override { due_[id] = Time::max(); }
 
   double last_finish() const {
     double last = 0;
@@ -110,6 +112,7 @@ class ExchangeRun final : public NetworkClock {
     Meeting& meeting = meetings_[pair(source, destination)];
     while (meeting.started < std::min(meeting.sends.size(), meeting.receives)) {
       ends_.emplace_back(source, destination);
+      due_.emplace_back();
       const auto id = static_cast<std::uint32_t>(ends_.size() - 1);
       network_.start({id, source, destination, meeting.sends[meeting.started++]}, *this);
     }
@@ -125,6 +128,7 @@ class ExchangeRun final : public NetworkClock {
   std::vector<std::size_t> open_;  // (nodes), sends and receives of the present step still to come
   std::unordered_map<std::uint64_t, Meeting> meetings_;  // looked up only, by pair()
   std::vector<std::pair<NodeId, NodeId>> ends_;          // by id
+  std::vector<Time> due_;                                // by id
   Calendar calendar_;
   Time now_{};
 };

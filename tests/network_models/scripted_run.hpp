@@ -37,7 +37,7 @@ class ScriptedRun final : public NetworkClock {
  public:
   /// Runs all transfers to their end; `starts[i]` has id i.
   ScriptedRun(NetworkModel& model, const std::vector<Start>& starts)
-      : arrivals(starts.size(), -1), deliveries(starts.size(), 0) {
+      : arrivals(starts.size(), -1), deliveries(starts.size(), 0), due_(starts.size()) {
     for (std::size_t i = 0; i < starts.size(); ++i)
       calendar_.push(Time{Duration{starts[i].time}}, 3 * i);
     while (!calendar_.empty()) {
@@ -51,7 +51,7 @@ class ScriptedRun final : public NetworkClock {
             *this);
       } else if (event.payload % 3 == 1) {
         model.on_timer(value, *this);
-      } else {
+      } else if (due_[value] == now_) {  // else it was put off
         arrivals[value] = now_.time_since_epoch().count();
         ++deliveries[value];
         order.push_back(value);
@@ -62,14 +62,17 @@ class ScriptedRun final : public NetworkClock {
   Time now() const override { return now_; }
   void set_timer(Time time, std::uint64_t cookie) override { calendar_.push(time, 3 * cookie + 1); }
   void deliver(Time time, std::uint32_t id) override {
+    due_[id] = time;
     calendar_.push(time, 3 * std::uint64_t{id} + 2);
   }
+  void put_off(std::uint32_t id) override { due_[id] = Time::max(); }
 
   std::vector<std::int64_t> arrivals;  // (transfers), ps; -1 if never delivered
   std::vector<int> deliveries;         // (transfers), how often
   std::vector<std::size_t> order;      // transfers as they were delivered
 
  private:
+  std::vector<Time> due_;
   Calendar calendar_;
   Time now_{};
 };

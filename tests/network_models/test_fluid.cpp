@@ -247,6 +247,23 @@ TEST_CASE("fluid: a small message of a pair does not overtake a large one, it co
   CHECK(run.order == std::vector<std::size_t>{3, 0, 1, 2});
 }
 
+TEST_CASE("fluid: messages of a pair that are not concurrent follow each other") {
+  // The large one, 1000 B, is through at 2000 + 1000 ns, the small one, ready since 2000, 100 ns
+  // later; the empty one with it. Node 2's 1000 B share with one of them at a time: at half speed
+  // from 2000, the large one and they are through at 4000, and the small one at 4100.
+  const auto model = network_test::network(with(simple, {{"concurrent", "no"}}), 3);
+  const network_test::ScriptedRun alone(
+      *model, {{0, 0, 1, 1'000}, {0, 0, 1, 100}, {0, 0, 1, 0}, {0, 2, 1, 0}});
+  CHECK(in_ns(alone.arrivals) == Times{3'000, 3'100, 3'100, 2'000});
+  CHECK(alone.order == std::vector<std::size_t>{3, 0, 1, 2});
+  const network_test::ScriptedRun beside(*model,
+                                         {{0, 0, 1, 1'000}, {0, 0, 1, 100}, {0, 2, 1, 1'000}});
+  CHECK(in_ns(beside.arrivals) == Times{4'000, 4'100, 4'000});
+  // One that is not ready when its predecessor is through pays the rest of its latency first.
+  const network_test::ScriptedRun late(*model, {{0, 0, 1, 1'000}, {2'500'000, 0, 1, 100}});
+  CHECK(in_ns(late.arrivals) == Times{3'000, 4'600});
+}
+
 TEST_CASE("fluid: without latency a message joins at once") {
   auto keys = simple;
   keys[1].second = "0 s";

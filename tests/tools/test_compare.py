@@ -96,8 +96,28 @@ class CompareTest(unittest.TestCase):
                 (self.folder / "r.csv").write_text(text)
                 self.assertIn(expected, self.starling("compare", "a.h5", "r.csv", status=1))
 
+    def test_a_scenario_may_name_what_its_results_are_compared_with(self):
+        # 40 steps of 1 ms and zero latency; the real run took 41 ms: 2.4 % of it more
+        folder = self.folder / "cluster"
+        folder.mkdir()
+        (folder / "measured.csv").write_text("# nodes = 4\n# samples_per_step = 16\nstep,time_seconds\n40,0.041\n")
+        scenario = SCENARIO + "[reference]\nfile = measured.csv\ntime_tolerance = 0.02\n"
+        (folder / "s.ini").write_text(scenario)
+        self.assertIn("time_tolerance = 0.02", self.starling("describe", "cluster/s.ini"))
+        self.starling("run", "cluster/s.ini", "-q", "-o", "elsewhere.h5")
+        said = self.starling("compare", "elsewhere.h5", status=3)
+        self.assertRegex(said, r"time per step, s +0.001 +0.001025 +2.44 % +2.00 %  differs")
+        self.assertIn("B: cluster/measured.csv", said)
+        self.starling("compare", "elsewhere.h5", "--time", "0.03")
+        (folder / "measured.csv").unlink()
+        self.assertIn("cluster/measured.csv: cannot open", self.starling("compare", "elsewhere.h5", status=1))
+        (folder / "s.ini").write_text(scenario.replace("0.02", "-1"))
+        self.assertIn("s.ini:23: reference.time_tolerance must not be negative, got -1",
+                      self.starling("run", "cluster/s.ini", status=2))
+
     def test_wrong_words_are_refused(self):
-        self.assertIn("takes two runs", self.starling("compare", "a.h5", status=2))
+        self.assertIn("that of a.h5 has none", self.starling("compare", "a.h5", status=2))
+        self.assertIn("takes two runs", self.starling("compare", "a.h5", "a.h5", "a.h5", status=2))
         self.assertIn("nowhere.h5", self.starling("compare", "a.h5", "nowhere.h5", status=1))
         self.assertIn("--time must not be negative", self.starling("compare", "a.h5", "a.h5", "--time=-1", status=2))
 

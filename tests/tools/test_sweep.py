@@ -123,15 +123,33 @@ class SweepTest(unittest.TestCase):
         self.write(SMALL)
         self.sweep()
         out = self.folder / "out"
-        files = sorted(out.glob("*.h5"))
+        files = sorted(out.glob("*=*.h5"))
         before = {file: file.stat().st_mtime_ns for file in files}
-        points = (out / "points.csv").read_bytes()
+        tables = [(out / name).read_bytes() for name in ("points.csv", "table.csv", "table.h5")]
         files[3].unlink()
         files[5].write_bytes(files[5].read_bytes()[:2000])  # cut short
         self.assertIn("10 points are finished already", self.sweep())
         changed = {file for file in files if file.stat().st_mtime_ns != before[file]}
         self.assertEqual(changed, {files[3], files[5]})
-        self.assertEqual((out / "points.csv").read_bytes(), points)
+        self.assertEqual([(out / name).read_bytes() for name in ("points.csv", "table.csv", "table.h5")], tables)
+        self.assertEqual(len(list(out.iterdir())), 12 + 4)  # nothing is left but points, tables and scenario.ini
+
+    def test_the_tables_as_hdf5_hold_what_the_csv_files_hold(self):
+        self.write(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.05, 1e30\ncompute.speeds = 1, 2 | 1, 1\nrun.nodes = 2\n")
+        self.sweep(status=1)
+        with h5py.File(self.folder / "out" / "table.h5") as file:
+            for name in ("points", "table"):
+                rows = self.table(name + ".csv")
+                self.assertEqual(len(rows), 2)
+                self.assertEqual(list(file[name]), list(rows[0]))  # columns in the same order
+                for column, cells in file[name].items():
+                    texts = [row[column] for row in rows]
+                    if cells.dtype.kind == "f":
+                        self.assertEqual(["" if cell != cell else float(cell) for cell in cells[()]],
+                                         [text and float(text) for text in texts], column)
+                    else:
+                        self.assertEqual([cell.decode() for cell in cells[()]], texts, column)
+            self.assertEqual(file["table/test_loss_deviation"].dtype.kind, "f")
 
     def test_one_failing_point_is_named_and_stops_no_other(self):
         self.write(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.05, 1e30, 0.1\n")
@@ -155,7 +173,7 @@ class SweepTest(unittest.TestCase):
     def test_shards_are_disjoint_and_whole(self):
         self.write(SMALL)
         self.sweep("--shard", "1/3")
-        self.assertEqual(len(list((self.folder / "out").glob("*.h5"))), 4)
+        self.assertEqual(len(list((self.folder / "out").glob("*=*.h5"))), 4)
         self.sweep("--shard", "3/3")
         said = self.sweep(environment={"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "3",
                                        "OMPI_COMM_WORLD_LOCAL_SIZE": "2"})

@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import PercentFormatter, ScalarFormatter
 
+from pictures import convergence
 from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, numbers, short
 
 MOST_CURVES = 8
@@ -97,15 +98,18 @@ def heat_map(figure, ax, sweep, metric, x_key, y_key, fixed):
         bar.ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
 
 
-def lines(ax, sweep, metric, x_key, series_key, fixed):
-    """Mean against the values of one key, a line per value of the other, bars for one standard deviation over seeds."""
+def lines(ax, sweep, metric, x_key, series_key, fixed, cell_of=None):
+    """Mean against the values of one key, a line per value of the other, bars for one standard deviation over seeds. The cells
+    are those of `metric` unless `cell_of` says otherwise."""
+    cell_of = cell_of or (lambda settings: sweep.cell(metric, settings))
     texts = sweep.values(x_key)
     found = numbers(texts)
     x = found[0] if found else list(range(len(texts)))
     for i, series in enumerate(sweep.values(series_key) if series_key else [None]):
         settings = {**fixed, series_key: series} if series_key else fixed
-        cells = [sweep.cell(metric, {**settings, x_key: value}) for value in texts]
-        ax.errorbar(x, [mean for mean, _ in cells], [deviation for _, deviation in cells], capsize=2.5,
+        cells = [cell_of({**settings, x_key: value}) for value in texts]
+        deviations = [deviation for _, deviation in cells]
+        ax.errorbar(x, [mean for mean, _ in cells], deviations if np.isfinite(deviations).any() else None, capsize=2.5,
                     color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)], markersize=4.5,
                     linestyle=DASHES[i % len(DASHES)], label=series)
     if found and min(x) > 0 and max(x) / min(x) >= 8:
@@ -120,6 +124,21 @@ def lines(ax, sweep, metric, x_key, series_key, fixed):
     ax.set_title(TITLES.get(metric, metric.replace("_", " ")))
     if series_key:
         ax.legend(title=name_of(series_key), ncols=2 if len(sweep.values(series_key)) > 4 else 1)
+
+
+def time_to(ax, sweep, target, x_key, series_key, fixed):
+    """Virtual time until the mean model has the target accuracy (or loss); seeds that never get there are left out."""
+    metric = "test_accuracy" if sweep.knows("test_accuracy") else "test_loss"
+
+    def cell_of(settings):
+        times = [convergence.Run(sweep.folder / f"{point['point']}.h5").first_time(metric, target) for point in sweep.points
+                 if all(point[key] == value for key, value in settings.items())]
+        times = [time for time in times if np.isfinite(time)]
+        return (np.mean(times), np.std(times, ddof=1) if len(times) > 1 else np.nan) if times else (np.nan, np.nan)
+
+    lines(ax, sweep, "virtual_time_seconds", x_key, series_key, fixed, cell_of)
+    wanted = f"{target:.0%} test accuracy" if metric == "test_accuracy" else f"a test loss of {target:g}"
+    ax.set_title(f"Virtual time to {wanted}, s")
 
 
 def speed_up(ax, sweep, series_key, fixed):
@@ -170,8 +189,9 @@ def curves(ax, sweep, metric, against, key, fixed):
         ax.legend(title=name_of(key))
 
 
-def draw(folder, metrics=(), keys=(), fixed=()):
-    """The picture of the sweep in `folder`: `metrics` over the swept `keys` (one or two), others held at `fixed` values."""
+def draw(folder, metrics=(), keys=(), fixed=(), targets=()):
+    """The picture of the sweep in `folder`: `metrics`, and the times to `targets`, over the swept `keys` (one or two), others held
+    at `fixed` values."""
     sweep = Sweep(folder)
     fixed = dict(fixed)
     for key in list(keys) + list(fixed):
@@ -197,6 +217,8 @@ def draw(folder, metrics=(), keys=(), fixed=()):
             panels.append(lambda f, ax, m=metric: heat_map(f, ax, sweep, m, first, second, fixed))
         if first:
             panels.append(lambda f, ax, m=metric: lines(ax, sweep, m, first, second, fixed))
+    for target in targets if first else ():
+        panels.append(lambda f, ax, t=target: time_to(ax, sweep, t, first, second, fixed))
     if first and "run.nodes" in axes_keys and "samples_per_second" in metrics:
         other = [key for key in axes_keys if key != "run.nodes"]
         panels.append(lambda f, ax: speed_up(ax, sweep, other[0] if other else None, fixed))

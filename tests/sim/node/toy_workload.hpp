@@ -7,7 +7,7 @@
 
 namespace starling::test {
 
-class ToyWorkload final : public Workload {
+class ToyWorkload : public Workload {
  public:
   explicit ToyWorkload(NodeId nodes, std::size_t parameters = 37) {
     facts_.parameters = parameters;

@@ -1,0 +1,225 @@
+// Sums that are computed with their gradients: which ones, and that no bit depends on it.
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <omp.h>
+
+#include "kernels/cpu_backend.hpp"
+#include "kernels/mlp.hpp"
+#include "sim/base/random.hpp"
+#include "sim/node/compute_graph.hpp"
+#include "tests/sim/node/toy_workload.hpp"
+
+using namespace starling;
+
+namespace {
+
+/// The toy's gradients, then the sums of each request as LinearJob defines them.
+class FoldingToy final : public test::ToyWorkload {
+ public:
+  using ToyWorkload::ToyWorkload;
+  bool folds_sums() const override { return true; }
+  void gradients(std::span<GradientRequest> requests) const override {
+    for (GradientRequest& request : requests) {
+      std::vector<float> g(facts().parameters);
+      GradientRequest plain{
+          .node = request.node, .draw = request.draw, .x = request.x, .gradient = g.data()};
+      ToyWorkload::gradients({&plain, 1});
+      request.loss = plain.loss;
+      if (request.sums.empty()) std::copy(g.begin(), g.end(), request.gradient);
+      for (const LinearJob& job : request.sums) {
+        for (std::size_t i = 0; i < job.length; ++i) {
+          float sum = 0;
+          for (std::uint32_t t = 0; t < job.terms; ++t) {
+            const LinearTerm& term = request.terms[job.first_term + t];
+            const float value = term.values == nullptr ? g[i] : term.values[i];
+            sum = t == 0 ? term.factor * value : std::fmaf(term.factor, value, sum);
+          }
+          job.out[i] = sum;
+        }
+      }
+    }
+  }
+};
+
+struct Bench {
+  CpuBackend backend;
+  FoldingToy workload{4};
+  ComputeGraph graph{backend, workload, {}, ComputeGraph::Execution::overlapped};
+
+  Vector gradient(NodeId node, const Vector& x) { return graph.gradient(node, 0, x).values; }
+  std::int64_t folded() {
+    graph.flush();
+    return graph.statistics().folded;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a step whose gradient nobody keeps is computed with it, in the place of the model") {
+  Bench bench;
+  Vector x = bench.graph.zeros(37);
+  x.scale(1);
+  bench.graph.flush();
+  const auto before = bench.graph.statistics().peak_bytes;
+  for (int k = 0; k < 3; ++k) x.add_scaled(-0.5, bench.gradient(2, x));
+  CHECK(bench.folded() == 3);
+  // x <- x - (x - 2) / 2: 0, 1, 1.5, 1.75.
+  CHECK(bench.graph.read(x)[7] == 1.75F);
+  CHECK(bench.graph.statistics().peak_bytes == before);
+}
+
+TEST_CASE("a gradient that a handle, a transform or a slice reads is stored") {
+  Bench bench;
+  const Vector start = bench.graph.initial_model();
+  Vector x = start, y = start, z = start;
+  const Vector kept = bench.gradient(1, start);
+  x.add_scaled(-1, kept);
+  Scalar length;
+  {
+    const Vector g = bench.gradient(2, start);
+    y.add_scaled(-1, g);
+    length = squared_distance(g, start);
+  }
+  Vector part = bench.gradient(3, start).slice(4, 1);
+  part.scale(2);
+  CHECK(bench.folded() == 0);
+  CHECK(bench.graph.read(kept)[5] == 4.0F);
+  CHECK(bench.graph.read(x)[5] == 1.0F);
+  CHECK(length.value() == 37 * 4.0);  // g_i - i = -2
+  CHECK(bench.graph.read(part)[0] == 2.0F);
+}
+
+TEST_CASE("momentum, and the step that reads it, are computed with the gradient") {
+  Bench bench;
+  const Vector start = bench.graph.initial_model();
+  Vector x = start;
+  Vector m = start;
+  for (int k = 0; k < 2; ++k) {
+    const Weighted terms[] = {{0.5, m}, {1, bench.gradient(1, x)}};
+    m = weighted_sum(terms);
+    x.add_scaled(-0.25, m);
+  }
+  CHECK(bench.folded() == 4);
+  // At index 9: x = 9, m = 9; g = 8, m = 12.5, x = 5.875; g = 4.875, m = 11.125, x = 3.09375.
+  CHECK(bench.graph.read(m)[9] == 11.125F);
+  CHECK(bench.graph.read(x)[9] == 3.09375F);
+}
+
+TEST_CASE("a gradient waits for the other terms of its sum, but not for another gradient") {
+  Bench bench;
+  const Vector start = bench.graph.initial_model();
+  Vector late = start;
+  late.add_scaled(-1, bench.gradient(1, start));  // stage 1: the constant 1
+  Vector x = start;
+  {
+    const Vector g = bench.gradient(2, start);  // could run in stage 0
+    x.add(late);
+    x.add_scaled(-1, g);
+  }
+  CHECK(bench.folded() == 2);
+  CHECK(bench.graph.read(x)[6] == 6.0F + 1.0F - 4.0F);
+
+  Vector both = bench.gradient(1, start);
+  both.add(bench.gradient(2, start));
+  CHECK(bench.folded() == 2);
+  CHECK(bench.graph.statistics().gradient_batches == 3);  // those of `both` are one
+  CHECK(bench.graph.read(both)[6] == 5.0F + 4.0F);
+}
+
+namespace {
+
+constexpr std::size_t nodes = 5;
+
+/// Weights of all nodes after random steps of many kinds.
+std::vector<float> train(const dense::Kernels& kernels, ComputeGraph::Limits limits,
+                         std::int64_t* folded) {
+  Mlp::Problem problem;
+  problem.hidden = {33, 40};
+  problem.data.train = {.samples = 50, .features = 70, .classes = 3};
+  Random noise(1, "data");
+  for (int i = 0; i < 50 * 70; ++i) {
+    problem.data.train.x.push_back(static_cast<float>(noise.normal()));
+  }
+  for (int s = 0; s < 50; ++s) problem.data.train.y.push_back(s % 3);
+  problem.parts.resize(nodes);
+  for (int s = 0; s < 50; ++s) problem.parts[static_cast<std::size_t>(s) % nodes].push_back(s);
+  problem.batch_size = 9;
+  const Mlp mlp(std::move(problem), kernels);
+  CpuBackend backend(kernels);
+  ComputeGraph graph(backend, mlp, limits, ComputeGraph::Execution::overlapped);
+
+  std::vector<Vector> x(nodes, graph.initial_model()), m(nodes, graph.initial_model());
+  for (Vector& v : m) v.scale(0);
+  std::vector<Gradient> kept(nodes);
+  Random random(2, "program");
+  for (Step k = 0; k < 60; ++k) {
+    const std::size_t i = random.below(nodes), left = (i + 1) % nodes, right = (i + 2) % nodes;
+    const Gradient g = graph.gradient(static_cast<NodeId>(i), k, x[i]);
+    switch (random.below(6)) {
+      case 0:  // plain
+        x[i].add_scaled(-0.1, g.values);
+        break;
+      case 1: {  // with two neighbors, the gradient in the midst
+        const Weighted terms[] = {{0.5, x[i]}, {-0.1, g.values}, {0.25, x[left]}, {0.25, x[right]}};
+        x[i] = weighted_sum(terms);
+        break;
+      }
+      case 2: {  // Nesterov momentum: two readers
+        const Weighted terms[] = {{0.9, m[i]}, {1, g.values}};
+        m[i] = weighted_sum(terms);
+        Vector step = g.values;
+        step.add_scaled(0.9, m[i]);
+        x[i].add_scaled(-0.05, step);
+        break;
+      }
+      case 3:  // the gradient first, and kept for later
+        kept[i] = g;
+        x[i].add_scaled(-0.1, kept[left].values ? kept[left].values : g.values);
+        break;
+      case 4: {  // late: the model has moved on
+        x[i].scale(0.99);
+        x[i].add_scaled(0.01, x[left]);
+        x[i].add_scaled(-0.1, g.values);
+        break;
+      }
+      default: {  // another model takes the step
+        const Weighted terms[] = {{-0.05, g.values}, {1, x[left]}};
+        x[left] = weighted_sum(terms);
+        break;
+      }
+    }
+  }
+  std::vector<float> weights;
+  for (const Vector& v : x) {
+    const auto values = graph.read(v);
+    weights.insert(weights.end(), values.begin(), values.end());
+  }
+  *folded = graph.statistics().folded;
+  return weights;
+}
+
+}  // namespace
+
+TEST_CASE("no bit depends on folding, windows, threads or instruction set") {
+  std::int64_t folded = 0;
+  const auto expected = train(dense::kernels_v1(), {.folds_sums = false}, &folded);
+  CHECK(folded == 0);
+  for (const float weight : expected) REQUIRE(std::isfinite(weight));
+  const int all_threads = omp_get_max_threads();
+  for (const dense::Kernels* kernels : dense::runnable_kernels()) {
+    for (const std::int64_t window : {1, 7, 1000}) {
+      for (const int threads : {1, 3}) {
+        CAPTURE(kernels->name);
+        CAPTURE(window);
+        omp_set_num_threads(threads);
+        CHECK(train(*kernels, {.window_gradients = window}, &folded) == expected);
+        if (window == 1000) CHECK(folded > 30);
+      }
+    }
+    CHECK(train(*kernels, {.folds_sums = false}, &folded) == expected);
+  }
+  omp_set_num_threads(all_threads);
+}

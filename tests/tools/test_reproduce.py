@@ -1,0 +1,82 @@
+#!/usr/bin/python3
+"""`tools/reproduce`: published values against simulated ones. The tables that take seconds are run, all are read.
+
+usage: test_reproduce.py STARLING
+"""
+import csv
+import math
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+from papers import eager, swarm, wagma, zou
+from papers.table import Row, Table, lines_of, published, with_algorithm
+
+TABLES = {table.name: table for module in (wagma, eager, zou, swarm) for table in module.TABLES}
+
+
+def rows(*values):
+    return [Row(series, "1", published, simulated, False) for series, published, simulated in values]
+
+
+class ReproduceTest(unittest.TestCase):
+    def reproduce(self, *words, status=0):
+        with tempfile.TemporaryDirectory(prefix="starling-reproduce-") as folder:
+            command = [sys.executable, ROOT / "tools" / "reproduce", "--program", PROGRAM, "--pictures", folder, *words]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+            self.assertEqual(done.returncode, status, done.stderr)
+            return done.stdout, {path.name: path.stat().st_size for path in pathlib.Path(folder).iterdir()}
+
+    def test_batch_times_are_the_published_ones_within_5_percent(self):
+        said, pictures = self.reproduce("wagma_fig6")
+        self.assertIn("12 of 12 rows are within 5 %", said)
+        self.assertGreater(pictures["wagma_fig6.png"], 10_000)
+
+    def test_the_counterexample_and_its_claim_are_those_of_the_thesis(self):
+        said, pictures = self.reproduce("zou_counterexample")
+        self.assertIn("21 of 21 rows are within 5 %", said)
+        self.assertIn("Holds: compressing both directions ends nearer", said)
+
+    def test_data_that_is_not_shipped_leaves_a_table_out(self):
+        _, pictures = self.reproduce("zou_savings", "--mnist", "/nowhere")
+        self.assertEqual(pictures, {})
+
+    def test_an_unknown_table_is_refused(self):
+        self.reproduce("wagma_fig7", status=2)
+
+    def test_every_published_row_has_a_table_and_every_table_its_marks_in_the_readme(self):
+        with open(ROOT / "scenarios" / "papers" / "published.csv") as file:
+            self.assertEqual({row["table"] for row in csv.DictReader(file)}, set(TABLES))
+        readme = (ROOT / "scenarios" / "papers" / "README.md").read_text()
+        for name in TABLES:
+            self.assertEqual((readme.count(f"<!-- {name} -->\n"), readme.count(f"<!-- end of {name} -->")), (1, 1), name)
+            for row in published(name):
+                self.assertIn(f"| {row['algorithm']} | {row['at']} |", readme)
+
+    def test_deviations_are_relative_to_the_published_value_and_given_rows_do_not_count(self):
+        table = Table("t", "T", "nodes", "s", None, 10)
+        lines = lines_of(table, rows(("a", 2.0, 2.1), ("b", 4.0, 3.0)) + [Row("c", "1", 1.0, 2.0, True)])
+        self.assertEqual(lines[2:5], ["| a | 1 | 2 | 2.1 | +5.0 % |", "| b | 1 | 4 | 3 | -25.0 % |", "| c | 1 | 1 | 2 | given |"])
+        self.assertIn("Largest deviation: 25.0 %; 1 of 2 rows are within 10 %.", lines[5])
+
+    def test_orders_and_claims_can_fail(self):
+        self.assertTrue(wagma.order_of(rows(("a", 1, 1), ("b", 2, 3)))[0])
+        self.assertFalse(wagma.order_of(rows(("a", 1, 3), ("b", 2, 1)))[0])
+        excess = [Row("both", "excess", 15.0, 9.0, False), Row("uplink", "excess", 22.0, 8.0, False)]
+        self.assertFalse(zou.both_ends_lower(excess)[0])
+        growing = [Row("swarm", nodes, math.nan, time, False) for nodes, time in (("8", 1.0), ("16", 1.2))]
+        self.assertFalse(swarm.scales(growing)[0])
+
+    def test_a_replaced_algorithm_leaves_the_sections_behind_it(self):
+        text = "[run]\nnodes = 2\n[algorithm]\nkind = a\nx = 1\n\n[reference]\nfile = f\n"
+        self.assertEqual(with_algorithm(["algorithm.kind=b=c"])(text),
+                         "[run]\nnodes = 2\n[algorithm]\nkind = b=c\n\n[reference]\nfile = f\n")
+
+
+if __name__ == "__main__":
+    PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
+    unittest.main()

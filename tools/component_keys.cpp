@@ -1,0 +1,186 @@
+#include "tools/component_keys.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <sstream>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "algorithms/registry.hpp"
+#include "kernels/registry.hpp"
+#include "network_models/registry.hpp"
+#include "scenarios/assemble.hpp"
+#include "scenarios/host_keys.hpp"
+#include "scenarios/reference.hpp"
+#include "sim/engine/compute_time.hpp"
+#include "sim/engine/failures.hpp"
+#include "topology/registry.hpp"
+
+namespace starling {
+namespace {
+
+/// A run for which makers are probed. A default that differs between two of them depends on the run.
+struct ProbeRun {
+  NodeId nodes;
+  Step steps;
+};
+constexpr ProbeRun small{4, 1};
+constexpr ProbeRun large{64, 1000};
+
+using Make = std::function<void(const Section&, const ProbeRun&)>;
+
+/// The keys that `make` reads from a probe of the section in which `settings` are fixed.
+std::vector<KeyUse> probe(const std::string& section_name, const ProbeRun& run, const Make& make,
+                          std::vector<Setting> settings) {
+  if (section_name == "run") {
+    settings.push_back({"nodes", std::to_string(run.nodes), "probe"});
+    settings.push_back({"steps", std::to_string(run.steps), "probe"});
+  }
+  const Section section = Section::probe(section_name, std::move(settings));
+  try {
+    make(section, run);
+  } catch (const ProbeFinished&) {
+    return section.uses();
+  }
+  return section.uses();
+}
+
+/// The words that the type of a choice lists.
+std::vector<std::string> options_of(const KeyUse& use) {
+  std::vector<std::string> options;
+  std::istringstream words(use.type);
+  for (std::string word; std::getline(words, word, '|');) options.push_back(word);
+  return options;
+}
+
+/// The keys of a component: those it always reads, then those that come with a choice.
+std::vector<ComponentKey> keys_for(const std::string& section_name, const ProbeRun& run,
+                                   const Make& make) {
+  std::vector<ComponentKey> keys;
+  const auto find = [&keys](const std::string& key) {
+    return std::ranges::find(keys, key, [](const ComponentKey& known) { return known.use.key; });
+  };
+  const std::vector<KeyUse> always = probe(section_name, run, make, {});
+  for (const KeyUse& use : always) {
+    if (use.key != "kind" && find(use.key) == keys.end()) keys.push_back({use, "", {}, {}});
+  }
+  for (const KeyUse& use : always) {
+    if (use.key == "kind" || use.type.find('|') == std::string::npos) continue;
+    const std::vector<std::string> options = options_of(use);
+    for (const std::string& option : options) {
+      for (const KeyUse& further : probe(section_name, run, make, {{use.key, option, "probe"}})) {
+        if (further.key == "kind") continue;
+        const auto known = find(further.key);
+        if (known == keys.end()) {
+          keys.push_back({further, use.key, {option}, {}});
+        } else if (known->choice == use.key && known->options.back() != option) {
+          known->options.push_back(option);
+        }
+      }
+    }
+    for (ComponentKey& key : keys) {
+      if (key.choice != use.key) continue;
+      std::ranges::copy_if(options, std::back_inserter(key.others), [&key](const auto& option) {
+        return std::ranges::find(key.options, option) == key.options.end();
+      });
+    }
+  }
+  return keys;
+}
+
+std::vector<ComponentKey> keys_of(const std::string& section_name, const Make& make) {
+  std::vector<ComponentKey> keys = keys_for(section_name, small, make);
+  const std::vector<ComponentKey> others = keys_for(section_name, large, make);
+  for (ComponentKey& key : keys) {
+    const auto other = std::ranges::find(others, key.use.key,
+                                         [](const ComponentKey& known) { return known.use.key; });
+    key.depends_on_run = other != others.end() && other->use.fallback != key.use.fallback;
+  }
+  return keys;
+}
+
+template <class Entries, class MakeEntry>
+Chapter catalog_chapter(std::string title, std::string section, const Entries& entries,
+                        MakeEntry make) {
+  Chapter chapter{std::move(title), std::move(section), true, {}};
+  for (const auto& entry : entries) {
+    const auto make_this = [&](const Section& at, const ProbeRun& run) { make(entry, at, run); };
+    chapter.components.push_back(
+        {std::string(entry.name), std::string(entry.summary), keys_of(chapter.section, make_this)});
+  }
+  return chapter;
+}
+
+Chapter section_chapter(std::string title, const std::string& section, const Make& make) {
+  return {std::move(title), section, false, {{section, "", keys_of(section, make)}}};
+}
+
+Chapter algorithm_chapter() {
+  return catalog_chapter(
+      "algorithms", "algorithm", algorithms::catalog(),
+      [](const auto& entry, const Section& section, const ProbeRun& run) {
+        const auto nodes = static_cast<std::size_t>(run.nodes);
+        const Topology none(run.nodes, {{}}, {std::vector<double>(nodes, 1.0)});
+        const WorkloadFacts facts;
+        static_cast<void>(algorithms::read_exchange(section, entry.name));
+        static_cast<void>(entry.make(section, {run.nodes, run.steps, none, facts}));
+      });
+}
+
+}  // namespace
+
+std::string ComponentKey::condition() const {
+  if (options.empty()) return "";
+  if (others.empty()) return "";
+  if (options.size() > 2 && others.size() == 1)
+    return fmt::format("unless {} = {}: ", choice, others[0]);
+  return fmt::format("with {} = {}: ", choice, fmt::join(options, " or "));
+}
+
+std::string ComponentKey::fallback() const {
+  if (use.required) return "required";
+  if (depends_on_run) return "by the run";
+  return use.fallback.empty() ? "none" : use.fallback;
+}
+
+std::vector<Chapter> all_chapters() {
+  return {
+      algorithm_chapter(),
+      catalog_chapter("topologies", "topology", topologies::catalog(),
+                      [](const auto& entry, const Section& section, const ProbeRun& run) {
+                        static_cast<void>(entry.make(section, run.nodes, 1));
+                      }),
+      catalog_chapter("network models", "network", network_models::catalog(),
+                      [](const auto& entry, const Section& section, const ProbeRun& run) {
+                        static_cast<void>(read_closed_form_collectives(section));
+                        static_cast<void>(read_host(section));
+                        static_cast<void>(entry.make(section, run.nodes, 1));
+                      }),
+      catalog_chapter("workloads", "workload", workloads::catalog(),
+                      [](const auto& entry, const Section& section, const ProbeRun& run) {
+                        static_cast<void>(entry.make(section, run.nodes, 1));
+                      }),
+      section_chapter("compute time", "compute",
+                      [](const Section& section, const ProbeRun& run) {
+                        static_cast<void>(read_pace(section));
+                        static_cast<void>(read_forward_share(section));
+                        static_cast<void>(ComputeTime(section, run.nodes, 1));
+                      }),
+      section_chapter("failures", "failures",
+                      [](const Section& section, const ProbeRun& run) {
+                        static_cast<void>(read_failures(section, run.nodes));
+                      }),
+      section_chapter("a real run to compare with", "reference",
+                      [](const Section& section, const ProbeRun&) {
+                        static_cast<void>(read_reference_section(section));
+                      }),
+      section_chapter("the run", "run",
+                      [](const Section& section, const ProbeRun&) {
+                        static_cast<void>(read_run(section, "NAME.ini"));
+                      }),
+  };
+}
+
+}  // namespace starling

@@ -1,0 +1,43 @@
+// Every component with its keys, as `starling list` prints them and docs/keys.md tabulates them. The keys come from the
+// components themselves: each maker reads a probe section, which notes the keys and ends before anything is built.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/base/section.hpp"
+
+namespace starling {
+
+/// A key of a component.
+struct ComponentKey {
+  KeyUse use;
+  std::string choice;  // key whose value decides whether this one exists; empty: always
+  std::vector<std::string> options;  // those values
+  std::vector<std::string> others;   // the other values of that key
+  bool depends_on_run = false;       // its default does: on the numbers of nodes or steps
+
+  /// "with fabric = torus or ring: ", "unless compression = none: ", or nothing.
+  std::string condition() const;
+  /// "required", "none", or the default.
+  std::string fallback() const;
+};
+
+struct Component {
+  std::string name;  // of a section without kinds: the section's
+  std::string summary;
+  std::vector<ComponentKey> keys;
+};
+
+/// A section of scenarios: a catalog of kinds, or one component with the section's name.
+struct Chapter {
+  std::string title;
+  std::string section;
+  bool has_kinds;
+  std::vector<Component> components;
+};
+
+/// All of them, in the order in which `list` shows them.
+std::vector<Chapter> all_chapters();
+
+}  // namespace starling

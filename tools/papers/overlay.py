@@ -1,0 +1,108 @@
+"""Pictures of published against simulated values: hollow what the paper measured, filled what the simulation gives."""
+import dataclasses
+import math
+
+import matplotlib
+import numpy as np
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from pictures.style import BLUE, DASHES, GREY, MARKERS, ORANGE, SERIES, STYLE, save, short
+
+NAMES = {"local_sgd": "local SGD", "allreduce": "allreduce", "dpsgd": "D-PSGD", "sgp": "SGP", "sgp_one": "SGP, one neighbor",
+         "sgp_four": "SGP, four neighbors", "adpsgd": "AD-PSGD", "eager": "eager-SGD", "wagma": "WAGMA-SGD",
+         "swarm": "SwarmSGD"}
+
+
+def name_of(series):
+    return NAMES.get(series, series)
+
+
+def binary(count):
+    """A number of bytes: "32 KiB"."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            break
+        count /= 1024
+    return f"{count:g} {unit}"
+
+
+def legend_of_kinds(ax, **where):
+    handles = [Line2D([], [], linestyle="none", marker="o", markersize=7, markerfacecolor="none", markeredgecolor=GREY, label="published"),
+               Line2D([], [], color=GREY, marker="o", markersize=4, label="simulated")]
+    return ax.legend(handles=handles, **where)
+
+
+def draw_lines(ax, table, rows):
+    series = list(dict.fromkeys(row.series for row in rows))
+    if table.shape == "shares":
+        rows = [dataclasses.replace(row, published=row.published / float(row.at), simulated=row.simulated / float(row.at)) for row in rows]
+    for i, name in enumerate(series):
+        mine = sorted((row for row in rows if row.series == name), key=lambda row: float(row.at))
+        x = [float(row.at) for row in mine]
+        color, marker = SERIES[i % len(SERIES)], MARKERS[i % len(MARKERS)]
+        ax.plot(x, [row.simulated for row in mine], color=color, linestyle=DASHES[i % len(DASHES)], marker=marker, markersize=4,
+                label=name_of(name))
+        ax.plot(x, [row.published for row in mine], linestyle="none", marker=marker, markersize=9, markerfacecolor="none",
+                markeredgecolor=color, markeredgewidth=1.3)
+    ax.set_xlabel(table.at)
+    ax.set_ylabel(table.unit + f", divided by {table.at}" * (table.shape == "shares"))
+    ticks = sorted({float(row.at) for row in rows})
+    ax.set_xscale("log", base=2)
+    ax.set_xticks(ticks, [binary(tick) if table.at == "bytes" else short(tick) for tick in ticks])
+    ax.minorticks_off()
+    values = [value for row in rows for value in (row.simulated, row.published) if not math.isnan(value)]
+    if max(values) > 5 * min(values) > 0:
+        ax.set_yscale("log")
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+        ax.yaxis.set_minor_formatter(NullFormatter())
+    else:
+        ax.set_ylim(bottom=0.8 * min(values) if table.shape == "shares" else 0)
+    if any(not math.isnan(row.published) for row in rows):
+        ax.add_artist(legend_of_kinds(ax, loc="lower left", bbox_to_anchor=(1.01, 0.0), borderaxespad=0))
+    ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
+
+
+def told_at(table, row):
+    return f"{row.at} {table.at}" if row.at.isdigit() else row.at
+
+
+def draw_dots(ax, table, rows):
+    """A line per row, relative where units differ too much for one axis."""
+    at = list(dict.fromkeys(row.at for row in rows))
+    series = list(dict.fromkeys(row.series for row in rows))
+    labels = [row.at if len(series) == 1 else name_of(row.series) + (f", {told_at(table, row)}" if len(at) > 1 else "") for row in rows]
+    known = [abs(value) for row in rows for value in (row.simulated, row.published) if not math.isnan(value)]
+    is_wide = min(known) > 0 and max(known) > 8 * min(known)
+    y = np.arange(len(rows))
+    for i, row in enumerate(rows):
+        ax.plot([row.published, row.simulated], [i, i], color="#BBBBBB", linewidth=2, zorder=1)
+        ax.plot(row.published, i, marker="o", markersize=9, markerfacecolor="white", markeredgecolor=ORANGE, markeredgewidth=1.8,
+                zorder=2)
+        ax.plot(row.simulated, i, marker="o", markersize=5, color=BLUE, zorder=3)
+        note = "given" if row.is_given else "" if math.isnan(row.published) else f"{row.deviation:+.1f} %"
+        ax.annotate(note, (1.01, i), xycoords=("axes fraction", "data"), va="center", fontsize=8.5, color=GREY)
+    if is_wide:
+        ax.set_xscale("log")
+    ax.set_yticks(y, labels)
+    ax.set_ylim(len(rows) - 0.4, -0.6)
+    ax.grid(False, axis="y")
+    ax.set_xlabel(table.unit)
+    handles = [Line2D([], [], linestyle="none", marker="o", markersize=9, markerfacecolor="white", markeredgecolor=ORANGE,
+                      markeredgewidth=1.8, label="published"),
+               Line2D([], [], linestyle="none", marker="o", markersize=5, color=BLUE, label="simulated")]
+    ax.legend(handles=handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderaxespad=0.2)
+
+
+def draw(table, rows, path):
+    """Writes the overlay of a table."""
+    with plt.rc_context(STYLE):
+        height = 1.3 + 0.34 * len(rows) if table.shape == "dots" else 4.2
+        figure, ax = plt.subplots(figsize=(7.6, height), layout="constrained")
+        (draw_dots if table.shape == "dots" else draw_lines)(ax, table, rows)
+        ax.set_title(table.title, pad=20 if table.shape == "dots" else 8)
+        save(figure, path)
+        plt.close(figure)

@@ -1,0 +1,129 @@
+"""Li et al., "Breaking (Global) Barriers in Parallel Stochastic Optimization with Wait-Avoiding Group Averaging", IEEE TPDS 2021.
+
+Every timing table runs the one machine of wagma_fig4.ini. What differs between algorithms is how the released code
+communicates: tensor by tensor, each as its gradient appears in the backward pass.
+"""
+import numpy as np
+
+from papers.table import Table, with_algorithm
+
+MPI_ALLREDUCE = ["algorithm.collective=by_size", "algorithm.collective_switch=4 MiB"]
+RELEASED = {
+    "local_sgd": ["algorithm.kind=local_sgd", "algorithm.period=1", *MPI_ALLREDUCE],
+    "allreduce": ["algorithm.kind=allreduce", *MPI_ALLREDUCE],
+    "dpsgd": ["algorithm.kind=dpsgd"],
+    "sgp": ["algorithm.kind=sgp", "algorithm.peers=two_peer"],
+    "sgp_one": ["algorithm.kind=sgp", "algorithm.peers=one_peer"],
+    "sgp_four": ["algorithm.kind=sgp", "algorithm.peers=topology"],
+    "adpsgd": ["algorithm.kind=adpsgd"],
+    "eager": ["algorithm.kind=eager", "algorithm.full_every=32", "algorithm.synchronize_every=0"],
+    "wagma": ["algorithm.kind=wagma", "algorithm.collective=recursive_doubling"],
+}
+# Enough steps that the number of late ones errs by less than 0.5 %; whole periods of 11 and of 32.
+STEPS = {4: 3520, 16: 1760, 64: 1056, 256: 704}
+EPOCH_STEPS = 1_281_167 / 4096  # of Fig. 5: ImageNet's images over the total batch
+HOURS_10 = 36_000.0
+
+
+def group_size(nodes):
+    """The square root of the number of nodes, or the power of two above it."""
+    return 1 << ((nodes.bit_length() - 1 + 1) // 2)
+
+
+def seconds_per_step(bench, scenario, algorithm, nodes, steps, settings=(), tau=11, group=0):
+    """Of the slowest node; AD-PSGD's nodes are independent, so it is the mean over them and takes fewer steps."""
+    keys = [*RELEASED[algorithm], "algorithm.exchange=tensors", "algorithm.overlap=backward", "algorithm.learning_rate=0.1"]
+    if algorithm == "wagma":
+        keys += [f"algorithm.group_size={group or group_size(nodes)}", f"algorithm.tau={tau}"]
+    if algorithm == "sgp_four":
+        settings = [*settings, "topology.kind=random_regular", "topology.degree=4"]
+    if algorithm == "adpsgd" and nodes >= 64:
+        steps //= 4
+    settings = [f"run.nodes={nodes}", f"run.steps={steps}", *settings]
+    with bench.run(scenario, settings, with_algorithm(keys)) as results:
+        finished = results["nodes/finished"][:]
+        return float(np.mean(finished) if algorithm == "adpsgd" else np.max(finished)) / steps
+
+
+def fig4(bench, algorithm, at):
+    nodes = int(at)
+    late = 1 - (1 - 1 / nodes) ** 2
+    return 128 * nodes / seconds_per_step(bench, "wagma_fig4.ini", algorithm, nodes, STEPS[nodes],
+                                          [f"compute.delay_probability={late}"])
+
+
+def no_delay(bench, algorithm, at):
+    return 1 / seconds_per_step(bench, "wagma_fig4.ini", algorithm, int(at), STEPS[int(at)],
+                                ["compute.delay_probability=0", "compute.delay=0 s"])
+
+
+def fig5(bench, algorithm, at):
+    """Minutes of so many epochs."""
+    return seconds_per_step(bench, "wagma_fig5.ini", algorithm, 64, STEPS[64]) * float(at) * EPOCH_STEPS / 60
+
+
+def fig8(bench, algorithm, _):
+    """Minutes, if WAGMA-SGD's steps are as many as its published time has."""
+    ours = seconds_per_step(bench, "wagma_fig8.ini", "wagma", 16, 720, tau=8)
+    if algorithm == "wagma":
+        return 706.0
+    return 706 * seconds_per_step(bench, "wagma_fig8.ini", algorithm, 16, 720) / ours
+
+
+def fig11(bench, algorithm, _):
+    """Iterations of a node in ten hours."""
+    return HOURS_10 / seconds_per_step(bench, "wagma_fig11.ini", algorithm, 64, 1600, tau=8)
+
+
+def ablation(bench, what, _):
+    """How many times less throughput one large group has than groups of the square root of the nodes."""
+    scenario, nodes, tau = ("wagma_fig5.ini", 64, 11) if what == "ResNet-50" else ("wagma_fig8.ini", 16, 8)
+    steps = STEPS[64] if nodes == 64 else 720
+    return (seconds_per_step(bench, scenario, "wagma", nodes, steps, tau=tau, group=nodes) /
+            seconds_per_step(bench, scenario, "wagma", nodes, steps, tau=tau))
+
+
+def durations(bench, scenario):
+    """Of all gradients: their times without anything else."""
+    with bench.run(scenario) as results:
+        time = results["steps/time"][:-1]  # but the last, at whose end the nodes meet
+        return np.diff(time, axis=0, prepend=0.0).ravel()
+
+
+def statistic(values, name):
+    """"mean", "deviation", "maximum", "5 %", or "share from 1.7 to 2.6"."""
+    words = name.split()
+    if words[0] == "share":
+        return float(np.mean((values >= float(words[2])) & (values < float(words[4]))))
+    simple = {"mean": np.mean, "deviation": np.std, "minimum": np.min, "maximum": np.max}
+    return float(simple[name](values)) if name in simple else float(np.quantile(values, float(words[0]) / 100))
+
+
+def fig6(bench, _, at):
+    return statistic(durations(bench, "wagma_fig6.ini"), at)
+
+
+def fig9(bench, _, at):
+    return statistic(durations(bench, "wagma_fig9.ini"), at)
+
+
+def order_of(rows):
+    """Whether the simulation has the published order; what is within 1 % of each other on either side may swap."""
+    wrong = [f"{a.series} and {b.series}" for a in rows for b in rows
+             if a.published < 0.99 * b.published and a.simulated > 1.01 * b.simulated]
+    if wrong:
+        return False, f"these stand the other way round than published: {', '.join(wrong)}"
+    return True, "the algorithms are in the published order"
+
+
+TABLES = [
+    Table("wagma_fig4", "Fig. 4: ResNet-50 with late nodes, throughput", "nodes", "images/s", fig4, 10, "shares"),
+    Table("wagma_no_delay", "Text: ResNet-50 without late nodes", "nodes", "steps/s", no_delay, 10, "dots"),
+    Table("wagma_fig5", "Fig. 5: ResNet-50 on 64 nodes, half the batch, time to train", "epochs", "min", fig5, 10, "dots", order_of),
+    Table("wagma_fig6", "Fig. 6: times of Transformer batches", "statistic", "s", fig6, 5, "dots"),
+    Table("wagma_fig8", "Fig. 8: Transformer on 16 nodes, time to train", "epochs", "min", fig8, 10, "dots", order_of),
+    Table("wagma_fig9", "Fig. 9: times of iterations of reinforcement learning", "statistic", "s or share", fig9, 5, "dots"),
+    Table("wagma_fig11", "Fig. 11: reinforcement learning on 64 nodes, iterations in 10 h", "hours", "iterations", fig11, 10, "dots",
+          order_of),
+    Table("wagma_ablations", "Text: one group of all nodes, throughput lost", "groups", "times", ablation, 10, "dots"),
+]

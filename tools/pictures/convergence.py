@@ -1,0 +1,198 @@
+"""Several runs in one picture, the first against the others: simulated and real, or any; results files, or CSV files of runs by
+anybody's code (columns: tools/reference_run.hpp). Quality against time, steps, samples and epochs, and the time to a target."""
+import csv
+import pathlib
+
+import h5py
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, short, text, time_scale
+
+METRICS = {"test_accuracy": "Test accuracy", "test_auc": "Test AUC", "test_loss": "Test loss", "consensus_distance": "Consensus distance"}
+AXES = {"time": "time", "step": "steps", "samples": "samples", "epoch": "epochs"}
+HIGHER_IS_BETTER = ("test_accuracy", "test_auc")
+
+
+class Run:
+    """Name, evaluation table and time per step of a run."""
+
+    def __init__(self, path):
+        self.name = pathlib.Path(path).stem
+        self.columns = read_csv(path) if pathlib.Path(path).suffix == ".csv" else read_results(path)
+        if "step" not in self.columns:
+            raise Failure(f"{path}: has no column step")
+        self.step_time = self.columns.pop("step_time", np.nan)
+
+    def curve(self, metric, against):
+        """Finite points; empty if either is not known."""
+        if metric not in self.columns or against not in self.columns:
+            return np.empty(0), np.empty(0)
+        rows = min(len(self.columns[metric]), len(self.columns[against]))
+        x, y = self.columns[against][:rows], self.columns[metric][:rows]
+        known = np.isfinite(x) & np.isfinite(y)
+        return x[known], y[known]
+
+    def first_time(self, metric, target):
+        """When the metric is at the target for the first time, between rows by a straight line; NaN if never."""
+        time, values = self.curve(metric, "time")
+        if metric not in HIGHER_IS_BETTER:
+            values, target = -values, -target
+        there = np.flatnonzero(values >= target)
+        if not len(there):
+            return np.nan
+        i = there[0]
+        if i == 0:
+            return time[0]
+        return float(np.interp(target, [values[i - 1], values[i]], [time[i - 1], time[i]]))
+
+
+def read_results(path):
+    try:
+        with h5py.File(path, "r") as file:
+            columns = {name: values[()].astype(float) for name, values in file["evaluation"].items()}
+            steps, finished = file["nodes/steps"][()], file["nodes/finished"][()]
+    except (OSError, KeyError) as error:
+        raise Failure(f"{path}: expected a results file of Starling: {error}") from error
+    if steps.sum() > 0 and finished.max() > 0:
+        columns["step_time"] = float(finished.max() * len(steps) / steps.sum())  # as in tools/summary.cpp
+    return columns
+
+
+def read_csv(path):
+    """The file of tools/reference_run.hpp."""
+    facts = {"nodes": 1.0, "samples_per_step": 1.0}
+    lines = []
+    try:
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                key, equals, value = line.strip().removeprefix("#").partition("=")
+                if not line.startswith("#"):
+                    lines.append(line)
+                elif equals and key.strip() in facts:
+                    facts[key.strip()] = float(value)
+    except (OSError, ValueError) as error:
+        raise Failure(f"{path}: cannot read: {error}") from error
+    rows = list(csv.DictReader(line for line in lines if line.strip()))
+    columns = {}
+    for name in (rows[0] if rows else ()):
+        if name in ("step", "time_seconds", "train_loss") or name.startswith("test_"):
+            try:
+                columns["time" if name == "time_seconds" else name] = np.array([float(row[name] or "nan") for row in rows])
+            except (TypeError, ValueError) as error:
+                raise Failure(f"{path}: {name} must be numbers") from error
+    if "step" in columns:
+        columns["samples"] = columns["step"] * facts["nodes"] * facts["samples_per_step"]
+        if "time" in columns and np.isfinite(columns["time"][-1]):
+            columns["step_time"] = columns["time"][-1] / columns["step"][-1]
+    return columns
+
+
+def reference_of(path):
+    """The file that [reference] in the scenario of a results file names; its folder is that of the scenario."""
+    with h5py.File(path, "r") as file:
+        scenario = text(file["scenario"][()])
+        place = pathlib.Path(text(file["facts"].attrs["scenario_name"])).parent
+    _, found, section = scenario.partition("[reference]")
+    for line in section.splitlines()[1:] if found else ():
+        if line.startswith("["):
+            break
+        key, _, value = line.partition("=")
+        if key.strip() == "file":
+            return place / value.partition(" #")[0].strip()
+    raise Failure("its scenario has no [reference]")
+
+
+def deviations(first, other):
+    """Lines that say how far `other` is from `first`."""
+    lines = []
+    if np.isfinite(first.step_time) and np.isfinite(other.step_time):
+        lines.append(f"time per step {100 * (other.step_time / first.step_time - 1):+.1f} %")
+    for metric, name in METRICS.items():
+        ours, theirs = first.curve(metric, "step"), other.curve(metric, "step")
+        shared, at, there = np.intersect1d(ours[0], theirs[0], return_indices=True)
+        if len(shared) and metric != "consensus_distance":
+            mean = np.mean(np.abs(theirs[1][there] - ours[1][at]))
+            lines.append(f"{name.lower()} {f'{100 * mean:.2f} points' if metric in HIGHER_IS_BETTER else f'{mean:.3g}'} apart on average "
+                         f"over {len(shared)} steps")
+    return lines
+
+
+def draw_curves(ax, runs, metric, against, scale):
+    for i, run in enumerate(runs):
+        x, y = run.curve(metric, against)
+        few = len(x) <= 25
+        ax.plot(x * scale, y, color=SERIES[i % len(SERIES)], linestyle=DASHES[i % len(DASHES)], label=run.name,
+                marker=MARKERS[i % len(MARKERS)] if few else None, markersize=4, markerfacecolor="none" if i else None)
+    ax.xaxis.set_major_locator(MaxNLocator(5))
+    ax.xaxis.set_major_formatter(lambda value, _: short(value))
+    ax.set_xlim(left=0)
+    if metric == "test_accuracy":
+        ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+    if metric == "consensus_distance":
+        ax.set_yscale("log")
+
+
+def draw_targets(ax, runs, metric, targets, scale, unit):
+    """How long each run took to each target; what never got there says so."""
+    height = 0.8 / len(runs)
+    for i, run in enumerate(runs):
+        for row, target in enumerate(targets):
+            time = run.first_time(metric, target) * scale
+            y = row + (i - (len(runs) - 1) / 2) * height
+            ax.barh(y, 0 if np.isnan(time) else time, 0.9 * height, color=SERIES[i % len(SERIES)], label=run.name if row == 0 else None)
+            ax.annotate("never" if np.isnan(time) else short(time), (0 if np.isnan(time) else time, y), xytext=(4, 0),
+                        textcoords="offset points", va="center", fontsize=8, color=GREY)
+    ax.set_yticks(range(len(targets)), [f"{target:.0%}" if metric == "test_accuracy" else f"{target:g}" for target in targets])
+    ax.invert_yaxis()
+    ax.margins(x=0.12)
+    ax.grid(False, axis="y")
+    ax.set_xlabel(f"time ({unit})")
+    ax.set_title(f"Time to {METRICS[metric].lower()}")
+
+
+def default_targets(runs, metric):
+    """What the worst run reaches in the end, and two easier ones."""
+    ends = [run.curve(metric, "time")[1] for run in runs]
+    ends = [values for values in ends if len(values)]
+    if metric in HIGHER_IS_BETTER:
+        top = np.floor(100 * min(values.max() for values in ends)) / 100
+        return [round(share * top, 2) for share in (0.8, 0.9, 1.0)]
+    bottom = max(values.min() for values in ends)
+    return [float(f"{factor * bottom:.2g}") for factor in (2, 1.4, 1.01)]
+
+
+def draw(paths, targets=()):
+    """The picture and lines of text that tell the deviations of the other runs from the first."""
+    runs = [Run(path) for path in paths]
+    metrics = [metric for metric in METRICS if any(len(run.curve(metric, "step")[0]) for run in runs)]
+    said = [f"{run.name} against {runs[0].name}: {', '.join(deviations(runs[0], run)) or 'nothing in common'}" for run in runs[1:]]
+    if not metrics:
+        metrics = ["step"]  # timing only: progress
+    axes = [axis for axis in AXES if any(len(run.curve(metrics[0], axis)[0]) for run in runs) and axis != metrics[0]]
+    if not axes:
+        raise Failure("the runs have nothing that can be drawn")
+    last = max((run.columns["time"][np.isfinite(run.columns["time"])].max(initial=0.0) for run in runs if "time" in run.columns), default=0.0)
+    scale, unit = time_scale(last)
+    quality = metrics[0]
+    has_targets = quality in METRICS and quality != "consensus_distance" and any(len(run.curve(quality, "time")[0]) for run in runs)
+    rows = len(metrics) + has_targets
+    figure, grid = plt.subplots(rows, len(axes), figsize=(1.2 + 3.6 * len(axes), 1.1 + 2.6 * rows), squeeze=False, layout="constrained")
+    for row, metric in enumerate(metrics):
+        for column, axis in enumerate(axes):
+            ax = grid[row, column]
+            draw_curves(ax, runs, metric, axis, scale if axis == "time" else 1.0)
+            ax.set_xlabel(f"time ({unit})" if axis == "time" else AXES[axis])
+            if column == 0:
+                ax.set_ylabel(METRICS.get(metric, "finished steps").lower())
+    grid[0, 0].legend()
+    if has_targets:
+        draw_targets(grid[-1, 0], runs, quality, list(targets) or default_targets(runs, quality), scale, unit)
+        for ax in grid[-1, 1:]:
+            ax.axis("off")
+        if said and len(axes) > 1:
+            lines = [line.replace(": ", ":\n  ", 1).replace(", ", ",\n  ") for line in said]
+            grid[-1, 1].text(0, 1, "\n".join(lines), fontsize=9, color=GREY, va="top")
+    figure.suptitle(", ".join(run.name for run in runs), fontsize=13, fontweight="bold", x=0.01, ha="left")
+    return figure, said
