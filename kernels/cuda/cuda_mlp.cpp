@@ -55,16 +55,45 @@ std::size_t CudaMlp::scratch_floats(std::size_t rows) const {
 }
 
 CudaMlp::Batch CudaMlp::begin(std::size_t tasks, std::size_t rows, std::size_t indices,
-                              const Samples& data, bool is_gradient) const {
-  device_.begin(pointer_room(tasks, is_gradient) + Device::room_of<StepTask>(tasks) +
+                              const Samples& data,
+                              std::span<const GradientRequest> requests) const {
+  std::size_t sums = 0, terms = 0;
+  for (const GradientRequest& request : requests) {
+    sums += request.sums.size();
+    for (const LinearJob& sum : request.sums) terms += sum.terms;
+  }
+  device_.begin(pointer_room(tasks, !requests.empty()) + Device::room_of<StepTask>(tasks) +
                 Device::room_of<std::int32_t>(indices) + Device::room_of<double>(tasks) +
-                Device::room_of<std::uint32_t>(tasks));
+                Device::room_of<std::uint32_t>(tasks) + Device::room_of<LinearTask>(sums) +
+                Device::room_of<TermOnDevice>(terms));
   Batch batch{.rows = whole(rows), .data = data};
   batch.tasks = device_.twin<StepTask>(tasks);
   batch.indices = device_.twin<std::int32_t>(indices);
   batch.losses = device_.twin<double>(tasks);
   batch.right = device_.twin<std::uint32_t>(tasks);
+  batch.sums = device_.twin<LinearTask>(sums);
+  batch.terms = device_.twin<TermOnDevice>(terms);
+  std::fill_n(batch.tasks.host, tasks, StepTask{});
+  take_sums(batch, requests);
   return batch;
+}
+
+/// Lists the sums that the requests want in the place of gradients.
+void CudaMlp::take_sums(const Batch& batch, std::span<const GradientRequest> requests) {
+  std::uint32_t next_sum = 0, next_term = 0;
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    StepTask& task = batch.tasks.host[r];
+    task.sums = batch.sums.device + next_sum;
+    task.terms = batch.terms.device;
+    task.sum_count = whole(requests[r].sums.size());
+    for (const LinearJob& sum : requests[r].sums) {
+      batch.sums.host[next_sum++] = {sum.out, sum.length, next_term, sum.terms, 0};
+      for (std::uint32_t t = 0; t < sum.terms; ++t) {
+        const LinearTerm& term = requests[r].terms[sum.first_term + t];
+        batch.terms.host[next_term++] = {term.values, term.factor};
+      }
+    }
+  }
 }
 
 void CudaMlp::gradients(std::span<GradientRequest> requests) const {
@@ -80,16 +109,21 @@ void CudaMlp::gradients(std::span<GradientRequest> requests) const {
 void CudaMlp::some_gradients(std::span<GradientRequest> requests) const {
   const auto rows = static_cast<std::size_t>(facts().batch_size);
   const auto lock = device_.use();
-  Batch batch = begin(requests.size(), rows, requests.size() * rows, train_, true);
+  Batch batch = begin(requests.size(), rows, requests.size() * rows, train_, requests);
 #pragma omp parallel for schedule(static)
   for (std::size_t r = 0; r < requests.size(); ++r) {
     const GradientRequest& request = requests[r];
     mlp_.sampler().batch(request.node, request.draw, {batch.indices.host + r * rows, rows});
-    batch.tasks.host[r] = {request.x, request.gradient, batch.indices.device + r * rows, 0,
-                           whole(rows)};
+    StepTask& task = batch.tasks.host[r];
+    task.x = request.x;
+    task.gradient = request.gradient;
+    task.samples = batch.indices.device + r * rows;
+    task.rows = whole(rows);
   }
   device_.upload(batch.tasks);
   device_.upload(batch.indices);
+  device_.upload(batch.sums);
+  device_.upload(batch.terms);
   if (is_small_) {
     small_step(batch);
   } else {
@@ -184,6 +218,10 @@ void CudaMlp::backward(const Batch& batch) const {
     LayerArguments layer = arguments(batch, l);
     layer.output = dy;
     layer.slope = batch.slope[l % 2];
+    if (l > 0) {  // first, because a sum may take the place of the model
+      device_.launch<InputGradientKernel>(batch.tasks.count * InputGradientKernel::blocks(layer),
+                                          layer, InputGradientKernel::shared_bytes);
+    }
     if (is_fast(l)) {
       parameter_gradient_fast(batch, layer);
     } else if (layers_[l].outputs > 16) {
@@ -195,9 +233,6 @@ void CudaMlp::backward(const Batch& batch) const {
           batch.tasks.count * NarrowParameterGradientKernel::blocks(layer), layer,
           NarrowParameterGradientKernel::shared_bytes);
     }
-    if (l == 0) break;
-    device_.launch<InputGradientKernel>(batch.tasks.count * InputGradientKernel::blocks(layer),
-                                        layer, InputGradientKernel::shared_bytes);
     dy = layer.slope;
   }
 }
@@ -212,11 +247,13 @@ void CudaMlp::evaluate(std::span<EvaluationRequest> requests) const {
   const auto lock = device_.use();
   for (std::size_t begin = 0; begin < all; begin += most) {
     const std::size_t count = std::min(most, all - begin);
-    Batch batch = this->begin(count, evaluation_block, 0, test_, false);
+    Batch batch = this->begin(count, evaluation_block, 0, test_, {});
     for (std::size_t t = 0; t < count; ++t) {
       const std::size_t first = (begin + t) % blocks * evaluation_block;
-      batch.tasks.host[t] = {requests[(begin + t) / blocks].x, nullptr, nullptr, whole(first),
-                             whole(std::min(evaluation_block, samples - first))};
+      StepTask& task = batch.tasks.host[t];
+      task.x = requests[(begin + t) / blocks].x;
+      task.first = whole(first);
+      task.rows = whole(std::min(evaluation_block, samples - first));
     }
     device_.upload(batch.tasks);
     lay_out(batch);

@@ -32,6 +32,7 @@ class CudaMlp final : public Workload {
   std::int64_t batch_cost(NodeId node, Step draw) const override {
     return mlp_.batch_cost(node, draw);
   }
+  bool folds_sums() const override { return precision_ == Precision::strict; }
   void gradients(std::span<GradientRequest> requests) const override;
   void evaluate(std::span<EvaluationRequest> requests) const override;
 
@@ -55,7 +56,8 @@ class CudaMlp final : public Workload {
                        bool is_gradient) const;
   cuda::LayerArguments arguments(const Batch& batch, std::size_t layer) const;
   Batch begin(std::size_t tasks, std::size_t rows, std::size_t indices, const cuda::Samples& data,
-              bool is_gradient) const;
+              std::span<const GradientRequest> requests) const;
+  static void take_sums(const Batch& batch, std::span<const GradientRequest> requests);
   std::size_t scratch_floats(std::size_t rows) const;
   std::size_t pointer_room(std::size_t tasks, bool is_gradient) const;
 

@@ -13,6 +13,8 @@ struct CudaMlp::Batch {
   cuda::Twin<std::int32_t> indices{};
   cuda::Twin<double> losses{};
   cuda::Twin<std::uint32_t> right{};
+  cuda::Twin<cuda::LinearTask> sums{};
+  cuda::Twin<cuda::TermOnDevice> terms{};
   cuda::Samples data{};
   // In scratch memory, for models that run layer by layer:
   std::vector<cuda::Activations> after{};  // [l]: what layer l gives

@@ -176,7 +176,7 @@ struct LossKernel {
     const StepTask task = a.tasks[block.index];
     auto* right = reinterpret_cast<std::uint32_t*>(block.shared_memory);
     double* losses = a.row_losses + std::uint64_t{block.index} * a.rows;
-    const bool is_gradient = task.gradient != nullptr;
+    const bool is_gradient = task.samples != nullptr;
     block.each([&](unsigned thread) {
       if (thread == 0) *right = 0;
     });

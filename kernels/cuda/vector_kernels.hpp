@@ -3,21 +3,9 @@
 
 #include "kernels/cuda/block.hpp"
 #include "kernels/cuda/lanes.hpp"
+#include "kernels/cuda/linear_task.hpp"
 
 namespace starling::cuda {
-
-/// LinearJob and LinearTerm of sim/node/backend.hpp, with pointers into device memory.
-struct LinearTask {
-  float* out;
-  std::uint32_t length;
-  std::uint32_t first_term;
-  std::uint32_t terms;
-  std::uint32_t is_aligned;  // every row begins at a multiple of 16 bytes
-};
-struct TermOnDevice {
-  const float* values;
-  float factor;
-};
 
 /// out[i] = fma(f_t, v_t[i], .. f_0 * v_0[i]). Block b does columns (b / jobs) * tile .. of job b mod jobs: jobs that
 /// read the same row (neighbors' models) meet in the second-level cache. Each thread has 4 quads of floats in flight.

@@ -120,6 +120,42 @@ TEST_CASE("cuda: gradients and evaluations of an MLP are the CPU's, bit for bit"
   }
 }
 
+TEST_CASE("cuda: sums in the place of gradients are the CPU's, bit for bit") {
+  const auto device = test::open_device();
+  for (const Sizes& sizes : {Sizes{9, {}, 3, 4}, Sizes{20, {33, 7}, 10, 16}}) {
+    const Mlp mlp = make(sizes);
+    const std::size_t size = mlp.facts().parameters;
+    const auto length = static_cast<std::uint32_t>(size);
+    for (const CudaMlp::Limits& limits : {one_block, by_layers}) {
+      const CudaMlp moved(mlp, *device, Precision::strict, limits);
+      REQUIRE(moved.folds_sums());
+      // m <- 0.9 m + g, in the place of m; y <- 2 z - 0.1 m; x <- x + 0.5 y - 0.25 g, in the place of x; zeros.
+      Values x = model_of(mlp, 1, 0.1), m = model_of(mlp, 2, 1), z = model_of(mlp, 3, 1);
+      Values y(size, -7), nothing(size, -7);
+      const DeviceRow dx(*device, x), dm(*device, m), dz(*device, z), dy(*device, y);
+      const DeviceRow dnothing(*device, nothing);
+      const auto ask = [&](const Workload& workload, float* x, float* m, const float* z, float* y,
+                           float* nothing) {
+        const LinearTerm terms[] = {{m, 0.9F}, {nullptr, 1}, {z, 2},           {m, -0.1F},
+                                    {x, 1},    {y, 0.5F},    {nullptr, -0.25F}};
+        const LinearJob sums[] = {
+            {m, length, 0, 2}, {y, length, 2, 2}, {x, length, 4, 3}, {nothing, length, 7, 0}};
+        GradientRequest request{.node = 1, .draw = 2, .x = x, .sums = sums, .terms = terms};
+        workload.gradients({&request, 1});
+        return request.loss;
+      };
+      const double here = ask(mlp, x.data(), m.data(), z.data(), y.data(), nothing.data());
+      const double there = ask(moved, dx.row().data(), dm.row().data(), dz.row().data(),
+                               dy.row().data(), dnothing.row().data());
+      CHECK(test::same_bits(here, there));
+      for (const auto& [host, row] :
+           {std::pair(&x, &dx), {&m, &dm}, {&y, &dy}, {&nothing, &dnothing}}) {
+        CHECK(test::first_difference(*host, row->values()) == size);
+      }
+    }
+  }
+}
+
 TEST_CASE("cuda: an MLP that overflows does so as on the CPU") {
   const auto device = test::open_device();
   const Mlp mlp = make({20, {33}, 10, 16});
