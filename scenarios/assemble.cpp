@@ -46,6 +46,7 @@ auto build_part(const Section& section, const std::string& scenario_name, Build 
 
 /// A simulation holds a model per node at least; says so before it starts if they cannot fit.
 void check_memory(const RunSettings& settings, const WorkloadFacts& facts, int processes) {
+  if (settings.device == DeviceChoice::cuda) return;  // find_place() looks at the GPU's
   const std::int64_t available = available_memory();
   if (!facts.has_numbers || available == 0) return;
   const double needed = 4.0 * static_cast<double>(facts.parameters) * settings.nodes / processes;
@@ -81,6 +82,19 @@ std::unique_ptr<Failures> assemble_failures(const Section& section, const RunSet
                    chance);
   }
   return std::make_unique<Failures>(std::move(read), settings.nodes, settings.seed);
+}
+
+void read_device(const Section& section, RunSettings& s) {
+  const std::string device = section.choice("device", {"cpu", "cuda", "auto"}, "cpu",
+                                            "where models live and gradients are computed; auto: "
+                                            "on a GPU if there is one");
+  s.device = device == "cpu"    ? DeviceChoice::cpu
+             : device == "cuda" ? DeviceChoice::cuda
+                                : DeviceChoice::automatic;
+  const std::string precision =
+      section.choice("precision", {"strict", "fast"}, "strict",
+                     "on a GPU: the bits of the CPU, or large products in TF32");
+  s.precision = precision == "fast" ? Precision::fast : Precision::strict;
 }
 
 }  // namespace
@@ -120,6 +134,9 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
           .optional<Bytes>("window", Bytes{0},
                            "memory for results recorded ahead; 0 B: a quarter of what is free")
           .count;
+  read_device(section, s);
+  section.expect(!s.checkpoint.is_on() || s.device == DeviceChoice::cpu, "checkpoint",
+                 "must be never unless run.device is cpu");
   section.finish();
   if (s.window_bytes == 0) {
     const std::int64_t free = available_memory();
@@ -182,6 +199,10 @@ void check_for_sharing(const Assembly& parts, int processes) {
         fmt::format("{}: run.checkpoint must be never where processes share a simulation: one "
                     "process alone makes checkpoints",
                     parts.scenario_name));
+  }
+  if (parts.settings.device != DeviceChoice::cpu) {
+    throw ScenarioError(fmt::format("{}: run.device must be cpu where processes share a simulation",
+                                    parts.scenario_name));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/place.hpp"
 #include "scenarios/checkpointing.hpp"
 #include "scenarios/scenario.hpp"
 #include "sim/engine/compute_time.hpp"
@@ -35,6 +36,8 @@ struct RunSettings {
   CheckpointSchedule checkpoint;
   bool record_order = true;  // over MPI
   std::int64_t window_bytes = 0;
+  DeviceChoice device = DeviceChoice::cpu;
+  Precision precision = Precision::strict;
   bool closed_form_collectives = false;
   Pace pace = Pace::modelled;
   double forward_share =

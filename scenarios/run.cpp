@@ -9,7 +9,6 @@
 #include <omp.h>
 #include <time.h>
 
-#include "kernels/cpu_backend.hpp"
 #include "scenarios/replay_check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/engine/simulated_transport.hpp"
@@ -43,15 +42,16 @@ Run::Run(Assembly assembly, Hooks hooks) : parts_(std::move(assembly)), hooks_(s
 
 Run::~Run() = default;
 
-void Run::begin(ComputeGraph::Execution execution, Sharing sharing) {
+void Run::begin(ComputeGraph::Execution execution, std::uint32_t rank, Sharing sharing) {
   const RunSettings& settings = parts_.settings;
   recorder_ =
       Recorder(settings.nodes, RowSchedule(settings.record_every, settings.steps),
                RowSchedule(settings.evaluate_every, settings.steps), settings.timeline_until);
-  backend_ = std::make_unique<CpuBackend>();
+  place_ = find_place(settings.device, settings.precision, *parts_.workload, settings.nodes, rank);
   graph_ = std::make_unique<ComputeGraph>(
-      *backend_, *parts_.workload, ComputeGraph::Limits{.window_bytes = settings.window_bytes},
-      execution, std::move(sharing));
+      *place_.backend, workload(),
+      ComputeGraph::Limits{.window_bytes = place_.window_bytes(settings.window_bytes)}, execution,
+      std::move(sharing));
   observer_ = std::make_unique<Observer>(*graph_, recorder_, parts_.workload->facts());
   network_log_ = std::make_unique<NetworkLog>(settings.timeline_until);
   nodes_here_ = settings.nodes;
@@ -70,6 +70,7 @@ void Run::describe(const std::string& transport) {
   recorder_.facts["status"] = "running";
   recorder_.machine["code_version"] = hooks_.code_version;
   recorder_.machine["processor"] = processor_name();
+  recorder_.machine["device"] = place_.description;
   recorder_.machine["threads"] = std::to_string(omp_get_max_threads());
 }
 
@@ -204,7 +205,7 @@ void Run::resume(std::unique_ptr<CheckpointFile> from) {
 void Run::simulate(const Recorder* recorded) {
   recorded_ = recorded;
   const int processes = peers_ ? peers_->count() : 1;
-  begin(ComputeGraph::Execution::overlapped,
+  begin(ComputeGraph::Execution::overlapped, 0,
         {peers_.get(), peers_ ? choose_blocks(*parts_.topology, processes) : Blocks()});
   describe("simulated");
   recorder_.machine["processes"] = std::to_string(processes);

@@ -8,10 +8,10 @@
 #include <optional>
 #include <string>
 
+#include "kernels/place.hpp"
 #include "scenarios/assemble.hpp"
 #include "scenarios/checkpointing.hpp"
 #include "sim/engine/network_log.hpp"
-#include "sim/node/backend.hpp"
 #include "sim/node/compute_graph.hpp"
 #include "sim/node/observer.hpp"
 #include "sim/node/sharding.hpp"
@@ -65,7 +65,11 @@ class Run {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void begin(ComputeGraph::Execution execution, Sharing sharing = {});
+  void begin(ComputeGraph::Execution execution, std::uint32_t rank = 0, Sharing sharing = {});
+  /// The workload of the scenario, where it computes.
+  const Workload& workload() const {
+    return place_.moved_workload ? *place_.moved_workload : *parts_.workload;
+  }
   /// Runs, then keeps what is known whichever way that ended: `gather` brings it together, and the keeper (the
   /// only process, or rank 0) completes and saves it.
   void conclude(const std::function<void()>& run, const std::function<void()>& gather,
@@ -80,7 +84,7 @@ class Run {
   Assembly parts_;
   Hooks hooks_;
   Recorder recorder_;
-  std::unique_ptr<Backend> backend_;
+  ComputePlace place_;
   std::unique_ptr<Peers> peers_;  // null: this process computes all by itself
   std::unique_ptr<ComputeGraph> graph_;
   std::unique_ptr<Observer> observer_;

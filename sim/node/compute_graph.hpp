@@ -25,6 +25,7 @@
 #include <exception>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/node/backend.hpp"
@@ -240,6 +241,12 @@ class ComputeGraph {
     std::size_t value_count = 0;
   };
 
+  /// Numbers of a value in host memory, where the backend keeps its own elsewhere.
+  struct HostCopy {
+    std::vector<float> values;
+    bool is_ahead;  // made by the host, and not yet written to the backend
+  };
+
   void retain(ValueId value) { ++values_[value].handles; }
   void release(ValueId value);
   void retain_slot(std::uint32_t slot) { ++slots_[slot].handles; }
@@ -274,6 +281,8 @@ class ComputeGraph {
   void submit();
   void complete();
   std::vector<Checkpoint::Vector> living_vectors() const;
+  /// Writes what the host has made to the backend, if that has not been done.
+  void bring_up(ValueId value);
 
   Backend& backend_;
   const Workload& workload_;
@@ -303,6 +312,7 @@ class ComputeGraph {
   std::int64_t open_bytes_ = 0;
   std::int64_t open_gradients_ = 0;
 
+  std::unordered_map<ValueId, HostCopy> host_copies_;  // until the value is gone
   std::deque<std::pair<Scalar, double*>> deliveries_;  // in order of window
 
   Journal journal_;
