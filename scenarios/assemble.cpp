@@ -45,15 +45,17 @@ auto build_part(const Section& section, const std::string& scenario_name, Build 
 }
 
 /// A simulation holds a model per node at least; says so before it starts if they cannot fit.
-void check_memory(const RunSettings& settings, const WorkloadFacts& facts) {
+void check_memory(const RunSettings& settings, const WorkloadFacts& facts, int processes) {
+  if (settings.device == DeviceChoice::cuda) return;  // find_place() looks at the GPU's
   const std::int64_t available = available_memory();
   if (!facts.has_numbers || available == 0) return;
-  const double needed = 4.0 * static_cast<double>(facts.parameters) * settings.nodes;
+  const double needed = 4.0 * static_cast<double>(facts.parameters) * settings.nodes / processes;
   if (needed <= static_cast<double>(available)) return;
+  const std::string share = processes > 1 ? fmt::format(" / {} processes", processes) : "";
   throw Error(
-      fmt::format("the models alone need {} nodes * {} parameters * 4 B = {:.1f} GiB, but {:.1f} "
-                  "GiB of memory are free",
-                  settings.nodes, facts.parameters, needed / (1 << 30),
+      fmt::format("the models alone need {} nodes * {} parameters * 4 B{} = {:.1f} GiB, but "
+                  "{:.1f} GiB of memory are free",
+                  settings.nodes, facts.parameters, share, needed / (1 << 30),
                   static_cast<double>(available) / (1 << 30)));
 }
 
@@ -80,6 +82,19 @@ std::unique_ptr<Failures> assemble_failures(const Section& section, const RunSet
                    chance);
   }
   return std::make_unique<Failures>(std::move(read), settings.nodes, settings.seed);
+}
+
+void read_device(const Section& section, RunSettings& s) {
+  const std::string device = section.choice("device", {"cpu", "cuda", "auto"}, "cpu",
+                                            "where models live and gradients are computed; auto: "
+                                            "on a GPU if there is one");
+  s.device = device == "cpu"    ? DeviceChoice::cpu
+             : device == "cuda" ? DeviceChoice::cuda
+                                : DeviceChoice::automatic;
+  const std::string precision =
+      section.choice("precision", {"strict", "fast"}, "strict",
+                     "on a GPU: the bits of the CPU, or large products in TF32");
+  s.precision = precision == "fast" ? Precision::fast : Precision::strict;
 }
 
 }  // namespace
@@ -119,6 +134,9 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
           .optional<Bytes>("window", Bytes{0},
                            "memory for results recorded ahead; 0 B: a quarter of what is free")
           .count;
+  read_device(section, s);
+  section.expect(!s.checkpoint.is_on() || s.device == DeviceChoice::cpu, "checkpoint",
+                 "must be never unless run.device is cpu");
   section.finish();
   if (s.window_bytes == 0) {
     const std::int64_t free = available_memory();
@@ -164,13 +182,37 @@ void check_for_mpi(const Assembly& parts) {
                   parts.scenario_name));
 }
 
+void check_for_sharing(const Assembly& parts, int processes) {
+  if (!parts.workload->facts().has_numbers) {
+    throw ScenarioError(
+        fmt::format("{}: processes share the numbers of a simulation, and workload.kind has none; "
+                    "run it without mpirun",
+                    parts.scenario_name));
+  }
+  if (parts.settings.nodes < processes) {
+    throw ScenarioError(
+        fmt::format("{}: run.nodes must be at least the number of processes, {}, got {}",
+                    parts.scenario_name, processes, parts.settings.nodes));
+  }
+  if (parts.settings.checkpoint.is_on()) {
+    throw ScenarioError(
+        fmt::format("{}: run.checkpoint must be never where processes share a simulation: one "
+                    "process alone makes checkpoints",
+                    parts.scenario_name));
+  }
+  if (parts.settings.device != DeviceChoice::cpu) {
+    throw ScenarioError(fmt::format("{}: run.device must be cpu where processes share a simulation",
+                                    parts.scenario_name));
+  }
+}
+
 std::span<const std::string_view> section_names() { return names; }
 
 std::string default_output(const std::string& scenario_name) {
   return "results/" + std::filesystem::path(scenario_name).stem().string() + ".h5";
 }
 
-Assembly assemble(const Scenario& scenario) {
+Assembly assemble(const Scenario& scenario, int processes) {
   std::vector<std::string_view> known(std::begin(names), std::end(names));
   known.push_back(sweep);
   scenario.reject_unknown_sections(known);
@@ -218,7 +260,7 @@ Assembly assemble(const Scenario& scenario) {
   note(compute);
   note(workload);
   const WorkloadFacts& facts = parts.workload->facts();
-  check_memory(settings, facts);
+  check_memory(settings, facts, processes);
   settings.host = host.costs_for(4 * facts.wire_parameters);
 
   if (scenario.has_section("failures")) {

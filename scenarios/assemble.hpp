@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/place.hpp"
 #include "scenarios/checkpointing.hpp"
 #include "scenarios/scenario.hpp"
 #include "sim/engine/compute_time.hpp"
@@ -35,6 +36,8 @@ struct RunSettings {
   CheckpointSchedule checkpoint;
   bool record_order = true;  // over MPI
   std::int64_t window_bytes = 0;
+  DeviceChoice device = DeviceChoice::cpu;
+  Precision precision = Precision::strict;
   bool closed_form_collectives = false;
   Pace pace = Pace::modelled;
   double forward_share =
@@ -56,11 +59,14 @@ struct Assembly {
   std::vector<DescribedSection> described;  // every key in effect, defaults included
 };
 
-/// Builds all parts. Throws ScenarioError (what the scenario says is wrong) or Error (a file it names is).
-Assembly assemble(const Scenario& scenario);
+/// Builds all parts. Throws ScenarioError (what the scenario says is wrong) or Error (a file it names is). So many
+/// `processes` share the models.
+Assembly assemble(const Scenario& scenario, int processes = 1);
 
 /// Throws ScenarioError for what a scenario asks that only a simulation can do.
 void check_for_mpi(const Assembly& parts);
+/// Throws ScenarioError for what `processes` cannot share.
+void check_for_sharing(const Assembly& parts, int processes);
 
 /// Reads the [run] section; `scenario_name` names the default results file.
 RunSettings read_run(const Section& section, const std::string& scenario_name);

@@ -1,15 +1,14 @@
 #include "scenarios/run.hpp"
 
 #include <algorithm>
-#include <deque>
 #include <fstream>
 #include <optional>
 #include <string>
 
 #include <fmt/format.h>
 #include <omp.h>
+#include <time.h>
 
-#include "kernels/cpu_backend.hpp"
 #include "scenarios/replay_check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/engine/simulated_transport.hpp"
@@ -30,25 +29,34 @@ std::string processor_name() {
   return "unknown";
 }
 
+/// Processor time of this thread.
+double thread_seconds() {
+  timespec spent{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+  return static_cast<double>(spent.tv_sec) + 1e-9 * static_cast<double>(spent.tv_nsec);
+}
+
 }  // namespace
 
 Run::Run(Assembly assembly, Hooks hooks) : parts_(std::move(assembly)), hooks_(std::move(hooks)) {}
 
 Run::~Run() = default;
 
-void Run::begin(ComputeGraph::Execution execution) {
+void Run::begin(ComputeGraph::Execution execution, std::uint32_t rank, Sharing sharing) {
   const RunSettings& settings = parts_.settings;
   recorder_ =
       Recorder(settings.nodes, RowSchedule(settings.record_every, settings.steps),
                RowSchedule(settings.evaluate_every, settings.steps), settings.timeline_until);
-  backend_ = std::make_unique<CpuBackend>();
+  place_ = find_place(settings.device, settings.precision, *parts_.workload, settings.nodes, rank);
   graph_ = std::make_unique<ComputeGraph>(
-      *backend_, *parts_.workload, ComputeGraph::Limits{.window_bytes = settings.window_bytes},
-      execution);
+      *place_.backend, workload(),
+      ComputeGraph::Limits{.window_bytes = place_.window_bytes(settings.window_bytes)}, execution,
+      std::move(sharing));
   observer_ = std::make_unique<Observer>(*graph_, recorder_, parts_.workload->facts());
   network_log_ = std::make_unique<NetworkLog>(settings.timeline_until);
   nodes_here_ = settings.nodes;
   started_ = last_progress_ = Clock::now();
+  thread_start_ = thread_seconds();
   next_save_ = started_ + first_save_after;
 }
 
@@ -62,11 +70,13 @@ void Run::describe(const std::string& transport) {
   recorder_.facts["status"] = "running";
   recorder_.machine["code_version"] = hooks_.code_version;
   recorder_.machine["processor"] = processor_name();
+  recorder_.machine["device"] = place_.description;
   recorder_.machine["threads"] = std::to_string(omp_get_max_threads());
 }
 
 void Run::pulse(Time now, std::optional<std::int64_t> events) {
-  const int signal = hooks_.interruption ? hooks_.interruption() : 0;
+  // Processes that share a run must end at the same place: whoever computes looks for signals there.
+  const int signal = !peers_ && hooks_.interruption ? hooks_.interruption() : 0;
   if (checkpoints_) checkpoints_->pass({*events, observer_->steps_finished()}, signal != 0);
   if (signal != 0) throw Interrupted(signal);
   const auto wall = Clock::now();
@@ -131,6 +141,9 @@ void Run::finish() {
   const std::chrono::duration<double> wall = Clock::now() - started_;
   const double before = checkpoints_ ? checkpoints_->wall_seconds_before() : 0;
   recorder_.machine["wall_seconds"] = fmt::format("{:.3f}", before + wall.count());
+  // What every process that shares the run does alike: the timeline, and the plan of who computes what.
+  recorder_.machine["timeline_seconds"] = fmt::format("{:.3f}", thread_seconds() - thread_start_);
+  if (peers_) recorder_.machine["plan_seconds"] = fmt::format("{:.3f}", graph.plan_seconds);
 }
 
 void Run::conclude(const std::function<void()>& run, const std::function<void()>& gather,
@@ -140,6 +153,7 @@ void Run::conclude(const std::function<void()>& run, const std::function<void()>
     gather();
     if (!is_keeper) return;
     finish();
+    graph_->close();
     network_log_->report(recorder_);
     save_now();
   };
@@ -148,7 +162,13 @@ void Run::conclude(const std::function<void()>& run, const std::function<void()>
     if (checkpoints_) checkpoints_->check_replayed();
   } catch (const Interrupted& interrupted) {
     if (is_replaying()) throw;  // the files of the run that it repeats stay as they are
-    keep(interrupted.what());
+    if (!peers_) {
+      keep(interrupted.what());
+    } else if (
+        is_keeper) {  // numbers not yet known will not come: the processes ended where they were
+      recorder_.facts["status"] = interrupted.what();
+      save_now();
+    }
     throw;
   } catch (const Stalled& stalled) {
     if (is_replaying()) throw;
@@ -184,8 +204,11 @@ void Run::resume(std::unique_ptr<CheckpointFile> from) {
 
 void Run::simulate(const Recorder* recorded) {
   recorded_ = recorded;
-  begin(ComputeGraph::Execution::overlapped);
+  const int processes = peers_ ? peers_->count() : 1;
+  begin(ComputeGraph::Execution::overlapped, 0,
+        {peers_.get(), peers_ ? choose_blocks(*parts_.topology, processes) : Blocks()});
   describe("simulated");
+  recorder_.machine["processes"] = std::to_string(processes);
   const RunSettings& settings = parts_.settings;
   if (settings.checkpoint.is_on() || from_) {
     std::map<std::string, std::string> facts;
@@ -222,15 +245,15 @@ void Run::simulate(const Recorder* recorded) {
                                  return parts_.compute_time->duration(node, step);
                                });
   clock = &transport;
+  graph_->follow(transport.running());
   if (parts_.failures) observer_->count_live_nodes();
 
   World world{transport,      *graph_,       *observer_,   *parts_.topology,
               settings.steps, settings.seed, settings.plan};
-  std::deque<Node> nodes;
-  for (NodeId i = 0; i < settings.nodes; ++i) {
-    Node& node = nodes.emplace_back(world, i);
-    transport.spawn(i, true, parts_.program(node));
-  }
+  Nodes nodes(world, settings.nodes);
+  transport.add_records(nodes.records());
+  transport.add_records({recorder_.nodes.data(), sizeof(NodeTotals)});
+  for (Node& node : nodes) transport.spawn(node.id(), true, parts_.program(node));
   const auto gather = [&] {
     recorder_.statistics["engine.events"] = static_cast<double>(transport.events());
     if (!parts_.failures) return;
@@ -241,7 +264,17 @@ void Run::simulate(const Recorder* recorded) {
     recorder_.statistics["failures.duplicated_messages"] =
         static_cast<double>(failed.duplicated_messages);
   };
-  conclude([&] { transport.run(); }, gather, true);
+  const auto run = [&] {
+    try {
+      transport.run();
+    } catch (const Stalled&) {
+      throw;  // of all processes alike
+    } catch (...) {
+      graph_->abandon(std::current_exception());
+      throw;
+    }
+  };
+  conclude(run, gather, true);
 }
 
 }  // namespace starling

@@ -8,12 +8,13 @@
 #include <optional>
 #include <string>
 
+#include "kernels/place.hpp"
 #include "scenarios/assemble.hpp"
 #include "scenarios/checkpointing.hpp"
 #include "sim/engine/network_log.hpp"
-#include "sim/node/backend.hpp"
 #include "sim/node/compute_graph.hpp"
 #include "sim/node/observer.hpp"
+#include "sim/node/sharding.hpp"
 #include "sim/record/recorder.hpp"
 
 namespace starling {
@@ -51,6 +52,8 @@ class Run {
   void simulate(const Recorder* recorded = nullptr);
   /// The same, from a checkpoint on. Throws Error if `from` is of another program or another scenario.
   void resume(std::unique_ptr<CheckpointFile> from);
+  /// The same in virtual time, the numbers shared among the processes of the session; rank 0 saves all results.
+  void share(MpiSession& session);
   /// Executes it over MPI, this process being one rank; rank 0 ends up with all results and saves them.
   void execute(MpiSession& session);
 
@@ -62,7 +65,11 @@ class Run {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void begin(ComputeGraph::Execution execution);
+  void begin(ComputeGraph::Execution execution, std::uint32_t rank = 0, Sharing sharing = {});
+  /// The workload of the scenario, where it computes.
+  const Workload& workload() const {
+    return place_.moved_workload ? *place_.moved_workload : *parts_.workload;
+  }
   /// Runs, then keeps what is known whichever way that ended: `gather` brings it together, and the keeper (the
   /// only process, or rank 0) completes and saves it.
   void conclude(const std::function<void()>& run, const std::function<void()>& gather,
@@ -77,7 +84,8 @@ class Run {
   Assembly parts_;
   Hooks hooks_;
   Recorder recorder_;
-  std::unique_ptr<Backend> backend_;
+  ComputePlace place_;
+  std::unique_ptr<Peers> peers_;  // null: this process computes all by itself
   std::unique_ptr<ComputeGraph> graph_;
   std::unique_ptr<Observer> observer_;
   std::unique_ptr<NetworkLog> network_log_;
@@ -86,6 +94,7 @@ class Run {
   NodeId nodes_here_ = 0;               // of this process
   const Recorder* recorded_ = nullptr;  // to be replayed
   Clock::time_point started_;
+  double thread_start_ = 0;  // processor time of the timeline's thread
   Clock::time_point last_progress_;
   Clock::time_point next_save_;
 };

@@ -17,7 +17,7 @@
 namespace starling {
 
 void Run::execute(MpiSession& session) {
-  begin(ComputeGraph::Execution::inline_);
+  begin(ComputeGraph::Execution::inline_, static_cast<std::uint32_t>(session.rank()));
   describe("mpi");
   // Ranks share the cores; the gradients of a rank run on one worker thread.
   if (std::getenv("OMP_NUM_THREADS") == nullptr)
@@ -33,7 +33,7 @@ void Run::execute(MpiSession& session) {
   MpiTransport transport({.nodes = settings.nodes,
                           .pulse = [this, &clock] { pulse(clock->now(), std::nullopt); },
                           .acts = settings.record_order ? &recorder_.acts : nullptr},
-                         session, *graph_, *parts_.workload, duration);
+                         session, *graph_, workload(), duration);
   clock = &transport;
 
   nodes_here_ = transport.block().end - transport.block().begin;

@@ -11,12 +11,13 @@
 namespace starling {
 
 Assembly assemble_on_all_ranks(MpiSession& session, const std::vector<std::string>& words,
-                               const std::function<void(const Assembly&)>& check) {
+                               const std::function<void(const Assembly&)>& check,
+                               int processes) {
   std::optional<Assembly> parts;
   std::exception_ptr failure;
   std::string reason;
   try {
-    parts = assemble(read_scenario(words));
+    parts = assemble(read_scenario(words), processes);
     check(*parts);
   } catch (const std::exception& error) {
     failure = std::current_exception();

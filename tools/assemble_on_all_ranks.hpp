@@ -13,9 +13,10 @@
 namespace starling {
 
 /// Every rank reads the scenario that the words name, and `check` may refuse it by throwing. If one rank cannot,
-/// all fail, and one says why.
+/// all fail, and one says why. So many `processes` share the models of a simulation.
 Assembly assemble_on_all_ranks(MpiSession& session, const std::vector<std::string>& words,
-                               const std::function<void(const Assembly&)>& check);
+                               const std::function<void(const Assembly&)>& check,
+                               int processes = 1);
 
 }  // namespace starling
 

@@ -25,12 +25,11 @@ namespace po = boost::program_options;
 namespace {
 
 #ifdef STARLING_HAVE_MPI
-void run_over_mpi(const std::vector<std::string>& words, bool speaks) {
+/// Runs `how` within an MPI session; ends the process if that fails.
+void in_session(const std::function<void(MpiSession&)>& how) {
   MpiSession session;
   try {
-    Assembly parts = assemble_on_all_ranks(session, words, check_for_mpi);
-    execute_run(std::move(parts), speaks && session.rank() == 0,
-                [&session](Run& run) { run.execute(session); });
+    how(session);
   } catch (...) {
     // Told here, because the session's end may be the end of the process.
     const int status = tell(std::current_exception(), session.speaks());
@@ -38,10 +37,51 @@ void run_over_mpi(const std::vector<std::string>& words, bool speaks) {
     throw Ended{status};
   }
 }
+
+void run_over_mpi(const std::vector<std::string>& words, bool speaks) {
+  in_session([&](MpiSession& session) {
+    Assembly parts = assemble_on_all_ranks(session, words, check_for_mpi);
+    execute_run(std::move(parts), speaks && session.rank() == 0,
+                [&session](Run& run) { run.execute_run(session); });
+  });
+}
+
+/// A replay follows one real run in one process.
+void check_alone() {
+  if (!MpiSession::is_launched()) return;
+  in_session([](MpiSession& session) {
+    if (session.ranks() == 1) return;
+    session.share_failure("--replay");  // every rank has the same to say
+    throw UsageError(fmt::format("--replay is for one process, got {} from mpirun: run it without",
+                                 session.ranks()));
+  });
+}
+
+/// A simulation: by this process, or by all that mpirun has started.
+void simulate(const std::vector<std::string>& words, bool speaks) {
+  const auto alone = [&] {
+    execute_run(assemble(read_scenario(words)), speaks, [](Run& run) { run.simulate(); });
+  };
+  if (!MpiSession::is_launched()) return alone();
+  in_session([&](MpiSession& session) {
+    const int ranks = session.ranks();
+    if (ranks == 1) return alone();
+    const auto check = [ranks](const Assembly& parts) { check_for_sharing(parts, ranks); };
+    Assembly parts = assemble_on_all_ranks(session, words, check, ranks);
+    execute_run(std::move(parts), speaks && session.rank() == 0,
+                [&session](Run& run) { run.share(session); });
+  });
+}
 #else
 void run_over_mpi(const std::vector<std::string>&, bool) {
   throw Error("this starling was built without MPI");
 }
+
+void simulate(const std::vector<std::string>& words, bool speaks) {
+  execute_run(assemble(read_scenario(words)), speaks, [](Run& run) { run.simulate(); });
+}
+
+void check_alone() {}
 #endif
 
 /// Simulates in the order of the real run that wrote `path`. Results go beside it unless the words say where.
@@ -89,9 +129,10 @@ void run_command(const Arguments& arguments) {
   const bool speaks = values.count("quiet") == 0;
   if (values.count("replay") > 0) {
     if (transport != "simulated") throw UsageError("--replay is a simulation, got --transport mpi");
+    check_alone();
     replay(words, values["replay"].as<std::string>(), speaks);
   } else if (transport == "simulated") {
-    execute_run(assemble(read_scenario(words)), speaks, [](Run& run) { run.simulate(); });
+    simulate(words, speaks);
   } else {
     run_over_mpi(words, speaks);
   }

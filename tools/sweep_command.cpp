@@ -185,6 +185,8 @@ void sweep_command(const Arguments& arguments) {
     return;
   }
   const Shard shard = read_shard(values);
+  // A point is a run of its own, not a process of ours.
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"}) unsetenv(name);
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
   const std::size_t jobs = values.count("jobs") > 0
                                ? values["jobs"].as<std::size_t>()

@@ -66,7 +66,7 @@ MpiSession::MpiSession()
   // the data of the other direction: two ranks that exchange models then do so one after the other.
   setenv("OMPI_MCA_btl_tcp_flags", "send,inplace,need-ack,need-csum", 0);
   int provided = MPI_THREAD_SINGLE;
-  check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+  check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   if (provided < MPI_THREAD_FUNNELED) {
     MPI_Finalize();
@@ -74,12 +74,19 @@ MpiSession::MpiSession()
         "this MPI cannot be used beside other threads: expected MPI_THREAD_FUNNELED, found "
         "MPI_THREAD_SINGLE");
   }
+  may_change_threads_ = provided >= MPI_THREAD_SERIALIZED;
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &ranks_), "MPI_Comm_size");
   for (MPI_Comm* communicator : {&communicators_->control, &communicators_->messages,
                                  &communicators_->census, &communicators_->farewell}) {
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, communicator), "MPI_Comm_dup");
   }
+  MPI_Comm host = MPI_COMM_NULL;
+  check_mpi(
+      MPI_Comm_split_type(communicators_->control, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
+      "MPI_Comm_split_type");
+  check_mpi(MPI_Comm_size(host, &ranks_here_), "MPI_Comm_size");
+  check_mpi(MPI_Comm_free(&host), "MPI_Comm_free");
 }
 
 MpiSession::~MpiSession() {
@@ -194,14 +201,7 @@ std::string MpiSession::share_failure(std::string_view own) {
 }
 
 MpiSession::ClockOffset MpiSession::clock_offset() {
-  MPI_Comm host = MPI_COMM_NULL;
-  check_mpi(
-      MPI_Comm_split_type(communicators_->control, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
-      "MPI_Comm_split_type");
-  int on_this_host = 0;
-  check_mpi(MPI_Comm_size(host, &on_this_host), "MPI_Comm_size");
-  check_mpi(MPI_Comm_free(&host), "MPI_Comm_free");
-  const bool is_spread_out = largest(on_this_host < ranks_ ? 1 : 0) > 0;
+  const bool is_spread_out = largest(ranks_here_ < ranks_ ? 1 : 0) > 0;
   return is_spread_out ? measure_clock_offset(ping_pongs) : ClockOffset{};
 }
 

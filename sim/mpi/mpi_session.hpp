@@ -24,7 +24,7 @@ class MpiSession {
  public:
   /// Starts MPI; one per process. Throws Error if MPI cannot live beside other threads
   /// (MPI_THREAD_FUNNELED). The thread that calls this is the only one that may use the session, a
-  /// channel or a transport.
+  /// channel or a transport; but see may_change_threads().
   MpiSession();
   /// Ends MPI, after all ranks have come here; see above for failures.
   ~MpiSession();
@@ -34,8 +34,13 @@ class MpiSession {
   /// Whether this process was started by mpirun or its like.
   static bool is_launched();
 
+  /// Whether threads may use it one after the other (MPI_THREAD_SERIALIZED).
+  bool may_change_threads() const { return may_change_threads_; }
+
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
+  /// Ranks on this host.
+  int ranks_here() const { return ranks_here_; }
 
   // --- What all ranks do together; each must call, in the same order -----------------------------
 
@@ -70,6 +75,8 @@ class MpiSession {
 
   /// This rank has failed: do not wait for the others for ever at the end.
   void fail() { is_failed_ = true; }
+  /// All ranks have failed, and know it.
+  void fail_together() { failure_is_shared_ = is_failed_ = true; }
   /// Whether this rank should print the error it caught: not if all ranks share it and another one
   /// prints.
   bool speaks() const { return rank_ == 0 || !failure_is_shared_; }
@@ -86,7 +93,9 @@ class MpiSession {
 
   int rank_ = 0;
   int ranks_ = 1;
+  int ranks_here_ = 1;
   int exceptions_at_start_ = 0;
+  bool may_change_threads_ = false;
   bool is_failed_ = false;
   bool failure_is_shared_ = false;
   std::unique_ptr<Communicators> communicators_;

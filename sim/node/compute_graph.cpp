@@ -7,11 +7,13 @@
 
 #include "sim/base/error.hpp"
 #include "sim/node/executor.hpp"
+#include "sim/node/sharding.hpp"
 
 namespace starling {
 namespace {
 
 constexpr std::size_t first_table_size = 1024;
+constexpr NodeId nobody = 0;
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
   hash = (hash ^ word) * 0x9e37'79b9'7f4a'7c15;
@@ -24,6 +26,10 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
 
 ComputeGraph::ComputeGraph(Backend& backend, const Workload& workload, Limits limits,
                            Execution execution)
+    : ComputeGraph(backend, workload, limits, execution, Sharing{}) {}
+
+ComputeGraph::ComputeGraph(Backend& backend, const Workload& workload, Limits limits,
+                           Execution execution, Sharing sharing)
     : backend_(backend),
       workload_(workload),
       has_numbers_(workload.facts().has_numbers),
@@ -33,8 +39,10 @@ ComputeGraph::ComputeGraph(Backend& backend, const Workload& workload, Limits li
           4.0 * static_cast<double>(workload.facts().wire_parameters) /
           static_cast<double>(std::max<std::size_t>(1, workload.facts().parameters))),
       limits_(limits),
+      recorder_(&nobody),
       executor_(std::make_unique<Executor>(backend, workload,
-                                           has_numbers_ && execution == Execution::overlapped)) {
+                                           has_numbers_ && execution == Execution::overlapped,
+                                           std::move(sharing))) {
   if (limits_.window_gradients <= 0) {
     limits_.window_gradients = 16 * std::max<std::int64_t>(1, std::ssize(workload.facts().samples));
   }
@@ -106,7 +114,7 @@ Vector ComputeGraph::hollow(std::uint32_t size) {
 // --- Recording -----------------------------------------------------------------------------------------------
 
 ComputeGraph::Operation& ComputeGraph::begin(Kind kind) {
-  open_.operations.push_back({.kind = kind});
+  open_.operations.push_back({.kind = kind, .recorder = *recorder_});
   return open_.operations.back();
 }
 
@@ -243,11 +251,9 @@ Vector ComputeGraph::initial_model() {
     if (!has_numbers_) {
       initial_model_ = hollow(static_cast<std::uint32_t>(parameters_));
     } else {
-      std::vector<float> start(parameters_);
-      workload_.initial_model(start);
       std::span<float> room;
       initial_model_ = make(parameters_, room);
-      backend_.write(room.data(), start);
+      workload_.initial_model(room);
     }
   }
   return initial_model_;
@@ -377,6 +383,9 @@ void ComputeGraph::submit() {
 
   complete();
   // From here on the executor is idle. What dies in this window is free when it is over.
+  if (!host_copies_.empty()) {
+    for (const Use& use : open_.uses) bring_up(use.value);
+  }
   for (const Use& use : open_.uses) {
     if (use.dies) freed_at_completion_.push_back(use.value);
   }
@@ -403,6 +412,9 @@ void ComputeGraph::complete() {
   if (completed_window_ == open_window_ - 1) return;
   completed_window_ = open_window_ - 1;
   free_values_.insert(free_values_.end(), freed_at_completion_.begin(), freed_at_completion_.end());
+  if (!host_copies_.empty()) {
+    for (const ValueId value : freed_at_completion_) host_copies_.erase(value);
+  }
   freed_at_completion_.clear();
   free_slots_.insert(free_slots_.end(), slots_freed_at_completion_.begin(),
                      slots_freed_at_completion_.end());
@@ -425,7 +437,22 @@ std::span<const float> ComputeGraph::read(const Vector& x) {
   ensure(!journal_.is_replaying(), "a replay has no vectors to read");
   if (values_[x.value_].window > completed_window_) flush();
   complete();
-  return {executor_->row(x.value_) + x.offset_, x.size_};
+  if (Sharding* sharding = executor_->sharding()) return sharding->fetch(x.value_, x.offset_, x.size_);
+  if (backend_.is_host()) return {executor_->row(x.value_) + x.offset_, x.size_};
+  const auto [copy, is_new] = host_copies_.try_emplace(x.value_);
+  std::vector<float>& values = copy->second.values;
+  if (is_new) {
+    values.resize(values_[x.value_].size);
+    backend_.read(values, executor_->row(x.value_));
+  }
+  return std::span(values).subspan(x.offset_, x.size_);
+}
+
+void ComputeGraph::bring_up(ValueId value) {
+  const auto found = host_copies_.find(value);
+  if (found == host_copies_.end() || !found->second.is_ahead) return;
+  backend_.write(executor_->row(value), found->second.values);
+  found->second.is_ahead = false;
 }
 
 double ComputeGraph::read(const Scalar& scalar) {
@@ -451,6 +478,12 @@ Vector ComputeGraph::make(std::size_t size, std::span<float>& room) {
   const ValueId value = new_value(static_cast<std::uint32_t>(size));
   retain(value);
   room = {executor_->allocate(value, size), size};
+  if (Sharding* sharding = executor_->sharding()) sharding->make(value);
+  if (!backend_.is_host()) {
+    HostCopy& copy = host_copies_[value];
+    copy = {std::vector<float>(size), true};
+    room = copy.values;
+  }
   return Vector(this, value, 0, static_cast<std::uint32_t>(size));
 }
 
@@ -459,8 +492,13 @@ ComputeGraph::Job ComputeGraph::begin_gradient(NodeId node, Step draw, const Vec
   std::span<float> room;
   job.result.values = make(parameters_, room);
   if (!has_numbers_) return job;
-  job.request.x = read(x).data();
-  job.request.gradient = room.data();
+  if (values_[x.value_].window > completed_window_) flush();
+  complete();
+  bring_up(x.value_);
+  const ValueId result = job.result.values.value_;
+  host_copies_.erase(result);  // not the host, but the workload makes it
+  job.request.x = executor_->row(x.value_) + x.offset_;
+  job.request.gradient = executor_->row(result);
   const std::uint32_t slot = new_slot();
   slots_[slot].window = 0;
   job.result.loss = Scalar(this, slot);
@@ -472,6 +510,17 @@ void ComputeGraph::finish_gradient(Job& job) {
   if (!has_numbers_) return;
   check_loss(job.request);
   slots_[job.result.loss.slot_].number = job.request.loss;
+}
+
+void ComputeGraph::abandon(std::exception_ptr failure) {
+  Sharding* sharding = executor_->sharding();
+  if (sharding == nullptr) return;
+  executor_->rest();
+  sharding->abandon(std::move(failure));
+}
+
+void ComputeGraph::close() {
+  if (Sharding* sharding = executor_->sharding()) sharding->close();
 }
 
 const GraphStatistics& ComputeGraph::statistics() const {

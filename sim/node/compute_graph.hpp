@@ -22,8 +22,10 @@
 
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/node/backend.hpp"
@@ -35,6 +37,9 @@
 namespace starling {
 
 class Executor;
+class Sharding;
+class ShardPlan;
+struct Sharing;
 
 /// What was recorded and how well it batched.
 struct GraphStatistics {
@@ -52,6 +57,7 @@ struct GraphStatistics {
   std::int64_t windows = 0;
   std::int64_t waves = 0;
   std::int64_t peak_bytes = 0;  // of vectors, live and in flight
+  double plan_seconds = 0;      // spent on saying what this process does, if processes share
 };
 
 class ComputeGraph {
@@ -69,11 +75,17 @@ class ComputeGraph {
     inline_      // windows run where a value is demanded (MPI ranks, whose gradients run elsewhere)
   };
 
-  /// `backend` and `workload` outlive the graph.
+  /// `backend` and `workload` outlive the graph. With `sharing` the numbers are computed together with other
+  /// processes that record the same (sim/node/sharding.hpp).
   ComputeGraph(Backend& backend, const Workload& workload, Limits limits, Execution execution);
+  ComputeGraph(Backend& backend, const Workload& workload, Limits limits, Execution execution,
+               Sharing sharing);
   ~ComputeGraph();
   ComputeGraph(const ComputeGraph&) = delete;
   ComputeGraph& operator=(const ComputeGraph&) = delete;
+
+  /// Where to look whose program records; without it all operations are node 0's. Outlives the graph.
+  void follow(const NodeId& recorder) { recorder_ = &recorder; }
 
   // --- Recording -------------------------------------------------------------------------------------------
 
@@ -89,7 +101,7 @@ class ComputeGraph {
   /// Closes the window and waits until everything recorded has been computed.
   void flush();
   /// Numbers of `x`, computed now if need be; valid until the next verb or flush after the last handle is gone.
-  /// Empty for a workload without numbers.
+  /// Empty for a workload without numbers. Shared: all processes must ask, process 0 alone gets an answer.
   std::span<const float> read(const Vector& x);
   double read(const Scalar& scalar);
   /// Writes the number to `where` once it is computed, at the latest by the next flush(). `where` must stay.
@@ -123,6 +135,10 @@ class ComputeGraph {
   /// something else lives here.
   void end_replay(const CheckpointFile& file);
   bool is_replaying() const { return journal_.is_replaying(); }
+  /// Shared: this process alone has failed, outside of the numbers; or all is done. Both meet the other
+  /// processes, and throw what all agree on if one has failed.
+  void abandon(std::exception_ptr failure);
+  void close();
 
   bool has_numbers() const { return has_numbers_; }
   std::size_t parameters() const { return parameters_; }
@@ -133,6 +149,8 @@ class ComputeGraph {
   friend class Vector;
   friend class Scalar;
   friend class Executor;
+  friend class Sharding;
+  friend class ShardPlan;
   friend Vector weighted_sum(std::span<const Weighted> terms);
   friend Vector concatenate(std::span<const Vector> pieces);
   friend Vector transformed(const Transform& transform, std::initializer_list<Vector> inputs);
@@ -178,6 +196,7 @@ class ComputeGraph {
     double* numbers[2] = {nullptr, nullptr};  // scalars written; null if nobody may read them
     std::uint32_t call = none;                // transform, measure: in the window's list
     OperationId next_folded = none;  // gradient, folded sum: the (next) sum computed with it
+    NodeId recorder = 0;             // whose program recorded it
     NodeId node = 0;                 // gradient
     Step draw = 0;
     Level level = 0;
@@ -222,6 +241,12 @@ class ComputeGraph {
     std::size_t value_count = 0;
   };
 
+  /// Numbers of a value in host memory, where the backend keeps its own elsewhere.
+  struct HostCopy {
+    std::vector<float> values;
+    bool is_ahead;  // made by the host, and not yet written to the backend
+  };
+
   void retain(ValueId value) { ++values_[value].handles; }
   void release(ValueId value);
   void retain_slot(std::uint32_t slot) { ++slots_[slot].handles; }
@@ -256,6 +281,8 @@ class ComputeGraph {
   void submit();
   void complete();
   std::vector<Checkpoint::Vector> living_vectors() const;
+  /// Writes what the host has made to the backend, if that has not been done.
+  void bring_up(ValueId value);
 
   Backend& backend_;
   const Workload& workload_;
@@ -264,6 +291,7 @@ class ComputeGraph {
   const std::size_t parameters_;
   const double wire_bytes_per_float_;
   Limits limits_;
+  const NodeId* recorder_;
 
   std::vector<Value> values_;
   std::vector<ValueId> free_values_;
@@ -284,6 +312,7 @@ class ComputeGraph {
   std::int64_t open_bytes_ = 0;
   std::int64_t open_gradients_ = 0;
 
+  std::unordered_map<ValueId, HostCopy> host_copies_;  // until the value is gone
   std::deque<std::pair<Scalar, double*>> deliveries_;  // in order of window
 
   Journal journal_;

@@ -19,8 +19,11 @@ std::size_t rounded(std::size_t size) {
 
 }  // namespace
 
-Executor::Executor(Backend& backend, const Workload& workload, bool threaded)
+Executor::Executor(Backend& backend, const Workload& workload, bool threaded, Sharing sharing)
     : backend_(backend), workload_(workload) {
+  if (sharing.peers != nullptr) {
+    sharding_ = std::make_unique<Sharding>(std::move(sharing), backend, *this);
+  }
   if (threaded) worker_ = std::thread([this] { work(); });
 }
 
@@ -49,11 +52,14 @@ void Executor::run(Window&& window) {
   changed_.notify_all();
 }
 
+void Executor::rest() {
+  if (!worker_.joinable()) return;
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return state_ == State::idle; });
+}
+
 void Executor::wait() {
-  if (worker_.joinable()) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return state_ == State::idle; });
-  }
+  rest();
   if (failure_) std::rethrow_exception(failure_);
 }
 
@@ -111,6 +117,20 @@ void Executor::give_back(ValueId value) {
 }
 
 void Executor::execute() {
+  if (!sharding_) return run_window();
+  sharding_->begin(window_);
+  try {
+    run_window();
+  } catch (...) {
+    sharding_->fail(current_, std::current_exception());
+  }
+  sharding_->end();
+  const std::int64_t peak = statistics_.peak_bytes;
+  statistics_ = sharding_->statistics();
+  statistics_.peak_bytes = peak;
+}
+
+void Executor::run_window() {
   if (rows_.size() < window_.value_count) {
     rows_.resize(window_.value_count, nullptr);
     sizes_.resize(window_.value_count, 0);
@@ -124,6 +144,11 @@ void Executor::execute() {
     dies_[use.value] = use.dies;
   }
 
+  if (sharding_) {
+    sharding_->after(0);
+    for (const ValueId value : sharding_->unread()) give_back(value);
+  }
+
   ++statistics_.windows;
   const auto operation = [this](std::size_t i) -> const ComputeGraph::Operation& {
     return window_.operations[window_.order[i]];
@@ -131,11 +156,15 @@ void Executor::execute() {
   for (std::size_t begin = 0, end = 0; begin < window_.order.size(); begin = end) {
     while (end < window_.order.size() && operation(end).level == operation(begin).level) ++end;
     ++statistics_.waves;
+    current_ = 0;
+    const auto wave = static_cast<ShardPlan::Wave>(operation(begin).level);
+    if (sharding_) sharding_->before(wave);
     if (operation(begin).kind == ComputeGraph::Kind::gradient) {
       run_gradients(begin, end);
     } else {
       run_wave(begin, end);
     }
+    if (sharding_) sharding_->after(wave);
     release_inputs(begin, end);
   }
 }
@@ -304,6 +333,7 @@ void Executor::run_gradients(std::size_t begin, std::size_t end) {
   for (std::size_t i = begin; i < end; ++i) {
     const auto& operation = window_.operations[window_.order[i]];
     const GradientRequest& request = gradients_[i - begin];
+    current_ = request.node;
     check_loss(request);
     *operation.numbers[0] = request.loss;
   }
@@ -311,8 +341,7 @@ void Executor::run_gradients(std::size_t begin, std::size_t end) {
 
 void Executor::release_inputs(const ComputeGraph::Operation& operation) {
   for (std::uint32_t t = operation.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
-    const ValueId value = window_.terms[t].value;
-    if (--readers_[value] == 0 && dies_[value] && rows_[value] != nullptr) give_back(value);
+    drop(window_.terms[t].value);
   }
 }
 

@@ -9,11 +9,13 @@
 #include <condition_variable>
 #include <exception>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "sim/node/compute_graph.hpp"
+#include "sim/node/sharding.hpp"
 
 namespace starling {
 
@@ -25,13 +27,15 @@ class Executor {
   using ValueId = ComputeGraph::ValueId;
   using Window = ComputeGraph::Window;
 
-  Executor(Backend& backend, const Workload& workload, bool threaded);
+  Executor(Backend& backend, const Workload& workload, bool threaded, Sharing sharing);
   ~Executor();
 
   /// Runs `window`, on the worker thread if there is one (then returns at once). Only after wait().
   void run(Window&& window);
   /// Waits for the window in flight; rethrows what went wrong in it. Afterwards the executor is idle.
   void wait();
+  /// The same, but keeps quiet about what went wrong.
+  void rest();
   /// The window that ran last, to be recycled; only while idle.
   Window& finished() { return window_; }
 
@@ -42,6 +46,12 @@ class Executor {
   const GraphStatistics& statistics() const { return statistics_; }
   /// Counts on from `statistics`, those of a run that goes on here.
   void restore(const GraphStatistics& statistics) { statistics_ = statistics; }
+  /// One reader of a value in the window is done: with the last, a row that dies is free.
+  void drop(ValueId value) {
+    if (--readers_[value] == 0 && dies_[value] && rows_[value] != nullptr) give_back(value);
+  }
+  /// Null unless processes share the work.
+  Sharding* sharding() { return sharding_.get(); }
 
  private:
   /// Rows of one (rounded) size.
@@ -55,6 +65,7 @@ class Executor {
   void give_back(ValueId value);
   void work();
   void execute();
+  void run_window();
   void run_wave(std::size_t begin, std::size_t end);
   void run_gradients(std::size_t begin, std::size_t end);
   std::array<std::span<const float>, most_inputs> inputs_of(
@@ -88,6 +99,8 @@ class Executor {
   std::vector<GradientRequest> gradients_;
   std::vector<std::size_t> sums_end_;  // (gradients_), where the sums of each end in jobs_
   std::int64_t live_bytes_ = 0;
+  NodeId current_ = 0;  // whose gradient is looked at
+  std::unique_ptr<Sharding> sharding_;
   GraphStatistics statistics_;
 
   enum class State { idle, running, stopping };

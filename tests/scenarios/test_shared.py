@@ -1,0 +1,157 @@
+#!/usr/bin/python3
+"""`mpirun -n R starling run`: one simulation shared by several processes, as its user sees it.
+
+The results file of one process, refusals, and ends before the time: with one sentence, on all processes, and a file that can
+be read. tests/sim/mpi/test_shared.cpp walks the algorithms.
+
+usage: test_shared.py STARLING MPIRUN TEST_SHARED
+"""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import h5py
+import numpy as np
+
+SCENARIO = """[run]
+nodes = 10
+steps = 60
+evaluate_every = 10
+save_models = yes
+timeline = 20 ms
+[topology]
+kind = ring
+[network]
+kind = loggp
+[compute]
+gradient = 1 ms
+distribution = lognormal
+sigma = 0.3
+[workload]
+kind = mlp
+dataset = digits
+hidden = 8
+batch_size = 16
+[algorithm]
+kind = adpsgd
+learning_rate = 0.05
+"""
+TIMING = SCENARIO[:SCENARIO.index("kind = mlp")] + "kind = timing\nmodel = resnet50\n" + SCENARIO[SCENARIO.index("[algorithm]"):]
+
+
+def content(path):
+    """Everything in a results file but what the machinery did: {name: array or attribute}."""
+    found = {}
+
+    def note(name, item):
+        if name.split("/")[0] in ("machine", "statistics"):
+            return
+        for key, value in item.attrs.items():
+            found[f"{name}@{key}"] = np.asarray(value)
+        if isinstance(item, h5py.Dataset):
+            found[name] = item[()]
+
+    with h5py.File(path) as file:
+        note("", file)
+        file.visititems(note)
+    return found
+
+
+class SharedTest(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory(prefix="starling-shared-")
+        self.addCleanup(holder.cleanup)
+        self.folder = pathlib.Path(holder.name)
+        (self.folder / "s.ini").write_text(SCENARIO)
+        (self.folder / "timing.ini").write_text(TIMING)
+
+    def start(self, processes, *words, program=None):
+        launcher = [MPIRUN, "--oversubscribe", "-n", str(processes)] if processes else []
+        return subprocess.Popen([*launcher, program or STARLING, *words], cwd=self.folder, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ, OMP_NUM_THREADS="1"))
+
+    def run_it(self, processes, *words, program=None):
+        process = self.start(processes, *words, program=program)
+        output, errors = process.communicate(timeout=300)
+        return process.returncode, output, errors
+
+    def test_the_results_file_is_that_of_one_process(self):
+        words = ("run", "s.ini", "run.output=same.h5")
+        self.assertEqual(self.run_it(0, *words)[0], 0)
+        alone = content(self.folder / "same.h5")
+        self.assertIn("evaluation/consensus_distance", alone)
+        for processes in (2, 3, 4):
+            (self.folder / "same.h5").unlink()
+            status, output, errors = self.run_it(processes, *words)
+            self.assertEqual(status, 0, errors)
+            self.assertEqual(output.count("test accuracy of the mean model"), 1)
+            shared = content(self.folder / "same.h5")
+            self.assertEqual(alone.keys(), shared.keys())
+            for name, value in alone.items():
+                self.assertTrue(value.tobytes() == shared[name].tobytes() or np.array_equal(value, shared[name]), name)
+
+    def check_refused(self, status, processes, words, sentence):
+        found, _, errors = self.run_it(processes, *words)
+        self.assertEqual(found, status, errors)
+        self.assertEqual(errors.count(sentence), 1, errors)
+
+    def test_refusals(self):
+        self.check_refused(2, 2, ("run", "timing.ini"), "processes share the numbers of a simulation")
+        self.check_refused(2, 3, ("run", "s.ini", "run.nodes=2"), "run.nodes must be at least the number of processes, 3, got 2")
+        self.assertEqual(self.run_it(1, "run", "s.ini", "-o", "r.h5")[0], 0)
+        self.check_refused(2, 2, ("run", "s.ini", "--replay", "r.h5"), "--replay is for one process, got 2")
+
+    def test_a_run_that_diverges_ends_as_one_process_does(self):
+        words = ("run", "s.ini", "-q", "-o", "nan.h5", "algorithm.learning_rate=1e30")
+        status, _, expected = self.run_it(0, *words)
+        self.assertEqual(status, 1)
+        self.assertIn("the run diverged", expected)
+        for processes in (2, 3):
+            (self.folder / "nan.h5").unlink(missing_ok=True)
+            status, _, errors = self.run_it(processes, *words)
+            self.assertEqual(status, 1)
+            self.assertEqual(errors.count(expected.strip()), 1, errors)
+            self.assertEqual(errors.count("diverged"), 1, errors)
+
+    def test_results_that_cannot_be_saved(self):
+        (self.folder / "taken.h5").mkdir()
+        status, _, errors = self.run_it(2, "run", "s.ini", "-q", "-o", "taken.h5")
+        self.assertEqual(status, 1)
+        self.assertEqual(errors.count("starling: "), 1, errors)
+        self.assertIn("taken.h5", errors)
+
+    def test_a_process_that_fails_alone_ends_all(self):
+        for mode, sentence in (("disk-full", "no space on the disk of process 1"),
+                               ("out-of-memory", "process 1 of 3: out of memory"),
+                               ("interrupted", "interrupted")):
+            begin = time.monotonic()
+            status, output, errors = self.run_it(3, mode, program=TEST_SHARED)
+            self.assertNotIn(status, (0, None))
+            for process in range(3):
+                self.assertEqual(output.count(f"process {process} ends: "), 1, (mode, output, errors))
+            self.assertEqual(output.count(sentence), 3, (mode, output, errors))
+            self.assertLess(time.monotonic() - begin, 120)
+
+    def test_an_interrupted_run_keeps_its_results(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process = self.start(2, "run", "s.ini", "-o", "long.h5", "run.steps=100000000", "run.record_every=100000",
+                                 "run.evaluate_every=100000", "run.window=1 MiB")
+            time.sleep(4)
+            process.send_signal(number)
+            _, errors = process.communicate(timeout=60)
+            self.assertNotEqual(process.returncode, 0)
+            self.assertEqual(errors.count("results so far are kept"), 1, errors)
+            with h5py.File(self.folder / "long.h5") as file:
+                self.assertIn("interrupted", str(file.attrs["status"]))
+            (self.folder / "long.h5").unlink()
+
+
+if __name__ == "__main__":
+    STARLING, MPIRUN, TEST_SHARED = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:4])
+    del sys.argv[1:4]
+    unittest.main()

@@ -1,0 +1,110 @@
+#!/usr/bin/python3
+"""One simulation by one process, and shared by two: speed, memory, and what both do alike.
+
+usage: tools/bench/compare_shared.py [--program build/tools/starling] [--case A|B|memory ...] [--repetitions N]
+
+Ring D-PSGD with 1,024 nodes on case A (MLP 784-128-64-10, batch 32) and case B (64-32-10, batch 16), one thread of
+gradients per process; the best of N, for machines are shared. The last columns say what part of its time a process spends on
+the timeline and on the plan of who computes what, which every process repeats. `memory` is case B with 100,000 nodes: the most
+that a process ever held.
+"""
+
+import argparse
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+
+import h5py
+
+SCENARIO = """[run]
+nodes = {nodes}
+steps = {steps}
+evaluate_every = {steps}
+record_every = {steps}
+[topology]
+kind = ring
+[network]
+kind = constant
+latency = 50 us
+bandwidth = 10 Gbit/s
+[compute]
+gradient = 4 ms
+distribution = lognormal
+sigma = 0.1
+[workload]
+kind = mlp
+dataset = blobs
+samples = 16384
+{model}
+[algorithm]
+kind = dpsgd
+learning_rate = 0.02
+"""
+A = "features = 784\nhidden = 128, 64\nbatch_size = 32"
+B = "features = 64\nhidden = 32\nbatch_size = 16"
+# nodes, steps, model, the least speedup, the largest part of the memory of one process
+CASES = {
+    "A": (1024, 20, A, 1.8, None),
+    "B": (1024, 400, B, 1.5, None),
+    "memory": (100_000, 6, B, None, 0.6),
+}
+
+
+def measure(words):
+    """Runs a command and tells the most memory it held (MiB): how this script starts each process."""
+    status = subprocess.run(words).returncode
+    print(f"peak {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024:.0f}", flush=True)
+    return status
+
+
+def run(program, folder, case, processes):
+    """Node-steps per second, peak memory of each process (MiB), parts of a process's time on timeline and plan."""
+    nodes, steps, model, _, _ = CASES[case]
+    scenario, results = f"{folder}/bench.ini", f"{folder}/bench.h5"
+    with open(scenario, "w") as file:
+        file.write(SCENARIO.format(nodes=nodes, steps=steps, model=model))
+    environment = dict(os.environ, OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive", OMPI_ALLOW_RUN_AS_ROOT="1",
+                       OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    words = [sys.executable, __file__, "--measure", program, "run", scenario, "-o", results, "-q"]
+    if processes > 1:
+        words = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(processes), *words]
+    output = subprocess.run(words, env=environment, check=True, capture_output=True, text=True).stdout
+    with h5py.File(results) as file:
+        facts = {name: float(file["machine"].attrs[name])
+                 for name in ("wall_seconds", "timeline_seconds", "plan_seconds") if name in file["machine"].attrs}
+    wall = facts["wall_seconds"]
+    return (nodes * steps / wall, [float(peak) for peak in re.findall(r"peak (\d+)", output)],
+            facts["timeline_seconds"] / wall, facts.get("plan_seconds", 0) / wall)
+
+
+def main():
+    if sys.argv[1:2] == ["--measure"]:
+        return measure(sys.argv[2:])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--program", default="build/tools/starling")
+    parser.add_argument("--case", action="append", choices=list(CASES))
+    parser.add_argument("--repetitions", type=int, default=3)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="starling-bench-") as folder:
+        for case in options.case or CASES:
+            best = {}
+            for _ in range(options.repetitions):
+                for processes in (1, 2):
+                    found = run(options.program, folder, case, processes)
+                    best[processes] = max(best.get(processes, found), found)
+            (one, memory_one, timeline_one, _), (two, memory_two, timeline, plan) = best[1], best[2]
+            goal, share = CASES[case][3:]
+            print(f"case {case}: {one:.0f} node-steps/s by one process, {two:.0f} by two: {two / one:.2f} times"
+                  + (f" (goal {goal})" if goal else ""))
+            print(f"  memory {max(memory_one):.0f} MiB by one process, {max(memory_two):.0f} MiB at most by each of two:"
+                  f" {100 * max(memory_two) / max(memory_one):.0f} %" + (f" (goal {100 * share:.0f} %)" if share else ""))
+            print(f"  timeline {100 * timeline_one:.1f} % of the time of one process, {100 * timeline:.1f} % of each of two,"
+                  f" plan {100 * plan:.1f} %", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
