@@ -69,7 +69,11 @@ void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& h
     how(run);
   } catch (const Interrupted&) {
     heartbeat.clear();
-    if (speaks) report(run);
+    if (speaks) {
+      report(run);
+    } else if (!run.checkpoint().empty()) {
+      fmt::print(stderr, "starling resume {} goes on\n", run.assembly().settings.output);
+    }
     throw;
   } catch (...) {
     heartbeat.clear();

@@ -155,7 +155,7 @@ def check_sigterm(starling, folder):
     process.send_signal(signal.SIGTERM)
     sentence = process.communicate()[1].decode()
     assert process.returncode == 128 + signal.SIGTERM, process.returncode
-    assert "results so far are kept" in sentence, sentence
+    assert "results so far are kept" in sentence and f"starling resume {run.results} goes on" in sentence, sentence
     assert run.has_checkpoint() and not os.path.exists(run.results + ".checkpoint.previous")
     with h5py.File(run.results, "r") as file:
         assert file["facts"].attrs["status"] == b"interrupted by signal 15", file["facts"].attrs["status"]
