@@ -65,6 +65,7 @@ class Mlp final : public Workload {
 
   std::span<const Layer> layers() const { return layers_; }
   const Dataset& train() const { return problem_.data.train; }
+  const Dataset& test() const { return problem_.data.test; }
   const BatchSampler& sampler() const { return sampler_; }
 
  private:

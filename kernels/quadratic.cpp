@@ -62,6 +62,12 @@ void Quadratic::initial_model(std::span<float> x) const {
   std::copy(problem_.start.begin(), problem_.start.end(), x.begin());
 }
 
+void Quadratic::draw_slopes(NodeId node, Step draw, std::span<float> slopes) const {
+  Random random(problem_.seed, "quadratic noise", node, draw);
+  for (float& slope : slopes)
+    slope = problem_.noise > 0 ? static_cast<float>(problem_.noise * random.normal()) : 0.0f;
+}
+
 void Quadratic::gradient(GradientRequest& request) const {
   Random random(problem_.seed, "quadratic noise", request.node, request.draw);
   const float* a = &problem_.curvature[at(request.node, 0)];

@@ -46,6 +46,14 @@ class Quadratic final : public Workload {
 
   float curvature(NodeId node, std::size_t k) const { return problem_.curvature[at(node, k)]; }
   float center(NodeId node, std::size_t k) const { return problem_.center[at(node, k)]; }
+  /// (nodes, dimension)
+  std::span<const float> curvatures() const { return problem_.curvature; }
+  std::span<const float> centers() const { return problem_.center; }
+  double noise() const { return problem_.noise; }
+  /// The random slopes s of the node's draw-th mini-batch; zeros without noise.
+  void draw_slopes(NodeId node, Step draw, std::span<float> slopes) const;
+  /// (dimension), mean over the nodes.
+  std::span<const double> mean_curvature() const { return mean_curvature_; }
   /// (dimension), x*; 0 where no node has curvature.
   std::span<const double> optimum() const { return optimum_; }
   /// f(x*), the least loss that evaluate() can give.

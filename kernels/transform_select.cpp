@@ -43,7 +43,8 @@ std::vector<std::uint32_t> largest(std::span<const float> v, std::size_t count) 
   return chosen;
 }
 
-/// `count` distinct positions below `size`, ascending (Floyd's algorithm; Bentley and Floyd, CACM 30(9), 1987).
+}  // namespace
+
 std::vector<std::uint32_t> random_positions(std::size_t count, std::size_t size, Random random) {
   std::vector<bool> is_in(size);
   std::vector<std::uint32_t> positions;
@@ -57,8 +58,6 @@ std::vector<std::uint32_t> random_positions(std::size_t count, std::size_t size,
   std::ranges::sort(positions);
   return positions;
 }
-
-}  // namespace
 
 void compute(const KeepLargest& t, const TransformJob& job) {
   const std::span<const float> v = job.inputs[0];

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "sim/node/backend.hpp"
 
@@ -40,6 +41,9 @@ void compute(const ShiftSides& t, const TransformJob& job);
 
 double value(const CountNonzero& measure, const MeasureJob& job);
 double value(const LargestDifference& measure, const MeasureJob& job);
+
+/// `count` distinct positions below `size`, ascending (Floyd's algorithm; Bentley and Floyd, CACM 30(9), 1987).
+std::vector<std::uint32_t> random_positions(std::size_t count, std::size_t size, Random random);
 
 /// sum_i term(i) in double: lane l of 16 sums the i with i mod 16 = l in order, then lanes fold in halves, as
 /// dense::Kernels::squared_distance does.

@@ -39,6 +39,17 @@ void expect_room(const Section& section, std::string_view key, double room, Node
   section.expect(room <= 1e7, key, "gives a fabric of {} hosts, expected at most 1e7", room);
 }
 
+/// Fails with the arithmetic if so many cables would be more links than anybody can wait for. A double, as it may be huge.
+void expect_links_fit(const Section& section, std::string_view key, double cables) {
+  constexpr double most_links = 1e8;
+  const double links = 2 * cables;
+  section.expect(
+      links <= most_links, key,
+      "gives a fabric of 2 * {:.6g} links, of {} bytes each {:.3g} GiB, expected at most "
+      "{:g} links",
+      cables, sizeof(Link), links * sizeof(Link) / (1 << 30), most_links);
+}
+
 double count(const std::vector<NodeId>& factors) {
   double result = 1;
   for (const NodeId factor : factors) result *= factor;
@@ -51,13 +62,27 @@ Build read_torus(const Section& section, NodeId hosts) {
   const auto sides = whole_numbers(section, "sides", {side, side, side},
                                    "hosts along each dimension, such as 4, 4, 2");
   expect_room(section, "sides", count(sides), hosts);
+  const auto dimensions = std::ranges::count_if(sides, [](NodeId s) { return s > 1; });
+  expect_links_fit(section, "sides", count(sides) * static_cast<double>(dimensions));
   return [sides](Link link) { return torus(sides, link); };
 }
 
-Build read_hypercube(NodeId hosts) {
+Build read_hypercube(const Section& section, NodeId hosts) {
   int dimensions = 0;
   while ((NodeId{1} << dimensions) < hosts) ++dimensions;
+  expect_links_fit(section, "fabric", std::ldexp(dimensions, dimensions - 1));
   return [dimensions](Link link) { return hypercube(dimensions, link); };
+}
+
+/// Over all levels, cables from what stands there upwards.
+double cables_of(const FatTree& tree) {
+  double cables = 0;
+  double standing = count(tree.children);  // hosts, then switches of each level
+  for (std::size_t level = 0; level < tree.children.size(); ++level) {
+    cables += standing * tree.parents[level] * tree.cables[level];
+    standing *= 1.0 * tree.parents[level] / tree.children[level];
+  }
+  return cables;
 }
 
 Build read_pgft(const Section& section, NodeId hosts, FatTree tree) {
@@ -69,6 +94,7 @@ Build read_pgft(const Section& section, NodeId hosts, FatTree tree) {
                    "must be as many numbers as children, {}, got {}", levels, numbers->size());
   }
   expect_room(section, "children", count(tree.children), hosts);
+  expect_links_fit(section, "children", cables_of(tree));
   return [tree](Link link) { return fat_tree(tree, link); };
 }
 
@@ -93,6 +119,7 @@ Build read_fat_tree(const Section& section, NodeId hosts) {
   section.expect(k % 2 == 0, "k", "must be even, got {}", k);
   expect_room(section, "k", 0.25 * k * k * k * over, hosts);
   const FatTree full = k_ary(k, over);
+  expect_links_fit(section, "k", cables_of(full));
   return [full](Link link) { return fat_tree(full, link); };
 }
 
@@ -115,6 +142,10 @@ Build read_dragonfly(const Section& section, NodeId hosts) {
                  shape.groups);
   expect_room(section, "groups", 1.0 * shape.hosts_per_router * shape.routers * shape.groups,
               hosts);
+  const double routers = 1.0 * shape.routers * shape.groups;
+  expect_links_fit(
+      section, "routers",
+      routers * (shape.hosts_per_router + 0.5 * (shape.routers - 1) + 0.5 * shape.global_links));
   return [shape](Link link) { return dragonfly(shape, link); };
 }
 
@@ -150,6 +181,9 @@ Build read_hyperx(const Section& section, NodeId hosts) {
                    static_cast<NodeId>(std::clamp(std::ceil(hosts / switches - 1e-9), 1.0, 1e6)),
                    "the same at each");
   expect_room(section, "sides", switches * hosts_per_switch, hosts);
+  double neighbors = 0;
+  for (const NodeId s : sides) neighbors += s - 1;
+  expect_links_fit(section, "sides", switches * (hosts_per_switch + 0.5 * neighbors));
   return [=](Link link) { return hyperx(sides, hosts_per_switch, link); };
 }
 
@@ -167,6 +201,7 @@ Build read_jellyfish(const Section& section, NodeId hosts, std::uint64_t seed) {
       whole_number(section, "hosts_per_switch", std::max((hosts + switches - 1) / switches, 1),
                    "the same at each");
   expect_room(section, "switches", 1.0 * switches * hosts_per_switch, hosts);
+  expect_links_fit(section, "degree", switches * (hosts_per_switch + 0.5 * degree));
   return [=](Link link) { return jellyfish(switches, degree, hosts_per_switch, seed, link); };
 }
 
@@ -213,7 +248,7 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::u
     if (kind == "dragonfly") return read_dragonfly(section, hosts);
     if (kind == "fat_tree") return read_fat_tree(section, hosts);
     if (kind == "file") return read_fabric_file(section, hosts);
-    if (kind == "hypercube") return read_hypercube(hosts);
+    if (kind == "hypercube") return read_hypercube(section, hosts);
     if (kind == "hyperx") return read_hyperx(section, hosts);
     if (kind == "jellyfish") return read_jellyfish(section, hosts, seed);
     if (kind == "matrix") return read_fabric_matrix(section, hosts);

@@ -12,10 +12,11 @@ constexpr Time never = Time::max();
 
 }  // namespace
 
-LogGP::EndCost LogGP::cost_at(NodeId node, std::int64_t rest) const {
+inline LogGP::EndCost LogGP::cost_at(NodeId node, std::int64_t rest) const {
   const double factor = slowdown_.empty() ? 1 : slowdown_[static_cast<std::size_t>(node)];
   if (factor == 1) [[likely]]
-    return {costs_.overhead, costs_.gap, byte_cost(rest, costs_.overhead_per_byte),
+    return {costs_.overhead, costs_.gap,
+            costs_.overhead_per_byte == 0 ? Duration{} : byte_cost(rest, costs_.overhead_per_byte),
             byte_cost(rest, costs_.gap_per_byte)};
   return {byte_cost(costs_.overhead.count(), factor), byte_cost(costs_.gap.count(), factor),
           byte_cost(rest, factor * costs_.overhead_per_byte),
@@ -23,7 +24,7 @@ LogGP::EndCost LogGP::cost_at(NodeId node, std::int64_t rest) const {
 }
 
 /// Whether the planned arrival has not begun: one that came at this instant lets sends go before it.
-bool LogGP::has_plan(const Ports& ports, Time now) const {
+inline bool LogGP::has_plan(const Ports& ports, Time now) const {
   if (ports.planned == none || ports.planned_begin < now) return false;
   return ports.planned_begin > now || (ports.cpu > now && messages_[ports.planned].since == now);
 }
@@ -37,11 +38,12 @@ void LogGP::start(const Transfer& transfer, NetworkClock& clock) {
                             .destination = transfer.destination,
                             .next = none};
   Ports& ports = ports_of(transfer.source);
+  const EndCost cost = cost_at(transfer.source, messages_[transfer.id].rest);
   const bool goes_now =
-      ports.is_idle() && (has_plan(ports, now) ? std::max(ports.cpu_before, ports.tx) <= now &&
-                                                     fits(transfer.source, transfer.id, now)
-                                               : std::max(ports.cpu, ports.tx) <= now);
-  if (goes_now) return send(transfer.source, transfer.id, clock);
+      ports.is_idle() &&
+      (has_plan(ports, now) ? std::max(ports.cpu_before, ports.tx) <= now && fits(ports, cost, now)
+                            : std::max(ports.cpu, ports.tx) <= now);
+  if (goes_now) return send(transfer.source, transfer.id, cost, now, clock);
   join(ports.last_send, transfer.id);
   serve(transfer.source, clock);
 }
@@ -57,7 +59,8 @@ void LogGP::on_timer(std::uint64_t cookie, NetworkClock& clock) {
   // Only where nodes differ in o: this message has overtaken the planned one.
   if (has_plan(ports, now) && messages_[ports.planned].since > now) withdraw_plan(node, clock);
   if (ports.is_idle() && !has_plan(ports, now)) {
-    plan(node, id, std::max({now, ports.cpu, ports.rx}), clock);
+    const EndCost cost = cost_at(node, messages_[id].rest);
+    plan(ports, id, std::max({now, ports.cpu, ports.rx}), cost, clock);
   } else if (event == TimerKind::first_byte) {
     join(ports.last_arrival, id);
     serve(node, clock);
@@ -68,17 +71,14 @@ void LogGP::on_timer(std::uint64_t cookie, NetworkClock& clock) {
 }
 
 /// Whether a send at `begin` leaves the cpu before the planned arrival needs it.
-bool LogGP::fits(NodeId node, std::uint32_t id, Time begin) {
-  const EndCost cost = cost_at(node, messages_[id].rest);
-  const Time end = after(after(begin, cost.overhead), cost.bytes_overhead);
-  return end <= ports_of(node).planned_begin;
+bool LogGP::fits(const Ports& ports, const EndCost& cost, Time begin) {
+  return after(after(begin, cost.overhead), cost.bytes_overhead) <= ports.planned_begin;
 }
 
 /// Sends now: the ports are free, and if an arrival is planned, the send fits in before.
-void LogGP::send(NodeId node, std::uint32_t id, NetworkClock& clock) {
+void LogGP::send(NodeId node, std::uint32_t id, const EndCost& cost, Time now,
+                 NetworkClock& clock) {
   Message& message = messages_[id];
-  const Time now = clock.now();
-  const EndCost cost = cost_at(node, message.rest);
   const Time sent = after(now, cost.overhead);
   Ports& source = ports_of(node);
   (has_plan(source, now) ? source.cpu_before : source.cpu) = after(sent, cost.bytes_overhead);
@@ -88,7 +88,8 @@ void LogGP::send(NodeId node, std::uint32_t id, NetworkClock& clock) {
   message.since = arrival;
   Ports& ports = ports_of(message.destination);
   if (!has_plan(ports, now) && ports.coming == 0 && ports.is_idle()) {
-    plan(message.destination, id, std::max({arrival, ports.cpu, ports.rx}), clock);
+    const EndCost here = slowdown_.empty() ? cost : cost_at(message.destination, message.rest);
+    plan(ports, id, std::max({arrival, ports.cpu, ports.rx}), here, clock);
   } else {
     ++ports.coming;
     set_timer(arrival, id, TimerKind::first_byte, clock);
@@ -96,18 +97,17 @@ void LogGP::send(NodeId node, std::uint32_t id, NetworkClock& clock) {
 }
 
 /// Settles that an arrival begins at `begin`, now or later, unless a send comes in between.
-void LogGP::plan(NodeId node, std::uint32_t id, Time begin, NetworkClock& clock) {
-  Ports& ports = ports_of(node);
+void LogGP::plan(Ports& ports, std::uint32_t id, Time begin, const EndCost& cost,
+                 NetworkClock& clock) {
   messages_[id].rx_before = ports.rx;
   ports.planned = id;
   ports.planned_begin = begin;
   ports.cpu_before = ports.cpu;
-  receive(node, id, begin, clock);
+  receive(ports, id, begin, cost, clock);
 }
 
-void LogGP::receive(NodeId node, std::uint32_t id, Time begin, NetworkClock& clock) {
-  Ports& ports = ports_of(node);
-  const EndCost cost = cost_at(node, messages_[id].rest);
+void LogGP::receive(Ports& ports, std::uint32_t id, Time begin, const EndCost& cost,
+                    NetworkClock& clock) {
   ports.cpu = after(after(begin, cost.overhead), std::max(cost.bytes_overhead, cost.bytes_gap));
   ports.rx = after(after(begin, cost.gap), cost.bytes_gap);
   clock.deliver(ports.cpu, id);
@@ -163,7 +163,8 @@ Time LogGP::send_ready(NodeId node, NetworkClock& clock) {
         early > ports.planned_begin ||
         (early == ports.planned_begin && messages_[ports.planned].since < messages_[id].since);
     if (!is_behind) {
-      if (early < ports.planned_begin && fits(node, id, early)) return early;
+      const EndCost cost = cost_at(node, messages_[id].rest);
+      if (early < ports.planned_begin && fits(ports, cost, early)) return early;
       withdraw_plan(node, clock);
     }
   }
@@ -181,7 +182,8 @@ void LogGP::serve(NodeId node, NetworkClock& clock) {
     if (ready > now) {
       if (ready == never) return;
       if (can_send == never && !has_plan(ports, now)) {
-        plan(node, take_first(ports.last_arrival), ready, clock);
+        const std::uint32_t id = take_first(ports.last_arrival);
+        plan(ports, id, ready, cost_at(node, messages_[id].rest), clock);
         continue;
       }
       if (!(now < ports.wake && ports.wake <= ready)) {
@@ -194,10 +196,12 @@ void LogGP::serve(NodeId node, NetworkClock& clock) {
     const bool sends_first =
         can_receive > now ||
         (can_send <= now && first(ports.last_send).since <= first(ports.last_arrival).since);
+    const std::uint32_t id = take_first(sends_first ? ports.last_send : ports.last_arrival);
+    const EndCost cost = cost_at(node, messages_[id].rest);
     if (sends_first) {
-      send(node, take_first(ports.last_send), clock);
+      send(node, id, cost, now, clock);
     } else {
-      receive(node, take_first(ports.last_arrival), now, clock);
+      receive(ports, id, now, cost, clock);
     }
   }
 }

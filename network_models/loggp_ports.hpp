@@ -51,6 +51,8 @@ class LogGP final : public NetworkModel {
     return {2 * costs_.overhead + costs_.latency, 1e-12 * costs_.gap_per_byte};
   }
 
+  NodeRecords node_records() const override { return {ports_.data(), sizeof(Ports)}; }
+
  private:
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
   /// A timer's cookie is 4 * what + kind: of a transfer its first byte, also where that had been planned; of a
@@ -92,11 +94,12 @@ class LogGP final : public NetworkModel {
   Ports& ports_of(NodeId node) { return ports_[static_cast<std::size_t>(node)]; }
   const Message& first(std::uint32_t last) const { return messages_[messages_[last].next]; }
   bool has_plan(const Ports& ports, Time now) const;
-  bool fits(NodeId node, std::uint32_t id, Time begin);
+  static bool fits(const Ports& ports, const EndCost& cost, Time begin);
 
-  void send(NodeId node, std::uint32_t id, NetworkClock& clock);
-  void receive(NodeId node, std::uint32_t id, Time begin, NetworkClock& clock);
-  void plan(NodeId node, std::uint32_t id, Time begin, NetworkClock& clock);
+  void send(NodeId node, std::uint32_t id, const EndCost& cost, Time now, NetworkClock& clock);
+  void receive(Ports& ports, std::uint32_t id, Time begin, const EndCost& cost,
+               NetworkClock& clock);
+  void plan(Ports& ports, std::uint32_t id, Time begin, const EndCost& cost, NetworkClock& clock);
   void withdraw_plan(NodeId node, NetworkClock& clock);
   void join(std::uint32_t& last, std::uint32_t id);
   void rejoin(Ports& ports, std::uint32_t id);

@@ -46,6 +46,7 @@ auto build_part(const Section& section, const std::string& scenario_name, Build 
 
 /// A simulation holds a model per node at least; says so before it starts if they cannot fit.
 void check_memory(const RunSettings& settings, const WorkloadFacts& facts, int processes) {
+  if (settings.device == DeviceChoice::cuda) return;  // find_place() looks at the GPU's
   const std::int64_t available = available_memory();
   if (!facts.has_numbers || available == 0) return;
   const double needed = 4.0 * static_cast<double>(facts.parameters) * settings.nodes / processes;
@@ -58,6 +59,20 @@ void check_memory(const RunSettings& settings, const WorkloadFacts& facts, int p
                   static_cast<double>(available) / (1 << 30)));
 }
 
+/// What a node takes beside its model, at least (tests/benchmarks/bench_messages.cpp).
+constexpr std::int64_t bytes_per_idle_node = 480;
+
+/// Says that so many nodes cannot fit, before anything is built for each of them.
+void check_memory(const Section& run, NodeId nodes) {
+  const std::int64_t available = available_memory();
+  const auto needed = static_cast<double>(bytes_per_idle_node) * nodes;
+  run.expect(available == 0 || needed <= static_cast<double>(available), "nodes",
+             "must be fewer: {} nodes * {} B beside their models = {:.1f} GiB, but {:.1f} GiB of "
+             "memory are free",
+             nodes, bytes_per_idle_node, needed / (1 << 30),
+             static_cast<double>(available) / (1 << 30));
+}
+
 std::unique_ptr<Failures> assemble_failures(const Section& section, const RunSettings& settings) {
   FailureSettings read = read_failures(section, settings.nodes);
   for (const auto& [key, chance] : {std::pair("lose", read.lose), {"duplicate", read.duplicate}}) {
@@ -67,6 +82,19 @@ std::unique_ptr<Failures> assemble_failures(const Section& section, const RunSet
                    chance);
   }
   return std::make_unique<Failures>(std::move(read), settings.nodes, settings.seed);
+}
+
+void read_device(const Section& section, RunSettings& s) {
+  const std::string device = section.choice("device", {"cpu", "cuda", "auto"}, "cpu",
+                                            "where models live and gradients are computed; auto: "
+                                            "on a GPU if there is one");
+  s.device = device == "cpu"    ? DeviceChoice::cpu
+             : device == "cuda" ? DeviceChoice::cuda
+                                : DeviceChoice::automatic;
+  const std::string precision =
+      section.choice("precision", {"strict", "fast"}, "strict",
+                     "on a GPU: the bits of the CPU, or large products in TF32");
+  s.precision = precision == "fast" ? Precision::fast : Precision::strict;
 }
 
 }  // namespace
@@ -97,6 +125,7 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
   section.expect(!s.output.empty(), "output", "must name a file");
   s.save_models = section.optional<bool>("save_models", false,
                                          "whether the results file keeps the final models");
+  s.checkpoint = read_checkpoint(section);
   s.record_order = section.optional<bool>(
       "record_order", true,
       "over MPI: whether the results file keeps the order of events, for --replay");
@@ -105,6 +134,9 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
           .optional<Bytes>("window", Bytes{0},
                            "memory for results recorded ahead; 0 B: a quarter of what is free")
           .count;
+  read_device(section, s);
+  section.expect(!s.checkpoint.is_on() || s.device == DeviceChoice::cpu, "checkpoint",
+                 "must be never unless run.device is cpu");
   section.finish();
   if (s.window_bytes == 0) {
     const std::int64_t free = available_memory();
@@ -137,6 +169,12 @@ double read_forward_share(const Section& compute) {
 }
 
 void check_for_mpi(const Assembly& parts) {
+  if (parts.settings.checkpoint.is_on()) {
+    throw ScenarioError(
+        fmt::format("{}: run.checkpoint must be never over MPI: what real time did cannot be "
+                    "replayed; it is for simulations",
+                    parts.scenario_name));
+  }
   if (!parts.failures) return;
   throw ScenarioError(
       fmt::format("{}: [failures] must not be there over MPI, where nodes fail by themselves: it "
@@ -155,6 +193,16 @@ void check_for_sharing(const Assembly& parts, int processes) {
     throw ScenarioError(
         fmt::format("{}: run.nodes must be at least the number of processes, {}, got {}",
                     parts.scenario_name, processes, parts.settings.nodes));
+  }
+  if (parts.settings.checkpoint.is_on()) {
+    throw ScenarioError(
+        fmt::format("{}: run.checkpoint must be never where processes share a simulation: one "
+                    "process alone makes checkpoints",
+                    parts.scenario_name));
+  }
+  if (parts.settings.device != DeviceChoice::cpu) {
+    throw ScenarioError(fmt::format("{}: run.device must be cpu where processes share a simulation",
+                                    parts.scenario_name));
   }
 }
 
@@ -178,6 +226,7 @@ Assembly assemble(const Scenario& scenario, int processes) {
   parts.settings = read_run(run, scenario.name());
   note(run);
   RunSettings& settings = parts.settings;
+  check_memory(run, settings.nodes);
 
   const Section topology = scenario.section("topology");
   parts.topology = build_part(topology, scenario.name(), [&] {

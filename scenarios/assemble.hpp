@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/place.hpp"
+#include "scenarios/checkpointing.hpp"
 #include "scenarios/scenario.hpp"
 #include "sim/engine/compute_time.hpp"
 #include "sim/engine/failures.hpp"
@@ -31,8 +33,11 @@ struct RunSettings {
   Time timeline_until{};
   std::string output;
   bool save_models = false;
+  CheckpointSchedule checkpoint;
   bool record_order = true;  // over MPI
   std::int64_t window_bytes = 0;
+  DeviceChoice device = DeviceChoice::cpu;
+  Precision precision = Precision::strict;
   bool closed_form_collectives = false;
   Pace pace = Pace::modelled;
   double forward_share =

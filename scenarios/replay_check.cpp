@@ -65,6 +65,9 @@ void check_for_replay(const Assembly& parts, const Recorder& recorded, const std
         "network.collectives must be expanded in a replay: the recorded run exchanged messages, "
         "got analytic");
   }
+  if (parts.settings.checkpoint.is_on()) {
+    refuse("run.checkpoint must be never in a replay of a real run: its order comes from there");
+  }
   if (parts.failures) refuse("[failures] must not be there in a replay: nobody failed as recorded");
 }
 

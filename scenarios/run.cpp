@@ -1,14 +1,13 @@
 #include "scenarios/run.hpp"
 
 #include <algorithm>
-#include <deque>
 #include <fstream>
 #include <optional>
 #include <string>
 
 #include <fmt/format.h>
 #include <omp.h>
-#include "kernels/cpu_backend.hpp"
+
 #include "scenarios/replay_check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/processor_time.hpp"
@@ -36,15 +35,16 @@ Run::Run(Assembly assembly, Hooks hooks) : parts_(std::move(assembly)), hooks_(s
 
 Run::~Run() = default;
 
-void Run::begin(ComputeGraph::Execution execution, Sharing sharing) {
+void Run::begin(ComputeGraph::Execution execution, std::uint32_t rank, Sharing sharing) {
   const RunSettings& settings = parts_.settings;
   recorder_ =
       Recorder(settings.nodes, RowSchedule(settings.record_every, settings.steps),
                RowSchedule(settings.evaluate_every, settings.steps), settings.timeline_until);
-  backend_ = std::make_unique<CpuBackend>();
+  place_ = find_place(settings.device, settings.precision, *parts_.workload, settings.nodes, rank);
   graph_ = std::make_unique<ComputeGraph>(
-      *backend_, *parts_.workload, ComputeGraph::Limits{.window_bytes = settings.window_bytes},
-      execution, std::move(sharing));
+      *place_.backend, workload(),
+      ComputeGraph::Limits{.window_bytes = place_.window_bytes(settings.window_bytes)}, execution,
+      std::move(sharing));
   observer_ = std::make_unique<Observer>(*graph_, recorder_, parts_.workload->facts());
   network_log_ = std::make_unique<NetworkLog>(settings.timeline_until);
   nodes_here_ = settings.nodes;
@@ -64,24 +64,36 @@ void Run::describe(const std::string& transport) {
   recorder_.facts["status"] = "running";
   recorder_.machine["code_version"] = hooks_.code_version;
   recorder_.machine["processor"] = processor_name();
+  recorder_.machine["device"] = place_.description;
   recorder_.machine["threads"] = std::to_string(omp_get_max_threads());
 }
 
-void Run::pulse(Time now, bool saves) {
+void Run::pulse(Time now, std::optional<std::int64_t> events) {
   // Processes that share a run must end at the same place: whoever computes looks for signals there.
-  if (const int signal = !peers_ && hooks_.interruption ? hooks_.interruption() : 0)
-    throw Interrupted(signal);
+  const int signal = !peers_ && hooks_.interruption ? hooks_.interruption() : 0;
+  if (checkpoints_) checkpoints_->pass({*events, observer_->steps_finished()}, signal != 0);
+  if (signal != 0) throw Interrupted(signal);
   const auto wall = Clock::now();
   if (hooks_.progress && wall - last_progress_ >= between_progress) {
     last_progress_ = wall;
-    const double all = static_cast<double>(parts_.settings.steps) * nodes_here_;
-    hooks_.progress(static_cast<double>(observer_->steps_finished()) / all, now);
+    hooks_.progress({.now = now,
+                     .steps = observer_->steps_finished(),
+                     .all_steps = static_cast<double>(parts_.settings.steps) * nodes_here_,
+                     .steps_before = checkpoints_ ? checkpoints_->steps_before() : 0,
+                     .samples_per_step = parts_.workload->facts().batch_size,
+                     .is_replaying = is_replaying()});
   }
-  if (saves && wall >= next_save_) {
+  if (events && wall >= next_save_ && !is_replaying()) {
     save_now();
     next_save_ = Clock::now() +
                  std::max<Clock::duration>(first_save_after, save_share * (Clock::now() - wall));
   }
+}
+
+std::string Run::checkpoint() const {
+  const auto status = recorder_.facts.find("status");
+  const bool is_complete = status != recorder_.facts.end() && status->second == "complete";
+  return checkpoints_ && !is_complete ? checkpoints_->newest() : "";
 }
 
 void Run::save_now() {
@@ -121,7 +133,8 @@ void Run::finish() {
   statistics["graph.mean_sum_batch"] = ratio(graph.sums, graph.sum_batches);
   statistics["graph.peak_bytes"] = static_cast<double>(graph.peak_bytes);
   const std::chrono::duration<double> wall = Clock::now() - started_;
-  recorder_.machine["wall_seconds"] = fmt::format("{:.3f}", wall.count());
+  const double before = checkpoints_ ? checkpoints_->wall_seconds_before() : 0;
+  recorder_.machine["wall_seconds"] = fmt::format("{:.3f}", before + wall.count());
   recorder_.machine["processor_seconds"] = fmt::format("{:.3f}", process_time() - process_start_);
   // What every process that shares the run does alike: the timeline, and the plan of who computes what.
   recorder_.machine["timeline_seconds"] = fmt::format("{:.3f}", thread_time() - thread_start_);
@@ -141,7 +154,9 @@ void Run::conclude(const std::function<void()>& run, const std::function<void()>
   };
   try {
     run();
+    if (checkpoints_) checkpoints_->check_replayed();
   } catch (const Interrupted& interrupted) {
+    if (is_replaying()) throw;  // the files of the run that it repeats stay as they are
     if (!peers_) {
       keep(interrupted.what());
     } else if (
@@ -151,25 +166,57 @@ void Run::conclude(const std::function<void()>& run, const std::function<void()>
     }
     throw;
   } catch (const Stalled& stalled) {
+    if (is_replaying()) throw;
     keep(fmt::format("failed: {}", stalled.what()));
     throw;
   } catch (const Error& error) {
+    if (is_replaying()) throw;
     // The numbers may be what failed, so they are not asked again; cells not yet known stay empty.
     recorder_.facts["status"] = fmt::format("failed: {}", error.what());
     if (is_keeper) save_now();
     throw;
   }
   keep("complete");
+  if (checkpoints_ && hooks_.saves) checkpoints_->remove();
+}
+
+void Run::resume(std::unique_ptr<CheckpointFile> from) {
+  const auto expect = [&](const std::string& name, const std::string& here) {
+    const auto there = from->content().facts.find(name);
+    const std::string saved = there == from->content().facts.end() ? "unknown" : there->second;
+    if (saved == here) return;
+    if (name == "scenario") throw Error(from->path() + ": is of another scenario");
+    throw Error(
+        fmt::format("{}: was written by version {} of the program, this is {}: a run goes on "
+                    "with the program that began it",
+                    from->path(), saved, here));
+  };
+  expect("code_version", hooks_.code_version);
+  expect("scenario", Scenario::to_text(parts_.described));
+  from_ = std::move(from);
+  simulate();
 }
 
 void Run::simulate(const Recorder* recorded) {
   recorded_ = recorded;
   const int processes = peers_ ? peers_->count() : 1;
-  begin(ComputeGraph::Execution::overlapped,
+  begin(ComputeGraph::Execution::overlapped, 0,
         {peers_.get(), peers_ ? choose_blocks(*parts_.topology, processes) : Blocks()});
   describe("simulated");
   recorder_.machine["processes"] = std::to_string(processes);
   const RunSettings& settings = parts_.settings;
+  if (settings.checkpoint.is_on() || from_) {
+    std::map<std::string, std::string> facts;
+    for (const char* name : {"scenario", "scenario_name"}) facts[name] = recorder_.facts[name];
+    facts["code_version"] = hooks_.code_version;
+    checkpoints_ = std::make_unique<Checkpointing>(
+        Checkpointing::Settings{.schedule = settings.checkpoint,
+                                .nodes = settings.nodes,
+                                .window_bytes = settings.window_bytes,
+                                .results = settings.output,
+                                .facts = std::move(facts)},
+        *graph_, std::move(from_));
+  }
   const SimulatedTransport* clock = nullptr;
   parts_.network->watch(*network_log_);
   Host host(settings.host, settings.nodes);
@@ -185,7 +232,7 @@ void Run::simulate(const Recorder* recorded) {
                                 .closed_form_collectives = settings.closed_form_collectives,
                                 .host = replay ? nullptr : &host,
                                 .backward = replay ? GradientDuration() : backward,
-                                .pulse = [this, &clock] { pulse(clock->now(), true); },
+                                .pulse = [this, &clock] { pulse(clock->now(), clock->events()); },
                                 .failures = parts_.failures.get(),
                                 .on_stop = [this](NodeId node) { observer_->lose(node); },
                                 .replay = replay ? &*replay : nullptr},
@@ -198,11 +245,10 @@ void Run::simulate(const Recorder* recorded) {
 
   World world{transport,      *graph_,       *observer_,   *parts_.topology,
               settings.steps, settings.seed, settings.plan};
-  std::deque<Node> nodes;
-  for (NodeId i = 0; i < settings.nodes; ++i) {
-    Node& node = nodes.emplace_back(world, i);
-    transport.spawn(i, true, parts_.program(node));
-  }
+  Nodes nodes(world, settings.nodes);
+  transport.add_records(nodes.records());
+  transport.add_records({recorder_.nodes.data(), sizeof(NodeTotals)});
+  for (Node& node : nodes) transport.spawn(node.id(), true, parts_.program(node));
   const auto gather = [&] {
     recorder_.statistics["engine.events"] = static_cast<double>(transport.events());
     if (!parts_.failures) return;

@@ -5,11 +5,13 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "kernels/place.hpp"
 #include "scenarios/assemble.hpp"
+#include "scenarios/checkpointing.hpp"
 #include "sim/engine/network_log.hpp"
-#include "sim/node/backend.hpp"
 #include "sim/node/compute_graph.hpp"
 #include "sim/node/observer.hpp"
 #include "sim/node/sharding.hpp"
@@ -19,11 +21,21 @@ namespace starling {
 
 class MpiSession;
 
+/// How far a run has come.
+struct Standing {
+  Time now{};              // virtual
+  std::int64_t steps = 0;  // finished, over all nodes here
+  double all_steps = 0;
+  std::int64_t steps_before = 0;  // finished when the run went on from a checkpoint
+  std::int64_t samples_per_step = 0;
+  bool is_replaying = false;  // on the way to the place of a checkpoint
+};
+
 class Run {
  public:
   struct Hooks {
-    /// Called about five times a second with the share of all steps that is finished, and virtual time.
-    std::function<void(double share, Time now)> progress;
+    /// Called about five times a second.
+    std::function<void(const Standing& standing)> progress;
     /// Signal that asks the run to end, or 0.
     std::function<int()> interruption;
     /// Saves results now and then, and when the run ends however it ends, to settings.output.
@@ -38,6 +50,8 @@ class Run {
   /// Executes the scenario in virtual time. Throws what ends it early; results so far are saved then, too. With
   /// `recorded` (check_for_replay() has seen it; it outlives the run) events come in the order of that real run.
   void simulate(const Recorder* recorded = nullptr);
+  /// The same, from a checkpoint on. Throws Error if `from` is of another program or another scenario.
+  void resume(std::unique_ptr<CheckpointFile> from);
   /// The same in virtual time, the numbers shared among the processes of the session; rank 0 saves all results.
   void share(MpiSession& session);
   /// Executes it over MPI, this process being one rank; rank 0 ends up with all results and saves them.
@@ -45,16 +59,24 @@ class Run {
 
   const Recorder& recorder() const { return recorder_; }
   const Assembly& assembly() const { return parts_; }
+  /// The newest checkpoint, if any; empty once the run is complete.
+  std::string checkpoint() const;
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  void begin(ComputeGraph::Execution execution, Sharing sharing = {});
+  void begin(ComputeGraph::Execution execution, std::uint32_t rank = 0, Sharing sharing = {});
+  /// The workload of the scenario, where it computes.
+  const Workload& workload() const {
+    return place_.moved_workload ? *place_.moved_workload : *parts_.workload;
+  }
   /// Runs, then keeps what is known whichever way that ended: `gather` brings it together, and the keeper (the
   /// only process, or rank 0) completes and saves it.
   void conclude(const std::function<void()>& run, const std::function<void()>& gather,
                 bool is_keeper);
-  void pulse(Time now, bool saves);
+  bool is_replaying() const { return checkpoints_ && checkpoints_->is_replaying(); }
+  /// What happens now and then; in a simulation `events` have been.
+  void pulse(Time now, std::optional<std::int64_t> events);
   void describe(const std::string& transport);
   void finish();
   void save_now();
@@ -62,11 +84,13 @@ class Run {
   Assembly parts_;
   Hooks hooks_;
   Recorder recorder_;
-  std::unique_ptr<Backend> backend_;
+  ComputePlace place_;
   std::unique_ptr<Peers> peers_;  // null: this process computes all by itself
   std::unique_ptr<ComputeGraph> graph_;
   std::unique_ptr<Observer> observer_;
   std::unique_ptr<NetworkLog> network_log_;
+  std::unique_ptr<CheckpointFile> from_;  // to go on from
+  std::unique_ptr<Checkpointing> checkpoints_;
   NodeId nodes_here_ = 0;               // of this process
   const Recorder* recorded_ = nullptr;  // to be replayed
   Clock::time_point started_;

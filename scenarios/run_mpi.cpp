@@ -17,7 +17,7 @@
 namespace starling {
 
 void Run::execute(MpiSession& session) {
-  begin(ComputeGraph::Execution::inline_);
+  begin(ComputeGraph::Execution::inline_, static_cast<std::uint32_t>(session.rank()));
   describe("mpi");
   // Ranks share the cores; the gradients of a rank run on one worker thread.
   if (std::getenv("OMP_NUM_THREADS") == nullptr)
@@ -31,9 +31,9 @@ void Run::execute(MpiSession& session) {
   if (settings.record_order) recorder_.acts.resize(static_cast<std::size_t>(settings.nodes));
   const MpiTransport* clock = nullptr;
   MpiTransport transport({.nodes = settings.nodes,
-                          .pulse = [this, &clock] { pulse(clock->now(), false); },
+                          .pulse = [this, &clock] { pulse(clock->now(), std::nullopt); },
                           .acts = settings.record_order ? &recorder_.acts : nullptr},
-                         session, *graph_, *parts_.workload, duration);
+                         session, *graph_, workload(), duration);
   clock = &transport;
 
   nodes_here_ = transport.block().end - transport.block().begin;

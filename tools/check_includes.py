@@ -40,7 +40,7 @@ OWNERS = (
     (r"zlib\.h$", ("kernels/idx_dataset.cpp",)),
     (r"mpi\.h$", ("sim/mpi/",)),
     (r"Random123/", ("sim/base/random.cpp",)),
-    (r"cu|nv", ("kernels/cuda_backend.cu",)),
+    (r"cu|nv", ("kernels/cuda/plugin.cu",)),
     (r"[a-z_0-9]+$|[a-z_0-9]+\.h$|sys/|netinet/|arpa/", ("",)),
 )
 # Libraries that a header would spread over the tree; tools/ is the top, nobody includes it.

@@ -11,6 +11,7 @@ namespace starling {
 using Arguments = std::vector<std::string>;
 
 void run_command(const Arguments& arguments);
+void resume_command(const Arguments& arguments);
 void describe_command(const Arguments& arguments);
 void list_command(const Arguments& arguments);
 void sweep_command(const Arguments& arguments);

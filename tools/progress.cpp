@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <fstream>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -11,7 +13,13 @@ namespace starling {
 namespace {
 
 constexpr int bar_width = 30;
-constexpr auto between_lines = std::chrono::seconds(10);
+
+/// Between lines in a log; STARLING_HEARTBEAT is for those who want another number of seconds.
+std::chrono::seconds heartbeat() {
+  const char* wanted = std::getenv("STARLING_HEARTBEAT");
+  const int seconds = wanted == nullptr ? 0 : std::atoi(wanted);
+  return std::chrono::seconds(seconds > 0 ? seconds : 60);
+}
 
 std::string duration_text(double seconds) {
   if (seconds < 60) return fmt::format("{:.0f} s", seconds);
@@ -24,28 +32,48 @@ std::string duration_text(double seconds) {
 }  // namespace
 
 Progress::Progress()
-    : is_terminal_(isatty(STDERR_FILENO) == 1), started_(Clock::now()), last_line_(started_) {}
+    : is_terminal_(isatty(STDERR_FILENO) == 1),
+      between_lines_(heartbeat()),
+      started_(Clock::now()),
+      last_line_(started_) {}
 
-void Progress::show(double share, const std::string& what) {
-  const std::chrono::duration<double> spent = Clock::now() - started_;
-  const std::string left = share > 0.002
-                               ? duration_text(spent.count() * (1 - share) / share) + " left"
-                               : std::string("starting");
+void Progress::begin_at(double share) {
+  share_before_ = share;
+  started_ = Clock::now();
+}
+
+double Progress::seconds() const {
+  return std::chrono::duration<double>(Clock::now() - started_).count();
+}
+
+void Progress::show(double share, const std::string& what, const std::string& details) {
+  const double done = share - share_before_;
+  const std::string left = done > 0.002 ? duration_text(seconds() * (1 - share) / done) + " left"
+                                        : std::string("starting");
   if (is_terminal_) {
     const int full = static_cast<int>(share * bar_width);
     fmt::print(stderr, "\r  [{:=<{}}{: <{}}] {:3.0f} %  {}  {}\x1b[K", "", full, "",
                bar_width - full, 100 * share, what, left);
     std::fflush(stderr);
     is_shown_ = true;
-  } else if (Clock::now() - last_line_ >= between_lines) {
+  } else if (Clock::now() - last_line_ >= between_lines_) {
     last_line_ = Clock::now();
-    fmt::print(stderr, "{:3.0f} %, {}, {}\n", 100 * share, what, left);
+    fmt::print(stderr, "{:3.0f} %, {}{}{}, {}\n", 100 * share, what, details.empty() ? "" : ", ",
+               details, left);
   }
 }
 
 void Progress::clear() {
   if (is_shown_) fmt::print(stderr, "\r\x1b[K");
   is_shown_ = false;
+}
+
+std::int64_t resident_memory() {
+  std::ifstream statm("/proc/self/statm");
+  std::int64_t all = 0;
+  std::int64_t resident = 0;
+  if (!(statm >> all >> resident)) return 0;
+  return resident * sysconf(_SC_PAGESIZE);
 }
 
 }  // namespace starling

@@ -1,7 +1,9 @@
-// Progress of a run or a sweep on standard error: a bar with the time left on a terminal, a plain line now and then in a log.
+// Progress of a run or a sweep on standard error: a bar with the time left on a terminal, a heartbeat line every minute
+// in a log.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 
 namespace starling {
@@ -9,8 +11,12 @@ namespace starling {
 class Progress {
  public:
   Progress();
-  /// `share` of the work is done; `what` says where it is ("virtual time 2 s").
-  void show(double share, const std::string& what);
+  /// `share` of the work is done; `what` says where it is ("virtual time 2 s"), and in a log `details`, too.
+  void show(double share, const std::string& what, const std::string& details = "");
+  /// The work done so far, `share` of all, took other time than the rest will: what is left is reckoned from here on.
+  void begin_at(double share);
+  /// Since the start, or begin_at().
+  double seconds() const;
   /// Removes the bar, so that what follows starts on a clean line.
   void clear();
 
@@ -18,8 +24,13 @@ class Progress {
   using Clock = std::chrono::steady_clock;
   bool is_terminal_;
   bool is_shown_ = false;
+  Clock::duration between_lines_;
+  double share_before_ = 0;
   Clock::time_point started_;
   Clock::time_point last_line_;
 };
+
+/// Memory of this process that is in use now, in bytes; 0 if the system does not tell.
+std::int64_t resident_memory();
 
 }  // namespace starling

@@ -1,11 +1,8 @@
 // starling run: executes a scenario, simulated or over MPI, and ends with a short table.
 
 #include <algorithm>
-#include <csignal>
 #include <exception>
 #include <filesystem>
-#include <functional>
-#include <memory>
 
 #include <fmt/format.h>
 
@@ -16,56 +13,16 @@
 #include "sim/mpi/mpi_session.hpp"
 #endif
 #include "sim/record/results_file.hpp"
-#include "starling_version.hpp"
 #include "tools/arguments.hpp"
 #include "tools/assemble_on_all_ranks.hpp"
+#include "tools/execute_run.hpp"
 #include "tools/failure.hpp"
-#include "tools/progress.hpp"
-#include "tools/summary.hpp"
 
 namespace starling {
 
 namespace po = boost::program_options;
 
 namespace {
-
-volatile std::sig_atomic_t asked_to_end = 0;
-
-extern "C" void note_signal(int signal) {
-  asked_to_end = signal;
-  std::signal(signal, SIG_DFL);  // a second one ends the program at once
-}
-
-void report(const Run& run) {
-  fmt::print("{}\n{}", run.recorder().facts.at("workload"), summarize(run.recorder()));
-  const auto replay = run.recorder().facts.find("replay");
-  if (replay != run.recorder().facts.end()) fmt::print("  {:<36}{}\n", "replay", replay->second);
-  fmt::print("  {:<36}{}\n", "results", run.assembly().settings.output);
-}
-
-void execute(Assembly parts, bool speaks, const std::function<void(Run&)>& how) {
-  Progress progress;
-  Run::Hooks hooks;
-  if (speaks)
-    hooks.progress = [&progress](double share, Time now) {
-      progress.show(share, fmt::format("virtual time {:.4g} s", to_seconds(now)));
-    };
-  hooks.interruption = [] { return static_cast<int>(asked_to_end); };
-  hooks.code_version = STARLING_VERSION;
-  Run run(std::move(parts), std::move(hooks));
-  try {
-    how(run);
-  } catch (const Interrupted&) {
-    progress.clear();
-    if (speaks) report(run);
-    throw;
-  } catch (...) {
-    progress.clear();
-    throw;
-  }
-  progress.clear();
-  if (speaks) report(run);
-}
 
 #ifdef STARLING_HAVE_MPI
 /// Runs `how` within an MPI session; ends the process if that fails.
@@ -84,8 +41,8 @@ void in_session(const std::function<void(MpiSession&)>& how) {
 void run_over_mpi(const std::vector<std::string>& words, bool speaks) {
   in_session([&](MpiSession& session) {
     Assembly parts = assemble_on_all_ranks(session, words, check_for_mpi);
-    execute(std::move(parts), speaks && session.rank() == 0,
-            [&session](Run& run) { run.execute(session); });
+    execute_run(std::move(parts), speaks && session.rank() == 0,
+                [&session](Run& run) { run.execute_run(session); });
   });
 }
 
@@ -103,7 +60,7 @@ void check_alone() {
 /// A simulation: by this process, or by all that mpirun has started.
 void simulate(const std::vector<std::string>& words, bool speaks) {
   const auto alone = [&] {
-    execute(assemble(read_scenario(words)), speaks, [](Run& run) { run.simulate(); });
+    execute_run(assemble(read_scenario(words)), speaks, [](Run& run) { run.simulate(); });
   };
   if (!MpiSession::is_launched()) return alone();
   in_session([&](MpiSession& session) {
@@ -111,8 +68,8 @@ void simulate(const std::vector<std::string>& words, bool speaks) {
     if (ranks == 1) return alone();
     const auto check = [ranks](const Assembly& parts) { check_for_sharing(parts, ranks); };
     Assembly parts = assemble_on_all_ranks(session, words, check, ranks);
-    execute(std::move(parts), speaks && session.rank() == 0,
-            [&session](Run& run) { run.share(session); });
+    execute_run(std::move(parts), speaks && session.rank() == 0,
+                [&session](Run& run) { run.share(session); });
   });
 }
 #else
@@ -121,7 +78,7 @@ void run_over_mpi(const std::vector<std::string>&, bool) {
 }
 
 void simulate(const std::vector<std::string>& words, bool speaks) {
-  execute(assemble(read_scenario(words)), speaks, [](Run& run) { run.simulate(); });
+  execute_run(assemble(read_scenario(words)), speaks, [](Run& run) { run.simulate(); });
 }
 
 void check_alone() {}
@@ -143,7 +100,7 @@ void replay(std::vector<std::string> words, const std::string& path, bool speaks
     throw UsageError(fmt::format("--output must name another file than {}, the recording", path));
   }
   check_for_replay(parts, recorded, path);
-  execute(std::move(parts), speaks, [&recorded](Run& run) { run.simulate(&recorded); });
+  execute_run(std::move(parts), speaks, [&recorded](Run& run) { run.simulate(&recorded); });
 }
 
 }  // namespace
@@ -168,9 +125,6 @@ void run_command(const Arguments& arguments) {
   auto words = values["words"].as<std::vector<std::string>>();
   if (values.count("output") > 0)
     words.push_back("run.output=" + values["output"].as<std::string>());
-
-  std::signal(SIGINT, note_signal);
-  std::signal(SIGTERM, note_signal);
 
   const bool speaks = values.count("quiet") == 0;
   if (values.count("replay") > 0) {

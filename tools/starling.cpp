@@ -22,6 +22,7 @@ struct Command {
 
 constexpr Command commands[] = {
     {"run", "execute a scenario, simulated or over MPI", run_command},
+    {"resume", "go on with a simulation from its newest checkpoint", resume_command},
     {"sweep", "run a scenario for many settings, and tabulate the outcomes", sweep_command},
     {"calibrate", "measure this machine's network and gradients, under mpirun", calibrate_command},
     {"compare", "say whether two runs agree, simulated, real or by other code", compare_command},

@@ -25,6 +25,15 @@ class Random {
 
   Random(std::uint64_t seed, std::string_view purpose, NodeId node = shared_stream, Step step = 0);
 
+  /// All there is to a stream, for a device that draws from it by itself.
+  struct State {
+    std::array<std::uint32_t, 2> key;
+    std::array<std::uint32_t, 4> counter;  // of the next block
+    std::array<std::uint32_t, 4> block;    // being used up
+    int used;                              // words of it
+  };
+  State state() const { return {key_, counter_, block_, used_}; }
+
   static constexpr result_type min() { return 0; }
   static constexpr result_type max() { return ~result_type{0}; }
   result_type operator()();

@@ -20,7 +20,7 @@ constexpr std::size_t sort_limit = 32;
 // A rung has about as many buckets as events, but no more than stay in the first levels of cache.
 constexpr int max_rung_bits = 10;
 // The run is to hold one of so many events, at most so many.
-constexpr std::size_t run_share = 16;
+constexpr std::size_t run_share = 32;
 constexpr std::size_t longest_run = 64;
 // Late arrivals beyond this many, and beyond a quarter of the run, become a rung: a fixed cost per
 // event.
@@ -84,13 +84,17 @@ void Calendar::spread_late() {
 // Takes buckets until the run holds enough events to look ahead (Calendar::ahead), but not so many that new ones
 // often come before its end.
 void Calendar::refill() {
-  run_.clear();
+  run_.erase(run_.begin(), run_.begin() + static_cast<std::ptrdiff_t>(run_head_));
   run_head_ = 0;
   const std::size_t wanted = std::clamp<std::size_t>(size_ / run_share, 1, longest_run);
+  margin_ = wanted / 4;
   while (run_.size() < wanted) {
     if (depth_ == 0) {
-      if (!run_.empty()) return;
-      ensure(!top_.empty(), "an empty calendar has no first event");
+      if (!run_.empty()) {
+        margin_ = 0;
+        return;
+      }
+      if (top_.empty()) return;
       const Time earliest = top_min_;
       const Time latest = top_max_;
       top_limit_ = latest;
@@ -167,6 +171,11 @@ void Calendar::add_rung(const std::vector<Event>& events, Time earliest, Time la
   if (rung.buckets.size() < rung.count) rung.buckets.resize(rung.count);
   std::fill_n(rung.buckets.begin(), rung.count, Bucket{});
   for (const Event& event : events) append(rung.buckets[rung.index(event.time)], event);
+}
+
+void Calendar::fail_empty() {
+  ensure(false, "an empty calendar has no first event");
+  std::abort();
 }
 
 void Calendar::fail_in_past(Time time) const {

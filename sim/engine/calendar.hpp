@@ -59,6 +59,8 @@ class Calendar {
 
   /// Removes and returns the first event by (time, sequence). The calendar must not be empty.
   Event pop() {
+    if (empty()) [[unlikely]]
+      fail_empty();
     const Event event = take_first();
     now_ = event.time;
     --size_;
@@ -119,7 +121,7 @@ class Calendar {
   static bool is_after(const Event& a, const Event& b) { return is_before(b, a); }
 
   void prepare() {
-    if (run_head_ == run_.size() && late_.empty()) refill();
+    if (run_.size() - run_head_ <= margin_ && (depth_ > 0 || !top_.empty())) refill();
   }
 
   Event take_first() {
@@ -147,9 +149,11 @@ class Calendar {
   void extend_run(std::vector<Event>& events, Time earliest, Time latest);
   void add_rung(const std::vector<Event>& events, Time earliest, Time latest);
   [[noreturn]] void fail_in_past(Time time) const;
+  [[noreturn]] static void fail_empty();
 
   std::vector<Event> run_;  // sorted; [run_head_, end) is still to come
   std::size_t run_head_ = 0;
+  std::size_t margin_ = 0;   // the run is extended when so few are left in it
   std::vector<Event> late_;  // heap: pushed into the range that `run_` covers
   std::vector<Rung> rungs_;  // [0, depth_) in use, each finer and earlier than the one before
   std::size_t depth_ = 0;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "sim/base/prefetch.hpp"
 #include "sim/base/time.hpp"
 #include "sim/base/types.hpp"
 #include "sim/engine/network_log.hpp"
@@ -31,7 +32,7 @@ class NetworkClock {
   /// Hands transfer `id` to its destination at `time` >= now. Deliveries of one instant happen in call order.
   virtual void deliver(Time time, std::uint32_t id) = 0;
   /// Takes back the delivery announced for `id`, whose time has not come. Another call of deliver() follows, for
-  /// a later time.
+  /// that time or a later one.
   virtual void put_off(std::uint32_t id) = 0;
 };
 
@@ -51,6 +52,8 @@ class NetworkModel {
   virtual void on_timer(std::uint64_t cookie, NetworkClock& clock) = 0;
   /// Cost of one undisturbed message between a typical pair of nodes.
   virtual LinkCost link_cost() const = 0;
+  /// What the model keeps of every node and uses when one sends, if so; for prefetching.
+  virtual NodeRecords node_records() const { return {}; }
   /// Asks a model that knows links to note in `log`, which outlives it, what they carry. Called before the first
   /// transfer or never.
   virtual void watch(NetworkLog& /*log*/) {}

@@ -11,15 +11,16 @@
 namespace starling {
 
 std::optional<NodeId> SimulatedTransport::node_of(std::uint64_t payload) const {
-  const std::uint64_t what = payload >> kind_bits;
-  switch (static_cast<Kind>(payload & ((1U << kind_bits) - 1))) {
+  switch (kind_of(payload)) {
     case Kind::resume:
-      return reinterpret_cast<const Suspension*>(what << kind_bits)->fibre->node;
+      return pointer_of<const Suspension>(payload)->fibre->node;
+    case Kind::start:
+      return pointer_of<const Fibre>(payload)->node;
     case Kind::delivery:
-      if (in_flight_[what].leg == Leg::out) break;  // it has left its sender
-      return in_flight_[what].destination;
+      if (in_flight_[place_of(payload)].leg == Leg::out) break;  // it has left its sender
+      return destination_of(payload);
     case Kind::deadline:
-      if (timers_[what] != nullptr) return timers_[what]->fibre->node;
+      if (const ReceiveWait* wait = timers_[payload >> kind_bits]) return wait->fibre->node;
       break;
     case Kind::network_timer:
     case Kind::back:
@@ -56,8 +57,7 @@ void SimulatedTransport::come_back(NodeId node) {
 
 void SimulatedTransport::drop(NodeId stopped, std::uint64_t payload) {
   note_stop(stopped);
-  if (static_cast<Kind>(payload & ((1U << kind_bits) - 1)) != Kind::delivery) return;
-  lose(static_cast<std::uint32_t>(payload >> kind_bits));
+  if (kind_of(payload) == Kind::delivery) lose(place_of(payload));
 }
 
 void SimulatedTransport::note_stop(NodeId node) {

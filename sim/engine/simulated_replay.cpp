@@ -17,14 +17,17 @@ void SimulatedTransport::follow(std::uint64_t payload) {
 }
 
 Act SimulatedTransport::act_of(std::uint64_t payload) const {
-  const std::uint64_t what = payload >> kind_bits;
-  switch (static_cast<Kind>(payload & ((1U << kind_bits) - 1))) {
+  switch (kind_of(payload)) {
     case Kind::resume:
-      return Act::resume(reinterpret_cast<const Suspension*>(what << kind_bits)->fibre->number);
+      return Act::resume(pointer_of<const Suspension>(payload)->fibre->number);
+    case Kind::start:
+      return Act::resume(pointer_of<const Fibre>(payload)->number);
     case Kind::deadline:
-      return Act::deadline(timers_[what]->fibre->number);
-    default:
-      return Act::delivery(in_flight_[what].message.source, in_flight_[what].message.tag);
+      return Act::deadline(timers_[payload >> kind_bits]->fibre->number);
+    default: {
+      const Message& message = in_flight_[place_of(payload)].message;
+      return Act::delivery(message.source, message.tag);
+    }
   }
 }
 

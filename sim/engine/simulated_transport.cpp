@@ -12,7 +12,7 @@
 namespace starling {
 namespace {
 
-constexpr std::int64_t events_per_pulse = 4096;
+Time opposite(Time time) { return Time{-time.time_since_epoch()}; }
 
 template <class T>
 std::uint32_t take_slot(std::vector<T>& items, std::vector<std::uint32_t>& free) {
@@ -29,59 +29,14 @@ std::uint32_t take_slot(std::vector<T>& items, std::vector<std::uint32_t>& free)
 
 SimulatedTransport::SimulatedTransport(Settings settings, NetworkModel& network,
                                        ComputeGraph& graph, GradientDuration duration)
-    : Transport(settings.nodes),
+    : Transport(settings.nodes, false),
       settings_(std::move(settings)),
       network_(network),
       graph_(graph),
       duration_(std::move(duration)) {
   host_ = settings_.host;
-}
-
-void SimulatedTransport::run() {
-  while (!calendar_.empty()) {
-    const Event event = calendar_.pop();
-    now_ = event.time;
-    if (is_stale(event.payload)) continue;
-    if (settings_.replay != nullptr) {
-      follow(event.payload);
-    } else if (settings_.failures == nullptr || !is_held_back(event.payload)) {
-      happen(event.payload);
-    }
-    if (++events_ % events_per_pulse == 0 && settings_.pulse) settings_.pulse();
-  }
-  if (settings_.replay != nullptr) check_followed();
-  if (active() > 0) end_run();
-}
-
-void SimulatedTransport::happen(std::uint64_t payload) {
-  const std::uint64_t what = payload >> kind_bits;
-  switch (static_cast<Kind>(payload & ((1U << kind_bits) - 1))) {
-    case Kind::resume:
-      resume(*reinterpret_cast<Suspension*>(what << kind_bits));
-      break;
-    case Kind::delivery:
-      pass_on(static_cast<std::uint32_t>(what));
-      break;
-    case Kind::network_timer:
-      network_.on_timer(what, *this);
-      break;
-    case Kind::deadline:
-      pass(static_cast<std::uint32_t>(what));
-      break;
-    case Kind::back:
-      come_back(static_cast<NodeId>(what));
-      break;
-  }
-}
-
-void SimulatedTransport::schedule(Time time, Kind kind, std::uint64_t what) {
-  calendar_.push(time, (what << kind_bits) | static_cast<std::uint64_t>(kind));
-}
-
-void SimulatedTransport::wake(Suspension& wait, Time time) {
-  // A suspension is aligned to 8 bytes, so its address has room for the kind.
-  static_assert(alignof(Suspension) >= (1U << kind_bits));
-  schedule(std::max(time, now_), Kind::resume, reinterpret_cast<std::uint64_t>(&wait) >> kind_bits);
+  add_records(network_.node_records());
+  ensure(settings_.nodes <= most_nodes, "an event has room for the number of a node");
 }
 
 void SimulatedTransport::set_timer(Time time, std::uint64_t cookie) {
@@ -89,21 +44,22 @@ void SimulatedTransport::set_timer(Time time, std::uint64_t cookie) {
 }
 
 void SimulatedTransport::deliver(Time time, std::uint32_t id) {
-  in_flight_[id].due = time;
-  schedule(time, Kind::delivery, id);
+  InFlight& flight = in_flight_[id];
+  const bool has_event = flight.due == opposite(time);
+  flight.due = time;
+  if (has_event) return;  // put off, then settled for the same time after all
+  schedule(time, Kind::delivery, static_cast<std::uint64_t>(flight.destination) << place_bits | id);
 }
 
-void SimulatedTransport::put_off(std::uint32_t id) { in_flight_[id].due = never; }
-
-bool SimulatedTransport::is_stale(std::uint64_t payload) const {
-  return static_cast<Kind>(payload & ((1U << kind_bits) - 1)) == Kind::delivery &&
-         in_flight_[payload >> kind_bits].due != now_;
+void SimulatedTransport::put_off(std::uint32_t id) {
+  in_flight_[id].due = opposite(in_flight_[id].due);
 }
 
 std::uint32_t SimulatedTransport::take_off(NodeId to, Message&& message) {
   const std::uint32_t id = take_slot(in_flight_, free_in_flight_);
   InFlight& flight = in_flight_[id];
   flight.message = std::move(message);
+  flight.due = Time::min();
   flight.destination = to;
   flight.fate = Failures::Fate::delivered;
   flight.leg = Leg::network;
@@ -112,7 +68,7 @@ std::uint32_t SimulatedTransport::take_off(NodeId to, Message&& message) {
 
 void SimulatedTransport::send(NodeId to, Message&& message) {
   const NodeId source = message.source;
-  const std::int64_t bytes = message.bytes();
+  const std::int64_t bytes = message.bytes;
   const std::uint32_t id = take_off(to, std::move(message));
   if (source == to) return deliver(now_, id);
   if (settings_.failures != nullptr) in_flight_[id].fate = settings_.failures->next_message(source);
@@ -135,12 +91,12 @@ void SimulatedTransport::pass_on(std::uint32_t id) {
     return network_.start({.id = id,
                            .source = source,
                            .destination = flight.destination,
-                           .bytes = flight.message.bytes()},
+                           .bytes = flight.message.bytes},
                           *this);
   }
   if (flight.leg == Leg::network && source != flight.destination && is_staged(flight.message)) {
     flight.leg = Leg::in;
-    return deliver(host_->copy(flight.destination, now_, flight.message.bytes()), id);
+    return deliver(host_->copy(flight.destination, now_, flight.message.bytes), id);
   }
   arrive(id);
 }
@@ -148,19 +104,21 @@ void SimulatedTransport::pass_on(std::uint32_t id) {
 void SimulatedTransport::arrive(std::uint32_t id) {
   InFlight& flight = in_flight_[id];
   if (flight.fate == Failures::Fate::lost) return lose(id);
-  free_in_flight_.push_back(id);  // the message leaves its place before anybody goes on
+  // Its place may be used again as soon as the receiver has moved the message out; till then nobody sends.
+  free_in_flight_.push_back(id);
   const NodeId to = flight.destination;
-  if (flight.fate == Failures::Fate::delivered) return hand_over(to, std::move(flight.message));
+  if (flight.fate == Failures::Fate::delivered) return hand_over(to, flight.message);
   ++failed_.duplicated_messages;
-  Message twin = std::move(flight.message);
-  hand_over(to, Message(twin));
-  hand_over(to, std::move(twin));
+  Message first = std::move(flight.message);
+  Message twin = first;
+  hand_over(to, first);
+  hand_over(to, twin);
 }
 
-void SimulatedTransport::hand_over(NodeId to, Message&& message) {
-  ReceiveWait* wait = mailbox_.arrive(to, std::move(message));
+void SimulatedTransport::hand_over(NodeId to, Message& message) {
+  ReceiveWait* wait = mailbox_.arrive(to, message);
   if (wait == nullptr) return;
-  if (wait->deadline) {
+  if (wait->has_deadline()) {
     timers_[wait->timer] = nullptr;
     if (settings_.replay != nullptr) withdraw_deadline(*wait);
   }
@@ -169,10 +127,10 @@ void SimulatedTransport::hand_over(NodeId to, Message&& message) {
 
 void SimulatedTransport::receive(ReceiveWait& wait) {
   mailbox_.enqueue(wait.fibre->node, wait);
-  if (!wait.deadline) return;
+  if (!wait.has_deadline()) return;
   wait.timer = take_slot(timers_, free_timers_);
   timers_[wait.timer] = &wait;
-  schedule(std::max(*wait.deadline, now_), Kind::deadline, wait.timer);
+  schedule(std::max(wait.deadline, now_), Kind::deadline, wait.timer);
 }
 
 void SimulatedTransport::pass(std::uint32_t timer) {
@@ -180,7 +138,7 @@ void SimulatedTransport::pass(std::uint32_t timer) {
   free_timers_.push_back(timer);
   if (wait == nullptr) return;
   mailbox_.withdraw(wait->fibre->node, *wait);
-  wait->matched = wait->patterns.size();
+  wait->matched = static_cast<std::uint32_t>(wait->patterns.size());
   wait->turn = now_;
   resume(*wait);
 }

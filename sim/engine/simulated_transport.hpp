@@ -31,7 +31,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
     Host* host = nullptr;
     /// How much of a gradient's duration, at its end, is the backward pass; empty: nothing.
     GradientDuration backward = {};
-    /// Called every few thousand events; may throw to end the run (Interrupted).
+    /// Called every few hundred events, the same ones in every run; may throw to end the run (Interrupted).
     std::function<void()> pulse;
     /// Who fails and when; null: nobody. Outlives the transport.
     Failures* failures = nullptr;
@@ -52,13 +52,15 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   SimulatedTransport(Settings settings, NetworkModel& network, ComputeGraph& graph,
                      GradientDuration duration);
 
+  /// Tells of what is kept of every node elsewhere and used when one acts; for prefetching.
+  void add_records(const NodeRecords& records) { records_.push_back(records); }
   /// Runs until every fibre has ended, but for those of nodes that stopped. Throws Stalled when nothing can happen
   /// any more although others wait.
   void run();
   std::int64_t events() const { return events_; }
   const FailureCounts& failures() const { return failed_; }
 
-  Time now() const override { return now_; }
+  Time now() const override { return now_; }  // NetworkClock's
   Time read_clock(NodeId node) override {
     return settings_.replay == nullptr ? now_ : settings_.replay->read_clock(node);
   }
@@ -71,14 +73,31 @@ class SimulatedTransport final : public Transport, private NetworkClock {
 
  private:
   /// What an event's payload means; in its low bits.
-  enum class Kind : std::uint64_t { resume, delivery, network_timer, deadline, back };
+  enum class Kind : std::uint64_t { resume, start, delivery, network_timer, deadline, back };
   static constexpr int kind_bits = 3;
+  /// Of a delivery the payload says, above its kind, the message's place in in_flight_ and, above that, its
+  /// destination: so it is known early what to prefetch.
+  static constexpr int place_bits = 32;
+  static constexpr NodeId most_nodes = NodeId{1} << (64 - kind_bits - place_bits - 1);
+  static Kind kind_of(std::uint64_t payload) {
+    return static_cast<Kind>(payload & ((1U << kind_bits) - 1));
+  }
+  static std::uint32_t place_of(std::uint64_t delivery) {
+    return static_cast<std::uint32_t>(delivery >> kind_bits);
+  }
+  static NodeId destination_of(std::uint64_t delivery) {
+    return static_cast<NodeId>(delivery >> (kind_bits + place_bits));
+  }
+  template <class T>
+  static T* pointer_of(std::uint64_t payload) {
+    return reinterpret_cast<T*>(payload >> kind_bits << kind_bits);
+  }
 
   /// Where a message is: copied out of the sender's device, on the network, copied into the receiver's.
   enum class Leg : std::uint8_t { out, network, in };
   struct InFlight {
     Message message;
-    Time due{};  // when its delivery has been announced for
+    Time due{};  // when it will be delivered; negative: it was to be then, but has been put off
     NodeId destination = 0;
     Failures::Fate fate{};
     Leg leg = Leg::network;
@@ -93,7 +112,12 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   void deliver(Time time, std::uint32_t id) override;
   void put_off(std::uint32_t id) override;
 
+  void start(Fibre& fibre) override;
   void schedule(Time time, Kind kind, std::uint64_t what);
+  void schedule(Time time, Kind kind, const void* what);
+  /// Asks for the memory that the next events will use.
+  void look_ahead() const;
+  void dispatch(std::uint64_t payload);
   void happen(std::uint64_t payload);
   /// The same in the order of the real run: what comes too early waits, and goes on behind what it waited for.
   void follow(std::uint64_t payload);
@@ -105,7 +129,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   bool is_staged(const Message& message) const;
   void pass_on(std::uint32_t id);
   void arrive(std::uint32_t id);
-  void hand_over(NodeId to, Message&& message);
+  void hand_over(NodeId to, Message& message);
   void lose(std::uint32_t id);
   void pass(std::uint32_t timer);
 
@@ -128,7 +152,9 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   ComputeGraph& graph_;
   GradientDuration duration_;
   Calendar calendar_;
-  Time now_{};
+  std::vector<NodeRecords> records_;  // the network's first
+  std::vector<Fibre*> first_;         // that begin when the run does
+  bool is_running_ = false;
   std::int64_t events_ = 0;
 
   std::vector<InFlight> in_flight_;

@@ -3,9 +3,8 @@
 #include "sim/mpi/channel.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
-#include <limits>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include <mpi.h>
 
 #include "sim/base/error.hpp"
+#include "sim/mpi/message_header.hpp"
 
 namespace starling {
 namespace {
@@ -21,19 +21,6 @@ constexpr int header_tag = 0;
 constexpr int numbers_tag = 1;
 constexpr std::size_t largest_piece = std::size_t{1} << 30;  // MPI counts in int
 constexpr int most_headers = 64;                             // taken in one go
-constexpr std::uint64_t no_vector = std::numeric_limits<std::uint64_t>::max();
-
-/// Sent as it lies in memory: all ranks run on machines of one kind.
-struct Header {
-  Tag tag;
-  double number;
-  std::int64_t sent;     // ps, on the common clock
-  std::uint64_t size;    // floats, or no_vector
-  std::uint64_t filler;  // bytes that follow the numbers
-  NodeId source;
-  NodeId destination;
-};
-static_assert(std::is_trivially_copyable_v<Header> && sizeof(Header) == 48);
 
 struct Free {
   void operator()(std::byte* bytes) const { std::free(bytes); }
@@ -116,11 +103,12 @@ void for_each_piece(Byte* bytes, std::size_t size, F f) {
 struct Channel::State {
   /// What a send needs until it is complete: its header, or the vector that its bytes belong to.
   struct Kept {
-    std::unique_ptr<Header> header;
+    std::unique_ptr<MessageHeader> header;
     Vector values;
   };
 
   ComputeGraph& graph;
+  NodeId nodes;  // of the run
   MPI_Comm communicator;
   std::vector<std::deque<Incoming>> incoming;  // (ranks), in order of headers
   Requests<Kept> sends;
@@ -170,9 +158,14 @@ struct Channel::State {
     check_mpi(MPI_Improbe(MPI_ANY_SOURCE, header_tag, communicator, &is_there, &handle, &status),
               "MPI_Improbe");
     if (!is_there) return false;
-    Header header;
+    std::array<std::byte, 2 * sizeof(MessageHeader)> bytes{};  // room to see that one is too long
+    int length = 0;
+    check_mpi(MPI_Get_count(&status, MPI_BYTE, &length), "MPI_Get_count");
+    length = std::min(length, static_cast<int>(bytes.size()));
     // The header lies here already: MPI sends messages this small at once.
-    check_mpi(MPI_Mrecv(&header, sizeof header, MPI_BYTE, &handle, MPI_STATUS_IGNORE), "MPI_Mrecv");
+    check_mpi(MPI_Mrecv(bytes.data(), length, MPI_BYTE, &handle, MPI_STATUS_IGNORE), "MPI_Mrecv");
+    const MessageHeader header =
+        read_message_header(std::span(bytes).first(static_cast<std::size_t>(length)), nodes);
 
     const int rank = status.MPI_SOURCE;
     Incoming& message = incoming[static_cast<std::size_t>(rank)].emplace_back();
@@ -182,7 +175,7 @@ struct Channel::State {
                                .values = {},
                                .number = header.number,
                                .sent = Time{Duration{header.sent}}};
-    if (header.size != no_vector) {
+    if (header.size != MessageHeader::no_vector) {
       std::span<float> room;
       message.arrival.message.values = graph.make(header.size, room);
       const auto bytes = std::as_writable_bytes(room);
@@ -207,9 +200,10 @@ struct Channel::State {
   }
 };
 
-Channel::Channel(MpiSession& session, ComputeGraph& graph)
+Channel::Channel(MpiSession& session, ComputeGraph& graph, NodeId nodes)
     : state_(std::make_unique<State>(State{
           .graph = graph,
+          .nodes = nodes,
           .communicator = MPI_Comm_f2c(session.messages_communicator()),
           .incoming = std::vector<std::deque<Incoming>>(static_cast<std::size_t>(session.ranks())),
           .sends = {},
@@ -221,13 +215,14 @@ Channel::~Channel() = default;
 
 void Channel::send(int rank, NodeId to, Message message) {
   State& state = *state_;
-  auto header = std::make_unique<Header>(Header{.tag = message.tag,
-                                                .number = message.number,
-                                                .sent = message.sent.time_since_epoch().count(),
-                                                .size = no_vector,
-                                                .filler = 0,
-                                                .source = message.source,
-                                                .destination = to});
+  auto header =
+      std::make_unique<MessageHeader>(MessageHeader{.tag = message.tag,
+                                                    .number = message.number,
+                                                    .sent = message.sent.time_since_epoch().count(),
+                                                    .size = MessageHeader::no_vector,
+                                                    .filler = 0,
+                                                    .source = message.source,
+                                                    .destination = to});
   std::span<const std::byte> numbers;
   if (message.values) {
     header->size = message.values.size();
@@ -236,11 +231,11 @@ void Channel::send(int rank, NodeId to, Message message) {
     if (wire_bytes > numbers.size()) header->filler = wire_bytes - numbers.size();
   }
   const std::size_t filler = header->filler;
-  const Header* bytes = header.get();
+  const MessageHeader* bytes = header.get();
   MPI_Request& request = state.sends.add({std::move(header), {}});
-  check_mpi(
-      MPI_Isend(bytes, sizeof(Header), MPI_BYTE, rank, header_tag, state.communicator, &request),
-      "MPI_Isend");
+  check_mpi(MPI_Isend(bytes, sizeof(MessageHeader), MPI_BYTE, rank, header_tag, state.communicator,
+                      &request),
+            "MPI_Isend");
   state.send_bytes(rank, numbers.data(), numbers.size(), message.values);
   if (filler > 0) state.send_bytes(rank, state.zeros_of(filler), filler, {});
   ++state.sent;

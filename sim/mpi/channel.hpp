@@ -28,8 +28,8 @@ struct Arrival {
 
 class Channel {
  public:
-  /// Both outlive the channel. The graph's backend must keep its rows in host memory.
-  Channel(MpiSession& session, ComputeGraph& graph);
+  /// Of a run with `nodes` nodes. Both outlive the channel. The graph's backend must keep its rows in host memory.
+  Channel(MpiSession& session, ComputeGraph& graph, NodeId nodes);
   ~Channel();
 
   /// Sends `message` to node `to`, which lives on `rank`. Computes its vector now if need be.

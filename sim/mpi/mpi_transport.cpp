@@ -52,13 +52,13 @@ int rank_of(NodeId node, int ranks, NodeId nodes) {
 
 MpiTransport::MpiTransport(Settings settings, MpiSession& session, ComputeGraph& graph,
                            const Workload& workload, GradientDuration duration)
-    : Transport(settings.nodes),
+    : Transport(settings.nodes, true),
       settings_(std::move(settings)),
       session_(session),
       graph_(graph),
       duration_(std::move(duration)),
       block_(checked_block(session, settings_.nodes)),
-      channel_(session, graph),
+      channel_(session, graph, settings_.nodes),
       census_(session),
       worker_(workload) {
   if (!graph_.has_numbers() && !duration_) {
@@ -70,7 +70,7 @@ MpiTransport::MpiTransport(Settings settings, MpiSession& session, ComputeGraph&
 
 // --- What fibres ask for -------------------------------------------------------------------------
 
-Time MpiTransport::now() const {
+Time MpiTransport::real_time() const {
   if (!start_) return {};
   const auto passed = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - *start_);
   return Time{std::max(Duration{0}, Duration(passed))};
@@ -90,14 +90,20 @@ void MpiTransport::send(NodeId to, Message&& message) {
 }
 
 void MpiTransport::wake(Suspension& wait, Time time) {
+  push({std::max(time, now()), sequence_++, nullptr, &wait, 0});
+}
+
+void MpiTransport::start(Fibre& fibre) { push({now(), sequence_++, &fibre, nullptr, 0}); }
+
+void MpiTransport::push(const Event& event) {
   ++live_events_;
-  events_.push_back({std::max(time, now()), sequence_++, &wait, 0});
+  events_.push_back(event);
   std::push_heap(events_.begin(), events_.end(), std::greater<>());
 }
 
 void MpiTransport::receive(ReceiveWait& wait) {
   mailbox_.enqueue(wait.fibre->node, wait);
-  if (!wait.deadline) return;
+  if (!wait.has_deadline()) return;
   if (free_timers_.empty()) {
     free_timers_.push_back(static_cast<std::uint32_t>(timers_.size()));
     timers_.push_back(nullptr);
@@ -105,9 +111,7 @@ void MpiTransport::receive(ReceiveWait& wait) {
   wait.timer = free_timers_.back();
   free_timers_.pop_back();
   timers_[wait.timer] = &wait;
-  ++live_events_;
-  events_.push_back({std::max(*wait.deadline, now()), sequence_++, nullptr, wait.timer});
-  std::push_heap(events_.begin(), events_.end(), std::greater<>());
+  push({std::max(wait.deadline, now()), sequence_++, nullptr, nullptr, wait.timer});
 }
 
 void MpiTransport::compute(GradientWait& wait) {
@@ -199,9 +203,9 @@ bool MpiTransport::deliver_arrivals() {
     arrived_.pop_front();
     note(arrival.to, Act::delivery(arrival.message.source, arrival.message.tag));
     if (arrival.message.values) note_made(arrival.message.values.size());
-    ReceiveWait* wait = mailbox_.arrive(arrival.to, std::move(arrival.message));
+    ReceiveWait* wait = mailbox_.arrive(arrival.to, arrival.message);
     if (wait == nullptr) continue;
-    if (wait->deadline) {
+    if (wait->has_deadline()) {
       timers_[wait->timer] = nullptr;
       --live_events_;
     }
@@ -224,6 +228,12 @@ bool MpiTransport::fire_events() {
 }
 
 void MpiTransport::fire(const Event& event) {
+  if (event.fibre != nullptr) {
+    --live_events_;
+    note(event.fibre->node, Act::resume(event.fibre->number));
+    ++acted_;
+    return begin(*event.fibre);
+  }
   if (event.wait != nullptr) {
     --live_events_;
     note(event.wait->fibre->node, Act::resume(event.wait->fibre->number));
@@ -234,7 +244,7 @@ void MpiTransport::fire(const Event& event) {
   if (wait == nullptr) return;
   --live_events_;
   mailbox_.withdraw(wait->fibre->node, *wait);
-  wait->matched = wait->patterns.size();
+  wait->matched = static_cast<std::uint32_t>(wait->patterns.size());
   wait->turn = now();
   note(wait->fibre->node, Act::deadline(wait->fibre->number));
   act(*wait);

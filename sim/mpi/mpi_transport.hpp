@@ -82,7 +82,6 @@ class MpiTransport final : public Transport {
 
   Statistics statistics() const;
 
-  Time now() const override;
   Time read_clock(NodeId node) override;
   void send(NodeId to, Message&& message) override;
   void receive(ReceiveWait& wait) override;
@@ -96,6 +95,7 @@ class MpiTransport final : public Transport {
   struct Event {
     Time time;
     std::int64_t sequence;
+    Fibre* fibre;  // to begin; or
     Suspension* wait;
     std::uint32_t timer;
     bool operator>(const Event& other) const {
@@ -109,6 +109,9 @@ class MpiTransport final : public Transport {
   bool finish_gradients();
   bool deliver_arrivals();
   bool fire_events();
+  void start(Fibre& fibre) override;
+  Time real_time() const override;
+  void push(const Event& event);
   void fire(const Event& event);
   void act(Suspension& wait);
   void note(NodeId node, const Act& act);

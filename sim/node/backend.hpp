@@ -55,6 +55,8 @@ struct MeasureJob {
 class Backend {
  public:
   virtual ~Backend() = default;
+  /// Whether the host may look at vectors without read() and write().
+  virtual bool is_host() const { return true; }
   /// `count` floats, aligned to 64 bytes, uninitialized. Throws Error when memory is out, with the arithmetic.
   virtual float* allocate(std::size_t count) = 0;
   virtual void release(float* values, std::size_t count) noexcept = 0;

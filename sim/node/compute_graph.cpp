@@ -251,11 +251,9 @@ Vector ComputeGraph::initial_model() {
     if (!has_numbers_) {
       initial_model_ = hollow(static_cast<std::uint32_t>(parameters_));
     } else {
-      std::vector<float> start(parameters_);
-      workload_.initial_model(start);
       std::span<float> room;
       initial_model_ = make(parameters_, room);
-      backend_.write(room.data(), start);
+      workload_.initial_model(room);
     }
   }
   return initial_model_;
@@ -385,6 +383,9 @@ void ComputeGraph::submit() {
 
   complete();
   // From here on the executor is idle. What dies in this window is free when it is over.
+  if (!host_copies_.empty()) {
+    for (const Use& use : open_.uses) bring_up(use.value);
+  }
   for (const Use& use : open_.uses) {
     if (use.dies) freed_at_completion_.push_back(use.value);
   }
@@ -392,7 +393,7 @@ void ComputeGraph::submit() {
                               open_.garbage.end());
   freed_at_completion_.insert(freed_at_completion_.end(), dead_now.begin(), dead_now.end());
 
-  executor_->run(std::move(open_));
+  if (!journal_.is_replaying()) executor_->run(std::move(open_));
   open_.operations.clear();
   open_.terms.clear();
   open_.transforms.clear();
@@ -411,6 +412,9 @@ void ComputeGraph::complete() {
   if (completed_window_ == open_window_ - 1) return;
   completed_window_ = open_window_ - 1;
   free_values_.insert(free_values_.end(), freed_at_completion_.begin(), freed_at_completion_.end());
+  if (!host_copies_.empty()) {
+    for (const ValueId value : freed_at_completion_) host_copies_.erase(value);
+  }
   freed_at_completion_.clear();
   free_slots_.insert(free_slots_.end(), slots_freed_at_completion_.begin(),
                      slots_freed_at_completion_.end());
@@ -418,7 +422,7 @@ void ComputeGraph::complete() {
   while (!deliveries_.empty()) {
     const auto& [scalar, where] = deliveries_.front();
     if (slots_[scalar.slot_].window > completed_window_) break;
-    *where = slots_[scalar.slot_].number;
+    *where = journal_.pass(slots_[scalar.slot_].number);
     deliveries_.pop_front();
   }
 }
@@ -430,21 +434,37 @@ void ComputeGraph::flush() {
 
 std::span<const float> ComputeGraph::read(const Vector& x) {
   if (!has_numbers_) return {};
+  ensure(!journal_.is_replaying(), "a replay has no vectors to read");
   if (values_[x.value_].window > completed_window_) flush();
   complete();
+  bring_up(x.value_);
   if (Sharding* sharding = executor_->sharding()) return sharding->fetch(x.value_, x.offset_, x.size_);
-  return {executor_->row(x.value_) + x.offset_, x.size_};
+  if (backend_.is_host()) return {executor_->row(x.value_) + x.offset_, x.size_};
+  const auto [copy, is_new] = host_copies_.try_emplace(x.value_);
+  std::vector<float>& values = copy->second.values;
+  if (is_new) {
+    values.resize(values_[x.value_].size);
+    backend_.read(values, executor_->row(x.value_));
+  }
+  return std::span(values).subspan(x.offset_, x.size_);
+}
+
+void ComputeGraph::bring_up(ValueId value) {
+  const auto found = host_copies_.find(value);
+  if (found == host_copies_.end() || !found->second.is_ahead) return;
+  backend_.write(executor_->row(value), found->second.values);
+  found->second.is_ahead = false;
 }
 
 double ComputeGraph::read(const Scalar& scalar) {
   if (slots_[scalar.slot_].window > completed_window_) flush();
-  return slots_[scalar.slot_].number;
+  return journal_.pass(slots_[scalar.slot_].number);
 }
 
 void ComputeGraph::deliver(const Scalar& scalar, double* where) {
   const Slot& slot = slots_[scalar.slot_];
   if (slot.window <= completed_window_) {
-    *where = slot.number;
+    *where = journal_.pass(slot.number);
   } else {
     deliveries_.emplace_back(scalar, where);
   }
@@ -460,6 +480,11 @@ Vector ComputeGraph::make(std::size_t size, std::span<float>& room) {
   retain(value);
   room = {executor_->allocate(value, size), size};
   if (Sharding* sharding = executor_->sharding()) sharding->make(value);
+  if (!backend_.is_host()) {
+    HostCopy& copy = host_copies_[value];
+    copy = {std::vector<float>(size), true};
+    room = copy.values;
+  }
   return Vector(this, value, 0, static_cast<std::uint32_t>(size));
 }
 
@@ -468,8 +493,13 @@ ComputeGraph::Job ComputeGraph::begin_gradient(NodeId node, Step draw, const Vec
   std::span<float> room;
   job.result.values = make(parameters_, room);
   if (!has_numbers_) return job;
-  job.request.x = read(x).data();
-  job.request.gradient = room.data();
+  if (values_[x.value_].window > completed_window_) flush();
+  complete();
+  bring_up(x.value_);
+  const ValueId result = job.result.values.value_;
+  host_copies_.erase(result);  // not the host, but the workload makes it
+  job.request.x = executor_->row(x.value_) + x.offset_;
+  job.request.gradient = executor_->row(result);
   const std::uint32_t slot = new_slot();
   slots_[slot].window = 0;
   job.result.loss = Scalar(this, slot);

@@ -25,11 +25,14 @@
 #include <exception>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/node/backend.hpp"
+#include "sim/node/journal.hpp"
 #include "sim/node/vector.hpp"
 #include "sim/node/workload.hpp"
+#include "sim/record/checkpoint.hpp"
 
 namespace starling {
 
@@ -116,6 +119,22 @@ class ComputeGraph {
   Job begin_gradient(NodeId node, Step draw, const Vector& x);
   void finish_gradient(Job& job);
 
+  // --- Checkpoints (compute_graph_state.cpp) -----------------------------------------------------------------
+
+  /// From the first operation on: keeps every number that is read or delivered.
+  void keep_journal();
+  /// From the first operation on: computes nothing; numbers come from `journal`, until end_replay().
+  void begin_replay(std::span<const double> journal);
+  /// Bytes of a window from now on.
+  void set_window(std::int64_t bytes);
+  /// Flushes and fills in what the graph has to say: journal, and what lives. The journal belongs to the graph.
+  void describe(Checkpoint& checkpoint);
+  /// Numbers of a vector that describe() named, before anything else is recorded.
+  void fetch(const Checkpoint::Vector& vector, std::span<float> to);
+  /// At the place where `file` was made: flushes, loads what lives there, and computes from now on. Throws Error if
+  /// something else lives here.
+  void end_replay(const CheckpointFile& file);
+  bool is_replaying() const { return journal_.is_replaying(); }
   /// Shared: this process alone has failed, outside of the numbers; or all is done. Both meet the other
   /// processes, and throw what all agree on if one has failed.
   void abandon(std::exception_ptr failure);
@@ -222,6 +241,12 @@ class ComputeGraph {
     std::size_t value_count = 0;
   };
 
+  /// Numbers of a value in host memory, where the backend keeps its own elsewhere.
+  struct HostCopy {
+    std::vector<float> values;
+    bool is_ahead;  // made by the host, and not yet written to the backend
+  };
+
   void retain(ValueId value) { ++values_[value].handles; }
   void release(ValueId value);
   void retain_slot(std::uint32_t slot) { ++slots_[slot].handles; }
@@ -255,6 +280,9 @@ class ComputeGraph {
   void fold_sums();
   void submit();
   void complete();
+  std::vector<Checkpoint::Vector> living_vectors() const;
+  /// Writes what the host has made to the backend, if that has not been done.
+  void bring_up(ValueId value);
 
   Backend& backend_;
   const Workload& workload_;
@@ -284,7 +312,10 @@ class ComputeGraph {
   std::int64_t open_bytes_ = 0;
   std::int64_t open_gradients_ = 0;
 
+  std::unordered_map<ValueId, HostCopy> host_copies_;  // until the value is gone
   std::deque<std::pair<Scalar, double*>> deliveries_;  // in order of window
+
+  Journal journal_;
 
   Vector initial_model_;
   GraphStatistics recorded_;

@@ -104,7 +104,7 @@ float* Executor::allocate(ValueId value, std::size_t size) {
     readers_.resize(value + 1, 0);
     dies_.resize(value + 1, 0);
   }
-  rows_[value] = take(size);
+  if (rows_[value] == nullptr) rows_[value] = take(size);
   sizes_[value] = static_cast<std::uint32_t>(size);
   return rows_[value];
 }

@@ -41,9 +41,11 @@ class Executor {
 
   /// Row of a value that has run; only while idle.
   float* row(ValueId value) const { return rows_[value]; }
-  /// Gives a value a row of `size` floats; only while idle.
+  /// Gives a value a row of `size` floats, or the one it has; only while idle.
   float* allocate(ValueId value, std::size_t size);
   const GraphStatistics& statistics() const { return statistics_; }
+  /// Counts on from `statistics`, those of a run that goes on here.
+  void restore(const GraphStatistics& statistics) { statistics_ = statistics; }
   /// One reader of a value in the window is done: with the last, a row that dies is free.
   void drop(ValueId value) {
     if (--readers_[value] == 0 && dies_[value] && rows_[value] != nullptr) give_back(value);

@@ -27,11 +27,15 @@ struct Suspension {
 
   std::coroutine_handle<> handle;
   Fibre* fibre = nullptr;
-  Time since{};  // suspended at
-  Time turn{};   // when waiting for others turned into communicating; for accounts only
 };
 
-struct Fibre {  // a cache line
+/// A suspension whose time is accounted.
+struct TimedWait : Suspension {
+  Time since{};  // suspended at
+  Time turn{};   // when waiting for others turned into communicating
+};
+
+struct Fibre {
   Fibre(NodeId node, std::int32_t number, bool is_program, Task<> task)
       : node(node), number(number), is_program(is_program), task(std::move(task)) {}
 
@@ -39,25 +43,28 @@ struct Fibre {  // a cache line
   std::int32_t number : 31;  // among the node's, in order of spawn: names it in an Act
   bool is_program : 1;       // the node's main fibre: its time is accounted
   Task<> task;
-  Suspension start;   // before its first step
   Time last_sent{};   // when the last message it waited for was sent
   Time busy_until{};  // end of a backward pass beside which it exchanges
 };
-static_assert(sizeof(Fibre) <= 64);
+static_assert(sizeof(Fibre) == 32);
 
 /// Waits for a message that matches one of `patterns`, or for `deadline`.
-struct ReceiveWait : Suspension {
+struct ReceiveWait : TimedWait {
   std::span<const Pattern> patterns;
-  std::optional<Time> deadline;
-  Message message;          // out
-  std::size_t matched = 0;  // out: index of the pattern; patterns.size() if the deadline came first
+  Time deadline = Time::max();      // that is: none
   ReceiveWait* previous = nullptr;  // in the mailbox's queue of the node
   ReceiveWait* next = nullptr;
+  Message* message =
+      nullptr;  // out: where it lies until the fibre goes on, which moves it out first
+  std::uint32_t matched =
+      0;  // out: index of the pattern; patterns.size() if the deadline came first
   std::uint32_t timer = ~0U;  // transport's name for the deadline
+
+  bool has_deadline() const { return deadline != Time::max(); }
 };
 
 /// Waits for a gradient at the snapshot `x`.
-struct GradientWait : Suspension {
+struct GradientWait : TimedWait {
   Vector x;
   NodeId owner = 0;           // of the samples; the node itself but in coded computing
   Step draw = 0;              // which mini-batch of the owner
@@ -85,7 +92,7 @@ struct Met {
 };
 
 /// Waits until every member of a group has come and the collective's modelled cost has passed.
-struct MeetWait : Suspension {
+struct MeetWait : TimedWait {
   Tag tag = 0;
   std::span<const NodeId> members;  // sorted; the same for every member
   CollectiveKind kind{};

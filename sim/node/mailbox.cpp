@@ -4,48 +4,52 @@
 
 namespace starling {
 
-bool Mailbox::take(NodeId node, std::span<const Pattern> patterns, Message& message,
-                   std::size_t& matched) {
+Message* Mailbox::take(NodeId node, std::span<const Pattern> patterns, std::uint32_t& matched) {
   Box& box = boxes_[static_cast<std::size_t>(node)];
   for (std::uint32_t at = box.first; at != none; at = pool_[at].next) {
     Stored& stored = pool_[at];
     for (std::size_t p = 0; p < patterns.size(); ++p) {
       if (!patterns[p].matches(stored.message)) continue;
-      matched = p;
-      message = std::move(stored.message);
-      stored.message = {};
+      matched = static_cast<std::uint32_t>(p);
       (stored.previous == none ? box.first : pool_[stored.previous].next) = stored.next;
       (stored.next == none ? box.last : pool_[stored.next].previous) = stored.previous;
       stored.next = free_;
       free_ = at;
-      return true;
+      return &stored.message;
     }
   }
-  return false;
+  return nullptr;
 }
 
 void Mailbox::enqueue(NodeId node, ReceiveWait& wait) {
   Box& box = boxes_[static_cast<std::size_t>(node)];
-  wait.previous = box.last_wait;
   wait.next = nullptr;
-  (box.last_wait == nullptr ? box.first_wait : box.last_wait->next) = &wait;
-  box.last_wait = &wait;
+  if (box.first_wait == nullptr) {
+    wait.previous = &wait;
+    box.first_wait = &wait;
+    return;
+  }
+  wait.previous = box.first_wait->previous;
+  wait.previous->next = &wait;
+  box.first_wait->previous = &wait;
 }
 
 void Mailbox::withdraw(NodeId node, ReceiveWait& wait) {
   Box& box = boxes_[static_cast<std::size_t>(node)];
-  (wait.previous == nullptr ? box.first_wait : wait.previous->next) = wait.next;
-  (wait.next == nullptr ? box.last_wait : wait.next->previous) = wait.previous;
+  const bool is_first = box.first_wait == &wait;
+  (is_first ? box.first_wait : wait.previous->next) = wait.next;
+  ReceiveWait* behind = wait.next == nullptr ? box.first_wait : wait.next;
+  if (behind != nullptr) behind->previous = wait.previous;
 }
 
-ReceiveWait* Mailbox::arrive(NodeId node, Message&& message) {
+ReceiveWait* Mailbox::arrive(NodeId node, Message& message) {
   Box& box = boxes_[static_cast<std::size_t>(node)];
   for (ReceiveWait* wait = box.first_wait; wait != nullptr; wait = wait->next) {
     for (std::size_t p = 0; p < wait->patterns.size(); ++p) {
       if (!wait->patterns[p].matches(message)) continue;
       withdraw(node, *wait);
-      wait->message = std::move(message);
-      wait->matched = p;
+      wait->message = &message;
+      wait->matched = static_cast<std::uint32_t>(p);
       return wait;
     }
   }

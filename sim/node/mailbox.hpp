@@ -17,13 +17,15 @@ class Mailbox {
  public:
   explicit Mailbox(NodeId nodes) : boxes_(static_cast<std::size_t>(nodes)) {}
 
-  /// Looks for a message that has already arrived; if there is one, moves it out and sets `matched`.
-  bool take(NodeId node, std::span<const Pattern> patterns, Message& message, std::size_t& matched);
+  /// Looks for a message that has already arrived; if there is one, takes it out of the queue and sets `matched`.
+  /// It must be moved away before the next arrival. Null if there is none.
+  Message* take(NodeId node, std::span<const Pattern> patterns, std::uint32_t& matched);
   /// Queues a receive that found nothing; `wait` stays where it is until matched or withdrawn.
   void enqueue(NodeId node, ReceiveWait& wait);
   void withdraw(NodeId node, ReceiveWait& wait);
-  /// A message has arrived: gives it to a waiting receive (dequeued, filled, returned) or keeps it (nullptr).
-  ReceiveWait* arrive(NodeId node, Message&& message);
+  /// A message has arrived. If a receive waits for it, that is dequeued, told where the message lies and returned;
+  /// whoever resumes it at once leaves the message there. Else the message is moved into the mailbox.
+  ReceiveWait* arrive(NodeId node, Message& message);
 
   /// Receives of `node` that wait, first come first; for reports of a stall.
   const ReceiveWait* waiting(NodeId node) const {
@@ -31,6 +33,10 @@ class Mailbox {
   }
   /// Messages that have arrived at `node` and that nobody has received.
   std::size_t unreceived(NodeId node) const;
+  /// What is kept of a node, for prefetching.
+  const void* place(NodeId node) const { return &boxes_[static_cast<std::size_t>(node)]; }
+
+  static constexpr std::size_t bytes_per_node = 16;
 
  private:
   static constexpr std::uint32_t none = ~std::uint32_t{0};
@@ -40,10 +46,10 @@ class Mailbox {
     std::uint32_t previous, next;
   };
   struct Box {
-    ReceiveWait* first_wait = nullptr;
-    ReceiveWait* last_wait = nullptr;
+    ReceiveWait* first_wait = nullptr;        // its `previous` is the last
     std::uint32_t first = none, last = none;  // arrived messages, oldest first
   };
+  static_assert(sizeof(Box) == bytes_per_node);
 
   std::vector<Box> boxes_;
   std::vector<Stored> pool_;

@@ -27,16 +27,12 @@ struct Message {
   Vector values;  // may be empty
   /// A small fact beside the vector: an iteration number, a push-sum weight; travels in the header.
   double number = 0;
-  Time sent{};                  // on the sender's clock
-  std::int64_t code_bytes = 0;  // if `values` are the words of a code
-
-  /// Bytes the network carries: those of the code, 4 per float, or control_bytes without a vector; headers are not
-  /// counted.
-  std::int64_t bytes() const {
-    if (code_bytes > 0) return code_bytes;
-    return values ? values.wire_bytes() : control_bytes;
-  }
+  Time sent{};  // on the sender's clock
+  /// That the network carries: those of the code, 4 per float, or control_bytes without a vector; headers are not
+  /// counted. Known to the sender.
+  std::int64_t bytes = 0;
 };
+static_assert(sizeof(Message) == 64);
 
 /// Which messages a receive accepts.
 struct Pattern {

@@ -11,14 +11,17 @@ namespace starling {
 namespace {
 
 /// Time of a program that had to wait: waiting up to the turn, communicating from there.
-void account(World& world, const Suspension& wait) {
+void account(World& world, const TimedWait& wait) {
   if (!wait.fibre->is_program) return;
   const Time now = world.transport.now();
   // What passes beside a backward pass is computing, and has been counted.
   const Time since = std::clamp(wait.fibre->busy_until, wait.since, now);
   const Time turn = std::clamp(wait.turn, since, now);
-  world.observer.spend(wait.fibre->node, Activity::wait, since, turn);
-  world.observer.spend(wait.fibre->node, Activity::communicate, turn, now);
+  world.observer.spend_waiting(wait.fibre->node, since, turn, now);
+}
+
+std::int64_t bytes_on_wire(const Vector& values) {
+  return values ? values.wire_bytes() : control_bytes;
 }
 
 }  // namespace
@@ -83,6 +86,7 @@ void Node::Until::await_resume() {
 void Node::send(NodeId to, Tag tag, Vector values, double number) {
   Message message;
   message.tag = tag;
+  message.bytes = bytes_on_wire(values);
   message.values = std::move(values);
   message.number = number;
   send(to, std::move(message));
@@ -93,13 +97,14 @@ void Node::send_code(NodeId to, Tag tag, const Code& code, double number) {
   message.tag = tag;
   message.values = code.words;
   message.number = number;
-  message.code_bytes = bytes_on_wire(code);
+  message.bytes = bytes_on_wire(code);
   send(to, std::move(message));
 }
 
 void Node::send_from_host(NodeId to, Tag tag, Vector values, double number) {
   Message message;
   message.tag = tag;
+  message.bytes = bytes_on_wire(values);
   message.values = std::move(values);
   message.number = number;
   message.is_on_host = true;
@@ -110,22 +115,22 @@ void Node::send(NodeId to, Message&& message) {
   ensure(to >= 0 && to < nodes(), "a message to a node that does not exist");
   message.source = id_;
   message.sent = world_.transport.now();
-  if (to != id_) world_.observer.count_messages(id_, 1, message.bytes());
+  if (to != id_) world_.observer.count_messages(id_, 1, message.bytes);
   world_.transport.send(to, std::move(message));
 }
 
 Node::Receive Node::receive(NodeId source, Tag tag) { return {world_, id_, {source, tag}}; }
 
 Node::Select Node::select(std::span<const Pattern> patterns, std::optional<Time> deadline) {
-  return {world_, id_, patterns, deadline};
+  return {world_, id_, patterns, deadline.value_or(Time::max())};
 }
 
 std::optional<Message> Node::poll(NodeId source, Tag tag) {
   const std::array<Pattern, 1> pattern{Pattern{source, tag}};
-  Message message;
-  std::size_t matched = 0;
-  if (!world_.transport.mailbox().take(id_, pattern, message, matched)) return std::nullopt;
-  return message;
+  std::uint32_t matched = 0;
+  Message* message = world_.transport.mailbox().take(id_, pattern, matched);
+  if (message == nullptr) return std::nullopt;
+  return std::move(*message);
 }
 
 void Node::spawn(Task<> task) { world_.transport.spawn(id_, false, std::move(task)); }
@@ -141,7 +146,7 @@ bool Node::announce(Tag tag, double number) {
 }
 
 Node::Meet Node::meet(Tag tag, std::span<const NodeId> members, CollectiveKind kind, Vector value) {
-  const std::int64_t bytes = value ? value.wire_bytes() : control_bytes;
+  const std::int64_t bytes = bytes_on_wire(value);
   return {world_, tag, members, kind, std::move(value), bytes};
 }
 
@@ -164,13 +169,13 @@ Gradient Node::ComputeGradient::await_resume() {
   return std::move(wait_.result);
 }
 
-Message&& Node::Select::message() {
-  const bool got_one = wait_.matched < wait_.patterns.size();
+Message Node::Select::message() {
+  Message* message = wait_.message;
   if (wait_.fibre != nullptr) {  // it had to wait
-    if (got_one) wait_.turn = wait_.fibre->last_sent = wait_.message.sent;
+    if (message != nullptr) wait_.turn = wait_.fibre->last_sent = message->sent;
     account(world_, wait_);
   }
-  return std::move(wait_.message);
+  return message == nullptr ? Message{} : std::move(*message);
 }
 
 Node::Select::Result Node::Select::await_resume() { return {wait_.matched, message()}; }
@@ -185,7 +190,7 @@ std::shared_ptr<Met> Node::Meet::await_resume() {
 
 void Signal::notify() {
   Transport& transport = node_.world_.transport;
-  for (Suspension* suspension : std::exchange(waiting_, {})) {
+  for (TimedWait* suspension : std::exchange(waiting_, {})) {
     if (transport.current() != nullptr) suspension->turn = transport.current()->last_sent;
     transport.wake(*suspension, transport.now());
   }

@@ -6,12 +6,15 @@
 
 #include <array>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "sim/base/prefetch.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/task.hpp"
 #include "sim/base/time.hpp"
@@ -163,6 +166,27 @@ class Node {
   Time backward_end_{};
 };
 
+/// All nodes of a run, side by side; they never move.
+class Nodes {
+ public:
+  Nodes(World& world, NodeId count) : count_(static_cast<std::size_t>(count)) {
+    static_assert(std::is_trivially_destructible_v<Node>);
+    first_ = std::allocator<Node>().allocate(count_);
+    for (NodeId i = 0; i < count; ++i) std::construct_at(first_ + i, world, i);
+  }
+  ~Nodes() { std::allocator<Node>().deallocate(first_, count_); }
+  Nodes(const Nodes&) = delete;
+  Nodes& operator=(const Nodes&) = delete;
+
+  Node* begin() { return first_; }
+  Node* end() { return first_ + count_; }
+  NodeRecords records() const { return {first_, sizeof(Node)}; }
+
+ private:
+  Node* first_;
+  std::size_t count_;
+};
+
 /// Lets fibres of one node wait for each other. wait() suspends until the next notify(); there is no memory, so
 /// wait in a loop on a condition. Waiting fibres go on in the order they came.
 class Signal {
@@ -174,7 +198,7 @@ class Signal {
 
  private:
   Node& node_;
-  std::vector<Suspension*> waiting_;
+  std::vector<TimedWait*> waiting_;
 };
 
 using Program = std::function<Task<>(Node&)>;
@@ -211,7 +235,7 @@ class [[nodiscard]] Node::Until {
  private:
   World& world_;
   Time time_;
-  Suspension wait_;
+  TimedWait wait_;
 };
 
 class [[nodiscard]] Node::ComputeGradient {
@@ -239,13 +263,14 @@ class [[nodiscard]] Node::ComputeGradient {
 
 class [[nodiscard]] Node::Select {
  public:
-  Select(World& world, NodeId node, std::span<const Pattern> patterns, std::optional<Time> deadline)
+  Select(World& world, NodeId node, std::span<const Pattern> patterns, Time deadline)
       : world_(world), node_(node) {
     wait_.patterns = patterns;
     wait_.deadline = deadline;
   }
   bool await_ready() {
-    return world_.transport.mailbox().take(node_, wait_.patterns, wait_.message, wait_.matched);
+    wait_.message = world_.transport.mailbox().take(node_, wait_.patterns, wait_.matched);
+    return wait_.message != nullptr;
   }
   void await_suspend(std::coroutine_handle<> handle) {
     world_.transport.suspend(wait_, handle);
@@ -260,7 +285,7 @@ class [[nodiscard]] Node::Select {
  private:
   friend class Node::Receive;
   /// What the receive got, if it got one; accounts for the waiting.
-  Message&& message();
+  Message message();
 
   World& world_;
   NodeId node_;
@@ -270,7 +295,7 @@ class [[nodiscard]] Node::Select {
 class [[nodiscard]] Node::Receive {
  public:
   Receive(World& world, NodeId node, Pattern pattern)
-      : pattern_{pattern}, select_(world, node, std::span<const Pattern>(pattern_), std::nullopt) {}
+      : pattern_{pattern}, select_(world, node, std::span<const Pattern>(pattern_), Time::max()) {}
   bool await_ready() { return select_.await_ready(); }
   void await_suspend(std::coroutine_handle<> handle) { select_.await_suspend(handle); }
   Message await_resume() { return select_.message(); }
@@ -316,7 +341,7 @@ class [[nodiscard]] Signal::Wait {
 
  private:
   Signal& signal_;
-  Suspension wait_;
+  TimedWait wait_;
 };
 
 }  // namespace starling

@@ -37,12 +37,6 @@ void Observer::set_model(NodeId node, Vector x) {
   models_[static_cast<std::size_t>(node)] = std::move(x);
 }
 
-void Observer::count_messages(NodeId node, std::int64_t count, std::int64_t bytes) {
-  NodeTotals& totals = recorder_.nodes[static_cast<std::size_t>(node)];
-  totals.messages_sent += count;
-  totals.bytes_sent += bytes;
-}
-
 Observer::Row& Observer::row_of(std::size_t index) {
   Row& row = rows_[index];
   if (row.models.empty() && row.arrived == 0) {

@@ -27,9 +27,16 @@ class Observer {
   void record(NodeId node, std::string_view metric, Step k, double value);
   void record(NodeId node, std::string_view metric, Step k, const Scalar& value);
   void end_step(NodeId node, Step k, const Vector& x, Time now);
-  void count_messages(NodeId node, std::int64_t count, std::int64_t bytes);
+  void count_messages(NodeId node, std::int64_t count, std::int64_t bytes) {
+    NodeTotals& totals = recorder_.nodes[static_cast<std::size_t>(node)];
+    totals.messages_sent += count;
+    totals.bytes_sent += bytes;
+  }
   void spend(NodeId node, Activity activity, Time begin, Time end) {
     recorder_.spend(node, activity, begin, end);
+  }
+  void spend_waiting(NodeId node, Time since, Time turn, Time now) {
+    recorder_.spend_waiting(node, since, turn, now);
   }
 
   /// The model of one node after the steps of one row of the evaluation table.

@@ -37,20 +37,13 @@ void Transport::spawn(NodeId node, bool is_program, Task<> task) {
     std::destroy_at(fibre);
     std::construct_at(fibre, node, number, is_program, std::move(task));
   }
-  fibre->start.handle = fibre->task.handle();
-  fibre->start.fibre = fibre;
-  wake(fibre->start, now());
+  start(*fibre);
 }
 
-void Transport::resume(Suspension& wait) {
-  Fibre* fibre = current_ = wait.fibre;
-  running_ = fibre->node;
-  wait.handle.resume();
-  current_ = nullptr;
-  if (!fibre->task.is_done()) return;
-  const NodeId node = fibre->node;
-  Task<> task = std::move(fibre->task);
-  free_fibres_.push_back(fibre);
+void Transport::end(Fibre& fibre) {
+  const NodeId node = fibre.node;
+  Task<> task = std::move(fibre.task);
+  free_fibres_.push_back(&fibre);
   try {
     task.result();
   } catch (const Interrupted&) {

@@ -27,7 +27,7 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  virtual Time now() const = 0;
+  Time now() const { return is_real_ ? real_time() : now_; }
   /// The time as a program of `node` asks for it; not now() in a simulation that repeats a real run, see Act.
   virtual Time read_clock(NodeId) { return now(); }
   /// Carries `message` (source set) to `to`; never blocks.
@@ -52,6 +52,9 @@ class Transport {
   void suspend(Suspension& wait, std::coroutine_handle<> handle) {
     wait.handle = handle;
     wait.fibre = current_;
+  }
+  void suspend(TimedWait& wait, std::coroutine_handle<> handle) {
+    suspend(static_cast<Suspension&>(wait), handle);
     wait.since = now();
   }
   /// The fibre that runs now.
@@ -65,11 +68,24 @@ class Transport {
   std::size_t active() const { return fibres_.size() - free_fibres_.size(); }
 
  protected:
-  explicit Transport(NodeId nodes) : mailbox_(nodes), spawned_(static_cast<std::size_t>(nodes)) {}
+  Transport(NodeId nodes, bool is_real)
+      : mailbox_(nodes), spawned_(static_cast<std::size_t>(nodes)), is_real_(is_real) {}
 
+  /// Begins a fibre later, from the transport's loop, behind what is due now.
+  virtual void start(Fibre& fibre) = 0;
+  /// Only of real transports.
+  virtual Time real_time() const { return now_; }
   /// Lets a fibre run until it waits again; frees it when it has ended. What it throws is rethrown as Error with
   /// node and time added.
-  void resume(Suspension& wait);
+  void resume(Fibre& fibre, std::coroutine_handle<> handle) {
+    current_ = &fibre;
+    running_ = fibre.node;
+    handle.resume();
+    current_ = nullptr;
+    if (fibre.task.is_done()) end(fibre);
+  }
+  void resume(Suspension& wait) { resume(*wait.fibre, wait.handle); }
+  void begin(Fibre& fibre) { resume(fibre, fibre.task.handle()); }
   /// Nodes with fibres that have not ended, sorted.
   std::vector<NodeId> unfinished_nodes() const;
   /// Who of `nodes` waits for whom, and since when: for the error that a stall ends in.
@@ -77,11 +93,15 @@ class Transport {
 
   Mailbox mailbox_;
   Host* host_ = nullptr;
+  Time now_{};  // virtual time, if time is virtual
 
  private:
-  std::deque<Fibre> fibres_;         // an ended one has no task and is used again
-  std::vector<Fibre*> free_fibres_;  // those that have ended
+  void end(Fibre& fibre);
+
+  std::deque<Fibre> fibres_;           // an ended one has no task and is used again
+  std::vector<Fibre*> free_fibres_;    // those that have ended
   std::vector<std::int32_t> spawned_;  // (nodes), fibres so far
+  bool is_real_;                       // time passes by itself: real_time() tells it
   Fibre* current_ = nullptr;
   NodeId running_ = 0;
 };

@@ -153,6 +153,16 @@ class Recorder {
   /// Notes a stretch of time: adds to the node's totals, and to the timeline if it is being kept. An empty
   /// stretch leaves no trace.
   void spend(NodeId node, Activity activity, Time begin, Time end);
+  /// The same of a wait that turned into communicating: since <= turn <= now.
+  void spend_waiting(NodeId node, Time since, Time turn, Time now) {
+    if (since < timeline_until_) [[unlikely]] {
+      spend(node, Activity::wait, since, turn);
+      return spend(node, Activity::communicate, turn, now);
+    }
+    NodeTotals& totals = nodes[static_cast<std::size_t>(node)];
+    totals.wait += turn - since;
+    totals.communicate += now - turn;
+  }
   /// End of the timeline; the start of the run if none is kept.
   Time timeline_until() const { return timeline_until_; }
 

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "sim/base/error.hpp"
+#include "sim/record/partial_file.hpp"
 
 namespace starling {
 namespace {
@@ -445,67 +446,6 @@ void write_content(Writer& writer, const Recorder& recorder) {
   writer.numbers("/nodes/has_model", has_model, {has_model.size()});
 }
 
-/// A file being written under the name `path`.partial, which is removed again unless it took its
-/// place.
-class PartialFile {
- public:
-  explicit PartialFile(std::filesystem::path path) : path_(std::move(path)), partial_(path_) {
-    partial_ += ".partial";
-    file_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (file_ < 0) fail();
-  }
-  PartialFile(const PartialFile&) = delete;
-  PartialFile& operator=(const PartialFile&) = delete;
-  ~PartialFile() {
-    if (file_ >= 0) ::close(file_);
-    if (!is_done_) ::unlink(partial_.c_str());
-  }
-
-  void write(const std::byte* bytes, std::size_t count) {
-    while (count > 0) {
-      const ssize_t written = ::write(file_, bytes, count);
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) fail();
-      bytes += written;
-      count -= static_cast<std::size_t>(written);
-    }
-  }
-
-  /// Waits until the content is on disk, then replaces `path` by it.
-  void finish() {
-    if (::fsync(file_) != 0) fail();
-    if (::close(std::exchange(file_, -1)) != 0) fail();
-    if (::rename(partial_.c_str(), path_.c_str()) != 0) fail();
-    is_done_ = true;
-    // The new name, too, shall survive a power cut; not every file system lets directories be
-    // synced.
-    const auto parent = path_.has_parent_path() ? path_.parent_path() : std::filesystem::path(".");
-    const int directory = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0) return;
-    ::fsync(directory);
-    ::close(directory);
-  }
-
- private:
-  [[noreturn]] static void fail() { throw std::system_error(errno, std::generic_category()); }
-
-  std::filesystem::path path_;
-  std::filesystem::path partial_;
-  int file_ = -1;
-  bool is_done_ = false;
-};
-
-/// Where to write: `path`, or what it links to; makes the directories above.
-std::filesystem::path prepared(const std::filesystem::path& path) {
-  namespace fs = std::filesystem;
-  const fs::file_status status = fs::status(path);
-  if (fs::is_regular_file(status)) return fs::canonical(path);
-  if (fs::is_directory(status)) throw std::system_error(EISDIR, std::generic_category());
-  if (fs::exists(status)) throw Failure("expected a regular file, found a device or pipe");
-  if (path.has_parent_path()) fs::create_directories(path.parent_path());
-  return path;
-}
-
 // Reading.
 
 /// Attributes and data sets of one open file.
@@ -856,7 +796,7 @@ void save(const Recorder& recorder, const std::string& path) {
   ensure(recorder.evaluation.width() == 1, "the evaluation table has one cell per row");
   const Silence silence;
   try {
-    const std::filesystem::path target = prepared(path);
+    PartialFile partial(path);
     const Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
     check(H5Pset_obj_track_times(creation, false));
     const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
@@ -871,11 +811,8 @@ void save(const Recorder& recorder, const std::string& path) {
     const ssize_t bytes = check(H5Fget_file_image(file, nullptr, 0));
     void* image = nullptr;  // of the core driver: where its pointer to the file in memory is
     check(H5Fget_vfd_handle(file, access, &image));
-    PartialFile partial(target);
-    partial.write(*static_cast<const std::byte* const*>(image), static_cast<std::size_t>(bytes));
+    partial.write({*static_cast<const std::byte* const*>(image), static_cast<std::size_t>(bytes)});
     partial.finish();
-  } catch (const std::system_error& error) {
-    throw Error(fmt::format("{}: cannot write: {}", path, error.code().message()));
   } catch (const Failure& failure) {
     throw Error(fmt::format("{}: cannot write: {}", path, failure.what()));
   } catch (const std::bad_alloc&) {

@@ -1,8 +1,8 @@
 // Messages as algorithms use them: fibres of nodes, awaited receives, mailboxes with matching, totals
 // per node, over LogGP; beside the same network model driven bare, without nodes. And what a node costs that
-// does nothing: resident memory while all nodes sleep.
+// does nothing: memory while all nodes sleep, in its parts.
 //
-//   bench_messages [repetitions]        default 3; the best is printed, for the machine is shared
+//   bench_messages [repetitions [messages]]     default 3 and 4,000,000; the best is printed, for the machine is shared
 //
 // Pairs send a message to and fro. Equal: all of 8 bytes, so that all pairs go in step. Unequal: each pair has a
 // size of its own, and every event its own time. Goals, one thread: 15 M messages/s among 1,000 nodes, 10 M/s
@@ -13,11 +13,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <deque>
 #include <fstream>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include "kernels/cpu_backend.hpp"
@@ -52,6 +55,22 @@ std::string scenario(NodeId nodes) {
       nodes);
 }
 
+/// Bytes of the heap in use, by what was made since the one before.
+class Heap {
+ public:
+  void note(std::string_view what) {
+    const struct mallinfo2 info = mallinfo2();
+    const double now = static_cast<double>(info.uordblks) + static_cast<double>(info.hblkhd);
+    parts_.emplace_back(what, now - last_);
+    last_ = now;
+  }
+  const std::vector<std::pair<std::string_view, double>>& parts() const { return parts_; }
+
+ private:
+  std::vector<std::pair<std::string_view, double>> parts_;
+  double last_ = 0;
+};
+
 /// All that a run consists of, but for the program.
 struct Place {
   explicit Place(NodeId count)
@@ -62,12 +81,29 @@ struct Place {
         observer(graph, recorder, parts.workload->facts()),
         transport({.nodes = count, .pulse = {}}, *parts.network, graph,
                   [](NodeId, Step) { return Duration{}; }),
-        world{transport, graph, observer, *parts.topology, 1, 1} {
-    for (NodeId i = 0; i < count; ++i) nodes.emplace_back(world, i);
+        world{transport, graph, observer, *parts.topology, 1, 1},
+        nodes(world, count) {
+    transport.add_records(nodes.records());
+    transport.add_records({recorder.nodes.data(), sizeof(NodeTotals)});
   }
 
   void run(const Program& program) {
     for (Node& node : nodes) transport.spawn(node.id(), true, program(node));
+    transport.run();
+  }
+  /// The same, telling what each part takes; the program notes the events.
+  void run(const Program& program, Heap& heap) {
+    std::vector<Task<>> tasks;
+    tasks.reserve(static_cast<std::size_t>(parts.settings.nodes));
+    heap.note("all that is shared");
+    for (Node& node : nodes) tasks.push_back(program(node));
+    heap.note("coroutine frame");
+    for (Node& node : nodes) {
+      transport.spawn(node.id(), true, std::move(tasks[static_cast<std::size_t>(node.id())]));
+    }
+    heap.note("fibre");
+    tasks = {};
+    heap.note("");
     transport.run();
   }
 
@@ -79,7 +115,7 @@ struct Place {
   Observer observer;
   SimulatedTransport transport;
   World world;
-  std::deque<Node> nodes;
+  Nodes nodes;
 };
 
 std::size_t floats_of(NodeId pair, bool is_unequal) {
@@ -98,9 +134,34 @@ Task<> ping_pong(Node& node, Step rounds, bool is_unequal) {
   }
 }
 
-Task<> idle(Node& node, double& resident) {
+struct Idle {
+  Heap heap;
+  double resident = 0;
+};
+
+Task<> idle(Node& node, Idle& told) {
   co_await node.sleep(std::chrono::seconds(1));
-  if (node.id() == 0) resident = resident_bytes();
+  if (node.id() > 0) co_return;
+  told.heap.note("event");
+  told.resident = resident_bytes();
+}
+
+void measure_idle(NodeId nodes) {
+  Place place(nodes);
+  Idle told;
+  place.run([&told](Node& node) { return idle(node, told); }, told.heap);
+  const auto ports = static_cast<double>(place.parts.network->node_records().bytes);
+  const double resident = (told.resident - place.before) / nodes + ports;
+  fmt::print("{:>9} nodes that sleep: {:.0f} B each\n", nodes, resident);
+  double known = ports + sizeof(Node) + sizeof(NodeTotals) + Mailbox::bytes_per_node;
+  fmt::print("{:>14} {:.0f} B, {} {} B, {} {} B, {} {} B", "ports", ports, "node", sizeof(Node),
+             "account", sizeof(NodeTotals), "mailbox", Mailbox::bytes_per_node);
+  for (const auto& [what, bytes] : told.heap.parts()) {
+    if (what != "coroutine frame" && what != "fibre" && what != "event") continue;
+    fmt::print(", {} {:.0f} B", what, bytes / nodes);
+    known += bytes / nodes;
+  }
+  fmt::print(", the rest {:.0f} B\n", resident - known);
 }
 
 double messages_per_second(NodeId nodes, Step rounds, bool is_unequal) {
@@ -166,13 +227,7 @@ int main(int count, char** words) {
   const int repetitions = count > 1 ? std::max(1, std::atoi(words[1])) : 3;
   const Step messages = count > 2 ? std::max(1, std::atoi(words[2])) : 4'000'000;
   // First, while the memory is new.
-  constexpr NodeId many = 1'000'000;
-  {
-    Place place(many);
-    double resident = 0;
-    place.run([&resident](Node& node) { return idle(node, resident); });
-    fmt::print("{:>9} nodes that sleep: {:.0f} B each\n", many, (resident - place.before) / many);
-  }
+  measure_idle(1'000'000);
   for (const NodeId nodes : {1'000, 100'000}) {
     for (const bool is_unequal : {false, true}) measure(nodes, is_unequal, repetitions, messages);
   }

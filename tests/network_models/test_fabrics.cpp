@@ -569,6 +569,18 @@ TEST_CASE("fabrics: a shape that cannot be is refused, with what is wrong") {
   refused({{"fabric", "dragonfly"}, {"routers", "2"}, {"global_links", "1"}, {"groups", "4"}}, 4,
           "at most a h + 1 = 3, got 4");
   refused({{"fabric", "slim_fly"}, {"q", "12"}}, 8, "must be the power of a prime");
+  // Too many links. 3000 x 3000 switches with a host and 2 * 2999 neighbors each: 9e6 (1 + 2999) cables.
+  refused({{"fabric", "hyperx"}, {"sides", "3000, 3000"}, {"hosts_per_switch", "1"}}, 8,
+          "gives a fabric of 2 * 2.7e+10 links, of 16 bytes each 805 GiB, expected at most 1e+08");
+  // 100,000 switches with a host and 99,999 cables to others each.
+  refused({{"fabric", "jellyfish"}, {"switches", "100000"}, {"degree", "99999"}}, 8,
+          "gives a fabric of 2 * 5.00005e+09 links");
+  // 100 hosts below 10 switches, each with 10,000 cables to each of 100,000 above.
+  refused({{"fabric", "fat_tree"},
+           {"children", "10, 10"},
+           {"parents", "1, 100000"},
+           {"cables", "1, 10000"}},
+          8, "gives a fabric of 2 * 1e+10 links");
   refused({{"fabric", "jellyfish"}, {"switches", "5"}, {"degree", "5"}}, 5,
           "less than switches, 4");
   refused({{"fabric", "hyperx"}, {"sides", "2, 2"}, {"hosts_per_switch", "1"}}, 5, "4 hosts");

@@ -27,6 +27,7 @@ SKIPPED = {  # beginning of a command: why
     "tools/test": "would run this test again",
     "meson setup": "the build folder under test is the outcome of it",
     "ninja -C build benchmarks": "would build, while other tests run",
+    "tools/gpu_check": "takes a GPU, or all benchmarks built",
     "build/tests/benchmarks": "measuring takes a quiet machine and time",
     "CXX=clang++ CC=clang meson": "fuzzing takes Clang and minutes",
     "clang-format": "FILE stands for a file",

@@ -13,10 +13,10 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-from papers import eager, swarm, wagma, zou
+from papers import accuracy, eager, swarm, wagma, zou
 from papers.table import Row, Table, lines_of, published, with_algorithm
 
-TABLES = {table.name: table for module in (wagma, eager, zou, swarm) for table in module.TABLES}
+TABLES = {table.name: table for module in (wagma, accuracy, eager, zou, swarm) for table in module.TABLES}
 
 
 def rows(*values):
@@ -68,6 +68,8 @@ class ReproduceTest(unittest.TestCase):
         self.assertFalse(wagma.order_of(rows(("a", 1, 3), ("b", 2, 1)))[0])
         excess = [Row("both", "excess", 15.0, 9.0, False), Row("uplink", "excess", 22.0, 8.0, False)]
         self.assertFalse(zou.both_ends_lower(excess)[0])
+        wrong_way = [Row(series, "12", 0, float(i), False) for i, series in enumerate(accuracy.VARIANTS)]
+        self.assertFalse(accuracy.order(wrong_way)[0])
         growing = [Row("swarm", nodes, math.nan, time, False) for nodes, time in (("8", 1.0), ("16", 1.2))]
         self.assertFalse(swarm.scales(growing)[0])
 

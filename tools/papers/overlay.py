@@ -83,7 +83,7 @@ def draw_dots(ax, table, rows):
         ax.plot(row.published, i, marker="o", markersize=9, markerfacecolor="white", markeredgecolor=ORANGE, markeredgewidth=1.8,
                 zorder=2)
         ax.plot(row.simulated, i, marker="o", markersize=5, color=BLUE, zorder=3)
-        note = "given" if row.is_given else "" if math.isnan(row.published) else f"{row.deviation:+.1f} %"
+        note = "given" if row.is_given else "" if math.isnan(row.published) or not table.tolerance else f"{row.deviation:+.1f} %"
         ax.annotate(note, (1.01, i), xycoords=("axes fraction", "data"), va="center", fontsize=8.5, color=GREY)
     if is_wide:
         ax.set_xscale("log")

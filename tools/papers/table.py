@@ -39,7 +39,7 @@ class Table:
     at: str               # what the rows of a series differ in
     unit: str
     simulate: object      # (bench, series, at) -> number
-    tolerance: float      # percent within which rows should agree
+    tolerance: float      # percent within which rows should agree; 0: numbers are not comparable, only their order is
     shape: str = "lines"  # of the picture: "lines" over numeric `at`, "shares" the same divided by it, "dots" per row
     claim: object = None  # rows -> (whether it holds, sentence), of orderings and of claims without numbers
 
@@ -92,11 +92,11 @@ def lines_of(table, rows):
     for row in rows:
         has_number = not math.isnan(row.published)
         told = f"{row.published:g}" if has_number else "-"
-        deviation = f"{row.deviation:+.1f} %" if has_number else ""
+        deviation = f"{row.deviation:+.1f} %" if has_number and table.tolerance else ""
         lines.append(f"| {row.series} | {row.at} | {told} | {row.simulated:.4g} | "
                      f"{'given' if row.is_given else deviation} |")
     predicted = [abs(row.deviation) for row in rows if not row.is_given and not math.isnan(row.published)]
-    if predicted:
+    if predicted and table.tolerance:
         within = sum(size <= table.tolerance for size in predicted)
         lines.append(f"\nLargest deviation: {max(predicted):.1f} %; {within} of {len(predicted)} rows are within "
                      f"{table.tolerance:g} %.")

@@ -1,0 +1,322 @@
+#include "kernels/cuda/cuda_mlp.hpp"
+
+#include <algorithm>
+
+#include "kernels/cuda/cuda_mlp_batch.hpp"
+
+namespace starling {
+
+using namespace cuda;
+
+namespace {
+
+constexpr std::size_t evaluation_block = 64;  // samples whose losses are added first, as in mlp.cpp
+
+/// Gradients that are queued together, and gradients whose tables are in memory at a time.
+constexpr std::size_t queued_at_once = 4096, tabled_at_once = 16 * queued_at_once;
+
+std::uint32_t whole(std::size_t n) { return static_cast<std::uint32_t>(n); }
+
+std::uint32_t stride_of(std::uint32_t columns) { return (columns + 3) / 4 * 4; }
+
+}  // namespace
+
+CudaMlp::CudaMlp(const Mlp& mlp, Device& device, Precision precision, const Limits& limits)
+    : mlp_(mlp), device_(device), precision_(precision), limits_(limits) {
+  for (const Mlp::Layer& layer : mlp.layers()) {
+    layers_.push_back(
+        {whole(layer.inputs), whole(layer.outputs), whole(layer.weights), whole(layer.bias)});
+  }
+  const auto rows = whole(static_cast<std::size_t>(facts().batch_size));
+  layout_ = StepKernel::layout(layers_.data(), whole(layers_.size()), rows);
+  is_small_ = std::uint64_t{layout_.total} * sizeof(float) <=
+              std::min(limits.shared_bytes, device.facts().shared_bytes);
+  const auto lock = device_.use();
+  const Dataset& train = mlp.train();
+  const Dataset& test = mlp.test();
+  train_ = {train_x_.fill(device_, std::span(train.x), "training samples"),
+            train_y_.fill(device_, std::span(train.y), "training labels"), layers_[0].inputs};
+  test_ = {test_x_.fill(device_, std::span(test.x), "test samples"),
+           test_y_.fill(device_, std::span(test.y), "test labels"), layers_[0].inputs};
+}
+
+CudaMlp::~CudaMlp() {
+  const auto lock = device_.use();
+  for (DeviceMemory* memory : {&train_x_, &train_y_, &test_x_, &test_y_, &scratch_})
+    memory->free(device_);
+}
+
+/// Floats between the rows of a gradient of activations.
+std::uint32_t CudaMlp::slope_stride() const {
+  std::uint32_t widest = 0;
+  for (std::size_t l = 1; l < layers_.size(); ++l)  // nobody asks for that of the samples
+    widest = std::max(widest, stride_of(layers_[l].inputs));
+  return widest;
+}
+
+/// Floats of scratch memory that a task takes.
+std::size_t CudaMlp::scratch_floats(std::size_t rows) const {
+  std::size_t floats = 2 * rows;  // losses are doubles
+  for (const LayerShape& layer : layers_) floats += rows * stride_of(layer.outputs);
+  if (precision_ == Precision::fast) floats += rows * stride_of(layers_[0].inputs);
+  return floats + 2 * rows * slope_stride();
+}
+
+namespace {
+
+struct SumCount {
+  std::size_t sums = 0, terms = 0;
+};
+
+SumCount count_sums(std::span<const GradientRequest> requests) {
+  SumCount count;
+  for (const GradientRequest& request : requests) {
+    count.sums += request.sums.size();
+    for (const LinearJob& sum : request.sums) count.terms += sum.terms;
+  }
+  return count;
+}
+
+}  // namespace
+
+/// What Device::begin() must make room for before take().
+std::size_t CudaMlp::room_of(std::size_t tasks, std::size_t indices,
+                             std::span<const GradientRequest> requests) const {
+  const SumCount count = count_sums(requests);
+  return pointer_room(tasks, !requests.empty()) + Device::room_of<StepTask>(tasks) +
+         Device::room_of<std::int32_t>(indices) + Device::room_of<double>(tasks) +
+         Device::room_of<std::uint32_t>(tasks) + Device::room_of<LinearTask>(count.sums) +
+         Device::room_of<TermOnDevice>(count.terms);
+}
+
+CudaMlp::Batch CudaMlp::take(std::size_t tasks, std::size_t rows, std::size_t indices,
+                             const Samples& data, std::span<const GradientRequest> requests) const {
+  const SumCount count = count_sums(requests);
+  Batch batch{.rows = whole(rows), .data = data};
+  batch.tasks = device_.twin<StepTask>(tasks);
+  batch.indices = device_.twin<std::int32_t>(indices);
+  batch.losses = device_.twin<double>(tasks);
+  batch.right = device_.twin<std::uint32_t>(tasks);
+  batch.sums = device_.twin<LinearTask>(count.sums);
+  batch.terms = device_.twin<TermOnDevice>(count.terms);
+  std::fill_n(batch.tasks.host, tasks, StepTask{});
+  take_sums(batch, requests);
+  return batch;
+}
+
+/// Lists the sums that the requests want in the place of gradients.
+void CudaMlp::take_sums(const Batch& batch, std::span<const GradientRequest> requests) {
+  std::uint32_t next_sum = 0, next_term = 0;
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    StepTask& task = batch.tasks.host[r];
+    task.sums = batch.sums.device + next_sum;
+    task.terms = batch.terms.device;
+    task.sum_count = whole(requests[r].sums.size());
+    for (const LinearJob& sum : requests[r].sums) {
+      batch.sums.host[next_sum++] = {sum.out, sum.length, next_term, sum.terms, 0};
+      for (std::uint32_t t = 0; t < sum.terms; ++t) {
+        const LinearTerm& term = requests[r].terms[sum.first_term + t];
+        batch.terms.host[next_term++] = {term.values, term.factor};
+      }
+    }
+  }
+}
+
+void CudaMlp::gradients(std::span<GradientRequest> requests) const {
+  const auto rows = static_cast<std::size_t>(facts().batch_size);
+  const std::size_t fitting = limits_.scratch_bytes / (sizeof(float) * scratch_floats(rows));
+  const std::size_t most =
+      is_small_ ? queued_at_once : std::clamp<std::size_t>(fitting, 1, queued_at_once);
+  const auto lock = device_.use();
+  for (std::size_t r = 0; r < requests.size(); r += tabled_at_once) {
+    const auto together = requests.subspan(r, std::min(tabled_at_once, requests.size() - r));
+    const auto pieces = [&](const auto& each) {
+      for (std::size_t p = 0; p < together.size(); p += most)
+        each(together.subspan(p, std::min(most, together.size() - p)));
+    };
+    std::size_t room = 0;
+    pieces([&](std::span<GradientRequest> piece) {
+      room += room_of(piece.size(), piece.size() * rows, piece);
+    });
+    device_.begin(room);
+    std::vector<Batch> batches;  // the device works on one while the host prepares the next
+    pieces([&](std::span<GradientRequest> piece) { batches.push_back(queue_gradients(piece)); });
+    device_.wait();
+    for (std::size_t i = 0; i < together.size(); ++i)
+      together[i].loss = batches[i / most].losses.host[i % most];
+  }
+}
+
+CudaMlp::Batch CudaMlp::queue_gradients(std::span<const GradientRequest> requests) const {
+  const auto rows = static_cast<std::size_t>(facts().batch_size);
+  Batch batch = take(requests.size(), rows, requests.size() * rows, train_, requests);
+#pragma omp parallel for schedule(static)
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    const GradientRequest& request = requests[r];
+    mlp_.sampler().batch(request.node, request.draw, {batch.indices.host + r * rows, rows});
+    StepTask& task = batch.tasks.host[r];
+    task.x = request.x;
+    task.gradient = request.gradient;
+    task.samples = batch.indices.device + r * rows;
+    task.rows = whole(rows);
+  }
+  device_.upload(batch.tasks);
+  device_.upload(batch.indices);
+  device_.upload(batch.sums);
+  device_.upload(batch.terms);
+  if (is_small_) {
+    small_step(batch);
+  } else {
+    lay_out(batch);
+    forward(batch);
+    find_losses(batch);
+    backward(batch);
+  }
+  device_.download(batch.losses);
+  return batch;
+}
+
+template <class Kernel>
+void CudaMlp::launch_step(const Batch& batch) const {
+  typename Kernel::Arguments arguments{.tasks = batch.tasks.device,
+                                       .data = batch.data,
+                                       .losses = batch.losses.device,
+                                       .layer_count = whole(layers_.size()),
+                                       .layers = {},
+                                       .at = layout_};
+  std::ranges::copy(layers_, arguments.layers);
+  device_.launch<Kernel>(batch.tasks.count, arguments, layout_.total * sizeof(float));
+}
+
+void CudaMlp::small_step(const Batch& batch) const {
+  if (layout_.total * sizeof(float) <= limits_.narrow_bytes) {
+    launch_step<StepKernel>(batch);
+  } else {
+    launch_step<WideStepKernel>(batch);
+  }
+}
+
+/// Cuts the scratch memory up: losses first, since doubles want 8 bytes.
+void CudaMlp::lay_out(Batch& batch) const {
+  const std::size_t room = batch.tasks.count * batch.rows;
+  auto* next = static_cast<float*>(scratch_.fit(
+      device_, batch.tasks.count * scratch_floats(batch.rows) * sizeof(float), "activations"));
+  batch.row_losses = reinterpret_cast<double*>(next);
+  next += 2 * room;
+  for (const LayerShape& layer : layers_) {
+    batch.after.push_back({next, stride_of(layer.outputs)});
+    next += room * stride_of(layer.outputs);
+  }
+  for (Activations& slope : batch.slope) {
+    slope = {next, slope_stride()};
+    next += room * slope.stride;
+  }
+  if (is_fast(0)) {
+    batch.gathered = {next, stride_of(layers_[0].inputs)};
+    device_.launch<GatherKernel>(room, {batch.tasks.device, batch.data, batch.rows, batch.gathered},
+                                 0);
+  }
+}
+
+LayerArguments CudaMlp::arguments(const Batch& batch, std::size_t l) const {
+  return {.tasks = batch.tasks.device,
+          .data = batch.data,
+          .layer = layers_[l],
+          .rows = batch.rows,
+          .is_first = l == 0 ? 1U : 0U,
+          .is_last = l + 1 == layers_.size() ? 1U : 0U,
+          .input = l == 0 ? Activations{} : batch.after[l - 1],
+          .output = batch.after[l],
+          .slope = {}};
+}
+
+void CudaMlp::forward(const Batch& batch) const {
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    const LayerArguments layer = arguments(batch, l);
+    if (is_fast(l)) {
+      forward_fast(batch, layer);
+    } else if (layers_[l].outputs > 16) {
+      device_.launch<ForwardKernel>(batch.tasks.count * ForwardKernel::blocks(layer), layer,
+                                    ForwardKernel::shared_bytes);
+    } else {
+      device_.launch<NarrowForwardKernel>(batch.tasks.count * NarrowForwardKernel::blocks(layer),
+                                          layer, NarrowForwardKernel::shared_bytes);
+    }
+  }
+}
+
+void CudaMlp::find_losses(const Batch& batch) const {
+  device_.launch<LossKernel>(batch.tasks.count,
+                             {.tasks = batch.tasks.device,
+                              .data = batch.data,
+                              .rows = batch.rows,
+                              .classes = layers_.back().outputs,
+                              .logits = batch.after.back(),
+                              .losses = batch.losses.device,
+                              .row_losses = batch.row_losses,
+                              .right = batch.right.device},
+                             LossKernel::shared_bytes);
+}
+
+void CudaMlp::backward(const Batch& batch) const {
+  Activations dy = batch.after.back();  // logits have become their gradient
+  for (std::size_t l = layers_.size(); l-- > 0;) {
+    LayerArguments layer = arguments(batch, l);
+    layer.output = dy;
+    layer.slope = batch.slope[l % 2];
+    if (l > 0) {  // first, because a sum may take the place of the model
+      device_.launch<InputGradientKernel>(batch.tasks.count * InputGradientKernel::blocks(layer),
+                                          layer, InputGradientKernel::shared_bytes);
+    }
+    if (is_fast(l)) {
+      parameter_gradient_fast(batch, layer);
+    } else if (layers_[l].outputs > 16) {
+      device_.launch<ParameterGradientKernel>(
+          batch.tasks.count * ParameterGradientKernel::blocks(layer), layer,
+          ParameterGradientKernel::shared_bytes);
+    } else {
+      device_.launch<NarrowParameterGradientKernel>(
+          batch.tasks.count * NarrowParameterGradientKernel::blocks(layer), layer,
+          NarrowParameterGradientKernel::shared_bytes);
+    }
+    dy = layer.slope;
+  }
+}
+
+void CudaMlp::evaluate(std::span<EvaluationRequest> requests) const {
+  const std::size_t samples = mlp_.test().samples;
+  const std::size_t blocks = (samples + evaluation_block - 1) / evaluation_block;
+  const std::size_t all = requests.size() * blocks;
+  std::vector<Score> scores(all);  // (requests, blocks)
+  const std::size_t most = std::max<std::size_t>(
+      1, limits_.scratch_bytes / (sizeof(float) * scratch_floats(evaluation_block)));
+  const auto lock = device_.use();
+  for (std::size_t begin = 0; begin < all; begin += most) {
+    const std::size_t count = std::min(most, all - begin);
+    device_.begin(room_of(count, 0, {}));
+    Batch batch = take(count, evaluation_block, 0, test_, {});
+    for (std::size_t t = 0; t < count; ++t) {
+      const std::size_t first = (begin + t) % blocks * evaluation_block;
+      StepTask& task = batch.tasks.host[t];
+      task.x = requests[(begin + t) / blocks].x;
+      task.first = whole(first);
+      task.rows = whole(std::min(evaluation_block, samples - first));
+    }
+    device_.upload(batch.tasks);
+    lay_out(batch);
+    forward(batch);
+    find_losses(batch);
+    device_.download(batch.losses);
+    device_.download(batch.right);
+    device_.wait();
+    for (std::size_t t = 0; t < count; ++t) {
+      const std::size_t first = (begin + t) % blocks * evaluation_block;
+      scores[begin + t] = {batch.losses.host[t],
+                           static_cast<std::int64_t>(std::min(evaluation_block, samples - first)),
+                           batch.right.host[t]};
+    }
+  }
+  answer(requests, scores);
+}
+
+}  // namespace starling

@@ -1,0 +1,82 @@
+// Multilayer perceptrons on a GPU. Strict: the bits of kernels/mlp.cpp, whatever the batch. A model that fits into a
+// block's shared memory takes its whole step in one block (step_kernel.hpp); a larger one runs layer by layer over all
+// nodes (layer_kernels.hpp), and in fast mode multiplies with cuBLAS. The data set is on the GPU; which samples a
+// mini-batch has is decided on the host.
+#pragma once
+
+#include <vector>
+
+#include "kernels/cuda/cuda_workload.hpp"
+#include "kernels/cuda/device_memory.hpp"
+#include "kernels/mlp.hpp"
+
+namespace starling {
+
+class CudaMlp final : public Workload {
+ public:
+  /// What a step may use; results do not depend on it.
+  struct Limits {
+    std::size_t scratch_bytes = std::size_t{1}
+                                << 30;  // activations of larger batches come in pieces
+    /// Of a block: two share a multiprocessor, one computes while the other waits.
+    std::uint32_t shared_bytes = 116224;
+    std::uint32_t narrow_bytes = 45056;  // up to here five do, and few threads are enough for each
+  };
+
+  CudaMlp(const Mlp& mlp, cuda::Device& device, Precision precision)
+      : CudaMlp(mlp, device, precision, Limits{}) {}
+  CudaMlp(const Mlp& mlp, cuda::Device& device, Precision precision, const Limits& limits);
+  ~CudaMlp() override;
+
+  const WorkloadFacts& facts() const override { return mlp_.facts(); }
+  void initial_model(std::span<float> x) const override { mlp_.initial_model(x); }
+  std::int64_t batch_cost(NodeId node, Step draw) const override {
+    return mlp_.batch_cost(node, draw);
+  }
+  bool folds_sums() const override { return precision_ == Precision::strict; }
+  void gradients(std::span<GradientRequest> requests) const override;
+  void evaluate(std::span<EvaluationRequest> requests) const override;
+
+  /// Whether a step runs in one block.
+  bool is_small() const { return is_small_; }
+
+ private:
+  struct Batch;
+
+  Batch queue_gradients(std::span<const GradientRequest> requests) const;
+  void lay_out(Batch& batch) const;
+  template <class Kernel>
+  void launch_step(const Batch& batch) const;
+  void small_step(const Batch& batch) const;
+  void forward(const Batch& batch) const;
+  void backward(const Batch& batch) const;
+  void find_losses(const Batch& batch) const;
+  /// Fast mode: products of a layer by cuBLAS, panel by panel; the rest of a step is as in strict mode.
+  bool is_fast(std::size_t layer) const;
+  void forward_fast(const Batch& batch, const cuda::LayerArguments& layer) const;
+  void parameter_gradient_fast(const Batch& batch, const cuda::LayerArguments& layer) const;
+  void multiply_panels(const Batch& batch, const cuda::LayerArguments& layer,
+                       bool is_gradient) const;
+  cuda::LayerArguments arguments(const Batch& batch, std::size_t layer) const;
+  std::size_t room_of(std::size_t tasks, std::size_t indices,
+                      std::span<const GradientRequest> requests) const;
+  Batch take(std::size_t tasks, std::size_t rows, std::size_t indices, const cuda::Samples& data,
+             std::span<const GradientRequest> requests) const;
+  static void take_sums(const Batch& batch, std::span<const GradientRequest> requests);
+  std::uint32_t slope_stride() const;
+  std::size_t scratch_floats(std::size_t rows) const;
+  std::size_t pointer_room(std::size_t tasks, bool is_gradient) const;
+
+  const Mlp& mlp_;
+  cuda::Device& device_;
+  Precision precision_;
+  Limits limits_;
+  std::vector<cuda::LayerShape> layers_;
+  bool is_small_;
+  cuda::StepLayout layout_{};
+  cuda::DeviceMemory train_x_, train_y_, test_x_, test_y_;
+  cuda::Samples train_{}, test_{};
+  mutable cuda::DeviceMemory scratch_;  // of one call; under the device's lock
+};
+
+}  // namespace starling

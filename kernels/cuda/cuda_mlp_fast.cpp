@@ -1,0 +1,80 @@
+// The fast mode of CudaMlp: forward products and parameter gradients of large layers by cuBLAS in TF32. Weights stay
+// panel-major: a panel is a (inputs x 32) matrix, so one batched call does all panels of all models, and a second one the
+// narrower last panels. The gradient of the input sums over panels and stays with the strict kernel.
+#include "kernels/cuda/cuda_mlp.hpp"
+#include "kernels/cuda/cuda_mlp_batch.hpp"
+
+namespace starling {
+
+using namespace cuda;
+
+namespace {
+
+/// Below this a product is too small for tensor cores to matter.
+constexpr std::uint32_t large_inputs = 128, large_outputs = 64;
+
+std::size_t panels_of(const LayerShape& layer) {
+  return (layer.outputs + panel_columns - 1) / panel_columns;
+}
+
+}  // namespace
+
+bool CudaMlp::is_fast(std::size_t l) const {
+  return precision_ == Precision::fast && layers_[l].inputs >= large_inputs &&
+         layers_[l].outputs >= large_outputs;
+}
+
+std::size_t CudaMlp::pointer_room(std::size_t tasks, bool is_gradient) const {
+  std::size_t room = 0;
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    if (is_fast(l)) room += 6 * Device::room_of<float*>(tasks * panels_of(layers_[l]));
+  }
+  return is_gradient ? 2 * room : room;  // forward, and backward
+}
+
+void CudaMlp::forward_fast(const Batch& batch, const LayerArguments& layer) const {
+  multiply_panels(batch, layer, false);
+  device_.launch<BiasKernel>(batch.tasks.count * batch.rows, layer, 0);
+}
+
+void CudaMlp::parameter_gradient_fast(const Batch& batch, const LayerArguments& layer) const {
+  multiply_panels(batch, layer, true);
+  device_.launch<BiasGradientKernel>(batch.tasks.count, layer, 0);
+}
+
+void CudaMlp::multiply_panels(const Batch& batch, const LayerArguments& layer,
+                              bool is_gradient) const {
+  const LayerShape& shape = layer.layer;
+  const Activations input = layer.is_first != 0 ? batch.gathered : layer.input;
+  const std::uint32_t whole = shape.outputs / panel_columns, rest = shape.outputs % panel_columns;
+  for (const bool is_rest : {false, true}) {
+    const std::uint32_t first = is_rest ? whole : 0, panels = is_rest ? (rest > 0 ? 1 : 0) : whole;
+    if (panels == 0) continue;
+    const std::uint32_t columns = is_rest ? rest : panel_columns;
+    const auto x = device_.twin<const float*>(batch.tasks.count * panels);
+    const auto weights = device_.twin<const float*>(x.count);
+    const auto y = device_.twin<float*>(x.count);
+    for (std::size_t i = 0; i < x.count; ++i) {
+      const std::size_t t = i / panels, column = (first + i % panels) * panel_columns;
+      const StepTask& task = batch.tasks.host[t];
+      const std::size_t at = shape.weights + column * shape.inputs;
+      x.host[i] = input.at + t * batch.rows * input.stride;
+      weights.host[i] = (is_gradient ? task.gradient : task.x) + at;
+      y.host[i] = layer.output.at + t * batch.rows * layer.output.stride + column;
+    }
+    device_.upload(x);
+    device_.upload(weights);
+    device_.upload(y);
+    const auto count = static_cast<std::uint32_t>(x.count);
+    if (is_gradient) {  // dW = x^T dy; rows beyond a task's are zeros in x
+      device_.products({x.device, y.device, const_cast<float* const*>(weights.device), count,
+                        shape.inputs, batch.rows, columns, input.stride, layer.output.stride,
+                        columns, 1, 0, 0.0F});
+    } else {
+      device_.products({x.device, weights.device, y.device, count, batch.rows, shape.inputs,
+                        columns, input.stride, columns, layer.output.stride, 0, 0, 0.0F});
+    }
+  }
+}
+
+}  // namespace starling

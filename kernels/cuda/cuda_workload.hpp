@@ -1,0 +1,24 @@
+// Workloads whose models live on a GPU. MLPs (with them softmax regression) and quadratics compute there, bit for bit what
+// they compute on the CPU; any other workload stays on the CPU, and its models and gradients travel.
+#pragma once
+
+#include <memory>
+
+#include "kernels/cuda/device.hpp"
+#include "sim/node/workload.hpp"
+
+namespace starling {
+
+enum class Precision {
+  strict,  // the bits of the CPU
+  fast     // large products by cuBLAS in TF32: 10 bits of mantissa in, 23 out, sums in its order
+};
+
+/// The same problem for models in the memory of `device`; both outlive it. Data sets are copied to the device.
+std::unique_ptr<Workload> make_cuda_workload(const Workload& workload, cuda::Device& device,
+                                             Precision precision);
+
+/// Whether the gradients of such a workload run on the GPU.
+bool has_cuda_gradients(const Workload& workload);
+
+}  // namespace starling

@@ -1,0 +1,41 @@
+// DeviceMemory: a block of device memory and its owner. The device's lock must be held to change it.
+#pragma once
+
+#include "kernels/cuda/device.hpp"
+
+namespace starling::cuda {
+
+class DeviceMemory {
+ public:
+  DeviceMemory() = default;
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  /// At least `bytes`, with what was there lost if it must grow.
+  void* fit(Device& device, std::size_t bytes, const char* purpose) {
+    if (bytes > bytes_) {
+      free(device);
+      memory_ = device.allocate(bytes, purpose);
+      bytes_ = bytes;
+    }
+    return memory_;
+  }
+  /// A copy of `values`.
+  template <class T>
+  const T* fill(Device& device, std::span<const T> values, const char* purpose) {
+    auto* memory = static_cast<T*>(fit(device, values.size_bytes(), purpose));
+    device.write(memory, values.data(), values.size_bytes());
+    return memory;
+  }
+  void free(Device& device) noexcept {
+    device.release(memory_, bytes_);
+    memory_ = nullptr;
+    bytes_ = 0;
+  }
+
+ private:
+  void* memory_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace starling::cuda

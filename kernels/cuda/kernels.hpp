@@ -1,0 +1,29 @@
+// All kernels, and their numbers.
+#pragma once
+
+#include "kernels/cuda/fast_kernels.hpp"
+#include "kernels/cuda/layer_kernels.hpp"
+#include "kernels/cuda/map_kernel.hpp"
+#include "kernels/cuda/quadratic_kernels.hpp"
+#include "kernels/cuda/row_kernel.hpp"
+#include "kernels/cuda/step_kernel.hpp"
+#include "kernels/cuda/vector_kernels.hpp"
+
+namespace starling::cuda {
+
+enum class KernelNumber : std::uint32_t {
+#define STARLING_KERNEL(name) name,
+#include "kernels/cuda/kernels.inc"
+#undef STARLING_KERNEL
+  count
+};
+
+template <class Kernel>
+inline constexpr KernelNumber number_of = KernelNumber::count;
+#define STARLING_KERNEL(name) \
+  template <>                 \
+  inline constexpr KernelNumber number_of<name> = KernelNumber::name;
+#include "kernels/cuda/kernels.inc"
+#undef STARLING_KERNEL
+
+}  // namespace starling::cuda

@@ -1,0 +1,30 @@
+// Panel-major weights on a device: dense::weight_index and its inverse.
+#pragma once
+
+#include "kernels/cuda/block.hpp"
+
+namespace starling::cuda {
+
+inline constexpr std::uint32_t panel_columns = 32;
+
+/// Where weight (input, output) of an (inputs x outputs) layer lies.
+STARLING_DEVICE std::uint64_t weight_at(std::uint32_t inputs, std::uint32_t outputs,
+                                        std::uint32_t input, std::uint32_t output) {
+  const std::uint32_t panel = output / panel_columns * panel_columns;
+  const std::uint32_t columns = lesser(panel_columns, outputs - panel);
+  return std::uint64_t{panel} * inputs + std::uint64_t{input} * columns + (output - panel);
+}
+
+struct Place {
+  std::uint32_t input, output;
+};
+
+/// Which weight lies at `index`.
+STARLING_DEVICE Place place_of(std::uint32_t inputs, std::uint32_t outputs, std::uint32_t index) {
+  const std::uint32_t panel = index / (panel_columns * inputs) * panel_columns;
+  const std::uint32_t columns = lesser(panel_columns, outputs - panel);
+  const std::uint32_t rest = index - panel * inputs;
+  return {rest / columns, panel + rest % columns};
+}
+
+}  // namespace starling::cuda

@@ -1,0 +1,136 @@
+#include "kernels/cuda/transform_encoding.hpp"
+
+#include <algorithm>
+
+#include "kernels/transforms.hpp"
+
+namespace starling::cuda {
+namespace {
+
+using namespace transforms;
+
+Stream stream_of(const Random& random) {
+  const Random::State state = random.state();
+  Stream stream{};
+  std::ranges::copy(state.key, stream.key);
+  std::ranges::copy(state.counter, stream.counter);
+  std::ranges::copy(state.block, stream.block);
+  stream.used = static_cast<std::uint32_t>(state.used);
+  return stream;
+}
+
+/// Fills in what its transform says, apart from the vectors.
+struct Encoder {
+  EncodedTransform& to;
+  TransformTask& task;
+
+  void map(Map kind) { task.kind = static_cast<std::uint32_t>(kind); }
+  void row(Row kind) {
+    task.kind = static_cast<std::uint32_t>(kind);
+    to.is_row = true;
+  }
+  void sizes(std::uint32_t a, std::uint32_t b = 0, std::uint32_t c = 0) {
+    task.a = a;
+    task.b = b;
+    task.c = c;
+  }
+  void lattice(double cell, std::uint32_t bits, bool is_shifted, const Random& random) {
+    task.cell = cell;
+    task.flags = is_shifted ? 1 : 0;
+    task.random = stream_of(random);
+    sizes(bits);
+  }
+
+  void operator()(const KeepLargest& t) { row(Row::keep_largest), sizes(t.count); }
+  void operator()(const KeepAbove& t) { map(Map::keep_above), task.f[0] = t.threshold; }
+  void operator()(const Scatter&) { row(Row::scatter); }
+  void operator()(const GatherRandom& t) {
+    map(Map::gather);
+    to.positions = random_positions(t.count, task.size[0], t.random);
+  }
+  void operator()(const ScatterRandom& t) {
+    row(Row::scatter_at);
+    task.f[0] = t.factor;
+    to.positions = random_positions(task.size[0], task.out_size, t.random);
+  }
+  void operator()(const ClearWhere&) { map(Map::clear_where); }
+  void operator()(const ToHalf& t) { map(Map::to_half), task.flags = t.is_bfloat ? 1 : 0; }
+  void operator()(const FromHalf& t) { map(Map::from_half), task.flags = t.is_bfloat ? 1 : 0; }
+  void operator()(const ToLevels& t) {
+    row(Row::to_levels);
+    sizes(t.levels, t.bucket, level_bits(t.levels));
+    task.flags = t.is_max_norm ? 1 : 0;
+    task.random = stream_of(t.random);
+  }
+  void operator()(const FromLevels& t) {
+    map(Map::from_levels);
+    sizes(t.levels, t.bucket, level_bits(t.levels));
+    task.f[0] = t.factor;
+  }
+  void operator()(const ToSigns& t) { row(Row::to_signs), task.flags = t.is_symmetric ? 1 : 0; }
+  void operator()(const FromSigns& t) { map(Map::from_signs), task.flags = t.is_symmetric ? 1 : 0; }
+  void operator()(const ToColours& t) {
+    map(Map::to_colours);
+    lattice(t.cell, t.bits, t.is_shifted, t.random);
+  }
+  void operator()(const FromColours& t) {
+    map(Map::from_colours);
+    lattice(t.cell, t.bits, t.is_shifted, t.random);
+  }
+  void operator()(const MatrixProduct& t) {
+    map(Map::matrix_product);
+    sizes(t.rows, t.inner, t.columns);
+    task.flags = (t.is_left_transposed ? 1U : 0U) | (t.is_right_transposed ? 2U : 0U);
+  }
+  void operator()(const Orthonormalize& t) {
+    row(Row::orthonormalize);
+    sizes(t.rows, t.columns);
+    to.scratch_doubles = std::size_t{t.rows} * t.columns;
+  }
+  void operator()(const PanelsToRows& t) { map(Map::panels_to_rows), sizes(t.rows, t.columns); }
+  void operator()(const RowsToPanels& t) { map(Map::rows_to_panels), sizes(t.rows, t.columns); }
+  void operator()(const ClipNorm& t) { row(Row::clip_norm), task.f[0] = t.limit; }
+  void operator()(const AddSquare& t) {
+    map(Map::add_square);
+    task.f[0] = t.keep;
+    task.f[1] = t.share;
+  }
+  void operator()(const DivideByRoot& t) {
+    map(Map::divide_by_root);
+    task.f[0] = t.scale;
+    task.f[1] = t.spread;
+    task.f[2] = t.epsilon;
+  }
+  void operator()(const SideMeans&) { row(Row::side_means); }
+  void operator()(const ShiftSides&) { map(Map::shift_sides); }
+  void operator()(const CountNonzero&) { row(Row::count_nonzero); }
+  void operator()(const LargestDifference&) { row(Row::largest_difference); }
+};
+
+void set_inputs(TransformTask& task,
+                const std::array<std::span<const float>, most_inputs>& inputs) {
+  for (std::size_t i = 0; i < most_inputs; ++i) {
+    task.in[i] = inputs[i].data();
+    task.size[i] = static_cast<std::uint32_t>(inputs[i].size());
+  }
+}
+
+}  // namespace
+
+EncodedTransform encode(const TransformJob& job) {
+  EncodedTransform encoded;
+  set_inputs(encoded.task, job.inputs);
+  encoded.task.out = job.out.data();
+  encoded.task.out_size = static_cast<std::uint32_t>(job.out.size());
+  std::visit(Encoder{encoded, encoded.task}, *job.transform);
+  return encoded;
+}
+
+EncodedTransform encode(const MeasureJob& job) {
+  EncodedTransform encoded;
+  set_inputs(encoded.task, job.inputs);
+  std::visit(Encoder{encoded, encoded.task}, *job.measure);
+  return encoded;
+}
+
+}  // namespace starling::cuda

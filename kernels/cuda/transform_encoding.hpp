@@ -1,0 +1,23 @@
+// From a Transform to the flat record that a kernel reads.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "kernels/cuda/transform_task.hpp"
+#include "sim/node/backend.hpp"
+
+namespace starling::cuda {
+
+/// A transform or measure, ready for a kernel but for memory that only the backend can give.
+struct EncodedTransform {
+  TransformTask task{};
+  bool is_row = false;                     // runs as a Row, in one block
+  std::vector<std::uint32_t> positions{};  // task.positions must point to them
+  std::size_t scratch_doubles = 0;         // task.scratch must have room for so many
+};
+
+EncodedTransform encode(const TransformJob& job);
+EncodedTransform encode(const MeasureJob& job);
+
+}  // namespace starling::cuda

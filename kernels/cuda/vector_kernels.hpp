@@ -1,0 +1,103 @@
+// The verbs of vectors on many rows at once: linear combinations and distances.
+#pragma once
+
+#include "kernels/cuda/block.hpp"
+#include "kernels/cuda/lanes.hpp"
+#include "kernels/cuda/linear_task.hpp"
+
+namespace starling::cuda {
+
+/// out[i] = fma(f_t, v_t[i], .. f_0 * v_0[i]). Block b does columns (b / jobs) * tile .. of job b mod jobs: jobs that
+/// read the same row (neighbors' models) meet in the second-level cache. Each thread has 4 quads of floats in flight.
+struct LinearKernel {
+  static constexpr unsigned threads = 256;
+  static constexpr unsigned quads = 4;
+  static constexpr std::uint32_t tile = threads * quads * 4;
+  struct Arguments {
+    const LinearTask* tasks;
+    const TermOnDevice* terms;
+    std::uint32_t task_count;
+  };
+
+  STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
+    const LinearTask task = a.tasks[block.index % a.task_count];
+    const std::uint32_t begin = block.index / a.task_count * tile;
+    if (begin >= task.length) return;
+    const TermOnDevice* terms = a.terms + task.first_term;
+    const std::uint32_t end = lesser(task.length - begin, tile) + begin;
+    const std::uint32_t quads_end = task.is_aligned != 0 ? end / 4 * 4 : begin;
+    block.each([&](unsigned thread) {
+      combine_quads(task, terms, begin + 4 * thread, quads_end);
+      for (std::uint32_t i = quads_end + thread; i < end; i += threads) {
+        float sum = task.terms == 0 ? 0.0F : terms[0].factor * terms[0].values[i];
+        for (std::uint32_t t = 1; t < task.terms; ++t)
+          sum = fmaf(terms[t].factor, terms[t].values[i], sum);
+        task.out[i] = sum;
+      }
+    });
+  }
+
+ private:
+  /// The thread's quads: floats first, first + 4 * threads, .. below `end`.
+  STARLING_DEVICE static void combine_quads(const LinearTask& task, const TermOnDevice* terms,
+                                            std::uint32_t first, std::uint32_t end) {
+    Quad sums[quads];
+    STARLING_UNROLL
+    for (unsigned q = 0; q < quads; ++q) sums[q] = {0.0F, 0.0F, 0.0F, 0.0F};
+    for (std::uint32_t t = 0; t < task.terms; ++t) {
+      const float factor = terms[t].factor;
+      const float* from = terms[t].values;
+      Quad values[quads];
+      STARLING_UNROLL
+      for (unsigned q = 0; q < quads; ++q) {
+        const std::uint32_t i = first + 4 * threads * q;
+        values[q] = i < end ? *reinterpret_cast<const Quad*>(from + i) : Quad{};
+      }
+      STARLING_UNROLL
+      for (unsigned q = 0; q < quads; ++q) {
+        if (first + 4 * threads * q >= end) continue;
+        const Quad v = values[q], s = sums[q];
+        sums[q] = t == 0 ? Quad{factor * v.x, factor * v.y, factor * v.z, factor * v.w}
+                         : Quad{fmaf(factor, v.x, s.x), fmaf(factor, v.y, s.y),
+                                fmaf(factor, v.z, s.z), fmaf(factor, v.w, s.w)};
+      }
+    }
+    STARLING_UNROLL
+    for (unsigned q = 0; q < quads; ++q) {
+      const std::uint32_t i = first + 4 * threads * q;
+      if (i < end) *reinterpret_cast<Quad*>(task.out + i) = sums[q];
+    }
+  }
+};
+
+struct DistanceTask {
+  const float* a;
+  const float* b;
+  std::uint32_t length;
+  std::uint32_t unused;
+};
+
+/// sum_i (a_i - b_i)^2 of task `block`, in the lanes of dense::Kernels::squared_distance.
+struct DistanceKernel {
+  static constexpr unsigned threads = lane_threads;
+  static constexpr std::uint32_t shared_bytes = lane_shared_bytes;
+  struct Arguments {
+    const DistanceTask* tasks;
+    double* results;
+  };
+
+  STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
+    const DistanceTask task = a.tasks[block.index];
+    lane_sum(
+        block, task.length,
+        [&](std::uint32_t i) {
+          return static_cast<double>(task.a[i]) - static_cast<double>(task.b[i]);
+        },
+        [](double sum, double d) { return fma(d, d, sum); });
+    block.each([&](unsigned thread) {
+      if (thread == 0) a.results[block.index] = lane_result(block);
+    });
+  }
+};
+
+}  // namespace starling::cuda

@@ -1,0 +1,175 @@
+#include "scenarios/checkpointing.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+
+namespace starling {
+namespace {
+
+constexpr std::string_view suffix = ".checkpoint";
+constexpr std::string_view previous_suffix = ".checkpoint.previous";
+constexpr std::string_view wall_fact = "wall_seconds";
+
+std::string newest_of(const std::string& results) { return results + std::string(suffix); }
+std::string previous_of(const std::string& results) {
+  return results + std::string(previous_suffix);
+}
+
+/// "500 steps"; 0 if `text` is something else.
+Step parse_steps(std::string_view text) {
+  constexpr std::string_view unit = " steps";
+  if (!text.ends_with(unit)) return 0;
+  text.remove_suffix(unit.size());
+  Step steps = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), steps);
+  return error == std::errc() && end == text.data() + text.size() ? steps : 0;
+}
+
+}  // namespace
+
+CheckpointSchedule read_checkpoint(const Section& run) {
+  const auto text = run.optional<std::string>(
+      "checkpoint", "never",
+      "how often a simulation saves what it needs to be resumed: 10 min, 500 steps, or never");
+  if (text == "never") return {};
+  if (const Step steps = parse_steps(text); steps > 0) return {.steps = steps};
+  Duration wall{};
+  try {
+    wall = parse_duration(text);
+  } catch (const std::invalid_argument&) {
+  }
+  const auto whole = std::chrono::duration_cast<std::chrono::nanoseconds>(wall);
+  run.expect(whole.count() > 0, "checkpoint",
+             "must be a time as 10 min, a number of steps as 500 steps, or never, got {}", text);
+  return {.wall = whole};
+}
+
+FoundCheckpoint find_checkpoint(const std::string& path) {
+  namespace fs = std::filesystem;
+  FoundCheckpoint found{.file = nullptr, .results = path, .warning = ""};
+  for (const std::string_view ending : {previous_suffix, suffix}) {
+    if (found.results.ends_with(ending)) found.results.resize(found.results.size() - ending.size());
+  }
+  const std::string newest = newest_of(found.results);
+  const std::string previous = previous_of(found.results);
+  if (!fs::exists(newest) && !fs::exists(previous))
+    throw Error(fmt::format("{}: there is no checkpoint to resume", newest));
+  if (!path.ends_with(previous_suffix)) {
+    try {
+      found.file = std::make_unique<CheckpointFile>(newest);
+      return found;
+    } catch (const Error& error) {
+      if (!fs::exists(previous)) throw;
+      found.warning = fmt::format("{}; going on from the one before it", error.what());
+    }
+  }
+  found.file = std::make_unique<CheckpointFile>(previous);
+  return found;
+}
+
+Checkpointing::Checkpointing(Settings settings, ComputeGraph& graph,
+                             std::unique_ptr<CheckpointFile> from)
+    : settings_(std::move(settings)), graph_(graph), from_(std::move(from)) {
+  checkpoint_.facts = settings_.facts;
+  if (from_ == nullptr) {
+    checkpoint_.legs.push_back({.events = 0, .window_bytes = settings_.window_bytes});
+    graph_.keep_journal();
+    plan_next({});
+    return;
+  }
+  const Checkpoint& saved = from_->content();
+  checkpoint_.legs = saved.legs;
+  const auto wall = saved.facts.find(std::string(wall_fact));
+  if (wall != saved.facts.end()) {
+    const std::string& text = wall->second;
+    std::from_chars(text.data(), text.data() + text.size(), wall_seconds_before_);
+  }
+  newest_ = from_->path();
+  graph_.begin_replay(saved.journal);
+  graph_.set_window(checkpoint_.legs.front().window_bytes);
+}
+
+void Checkpointing::pass(const Moment& place, bool is_asked) {
+  if (is_replaying()) return follow(place);
+  const bool is_due = Clock::now() >= due_at_ || place.steps >= due_steps_;
+  if (is_due || is_asked) write(place);
+}
+
+void Checkpointing::follow(const Moment& place) {
+  const Checkpoint::Leg& leg = checkpoint_.legs[next_leg_];
+  if (place.events < leg.events) return;
+  if (place.events > leg.events) check_replayed();
+  if (++next_leg_ < checkpoint_.legs.size()) {
+    graph_.flush();
+    graph_.set_window(leg.window_bytes);
+    return;
+  }
+  graph_.end_replay(*from_);
+  from_.reset();
+  checkpoint_.legs.back().window_bytes = settings_.window_bytes;  // of this machine
+  graph_.set_window(settings_.window_bytes);
+  steps_before_ = place.steps;
+  started_ = Clock::now();
+  plan_next(place);
+}
+
+void Checkpointing::write(const Moment& place) {
+  graph_.describe(checkpoint_);
+  checkpoint_.legs.push_back({place.events, settings_.window_bytes});
+  const std::chrono::duration<double> wall = Clock::now() - started_;
+  checkpoint_.facts[std::string(wall_fact)] =
+      fmt::format("{:.3f}", wall_seconds_before_ + wall.count());
+  const std::string newest = newest_of(settings_.results);
+  const std::string previous = previous_of(settings_.results);
+  const auto make_way = [&] {
+    namespace fs = std::filesystem;
+    std::error_code ignored;  // a file that is not there
+    if (newest_ == newest) {
+      fs::rename(newest, previous, ignored);
+    } else if (newest_.empty()) {
+      fs::remove(previous, ignored);  // of another run
+    }  // else the newest was damaged: this run goes on from the previous, which stays
+  };
+  save(
+      checkpoint_,
+      [this](std::size_t index, std::span<float> to) {
+        graph_.fetch(checkpoint_.vectors[index], to);
+      },
+      newest, make_way);
+  newest_ = newest;
+  plan_next(place);
+}
+
+void Checkpointing::plan_next(const Moment& place) {
+  const CheckpointSchedule& schedule = settings_.schedule;
+  due_at_ = schedule.wall.count() > 0 ? Clock::now() + schedule.wall : Clock::time_point::max();
+  due_steps_ = std::numeric_limits<std::int64_t>::max();
+  if (schedule.steps == 0) return;
+  const auto period = static_cast<std::int64_t>(
+      std::min(0x1p62, static_cast<double>(schedule.steps) * settings_.nodes));
+  due_steps_ = (place.steps / period + 1) * period;
+}
+
+void Checkpointing::check_replayed() const {
+  if (!is_replaying()) return;
+  throw Error(fmt::format(
+      "{}: the replay passed the checkpoint's place: a file that the scenario names may "
+      "have changed",
+      from_->path()));
+}
+
+void Checkpointing::remove() {
+  std::error_code ignored;
+  std::filesystem::remove(newest_of(settings_.results), ignored);
+  std::filesystem::remove(previous_of(settings_.results), ignored);
+}
+
+}  // namespace starling

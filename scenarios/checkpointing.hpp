@@ -1,0 +1,94 @@
+// Checkpoints of one simulation: when they are due, where they lie, and the replay of a run that goes on from one.
+//
+// They lie beside the results file: RESULTS.h5.checkpoint, and RESULTS.h5.checkpoint.previous, the one before. Each is
+// whole or not there, whenever the program is killed; both are removed when the run is complete.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "sim/base/section.hpp"
+#include "sim/base/types.hpp"
+#include "sim/node/compute_graph.hpp"
+#include "sim/record/checkpoint.hpp"
+
+namespace starling {
+
+/// When checkpoints are written; never if both are 0.
+struct CheckpointSchedule {
+  std::chrono::nanoseconds wall{0};  // every so much real time
+  Step steps = 0;                    // every so many steps of the nodes, on average
+  bool is_on() const { return wall.count() > 0 || steps > 0; }
+};
+
+/// Reads run.checkpoint: "10 min", "500 steps" or "never".
+CheckpointSchedule read_checkpoint(const Section& run);
+
+/// The newest whole checkpoint that `path` names: a results file, whose checkpoints lie beside it, or one of those.
+struct FoundCheckpoint {
+  std::unique_ptr<CheckpointFile> file;
+  std::string results;  // the results file it belongs to
+  std::string warning;  // why it is not the newest; empty if it is
+};
+/// Throws Error if there is none.
+FoundCheckpoint find_checkpoint(const std::string& path);
+
+/// Where a simulation is.
+struct Moment {
+  std::int64_t events = 0;
+  std::int64_t steps = 0;  // finished, over all nodes
+};
+
+class Checkpointing {
+ public:
+  struct Settings {
+    CheckpointSchedule schedule;
+    NodeId nodes;
+    std::int64_t window_bytes;
+    std::string results;  // path of the results file
+    /// What checkpoints say beside their place; wall_seconds is added.
+    std::map<std::string, std::string> facts;
+  };
+  /// Before anything is recorded in `graph`, which outlives this. With `from` the run is replayed up to there.
+  Checkpointing(Settings settings, ComputeGraph& graph, std::unique_ptr<CheckpointFile> from);
+
+  /// The transport calls it every so many events, the same ones in every run: ends the replay when its place has come;
+  /// afterwards writes a checkpoint if one is due, or if `is_asked` for.
+  void pass(const Moment& place, bool is_asked);
+  /// The run has ended of itself. Throws Error if its replay has not.
+  void check_replayed() const;
+  /// Removes the files: the run is complete.
+  void remove();
+
+  bool is_replaying() const { return from_ != nullptr; }
+  /// The newest checkpoint; empty if none has been written or gone on from.
+  const std::string& newest() const { return newest_; }
+  /// Steps at the place where the replay ended.
+  std::int64_t steps_before() const { return steps_before_; }
+  /// Real time that the run took before it went on here.
+  double wall_seconds_before() const { return wall_seconds_before_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void follow(const Moment& place);
+  void write(const Moment& place);
+  void plan_next(const Moment& place);
+
+  Settings settings_;
+  ComputeGraph& graph_;
+  std::unique_ptr<CheckpointFile> from_;  // during the replay
+  std::size_t next_leg_ = 1;
+  std::string newest_;
+  Checkpoint checkpoint_;
+  Clock::time_point started_ = Clock::now();
+  Clock::time_point due_at_;
+  std::int64_t due_steps_ = 0;
+  std::int64_t steps_before_ = 0;
+  double wall_seconds_before_ = 0;
+};
+
+}  // namespace starling

@@ -1,0 +1,79 @@
+#include "sim/record/partial_file.hpp"
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "sim/base/error.hpp"
+
+namespace starling {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const fs::path& path, const std::string& words) {
+  throw Error(fmt::format("{}: cannot write: {}", path.string(), words));
+}
+[[noreturn]] void fail(const fs::path& path, int error) {
+  fail(path, std::generic_category().message(error));
+}
+
+/// Where to write: `path`, or what it links to; makes the directories above.
+fs::path prepared(const fs::path& path) {
+  try {
+    const fs::file_status status = fs::status(path);
+    if (fs::is_regular_file(status)) return fs::canonical(path);
+    if (fs::is_directory(status)) fail(path, EISDIR);
+    if (fs::exists(status)) fail(path, "expected a regular file, found a device or pipe");
+    if (path.has_parent_path()) fs::create_directories(path.parent_path());
+    return path;
+  } catch (const fs::filesystem_error& error) {
+    fail(path, error.code().message());
+  }
+}
+
+}  // namespace
+
+PartialFile::PartialFile(const fs::path& path)
+    : named_(path), target_(prepared(path)), partial_(target_) {
+  partial_ += ".partial";
+  file_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file_ < 0) fail(named_, errno);
+}
+
+PartialFile::~PartialFile() {
+  if (file_ >= 0) ::close(file_);
+  if (!is_done_) ::unlink(partial_.c_str());
+}
+
+void PartialFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail(named_, errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+void PartialFile::settle() {
+  if (::fsync(file_) != 0) fail(named_, errno);
+}
+
+void PartialFile::finish() {
+  settle();
+  if (::close(std::exchange(file_, -1)) != 0) fail(named_, errno);
+  if (::rename(partial_.c_str(), target_.c_str()) != 0) fail(named_, errno);
+  is_done_ = true;
+  // The new name, too, shall survive a power cut; not every file system lets directories be synced.
+  const auto parent = target_.has_parent_path() ? target_.parent_path() : fs::path(".");
+  const int directory = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0) return;
+  ::fsync(directory);
+  ::close(directory);
+}
+
+}  // namespace starling

@@ -1,0 +1,35 @@
+// A file that is written beside its place and takes it when it is whole: whoever opens the place at any moment, during
+// the writing or after a crash in it, finds the old file or the new one.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+
+namespace starling {
+
+class PartialFile {
+ public:
+  /// Begins `path`.partial, making the directories above. A link is followed. Like the other members it throws
+  /// Error, "results/x.h5: cannot write: No space left on device"; the old file is untouched then, and the partial
+  /// one is removed.
+  explicit PartialFile(const std::filesystem::path& path);
+  PartialFile(const PartialFile&) = delete;
+  PartialFile& operator=(const PartialFile&) = delete;
+  ~PartialFile();
+
+  void write(std::span<const std::byte> bytes);
+  /// Waits until all of it is on the disk.
+  void settle();
+  /// Settles, then replaces `path` by it.
+  void finish();
+
+ private:
+  std::filesystem::path named_;   // by the user
+  std::filesystem::path target_;  // behind links
+  std::filesystem::path partial_;
+  int file_ = -1;
+  bool is_done_ = false;
+};
+
+}  // namespace starling

@@ -1,0 +1,327 @@
+// The GPU backend against the CPU's, bit for bit: every verb, transform and measure, over sizes around every tile. Here
+// on the emulated device (tests/kernels/cuda/emulated.cpp), which runs the kernels' own source.
+#include <array>
+#include <deque>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "kernels/cpu_backend.hpp"
+#include "kernels/cuda/cuda_backend.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/random.hpp"
+#include "tests/kernels/cuda_rig.hpp"
+
+using namespace starling;
+using namespace starling::transforms;
+using test::DeviceRow;
+
+namespace {
+
+using Values = std::vector<float>;
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
+Values random_values(std::size_t size, std::uint64_t seed) {
+  Random random(seed, "values");
+  Values values(size);
+  for (float& v : values) v = static_cast<float>(random.normal());
+  return values;
+}
+
+/// Few magnitudes, so that many are equal; zeros of both signs, subnormals.
+Values coarse_values(std::size_t size, std::uint64_t seed) {
+  constexpr float choice[] = {0.0F, -0.0F, 1.0F, -1.0F, 0.5F, -2.0F, 1e-40F, -3e-39F, 65519.0F};
+  Random random(seed, "coarse values");
+  Values values(size);
+  for (float& v : values) v = choice[random.below(std::size(choice))];
+  return values;
+}
+
+/// Some entries not finite.
+Values wild_values(std::size_t size, std::uint64_t seed) {
+  Values values = random_values(size, seed);
+  Random random(seed, "wild values");
+  for (const float wild : {infinity, -infinity, nan, 3e38F}) values[random.below(size)] = wild;
+  return values;
+}
+
+struct Rig {
+  std::unique_ptr<cuda::Device> device = test::open_device();
+  CudaBackend gpu{*device};
+  CpuBackend cpu;
+
+  /// Both backends' result of one transform must be the same.
+  void check(const Transform& transform, const std::vector<Values>& inputs) {
+    std::vector<std::size_t> sizes;
+    for (const Values& input : inputs) sizes.push_back(input.size());
+    const std::size_t size = result_size(transform, sizes);
+    Values expected(size, -7);
+    TransformJob job{.transform = &transform, .inputs = {}, .out = expected};
+    for (std::size_t i = 0; i < inputs.size(); ++i) job.inputs[i] = inputs[i];
+    cpu.transform({&job, 1});
+
+    std::deque<DeviceRow> rows;
+    const DeviceRow out(*device, Values(size, -8));
+    job.out = out.row();
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      job.inputs[i] = rows.emplace_back(*device, inputs[i]).row();
+    gpu.transform({&job, 1});
+    const Values found = out.values();
+    const std::size_t at = test::first_difference(expected, found);
+    CAPTURE(transform.index());
+    CAPTURE(inputs[0].size());
+    CAPTURE(at);
+    CHECK(at == size);
+  }
+
+  void check(const Measure& measure, const std::vector<Values>& inputs) {
+    double expected = -7, found = -8;
+    MeasureJob job{.measure = &measure, .inputs = {}, .out = &expected};
+    for (std::size_t i = 0; i < inputs.size(); ++i) job.inputs[i] = inputs[i];
+    cpu.measure({&job, 1});
+    std::deque<DeviceRow> rows;
+    job.out = &found;
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      job.inputs[i] = rows.emplace_back(*device, inputs[i]).row();
+    gpu.measure({&job, 1});
+    CAPTURE(measure.index());
+    CAPTURE(inputs[0].size());
+    CHECK(test::same_bits(expected, found));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("cuda: linear combinations are the CPU's, bit for bit") {
+  Rig rig;
+  // Around a quad of floats, a block's threads, and a tile (4096); rows at and off multiples of 16 bytes; uneven jobs
+  // in one call; results in the place of a term.
+  struct Case {
+    std::size_t length, terms, offset;
+    bool in_place;
+  };
+  std::vector<Case> cases;
+  for (const std::size_t length : {1, 3, 4, 5, 255, 1024, 4095, 4096, 4099, 9001}) {
+    for (const std::size_t terms : {0, 1, 2, 3, 6, 9}) {
+      cases.push_back({length, terms, 0, terms > 2});
+      cases.push_back({length, terms, 1 + terms % 3, terms == 2});
+    }
+  }
+  std::deque<DeviceRow> rows;
+  std::deque<Values> host;
+  std::vector<LinearJob> gpu_jobs, cpu_jobs;
+  std::vector<LinearTerm> gpu_terms, cpu_terms;
+  std::vector<std::pair<const DeviceRow*, const Values*>> results;
+  Random random(3, "factors");
+  for (const Case& c : cases) {
+    const auto first = static_cast<std::uint32_t>(gpu_terms.size());
+    for (std::size_t t = 0; t < c.terms; ++t) {
+      const auto factor = static_cast<float>(random.normal());
+      host.push_back(random_values(c.length, 100 + t));
+      rows.emplace_back(*rig.device, host.back(), c.offset);
+      gpu_terms.push_back({rows.back().row().data(), factor});
+      cpu_terms.push_back({host.back().data(), factor});
+    }
+    if (!c.in_place) {
+      host.emplace_back(c.length, -7);
+      rows.emplace_back(*rig.device, host.back(), c.offset);
+    }
+    gpu_jobs.push_back({rows.back().row().data(), static_cast<std::uint32_t>(c.length), first,
+                        static_cast<std::uint32_t>(c.terms)});
+    cpu_jobs.push_back({host.back().data(), static_cast<std::uint32_t>(c.length), first,
+                        static_cast<std::uint32_t>(c.terms)});
+    results.emplace_back(&rows.back(), &host.back());
+  }
+  rig.cpu.linear(cpu_jobs, cpu_terms);
+  rig.gpu.linear(gpu_jobs, gpu_terms);
+  for (std::size_t j = 0; j < results.size(); ++j) {
+    CAPTURE(cases[j].length);
+    CAPTURE(cases[j].terms);
+    CHECK(test::first_difference(*results[j].second, results[j].first->values()) ==
+          cases[j].length);
+  }
+}
+
+TEST_CASE("cuda: distances are the CPU's, bit for bit") {
+  Rig rig;
+  for (const std::size_t size : {1, 15, 16, 17, 255, 2047, 2048, 2049, 10000}) {
+    const Values a = random_values(size, 1), b = coarse_values(size, 2);
+    const DeviceRow p(*rig.device, a), q(*rig.device, b, 3);
+    double expected = -1, first = -2, second = -2;
+    const DistanceJob job{a.data(), b.data(), &expected, static_cast<std::uint32_t>(size)};
+    rig.cpu.squared_distances({&job, 1});
+    const DistanceJob jobs[] = {
+        {p.row().data(), q.row().data(), &first, static_cast<std::uint32_t>(size)},
+        {p.row().data(), p.row().data(), &second, static_cast<std::uint32_t>(size)}};
+    rig.gpu.squared_distances(jobs);
+    CHECK(test::same_bits(expected, first));
+    CHECK(second == 0);
+  }
+}
+
+TEST_CASE("cuda: every transform and measure is the CPU's, bit for bit") {
+  Rig rig;
+  std::set<std::size_t> transforms_seen, measures_seen;
+  Random stream(7, "test");
+  for (int words = 0; words < 3; ++words) stream();  // in the middle of a block of four words
+  for (const std::size_t size : {1, 2, 31, 33, 257, 2049, 5000}) {
+    const auto d = static_cast<std::uint32_t>(size);
+    for (const Values& v : {random_values(size, 1), coarse_values(size, 2), wild_values(size, 3)}) {
+      const Values mask = coarse_values(size, 4), other = random_values(size, 5);
+      const auto check = [&](const Transform& transform, const std::vector<Values>& inputs) {
+        transforms_seen.insert(transform.index());
+        rig.check(transform, inputs);
+      };
+      /// Its code by the CPU.
+      const auto code = [&](const Transform& transform) {
+        const std::size_t sizes[] = {size};
+        Values out(result_size(transform, sizes), -7);
+        const TransformJob job{.transform = &transform, .inputs = {v}, .out = out};
+        rig.cpu.transform({&job, 1});
+        return out;
+      };
+      for (const std::uint32_t count : {0U, 1U, d / 10, d / 2, d - 1, d}) {
+        check(KeepLargest{count}, {v});
+        check(Scatter{d}, {code(KeepLargest{count})});
+        check(GatherRandom{count, stream}, {v});
+        check(ScatterRandom{d, 1.5F, stream}, {code(GatherRandom{count, stream})});
+      }
+      check(KeepAbove{0.5F}, {v});
+      check(ClearWhere{}, {v, mask});
+      for (const bool yes : {false, true}) {
+        check(ToHalf{yes}, {v});
+        check(FromHalf{yes, d}, {code(ToHalf{yes})});
+        check(ToSigns{yes}, {v});
+        check(FromSigns{yes, d}, {code(ToSigns{yes})});
+        for (const std::uint32_t bits : {1U, 5U, 8U, 24U}) {
+          check(ToColours{0.01, bits, yes, stream}, {v});
+          check(FromColours{0.01, bits, yes, stream},
+                {code(ToColours{0.01, bits, yes, stream}), other});
+        }
+        for (const std::uint32_t levels : {1U, 4U, 255U, 100000U}) {
+          for (const std::uint32_t bucket : {7U, 512U, 100000U}) {
+            check(ToLevels{levels, bucket, yes, stream}, {v});
+            check(FromLevels{levels, bucket, 0.75F, d},
+                  {code(ToLevels{levels, bucket, yes, stream})});
+          }
+        }
+      }
+      check(ClipNorm{0.1F}, {v});
+      check(ClipNorm{1e9F}, {v});
+      check(AddSquare{0.9F, 0.1F}, {v, other});
+      check(DivideByRoot{-0.1F, 1.5F, 1e-8F}, {other, v});
+      check(SideMeans{}, {v});
+      check(ShiftSides{}, {v, {0.1F, 0.2F}, {0.3F, 0.05F}});
+      for (const Measure& measure : {Measure(CountNonzero{}), Measure(LargestDifference{})}) {
+        measures_seen.insert(measure.index());
+        std::vector<Values> inputs{v};
+        if (measure.index() == 1) inputs.push_back(other);
+        rig.check(measure, inputs);
+      }
+    }
+  }
+  // Matrices of 1, one panel, a bit more, several panels.
+  for (const auto& [rows, columns] : {std::pair{1U, 1U}, {3U, 32U}, {70U, 33U}, {9U, 100U}}) {
+    const Values a = random_values(rows * columns, 8), b = random_values(rows * columns, 9);
+    for (const Transform& transform :
+         {Transform(PanelsToRows{rows, columns}), Transform(RowsToPanels{rows, columns}),
+          Transform(Orthonormalize{rows, columns}), Transform(Orthonormalize{columns, rows})}) {
+      transforms_seen.insert(transform.index());
+      rig.check(transform, {a});
+    }
+    transforms_seen.insert(Transform(MatrixProduct{}).index());
+    rig.check(MatrixProduct{rows, columns, rows, false, true}, {a, b});
+    rig.check(MatrixProduct{columns, rows, columns, true, false}, {a, b});
+    rig.check(MatrixProduct{1, rows * columns, 1}, {a, b});
+    rig.check(MatrixProduct{columns, rows, 1, true, true}, {a, random_values(rows, 10)});
+  }
+  CHECK(transforms_seen.size() == std::variant_size_v<Transform>);
+  CHECK(measures_seen.size() == std::variant_size_v<Measure>);
+}
+
+TEST_CASE("cuda: many transforms of one call, of all kinds, do not meet") {
+  Rig rig;
+  constexpr std::size_t size = 300;
+  const Transform kinds[] = {KeepLargest{20}, GatherRandom{15, Random(1, "a")},
+                             Orthonormalize{30, 10}, KeepAbove{0.3F},
+                             GatherRandom{15, Random(2, "b")}};
+  std::deque<DeviceRow> inputs, outs;
+  std::deque<Values> host, expected;
+  std::vector<TransformJob> gpu_jobs, cpu_jobs;
+  for (std::size_t j = 0; j < 40; ++j) {
+    const Transform& transform = kinds[j % std::size(kinds)];
+    host.push_back(random_values(size, j));
+    const std::size_t sizes[] = {size};
+    expected.emplace_back(result_size(transform, sizes), -7);
+    cpu_jobs.push_back({.transform = &transform, .inputs = {host.back()}, .out = expected.back()});
+    inputs.emplace_back(*rig.device, host.back());
+    outs.emplace_back(*rig.device, expected.back());
+    gpu_jobs.push_back(
+        {.transform = &transform, .inputs = {inputs.back().row()}, .out = outs.back().row()});
+  }
+  rig.cpu.transform(cpu_jobs);
+  rig.gpu.transform(gpu_jobs);
+  for (std::size_t j = 0; j < outs.size(); ++j) {
+    CAPTURE(j);
+    CHECK(test::first_difference(expected[j], outs[j].values()) == expected[j].size());
+  }
+}
+
+TEST_CASE("cuda: what is written is read back, in pieces of the staging memory") {
+  Rig rig;
+  const Values from = random_values((std::size_t{20} << 20) / sizeof(float) + 5, 1);  // 2.5 pieces
+  float* row = rig.gpu.allocate(from.size());
+  rig.gpu.write(row, from);
+  Values to(from.size());
+  rig.gpu.read(to, row);
+  CHECK(to == from);
+  rig.gpu.release(row, from.size());
+}
+
+TEST_CASE("cuda: out of memory is a sentence with the arithmetic, and nothing is lost") {
+  // 1,000 floats are 4,000 bytes, in pages of 4,096; of 1,000,000 bytes the rest cannot hold 300,000 floats.
+  const test::Environment limit("STARLING_EMULATED_BYTES", "1000000");
+  Rig rig;
+  if (!test::is_emulated(*rig.device)) return;
+  float* block = rig.gpu.allocate(1000);
+  try {
+    rig.gpu.allocate(300000);
+    FAIL("1,200,000 bytes of 1,000,000");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()) ==
+          "out of memory on emulated device: asked for 1200000 bytes for vectors, with 4000 bytes "
+          "in use, 995904 free, 1000000 in all");
+  }
+  rig.gpu.release(block, 1000);
+  rig.gpu.release(rig.gpu.allocate(240000), 240000);
+}
+
+TEST_CASE("cuda: whatever is missing is named in one sentence") {
+  const auto answer = [] {
+    try {
+      test::open_device();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("a device");
+  };
+  if (answer() != "a device" || !test::is_emulated(*test::open_device())) return;
+  {
+    const test::Environment fault("STARLING_EMULATED_FAULT", "driver");
+    CHECK(answer() == "no GPU can be used: no NVIDIA driver (emulated)");
+  }
+  {
+    const test::Environment fault("STARLING_EMULATED_FAULT", "version");
+    CHECK(answer().find("is of another version (2, 17 kernels) than the program (1, 17 kernels)") !=
+          std::string::npos);
+  }
+  {
+    const test::Environment elsewhere("STARLING_CUDA_PLUGIN", "/nowhere/starling_cuda.so");
+    CHECK(answer().find("the GPU plug-in cannot be loaded: /nowhere/starling_cuda.so") == 0);
+  }
+  CHECK(answer() == "a device");  // open_device() names the emulated one again
+}

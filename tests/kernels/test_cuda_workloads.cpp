@@ -1,0 +1,255 @@
+// Workloads on a GPU against the same on the CPU, bit for bit: gradients, losses, evaluations; in one block or layer by
+// layer, in one batch or in pieces. Here on the emulated device.
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <utility>
+
+#include <doctest/doctest.h>
+
+#include "kernels/cuda/cuda_mlp.hpp"
+#include "kernels/cuda/cuda_quadratic.hpp"
+#include "sim/base/random.hpp"
+#include "tests/kernels/cuda_rig.hpp"
+
+using namespace starling;
+using test::DeviceRow;
+
+namespace {
+
+using Values = std::vector<float>;
+constexpr CudaMlp::Limits one_block{};
+constexpr CudaMlp::Limits by_layers{.shared_bytes = 0};
+constexpr CudaMlp::Limits one_wide_block{.narrow_bytes = 0};
+/// So little scratch memory that every task is computed by itself.
+constexpr CudaMlp::Limits one_by_one{.scratch_bytes = 1, .shared_bytes = 0};
+
+Dataset noise(std::size_t samples, std::size_t features, int classes, std::uint64_t seed) {
+  Random random(seed, "noise");
+  Dataset data{.samples = samples, .features = features, .classes = classes};
+  for (std::size_t i = 0; i < samples * features; ++i)
+    data.x.push_back(static_cast<float>(random.normal()));
+  for (std::size_t s = 0; s < samples; ++s)
+    data.y.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(classes))));
+  return data;
+}
+
+struct Sizes {
+  std::size_t features;
+  std::vector<std::size_t> hidden;
+  int classes;
+  std::int64_t batch;
+  std::size_t test_samples = 65;
+};
+
+constexpr std::int32_t nodes = 5;
+
+Mlp make(const Sizes& sizes) {
+  Mlp::Problem problem{.hidden = sizes.hidden, .data = {}, .parts = {}};
+  problem.data.train = noise(43, sizes.features, sizes.classes, 1);
+  problem.data.test = noise(sizes.test_samples, sizes.features, sizes.classes, 2);
+  problem.batch_size = sizes.batch;
+  problem.parts.resize(nodes);
+  for (std::int32_t s = 0; s < 43; ++s)
+    problem.parts[static_cast<std::size_t>(s) % nodes].push_back(s);
+  return Mlp(std::move(problem));
+}
+
+/// A model of node `node`: the initial one, moved at random.
+Values model_of(const Workload& workload, int node, double move) {
+  Values x(workload.facts().parameters);
+  workload.initial_model(x);
+  Random random(9, "moves", node);
+  for (float& v : x) v += static_cast<float>(move * random.normal());
+  return x;
+}
+
+/// Gradients and evaluations of all nodes by both must be the same.
+void compare(cuda::Device& device, const Workload& cpu, const Workload& gpu, double move = 0.1) {
+  const std::size_t size = cpu.facts().parameters;
+  std::deque<Values> models, gradients;
+  std::deque<DeviceRow> model_rows, gradient_rows;
+  std::vector<GradientRequest> here, there;
+  std::vector<EvaluationRequest> judged_here, judged_there;
+  for (int node = 0; node < nodes; ++node) {
+    models.push_back(model_of(cpu, node, move));
+    gradients.emplace_back(size, -7);
+    model_rows.emplace_back(device, models.back());
+    gradient_rows.emplace_back(device, Values(size, -8));
+    here.push_back({.node = node,
+                    .draw = 3 * node,
+                    .x = models.back().data(),
+                    .gradient = gradients.back().data()});
+    there.push_back({.node = node,
+                     .draw = 3 * node,
+                     .x = model_rows.back().row().data(),
+                     .gradient = gradient_rows.back().row().data()});
+    judged_here.push_back({.x = models.back().data()});
+    judged_there.push_back({.x = model_rows.back().row().data()});
+  }
+  cpu.gradients(here);
+  gpu.gradients(there);
+  cpu.evaluate(judged_here);
+  gpu.evaluate(judged_there);
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    CAPTURE(i);
+    CHECK(test::same_bits(here[i].loss, there[i].loss));
+    CHECK(test::first_difference(gradients[i], gradient_rows[i].values()) == size);
+    CHECK(test::same_bits(judged_here[i].loss, judged_there[i].loss));
+    CHECK(test::same_bits(judged_here[i].accuracy, judged_there[i].accuracy));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("cuda: gradients and evaluations of an MLP are the CPU's, bit for bit") {
+  const auto device = test::open_device();
+  // Around octets of inputs, groups of 4 samples, tiles of 32 rows, panels of 32 and tiles of 16 and 64 columns; softmax
+  // regression; evaluations of one block of 64 samples, of less and of more.
+  const Sizes all[] = {{1, {}, 2, 1},        {7, {}, 10, 5, 1},     {9, {1}, 2, 4, 64},
+                       {8, {5}, 3, 33},      {33, {31}, 17, 16},    {64, {32}, 10, 16, 200},
+                       {40, {33, 8}, 33, 3}, {16, {64, 65}, 64, 2}, {5, {100, 3, 70}, 40, 35}};
+  for (const Sizes& sizes : all) {
+    const Mlp mlp = make(sizes);
+    CAPTURE(mlp.facts().description);
+    CAPTURE(sizes.batch);
+    for (const CudaMlp::Limits& limits : {one_block, one_wide_block, by_layers, one_by_one}) {
+      const CudaMlp moved(mlp, *device, Precision::strict, limits);
+      CHECK(moved.is_small() == (limits.shared_bytes > 0));
+      compare(*device, mlp, moved);
+    }
+  }
+}
+
+TEST_CASE("cuda: sums in the place of gradients are the CPU's, bit for bit") {
+  const auto device = test::open_device();
+  for (const Sizes& sizes : {Sizes{9, {}, 3, 4}, Sizes{20, {33, 7}, 10, 16}}) {
+    const Mlp mlp = make(sizes);
+    const std::size_t size = mlp.facts().parameters;
+    const auto length = static_cast<std::uint32_t>(size);
+    for (const CudaMlp::Limits& limits : {one_block, by_layers}) {
+      const CudaMlp moved(mlp, *device, Precision::strict, limits);
+      REQUIRE(moved.folds_sums());
+      // m <- 0.9 m + g, in the place of m; y <- 2 z - 0.1 m; x <- x + 0.5 y - 0.25 g, in the place of x; zeros.
+      Values x = model_of(mlp, 1, 0.1), m = model_of(mlp, 2, 1), z = model_of(mlp, 3, 1);
+      Values y(size, -7), nothing(size, -7);
+      const DeviceRow dx(*device, x), dm(*device, m), dz(*device, z), dy(*device, y);
+      const DeviceRow dnothing(*device, nothing);
+      const auto ask = [&](const Workload& workload, float* x, float* m, const float* z, float* y,
+                           float* nothing) {
+        const LinearTerm terms[] = {{m, 0.9F}, {nullptr, 1}, {z, 2},           {m, -0.1F},
+                                    {x, 1},    {y, 0.5F},    {nullptr, -0.25F}};
+        const LinearJob sums[] = {
+            {m, length, 0, 2}, {y, length, 2, 2}, {x, length, 4, 3}, {nothing, length, 7, 0}};
+        GradientRequest request{.node = 1, .draw = 2, .x = x, .sums = sums, .terms = terms};
+        workload.gradients({&request, 1});
+        return request.loss;
+      };
+      const double here = ask(mlp, x.data(), m.data(), z.data(), y.data(), nothing.data());
+      const double there = ask(moved, dx.row().data(), dm.row().data(), dz.row().data(),
+                               dy.row().data(), dnothing.row().data());
+      CHECK(test::same_bits(here, there));
+      for (const auto& [host, row] :
+           {std::pair(&x, &dx), {&m, &dm}, {&y, &dy}, {&nothing, &dnothing}}) {
+        CHECK(test::first_difference(*host, row->values()) == size);
+      }
+    }
+  }
+}
+
+TEST_CASE("cuda: more gradients than are queued at once are the same gradients") {
+  const auto device = test::open_device();
+  const Mlp mlp = make({2, {}, 2, 3});  // 6 parameters
+  const std::size_t size = mlp.facts().parameters;
+  constexpr std::size_t count = 4096 + 3;
+  const Values x = model_of(mlp, 1, 1);
+  Values gradients(count * size, -7);
+  const DeviceRow model(*device, x), out(*device, gradients);
+  std::vector<GradientRequest> here, there;
+  for (std::size_t i = 0; i < count; ++i) {
+    const GradientRequest request{.node = static_cast<NodeId>(i % nodes),
+                                  .draw = static_cast<Step>(i / nodes)};
+    here.push_back(request);
+    here.back().x = x.data();
+    here.back().gradient = &gradients[i * size];
+    there.push_back(request);
+    there.back().x = model.row().data();
+    there.back().gradient = &out.row()[i * size];
+  }
+  mlp.gradients(here);
+  CudaMlp(mlp, *device, Precision::strict).gradients(there);
+  CHECK(test::first_difference(gradients, out.values()) == count * size);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!test::same_bits(here[i].loss, there[i].loss)) FAIL_CHECK("loss " << i);
+  }
+}
+
+TEST_CASE("cuda: an MLP that overflows does so as on the CPU") {
+  const auto device = test::open_device();
+  const Mlp mlp = make({20, {33}, 10, 16});
+  for (const double move : {1e3, 1e18, 1e38}) {
+    CAPTURE(move);
+    for (const CudaMlp::Limits& limits : {one_block, by_layers})
+      compare(*device, mlp, CudaMlp(mlp, *device, Precision::strict, limits), move);
+  }
+}
+
+TEST_CASE("cuda: a model too large for a block's shared memory runs layer by layer") {
+  const auto device = test::open_device();
+  // Case A of the measurements: 109,386 parameters are 437,544 bytes, no block has more than 232,448.
+  const Mlp large = make({784, {128, 64}, 10, 4});
+  const CudaMlp moved(large, *device, Precision::strict);
+  CHECK(!moved.is_small());
+  compare(*device, large, moved);
+}
+
+TEST_CASE("cuda: quadratics are the CPU's, bit for bit") {
+  const auto device = test::open_device();
+  for (const std::size_t dimension : {1, 5, 1023, 1024, 2500}) {
+    for (const double noise : {0.0, 0.3}) {
+      CAPTURE(dimension);
+      CAPTURE(noise);
+      Quadratic::Problem problem{.nodes = nodes, .dimension = dimension, .noise = noise, .seed = 4};
+      Random random(6, "quadratic");
+      for (std::size_t i = 0; i < nodes * dimension; ++i) {
+        problem.curvature.push_back(static_cast<float>(random.uniform()));
+        problem.center.push_back(static_cast<float>(random.normal()));
+      }
+      problem.start.assign(dimension, 0.5F);
+      const Quadratic quadratic(problem);
+      compare(*device, quadratic, CudaQuadratic(quadratic, *device));
+    }
+  }
+}
+
+TEST_CASE("cuda: the fast mode is within 2e-3 of the strict one") {
+  const auto device = test::open_device();
+  // TF32 rounds factors to 10 bits of mantissa, so by 2^-11 = 4.9e-4 at most, and two of them by about 1e-3; summed with
+  // random signs less remains. Layers below 128 x 64 stay strict; 100 columns are three panels and a narrow one.
+  const Mlp mlp = make({150, {100, 130, 65}, 10, 16});
+  const std::size_t size = mlp.facts().parameters;
+  const CudaMlp strict(mlp, *device, Precision::strict, by_layers);
+  for (const CudaMlp::Limits& limits : {by_layers, one_by_one}) {
+    const CudaMlp fast(mlp, *device, Precision::fast, limits);
+    const DeviceRow x(*device, model_of(mlp, 1, 0.01));
+    const DeviceRow exact(*device, Values(size, -7)), near(*device, Values(size, -8));
+    GradientRequest asked{.node = 1, .x = x.row().data(), .gradient = exact.row().data()};
+    GradientRequest fast_asked = asked;
+    fast_asked.gradient = near.row().data();
+    strict.gradients({&asked, 1});
+    fast.gradients({&fast_asked, 1});
+    const Values a = exact.values(), b = near.values();
+    double away = 0, all = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      away += std::pow(double{a[i]} - double{b[i]}, 2);
+      all += std::pow(double{a[i]}, 2);
+    }
+    CHECK(std::sqrt(away / all) < 2e-3);
+    CHECK(away > 0);  // it is another way of computing
+    CHECK(fast_asked.loss == doctest::Approx(asked.loss).epsilon(2e-3));
+    EvaluationRequest judged{.x = x.row().data()}, fast_judged = judged;
+    strict.evaluate({&judged, 1});
+    fast.evaluate({&fast_judged, 1});
+    CHECK(fast_judged.loss == doctest::Approx(judged.loss).epsilon(2e-3));
+  }
+}

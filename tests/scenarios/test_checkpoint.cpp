@@ -1,0 +1,314 @@
+// A run that is ended anywhere and resumed records what an undisturbed one does, to the bit: every algorithm of the
+// catalog, codecs, failures, contention, evaluations, windows of any size, threads.
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <omp.h>
+
+#include "algorithms/registry.hpp"
+#include "scenarios/run.hpp"
+#include "sim/base/error.hpp"
+#include "tests/support/small_run.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+using namespace starling;
+
+namespace {
+
+/// 8 nodes learn blobs with random delays; everything that a run records is in it.
+const char* const blobs = R"([run]
+nodes = 8
+steps = 60
+record_every = 1
+evaluate_every = 5
+timeline = 20 ms
+save_models = yes
+checkpoint = 1000000 steps
+[topology]
+kind = ring
+[network]
+kind = loggp
+preset = 10gbe
+[compute]
+gradient = 2 ms
+distribution = lognormal
+sigma = 0.4
+[workload]
+kind = mlp
+dataset = blobs
+hidden = 12
+batch_size = 8
+partition = dirichlet
+[algorithm]
+learning_rate = 0.1
+)";
+
+using Overrides = std::vector<std::string>;
+
+/// Runs of one scenario, with a folder for their checkpoints.
+struct Resumable {
+  explicit Resumable(std::string scenario, Overrides settings = {})
+      : text(std::move(scenario)), overrides(std::move(settings)) {
+    overrides.push_back("run.output=" + results());
+  }
+
+  std::string results() const { return directory.path("run.h5"); }
+  std::string newest() const { return results() + ".checkpoint"; }
+  std::string previous() const { return newest() + ".previous"; }
+
+  /// Runs from the beginning, or from the newest checkpoint, for `pulses` pulses (256 events each) behind the place
+  /// where computing begins; whether it came to the end.
+  bool go_on(int pulses, const std::string& version = "7") {
+    FoundCheckpoint found;
+    if (std::filesystem::exists(newest()) || std::filesystem::exists(previous()))
+      found = find_checkpoint(results());
+    warning = found.warning;
+    int left = pulses;
+    Run::Hooks hooks;
+    hooks.saves = false;
+    hooks.code_version = version;
+    hooks.interruption = [&] { return left-- > 0 ? 0 : SIGTERM; };
+    Run run(assemble(Scenario::parse(text, "test.ini", overrides)), std::move(hooks));
+    try {
+      if (found.file) {
+        // The replay's pulses do not count.
+        left += static_cast<int>(found.file->content().legs.back().events / 256);
+        run.resume(std::move(found.file));
+      } else {
+        run.simulate();
+      }
+    } catch (const Interrupted&) {
+      return false;
+    }
+    outcome = run.recorder();
+    return true;
+  }
+
+  test::TemporaryDirectory directory;
+  std::string text;
+  Overrides overrides;
+  std::string warning;
+  Recorder outcome;
+};
+
+/// Ends the run every `pulses` pulses until it is through; how often that was.
+int run_in_pieces(Resumable& run, int pulses) {
+  int pieces = 1;
+  while (!run.go_on(pulses)) ++pieces;
+  return pieces;
+}
+
+void check_equal(const Recorder& a, const Recorder& b) {
+  std::string difference;
+  CHECK_MESSAGE(same_content(a, b, &difference), difference);
+}
+
+/// Checks that a scenario in `wanted` pieces, or one or two more, records what it does as a whole.
+void check_pieces(const std::string& text, const Overrides& overrides, int wanted) {
+  Resumable whole(text, overrides);
+  REQUIRE(whole.go_on(1'000'000));
+  CHECK(whole.outcome.models.size() == whole.outcome.nodes.size());
+  const auto pulses = static_cast<int>(whole.outcome.statistics.at("engine.events") / 256);
+  REQUIRE(pulses >= wanted);
+
+  Resumable run(text, overrides);
+  // A piece ends at the pulse behind those that it is given.
+  const int pieces = run_in_pieces(run, pulses / wanted - 1);
+  CHECK(pieces >= wanted);
+  whole.outcome.facts["scenario"] = run.outcome.facts["scenario"];  // other folders
+  check_equal(run.outcome, whole.outcome);
+}
+
+std::string error_of(Resumable& run, const std::string& version = "7") {
+  try {
+    run.go_on(1'000'000, version);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+void damage(const std::string& path, std::size_t from_end) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(-static_cast<std::streamoff>(from_end), std::ios::end);
+  const char byte = static_cast<char>(file.get() ^ 1);
+  file.seekp(-static_cast<std::streamoff>(from_end), std::ios::end);
+  file.put(byte);
+}
+
+}  // namespace
+
+TEST_CASE("every algorithm of the catalog goes on from a checkpoint to the same bits") {
+  for (const auto& entry : algorithms::catalog()) {
+    const std::string name(entry.name);
+    CAPTURE(name);
+    std::string text = test::quadratic_scenario(8, 400, "ring", test::section_of(entry.name));
+    text.replace(text.find("steps"), 5, "save_models = yes\ncheckpoint = 1000000 steps\nsteps");
+    check_pieces(text, {"compute.distribution=lognormal", "compute.sigma=0.5"}, 3);
+  }
+}
+
+TEST_CASE(
+    "a run in pieces equals a whole one: synchronous and asynchronous, eager and compressed") {
+  const std::map<std::string, Overrides> cases{
+      {"dpsgd", {"algorithm.kind=dpsgd"}},
+      {"adpsgd", {"algorithm.kind=adpsgd"}},
+      {"wagma", {"algorithm.kind=wagma"}},
+      {"allreduce in closed form",
+       {"algorithm.kind=allreduce", "network.collectives=analytic", "run.steps=200"}},
+      {"eager", {"algorithm.kind=eager"}},
+      {"adaptive period", {"algorithm.kind=adaptive_period", "run.steps=200"}},
+      {"a code whose size follows from values", {"algorithm.kind=dgc"}},
+  };
+  for (const auto& [name, overrides] : cases) {
+    CAPTURE(name);
+    for (const int pieces : {2, 4}) check_pieces(blobs, overrides, pieces);
+  }
+}
+
+TEST_CASE("windows of one operation, of 1 MiB and without limit go on alike") {
+  for (const char* window : {"1 B", "1 MiB", "1000 GiB"}) {
+    CAPTURE(window);
+    check_pieces(blobs, {"algorithm.kind=adpsgd", fmt::format("run.window={}", window)}, 4);
+  }
+}
+
+TEST_CASE("a run goes on with another number of threads") {
+  Resumable run(blobs, {"algorithm.kind=adpsgd"});
+  omp_set_num_threads(1);
+  REQUIRE(!run.go_on(6));
+  omp_set_num_threads(2);
+  REQUIRE(run.go_on(1'000'000));
+  Resumable whole(blobs, {"algorithm.kind=adpsgd"});
+  REQUIRE(whole.go_on(1'000'000));
+  whole.outcome.facts["scenario"] = run.outcome.facts["scenario"];
+  check_equal(run.outcome, whole.outcome);
+}
+
+TEST_CASE("a run with failures goes on: nodes that stop, pause and join, messages that are lost") {
+  const std::string text = std::string(blobs) +
+                           "[failures]\nstop = 3 @ 40 ms\npause = 5 @ 30 ms for 20 ms\n"
+                           "join = 6 @ 10 ms\nlose = 0.02\n";
+  check_pieces(text, {"algorithm.kind=adpsgd", "algorithm.patience=5 ms"}, 3);
+}
+
+TEST_CASE(
+    "the last two checkpoints are kept, and the older one is used when the newest is damaged") {
+  Resumable run(blobs, {"algorithm.kind=adpsgd"});
+  REQUIRE(!run.go_on(3));
+  CHECK(!std::filesystem::exists(run.previous()));
+  REQUIRE(!run.go_on(3));
+  REQUIRE(std::filesystem::exists(run.previous()));
+  const auto place = [](const std::string& path) {
+    return CheckpointFile(path).content().legs.back().events;
+  };
+  // A run that is asked to end at its pulse n + 1 has seen (n + 1) * 256 events.
+  CHECK(place(run.previous()) == 4 * 256);
+  CHECK(place(run.newest()) == 8 * 256);
+
+  damage(run.newest(), 100);
+  CHECK(find_checkpoint(run.results()).warning ==
+        run.newest() +
+            ": damaged or cut short: the checksum of section DATA is wrong; going on from "
+            "the one before it");
+  const auto older = std::filesystem::file_size(run.previous());
+  REQUIRE(!run.go_on(3));  // from the older one, which must stay until a newer one is whole
+  CHECK(std::filesystem::file_size(run.previous()) == older);
+  CHECK(place(run.newest()) == 8 * 256);
+  REQUIRE(run.go_on(1'000'000));
+  Resumable whole(blobs, {"algorithm.kind=adpsgd"});
+  REQUIRE(whole.go_on(1'000'000));
+  whole.outcome.facts["scenario"] = run.outcome.facts["scenario"];
+  check_equal(run.outcome, whole.outcome);
+}
+
+TEST_CASE("checkpoints of another run are replaced, never fallen back on") {
+  Resumable run(blobs, {"algorithm.kind=adpsgd"});
+  REQUIRE(!run.go_on(3));
+  REQUIRE(!run.go_on(3));
+  // Begun anew: the first checkpoint takes the newest's place, and the older one must not survive it.
+  Run::Hooks hooks;
+  hooks.saves = false;
+  hooks.code_version = "7";
+  hooks.interruption = [left = 2]() mutable { return left-- > 0 ? 0 : SIGTERM; };
+  Run fresh(assemble(Scenario::parse(run.text, "test.ini", run.overrides)), std::move(hooks));
+  CHECK_THROWS_AS(fresh.simulate(), Interrupted);
+  CHECK(!std::filesystem::exists(run.previous()));
+  CHECK(CheckpointFile(run.newest()).content().legs.back().events == 3 * 256);
+}
+
+TEST_CASE("a checkpoint of another program, another scenario or other data is refused") {
+  Resumable run(blobs, {"algorithm.kind=adpsgd"});
+  REQUIRE(!run.go_on(3));
+  CHECK(error_of(run, "8") ==
+        run.newest() +
+            ": was written by version 7 of the program, this is 8: a run goes on "
+            "with the program that began it");
+  run.overrides.emplace_back("algorithm.learning_rate=0.2");
+  CHECK(error_of(run) == run.newest() + ": is of another scenario");
+}
+
+TEST_CASE("a replay that takes another way than the run is found out") {
+  test::TemporaryDirectory data;
+  const auto write_times = [&](const char* seconds) { return data.write("times.csv", seconds); };
+  const std::string path = write_times("seconds\n0.001\n0.002\n0.003\n");
+  Resumable run(blobs, {"algorithm.kind=adpsgd", "compute.distribution=empirical",
+                        "compute.samples=" + path});
+  std::string& text = run.text;
+  text.erase(text.find("sigma"), 12);
+  text.erase(text.find("gradient"), 16);
+  REQUIRE(!run.go_on(6));
+  write_times("seconds\n0.001\n0.004\n0.009\n");
+  CHECK(error_of(run).find("did not come to the checkpoint's place") != std::string::npos);
+}
+
+TEST_CASE("a file cut short or changed anywhere is no checkpoint") {
+  Resumable run(blobs, {"algorithm.kind=adpsgd"});
+  REQUIRE(!run.go_on(3));
+  std::ifstream stream(run.newest(), std::ios::binary);
+  const std::string whole((std::istreambuf_iterator<char>(stream)), {});
+  const std::string path = run.directory.path("changed");
+  const auto is_refused = [&](const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+    try {
+      CheckpointFile file(path);
+    } catch (const Error&) {
+      return true;
+    }
+    return false;
+  };
+  CHECK(!is_refused(whole));
+  const std::size_t step = whole.size() / 97;
+  for (std::size_t at = 0; at < whole.size(); at += at < 600 ? 1 : step) {
+    CAPTURE(at);
+    CHECK(is_refused(whole.substr(0, at)));
+    std::string changed = whole;
+    changed[at] = static_cast<char>(changed[at] ^ 0x10);
+    CHECK(is_refused(changed));
+  }
+  CHECK(is_refused(whole + '\0'));
+}
+
+TEST_CASE("run.checkpoint is a time, a number of steps or never") {
+  const auto read = [](const char* text) {
+    return read_checkpoint(Section("run", "test.ini:1", {{"checkpoint", text, "test.ini:2"}}));
+  };
+  CHECK(read("10 min").wall == std::chrono::minutes(10));
+  CHECK(read("500 steps").steps == 500);
+  CHECK(!read("never").is_on());
+  for (const char* wrong : {"10", "0 s", "-3 steps", "steps", "often", "1 ps"}) {
+    CHECK_THROWS_WITH_AS(
+        read(wrong),
+        (std::string("test.ini:2: run.checkpoint must be a time as 10 min, a number "
+                     "of steps as 500 steps, or never, got ") +
+         wrong)
+            .c_str(),
+        ScenarioError);
+  }
+}

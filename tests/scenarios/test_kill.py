@@ -1,0 +1,201 @@
+#!/usr/bin/python3
+"""Runs that are killed at random moments (SIGKILL, so that nobody can tidy up) and resumed each time leave the results of
+an undisturbed run: every series, every total and every model, to the bit. Also SIGTERM, and the heartbeat of a log.
+
+usage: test_kill.py STARLING [CASE ...]
+
+STARLING_KILLS=20 and STARLING_KILL_SECONDS=120 make it the long version: so many kills per scenario, in runs of so many
+seconds.
+"""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import h5py
+import numpy
+
+KILLS = int(os.environ.get("STARLING_KILLS", "5"))
+SECONDS = float(os.environ.get("STARLING_KILL_SECONDS", "3"))
+
+SCENARIO = """[run]
+nodes = 16
+steps = {steps}
+record_every = 10
+evaluate_every = 50
+save_models = yes
+checkpoint = {checkpoint}
+[topology]
+kind = ring
+[network]
+kind = loggp
+preset = 10gbe
+[compute]
+gradient = 2 ms
+distribution = lognormal
+sigma = 0.4
+[workload]
+kind = mlp
+dataset = digits
+hidden = 24
+batch_size = 8
+[algorithm]
+learning_rate = 0.05
+"""
+
+# What is run, besides the scenario: synchronous and asynchronous, with a code whose size follows from values, with
+# nodes that fail.
+CASES = {
+    "dpsgd": ["algorithm.kind=dpsgd"],
+    "adpsgd": ["algorithm.kind=adpsgd"],
+    "dgc": ["algorithm.kind=dgc"],
+    "failing": ["algorithm.kind=adpsgd", "algorithm.patience=5 ms", "failures.stop=3 @ 40 ms",
+                "failures.pause=5 @ 30 ms for 20 ms", "failures.lose=0.001"],
+}
+
+
+def content(path):
+    """Everything in a results file that equal runs share, as {name: bytes or value}."""
+    found = {}
+
+    def visit(name, item):
+        if name.startswith(("machine", "statistics")) or name == "scenario":
+            return
+        for key, value in item.attrs.items():
+            if key == "scenario_name":
+                continue
+            found[f"{name}.{key}"] = bytes(value) if isinstance(value, numpy.void) else str(value)
+        if isinstance(item, h5py.Dataset):
+            found[name] = (item.shape, item[()].tobytes())
+
+    with h5py.File(path, "r") as file:
+        file.visititems(visit)
+    return found
+
+
+class Killed:
+    """One scenario, run by one program."""
+
+    def __init__(self, starling, folder, name, overrides, steps, checkpoint):
+        self.starling, self.overrides = starling, overrides
+        self.scenario = os.path.join(folder, name + ".ini")
+        self.results = os.path.join(folder, name + ".h5")
+        with open(self.scenario, "w") as file:
+            text = SCENARIO.format(steps=steps, checkpoint=checkpoint)
+            if any(word.startswith("failures.") for word in overrides):
+                text += "[failures]\n"
+            file.write(text)
+
+    def words(self, command):
+        words = [self.starling, command, "--quiet"]
+        if command == "resume":
+            return words + [self.results]
+        return words + [self.scenario, "-o", self.results] + self.overrides
+
+    def run(self):
+        """Undisturbed; how many seconds that took."""
+        began = time.monotonic()
+        subprocess.run(self.words("run"), check=True)
+        return time.monotonic() - began
+
+    def has_checkpoint(self):
+        return any(os.path.exists(self.results + end) for end in (".checkpoint", ".checkpoint.previous"))
+
+    def start(self):
+        """Goes on where it is, or begins."""
+        return subprocess.Popen(self.words("resume" if self.has_checkpoint() else "run"), stderr=subprocess.PIPE)
+
+
+def check_kills(starling, folder, name, overrides, chance):
+    # How many steps fill the wanted time is measured once.
+    probe = Killed(starling, folder, name + "_probe", overrides, 2000, "never")
+    steps = int(2000 * SECONDS / probe.run()) // 50 * 50 + 50
+
+    interval = f"{SECONDS * 1000 / 60:.0f} ms"
+    whole = Killed(starling, folder, name + "_whole", overrides, steps, interval)
+    duration = whole.run()
+    assert not whole.has_checkpoint(), "a complete run leaves no checkpoint"
+
+    run = Killed(starling, folder, name, overrides, steps, interval)
+    kills = resumed = 0
+    while True:
+        resumed += run.has_checkpoint()
+        process = run.start()
+        try:
+            if kills < KILLS:
+                process.wait(chance.uniform(0.05, 1.6 * duration / KILLS))
+            else:
+                process.wait()
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            kills += 1
+            continue
+        complaint = process.stderr.read().decode()
+        assert process.returncode == 0, complaint
+        break
+    expected, found = content(whole.results), content(run.results)
+    assert expected.keys() == found.keys(), expected.keys() ^ found.keys()
+    different = [key for key in expected if expected[key] != found[key]]
+    assert not different, different
+    assert "models" in found and "steps/train_loss" in found
+    print(f"{name}: {steps} steps, killed {kills} times, resumed {resumed} times: the same {len(found)} items")
+    return resumed
+
+
+def check_sigterm(starling, folder):
+    run = Killed(starling, folder, "asked", CASES["adpsgd"], 100_000, "1 h")
+    process = run.start()
+    time.sleep(1)
+    process.send_signal(signal.SIGTERM)
+    sentence = process.communicate()[1].decode()
+    assert process.returncode == 128 + signal.SIGTERM, process.returncode
+    assert "results so far are kept" in sentence and f"starling resume {run.results} goes on" in sentence, sentence
+    assert run.has_checkpoint() and not os.path.exists(run.results + ".checkpoint.previous")
+    with h5py.File(run.results, "r") as file:
+        assert file["facts"].attrs["status"] == b"interrupted by signal 15", file["facts"].attrs["status"]
+    print("SIGTERM: status 143, a checkpoint and readable results")
+
+    # A second one while the first is still being replayed changes nothing; nor does a damaged newest file.
+    before = os.stat(run.results).st_mtime_ns
+    with open(run.results + ".checkpoint", "r+b") as file:
+        file.truncate(1000)
+    process = run.start()
+    sentence = process.communicate()[1].decode()
+    assert process.returncode == 1 and "damaged or cut short" in sentence, sentence
+    assert os.stat(run.results).st_mtime_ns == before
+    print("a damaged checkpoint without an older one: status 1,", sentence.strip())
+
+
+def check_heartbeat(starling, folder):
+    run = Killed(starling, folder, "beating", CASES["dpsgd"], 100_000, "never")
+    words = [word for word in run.words("run") if word != "--quiet"]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                               env=dict(os.environ, STARLING_HEARTBEAT="1"))
+    line = process.stderr.readline().decode()
+    process.kill()
+    process.communicate()
+    pattern = r" *\d+ %, virtual time [\d.e+-]+ s, \d+ of 1600000 steps, [\d.e+-]+ samples/s, \d+ MiB, .*(left|starting)\n"
+    assert re.fullmatch(pattern, line), line
+    print("heartbeat:", line.strip())
+
+
+def main():
+    starling = os.path.abspath(sys.argv[1])
+    chance = random.Random(int(os.environ.get("STARLING_SEED", time.time())))
+    with tempfile.TemporaryDirectory(prefix="starling-kill-") as folder:
+        os.chdir(folder)
+        names = sys.argv[2:] or CASES
+        resumed = sum(check_kills(starling, folder, name, CASES[name], chance) for name in names)
+        assert resumed > 0, "no kill came late enough to have a checkpoint"
+        check_sigterm(starling, folder)
+        check_heartbeat(starling, folder)
+
+
+if __name__ == "__main__":
+    main()

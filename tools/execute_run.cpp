@@ -1,0 +1,86 @@
+#include "tools/execute_run.hpp"
+
+#include <csignal>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+#include "starling_version.hpp"
+#include "tools/progress.hpp"
+#include "tools/summary.hpp"
+
+namespace starling {
+namespace {
+
+volatile std::sig_atomic_t asked_to_end = 0;
+
+extern "C" void note_signal(int signal) {
+  asked_to_end = signal;
+  std::signal(signal, SIG_DFL);  // a second one ends the program at once
+}
+
+void report(const Run& run) {
+  fmt::print("{}\n{}", run.recorder().facts.at("workload"), summarize(run.recorder()));
+  const auto replay = run.recorder().facts.find("replay");
+  if (replay != run.recorder().facts.end()) fmt::print("  {:<36}{}\n", "replay", replay->second);
+  fmt::print("  {:<36}{}\n", "results", run.assembly().settings.output);
+  if (run.checkpoint().empty()) return;
+  fmt::print("  {:<36}starling resume {}\n", "to go on", run.assembly().settings.output);
+}
+
+/// Shows where a run is.
+class Heartbeat {
+ public:
+  void show(const Standing& standing) {
+    const double share = static_cast<double>(standing.steps) / standing.all_steps;
+    if (standing.is_replaying) {
+      was_replaying_ = true;
+      return progress_.show(share, "replaying the timeline up to the checkpoint");
+    }
+    if (std::exchange(was_replaying_, false)) progress_.begin_at(share);
+    const auto steps_here = static_cast<double>(standing.steps - standing.steps_before);
+    const double rate =
+        steps_here * static_cast<double>(standing.samples_per_step) / progress_.seconds();
+    progress_.show(
+        share, fmt::format("virtual time {:.4g} s", to_seconds(standing.now)),
+        fmt::format("{} of {:.0f} steps, {:.3g} samples/s, {:.0f} MiB", standing.steps,
+                    standing.all_steps, rate, static_cast<double>(resident_memory()) / (1 << 20)));
+  }
+  void clear() { progress_.clear(); }
+
+ private:
+  Progress progress_;
+  bool was_replaying_ = false;
+};
+
+}  // namespace
+
+void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& how) {
+  std::signal(SIGINT, note_signal);
+  std::signal(SIGTERM, note_signal);
+  Heartbeat heartbeat;
+  Run::Hooks hooks;
+  if (speaks) hooks.progress = [&](const Standing& standing) { heartbeat.show(standing); };
+  hooks.interruption = [] { return static_cast<int>(asked_to_end); };
+  hooks.code_version = STARLING_VERSION;
+  Run run(std::move(parts), std::move(hooks));
+  try {
+    how(run);
+  } catch (const Interrupted&) {
+    heartbeat.clear();
+    if (speaks) {
+      report(run);
+    } else if (!run.checkpoint().empty()) {
+      fmt::print(stderr, "starling resume {} goes on\n", run.assembly().settings.output);
+    }
+    throw;
+  } catch (...) {
+    heartbeat.clear();
+    throw;
+  }
+  heartbeat.clear();
+  if (speaks) report(run);
+}
+
+}  // namespace starling
