@@ -200,7 +200,8 @@ void Run::resume(std::unique_ptr<CheckpointFile> from) {
 void Run::simulate(const Recorder* recorded) {
   recorded_ = recorded;
   const int processes = peers_ ? peers_->count() : 1;
-  begin(ComputeGraph::Execution::overlapped, 0,
+  begin(ComputeGraph::Execution::overlapped,
+        peers_ ? static_cast<std::uint32_t>(peers_->own()) : 0,  // a device for each process
         {peers_.get(), peers_ ? choose_blocks(*parts_.topology, processes) : Blocks()});
   describe("simulated");
   recorder_.machine["processes"] = std::to_string(processes);
