@@ -54,11 +54,9 @@ struct ReceiveWait : TimedWait {
   Time deadline = Time::max();      // that is: none
   ReceiveWait* previous = nullptr;  // in the mailbox's queue of the node
   ReceiveWait* next = nullptr;
-  Message* message =
-      nullptr;  // out: where it lies until the fibre goes on, which moves it out first
-  std::uint32_t matched =
-      0;  // out: index of the pattern; patterns.size() if the deadline came first
-  std::uint32_t timer = ~0U;  // transport's name for the deadline
+  Message* message = nullptr;  // out: where it lies until the fibre goes on, which moves it out first
+  std::uint32_t matched = 0;   // out: index of the pattern; patterns.size() if the deadline came first
+  std::uint32_t timer = ~0U;   // transport's name for the deadline
 
   bool has_deadline() const { return deadline != Time::max(); }
 };

@@ -46,7 +46,7 @@ class Mailbox {
     std::uint32_t previous, next;
   };
   struct Box {
-    ReceiveWait* first_wait = nullptr;        // its `previous` is the last
+    ReceiveWait* first_wait = nullptr;      // its `previous` is the last
     std::uint32_t first = none, last = none;  // arrived messages, oldest first
   };
   static_assert(sizeof(Box) == bytes_per_node);

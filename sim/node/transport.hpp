@@ -98,8 +98,8 @@ class Transport {
  private:
   void end(Fibre& fibre);
 
-  std::deque<Fibre> fibres_;           // an ended one has no task and is used again
-  std::vector<Fibre*> free_fibres_;    // those that have ended
+  std::deque<Fibre> fibres_;         // an ended one has no task and is used again
+  std::vector<Fibre*> free_fibres_;  // those that have ended
   std::vector<std::int32_t> spawned_;  // (nodes), fibres so far
   bool is_real_;                       // time passes by itself: real_time() tells it
   Fibre* current_ = nullptr;
