@@ -77,10 +77,13 @@ FoundCheckpoint find_checkpoint(const std::string& path) {
 
 Checkpointing::Checkpointing(Settings settings, ComputeGraph& graph,
                              std::unique_ptr<CheckpointFile> from)
-    : settings_(std::move(settings)), graph_(graph), from_(std::move(from)) {
+    : settings_(std::move(settings)),
+      graph_(graph),
+      window_bytes_(graph.window()),
+      from_(std::move(from)) {
   checkpoint_.facts = settings_.facts;
   if (from_ == nullptr) {
-    checkpoint_.legs.push_back({.events = 0, .window_bytes = settings_.window_bytes});
+    checkpoint_.legs.push_back({.events = 0, .window_bytes = window_bytes_});
     graph_.keep_journal();
     plan_next({});
     return;
@@ -97,13 +100,13 @@ Checkpointing::Checkpointing(Settings settings, ComputeGraph& graph,
   graph_.set_window(checkpoint_.legs.front().window_bytes);
 }
 
-void Checkpointing::pass(const Moment& place, bool is_asked) {
+void Checkpointing::pass(const TimelinePlace& place, bool is_asked) {
   if (is_replaying()) return follow(place);
   const bool is_due = Clock::now() >= due_at_ || place.steps >= due_steps_;
   if (is_due || is_asked) write(place);
 }
 
-void Checkpointing::follow(const Moment& place) {
+void Checkpointing::follow(const TimelinePlace& place) {
   const Checkpoint::Leg& leg = checkpoint_.legs[next_leg_];
   if (place.events < leg.events) return;
   if (place.events > leg.events) check_replayed();
@@ -114,16 +117,16 @@ void Checkpointing::follow(const Moment& place) {
   }
   graph_.end_replay(*from_);
   from_.reset();
-  checkpoint_.legs.back().window_bytes = settings_.window_bytes;  // of this machine
-  graph_.set_window(settings_.window_bytes);
+  checkpoint_.legs.back().window_bytes = window_bytes_;  // of this machine
+  graph_.set_window(window_bytes_);
   steps_before_ = place.steps;
   started_ = Clock::now();
   plan_next(place);
 }
 
-void Checkpointing::write(const Moment& place) {
+void Checkpointing::write(const TimelinePlace& place) {
   graph_.describe(checkpoint_);
-  checkpoint_.legs.push_back({place.events, settings_.window_bytes});
+  checkpoint_.legs.push_back({place.events, window_bytes_});
   const std::chrono::duration<double> wall = Clock::now() - started_;
   checkpoint_.facts[std::string(wall_fact)] =
       fmt::format("{:.3f}", wall_seconds_before_ + wall.count());
@@ -148,7 +151,7 @@ void Checkpointing::write(const Moment& place) {
   plan_next(place);
 }
 
-void Checkpointing::plan_next(const Moment& place) {
+void Checkpointing::plan_next(const TimelinePlace& place) {
   const CheckpointSchedule& schedule = settings_.schedule;
   due_at_ = schedule.wall.count() > 0 ? Clock::now() + schedule.wall : Clock::time_point::max();
   due_steps_ = std::numeric_limits<std::int64_t>::max();

@@ -37,7 +37,7 @@ struct FoundCheckpoint {
 FoundCheckpoint find_checkpoint(const std::string& path);
 
 /// Where a simulation is.
-struct Moment {
+struct TimelinePlace {
   std::int64_t events = 0;
   std::int64_t steps = 0;  // finished, over all nodes
 };
@@ -47,7 +47,6 @@ class Checkpointing {
   struct Settings {
     CheckpointSchedule schedule;
     NodeId nodes;
-    std::int64_t window_bytes;
     std::string results;  // path of the results file
     /// What checkpoints say beside their place; wall_seconds is added.
     std::map<std::string, std::string> facts;
@@ -57,7 +56,7 @@ class Checkpointing {
 
   /// The transport calls it every so many events, the same ones in every run: ends the replay when its place has come;
   /// afterwards writes a checkpoint if one is due, or if `is_asked` for.
-  void pass(const Moment& place, bool is_asked);
+  void pass(const TimelinePlace& place, bool is_asked);
   /// The run has ended of itself. Throws Error if its replay has not.
   void check_replayed() const;
   /// Removes the files: the run is complete.
@@ -74,12 +73,13 @@ class Checkpointing {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void follow(const Moment& place);
-  void write(const Moment& place);
-  void plan_next(const Moment& place);
+  void follow(const TimelinePlace& place);
+  void write(const TimelinePlace& place);
+  void plan_next(const TimelinePlace& place);
 
   Settings settings_;
   ComputeGraph& graph_;
+  const std::int64_t window_bytes_;       // of the graph, on this machine
   std::unique_ptr<CheckpointFile> from_;  // during the replay
   std::size_t next_leg_ = 1;
   std::string newest_;

@@ -213,7 +213,6 @@ void Run::simulate(const Recorder* recorded) {
     checkpoints_ = std::make_unique<Checkpointing>(
         Checkpointing::Settings{.schedule = settings.checkpoint,
                                 .nodes = settings.nodes,
-                                .window_bytes = settings.window_bytes,
                                 .results = settings.output,
                                 .facts = std::move(facts)},
         *graph_, std::move(from_));

@@ -127,6 +127,7 @@ class ComputeGraph {
   void begin_replay(std::span<const double> journal);
   /// Bytes of a window from now on.
   void set_window(std::int64_t bytes);
+  std::int64_t window() const { return limits_.window_bytes; }
   /// Flushes and fills in what the graph has to say: journal, and what lives. The journal belongs to the graph.
   void describe(Checkpoint& checkpoint);
   /// Numbers of a vector that describe() named, before anything else is recorded.

@@ -21,7 +21,7 @@ constexpr std::array counters{
     &GraphStatistics::shared,           &GraphStatistics::dropped,
     &GraphStatistics::gradient_batches, &GraphStatistics::sum_batches,
     &GraphStatistics::windows,          &GraphStatistics::waves,
-    &GraphStatistics::peak_bytes,
+    &GraphStatistics::peak_bytes,       &GraphStatistics::folded,
 };
 
 [[noreturn]] void went_astray(const std::string& what) {
