@@ -99,6 +99,10 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
   s.record_order = section.optional<bool>(
       "record_order", true,
       "over MPI: whether the results file keeps the order of events, for --replay");
+  s.marks_divergence =
+      section.choice("on_divergence", {"stop", "mark"}, "stop",
+                     "a loss that is not finite: the run stops, or goes on without the node in the "
+                     "mean model") == "mark";
   s.window_bytes =
       section
           .optional<Bytes>("window", Bytes{0},
@@ -135,7 +139,20 @@ double read_forward_share(const Section& compute) {
   return share;
 }
 
+Duration read_per_episode(const Section& compute) {
+  const auto each = compute.optional<Duration>(
+      "per_episode", Duration{0},
+      "more time for each episode that ended in a rollout; virtual time then waits for the numbers");
+  compute.expect(each >= Duration{0}, "per_episode", "must not be negative, got {}", to_text(each));
+  return each;
+}
+
 void check_for_mpi(const Assembly& parts) {
+  if (parts.settings.per_episode > Duration{0}) {
+    throw ScenarioError(fmt::format(
+        "{}: [compute] per_episode must not be there over MPI: it is for simulations",
+        parts.scenario_name));
+  }
   if (!parts.failures) return;
   throw ScenarioError(
       fmt::format("{}: [failures] must not be there over MPI, where nodes fail by themselves: it "
@@ -187,6 +204,10 @@ Assembly assemble(const Scenario& scenario) {
   });
   settings.pace = read_pace(compute);
   settings.forward_share = read_forward_share(compute);
+  settings.per_episode = read_per_episode(compute);
+  compute.expect(settings.per_episode == Duration{0} || parts.workload->facts().counts_episodes,
+                 "per_episode", "needs a workload of episodes (navigation), got {}",
+                 to_text(settings.per_episode));
   parts.compute_time = build_part(compute, scenario.name(), [&] {
     const auto cost = [batches = parts.workload.get()](NodeId node, Step step) {
       return batches->batch_cost(node, step);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <fstream>
+#include <new>
 #include <optional>
 #include <string>
 
@@ -10,6 +11,7 @@
 #include <omp.h>
 
 #include "kernels/cpu_backend.hpp"
+#include "scenarios/memory.hpp"
 #include "scenarios/replay_check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/engine/simulated_transport.hpp"
@@ -43,9 +45,12 @@ void Run::begin(ComputeGraph::Execution execution) {
                RowSchedule(settings.evaluate_every, settings.steps), settings.timeline_until);
   backend_ = std::make_unique<CpuBackend>();
   graph_ = std::make_unique<ComputeGraph>(
-      *backend_, *parts_.workload, ComputeGraph::Limits{.window_bytes = settings.window_bytes},
+      *backend_, *parts_.workload,
+      ComputeGraph::Limits{.window_bytes = settings.window_bytes,
+                           .stops_at_divergence = !settings.marks_divergence},
       execution);
   observer_ = std::make_unique<Observer>(*graph_, recorder_, parts_.workload->facts());
+  if (settings.marks_divergence) observer_->leave_out_diverged();
   network_log_ = std::make_unique<NetworkLog>(settings.timeline_until);
   nodes_here_ = settings.nodes;
   started_ = last_progress_ = Clock::now();
@@ -86,6 +91,14 @@ void Run::save_now() {
   save(recorder_, parts_.settings.output);
 }
 
+/// After a failure, which is what is told even if results cannot be saved any more.
+void Run::save_if_possible() {
+  try {
+    save_now();
+  } catch (const std::exception&) {
+  }
+}
+
 void Run::finish() {
   observer_->settle();
   if (parts_.settings.save_models && graph_->has_numbers()) {
@@ -97,6 +110,7 @@ void Run::finish() {
     }
   }
   if (recorded_ != nullptr) recorder_.facts["replay"] = describe_replay(*recorded_, recorder_);
+  if (parts_.settings.marks_divergence) note_diverged();
   const GraphStatistics& graph = graph_->statistics();
   auto& statistics = recorder_.statistics;
   const auto ratio = [](std::int64_t a, std::int64_t b) {
@@ -120,6 +134,17 @@ void Run::finish() {
   recorder_.machine["wall_seconds"] = fmt::format("{:.3f}", wall.count());
 }
 
+void Run::note_diverged() {
+  constexpr std::size_t most_named = 20;
+  const std::vector<std::string> nodes = observer_->diverged_nodes();
+  recorder_.statistics["diverged_nodes"] = static_cast<double>(nodes.size());
+  if (nodes.empty()) return;
+  std::string text = nodes.front();
+  for (std::size_t i = 1; i < std::min(nodes.size(), most_named); ++i) text += ", " + nodes[i];
+  if (nodes.size() > most_named) text += fmt::format(", {} more", nodes.size() - most_named);
+  recorder_.facts["diverged"] = text;
+}
+
 void Run::conclude(const std::function<void()>& run, const std::function<void()>& gather,
                    bool is_keeper) {
   const auto keep = [&](const std::string& status) {
@@ -141,8 +166,14 @@ void Run::conclude(const std::function<void()>& run, const std::function<void()>
   } catch (const Error& error) {
     // The numbers may be what failed, so they are not asked again; cells not yet known stay empty.
     recorder_.facts["status"] = fmt::format("failed: {}", error.what());
-    if (is_keeper) save_now();
+    if (is_keeper) save_if_possible();
     throw;
+  } catch (const std::bad_alloc&) {
+    const Error error(fmt::format("out of memory: {}",
+                                  describe_memory(parts_.settings, parts_.workload->facts())));
+    recorder_.facts["status"] = fmt::format("failed: {}", error.what());
+    if (is_keeper) save_if_possible();
+    throw error;
   }
   keep("complete");
 }
@@ -167,6 +198,7 @@ void Run::simulate(const Recorder* recorded) {
                                 .closed_form_collectives = settings.closed_form_collectives,
                                 .host = replay ? nullptr : &host,
                                 .backward = replay ? GradientDuration() : backward,
+                                .per_episode = replay ? Duration{} : settings.per_episode,
                                 .pulse = [this, &clock] { pulse(clock->now(), true); },
                                 .failures = parts_.failures.get(),
                                 .on_stop = [this](NodeId node) { observer_->lose(node); },

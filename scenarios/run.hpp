@@ -54,7 +54,9 @@ class Run {
   void pulse(Time now, bool saves);
   void describe(const std::string& transport);
   void finish();
+  void note_diverged();
   void save_now();
+  void save_if_possible();
 
   Assembly parts_;
   Hooks hooks_;

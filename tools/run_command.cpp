@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -9,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "scenarios/memory.hpp"
 #include "scenarios/replay_check.hpp"
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
@@ -36,10 +38,20 @@ extern "C" void note_signal(int signal) {
   std::signal(signal, SIG_DFL);  // a second one ends the program at once
 }
 
+/// Whether the models take so much memory that one wants to know.
+bool is_large(const Assembly& parts) {
+  const WorkloadFacts& facts = parts.workload->facts();
+  return facts.has_numbers && model_bytes(parts.settings, facts) > (1 << 30);
+}
+
 void report(const Run& run) {
   fmt::print("{}\n{}", run.recorder().facts.at("workload"), summarize(run.recorder()));
   const auto replay = run.recorder().facts.find("replay");
   if (replay != run.recorder().facts.end()) fmt::print("  {:<36}{}\n", "replay", replay->second);
+  if (is_large(run.assembly())) {
+    fmt::print("  {:<36}{:.2f} GiB at most\n", "memory",
+               static_cast<double>(peak_memory()) / (1 << 30));
+  }
   fmt::print("  {:<36}{}\n", "results", run.assembly().settings.output);
 }
 
@@ -52,6 +64,10 @@ void execute(Assembly parts, bool speaks, const std::function<void(Run&)>& how) 
     };
   hooks.interruption = [] { return static_cast<int>(asked_to_end); };
   hooks.code_version = STARLING_VERSION;
+  if (speaks && is_large(parts)) {
+    fmt::print("memory: {}\n", describe_memory(parts.settings, parts.workload->facts()));
+    std::fflush(stdout);
+  }
   Run run(std::move(parts), std::move(hooks));
   try {
     how(run);

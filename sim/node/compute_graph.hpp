@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -61,6 +62,8 @@ class ComputeGraph {
     std::int64_t window_gradients = 0;
     /// Whether sums may be computed with their gradients; results do not depend on it.
     bool folds_sums = true;
+    /// Whether a loss that is not finite ends the run (Diverged), or is only noted.
+    bool stops_at_divergence = true;
   };
   enum class Execution {
     overlapped,  // windows run on a worker thread while the next is recorded (simulation)
@@ -104,6 +107,9 @@ class ComputeGraph {
   };
   Job begin_gradient(NodeId node, Step draw, const Vector& x);
   void finish_gradient(Job& job);
+
+  /// Nodes with a loss that was not finite, and the gradient where that was so first. Flushes.
+  const std::map<NodeId, Step>& diverged();
 
   bool has_numbers() const { return has_numbers_; }
   std::size_t parameters() const { return parameters_; }

@@ -17,15 +17,12 @@
 
 namespace starling {
 
-/// Throws Diverged, naming node and gradient, unless the loss is finite.
-void check_loss(const GradientRequest& request);
-
 class Executor {
  public:
   using ValueId = ComputeGraph::ValueId;
   using Window = ComputeGraph::Window;
 
-  Executor(Backend& backend, const Workload& workload, bool threaded);
+  Executor(Backend& backend, const Workload& workload, bool threaded, bool stops_at_divergence);
   ~Executor();
 
   /// Runs `window`, on the worker thread if there is one (then returns at once). Only after wait().
@@ -40,6 +37,10 @@ class Executor {
   /// Gives a value a row of `size` floats; only while idle.
   float* allocate(ValueId value, std::size_t size);
   const GraphStatistics& statistics() const { return statistics_; }
+  /// Throws Diverged, naming node and gradient, unless the loss is finite, or notes it; only while idle.
+  void check_loss(const GradientRequest& request);
+  /// See ComputeGraph; only while idle.
+  const std::map<NodeId, Step>& diverged() const { return diverged_; }
 
  private:
   /// Rows of one (rounded) size.
@@ -87,6 +88,8 @@ class Executor {
   std::vector<std::size_t> sums_end_;  // (gradients_), where the sums of each end in jobs_
   std::int64_t live_bytes_ = 0;
   GraphStatistics statistics_;
+  const bool stops_at_divergence_;
+  std::map<NodeId, Step> diverged_;
 
   enum class State { idle, running, stopping };
   std::mutex mutex_;
