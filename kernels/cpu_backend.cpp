@@ -14,6 +14,7 @@ namespace starling {
 namespace {
 
 constexpr std::size_t cache_line = 64;
+constexpr double mebibyte = 1 << 20;
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 
 /// Below this many floats touched, waking the other threads costs more than they save.
@@ -54,8 +55,9 @@ float* CpuBackend::allocate(std::size_t count) {
   void* block = bytes == 0 ? nullptr : std::aligned_alloc(alignment_of(bytes), bytes);
   if (block == nullptr) {
     throw Error(fmt::format(
-        "out of memory: asked for {} floats (4 bytes each) for vectors, with {} bytes in use",
-        count, bytes_in_use_.load()));
+        "out of memory: asked for {} floats * 4 B = {:.1f} MiB more for vectors, with {} bytes in "
+        "use",
+        count, static_cast<double>(count) * 4 / mebibyte, bytes_in_use_.load()));
   }
   if (bytes >= huge_page) {
     madvise(block, bytes, MADV_HUGEPAGE);  // advice only; failure changes nothing

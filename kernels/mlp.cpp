@@ -181,8 +181,7 @@ void Mlp::fetch_batch_ahead(const GradientRequest& next, Activations& work) cons
   }
 }
 
-void Mlp::gradient(GradientRequest& request, const GradientRequest* next,
-                   Activations& work) const {
+void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activations& work) const {
   const auto batch = static_cast<std::size_t>(problem_.batch_size);
   const Dataset& train = problem_.data.train;
   work.fit(layers_, batch);
@@ -196,8 +195,7 @@ void Mlp::gradient(GradientRequest& request, const GradientRequest* next,
 
   const bool fetches_batch =
       next != nullptr && batch * train.features * sizeof(float) <= fetched_ahead;
-  const bool fetches_model =
-      next != nullptr && facts_.parameters * sizeof(float) <= fetched_ahead;
+  const bool fetches_model = next != nullptr && facts_.parameters * sizeof(float) <= fetched_ahead;
   if (fetches_batch) fetch_batch_ahead(*next, work);
   forward(request.x, batch, work.input[0].at, work.input[0].stride, work);
   if (fetches_model) fetch(next->x, 0, facts_.parameters / 2);
@@ -237,11 +235,10 @@ void Mlp::gradient(GradientRequest& request, const GradientRequest* next,
 }
 
 void Mlp::gradients(std::span<GradientRequest> requests) const {
-  for_all<Activations>(requests.size(),
-                       [&](std::size_t r, Activations& work) {
-                         const bool is_last = r + 1 == requests.size();
-                         gradient(requests[r], is_last ? nullptr : &requests[r + 1], work);
-                       });
+  for_all<Activations>(requests.size(), [&](std::size_t r, Activations& work) {
+    const bool is_last = r + 1 == requests.size();
+    gradient(requests[r], is_last ? nullptr : &requests[r + 1], work);
+  });
 }
 
 Score Mlp::score(const float* x, std::size_t first, std::size_t count, Activations& work) const {

@@ -118,6 +118,7 @@ Navigation::Navigation(Problem problem, const dense::Kernels& kernels)
   facts_.wire_parameters =
       problem_.wire_parameters > 0 ? problem_.wire_parameters : static_cast<std::int64_t>(at);
   facts_.has_accuracy = true;
+  facts_.counts_episodes = true;
   facts_.batch_size = static_cast<std::int64_t>(moves());
   // There is no end of experience: an epoch is as many moves as all maps have cells.
   facts_.samples.assign(static_cast<std::size_t>(problem_.nodes),
@@ -258,6 +259,7 @@ void Navigation::gradients(std::span<GradientRequest> requests) const {
     roll_out(request.node, request.draw, request.x, work);
     estimate_advantages(work);
     request.loss = objective(work);
+    request.episodes = std::ssize(work.lengths);
     backward(request.x, work, request.gradient);
   });
 }

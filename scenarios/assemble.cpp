@@ -129,14 +129,18 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
   s.record_order = section.optional<bool>(
       "record_order", true,
       "over MPI: whether the results file keeps the order of events, for --replay");
+  s.marks_divergence =
+      section.choice("on_divergence", {"stop", "mark"}, "stop",
+                     "a loss that is not finite: the run stops, or goes on without the node in the "
+                     "mean model") == "mark";
   s.window_bytes =
       section
           .optional<Bytes>("window", Bytes{0},
                            "memory for results recorded ahead; 0 B: a quarter of what is free")
           .count;
   read_device(section, s);
-  section.expect(!s.checkpoint.is_on() || s.device == DeviceChoice::cpu, "checkpoint",
-                 "must be never unless run.device is cpu");
+  section.expect(!s.checkpoint.is_on() || (s.device == DeviceChoice::cpu && !s.marks_divergence),
+                 "checkpoint", "must be never unless run.device is cpu and run.on_divergence stop");
   section.finish();
   if (s.window_bytes == 0) {
     const std::int64_t free = available_memory();
@@ -168,11 +172,24 @@ double read_forward_share(const Section& compute) {
   return share;
 }
 
+Duration read_per_episode(const Section& compute) {
+  const auto each = compute.optional<Duration>("per_episode", Duration{0},
+                                               "more time for each episode that ended in a "
+                                               "rollout; virtual time then waits for the numbers");
+  compute.expect(each >= Duration{0}, "per_episode", "must not be negative, got {}", to_text(each));
+  return each;
+}
+
 void check_for_mpi(const Assembly& parts) {
   if (parts.settings.checkpoint.is_on()) {
     throw ScenarioError(
         fmt::format("{}: run.checkpoint must be never over MPI: what real time did cannot be "
                     "replayed; it is for simulations",
+                    parts.scenario_name));
+  }
+  if (parts.settings.per_episode > Duration{0}) {
+    throw ScenarioError(
+        fmt::format("{}: [compute] per_episode must not be there over MPI: it is for simulations",
                     parts.scenario_name));
   }
   if (!parts.failures) return;
@@ -183,33 +200,22 @@ void check_for_mpi(const Assembly& parts) {
 }
 
 void check_for_sharing(const Assembly& parts, int processes) {
-  if (!parts.workload->facts().has_numbers) {
-    throw ScenarioError(
-        fmt::format("{}: processes share the numbers of a simulation, and workload.kind has none; "
-                    "run it without mpirun",
-                    parts.scenario_name));
-  }
-  if (parts.settings.checkpoint.is_on()) {
-    throw ScenarioError(
-        fmt::format("{}: run.checkpoint must not be there when processes share a simulation, whose "
-                    "numbers no process has all of",
-                    parts.scenario_name));
-  }
-  if (parts.settings.nodes < processes) {
-    throw ScenarioError(
-        fmt::format("{}: run.nodes must be at least the number of processes, {}, got {}",
-                    parts.scenario_name, processes, parts.settings.nodes));
-  }
-  if (parts.settings.checkpoint.is_on()) {
-    throw ScenarioError(
-        fmt::format("{}: run.checkpoint must be never where processes share a simulation: one "
-                    "process alone makes checkpoints",
-                    parts.scenario_name));
-  }
-  if (parts.settings.device != DeviceChoice::cpu) {
-    throw ScenarioError(fmt::format("{}: run.device must be cpu where processes share a simulation",
-                                    parts.scenario_name));
-  }
+  const RunSettings& settings = parts.settings;
+  const auto expect = [&](bool condition, const std::string& what) {
+    if (!condition) throw ScenarioError(fmt::format("{}: {}", parts.scenario_name, what));
+  };
+  expect(parts.workload->facts().has_numbers,
+         "processes share the numbers of a simulation, and workload.kind has none; run it without "
+         "mpirun");
+  expect(settings.nodes >= processes,
+         fmt::format("run.nodes must be at least the number of processes, {}, got {}", processes,
+                     settings.nodes));
+  const std::string where =
+      " where processes share a simulation, whose numbers no process has all of";
+  expect(!settings.checkpoint.is_on(), "run.checkpoint must be never" + where);
+  expect(settings.device == DeviceChoice::cpu, "run.device must be cpu" + where);
+  expect(!settings.marks_divergence, "run.on_divergence must be stop" + where);
+  expect(settings.per_episode == Duration{0}, "compute.per_episode must not be there" + where);
 }
 
 std::span<const std::string_view> section_names() { return names; }
@@ -257,6 +263,10 @@ Assembly assemble(const Scenario& scenario, int processes) {
   });
   settings.pace = read_pace(compute);
   settings.forward_share = read_forward_share(compute);
+  settings.per_episode = read_per_episode(compute);
+  compute.expect(settings.per_episode == Duration{0} || parts.workload->facts().counts_episodes,
+                 "per_episode", "needs a workload of episodes (navigation), got {}",
+                 to_text(settings.per_episode));
   parts.compute_time = build_part(compute, scenario.name(), [&] {
     const auto cost = [batches = parts.workload.get()](NodeId node, Step step) {
       return batches->batch_cost(node, step);

@@ -40,6 +40,8 @@ struct RunSettings {
   Precision precision = Precision::strict;
   bool closed_form_collectives = false;
   Pace pace = Pace::modelled;
+  Duration per_episode{};  // of a rollout, added to its gradient's duration
+  bool marks_divergence = false;
   double forward_share =
       0;  // of a gradient's duration without delays; the rest is the backward pass
   ExchangePlan plan;
@@ -74,6 +76,8 @@ RunSettings read_run(const Section& section, const std::string& scenario_name);
 bool read_closed_form_collectives(const Section& network);
 Pace read_pace(const Section& compute);
 double read_forward_share(const Section& compute);
+/// Time that a gradient takes longer for each episode of its rollout, by the numbers.
+Duration read_per_episode(const Section& compute);
 
 /// The sections a scenario may have, in their usual order.
 std::span<const std::string_view> section_names();

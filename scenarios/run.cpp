@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <fstream>
+#include <new>
 #include <optional>
 #include <string>
 
 #include <fmt/format.h>
 #include <omp.h>
 
+#include "scenarios/memory.hpp"
 #include "scenarios/replay_check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/processor_time.hpp"
@@ -43,9 +45,11 @@ void Run::begin(ComputeGraph::Execution execution, std::uint32_t rank, Sharing s
   place_ = find_place(settings.device, settings.precision, *parts_.workload, settings.nodes, rank);
   graph_ = std::make_unique<ComputeGraph>(
       *place_.backend, workload(),
-      ComputeGraph::Limits{.window_bytes = place_.window_bytes(settings.window_bytes)}, execution,
-      std::move(sharing));
+      ComputeGraph::Limits{.window_bytes = place_.window_bytes(settings.window_bytes),
+                           .stops_at_divergence = !settings.marks_divergence},
+      execution, std::move(sharing));
   observer_ = std::make_unique<Observer>(*graph_, recorder_, parts_.workload->facts());
+  if (settings.marks_divergence) observer_->leave_out_diverged();
   network_log_ = std::make_unique<NetworkLog>(settings.timeline_until);
   nodes_here_ = settings.nodes;
   started_ = last_progress_ = Clock::now();
@@ -102,6 +106,14 @@ void Run::save_now() {
   save(recorder_, parts_.settings.output);
 }
 
+/// After a failure, which is what is told even if results cannot be saved any more.
+void Run::save_if_possible() {
+  try {
+    save_now();
+  } catch (const std::exception&) {
+  }
+}
+
 void Run::finish() {
   observer_->settle();
   if (parts_.settings.save_models && graph_->has_numbers()) {
@@ -113,6 +125,7 @@ void Run::finish() {
     }
   }
   if (recorded_ != nullptr) recorder_.facts["replay"] = describe_replay(*recorded_, recorder_);
+  if (parts_.settings.marks_divergence) note_diverged();
   const GraphStatistics& graph = graph_->statistics();
   auto& statistics = recorder_.statistics;
   const auto ratio = [](std::int64_t a, std::int64_t b) {
@@ -139,6 +152,17 @@ void Run::finish() {
   // What every process that shares the run does alike: the timeline, and the plan of who computes what.
   recorder_.machine["timeline_seconds"] = fmt::format("{:.3f}", thread_time() - thread_start_);
   if (peers_) recorder_.machine["plan_seconds"] = fmt::format("{:.3f}", graph.plan_seconds);
+}
+
+void Run::note_diverged() {
+  constexpr std::size_t most_named = 20;
+  const std::vector<std::string> nodes = observer_->diverged_nodes();
+  recorder_.statistics["diverged_nodes"] = static_cast<double>(nodes.size());
+  if (nodes.empty()) return;
+  std::string text = nodes.front();
+  for (std::size_t i = 1; i < std::min(nodes.size(), most_named); ++i) text += ", " + nodes[i];
+  if (nodes.size() > most_named) text += fmt::format(", {} more", nodes.size() - most_named);
+  recorder_.facts["diverged"] = text;
 }
 
 void Run::conclude(const std::function<void()>& run, const std::function<void()>& gather,
@@ -173,8 +197,14 @@ void Run::conclude(const std::function<void()>& run, const std::function<void()>
     if (is_replaying()) throw;
     // The numbers may be what failed, so they are not asked again; cells not yet known stay empty.
     recorder_.facts["status"] = fmt::format("failed: {}", error.what());
-    if (is_keeper) save_now();
+    if (is_keeper) save_if_possible();
     throw;
+  } catch (const std::bad_alloc&) {
+    const Error error(fmt::format("out of memory: {}",
+                                  describe_memory(parts_.settings, parts_.workload->facts())));
+    recorder_.facts["status"] = fmt::format("failed: {}", error.what());
+    if (is_keeper) save_if_possible();
+    throw error;
   }
   keep("complete");
   if (checkpoints_ && hooks_.saves) checkpoints_->remove();
@@ -210,12 +240,12 @@ void Run::simulate(const Recorder* recorded) {
     std::map<std::string, std::string> facts;
     for (const char* name : {"scenario", "scenario_name"}) facts[name] = recorder_.facts[name];
     facts["code_version"] = hooks_.code_version;
-    checkpoints_ = std::make_unique<Checkpointing>(
-        Checkpointing::Settings{.schedule = settings.checkpoint,
-                                .nodes = settings.nodes,
-                                .results = settings.output,
-                                .facts = std::move(facts)},
-        *graph_, std::move(from_));
+    checkpoints_ =
+        std::make_unique<Checkpointing>(Checkpointing::Settings{.schedule = settings.checkpoint,
+                                                                .nodes = settings.nodes,
+                                                                .results = settings.output,
+                                                                .facts = std::move(facts)},
+                                        *graph_, std::move(from_));
   }
   const SimulatedTransport* clock = nullptr;
   parts_.network->watch(*network_log_);
@@ -232,6 +262,7 @@ void Run::simulate(const Recorder* recorded) {
                                 .closed_form_collectives = settings.closed_form_collectives,
                                 .host = replay ? nullptr : &host,
                                 .backward = replay ? GradientDuration() : backward,
+                                .per_episode = replay ? Duration{} : settings.per_episode,
                                 .pulse = [this, &clock] { pulse(clock->now(), clock->events()); },
                                 .failures = parts_.failures.get(),
                                 .on_stop = [this](NodeId node) { observer_->lose(node); },

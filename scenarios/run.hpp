@@ -79,7 +79,9 @@ class Run {
   void pulse(Time now, std::optional<std::int64_t> events);
   void describe(const std::string& transport);
   void finish();
+  void note_diverged();
   void save_now();
+  void save_if_possible();
 
   Assembly parts_;
   Hooks hooks_;

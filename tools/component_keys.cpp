@@ -166,6 +166,7 @@ std::vector<Chapter> all_chapters() {
                       [](const Section& section, const ProbeRun& run) {
                         static_cast<void>(read_pace(section));
                         static_cast<void>(read_forward_share(section));
+                        static_cast<void>(read_per_episode(section));
                         static_cast<void>(ComputeTime(section, run.nodes, 1));
                       }),
       section_chapter("failures", "failures",

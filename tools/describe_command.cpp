@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/assemble.hpp"
+#include "scenarios/memory.hpp"
 #include "tools/arguments.hpp"
 #include "topology/mixing.hpp"
 #include "topology/spectrum.hpp"
@@ -47,7 +48,7 @@ void describe_topology(const Topology& topology) {
   }
 }
 
-void describe_memory(const Assembly& parts) {
+void describe_model(const Assembly& parts) {
   const WorkloadFacts& facts = parts.workload->facts();
   line("workload", facts.description);
   line("parameters", fmt::format("{} ({} on the network)", facts.parameters,
@@ -56,10 +57,7 @@ void describe_memory(const Assembly& parts) {
     line("memory", "no numbers are kept");
     return;
   }
-  const double models = 4.0 * static_cast<double>(facts.parameters) * parts.settings.nodes;
-  line("memory",
-       fmt::format("models {:.4g} MB; with as many gradients or messages in flight {:.4g} MB",
-                   models / 1e6, 2 * models / 1e6));
+  line("memory", describe_memory(parts.settings, facts));
 }
 
 }  // namespace
@@ -74,7 +72,7 @@ void describe_command(const Arguments& arguments) {
   const Assembly parts = assemble(read_scenario(values["words"].as<std::vector<std::string>>()));
   fmt::print("{}\n# {}\n", Scenario::to_text(parts.described), parts.scenario_name);
   describe_topology(*parts.topology);
-  describe_memory(parts);
+  describe_model(parts);
   const LinkCost link = parts.network->link_cost();
   line("message",
        fmt::format(

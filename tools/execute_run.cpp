@@ -1,10 +1,12 @@
 #include "tools/execute_run.hpp"
 
 #include <csignal>
+#include <cstdio>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "scenarios/memory.hpp"
 #include "sim/base/error.hpp"
 #include "starling_version.hpp"
 #include "tools/progress.hpp"
@@ -20,10 +22,20 @@ extern "C" void note_signal(int signal) {
   std::signal(signal, SIG_DFL);  // a second one ends the program at once
 }
 
+/// Whether the models take so much memory that one wants to know.
+bool is_large(const Assembly& parts) {
+  const WorkloadFacts& facts = parts.workload->facts();
+  return facts.has_numbers && model_bytes(parts.settings, facts) > (1 << 30);
+}
+
 void report(const Run& run) {
   fmt::print("{}\n{}", run.recorder().facts.at("workload"), summarize(run.recorder()));
   const auto replay = run.recorder().facts.find("replay");
   if (replay != run.recorder().facts.end()) fmt::print("  {:<36}{}\n", "replay", replay->second);
+  if (is_large(run.assembly())) {
+    fmt::print("  {:<36}{:.2f} GiB at most\n", "memory",
+               static_cast<double>(peak_memory()) / (1 << 30));
+  }
   fmt::print("  {:<36}{}\n", "results", run.assembly().settings.output);
   if (run.checkpoint().empty()) return;
   fmt::print("  {:<36}starling resume {}\n", "to go on", run.assembly().settings.output);
@@ -64,6 +76,10 @@ void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& h
   if (speaks) hooks.progress = [&](const Standing& standing) { heartbeat.show(standing); };
   hooks.interruption = [] { return static_cast<int>(asked_to_end); };
   hooks.code_version = STARLING_VERSION;
+  if (speaks && is_large(parts)) {
+    fmt::print("memory: {}\n", describe_memory(parts.settings, parts.workload->facts()));
+    std::fflush(stdout);
+  }
   Run run(std::move(parts), std::move(hooks));
   try {
     how(run);

@@ -132,6 +132,11 @@ std::string summarize(const Recorder& recorder) {
         fmt::format("{} of {} nodes stopped, {} messages lost, {} duplicated", stopped,
                     recorder.nodes.size(), lost, duplicated));
   }
+  if (const std::string diverged = fact(recorder, "diverged"); !diverged.empty()) {
+    add(text, "diverged",
+        fmt::format("{} of {} nodes: {}", count("diverged_nodes"), recorder.nodes.size(),
+                    diverged));
+  }
   add_network(text, recorder, all.end);
   return text;
 }

@@ -147,7 +147,11 @@ void SimulatedTransport::compute(GradientWait& wait) {
   const NodeId node = wait.fibre->node;
   wait.result = graph_.gradient(wait.owner, wait.draw, wait.x);
   wait.x = {};
-  const Duration duration = duration_(node, wait.count);
+  Duration duration = duration_(node, wait.count);
+  if (settings_.per_episode > Duration{0}) {
+    const double seconds = to_seconds(settings_.per_episode) * wait.result.episodes.value();
+    duration = after(Time{duration}, from_seconds(seconds)).time_since_epoch();
+  }
   Time end = after(now_, duration);
   if (settings_.failures != nullptr) {
     const Time finished = settings_.failures->finish(node, now_, duration);

@@ -1,8 +1,9 @@
 #include "sim/node/compute_graph.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <numeric>
+#include <cstddef>
 #include <utility>
 
 #include "sim/base/error.hpp"
@@ -42,7 +43,7 @@ ComputeGraph::ComputeGraph(Backend& backend, const Workload& workload, Limits li
       recorder_(&nobody),
       executor_(std::make_unique<Executor>(backend, workload,
                                            has_numbers_ && execution == Execution::overlapped,
-                                           std::move(sharing))) {
+                                           limits.stops_at_divergence, std::move(sharing))) {
   if (limits_.window_gradients <= 0) {
     limits_.window_gradients = 16 * std::max<std::int64_t>(1, std::ssize(workload.facts().samples));
   }
@@ -270,6 +271,7 @@ Gradient ComputeGraph::gradient(NodeId node, Step draw, const Vector& x) {
   operation.level |= gradient_depth;  // after all sums of its stage
   Gradient result;
   result.loss = set_scalar(operation, 0);
+  if (facts().counts_episodes) result.episodes = set_scalar(operation, 1);
   const ValueId value = new_value(static_cast<std::uint32_t>(parameters_));
   set_output(id, value);
   retain(value);
@@ -312,9 +314,13 @@ void ComputeGraph::set_available(const Operation& operation) {
 /// Sorts by counting: a window has many operations, but few levels.
 void ComputeGraph::order_by_level() {
   levels_.clear();
-  const auto place_of = [this](Level level) -> std::size_t& {
+  std::array<std::size_t, 64> recent{};  // where some levels are, or were
+  const auto place_of = [this, &recent](Level level) -> std::size_t& {
+    std::size_t& at = recent[((level >> 32) * 2 + (level & 1)) % recent.size()];
+    if (at < levels_.size() && levels_[at].first == level) return levels_[at].second;
     const auto place =
         std::lower_bound(levels_.begin(), levels_.end(), std::pair(level, std::size_t{0}));
+    at = static_cast<std::size_t>(place - levels_.begin());
     if (place != levels_.end() && place->first == level) return place->second;
     return levels_.emplace(place, level, 0)->second;
   };
@@ -330,8 +336,10 @@ void ComputeGraph::order_by_level() {
 
 void ComputeGraph::order_and_drop() {
   auto& order = open_.order;
-  order.resize(open_.operations.size());
-  std::iota(order.begin(), order.end(), OperationId{0});
+  order.clear();
+  for (OperationId id = 0; id < open_.operations.size(); ++id) {
+    if (!open_.operations[id].dead) order.push_back(id);  // but for gradients that are put off
+  }
   order_by_level();
   // Backwards, so that dropping a reader can make its inputs droppable too.
   bool any_dead = false;
@@ -353,6 +361,32 @@ void ComputeGraph::order_and_drop() {
 
 void ComputeGraph::submit() {
   if (open_.operations.empty() && open_.garbage.empty()) return;
+
+  // A gradient that is still held, but that nothing has read yet, is put off to the next window when this one is
+  // only full: the sum that it can be folded into has not been recorded yet. Else every node would have a stored
+  // gradient whenever a window closes.
+  struct PutOff {
+    Operation gradient;
+    Term x;
+  };
+  const auto slot_of = [](double* number) {
+    return reinterpret_cast<Slot*>(reinterpret_cast<char*>(number) - offsetof(Slot, number));
+  };
+  std::vector<PutOff> put_off;
+  const bool is_full =
+      open_gradients_ >= limits_.window_gradients || open_bytes_ >= limits_.window_bytes;
+  if (is_full && folds_sums_) {
+    for (Operation& operation : open_.operations) {
+      if (operation.kind != Kind::gradient) continue;
+      const Value& out = values_[operation.out];
+      if (out.handles == 0 || out.readers > 0) continue;
+      const Term& x = open_.terms[operation.first_term];
+      ++values_[x.value].handles;
+      --values_[x.value].readers;
+      operation.dead = true;
+      put_off.push_back({operation, x});
+    }
+  }
   order_and_drop();
   if (folds_sums_ && open_gradients_ > 0) fold_sums();
 
@@ -370,7 +404,9 @@ void ComputeGraph::submit() {
     value.touched = false;
     value.gradient = none;
     value.joined_readers = 0;
-    if (never_made) {
+    if (never_made && value.handles > 0) {
+      continue;  // put off
+    } else if (never_made) {
       dead_now.push_back(use.value);  // has no row; the id is free once the window is over
     } else if (use.dies && use.readers == 0 && value.window != open_window_) {
       open_.garbage.push_back(use.value);  // its only readers were dropped
@@ -402,9 +438,27 @@ void ComputeGraph::submit() {
   open_.garbage.clear();
   if (equal_sum_count_ > 0) std::fill(equal_sums_.begin(), equal_sums_.end(), 0);
   equal_sum_count_ = 0;
-  open_bytes_ = 0;
-  open_gradients_ = 0;
   ++open_window_;
+
+  for (const PutOff& waiting : put_off) {
+    const auto id = static_cast<OperationId>(open_.operations.size());
+    Operation& operation = begin(Kind::gradient);
+    operation.node = waiting.gradient.node;
+    operation.draw = waiting.gradient.draw;
+    for (int i = 0; i < 2; ++i) {
+      double* number = waiting.gradient.numbers[i];
+      if (number == nullptr || slot_of(number)->handles == 0) continue;
+      operation.numbers[i] = number;
+      slot_of(number)->window = open_window_;
+    }
+    const Vector x(this, waiting.x.value, waiting.x.offset,
+                   waiting.x.size);  // takes the handle over
+    add_term(operation, x, 1.0F);
+    operation.level |= gradient_depth;
+    set_output(id, waiting.gradient.out);
+  }
+  open_bytes_ = 0;  // what is put off takes no memory yet
+  open_gradients_ = 0;
 }
 
 void ComputeGraph::complete() {
@@ -510,7 +564,7 @@ ComputeGraph::Job ComputeGraph::begin_gradient(NodeId node, Step draw, const Vec
 void ComputeGraph::finish_gradient(Job& job) {
   job.x = {};
   if (!has_numbers_) return;
-  check_loss(job.request);
+  executor_->check_loss(job.request);
   slots_[job.result.loss.slot_].number = job.request.loss;
 }
 
@@ -523,6 +577,11 @@ void ComputeGraph::abandon(std::exception_ptr failure) {
 
 void ComputeGraph::close() {
   if (Sharding* sharding = executor_->sharding()) sharding->close();
+}
+
+const std::map<NodeId, Step>& ComputeGraph::diverged() {
+  flush();
+  return executor_->diverged();
 }
 
 const GraphStatistics& ComputeGraph::statistics() const {

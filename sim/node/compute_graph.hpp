@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <map>
 #include <memory>
 #include <span>
 #include <unordered_map>
@@ -69,6 +70,8 @@ class ComputeGraph {
     std::int64_t window_gradients = 0;
     /// Whether sums may be computed with their gradients; results do not depend on it.
     bool folds_sums = true;
+    /// Whether a loss that is not finite ends the run (Diverged), or is only noted.
+    bool stops_at_divergence = true;
   };
   enum class Execution {
     overlapped,  // windows run on a worker thread while the next is recorded (simulation)
@@ -140,6 +143,8 @@ class ComputeGraph {
   /// processes, and throw what all agree on if one has failed.
   void abandon(std::exception_ptr failure);
   void close();
+  /// Nodes with a loss that was not finite, and the gradient where that was so first. Flushes.
+  const std::map<NodeId, Step>& diverged();
 
   bool has_numbers() const { return has_numbers_; }
   std::size_t parameters() const { return parameters_; }

@@ -19,8 +19,9 @@ std::size_t rounded(std::size_t size) {
 
 }  // namespace
 
-Executor::Executor(Backend& backend, const Workload& workload, bool threaded, Sharing sharing)
-    : backend_(backend), workload_(workload) {
+Executor::Executor(Backend& backend, const Workload& workload, bool threaded,
+                   bool stops_at_divergence, Sharing sharing)
+    : backend_(backend), workload_(workload), stops_at_divergence_(stops_at_divergence) {
   if (sharing.peers != nullptr) {
     sharding_ = std::make_unique<Sharding>(std::move(sharing), backend, *this);
   }
@@ -335,7 +336,10 @@ void Executor::run_gradients(std::size_t begin, std::size_t end) {
     const GradientRequest& request = gradients_[i - begin];
     current_ = request.node;
     check_loss(request);
-    *operation.numbers[0] = request.loss;
+    if (operation.numbers[0] != nullptr) *operation.numbers[0] = request.loss;
+    if (operation.numbers[1] != nullptr) {
+      *operation.numbers[1] = static_cast<double>(request.episodes);
+    }
   }
 }
 
@@ -361,9 +365,13 @@ void Executor::release_inputs(std::size_t begin, std::size_t end) {
   }
 }
 
-void check_loss(const GradientRequest& request) {
+void Executor::check_loss(const GradientRequest& request) {
   if (std::isfinite(request.loss)) [[likely]]
     return;
+  if (!stops_at_divergence_) {
+    diverged_.try_emplace(request.node, request.draw);
+    return;
+  }
   throw Diverged(
       fmt::format("the loss of node {} became {} at its gradient {}: the run diverged; a smaller "
                   "learning rate may help",

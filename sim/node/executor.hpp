@@ -19,15 +19,13 @@
 
 namespace starling {
 
-/// Throws Diverged, naming node and gradient, unless the loss is finite.
-void check_loss(const GradientRequest& request);
-
 class Executor {
  public:
   using ValueId = ComputeGraph::ValueId;
   using Window = ComputeGraph::Window;
 
-  Executor(Backend& backend, const Workload& workload, bool threaded, Sharing sharing);
+  Executor(Backend& backend, const Workload& workload, bool threaded, bool stops_at_divergence,
+           Sharing sharing);
   ~Executor();
 
   /// Runs `window`, on the worker thread if there is one (then returns at once). Only after wait().
@@ -52,6 +50,10 @@ class Executor {
   }
   /// Null unless processes share the work.
   Sharding* sharding() { return sharding_.get(); }
+  /// Throws Diverged, naming node and gradient, unless the loss is finite, or notes it; only while idle.
+  void check_loss(const GradientRequest& request);
+  /// See ComputeGraph; only while idle.
+  const std::map<NodeId, Step>& diverged() const { return diverged_; }
 
  private:
   /// Rows of one (rounded) size.
@@ -102,6 +104,8 @@ class Executor {
   NodeId current_ = 0;  // whose gradient is looked at
   std::unique_ptr<Sharding> sharding_;
   GraphStatistics statistics_;
+  const bool stops_at_divergence_;
+  std::map<NodeId, Step> diverged_;
 
   enum class State { idle, running, stopping };
   std::mutex mutex_;

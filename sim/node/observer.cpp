@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include <fmt/format.h>
+
 namespace starling {
 
 Observer::Observer(ComputeGraph& graph, Recorder& recorder, const WorkloadFacts& facts)
@@ -98,7 +100,12 @@ void Observer::evaluate(std::size_t index, Row& row) {
     row.models.clear();
     return;
   }
+  if (leaves_out_diverged_) drop_diverged(index, row);
   std::erase_if(row.models, [](const Vector& x) { return !x; });  // of nodes that stopped before
+  if (counts_live_nodes_) {
+    table.cell("live_nodes", index) = static_cast<double>(row.models.size());
+  }
+  if (row.models.empty()) return;
   const Vector center = mean(row.models);
   const ModelQuality quality = graph_.evaluate(center);
   graph_.deliver(quality.loss, &table.cell("test_loss", index));
@@ -110,6 +117,36 @@ void Observer::evaluate(std::size_t index, Row& row) {
     graph_.deliver(squared_distance(row.models[i], center), &row.distances[i]);
   }
   row.models.clear();
+}
+
+void Observer::drop_diverged(std::size_t index, Row& row) {
+  std::vector<Scalar> distances(row.models.size());
+  for (std::size_t i = 0; i < row.models.size(); ++i) {  // 0, or NaN if an element is not finite
+    if (row.models[i]) distances[i] = squared_distance(row.models[i], row.models[i]);
+  }
+  const std::map<NodeId, Step>& diverged = graph_.diverged();
+  for (std::size_t i = 0; i < row.models.size(); ++i) {
+    if (!row.models[i]) continue;
+    const auto node = static_cast<NodeId>(i);
+    const bool is_finite = distances[i].value() == 0;
+    if (!is_finite) {
+      not_finite_.try_emplace(node, recorder_.evaluation.schedule().finished(index));
+    }
+    if (!is_finite || diverged.contains(node)) row.models[i] = {};
+  }
+}
+
+std::vector<std::string> Observer::diverged_nodes() {
+  std::vector<std::string> nodes;
+  const std::map<NodeId, Step>& diverged = graph_.diverged();
+  for (const auto& [node, draw] : diverged) {
+    nodes.push_back(fmt::format("node {} at its gradient {}", node, draw));
+  }
+  for (const auto& [node, steps] : not_finite_) {
+    if (diverged.contains(node)) continue;
+    nodes.push_back(fmt::format("node {} within {} steps", node, steps));
+  }
+  return nodes;
 }
 
 void Observer::settle() {

@@ -56,6 +56,11 @@ class Observer {
   /// Has every row of the evaluation table tell over how many nodes its mean is.
   void count_live_nodes() { counts_live_nodes_ = true; }
 
+  /// Has evaluations leave out models of nodes that diverged, and waits for the numbers to know them.
+  void leave_out_diverged() { leaves_out_diverged_ = counts_live_nodes_ = true; }
+  /// Those nodes, and how they were found: "node 3 at its gradient 17". Only with leave_out_diverged().
+  std::vector<std::string> diverged_nodes();
+
   /// Model of `node` after its last finished step; empty if it finished none.
   Vector model(NodeId node) const {
     return models_.empty() ? Vector() : models_[static_cast<std::size_t>(node)];
@@ -80,6 +85,7 @@ class Observer {
   Row& row_of(std::size_t index);
 
   void evaluate(std::size_t index, Row& row);
+  void drop_diverged(std::size_t index, Row& row);
 
   ComputeGraph& graph_;
   Recorder& recorder_;
@@ -89,6 +95,8 @@ class Observer {
   std::vector<bool> lost_;  // (nodes)
   std::size_t lost_nodes_ = 0;
   bool counts_live_nodes_ = false;
+  bool leaves_out_diverged_ = false;
+  std::map<NodeId, Step> not_finite_;  // nodes, and the steps after which their model was first seen so
   std::int64_t steps_finished_ = 0;
 };
 

@@ -127,6 +127,7 @@ Scalar squared_distance(const Vector& a, const Vector& b);
 struct Gradient {
   Vector values;
   Scalar loss;
+  Scalar episodes{};  // that ended in its rollout; where WorkloadFacts::counts_episodes
 };
 
 /// Quality of one model on held-out data.

@@ -40,6 +40,7 @@ struct WorkloadFacts {
   /// minus the loss has this curvature in each of them (known, as it is a constant).
   std::size_t dual_parameters = 0;
   double dual_curvature = 0;
+  bool counts_episodes = false;  // gradients() fills GradientRequest::episodes
 };
 
 /// One gradient to compute. Results depend on (node, draw, x) alone, to the bit, never on who shares the batch.
@@ -55,6 +56,7 @@ struct GradientRequest {
   /// another term, of which nothing is read afterwards. Only where Workload::folds_sums().
   std::span<const LinearJob> sums{};
   const LinearTerm* terms = nullptr;
+  std::int64_t episodes = 0;  // out: how many ended in the rollout, where the numbers decide that
 };
 
 /// Quality of one model on held-out data (for synthetic problems: the global objective).

@@ -9,8 +9,6 @@
 //
 //   bench_node_steps [nodes] [seconds per figure] [runs end to end] [cases, such as AB]
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +20,7 @@
 
 #include <fmt/format.h>
 #include <omp.h>
+#include <sys/resource.h>
 
 #include "kernels/cpu_backend.hpp"
 #include "scenarios/run.hpp"
@@ -39,9 +38,10 @@ struct Case {
   const char* workload;  // keys
   std::vector<std::size_t> widths;
   std::int64_t batch;
-  double goal;        // share of peak
-  std::size_t slice;  // nodes
-  int steps;          // of a run end to end
+  double goal;          // share of peak
+  std::size_t slice;    // nodes
+  int steps;            // of a run end to end
+  std::size_t divisor;  // of the number of nodes
 
   /// Multiplications and additions of a step; the first layer needs no gradient of its input.
   double flops() const {
@@ -54,9 +54,23 @@ struct Case {
 };
 
 const Case cases[] = {
-    {"A", "features = 784\nhidden = 128, 64\nbatch_size = 32", {784, 128, 64, 10}, 32, 0.70, 4, 12},
-    {"B", "features = 64\nhidden = 32\nbatch_size = 16", {64, 32, 10}, 16, 0.45, 32, 400},
-    {"C", "features = 784\nhidden = 1024, 1024\nbatch_size = 64", {784, 1024, 1024, 10}, 64, 0.75, 1, 0}};
+    {"A",
+     "features = 784\nhidden = 128, 64\nbatch_size = 32",
+     {784, 128, 64, 10},
+     32,
+     0.70,
+     4,
+     12,
+     1},
+    {"B", "features = 64\nhidden = 32\nbatch_size = 16", {64, 32, 10}, 16, 0.45, 32, 400, 1},
+    {"C",
+     "features = 784\nhidden = 1024, 1024\nbatch_size = 64",
+     {784, 1024, 1024, 10},
+     64,
+     0.75,
+     1,
+     5,
+     16}};
 
 std::string scenario_of(const Case& which, std::size_t nodes) {
   return fmt::format(
@@ -98,7 +112,8 @@ class BareLoop {
 
   /// x <- x - 0.02 g, in place.
   double steps(double budget) {
-    return rate(budget, [this](std::size_t first, std::size_t last) { step(first, last); }, [] {});
+    return rate(
+        budget, [this](std::size_t first, std::size_t last) { step(first, last); }, [] {});
   }
   /// next <- (x + left + right) / 3 - 0.02 g, with gradients in rows.
   double averaging_steps(double budget) {
@@ -111,8 +126,9 @@ class BareLoop {
         [this] { std::swap(models_, next_); });
   }
   double folded_averaging_steps(double budget) {
-    return rate(budget, [this](std::size_t first, std::size_t last) { fold(first, last); },
-                [this] { std::swap(models_, next_); });
+    return rate(
+        budget, [this](std::size_t first, std::size_t last) { fold(first, last); },
+        [this] { std::swap(models_, next_); });
   }
   /// The same in one batch per round, as a whole.
   double whole_rounds(double budget) {
@@ -219,7 +235,6 @@ void measure_kernels(const Case& which, std::size_t nodes, double budget, double
   fmt::print("{} step                {:>5} nodes {:>10.0f}/s  {} of peak (goal {:.0f} %)\n",
              which.name, nodes, rate, share(rate * flops, peak), 100 * which.goal);
   std::fflush(stdout);
-  if (which.steps == 0) return;
   BareLoop loop(which, nodes, true);
   const double rows = loop.averaging_steps(budget);
   const double folded = loop.folded_averaging_steps(budget);
@@ -291,7 +306,8 @@ void measure_rows(std::size_t nodes, double budget, double stream) {
   std::fill_n(memory, 2 * nodes * row, 1.0F);
   const double bytes = sizeof(float) * row * static_cast<double>(nodes);
   const auto job = [](float* out, std::size_t first, std::size_t terms) {
-    return LinearJob{out, row, static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(terms)};
+    return LinearJob{out, row, static_cast<std::uint32_t>(first),
+                     static_cast<std::uint32_t>(terms)};
   };
 
   const double pairs = best_seconds(
@@ -379,12 +395,13 @@ int main(int count, char** words) {
                stream / 1e9);
     for (const Case& which : cases) {
       if (!is_wanted(which)) continue;
-      measure_kernels(which, which.steps == 0 ? (nodes + 15) / 16 : nodes, budget, peak);
+      measure_kernels(which, std::max<std::size_t>(3, nodes / which.divisor), budget, peak);
     }
   }
   if (wanted == "ABC") measure_rows(nodes, budget, stream);
   for (const Case& which : cases) {
-    if (is_wanted(which) && which.steps > 0 && runs > 0) measure_end_to_end(which, nodes, budget, runs);
+    if (!is_wanted(which) || runs == 0) continue;
+    measure_end_to_end(which, std::max<std::size_t>(3, nodes / which.divisor), budget, runs);
   }
   if (wanted == "ABC" && runs > 0) {
     timing_only("expanded", 60);

@@ -6,6 +6,7 @@ usage: test_command_line.py STARLING [MPIRUN]
 
 import gzip
 import os
+import resource
 import signal
 import struct
 import subprocess
@@ -91,8 +92,8 @@ class Folder:
         with open(self.file(name), "w", encoding="utf-8") as file:
             file.write(text)
 
-    def run(self, *words, prefix=()):
-        return subprocess.run([*prefix, self.starling, *words], cwd=self.path, text=True, timeout=120,
+    def run(self, *words, prefix=(), prepare=None):
+        return subprocess.run([*prefix, self.starling, *words], cwd=self.path, text=True, timeout=120, preexec_fn=prepare,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
 
 
@@ -197,6 +198,26 @@ def check_disk_full(folder):
     return "passed"
 
 
+def check_out_of_memory(folder):
+    """Memory that is not there is one sentence with the arithmetic, and leaves no broken file."""
+    limit = 1200 << 20  # bytes of address space
+
+    def prepare():
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+    output = folder.file("memory.h5")
+    # 1000 models of 64 * 8000 + 8000 + 8000 * 10 + 10 parameters of 4 bytes: 2.4 GB, and as much again while they mix.
+    words = ("run.nodes=1000", "workload.dataset=blobs", "workload.features=64", "workload.samples=1000",
+             "workload.hidden=8000", "run.steps=2", "-o", output)
+    done = folder.run("run", "good.ini", *words, prepare=prepare)
+    expect(done, 1, "out of memory: ")
+    assert " * 4 B = " in done.stderr, done.stderr
+    if os.path.exists(output):  # there may be no memory left to write it
+        with h5py.File(output, "r") as results:
+            assert status_of(results).startswith("failed: out of memory: "), status_of(results)
+    assert not os.path.exists(output + ".partial")
+
+
 def check_mpi_failures(folder, mpirun):
     """Over MPI a failure on one rank ends all of them, with one sentence; so does a scenario that is wrong."""
     environment = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -248,7 +269,8 @@ def main():
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     with tempfile.TemporaryDirectory(prefix="starling_command_line") as path:
         folder = Folder(starling, path)
-        cases = [check_mistakes, check_usage, check_commands, check_interrupt, check_disk_full]
+        cases = [check_mistakes, check_usage, check_commands, check_interrupt, check_disk_full,
+                 check_out_of_memory]
         if mpirun:
             cases.append(lambda f: check_mpi_failures(f, mpirun[0]))
             cases.append(lambda f: check_replay(f, mpirun[0]))

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <omp.h>
 
+#include "kernels/navigation.hpp"
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
 #include "sim/record/results_file.hpp"
@@ -130,6 +131,47 @@ TEST_CASE("a diverging run says which node and ends with a results file that can
           std::move(hooks));
   CHECK_THROWS_WITH_AS(run.simulate(), doctest::Contains("the run diverged"), Error);
   CHECK(load(output).facts.at("status").find("failed: the loss of node") != std::string::npos);
+}
+
+TEST_CASE("a diverging run that marks its nodes goes on, and names them") {
+  const Recorder recorder = test::run(
+      blobs, {"algorithm.kind=dpsgd", "algorithm.learning_rate=1e30", "run.on_divergence=mark"});
+  CHECK(recorder.facts.at("status") == "complete");
+  const auto nodes = static_cast<double>(recorder.nodes.size());
+  CHECK(recorder.statistics.at("diverged_nodes") == nodes);
+  CHECK(recorder.facts.at("diverged").starts_with("node 0 at its gradient "));
+  const std::size_t last = recorder.evaluation.rows("live_nodes") - 1;
+  CHECK(recorder.evaluation.value("live_nodes", last) == 0);
+  CHECK(std::isnan(recorder.evaluation.value("test_loss", last)));
+  const Recorder plain = test::run(blobs, {"algorithm.kind=dpsgd"});
+  const Recorder marking = test::run(blobs, {"algorithm.kind=dpsgd", "run.on_divergence=mark"});
+  CHECK(marking.statistics.at("diverged_nodes") == 0);
+  for (const char* metric : {"test_loss", "consensus_distance"}) {
+    CHECK(marking.evaluation.value(metric, last) == plain.evaluation.value(metric, last));
+  }
+}
+
+TEST_CASE("gradients take longer for each episode of their rollout") {
+  const std::string text =
+      "[run]\nnodes = 3\nsteps = 2\nrecord_every = 1\n[topology]\nkind = complete\n"
+      "[network]\nkind = constant\nlatency = 1 us\n[compute]\ngradient = 1 s\nper_episode = 30 ms\n"
+      "[workload]\nkind = navigation\nhorizon = 12\n[algorithm]\nkind = local_sgd\n"
+      "period = 10\nlearning_rate = 0.1\n";
+  const Recorder recorder = test::run(text);
+  const Assembly parts = assemble(Scenario::parse(text, "test.ini"));
+  const auto& navigation = dynamic_cast<const Navigation&>(*parts.workload);
+  std::vector<float> x(navigation.facts().parameters);
+  navigation.initial_model(x);
+  for (NodeId node = 0; node < 3; ++node) {
+    const auto episodes = navigation.experience(node, 0, x.data()).lengths.size();
+    REQUIRE(episodes > 0);  // 256 moves, at most 12 for an episode
+    const double expected = 1 + 0.03 * static_cast<double>(episodes);
+    CHECK(recorder.steps.value("time", 0, static_cast<std::size_t>(node)) ==
+          doctest::Approx(expected).epsilon(1e-12));
+  }
+  CHECK_THROWS_WITH_AS(assemble(Scenario::parse(
+                           blobs, "test.ini", {"algorithm.kind=dpsgd", "compute.per_episode=1 s"})),
+                       doctest::Contains("needs a workload of episodes"), ScenarioError);
 }
 
 TEST_CASE("an interrupted run keeps what it has") {

@@ -16,6 +16,7 @@ FOLDER = pathlib.Path(__file__).resolve().parent
 SCENARIOS = sorted((FOLDER.parents[1] / "scenarios").glob("*/*.ini"))
 GOLDEN = FOLDER / "golden"
 SHORTENED = ("run.steps=20", "run.evaluate_every=10")
+SMALLER = {"scale": ("run.nodes=1000", "workload.samples=1000")}  # by folder
 
 
 def starling(folder, *words, threads=2):
@@ -35,6 +36,10 @@ def missing_data(scenario):
             folder = scenario.parent / line.split("=", 1)[1].strip()
             return None if folder.is_dir() else folder
     return None
+
+
+def shortened(scenario):
+    return (*SHORTENED, *SMALLER.get(scenario.parent.name, ()))
 
 
 def golden_of(scenario):
@@ -57,7 +62,7 @@ class ShippedScenariosTest(unittest.TestCase):
                 check(scenario)
 
     def run_shortened(self, scenario, **options):
-        return starling(self.folder.name, "run", scenario, *SHORTENED, "-o", f"{scenario.stem}.h5", **options)
+        return starling(self.folder.name, "run", scenario, *shortened(scenario), "-o", f"{scenario.stem}.h5", **options)
 
     def test_summaries_are_the_golden_ones(self):
         def check(scenario):
@@ -99,7 +104,7 @@ def renew():
                 print(f"left {golden_of(scenario)}: no data in {missing_data(scenario)}")
                 continue
             golden_of(scenario).parent.mkdir(parents=True, exist_ok=True)
-            golden_of(scenario).write_text(starling(folder, "run", scenario, *SHORTENED, "-o", "run.h5"))
+            golden_of(scenario).write_text(starling(folder, "run", scenario, *shortened(scenario), "-o", "run.h5"))
             print(f"wrote {golden_of(scenario)}")
 
 

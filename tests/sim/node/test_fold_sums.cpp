@@ -129,6 +129,27 @@ TEST_CASE("a gradient waits for the other terms of its sum, but not for another 
   CHECK(bench.graph.read(both)[6] == 5.0F + 4.0F);
 }
 
+TEST_CASE("a gradient that is only held when a window is full waits for its sum in the next") {
+  CpuBackend backend;
+  const FoldingToy workload{4};
+  ComputeGraph graph(backend, workload, {.window_gradients = 2},
+                     ComputeGraph::Execution::overlapped);
+  std::vector<Vector> x(3, graph.initial_model());
+  std::vector<Gradient> gradients;
+  for (NodeId i = 0; i < 3; ++i) gradients.push_back(graph.gradient(i, 0, x[0]));
+  for (std::size_t i = 0; i < 3; ++i) x[i].add_scaled(-1, gradients[i].values);
+  const Scalar loss = gradients[1].loss;
+  gradients.clear();
+  graph.flush();
+  CHECK(graph.statistics().folded == 3);
+  CHECK(graph.statistics().gradient_batches == 1);
+  for (std::size_t i = 0; i < 3; ++i) {  // x - (x - i)
+    CHECK(graph.read(x[i])[20] == static_cast<float>(i));
+  }
+  // (k - 1)^2 / 2 for k = 0 .. 36: (1 + 0 + 1 + .. + 35^2) / 2 = (1 + 35 * 36 * 71 / 6) / 2
+  CHECK(loss.value() == 7455.5);
+}
+
 namespace {
 
 constexpr std::size_t nodes = 5;
