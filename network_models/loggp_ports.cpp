@@ -88,8 +88,7 @@ void LogGP::send(NodeId node, std::uint32_t id, const EndCost& cost, Time now,
   message.since = arrival;
   Ports& ports = ports_of(message.destination);
   if (!has_plan(ports, now) && ports.coming == 0 && ports.is_idle()) {
-    const EndCost here =
-        slowdown_.empty() ? cost : cost_at(message.destination, message.rest);
+    const EndCost here = slowdown_.empty() ? cost : cost_at(message.destination, message.rest);
     plan(ports, id, std::max({arrival, ports.cpu, ports.rx}), here, clock);
   } else {
     ++ports.coming;

@@ -189,6 +189,12 @@ void check_for_sharing(const Assembly& parts, int processes) {
                     "run it without mpirun",
                     parts.scenario_name));
   }
+  if (parts.settings.checkpoint.is_on()) {
+    throw ScenarioError(
+        fmt::format("{}: run.checkpoint must not be there when processes share a simulation, whose "
+                    "numbers no process has all of",
+                    parts.scenario_name));
+  }
   if (parts.settings.nodes < processes) {
     throw ScenarioError(
         fmt::format("{}: run.nodes must be at least the number of processes, {}, got {}",

@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 #include <omp.h>
-#include <time.h>
 
 #include "scenarios/replay_check.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/processor_time.hpp"
 #include "sim/engine/simulated_transport.hpp"
 #include "sim/record/results_file.hpp"
 
@@ -27,13 +27,6 @@ std::string processor_name() {
     if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
   }
   return "unknown";
-}
-
-/// Processor time of this thread.
-double thread_seconds() {
-  timespec spent{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
-  return static_cast<double>(spent.tv_sec) + 1e-9 * static_cast<double>(spent.tv_nsec);
 }
 
 }  // namespace
@@ -56,7 +49,8 @@ void Run::begin(ComputeGraph::Execution execution, std::uint32_t rank, Sharing s
   network_log_ = std::make_unique<NetworkLog>(settings.timeline_until);
   nodes_here_ = settings.nodes;
   started_ = last_progress_ = Clock::now();
-  thread_start_ = thread_seconds();
+  thread_start_ = thread_time();
+  process_start_ = process_time();
   next_save_ = started_ + first_save_after;
 }
 
@@ -141,8 +135,9 @@ void Run::finish() {
   const std::chrono::duration<double> wall = Clock::now() - started_;
   const double before = checkpoints_ ? checkpoints_->wall_seconds_before() : 0;
   recorder_.machine["wall_seconds"] = fmt::format("{:.3f}", before + wall.count());
+  recorder_.machine["processor_seconds"] = fmt::format("{:.3f}", process_time() - process_start_);
   // What every process that shares the run does alike: the timeline, and the plan of who computes what.
-  recorder_.machine["timeline_seconds"] = fmt::format("{:.3f}", thread_seconds() - thread_start_);
+  recorder_.machine["timeline_seconds"] = fmt::format("{:.3f}", thread_time() - thread_start_);
   if (peers_) recorder_.machine["plan_seconds"] = fmt::format("{:.3f}", graph.plan_seconds);
 }
 
@@ -205,7 +200,8 @@ void Run::resume(std::unique_ptr<CheckpointFile> from) {
 void Run::simulate(const Recorder* recorded) {
   recorded_ = recorded;
   const int processes = peers_ ? peers_->count() : 1;
-  begin(ComputeGraph::Execution::overlapped, 0,
+  begin(ComputeGraph::Execution::overlapped,
+        peers_ ? static_cast<std::uint32_t>(peers_->own()) : 0,  // a device for each process
         {peers_.get(), peers_ ? choose_blocks(*parts_.topology, processes) : Blocks()});
   describe("simulated");
   recorder_.machine["processes"] = std::to_string(processes);

@@ -94,7 +94,8 @@ class Run {
   NodeId nodes_here_ = 0;               // of this process
   const Recorder* recorded_ = nullptr;  // to be replayed
   Clock::time_point started_;
-  double thread_start_ = 0;  // processor time of the timeline's thread
+  double thread_start_ = 0;  // processor time of the timeline's thread, and of all
+  double process_start_ = 0;
   Clock::time_point last_progress_;
   Clock::time_point next_save_;
 };

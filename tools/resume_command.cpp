@@ -2,6 +2,7 @@
 // disturbed.
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -35,6 +36,12 @@ void resume_command(const Arguments& arguments) {
   if (!parse_arguments(arguments, "starling resume RESULTS.h5|CHECKPOINT [options]", options,
                        values))
     return;
+  for (const char* size : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    const char* processes = std::getenv(size);
+    if (processes != nullptr && std::atoi(processes) > 1) {
+      throw UsageError("a run is resumed by one process: run starling resume without mpirun");
+    }
+  }
   const auto words = values["words"].as<std::vector<std::string>>();
   if (words.size() != 1) {
     throw UsageError(fmt::format(

@@ -42,7 +42,7 @@ void run_over_mpi(const std::vector<std::string>& words, bool speaks) {
   in_session([&](MpiSession& session) {
     Assembly parts = assemble_on_all_ranks(session, words, check_for_mpi);
     execute_run(std::move(parts), speaks && session.rank() == 0,
-                [&session](Run& run) { run.execute_run(session); });
+                [&session](Run& run) { run.execute(session); });
   });
 }
 

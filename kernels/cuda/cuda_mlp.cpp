@@ -12,6 +12,9 @@ namespace {
 
 constexpr std::size_t evaluation_block = 64;  // samples whose losses are added first, as in mlp.cpp
 
+/// Gradients that are queued together, and gradients whose tables are in memory at a time.
+constexpr std::size_t queued_at_once = 4096, tabled_at_once = 16 * queued_at_once;
+
 std::uint32_t whole(std::size_t n) { return static_cast<std::uint32_t>(n); }
 
 std::uint32_t stride_of(std::uint32_t columns) { return (columns + 3) / 4 * 4; }
@@ -43,36 +46,59 @@ CudaMlp::~CudaMlp() {
     memory->free(device_);
 }
 
-/// Floats of scratch memory that a task takes.
-std::size_t CudaMlp::scratch_floats(std::size_t rows) const {
-  std::size_t floats = 2 * rows, widest = 0;  // losses are doubles
-  for (const LayerShape& layer : layers_) {
-    floats += rows * stride_of(layer.outputs);
-    widest = std::max<std::size_t>(widest, stride_of(layer.inputs));
-  }
-  if (precision_ == Precision::fast) floats += rows * stride_of(layers_[0].inputs);
-  return floats + 2 * rows * widest;
+/// Floats between the rows of a gradient of activations.
+std::uint32_t CudaMlp::slope_stride() const {
+  std::uint32_t widest = 0;
+  for (std::size_t l = 1; l < layers_.size(); ++l)  // nobody asks for that of the samples
+    widest = std::max(widest, stride_of(layers_[l].inputs));
+  return widest;
 }
 
-CudaMlp::Batch CudaMlp::begin(std::size_t tasks, std::size_t rows, std::size_t indices,
-                              const Samples& data,
-                              std::span<const GradientRequest> requests) const {
+/// Floats of scratch memory that a task takes.
+std::size_t CudaMlp::scratch_floats(std::size_t rows) const {
+  std::size_t floats = 2 * rows;  // losses are doubles
+  for (const LayerShape& layer : layers_) floats += rows * stride_of(layer.outputs);
+  if (precision_ == Precision::fast) floats += rows * stride_of(layers_[0].inputs);
+  return floats + 2 * rows * slope_stride();
+}
+
+namespace {
+
+struct SumCount {
   std::size_t sums = 0, terms = 0;
+};
+
+SumCount count_sums(std::span<const GradientRequest> requests) {
+  SumCount count;
   for (const GradientRequest& request : requests) {
-    sums += request.sums.size();
-    for (const LinearJob& sum : request.sums) terms += sum.terms;
+    count.sums += request.sums.size();
+    for (const LinearJob& sum : request.sums) count.terms += sum.terms;
   }
-  device_.begin(pointer_room(tasks, !requests.empty()) + Device::room_of<StepTask>(tasks) +
-                Device::room_of<std::int32_t>(indices) + Device::room_of<double>(tasks) +
-                Device::room_of<std::uint32_t>(tasks) + Device::room_of<LinearTask>(sums) +
-                Device::room_of<TermOnDevice>(terms));
+  return count;
+}
+
+}  // namespace
+
+/// What Device::begin() must make room for before take().
+std::size_t CudaMlp::room_of(std::size_t tasks, std::size_t indices,
+                             std::span<const GradientRequest> requests) const {
+  const SumCount count = count_sums(requests);
+  return pointer_room(tasks, !requests.empty()) + Device::room_of<StepTask>(tasks) +
+         Device::room_of<std::int32_t>(indices) + Device::room_of<double>(tasks) +
+         Device::room_of<std::uint32_t>(tasks) + Device::room_of<LinearTask>(count.sums) +
+         Device::room_of<TermOnDevice>(count.terms);
+}
+
+CudaMlp::Batch CudaMlp::take(std::size_t tasks, std::size_t rows, std::size_t indices,
+                             const Samples& data, std::span<const GradientRequest> requests) const {
+  const SumCount count = count_sums(requests);
   Batch batch{.rows = whole(rows), .data = data};
   batch.tasks = device_.twin<StepTask>(tasks);
   batch.indices = device_.twin<std::int32_t>(indices);
   batch.losses = device_.twin<double>(tasks);
   batch.right = device_.twin<std::uint32_t>(tasks);
-  batch.sums = device_.twin<LinearTask>(sums);
-  batch.terms = device_.twin<TermOnDevice>(terms);
+  batch.sums = device_.twin<LinearTask>(count.sums);
+  batch.terms = device_.twin<TermOnDevice>(count.terms);
   std::fill_n(batch.tasks.host, tasks, StepTask{});
   take_sums(batch, requests);
   return batch;
@@ -98,18 +124,32 @@ void CudaMlp::take_sums(const Batch& batch, std::span<const GradientRequest> req
 
 void CudaMlp::gradients(std::span<GradientRequest> requests) const {
   const auto rows = static_cast<std::size_t>(facts().batch_size);
+  const std::size_t fitting = limits_.scratch_bytes / (sizeof(float) * scratch_floats(rows));
   const std::size_t most =
-      is_small_ ? std::size_t{1} << 20
-                : std::max<std::size_t>(
-                      1, limits_.scratch_bytes / (sizeof(float) * scratch_floats(rows)));
-  for (std::size_t r = 0; r < requests.size(); r += most)
-    some_gradients(requests.subspan(r, std::min(most, requests.size() - r)));
+      is_small_ ? queued_at_once : std::clamp<std::size_t>(fitting, 1, queued_at_once);
+  const auto lock = device_.use();
+  for (std::size_t r = 0; r < requests.size(); r += tabled_at_once) {
+    const auto together = requests.subspan(r, std::min(tabled_at_once, requests.size() - r));
+    const auto pieces = [&](const auto& each) {
+      for (std::size_t p = 0; p < together.size(); p += most)
+        each(together.subspan(p, std::min(most, together.size() - p)));
+    };
+    std::size_t room = 0;
+    pieces([&](std::span<GradientRequest> piece) {
+      room += room_of(piece.size(), piece.size() * rows, piece);
+    });
+    device_.begin(room);
+    std::vector<Batch> batches;  // the device works on one while the host prepares the next
+    pieces([&](std::span<GradientRequest> piece) { batches.push_back(queue_gradients(piece)); });
+    device_.wait();
+    for (std::size_t i = 0; i < together.size(); ++i)
+      together[i].loss = batches[i / most].losses.host[i % most];
+  }
 }
 
-void CudaMlp::some_gradients(std::span<GradientRequest> requests) const {
+CudaMlp::Batch CudaMlp::queue_gradients(std::span<const GradientRequest> requests) const {
   const auto rows = static_cast<std::size_t>(facts().batch_size);
-  const auto lock = device_.use();
-  Batch batch = begin(requests.size(), rows, requests.size() * rows, train_, requests);
+  Batch batch = take(requests.size(), rows, requests.size() * rows, train_, requests);
 #pragma omp parallel for schedule(static)
   for (std::size_t r = 0; r < requests.size(); ++r) {
     const GradientRequest& request = requests[r];
@@ -133,19 +173,27 @@ void CudaMlp::some_gradients(std::span<GradientRequest> requests) const {
     backward(batch);
   }
   device_.download(batch.losses);
-  device_.wait();
-  for (std::size_t r = 0; r < requests.size(); ++r) requests[r].loss = batch.losses.host[r];
+  return batch;
+}
+
+template <class Kernel>
+void CudaMlp::launch_step(const Batch& batch) const {
+  typename Kernel::Arguments arguments{.tasks = batch.tasks.device,
+                                       .data = batch.data,
+                                       .losses = batch.losses.device,
+                                       .layer_count = whole(layers_.size()),
+                                       .layers = {},
+                                       .at = layout_};
+  std::ranges::copy(layers_, arguments.layers);
+  device_.launch<Kernel>(batch.tasks.count, arguments, layout_.total * sizeof(float));
 }
 
 void CudaMlp::small_step(const Batch& batch) const {
-  StepKernel::Arguments arguments{.tasks = batch.tasks.device,
-                                  .data = batch.data,
-                                  .losses = batch.losses.device,
-                                  .layer_count = whole(layers_.size()),
-                                  .layers = {},
-                                  .at = layout_};
-  std::ranges::copy(layers_, arguments.layers);
-  device_.launch<StepKernel>(batch.tasks.count, arguments, layout_.total * sizeof(float));
+  if (layout_.total * sizeof(float) <= limits_.narrow_bytes) {
+    launch_step<StepKernel>(batch);
+  } else {
+    launch_step<WideStepKernel>(batch);
+  }
 }
 
 /// Cuts the scratch memory up: losses first, since doubles want 8 bytes.
@@ -155,15 +203,13 @@ void CudaMlp::lay_out(Batch& batch) const {
       device_, batch.tasks.count * scratch_floats(batch.rows) * sizeof(float), "activations"));
   batch.row_losses = reinterpret_cast<double*>(next);
   next += 2 * room;
-  std::uint32_t widest = 0;
   for (const LayerShape& layer : layers_) {
     batch.after.push_back({next, stride_of(layer.outputs)});
     next += room * stride_of(layer.outputs);
-    widest = std::max(widest, stride_of(layer.inputs));
   }
   for (Activations& slope : batch.slope) {
-    slope = {next, widest};
-    next += room * widest;
+    slope = {next, slope_stride()};
+    next += room * slope.stride;
   }
   if (is_fast(0)) {
     batch.gathered = {next, stride_of(layers_[0].inputs)};
@@ -247,7 +293,8 @@ void CudaMlp::evaluate(std::span<EvaluationRequest> requests) const {
   const auto lock = device_.use();
   for (std::size_t begin = 0; begin < all; begin += most) {
     const std::size_t count = std::min(most, all - begin);
-    Batch batch = this->begin(count, evaluation_block, 0, test_, {});
+    device_.begin(room_of(count, 0, {}));
+    Batch batch = take(count, evaluation_block, 0, test_, {});
     for (std::size_t t = 0; t < count; ++t) {
       const std::size_t first = (begin + t) % blocks * evaluation_block;
       StepTask& task = batch.tasks.host[t];

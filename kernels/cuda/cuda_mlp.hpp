@@ -18,8 +18,9 @@ class CudaMlp final : public Workload {
   struct Limits {
     std::size_t scratch_bytes = std::size_t{1}
                                 << 30;  // activations of larger batches come in pieces
-    std::uint32_t shared_bytes =
-        116224;  // of a block: two share a multiprocessor, one computes while the other waits
+    /// Of a block: two share a multiprocessor, one computes while the other waits.
+    std::uint32_t shared_bytes = 116224;
+    std::uint32_t narrow_bytes = 45056;  // up to here five do, and few threads are enough for each
   };
 
   CudaMlp(const Mlp& mlp, cuda::Device& device, Precision precision)
@@ -42,8 +43,10 @@ class CudaMlp final : public Workload {
  private:
   struct Batch;
 
-  void some_gradients(std::span<GradientRequest> requests) const;
+  Batch queue_gradients(std::span<const GradientRequest> requests) const;
   void lay_out(Batch& batch) const;
+  template <class Kernel>
+  void launch_step(const Batch& batch) const;
   void small_step(const Batch& batch) const;
   void forward(const Batch& batch) const;
   void backward(const Batch& batch) const;
@@ -55,9 +58,12 @@ class CudaMlp final : public Workload {
   void multiply_panels(const Batch& batch, const cuda::LayerArguments& layer,
                        bool is_gradient) const;
   cuda::LayerArguments arguments(const Batch& batch, std::size_t layer) const;
-  Batch begin(std::size_t tasks, std::size_t rows, std::size_t indices, const cuda::Samples& data,
-              std::span<const GradientRequest> requests) const;
+  std::size_t room_of(std::size_t tasks, std::size_t indices,
+                      std::span<const GradientRequest> requests) const;
+  Batch take(std::size_t tasks, std::size_t rows, std::size_t indices, const cuda::Samples& data,
+             std::span<const GradientRequest> requests) const;
   static void take_sums(const Batch& batch, std::span<const GradientRequest> requests);
+  std::uint32_t slope_stride() const;
   std::size_t scratch_floats(std::size_t rows) const;
   std::size_t pointer_room(std::size_t tasks, bool is_gradient) const;
 

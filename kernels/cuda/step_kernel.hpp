@@ -22,8 +22,10 @@ struct StepLayout {
   std::uint32_t total;
 };
 
-struct StepKernel {
-  static constexpr unsigned threads = 256;
+/// With few threads, so that many small models share a multiprocessor, or with many, where memory has room for few.
+template <unsigned thread_count>
+struct StepOf {
+  static constexpr unsigned threads = thread_count;
   static constexpr std::uint32_t row_group = 4;    // samples that a thread does together
   static constexpr std::uint32_t input_group = 8;  // inputs, in the gradient
   struct Arguments {
@@ -255,5 +257,7 @@ struct StepKernel {
     });
   }
 };
+using StepKernel = StepOf<128>;
+using WideStepKernel = StepOf<256>;
 
 }  // namespace starling::cuda

@@ -32,7 +32,7 @@ class NetworkClock {
   /// Hands transfer `id` to its destination at `time` >= now. Deliveries of one instant happen in call order.
   virtual void deliver(Time time, std::uint32_t id) = 0;
   /// Takes back the delivery announced for `id`, whose time has not come. Another call of deliver() follows, for
-  /// a later time.
+  /// that time or a later one.
   virtual void put_off(std::uint32_t id) = 0;
 };
 

@@ -33,8 +33,8 @@ void SimulatedTransport::run() {
     const Event event = calendar_.pop();
     if (looks_ahead) look_ahead();
     now_ = event.time;
-    const bool was_put_off = kind_of(event.payload) == Kind::delivery &&
-                             in_flight_[place_of(event.payload)].due != now_;
+    const bool was_put_off =
+        kind_of(event.payload) == Kind::delivery && in_flight_[place_of(event.payload)].due != now_;
     if (!was_put_off) dispatch(event.payload);
   }
   is_running_ = false;

@@ -12,6 +12,8 @@
 namespace starling {
 namespace {
 
+Time opposite(Time time) { return Time{-time.time_since_epoch()}; }
+
 template <class T>
 std::uint32_t take_slot(std::vector<T>& items, std::vector<std::uint32_t>& free) {
   if (free.empty()) {
@@ -43,17 +45,21 @@ void SimulatedTransport::set_timer(Time time, std::uint64_t cookie) {
 
 void SimulatedTransport::deliver(Time time, std::uint32_t id) {
   InFlight& flight = in_flight_[id];
+  const bool has_event = flight.due == opposite(time);
   flight.due = time;
-  schedule(time, Kind::delivery,
-           static_cast<std::uint64_t>(flight.destination) << place_bits | id);
+  if (has_event) return;  // put off, then settled for the same time after all
+  schedule(time, Kind::delivery, static_cast<std::uint64_t>(flight.destination) << place_bits | id);
 }
 
-void SimulatedTransport::put_off(std::uint32_t id) { in_flight_[id].due = never; }
+void SimulatedTransport::put_off(std::uint32_t id) {
+  in_flight_[id].due = opposite(in_flight_[id].due);
+}
 
 std::uint32_t SimulatedTransport::take_off(NodeId to, Message&& message) {
   const std::uint32_t id = take_slot(in_flight_, free_in_flight_);
   InFlight& flight = in_flight_[id];
   flight.message = std::move(message);
+  flight.due = Time::min();
   flight.destination = to;
   flight.fate = Failures::Fate::delivered;
   flight.leg = Leg::network;

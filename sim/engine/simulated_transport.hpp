@@ -97,7 +97,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   enum class Leg : std::uint8_t { out, network, in };
   struct InFlight {
     Message message;
-    Time due{};  // when its delivery has been announced for
+    Time due{};  // when it will be delivered; negative: it was to be then, but has been put off
     NodeId destination = 0;
     Failures::Fate fate{};
     Leg leg = Leg::network;
@@ -153,7 +153,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   GradientDuration duration_;
   Calendar calendar_;
   std::vector<NodeRecords> records_;  // the network's first
-  std::vector<Fibre*> first_;  // that begin when the run does
+  std::vector<Fibre*> first_;         // that begin when the run does
   bool is_running_ = false;
   std::int64_t events_ = 0;
 

@@ -437,7 +437,9 @@ std::span<const float> ComputeGraph::read(const Vector& x) {
   ensure(!journal_.is_replaying(), "a replay has no vectors to read");
   if (values_[x.value_].window > completed_window_) flush();
   complete();
-  if (Sharding* sharding = executor_->sharding()) return sharding->fetch(x.value_, x.offset_, x.size_);
+  bring_up(x.value_);
+  if (Sharding* sharding = executor_->sharding())
+    return sharding->fetch(x.value_, x.offset_, x.size_);
   if (backend_.is_host()) return {executor_->row(x.value_) + x.offset_, x.size_};
   const auto [copy, is_new] = host_copies_.try_emplace(x.value_);
   std::vector<float>& values = copy->second.values;

@@ -36,6 +36,8 @@ class Mailbox {
   /// What is kept of a node, for prefetching.
   const void* place(NodeId node) const { return &boxes_[static_cast<std::size_t>(node)]; }
 
+  static constexpr std::size_t bytes_per_node = 16;
+
  private:
   static constexpr std::uint32_t none = ~std::uint32_t{0};
 
@@ -43,10 +45,11 @@ class Mailbox {
     Message message;
     std::uint32_t previous, next;
   };
-  struct Box {  // 16 bytes: every node has one
+  struct Box {
     ReceiveWait* first_wait = nullptr;      // its `previous` is the last
     std::uint32_t first = none, last = none;  // arrived messages, oldest first
   };
+  static_assert(sizeof(Box) == bytes_per_node);
 
   std::vector<Box> boxes_;
   std::vector<Stored> pool_;

@@ -12,6 +12,8 @@ namespace {
 constexpr std::size_t most_floats = std::size_t{1} << 24;
 /// A sum with no more foreign terms than this fetches them.
 constexpr std::size_t few_terms = 4;
+/// Operations of a level lie far apart in the recording: so many ahead are on their way from memory.
+constexpr std::size_t ahead = 8;
 
 }  // namespace
 
@@ -19,14 +21,13 @@ ShardPlan::ShardPlan(Blocks blocks, std::int32_t own, std::int32_t processes)
     : blocks_(std::move(blocks)), own_(own), numbers_(static_cast<std::size_t>(processes)) {}
 
 void ShardPlan::make(ValueId value) {
-  if (homes_.size() <= value) homes_.resize(value + 1, everywhere);
-  homes_[value] = everywhere;
+  if (tracks_.size() <= value) tracks_.resize(value + 1);
+  tracks_[value].home = everywhere;
 }
 
 void ShardPlan::start(Window& whole) {
-  if (homes_.size() < whole.value_count) homes_.resize(whole.value_count, everywhere);
-  tracks_.resize(std::max(tracks_.size(), homes_.size()));
-  for (const auto& use : whole.uses) tracks_[use.value] = {};
+  if (tracks_.size() < whole.value_count) tracks_.resize(whole.value_count);
+  for (const auto& use : whole.uses) tracks_[use.value] = {.home = tracks_[use.value].home};
   crossings_.clear();
   partials_.clear();
   unread_.clear();
@@ -41,6 +42,18 @@ void ShardPlan::start(Window& whole) {
   std::swap(mine_->measures, whole.measures);
 }
 
+void ShardPlan::fetch_ahead(const Window& whole, std::size_t index) {
+  const auto fetch = [](const auto& item) {
+    __builtin_prefetch(&item);
+    __builtin_prefetch(reinterpret_cast<const char*>(&item + 1) - 1);
+  };
+  if (index + 2 * ahead >= whole.order.size()) return;
+  fetch(whole.operations[whole.order[index + 2 * ahead]]);
+  const Operation& soon = whole.operations[whole.order[index + ahead]];
+  if (soon.first_term != none) fetch(whole.terms[soon.first_term]);
+  if (soon.next_folded != none) fetch(whole.operations[soon.next_folded]);
+}
+
 void ShardPlan::cut(Window& whole, Window& mine) {
   mine_ = &mine;
   start(whole);
@@ -53,6 +66,7 @@ void ShardPlan::cut(Window& whole, Window& mine) {
     Wave links = 0;
     bool has_sums = false;
     for (; end < whole.order.size() && level(end) == level(begin); ++end) {
+      fetch_ahead(whole, end);
       const Operation& operation = whole.operations[whole.order[end]];
       count(operation);
       has_sums |= operation.kind == ComputeGraph::Kind::sum ||
@@ -66,9 +80,11 @@ void ShardPlan::cut(Window& whole, Window& mine) {
     wave += links;
   }
   // Links of chains run in later waves than operations of their level that were placed after them.
-  std::stable_sort(mine.order.begin(), mine.order.end(), [&](OperationId a, OperationId b) {
-    return mine.operations[a].level < mine.operations[b].level;
-  });
+  if (!partials_.empty()) {
+    std::stable_sort(mine.order.begin(), mine.order.end(), [&](OperationId a, OperationId b) {
+      return mine.operations[a].level < mine.operations[b].level;
+    });
+  }
   settle_uses(whole);
   pack(true, outgoing_, outgoing_rows_);
   pack(false, incoming_, incoming_rows_);
@@ -101,7 +117,7 @@ void ShardPlan::count(const Operation& operation) {
 std::int32_t ShardPlan::process_of(const Window& whole, const Operation& operation) const {
   if (operation.out == none) {  // a number: where its vectors are
     for (std::uint32_t t = operation.first_term; t != none; t = whole.terms[t].next) {
-      const std::int32_t home = homes_[whole.terms[t].value];
+      const std::int32_t home = tracks_[whole.terms[t].value].home;
       if (home != everywhere) return home;
     }
   } else if (operation.first_term == none) {
@@ -117,7 +133,7 @@ bool ShardPlan::is_chained(const Window& whole, const Operation& operation, std:
   std::int32_t last = everywhere;
   for (std::uint32_t t = operation.first_term; t != none; t = whole.terms[t].next) {
     const ValueId value = whole.terms[t].value;
-    const std::int32_t home = homes_[value];
+    const std::int32_t home = tracks_[value].home;
     if (home == everywhere) continue;
     if (home != last && last != everywhere) ++passes;
     last = home;
@@ -170,7 +186,7 @@ ShardPlan::Wave ShardPlan::chain(const Window& whole, const Operation& operation
     const std::uint32_t first = t;
     std::int32_t process = everywhere;
     for (; t != none; t = whole.terms[t].next) {
-      const std::int32_t home = homes_[whole.terms[t].value];
+      const std::int32_t home = tracks_[whole.terms[t].value].home;
       if (process == everywhere) process = home;
       if (home != everywhere && home != process) break;
     }
@@ -183,7 +199,6 @@ ShardPlan::Wave ShardPlan::chain(const Window& whole, const Operation& operation
     ValueId out = operation.out;
     if (t != none) {
       out = static_cast<ValueId>(mine_->value_count++);
-      if (homes_.size() <= out) homes_.resize(out + 1, everywhere);
       if (tracks_.size() <= out) tracks_.resize(out + 1);
       tracks_[out] = {};
       partials_.push_back({out, operation.size});
@@ -205,7 +220,7 @@ ShardPlan::Crossing* ShardPlan::find(ValueId value, std::int32_t to) {
 }
 
 void ShardPlan::cross(const Term& term, std::int32_t to, Wave wave) {
-  const std::int32_t home = homes_[term.value];
+  const std::int32_t home = tracks_[term.value].home;
   if (home == to || home == everywhere) return;
   const std::uint32_t end = term.offset + term.size;
   if (Crossing* known = find(term.value, to)) {
@@ -227,7 +242,7 @@ void ShardPlan::cross(const Term& term, std::int32_t to, Wave wave) {
 }
 
 void ShardPlan::made(ValueId value, std::int32_t home, Wave wave) {
-  homes_[value] = home;
+  tracks_[value].home = home;
   tracks_[value].made = wave;
 }
 
@@ -259,8 +274,7 @@ void ShardPlan::add(const Term& term) {
 void ShardPlan::settle_uses(const Window& whole) {
   const auto settle = [&](ValueId value, std::uint32_t size, bool dies) {
     const Track& track = tracks_[value];
-    const std::int32_t home = homes_[value];
-    if (home == own_ || home == everywhere) {
+    if (is_here(track.home)) {
       mine_->uses.push_back({.value = value, .size = size, .readers = track.readers, .dies = dies});
       if (dies && track.readers == 0 && track.made == 0) unread_.push_back(value);
     } else if (const Crossing* copy = find(value, own_)) {
@@ -273,11 +287,10 @@ void ShardPlan::settle_uses(const Window& whole) {
   for (const auto& use : whole.uses) settle(use.value, use.size, use.dies);
   for (const Partial& partial : partials_) settle(partial.value, partial.size, true);
   for (const ValueId value : whole.garbage) {
-    if (homes_[value] == own_ || homes_[value] == everywhere) mine_->garbage.push_back(value);
+    if (is_here(tracks_[value].home)) mine_->garbage.push_back(value);
   }
   for (Term& term : mine_->terms) {  // a copy holds only the part that is read
-    const std::int32_t home = homes_[term.value];
-    if (home != own_ && home != everywhere) term.offset -= find(term.value, own_)->begin;
+    if (!is_here(tracks_[term.value].home)) term.offset -= find(term.value, own_)->begin;
   }
 }
 

@@ -67,7 +67,7 @@ class ShardPlan {
   const std::vector<std::vector<double*>>& numbers() const { return numbers_; }
   /// Process that has the row of a value that lives on.
   std::int32_t home(ValueId value) const {
-    return value < homes_.size() ? homes_[value] : everywhere;
+    return value < tracks_.size() ? tracks_[value].home : everywhere;
   }
   /// A value that every process has filled by itself.
   void make(ValueId value);
@@ -77,8 +77,9 @@ class ShardPlan {
  private:
   static constexpr std::uint32_t none = ComputeGraph::none;
 
-  /// A value in this window.
+  /// A value: where it lies, and what this window does with it.
   struct Track {
+    std::int32_t home = everywhere;
     Wave made = 0;
     std::uint32_t readers = 0;      // of this process: operations, and a message to each other one
     std::uint32_t crossing = none;  // the first of it
@@ -96,7 +97,9 @@ class ShardPlan {
     std::uint32_t size;
   };
 
+  bool is_here(std::int32_t home) const { return home == own_ || home == everywhere; }
   void start(Window& whole);
+  static void fetch_ahead(const Window& whole, std::size_t index);
   Wave place(const Window& whole, const Operation& operation, Wave wave);
   std::int32_t process_of(const Window& whole, const Operation& operation) const;
   bool is_chained(const Window& whole, const Operation& operation, std::int32_t process);
@@ -117,7 +120,6 @@ class ShardPlan {
   const Blocks blocks_;
   const std::int32_t own_;
 
-  std::vector<std::int32_t> homes_;  // by value
   std::vector<Track> tracks_;        // by value
   std::vector<Crossing> crossings_;  // of all processes, as the recorded order asks for them
   std::vector<Partial> partials_;

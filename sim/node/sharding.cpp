@@ -1,12 +1,17 @@
 #include "sim/node/sharding.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
+#include "sim/base/processor_time.hpp"
 #include "sim/node/executor.hpp"
 
 namespace starling {
+namespace {
+
+constexpr std::size_t most_kept_operations = 100'000;
+
+}  // namespace
 
 Sharding::Sharding(Sharing sharing, Backend& backend, Executor& executor)
     : peers_(*sharing.peers),
@@ -17,9 +22,11 @@ Sharding::Sharding(Sharing sharing, Backend& backend, Executor& executor)
 
 void Sharding::begin(Window& window) {
   std::swap(whole_, window);
-  const auto started = std::chrono::steady_clock::now();
+  const double started = thread_time();
   plan_.cut(whole_, window);
-  plan_time_ += std::chrono::steady_clock::now() - started;
+  // What a large recording took is needed for the next one, which is under way.
+  if (whole_.operations.capacity() > most_kept_operations) whole_ = {};
+  plan_seconds_ += thread_time() - started;
   wave_ = 0;
   shipped_ = expected_ = 0;
 }
@@ -96,7 +103,7 @@ void Sharding::end() {
 
 GraphStatistics Sharding::statistics() const {
   GraphStatistics statistics = plan_.statistics();
-  statistics.plan_seconds = std::chrono::duration<double>(plan_time_).count();
+  statistics.plan_seconds = plan_seconds_;
   return statistics;
 }
 

@@ -3,7 +3,6 @@
 // them, when all numbers are everywhere.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <exception>
@@ -71,7 +70,7 @@ class Sharding {
   Executor& executor_;
   ShardPlan plan_;
   Window whole_;
-  std::chrono::steady_clock::duration plan_time_{};
+  double plan_seconds_ = 0;  // processor time of cutting
   ShardPlan::Wave wave_ = 0;
   std::size_t shipped_ = 0;                   // outgoing messages
   std::size_t expected_ = 0;                  // incoming messages

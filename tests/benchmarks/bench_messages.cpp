@@ -102,7 +102,7 @@ struct Place {
       transport.spawn(node.id(), true, std::move(tasks[static_cast<std::size_t>(node.id())]));
     }
     heap.note("fibre");
-    tasks = {};
+    std::vector<Task<>>().swap(tasks);
     heap.note("");
     transport.run();
   }

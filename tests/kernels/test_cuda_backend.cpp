@@ -316,7 +316,7 @@ TEST_CASE("cuda: whatever is missing is named in one sentence") {
   }
   {
     const test::Environment fault("STARLING_EMULATED_FAULT", "version");
-    CHECK(answer().find("is of another version (2, 16 kernels) than the program (1, 16 kernels)") !=
+    CHECK(answer().find("is of another version (2, 17 kernels) than the program (1, 17 kernels)") !=
           std::string::npos);
   }
   {

@@ -20,6 +20,7 @@ namespace {
 using Values = std::vector<float>;
 constexpr CudaMlp::Limits one_block{};
 constexpr CudaMlp::Limits by_layers{.shared_bytes = 0};
+constexpr CudaMlp::Limits one_wide_block{.narrow_bytes = 0};
 /// So little scratch memory that every task is computed by itself.
 constexpr CudaMlp::Limits one_by_one{.scratch_bytes = 1, .shared_bytes = 0};
 
@@ -112,7 +113,7 @@ TEST_CASE("cuda: gradients and evaluations of an MLP are the CPU's, bit for bit"
     const Mlp mlp = make(sizes);
     CAPTURE(mlp.facts().description);
     CAPTURE(sizes.batch);
-    for (const CudaMlp::Limits& limits : {one_block, by_layers, one_by_one}) {
+    for (const CudaMlp::Limits& limits : {one_block, one_wide_block, by_layers, one_by_one}) {
       const CudaMlp moved(mlp, *device, Precision::strict, limits);
       CHECK(moved.is_small() == (limits.shared_bytes > 0));
       compare(*device, mlp, moved);
@@ -153,6 +154,33 @@ TEST_CASE("cuda: sums in the place of gradients are the CPU's, bit for bit") {
         CHECK(test::first_difference(*host, row->values()) == size);
       }
     }
+  }
+}
+
+TEST_CASE("cuda: more gradients than are queued at once are the same gradients") {
+  const auto device = test::open_device();
+  const Mlp mlp = make({2, {}, 2, 3});  // 6 parameters
+  const std::size_t size = mlp.facts().parameters;
+  constexpr std::size_t count = 4096 + 3;
+  const Values x = model_of(mlp, 1, 1);
+  Values gradients(count * size, -7);
+  const DeviceRow model(*device, x), out(*device, gradients);
+  std::vector<GradientRequest> here, there;
+  for (std::size_t i = 0; i < count; ++i) {
+    const GradientRequest request{.node = static_cast<NodeId>(i % nodes),
+                                  .draw = static_cast<Step>(i / nodes)};
+    here.push_back(request);
+    here.back().x = x.data();
+    here.back().gradient = &gradients[i * size];
+    there.push_back(request);
+    there.back().x = model.row().data();
+    there.back().gradient = &out.row()[i * size];
+  }
+  mlp.gradients(here);
+  CudaMlp(mlp, *device, Precision::strict).gradients(there);
+  CHECK(test::first_difference(gradients, out.values()) == count * size);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!test::same_bits(here[i].loss, there[i].loss)) FAIL_CHECK("loss " << i);
   }
 }
 

@@ -59,10 +59,11 @@ class ExchangeRun final : public NetworkClock {
   Time now() const override { return now_; }
   void set_timer(Time time, std::uint64_t cookie) override { calendar_.push(time, 3 * cookie + 1); }
   void deliver(Time time, std::uint32_t id) override {
+    const bool has_event = due_[id] == Time{-time.time_since_epoch()};
     due_[id] = time;
-    calendar_.push(time, 3 * std::uint64_t{id} + 2);
+    if (!has_event) calendar_.push(time, 3 * std::uint64_t{id} + 2);
   }
-  void put_off(std::uint32_t id) override { due_[id] = Time::max(); }
+  void put_off(std::uint32_t id) override { due_[id] = Time{-due_[id].time_since_epoch()}; }
 
   double last_finish() const {
     double last = 0;
@@ -112,7 +113,7 @@ class ExchangeRun final : public NetworkClock {
     Meeting& meeting = meetings_[pair(source, destination)];
     while (meeting.started < std::min(meeting.sends.size(), meeting.receives)) {
       ends_.emplace_back(source, destination);
-      due_.emplace_back();
+      due_.push_back(Time::min());
       const auto id = static_cast<std::uint32_t>(ends_.size() - 1);
       network_.start({id, source, destination, meeting.sends[meeting.started++]}, *this);
     }
@@ -128,7 +129,7 @@ class ExchangeRun final : public NetworkClock {
   std::vector<std::size_t> open_;  // (nodes), sends and receives of the present step still to come
   std::unordered_map<std::uint64_t, Meeting> meetings_;  // looked up only, by pair()
   std::vector<std::pair<NodeId, NodeId>> ends_;          // by id
-  std::vector<Time> due_;                                // by id
+  std::vector<Time> due_;                                // by id; negative: put off
   Calendar calendar_;
   Time now_{};
 };

@@ -37,7 +37,9 @@ class ScriptedRun final : public NetworkClock {
  public:
   /// Runs all transfers to their end; `starts[i]` has id i.
   ScriptedRun(NetworkModel& model, const std::vector<Start>& starts)
-      : arrivals(starts.size(), -1), deliveries(starts.size(), 0), due_(starts.size()) {
+      : arrivals(starts.size(), -1),
+        deliveries(starts.size(), 0),
+        due_(starts.size(), Time::min()) {
     for (std::size_t i = 0; i < starts.size(); ++i)
       calendar_.push(Time{Duration{starts[i].time}}, 3 * i);
     while (!calendar_.empty()) {
@@ -62,17 +64,22 @@ class ScriptedRun final : public NetworkClock {
   Time now() const override { return now_; }
   void set_timer(Time time, std::uint64_t cookie) override { calendar_.push(time, 3 * cookie + 1); }
   void deliver(Time time, std::uint32_t id) override {
+    const bool has_event = due_[id] == Time{-time.time_since_epoch()};
     due_[id] = time;
-    calendar_.push(time, 3 * std::uint64_t{id} + 2);
+    if (!has_event) calendar_.push(time, 3 * std::uint64_t{id} + 2);
   }
-  void put_off(std::uint32_t id) override { due_[id] = Time::max(); }
+  void put_off(std::uint32_t id) override {
+    due_[id] = Time{-due_[id].time_since_epoch()};
+    ++put_offs;
+  }
 
   std::vector<std::int64_t> arrivals;  // (transfers), ps; -1 if never delivered
   std::vector<int> deliveries;         // (transfers), how often
+  int put_offs = 0;                    // deliveries announced and taken back
   std::vector<std::size_t> order;      // transfers as they were delivered
 
  private:
-  std::vector<Time> due_;
+  std::vector<Time> due_;  // negative: put off
   Calendar calendar_;
   Time now_{};
 };

@@ -17,9 +17,10 @@ namespace {
 
 using Times = std::vector<std::int64_t>;
 
-// In ps, and ps per byte.
+// In ps, and ps per byte; `slow` times o, g, G and O at every third node.
 struct Costs {
   std::int64_t L, o, g, G, O;
+  std::int64_t slow = 1;
 };
 
 // L = 1000 ns, o = 100 ns, g = 50 ns, G = 1 ns/B.
@@ -68,13 +69,14 @@ Times twin(const Costs& c, NodeId nodes, const std::vector<network_test::Start>&
         continue;
       }
       const std::int64_t rest = std::max<std::int64_t>(starts[operation.id].bytes - 1, 0);
+      const std::int64_t slow = (&host - hosts.data()) % 3 == 0 ? c.slow : 1;
       if (operation.is_send) {
-        host.cpu = t + c.o + rest * c.O;
-        host.tx = t + c.g + rest * c.G;
-        flights.push_back({t + c.o + c.L, operation.id});
+        host.cpu = t + slow * (c.o + rest * c.O);
+        host.tx = t + slow * (c.g + rest * c.G);
+        flights.push_back({t + slow * c.o + c.L, operation.id});
       } else {
-        host.cpu = t + c.o + std::max(rest * c.O, rest * c.G);
-        host.rx = t + c.g + rest * c.G;
+        host.cpu = t + slow * (c.o + std::max(rest * c.O, rest * c.G));
+        host.rx = t + slow * (c.g + rest * c.G);
         done[operation.id] = host.cpu;
       }
       host.waiting.erase(host.waiting.begin() + static_cast<std::ptrdiff_t>(i));
@@ -178,6 +180,34 @@ TEST_CASE(
   CHECK(in_ns(run.arrivals) == Times{1'400, 1'400, 2'600});
 }
 
+TEST_CASE("loggp: a send before an arrival begins delays it, also at its very instant") {
+  // Node 1's 201 B reach node 0 at 1100 and would be done at 1100 + 100 + 200 = 1400. A send of node 0 at 900
+  // leaves the cpu at 1000, in time. One at 1050 keeps it until 1150: done at 1450. One at 1100 goes first, until
+  // 1200: done at 1500. One at 1101 waits for the arrival: 1400, and is there at 1400 + 1200 = 2600.
+  const std::vector<std::pair<std::int64_t, Times>> cases = {{900, {1'400, 2'100}},
+                                                             {1'050, {1'450, 2'250}},
+                                                             {1'100, {1'500, 2'300}},
+                                                             {1'101, {1'400, 2'600}}};
+  for (const auto& [time, expected] : cases) {
+    CAPTURE(time);
+    const auto model = network_test::network(simple, 3);
+    const network_test::ScriptedRun run(*model, {{0, 1, 0, 201}, {time * 1'000, 0, 2, 1}});
+    CHECK(in_ns(run.arrivals) == expected);
+    CHECK(run.put_offs == (time == 1'050 || time == 1'100 ? 1 : 0));
+  }
+}
+
+TEST_CASE("loggp: a message from a quick node overtakes one from a slow node") {
+  // Node 1 has o = 300 instead of 100: its message, sent at 0, begins to arrive at 1300; that of node 2, sent at
+  // 50, at 1150, takes the cpu until 1150 + 100 + 200 = 1450, and node 1's until 1450 + 300 = 1750.
+  auto keys = simple;
+  keys.emplace_back("slowdowns", "1: 3");
+  const auto model = network_test::network(keys, 3);
+  const network_test::ScriptedRun run(*model, {{0, 1, 0, 201}, {50'000, 2, 0, 201}});
+  CHECK(in_ns(run.arrivals) == Times{1'750, 1'450});
+  CHECK(run.put_offs == 1);
+}
+
 TEST_CASE("loggp: the gap alone spaces small messages") {
   // g = 400 > o: a burst of 1-byte messages leaves every 400 ns and arrives 1200 ns later; cpu
   // never waits.
@@ -204,14 +234,15 @@ TEST_CASE("loggp: 1023 nodes send to one, which takes them one after the other")
 TEST_CASE("loggp: times equal those of the slow twin") {
   // Whole ps per byte, so that integers are exact. Random starts in ps: no ties between nodes,
   // whose order the twin does not know; short enough for long queues everywhere.
-  for (int trial = 0; trial < 60; ++trial) {
+  int put_offs = 0;  // the way of messages that a send delays must be taken, too
+  for (int trial = 0; trial < 120; ++trial) {
     CAPTURE(trial);
     Random random(9, "twin", trial);
     const auto below = [&](std::uint64_t bound) {
       return static_cast<std::int64_t>(random.below(bound));
     };
-    const Costs c{below(2'000'000), 1 + below(500'000), below(800'000), 1 + below(2'000),
-                  below(3) * below(2'000)};
+    const Costs c{below(2'000'000), 1 + below(500'000),      below(800'000),
+                  1 + below(2'000), below(3) * below(2'000), 1 + trial % 4};
     const auto nodes = static_cast<NodeId>(2 + below(6));
     std::vector<network_test::Start> starts;
     const std::uint64_t span = 1'000'000'000ull >> random.below(8);
@@ -222,16 +253,24 @@ TEST_CASE("loggp: times equal those of the slow twin") {
           {below(span), source, (source + step) % nodes, below(1ull << random.below(14))});
     }
     std::ranges::stable_sort(starts, {}, &network_test::Start::time);
+    std::string slowdowns;
+    for (NodeId i = 0; i < nodes; i += 3)
+      slowdowns += fmt::format("{}{}: {}", i > 0 ? ", " : "", i, c.slow);
     const auto model = network_test::network(
         {{"kind", "loggp"},
          {"latency", fmt::format("{} ps", c.L)},
          {"overhead", fmt::format("{} ps", c.o)},
          {"gap", fmt::format("{} ps", c.g)},
          {"bandwidth", fmt::format("{} B/s", 1e12 / static_cast<double>(c.G))},
-         {"overhead_per_byte", fmt::format("{} ps", c.O)}},
+         {"overhead_per_byte", fmt::format("{} ps", c.O)},
+         {"slowdowns", slowdowns}},
         nodes);
-    CHECK(network_test::ScriptedRun(*model, starts).arrivals == twin(c, nodes, starts));
+    const network_test::ScriptedRun run(*model, starts);
+    CHECK(run.arrivals == twin(c, nodes, starts));
+    CHECK(run.deliveries == std::vector<int>(starts.size(), 1));
+    put_offs += run.put_offs;
   }
+  CHECK(put_offs > 500);
 }
 
 TEST_CASE("loggp: in lock step, where all is ties, the twin's times are those of the model") {

@@ -28,6 +28,7 @@ timeline = 20 ms
 kind = ring
 [network]
 kind = loggp
+preset = aries
 [compute]
 gradient = 1 ms
 distribution = lognormal
@@ -147,7 +148,7 @@ class SharedTest(unittest.TestCase):
             self.assertNotEqual(process.returncode, 0)
             self.assertEqual(errors.count("results so far are kept"), 1, errors)
             with h5py.File(self.folder / "long.h5") as file:
-                self.assertIn("interrupted", str(file.attrs["status"]))
+                self.assertIn("interrupted", str(file["facts"].attrs["status"]))
             (self.folder / "long.h5").unlink()
 
 
