@@ -100,13 +100,13 @@ Checkpointing::Checkpointing(Settings settings, ComputeGraph& graph,
   graph_.set_window(checkpoint_.legs.front().window_bytes);
 }
 
-void Checkpointing::pass(const TimelinePlace& place, bool is_asked) {
+void Checkpointing::pass(const Moment& place, bool is_asked) {
   if (is_replaying()) return follow(place);
   const bool is_due = Clock::now() >= due_at_ || place.steps >= due_steps_;
   if (is_due || is_asked) write(place);
 }
 
-void Checkpointing::follow(const TimelinePlace& place) {
+void Checkpointing::follow(const Moment& place) {
   const Checkpoint::Leg& leg = checkpoint_.legs[next_leg_];
   if (place.events < leg.events) return;
   if (place.events > leg.events) check_replayed();
@@ -124,7 +124,7 @@ void Checkpointing::follow(const TimelinePlace& place) {
   plan_next(place);
 }
 
-void Checkpointing::write(const TimelinePlace& place) {
+void Checkpointing::write(const Moment& place) {
   graph_.describe(checkpoint_);
   checkpoint_.legs.push_back({place.events, window_bytes_});
   const std::chrono::duration<double> wall = Clock::now() - started_;
@@ -151,7 +151,7 @@ void Checkpointing::write(const TimelinePlace& place) {
   plan_next(place);
 }
 
-void Checkpointing::plan_next(const TimelinePlace& place) {
+void Checkpointing::plan_next(const Moment& place) {
   const CheckpointSchedule& schedule = settings_.schedule;
   due_at_ = schedule.wall.count() > 0 ? Clock::now() + schedule.wall : Clock::time_point::max();
   due_steps_ = std::numeric_limits<std::int64_t>::max();

@@ -37,7 +37,7 @@ struct FoundCheckpoint {
 FoundCheckpoint find_checkpoint(const std::string& path);
 
 /// Where a simulation is.
-struct TimelinePlace {
+struct Moment {
   std::int64_t events = 0;
   std::int64_t steps = 0;  // finished, over all nodes
 };
@@ -56,7 +56,7 @@ class Checkpointing {
 
   /// The transport calls it every so many events, the same ones in every run: ends the replay when its place has come;
   /// afterwards writes a checkpoint if one is due, or if `is_asked` for.
-  void pass(const TimelinePlace& place, bool is_asked);
+  void pass(const Moment& place, bool is_asked);
   /// The run has ended of itself. Throws Error if its replay has not.
   void check_replayed() const;
   /// Removes the files: the run is complete.
@@ -73,9 +73,9 @@ class Checkpointing {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void follow(const TimelinePlace& place);
-  void write(const TimelinePlace& place);
-  void plan_next(const TimelinePlace& place);
+  void follow(const Moment& place);
+  void write(const Moment& place);
+  void plan_next(const Moment& place);
 
   Settings settings_;
   ComputeGraph& graph_;
