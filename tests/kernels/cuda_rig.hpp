@@ -12,6 +12,10 @@
 
 #include "kernels/cuda/device.hpp"
 
+#ifndef STARLING_EMULATED_PLUGIN  // the build says where the emulated device is
+#define STARLING_EMULATED_PLUGIN ""
+#endif
+
 namespace starling::test {
 
 inline void name_plugin() { setenv("STARLING_CUDA_PLUGIN", STARLING_EMULATED_PLUGIN, 0); }

@@ -165,8 +165,11 @@ class DocumentsTest(unittest.TestCase):
     def test_job_scripts_run(self):
         self.run_all("docs/slurm.md")
 
+    def test_commands_for_a_gpu_run_without_one(self):
+        self.run_all("docs/gpu.md")
+
     def test_no_other_document_has_commands(self):
-        ran = ("README.md", "CONTRIBUTING.md", "docs/results_format.md", "docs/slurm.md")
+        ran = ("README.md", "CONTRIBUTING.md", "docs/results_format.md", "docs/slurm.md", "docs/gpu.md")
         self.assertEqual([str(c) for document in set(DOCUMENTS) - set(ran) for c in commands(document)], [])
 
     def test_the_keys_are_those_of_the_program(self):

@@ -68,7 +68,7 @@ int fail_alone(std::string_view mode) {
     if (mode == "interrupted") {
       hooks.interruption = [looks = 0]() mutable { return ++looks > 1000 ? SIGTERM : 0; };
     } else {
-      hooks.progress = [mode](double, Time) {  // from the thread of the timeline
+      hooks.progress = [mode](const Standing&) {  // from the thread of the timeline
         if (mode == "out-of-memory") throw std::bad_alloc();
         throw Error("no space on the disk of process 1");
       };
