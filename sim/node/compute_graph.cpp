@@ -443,6 +443,7 @@ void ComputeGraph::submit() {
   for (const PutOff& waiting : put_off) {
     const auto id = static_cast<OperationId>(open_.operations.size());
     Operation& operation = begin(Kind::gradient);
+    operation.recorder = waiting.gradient.recorder;
     operation.node = waiting.gradient.node;
     operation.draw = waiting.gradient.draw;
     for (int i = 0; i < 2; ++i) {
