@@ -200,6 +200,7 @@ def main():
     parser.add_argument("--cases", default="ABC")
     parser.add_argument("--seconds", type=float, default=10, help="for each figure")
     options = parser.parse_args()
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
     print(f"PyTorch {torch.__version__}, numpy {np.__version__}, OpenBLAS {os.environ['OPENBLAS_CORETYPE']}, "
           f"{torch.get_num_threads()} threads, load {os.getloadavg()[0]:.1f}")
     for case in options.cases:
