@@ -14,33 +14,6 @@
 namespace starling::dense {
 namespace {
 
-/// c (rows x columns) = left (rows x terms, or transposed) * right (terms x columns).
-template <bool transposed>
-void multiply(std::size_t rows, std::size_t terms, std::size_t columns, const float* left,
-              std::size_t left_stride, const float* right, std::size_t right_stride, float* c,
-              std::size_t c_stride) {
-  for (std::size_t column = 0; column < columns; column += tile_columns) {
-    run_rows<transposed>({.terms = terms,
-                          .runs = 1,
-                          .left = left,
-                          .left_stride = left_stride,
-                          .left_skip = 0,
-                          .right = right + column,
-                          .right_stride = right_stride,
-                          .c = c + column,
-                          .c_stride = c_stride,
-                          .last_lanes = 0,
-                          .resume = false,
-                          .start = nullptr,
-                          .relu = false,
-                          .positive = nullptr,
-                          .ahead = nullptr,
-                          .ahead_step = 0},
-                         rows, at_most(tile_columns, columns - column),
-                         transposed ? 1 : left_stride, nullptr, 0);
-  }
-}
-
 /// out (columns x rows, stride row_stride(rows)) = the transposed of `from` (rows x columns). Rows
 /// of `out` are written in whole vectors.
 void transpose(const float* from, std::size_t stride, std::size_t rows, std::size_t columns,

@@ -212,6 +212,33 @@ void forward(Shape shape, const float* x, std::size_t x_stride, const float* wei
   }
 }
 
+/// c (rows x columns) = left (rows x terms, or transposed) * right (terms x columns).
+template <bool transposed>
+void multiply(std::size_t rows, std::size_t terms, std::size_t columns, const float* left,
+              std::size_t left_stride, const float* right, std::size_t right_stride, float* c,
+              std::size_t c_stride) {
+  for (std::size_t column = 0; column < columns; column += tile_columns) {
+    run_rows<transposed>({.terms = terms,
+                          .runs = 1,
+                          .left = left,
+                          .left_stride = left_stride,
+                          .left_skip = 0,
+                          .right = right + column,
+                          .right_stride = right_stride,
+                          .c = c + column,
+                          .c_stride = c_stride,
+                          .last_lanes = 0,
+                          .resume = false,
+                          .start = nullptr,
+                          .relu = false,
+                          .positive = nullptr,
+                          .ahead = nullptr,
+                          .ahead_step = 0},
+                         rows, at_most(tile_columns, columns - column),
+                         transposed ? 1 : left_stride, nullptr, 0);
+  }
+}
+
 /// sums_o = (0 + rows_0o) + rows_1o + ..
 STARLING_INLINE void sum_rows(std::size_t rows, std::size_t columns, const float* from,
                               std::size_t stride, float* sums) {
@@ -280,25 +307,8 @@ void parameter_sums(Shape shape, const float* x, std::size_t x_stride, const flo
     const std::size_t height = piece_floats / panel_width / tile_rows * tile_rows;
     for (std::size_t row = 0; row < shape.inputs; row += height) {
       const std::size_t rows = at_most(height, shape.inputs - row);
-      for (std::size_t column = 0; column < panel_width; column += tile_columns) {
-        run_rows<true>({.terms = shape.batch,
-                        .runs = 1,
-                        .left = x + row,
-                        .left_stride = x_stride,
-                        .left_skip = 0,
-                        .right = dy + panel + column,
-                        .right_stride = dy_stride,
-                        .c = piece + column,
-                        .c_stride = panel_width,
-                        .last_lanes = 0,
-                        .resume = false,
-                        .start = nullptr,
-                        .relu = false,
-                        .positive = nullptr,
-                        .ahead = nullptr,
-                        .ahead_step = 0},
-                       rows, at_most(tile_columns, panel_width - column), 1, nullptr, 0);
-      }
+      multiply<true>(rows, shape.batch, panel_width, x + row, x_stride, dy + panel, dy_stride,
+                     piece, panel_width);
       sum_piece(folding, folding.weights + panel * shape.inputs + row * panel_width, piece,
                 rows * panel_width);
     }

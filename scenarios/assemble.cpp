@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "kernels/registry.hpp"
 #include "network_models/registry.hpp"
 #include "scenarios/host_keys.hpp"
+#include "scenarios/memory.hpp"
 #include "scenarios/reference.hpp"
 #include "sim/base/error.hpp"
 #include "topology/registry.hpp"
@@ -25,15 +25,6 @@ constexpr std::string_view names[] = {"run",      "topology", "network",   "comp
 constexpr std::string_view sweep = "sweep";
 constexpr std::int64_t most_nodes = 100'000'000;
 
-/// Memory that the system could give us now, in bytes; 0 if it does not tell.
-std::int64_t available_memory() {
-  std::ifstream meminfo("/proc/meminfo");
-  for (std::string line; std::getline(meminfo, line);) {
-    if (line.starts_with("MemAvailable:")) return std::stoll(line.substr(13)) * 1024;
-  }
-  return 0;
-}
-
 /// Runs `build`; what it says is wrong with its arguments becomes a ScenarioError of the section.
 template <class Build>
 auto build_part(const Section& section, const std::string& scenario_name, Build build) {
@@ -42,35 +33,6 @@ auto build_part(const Section& section, const std::string& scenario_name, Build 
   } catch (const std::invalid_argument& error) {
     throw ScenarioError(fmt::format("{}: [{}] {}", scenario_name, section.name(), error.what()));
   }
-}
-
-/// A simulation holds a model per node at least; says so before it starts if they cannot fit.
-void check_memory(const RunSettings& settings, const WorkloadFacts& facts, int processes) {
-  if (settings.device == DeviceChoice::cuda) return;  // find_place() looks at the GPU's
-  const std::int64_t available = available_memory();
-  if (!facts.has_numbers || available == 0) return;
-  const double needed = 4.0 * static_cast<double>(facts.parameters) * settings.nodes / processes;
-  if (needed <= static_cast<double>(available)) return;
-  const std::string share = processes > 1 ? fmt::format(" / {} processes", processes) : "";
-  throw Error(
-      fmt::format("the models alone need {} nodes * {} parameters * 4 B{} = {:.1f} GiB, but "
-                  "{:.1f} GiB of memory are free",
-                  settings.nodes, facts.parameters, share, needed / (1 << 30),
-                  static_cast<double>(available) / (1 << 30)));
-}
-
-/// What a node takes beside its model, at least (tests/benchmarks/bench_messages.cpp).
-constexpr std::int64_t bytes_per_idle_node = 480;
-
-/// Says that so many nodes cannot fit, before anything is built for each of them.
-void check_memory(const Section& run, NodeId nodes) {
-  const std::int64_t available = available_memory();
-  const auto needed = static_cast<double>(bytes_per_idle_node) * nodes;
-  run.expect(available == 0 || needed <= static_cast<double>(available), "nodes",
-             "must be fewer: {} nodes * {} B beside their models = {:.1f} GiB, but {:.1f} GiB of "
-             "memory are free",
-             nodes, bytes_per_idle_node, needed / (1 << 30),
-             static_cast<double>(available) / (1 << 30));
 }
 
 std::unique_ptr<Failures> assemble_failures(const Section& section, const RunSettings& settings) {
@@ -238,7 +200,7 @@ Assembly assemble(const Scenario& scenario, int processes) {
   parts.settings = read_run(run, scenario.name());
   note(run);
   RunSettings& settings = parts.settings;
-  check_memory(run, settings.nodes);
+  check_memory_of_nodes(run, settings.nodes);
 
   const Section topology = scenario.section("topology");
   parts.topology = build_part(topology, scenario.name(), [&] {
@@ -276,7 +238,7 @@ Assembly assemble(const Scenario& scenario, int processes) {
   note(compute);
   note(workload);
   const WorkloadFacts& facts = parts.workload->facts();
-  check_memory(settings, facts, processes);
+  check_memory_of_models(settings, facts, processes);
   settings.host = host.costs_for(4 * facts.wire_parameters);
 
   if (scenario.has_section("failures")) {

@@ -1,7 +1,12 @@
 #include "scenarios/memory.hpp"
 
+#include <fstream>
+
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
+
+#include "sim/base/error.hpp"
 
 namespace starling {
 namespace {
@@ -10,12 +15,47 @@ constexpr std::size_t row_granularity = 16;  // floats: rows fill cache lines
 constexpr double gibibyte = 1 << 30;
 constexpr double node_bytes =
     3800;  // of program, mailbox, totals, recorded operations: measured at a million nodes
+/// What a node takes beside its model, at least: one that only sleeps takes most of it (tests/benchmarks/bench_messages.cpp).
+constexpr std::int64_t bytes_per_idle_node = 480;
 
 std::size_t row_floats(const WorkloadFacts& facts) {
   return (facts.parameters + row_granularity - 1) / row_granularity * row_granularity;
 }
 
 }  // namespace
+
+std::int64_t available_memory() {
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string line; std::getline(meminfo, line);) {
+    if (line.starts_with("MemAvailable:")) return std::stoll(line.substr(13)) * 1024;
+  }
+  return 0;
+}
+
+void check_memory_of_models(const RunSettings& settings, const WorkloadFacts& facts,
+                            int processes) {
+  if (settings.device == DeviceChoice::cuda) return;  // find_place() looks at the GPU's
+  const std::int64_t available = available_memory();
+  if (!facts.has_numbers || available == 0) return;
+  const double needed = 4.0 * static_cast<double>(facts.parameters) * settings.nodes / processes;
+  if (needed <= static_cast<double>(available)) return;
+  const std::string share = processes > 1 ? fmt::format(" / {} processes", processes) : "";
+  throw Error(
+      fmt::format("the models alone need {} nodes * {} parameters * 4 B{} = {:.1f} GiB, but "
+                  "{:.1f} GiB of memory are free",
+                  settings.nodes, facts.parameters, share, needed / (1 << 30),
+                  static_cast<double>(available) / (1 << 30)));
+}
+
+void check_memory_of_nodes(const Section& run, NodeId nodes) {
+  const std::int64_t available = available_memory();
+  const auto needed = static_cast<double>(bytes_per_idle_node) * nodes;
+  run.expect(available == 0 || needed <= static_cast<double>(available), "nodes",
+             "must be fewer: {} nodes * {} B beside their models = {:.1f} GiB, but {:.1f} GiB of "
+             "memory are free",
+             nodes, bytes_per_idle_node, needed / (1 << 30),
+             static_cast<double>(available) / (1 << 30));
+}
 
 double model_bytes(const RunSettings& settings, const WorkloadFacts& facts) {
   return 4.0 * static_cast<double>(row_floats(facts)) * settings.nodes;
@@ -33,6 +73,14 @@ std::string describe_memory(const RunSettings& settings, const WorkloadFacts& fa
       "much again for each further model that nodes keep, or have in flight",
       settings.nodes, row_floats(facts), in_words(models), node_bytes, settings.nodes,
       in_words(nodes), in_words(models + nodes));
+}
+
+std::int64_t resident_memory() {
+  std::ifstream statm("/proc/self/statm");
+  std::int64_t all = 0;
+  std::int64_t resident = 0;
+  if (!(statm >> all >> resident)) return 0;
+  return resident * sysconf(_SC_PAGESIZE);
 }
 
 std::int64_t peak_memory() {

@@ -4,10 +4,8 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 namespace starling {
 namespace {
@@ -66,14 +64,6 @@ void Progress::show(double share, const std::string& what, const std::string& de
 void Progress::clear() {
   if (is_shown_) fmt::print(stderr, "\r\x1b[K");
   is_shown_ = false;
-}
-
-std::int64_t resident_memory() {
-  std::ifstream statm("/proc/self/statm");
-  std::int64_t all = 0;
-  std::int64_t resident = 0;
-  if (!(statm >> all >> resident)) return 0;
-  return resident * sysconf(_SC_PAGESIZE);
 }
 
 }  // namespace starling

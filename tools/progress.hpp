@@ -30,7 +30,4 @@ class Progress {
   Clock::time_point last_line_;
 };
 
-/// Memory of this process that is in use now, in bytes; 0 if the system does not tell.
-std::int64_t resident_memory();
-
 }  // namespace starling

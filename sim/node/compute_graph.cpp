@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstddef>
 #include <utility>
 
 #include "sim/base/error.hpp"
@@ -145,7 +144,7 @@ void ComputeGraph::set_output(OperationId id, ValueId value_id) {
 
 Scalar ComputeGraph::set_scalar(Operation& operation, int index) {
   const std::uint32_t slot = new_slot();
-  operation.numbers[index] = &slots_[slot].number;
+  operation.scalars[index] = &slots_[slot];
   return Scalar(this, slot);
 }
 
@@ -369,9 +368,6 @@ void ComputeGraph::submit() {
     Operation gradient;
     Term x;
   };
-  const auto slot_of = [](double* number) {
-    return reinterpret_cast<Slot*>(reinterpret_cast<char*>(number) - offsetof(Slot, number));
-  };
   std::vector<PutOff> put_off;
   const bool is_full =
       open_gradients_ >= limits_.window_gradients || open_bytes_ >= limits_.window_bytes;
@@ -447,10 +443,10 @@ void ComputeGraph::submit() {
     operation.node = waiting.gradient.node;
     operation.draw = waiting.gradient.draw;
     for (int i = 0; i < 2; ++i) {
-      double* number = waiting.gradient.numbers[i];
-      if (number == nullptr || slot_of(number)->handles == 0) continue;
-      operation.numbers[i] = number;
-      slot_of(number)->window = open_window_;
+      Slot* scalar = waiting.gradient.scalars[i];
+      if (scalar == nullptr || scalar->handles == 0) continue;
+      operation.scalars[i] = scalar;
+      scalar->window = open_window_;
     }
     const Vector x(this, waiting.x.value, waiting.x.offset,
                    waiting.x.size);  // takes the handle over

@@ -189,6 +189,13 @@ class ComputeGraph {
     std::uint32_t next;  // in terms, or none
   };
 
+  /// A scalar; it stays where it is.
+  struct Slot {
+    std::uint32_t handles = 0;
+    std::int64_t window = 0;  // computed when this window has run
+    double number = 0;
+  };
+
   struct Operation {
     Kind kind;
     bool dead = false;
@@ -197,13 +204,13 @@ class ComputeGraph {
     std::uint32_t term_count = 0;
     std::uint32_t first_term = none;
     std::uint32_t last_term = none;
-    std::uint32_t size = 0;                   // floats of the result
-    ValueId out = none;                       // none: only scalars
-    double* numbers[2] = {nullptr, nullptr};  // scalars written; null if nobody may read them
-    std::uint32_t call = none;                // transform, measure: in the window's list
-    OperationId next_folded = none;  // gradient, folded sum: the (next) sum computed with it
-    NodeId recorder = 0;             // whose program recorded it
-    NodeId node = 0;                 // gradient
+    std::uint32_t size = 0;                 // floats of the result
+    ValueId out = none;                     // none: only scalars
+    Slot* scalars[2] = {nullptr, nullptr};  // written; null if nobody may read them
+    std::uint32_t call = none;              // transform, measure: in the window's list
+    OperationId next_folded = none;         // gradient, folded sum: the (next) sum computed with it
+    NodeId recorder = 0;                    // whose program recorded it
+    NodeId node = 0;                        // gradient
     Step draw = 0;
     Level level = 0;
   };
@@ -219,12 +226,6 @@ class ComputeGraph {
     bool touched = false;              // listed in touched_
     OperationId gradient = none;       // that it is, or was computed with if that gets folded
     std::uint32_t joined_readers = 0;  // those that could be computed with it
-  };
-
-  struct Slot {
-    std::uint32_t handles = 0;
-    std::int64_t window = 0;  // computed when this window has run
-    double number = 0;
   };
 
   /// A value as one window uses it.

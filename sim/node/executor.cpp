@@ -245,12 +245,13 @@ void Executor::run_wave(std::size_t begin, std::size_t end) {
         break;
       }
       case Kind::measure:
-        measures_.push_back(
-            {&window_.measures[operation.call], inputs_of(operation), operation.numbers[0]});
+        measures_.push_back({&window_.measures[operation.call], inputs_of(operation),
+                             &operation.scalars[0]->number});
         ++statistics_.distances;
         break;
       case Kind::distance:
-        distances_.push_back({terms_[first].values, terms_[first + 1].values, operation.numbers[0],
+        distances_.push_back({terms_[first].values, terms_[first + 1].values,
+                              &operation.scalars[0]->number,
                               window_.terms[operation.first_term].size});
         ++statistics_.distances;
         break;
@@ -275,8 +276,8 @@ void Executor::run_wave(std::size_t begin, std::size_t end) {
     workload_.evaluate(evaluations_);
     for (std::size_t e = 0; e < evaluations_.size(); ++e) {
       const auto& operation = window_.operations[window_.order[evaluated_[e]]];
-      *operation.numbers[0] = evaluations_[e].loss;
-      *operation.numbers[1] = evaluations_[e].accuracy;
+      operation.scalars[0]->number = evaluations_[e].loss;
+      operation.scalars[1]->number = evaluations_[e].accuracy;
     }
   }
 }
@@ -336,9 +337,9 @@ void Executor::run_gradients(std::size_t begin, std::size_t end) {
     const GradientRequest& request = gradients_[i - begin];
     current_ = request.node;
     check_loss(request);
-    if (operation.numbers[0] != nullptr) *operation.numbers[0] = request.loss;
-    if (operation.numbers[1] != nullptr) {
-      *operation.numbers[1] = static_cast<double>(request.episodes);
+    if (operation.scalars[0] != nullptr) operation.scalars[0]->number = request.loss;
+    if (operation.scalars[1] != nullptr) {
+      operation.scalars[1]->number = static_cast<double>(request.episodes);
     }
   }
 }

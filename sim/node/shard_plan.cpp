@@ -166,8 +166,8 @@ void ShardPlan::run(const Window& whole, const Operation& operation, std::int32_
     for (std::uint32_t t = operation.first_term; t != none; t = whole.terms[t].next) {
       cross(whole.terms[t], process, wave);
     }
-    for (double* number : operation.numbers) {
-      if (number != nullptr) numbers_[static_cast<std::size_t>(process)].push_back(number);
+    for (ComputeGraph::Slot* scalar : operation.scalars) {
+      if (scalar != nullptr) numbers_[static_cast<std::size_t>(process)].push_back(&scalar->number);
     }
   }
   if (operation.out != none) made(operation.out, process, wave);

@@ -5,7 +5,6 @@
 //
 //   bench_cuda [seconds per figure] [share of the nodes]
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <numeric>
@@ -18,19 +17,16 @@
 #include "kernels/cuda/cuda_mlp.hpp"
 #include "scenarios/run.hpp"
 #include "sim/base/random.hpp"
+#include "tests/benchmarks/measure.hpp"
 #include "tools/passive_waiting.hpp"
 
 namespace {
 
 using namespace starling;
-using Clock = std::chrono::steady_clock;
+using namespace starling::bench;
 
 double seconds_per_figure = 1;
 double node_share = 1;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 void print(const std::string& name, double number, const char* unit) {
   fmt::print("{}\t{:.6g}\t{}\n", name, number, unit);

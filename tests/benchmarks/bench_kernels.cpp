@@ -1,7 +1,7 @@
-// How fast are the kernels, and how far from what the machine can do? Prints the measured FMA peak
-// and copy bandwidth, then the convolutions of the MNIST CNN by themselves, then node-steps per
-// second of some networks with a model per node: gradients alone, and followed by averaging of three
-// models and the update through Backend::linear. Each on one thread and on all.
+// How fast are the kernels of images and sequences, and how far from what the machine can do? Prints the measured FMA
+// peak and stream bandwidth, then the convolutions of the MNIST CNN by themselves, then node-steps per second of some
+// networks with a model per node: gradients alone, and followed by averaging of three models and the update through
+// Backend::linear. Each on one thread and on all. Multilayer perceptrons: bench_node_steps.
 //
 //   bench_kernels [nodes] [seconds per figure]
 #include <algorithm>
@@ -17,121 +17,28 @@
 #include <fmt/format.h>
 #include <omp.h>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 #include "kernels/cnn.hpp"
 #include "kernels/cpu_backend.hpp"
-#include "kernels/mlp.hpp"
 #include "kernels/transformer.hpp"
 #include "sim/base/random.hpp"
+#include "tests/benchmarks/measure.hpp"
 
 namespace {
 
 using namespace starling;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
+using namespace starling::bench;
 
 /// Best rate (calls per second) of `call`, repeated for `budget` seconds after one call to warm up.
 double best_rate(double budget, const std::function<void()>& call) {
   call();
   double best = 0;
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   do {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     call();
     best = std::max(best, 1 / seconds_since(start));
   } while (seconds_since(begin) < budget);
   return best;
-}
-
-#if defined(__x86_64__)
-
-constexpr int fma_repeats = 1 << 16, fma_chains = 12;
-
-__attribute__((target("avx512f"))) float fma_chains_of_16() {
-  __m512 sum[fma_chains];
-#pragma GCC unroll 12
-  for (int c = 0; c < fma_chains; ++c) sum[c] = _mm512_set1_ps(static_cast<float>(c));
-  const __m512 a = _mm512_set1_ps(0.999f), b = _mm512_set1_ps(0.001f);
-  for (int i = 0; i < fma_repeats; ++i) {
-#pragma GCC unroll 12
-    for (int c = 0; c < fma_chains; ++c) {
-      asm volatile("vfmadd213ps %2, %1, %0" : "+v"(sum[c]) : "v"(a), "v"(b));
-    }
-  }
-  float first[16], total = 0;
-#pragma GCC unroll 12
-  for (int c = 0; c < fma_chains; ++c) {
-    _mm512_storeu_ps(first, sum[c]);
-    total += first[0];
-  }
-  return total;
-}
-
-__attribute__((target("avx2,fma"))) float fma_chains_of_8() {
-  __m256 sum[fma_chains];
-#pragma GCC unroll 12
-  for (int c = 0; c < fma_chains; ++c) sum[c] = _mm256_set1_ps(static_cast<float>(c));
-  const __m256 a = _mm256_set1_ps(0.999f), b = _mm256_set1_ps(0.001f);
-  for (int i = 0; i < fma_repeats; ++i) {
-#pragma GCC unroll 12
-    for (int c = 0; c < fma_chains; ++c) {
-      asm volatile("vfmadd213ps %2, %1, %0" : "+x"(sum[c]) : "x"(a), "x"(b));
-    }
-  }
-  float first[8], total = 0;
-#pragma GCC unroll 12
-  for (int c = 0; c < fma_chains; ++c) {
-    _mm256_storeu_ps(first, sum[c]);
-    total += first[0];
-  }
-  return total;
-}
-
-/// Floating-point operations per second of independent fused multiply-adds in registers; 0 if not
-/// measured.
-double peak_flops(double budget) {
-  const std::string isa = dense::kernels().name;
-  if (isa == "v1") return 0;
-  const int width = isa == "v4" ? 16 : 8;
-  volatile float sink = 0;
-  const double rate = best_rate(budget, [&] {
-    float sum = 0;
-#pragma omp parallel reduction(+ : sum)
-    sum += isa == "v4" ? fma_chains_of_16() : fma_chains_of_8();
-    sink = sum;
-  });
-  return rate * 2.0 * width * fma_chains * fma_repeats * omp_get_max_threads();
-}
-
-#else
-
-double peak_flops(double) { return 0; }  // not measured
-
-#endif
-
-/// Bytes read and written per second when copying 512 MiB.
-double copy_bandwidth(double budget) {
-  constexpr std::size_t floats = std::size_t{1} << 26, rows = 64;
-  CpuBackend backend;
-  float* from = backend.allocate(2 * floats);
-  float* to = from + floats;
-  std::fill_n(from, 2 * floats, 1.0f);
-  std::vector<LinearTerm> terms;
-  std::vector<LinearJob> jobs;
-  for (std::size_t r = 0; r < rows; ++r) {
-    const std::size_t length = floats / rows;
-    terms.push_back({from + r * length, 1.0f});
-    jobs.push_back(
-        {to + r * length, static_cast<std::uint32_t>(length), static_cast<std::uint32_t>(r), 1});
-  }
-  const double rate = best_rate(budget, [&] { backend.linear(jobs, terms); });
-  backend.release(from, 2 * floats);
-  return rate * 2.0 * floats * sizeof(float);
 }
 
 /// A network, and with how many nodes it is measured: nodes / divisor.
@@ -163,22 +70,6 @@ std::vector<std::vector<std::int32_t>> deal_noise(std::size_t nodes) {
     parts[s % nodes].push_back(static_cast<std::int32_t>(s));
   }
   return parts;
-}
-
-Case mlp_case(const char* name, std::size_t features, std::vector<std::size_t> hidden,
-              std::int64_t batch, std::size_t nodes) {
-  Mlp::Problem problem;
-  problem.hidden = std::move(hidden);
-  problem.data = noise(features);
-  problem.parts = deal_noise(nodes);
-  problem.batch_size = batch;
-  auto mlp = std::make_unique<Mlp>(std::move(problem));
-  double flops = 0;
-  for (const auto& layer : mlp->layers()) {  // the first layer needs no gradient of its input
-    const double product = 2.0 * static_cast<double>(layer.inputs * layer.outputs);
-    flops += product * (&layer == &mlp->layers().front() ? 2 : 3);
-  }
-  return {name, std::move(mlp), flops * static_cast<double>(batch), nodes};
 }
 
 double flops_of(const dense::Convolution& s) {
@@ -349,9 +240,6 @@ int main(int argc, char** argv) {
     return std::max<std::size_t>(1, nodes / divisor);
   };
   std::vector<Case> cases;
-  cases.push_back(mlp_case("A", 784, {128, 64}, 32, nodes));
-  cases.push_back(mlp_case("B", 64, {32}, 16, nodes));
-  cases.push_back(mlp_case("C", 784, {1024, 1024}, 64, part(4)));
   const char* names[] = {"D", "E", "F"};
   const Extent images[] = {{28, 28, 1}, {28, 28, 1}, {32, 32, 3}};
   for (std::size_t i = 0; i < 3; ++i) {
@@ -363,8 +251,8 @@ int main(int argc, char** argv) {
   for (int threads = 1; threads <= all; threads = threads < all ? all : all + 1) {
     omp_set_num_threads(threads);
     const double peak = peak_flops(budget);
-    fmt::print("{} threads: FMA peak {:.0f} Gflop/s, copy {:.1f} GB/s\n", threads, peak / 1e9,
-               copy_bandwidth(budget) / 1e9);
+    fmt::print("{} threads: FMA peak {:.0f} Gflop/s, stream {:.1f} GB/s\n", threads, peak / 1e9,
+               stream_bandwidth(budget) / 1e9);
     measure_convolutions(budget, peak);
     for (const Case& which : cases) measure(which, budget, peak);
   }

@@ -12,8 +12,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,30 +19,17 @@
 
 #include <fmt/format.h>
 #include <malloc.h>
-#include <unistd.h>
 
 #include "kernels/cpu_backend.hpp"
 #include "scenarios/assemble.hpp"
+#include "scenarios/memory.hpp"
+#include "sim/base/processor_time.hpp"
 #include "sim/engine/simulated_transport.hpp"
 #include "tests/network_models/exchange_run.hpp"
 
 namespace {
 
 using namespace starling;
-
-/// Time that this thread has computed, in seconds: other programs on the machine count less so.
-double computed() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-double resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  double pages = 0;
-  statm >> pages >> pages;
-  return pages * static_cast<double>(sysconf(_SC_PAGESIZE));
-}
 
 std::string scenario(NodeId nodes) {
   return fmt::format(
@@ -75,7 +60,7 @@ class Heap {
 struct Place {
   explicit Place(NodeId count)
       : parts(assemble(Scenario::parse(scenario(count), "bench.ini"))),
-        before(resident_bytes()),
+        before(static_cast<double>(resident_memory())),
         recorder(count, RowSchedule(1, 1), RowSchedule(1, 1), Time{}),
         graph(backend, *parts.workload, {}, ComputeGraph::Execution::overlapped),
         observer(graph, recorder, parts.workload->facts()),
@@ -143,7 +128,7 @@ Task<> idle(Node& node, Idle& told) {
   co_await node.sleep(std::chrono::seconds(1));
   if (node.id() > 0) co_return;
   told.heap.note("event");
-  told.resident = resident_bytes();
+  told.resident = static_cast<double>(resident_memory());
 }
 
 void measure_idle(NodeId nodes) {
@@ -166,9 +151,9 @@ void measure_idle(NodeId nodes) {
 
 double messages_per_second(NodeId nodes, Step rounds, bool is_unequal) {
   Place place(nodes);
-  const double begin = computed();
+  const double begin = thread_time();
   place.run([=](Node& node) { return ping_pong(node, rounds, is_unequal); });
-  return static_cast<double>(nodes) * static_cast<double>(rounds) / (computed() - begin);
+  return static_cast<double>(nodes) * static_cast<double>(rounds) / (thread_time() - begin);
 }
 
 /// The network model alone, by a driver without nodes: what its events and the calendar cost.
@@ -193,7 +178,7 @@ double bare_messages_per_second(NodeId nodes, Step rounds, bool is_unequal) {
         static_cast<std::int64_t>(4 * floats_of(static_cast<NodeId>(pair), is_unequal));
     network.start({pair, a + (is_back ? 1 : 0), a + (is_back ? 0 : 1), bytes}, clock);
   };
-  const double begin = computed();
+  const double begin = thread_time();
   for (std::uint32_t pair = 0; pair < left.size(); ++pair) start(pair);
   while (!clock.calendar.empty()) {
     const Event event = clock.calendar.pop();
@@ -205,7 +190,7 @@ double bare_messages_per_second(NodeId nodes, Step rounds, bool is_unequal) {
       start(static_cast<std::uint32_t>(what));
     }
   }
-  return static_cast<double>(nodes) * static_cast<double>(rounds) / (computed() - begin);
+  return static_cast<double>(nodes) * static_cast<double>(rounds) / (thread_time() - begin);
 }
 
 void measure(NodeId nodes, bool is_unequal, int repetitions, Step messages) {

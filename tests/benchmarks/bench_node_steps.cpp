@@ -20,10 +20,10 @@
 
 #include <fmt/format.h>
 #include <omp.h>
-#include <sys/resource.h>
 
 #include "kernels/cpu_backend.hpp"
 #include "scenarios/run.hpp"
+#include "sim/base/processor_time.hpp"
 #include "sim/base/random.hpp"
 #include "tests/benchmarks/measure.hpp"
 #include "tools/passive_waiting.hpp"
@@ -245,15 +245,6 @@ void measure_kernels(const Case& which, std::size_t nodes, double budget, double
   std::fflush(stdout);
 }
 
-double processor_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
 /// Best rate, and least processor time of a node-step, over several measurements.
 struct Best {
   double rate = 0;
@@ -261,10 +252,10 @@ struct Best {
 
   template <class Task>  // returns node-steps per second and how many there were
   void add(const Task& task) {
-    const double before = processor_seconds();
+    const double before = process_time();
     const auto [rate_now, count] = task();
     rate = std::max(rate, rate_now);
-    processor = std::min(processor, (processor_seconds() - before) / count);
+    processor = std::min(processor, (process_time() - before) / count);
   }
 };
 
