@@ -24,6 +24,7 @@ constexpr std::string_view names[] = {"run",      "topology", "network",   "comp
 /// Of a scenario, but of no single run: `starling sweep` reads it (sweep.hpp).
 constexpr std::string_view sweep = "sweep";
 constexpr std::int64_t most_nodes = 100'000'000;
+constexpr Duration default_patience = std::chrono::minutes(10);
 
 /// Runs `build`; what it says is wrong with its arguments becomes a ScenarioError of the section.
 template <class Build>
@@ -88,6 +89,11 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
   s.save_models = section.optional<bool>("save_models", false,
                                          "whether the results file keeps the final models");
   s.checkpoint = read_checkpoint(section);
+  const auto patience = section.optional<Duration>(
+      "patience", default_patience,
+      "under mpirun: how long a process waits for another before it takes it for lost");
+  section.expect(patience > Duration{0}, "patience", "must be positive, got {}", to_text(patience));
+  s.patience = std::chrono::duration_cast<std::chrono::nanoseconds>(patience);
   s.record_order = section.optional<bool>(
       "record_order", true,
       "over MPI: whether the results file keeps the order of events, for --replay");
@@ -101,8 +107,11 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
                            "memory for results recorded ahead; 0 B: a quarter of what is free")
           .count;
   read_device(section, s);
-  section.expect(!s.checkpoint.is_on() || (s.device == DeviceChoice::cpu && !s.marks_divergence),
-                 "checkpoint", "must be never unless run.device is cpu and run.on_divergence stop");
+  section.expect(!s.checkpoint.is_on() ||
+                     (s.device != DeviceChoice::automatic && !s.marks_divergence),
+                 "checkpoint",
+                 "must be never unless run.device is cpu or cuda, where the run goes on, and "
+                 "run.on_divergence stop");
   section.finish();
   if (s.window_bytes == 0) {
     const std::int64_t free = available_memory();
@@ -174,7 +183,6 @@ void check_for_sharing(const Assembly& parts, int processes) {
                      settings.nodes));
   const std::string where =
       " where processes share a simulation, whose numbers no process has all of";
-  expect(!settings.checkpoint.is_on(), "run.checkpoint must be never" + where);
   expect(settings.device == DeviceChoice::cpu, "run.device must be cpu" + where);
   expect(!settings.marks_divergence, "run.on_divergence must be stop" + where);
   expect(settings.per_episode == Duration{0}, "compute.per_episode must not be there" + where);

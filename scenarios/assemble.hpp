@@ -34,6 +34,7 @@ struct RunSettings {
   std::string output;
   bool save_models = false;
   CheckpointSchedule checkpoint;
+  std::chrono::nanoseconds patience{};  // of a process with others
   bool record_order = true;  // over MPI
   std::int64_t window_bytes = 0;
   DeviceChoice device = DeviceChoice::cpu;

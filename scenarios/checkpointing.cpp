@@ -75,6 +75,19 @@ FoundCheckpoint find_checkpoint(const std::string& path) {
   return found;
 }
 
+void check_facts(const CheckpointFile& file, const std::map<std::string, std::string>& facts) {
+  for (const auto& [name, here] : facts) {
+    const auto found = file.content().facts.find(name);
+    const std::string there = found == file.content().facts.end() ? "unknown" : found->second;
+    if (there == here) continue;
+    if (name != "code_version") throw Error(file.path() + ": is of another scenario");
+    throw Error(
+        fmt::format("{}: was written by version {} of the program, this is {}: a run goes on "
+                    "with the program that began it",
+                    file.path(), there, here));
+  }
+}
+
 Checkpointing::Checkpointing(Settings settings, ComputeGraph& graph,
                              std::unique_ptr<CheckpointFile> from)
     : settings_(std::move(settings)),
@@ -95,15 +108,14 @@ Checkpointing::Checkpointing(Settings settings, ComputeGraph& graph,
     const std::string& text = wall->second;
     std::from_chars(text.data(), text.data() + text.size(), wall_seconds_before_);
   }
-  newest_ = from_->path();
+  if (settings_.writes) newest_ = from_->path();
   graph_.begin_replay(saved.journal);
   graph_.set_window(checkpoint_.legs.front().window_bytes);
 }
 
 void Checkpointing::pass(const Moment& place, bool is_asked) {
   if (is_replaying()) return follow(place);
-  const bool is_due = Clock::now() >= due_at_ || place.steps >= due_steps_;
-  if (is_due || is_asked) write(place);
+  if (is_asked || place.steps >= due_steps_) write(place);
 }
 
 void Checkpointing::follow(const Moment& place) {
@@ -127,6 +139,15 @@ void Checkpointing::follow(const Moment& place) {
 void Checkpointing::write(const Moment& place) {
   graph_.describe(checkpoint_);
   checkpoint_.legs.push_back({place.events, window_bytes_});
+  if (settings_.writes) {
+    save_whole();
+  } else {  // all processes ask for a vector; one gets it
+    for (const Checkpoint::Vector& vector : checkpoint_.vectors) graph_.fetch(vector, {});
+  }
+  plan_next(place);
+}
+
+void Checkpointing::save_whole() {
   const std::chrono::duration<double> wall = Clock::now() - started_;
   checkpoint_.facts[std::string(wall_fact)] =
       fmt::format("{:.3f}", wall_seconds_before_ + wall.count());
@@ -148,7 +169,6 @@ void Checkpointing::write(const Moment& place) {
       },
       newest, make_way);
   newest_ = newest;
-  plan_next(place);
 }
 
 void Checkpointing::plan_next(const Moment& place) {

@@ -35,6 +35,8 @@ struct FoundCheckpoint {
 };
 /// Throws Error if there is none.
 FoundCheckpoint find_checkpoint(const std::string& path);
+/// Throws Error unless `file` is of the run that has these facts: of this program, and of the same scenario.
+void check_facts(const CheckpointFile& file, const std::map<std::string, std::string>& facts);
 
 /// Where a simulation is.
 struct Moment {
@@ -48,6 +50,7 @@ class Checkpointing {
     CheckpointSchedule schedule;
     NodeId nodes;
     std::string results;  // path of the results file
+    bool writes = true;   // false: another process that shares the run does
     /// What checkpoints say beside their place; wall_seconds is added.
     std::map<std::string, std::string> facts;
   };
@@ -55,15 +58,18 @@ class Checkpointing {
   Checkpointing(Settings settings, ComputeGraph& graph, std::unique_ptr<CheckpointFile> from);
 
   /// The transport calls it every so many events, the same ones in every run: ends the replay when its place has come;
-  /// afterwards writes a checkpoint if one is due, or if `is_asked` for.
+  /// afterwards writes a checkpoint if one is due by steps, or if `is_asked` for. Processes that share the run agree on
+  /// the latter.
   void pass(const Moment& place, bool is_asked);
+  /// Whether one is due by the clock.
+  bool is_time() const { return !is_replaying() && Clock::now() >= due_at_; }
   /// The run has ended of itself. Throws Error if its replay has not.
   void check_replayed() const;
   /// Removes the files: the run is complete.
   void remove();
 
   bool is_replaying() const { return from_ != nullptr; }
-  /// The newest checkpoint; empty if none has been written or gone on from.
+  /// The newest checkpoint; empty if this process has neither written nor gone on from one.
   const std::string& newest() const { return newest_; }
   /// Steps at the place where the replay ended.
   std::int64_t steps_before() const { return steps_before_; }
@@ -75,6 +81,7 @@ class Checkpointing {
 
   void follow(const Moment& place);
   void write(const Moment& place);
+  void save_whole();
   void plan_next(const Moment& place);
 
   Settings settings_;

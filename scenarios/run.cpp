@@ -21,6 +21,7 @@ namespace {
 
 constexpr auto between_progress = std::chrono::milliseconds(200);
 constexpr auto first_save_after = std::chrono::seconds(10);
+constexpr std::size_t reserve_bytes = std::size_t{64} << 20;  // never touched
 constexpr int save_share = 30;  // saving takes at most one part in so many of the time
 
 std::string processor_name() {
@@ -51,6 +52,8 @@ void Run::begin(ComputeGraph::Execution execution, std::uint32_t rank, Sharing s
   observer_ = std::make_unique<Observer>(*graph_, recorder_, parts_.workload->facts());
   if (settings.marks_divergence) observer_->leave_out_diverged();
   network_log_ = std::make_unique<NetworkLog>(settings.timeline_until);
+  reserve_ = std::make_unique_for_overwrite<std::byte[]>(
+      reserve_bytes + 2 * sizeof(NodeTotals) * static_cast<std::size_t>(settings.nodes));
   nodes_here_ = settings.nodes;
   started_ = last_progress_ = Clock::now();
   thread_start_ = thread_time();
@@ -73,10 +76,16 @@ void Run::describe(const std::string& transport) {
 }
 
 void Run::pulse(Time now, std::optional<std::int64_t> events) {
-  // Processes that share a run must end at the same place: whoever computes looks for signals there.
-  const int signal = !peers_ && hooks_.interruption ? hooks_.interruption() : 0;
-  if (checkpoints_) checkpoints_->pass({*events, observer_->steps_finished()}, signal != 0);
-  if (signal != 0) throw Interrupted(signal);
+  Wish wish;
+  if (checkpoints_) wish.checkpoint = checkpoints_->is_time();
+  // Processes that share a run, but write no checkpoint, look for signals where they compute.
+  if (hooks_.interruption && (checkpoints_ || !peers_)) wish.signal = hooks_.interruption();
+  wish = graph_->agree(wish);
+  if (checkpoints_) {
+    checkpoints_->pass({*events, observer_->steps_finished()},
+                       wish.checkpoint || wish.signal != 0);
+  }
+  if (wish.signal != 0) throw Interrupted(wish.signal);
   const auto wall = Clock::now();
   if (hooks_.progress && wall - last_progress_ >= between_progress) {
     last_progress_ = wall;
@@ -101,7 +110,7 @@ std::string Run::checkpoint() const {
 }
 
 void Run::save_now() {
-  if (!hooks_.saves) return;
+  if (!hooks_.saves || !is_keeper_()) return;
   network_log_->report(recorder_);
   save(recorder_, parts_.settings.output);
 }
@@ -166,65 +175,71 @@ void Run::note_diverged() {
 }
 
 void Run::conclude(const std::function<void()>& run, const std::function<void()>& gather,
-                   bool is_keeper) {
-  const auto keep = [&](const std::string& status) {
-    recorder_.facts["status"] = status;
-    gather();
-    if (!is_keeper) return;
-    finish();
-    graph_->close();
-    network_log_->report(recorder_);
-    save_now();
+                   bool completes) {
+  std::string status = "complete";
+  std::exception_ptr early;  // ends the run before its time, with numbers that are whole
+  const auto note_early = [&](const std::string& words) {
+    if (is_replaying() || (peers_ && peers_->has_failed())) throw;
+    status = words;
+    early = std::current_exception();
   };
   try {
-    run();
-    if (checkpoints_) checkpoints_->check_replayed();
-  } catch (const Interrupted& interrupted) {
-    if (is_replaying()) throw;  // the files of the run that it repeats stay as they are
-    if (!peers_) {
-      keep(interrupted.what());
-    } else if (
-        is_keeper) {  // numbers not yet known will not come: the processes ended where they were
-      recorder_.facts["status"] = interrupted.what();
+    try {
+      run();
+      if (checkpoints_) checkpoints_->check_replayed();
+    } catch (const Interrupted& interrupted) {
+      note_early(interrupted.what());
+    } catch (const Stalled& stalled) {
+      note_early(fmt::format("failed: {}", stalled.what()));
+    }
+    recorder_.facts["status"] = status;
+    gather();
+    if (completes) {
+      finish();
+      graph_->close();
       save_now();
     }
-    throw;
-  } catch (const Stalled& stalled) {
-    if (is_replaying()) throw;
-    keep(fmt::format("failed: {}", stalled.what()));
-    throw;
-  } catch (const Error& error) {
-    if (is_replaying()) throw;
+  } catch (...) {
+    end_with(std::current_exception());
+  }
+  if (early) std::rethrow_exception(early);
+  if (checkpoints_ && hooks_.saves && is_keeper_()) checkpoints_->remove();
+}
+
+void Run::end_with(const std::exception_ptr& failure) {
+  reserve_.reset();
+  const auto keep = [this](const std::string& status) {
+    if (is_replaying()) return;  // the files of the run that it repeats stay as they are
     // The numbers may be what failed, so they are not asked again; cells not yet known stay empty.
-    recorder_.facts["status"] = fmt::format("failed: {}", error.what());
-    if (is_keeper) save_if_possible();
+    recorder_.facts["status"] = status;
+    save_if_possible();
+  };
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Interrupted& interrupted) {
+    keep(interrupted.what());
     throw;
   } catch (const std::bad_alloc&) {
     const Error error(fmt::format("out of memory: {}",
                                   describe_memory(parts_.settings, parts_.workload->facts())));
-    recorder_.facts["status"] = fmt::format("failed: {}", error.what());
-    if (is_keeper) save_if_possible();
+    keep(fmt::format("failed: {}", error.what()));
     throw error;
+  } catch (const std::exception& error) {
+    keep(fmt::format("failed: {}", error.what()));
+    throw;
   }
-  keep("complete");
-  if (checkpoints_ && hooks_.saves) checkpoints_->remove();
 }
 
 void Run::resume(std::unique_ptr<CheckpointFile> from) {
-  const auto expect = [&](const std::string& name, const std::string& here) {
-    const auto there = from->content().facts.find(name);
-    const std::string saved = there == from->content().facts.end() ? "unknown" : there->second;
-    if (saved == here) return;
-    if (name == "scenario") throw Error(from->path() + ": is of another scenario");
-    throw Error(
-        fmt::format("{}: was written by version {} of the program, this is {}: a run goes on "
-                    "with the program that began it",
-                    from->path(), saved, here));
-  };
-  expect("code_version", hooks_.code_version);
-  expect("scenario", Scenario::to_text(parts_.described));
+  check_facts(*from, checkpoint_facts());
   from_ = std::move(from);
   simulate();
+}
+
+std::map<std::string, std::string> Run::checkpoint_facts() const {
+  return {{"scenario", Scenario::to_text(parts_.described)},
+          {"scenario_name", parts_.scenario_name},
+          {"code_version", hooks_.code_version}};
 }
 
 void Run::simulate(const Recorder* recorded) {
@@ -235,16 +250,22 @@ void Run::simulate(const Recorder* recorded) {
         {peers_.get(), peers_ ? choose_blocks(*parts_.topology, processes) : Blocks()});
   describe("simulated");
   recorder_.machine["processes"] = std::to_string(processes);
+  try {
+    run_simulation(recorded);
+  } catch (const std::bad_alloc&) {  // before the first event
+    end_with(std::current_exception());
+  }
+}
+
+void Run::run_simulation(const Recorder* recorded) {
   const RunSettings& settings = parts_.settings;
   if (settings.checkpoint.is_on() || from_) {
-    std::map<std::string, std::string> facts;
-    for (const char* name : {"scenario", "scenario_name"}) facts[name] = recorder_.facts[name];
-    facts["code_version"] = hooks_.code_version;
     checkpoints_ =
         std::make_unique<Checkpointing>(Checkpointing::Settings{.schedule = settings.checkpoint,
                                                                 .nodes = settings.nodes,
                                                                 .results = settings.output,
-                                                                .facts = std::move(facts)},
+                                                                .writes = is_keeper_(),
+                                                                .facts = checkpoint_facts()},
                                         *graph_, std::move(from_));
   }
   const SimulatedTransport* clock = nullptr;
@@ -295,6 +316,8 @@ void Run::simulate(const Recorder* recorded) {
       transport.run();
     } catch (const Stalled&) {
       throw;  // of all processes alike
+    } catch (const Interrupted&) {
+      throw;  // the same
     } catch (...) {
       graph_->abandon(std::current_exception());
       throw;

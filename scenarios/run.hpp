@@ -2,7 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -52,8 +54,9 @@ class Run {
   void simulate(const Recorder* recorded = nullptr);
   /// The same, from a checkpoint on. Throws Error if `from` is of another program or another scenario.
   void resume(std::unique_ptr<CheckpointFile> from);
-  /// The same in virtual time, the numbers shared among the processes of the session; rank 0 saves all results.
-  void share(MpiSession& session);
+  /// The same in virtual time, the numbers shared among the processes of the session; rank 0 saves all results. From a
+  /// checkpoint on if there is one, of whatever number of processes.
+  void share(MpiSession& session, std::unique_ptr<CheckpointFile> from = nullptr);
   /// Executes it over MPI, this process being one rank; rank 0 ends up with all results and saves them.
   void execute(MpiSession& session);
 
@@ -70,14 +73,20 @@ class Run {
   const Workload& workload() const {
     return place_.moved_workload ? *place_.moved_workload : *parts_.workload;
   }
-  /// Runs, then keeps what is known whichever way that ended: `gather` brings it together, and the keeper (the
-  /// only process, or rank 0) completes and saves it.
+  /// Runs, then keeps what is known whichever way that ended: `gather` brings it together, who `completes` computes what
+  /// is missing, and the keeper saves it.
   void conclude(const std::function<void()>& run, const std::function<void()>& gather,
-                bool is_keeper);
+                bool completes);
+  /// Keeps what there is after `failure`, and throws what is told of it.
+  [[noreturn]] void end_with(const std::exception_ptr& failure);
+  /// From the first event on.
+  void run_simulation(const Recorder* recorded);
   bool is_replaying() const { return checkpoints_ && checkpoints_->is_replaying(); }
   /// What happens now and then; in a simulation `events` have been.
   void pulse(Time now, std::optional<std::int64_t> events);
   void describe(const std::string& transport);
+  /// What a checkpoint of this run says beside its place.
+  std::map<std::string, std::string> checkpoint_facts() const;
   void finish();
   void note_diverged();
   void save_now();
@@ -86,7 +95,10 @@ class Run {
   Assembly parts_;
   Hooks hooks_;
   Recorder recorder_;
+  std::unique_ptr<std::byte[]> reserve_;  // given up when no memory is left, to save results in
   ComputePlace place_;
+  /// Whether this process, of those that share the run, saves results.
+  std::function<bool()> is_keeper_ = [] { return true; };
   std::unique_ptr<Peers> peers_;  // null: this process computes all by itself
   std::unique_ptr<ComputeGraph> graph_;
   std::unique_ptr<Observer> observer_;

@@ -45,15 +45,25 @@ void Run::execute(MpiSession& session) {
     Node& node = nodes.emplace_back(world, i);
     transport.spawn(i, true, parts_.program(node));
   }
-  hooks_.saves = hooks_.saves && session.rank() == 0;
+  is_keeper_ = [&session] { return session.rank() == session.keeper(); };
+  session.limit_waits(settings.patience, hooks_.interruption);
   const auto gather = [&] {
+    session.limit_waits(settings.patience, nullptr);  // all have come here
     recorder_.statistics["mpi.gradients"] = static_cast<double>(transport.statistics().gradients);
     recorder_.statistics["mpi.messages"] =
         static_cast<double>(transport.statistics().messages_sent);
     gather_results(session, transport.block(), *graph_, *observer_, recorder_,
                    settings.save_models);
   };
-  conclude([&] { transport.run(); }, gather, session.rank() == 0);
+  const auto run = [&] {
+    try {
+      transport.run();
+    } catch (const Lost&) {
+      gather_what_is_left(session, transport.block(), *graph_, recorder_);
+      throw;
+    }
+  };
+  conclude(run, gather, session.rank() == 0);
 }
 
 }  // namespace starling

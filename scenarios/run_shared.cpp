@@ -13,7 +13,7 @@
 
 namespace starling {
 
-void Run::share(MpiSession& session) {
+void Run::share(MpiSession& session, std::unique_ptr<CheckpointFile> from) {
   if (!session.may_change_threads()) {
     throw Error(
         "this MPI cannot be used by a thread beside the timeline: expected MPI_THREAD_SERIALIZED, "
@@ -23,10 +23,28 @@ void Run::share(MpiSession& session) {
     omp_set_num_threads(std::max(1, omp_get_num_procs() / session.ranks_here()));
   // Windows close at the same place everywhere, whatever memory each machine has.
   parts_.settings.window_bytes = -session.largest(-parts_.settings.window_bytes);
-  hooks_.saves = hooks_.saves && session.rank() == 0;
-  peers_ = std::make_unique<MpiPeers>(session, hooks_.interruption);
+  is_keeper_ = [&session] { return session.rank() == session.keeper(); };
+  if (from) {
+    try {
+      check_facts(*from, checkpoint_facts());
+    } catch (const Error&) {
+      session.fail_together();  // all have the same file
+      throw;
+    }
+  }
+  from_ = std::move(from);
+  // With checkpoints a signal ends the run at the next one, which all write together.
+  const bool waits = parts_.settings.checkpoint.is_on() || from_;
+  peers_ = std::make_unique<MpiPeers>(session, waits ? nullptr : hooks_.interruption);
+  session.limit_waits(parts_.settings.patience, waits ? nullptr : hooks_.interruption);
   try {
     simulate();
+  } catch (const Interrupted&) {
+    session.fail_together();
+    throw;
+  } catch (const Stalled&) {
+    session.fail_together();
+    throw;
   } catch (...) {
     if (peers_->has_failed()) session.fail_together();
     throw;

@@ -7,11 +7,9 @@
 
 #include "sim/base/error.hpp"
 #include "tools/arguments.hpp"
-#include "tools/assemble_on_all_ranks.hpp"
-#include "tools/failure.hpp"
+#include "tools/on_all_ranks.hpp"
 #ifdef STARLING_HAVE_MPI
 #include "scenarios/calibrate.hpp"
-#include "sim/mpi/mpi_session.hpp"
 #endif
 
 namespace starling {
@@ -62,14 +60,9 @@ void calibrate_command(const Arguments& arguments) {
 #ifdef STARLING_HAVE_MPI
   std::optional<std::string> output;
   if (values.count("output") > 0) output = values["output"].as<std::string>();
-  MpiSession session;
-  try {
+  in_session([&](MpiSession& session) {
     measure(session, values["words"].as<std::vector<std::string>>(), output);
-  } catch (...) {
-    const int status = tell(std::current_exception(), session.speaks());
-    session.fail();
-    throw Ended{status};
-  }
+  });
 #else
   throw Error("this starling was built without MPI");
 #endif

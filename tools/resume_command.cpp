@@ -2,8 +2,10 @@
 // disturbed.
 
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -13,6 +15,7 @@
 #include "tools/arguments.hpp"
 #include "tools/execute_run.hpp"
 #include "tools/failure.hpp"
+#include "tools/on_all_ranks.hpp"
 
 namespace starling {
 
@@ -20,12 +23,76 @@ namespace po = boost::program_options;
 
 namespace {
 
-bool is_complete(const std::string& results) {
-  if (!std::filesystem::exists(results)) return false;
-  const Recorder recorder = load(results);
+/// Whether `path` is the results file of a run that needs no checkpoint any more.
+bool is_complete(const std::string& path) {
+  namespace fs = std::filesystem;
+  if (fs::exists(path + ".checkpoint") || fs::exists(path + ".checkpoint.previous")) return false;
+  if (!path.ends_with(".h5") || !fs::exists(path)) return false;
+  const Recorder recorder = load(path);
   const auto status = recorder.facts.find("status");
   return status != recorder.facts.end() && status->second == "complete";
 }
+
+void tell_complete(const std::string& path, bool speaks) {
+  if (speaks) fmt::print("{}: the run is complete, there is nothing to resume\n", path);
+}
+
+FoundCheckpoint find(const std::string& path) {
+  FoundCheckpoint found = find_checkpoint(path);
+  if (!found.warning.empty()) fmt::print(stderr, "starling: {}\n", found.warning);
+  return found;
+}
+
+/// What the checkpoint's run is made of; so many `processes` share its models.
+Assembly assemble_from(const FoundCheckpoint& found, int processes = 1) {
+  const auto& facts = found.file->content().facts;
+  const auto scenario = facts.find("scenario");
+  const auto name = facts.find("scenario_name");
+  if (scenario == facts.end() || name == facts.end())
+    throw Error(found.file->path() + ": names no scenario");
+  Assembly parts = assemble(Scenario::parse(scenario->second, name->second), processes);
+  parts.settings.output = found.results;
+  return parts;
+}
+
+void go_on_alone(const std::string& path, bool speaks) {
+  if (is_complete(path)) return tell_complete(path, speaks);
+  FoundCheckpoint found = find(path);
+  execute_run(assemble_from(found), speaks,
+              [&](Run& run) { run.resume(std::move(found.file)); });
+}
+
+#ifdef STARLING_HAVE_MPI
+/// Goes on by this process, or by all that mpirun has started, however many there were before.
+void go_on(const std::string& path, bool speaks) {
+  if (!MpiSession::is_launched()) return go_on_alone(path, speaks);
+  in_session([&](MpiSession& session) {
+    const int ranks = session.ranks();
+    if (ranks == 1) return go_on_alone(path, speaks);
+    speaks = speaks && session.rank() == 0;
+    FoundCheckpoint found;
+    std::string chosen;  // by rank 0, for all
+    on_all_ranks(session, [&] {
+      if (session.rank() != 0 || is_complete(path)) return;
+      found = find(path);
+      chosen = found.file->path();
+    });
+    chosen = session.broadcast(chosen);
+    if (chosen.empty()) return tell_complete(path, speaks);
+    found.results = session.broadcast(found.results);
+    std::optional<Assembly> parts;
+    on_all_ranks(session, [&] {
+      if (!found.file) found.file = std::make_unique<CheckpointFile>(chosen);
+      parts = assemble_from(found, ranks);
+      check_for_sharing(*parts, ranks);
+    });
+    execute_run(std::move(*parts), speaks,
+                [&](Run& run) { run.share(session, std::move(found.file)); });
+  });
+}
+#else
+void go_on(const std::string& path, bool speaks) { go_on_alone(path, speaks); }
+#endif
 
 }  // namespace
 
@@ -36,35 +103,13 @@ void resume_command(const Arguments& arguments) {
   if (!parse_arguments(arguments, "starling resume RESULTS.h5|CHECKPOINT [options]", options,
                        values))
     return;
-  for (const char* size : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
-    const char* processes = std::getenv(size);
-    if (processes != nullptr && std::atoi(processes) > 1) {
-      throw UsageError("a run is resumed by one process: run starling resume without mpirun");
-    }
-  }
   const auto words = values["words"].as<std::vector<std::string>>();
   if (words.size() != 1) {
     throw UsageError(fmt::format(
         "expected one file, whose run is to go on as its scenario says, got {}", words.size()));
   }
   const bool speaks = values.count("quiet") == 0;
-  const std::string& path = words[0];
-  if (!std::filesystem::exists(path + ".checkpoint") &&
-      !std::filesystem::exists(path + ".checkpoint.previous") && path.ends_with(".h5") &&
-      is_complete(path)) {
-    if (speaks) fmt::print("{}: the run is complete, there is nothing to resume\n", path);
-    return;
-  }
-  FoundCheckpoint found = find_checkpoint(path);
-  if (!found.warning.empty()) fmt::print(stderr, "starling: {}\n", found.warning);
-  const auto& facts = found.file->content().facts;
-  const auto scenario = facts.find("scenario");
-  const auto name = facts.find("scenario_name");
-  if (scenario == facts.end() || name == facts.end())
-    throw Error(found.file->path() + ": names no scenario");
-  Assembly parts = assemble(Scenario::parse(scenario->second, name->second));
-  parts.settings.output = found.results;
-  execute_run(std::move(parts), speaks, [&](Run& run) { run.resume(std::move(found.file)); });
+  go_on(words[0], speaks);
 }
 
 }  // namespace starling

@@ -9,14 +9,11 @@
 #include "scenarios/replay_check.hpp"
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
-#ifdef STARLING_HAVE_MPI
-#include "sim/mpi/mpi_session.hpp"
-#endif
 #include "sim/record/results_file.hpp"
 #include "tools/arguments.hpp"
-#include "tools/assemble_on_all_ranks.hpp"
 #include "tools/execute_run.hpp"
 #include "tools/failure.hpp"
+#include "tools/on_all_ranks.hpp"
 
 namespace starling {
 
@@ -25,19 +22,6 @@ namespace po = boost::program_options;
 namespace {
 
 #ifdef STARLING_HAVE_MPI
-/// Runs `how` within an MPI session; ends the process if that fails.
-void in_session(const std::function<void(MpiSession&)>& how) {
-  MpiSession session;
-  try {
-    how(session);
-  } catch (...) {
-    // Told here, because the session's end may be the end of the process.
-    const int status = tell(std::current_exception(), session.speaks());
-    session.fail();
-    throw Ended{status};
-  }
-}
-
 void run_over_mpi(const std::vector<std::string>& words, bool speaks) {
   in_session([&](MpiSession& session) {
     Assembly parts = assemble_on_all_ranks(session, words, check_for_mpi);

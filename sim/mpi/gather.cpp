@@ -130,6 +130,13 @@ void unpack(Unpacker& unpacker, Recorder& recorder) {
   }
 }
 
+void sort_timeline(Recorder& recorder) {
+  std::stable_sort(recorder.timeline.begin(), recorder.timeline.end(),
+                   [](const Segment& a, const Segment& b) {
+                     return std::tie(a.end, a.node) < std::tie(b.end, b.node);
+                   });
+}
+
 void send_model(MpiSession& session, ComputeGraph& graph, const Vector& model) {
   session.send(0, std::as_bytes(graph.read(model)));
 }
@@ -202,14 +209,32 @@ void gather_results(MpiSession& session, NodeBlock block, ComputeGraph& graph, O
     Unpacker unpacker(told[rank]);
     unpack(unpacker, recorder);
   }
-  if (session.rank() == 0) {
-    std::stable_sort(recorder.timeline.begin(), recorder.timeline.end(),
-                     [](const Segment& a, const Segment& b) {
-                       return std::tie(a.end, a.node) < std::tie(b.end, b.node);
-                     });
-  }
+  if (session.rank() == 0) sort_timeline(recorder);
   gather_snapshots(session, graph, observer);
   if (with_models) gather_models(session, block, graph, observer);
+}
+
+void gather_what_is_left(MpiSession& session, NodeBlock block, ComputeGraph& graph,
+                         Recorder& recorder) {
+  graph.flush();
+  if (session.rank() != session.keeper()) {
+    Packer packer;
+    pack(packer, block, recorder);
+    const std::uint64_t size = packer.bytes().size();
+    session.send(session.keeper(), std::as_bytes(std::span(&size, 1)));
+    session.send(session.keeper(), std::as_bytes(std::span(packer.bytes())));
+    return;
+  }
+  for (int rank = session.rank() + 1; rank < session.ranks(); ++rank) {
+    if (session.is_lost(rank)) continue;
+    std::uint64_t size = 0;
+    session.receive(rank, std::as_writable_bytes(std::span(&size, 1)));
+    std::string told(size, '\0');
+    session.receive(rank, std::as_writable_bytes(std::span(told)));
+    Unpacker unpacker(told);
+    unpack(unpacker, recorder);
+  }
+  sort_timeline(recorder);
 }
 
 }  // namespace starling

@@ -3,6 +3,7 @@
 #include "sim/mpi/mpi_peers.hpp"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <new>
 #include <string>
@@ -13,7 +14,6 @@
 #include <mpi.h>
 
 #include "sim/base/error.hpp"
-#include "sim/mpi/patience.hpp"
 
 namespace starling {
 namespace {
@@ -50,14 +50,6 @@ std::string to_text(const std::exception_ptr& failure, int rank, int ranks) {
   if (text[0] == 'I') throw Interrupted(std::stoi(text.substr(1, blank - 1)));
   if (text[0] == 'D') throw Diverged(sentence);
   throw Error(sentence);
-}
-
-void finish(MPI_Request& request) {
-  for (Patience patience;; patience.pause()) {
-    int is_done = 0;
-    check_mpi(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (is_done) return;
-  }
 }
 
 }  // namespace
@@ -99,6 +91,25 @@ MpiPeers::~MpiPeers() {
   if (has_failed_ || failed_here_ != nowhere) static_cast<void>(traffic_.release());
 }
 
+void MpiPeers::pause(Vigil& vigil) {
+  try {
+    vigil.pause();
+  } catch (const Lost&) {
+    lost_ = std::current_exception();
+    has_failed_ = true;
+    throw;
+  }
+}
+
+template <class Request>
+void MpiPeers::finish(Request& request) {
+  for (Vigil vigil(session_);; pause(vigil)) {
+    int is_done = 0;
+    check_mpi(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (is_done) return;
+  }
+}
+
 void MpiPeers::send(int to, std::vector<float>&& numbers) {
   traffic_->sweep();
   Traffic::Letter& letter = traffic_->sent.emplace_back();
@@ -106,6 +117,13 @@ void MpiPeers::send(int to, std::vector<float>&& numbers) {
   check_mpi(MPI_Isend(letter.numbers.data(), static_cast<int>(letter.numbers.size()), MPI_FLOAT, to,
                       rows_tag, traffic_->rows, &letter.request),
             "MPI_Isend");
+}
+
+void MpiPeers::clear() {
+  for (Vigil vigil(session_); !traffic_->sent.empty(); pause(vigil)) {
+    traffic_->sweep();
+    look(nowhere);
+  }
 }
 
 void MpiPeers::expect(int from, std::size_t size) {
@@ -119,7 +137,7 @@ void MpiPeers::expect(int from, std::size_t size) {
 std::vector<float> MpiPeers::take(int from, Place here) {
   auto& queue = traffic_->expected[static_cast<std::size_t>(from)];
   ensure(!queue.empty(), "a message that nobody expects");
-  for (Patience patience;; patience.pause()) {
+  for (Vigil vigil(session_);; pause(vigil)) {
     int is_done = 0;
     check_mpi(MPI_Test(&queue.front().request, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
     if (is_done) break;
@@ -154,7 +172,7 @@ void MpiPeers::look(Place here) {
 }
 
 void MpiPeers::fail(Place here, std::exception_ptr failure) {
-  if (failed_here_ != nowhere) return;
+  if (failed_here_ != nowhere || lost_) return;
   try {
     std::rethrow_exception(failure);
   } catch (const Abandoned&) {
@@ -171,22 +189,28 @@ void MpiPeers::fail(Place here, std::exception_ptr failure) {
   }
 }
 
-void MpiPeers::settle() {
-  const auto smallest = [this](std::uint64_t number) {
-    std::uint64_t least = 0;
+Wish MpiPeers::settle(const Wish& own_wish) {
+  if (lost_) std::rethrow_exception(lost_);
+  using Numbers = std::array<std::uint64_t, 3>;
+  const auto largest = [this](const Numbers& numbers) {
+    Numbers most{};
     MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(
-        MPI_Iallreduce(&number, &least, 1, MPI_UINT64_T, MPI_MIN, traffic_->meetings, &request),
-        "MPI_Iallreduce");
+    check_mpi(MPI_Iallreduce(numbers.data(), most.data(), static_cast<int>(numbers.size()),
+                             MPI_UINT64_T, MPI_MAX, traffic_->meetings, &request),
+              "MPI_Iallreduce");
     finish(request);
-    return least;
+    return most;
   };
-  const Place first = smallest(failed_here_);
-  if (first == nowhere) return;
+  // The first place is the one from which it is farthest to nowhere.
+  const Numbers most = largest({nowhere - failed_here_, own_wish.checkpoint,
+                                static_cast<std::uint64_t>(own_wish.signal)});
+  const Place first = nowhere - most[0];
+  if (first == nowhere) return {most[1] != 0, static_cast<int>(most[2])};
   has_failed_ = true;
+  // The first process that failed there tells.
   const bool is_mine = failed_here_ == first;
-  const auto teller =
-      static_cast<int>(smallest(static_cast<std::uint64_t>(is_mine ? own() : count())));
+  const auto back = static_cast<std::uint64_t>(is_mine ? count() - own() : 0);
+  const int teller = count() - static_cast<int>(largest({back, 0, 0})[0]);
   std::string text = teller == own() ? to_text(failure_, own(), count()) : std::string();
   std::uint64_t size = text.size();
   const auto spread = [&](void* data, int bytes) {

@@ -19,17 +19,23 @@ class MpiPeers final : public Peers {
   int own() const override { return session_.rank(); }
   int count() const override { return session_.ranks(); }
   void send(int to, std::vector<float>&& numbers) override;
+  void clear() override;
   void expect(int from, std::size_t size) override;
   std::vector<float> take(int from, Place here) override;
   void look(Place here) override;
   void fail(Place here, std::exception_ptr failure) override;
-  void settle() override;
+  Wish settle(const Wish& own) override;
   bool has_failed() const override { return has_failed_; }
   std::vector<double> gather(std::span<const double> own,
                              std::span<const std::size_t> counts) override;
 
  private:
   struct Traffic;
+
+  void pause(Vigil& vigil);
+  /// Waits for an MPI_Request of all processes.
+  template <class Request>
+  void finish(Request& request);
 
   MpiSession& session_;
   std::function<int()> interruption_;
@@ -38,6 +44,7 @@ class MpiPeers final : public Peers {
   Place failed_anywhere_ = nowhere;  // as far as it has heard
   std::exception_ptr failure_;
   bool has_failed_ = false;
+  std::exception_ptr lost_;  // a process, for ever
 };
 
 }  // namespace starling

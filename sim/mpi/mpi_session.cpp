@@ -7,31 +7,37 @@
 #include <cstdlib>
 #include <exception>
 #include <limits>
+#include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 #include <mpi.h>
 
-#include "sim/base/error.hpp"
 #include "sim/mpi/patience.hpp"
 
 namespace starling {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = MpiSession::Clock;
 
 constexpr std::size_t largest_piece = std::size_t{1} << 30;  // MPI counts in int
 constexpr auto farewell = std::chrono::seconds(5);
+constexpr auto while_keeper_saves = std::chrono::minutes(1);
+constexpr auto between_looks = std::chrono::milliseconds(20);
+// Of the second that mpirun leaves after its signal.
+constexpr auto after_signal = std::chrono::milliseconds(400);
+constexpr auto call_after_signal = std::chrono::milliseconds(150);
+constexpr auto call = std::chrono::seconds(2);
 constexpr int bytes_tag = 1;
 constexpr int clock_tag = 2;
+constexpr int call_tag = 3;
 constexpr int ping_pongs = 30;
 
-void wait(MPI_Request request) {
-  Patience patience;
-  for (;;) {
+void wait(MpiSession& session, MPI_Request request) {
+  for (Vigil vigil(session);; vigil.pause()) {
     int is_done = 0;
     check_mpi(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
     if (is_done) return;
-    patience.pause();
   }
 }
 
@@ -57,6 +63,7 @@ struct MpiSession::Communicators {
   MPI_Comm messages = MPI_COMM_NULL;  // messages of nodes
   MPI_Comm census = MPI_COMM_NULL;    // counts of a run
   MPI_Comm farewell = MPI_COMM_NULL;  // the end
+  std::vector<std::pair<char, MPI_Request>> calls;  // to and from each rank
 };
 
 MpiSession::MpiSession()
@@ -77,6 +84,7 @@ MpiSession::MpiSession()
   may_change_threads_ = provided >= MPI_THREAD_SERIALIZED;
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &ranks_), "MPI_Comm_size");
+  is_lost_.resize(static_cast<std::size_t>(ranks_));
   for (MPI_Comm* communicator : {&communicators_->control, &communicators_->messages,
                                  &communicators_->census, &communicators_->farewell}) {
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, communicator), "MPI_Comm_dup");
@@ -95,6 +103,11 @@ MpiSession::~MpiSession() {
 }
 
 bool MpiSession::all_leave() {
+  if (has_lost_) {
+    // Whatever MPI still had to receive has no place any more, so it gets no turn. The keeper has saved by now.
+    if (rank_ != keeper()) std::this_thread::sleep_for(while_keeper_saves);
+    return false;
+  }
   const bool is_failing = is_failed_ || std::uncaught_exceptions() > exceptions_at_start_;
   const auto until = Clock::now() + farewell;
   MPI_Request request = MPI_REQUEST_NULL;
@@ -105,6 +118,80 @@ bool MpiSession::all_leave() {
     if (is_done) return true;
     if (is_failing && Clock::now() > until) return false;
   }
+}
+
+// --- Lost ranks ----------------------------------------------------------------------------------
+
+void MpiSession::limit_waits(std::chrono::nanoseconds patience, std::function<int()> interruption) {
+  patience_ = patience;
+  interruption_ = std::move(interruption);
+  signal_ = 0;
+}
+
+void MpiSession::watch(Clock::time_point since) {
+  const auto now = Clock::now();
+  if (patience_ == std::chrono::nanoseconds::max() || now < next_look_ || now - since < between_looks)
+    return;
+  next_look_ = now + between_looks;
+  if (signal_ == 0 && interruption_) {
+    signal_ = interruption_();
+    if (signal_ != 0) signalled_ = now;
+  }
+  const bool is_over = now - since > patience_ ||
+                       (signal_ != 0 && now - std::max(since, signalled_) > after_signal);
+  if (is_over || is_called()) lose();
+}
+
+bool MpiSession::is_called() {
+  int is_there = 0;
+  check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, call_tag, communicators_->farewell, &is_there,
+                       MPI_STATUS_IGNORE),
+            "MPI_Iprobe");
+  return is_there != 0;
+}
+
+void MpiSession::lose() {
+  if (std::exchange(has_lost_, true)) throw Lost("one more rank was lost while results were gathered");
+  failure_is_shared_ = is_failed_ = true;
+  // Who comes here calls all others, and who is called comes here.
+  auto& calls = communicators_->calls;
+  calls.resize(2 * is_lost_.size());
+  for (int other = 0; other < ranks_; ++other) {
+    if (other == rank_) continue;
+    auto& [sent, sending] = calls[2 * static_cast<std::size_t>(other)];
+    auto& [heard, hearing] = calls[2 * static_cast<std::size_t>(other) + 1];
+    check_mpi(MPI_Isend(&sent, 1, MPI_CHAR, other, call_tag, communicators_->farewell, &sending),
+              "MPI_Isend");
+    check_mpi(MPI_Irecv(&heard, 1, MPI_CHAR, other, call_tag, communicators_->farewell, &hearing),
+              "MPI_Irecv");
+    is_lost_[static_cast<std::size_t>(other)] = true;
+  }
+  const auto until = Clock::now() + (signal_ != 0 ? Clock::duration(call_after_signal) : call);
+  const auto is_any_lost = [this] { return std::ranges::find(is_lost_, true) != is_lost_.end(); };
+  for (Patience patience; is_any_lost() && Clock::now() < until; patience.pause()) {
+    for (std::size_t other = 0; other < is_lost_.size(); ++other) {
+      int is_done = 0;
+      MPI_Request& hearing = calls[2 * other + 1].second;
+      if (is_lost_[other])
+        check_mpi(MPI_Test(&hearing, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
+      if (is_done) is_lost_[other] = false;
+    }
+  }
+  std::string names;
+  for (int other = 0; other < ranks_; ++other) {
+    if (is_lost(other)) names += fmt::format("{}{}", names.empty() ? "" : ", ", other);
+  }
+  const std::chrono::duration<double> patience = patience_;
+  const std::string since =
+      signal_ != 0 ? fmt::format("since signal {} came", signal_)
+                   : fmt::format("for {:.4g} s, the time of run.patience", patience.count());
+  if (names.empty()) throw Lost(fmt::format("{} ranks waited for each other {}", ranks_, since));
+  throw Lost(fmt::format("lost rank {} of {}: no answer {}; it has ended, hangs or is busy", names,
+                         ranks_, since));
+}
+
+int MpiSession::keeper() const {
+  return static_cast<int>(std::ranges::find(is_lost_, false) - is_lost_.begin());
 }
 
 bool MpiSession::is_launched() {
@@ -121,7 +208,7 @@ int MpiSession::census_communicator() const { return MPI_Comm_c2f(communicators_
 void MpiSession::barrier() {
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Ibarrier(communicators_->control, &request), "MPI_Ibarrier");
-  wait(request);
+  wait(*this, request);
 }
 
 void MpiSession::send(int to, std::span<const std::byte> bytes) {
@@ -131,7 +218,7 @@ void MpiSession::send(int to, std::span<const std::byte> bytes) {
     check_mpi(MPI_Isend(bytes.data() + at, count, MPI_BYTE, to, bytes_tag, communicators_->control,
                         &request),
               "MPI_Isend");
-    wait(request);
+    wait(*this, request);
   }
 }
 
@@ -142,7 +229,7 @@ void MpiSession::receive(int from, std::span<std::byte> bytes) {
     check_mpi(MPI_Irecv(bytes.data() + at, count, MPI_BYTE, from, bytes_tag,
                         communicators_->control, &request),
               "MPI_Irecv");
-    wait(request);
+    wait(*this, request);
   }
 }
 
@@ -170,7 +257,7 @@ std::string MpiSession::broadcast(std::string bytes) {
     check_mpi(
         MPI_Ibcast(data, static_cast<int>(size), MPI_BYTE, 0, communicators_->control, &request),
         "MPI_Ibcast");
-    wait(request);
+    wait(*this, request);
   };
   std::uint64_t size = bytes.size();
   spread(&size, sizeof size);
@@ -187,7 +274,7 @@ std::int64_t MpiSession::largest(std::int64_t number) {
   check_mpi(
       MPI_Iallreduce(&number, &most, 1, MPI_INT64_T, MPI_MAX, communicators_->control, &request),
       "MPI_Iallreduce");
-  wait(request);
+  wait(*this, request);
   return most;
 }
 
@@ -215,7 +302,7 @@ MpiSession::ClockOffset MpiSession::measure_clock_offset(int rounds) {
     check_mpi(is_send ? MPI_Isend(&value, 1, MPI_INT64_T, peer, clock_tag, control, &request)
                       : MPI_Irecv(&value, 1, MPI_INT64_T, peer, clock_tag, control, &request),
               "MPI_Isend or MPI_Irecv");
-    wait(request);
+    wait(*this, request);
   };
   for (int peer = 1; peer < ranks_; ++peer) {
     for (int round = 0; round < rounds && (rank_ == 0 || rank_ == peer); ++round) {

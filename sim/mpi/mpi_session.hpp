@@ -1,21 +1,35 @@
 // MpiSession: MPI from start to end, and the few things that all ranks do together outside a run.
 // Nobody above sees mpi.h. Every wait in here naps between looks: many ranks may share a core.
 //
+// Lost ranks: who waits longer than limit_waits() allows calls all others; those that do not answer are lost, and the
+// others go on to the end without them. `keeper()` is then the one that saves what there is.
+//
 // How a failure ends: run() of the transport fails on all ranks alike. Anything else that fails on
 // one rank only must not leave the others waiting: the session's end is a meeting of all ranks, and
 // a failing rank that waits there in vain for a few seconds ends them all by MPI_Abort. So the one
 // `catch` belongs inside the session's life: it prints if speaks() says so, then calls fail().
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "sim/base/error.hpp"
+#include "sim/mpi/patience.hpp"
+
 namespace starling {
+
+/// Other ranks have ended or hang; the same on all that are left, but for the moment of it.
+class Lost : public Error {
+ public:
+  using Error::Error;
+};
 
 /// Throws Error with the system's words unless `code` is MPI_SUCCESS.
 void check_mpi(int code, const char* call);
@@ -79,7 +93,20 @@ class MpiSession {
   void fail_together() { failure_is_shared_ = is_failed_ = true; }
   /// Whether this rank should print the error it caught: not if all ranks share it and another one
   /// prints.
-  bool speaks() const { return rank_ == 0 || !failure_is_shared_; }
+  bool speaks() const { return rank_ == keeper() || !failure_is_shared_; }
+
+  using Clock = std::chrono::steady_clock;
+
+  /// From now on no wait for other ranks lasts longer than `patience`. Once `interruption`, if there
+  /// is one, gives a signal, it ends within a second: mpirun sends one to all ranks when it has
+  /// noticed that one died, and kills them a second later. Forgets signals of before.
+  void limit_waits(std::chrono::nanoseconds patience, std::function<int()> interruption);
+  /// To be called now and then while this rank waits for others, as it does since `since`. Throws
+  /// Lost.
+  void watch(Clock::time_point since);
+  bool is_lost(int rank) const { return is_lost_[static_cast<std::size_t>(rank)]; }
+  /// The lowest rank that is not lost: it keeps the results.
+  int keeper() const;
 
   /// Communicators of their own, so that nobody's messages meet another's; Fortran handles
   /// (MPI_Comm_f2c).
@@ -90,6 +117,8 @@ class MpiSession {
   struct Communicators;
 
   bool all_leave();
+  bool is_called();
+  [[noreturn]] void lose();
 
   int rank_ = 0;
   int ranks_ = 1;
@@ -98,7 +127,29 @@ class MpiSession {
   bool may_change_threads_ = false;
   bool is_failed_ = false;
   bool failure_is_shared_ = false;
+  std::chrono::nanoseconds patience_ = std::chrono::nanoseconds::max();
+  std::function<int()> interruption_;
+  Clock::time_point next_look_{};
+  Clock::time_point signalled_ = Clock::time_point::max();  // when a signal was noticed
+  int signal_ = 0;
+  std::vector<bool> is_lost_;  // (ranks)
+  bool has_lost_ = false;
   std::unique_ptr<Communicators> communicators_;
+};
+
+/// A wait for other ranks: naps between looks, and ends when one of them is lost.
+class Vigil {
+ public:
+  explicit Vigil(MpiSession& session) : session_(session) {}
+  void pause() {
+    patience_.pause();
+    session_.watch(begin_);
+  }
+
+ private:
+  MpiSession& session_;
+  Patience patience_;
+  const MpiSession::Clock::time_point begin_ = MpiSession::Clock::now();
 };
 
 }  // namespace starling

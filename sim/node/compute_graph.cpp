@@ -13,7 +13,7 @@ namespace starling {
 namespace {
 
 constexpr std::size_t first_table_size = 1024;
-constexpr NodeId nobody = 0;
+constexpr NodeId first_node = 0;
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
   hash = (hash ^ word) * 0x9e37'79b9'7f4a'7c15;
@@ -39,7 +39,7 @@ ComputeGraph::ComputeGraph(Backend& backend, const Workload& workload, Limits li
           4.0 * static_cast<double>(workload.facts().wire_parameters) /
           static_cast<double>(std::max<std::size_t>(1, workload.facts().parameters))),
       limits_(limits),
-      recorder_(&nobody),
+      recorder_(&first_node),
       executor_(std::make_unique<Executor>(backend, workload,
                                            has_numbers_ && execution == Execution::overlapped,
                                            limits.stops_at_divergence, std::move(sharing))) {
@@ -135,6 +135,7 @@ void ComputeGraph::set_output(OperationId id, ValueId value_id) {
   Operation& operation = open_.operations[id];
   Value& value = values_[value_id];
   operation.out = value_id;
+  value.recorder = operation.recorder;
   value.producer = id;
   value.window = open_window_;
   set_available(operation);
@@ -462,6 +463,7 @@ void ComputeGraph::complete() {
   executor_->wait();
   if (completed_window_ == open_window_ - 1) return;
   completed_window_ = open_window_ - 1;
+  if (const Sharding* sharding = executor_->sharding()) agreed_ = sharding->agreed();
   free_values_.insert(free_values_.end(), freed_at_completion_.begin(), freed_at_completion_.end());
   if (!host_copies_.empty()) {
     for (const ValueId value : freed_at_completion_) host_copies_.erase(value);
@@ -563,6 +565,13 @@ void ComputeGraph::finish_gradient(Job& job) {
   if (!has_numbers_) return;
   executor_->check_loss(job.request);
   slots_[job.result.loss.slot_].number = job.request.loss;
+}
+
+Wish ComputeGraph::agree(const Wish& own) {
+  Sharding* sharding = executor_->sharding();
+  if (sharding == nullptr) return own;
+  sharding->wish(own);
+  return agreed_;
 }
 
 void ComputeGraph::abandon(std::exception_ptr failure) {

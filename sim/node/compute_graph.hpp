@@ -32,6 +32,7 @@
 #include "sim/node/backend.hpp"
 #include "sim/node/journal.hpp"
 #include "sim/node/vector.hpp"
+#include "sim/node/wish.hpp"
 #include "sim/node/workload.hpp"
 #include "sim/record/checkpoint.hpp"
 
@@ -139,6 +140,12 @@ class ComputeGraph {
   /// something else lives here.
   void end_replay(const CheckpointFile& file);
   bool is_replaying() const { return journal_.is_replaying(); }
+
+  // --- Where processes share the work ------------------------------------------------------------------------
+
+  /// What all want by now: `own`; shared: what anybody had wished when the last window ended that all know to have
+  /// ended, the same everywhere. A checkpoint (describe()) grants it.
+  Wish agree(const Wish& own);
   /// Shared: this process alone has failed, outside of the numbers; or all is done. Both meet the other
   /// processes, and throw what all agree on if one has failed.
   void abandon(std::exception_ptr failure);
@@ -166,6 +173,7 @@ class ComputeGraph {
   using ValueId = std::uint32_t;
   using OperationId = std::uint32_t;
   static constexpr std::uint32_t none = ~std::uint32_t{0};
+  static constexpr NodeId nobody = -1;
 
   enum class Kind : std::uint8_t {
     sum,
@@ -220,6 +228,7 @@ class ComputeGraph {
     std::uint32_t handles = 0;
     std::uint32_t readers = 0;  // terms of the open window that read it
     std::uint32_t size = 0;
+    NodeId recorder = nobody;          // whose program recorded it; the host makes some itself
     OperationId producer = none;       // in the open window
     std::int64_t window = 0;           // has numbers when this window has run
     Level available = 0;               // earliest level of a reader in the open window
@@ -323,6 +332,7 @@ class ComputeGraph {
   std::deque<std::pair<Scalar, double*>> deliveries_;  // in order of window
 
   Journal journal_;
+  Wish agreed_;  // by the processes that share the work
 
   Vector initial_model_;
   GraphStatistics recorded_;

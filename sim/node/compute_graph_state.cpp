@@ -1,6 +1,7 @@
 // What a ComputeGraph puts into a checkpoint, and how it takes it out again. A replay records as the run did, so the
 // same values get the same ids; only nothing is handed to the executor, and numbers come from the journal.
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 #include "sim/base/error.hpp"
 #include "sim/node/compute_graph.hpp"
 #include "sim/node/executor.hpp"
+#include "sim/node/sharding.hpp"
 #include "sim/record/checkpoint.hpp"
 
 namespace starling {
@@ -48,6 +50,8 @@ std::vector<Checkpoint::Vector> ComputeGraph::living_vectors() const {
 
 void ComputeGraph::describe(Checkpoint& checkpoint) {
   flush();
+  if (Sharding* sharding = executor_->sharding()) sharding->wish({});
+  agreed_ = {};  // what was wished is granted here
   statistics();
   checkpoint.counters.clear();
   for (const auto counter : counters) checkpoint.counters.push_back(combined_.*counter);
@@ -60,6 +64,12 @@ void ComputeGraph::describe(Checkpoint& checkpoint) {
 }
 
 void ComputeGraph::fetch(const Checkpoint::Vector& vector, std::span<float> to) {
+  bring_up(vector.value);
+  if (Sharding* sharding = executor_->sharding()) {
+    const std::span<const float> values = sharding->fetch(vector.value, 0, vector.size);
+    std::copy(values.begin(), values.end(), to.begin());  // process 0 alone has them
+    return;
+  }
   backend_.read(to, executor_->row(vector.value));
 }
 
@@ -80,8 +90,11 @@ void ComputeGraph::end_replay(const CheckpointFile& file) {
   GraphStatistics statistics;
   for (std::size_t i = 0; i < counters.size(); ++i) statistics.*counters[i] = saved.counters[i];
   executor_->restore(statistics);
+  Sharding* sharding = executor_->sharding();
   for (std::size_t i = 0; i < saved.vectors.size(); ++i) {
     const auto [value, size] = saved.vectors[i];
+    const NodeId recorder = values_[value].recorder;
+    if (sharding != nullptr && recorder != nobody && !sharding->adopt(value, recorder)) continue;
     backend_.write(executor_->allocate(value, size), file.vector(i));
   }
   journal_.end_replay();

@@ -43,7 +43,10 @@ class Executor {
   float* allocate(ValueId value, std::size_t size);
   const GraphStatistics& statistics() const { return statistics_; }
   /// Counts on from `statistics`, those of a run that goes on here.
-  void restore(const GraphStatistics& statistics) { statistics_ = statistics; }
+  void restore(const GraphStatistics& statistics) {
+    statistics_ = statistics;
+    if (sharding_) sharding_->restore(statistics);
+  }
   /// One reader of a value in the window is done: with the last, a row that dies is free.
   void drop(ValueId value) {
     if (--readers_[value] == 0 && dies_[value] && rows_[value] != nullptr) give_back(value);

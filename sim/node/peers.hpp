@@ -13,6 +13,8 @@
 #include <span>
 #include <vector>
 
+#include "sim/node/wish.hpp"
+
 namespace starling {
 
 /// Where in a window something happens: its wave in the high half, the node in the low.
@@ -30,6 +32,8 @@ class Peers {
 
   /// Sends rows; returns at once.
   virtual void send(int to, std::vector<float>&& numbers) = 0;
+  /// Waits until all that was sent has left. Only where the others do nothing but receive.
+  virtual void clear() = 0;
   /// Begins to receive what `from` sends next.
   virtual void expect(int from, std::size_t size) = 0;
   /// Waits for the oldest message expected from `from`. Throws Abandoned if somebody has failed before `here`.
@@ -40,7 +44,8 @@ class Peers {
   /// Tells all that this process has failed at `here`, and how.
   virtual void fail(Place here, std::exception_ptr failure) = 0;
   /// The end of a window, where all meet: throws the failure that comes first if there is one, the same everywhere.
-  virtual void settle() = 0;
+  /// Returns what anybody wished.
+  virtual Wish settle(const Wish& own) = 0;
   /// Whether settle() has thrown.
   virtual bool has_failed() const = 0;
 

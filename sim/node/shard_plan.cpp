@@ -20,9 +20,9 @@ constexpr std::size_t ahead = 8;
 ShardPlan::ShardPlan(Blocks blocks, std::int32_t own, std::int32_t processes)
     : blocks_(std::move(blocks)), own_(own), numbers_(static_cast<std::size_t>(processes)) {}
 
-void ShardPlan::make(ValueId value) {
+void ShardPlan::put(ValueId value, std::int32_t home) {
   if (tracks_.size() <= value) tracks_.resize(value + 1);
-  tracks_[value].home = everywhere;
+  tracks_[value].home = home;
 }
 
 void ShardPlan::start(Window& whole) {
@@ -123,7 +123,7 @@ std::int32_t ShardPlan::process_of(const Window& whole, const Operation& operati
   } else if (operation.first_term == none) {
     return everywhere;
   }
-  return blocks_[static_cast<std::size_t>(operation.recorder)];
+  return process_of(operation.recorder);
 }
 
 bool ShardPlan::is_chained(const Window& whole, const Operation& operation, std::int32_t process) {

@@ -69,10 +69,13 @@ class ShardPlan {
   std::int32_t home(ValueId value) const {
     return value < tracks_.size() ? tracks_[value].home : everywhere;
   }
-  /// A value that every process has filled by itself.
-  void make(ValueId value);
+  std::int32_t process_of(NodeId node) const { return blocks_[static_cast<std::size_t>(node)]; }
+  /// A value that was not recorded lies in `home`.
+  void put(ValueId value, std::int32_t home);
   /// What all processes have run, counted as one would.
   const GraphStatistics& statistics() const { return statistics_; }
+  /// Counts on from `statistics`.
+  void restore(const GraphStatistics& statistics) { statistics_ = statistics; }
 
  private:
   static constexpr std::uint32_t none = ComputeGraph::none;

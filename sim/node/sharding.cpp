@@ -10,6 +10,8 @@ namespace starling {
 namespace {
 
 constexpr std::size_t most_kept_operations = 100'000;
+/// Fetched rows that may be under way at once: 64 MiB.
+constexpr std::size_t most_leaving = std::size_t{1} << 24;
 
 }  // namespace
 
@@ -86,7 +88,7 @@ void Sharding::fail(NodeId node, std::exception_ptr failure) {
 }
 
 void Sharding::end() {
-  peers_.settle();
+  agreed_ = peers_.settle(wish_);
   const auto& numbers = plan_.numbers();
   std::vector<std::size_t> counts;
   for (const auto& of_process : numbers) counts.push_back(of_process.size());
@@ -110,7 +112,13 @@ GraphStatistics Sharding::statistics() const {
 void Sharding::abandon(std::exception_ptr failure) {
   if (peers_.has_failed()) return;  // all know
   peers_.fail(0, std::move(failure));
-  peers_.settle();
+  peers_.settle({});
+}
+
+bool Sharding::adopt(ValueId value, NodeId node) {
+  const std::int32_t home = plan_.process_of(node);
+  plan_.put(value, home);
+  return home == peers_.own();
 }
 
 std::span<const float> Sharding::fetch(ValueId value, std::size_t offset, std::size_t size) {
@@ -121,7 +129,13 @@ std::span<const float> Sharding::fetch(ValueId value, std::size_t offset, std::s
     fetched_.resize(size);
     backend_.read(fetched_, executor_.row(value) + offset);
     if (peers_.own() == 0) return fetched_;
-    if (home != ShardPlan::everywhere) peers_.send(0, std::move(fetched_));
+    if (home == ShardPlan::everywhere) return {};
+    peers_.send(0, std::move(fetched_));
+    floats_leaving_ += size;
+    if (floats_leaving_ > most_leaving) {
+      peers_.clear();
+      floats_leaving_ = 0;
+    }
     return {};
   }
   peers_.expect(home, size);

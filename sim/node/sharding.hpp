@@ -3,6 +3,7 @@
 // them, when all numbers are everywhere.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <deque>
 #include <exception>
@@ -44,13 +45,23 @@ class Sharding {
   /// This process has failed outside of a window: tells the others. Throws what all agree on.
   void abandon(std::exception_ptr failure);
   /// The last meeting of a run in which nothing failed.
-  void close() { peers_.settle(); }
+  void close() { peers_.settle({}); }
   /// Numbers of a value, on process 0; empty elsewhere. All processes must ask. Valid until the next question.
   std::span<const float> fetch(ValueId value, std::size_t offset, std::size_t size);
 
-  void make(ValueId value) { plan_.make(value); }
+  /// A value that every process has filled by itself.
+  void make(ValueId value) { plan_.put(value, ShardPlan::everywhere); }
+  /// A value of a checkpoint, which `node` recorded: whether this process takes it in.
+  bool adopt(ValueId value, NodeId node);
   /// What all processes have run.
   GraphStatistics statistics() const;
+  /// Counts on from `statistics`.
+  void restore(const GraphStatistics& statistics) { plan_.restore(statistics); }
+
+  /// Told to all at the end of the next windows, until another one is. From any thread.
+  void wish(const Wish& wish) { wish_ = wish; }
+  /// What anybody had wished at the end of the last window.
+  const Wish& agreed() const { return agreed_; }
 
  private:
   struct Pending {
@@ -77,6 +88,9 @@ class Sharding {
   std::vector<std::deque<Pending>> pending_;  // by sender
   std::vector<double> own_numbers_;
   std::vector<float> fetched_;
+  std::size_t floats_leaving_ = 0;  // of fetched values
+  std::atomic<Wish> wish_{};
+  Wish agreed_;
 };
 
 }  // namespace starling

@@ -14,6 +14,7 @@
 #include "algorithms/registry.hpp"
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
+#include "tests/kernels/cuda_rig.hpp"
 #include "tests/support/small_run.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -189,6 +190,20 @@ TEST_CASE("a run goes on with another number of threads") {
   REQUIRE(whole.go_on(1'000'000));
   whole.outcome.facts["scenario"] = run.outcome.facts["scenario"];
   check_equal(run.outcome, whole.outcome);
+}
+
+TEST_CASE("a run on a device goes on there") {
+  test::name_plugin();
+  for (const char* algorithm : {"algorithm.kind=dpsgd", "algorithm.kind=adpsgd", "algorithm.kind=choco"}) {
+    CAPTURE(algorithm);
+    for (const char* window : {"run.window=0 B", "run.window=64 KiB"}) {
+      check_pieces(blobs, {algorithm, "run.device=cuda", window}, 3);
+    }
+  }
+  CHECK_THROWS_WITH_AS(
+      assemble(Scenario::parse(blobs, "test.ini", {"algorithm.kind=dpsgd", "run.device=auto"})),
+      doctest::Contains("run.checkpoint must be never unless run.device is cpu or cuda"),
+      ScenarioError);
 }
 
 TEST_CASE("a run with failures goes on: nodes that stop, pause and join, messages that are lost") {

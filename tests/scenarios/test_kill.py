@@ -2,7 +2,10 @@
 """Runs that are killed at random moments (SIGKILL, so that nobody can tidy up) and resumed each time leave the results of
 an undisturbed run: every series, every total and every model, to the bit. Also SIGTERM, and the heartbeat of a log.
 
-usage: test_kill.py STARLING [CASE ...]
+usage: test_kill.py STARLING [--mpirun MPIRUN] [CASE ...]
+
+With mpirun the run is shared by 2 processes, after the first kill by 3, then by one, and so on. Killed is one of them, or
+all.
 
 STARLING_KILLS=20 and STARLING_KILL_SECONDS=120 make it the long version: so many kills per scenario, in runs of so many
 seconds.
@@ -22,6 +25,7 @@ import numpy
 
 KILLS = int(os.environ.get("STARLING_KILLS", "5"))
 SECONDS = float(os.environ.get("STARLING_KILL_SECONDS", "3"))
+MPIRUN = None
 
 SCENARIO = """[run]
 nodes = 16
@@ -78,11 +82,26 @@ def content(path):
     return found
 
 
+def children(pid):
+    """Processes that `pid` has started."""
+    found = []
+    for entry in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{entry}/stat") as file:
+                parent = int(file.read().rsplit(")", 1)[1].split()[1])
+        except (OSError, IndexError):
+            continue
+        if parent == pid:
+            found.append(int(entry))
+    return found
+
+
 class Killed:
-    """One scenario, run by one program."""
+    """One scenario, run by one program: alone, or with a launcher by several processes."""
 
     def __init__(self, starling, folder, name, overrides, steps, checkpoint):
         self.starling, self.overrides = starling, overrides
+        self.processes = 2 if MPIRUN else 1
         self.scenario = os.path.join(folder, name + ".ini")
         self.results = os.path.join(folder, name + ".h5")
         with open(self.scenario, "w") as file:
@@ -92,7 +111,8 @@ class Killed:
             file.write(text)
 
     def words(self, command):
-        words = [self.starling, command, "--quiet"]
+        launcher = [MPIRUN, "--oversubscribe", "-n", str(self.processes)] if self.processes > 1 else []
+        words = [*launcher, self.starling, command, "--quiet"]
         if command == "resume":
             return words + [self.results]
         return words + [self.scenario, "-o", self.results] + self.overrides
@@ -108,7 +128,22 @@ class Killed:
 
     def start(self):
         """Goes on where it is, or begins."""
-        return subprocess.Popen(self.words("resume" if self.has_checkpoint() else "run"), stderr=subprocess.PIPE)
+        return subprocess.Popen(self.words("resume" if self.has_checkpoint() else "run"), stdout=subprocess.DEVNULL,
+                                stderr=subprocess.PIPE)
+
+    def kill(self, process, chance):
+        """One process of those that compute, which ends the others, or all at once."""
+        process.send_signal(signal.SIGSTOP)  # it starts no more
+        computing = children(process.pid)
+        if computing and chance.random() < 0.5:
+            os.kill(chance.choice(computing), signal.SIGKILL)
+            process.send_signal(signal.SIGCONT)
+        else:
+            for victim in [process.pid, *computing]:
+                os.kill(victim, signal.SIGKILL)
+        process.communicate(timeout=60)
+        if MPIRUN:
+            self.processes = chance.choice([1, 2, 3])
 
 
 def check_kills(starling, folder, name, overrides, chance):
@@ -132,8 +167,7 @@ def check_kills(starling, folder, name, overrides, chance):
             else:
                 process.wait()
         except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
+            run.kill(process, chance)
             kills += 1
             continue
         complaint = process.stderr.read().decode()
@@ -151,11 +185,13 @@ def check_kills(starling, folder, name, overrides, chance):
 def check_sigterm(starling, folder):
     run = Killed(starling, folder, "asked", CASES["adpsgd"], 100_000, "1 h")
     process = run.start()
-    time.sleep(1)
-    process.send_signal(signal.SIGTERM)
+    time.sleep(3 if MPIRUN else 1)
+    # One process tells the others, whichever it is.
+    os.kill(children(process.pid)[-1] if MPIRUN else process.pid, signal.SIGTERM)
     sentence = process.communicate()[1].decode()
     assert process.returncode == 128 + signal.SIGTERM, process.returncode
-    assert "results so far are kept" in sentence and f"starling resume {run.results} goes on" in sentence, sentence
+    for words in "results so far are kept", f"starling resume {run.results} goes on":
+        assert sentence.count(words) == 1, sentence
     assert run.has_checkpoint() and not os.path.exists(run.results + ".checkpoint.previous")
     with h5py.File(run.results, "r") as file:
         assert file["facts"].attrs["status"] == b"interrupted by signal 15", file["facts"].attrs["status"]
@@ -186,15 +222,21 @@ def check_heartbeat(starling, folder):
 
 
 def main():
-    starling = os.path.abspath(sys.argv[1])
+    global MPIRUN
+    words = sys.argv[1:]
+    starling = os.path.abspath(words.pop(0))
+    if words[:1] == ["--mpirun"]:
+        MPIRUN = words[1]
+        del words[:2]
     chance = random.Random(int(os.environ.get("STARLING_SEED", time.time())))
     with tempfile.TemporaryDirectory(prefix="starling-kill-") as folder:
         os.chdir(folder)
-        names = sys.argv[2:] or CASES
+        names = words or CASES
         resumed = sum(check_kills(starling, folder, name, CASES[name], chance) for name in names)
         assert resumed > 0, "no kill came late enough to have a checkpoint"
         check_sigterm(starling, folder)
-        check_heartbeat(starling, folder)
+        if not MPIRUN:
+            check_heartbeat(starling, folder)
 
 
 if __name__ == "__main__":

@@ -123,14 +123,18 @@ TEST_CASE(
 
 TEST_CASE("a diverging run says which node and ends with a results file that can be read") {
   const std::string output = temporary("diverged.h5");
-  std::filesystem::remove(output);
-  Run::Hooks hooks;
-  Run run(assemble(Scenario::parse(
-              blobs, "test.ini",
-              {"algorithm.kind=dpsgd", "algorithm.learning_rate=1e30", "run.output=" + output})),
-          std::move(hooks));
-  CHECK_THROWS_WITH_AS(run.simulate(), doctest::Contains("the run diverged"), Error);
-  CHECK(load(output).facts.at("status").find("failed: the loss of node") != std::string::npos);
+  // A window holds 16 gradients per node: with 2 steps it is the last one, computed when the timeline has ended.
+  for (const char* steps : {"40", "2"}) {
+    CAPTURE(steps);
+    std::filesystem::remove(output);
+    Run run(assemble(Scenario::parse(
+                blobs, "test.ini",
+                {"algorithm.kind=dpsgd", "algorithm.learning_rate=1e30", "run.output=" + output,
+                 std::string("run.steps=") + steps, "run.evaluate_every=1"})),
+            {});
+    CHECK_THROWS_WITH_AS(run.simulate(), doctest::Contains("the run diverged"), Error);
+    CHECK(load(output).facts.at("status").find("failed: the loss of node") != std::string::npos);
+  }
 }
 
 TEST_CASE("a diverging run that marks its nodes goes on, and names them") {

@@ -3,7 +3,10 @@
 
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
+#include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +19,7 @@
 #include "sim/base/error.hpp"
 #include "sim/mpi/mpi_session.hpp"
 #include "tests/support/small_run.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace {
 
@@ -52,6 +56,57 @@ double compare(const std::string& text, const std::vector<std::string>& settings
   CHECK(shared.recorder().models.size() == alone.recorder().nodes.size());
   CHECK(!shared.recorder().models.back().empty());
   return part;
+}
+
+/// One folder for all ranks.
+class SharedFolder {
+ public:
+  SharedFolder() {
+    if (session->rank() == 0) own_.emplace();
+    path_ = session->broadcast(own_ ? own_->path("run.h5") : "");
+  }
+  ~SharedFolder() { session->barrier(); }
+  SharedFolder(const SharedFolder&) = delete;
+  SharedFolder& operator=(const SharedFolder&) = delete;
+  const std::string& results() const { return path_; }
+
+ private:
+  std::optional<test::TemporaryDirectory> own_;
+  std::string path_;
+};
+
+/// Begins a run, or goes on with it, by all ranks or by rank 0 alone. Asks it to end at the given pulse behind the start
+/// or the end of the replay, on the last rank; whether it came to its end.
+bool go_on(const std::string& text, const std::vector<std::string>& settings,
+           const std::string& results, bool is_shared, int pulses, Recorder* outcome) {
+  std::unique_ptr<CheckpointFile> from;
+  session->barrier();
+  if (std::filesystem::exists(results + ".checkpoint")) from = find_checkpoint(results).file;
+  session->barrier();
+  bool is_complete = true;
+  if (is_shared || session->rank() == 0) {
+    if (from) pulses += static_cast<int>(from->content().legs.back().events / 256);
+    Run::Hooks hooks;
+    hooks.saves = false;
+    const bool asks = !is_shared || session->rank() == session->ranks() - 1;
+    hooks.interruption = [left = pulses, asks]() mutable {
+      return asks && left-- <= 0 ? SIGTERM : 0;
+    };
+    Run run(parts_of(text, settings), hooks);
+    try {
+      if (is_shared) {
+        run.share(*session, std::move(from));
+      } else if (from) {
+        run.resume(std::move(from));
+      } else {
+        run.simulate();
+      }
+      if (outcome != nullptr) *outcome = run.recorder();
+    } catch (const Interrupted&) {
+      is_complete = false;
+    }
+  }
+  return session->broadcast(is_complete ? "yes" : "") == "yes";
 }
 
 /// Learning on real data, hidden layer and all.
@@ -145,6 +200,32 @@ TEST_CASE("collectives in closed form: sums over all nodes pass through the proc
     const std::string text = test::quadratic_scenario(32, 10, "ring", test::section_of(algorithm));
     compare(text, {"network.collectives=analytic", "compute.distribution=lognormal",
                    "compute.sigma=0.3"});
+  }
+}
+
+TEST_CASE("every algorithm goes on from checkpoints, by all processes or by one, to the same bits") {
+  for (const auto& entry : algorithms::catalog()) {
+    CAPTURE(entry.name);
+    const std::string text =
+        test::quadratic_scenario(8, 200, "ring", test::section_of(entry.name));
+    const SharedFolder folder;
+    const std::vector<std::string> settings{
+        "run.output=" + folder.results(), "run.checkpoint=1000000 steps", "run.window=8 KiB",
+        "run.evaluate_every=20", "workload.noise=0.1", "compute.distribution=lognormal",
+        "compute.sigma=0.5"};
+    constexpr int never = 1'000'000'000;
+    Recorder undisturbed;
+    REQUIRE(go_on(text, settings, folder.results(), false, never, &undisturbed));
+    Recorder outcome;
+    CHECK(!go_on(text, settings, folder.results(), true, 1, nullptr));
+    CHECK(!go_on(text, settings, folder.results(), true, 1, nullptr));
+    CHECK(!go_on(text, settings, folder.results(), false, 1, nullptr));
+    REQUIRE(go_on(text, settings, folder.results(), true, never, &outcome));
+    if (session->rank() != 0) continue;
+    CHECK(std::filesystem::exists(folder.results() + ".checkpoint.previous"));
+    std::string difference;
+    CHECK_MESSAGE(same_content(undisturbed, outcome, &difference), difference);
+    CHECK(outcome.models.size() == 8);
   }
 }
 

@@ -1,6 +1,7 @@
 // Peers within one process: a thread for each, messages through queues. What MpiPeers does, without MPI.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -41,6 +42,7 @@ class Hub {
   std::exception_ptr failure_;
   std::size_t floats_sent_ = 0;
   long messages_sent_ = 0;
+  Wish wished_, agreed_;  // of this meeting so far, and of the one before
   int arrived_ = 0;
   long meeting_ = 0;
 };
@@ -58,6 +60,7 @@ class ThreadPeers final : public Peers {
     hub_.mail_[{own_, to}].push_back(std::move(numbers));
     hub_.changed_.notify_all();
   }
+  void clear() override {}  // a queue takes everything at once
   void expect(int from, std::size_t size) override { sizes_[from].push_back(size); }
   std::vector<float> take(int from, Place here) override {
     std::unique_lock lock(hub_.mutex_);
@@ -88,11 +91,14 @@ class ThreadPeers final : public Peers {
     }
     hub_.changed_.notify_all();
   }
-  void settle() override {
+  Wish settle(const Wish& own) override {
     std::unique_lock lock(hub_.mutex_);
-    hub_.meet(lock, [] {});
+    hub_.wished_.checkpoint |= own.checkpoint;
+    hub_.wished_.signal = std::max(hub_.wished_.signal, own.signal);
+    hub_.meet(lock, [this] { hub_.agreed_ = std::exchange(hub_.wished_, {}); });
     has_failed_ = hub_.failed_ != nowhere;
     if (has_failed_) std::rethrow_exception(hub_.failure_);
+    return hub_.agreed_;
   }
   bool has_failed() const override { return has_failed_; }
   std::vector<double> gather(std::span<const double> own, std::span<const std::size_t>) override {

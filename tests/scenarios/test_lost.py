@@ -1,0 +1,123 @@
+#!/usr/bin/python3
+"""A process of a run that dies or hangs, over MPI or in a shared simulation: the others end in time, with one sentence and a
+results file that holds what was recorded so far.
+
+usage: test_lost.py STARLING MPIRUN
+"""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import h5py
+import numpy as np
+
+PATIENCE = 3  # seconds, run.patience
+LIMIT = 30    # from the blow to the end of mpirun, on a busy machine
+
+SCENARIO = """[run]
+nodes = 6
+steps = {steps}
+record_every = {record_every}
+evaluate_every = {record_every}
+record_order = no
+window = 1 MiB
+patience = %d s
+[topology]
+kind = ring
+[network]
+kind = loggp
+preset = aries
+[compute]
+gradient = 1 ms
+[workload]
+kind = mlp
+dataset = digits
+hidden = 8
+batch_size = 4
+[algorithm]
+kind = {kind}
+learning_rate = 0.01
+""" % PATIENCE
+
+KINDS = {
+    # Over MPI a step takes a millisecond of real time.
+    "mpi": (["--transport", "mpi"], {"steps": 10**6, "record_every": 100, "kind": "adpsgd"}),
+    "shared": ([], {"steps": 10**8, "record_every": 10**5, "kind": "dpsgd"}),
+}
+
+
+def children(pid):
+    """Processes that `pid` has started, the oldest first."""
+    done = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], stdout=subprocess.PIPE, text=True)
+    return sorted(int(word) for word in done.stdout.split())
+
+
+class LostTest(unittest.TestCase):
+    def blow(self, kind, processes, victim, blow, launcher_words=()):
+        """Strikes one rank of a run. Its standard error, and the results."""
+        with tempfile.TemporaryDirectory(prefix="starling-lost-") as folder:
+            words, values = KINDS[kind]
+            pathlib.Path(folder, "s.ini").write_text(SCENARIO.format(**values))
+            results = pathlib.Path(folder, "r.h5")
+            process = subprocess.Popen([MPIRUN, "--oversubscribe", *launcher_words, "-n", str(processes), STARLING, "run",
+                                        "s.ini", "-q", "-o", str(results), *words], cwd=folder, text=True,
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                       env=dict(os.environ, OMP_NUM_THREADS="1"))
+            try:
+                time.sleep(5)
+                os.kill(children(process.pid)[victim], blow)
+                began = time.monotonic()
+                _, errors = process.communicate(timeout=LIMIT)
+            except BaseException:
+                for child in children(process.pid):
+                    os.kill(child, signal.SIGKILL)
+                process.kill()
+                process.communicate()
+                raise
+            took = time.monotonic() - began
+            self.assertNotEqual(process.returncode, 0)
+            self.assertEqual(errors.count(f"starling: lost rank {victim} of {processes}: no answer "), 1, errors)
+            with h5py.File(results) as file:
+                status = file["facts"].attrs["status"].decode()
+                self.assertTrue(status.startswith(f"failed: lost rank {victim} of {processes}"), status)
+                steps = file["nodes/steps"][()]
+                losses = file["steps/train_loss"][()]
+            print(f"{kind}, signal {int(blow)} to rank {victim} of {processes}: {took:.1f} s, {steps.sum()} steps recorded; "
+                  f"{status}", flush=True)
+            return steps, losses
+
+    def check_left(self, processes, victim, steps, losses):
+        """Over MPI a rank takes what only it knows along."""
+        for node, count in enumerate(steps):
+            is_lost = node * processes // len(steps) == victim
+            self.assertEqual(count == 0, is_lost, (node, steps))
+            self.assertEqual(np.isfinite(losses[:, node]).any(), not is_lost)
+
+    def test_a_rank_over_mpi_that_hangs(self):
+        for victim in 1, 0:
+            self.check_left(3, victim, *self.blow("mpi", 3, victim, signal.SIGSTOP))
+
+    def test_a_rank_over_mpi_that_dies(self):
+        for victim in 2, 0:
+            self.check_left(3, victim, *self.blow("mpi", 3, victim, signal.SIGKILL))
+
+    def test_a_process_of_a_shared_run_that_hangs(self):
+        for victim in 1, 0:
+            steps, losses = self.blow("shared", 3, victim, signal.SIGSTOP)
+            self.assertTrue((steps > 0).all() and np.isfinite(losses).any())
+
+    def test_a_process_of_a_shared_run_that_dies(self):
+        for victim in 1, 0:
+            steps, losses = self.blow("shared", 2, victim, signal.SIGKILL)
+            self.assertTrue((steps > 0).all() and np.isfinite(losses).any())
+
+
+if __name__ == "__main__":
+    STARLING, MPIRUN = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:3])
+    del sys.argv[1:3]
+    unittest.main()
