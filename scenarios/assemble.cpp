@@ -107,11 +107,11 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
                            "memory for results recorded ahead; 0 B: a quarter of what is free")
           .count;
   read_device(section, s);
-  section.expect(!s.checkpoint.is_on() ||
-                     (s.device != DeviceChoice::automatic && !s.marks_divergence),
-                 "checkpoint",
-                 "must be never unless run.device is cpu or cuda, where the run goes on, and "
-                 "run.on_divergence stop");
+  section.expect(
+      !s.checkpoint.is_on() || (s.device != DeviceChoice::automatic && !s.marks_divergence),
+      "checkpoint",
+      "must be never unless run.device is cpu or cuda, where the run goes on, and "
+      "run.on_divergence stop");
   section.finish();
   if (s.window_bytes == 0) {
     const std::int64_t free = available_memory();

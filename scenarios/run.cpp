@@ -82,8 +82,7 @@ void Run::pulse(Time now, std::optional<std::int64_t> events) {
   if (hooks_.interruption && (checkpoints_ || !peers_)) wish.signal = hooks_.interruption();
   wish = graph_->agree(wish);
   if (checkpoints_) {
-    checkpoints_->pass({*events, observer_->steps_finished()},
-                       wish.checkpoint || wish.signal != 0);
+    checkpoints_->pass({*events, observer_->steps_finished()}, wish.checkpoint || wish.signal != 0);
   }
   if (wish.signal != 0) throw Interrupted(wish.signal);
   const auto wall = Clock::now();

@@ -58,8 +58,7 @@ Assembly assemble_from(const FoundCheckpoint& found, int processes = 1) {
 void go_on_alone(const std::string& path, bool speaks) {
   if (is_complete(path)) return tell_complete(path, speaks);
   FoundCheckpoint found = find(path);
-  execute_run(assemble_from(found), speaks,
-              [&](Run& run) { run.resume(std::move(found.file)); });
+  execute_run(assemble_from(found), speaks, [&](Run& run) { run.resume(std::move(found.file)); });
 }
 
 #ifdef STARLING_HAVE_MPI

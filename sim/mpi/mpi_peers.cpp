@@ -202,8 +202,8 @@ Wish MpiPeers::settle(const Wish& own_wish) {
     return most;
   };
   // The first place is the one from which it is farthest to nowhere.
-  const Numbers most = largest({nowhere - failed_here_, own_wish.checkpoint,
-                                static_cast<std::uint64_t>(own_wish.signal)});
+  const Numbers most = largest(
+      {nowhere - failed_here_, own_wish.checkpoint, static_cast<std::uint64_t>(own_wish.signal)});
   const Place first = nowhere - most[0];
   if (first == nowhere) return {most[1] != 0, static_cast<int>(most[2])};
   has_failed_ = true;

@@ -25,8 +25,8 @@ constexpr auto farewell = std::chrono::seconds(5);
 constexpr auto while_keeper_saves = std::chrono::minutes(1);
 constexpr auto between_looks = std::chrono::milliseconds(20);
 // Of the second that mpirun leaves after its signal.
-constexpr auto after_signal = std::chrono::milliseconds(400);
-constexpr auto call_after_signal = std::chrono::milliseconds(150);
+constexpr auto after_signal = std::chrono::milliseconds(500);
+constexpr auto call_after_signal = std::chrono::milliseconds(200);
 constexpr auto call = std::chrono::seconds(2);
 constexpr int bytes_tag = 1;
 constexpr int clock_tag = 2;
@@ -59,10 +59,10 @@ void check_mpi(int code, const char* call) {
 }
 
 struct MpiSession::Communicators {
-  MPI_Comm control = MPI_COMM_NULL;   // the session's own
-  MPI_Comm messages = MPI_COMM_NULL;  // messages of nodes
-  MPI_Comm census = MPI_COMM_NULL;    // counts of a run
-  MPI_Comm farewell = MPI_COMM_NULL;  // the end
+  MPI_Comm control = MPI_COMM_NULL;                 // the session's own
+  MPI_Comm messages = MPI_COMM_NULL;                // messages of nodes
+  MPI_Comm census = MPI_COMM_NULL;                  // counts of a run
+  MPI_Comm farewell = MPI_COMM_NULL;                // the end
   std::vector<std::pair<char, MPI_Request>> calls;  // to and from each rank
 };
 
@@ -128,30 +128,31 @@ void MpiSession::limit_waits(std::chrono::nanoseconds patience, std::function<in
   signal_ = 0;
 }
 
-void MpiSession::watch(Clock::time_point since) {
+void MpiSession::watch(Clock::duration waited) {
   const auto now = Clock::now();
-  if (patience_ == std::chrono::nanoseconds::max() || now < next_look_ || now - since < between_looks)
+  if (patience_ == std::chrono::nanoseconds::max() || now < next_look_ || waited < between_looks)
     return;
   next_look_ = now + between_looks;
   if (signal_ == 0 && interruption_) {
     signal_ = interruption_();
     if (signal_ != 0) signalled_ = now;
   }
-  const bool is_over = now - since > patience_ ||
-                       (signal_ != 0 && now - std::max(since, signalled_) > after_signal);
+  const bool is_over = waited > patience_ ||
+                       (signal_ != 0 && waited > after_signal && now - signalled_ > after_signal);
   if (is_over || is_called()) lose();
 }
 
 bool MpiSession::is_called() {
   int is_there = 0;
-  check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, call_tag, communicators_->farewell, &is_there,
-                       MPI_STATUS_IGNORE),
-            "MPI_Iprobe");
+  check_mpi(
+      MPI_Iprobe(MPI_ANY_SOURCE, call_tag, communicators_->farewell, &is_there, MPI_STATUS_IGNORE),
+      "MPI_Iprobe");
   return is_there != 0;
 }
 
 void MpiSession::lose() {
-  if (std::exchange(has_lost_, true)) throw Lost("one more rank was lost while results were gathered");
+  if (std::exchange(has_lost_, true))
+    throw Lost("one more rank was lost while results were gathered");
   failure_is_shared_ = is_failed_ = true;
   // Who comes here calls all others, and who is called comes here.
   auto& calls = communicators_->calls;
@@ -172,8 +173,7 @@ void MpiSession::lose() {
     for (std::size_t other = 0; other < is_lost_.size(); ++other) {
       int is_done = 0;
       MPI_Request& hearing = calls[2 * other + 1].second;
-      if (is_lost_[other])
-        check_mpi(MPI_Test(&hearing, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
+      if (is_lost_[other]) check_mpi(MPI_Test(&hearing, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
       if (is_done) is_lost_[other] = false;
     }
   }

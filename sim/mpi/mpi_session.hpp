@@ -10,6 +10,7 @@
 // `catch` belongs inside the session's life: it prints if speaks() says so, then calls fail().
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -20,16 +21,10 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/base/error.hpp"
 #include "sim/mpi/patience.hpp"
+#include "sim/node/peers.hpp"
 
 namespace starling {
-
-/// Other ranks have ended or hang; the same on all that are left, but for the moment of it.
-class Lost : public Error {
- public:
-  using Error::Error;
-};
 
 /// Throws Error with the system's words unless `code` is MPI_SUCCESS.
 void check_mpi(int code, const char* call);
@@ -101,9 +96,8 @@ class MpiSession {
   /// is one, gives a signal, it ends within a second: mpirun sends one to all ranks when it has
   /// noticed that one died, and kills them a second later. Forgets signals of before.
   void limit_waits(std::chrono::nanoseconds patience, std::function<int()> interruption);
-  /// To be called now and then while this rank waits for others, as it does since `since`. Throws
-  /// Lost.
-  void watch(Clock::time_point since);
+  /// To be called now and then while this rank waits for others, as it has for so long. Throws Lost.
+  void watch(Clock::duration waited);
   bool is_lost(int rank) const { return is_lost_[static_cast<std::size_t>(rank)]; }
   /// The lowest rank that is not lost: it keeps the results.
   int keeper() const;
@@ -137,19 +131,40 @@ class MpiSession {
   std::unique_ptr<Communicators> communicators_;
 };
 
-/// A wait for other ranks: naps between looks, and ends when one of them is lost.
-class Vigil {
+/// How long this rank has waited for others.
+class Watch {
  public:
-  explicit Vigil(MpiSession& session) : session_(session) {}
-  void pause() {
-    patience_.pause();
-    session_.watch(begin_);
+  explicit Watch(MpiSession& session) : session_(session) {}
+  /// The others are alive.
+  void reset() { waited_ = {}; }
+  /// Throws Lost. From one look to the next no more than a second counts: what keeps this rank away, or the whole job,
+  /// is no sign that others are lost.
+  void look() {
+    const auto now = Clock::now();
+    waited_ += std::min<Clock::duration>(now - last_look_, std::chrono::seconds(1));
+    last_look_ = now;
+    session_.watch(waited_);
   }
 
  private:
+  using Clock = MpiSession::Clock;
   MpiSession& session_;
+  Clock::duration waited_{};
+  Clock::time_point last_look_ = Clock::now();
+};
+
+/// A wait for other ranks: naps between looks, and ends when one of them is lost.
+class Vigil {
+ public:
+  explicit Vigil(MpiSession& session) : watch_(session) {}
+  void pause() {
+    patience_.pause();
+    watch_.look();
+  }
+
+ private:
   Patience patience_;
-  const MpiSession::Clock::time_point begin_ = MpiSession::Clock::now();
+  Watch watch_;
 };
 
 }  // namespace starling

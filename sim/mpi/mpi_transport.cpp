@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <functional>
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,7 +14,6 @@ namespace starling {
 namespace {
 
 constexpr auto pulse_period = std::chrono::milliseconds(100);
-constexpr auto longest_round = std::chrono::milliseconds(100);
 constexpr auto shortest_sleep =
     std::chrono::microseconds(60);  // what the system makes of a shorter one
 constexpr std::size_t floats_between_flushes = std::size_t{1} << 24;  // 64 MiB
@@ -136,9 +136,7 @@ void MpiTransport::compute(GradientWait& wait) {
 void MpiTransport::run() {
   start_clock();
   Patience patience;
-  last_sign_ = Clock::now();
-  for (;;) {
-    const auto begin = Clock::now();
+  for (watch_.reset();; watch_.look()) {
     bool something_happened = channel_.progress(arrived_);
     if (is_ending_ || !failure_.empty() || signal_ != 0) {
       arrived_.clear();
@@ -147,14 +145,13 @@ void MpiTransport::run() {
         something_happened |= go_on();
       } catch (const Interrupted& interrupted) {
         signal_ = interrupted.signal();
+      } catch (const std::bad_alloc&) {
+        failure_ = fmt::format("rank {} of {} is out of memory", session_.rank(), session_.ranks());
       } catch (const std::exception& error) {
         failure_ = error.what();
       }
     }
     if (take_census()) break;
-    const auto end = Clock::now();
-    if (end - begin > longest_round) last_sign_ = end;  // it was not the others who were slow
-    session_.watch(last_sign_);
     if (something_happened) {
       patience.reset();
     } else {
@@ -162,7 +159,8 @@ void MpiTransport::run() {
     }
   }
   // Everything has been received; MPI still has to tell the senders.
-  for (Vigil vigil(session_); channel_.outstanding() > 0; vigil.pause()) channel_.progress(arrived_);
+  for (Vigil vigil(session_); channel_.outstanding() > 0; vigil.pause())
+    channel_.progress(arrived_);
   if (!is_ending_) return;
   if (shared_failure_.empty()) throw Interrupted(shared_signal_);
   throw Error(shared_failure_);
@@ -308,7 +306,7 @@ bool MpiTransport::take_census() {
                                                              .failed = has_failed,
                                                              .interrupted = signal_ != 0});
   if (!counts) return false;
-  last_sign_ = Clock::now();
+  watch_.reset();
   const bool stood_still = counts == std::exchange(last_counts_, counts);
   const bool nothing_under_way = counts->sent == counts->received;
   if (!is_ending_ && counts->failed + counts->interrupted > 0) {

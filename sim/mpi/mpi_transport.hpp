@@ -140,7 +140,7 @@ class MpiTransport final : public Transport {
   std::vector<ReceiveWait*> timers_;  // null: the receive was served before its deadline
   std::vector<std::uint32_t> free_timers_;
   Clock::time_point next_pulse_{};
-  Clock::time_point last_sign_{};  // of life, of the other ranks
+  Watch watch_{session_};  // reset by each census
   std::size_t floats_made_ = 0;  // since the graph was last flushed
 
   std::int64_t acted_ = 0;

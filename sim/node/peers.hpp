@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "sim/base/error.hpp"
 #include "sim/node/wish.hpp"
 
 namespace starling {
@@ -23,6 +24,12 @@ constexpr Place nowhere = ~Place{0};
 
 /// Another process has failed before this place: go to settle().
 struct Abandoned {};
+
+/// Other processes have ended or hang; the same on all that are left, but for the moment of it.
+class Lost : public Error {
+ public:
+  using Error::Error;
+};
 
 class Peers {
  public:

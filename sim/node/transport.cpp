@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
+#include <new>
 
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
+#include "sim/node/peers.hpp"
 
 namespace starling {
 std::string describe_tag(Tag tag) {
@@ -50,6 +52,10 @@ void Transport::end(Fibre& fibre) {
     throw;
   } catch (const Diverged&) {
     throw;  // of a window that merely closed while this fibre ran
+  } catch (const Lost&) {
+    throw;  // the same
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& error) {
     throw Error(fmt::format("node {} at {:.6g} s: {}", node, to_seconds(now()), error.what()));
   }

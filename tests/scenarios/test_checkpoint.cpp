@@ -194,7 +194,8 @@ TEST_CASE("a run goes on with another number of threads") {
 
 TEST_CASE("a run on a device goes on there") {
   test::name_plugin();
-  for (const char* algorithm : {"algorithm.kind=dpsgd", "algorithm.kind=adpsgd", "algorithm.kind=choco"}) {
+  for (const char* algorithm :
+       {"algorithm.kind=dpsgd", "algorithm.kind=adpsgd", "algorithm.kind=choco"}) {
     CAPTURE(algorithm);
     for (const char* window : {"run.window=0 B", "run.window=64 KiB"}) {
       check_pieces(blobs, {algorithm, "run.device=cuda", window}, 3);

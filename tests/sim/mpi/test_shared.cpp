@@ -203,16 +203,19 @@ TEST_CASE("collectives in closed form: sums over all nodes pass through the proc
   }
 }
 
-TEST_CASE("every algorithm goes on from checkpoints, by all processes or by one, to the same bits") {
+TEST_CASE(
+    "every algorithm goes on from checkpoints, by all processes or by one, to the same bits") {
   for (const auto& entry : algorithms::catalog()) {
     CAPTURE(entry.name);
-    const std::string text =
-        test::quadratic_scenario(8, 200, "ring", test::section_of(entry.name));
+    const std::string text = test::quadratic_scenario(8, 200, "ring", test::section_of(entry.name));
     const SharedFolder folder;
-    const std::vector<std::string> settings{
-        "run.output=" + folder.results(), "run.checkpoint=1000000 steps", "run.window=8 KiB",
-        "run.evaluate_every=20", "workload.noise=0.1", "compute.distribution=lognormal",
-        "compute.sigma=0.5"};
+    const std::vector<std::string> settings{"run.output=" + folder.results(),
+                                            "run.checkpoint=1000000 steps",
+                                            "run.window=8 KiB",
+                                            "run.evaluate_every=20",
+                                            "workload.noise=0.1",
+                                            "compute.distribution=lognormal",
+                                            "compute.sigma=0.5"};
     constexpr int never = 1'000'000'000;
     Recorder undisturbed;
     REQUIRE(go_on(text, settings, folder.results(), false, never, &undisturbed));
