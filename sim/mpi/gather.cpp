@@ -216,6 +216,7 @@ void gather_results(MpiSession& session, NodeBlock block, ComputeGraph& graph, O
 
 void gather_what_is_left(MpiSession& session, NodeBlock block, ComputeGraph& graph,
                          Recorder& recorder) {
+  if (session.is_lost(session.rank())) return;  // for the others
   graph.flush();
   if (session.rank() != session.keeper()) {
     Packer packer;

@@ -31,6 +31,7 @@ constexpr auto call = std::chrono::seconds(2);
 constexpr int bytes_tag = 1;
 constexpr int clock_tag = 2;
 constexpr int call_tag = 3;
+constexpr int verdict_tag = 4;
 constexpr int ping_pongs = 30;
 
 void wait(MpiSession& session, MPI_Request request) {
@@ -139,14 +140,13 @@ void MpiSession::watch(Clock::duration waited) {
   }
   const bool is_over = waited > patience_ ||
                        (signal_ != 0 && waited > after_signal && now - signalled_ > after_signal);
-  if (is_over || is_called()) lose();
+  if (is_over || has_message(call_tag)) lose();
 }
 
-bool MpiSession::is_called() {
+bool MpiSession::has_message(int tag) {
   int is_there = 0;
-  check_mpi(
-      MPI_Iprobe(MPI_ANY_SOURCE, call_tag, communicators_->farewell, &is_there, MPI_STATUS_IGNORE),
-      "MPI_Iprobe");
+  check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, tag, communicators_->farewell, &is_there, MPI_STATUS_IGNORE),
+            "MPI_Iprobe");
   return is_there != 0;
 }
 
@@ -179,7 +179,17 @@ void MpiSession::lose() {
   }
   std::string names;
   for (int other = 0; other < ranks_; ++other) {
-    if (is_lost(other)) names += fmt::format("{}{}", names.empty() ? "" : ", ", other);
+    if (!is_lost(other)) continue;
+    // Should it come back, it must not take the results for its own.
+    MPI_Request verdict = MPI_REQUEST_NULL;
+    check_mpi(MPI_Isend(&calls[0].first, 1, MPI_CHAR, other, verdict_tag, communicators_->farewell,
+                        &verdict),
+              "MPI_Isend");
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", other);
+  }
+  if (has_message(verdict_tag)) {
+    is_lost_[static_cast<std::size_t>(rank_)] = true;
+    throw Lost("this rank was away for so long that the others went on without it");
   }
   const std::chrono::duration<double> patience = patience_;
   const std::string since =

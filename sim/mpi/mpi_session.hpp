@@ -111,7 +111,8 @@ class MpiSession {
   struct Communicators;
 
   bool all_leave();
-  bool is_called();
+  /// Whether a message about lost ranks waits.
+  bool has_message(int tag);
   [[noreturn]] void lose();
 
   int rank_ = 0;
