@@ -47,7 +47,7 @@ learning_rate = 0.01
 KINDS = {
     # Over MPI a step takes a millisecond of real time.
     "mpi": (["--transport", "mpi"], {"steps": 20_000, "record_every": 1, "kind": "adpsgd"}),
-    "shared": ([], {"steps": 10**5, "record_every": 1, "kind": "dpsgd"}),
+    "shared": ([], {"steps": 10**7, "record_every": 100, "kind": "dpsgd"}),
 }
 
 
