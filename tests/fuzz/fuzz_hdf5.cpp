@@ -7,6 +7,7 @@
 
 #include "tests/fuzz/fuzz_data.hpp"
 #include "tests/fuzz/hdf5_edits.hpp"
+#include "tests/support/hdf5_leaks.hpp"
 
 using namespace starling;
 

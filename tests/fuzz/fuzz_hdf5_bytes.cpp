@@ -6,6 +6,7 @@
 
 #include "sim/record/results_file.hpp"
 #include "tests/fuzz/fuzz_data.hpp"
+#include "tests/support/hdf5_leaks.hpp"
 
 using namespace starling;
 

@@ -8,6 +8,7 @@
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/fuzz/hdf5_edits.hpp"
 #include "tests/sim/record/full_recorder.hpp"
+#include "tests/support/hdf5_leaks.hpp"
 
 using namespace starling;
 

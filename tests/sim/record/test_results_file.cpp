@@ -18,12 +18,8 @@
 #include "sim/base/error.hpp"
 #include "sim/record/results_file.hpp"
 #include "tests/sim/record/full_recorder.hpp"
+#include "tests/support/hdf5_leaks.hpp"
 #include "tests/support/temporary_directory.hpp"
-
-#ifdef __SANITIZE_ADDRESS__
-/// Of a file whose metadata is wrong the library forgets a few bytes.
-extern "C" const char* __lsan_default_suppressions() { return "leak:libhdf5"; }
-#endif
 
 using namespace starling;
 using test::at;
