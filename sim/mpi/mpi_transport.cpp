@@ -84,7 +84,7 @@ Time MpiTransport::read_clock(NodeId node) {
 
 void MpiTransport::send(NodeId to, Message&& message) {
   const int rank = rank_of(to, session_.ranks(), settings_.nodes);
-  if (rank != session_.rank()) return channel_.send(rank, to, std::move(message));
+  if (rank != session_.rank()) return channel_.send(rank, to, message);
   ++statistics_.messages_within;
   arrived_.push_back({to, std::move(message)});
 }
@@ -268,7 +268,9 @@ void MpiTransport::give_pulse() {
 void MpiTransport::note_made(std::size_t floats) {
   // Rows that nobody holds any more are recycled when the graph runs; a node that only passes
   // messages on would never make it run.
-  if (!graph_.has_numbers() || (floats_made_ += floats) < floats_between_flushes) return;
+  if (!graph_.has_numbers()) return;
+  floats_made_ += floats;
+  if (floats_made_ < floats_between_flushes) return;
   floats_made_ = 0;
   graph_.flush();
 }

@@ -349,8 +349,9 @@ void write_acts(Writer& writer, const Recorder& recorder) {
     all.insert(all.end(), acts.begin(), acts.end());
   }
   const Handle kind(H5Tenum_create(H5T_STD_U8LE), H5Tclose);
-  for (std::uint8_t value = 0; value < act_kinds.size(); ++value) {
-    check(H5Tenum_insert(kind, act_kinds[value], &value));
+  for (std::size_t i = 0; i < act_kinds.size(); ++i) {
+    const auto value = static_cast<std::uint8_t>(i);
+    check(H5Tenum_insert(kind, act_kinds[i], &value));
   }
   const Shape shape{all.size()};
   writer.group("/acts");
