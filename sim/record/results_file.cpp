@@ -627,6 +627,9 @@ void read_links(const Reader& reader, Recorder& recorder) {
   const auto busy = reader.column<std::int64_t>("/links/busy_picoseconds", names.size());
   const auto bytes = reader.column<std::int64_t>("/links/bytes", names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!(bandwidth[i] >= 0 && peak_rate[i] >= 0)) {
+      throw Failure(fmt::format("/links: link {} makes no sense", i));
+    }
     recorder.links.push_back({names[i], bandwidth[i], peak_rate[i], Duration(busy[i]), bytes[i]});
   }
   if (!reader.has("/link_timeline")) return;
@@ -635,7 +638,8 @@ void read_links(const Reader& reader, Recorder& recorder) {
   const auto begin = reader.column<std::int64_t>("/link_timeline/begin", link.size());
   const auto end = reader.column<std::int64_t>("/link_timeline/end", link.size());
   for (std::size_t i = 0; i < link.size(); ++i) {
-    if (link[i] < 0 || static_cast<std::size_t>(link[i]) >= names.size() || begin[i] > end[i]) {
+    if (link[i] < 0 || static_cast<std::size_t>(link[i]) >= names.size() || begin[i] > end[i] ||
+        !(rate[i] >= 0)) {
       throw Failure(fmt::format("/link_timeline: segment {} makes no sense", i));
     }
     recorder.link_timeline.push_back({static_cast<std::uint32_t>(link[i]), rate[i],

@@ -34,7 +34,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const Recorder recorder = load(path);
     const std::string again = directory.path("again.h5");
     save(recorder, again);
-    ensure(same_content(load(again), recorder), "a results file reads back as it was written");
+    std::string difference;
+    const bool is_same = same_content(load(again), recorder, &difference);
+    ensure(is_same, ("a results file reads back as it was written: " + difference).c_str());
   });
   return 0;
 }
