@@ -84,8 +84,9 @@ void add_network(std::string& text, const Recorder& recorder, double seconds) {
   if (accuracy != recorder.statistics.end()) {
     const auto deviation = recorder.statistics.find("network.deviation");
     add(text, "rates of messages",
-        fmt::format("exactly fair for links whose bandwidths are off by up to {:.2g} % ({:g} % allowed)",
-                    100 * deviation->second, 100 * accuracy->second));
+        fmt::format(
+            "exactly fair for links whose bandwidths are off by up to {:.2g} % ({:g} % allowed)",
+            100 * deviation->second, 100 * accuracy->second));
   }
 }
 

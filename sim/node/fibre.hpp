@@ -25,7 +25,7 @@ struct Fibre {
   bool is_program() const { return number == 0; }
 
   NodeId node;
-  std::int32_t number;  // among the node's, in order of spawn: names it in an Act
+  std::int32_t number;             // among the node's, in order of spawn: names it in an Act
   std::coroutine_handle<> handle;  // where it goes on
   Task<> task;
   Time last_sent{};  // when the last message it waited for was sent

@@ -251,8 +251,7 @@ class [[nodiscard]] Node::Until {
 
 class [[nodiscard]] Node::ComputeGradient {
  public:
-  ComputeGradient(World& world, Batch batch, const Vector& x, bool is_in_pieces)
-      : world_(world) {
+  ComputeGradient(World& world, Batch batch, const Vector& x, bool is_in_pieces) : world_(world) {
     wait_.x = x;
     wait_.owner = batch.owner;
     wait_.draw = batch.draw;

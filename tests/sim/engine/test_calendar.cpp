@@ -193,7 +193,8 @@ TEST_CASE("times up to the end of the clock have their place") {
   Both both;
   both.push(Time::max(), 1);
   both.push(Time{}, 2);
-  for (int i = 0; i < 100; ++i) both.push(Time::max() - Duration{i % 7}, static_cast<std::uint64_t>(i));
+  for (int i = 0; i < 100; ++i)
+    both.push(Time::max() - Duration{i % 7}, static_cast<std::uint64_t>(i));
   both.push(Time{Duration{1}}, 4);
   CHECK(both.pop().payload == 2);
   CHECK(both.pop().payload == 4);
