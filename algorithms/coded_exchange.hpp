@@ -51,10 +51,10 @@ class Mixing {
 
  private:
   Node& node_;
+  bool is_plain_;
   CodedExchange exchange_;
   Channel channel_;
   double rate_;
-  bool is_plain_;
   Vector decoded_;  // Q(x), between send and mix
 };
 

@@ -43,7 +43,7 @@ void Run::execute(MpiSession& session) {
   std::deque<Node> nodes;
   for (NodeId i = transport.block().begin; i < transport.block().end; ++i) {
     Node& node = nodes.emplace_back(world, i);
-    transport.spawn(i, true, parts_.program(node));
+    node.spawn(parts_.program(node));
   }
   is_keeper_ = [&session] { return session.rank() == session.keeper(); };
   session.limit_waits(settings.patience, hooks_.interruption);
