@@ -11,6 +11,8 @@
 #include <optional>
 #include <utility>
 
+#include "sim/base/frame_pool.hpp"
+
 namespace starling {
 
 template <class T = void>
@@ -34,6 +36,11 @@ struct PromiseBase {
   std::suspend_always initial_suspend() noexcept { return {}; }
   FinalAwaiter final_suspend() noexcept { return {}; }
   void unhandled_exception() { exception = std::current_exception(); }
+
+  static void* operator new(std::size_t bytes) { return frame_pool::take(bytes); }
+  static void operator delete(void* frame, std::size_t bytes) noexcept {
+    frame_pool::give_back(frame, bytes);
+  }
 };
 
 template <class T>

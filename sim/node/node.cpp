@@ -165,6 +165,7 @@ Gradient Node::ComputeGradient::await_resume() {
   if (wait_.fibre->is_program) {
     world_.observer.spend(node, Activity::compute, wait_.since, node_.backward_end_);
   }
+  if (wait_.x) wait_.result = world_.graph.gradient(wait_.owner, wait_.draw, wait_.x);
   world_.observer.record(node, "train_loss", wait_.draw, wait_.result.loss);
   return std::move(wait_.result);
 }
