@@ -19,7 +19,6 @@
 namespace starling {
 namespace {
 
-constexpr std::size_t evaluation_block = 16;    // samples; part of the order of sums
 constexpr std::size_t calibration_count = 256;  // samples, or all if there are fewer
 
 constexpr CnnNetwork::Chance no_chance{0, 0, 0};  // nothing is dropped in an evaluation

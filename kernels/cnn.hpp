@@ -27,6 +27,9 @@ namespace starling {
 
 class Cnn final : public Workload {
  public:
+  /// Samples whose losses are added first in an evaluation; part of the order of sums.
+  static constexpr std::size_t evaluation_block = 16;
+
   /// Everything that defines the problem.
   struct Problem {
     std::string name = "CNN";  // in descriptions
@@ -60,7 +63,11 @@ class Cnn final : public Workload {
 
   const CnnNetwork& network() const { return network_; }
   const Dataset& train() const { return problem_.data.train; }
+  const Dataset& test() const { return problem_.data.test; }
   const BatchSampler& sampler() const { return sampler_; }
+  std::uint64_t seed() const { return problem_.seed; }
+  /// Training samples by which batch normalization is measured before an evaluation; none without it.
+  std::span<const std::int32_t> calibration_samples() const { return calibration_samples_; }
 
  private:
   void gradient(GradientRequest& request, CnnNetwork::Work& work) const;

@@ -15,6 +15,7 @@
 
 #include "kernels/cnn_layers.hpp"
 #include "kernels/dense.hpp"
+#include "sim/base/random.hpp"
 #include "sim/base/types.hpp"
 
 namespace starling {
@@ -77,6 +78,8 @@ class CnnNetwork {
     NodeId node;
     Step draw;
   };
+  /// Of one sample of a mini-batch: a number takes 16 bits of it, in order.
+  static Random dropout_stream(const Chance& chance, std::size_t layer, std::size_t sample);
   /// What normalization and dropout do.
   enum class Mode {
     train,      // statistics of the mini-batch; numbers are dropped

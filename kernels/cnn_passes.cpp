@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "kernels/cnn_network.hpp"
-#include "sim/base/random.hpp"
 
 namespace starling {
 namespace {
@@ -191,11 +190,9 @@ struct CnnNetwork::Passes {
                             slope(place.input, sample));
   }
 
-  /// Each sample of a mini-batch has a stream of its own; a number takes 16 bits of it, in order.
   void forward(const Dropout& o, const Placed& place, std::size_t sample) const {
     if (mode != Mode::train) return;
-    Random random(chance.seed, fmt::format("dropout in layer {}, sample {}", o.layer, sample),
-                  chance.node, chance.draw);
+    Random random = dropout_stream(chance, o.layer, sample);
     const float grown = 65536.0f / static_cast<float>(65536 - o.threshold);
     float* y = value(place.output, sample);
     float* factors = value(o.factors, sample);
@@ -222,6 +219,11 @@ struct CnnNetwork::Passes {
     std::copy_n(dy, place.to.size(), slope(o.other, sample));
   }
 };
+
+Random CnnNetwork::dropout_stream(const Chance& chance, std::size_t layer, std::size_t sample) {
+  return {chance.seed, fmt::format("dropout in layer {}, sample {}", layer, sample), chance.node,
+          chance.draw};
+}
 
 void CnnNetwork::forward(const dense::Kernels& kernels, const float* x, const Chance& chance,
                          Mode mode, Work& work) const {

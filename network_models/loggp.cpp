@@ -19,16 +19,18 @@ struct Preset {
   std::string_view latency, overhead, gap, bandwidth, overhead_per_byte;
 };
 
-// Only slingshot's numbers were read in a file of others. The rest are recalled, not measured: set
-// to published latencies (half a round trip = L + 2 o) and bandwidths of MPI on such networks.
-// Calibrate before trusting them.
+// Half a round trip of a small message is L + 2 o. What MPI reaches on such machines is published
+// and named below; how it parts into L, o and g is recalled, except slingshot's. Calibrate before
+// trusting the parts.
 constexpr Preset presets[] = {
-    // Cray Aries: 1.3 us MPI ping, about 10 GB/s per node; Cray XC series network, WP-Aries01-1112.
-    // From memory.
+    // Cray Aries (XC series, WP-Aries01-1112). The operators of Piz Daint expect 1.30 us for 8 bytes
+    // and 9.6 GB/s: reframe-hpc/reframe, cscs-checks/microbenchmarks/mpi/osu/osu_tests.py.
     {"aries", "0.9 us", "0.2 us", "0.3 us", "10 GB/s", "0 s"},
-    // InfiniBand EDR, 100 Gbit/s: OSU latency 1.0 - 1.1 us, 12.2 GB/s. From memory.
+    // InfiniBand EDR, 100 Gbit/s: 24.3 GB/s both ways together in hpc-cofc/generic-benchmarks,
+    // network/README.md. Latency of 1.1 us from memory.
     {"edr", "0.8 us", "0.15 us", "0.1 us", "12.2 GB/s", "0 s"},
-    // InfiniBand HDR, 200 Gbit/s: OSU latency 1.0 us, 24.5 GB/s. From memory.
+    // InfiniBand HDR, 200 Gbit/s: twice HDR100's 12.3 GB/s each way (openucx/ucx, issue 7245).
+    // Latency of 1.0 us from memory.
     {"hdr", "0.7 us", "0.15 us", "0.1 us", "24.5 GB/s", "0 s"},
     // HPE Slingshot of CSCS Alps with NCCL: scripts/configs/lgs_ai_config.yaml of ATLAHS.
     {"slingshot", "3.7 us", "0.2 us", "5 ns", "25 GB/s", "0 s"},

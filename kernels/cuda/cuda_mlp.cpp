@@ -225,6 +225,7 @@ LayerArguments CudaMlp::arguments(const Batch& batch, std::size_t l) const {
           .rows = batch.rows,
           .is_first = l == 0 ? 1U : 0U,
           .is_last = l + 1 == layers_.size() ? 1U : 0U,
+          .is_free = 0,
           .input = l == 0 ? Activations{} : batch.after[l - 1],
           .output = batch.after[l],
           .slope = {}};

@@ -2,8 +2,10 @@
 
 #include <vector>
 
+#include "kernels/cuda/cuda_cnn.hpp"
 #include "kernels/cuda/cuda_mlp.hpp"
 #include "kernels/cuda/cuda_quadratic.hpp"
+#include "kernels/cuda/cuda_transformer.hpp"
 
 namespace starling {
 namespace {
@@ -12,6 +14,12 @@ namespace {
 const Mlp* as_mlp(const Workload& workload) {
   const auto* mlp = dynamic_cast<const Mlp*>(&workload);
   return mlp != nullptr && mlp->layers().size() <= cuda::most_layers ? mlp : nullptr;
+}
+
+/// The device has room for its normalizations.
+const Cnn* as_cnn(const Workload& workload, const cuda::Device& device) {
+  const auto* cnn = dynamic_cast<const Cnn*>(&workload);
+  return cnn != nullptr && CudaCnn::fits(*cnn, device) ? cnn : nullptr;
 }
 
 /// Any workload, computed on the CPU: models come down, gradients go up.
@@ -71,13 +79,18 @@ class HostedWorkload final : public Workload {
 
 }  // namespace
 
-bool has_cuda_gradients(const Workload& workload) {
-  return as_mlp(workload) != nullptr || dynamic_cast<const Quadratic*>(&workload) != nullptr;
+bool has_cuda_gradients(const Workload& workload, const cuda::Device& device) {
+  return as_mlp(workload) != nullptr || as_cnn(workload, device) != nullptr ||
+         dynamic_cast<const Transformer*>(&workload) != nullptr ||
+         dynamic_cast<const Quadratic*>(&workload) != nullptr;
 }
 
 std::unique_ptr<Workload> make_cuda_workload(const Workload& workload, cuda::Device& device,
                                              Precision precision) {
   if (const Mlp* mlp = as_mlp(workload)) return std::make_unique<CudaMlp>(*mlp, device, precision);
+  if (const Cnn* cnn = as_cnn(workload, device)) return std::make_unique<CudaCnn>(*cnn, device);
+  if (const auto* transformer = dynamic_cast<const Transformer*>(&workload))
+    return std::make_unique<CudaTransformer>(*transformer, device);
   if (const auto* quadratic = dynamic_cast<const Quadratic*>(&workload))
     return std::make_unique<CudaQuadratic>(*quadratic, device);
   return std::make_unique<HostedWorkload>(workload, device);

@@ -1,5 +1,6 @@
-// Workloads whose models live on a GPU. MLPs (with them softmax regression) and quadratics compute there, bit for bit what
-// they compute on the CPU; any other workload stays on the CPU, and its models and gradients travel.
+// Workloads whose models live on a GPU. MLPs (with them softmax regression), convolutional networks, transformers and
+// quadratics compute there, bit for bit what they compute on the CPU; any other workload stays on the CPU, and its models
+// and gradients travel.
 #pragma once
 
 #include <memory>
@@ -18,7 +19,7 @@ enum class Precision {
 std::unique_ptr<Workload> make_cuda_workload(const Workload& workload, cuda::Device& device,
                                              Precision precision);
 
-/// Whether the gradients of such a workload run on the GPU.
-bool has_cuda_gradients(const Workload& workload);
+/// Whether the gradients of such a workload run on the device.
+bool has_cuda_gradients(const Workload& workload, const cuda::Device& device);
 
 }  // namespace starling

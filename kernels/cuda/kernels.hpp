@@ -1,11 +1,15 @@
 // All kernels, and their numbers.
 #pragma once
 
+#include "kernels/cuda/convolution_kernels.hpp"
 #include "kernels/cuda/fast_kernels.hpp"
+#include "kernels/cuda/image_kernels.hpp"
 #include "kernels/cuda/layer_kernels.hpp"
 #include "kernels/cuda/map_kernel.hpp"
+#include "kernels/cuda/normalization_kernels.hpp"
 #include "kernels/cuda/quadratic_kernels.hpp"
 #include "kernels/cuda/row_kernel.hpp"
+#include "kernels/cuda/sequence_kernels.hpp"
 #include "kernels/cuda/step_kernel.hpp"
 #include "kernels/cuda/vector_kernels.hpp"
 

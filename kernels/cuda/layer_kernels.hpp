@@ -21,6 +21,7 @@ struct LayerArguments {
   std::uint32_t rows;  // room of a task in activations
   std::uint32_t is_first;
   std::uint32_t is_last;  // no ReLU after it
+  std::uint32_t is_free;  // the gradient of its input passes everywhere, not only where the input is positive
   Activations input;      // of the layer; unused by the first
   Activations output;     // forward: written; backward: the gradient of it, read
   Activations slope;      // gradient of the input, written
@@ -68,7 +69,7 @@ struct ForwardOf {
         [&](std::uint32_t k, std::uint32_t n) {
           return weights[weight_at(a.layer.inputs, a.layer.outputs, k, column + n)];
         },
-        [&](std::uint32_t n) { return bias[column + n]; },
+        [&](std::uint32_t, std::uint32_t n) { return bias[column + n]; },
         [&](std::uint32_t m, std::uint32_t n, float sum) {
           const std::uint64_t at = (std::uint64_t{t} * a.rows + row + m) * a.output.stride;
           a.output.at[at + column + n] = a.is_last == 0 && sum < 0 ? 0.0F : sum;
@@ -101,7 +102,7 @@ struct ParameterGradientOf {
         [&](std::uint32_t b, std::uint32_t n) {
           return dy[std::uint64_t{b} * a.output.stride + column + n];
         },
-        [](std::uint32_t) { return 0.0F; },
+        [](std::uint32_t, std::uint32_t) { return 0.0F; },
         [&](std::uint32_t m, std::uint32_t n, float sum) {
           const std::uint64_t at =
               weight_at(a.layer.inputs, a.layer.outputs, input + m, column + n);
@@ -121,7 +122,7 @@ struct ParameterGradientOf {
 using ParameterGradientKernel = ParameterGradientOf<64>;
 using NarrowParameterGradientKernel = ParameterGradientOf<16>;
 
-/// dx = dy W^T where x, the output of a ReLU, is positive, else 0.
+/// dx = dy W^T where x, the output of a ReLU, is positive, else 0; or everywhere, see is_free.
 struct InputGradientKernel {
   static constexpr unsigned threads = tile_threads;
   static constexpr std::uint32_t width = 64;
@@ -149,9 +150,9 @@ struct InputGradientKernel {
         [&](std::uint32_t o, std::uint32_t n) {
           return weights[weight_at(a.layer.inputs, a.layer.outputs, input + n, o)];
         },
-        [](std::uint32_t) { return 0.0F; },
+        [](std::uint32_t, std::uint32_t) { return 0.0F; },
         [&](std::uint32_t m, std::uint32_t n, float sum) {
-          const bool is_open = input_row(a, t, task, row + m)[input + n] > 0;
+          const bool is_open = a.is_free != 0 || input_row(a, t, task, row + m)[input + n] > 0;
           a.slope.at[(first_row + m) * a.slope.stride + input + n] = is_open ? sum : 0.0F;
         });
   }

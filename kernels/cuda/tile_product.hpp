@@ -20,7 +20,7 @@ struct TileMemory {
   float b[tile_depth][width + 4];
 };
 
-/// store(m, n, sum) for m < rows, n < columns, sum = fmaf(a(k, m), b(k, n), ..) from start(n) on, k < inner.
+/// store(m, n, sum) for m < rows, n < columns, sum = fmaf(a(k, m), b(k, n), ..) from start(m, n) on, k < inner.
 template <std::uint32_t width, Runs a_runs, Runs b_runs, class A, class B, class Start, class Store>
 STARLING_DEVICE void tile_product(const Block& block, std::uint32_t inner, std::uint32_t rows,
                                   std::uint32_t columns, const A& a, const B& b, const Start& start,
@@ -35,9 +35,11 @@ STARLING_DEVICE void tile_product(const Block& block, std::uint32_t inner, std::
     STARLING_UNROLL
     for (std::uint32_t j = 0; j < own; ++j) {
       const std::uint32_t n = thread % 16 * own + j;
-      const float first = n < columns ? start(n) : 0.0F;
       STARLING_UNROLL
-      for (std::uint32_t i = 0; i < 4; ++i) sums[thread].at[i][j] = first;
+      for (std::uint32_t i = 0; i < 4; ++i) {
+        const std::uint32_t m = thread / 16 * 4 + i;
+        sums[thread].at[i][j] = m < rows && n < columns ? start(m, n) : 0.0F;
+      }
     }
   });
   for (std::uint32_t begin = 0; begin < inner; begin += tile_depth) {

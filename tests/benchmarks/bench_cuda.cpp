@@ -193,7 +193,7 @@ void whole_run(const char* name, std::size_t nodes, int steps, const std::string
       "[run]\nnodes = {0}\nsteps = {1}\nrecord_every = {1}\nevaluate_every = {1}\ndevice = cuda\n"
       "[topology]\nkind = ring\n[network]\nkind = constant\nlatency = 50 us\nbandwidth = 10 "
       "Gbit/s\n[compute]\ngradient = 4 ms\ndistribution = lognormal\nsigma = 0.1\n"
-      "[workload]\nkind = mlp\ndataset = blobs\nsamples = 16384\n{2}\n[algorithm]\nkind = "
+      "[workload]\ndataset = blobs\nsamples = 16384\n{2}\n[algorithm]\nkind = "
       "dpsgd\nlearning_rate = 0.02\n",
       nodes, steps, workload);
   Run::Hooks hooks;
@@ -229,6 +229,9 @@ int main(int count, char** words) {
   }
   const int steps = node_share < 1 ? 4 : 200;
   whole_run("A", scaled(1024), steps,
-            "features = 784\nhidden = 128, 64\nclasses = 10\nbatch_size = 32");
-  whole_run("B", scaled(16384), steps, "features = 64\nhidden = 32\nclasses = 10\nbatch_size = 16");
+            "kind = mlp\nfeatures = 784\nhidden = 128, 64\nclasses = 10\nbatch_size = 32");
+  whole_run("B", scaled(16384), steps,
+            "kind = mlp\nfeatures = 64\nhidden = 32\nclasses = 10\nbatch_size = 16");
+  whole_run("CNN zou_fashion, batch 64", scaled(64), (steps + 9) / 10,
+            "kind = cnn\nnet = zou_fashion\nfeatures = 784\nclasses = 10\nbatch_size = 64");
 }

@@ -1,7 +1,6 @@
 // Workloads on a GPU against the same on the CPU, bit for bit: gradients, losses, evaluations; in one block or layer by
 // layer, in one batch or in pieces. Here on the emulated device.
 #include <algorithm>
-#include <deque>
 #include <limits>
 #include <utility>
 
@@ -10,10 +9,15 @@
 #include "kernels/cuda/cuda_mlp.hpp"
 #include "kernels/cuda/cuda_quadratic.hpp"
 #include "sim/base/random.hpp"
-#include "tests/kernels/cuda_rig.hpp"
+#include "tests/kernels/cnn_problems.hpp"
+#include "tests/kernels/cuda_comparison.hpp"
 
 using namespace starling;
+using test::compare;
 using test::DeviceRow;
+using test::model_of;
+using test::noise;
+using test::nodes;
 
 namespace {
 
@@ -24,16 +28,6 @@ constexpr CudaMlp::Limits one_wide_block{.narrow_bytes = 0};
 /// So little scratch memory that every task is computed by itself.
 constexpr CudaMlp::Limits one_by_one{.scratch_bytes = 1, .shared_bytes = 0};
 
-Dataset noise(std::size_t samples, std::size_t features, int classes, std::uint64_t seed) {
-  Random random(seed, "noise");
-  Dataset data{.samples = samples, .features = features, .classes = classes};
-  for (std::size_t i = 0; i < samples * features; ++i)
-    data.x.push_back(static_cast<float>(random.normal()));
-  for (std::size_t s = 0; s < samples; ++s)
-    data.y.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(classes))));
-  return data;
-}
-
 struct Sizes {
   std::size_t features;
   std::vector<std::size_t> hidden;
@@ -41,8 +35,6 @@ struct Sizes {
   std::int64_t batch;
   std::size_t test_samples = 65;
 };
-
-constexpr std::int32_t nodes = 5;
 
 Mlp make(const Sizes& sizes) {
   Mlp::Problem problem{.hidden = sizes.hidden, .data = {}, .parts = {}};
@@ -53,51 +45,6 @@ Mlp make(const Sizes& sizes) {
   for (std::int32_t s = 0; s < 43; ++s)
     problem.parts[static_cast<std::size_t>(s) % nodes].push_back(s);
   return Mlp(std::move(problem));
-}
-
-/// A model of node `node`: the initial one, moved at random.
-Values model_of(const Workload& workload, int node, double move) {
-  Values x(workload.facts().parameters);
-  workload.initial_model(x);
-  Random random(9, "moves", node);
-  for (float& v : x) v += static_cast<float>(move * random.normal());
-  return x;
-}
-
-/// Gradients and evaluations of all nodes by both must be the same.
-void compare(cuda::Device& device, const Workload& cpu, const Workload& gpu, double move = 0.1) {
-  const std::size_t size = cpu.facts().parameters;
-  std::deque<Values> models, gradients;
-  std::deque<DeviceRow> model_rows, gradient_rows;
-  std::vector<GradientRequest> here, there;
-  std::vector<EvaluationRequest> judged_here, judged_there;
-  for (int node = 0; node < nodes; ++node) {
-    models.push_back(model_of(cpu, node, move));
-    gradients.emplace_back(size, -7);
-    model_rows.emplace_back(device, models.back());
-    gradient_rows.emplace_back(device, Values(size, -8));
-    here.push_back({.node = node,
-                    .draw = 3 * node,
-                    .x = models.back().data(),
-                    .gradient = gradients.back().data()});
-    there.push_back({.node = node,
-                     .draw = 3 * node,
-                     .x = model_rows.back().row().data(),
-                     .gradient = gradient_rows.back().row().data()});
-    judged_here.push_back({.x = models.back().data()});
-    judged_there.push_back({.x = model_rows.back().row().data()});
-  }
-  cpu.gradients(here);
-  gpu.gradients(there);
-  cpu.evaluate(judged_here);
-  gpu.evaluate(judged_there);
-  for (std::size_t i = 0; i < here.size(); ++i) {
-    CAPTURE(i);
-    CHECK(test::same_bits(here[i].loss, there[i].loss));
-    CHECK(test::first_difference(gradients[i], gradient_rows[i].values()) == size);
-    CHECK(test::same_bits(judged_here[i].loss, judged_there[i].loss));
-    CHECK(test::same_bits(judged_here[i].accuracy, judged_there[i].accuracy));
-  }
 }
 
 }  // namespace

@@ -52,7 +52,10 @@ TEST_CASE("cuda: every algorithm ends with the models that it has on the CPU") {
 TEST_CASE("cuda: classifiers train and are judged as on the CPU, also in small windows") {
   const std::string text =
       test::quadratic_scenario(8, 12, "ring", "kind = dpsgd\nlearning_rate = 0.1\nmomentum = 0.9");
-  for (const std::string kind : {"kind = softmax\n", "kind = mlp\nhidden = 7, 40\n"}) {
+  const std::string cnn =
+      "kind = cnn\nimage = 2x3x1\nlayers = conv 3 2x2, batchnorm, relu, dropout 0.25\n";
+  for (const std::string& kind :
+       {std::string("kind = softmax\n"), std::string("kind = mlp\nhidden = 7, 40\n"), cnn}) {
     for (const std::string window : {"0 B", "64 B"}) {
       CAPTURE(kind);
       CAPTURE(window);

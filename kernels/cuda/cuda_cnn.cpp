@@ -1,0 +1,519 @@
+#include "kernels/cuda/cuda_cnn.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "sim/base/random.hpp"
+
+namespace starling {
+
+using namespace cuda;
+
+namespace {
+
+constexpr std::size_t queued_at_once = 4096;
+/// Most channels of a normalization on a device with so much shared memory for a block.
+std::size_t most_channels(std::size_t shared_bytes) {
+  return shared_bytes / (2 * (sizeof(double) + sizeof(float)));
+}
+
+std::uint32_t whole(std::size_t n) { return static_cast<std::uint32_t>(n); }
+
+ConvolutionShape shape_of(const CnnNetwork::Convolve& o, const CnnNetwork::Placed& place) {
+  return {.height = whole(place.from.height),
+          .width = whole(place.from.width),
+          .channels = whole(place.from.channels),
+          .border_height = whole(o.border_height),
+          .border_width = whole(o.border_width),
+          .kernel_height = whole(o.shape.kernel_height),
+          .kernel_width = whole(o.shape.kernel_width),
+          .stride = whole(o.shape.stride),
+          .out_height = whole(place.to.height),
+          .out_width = whole(place.to.width),
+          .outputs = whole(o.shape.outputs)};
+}
+
+Stream stream_of(const Random& random) {
+  const Random::State state = random.state();
+  Stream stream{};
+  std::ranges::copy(state.key, stream.key);
+  std::ranges::copy(state.counter, stream.counter);
+  std::ranges::copy(state.block, stream.block);
+  stream.used = static_cast<std::uint32_t>(state.used);
+  return stream;
+}
+
+}  // namespace
+
+/// What is computed together: `tasks` models, each with room for `rows` samples.
+struct CudaCnn::Batch {
+  std::uint32_t rows;
+  Samples data;
+  CnnNetwork::Mode mode;
+  Twin<StepTask> tasks{};
+  Twin<std::int32_t> indices{};
+  Twin<float*> of_batches{};  // statistics of batch normalization
+  Twin<Stream> streams{};     // (dropouts, tasks, rows)
+  Twin<double> losses{};
+  Twin<std::uint32_t> right{};    // evaluations
+  Twin<std::uint32_t> strange{};  // gradients
+  // In scratch memory, (tasks, rows, size) each:
+  std::vector<float*> values{}, slopes{};  // [buffer]
+  float* of_samples = nullptr;             // (tasks, rows, 2, channels normalized)
+  float* sums = nullptr;                   // (tasks, rows, 2, widest)
+  double* row_losses = nullptr;
+
+  std::uint64_t images() const { return std::uint64_t{tasks.count} * rows; }
+};
+
+CudaCnn::CudaCnn(const Cnn& cnn, Device& device, std::size_t scratch_bytes)
+    : cnn_(cnn), device_(device), scratch_bytes_(scratch_bytes) {
+  const auto set = [&](std::size_t buffer, std::size_t size) {
+    if (sizes_.size() <= buffer) sizes_.resize(buffer + 1);
+    sizes_[buffer] = size;
+  };
+  for (const CnnNetwork::Placed& place : cnn.network().operations()) {
+    set(place.input, place.from.size());
+    set(place.output, place.to.size());
+    if (const auto* dropout = std::get_if<CnnNetwork::Dropout>(&place.operation)) {
+      set(dropout->factors, place.to.size());
+      dropout_layers_.push_back(dropout->layer);
+    }
+  }
+  const auto lock = device_.use();
+  const Dataset& train = cnn.train();
+  const Dataset& test = cnn.test();
+  const std::uint32_t features = whole(train.features);
+  train_ = {train_x_.fill(device_, std::span(train.x), "training samples"),
+            train_y_.fill(device_, std::span(train.y), "training labels"), features};
+  test_ = {test_x_.fill(device_, std::span(test.x), "test samples"),
+           test_y_.fill(device_, std::span(test.y), "test labels"), features};
+}
+
+CudaCnn::~CudaCnn() {
+  const auto lock = device_.use();
+  for (DeviceMemory* memory : {&train_x_, &train_y_, &test_x_, &test_y_, &scratch_, &statistics_})
+    memory->free(device_);
+}
+
+bool CudaCnn::fits(const Cnn& cnn, const Device& device) {
+  return std::ranges::all_of(cnn.network().operations(), [&](const CnnNetwork::Placed& place) {
+    return !std::holds_alternative<CnnNetwork::Normalize>(place.operation) ||
+           place.from.channels <= most_channels(device.facts().shared_bytes);
+  });
+}
+
+/// One operation after the other, on the whole batch; see CnnNetwork::Passes.
+struct CudaCnn::Passes {
+  Device& device;
+  const CnnNetwork& network;
+  std::span<const std::size_t> dropout_layers;
+  const Batch& batch;
+
+  std::uint64_t tasks() const { return batch.tasks.count; }
+
+  template <class Kernel>
+  void launch_numbers(std::uint64_t numbers, const typename Kernel::Arguments& arguments) const {
+    device.launch<Kernel>((numbers + numbers_per_block - 1) / numbers_per_block, arguments, 0);
+  }
+  void map(ElementKernel::Operation operation, std::size_t size, const float* a, const float* b,
+           float* y) const {
+    const std::uint64_t count = batch.images() * size;
+    launch_numbers<ElementKernel>(count, {operation, count, a, b, y});
+  }
+
+  // --- Convolve ---------------------------------------------------------------------------------
+
+  ConvolutionArguments arguments(const CnnNetwork::Convolve& o,
+                                 const CnnNetwork::Placed& place) const {
+    return {.tasks = batch.tasks.device,
+            .shape = shape_of(o, place),
+            .rows = batch.rows,
+            .weights = whole(o.weights),
+            .bias = whole(o.bias),
+            .is_biased = o.is_biased ? 1U : 0U,
+            .input = batch.values[place.input],
+            .output = batch.values[place.output],
+            .slope = nullptr,
+            .adds = place.adds_slope ? 1U : 0U};
+  }
+  /// By tiles of 64 columns, or of 16 where there are no more.
+  template <class Wide, class Narrow>
+  void launch_product(std::uint32_t columns, const ConvolutionArguments& a) const {
+    if (columns > 16) {
+      device.launch<Wide>(tasks() * Wide::tiles(a).count(), a, Wide::shared_bytes);
+    } else {
+      device.launch<Narrow>(tasks() * Narrow::tiles(a).count(), a, Narrow::shared_bytes);
+    }
+  }
+  void forward(const CnnNetwork::Convolve& o, const CnnNetwork::Placed& place) const {
+    launch_product<ConvolveKernel, NarrowConvolveKernel>(whole(o.shape.outputs),
+                                                         arguments(o, place));
+  }
+  void backward(const CnnNetwork::Convolve& o, const CnnNetwork::Placed& place) const {
+    ConvolutionArguments a = arguments(o, place);
+    a.output = batch.slopes[place.output];
+    launch_product<ConvolutionGradientKernel, NarrowConvolutionGradientKernel>(a.shape.outputs, a);
+    if (place.input == 0) return;
+    a.slope = batch.slopes[place.input];
+    launch_product<ConvolutionInputKernel, NarrowConvolutionInputKernel>(a.shape.channels, a);
+  }
+
+  // --- Dense ------------------------------------------------------------------------------------
+
+  LayerArguments arguments(const CnnNetwork::Dense& o, const CnnNetwork::Placed& place) const {
+    return {.tasks = batch.tasks.device,
+            .data = {},
+            .layer = {whole(o.inputs), whole(o.outputs), whole(o.weights), whole(o.bias)},
+            .rows = batch.rows,
+            .is_first = 0,
+            .is_last = 1,  // relu is an operation of its own
+            .is_free = 1,
+            .input = {batch.values[place.input], whole(o.inputs)},
+            .output = {batch.values[place.output], whole(o.outputs)},
+            .slope = {}};
+  }
+  template <class Wide, class Narrow>
+  void launch_layer(const LayerArguments& a) const {
+    if (a.layer.outputs > 16) {
+      device.launch<Wide>(tasks() * Wide::blocks(a), a, Wide::shared_bytes);
+    } else {
+      device.launch<Narrow>(tasks() * Narrow::blocks(a), a, Narrow::shared_bytes);
+    }
+  }
+  void forward(const CnnNetwork::Dense& o, const CnnNetwork::Placed& place) const {
+    launch_layer<ForwardKernel, NarrowForwardKernel>(arguments(o, place));
+  }
+  void backward(const CnnNetwork::Dense& o, const CnnNetwork::Placed& place) const {
+    LayerArguments a = arguments(o, place);
+    // The gradient of the logits has taken their place.
+    if (!o.is_last) a.output.at = batch.slopes[place.output];
+    launch_layer<ParameterGradientKernel, NarrowParameterGradientKernel>(a);
+    if (place.input == 0) return;
+    a.slope = {batch.slopes[place.input], a.layer.inputs};
+    device.launch<InputGradientKernel>(tasks() * InputGradientKernel::blocks(a), a,
+                                       InputGradientKernel::shared_bytes);
+  }
+
+  // --- Normalize --------------------------------------------------------------------------------
+
+  NormalizationArguments arguments(const CnnNetwork::Normalize& o,
+                                   const CnnNetwork::Placed& place) const {
+    return {.tasks = batch.tasks.device,
+            .task_count = whole(tasks()),
+            .rows = batch.rows,
+            .pixels = whole(place.from.pixels()),
+            .channels = whole(place.from.channels),
+            .groups = whole(o.groups),
+            .scale = whole(o.scale),
+            .shift = whole(o.shift),
+            .statistics = whole(o.statistics),
+            .statistics_width = whole(network.channels_normalized()),
+            .of_samples = batch.of_samples,
+            .of_batches = batch.of_batches.device,
+            .input = batch.values[place.input],
+            .output = batch.values[place.output],
+            .output_slope = batch.slopes[place.output],
+            .input_slope = batch.slopes[place.input],
+            .sums = batch.sums};
+  }
+  void forward(const CnnNetwork::Normalize& o, const CnnNetwork::Placed& place) const {
+    const NormalizationArguments a = arguments(o, place);
+    if (o.groups > 0 || batch.mode != CnnNetwork::Mode::evaluate) {
+      device.launch<MomentsKernel>(tasks() * a.images(), a,
+                                   a.channels * static_cast<std::uint32_t>(sizeof(double)));
+    }
+    launch_numbers<NormalizeKernel>(a.numbers(), a);
+  }
+  void backward(const CnnNetwork::Normalize& o, const CnnNetwork::Placed& place) const {
+    const NormalizationArguments a = arguments(o, place);
+    device.launch<NormalizeGradientKernel>(tasks() * a.images(), a,
+                                           NormalizeGradientKernel::shared_bytes(a));
+    device.launch<ScaleGradientKernel>(tasks(), a, 0);
+  }
+
+  // --- What has no parameters -------------------------------------------------------------------
+
+  void forward(const CnnNetwork::Relu&, const CnnNetwork::Placed& place) const {
+    float* y = batch.values[place.output];
+    map(ElementKernel::Operation::relu, place.to.size(), y, nullptr, y);
+  }
+  void backward(const CnnNetwork::Relu&, const CnnNetwork::Placed& place) const {
+    float* dy = batch.slopes[place.output];
+    map(ElementKernel::Operation::relu_gradient, place.to.size(), dy, batch.values[place.output],
+        dy);
+  }
+
+  PoolArguments arguments(const CnnNetwork::Pool& o, const CnnNetwork::Placed& place) const {
+    return {.images = batch.images(),
+            .height = whole(place.from.height),
+            .width = whole(place.from.width),
+            .channels = whole(place.from.channels),
+            .window = whole(o.window),
+            .x = batch.values[place.input],
+            .y = batch.values[place.output],
+            .dy = batch.slopes[place.output],
+            .dx = batch.slopes[place.input]};
+  }
+  void forward(const CnnNetwork::Pool& o, const CnnNetwork::Placed& place) const {
+    const PoolArguments a = arguments(o, place);
+    launch_numbers<PoolKernel>(a.count(), a);
+  }
+  void backward(const CnnNetwork::Pool& o, const CnnNetwork::Placed& place) const {
+    const PoolArguments a = arguments(o, place);
+    if (a.height % a.window != 0 || a.width % a.window != 0)
+      map(ElementKernel::Operation::clear, place.from.size(), nullptr, nullptr, a.dx);
+    launch_numbers<PoolGradientKernel>(a.count(), a);
+  }
+
+  AverageArguments arguments(const CnnNetwork::Placed& place, const float* from, float* to) const {
+    return {batch.images(), whole(place.from.pixels()), whole(place.from.channels), from, to};
+  }
+  void forward(const CnnNetwork::Average&, const CnnNetwork::Placed& place) const {
+    launch_numbers<AverageKernel>(
+        batch.images() * place.to.size(),
+        arguments(place, batch.values[place.input], batch.values[place.output]));
+  }
+  void backward(const CnnNetwork::Average&, const CnnNetwork::Placed& place) const {
+    launch_numbers<AverageGradientKernel>(
+        batch.images() * place.from.size(),
+        arguments(place, batch.slopes[place.output], batch.slopes[place.input]));
+  }
+
+  void forward(const CnnNetwork::Dropout& o, const CnnNetwork::Placed& place) const {
+    if (batch.mode != CnnNetwork::Mode::train) return;
+    const auto before = static_cast<std::size_t>(std::ranges::find(dropout_layers, o.layer) -
+                                                 dropout_layers.begin());
+    device.launch<DropoutKernel>(batch.images(),
+                                 {.streams = batch.streams.device + before * batch.images(),
+                                  .size = whole(place.to.size()),
+                                  .threshold = o.threshold,
+                                  .grown = 65536.0F / static_cast<float>(65536 - o.threshold),
+                                  .factors = batch.values[o.factors],
+                                  .y = batch.values[place.output]},
+                                 0);
+  }
+  void backward(const CnnNetwork::Dropout& o, const CnnNetwork::Placed& place) const {
+    float* dy = batch.slopes[place.output];
+    map(ElementKernel::Operation::multiply, place.to.size(), dy, batch.values[o.factors], dy);
+  }
+
+  void forward(const CnnNetwork::Add& o, const CnnNetwork::Placed& place) const {
+    map(ElementKernel::Operation::add, place.to.size(), batch.values[place.input],
+        batch.values[o.other], batch.values[place.output]);
+  }
+  void backward(const CnnNetwork::Add& o, const CnnNetwork::Placed& place) const {
+    for (const std::size_t to : {place.input, o.other})
+      map(ElementKernel::Operation::copy, place.to.size(), batch.slopes[place.output], nullptr,
+          batch.slopes[to]);
+  }
+
+  // --- All of them ------------------------------------------------------------------------------
+
+  void forward() const {
+    device.launch<GatherKernel>(batch.images(),
+                                {batch.tasks.device,
+                                 batch.data,
+                                 batch.rows,
+                                 {batch.values[0], whole(network.image().size())}},
+                                0);
+    for (const CnnNetwork::Placed& place : network.operations())
+      std::visit([&](const auto& o) { forward(o, place); }, place.operation);
+  }
+  void find_losses() const {
+    device.launch<LossKernel>(
+        tasks(),
+        {.tasks = batch.tasks.device,
+         .data = batch.data,
+         .rows = batch.rows,
+         .classes = whole(network.classes()),
+         .logits = {batch.values[network.operations().back().output], whole(network.classes())},
+         .losses = batch.losses.device,
+         .row_losses = batch.row_losses,
+         .right = batch.right.device},
+        LossKernel::shared_bytes);
+  }
+  void backward() const {
+    const auto operations = network.operations();
+    for (std::size_t i = operations.size(); i-- > 0;)
+      std::visit([&](const auto& o) { backward(o, operations[i]); }, operations[i].operation);
+  }
+};
+
+/// Floats of scratch memory that a task takes.
+std::size_t CudaCnn::scratch_floats(std::size_t rows, bool is_backward_too) const {
+  std::size_t of_sample = 2 + 2 * cnn_.network().channels_normalized();  // a loss is a double
+  std::size_t widest = 0;
+  for (const std::size_t size : sizes_) of_sample += is_backward_too ? 2 * size : size;
+  for (const CnnNetwork::Placed& place : cnn_.network().operations()) {
+    if (std::holds_alternative<CnnNetwork::Normalize>(place.operation))
+      widest = std::max(widest, place.from.channels);
+  }
+  return rows * (of_sample + (is_backward_too ? 2 * widest : 0));
+}
+
+std::size_t CudaCnn::tasks_at_once(std::size_t rows, bool is_backward_too) const {
+  return std::clamp<std::size_t>(
+      scratch_bytes_ / (sizeof(float) * scratch_floats(rows, is_backward_too)), 1, queued_at_once);
+}
+
+std::size_t CudaCnn::room_of(std::size_t tasks, std::size_t indices, std::size_t streams) {
+  return Device::room_of<StepTask>(tasks) + Device::room_of<std::int32_t>(indices) +
+         Device::room_of<float*>(tasks) + Device::room_of<Stream>(streams) +
+         Device::room_of<double>(tasks) + 2 * Device::room_of<std::uint32_t>(tasks);
+}
+
+/// A batch with its tables empty and its scratch memory cut up.
+CudaCnn::Batch CudaCnn::take(std::size_t tasks, std::size_t rows, std::size_t indices,
+                             const Samples& data, CnnNetwork::Mode mode) const {
+  const bool is_training = mode == CnnNetwork::Mode::train;
+  const std::size_t streams = is_training ? dropout_layers_.size() * tasks * rows : 0;
+  device_.begin(room_of(tasks, indices, streams));
+  Batch batch{.rows = whole(rows), .data = data, .mode = mode};
+  batch.tasks = device_.twin<StepTask>(tasks);
+  batch.indices = device_.twin<std::int32_t>(indices);
+  batch.of_batches = device_.twin<float*>(tasks);
+  batch.streams = device_.twin<Stream>(streams);
+  batch.losses = device_.twin<double>(tasks);
+  batch.right = device_.twin<std::uint32_t>(tasks);
+  batch.strange = device_.twin<std::uint32_t>(tasks);
+  std::fill_n(batch.tasks.host, tasks, StepTask{});
+
+  auto* next = static_cast<float*>(scratch_.fit(
+      device_, tasks * scratch_floats(rows, is_training) * sizeof(float), "activations"));
+  const auto deal = [&](std::size_t of_sample) {
+    float* const at = next;
+    next += batch.images() * of_sample;
+    return at;
+  };
+  batch.row_losses = reinterpret_cast<double*>(deal(2));
+  const std::size_t statistics = 2 * cnn_.network().channels_normalized();
+  batch.of_samples = deal(statistics);
+  for (const std::size_t size : sizes_) batch.values.push_back(deal(size));
+  for (const std::size_t size : sizes_) batch.slopes.push_back(is_training ? deal(size) : nullptr);
+  batch.sums = next;
+  for (std::size_t t = 0; t < tasks; ++t)
+    batch.of_batches.host[t] = batch.of_samples + t * rows * statistics;
+  return batch;
+}
+
+void CudaCnn::gradients(std::span<GradientRequest> requests) const {
+  const std::size_t most = tasks_at_once(static_cast<std::size_t>(facts().batch_size), true);
+  const auto lock = device_.use();
+  for (std::size_t r = 0; r < requests.size(); r += most)
+    queue_gradients(requests.subspan(r, std::min(most, requests.size() - r)));
+}
+
+void CudaCnn::queue_gradients(std::span<GradientRequest> requests) const {
+  const auto rows = static_cast<std::size_t>(facts().batch_size);
+  const Batch batch =
+      take(requests.size(), rows, requests.size() * rows, train_, CnnNetwork::Mode::train);
+#pragma omp parallel for schedule(static)
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    const GradientRequest& request = requests[r];
+    cnn_.sampler().batch(request.node, request.draw, {batch.indices.host + r * rows, rows});
+    for (std::size_t d = 0; d < dropout_layers_.size(); ++d) {
+      for (std::size_t b = 0; b < rows; ++b) {
+        batch.streams.host[(d * requests.size() + r) * rows + b] =
+            stream_of(CnnNetwork::dropout_stream({cnn_.seed(), request.node, request.draw},
+                                                 dropout_layers_[d], b));
+      }
+    }
+    StepTask& task = batch.tasks.host[r];
+    task.x = request.x;
+    task.gradient = request.gradient;
+    task.samples = batch.indices.device + r * rows;
+    task.rows = whole(rows);
+  }
+  device_.upload(batch.tasks);
+  device_.upload(batch.indices);
+  device_.upload(batch.of_batches);
+  device_.upload(batch.streams);
+  const Passes passes{device_, cnn_.network(), dropout_layers_, batch};
+  passes.forward();
+  passes.find_losses();
+  passes.backward();
+  device_.launch<FiniteKernel>(
+      requests.size(), {batch.tasks.device, whole(facts().parameters), batch.strange.device},
+      FiniteKernel::shared_bytes);
+  device_.download(batch.losses);
+  device_.download(batch.strange);
+  device_.wait();
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    requests[r].loss = batch.strange.host[r] == 0 ? batch.losses.host[r]
+                                                  : std::numeric_limits<double>::quiet_NaN();
+  }
+}
+
+/// Measures batch normalization of every model: (requests, 2, channels normalized).
+void CudaCnn::calibrate(std::span<const EvaluationRequest> requests, float* statistics) const {
+  const auto samples = cnn_.calibration_samples();
+  const std::size_t width = 2 * cnn_.network().channels_normalized();
+  const std::size_t most = tasks_at_once(samples.size(), false);
+  for (std::size_t begin = 0; begin < requests.size(); begin += most) {
+    const std::size_t count = std::min(most, requests.size() - begin);
+    const Batch batch =
+        take(count, samples.size(), samples.size(), train_, CnnNetwork::Mode::calibrate);
+    std::ranges::copy(samples, batch.indices.host);
+    for (std::size_t t = 0; t < count; ++t) {
+      StepTask& task = batch.tasks.host[t];
+      task.x = requests[begin + t].x;
+      task.samples = batch.indices.device;
+      task.rows = whole(samples.size());
+      batch.of_batches.host[t] = statistics + (begin + t) * width;
+    }
+    device_.upload(batch.tasks);
+    device_.upload(batch.indices);
+    device_.upload(batch.of_batches);
+    Passes{device_, cnn_.network(), dropout_layers_, batch}.forward();
+  }
+  device_.wait();  // scratch memory may grow
+}
+
+void CudaCnn::evaluate(std::span<EvaluationRequest> requests) const {
+  constexpr std::size_t block = Cnn::evaluation_block;
+  const std::size_t samples = cnn_.test().samples;
+  const std::size_t blocks = (samples + block - 1) / block;
+  const std::size_t all = requests.size() * blocks;
+  std::vector<Score> scores(all);  // (requests, blocks)
+  const bool is_calibrated = cnn_.network().has_batch_normalization();
+  const std::size_t width = 2 * cnn_.network().channels_normalized();
+  const auto lock = device_.use();
+  float* statistics = nullptr;
+  if (is_calibrated) {
+    statistics = static_cast<float*>(statistics_.fit(
+        device_, requests.size() * width * sizeof(float), "statistics of batch normalization"));
+    calibrate(requests, statistics);
+  }
+  const std::size_t most = tasks_at_once(block, false);
+  for (std::size_t begin = 0; begin < all; begin += most) {
+    const std::size_t count = std::min(most, all - begin);
+    const Batch batch = take(count, block, 0, test_, CnnNetwork::Mode::evaluate);
+    for (std::size_t t = 0; t < count; ++t) {
+      const std::size_t r = (begin + t) / blocks, first = (begin + t) % blocks * block;
+      StepTask& task = batch.tasks.host[t];
+      task.x = requests[r].x;
+      task.first = whole(first);
+      task.rows = whole(std::min(block, samples - first));
+      if (is_calibrated) batch.of_batches.host[t] = statistics + r * width;
+    }
+    device_.upload(batch.tasks);
+    device_.upload(batch.of_batches);
+    const Passes passes{device_, cnn_.network(), dropout_layers_, batch};
+    passes.forward();
+    passes.find_losses();
+    device_.download(batch.losses);
+    device_.download(batch.right);
+    device_.wait();
+    for (std::size_t t = 0; t < count; ++t) {
+      scores[begin + t] = {batch.losses.host[t],
+                           static_cast<std::int64_t>(batch.tasks.host[t].rows),
+                           batch.right.host[t]};
+    }
+  }
+  answer(requests, scores);
+}
+
+}  // namespace starling

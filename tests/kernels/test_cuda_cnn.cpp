@@ -1,0 +1,46 @@
+// Convolutional networks on a GPU against the same on the CPU, bit for bit. Here on the emulated device.
+#include <doctest/doctest.h>
+
+#include "kernels/cuda/cuda_cnn.hpp"
+#include "tests/kernels/cnn_problems.hpp"
+#include "tests/kernels/cuda_comparison.hpp"
+
+using namespace starling;
+using test::compare;
+using test::nodes;
+
+TEST_CASE("cuda: gradients and evaluations of a CNN are the CPU's, bit for bit") {
+  const auto device = test::open_device();
+  for (const auto& [layers, image] : test::networks) {
+    CAPTURE(layers);
+    for (const std::int64_t batch_size : {1, 7}) {
+      const Cnn cnn(test::problem(layers, image, batch_size, nodes));
+      REQUIRE(CudaCnn::fits(cnn, *device));
+      compare(*device, cnn, CudaCnn(cnn, *device));
+      compare(*device, cnn, CudaCnn(cnn, *device, 1));  // one model at a time
+    }
+  }
+}
+
+TEST_CASE("cuda: tiles of a convolution end anywhere") {
+  const auto device = test::open_device();
+  // Around tiles of 16 and 64 columns, panels of 32, and 32 rows; kernels that are not square; several images to a tile.
+  for (const auto& [layers, image] : std::vector<std::pair<std::string, Extent>>{
+           {"conv 17 1x1, relu, conv 65 3x1 same unbiased, relu, average", {4, 3, 33}},
+           {"conv 64 2x3 /3, relu, conv 16 1x2", {8, 10, 3}},
+           {"conv 5 7x7 same /4, relu, pool 2", {13, 11, 1}}}) {
+    CAPTURE(layers);
+    const Cnn cnn(test::problem(layers, image, 3, nodes));
+    compare(*device, cnn, CudaCnn(cnn, *device));
+  }
+}
+
+TEST_CASE("cuda: a CNN that overflows does so as on the CPU") {
+  const auto device = test::open_device();
+  const Cnn cnn(test::problem("conv 4 3x3, groupnorm 2, relu, pool 2, batchnorm, dense 5, relu",
+                              {7, 6, 2}, 4, nodes));
+  for (const double move : {1e3, 1e18, 1e38}) {
+    CAPTURE(move);
+    compare(*device, cnn, CudaCnn(cnn, *device), move);
+  }
+}
