@@ -72,6 +72,7 @@ class SharedModel {
   /// delayed: one outer step with the mean of `arrivals`.
   void apply_mean(const std::vector<Message>& arrivals) {
     std::vector<Vector> progress;
+    progress.reserve(arrivals.size());
     for (const Message& m : arrivals) progress.push_back(m.values);
     outer_.update(theta_, mean(progress), theta_, version_);
     ++version_;

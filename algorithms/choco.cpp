@@ -35,10 +35,10 @@ struct Settings {
 class Estimates {
  public:
   Estimates(Node& node, const Settings& settings, const Vector& x)
-      : exchange_(node, settings.codec, CodedExchange::Draws::own), rate_(settings.consensus_rate) {
-    own_ = settings.starts_at_model ? x : node.zeros(x.size());
-    mixed_ = own_;  // equal on all nodes, and rows of W sum to one
-  }
+      : exchange_(node, settings.codec, CodedExchange::Draws::own),
+        rate_(settings.consensus_rate),
+        own_(settings.starts_at_model ? x : node.zeros(x.size())),
+        mixed_(own_) {}  // equal on all nodes, and rows of W sum to one
 
   /// Sends Q(x - h).
   void send(Step k, const Vector& x) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "sim/base/error.hpp"
 
@@ -207,7 +208,7 @@ class Keys {
   }
   std::string choice(std::string_view key, std::vector<std::string> options,
                      std::string_view fallback, std::string_view help) const {
-    return section_.choice(name(key), options, fallback, help);
+    return section_.choice(name(key), std::move(options), fallback, help);
   }
 
  private:

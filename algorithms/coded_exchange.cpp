@@ -33,10 +33,10 @@ Task<Vector> CodedExchange::mix(Step k, Vector decoded, Vector reference) {
 
 Mixing::Mixing(Node& node, SharedCodec codec, Channel channel, double rate)
     : node_(node),
-      exchange_(node, codec, CodedExchange::Draws::shared, channel),
+      is_plain_(codec->is_exact() && rate == 1),
+      exchange_(node, std::move(codec), CodedExchange::Draws::shared, channel),
       channel_(channel),
-      rate_(rate),
-      is_plain_(codec->is_exact() && rate == 1) {}
+      rate_(rate) {}
 
 Task<> Mixing::send(Step k, Vector x) {
   return is_plain_ ? send_to_neighbors(node_, k, std::move(x), channel_)

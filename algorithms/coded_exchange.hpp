@@ -54,10 +54,10 @@ class Mixing {
   Task<Vector> mix_codes(Step k, Vector x);
 
   Node& node_;
+  bool is_plain_;
   CodedExchange exchange_;
   Channel channel_;
   double rate_;
-  bool is_plain_;
   Vector decoded_;  // Q(x), between send and mix
 };
 

@@ -83,6 +83,7 @@ class Round {
     std::ranges::sort(times);
     const double limit = patience * to_seconds(times[(times.size() - 1) / 2]);
     std::vector<bool> slow;
+    slow.reserve(arrivals_.size());
     for (const auto& arrival : arrivals_) slow.push_back(!arrival || to_seconds(*arrival) > limit);
     return slow;
   }
@@ -95,6 +96,7 @@ class Round {
 
   Vector decode(const std::vector<Answer>& answers) const {
     std::vector<std::size_t> rows;
+    rows.reserve(answers.size());
     for (const Answer& answer : answers) rows.push_back(answer.row);
     const std::vector<double> factors = code_.decode(rows);
     std::vector<Weighted> terms;

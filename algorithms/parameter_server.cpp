@@ -45,6 +45,7 @@ Task<> serve(Node& node, Settings settings, Companions& companions) {
     }
     std::ranges::sort(pushes, {}, &Message::source);
     std::vector<Vector> gradients;
+    gradients.reserve(pushes.size());
     for (Message& m : pushes) gradients.push_back(std::move(m.values));
     optimizer.update(x, mean(gradients), x, k);
     for (NodeId i = 0; i < node.nodes(); ++i) {

@@ -167,9 +167,8 @@ Task<Vector> PartialAllreduce::exchange(Step t, Step n, Vector v) {
     } else {
       m = co_await node_.receive(peer, tag);
     }
-    Vector lower = node_.id() < peer ? std::move(v) : std::move(m.values);
-    lower.add(node_.id() < peer ? m.values : v);
-    v = std::move(lower);
+    if (node_.id() > peer) std::swap(v, m.values);  // the lower node's comes first
+    v.add(m.values);
     co_await node_.reduce(v);
   }
   co_return v;

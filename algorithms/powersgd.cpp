@@ -85,6 +85,7 @@ class Compressor {
     if (residual_) g.add(residual_);
     std::vector<Vector> rows(tensors_.size());
     std::vector<Vector> first;  // P_i of matrices, and the vectors
+    first.reserve(tensors_.size());
     for (std::size_t t = 0; t < tensors_.size(); ++t) {
       const Tensor& a = tensors_[t];
       const Vector own = g.slice(a.offset, a.size);
@@ -133,6 +134,7 @@ class Compressor {
   /// Vectors lose nothing.
   void keep_residual(const Vector& wanted, const Vector& result) {
     std::vector<Vector> pieces;
+    pieces.reserve(tensors_.size());
     for (const Tensor& a : tensors_) {
       pieces.push_back(
           a.rank == 0 ? node_.zeros(a.size)

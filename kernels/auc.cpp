@@ -52,12 +52,8 @@ bool has_both(const Dataset& data) {
 
 std::unique_ptr<Workload> auc(const Section& section, NodeId nodes, std::uint64_t seed) {
   Auc::Problem problem;
-  for (const double width :
-       section.numbers("hidden", {}, "widths of the hidden layers of the score; none: linear")) {
-    section.expect(width >= 1 && width <= 1 << 20 && width == std::floor(width), "hidden",
-                   "must be whole numbers 1 .. 1048576, got {}", width);
-    problem.hidden.push_back(static_cast<std::size_t>(width));
-  }
+  problem.hidden =
+      read_hidden(section, {}, "widths of the hidden layers of the score; none: linear");
   Settings settings;
   const auto positive =
       section.optional<std::int64_t>("positive_class", 0, "the class to be ranked above the rest");

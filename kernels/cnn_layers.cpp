@@ -1,6 +1,7 @@
 #include "kernels/cnn_layers.hpp"
 
 #include <charconv>
+#include <limits>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -15,6 +16,7 @@ namespace {
 using Kind = CnnLayer::Kind;
 
 constexpr std::size_t most = 1 << 20;  // of anything countable
+constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
 constexpr std::size_t most_stride = 16, most_kernel = 63;
 
 /// A kind of layer and how its parameters are written.
@@ -109,6 +111,12 @@ CnnLayer parse_layer(std::string_view text, std::size_t number) {
     if (given[0] != word.name) continue;
     layer.kind = word.kind;
     if (read_parameters(std::span(given).subspan(1), layer)) return layer;
+    for (const std::string_view part : given) {
+      if (count_of(part, unlimited) && !count_of(part, most)) {
+        throw std::invalid_argument(fmt::format("must have numbers up to {} in layer {}, got `{}`",
+                                                most, number, layer.text));
+      }
+    }
     throw std::invalid_argument(fmt::format("must have layer {} in the form `{}`, got `{}`", number,
                                             word.usage, layer.text));
   }

@@ -62,13 +62,13 @@ struct CnnNetwork::Builder {
              most_numbers, to.size(), number, layer->text);
     }
     const std::size_t output = new_buffer(to.size());
-    network.operations_.push_back({std::move(operation), at, output, extent, to});
+    network.operations_.push_back({operation, at, output, extent, to});
     at = output;
     extent = to;
   }
 
   void push_in_place(Operation operation) {
-    network.operations_.push_back({std::move(operation), at, at, extent, extent});
+    network.operations_.push_back({operation, at, at, extent, extent});
   }
 
   void convolve(const CnnLayer& with) {

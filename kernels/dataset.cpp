@@ -23,6 +23,7 @@
 
 #include "kernels/keys.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/memory.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/shipped_file.hpp"
 
@@ -47,6 +48,10 @@ void read_blobs(const Section& section, DatasetSettings& settings) {
       read_in_range(section, "samples", 2000, 1, many, "training samples, over all nodes"));
   settings.test_samples = static_cast<std::size_t>(
       read_in_range(section, "test_samples", 500, 1, many, "held-out samples"));
+  const std::size_t samples = settings.samples + settings.test_samples;
+  expect_memory(section, "samples",
+                4.0 * static_cast<double>(samples) * static_cast<double>(settings.features),
+                fmt::format("{} samples * {} features * 4 B", samples, settings.features));
   settings.spread = section.optional<double>(
       "spread", 0.5,
       "standard deviation of a blob; the centers lie about 1 from the origin in every feature");

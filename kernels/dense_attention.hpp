@@ -50,7 +50,7 @@ STARLING_INLINE float largest(const float* row, std::size_t count) {
   alignas(64) float lanes[16];
 #pragma GCC unroll 2
   for (std::size_t g = 0; g < sum_vectors; ++g) Lanes::store(lanes + g * width, tops[g]);
-  float top = lanes[0];
+  float top = lanes[0];  // cppcheck-suppress uninitvar
   for (std::size_t l = 1; l < 16; ++l) top = lanes[l] > top ? lanes[l] : top;
   return top;
 }

@@ -3,7 +3,9 @@
 
 // GCC 12 takes the deliberately undefined operands inside its own AVX-512 intrinsics for mistakes
 // (PR 105593).
+#ifndef __clang__
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #include "kernels/dense_kernels.hpp"
 

@@ -37,7 +37,7 @@ std::vector<std::int32_t> distances_to(const GridMap& map, int goal) {
     for (int m = 0; m < Episode::moves; ++m) {
       const int row = cell / map.side + row_steps[m], column = cell % map.side + column_steps[m];
       if (map.is_wall(row, column)) continue;
-      std::int32_t& distance = distances[static_cast<std::size_t>(row * map.side + column)];
+      std::int32_t& distance = distances[map.cell(row, column)];
       if (distance >= 0) continue;
       distance = distances[static_cast<std::size_t>(cell)] + 1;
       queue.push_back(row * map.side + column);
@@ -88,7 +88,8 @@ void Episode::observe(int view, std::span<float> to) const {
     }
   }
   const auto side = static_cast<float>(map_->side);
-  *out++ = static_cast<float>(goal_ / map_->side - row) / side;
+  const int goal_row = goal_ / map_->side;
+  *out++ = static_cast<float>(goal_row - row) / side;
   *out++ = static_cast<float>(goal_ % map_->side - column) / side;
   for (int m = 0; m < moves; ++m) *out++ = m == last_ ? 1.0f : 0.0f;
 }

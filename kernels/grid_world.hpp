@@ -18,10 +18,13 @@ struct GridMap {
   int side = 0;
   std::vector<std::uint8_t> walls{};  // (side, side), 1 is a wall
 
+  std::size_t cell(int row, int column) const {
+    const int cell = row * side + column;
+    return static_cast<std::size_t>(cell);
+  }
   /// Outside of the map is wall.
   bool is_wall(int row, int column) const {
-    return row < 0 || column < 0 || row >= side || column >= side ||
-           walls[static_cast<std::size_t>(row * side + column)] != 0;
+    return row < 0 || column < 0 || row >= side || column >= side || walls[cell(row, column)] != 0;
   }
 };
 
@@ -42,7 +45,8 @@ class Episode {
   /// side, down and right, then the last move (one of four is 1, all 0 at the start).
   void observe(int view, std::span<float> to) const;
   static std::size_t features(int view) {
-    return static_cast<std::size_t>((2 * view + 1) * (2 * view + 1) - 1 + 2 + moves);
+    const int cells = (2 * view + 1) * (2 * view + 1) - 1;
+    return static_cast<std::size_t>(cells) + 2 + moves;
   }
 
   bool is_at_goal() const { return distance() == 0; }

@@ -1,8 +1,4 @@
-// Datasets in HDF5 files, read with the C library (hdf5.h). It prints its error stack unless told
-// not to: here it is silent, and every failing call becomes an Error naming file and data set.
-//
-// As with IDX, a shape is believed only if the file holds enough bytes for it: a data set that was
-// declared but never written would otherwise ask for any amount of memory.
+// Datasets in HDF5 files, read with the C library (hdf5.h): every failing call becomes an Error naming file and data set.
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -14,44 +10,12 @@
 
 #include "kernels/dataset.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/hdf5.hpp"
 
 namespace starling {
 namespace {
 
-constexpr std::uint64_t most_inflation = 1032;  // of deflate, the usual filter
-
-/// An open HDF5 object and the call that closes it.
-class Handle {
- public:
-  Handle(hid_t id, herr_t (*close)(hid_t)) : id_(id), close_(close) {}
-  Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
-  Handle& operator=(Handle&&) = delete;
-  ~Handle() {
-    if (id_ >= 0) close_(id_);
-  }
-  hid_t id() const { return id_; }
-  bool is_open() const { return id_ >= 0; }
-
- private:
-  hid_t id_;
-  herr_t (*close_)(hid_t);
-};
-
-/// Keeps the library from printing while it lives.
-class Silence {
- public:
-  Silence() {
-    H5Eget_auto2(H5E_DEFAULT, &print_, &data_);
-    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-  }
-  Silence(const Silence&) = delete;
-  Silence& operator=(const Silence&) = delete;
-  ~Silence() { H5Eset_auto2(H5E_DEFAULT, print_, data_); }
-
- private:
-  H5E_auto2_t print_ = nullptr;
-  void* data_ = nullptr;
-};
+using hdf5::Handle;
 
 /// One open data set with its shape, and how messages name it: "digits.h5: x".
 struct Source {
@@ -72,44 +36,39 @@ std::string to_text(const std::vector<hsize_t>& shape) {
 
 /// Throws if `source` is empty or stores too few bytes for its shape.
 void check_size(const Source& source, std::size_t bytes_per_value) {
-  const std::uint64_t most = H5Dget_storage_size(source.id.id()) * most_inflation / bytes_per_value;
-  std::uint64_t count = 1;
-  for (const hsize_t extent : source.shape) {
-    if (extent == 0)
-      throw Error(fmt::format("{}: expected values, found {}", source.name, to_text(source.shape)));
-    if (count > most / extent) {
-      throw Error(fmt::format("{}: expected data for {}, found {} bytes", source.name,
-                              to_text(source.shape), H5Dget_storage_size(source.id.id())));
-    }
-    count *= extent;
+  if (std::ranges::count(source.shape, hsize_t{0}) > 0)
+    throw Error(fmt::format("{}: expected values, found {}", source.name, to_text(source.shape)));
+  const std::uint64_t stored = H5Dget_storage_size(source.id);
+  if (!hdf5::can_hold(stored, source.shape, bytes_per_value)) {
+    throw Error(fmt::format("{}: expected data for {}, found {} bytes", source.name,
+                            to_text(source.shape), stored));
   }
 }
 
 Source open(const Handle& file, const std::string& path, const std::string& set, bool is_integer) {
-  Source source{.id = Handle(H5Dopen2(file.id(), set.c_str(), H5P_DEFAULT), H5Dclose),
-                .name = path + ": " + set,
-                .shape = {}};
-  if (!source.id.is_open())
-    throw Error(fmt::format("{}: expected a data set of this name, found none", source.name));
-  const Handle type(H5Dget_type(source.id.id()), H5Tclose);
-  const H5T_class_t kind = H5Tget_class(type.id());
+  const std::string name = path + ": " + set;
+  const hid_t id = H5Dopen2(file, set.c_str(), H5P_DEFAULT);
+  if (id < 0) throw Error(name + ": expected a data set of this name, found none");
+  Source source{.id = Handle(id, H5Dclose), .name = name, .shape = {}};
+  const Handle type(H5Dget_type(source.id), H5Tclose);
+  const H5T_class_t kind = H5Tget_class(type);
   if (kind != H5T_INTEGER && (is_integer || kind != H5T_FLOAT)) {
     throw Error(fmt::format("{}: expected {}, found {}", source.name,
                             is_integer ? "integers" : "numbers",
                             kind == H5T_FLOAT ? "floating-point numbers" : "another type"));
   }
-  const Handle space(H5Dget_space(source.id.id()), H5Sclose);
-  const int rank = H5Sget_simple_extent_ndims(space.id());
-  source.shape.resize(static_cast<std::size_t>(std::max(rank, 0)));
-  if (rank > 0) H5Sget_simple_extent_dims(space.id(), source.shape.data(), nullptr);
-  check_size(source, H5Tget_size(type.id()));
+  const Handle space(H5Dget_space(source.id), H5Sclose);
+  const int rank = hdf5::check(H5Sget_simple_extent_ndims(space));
+  source.shape.resize(static_cast<std::size_t>(rank));
+  if (rank > 0) hdf5::check(H5Sget_simple_extent_dims(space, source.shape.data(), nullptr));
+  check_size(source, H5Tget_size(type));
   return source;
 }
 
 template <class T>
 std::vector<T> read(const Source& source, hid_t memory_type) {
   std::vector<T> values(source.count());
-  if (H5Dread(source.id.id(), memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) < 0) {
+  if (H5Dread(source.id, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) < 0) {
     throw Error(fmt::format(
         "{}: cannot read: damaged, or stored with a filter that is not installed", source.name));
   }
@@ -136,13 +95,7 @@ std::vector<std::int32_t> read_integers(const Source& source, std::size_t sample
   return result;
 }
 
-Dataset read_file(const std::string& path) {
-  if (!std::ifstream(path))
-    throw Error(fmt::format("{}: cannot open: no such file, or no right to read it", path));
-  const Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
-  if (!file.is_open())
-    throw Error(fmt::format("{}: expected an HDF5 file, found something else or damage", path));
-
+Dataset read_content(const Handle& file, const std::string& path) {
   const Source x = open(file, path, "x", false);
   if (x.shape.size() < 2) {
     throw Error(fmt::format("{}: expected shape (samples, features...), found {}", x.name,
@@ -150,7 +103,7 @@ Dataset read_file(const std::string& path) {
   }
   Dataset all{.samples = x.shape[0], .features = x.count() / x.shape[0]};
   all.y = read_integers(open(file, path, "y", true), all.samples, 0);
-  if (H5Lexists(file.id(), "length", H5P_DEFAULT) > 0) {
+  if (H5Lexists(file, "length", H5P_DEFAULT) > 0) {
     all.length = read_integers(open(file, path, "length", true), all.samples, 1);
   }
   all.x = read<float>(x, H5T_NATIVE_FLOAT);
@@ -161,6 +114,19 @@ Dataset read_file(const std::string& path) {
                             static_cast<std::size_t>(bad - all.x.begin()) / all.features));
   }
   return all;
+}
+
+Dataset read_file(const std::string& path) {
+  if (!std::ifstream(path))
+    throw Error(fmt::format("{}: cannot open: no such file, or no right to read it", path));
+  const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+  if (id < 0)
+    throw Error(fmt::format("{}: expected an HDF5 file, found something else or damage", path));
+  try {
+    return read_content(Handle(id, H5Fclose), path);
+  } catch (const hdf5::Failure& failure) {
+    throw Error(fmt::format("{}: damaged or cut short: {}", path, failure.what()));
+  }
 }
 
 /// Moves the samples from `first` on into a dataset of their own.
@@ -182,7 +148,7 @@ Dataset split_off(Dataset& all, std::size_t first) {
 }  // namespace
 
 SplitDataset load_hdf5_dataset(const DatasetSettings& settings) {
-  const Silence silence;
+  const hdf5::Silence silence;
   SplitDataset split;
   split.train = read_file(settings.path);
   if (settings.test_path.empty()) {

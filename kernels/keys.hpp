@@ -1,7 +1,9 @@
 // Keys that several workloads read alike.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <vector>
 
 #include "sim/base/section.hpp"
 
@@ -21,6 +23,24 @@ inline std::int64_t read_batch_size(const Section& section) {
   return read_in_range(
       section, "batch_size", 16, 1, 1 << 20,
       "samples of one gradient; a node with fewer draws some of them more than once");
+}
+
+/// The key `hidden`: widths of the hidden layers. Wider ones than any machine holds are refused with the reason.
+inline std::vector<std::size_t> read_hidden(const Section& section,
+                                            const std::vector<double>& fallback, const char* help) {
+  constexpr double widest = 1 << 20;
+  std::vector<std::size_t> hidden;
+  for (const double width : section.numbers("hidden", fallback, help)) {
+    section.expect(width >= 1 && width == std::floor(width), "hidden",
+                   "must be whole numbers from 1 to {}, got {}", widest, width);
+    section.expect(
+        width <= widest, "hidden",
+        "must be whole numbers from 1 to {}, got {}: the weights between two such layers "
+        "would take {} * {} * 4 B = {:.3g} GiB",
+        widest, width, width, width, 4 * width * width / (1 << 30));
+    hidden.push_back(static_cast<std::size_t>(width));
+  }
+  return hidden;
 }
 
 }  // namespace starling

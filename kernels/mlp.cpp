@@ -290,13 +290,8 @@ std::unique_ptr<Workload> make_mlp(const Section& section, std::vector<std::size
 }
 
 std::unique_ptr<Workload> mlp(const Section& section, NodeId nodes, std::uint64_t seed) {
-  std::vector<std::size_t> hidden;
-  for (const double width :
-       section.numbers("hidden", {32}, "widths of the hidden layers, from the input on")) {
-    section.expect(width >= 1 && width <= 1 << 20 && width == std::floor(width), "hidden",
-                   "must be whole numbers 1 .. 1048576, got {}", width);
-    hidden.push_back(static_cast<std::size_t>(width));
-  }
+  std::vector<std::size_t> hidden =
+      read_hidden(section, {32}, "widths of the hidden layers, from the input on");
   return make_mlp(section, std::move(hidden), nodes, seed);
 }
 

@@ -375,13 +375,7 @@ std::unique_ptr<Workload> navigation(const Section& section, NodeId nodes, std::
   problem.nodes = nodes;
   problem.seed = seed;
   read_world(section, problem);
-  problem.hidden.clear();
-  for (const double width :
-       section.numbers("hidden", {32}, "widths of the hidden layers, from the input on")) {
-    section.expect(width >= 1 && width <= 1 << 20 && width == std::floor(width), "hidden",
-                   "must be whole numbers 1 .. 1048576, got {}", width);
-    problem.hidden.push_back(static_cast<std::size_t>(width));
-  }
+  problem.hidden = read_hidden(section, {32}, "widths of the hidden layers, from the input on");
   read_learning(section, problem);
   problem.wire_parameters = read_wire_parameters(section);
   section.finish();

@@ -102,7 +102,7 @@ std::vector<std::size_t> read_tensors(const Section& section, const std::string&
   if (text == "one") return {static_cast<std::size_t>(parameters)};
   for (const Preset& preset : presets) {
     if (text != preset.name && !(text == "model" && model == preset.name)) continue;
-    const std::vector<std::size_t> sizes = preset.tensors();
+    std::vector<std::size_t> sizes = preset.tensors();
     section.expect(parameters >= std::ssize(sizes), "tensors",
                    "must not be more than the model has parameters, {}, got {}", parameters,
                    sizes.size());

@@ -120,7 +120,7 @@ std::vector<std::size_t> place(const Section& section, const Placement& placemen
 
 /// Links: hosts' up and down, 2 per host, then those between sites, (from, to).
 Fabric join(const std::vector<std::string>& sites, const std::vector<std::size_t>& site_of,
-            std::vector<Link> links, std::vector<char> is_crossed) {
+            std::vector<Link> links, const std::vector<char>& is_crossed) {
   const auto hosts = static_cast<LinkId>(site_of.size());
   const std::size_t count = sites.size();
   const auto route = [=](NodeId source, NodeId destination, std::vector<LinkId>& way) {
@@ -174,7 +174,7 @@ std::function<Fabric(Link)> read_fabric_matrix(const Section& section, NodeId ho
                bandwidth[pair].value_or(Bandwidth{own.bytes_per_second}).bytes_per_second,
            .latency = latency.values[pair].value_or(Duration{})});
     }
-    return join(latency.sites, site_of, std::move(links), std::move(is_crossed));
+    return join(latency.sites, site_of, std::move(links), is_crossed);
   };
 }
 

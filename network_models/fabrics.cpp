@@ -55,7 +55,7 @@ Fabric star(NodeId hosts, Link link) {
           }};
 }
 
-Fabric torus(std::vector<NodeId> sides, Link link) {
+Fabric torus(const std::vector<NodeId>& sides, Link link) {
   // The cable from a point upwards along dimension d: number point * dimensions + d; its links are
   // twice that, and one more for the way back.
   const auto dimensions = static_cast<NodeId>(sides.size());

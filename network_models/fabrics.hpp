@@ -22,7 +22,7 @@ Fabric star(NodeId hosts, Link link);
 /// along each side > 1. Routes go along dimension 0 first, then 1, ..., the shorter way; of two
 /// equal ones upwards, but downwards to coordinate 0 (so does SimGrid). A ring is a torus of one
 /// side.
-Fabric torus(std::vector<NodeId> sides, Link link);
+Fabric torus(const std::vector<NodeId>& sides, Link link);
 
 /// 2^dimensions hosts, cables between those that differ in one bit. Lowest different bit first.
 Fabric hypercube(int dimensions, Link link);

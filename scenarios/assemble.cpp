@@ -14,6 +14,7 @@
 #include "scenarios/memory.hpp"
 #include "scenarios/reference.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/memory.hpp"
 #include "topology/registry.hpp"
 
 namespace starling {
@@ -64,6 +65,7 @@ void read_device(const Section& section, RunSettings& s) {
 RunSettings read_run(const Section& section, const std::string& scenario_name) {
   RunSettings s;
   const auto nodes = section.required<std::int64_t>("nodes", "participants of the algorithm");
+  check_memory_of_nodes(section, nodes);
   section.expect(nodes >= 1 && nodes <= most_nodes, "nodes", "must be from 1 to {}, got {}",
                  most_nodes, nodes);
   s.nodes = static_cast<NodeId>(nodes);
@@ -200,7 +202,6 @@ Assembly assemble(const Scenario& scenario, int processes) {
   parts.settings = read_run(run, scenario.name());
   note(run);
   RunSettings& settings = parts.settings;
-  check_memory_of_nodes(run, settings.nodes);
 
   const Section topology = scenario.section("topology");
   parts.topology = build_part(topology, scenario.name(), [&] {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "sim/base/error.hpp"
+#include "sim/base/memory.hpp"
 
 namespace starling {
 namespace {
@@ -16,21 +17,13 @@ constexpr double gibibyte = 1 << 30;
 constexpr double node_bytes =
     3800;  // of program, mailbox, totals, recorded operations: measured at a million nodes
 /// What a node takes beside its model, at least: one that only sleeps takes most of it (tests/benchmarks/bench_messages.cpp).
-constexpr std::int64_t bytes_per_idle_node = 480;
+constexpr std::int64_t bytes_per_idle_node = 380;
 
 std::size_t row_floats(const WorkloadFacts& facts) {
   return (facts.parameters + row_granularity - 1) / row_granularity * row_granularity;
 }
 
 }  // namespace
-
-std::int64_t available_memory() {
-  std::ifstream meminfo("/proc/meminfo");
-  for (std::string line; std::getline(meminfo, line);) {
-    if (line.starts_with("MemAvailable:")) return std::stoll(line.substr(13)) * 1024;
-  }
-  return 0;
-}
 
 void check_memory_of_models(const RunSettings& settings, const WorkloadFacts& facts,
                             int processes) {
@@ -47,14 +40,9 @@ void check_memory_of_models(const RunSettings& settings, const WorkloadFacts& fa
                   static_cast<double>(available) / (1 << 30)));
 }
 
-void check_memory_of_nodes(const Section& run, NodeId nodes) {
-  const std::int64_t available = available_memory();
-  const auto needed = static_cast<double>(bytes_per_idle_node) * nodes;
-  run.expect(available == 0 || needed <= static_cast<double>(available), "nodes",
-             "must be fewer: {} nodes * {} B beside their models = {:.1f} GiB, but {:.1f} GiB of "
-             "memory are free",
-             nodes, bytes_per_idle_node, needed / (1 << 30),
-             static_cast<double>(available) / (1 << 30));
+void check_memory_of_nodes(const Section& run, std::int64_t nodes) {
+  expect_memory(run, "nodes", static_cast<double>(bytes_per_idle_node) * static_cast<double>(nodes),
+                fmt::format("{} nodes * {} B beside their models", nodes, bytes_per_idle_node));
 }
 
 double model_bytes(const RunSettings& settings, const WorkloadFacts& facts) {

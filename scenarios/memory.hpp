@@ -14,11 +14,8 @@ double model_bytes(const RunSettings& settings, const WorkloadFacts& facts);
 /// "1000000 nodes * 2416 floats * 4 B = 9.00 GiB of models, .."; the workload has numbers.
 std::string describe_memory(const RunSettings& settings, const WorkloadFacts& facts);
 
-/// Memory that the system could give us now, in bytes; 0 if it does not tell.
-std::int64_t available_memory();
-
 /// Says that so many nodes cannot fit, before anything is built for each of them.
-void check_memory_of_nodes(const Section& run, NodeId nodes);
+void check_memory_of_nodes(const Section& run, std::int64_t nodes);
 
 /// A simulation holds a model per node at least; says so before it starts if they cannot fit.
 void check_memory_of_models(const RunSettings& settings, const WorkloadFacts& facts, int processes);

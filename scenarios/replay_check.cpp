@@ -72,7 +72,7 @@ void check_for_replay(const Assembly& parts, const Recorder& recorded, const std
 }
 
 std::string describe_replay(const Recorder& recorded, const Recorder& replayed) {
-  const std::string losses = difference_of_losses(recorded.steps, replayed.steps);
+  std::string losses = difference_of_losses(recorded.steps, replayed.steps);
   if (!losses.empty()) return losses;
   const auto& a = recorded.models;
   const auto& b = replayed.models;

@@ -84,7 +84,8 @@ std::vector<std::string> read_range(const Setting& setting, std::string_view tex
     const double number = is_geometric ? first.number * factor
                                        : first.number + static_cast<double>(i) * change.number;
     if (number > last.number + slack) return values;
-    if (values.size() == most_points) refuse("has too many values");
+    if (values.size() == most_points)
+      refuse(fmt::format("has a range of more than {} values", most_points));
     values.push_back(short_text(number) + (first.unit.empty() ? "" : " " + first.unit));
   }
 }

@@ -25,6 +25,8 @@ namespace starling::topologies {
 
 namespace {
 
+constexpr std::int64_t most_offsets = 1'000'000;
+
 /// Offsets that connect all nodes: drawn anew until they and the number of nodes have no common divisor,
 /// as with u = 2 alone for four nodes.
 std::vector<NodeId> draw_offsets(NodeId nodes, std::int64_t degree, std::uint64_t seed) {
@@ -49,7 +51,8 @@ Topology equi_static(const Section& section, NodeId nodes, std::uint64_t seed) {
   const std::int64_t logarithm = std::bit_width(static_cast<std::uint32_t>(nodes - 1));
   const auto degree = section.optional<std::int64_t>("degree", std::max<std::int64_t>(1, logarithm),
                                                      "number of random offsets, M");
-  section.expect(degree >= 1, "degree", "must be at least 1, got {}", degree);
+  section.expect(degree >= 1 && degree <= most_offsets, "degree", "must be from 1 to {}, got {}",
+                 most_offsets, degree);
   const bool is_directed = section.optional<bool>(
       "directed", true, "send one way only, or both ways at half the weight");
   section.finish();

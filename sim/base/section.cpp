@@ -235,7 +235,8 @@ std::vector<double> Section::numbers(std::string_view key, std::vector<double> f
                                      std::string_view help) const {
   using Numbers = Kind<std::vector<double>>;
   const Setting* setting = note(key, Numbers::name, Numbers::write(fallback), help);
-  return setting ? parse<std::vector<double>>(*this, *setting) : fallback;
+  if (setting) return parse<std::vector<double>>(*this, *setting);
+  return fallback;
 }
 
 void Section::finish() const {

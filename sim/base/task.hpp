@@ -7,6 +7,7 @@
 #pragma once
 
 #include <coroutine>
+#include <cstddef>
 #include <exception>
 #include <optional>
 #include <utility>
@@ -21,6 +22,11 @@ class Task;
 namespace detail {
 
 struct PromiseBase {
+  static void* operator new(std::size_t bytes) { return FramePool::take(bytes); }
+  static void operator delete(void* frame, std::size_t bytes) noexcept {
+    FramePool::give_back(frame, bytes);
+  }
+
   std::coroutine_handle<> awaiter = std::noop_coroutine();
   std::exception_ptr exception;
 
@@ -36,11 +42,6 @@ struct PromiseBase {
   std::suspend_always initial_suspend() noexcept { return {}; }
   FinalAwaiter final_suspend() noexcept { return {}; }
   void unhandled_exception() { exception = std::current_exception(); }
-
-  static void* operator new(std::size_t bytes) { return frame_pool::take(bytes); }
-  static void operator delete(void* frame, std::size_t bytes) noexcept {
-    frame_pool::give_back(frame, bytes);
-  }
 };
 
 template <class T>

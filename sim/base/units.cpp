@@ -133,6 +133,7 @@ std::string decimal(std::int64_t count, std::int64_t factor) {
   if (std::int64_t rest = count % factor; rest != 0) {
     text += '.';
     for (std::int64_t place = factor / 10; rest != 0; place /= 10) {
+      // cppcheck-suppress zerodivcond  // rest < 10 * place throughout
       text += static_cast<char>('0' + rest / place);
       rest %= place;
     }

@@ -123,7 +123,7 @@ DistributionSettings read_distribution(const Section& section) {
 
 ComputeDistribution::ComputeDistribution(const Section& section,
                                          const DistributionSettings& settings, NodeId nodes,
-                                         std::uint64_t seed, BatchCost cost) {
+                                         std::uint64_t seed, const BatchCost& cost) {
   if (settings.name == "trace") {
     DurationTrace trace(settings.trace);
     mean_ = rescale(section, settings.gradient, trace);

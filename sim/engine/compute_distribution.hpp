@@ -35,7 +35,7 @@ class ComputeDistribution {
   /// Reads files, if any: throws Error if they are wrong, ScenarioError if they cannot be scaled to
   /// `gradient`. `cost` may be empty unless per_token is given.
   ComputeDistribution(const Section& section, const DistributionSettings& settings, NodeId nodes,
-                      std::uint64_t seed, BatchCost cost);
+                      std::uint64_t seed, const BatchCost& cost);
 
   double seconds(NodeId node, Step step) const { return seconds_(node, step); }
   /// Mean number of seconds; with per_token over the first few batches.

@@ -16,12 +16,13 @@ ComputeTime::Settings ComputeTime::read(const Section& section, NodeId nodes) {
   return settings;
 }
 
-ComputeTime::ComputeTime(const Section& section, NodeId nodes, std::uint64_t seed, BatchCost cost)
-    : ComputeTime(section, read(section, nodes), nodes, seed, std::move(cost)) {}
+ComputeTime::ComputeTime(const Section& section, NodeId nodes, std::uint64_t seed,
+                         const BatchCost& cost)
+    : ComputeTime(section, read(section, nodes), nodes, seed, cost) {}
 
 ComputeTime::ComputeTime(const Section& section, const Settings& settings, NodeId nodes,
-                         std::uint64_t seed, BatchCost cost)
-    : distribution_(section, settings.distribution, nodes, seed, std::move(cost)),
+                         std::uint64_t seed, const BatchCost& cost)
+    : distribution_(section, settings.distribution, nodes, seed, cost),
       speed_(settings.speed, seed),
       delays_(settings.delays, nodes, seed) {}
 

@@ -45,7 +45,7 @@ class ComputeTime {
   /// Reads the [compute] section for `nodes` nodes; draws depend on `seed`. `cost` is asked only if
   /// durations depend on batches (per_token), from the constructor on. Throws ScenarioError, and
   /// Error if a file cannot be read or holds anything but non-negative numbers.
-  ComputeTime(const Section& section, NodeId nodes, std::uint64_t seed, BatchCost cost = {});
+  ComputeTime(const Section& section, NodeId nodes, std::uint64_t seed, const BatchCost& cost = {});
 
   /// Duration of the gradient that `node` computes at its local step `step` (its `step`-th
   /// gradient), injected delay included. One thread at a time may ask. Throws Error if it passes
@@ -65,7 +65,7 @@ class ComputeTime {
   };
   static Settings read(const Section& section, NodeId nodes);
   ComputeTime(const Section& section, const Settings& settings, NodeId nodes, std::uint64_t seed,
-              BatchCost cost);
+              const BatchCost& cost);
 
   ComputeDistribution distribution_;
   ComputeSpeed speed_;

@@ -213,7 +213,7 @@ Channel::Channel(MpiSession& session, ComputeGraph& graph, NodeId nodes)
 
 Channel::~Channel() = default;
 
-void Channel::send(int rank, NodeId to, Message message) {
+void Channel::send(int rank, NodeId to, const Message& message) {
   State& state = *state_;
   auto header =
       std::make_unique<MessageHeader>(MessageHeader{.tag = message.tag,

@@ -33,7 +33,7 @@ class Channel {
   ~Channel();
 
   /// Sends `message` to node `to`, which lives on `rank`. Computes its vector now if need be.
-  void send(int rank, NodeId to, Message message);
+  void send(int rank, NodeId to, const Message& message);
   /// Moves all transfers on and appends what has arrived. True if anything happened.
   bool progress(std::deque<Arrival>& arrived);
 

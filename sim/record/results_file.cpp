@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "sim/base/error.hpp"
+#include "sim/base/hdf5.hpp"
 #include "sim/record/partial_file.hpp"
 
 namespace starling {
@@ -34,71 +35,12 @@ constexpr const char* format_name = "starling results";
 constexpr std::int64_t format_version = 1;
 constexpr std::size_t least_compressed_bytes = 32 << 10;
 constexpr hsize_t chunk_cells = 64 << 10;
-constexpr std::uint64_t most_inflation = 1032;  // of deflate
 constexpr std::array<unsigned char, 8> signature{0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
 
+using hdf5::check;
+using hdf5::Failure;
+using hdf5::Handle;
 using Shape = std::vector<hsize_t>;
-
-/// What HDF5 or the content of a file says is wrong; save() and load() add the path.
-class Failure : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-/// The most specific line of the library's error stack.
-std::string library_words() {
-  std::string words = "the HDF5 library failed";
-  H5Ewalk2(
-      H5E_DEFAULT, H5E_WALK_UPWARD,
-      [](unsigned depth, const H5E_error2_t* error, void* text) -> herr_t {
-        if (depth == 0 && error->desc != nullptr) *static_cast<std::string*>(text) = error->desc;
-        return 0;
-      },
-      &words);
-  return words;
-}
-
-/// Passes the result of a library call on; negative ones mean that it failed.
-template <class Result>
-Result check(Result result) {
-  if (result < 0) throw Failure(library_words());
-  return result;
-}
-
-/// An open HDF5 object and the call that closes it.
-class Handle {
- public:
-  Handle(hid_t id, herr_t (*close)(hid_t)) : id_(check(id)), close_(close) {}
-  Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
-  Handle& operator=(Handle&&) = delete;
-  ~Handle() {
-    if (id_ >= 0) close_(id_);
-  }
-  operator hid_t() const { return id_; }
-
- private:
-  hid_t id_;
-  herr_t (*close_)(hid_t);
-};
-
-/// Keeps the library from printing while it lives. Nor may it close itself at the end of the
-/// program, where it has nothing of ours left to write and complains about files that it found
-/// damaged.
-class Silence {
- public:
-  Silence() {
-    H5dont_atexit();  // heeded if the library is new to the process, refused otherwise
-    H5Eget_auto2(H5E_DEFAULT, &print_, &data_);
-    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-  }
-  Silence(const Silence&) = delete;
-  Silence& operator=(const Silence&) = delete;
-  ~Silence() { H5Eset_auto2(H5E_DEFAULT, print_, data_); }
-
- private:
-  H5E_auto2_t print_ = nullptr;
-  void* data_ = nullptr;
-};
 
 /// How values of a type lie in memory and in the file.
 struct Type {
@@ -407,8 +349,9 @@ void write_acts(Writer& writer, const Recorder& recorder) {
     all.insert(all.end(), acts.begin(), acts.end());
   }
   const Handle kind(H5Tenum_create(H5T_STD_U8LE), H5Tclose);
-  for (std::uint8_t value = 0; value < act_kinds.size(); ++value) {
-    check(H5Tenum_insert(kind, act_kinds[value], &value));
+  for (std::size_t i = 0; i < act_kinds.size(); ++i) {
+    const auto value = static_cast<std::uint8_t>(i);
+    check(H5Tenum_insert(kind, act_kinds[i], &value));
   }
   const Shape shape{all.size()};
   writer.group("/acts");
@@ -528,7 +471,7 @@ class Reader {
     const std::size_t length = H5Tget_size(type);
     const auto count = static_cast<std::size_t>(check(H5Sget_simple_extent_npoints(space)));
     const std::uint64_t stored = std::min<std::uint64_t>(file_bytes_, H5Dget_storage_size(set));
-    if (count > stored * most_inflation / std::max<std::size_t>(length, 1)) {
+    if (!hdf5::can_hold(stored, Shape{count}, length)) {
       throw Failure(fmt::format("{}: fewer bytes than its shape needs", path));
     }
     std::string cells(length * count, '\0');
@@ -608,10 +551,8 @@ class Reader {
     const bool is_empty = std::ranges::count(shape, hsize_t{0}) > 0;
     const std::uint64_t bytes =
         is_empty ? file_bytes_ : std::min<std::uint64_t>(file_bytes_, H5Dget_storage_size(set));
-    std::uint64_t rest = bytes * most_inflation / bytes_per_value;
-    for (const hsize_t extent : shape) {
-      if (extent > rest) throw Failure(fmt::format("{}: fewer bytes than its shape needs", path));
-      rest /= std::max<hsize_t>(1, extent);
+    if (!hdf5::can_hold(bytes, shape, bytes_per_value)) {
+      throw Failure(fmt::format("{}: fewer bytes than its shape needs", path));
     }
     return shape;
   }
@@ -686,6 +627,9 @@ void read_links(const Reader& reader, Recorder& recorder) {
   const auto busy = reader.column<std::int64_t>("/links/busy_picoseconds", names.size());
   const auto bytes = reader.column<std::int64_t>("/links/bytes", names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!(bandwidth[i] >= 0 && peak_rate[i] >= 0)) {
+      throw Failure(fmt::format("/links: link {} makes no sense", i));
+    }
     recorder.links.push_back({names[i], bandwidth[i], peak_rate[i], Duration(busy[i]), bytes[i]});
   }
   if (!reader.has("/link_timeline")) return;
@@ -694,7 +638,8 @@ void read_links(const Reader& reader, Recorder& recorder) {
   const auto begin = reader.column<std::int64_t>("/link_timeline/begin", link.size());
   const auto end = reader.column<std::int64_t>("/link_timeline/end", link.size());
   for (std::size_t i = 0; i < link.size(); ++i) {
-    if (link[i] < 0 || static_cast<std::size_t>(link[i]) >= names.size() || begin[i] > end[i]) {
+    if (link[i] < 0 || static_cast<std::size_t>(link[i]) >= names.size() || begin[i] > end[i] ||
+        !(rate[i] >= 0)) {
       throw Failure(fmt::format("/link_timeline: segment {} makes no sense", i));
     }
     recorder.link_timeline.push_back({static_cast<std::uint32_t>(link[i]), rate[i],
@@ -794,7 +739,7 @@ std::uint64_t size_of_hdf5_file(const std::string& path) {
 
 void save(const Recorder& recorder, const std::string& path) {
   ensure(recorder.evaluation.width() == 1, "the evaluation table has one cell per row");
-  const Silence silence;
+  const hdf5::Silence silence;
   try {
     PartialFile partial(path);
     const Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
@@ -822,7 +767,7 @@ void save(const Recorder& recorder, const std::string& path) {
 
 Recorder load(const std::string& path) {
   const std::uint64_t bytes = size_of_hdf5_file(path);
-  const Silence silence;
+  const hdf5::Silence silence;
   try {
     const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
     check(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG));

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <utility>
 
+#include <fmt/format.h>
 #include <hdf5.h>
 
 #include "sim/base/error.hpp"
+#include "sim/base/hdf5.hpp"
 
 namespace starling {
 namespace {
@@ -16,27 +18,8 @@ namespace {
 constexpr std::int64_t table_file_version = 1;
 constexpr std::size_t memory_step = 1 << 16;
 
-template <class Result>
-Result check(Result result) {
-  if (result < 0) throw Error("the HDF5 library cannot make a table");
-  return result;
-}
-
-/// An open HDF5 object and the call that closes it.
-class Handle {
- public:
-  Handle(hid_t id, herr_t (*close)(hid_t)) : id_(check(id)), close_(close) {}
-  Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
-  Handle& operator=(Handle&&) = delete;
-  ~Handle() {
-    if (id_ >= 0) close_(id_);
-  }
-  operator hid_t() const { return id_; }
-
- private:
-  hid_t id_;
-  herr_t (*close_)(hid_t);
-};
+using hdf5::check;
+using hdf5::Handle;
 
 Handle text_type(std::size_t length) {
   Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
@@ -107,15 +90,19 @@ std::size_t TableColumn::rows() const {
 }
 
 std::string table_file(const std::string& format, const std::vector<NamedTable>& tables) {
-  const Handle file = empty_file();
-  const Handle type = text_type(format.size());
-  write_attribute(file, "format", type, type, format.data());
-  write_attribute(file, "format_version", H5T_STD_I64LE, H5T_NATIVE_INT64, &table_file_version);
-  for (const NamedTable& table : tables) write_table(file, table);
-  check(H5Fflush(file, H5F_SCOPE_LOCAL));
-  std::string bytes(static_cast<std::size_t>(check(H5Fget_file_image(file, nullptr, 0))), '\0');
-  check(H5Fget_file_image(file, bytes.data(), bytes.size()));
-  return bytes;
+  try {
+    const Handle file = empty_file();
+    const Handle type = text_type(format.size());
+    write_attribute(file, "format", type, type, format.data());
+    write_attribute(file, "format_version", H5T_STD_I64LE, H5T_NATIVE_INT64, &table_file_version);
+    for (const NamedTable& table : tables) write_table(file, table);
+    check(H5Fflush(file, H5F_SCOPE_LOCAL));
+    std::string bytes(static_cast<std::size_t>(check(H5Fget_file_image(file, nullptr, 0))), '\0');
+    check(H5Fget_file_image(file, bytes.data(), bytes.size()));
+    return bytes;
+  } catch (const hdf5::Failure& failure) {
+    throw Error(fmt::format("cannot make a table: {}", failure.what()));
+  }
 }
 
 }  // namespace starling

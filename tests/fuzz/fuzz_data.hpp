@@ -39,4 +39,19 @@ inline void load(const SequenceSettings& settings) {
   check(split.test, split.vocabulary);
 }
 
+inline void load_hdf5(const std::string& path, bool is_sequences) {
+  if (is_sequences) {
+    SequenceSettings settings;
+    settings.kind = "hdf5";
+    settings.path = path;
+    settings.test_fraction = 0.2;
+    load(settings);
+  } else {
+    DatasetSettings settings;
+    settings.kind = "hdf5";
+    settings.path = path;
+    load(settings);
+  }
+}
+
 }  // namespace starling::test

@@ -59,6 +59,8 @@ TEST_CASE("a wrong layer is named, with the form that it should have") {
     CHECK_MESSAGE(complaint(wrong).starts_with("must have layer 1 in the form `conv"), wrong);
   }
   CHECK(complaint("pool") == "must have layer 1 in the form `pool SIZE`, got `pool`");
+  CHECK(complaint("dense 1000000000") ==
+        "must have numbers up to 1048576 in layer 1, got `dense 1000000000`");
   CHECK(complaint("relu 3") == "must have layer 1 in the form `relu`, got `relu 3`");
   CHECK(complaint("dropout 1") ==
         "must have layer 1 in the form `dropout PROBABILITY`, got `dropout 1`");

@@ -21,33 +21,8 @@ using namespace starling;
 
 namespace {
 
-/// 8 nodes learn blobs with random delays; everything that a run records is in it.
-const char* const blobs = R"([run]
-nodes = 8
-steps = 60
-record_every = 1
-evaluate_every = 5
-timeline = 20 ms
-save_models = yes
-checkpoint = 1000000 steps
-[topology]
-kind = ring
-[network]
-kind = loggp
-preset = 10gbe
-[compute]
-gradient = 2 ms
-distribution = lognormal
-sigma = 0.4
-[workload]
-kind = mlp
-dataset = blobs
-hidden = 12
-batch_size = 8
-partition = dirichlet
-[algorithm]
-learning_rate = 0.1
-)";
+const std::string blobs =
+    test::blobs_scenario(60, "save_models = yes\ncheckpoint = 1000000 steps\n");
 
 using Overrides = std::vector<std::string>;
 
@@ -192,7 +167,7 @@ TEST_CASE("a run goes on with another number of threads") {
 }
 
 TEST_CASE("a run with failures goes on: nodes that stop, pause and join, messages that are lost") {
-  const std::string text = std::string(blobs) +
+  const std::string text = blobs +
                            "[failures]\nstop = 3 @ 40 ms\npause = 5 @ 30 ms for 20 ms\n"
                            "join = 6 @ 10 ms\nlose = 0.02\n";
   check_pieces(text, {"algorithm.kind=adpsgd", "algorithm.patience=5 ms"}, 3);

@@ -43,11 +43,6 @@ MISTAKES = [
     (["algorithm.learning_rate=0"], 2, "algorithm.learning_rate must be positive, got 0"),
     (["compute.gradient=3"], 2, "compute.gradient"),
     (["compute.gradient=3 miles"], 2, "compute.gradient"),
-    (["run.nodes=1e12"], 2, "run.nodes must be from 1 to"),
-    (["workload.hidden=1048576,1048576"], 1, "8 nodes * 1099591319562 parameters * 4 B = 32770.4 GiB"),
-    (["workload.hidden=1000000000"], 2, "workload.hidden must be whole numbers 1 .. 1048576"),
-    (["network.kind=fluid", "network.bandwidth=1 GB/s", "network.fabric=hyperx", "network.sides=3000,3000"], 2,
-     "gives a fabric of 2 * 2.7e+10 links"),
     (["algorithm.kind=wagma", "algorithm.group_size=3"], 2, "algorithm.group_size must be a power of two, got 3"),
     (["algorithm.kind=wagma", "run.nodes=6"], 2, "a power of two, got 6"),
     (["topology.kind=hypercube", "run.nodes=6"], 2, "power of two"),
@@ -66,6 +61,48 @@ MISTAKES = [
     (["compute.distribution=trace", "compute.trace=nowhere.csv"], 1, "nowhere.csv"),
     (["nonsense.key=1"], 2, "nonsense"),
     (["workload.wire_parameters=-1"], 2, "workload.wire_parameters"),
+]
+
+FLUID = ["network.kind=fluid", "network.bandwidth=1 GB/s"]
+BLOBS = ["workload.dataset=blobs"]
+# What no machine can hold, or no clock: refused before memory is asked for, with the arithmetic or the bound.
+ABSURD = [
+    (["run.nodes=1e12"], 2, "run.nodes must be fewer: 1000000000000 nodes * 480 B beside their models = 447034.8 GiB"),
+    (["workload.hidden=1048576,1048576"], 1, "8 nodes * 1099591319562 parameters * 4 B = 32770.4 GiB"),
+    (["workload.hidden=1000000000"], 2, "the weights between two such layers would take 1000000000 * 1000000000 * 4 B"),
+    (["workload.batch_size=1000000000"], 2, "workload.batch_size must be 1 to 1048576, got 1000000000"),
+    ([*BLOBS, "workload.samples=1000000000", "workload.features=1000000"], 2,
+     "workload.samples must be fewer: 1000000500 samples * 1000000 features * 4 B = 3725292.2 GiB"),
+    ([*BLOBS, "workload.samples=1000000000000"], 2, "workload.samples must be 1 to 1073741824"),
+    ([*BLOBS, "workload.classes=1000000000"], 2, "workload.classes must be 1 to 1000000"),
+    (["workload.partition=by_label", "workload.shards_per_node=1000000000"], 2, "workload.shards_per_node must be 1 to"),
+    (["workload.kind=cnn", "workload.layers=dense 1000000000"], 2, "must have numbers up to 1048576 in layer 1"),
+    (["workload.kind=cnn", "workload.layers=dense 1000000, dense 1000000"], 2, "at most 2147483648 parameters"),
+    (["workload.kind=transformer", "workload.width=1000000000"], 2, "workload.width must be 1 to 65536"),
+    (["workload.kind=transformer", "workload.layers=1000000000"], 2, "workload.layers must be 1 to 1000"),
+    (["workload.kind=quadratic", "workload.dimension=1e12"], 2, "workload.dimension must be 1 to 2147483648"),
+    (["workload.kind=timing", "workload.parameters=1e12"], 2, "workload.parameters must be 0 to 4294967295"),
+    (["workload.kind=timing", "workload.tensors=1e15"], 2, "workload.tensors must be whole numbers of floats"),
+    (["workload.wire_parameters=1e15", "network.bandwidth=1 GB/s"], 1, "virtual time passes the end of the clock (106 days)"),
+    (["run.nodes=100000", "topology.kind=complete"], 2, "would have 1e+10 arcs of 40 bytes each"),
+    (["topology.kind=random_matching", "topology.rounds=1e12"], 2, "would have 8e+12 arcs of 40 bytes each"),
+    (["topology.kind=equi_static", "topology.degree=1e12"], 2, "topology.degree must be from 1 to 1000000"),
+    (["topology.kind=torus", "topology.sides=1000000000x1000000000"], 2, "topology.sides must multiply to the 8 nodes"),
+    ([*FLUID, "network.fabric=hyperx", "network.sides=3000,3000"], 2, "gives a fabric of 2 * 2.7e+10 links"),
+    ([*FLUID, "network.fabric=torus", "network.sides=1000000,1000000"], 2, "gives a fabric of 1000000000000 hosts"),
+    ([*FLUID, "network.fabric=fat_tree", "network.k=1000000"], 2, "gives a fabric of 2.5e+17 hosts"),
+    ([*FLUID, "network.fabric=dragonfly", "network.routers=1000000", "network.groups=1000000"], 2, "fabric of 2000000000000"),
+    (["algorithm.kind=wagma", "algorithm.group_size=1073741824"], 2, "must be at most the number of nodes (8)"),
+    (["algorithm.kind=parameter_server", "algorithm.servers=1000000000"], 2, "must be 1 to the number of nodes (8)"),
+    (["algorithm.kind=powersgd", "algorithm.rank=1000000000"], 2, "algorithm.rank must be 1 to 4096"),
+    (["run.timeline=1e12 s"], 2, "which is past the end of the clock (106 days)"),
+    (["compute.gradient=1e30 s"], 2, "which is past the end of the clock (106 days)"),
+    (["run.steps=1e15"], 2, "run.steps must be from 1 to 2^40"),
+]
+ABSURD_SWEEPS = [
+    ("workload.hidden = 1 .. 1000000000", "sweep.workload.hidden has a range of more than 1000000 values"),
+    ("workload.hidden = 1 .. 1000\nrun.seed = 1 .. 1000\nrun.steps = 1 .. 1000", "[sweep] has more than 1000000 points"),
+    ("run.steps = 1 .. 2\nrepeats = 1000000000", "sweep.repeats must be from 1 to 100000"),
 ]
 
 
@@ -124,6 +161,22 @@ def check_mistakes(folder):
                 assert "failed" in status_of(results), status_of(results)
             os.remove(output)
         assert not os.path.exists(output + ".partial")
+
+
+def check_absurd_requests(folder):
+    """Refused with one sentence by a process that may have 1 GiB of address space, and within seconds."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+        resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+    folder.write("bare.ini", GOOD.replace("dataset = digits\nhidden = 8\n", ""))  # for workloads of other kinds, too
+    for overrides, status, sentence in ABSURD:
+        try:
+            expect(folder.run("run", "bare.ini", *overrides, "-o", folder.file("absurd.h5"), prepare=limit), status, sentence)
+        except AssertionError as error:
+            raise AssertionError(f"{overrides}: {error}") from error
+    for number, (section, sentence) in enumerate(ABSURD_SWEEPS):
+        folder.write(f"sweep{number}.ini", GOOD + f"[sweep]\n{section}\n")
+        expect(folder.run("sweep", f"sweep{number}.ini", prepare=limit), 2, sentence)
 
 
 def check_usage(folder):
@@ -269,7 +322,7 @@ def main():
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     with tempfile.TemporaryDirectory(prefix="starling_command_line") as path:
         folder = Folder(starling, path)
-        cases = [check_mistakes, check_usage, check_commands, check_interrupt, check_disk_full,
+        cases = [check_mistakes, check_absurd_requests, check_usage, check_commands, check_interrupt, check_disk_full,
                  check_out_of_memory]
         if mpirun:
             cases.append(lambda f: check_mpi_failures(f, mpirun[0]))

@@ -16,32 +16,7 @@ using namespace starling;
 
 namespace {
 
-/// 8 nodes learn blobs with random delays; everything that a run records is in it.
-const char* const blobs = R"([run]
-nodes = 8
-steps = 40
-record_every = 1
-evaluate_every = 5
-timeline = 20 ms
-[topology]
-kind = ring
-[network]
-kind = loggp
-preset = 10gbe
-[compute]
-gradient = 2 ms
-distribution = lognormal
-sigma = 0.4
-[workload]
-kind = mlp
-dataset = blobs
-hidden = 12
-batch_size = 8
-partition = dirichlet
-[algorithm]
-learning_rate = 0.1
-momentum = 0.5
-)";
+const std::string blobs = test::blobs_scenario(40) + "momentum = 0.5\n";
 
 Recorder run_algorithm(const std::string& kind, std::vector<std::string> overrides = {}) {
   overrides.push_back("algorithm.kind=" + kind);
@@ -209,7 +184,7 @@ TEST_CASE("a results file runs again from itself and gives the same content") {
 }
 
 TEST_CASE("a mistake in a scenario is one sentence with the place") {
-  const std::string good = std::string(blobs) + "kind = dpsgd\n";
+  const std::string good = blobs + "kind = dpsgd\n";
   CHECK(error_of(good) == "no error");
   CHECK(error_of(good + "learning_rat = 1\n")
             .find("test.ini:26: algorithm.learning_rat is not a key here") == 0);

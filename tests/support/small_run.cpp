@@ -26,6 +26,34 @@ bool has_key(const algorithms::AlgorithmEntry& entry, std::string_view key) {
 
 }  // namespace
 
+std::string blobs_scenario(int steps, const std::string& run) {
+  return fmt::format(R"([run]
+nodes = 8
+steps = {}
+record_every = 1
+evaluate_every = 5
+timeline = 20 ms
+{}[topology]
+kind = ring
+[network]
+kind = loggp
+preset = 10gbe
+[compute]
+gradient = 2 ms
+distribution = lognormal
+sigma = 0.4
+[workload]
+kind = mlp
+dataset = blobs
+hidden = 12
+batch_size = 8
+partition = dirichlet
+[algorithm]
+learning_rate = 0.1
+)",
+                     steps, run);
+}
+
 std::string section_of(std::string_view name) {
   std::string text = "kind = " + std::string(name) + "\nlearning_rate = 0.05";
   for (const auto& entry : algorithms::catalog()) {

@@ -15,6 +15,10 @@ namespace starling::test {
 std::string quadratic_scenario(int nodes, int steps, const std::string& topology,
                                const std::string& algorithm);
 
+/// 8 nodes learn blobs with random delays; everything that a run records is in it. `run` are more lines of its section;
+/// more lines of [algorithm], which wants a kind, may follow the text.
+std::string blobs_scenario(int steps, const std::string& run = "");
+
 /// The [algorithm] section of `name` with the keys it requires; periods so short that short runs have many.
 std::string section_of(std::string_view name);
 

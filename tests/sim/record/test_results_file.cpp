@@ -17,85 +17,16 @@
 
 #include "sim/base/error.hpp"
 #include "sim/record/results_file.hpp"
-
-#ifdef __SANITIZE_ADDRESS__
-/// Of a file whose metadata is wrong the library forgets a few bytes.
-extern "C" const char* __lsan_default_suppressions() { return "leak:libhdf5"; }
-#endif
+#include "tests/sim/record/full_recorder.hpp"
+#include "tests/support/hdf5_leaks.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 using namespace starling;
+using test::at;
+using test::full_recorder;
 namespace fs = std::filesystem;
 
 namespace {
-
-Time at(std::int64_t picoseconds) { return Time(Duration(picoseconds)); }
-
-/// A directory of its own for one test.
-class Directory {
- public:
-  Directory() {
-    std::string name = (fs::temp_directory_path() / "starling-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~Directory() { fs::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  fs::path path_;
-};
-
-/// A recorder with something in every part and awkward values among it.
-Recorder full_recorder(Step steps = 101, NodeId nodes = 7) {
-  Recorder recorder(nodes, RowSchedule(2, steps), RowSchedule(10, steps),
-                    at(1'000'000'000'000'000));
-  for (Step k = 0; k < steps; ++k) {
-    const auto row = recorder.steps.schedule().row(k);
-    if (!row) continue;
-    for (NodeId i = 0; i < nodes; ++i) {
-      const double t = static_cast<double>(k) + 1.0 / (i + 3);
-      recorder.steps.cell("time", *row, i) = t;
-      recorder.steps.cell("train_loss", *row, i) = std::sin(t) * 1e-300;
-      if (k < steps / 2) recorder.steps.cell("staleness", *row, i) = static_cast<double>(k * i);
-    }
-  }
-  if (steps > 10) {
-    recorder.steps.cell("train_loss", 1, 2) = std::numeric_limits<double>::infinity();
-    recorder.steps.cell("train_loss", 2, 2) = std::nan("");
-    recorder.steps.cell("train_loss", 3, 2) = -0.0;
-    recorder.steps.cell("train_loss", 4, 2) = std::numeric_limits<double>::denorm_min();
-    recorder.evaluation.cell("test_loss", 0) = 0.1;
-    recorder.evaluation.cell("time", 1) = 1e9;
-  }
-  recorder.links = {{"host 0 up", 1e9, 5e8, Duration((std::int64_t{1} << 53) + 1), 123'456'789'012},
-                    {"Malmö -> Kraków", 1.25e10, 0.1, Duration(7), 0},
-                    {"", 1, 1, Duration(0), 1}};
-  recorder.link_timeline = {{0, 5e8, at(3), at(9)}, {1, 0.1, at(4), at(4)}};
-  for (NodeId i = 0; i < nodes; ++i) {
-    // 2^53 + 1 picoseconds is no double: only the exact column can bring it back.
-    const std::int64_t begin = (std::int64_t{1} << 53) * (i % 2);
-    recorder.spend(i, Activity::compute, at(begin), at(begin + (std::int64_t{1} << 53) + 1));
-    recorder.spend(i, Activity::wait, at(5), at(9 + i));
-    recorder.spend(i, Activity::communicate, at(9), at(20 + i));
-    NodeTotals& totals = recorder.nodes[static_cast<std::size_t>(i)];
-    totals.steps = steps - i;
-    totals.messages_sent = 3 * i;
-    totals.bytes_sent = std::numeric_limits<std::int64_t>::max() - i;
-    totals.finished = at(77 + i);
-    recorder.acts.push_back({Act::resume(0), Act::delivery(i, ~Tag{0} - 1), Act::clock(at(-i))});
-    if (i % 3 == 1) recorder.acts.back().assign(1 + i % 5 / 4, Act::deadline(i));
-    if (i % 3 == 2) recorder.acts.back().clear();
-    recorder.models.push_back({1.0f / static_cast<float>(i + 1), -0.0f, std::nanf("")});
-  }
-  recorder.facts = {{"scenario", "[run]\nnodes = 7  # größer\n"},
-                    {"empty", ""},
-                    {"a/b \"c\"", "d\te"},
-                    {"long", std::string(200'000, 'x')},
-                    {"zero", std::string("a\0b\0", 4)}};
-  recorder.statistics = {{"engine.events", 1.5e9}, {"graph.gradients", 0.1}};
-  recorder.machine = {{"processor", "some"}, {"wall_time", "3 s"}};
-  return recorder;
-}
 
 std::string bytes_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -117,14 +48,14 @@ std::string message_of(const auto& action) {
 }
 
 void check_round_trip(const Recorder& recorder) {
-  const Directory directory;
-  save(recorder, directory / "x.h5");
-  const Recorder loaded = load(directory / "x.h5");
+  const test::TemporaryDirectory directory;
+  save(recorder, directory.path("x.h5"));
+  const Recorder loaded = load(directory.path("x.h5"));
   std::string difference;
   CHECK_MESSAGE(same_content(recorder, loaded, &difference), difference);
   CHECK(loaded.machine == recorder.machine);
   CHECK(loaded.statistics == recorder.statistics);
-  CHECK_FALSE(fs::exists(directory / "x.h5.partial"));
+  CHECK_FALSE(fs::exists(directory.path("x.h5.partial")));
 }
 
 }  // namespace
@@ -152,28 +83,28 @@ TEST_CASE("a node without a model stays without, and one whose model is no numbe
 }
 
 TEST_CASE("equal recorders make files that are equal to the byte") {
-  const Directory directory;
-  save(full_recorder(), directory / "a.h5");
-  save(full_recorder(), directory / "b.h5");
-  CHECK(bytes_of(directory / "a.h5") == bytes_of(directory / "b.h5"));
+  const test::TemporaryDirectory directory;
+  save(full_recorder(), directory.path("a.h5"));
+  save(full_recorder(), directory.path("b.h5"));
+  CHECK(bytes_of(directory.path("a.h5")) == bytes_of(directory.path("b.h5")));
 }
 
 TEST_CASE("a recorder that was loaded can be saved again, into the same bytes") {
-  const Directory directory;
-  save(full_recorder(), directory / "a.h5");
-  save(load(directory / "a.h5"), directory / "b.h5");
-  CHECK(bytes_of(directory / "a.h5") == bytes_of(directory / "b.h5"));
+  const test::TemporaryDirectory directory;
+  save(full_recorder(), directory.path("a.h5"));
+  save(load(directory.path("a.h5")), directory.path("b.h5"));
+  CHECK(bytes_of(directory.path("a.h5")) == bytes_of(directory.path("b.h5")));
 }
 
 TEST_CASE("saving makes the directories above the file") {
-  const Directory directory;
-  save(Recorder(), directory / "some/where/x.h5");
-  CHECK(load(directory / "some/where/x.h5").nodes.empty());
+  const test::TemporaryDirectory directory;
+  save(Recorder(), directory.path("some/where/x.h5"));
+  CHECK(load(directory.path("some/where/x.h5")).nodes.empty());
 }
 
 TEST_CASE("saving replaces the file as a whole: who has the old one open goes on reading it") {
-  const Directory directory;
-  const std::string path = directory / "x.h5";
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.path("x.h5");
   save(full_recorder(), path);
   const std::string old_bytes = bytes_of(path);
   std::ifstream reader(path, std::ios::binary);
@@ -184,8 +115,8 @@ TEST_CASE("saving replaces the file as a whole: who has the old one open goes on
 }
 
 TEST_CASE("whoever loads while another saves finds the old or the new content") {
-  const Directory directory;
-  const std::string path = directory / "x.h5";
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.path("x.h5");
   const Recorder a = full_recorder(41);
   const Recorder b = full_recorder(61);
   save(a, path);
@@ -207,17 +138,17 @@ TEST_CASE("whoever loads while another saves finds the old or the new content") 
 }
 
 TEST_CASE("a link to a results file stays a link, and the file it names is replaced") {
-  const Directory directory;
-  save(Recorder(), directory / "x.h5");
-  fs::create_symlink(directory / "x.h5", directory / "latest.h5");
-  save(full_recorder(), directory / "latest.h5");
-  CHECK(fs::is_symlink(directory / "latest.h5"));
-  CHECK(load(directory / "x.h5").nodes.size() == 7);
+  const test::TemporaryDirectory directory;
+  save(Recorder(), directory.path("x.h5"));
+  fs::create_symlink(directory.path("x.h5"), directory.path("latest.h5"));
+  save(full_recorder(), directory.path("latest.h5"));
+  CHECK(fs::is_symlink(directory.path("latest.h5")));
+  CHECK(load(directory.path("x.h5")).nodes.size() == 7);
 }
 
 TEST_CASE("a full disk is an error in the system's words and leaves the old file and no other") {
-  const Directory directory;
-  const std::string path = directory / "x.h5";
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.path("x.h5");
   save(full_recorder(), path);
   const std::string old_bytes = bytes_of(path);
   // The partial file is written through this link to a device that is always full.
@@ -231,8 +162,8 @@ TEST_CASE("a full disk is an error in the system's words and leaves the old file
 }
 
 TEST_CASE("a disk that fills up in the middle leaves the old file and no other") {
-  const Directory directory;
-  const std::string path = directory / "x.h5";
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.path("x.h5");
   save(Recorder(), path);
   // Files may grow to 10,000 bytes only, the new one has far more.
   rlimit before{};
@@ -249,26 +180,26 @@ TEST_CASE("a disk that fills up in the middle leaves the old file and no other")
 }
 
 TEST_CASE("places that cannot be written are errors in the system's words") {
-  const Directory directory;
-  write_bytes(directory / "file", "x");
-  const std::string below = directory / "file/x.h5";
+  const test::TemporaryDirectory directory;
+  write_bytes(directory.path("file"), "x");
+  const std::string below = directory.path("file/x.h5");
   CHECK(message_of([&] { save(Recorder(), below); }) == below + ": cannot write: Not a directory");
-  fs::create_directory(directory / "folder");
-  const std::string folder = directory / "folder";
+  fs::create_directory(directory.path("folder"));
+  const std::string folder = directory.path("folder");
   CHECK(message_of([&] { save(Recorder(), folder); }) == folder + ": cannot write: Is a directory");
   CHECK(message_of([&] { save(Recorder(), "/dev/null"); }) ==
         "/dev/null: cannot write: expected a regular file, found a device or pipe");
   if (geteuid() != 0) {  // root may write anywhere
     chmod(folder.c_str(), 0555);
-    const std::string path = directory / "folder/x.h5";
+    const std::string path = directory.path("folder/x.h5");
     CHECK(message_of([&] { save(Recorder(), path); }) ==
           path + ": cannot write: Permission denied");
   }
 }
 
 TEST_CASE("what is no results file is told apart") {
-  const Directory directory;
-  const std::string path = directory / "x.h5";
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.path("x.h5");
   CHECK(message_of([&] { load(path); }) == path + ": cannot read: No such file or directory");
   write_bytes(path, "");
   CHECK(message_of([&] { load(path); }) == path + ": expected a results file, found an empty file");
@@ -276,7 +207,7 @@ TEST_CASE("what is no results file is told apart") {
   CHECK(message_of([&] { load(path); }) ==
         path + ": expected a results file, found something that is not HDF5");
   CHECK(message_of([&] {
-          load(directory / ".");
+          load(directory.path("."));
         }).ends_with("expected a results file, found a directory"));
   CHECK(message_of([&] {
           load("/dev/null");
@@ -284,12 +215,12 @@ TEST_CASE("what is no results file is told apart") {
 }
 
 TEST_CASE("an HDF5 file of somebody else and a newer format are told apart") {
-  const Directory directory;
-  const std::string path = directory / "x.h5";
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.path("x.h5");
   save(Recorder(), path);
   // The library checks metadata by a checksum, so a changed byte alone would be damage.
   const std::string bytes = bytes_of(path);
-  const std::string script = directory / "change.py";
+  const std::string script = directory.path("change.py");
   write_bytes(script,
               "import h5py, sys\n"
               "with h5py.File(sys.argv[1], 'r+') as f:\n"
@@ -313,11 +244,11 @@ TEST_CASE("an HDF5 file of somebody else and a newer format are told apart") {
 }
 
 TEST_CASE("acts that belong to no node, or are of no kind, are damage") {
-  const Directory directory;
-  const std::string path = directory / "x.h5";
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.path("x.h5");
   save(full_recorder(11, 3), path);  // 3, 1 and 0 acts
   const std::string bytes = bytes_of(path);
-  const std::string script = directory / "change.py";
+  const std::string script = directory.path("change.py");
   write_bytes(script,
               "import h5py, sys\n"
               "with h5py.File(sys.argv[1], 'r+') as f:\n"
@@ -343,8 +274,8 @@ TEST_CASE("acts that belong to no node, or are of no kind, are damage") {
 }
 
 TEST_CASE("a file cut short at any length is an error") {
-  const Directory directory;
-  const std::string path = directory / "x.h5";
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.path("x.h5");
   save(full_recorder(11, 3), path);
   const std::string bytes = bytes_of(path);
   REQUIRE(bytes.size() > 10'000);
@@ -357,8 +288,8 @@ TEST_CASE("a file cut short at any length is an error") {
 }
 
 TEST_CASE("a file with overwritten stretches is an error or is read, and never worse") {
-  const Directory directory;
-  const std::string path = directory / "x.h5";
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.path("x.h5");
   save(full_recorder(200, 40), path);
   const std::string bytes = bytes_of(path);
   int errors = 0;
