@@ -39,19 +39,21 @@ Mixing::Mixing(Node& node, SharedCodec codec, Channel channel, double rate)
       rate_(rate) {}
 
 Task<> Mixing::send(Step k, Vector x) {
-  if (is_plain_) {
-    co_await send_to_neighbors(node_, k, x, channel_);
-  } else {
-    co_await node_.finish_backward();  // a code is made of the whole model
-    decoded_ = exchange_.send(k, x);
-  }
+  return is_plain_ ? send_to_neighbors(node_, k, std::move(x), channel_)
+                   : send_code(k, std::move(x));
 }
 
 Task<Vector> Mixing::mix(Step k, Vector x) {
-  if (is_plain_) {
-    const Vector mixed = co_await mix_with_neighbors(node_, k, x, channel_);
-    co_return mixed;
-  }
+  return is_plain_ ? mix_with_neighbors(node_, k, std::move(x), channel_)
+                   : mix_codes(k, std::move(x));
+}
+
+Task<> Mixing::send_code(Step k, Vector x) {
+  co_await node_.finish_backward();  // a code is made of the whole model
+  decoded_ = exchange_.send(k, x);
+}
+
+Task<Vector> Mixing::mix_codes(Step k, Vector x) {
   const Vector own = std::exchange(decoded_, {});
   const Vector mixed = co_await exchange_.mix(k, own, x);
   x.add_scaled(rate_, mixed);

@@ -50,6 +50,9 @@ class Mixing {
   Task<Vector> mix(Step k, Vector x);
 
  private:
+  Task<> send_code(Step k, Vector x);
+  Task<Vector> mix_codes(Step k, Vector x);
+
   Node& node_;
   bool is_plain_;
   CodedExchange exchange_;

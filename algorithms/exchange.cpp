@@ -19,7 +19,7 @@ Task<> send_to_neighbors(Node& node, Step k, Vector x, Channel channel) {
 Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x, Channel channel) {
   const Cut cut(node, x);
   const Tag tag = tag_of(channel, k);
-  std::vector<Vector> mixed(cut.count());
+  std::vector<Vector> mixed;
   for (std::size_t i = 0; i < cut.count(); ++i) {
     Vector part = cut.part(i);
     if (i > 0) {
@@ -34,7 +34,8 @@ Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x, Channel channel) {
     }
     co_await node.reduce(part, static_cast<int>(node.in(k).size()) + 1);
     co_await node.stage(part);
-    mixed[i] = std::move(part);
+    if (cut.count() == 1) co_return part;
+    mixed.push_back(std::move(part));
   }
   co_return cut.join(mixed);
 }

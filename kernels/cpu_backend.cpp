@@ -39,7 +39,7 @@ std::size_t block_bytes(std::size_t count) {
 std::size_t columns_of_a_piece(std::size_t jobs, std::size_t longest, std::size_t total,
                                std::size_t terms) {
   constexpr std::size_t cached_floats = std::size_t{1} << 18;  // 1 MiB
-  constexpr std::size_t smallest = 512, largest = std::size_t{1} << 14;
+  constexpr std::size_t smallest = 256, largest = std::size_t{1} << 14;
   if (total == jobs * longest) {
     if (terms <= 2 * jobs) return largest;  // hardly any row is read twice
     return std::clamp(cached_floats / jobs / 64 * 64, smallest, largest);

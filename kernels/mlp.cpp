@@ -196,7 +196,11 @@ void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activa
   const bool fetches_batch =
       next != nullptr && batch * train.features * sizeof(float) <= fetched_ahead;
   const bool fetches_model = next != nullptr && facts_.parameters * sizeof(float) <= fetched_ahead;
+  const bool fetches_sums = facts_.parameters * sizeof(float) <= fetched_ahead;
   if (fetches_batch) fetch_batch_ahead(*next, work);
+  if (fetches_sums) {  // their old contents are of no use, but a store waits for them
+    for (const LinearJob& sum : request.sums) fetch(sum.out, 0, sum.length);
+  }
   forward(request.x, batch, work.input[0].at, work.input[0].stride, work);
   if (fetches_model) fetch(next->x, 0, facts_.parameters / 2);
   const auto& logits = work.input.back();

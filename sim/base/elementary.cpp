@@ -10,6 +10,14 @@
 #include <cstdint>
 #include <limits>
 
+// Compiled twice, for processors with and without the instruction: a call of the C library per fused multiply-add
+// would be most of the time. Both are exact, so the bits are the same.
+#if defined(__x86_64__) && defined(__gnu_linux__)
+#define STARLING_WITH_FMA __attribute__((target_clones("fma", "default")))
+#else
+#define STARLING_WITH_FMA
+#endif
+
 namespace starling {
 namespace {
 
@@ -23,7 +31,7 @@ constexpr double half_pi_low = 0x1.1a62633145c07p-54;
 
 /// coefficients[0] + x * (coefficients[1] + x * ( ... )), one fused multiply-add per term.
 template <int count>
-double horner(double x, const double (&coefficients)[count]) {
+[[gnu::always_inline]] inline double horner(double x, const double (&coefficients)[count]) {
   double sum = coefficients[count - 1];
   for (int i = count - 2; i >= 0; --i) sum = std::fma(sum, x, coefficients[i]);
   return sum;
@@ -60,7 +68,7 @@ constexpr double cosine_series[] = {1.0,
                                     0x1.20c62c2f2d7f5p-34};
 
 /// Sine of `quadrants` + a right angles, |a| <= 1/2.
-double sine_of_quadrant(int quadrants, double a) {
+[[gnu::always_inline]] inline double sine_of_quadrant(int quadrants, double a) {
   const double square = a * a;
   double value = 0;
   if (quadrants % 2 == 0) {
@@ -80,7 +88,7 @@ double sine_of_quadrant(int quadrants, double a) {
 // its sum (x and k ln2 agree in their leading bits), so r is rounded once. 2^k is applied in two
 // factors, because k reaches 1024 and -1075; only the second product can round, in the subnormal
 // range.
-double exact_exp(double x) {
+STARLING_WITH_FMA double exact_exp(double x) {
   if (std::isnan(x)) return x;
   if (x > 709.79) return infinity;
   if (x < -745.14) return 0;
@@ -95,7 +103,7 @@ double exact_exp(double x) {
 // log(x) = k ln 2 + log(1 + f) with sqrt(1/2) <= 1 + f < sqrt(2), and with s = f / (2 + f)
 //   log(1 + f) = 2 atanh(s) = f - f^2/2 + s (f^2/2 + R(s^2)),  R(z) = 2/3 z + 2/5 z^2 + ...,
 // where f is exact and everything after it is small (the scheme of fdlibm, Sun Microsystems, 1993).
-double exact_log(double x) {
+STARLING_WITH_FMA double exact_log(double x) {
   if (std::isnan(x) || x == infinity) return x;
   if (x == 0) return -infinity;
   if (x < 0) return not_a_number;
@@ -121,13 +129,13 @@ double exact_log(double x) {
   return std::fma(k, ln2, f - small);
 }
 
-double exact_sin_turns(double turns) {
+STARLING_WITH_FMA double exact_sin_turns(double turns) {
   if (!(turns >= 0 && turns <= 1)) return not_a_number;
   const double quadrants = std::floor(std::fma(turns, 4.0, 0.5));
   return sine_of_quadrant(static_cast<int>(quadrants), std::fma(turns, 4.0, -quadrants));
 }
 
-double exact_cos_turns(double turns) {
+STARLING_WITH_FMA double exact_cos_turns(double turns) {
   if (!(turns >= 0 && turns <= 1)) return not_a_number;
   const double quadrants = std::floor(std::fma(turns, 4.0, 0.5));
   return sine_of_quadrant(static_cast<int>(quadrants) + 1, std::fma(turns, 4.0, -quadrants));

@@ -30,7 +30,11 @@ class FramePool {
 
  private:
   static constexpr std::size_t step = __STDCPP_DEFAULT_NEW_ALIGNMENT__;  // between sizes
+#if defined(__SANITIZE_ADDRESS__)
+  static constexpr std::size_t largest = 0;  // whoever uses a frame that has ended shall be found
+#else
   static constexpr std::size_t largest = 1024;  // larger frames come from the heap
+#endif
   static constexpr std::size_t slab_bytes = std::size_t{1} << 16;
 
   struct Free {

@@ -145,10 +145,9 @@ void SimulatedTransport::pass(std::uint32_t timer) {
 
 void SimulatedTransport::compute(GradientWait& wait) {
   const NodeId node = wait.fibre->node;
-  wait.result = graph_.gradient(wait.owner, wait.draw, wait.x);
-  wait.x = {};
   Duration duration = duration_(node, wait.count);
   if (settings_.per_episode > Duration{0}) {
+    wait.result = graph_.gradient(wait.owner, wait.draw, std::exchange(wait.x, {}));
     const double seconds = to_seconds(settings_.per_episode) * wait.result.episodes.value();
     duration = after(Time{duration}, from_seconds(seconds)).time_since_epoch();
   }

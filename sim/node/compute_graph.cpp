@@ -13,6 +13,9 @@ namespace starling {
 namespace {
 
 constexpr std::size_t first_table_size = 1024;
+// A window closes at so many gradients: enough for batches, few enough that recording stays in the cache and that
+// models which are replaced leave soon.
+constexpr std::int64_t gradients_per_node = 16, most_gradients = 8192;
 constexpr NodeId first_node = 0;
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
@@ -44,7 +47,8 @@ ComputeGraph::ComputeGraph(Backend& backend, const Workload& workload, Limits li
                                            has_numbers_ && execution == Execution::overlapped,
                                            limits.stops_at_divergence, std::move(sharing))) {
   if (limits_.window_gradients <= 0) {
-    limits_.window_gradients = 16 * std::max<std::int64_t>(1, std::ssize(workload.facts().samples));
+    const std::int64_t nodes = std::max<std::int64_t>(1, std::ssize(workload.facts().samples));
+    limits_.window_gradients = std::min(gradients_per_node * nodes, most_gradients);
   }
   equal_sums_.assign(first_table_size, 0);
   if (!has_numbers_) values_.push_back({.handles = 1});  // the one value of every hollow vector

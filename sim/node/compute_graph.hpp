@@ -67,7 +67,7 @@ class ComputeGraph {
   struct Limits {
     /// A window closes when its results, if all were alive at once, would fill this many bytes.
     std::int64_t window_bytes = std::int64_t{1} << 30;
-    /// .. or when it holds this many gradients; 0: 16 per node.
+    /// .. or when it holds this many gradients; 0: 16 per node, but no more than 8192.
     std::int64_t window_gradients = 0;
     /// Whether sums may be computed with their gradients; results do not depend on it.
     bool folds_sums = true;

@@ -301,14 +301,20 @@ void Executor::fold(const ComputeGraph::Operation& gradient) {
   }
 }
 
+void Executor::order_by_node(std::size_t begin, std::size_t end) {
+  keys_.clear();
+  for (std::size_t i = begin; i < end; ++i) {
+    const ComputeGraph::OperationId id = window_.order[i];
+    keys_.push_back(static_cast<std::uint64_t>(window_.operations[id].node) << 32 | id);
+  }
+  std::sort(keys_.begin(), keys_.end());
+  for (std::size_t i = begin; i < end; ++i) {
+    window_.order[i] = static_cast<ComputeGraph::OperationId>(keys_[i - begin]);
+  }
+}
+
 void Executor::run_gradients(std::size_t begin, std::size_t end) {
-  // By node, because neighbors in most topologies are near: what they share is still in the cache.
-  std::sort(window_.order.begin() + static_cast<std::ptrdiff_t>(begin),
-            window_.order.begin() + static_cast<std::ptrdiff_t>(end),
-            [this](ComputeGraph::OperationId a, ComputeGraph::OperationId b) {
-              const auto& operations = window_.operations;
-              return std::pair(operations[a].node, a) < std::pair(operations[b].node, b);
-            });
+  order_by_node(begin, end);
   gradients_.clear();
   sums_end_.clear();
   jobs_.clear();

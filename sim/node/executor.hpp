@@ -73,6 +73,8 @@ class Executor {
   void run_window();
   void run_wave(std::size_t begin, std::size_t end);
   void run_gradients(std::size_t begin, std::size_t end);
+  /// Sorts gradients: neighbors in most topologies are near, what they share is still in the cache.
+  void order_by_node(std::size_t begin, std::size_t end);
   std::array<std::span<const float>, most_inputs> inputs_of(
       const ComputeGraph::Operation& operation) const;
   /// Row for the result of `operation`: that of an input which is used up, or a new one. `x` is read, too.
@@ -103,6 +105,7 @@ class Executor {
   std::vector<std::size_t> evaluated_;
   std::vector<GradientRequest> gradients_;
   std::vector<std::size_t> sums_end_;  // (gradients_), where the sums of each end in jobs_
+  std::vector<std::uint64_t> keys_;    // node and operation
   std::int64_t live_bytes_ = 0;
   NodeId current_ = 0;  // whose gradient is looked at
   std::unique_ptr<Sharding> sharding_;

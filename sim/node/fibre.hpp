@@ -58,12 +58,12 @@ struct ReceiveWait : TimedWait {
 
 /// Waits for a gradient at the snapshot `x`.
 struct GradientWait : TimedWait {
-  Vector x;
+  Vector x;  // left here by a transport that passes time only: then who waited records the gradient
   NodeId owner = 0;           // of the samples; the node itself but in coded computing
   Step draw = 0;              // which mini-batch of the owner
   Step count = 0;             // gradients of the node before this one; names its duration
   bool is_in_pieces = false;  // resume when the backward pass begins
-  Gradient result;            // out
+  Gradient result;            // out, unless x was left
   Time backward_begin{};      // out; both are now where pieces cannot come early
   Time backward_end{};        // out
 };

@@ -34,7 +34,7 @@ class Transport {
   virtual void send(NodeId to, Message&& message) = 0;
   /// Suspends until a message matches. The mailbox has been asked: nothing suitable has arrived yet.
   virtual void receive(ReceiveWait& wait) = 0;
-  /// Suspends while the gradient is computed.
+  /// Suspends while the gradient is computed. A simulated one is best recorded late, beside the sums that read it.
   virtual void compute(GradientWait& wait) = 0;
   /// Resumes a suspended fibre at `time`; at once, in the order of calls, if that is not later than now.
   virtual void wake(Fibre& fibre, Time time) = 0;
