@@ -120,18 +120,24 @@ void Transformer::gradients(std::span<GradientRequest> requests) const {
       });
 }
 
-Score Transformer::score(const float* x, std::size_t block, TransformerModel::Work& work) const {
-  work.batch.clear();
+PackedBatch Transformer::pack_test(std::size_t block) const {
+  PackedBatch batch;
+  batch.clear();
   for (std::size_t s = test_blocks_[block]; s < test_blocks_[block + 1]; ++s) {
-    push(problem_.data.test, s, work.batch);
+    push(problem_.data.test, s, batch);
   }
+  return batch;
+}
+
+Score Transformer::score(const float* x, std::size_t block, TransformerModel::Work& work) const {
+  work.batch = pack_test(block);
   model_.score(x, work);
   return score_logits(kernels_, model_.shape().classes, work.logits.at, work.logits.stride,
                       work.batch.labels.data(), work.losses);
 }
 
 void Transformer::evaluate(std::span<EvaluationRequest> requests) const {
-  const std::size_t blocks = test_blocks_.size() - 1;
+  const std::size_t blocks = test_blocks();
   std::vector<Score> scores(requests.size() * blocks);  // (requests, blocks)
   for_all<TransformerModel::Work>(scores.size(), [&](std::size_t i, TransformerModel::Work& work) {
     scores[i] = score(requests[i / blocks].x, i % blocks, work);

@@ -47,8 +47,11 @@ class Transformer final : public Workload {
   void evaluate(std::span<EvaluationRequest> requests) const override;
 
   const TransformerModel& model() const { return model_; }
-  /// The sequences of a mini-batch, packed.
+  /// The sequences of a mini-batch, packed into work.batch.
   void pack(NodeId node, Step draw, TransformerModel::Work& work) const;
+  /// Test sequences are judged by blocks, whose scores are added in order.
+  std::size_t test_blocks() const { return test_blocks_.size() - 1; }
+  PackedBatch pack_test(std::size_t block) const;
 
  private:
   void samples_of(NodeId node, Step draw, std::vector<std::int32_t>& samples) const;

@@ -100,7 +100,9 @@ void Fluid::watch(NetworkLog& log) {
   std::vector<double> bandwidths;
   for (const Link& link : routes_.links()) bandwidths.push_back(link.bytes_per_second);
   log.describe(std::move(bandwidths), [this](LinkId link) { return routes_.name(link); });
-  if (settings_.accuracy > 0) log.statistics["network.accuracy"] = settings_.accuracy;
+  if (settings_.accuracy == 0) return;
+  log.statistics["network.accuracy"] = settings_.accuracy;
+  deviation_ = &log.statistics["network.deviation"];
 }
 
 void Fluid::start(const Transfer& transfer, NetworkClock& clock) {
@@ -220,6 +222,7 @@ void Fluid::settle(NetworkClock& clock) {
     sharing_.for_each_changed_link(
         [&](LinkId link, double rate) { log_->set_rate(link, rate, now); });
   }
+  if (deviation_ != nullptr) *deviation_ = sharing_.deviation();
   arm(clock);
 }
 
@@ -280,9 +283,9 @@ std::unique_ptr<NetworkModel> make_fluid(const Section& section, NodeId nodes,
   FluidSettings settings;
   settings.accuracy =
       section.optional<double>("accuracy", 0,
-                               "share by which a message's rate may be unfair on the link that "
-                               "holds it back; 0: exact, 0.001 "
-                               "is faster where many messages compete all over the network");
+                               "share of a link's bandwidth by which the messages on it may "
+                               "leave it free or exceed it; rates are always exactly fair for "
+                               "bandwidths so little off");
   section.expect(settings.accuracy >= 0 && settings.accuracy <= 0.1, "accuracy",
                  "must be from 0 to 0.1, got {}", settings.accuracy);
   settings.is_concurrent = section.optional<bool>(

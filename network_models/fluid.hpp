@@ -31,7 +31,7 @@ struct FlowRules {
 
 /// How the sharing is worked out.
 struct FluidSettings {
-  double accuracy = 0;  // of rates (max_min.hpp); 0: exact
+  double accuracy = 0;  // of capacities (max_min.hpp); 0: exact
   /// Messages of a pair share at once, each a flow of its own, instead of following each other.
   bool is_concurrent = true;
   /// Verifies the invariants of the sharing at every change of it, which is slow.
@@ -107,6 +107,7 @@ class Fluid final : public NetworkModel {
   std::vector<LinkChange> changes_;
   std::map<LinkId, Time> away_;  // links without bandwidth, since when
   NetworkLog* log_ = nullptr;
+  double* deviation_ = nullptr;  // in its statistics, with an accuracy
   LinkCost cost_{};
 };
 

@@ -34,14 +34,17 @@ void LogGP::start(const Transfer& transfer, NetworkClock& clock) {
   if (transfer.id >= messages_.size()) messages_.resize(transfer.id + std::size_t{1});
   messages_[transfer.id] = {.rest = std::max<std::int64_t>(transfer.bytes - 1, 0),
                             .since = now,
+                            .cpu_before = {},
                             .rx_before = {},
+                            .wake = {},
                             .destination = transfer.destination,
                             .next = none};
   Ports& ports = ports_of(transfer.source);
   const EndCost cost = cost_at(transfer.source, messages_[transfer.id].rest);
   const bool goes_now =
       ports.is_idle() &&
-      (has_plan(ports, now) ? std::max(ports.cpu_before, ports.tx) <= now && fits(ports, cost, now)
+      (has_plan(ports, now) ? std::max(messages_[ports.planned].cpu_before, ports.tx) <= now &&
+                                  fits(ports, cost, now)
                             : std::max(ports.cpu, ports.tx) <= now);
   if (goes_now) return send(transfer.source, transfer.id, cost, now, clock);
   join(ports.last_send, transfer.id);
@@ -81,7 +84,8 @@ void LogGP::send(NodeId node, std::uint32_t id, const EndCost& cost, Time now,
   Message& message = messages_[id];
   const Time sent = after(now, cost.overhead);
   Ports& source = ports_of(node);
-  (has_plan(source, now) ? source.cpu_before : source.cpu) = after(sent, cost.bytes_overhead);
+  (has_plan(source, now) ? messages_[source.planned].cpu_before : source.cpu) =
+      after(sent, cost.bytes_overhead);
   source.tx = after(after(now, cost.gap), cost.bytes_gap);
 
   const Time arrival = after(sent, costs_.latency);
@@ -99,10 +103,10 @@ void LogGP::send(NodeId node, std::uint32_t id, const EndCost& cost, Time now,
 /// Settles that an arrival begins at `begin`, now or later, unless a send comes in between.
 void LogGP::plan(Ports& ports, std::uint32_t id, Time begin, const EndCost& cost,
                  NetworkClock& clock) {
+  messages_[id].cpu_before = ports.cpu;
   messages_[id].rx_before = ports.rx;
   ports.planned = id;
   ports.planned_begin = begin;
-  ports.cpu_before = ports.cpu;
   receive(ports, id, begin, cost, clock);
 }
 
@@ -116,7 +120,7 @@ void LogGP::receive(Ports& ports, std::uint32_t id, Time begin, const EndCost& c
 void LogGP::withdraw_plan(NodeId node, NetworkClock& clock) {
   Ports& ports = ports_of(node);
   const std::uint32_t id = std::exchange(ports.planned, none);
-  ports.cpu = ports.cpu_before;
+  ports.cpu = messages_[id].cpu_before;
   ports.rx = messages_[id].rx_before;
   clock.put_off(id);
   if (messages_[id].since <= clock.now()) return rejoin(ports, id);
@@ -158,7 +162,7 @@ Time LogGP::send_ready(NodeId node, NetworkClock& clock) {
   if (ports.last_send == none) return never;
   if (has_plan(ports, clock.now())) {
     const std::uint32_t id = messages_[ports.last_send].next;
-    const Time early = std::max({clock.now(), ports.cpu_before, ports.tx});
+    const Time early = std::max({clock.now(), messages_[ports.planned].cpu_before, ports.tx});
     const bool is_behind =
         early > ports.planned_begin ||
         (early == ports.planned_begin && messages_[ports.planned].since < messages_[id].since);
@@ -186,8 +190,9 @@ void LogGP::serve(NodeId node, NetworkClock& clock) {
         plan(ports, id, ready, cost_at(node, messages_[id].rest), clock);
         continue;
       }
-      if (!(now < ports.wake && ports.wake <= ready)) {
-        ports.wake = ready;
+      Time& wake = first(can_send <= can_receive ? ports.last_send : ports.last_arrival).wake;
+      if (!(now < wake && wake <= ready)) {
+        wake = ready;
         clock.set_timer(ready, 4 * static_cast<std::uint64_t>(node) +
                                    static_cast<std::uint64_t>(TimerKind::wake_up));
       }

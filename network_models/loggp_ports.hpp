@@ -59,21 +59,21 @@ class LogGP final : public NetworkModel {
   /// node that its ports may be free.
   enum class TimerKind : std::uint8_t { first_byte, first_byte_again, wake_up };
 
-  struct Message {      // half a cache line
+  struct Message {
     std::int64_t rest;  // k'
     Time since;         // waits to be sent from then; once sent, its first byte comes then
-    Time rx_before;     // if its arrival is planned: rx without it
+    Time cpu_before;    // if its arrival is planned: the cpu is free from then until planned_begin
+    Time rx_before;     // and this is rx without it
+    Time wake;          // a wake-up of its node is set for then, if that is still to come
     NodeId destination;
     std::uint32_t next;  // behind it in its queue; the first, if it is the last
   };
 
-  struct alignas(64) Ports {  // a cache line: nodes are met in any order
-    Time cpu{};               // each is free from that time on, after what is planned
+  struct Ports {  // every node has them: what only a message needs is kept with the message
+    Time cpu{};   // each is free from that time on, after what is planned
     Time tx{};
     Time rx{};
-    Time wake{};                   // a wake-up is set for then, if that is still to come
     Time planned_begin{};          // of the planned arrival
-    Time cpu_before{};             // the cpu is free from then until planned_begin
     std::uint32_t planned = none;  // the message whose arrival was planned last
     std::uint32_t last_send = none;
     std::uint32_t last_arrival = none;  // of a queue
@@ -92,7 +92,7 @@ class LogGP final : public NetworkModel {
   EndCost cost_at(NodeId node, std::int64_t rest) const;
 
   Ports& ports_of(NodeId node) { return ports_[static_cast<std::size_t>(node)]; }
-  const Message& first(std::uint32_t last) const { return messages_[messages_[last].next]; }
+  Message& first(std::uint32_t last) { return messages_[messages_[last].next]; }
   bool has_plan(const Ports& ports, Time now) const;
   static bool fits(const Ports& ports, const EndCost& cost, Time begin);
 

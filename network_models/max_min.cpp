@@ -94,7 +94,7 @@ void FinishHeap::build() {
 MaxMin::MaxMin(std::vector<double> capacities, double back_share, double accuracy)
     : shared_links_(capacities.size()),
       back_share_(back_share),
-      tolerance_(std::max(accuracy, rounding)),
+      leeway_(std::max(accuracy, rounding)),
       capacity_(std::move(capacities)),
       members_(shared_links_),
       is_touched_(shared_links_, 0),
@@ -187,6 +187,7 @@ void MaxMin::settle(Time now) {
     fill();
     if (!release_wronged(round >= patient_rounds)) break;
   }
+  note_deviation();
   reschedule(now);
 
   for (const LinkId link : touched_) is_touched_[link] = 0;
@@ -244,13 +245,13 @@ bool MaxMin::release_wronged(bool all) {
 
 void MaxMin::find_wronged(LinkId link, bool all) {
   const OpenLink& state = open_[link];
-  const double leeway = tolerance_ * capacity_[link];
+  const double leeway = leeway_ * capacity_[link];
   const double highest = std::max(state.highest_held, state.highest_released);
   const auto has_lost_bottleneck = [&](double level) {
-    return state.remaining > leeway || level * (1 + tolerance_) < highest;
+    return state.remaining > leeway || level * (1 + rounding) < highest;
   };
   const bool has_too_high =
-      state.highest_held > state.filled_at * (1 + tolerance_) || state.remaining < -leeway;
+      state.highest_held > state.filled_at * (1 + rounding) || state.remaining < -leeway;
   const bool has_too_low =
       state.lowest_caught < infinity && has_lost_bottleneck(state.lowest_caught);
   if (!has_too_high && !has_too_low && !all) return;
@@ -263,6 +264,16 @@ void MaxMin::find_wronged(LinkId link, bool all) {
     }
   }
   work_ += static_cast<std::int64_t>(members_[link].size());
+}
+
+// How far off the capacities are by which the flows that were looked at have their rates.
+void MaxMin::note_deviation() {
+  for (const LinkId link : open_links_) {
+    const OpenLink& state = open_[link];
+    const bool holds_back = state.lowest_caught < infinity || state.filled_at < infinity;
+    if (capacity_[link] == 0 || !(holds_back || state.remaining < 0)) continue;
+    deviation_ = std::max(deviation_, std::abs(state.remaining) / capacity_[link]);
+  }
 }
 
 // The level at which the link is full if those who fill it could take as much as anybody:
@@ -404,7 +415,8 @@ void MaxMin::reschedule(Time now) {
 }
 
 void MaxMin::check() const {
-  const double tolerance = std::max(1e-9, 2 * tolerance_);
+  constexpr double tolerance = 1e-9;
+  const double leeway = leeway_ + tolerance;
   std::vector<char> is_full(members_.size());
   std::vector<double> highest(members_.size(), 0);
   for (std::size_t link = 0; link < members_.size(); ++link) {
@@ -413,8 +425,8 @@ void MaxMin::check() const {
       load += level_[member.flow] * member.share;
       highest[link] = std::max(highest[link], level_[member.flow]);
     }
-    ensure(load <= capacity_[link] * (1 + tolerance), "no link carries more than its capacity");
-    is_full[link] = load >= capacity_[link] * (1 - tolerance);
+    ensure(load <= capacity_[link] * (1 + leeway), "no link carries more than its capacity");
+    is_full[link] = load >= capacity_[link] * (1 - leeway);
   }
   for (FlowId flow = 0; flow < flow_.size(); ++flow) {
     if (weight_[flow] == 0) continue;

@@ -17,11 +17,15 @@
 // which only the max-min fair rates give to all: the result is exact, however few were looked at.
 // All changes of one instant are solved together.
 //
-// With an accuracy > 0, too high and too low mean: by more than that share. The room on a link and
-// the difference of levels are always measured anew, so that what was let pass does not add up.
+// With an accuracy > 0, a link is also full if it carries that share of its capacity less or more; so small changes
+// of load do not spread. Levels stay exact. So do the rates, of slightly other links: if every bottleneck had the
+// load it carries for its capacity, at most that share off, all flows would still have a bottleneck, and there is
+// one allocation where they have. The load is always compared with the true capacity, so that what was let pass does
+// not add up; deviation() tells the most that was. Nothing follows for rates by the true capacities: a small change of
+// many low rates on a link can be a large one of its highest.
 //
-// Invariants after settle(), checked by check() (with twice the accuracy instead of 1e-9):
-//   1. no link carries more than its capacity (to 1e-9 of it);
+// Invariants after settle(), checked by check() (to 1e-9, loads to the accuracy):
+//   1. no link carries more than its capacity;
 //   2. every flow has a full link on which nobody has a higher level (its bottleneck).
 // What remains of a flow is kept as a real number of bytes, at its last change of rate. Only the
 // times of events are rounded, to picoseconds; rates never are.
@@ -125,6 +129,9 @@ class MaxMin {
   /// In bytes per second, as of the last settle().
   double rate(FlowId flow) const { return level_[flow] * weight_[flow]; }
   std::size_t flows() const { return finishes_.size() + joined_.size(); }
+  /// The largest difference so far between a capacity and the load by which its link held flows back, or which
+  /// exceeded it, as a share of the capacity: at most the accuracy, or the rounding of sums.
+  double deviation() const { return deviation_; }
   /// Flow-link pairs looked at so far: the work done, whatever the machine.
   std::int64_t work() const { return work_; }
 
@@ -175,6 +182,7 @@ class MaxMin {
   void sum_up_held(LinkId link);
   void free_released();
   double fair_level(LinkId link) const;
+  void note_deviation();
   void sum_up(LinkId link);
   void fill();
   void fix(FlowId flow, double level);
@@ -182,7 +190,8 @@ class MaxMin {
 
   std::size_t shared_links_;
   double back_share_;
-  double tolerance_;
+  double leeway_;  // share of its capacity by which the load of a full link may differ from it
+  double deviation_ = 0;
 
   // By link. After the shared ones comes one per flow id, that holds a bounded flow to its bound.
   std::vector<double> capacity_;

@@ -229,7 +229,7 @@ void run_on_ranks(MpiSession& session, const Workload& workload, const Program& 
   MpiTransport transport({.nodes = nodes, .pulse = {}}, session, graph, workload, none);
   World world{transport, graph, observer, nobody, 1, 1};
   Node node(world, session.rank());
-  transport.spawn(node.id(), true, program(node));
+  node.spawn(program(node));
   transport.run();
 }
 

@@ -16,7 +16,7 @@ constexpr double gibibyte = 1 << 30;
 constexpr double node_bytes =
     3800;  // of program, mailbox, totals, recorded operations: measured at a million nodes
 /// What a node takes beside its model, at least: one that only sleeps takes most of it (tests/benchmarks/bench_messages.cpp).
-constexpr std::int64_t bytes_per_idle_node = 480;
+constexpr std::int64_t bytes_per_idle_node = 380;
 
 std::size_t row_floats(const WorkloadFacts& facts) {
   return (facts.parameters + row_granularity - 1) / row_granularity * row_granularity;

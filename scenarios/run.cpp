@@ -279,7 +279,7 @@ void Run::simulate(const Recorder* recorded) {
   Nodes nodes(world, settings.nodes);
   transport.add_records(nodes.records());
   transport.add_records({recorder_.nodes.data(), sizeof(NodeTotals)});
-  for (Node& node : nodes) transport.spawn(node.id(), true, parts_.program(node));
+  for (Node& node : nodes) node.spawn(parts_.program(node));
   const auto gather = [&] {
     recorder_.statistics["engine.events"] = static_cast<double>(transport.events());
     if (!parts_.failures) return;

@@ -43,7 +43,7 @@ void Run::execute(MpiSession& session) {
   std::deque<Node> nodes;
   for (NodeId i = transport.block().begin; i < transport.block().end; ++i) {
     Node& node = nodes.emplace_back(world, i);
-    transport.spawn(i, true, parts_.program(node));
+    node.spawn(parts_.program(node));
   }
   hooks_.saves = hooks_.saves && session.rank() == 0;
   const auto gather = [&] {

@@ -82,8 +82,11 @@ void add_network(std::string& text, const Recorder& recorder, double seconds) {
   }
   const auto accuracy = recorder.statistics.find("network.accuracy");
   if (accuracy != recorder.statistics.end()) {
+    const auto deviation = recorder.statistics.find("network.deviation");
     add(text, "rates of messages",
-        fmt::format("fair to {:g} % on the link that holds each back", 100 * accuracy->second));
+        fmt::format(
+            "exactly fair for links whose bandwidths are off by up to {:.2g} % ({:g} % allowed)",
+            100 * deviation->second, 100 * accuracy->second));
   }
 }
 

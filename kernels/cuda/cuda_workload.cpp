@@ -5,6 +5,7 @@
 #include "kernels/cuda/cuda_cnn.hpp"
 #include "kernels/cuda/cuda_mlp.hpp"
 #include "kernels/cuda/cuda_quadratic.hpp"
+#include "kernels/cuda/cuda_transformer.hpp"
 
 namespace starling {
 namespace {
@@ -80,6 +81,7 @@ class HostedWorkload final : public Workload {
 
 bool has_cuda_gradients(const Workload& workload, const cuda::Device& device) {
   return as_mlp(workload) != nullptr || as_cnn(workload, device) != nullptr ||
+         dynamic_cast<const Transformer*>(&workload) != nullptr ||
          dynamic_cast<const Quadratic*>(&workload) != nullptr;
 }
 
@@ -87,6 +89,8 @@ std::unique_ptr<Workload> make_cuda_workload(const Workload& workload, cuda::Dev
                                              Precision precision) {
   if (const Mlp* mlp = as_mlp(workload)) return std::make_unique<CudaMlp>(*mlp, device, precision);
   if (const Cnn* cnn = as_cnn(workload, device)) return std::make_unique<CudaCnn>(*cnn, device);
+  if (const auto* transformer = dynamic_cast<const Transformer*>(&workload))
+    return std::make_unique<CudaTransformer>(*transformer, device);
   if (const auto* quadratic = dynamic_cast<const Quadratic*>(&workload))
     return std::make_unique<CudaQuadratic>(*quadratic, device);
   return std::make_unique<HostedWorkload>(workload, device);

@@ -1,5 +1,6 @@
-// Workloads whose models live on a GPU. MLPs (with them softmax regression), convolutional networks and quadratics compute
-// there, bit for bit what they compute on the CPU; any other workload stays on the CPU, and its models and gradients travel.
+// Workloads whose models live on a GPU. MLPs (with them softmax regression), convolutional networks, transformers and
+// quadratics compute there, bit for bit what they compute on the CPU; any other workload stays on the CPU, and its models
+// and gradients travel.
 #pragma once
 
 #include <memory>

@@ -9,6 +9,7 @@
 #include "kernels/cuda/normalization_kernels.hpp"
 #include "kernels/cuda/quadratic_kernels.hpp"
 #include "kernels/cuda/row_kernel.hpp"
+#include "kernels/cuda/sequence_kernels.hpp"
 #include "kernels/cuda/step_kernel.hpp"
 #include "kernels/cuda/vector_kernels.hpp"
 

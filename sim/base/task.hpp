@@ -7,9 +7,12 @@
 #pragma once
 
 #include <coroutine>
+#include <cstddef>
 #include <exception>
 #include <optional>
 #include <utility>
+
+#include "sim/base/frame_pool.hpp"
 
 namespace starling {
 
@@ -19,6 +22,11 @@ class Task;
 namespace detail {
 
 struct PromiseBase {
+  static void* operator new(std::size_t bytes) { return FramePool::take(bytes); }
+  static void operator delete(void* frame, std::size_t bytes) noexcept {
+    FramePool::give_back(frame, bytes);
+  }
+
   std::coroutine_handle<> awaiter = std::noop_coroutine();
   std::exception_ptr exception;
 

@@ -65,16 +65,21 @@ void Calendar::push_late(const Event& event) {
     run_.push_back(event);
     return;
   }
-  late_.push_back(event);
+  // Earlier than the end of the run, which only moves on: whatever of this time is in the run was pushed before.
+  late_.push_back({event, pushed_late_++});
   std::push_heap(late_.begin(), late_.end(), is_after);
   if (late_.size() > std::max(late_limit, (run_.size() - run_head_) / 4)) spread_late();
 }
 
 void Calendar::spread_late() {
   std::sort(late_.begin(), late_.end(), is_before);
-  scratch_.resize(run_.size() - run_head_ + late_.size());
-  std::merge(run_.begin() + static_cast<std::ptrdiff_t>(run_head_), run_.end(), late_.begin(),
-             late_.end(), scratch_.begin(), is_before);
+  scratch_.clear();
+  auto next = run_.begin() + static_cast<std::ptrdiff_t>(run_head_);
+  for (const Late& late : late_) {
+    for (; next != run_.end() && next->time <= late.event.time; ++next) scratch_.push_back(*next);
+    scratch_.push_back(late.event);
+  }
+  scratch_.insert(scratch_.end(), next, run_.end());
   late_.clear();
   run_.clear();
   run_head_ = 0;

@@ -27,7 +27,6 @@ namespace starling {
 /// Something that happens at `time`; what it is, only whoever pushed `payload` knows.
 struct Event {
   Time time;
-  std::uint64_t sequence;  // order of pushing, from 0
   std::uint64_t payload;
 };
 
@@ -39,7 +38,7 @@ class Calendar {
   void push(Time time, std::uint64_t payload) {
     if (time < now_) [[unlikely]]
       fail_in_past(time);
-    const Event event{time, next_sequence_++, payload};
+    const Event event{time, payload};
     ++size_;
     if (time > top_limit_) {
       top_min_ = std::min(top_min_, time);
@@ -71,8 +70,8 @@ class Calendar {
   Time top_time() {
     prepare();
     if (late_.empty()) return run_[run_head_].time;
-    if (run_head_ == run_.size()) return late_.front().time;
-    return std::min(late_.front().time, run_[run_head_].time);
+    if (run_head_ == run_.size()) return late_.front().event.time;
+    return std::min(late_.front().event.time, run_[run_head_].time);
   }
 
   /// The event that pop() will return after `pops` others, if that is known already and nothing is pushed in
@@ -93,7 +92,7 @@ class Calendar {
     std::uint32_t next;
   };
 
-  // Events of equal time stand in the order of their sequence, so sorting by time alone, stably, is
+  // Events of equal time stand in the order in which they were pushed, so sorting by time alone, stably, is
   // enough.
   struct Bucket {
     std::uint32_t first = no_block;
@@ -115,10 +114,14 @@ class Calendar {
     }
   };
 
-  static bool is_before(const Event& a, const Event& b) {
-    return a.time != b.time ? a.time < b.time : a.sequence < b.sequence;
+  struct Late {
+    Event event;
+    std::uint64_t sequence;  // order among those that are late: a heap is not stable
+  };
+  static bool is_before(const Late& a, const Late& b) {
+    return a.event.time != b.event.time ? a.event.time < b.event.time : a.sequence < b.sequence;
   }
-  static bool is_after(const Event& a, const Event& b) { return is_before(b, a); }
+  static bool is_after(const Late& a, const Late& b) { return is_before(b, a); }
 
   void prepare() {
     if (run_.size() - run_head_ <= margin_ && (depth_ > 0 || !top_.empty())) refill();
@@ -127,10 +130,11 @@ class Calendar {
   Event take_first() {
     prepare();
     if (late_.empty()) return run_[run_head_++];
-    if (run_head_ < run_.size() && is_before(run_[run_head_], late_.front()))
+    // Of equal times the run's was there first, see push_late().
+    if (run_head_ < run_.size() && run_[run_head_].time <= late_.front().event.time)
       return run_[run_head_++];
     std::pop_heap(late_.begin(), late_.end(), is_after);
-    const Event event = late_.back();
+    const Event event = late_.back().event;
     late_.pop_back();
     return event;
   }
@@ -154,10 +158,10 @@ class Calendar {
   std::vector<Event> run_;  // sorted; [run_head_, end) is still to come
   std::size_t run_head_ = 0;
   std::size_t margin_ = 0;   // the run is extended when so few are left in it
-  std::vector<Event> late_;  // heap: pushed into the range that `run_` covers
+  std::vector<Late> late_;   // heap: pushed into the range that `run_` covers
   std::vector<Rung> rungs_;  // [0, depth_) in use, each finer and earlier than the one before
   std::size_t depth_ = 0;
-  std::vector<Event> top_;  // all later than top_limit_, in order of sequence
+  std::vector<Event> top_;  // all later than top_limit_, in order of pushing
   Time top_limit_ = Time{Duration{-1}};
   Time top_min_ = Time::max();
   Time top_max_ = Time::min();
@@ -166,7 +170,7 @@ class Calendar {
   std::uint32_t free_block_ = no_block;
   std::vector<Event> scratch_;
   std::size_t size_ = 0;
-  std::uint64_t next_sequence_ = 0;
+  std::uint64_t pushed_late_ = 0;
   Time now_{};  // time of the last event popped
 };
 

@@ -13,9 +13,7 @@ namespace starling {
 std::optional<NodeId> SimulatedTransport::node_of(std::uint64_t payload) const {
   switch (kind_of(payload)) {
     case Kind::resume:
-      return pointer_of<const Suspension>(payload)->fibre->node;
-    case Kind::start:
-      return pointer_of<const Fibre>(payload)->node;
+      return fibre_of(payload).node;
     case Kind::delivery:
       if (in_flight_[place_of(payload)].leg == Leg::out) break;  // it has left its sender
       return destination_of(payload);

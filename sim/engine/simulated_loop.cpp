@@ -10,11 +10,8 @@ namespace {
 
 constexpr std::int64_t events_per_pulse = 256;
 
-// How many events ahead the first, second and third step towards what an event uses are taken: a miss takes about as
-// long as two events.
-constexpr std::size_t far = 9;
-constexpr std::size_t halfway = 6;
-constexpr std::size_t near = 3;
+// How many events ahead each step towards what an event uses is taken: a miss takes about as long as two events.
+constexpr std::size_t stride = 3;
 // What fewer nodes use stays in the first level of cache: looking ahead would cost 120 instructions per message and
 // gain nothing.
 constexpr NodeId fewest_to_look_ahead = 200;
@@ -25,9 +22,8 @@ constexpr std::size_t frame_bytes = 4 * cache_line;
 
 void SimulatedTransport::run() {
   is_running_ = true;
-  for (Fibre* fibre : std::exchange(first_, {})) {
-    dispatch(reinterpret_cast<std::uint64_t>(fibre) | static_cast<std::uint64_t>(Kind::start));
-  }
+  const std::size_t first = fibres_.size();  // these begin now; those that they spawn have events
+  for (std::size_t i = 0; i < first; ++i) dispatch(going_on(fibres_[i]));
   const bool looks_ahead = settings_.nodes >= fewest_to_look_ahead;
   while (!calendar_.empty()) {
     const Event event = calendar_.pop();
@@ -44,49 +40,45 @@ void SimulatedTransport::run() {
 
 void SimulatedTransport::look_ahead() const {
   asm volatile("");  // GCC 12 drops calls of functions that do nothing but prefetch
-  if (const Event* event = calendar_.ahead(far)) {
+  if (const Event* event = calendar_.ahead(4 * stride)) {
     const std::uint64_t payload = event->payload;
-    switch (kind_of(payload)) {
-      case Kind::delivery: {
-        const NodeId node = destination_of(payload);
-        prefetch(&in_flight_[place_of(payload)], sizeof(InFlight));
-        prefetch(mailbox_.place(node));
-        for (const NodeRecords& records : records_) records.prefetch(node);
-        break;
-      }
-      case Kind::resume:
-      case Kind::start:
-        prefetch(pointer_of<void>(payload));
-        break;
-      default:
-        break;
+    if (kind_of(payload) == Kind::delivery) {
+      const NodeId node = destination_of(payload);
+      prefetch(&in_flight_[place_of(payload)], sizeof(InFlight));
+      prefetch(mailbox_.place(node));
+      for (const NodeRecords& records : records_) records.prefetch(node);
     }
   }
-  if (const Event* event = calendar_.ahead(halfway)) {
+  if (const Event* event = calendar_.ahead(3 * stride)) {
     const std::uint64_t payload = event->payload;
     if (kind_of(payload) == Kind::delivery) {
       prefetch(mailbox_.waiting(destination_of(payload)), sizeof(ReceiveWait));
       // Many messages are answered.
       records_.front().prefetch(in_flight_[place_of(payload)].message.source);
     } else if (kind_of(payload) == Kind::resume) {
-      const auto* wait = pointer_of<Suspension>(payload);
-      prefetch(wait->fibre);
-      prefetch(wait->handle.address(), frame_bytes);
-    } else if (kind_of(payload) == Kind::start) {
-      prefetch(pointer_of<Fibre>(payload)->task.handle().address(), frame_bytes);
+      prefetch(&fibre_of(payload));
     }
   }
-  if (const Event* event = calendar_.ahead(near)) {
+  if (const Event* event = calendar_.ahead(2 * stride)) {
     const std::uint64_t payload = event->payload;
     if (kind_of(payload) == Kind::delivery) {
       const ReceiveWait* wait = mailbox_.waiting(destination_of(payload));
-      if (wait == nullptr) return;
-      prefetch(wait->fibre);
-      prefetch(wait->handle.address(), frame_bytes);
+      if (wait != nullptr) prefetch(wait->fibre);
     } else if (kind_of(payload) == Kind::resume) {
-      const NodeId node = pointer_of<Suspension>(payload)->fibre->node;
+      const NodeId node = fibre_of(payload).node;
       for (const NodeRecords& records : records_) records.prefetch(node);
     }
+  }
+  if (const Event* event = calendar_.ahead(stride)) {
+    const std::uint64_t payload = event->payload;
+    const Fibre* fibre = nullptr;
+    if (kind_of(payload) == Kind::delivery) {
+      const ReceiveWait* wait = mailbox_.waiting(destination_of(payload));
+      if (wait != nullptr) fibre = wait->fibre;
+    } else if (kind_of(payload) == Kind::resume) {
+      fibre = &fibre_of(payload);
+    }
+    if (fibre != nullptr) prefetch(fibre->handle.address(), frame_bytes);
   }
 }
 
@@ -102,10 +94,7 @@ void SimulatedTransport::dispatch(std::uint64_t payload) {
 void SimulatedTransport::happen(std::uint64_t payload) {
   switch (kind_of(payload)) {
     case Kind::resume:
-      resume(*pointer_of<Suspension>(payload));
-      break;
-    case Kind::start:
-      begin(*pointer_of<Fibre>(payload));
+      resume(fibre_of(payload));
       break;
     case Kind::delivery:
       pass_on(place_of(payload));
@@ -126,20 +115,12 @@ void SimulatedTransport::schedule(Time time, Kind kind, std::uint64_t what) {
   calendar_.push(time, what << kind_bits | static_cast<std::uint64_t>(kind));
 }
 
-void SimulatedTransport::schedule(Time time, Kind kind, const void* what) {
-  // Its address has room for the kind.
-  calendar_.push(time, reinterpret_cast<std::uint64_t>(what) | static_cast<std::uint64_t>(kind));
-}
-
-void SimulatedTransport::wake(Suspension& wait, Time time) {
-  static_assert(alignof(Suspension) >= (1U << kind_bits));
-  schedule(std::max(time, now_), Kind::resume, &wait);
+void SimulatedTransport::wake(Fibre& fibre, Time time) {
+  calendar_.push(std::max(time, now_), going_on(fibre));
 }
 
 void SimulatedTransport::start(Fibre& fibre) {
-  static_assert(alignof(Fibre) >= (1U << kind_bits));
-  if (is_running_) return schedule(now_, Kind::start, &fibre);
-  first_.push_back(&fibre);  // no need of an event
+  if (is_running_) wake(fibre, now_);  // else it begins with the run and needs no event
 }
 
 }  // namespace starling

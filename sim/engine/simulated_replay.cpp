@@ -19,9 +19,7 @@ void SimulatedTransport::follow(std::uint64_t payload) {
 Act SimulatedTransport::act_of(std::uint64_t payload) const {
   switch (kind_of(payload)) {
     case Kind::resume:
-      return Act::resume(pointer_of<const Suspension>(payload)->fibre->number);
-    case Kind::start:
-      return Act::resume(pointer_of<const Fibre>(payload)->number);
+      return Act::resume(fibre_of(payload).number);
     case Kind::deadline:
       return Act::deadline(timers_[payload >> kind_bits]->fibre->number);
     default: {

@@ -122,7 +122,7 @@ void SimulatedTransport::hand_over(NodeId to, Message& message) {
     timers_[wait->timer] = nullptr;
     if (settings_.replay != nullptr) withdraw_deadline(*wait);
   }
-  resume(*wait);
+  resume(*wait->fibre);
 }
 
 void SimulatedTransport::receive(ReceiveWait& wait) {
@@ -140,7 +140,7 @@ void SimulatedTransport::pass(std::uint32_t timer) {
   mailbox_.withdraw(wait->fibre->node, *wait);
   wait->matched = static_cast<std::uint32_t>(wait->patterns.size());
   wait->turn = now_;
-  resume(*wait);
+  resume(*wait->fibre);
 }
 
 void SimulatedTransport::compute(GradientWait& wait) {
@@ -162,7 +162,7 @@ void SimulatedTransport::compute(GradientWait& wait) {
     const Duration backward = settings_.backward(node, wait.count);
     wait.backward_begin = std::max(now_, Time{end.time_since_epoch() - backward});
   }
-  wake(wait, wait.backward_begin);
+  wake(*wait.fibre, wait.backward_begin);
 }
 
 bool SimulatedTransport::meet(MeetWait& wait) {
@@ -208,7 +208,7 @@ bool SimulatedTransport::meet(MeetWait& wait) {
     }
     member->met = met;
     member->turn = now_;
-    wake(*member, end);
+    wake(*member->fibre, end);
   }
   rooms.erase(room);
   if (rooms.empty()) meetings_.erase(wait.tag);

@@ -70,13 +70,13 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   void send(NodeId to, Message&& message) override;
   void receive(ReceiveWait& wait) override;
   void compute(GradientWait& wait) override;
-  void wake(Suspension& wait, Time time) override;
+  void wake(Fibre& fibre, Time time) override;
   bool meet(MeetWait& wait) override;
   bool announce(NodeId source, Tag tag, double number) override;
 
  private:
   /// What an event's payload means; in its low bits.
-  enum class Kind : std::uint64_t { resume, start, delivery, network_timer, deadline, back };
+  enum class Kind : std::uint64_t { resume, delivery, network_timer, deadline, back };
   static constexpr int kind_bits = 3;
   /// Of a delivery the payload says, above its kind, the message's place in in_flight_ and, above that, its
   /// destination: so it is known early what to prefetch.
@@ -91,9 +91,13 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   static NodeId destination_of(std::uint64_t delivery) {
     return static_cast<NodeId>(delivery >> (kind_bits + place_bits));
   }
-  template <class T>
-  static T* pointer_of(std::uint64_t payload) {
-    return reinterpret_cast<T*>(payload >> kind_bits << kind_bits);
+  /// Of a fibre that goes on it says, above its kind, which: the address has room for the kind.
+  static std::uint64_t going_on(const Fibre& fibre) {
+    static_assert(alignof(Fibre) >= (1U << kind_bits));
+    return reinterpret_cast<std::uint64_t>(&fibre) | static_cast<std::uint64_t>(Kind::resume);
+  }
+  static Fibre& fibre_of(std::uint64_t payload) {
+    return *reinterpret_cast<Fibre*>(payload >> kind_bits << kind_bits);
   }
 
   /// Where a message is: copied out of the sender's device, on the network, copied into the receiver's.
@@ -117,7 +121,6 @@ class SimulatedTransport final : public Transport, private NetworkClock {
 
   void start(Fibre& fibre) override;
   void schedule(Time time, Kind kind, std::uint64_t what);
-  void schedule(Time time, Kind kind, const void* what);
   /// Asks for the memory that the next events will use.
   void look_ahead() const;
   void dispatch(std::uint64_t payload);
@@ -156,7 +159,6 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   GradientDuration duration_;
   Calendar calendar_;
   std::vector<NodeRecords> records_;  // the network's first
-  std::vector<Fibre*> first_;         // that begin when the run does
   bool is_running_ = false;
   std::int64_t events_ = 0;
 

@@ -89,11 +89,11 @@ void MpiTransport::send(NodeId to, Message&& message) {
   arrived_.push_back({to, std::move(message)});
 }
 
-void MpiTransport::wake(Suspension& wait, Time time) {
-  push({std::max(time, now()), sequence_++, nullptr, &wait, 0});
+void MpiTransport::wake(Fibre& fibre, Time time) {
+  push({std::max(time, now()), sequence_++, &fibre, 0});
 }
 
-void MpiTransport::start(Fibre& fibre) { push({now(), sequence_++, &fibre, nullptr, 0}); }
+void MpiTransport::start(Fibre& fibre) { wake(fibre, now()); }
 
 void MpiTransport::push(const Event& event) {
   ++live_events_;
@@ -111,7 +111,7 @@ void MpiTransport::receive(ReceiveWait& wait) {
   wait.timer = free_timers_.back();
   free_timers_.pop_back();
   timers_[wait.timer] = &wait;
-  push({std::max(wait.deadline, now()), sequence_++, nullptr, nullptr, wait.timer});
+  push({std::max(wait.deadline, now()), sequence_++, nullptr, wait.timer});
 }
 
 void MpiTransport::compute(GradientWait& wait) {
@@ -123,7 +123,7 @@ void MpiTransport::compute(GradientWait& wait) {
   if (!graph_.has_numbers()) {
     graph_.finish_gradient(work->job);
     wait.result = std::move(work->job.result);
-    return wake(wait, after(begin, duration_(wait.fibre->node, wait.count)));
+    return wake(*wait.fibre, after(begin, duration_(wait.fibre->node, wait.count)));
   }
   note_made(graph_.parameters());
   ++gradients_under_way_;
@@ -190,7 +190,7 @@ bool MpiTransport::finish_gradients() {
     wait.result = std::move(work->job.result);
     const Time modelled =
         duration_ ? after(work->begin, duration_(wait.fibre->node, wait.count)) : work->begin;
-    wake(wait, modelled);
+    wake(*wait.fibre, modelled);
   }
   return !finished.empty();
 }
@@ -209,7 +209,7 @@ bool MpiTransport::deliver_arrivals() {
       timers_[wait->timer] = nullptr;
       --live_events_;
     }
-    act(*wait);
+    act(*wait->fibre);
   }
   return count > 0;
 }
@@ -231,13 +231,7 @@ void MpiTransport::fire(const Event& event) {
   if (event.fibre != nullptr) {
     --live_events_;
     note(event.fibre->node, Act::resume(event.fibre->number));
-    ++acted_;
-    return begin(*event.fibre);
-  }
-  if (event.wait != nullptr) {
-    --live_events_;
-    note(event.wait->fibre->node, Act::resume(event.wait->fibre->number));
-    return act(*event.wait);
+    return act(*event.fibre);
   }
   ReceiveWait* wait = timers_[event.timer];
   free_timers_.push_back(event.timer);
@@ -247,12 +241,12 @@ void MpiTransport::fire(const Event& event) {
   wait->matched = static_cast<std::uint32_t>(wait->patterns.size());
   wait->turn = now();
   note(wait->fibre->node, Act::deadline(wait->fibre->number));
-  act(*wait);
+  act(*wait->fibre);
 }
 
-void MpiTransport::act(Suspension& wait) {
+void MpiTransport::act(Fibre& fibre) {
   ++acted_;
-  resume(wait);
+  resume(fibre);
 }
 
 void MpiTransport::note(NodeId node, const Act& act) {

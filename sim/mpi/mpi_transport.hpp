@@ -86,17 +86,16 @@ class MpiTransport final : public Transport {
   void send(NodeId to, Message&& message) override;
   void receive(ReceiveWait& wait) override;
   void compute(GradientWait& wait) override;
-  void wake(Suspension& wait, Time time) override;
+  void wake(Fibre& fibre, Time time) override;
   bool meet(MeetWait&) override { return false; }
   bool announce(NodeId, Tag, double) override { return false; }
 
  private:
-  /// A fibre that goes on, or a receive whose deadline passes (then `wait` is null), at `time`.
+  /// A fibre that goes on, or a receive whose deadline passes (then `fibre` is null), at `time`.
   struct Event {
     Time time;
     std::int64_t sequence;
-    Fibre* fibre;  // to begin; or
-    Suspension* wait;
+    Fibre* fibre;
     std::uint32_t timer;
     bool operator>(const Event& other) const {
       return time != other.time ? time > other.time : sequence > other.sequence;
@@ -113,7 +112,7 @@ class MpiTransport final : public Transport {
   Time real_time() const override;
   void push(const Event& event);
   void fire(const Event& event);
-  void act(Suspension& wait);
+  void act(Fibre& fibre);
   void note(NodeId node, const Act& act);
   void give_pulse();
   void note_made(std::size_t floats);

@@ -1,5 +1,5 @@
 // Fibres and what they wait for. A fibre is one root coroutine of a node: its program, or an activity the
-// program spawned. All waiting state lives in awaiters inside coroutine frames; transports link to it and never
+// program spawned. What it waits for lives in awaiters inside coroutine frames; transports link to it and never
 // copy it.
 #pragma once
 
@@ -17,36 +17,31 @@
 
 namespace starling {
 
-struct Fibre;
-
-/// A suspended fibre. Not copyable: transports keep its address.
-struct Suspension {
-  Suspension() = default;
-  Suspension(const Suspension&) = delete;
-  Suspension& operator=(const Suspension&) = delete;
-
-  std::coroutine_handle<> handle;
-  Fibre* fibre = nullptr;
-};
-
-/// A suspension whose time is accounted.
-struct TimedWait : Suspension {
-  Time since{};  // suspended at
-  Time turn{};   // when waiting for others turned into communicating
-};
-
 struct Fibre {
-  Fibre(NodeId node, std::int32_t number, bool is_program, Task<> task)
-      : node(node), number(number), is_program(is_program), task(std::move(task)) {}
+  Fibre(NodeId node, std::int32_t number, Task<> task)
+      : node(node), number(number), handle(task.handle()), task(std::move(task)) {}
+
+  /// Whether it is the node's main fibre, whose time is accounted: the first.
+  bool is_program() const { return number == 0; }
 
   NodeId node;
-  std::int32_t number : 31;  // among the node's, in order of spawn: names it in an Act
-  bool is_program : 1;       // the node's main fibre: its time is accounted
+  std::int32_t number;             // among the node's, in order of spawn: names it in an Act
+  std::coroutine_handle<> handle;  // where it goes on
   Task<> task;
-  Time last_sent{};   // when the last message it waited for was sent
-  Time busy_until{};  // end of a backward pass beside which it exchanges
+  Time last_sent{};  // when the last message it waited for was sent
 };
 static_assert(sizeof(Fibre) == 32);
+
+/// A wait whose time is accounted. Not copyable: transports keep its address.
+struct TimedWait {
+  TimedWait() = default;
+  TimedWait(const TimedWait&) = delete;
+  TimedWait& operator=(const TimedWait&) = delete;
+
+  Fibre* fibre = nullptr;  // that waits; null if it need not
+  Time since{};            // suspended at
+  Time turn{};             // when waiting for others turned into communicating
+};
 
 /// Waits for a message that matches one of `patterns`, or for `deadline`.
 struct ReceiveWait : TimedWait {

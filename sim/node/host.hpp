@@ -35,15 +35,15 @@ class Host {
   Time copy_out(NodeId node, Time since, std::int64_t bytes);
   Time copy_in(NodeId node, Time since, std::int64_t bytes);
   /// When the last copy to the device ends.
-  Time copied_in(NodeId node) const { return in_until_[static_cast<std::size_t>(node)]; }
+  Time copied_in(NodeId node) const;
   /// Time of `passes` passes over `bytes` in host memory.
   Duration reduction(std::int64_t bytes, int passes) const;
 
  private:
-  Time copy(Time& until, Time since, std::int64_t bytes) const;
+  Time copy(std::vector<Time>& queue, NodeId node, Time since, std::int64_t bytes) const;
 
   HostCosts costs_;
-  std::vector<Time> out_until_, in_until_;  // (nodes): a device copies both ways at once
+  std::vector<Time> out_until_, in_until_;  // (nodes), if copies take time: a device copies both ways at once
 };
 
 }  // namespace starling

@@ -12,10 +12,10 @@ namespace {
 
 /// Time of a program that had to wait: waiting up to the turn, communicating from there.
 void account(World& world, const TimedWait& wait) {
-  if (!wait.fibre->is_program) return;
+  if (!wait.fibre->is_program()) return;
   const Time now = world.transport.now();
   // What passes beside a backward pass is computing, and has been counted.
-  const Time since = std::clamp(wait.fibre->busy_until, wait.since, now);
+  const Time since = std::clamp(world.backward_of(wait.fibre->node).end, wait.since, now);
   const Time turn = std::clamp(wait.turn, since, now);
   world.observer.spend_waiting(wait.fibre->node, since, turn, now);
 }
@@ -40,22 +40,23 @@ Node::Sleep Node::sleep(Duration duration) {
 Node::ComputeGradient Node::gradient(const Vector& x) { return gradient_of(id_, draws_, x); }
 
 Node::ComputeGradient Node::gradient_of(NodeId owner, Step draw, const Vector& x) {
-  return {*this, {owner, draw, draws_++}, x, false};
+  return {world_, {owner, draw, draws_++}, x, false};
 }
 
 Node::ComputeGradient Node::gradient_in_pieces(const Vector& x) {
   const Batch batch{id_, draws_, draws_};
   ++draws_;
-  return {*this, batch, x, world_.plan.overlaps_backward};
+  return {world_, batch, x, world_.plan.overlaps_backward};
 }
 
 Time Node::time_of(const Piece& piece) const {
-  if (piece.ready >= 1) return backward_end_;
-  const auto length = static_cast<double>((backward_end_ - backward_begin_).count());
-  return after(backward_begin_, Duration{std::llround(piece.ready * length)});
+  const auto [begin, end] = world_.backward_of(id_);
+  if (piece.ready >= 1) return end;
+  const auto length = static_cast<double>((end - begin).count());
+  return after(begin, Duration{std::llround(piece.ready * length)});
 }
 
-Node::Until Node::finish_backward() { return {world_, backward_end_}; }
+Node::Until Node::finish_backward() { return {world_, world_.backward_of(id_).end}; }
 
 Node::Until Node::stage_out(const Piece& piece, const Vector& v, Time since) {
   const Time ready = time_of(piece);
@@ -141,7 +142,7 @@ std::optional<Message> Node::poll(NodeId source, Tag tag) {
   return std::move(*message);
 }
 
-void Node::spawn(Task<> task) { world_.transport.spawn(id_, false, std::move(task)); }
+void Node::spawn(Task<> task) { world_.transport.spawn(id_, fibres_++, std::move(task)); }
 
 Signal::Wait Signal::wait() { return Wait(*this); }
 
@@ -165,13 +166,12 @@ Node::Meet Node::meet(Tag tag, std::span<const NodeId> members, CollectiveKind k
 
 Gradient Node::ComputeGradient::await_resume() {
   const NodeId node = wait_.fibre->node;
-  const Time now = world_.transport.now();
-  const bool goes_on = wait_.backward_end > now;  // beside its backward pass
-  node_.backward_begin_ = goes_on ? wait_.backward_begin : now;
-  node_.backward_end_ = goes_on ? wait_.backward_end : now;
-  wait_.fibre->busy_until = node_.backward_end_;
-  if (wait_.fibre->is_program) {
-    world_.observer.spend(node, Activity::compute, wait_.since, node_.backward_end_);
+  if (wait_.is_in_pieces) {
+    world_.backward[static_cast<std::size_t>(node)] = {wait_.backward_begin, wait_.backward_end};
+  }
+  if (wait_.fibre->is_program()) {
+    const Time end = std::max(wait_.backward_end, world_.transport.now());
+    world_.observer.spend(node, Activity::compute, wait_.since, end);
   }
   world_.observer.record(node, "train_loss", wait_.draw, wait_.result.loss);
   return std::move(wait_.result);
@@ -198,9 +198,9 @@ std::shared_ptr<Met> Node::Meet::await_resume() {
 
 void Signal::notify() {
   Transport& transport = node_.world_.transport;
-  for (TimedWait* suspension : std::exchange(waiting_, {})) {
-    if (transport.current() != nullptr) suspension->turn = transport.current()->last_sent;
-    transport.wake(*suspension, transport.now());
+  for (TimedWait* wait : std::exchange(waiting_, {})) {
+    if (transport.current() != nullptr) wait->turn = transport.current()->last_sent;
+    transport.wake(*wait->fibre, transport.now());
   }
 }
 

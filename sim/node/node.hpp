@@ -28,6 +28,11 @@
 
 namespace starling {
 
+/// The backward pass of a gradient whose pieces may leave before it has ended.
+struct BackwardPass {
+  Time begin{}, end{};
+};
+
 /// What all nodes of a run share. Owned by the run, outlives every Node.
 struct World {
   Transport& transport;
@@ -38,6 +43,13 @@ struct World {
   std::uint64_t seed;
   ExchangePlan plan = {};
   Piece whole = {0, graph.parameters(), 1.0};  // what travels where the plan cuts no pieces
+  /// (nodes), of the last gradient in pieces; empty if exchanges do not overlap it.
+  std::vector<BackwardPass> backward = std::vector<BackwardPass>(
+      plan.overlaps_backward ? static_cast<std::size_t>(topology.nodes()) : 0);
+
+  BackwardPass backward_of(NodeId node) const {
+    return backward.empty() ? BackwardPass{} : backward[static_cast<std::size_t>(node)];
+  }
 };
 
 class Node {
@@ -83,7 +95,8 @@ class Node {
   /// The weight matrices of the model: where each lies and how large it is. Empty if it has none.
   std::span<const WeightMatrix> matrices() const { return world_.graph.facts().matrices; }
   /// The same, but goes on when the backward pass begins if exchanges overlap it (ExchangePlan): piece by piece the
-  /// gradient may then be used after stage_out(). The program awaits finish_backward() before its step ends.
+  /// gradient may then be used after stage_out(). For the program alone, which awaits finish_backward() before its step
+  /// ends.
   ComputeGradient gradient_in_pieces(const Vector& x);
   class Until;
   Until finish_backward();
@@ -127,7 +140,8 @@ class Node {
   Until enter_operation();
 
   // --- Activities ------------------------------------------------------------------------------------------
-  /// Starts a further fibre of this node. Fibres of a node share its state and run alone between waits.
+  /// Starts a fibre of this node: the first is its program, whose time is accounted. Fibres of a node share its state
+  /// and run alone between waits.
   void spawn(Task<> task);
   /// Meets the other members of a group (sorted, the same list on each; must outlive the await) in one
   /// closed-form step; see Transport::meet. Answers null where messages must be exchanged instead.
@@ -168,9 +182,8 @@ class Node {
 
   World& world_;
   NodeId id_;
+  std::int32_t fibres_ = 0;  // spawned so far
   Step draws_ = 0;
-  Time backward_begin_{};  // of the last gradient
-  Time backward_end_{};
 };
 
 /// All nodes of a run, side by side; they never move.
@@ -217,15 +230,13 @@ class [[nodiscard]] Node::Sleep {
   Sleep(Transport& transport, Time until) : transport_(transport), until_(until) {}
   bool await_ready() const noexcept { return false; }
   void await_suspend(std::coroutine_handle<> handle) {
-    transport_.suspend(wait_, handle);
-    transport_.wake(wait_, until_);
+    transport_.wake(transport_.suspend(handle), until_);
   }
   void await_resume() const noexcept {}
 
  private:
   Transport& transport_;
   Time until_;
-  Suspension wait_;
 };
 
 /// Waits for a time; does not even suspend if that has come.
@@ -235,7 +246,7 @@ class [[nodiscard]] Node::Until {
   bool await_ready() const noexcept { return time_ <= world_.transport.now(); }
   void await_suspend(std::coroutine_handle<> handle) {
     world_.transport.suspend(wait_, handle);
-    world_.transport.wake(wait_, time_);
+    world_.transport.wake(*wait_.fibre, time_);
   }
   void await_resume();
 
@@ -247,8 +258,7 @@ class [[nodiscard]] Node::Until {
 
 class [[nodiscard]] Node::ComputeGradient {
  public:
-  ComputeGradient(Node& node, Batch batch, const Vector& x, bool is_in_pieces)
-      : node_(node), world_(node.world_) {
+  ComputeGradient(World& world, Batch batch, const Vector& x, bool is_in_pieces) : world_(world) {
     wait_.x = x;
     wait_.owner = batch.owner;
     wait_.draw = batch.draw;
@@ -263,7 +273,6 @@ class [[nodiscard]] Node::ComputeGradient {
   Gradient await_resume();
 
  private:
-  Node& node_;
   World& world_;
   GradientWait wait_;
 };

@@ -26,16 +26,15 @@ std::string describe(const Pattern& pattern) {
 
 }  // namespace
 
-void Transport::spawn(NodeId node, bool is_program, Task<> task) {
-  const std::int32_t number = spawned_[static_cast<std::size_t>(node)]++;
+void Transport::spawn(NodeId node, std::int32_t number, Task<> task) {
   Fibre* fibre;
   if (free_fibres_.empty()) {
-    fibre = &fibres_.emplace_back(node, number, is_program, std::move(task));
+    fibre = &fibres_.emplace_back(node, number, std::move(task));
   } else {
     fibre = free_fibres_.back();
     free_fibres_.pop_back();
     std::destroy_at(fibre);
-    std::construct_at(fibre, node, number, is_program, std::move(task));
+    std::construct_at(fibre, node, number, std::move(task));
   }
   start(*fibre);
 }
@@ -73,7 +72,7 @@ std::string Transport::describe_waiting(const std::vector<NodeId>& nodes) const 
     const ReceiveWait* wait = mailbox_.waiting(node);
     const bool has_program =
         std::any_of(fibres_.begin(), fibres_.end(), [node](const Fibre& fibre) {
-          return fibre.task && fibre.node == node && fibre.is_program;
+          return fibre.task && fibre.node == node && fibre.is_program();
         });
     if (wait == nullptr && has_program && ++named <= most) {
       text += fmt::format("{}node {} waits for its own activities or a collective",

@@ -36,8 +36,8 @@ class Transport {
   virtual void receive(ReceiveWait& wait) = 0;
   /// Suspends while the gradient is computed.
   virtual void compute(GradientWait& wait) = 0;
-  /// Resumes `wait` at `time`; at once, in the order of calls, if that is not later than now.
-  virtual void wake(Suspension& wait, Time time) = 0;
+  /// Resumes a suspended fibre at `time`; at once, in the order of calls, if that is not later than now.
+  virtual void wake(Fibre& fibre, Time time) = 0;
   /// Suspends until all members met and the closed-form cost has passed. Returns false, and does nothing, where
   /// messages are really exchanged one by one: the caller then runs the collective itself.
   virtual bool meet(MeetWait& wait) = 0;
@@ -46,15 +46,16 @@ class Transport {
   /// out. Returns false, and does nothing, where the caller must send the messages itself.
   virtual bool announce(NodeId source, Tag tag, double number) = 0;
 
-  /// Starts a fibre, in the order of calls, from the transport's loop.
-  void spawn(NodeId node, bool is_program, Task<> task);
-  /// Notes who waits since when; every awaiter calls it before it hands itself to the transport.
-  void suspend(Suspension& wait, std::coroutine_handle<> handle) {
-    wait.handle = handle;
-    wait.fibre = current_;
+  /// Starts a fibre, in the order of calls, from the transport's loop. `number`: how many the node had before.
+  void spawn(NodeId node, std::int32_t number, Task<> task);
+  /// Notes where the fibre that runs goes on; every awaiter calls it before it hands itself to the transport.
+  Fibre& suspend(std::coroutine_handle<> handle) {
+    current_->handle = handle;
+    return *current_;
   }
+  /// And who waits since when.
   void suspend(TimedWait& wait, std::coroutine_handle<> handle) {
-    suspend(static_cast<Suspension&>(wait), handle);
+    wait.fibre = &suspend(handle);
     wait.since = now();
   }
   /// The fibre that runs now.
@@ -68,8 +69,7 @@ class Transport {
   std::size_t active() const { return fibres_.size() - free_fibres_.size(); }
 
  protected:
-  Transport(NodeId nodes, bool is_real)
-      : mailbox_(nodes), spawned_(static_cast<std::size_t>(nodes)), is_real_(is_real) {}
+  Transport(NodeId nodes, bool is_real) : mailbox_(nodes), is_real_(is_real) {}
 
   /// Begins a fibre later, from the transport's loop, behind what is due now.
   virtual void start(Fibre& fibre) = 0;
@@ -77,15 +77,13 @@ class Transport {
   virtual Time real_time() const { return now_; }
   /// Lets a fibre run until it waits again; frees it when it has ended. What it throws is rethrown as Error with
   /// node and time added.
-  void resume(Fibre& fibre, std::coroutine_handle<> handle) {
+  void resume(Fibre& fibre) {
     current_ = &fibre;
     running_ = fibre.node;
-    handle.resume();
+    fibre.handle.resume();
     current_ = nullptr;
     if (fibre.task.is_done()) end(fibre);
   }
-  void resume(Suspension& wait) { resume(*wait.fibre, wait.handle); }
-  void begin(Fibre& fibre) { resume(fibre, fibre.task.handle()); }
   /// Nodes with fibres that have not ended, sorted.
   std::vector<NodeId> unfinished_nodes() const;
   /// Who of `nodes` waits for whom, and since when: for the error that a stall ends in.
@@ -93,15 +91,14 @@ class Transport {
 
   Mailbox mailbox_;
   Host* host_ = nullptr;
-  Time now_{};  // virtual time, if time is virtual
+  Time now_{};                // virtual time, if time is virtual
+  std::deque<Fibre> fibres_;  // an ended one has no task and is used again
 
  private:
   void end(Fibre& fibre);
 
-  std::deque<Fibre> fibres_;         // an ended one has no task and is used again
   std::vector<Fibre*> free_fibres_;  // those that have ended
-  std::vector<std::int32_t> spawned_;  // (nodes), fibres so far
-  bool is_real_;                       // time passes by itself: real_time() tells it
+  bool is_real_;                     // time passes by itself: real_time() tells it
   Fibre* current_ = nullptr;
   NodeId running_ = 0;
 };

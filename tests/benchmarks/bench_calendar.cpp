@@ -26,18 +26,23 @@ class HeapCalendar {
  public:
   void push(Time time, std::uint64_t payload) { heap_.push({time, next_sequence_++, payload}); }
   Event pop() {
-    const Event event = heap_.top();
+    const Numbered first = heap_.top();
     heap_.pop();
-    return event;
+    return {first.time, first.payload};
   }
 
  private:
+  struct Numbered {
+    Time time;
+    std::uint64_t sequence;
+    std::uint64_t payload;
+  };
   struct IsAfter {
-    bool operator()(const Event& a, const Event& b) const {
+    bool operator()(const Numbered& a, const Numbered& b) const {
       return a.time != b.time ? a.time > b.time : a.sequence > b.sequence;
     }
   };
-  std::priority_queue<Event, std::vector<Event>, IsAfter> heap_;
+  std::priority_queue<Numbered, std::vector<Numbered>, IsAfter> heap_;
   std::uint64_t next_sequence_ = 0;
 };
 

@@ -45,7 +45,7 @@ struct Place {
   }
 
   void run(const Program& program) {
-    for (Node& node : nodes) transport.spawn(node.id(), true, program(node));
+    for (Node& node : nodes) node.spawn(program(node));
     transport.run();
   }
 

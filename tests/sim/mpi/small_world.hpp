@@ -115,7 +115,7 @@ class SmallRun {
   void operator()(const Program& program) {
     for (NodeId i = transport.block().begin; i < transport.block().end; ++i) {
       nodes_.emplace_back(world_, i);
-      transport.spawn(i, true, program(nodes_.back()));
+      nodes_.back().spawn(program(nodes_.back()));
     }
     transport.run();
   }

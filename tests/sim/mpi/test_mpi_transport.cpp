@@ -629,7 +629,10 @@ TEST_CASE("gossip gives the same bits over MPI as simulated, in every column and
                                  [](NodeId, Step) { return from_seconds(1e-3); });
     World world{transport, around.graph, around.observer, around.topology, steps, 1};
     std::deque<Node> all;
-    for (NodeId i = 0; i < nodes; ++i) transport.spawn(i, true, dpsgd(all.emplace_back(world, i)));
+    for (NodeId i = 0; i < nodes; ++i) {
+      Node& node = all.emplace_back(world, i);
+      node.spawn(dpsgd(node));
+    }
     transport.run();
     around.observer.settle();
     const Recorder& simulated = around.recorder;
