@@ -99,17 +99,18 @@ Task<> gossip(Node& node, State& state, Settings settings) {
   state.companions.leave();
 }
 
-/// What it costs that exchanges go on in a copy in host memory: every tensor comes there, is averaged with the copy, is
-/// copied, and goes back, as its gradient appears (the released code of the WAGMA-SGD paper).
+/// What it costs that exchanges go on in a copy in host memory: every tensor comes there, is averaged with the copy (two
+/// passes), replaces it (one more), and goes back, as its gradient appears (the released code of the WAGMA-SGD paper).
 Task<> meet_copy_on_host(Node& node, Vector x) {
   const Cut cut(node, x);
+  const Time begin = node.begin_exchange();
   for (std::size_t i = 0; i < cut.count(); ++i) {
     const Vector part = cut.part(i);
-    co_await node.ready(cut[i]);
-    co_await node.stage(part);
-    co_await node.reduce(part, 2);
-    co_await node.stage(part);
+    co_await node.stage_out(cut[i], part, begin);
+    co_await node.reduce(part, 3);
+    node.stage_in(part);
   }
+  co_await node.staged_in();
   co_await node.finish_backward();
 }
 

@@ -203,16 +203,17 @@ Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vec
                        CollectiveKind kind) {
   if (members.size() == 1) co_return v;
   const Cut cut(node, v);
+  const Time begin = node.begin_exchange();
   std::vector<Vector> sums(cut.count());
   for (std::size_t i = 0; i < cut.count(); ++i) {
     const Vector part = cut.part(i);
-    co_await node.ready(cut[i]);
-    co_await node.stage(part);
+    co_await node.stage_out(cut[i], part, begin);
     const CollectiveKind way = kind_for(node, part, kind);
     Vector total = co_await sum_of_piece(node, members, tag, part, way);
-    co_await node.stage(part);
+    node.stage_in(part);
     sums[i] = std::move(total);
   }
+  co_await node.staged_in();
   co_return cut.join(sums);
 }
 

@@ -89,14 +89,16 @@ Task<> run(Node& node, Settings settings) {
     share.scale(1.0 / node.nodes());
     const Time begin = node.now();
     const Cut cut(node, share);
+    const Time staging = node.begin_exchange();
     std::vector<Vector> sums(cut.count());
     std::size_t late = 0;
     for (std::size_t i = 0; i < cut.count(); ++i) {
-      co_await node.ready(cut[i]);
+      co_await node.stage_out(cut[i], cut.part(i), staging);
       const PartialAllreduce::Result r = co_await partial.enter(t, i, cut.part(i));
       sums[i] = r.sum;
       late += r.is_included ? 0 : 1;
     }
+    co_await node.staged_in();
     node.record("exchange_time", t, to_seconds(node.now() - begin));
     const Vector sum = cut.join(sums);
     optimizer.update(x, sum, x, t);

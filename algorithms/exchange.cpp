@@ -11,20 +11,19 @@ namespace starling::algorithms {
 Task<> send_to_neighbors(Node& node, Step k, Vector x, Channel channel) {
   const Cut cut(node, x);
   const Vector part = cut.part(0);
-  co_await node.ready(cut[0]);
-  co_await node.stage(part);
+  co_await node.stage_out(cut[0], part, node.begin_exchange());
   for (const Edge& edge : node.out(k)) node.send_from_host(edge.peer, tag_of(channel, k), part);
 }
 
 Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x, Channel channel) {
   const Cut cut(node, x);
+  const Time begin = node.begin_exchange();
   const Tag tag = tag_of(channel, k);
   std::vector<Vector> mixed;
   for (std::size_t i = 0; i < cut.count(); ++i) {
     Vector part = cut.part(i);
     if (i > 0) {
-      co_await node.ready(cut[i]);
-      co_await node.stage(part);
+      co_await node.stage_out(cut[i], part, begin);
       for (const Edge& edge : node.out(k)) node.send_from_host(edge.peer, tag, part);
     }
     part.scale(node.self_weight(k));
@@ -33,10 +32,10 @@ Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x, Channel channel) {
       part.add_scaled(edge.weight, m.values);
     }
     co_await node.reduce(part, static_cast<int>(node.in(k).size()) + 1);
-    co_await node.stage(part);
-    if (cut.count() == 1) co_return part;
+    node.stage_in(part);
     mixed.push_back(std::move(part));
   }
+  co_await node.staged_in();
   co_return cut.join(mixed);
 }
 

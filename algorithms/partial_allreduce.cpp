@@ -48,7 +48,6 @@ bool PartialAllreduce::waits_for_all(Step t) const {
 }
 
 Task<PartialAllreduce::Result> PartialAllreduce::enter(Step t, std::size_t i, Vector v) {
-  co_await node_.stage(v);
   co_await node_.enter_operation();
   Slot& slot = slots_[i];
   if (settings_.late == LatePolicy::accumulate) {
@@ -68,7 +67,7 @@ Task<PartialAllreduce::Result> PartialAllreduce::enter(Step t, std::size_t i, Ve
   while (done_ < n) co_await changed_.wait();
   const bool is_included = slot.taken == t;
   const Vector sum = is_included ? slot.taken_sum : slot.latest;
-  co_await node_.stage(sum);
+  node_.stage_in(sum);
   co_return Result{sum, is_included, group_size_};
 }
 

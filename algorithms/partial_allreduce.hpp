@@ -62,7 +62,8 @@ class PartialAllreduce {
 
   /// Starts the communication fibre; once, before the first enter().
   void begin();
-  /// Takes part in the operation of step t (which has one) on piece i with `v`, in order of t and i.
+  /// Takes part in the operation of step t (which has one) on piece i with `v`, in order of t and i. `v` is in host
+  /// memory; the result is on its way to the device (Node::staged_in).
   Task<Result> enter(Step t, std::size_t i, Vector v);
   /// Replaces what a late node contributes by something made in step t: the model of a global synchronization.
   void set_buffer(const Vector& v, Step t);

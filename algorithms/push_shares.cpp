@@ -51,13 +51,13 @@ void Shares::send(Node& node, Mass& mass, Tag tag) const {
 
 Task<> Shares::exchange(Node& node, Mass& mass, Tag tag) const {
   const Cut cut(node, mass.x);
+  const Time begin = node.begin_exchange();
   const double w = mass.w;
   mass.w *= kept;
   std::vector<Vector> sums(cut.count());
   for (std::size_t i = 0; i < cut.count(); ++i) {
     Vector part = cut.part(i);
-    co_await node.ready(cut[i]);
-    co_await node.stage(part);
+    co_await node.stage_out(cut[i], part, begin);
     co_await node.reduce(part);  // one scaled copy serves all peers with equal shares
     for (const Out& to : out) {
       Vector share = part;
@@ -71,9 +71,10 @@ Task<> Shares::exchange(Node& node, Mass& mass, Tag tag) const {
       mass.w += share.number;
     }
     co_await node.reduce(part, static_cast<int>(in.size()) + 2);  // the sum, then x / w
-    co_await node.stage(part);
+    node.stage_in(part);
     sums[i] = std::move(part);
   }
+  co_await node.staged_in();
   mass.x = cut.join(sums);
 }
 

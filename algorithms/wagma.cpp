@@ -80,14 +80,16 @@ Task<> run(Node& node, Settings settings) {
       partial.set_buffer(x, t);
     } else {
       const Cut cut(node, w);
+      const Time begin = node.begin_exchange();
       std::vector<Vector> averages(cut.count());
       for (std::size_t i = 0; i < cut.count(); ++i) {
-        co_await node.ready(cut[i]);
+        co_await node.stage_out(cut[i], cut.part(i), begin);
         const PartialAllreduce::Result r = co_await partial.enter(t, i, cut.part(i));
         averages[i] = r.sum;
         if (!r.is_included) averages[i].add(cut.part(i));
         averages[i].scale(1.0 / (r.contributors + (r.is_included ? 0 : 1)));
       }
+      co_await node.staged_in();
       x = cut.join(averages);
     }
     co_await node.finish_backward();

@@ -21,14 +21,13 @@ constexpr Preset presets[] = {
     {"none", "0 s", "infinite", "infinite", "0 B", "infinite", "0 s"},
     // Cray XC50 (Piz Daint): 12-core Xeon E5-2690 v3, P100 on PCIe 3.
     //   staging_latency     a copy call and its synchronization; from memory, 10 us is usual
-    //   staging_bandwidth   fitted to WAGMA-SGD, Fig. 4. PCIe alone does 6 to 12 GB/s: the rest is what released
-    //                       operators do once per tensor on either side, copies between the framework's, the
-    //                       library's and their own buffers, which the figure cannot tell apart
-    //   reduction_bandwidth   fitted to the same: one thread adds (two operands read, one written) while others decode images
+    //   staging_bandwidth   what PCIe 3 x16 leaves of 15.8 GB/s for pinned memory; from memory
+    //   reduction_bandwidth   fitted to WAGMA-SGD, Fig. 4: operators of one thread, compiled without optimization (the
+    //                       released build sets no build type), while others decode images
     //   cache               sourced: 30 MB of L3, Intel's data sheet
     //   cache_bandwidth, operation_entry   read off eager-SGD, Fig. 9: 32 processes sum 4 MiB in five rounds of 1.9 ms, of
     //                       which the wire takes 0.42 ms; a late process gets its result after 0.25 ms
-    {"xc50", "10 us", "1.05 GB/s", "1.92 GB/s", "30 MB", "3.3 GB/s", "0.25 ms"},
+    {"xc50", "10 us", "10 GB/s", "1.75 GB/s", "30 MB", "3.3 GB/s", "0.25 ms"},
 };
 
 double seconds_per_byte(const Section& section, std::string_view key, std::string_view fallback,
@@ -64,7 +63,7 @@ HostSettings read_host(const Section& network) {
       "of a copy between device and host memory, before sending and after receiving");
   host.costs.staging_seconds_per_byte =
       seconds_per_byte(network, "staging_bandwidth", preset.staging_bandwidth,
-                       "of such copies, one at a time per node; infinite: bytes cost nothing");
+                       "of such copies, one at a time per node and direction; infinite: bytes cost nothing");
   host.costs.reduction_seconds_per_byte =
       seconds_per_byte(network, "reduction_bandwidth", preset.reduction_bandwidth,
                        "one pass of arithmetic over received data; infinite: costs nothing");

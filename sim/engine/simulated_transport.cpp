@@ -74,7 +74,7 @@ void SimulatedTransport::send(NodeId to, Message&& message) {
   if (settings_.failures != nullptr) in_flight_[id].fate = settings_.failures->next_message(source);
   if (is_staged(in_flight_[id].message)) {
     in_flight_[id].leg = Leg::out;
-    return deliver(host_->copy(source, now_, bytes), id);
+    return deliver(host_->copy_out(source, now_, bytes), id);
   }
   network_.start({.id = id, .source = source, .destination = to, .bytes = bytes}, *this);
 }
@@ -96,7 +96,7 @@ void SimulatedTransport::pass_on(std::uint32_t id) {
   }
   if (flight.leg == Leg::network && source != flight.destination && is_staged(flight.message)) {
     flight.leg = Leg::in;
-    return deliver(host_->copy(flight.destination, now_, flight.message.bytes), id);
+    return deliver(host_->copy_in(flight.destination, now_, flight.message.bytes), id);
   }
   arrive(id);
 }

@@ -5,17 +5,31 @@
 namespace starling {
 
 Host::Host(const HostCosts& costs, NodeId nodes)
-    : costs_(costs), copying_until_(static_cast<std::size_t>(nodes)) {}
+    : costs_(costs),
+      out_until_(is_staging() ? static_cast<std::size_t>(nodes) : 0),
+      in_until_(out_until_.size()) {}
 
 bool Host::is_staging() const {
   return costs_.staging_latency.count() > 0 || costs_.staging_seconds_per_byte > 0;
 }
 
-Time Host::copy(NodeId node, Time now, std::int64_t bytes) {
-  if (!is_staging()) return now;
-  Time& until = copying_until_[static_cast<std::size_t>(node)];
+Time Host::copy_out(NodeId node, Time since, std::int64_t bytes) {
+  return copy(out_until_, node, since, bytes);
+}
+
+Time Host::copy_in(NodeId node, Time since, std::int64_t bytes) {
+  return copy(in_until_, node, since, bytes);
+}
+
+Time Host::copied_in(NodeId node) const {
+  return is_staging() ? in_until_[static_cast<std::size_t>(node)] : Time{};
+}
+
+Time Host::copy(std::vector<Time>& queue, NodeId node, Time since, std::int64_t bytes) const {
+  if (!is_staging()) return since;
+  Time& until = queue[static_cast<std::size_t>(node)];
   const double seconds = static_cast<double>(bytes) * costs_.staging_seconds_per_byte;
-  until = after(after(std::max(until, now), costs_.staging_latency), from_seconds(seconds));
+  until = after(after(std::max(until, since), costs_.staging_latency), from_seconds(seconds));
   return until;
 }
 

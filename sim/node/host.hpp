@@ -1,7 +1,7 @@
 // Host: what exchanging costs a node beside the network. Models live in device memory and are sent from, and added up
 // in, host memory; both take time that no network model knows.
 //
-//   staging     latency + bytes / bandwidth per copy between device and host, one copy at a time per node
+//   staging     latency + bytes / bandwidth per copy between device and host, one at a time per node and direction
 //   reduction   seconds per byte for each pass of arithmetic over what has been received
 //   entry       time to hand an operation to the node's communication thread (partial collectives)
 //
@@ -30,14 +30,20 @@ class Host {
   const HostCosts& costs() const { return costs_; }
   /// Whether a copy between device and host takes any time.
   bool is_staging() const;
-  /// Queues a copy of `bytes` at `node` behind those under way; answers when it ends.
-  Time copy(NodeId node, Time now, std::int64_t bytes);
+  /// Queues a copy of `bytes` from (out) or to (in) the device of `node` behind those under way, to begin at `since` at
+  /// the earliest; answers when it ends.
+  Time copy_out(NodeId node, Time since, std::int64_t bytes);
+  Time copy_in(NodeId node, Time since, std::int64_t bytes);
+  /// When the last copy to the device ends.
+  Time copied_in(NodeId node) const;
   /// Time of `passes` passes over `bytes` in host memory.
   Duration reduction(std::int64_t bytes, int passes) const;
 
  private:
+  Time copy(std::vector<Time>& queue, NodeId node, Time since, std::int64_t bytes) const;
+
   HostCosts costs_;
-  std::vector<Time> copying_until_;  // (nodes)
+  std::vector<Time> out_until_, in_until_;  // (nodes), if copies take time: a device copies both ways at once
 };
 
 }  // namespace starling

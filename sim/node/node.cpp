@@ -49,21 +49,30 @@ Node::ComputeGradient Node::gradient_in_pieces(const Vector& x) {
   return {world_, batch, x, world_.plan.overlaps_backward};
 }
 
-Node::Until Node::ready(const Piece& piece) {
+Time Node::time_of(const Piece& piece) const {
   const auto [begin, end] = world_.backward_of(id_);
+  if (piece.ready >= 1) return end;
   const auto length = static_cast<double>((end - begin).count());
-  const Time time =
-      piece.ready >= 1 ? end : after(begin, Duration{std::llround(piece.ready * length)});
-  return {world_, time};
+  return after(begin, Duration{std::llround(piece.ready * length)});
 }
 
 Node::Until Node::finish_backward() { return {world_, world_.backward_of(id_).end}; }
 
-Node::Until Node::stage(const Vector& v) {
+Node::Until Node::stage_out(const Piece& piece, const Vector& v, Time since) {
+  const Time ready = time_of(piece);
   Host* host = world_.transport.host();
-  const Time now = world_.transport.now();
-  if (host == nullptr || !host->is_staging()) return {world_, now};
-  return {world_, host->copy(id_, now, v.wire_bytes())};
+  if (host == nullptr) return {world_, ready};
+  return {world_, host->copy_out(id_, std::max(since, ready), v.wire_bytes())};
+}
+
+void Node::stage_in(const Vector& v) {
+  Host* host = world_.transport.host();
+  if (host != nullptr) host->copy_in(id_, world_.transport.now(), v.wire_bytes());
+}
+
+Node::Until Node::staged_in() {
+  const Host* host = world_.transport.host();
+  return {world_, host == nullptr ? world_.transport.now() : host->copied_in(id_)};
 }
 
 Node::Until Node::reduce(const Vector& v, int passes) {

@@ -95,12 +95,10 @@ class Node {
   /// The weight matrices of the model: where each lies and how large it is. Empty if it has none.
   std::span<const WeightMatrix> matrices() const { return world_.graph.facts().matrices; }
   /// The same, but goes on when the backward pass begins if exchanges overlap it (ExchangePlan): piece by piece the
-  /// gradient may then be used after ready(). For the program alone, which awaits finish_backward() before its step
+  /// gradient may then be used after stage_out(). For the program alone, which awaits finish_backward() before its step
   /// ends.
   ComputeGradient gradient_in_pieces(const Vector& x);
-  /// Waits until the backward pass has come to `piece`.
   class Until;
-  Until ready(const Piece& piece);
   Until finish_backward();
 
   // --- Messages --------------------------------------------------------------------------------------------
@@ -108,7 +106,7 @@ class Node {
   void send(NodeId to, Tag tag, Vector values = {}, double number = 0);
   /// The same for a compressed vector; the receiver finds its words in the message's `values`.
   void send_code(NodeId to, Tag tag, const Code& code, double number = 0);
-  /// The same for values in host memory, which stage() has brought there: see Host.
+  /// The same for values in host memory, which stage_out() has brought there: see Host.
   void send_from_host(NodeId to, Tag tag, Vector values, double number = 0);
   /// Waits for a message; any_source and any_tag accept all. Messages of one (source, tag) come in order.
   class Receive;
@@ -127,8 +125,15 @@ class Node {
                                       : std::span(world_.plan.pieces);
   }
   const ExchangePlan& plan() const { return world_.plan; }
-  /// Copies `v` between device and host memory.
-  Until stage(const Vector& v);
+  /// The begin of an exchange, for stage_out(); no reading of the clock that a replay would have to repeat.
+  Time begin_exchange() const { return world_.transport.now(); }
+  /// Waits until the backward pass has come to `piece` and `v`, its values, are in host memory. Copies of an exchange
+  /// follow each other from `since` on, beside everything else.
+  Until stage_out(const Piece& piece, const Vector& v, Time since);
+  /// Lets `v` be copied back to the device, beside everything else.
+  void stage_in(const Vector& v);
+  /// Waits for the last of those copies.
+  Until staged_in();
   /// Goes over `v` in host memory so many times.
   Until reduce(const Vector& v, int passes = 1);
   /// Hands an operation to the node's communication thread.
@@ -172,6 +177,8 @@ class Node {
   };
 
   void send(NodeId to, Message&& message);
+  /// When the backward pass comes to `piece`.
+  Time time_of(const Piece& piece) const;
 
   World& world_;
   NodeId id_;

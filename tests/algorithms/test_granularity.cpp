@@ -185,14 +185,19 @@ TEST_CASE("a step without an exchange still waits for the end of its backward pa
   CHECK(ends(two_tensors(2, "kind = local_sgd\nperiod = 5"), settings) == doctest::Approx(30));
 }
 
-TEST_CASE("shared exchanges stage a piece once on the way out and once back, and add on the host") {
-  // Copies take 0.5 ms and 1 ms per 2 MB: 2.5 ms for 4 MB, 2 for 3 MB, 1 for 1 MB.
+TEST_CASE("shared exchanges copy a piece out and back beside the others, and add on the host") {
+  // Copies take 0.5 ms and 1 ms per 2 MB: 2.5 ms for 4 MB, 2 for 3 MB, 1 for 1 MB. Two pieces are out at 12 and 13 ms and
+  // exchanged by 12 + 4 and 16 + 2; they are back at 18 and 19.
   const Overrides staging{"network.staging_latency=0.5 ms", "network.staging_bandwidth=2 GB/s"};
   Overrides pieces = staging;
   pieces.push_back(tensors[0]);
   const std::string gossip = two_tensors(2, "kind = dpsgd\norder = adapt_then_combine");
   CHECK(ends(gossip, staging) == doctest::Approx(15 + 2 * 2.5));
-  CHECK(ends(gossip, pieces) == doctest::Approx(16 + 2 * 2 + 2 * 1));
+  CHECK(ends(gossip, pieces) == doctest::Approx(19));
+  // Beside the backward pass: ready at 7.5 and 10, out at 9.5 and 11, exchanged by 13.5 and 15.5, back at 15.5 and 16.5.
+  Overrides beside = overlapped;
+  beside.insert(beside.end(), staging.begin(), staging.end());
+  CHECK(ends(two_tensors(2, "kind = dpsgd"), beside) == doctest::Approx(16.5));
   // A pass over 4 MB takes 1 ms. Mixing with one neighbor is two passes, a sum of two by recursive doubling one, by
   // Rabenseifner half a pass.
   const std::string adding = "network.reduction_bandwidth=4 GB/s";
@@ -212,7 +217,7 @@ TEST_CASE("shared exchanges stage a piece once on the way out and once back, and
         doctest::Approx(15 + 2));
 }
 
-TEST_CASE("other messages with a model are staged by the engine, one copy at a time per node") {
+TEST_CASE("other messages with a model are staged by the engine, one at a time per node and way") {
   // Parameter server on node 0 of 3: pushes of 4 MB arrive at 10 + 1 (out) + 5 (network) at the same instant, and are
   // copied in one after the other, by 17 and 18 (its own gradient needs no copy); the replies are copied out by 19 and
   // 20, and copied in 5 + 1 ms later.
