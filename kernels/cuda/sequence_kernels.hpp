@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/cuda/image_kernels.hpp"
-#include "kernels/cuda/softmax.hpp"
+#include "kernels/cuda/layer_kernels.hpp"
 
 namespace starling::cuda {
 
