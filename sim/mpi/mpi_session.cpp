@@ -134,13 +134,17 @@ void MpiSession::watch(Clock::duration waited) {
   if (patience_ == std::chrono::nanoseconds::max() || now < next_look_ || waited < between_looks)
     return;
   next_look_ = now + between_looks;
+  const bool is_over = waited > patience_ ||
+                       (has_signal() && waited > after_signal && now - signalled_ > after_signal);
+  if (is_over || has_message(call_tag)) lose();
+}
+
+bool MpiSession::has_signal() {
   if (signal_ == 0 && interruption_) {
     signal_ = interruption_();
-    if (signal_ != 0) signalled_ = now;
+    signalled_ = Clock::now();
   }
-  const bool is_over = waited > patience_ ||
-                       (signal_ != 0 && waited > after_signal && now - signalled_ > after_signal);
-  if (is_over || has_message(call_tag)) lose();
+  return signal_ != 0;
 }
 
 bool MpiSession::has_message(int tag) {
@@ -167,9 +171,13 @@ void MpiSession::lose() {
               "MPI_Irecv");
     is_lost_[static_cast<std::size_t>(other)] = true;
   }
-  const auto until = Clock::now() + (signal_ != 0 ? Clock::duration(call_after_signal) : call);
+  // A signal that comes meanwhile hastens all: who has seen it does not wait long for who has not.
+  const auto began = Clock::now();
+  const auto is_over = [&] {
+    return Clock::now() - began > (has_signal() ? Clock::duration(call_after_signal) : call);
+  };
   const auto is_any_lost = [this] { return std::ranges::find(is_lost_, true) != is_lost_.end(); };
-  for (Patience patience; is_any_lost() && Clock::now() < until; patience.pause()) {
+  for (Patience patience; is_any_lost() && !is_over(); patience.pause()) {
     for (std::size_t other = 0; other < is_lost_.size(); ++other) {
       int is_done = 0;
       MPI_Request& hearing = calls[2 * other + 1].second;

@@ -114,6 +114,8 @@ class MpiSession {
   /// Whether a message about lost ranks waits.
   bool has_message(int tag);
   [[noreturn]] void lose();
+  /// Whether this process was asked to end.
+  bool has_signal();
 
   int rank_ = 0;
   int ranks_ = 1;

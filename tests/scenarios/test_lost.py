@@ -16,7 +16,8 @@ import unittest
 import h5py
 import numpy as np
 
-PATIENCE = 4  # seconds, run.patience
+PATIENCE = {signal.SIGSTOP: 4, signal.SIGKILL: 30}  # seconds, run.patience: it is the signal of mpirun that ends the wait for the dead
+GRACE = 3     # seconds that mpirun leaves before and after its signal; a second by default, too short for a busy machine
 LIMIT = 60    # from the blow to the end of mpirun, on a busy machine
 
 SCENARIO = """[run]
@@ -26,7 +27,7 @@ record_every = {record_every}
 evaluate_every = 1000
 record_order = no
 window = 1 MiB
-patience = %d s
+patience = {patience} s
 [topology]
 kind = ring
 [network]
@@ -42,7 +43,7 @@ batch_size = 4
 [algorithm]
 kind = {kind}
 learning_rate = 0.01
-""" % PATIENCE
+"""
 
 KINDS = {
     # Over MPI a step takes a millisecond of real time.
@@ -58,15 +59,15 @@ def children(pid):
 
 
 class LostTest(unittest.TestCase):
-    def blow(self, kind, processes, victim, blow):
+    def blow(self, kind, processes, victim, blow, patience=None):
         """Strikes one rank of a run. Its standard error, and the results."""
+        patience = patience or PATIENCE[blow]
         with tempfile.TemporaryDirectory(prefix="starling-lost-") as folder:
             words, values = KINDS[kind]
-            pathlib.Path(folder, "s.ini").write_text(SCENARIO.format(**values))
+            pathlib.Path(folder, "s.ini").write_text(SCENARIO.format(patience=patience, **values))
             results = pathlib.Path(folder, "r.h5")
-            # When a rank dies, mpirun sends SIGTERM to the others and kills them a second later; here, so that a busy
-            # machine does not matter, 4 s later.
-            process = subprocess.Popen([MPIRUN, "--oversubscribe", "--mca", "odls_base_sigkill_timeout", "4", "-n",
+            # When a rank dies, mpirun waits, sends SIGTERM to the others, waits as long again and kills them.
+            process = subprocess.Popen([MPIRUN, "--oversubscribe", "--mca", "odls_base_sigkill_timeout", str(GRACE), "-n",
                                         str(processes), STARLING, "run", "s.ini", "-q", "-o", str(results), *words],
                                        cwd=folder, text=True,
                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
@@ -88,6 +89,9 @@ class LostTest(unittest.TestCase):
             with h5py.File(results) as file:
                 status = file["facts"].attrs["status"].decode()
                 self.assertTrue(status.startswith(f"failed: lost rank {victim} of {processes}"), status)
+                if patience == PATIENCE[blow]:
+                    cause = "signal 15" if blow == signal.SIGKILL else "run.patience"
+                    self.assertIn(cause, status)
                 steps = file["nodes/steps"][()]
                 losses = file["steps/train_loss"][()] if kind == "mpi" else None
             print(f"{kind}, signal {int(blow)} to rank {victim} of {processes}: {took:.1f} s, {steps.sum()} steps recorded; "
@@ -108,6 +112,10 @@ class LostTest(unittest.TestCase):
     def test_a_rank_over_mpi_that_dies(self):
         for victim in 2, 0:
             self.check_left(3, victim, *self.blow("mpi", 3, victim, signal.SIGKILL))
+
+    def test_a_signal_that_comes_when_patience_ends(self):
+        """Some of the others have seen it, some have not."""
+        self.check_left(3, 2, *self.blow("mpi", 3, 2, signal.SIGKILL, patience=GRACE))
 
     def test_a_process_of_a_shared_run_that_hangs(self):
         for victim in 1, 0:
