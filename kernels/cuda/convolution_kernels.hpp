@@ -58,9 +58,7 @@ struct ConvolveOf {
 
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
     const ConvolutionShape& s = a.shape;
-    const std::uint32_t t = block.index / tiles(a).count(), tile = block.index % tiles(a).count();
-    const std::uint32_t pixel = tile % tiles(a).down * tile_rows;
-    const std::uint32_t column = tile / tiles(a).down * width;
+    const auto [t, pixel, column] = Tile::of(block, tiles(a), width);
     const StepTask task = a.tasks[t];
     const std::uint32_t pixels = task.rows * s.out_pixels();
     if (pixel >= pixels) return;
@@ -99,9 +97,7 @@ struct ConvolutionGradientOf {
 
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
     const ConvolutionShape& s = a.shape;
-    const std::uint32_t t = block.index / tiles(a).count(), tile = block.index % tiles(a).count();
-    const std::uint32_t input = tile % tiles(a).down * tile_rows;
-    const std::uint32_t column = tile / tiles(a).down * width;
+    const auto [t, input, column] = Tile::of(block, tiles(a), width);
     const StepTask task = a.tasks[t];
     const std::uint64_t first_image = std::uint64_t{t} * a.rows;
     const float* images = a.input + first_image * s.pixels() * s.channels;
@@ -154,9 +150,7 @@ struct ConvolutionInputOf {
 
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
     const ConvolutionShape& s = a.shape;
-    const std::uint32_t t = block.index / tiles(a).count(), tile = block.index % tiles(a).count();
-    const std::uint32_t pixel = tile % tiles(a).down * tile_rows;
-    const std::uint32_t channel = tile / tiles(a).down * width;
+    const auto [t, pixel, channel] = Tile::of(block, tiles(a), width);
     const StepTask task = a.tasks[t];
     const std::uint64_t first_image = std::uint64_t{t} * a.rows;
     const float* dy = a.output + first_image * s.out_pixels() * s.outputs;

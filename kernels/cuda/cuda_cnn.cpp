@@ -5,7 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "sim/base/random.hpp"
+#include "kernels/cuda/launches.hpp"
+#include "kernels/cuda/random_stream.hpp"
 
 namespace starling {
 
@@ -19,8 +20,6 @@ std::size_t most_channels(std::size_t shared_bytes) {
   return shared_bytes / (2 * (sizeof(double) + sizeof(float)));
 }
 
-std::uint32_t whole(std::size_t n) { return static_cast<std::uint32_t>(n); }
-
 ConvolutionShape shape_of(const CnnNetwork::Convolve& o, const CnnNetwork::Placed& place) {
   return {.height = whole(place.from.height),
           .width = whole(place.from.width),
@@ -33,16 +32,6 @@ ConvolutionShape shape_of(const CnnNetwork::Convolve& o, const CnnNetwork::Place
           .out_height = whole(place.to.height),
           .out_width = whole(place.to.width),
           .outputs = whole(o.shape.outputs)};
-}
-
-Stream stream_of(const Random& random) {
-  const Random::State state = random.state();
-  Stream stream{};
-  std::ranges::copy(state.key, stream.key);
-  std::ranges::copy(state.counter, stream.counter);
-  std::ranges::copy(state.block, stream.block);
-  stream.used = static_cast<std::uint32_t>(state.used);
-  return stream;
 }
 
 }  // namespace
@@ -69,7 +58,11 @@ struct CudaCnn::Batch {
 };
 
 CudaCnn::CudaCnn(const Cnn& cnn, Device& device, std::size_t scratch_bytes)
-    : cnn_(cnn), device_(device), scratch_bytes_(scratch_bytes) {
+    : cnn_(cnn),
+      device_(device),
+      scratch_bytes_(scratch_bytes),
+      train_(device, cnn.train(), "training"),
+      test_(device, cnn.test(), "test") {
   const auto set = [&](std::size_t buffer, std::size_t size) {
     if (sizes_.size() <= buffer) sizes_.resize(buffer + 1);
     sizes_[buffer] = size;
@@ -82,20 +75,12 @@ CudaCnn::CudaCnn(const Cnn& cnn, Device& device, std::size_t scratch_bytes)
       dropout_layers_.push_back(dropout->layer);
     }
   }
-  const auto lock = device_.use();
-  const Dataset& train = cnn.train();
-  const Dataset& test = cnn.test();
-  const std::uint32_t features = whole(train.features);
-  train_ = {train_x_.fill(device_, std::span(train.x), "training samples"),
-            train_y_.fill(device_, std::span(train.y), "training labels"), features};
-  test_ = {test_x_.fill(device_, std::span(test.x), "test samples"),
-           test_y_.fill(device_, std::span(test.y), "test labels"), features};
 }
 
 CudaCnn::~CudaCnn() {
   const auto lock = device_.use();
-  for (DeviceMemory* memory : {&train_x_, &train_y_, &test_x_, &test_y_, &scratch_, &statistics_})
-    memory->free(device_);
+  scratch_.free(device_);
+  statistics_.free(device_);
 }
 
 bool CudaCnn::fits(const Cnn& cnn, const Device& device) {
@@ -114,14 +99,10 @@ struct CudaCnn::Passes {
 
   std::uint64_t tasks() const { return batch.tasks.count; }
 
-  template <class Kernel>
-  void launch_numbers(std::uint64_t numbers, const typename Kernel::Arguments& arguments) const {
-    device.launch<Kernel>((numbers + numbers_per_block - 1) / numbers_per_block, arguments, 0);
-  }
   void map(ElementKernel::Operation operation, std::size_t size, const float* a, const float* b,
            float* y) const {
     const std::uint64_t count = batch.images() * size;
-    launch_numbers<ElementKernel>(count, {operation, count, a, b, y});
+    launch_numbers<ElementKernel>(device, count, {operation, count, a, b, y});
   }
 
   // --- Convolve ---------------------------------------------------------------------------------
@@ -139,26 +120,19 @@ struct CudaCnn::Passes {
             .slope = nullptr,
             .adds = place.adds_slope ? 1U : 0U};
   }
-  /// By tiles of 64 columns, or of 16 where there are no more.
-  template <class Wide, class Narrow>
-  void launch_product(std::uint32_t columns, const ConvolutionArguments& a) const {
-    if (columns > 16) {
-      device.launch<Wide>(tasks() * Wide::tiles(a).count(), a, Wide::shared_bytes);
-    } else {
-      device.launch<Narrow>(tasks() * Narrow::tiles(a).count(), a, Narrow::shared_bytes);
-    }
-  }
   void forward(const CnnNetwork::Convolve& o, const CnnNetwork::Placed& place) const {
-    launch_product<ConvolveKernel, NarrowConvolveKernel>(whole(o.shape.outputs),
-                                                         arguments(o, place));
+    launch_tiles<ConvolveKernel, NarrowConvolveKernel>(device, tasks(), whole(o.shape.outputs),
+                                                       arguments(o, place));
   }
   void backward(const CnnNetwork::Convolve& o, const CnnNetwork::Placed& place) const {
     ConvolutionArguments a = arguments(o, place);
     a.output = batch.slopes[place.output];
-    launch_product<ConvolutionGradientKernel, NarrowConvolutionGradientKernel>(a.shape.outputs, a);
+    launch_tiles<ConvolutionGradientKernel, NarrowConvolutionGradientKernel>(device, tasks(),
+                                                                             a.shape.outputs, a);
     if (place.input == 0) return;
     a.slope = batch.slopes[place.input];
-    launch_product<ConvolutionInputKernel, NarrowConvolutionInputKernel>(a.shape.channels, a);
+    launch_tiles<ConvolutionInputKernel, NarrowConvolutionInputKernel>(device, tasks(),
+                                                                       a.shape.channels, a);
   }
 
   // --- Dense ------------------------------------------------------------------------------------
@@ -175,26 +149,17 @@ struct CudaCnn::Passes {
             .output = {batch.values[place.output], whole(o.outputs)},
             .slope = {}};
   }
-  template <class Wide, class Narrow>
-  void launch_layer(const LayerArguments& a) const {
-    if (a.layer.outputs > 16) {
-      device.launch<Wide>(tasks() * Wide::blocks(a), a, Wide::shared_bytes);
-    } else {
-      device.launch<Narrow>(tasks() * Narrow::blocks(a), a, Narrow::shared_bytes);
-    }
-  }
   void forward(const CnnNetwork::Dense& o, const CnnNetwork::Placed& place) const {
-    launch_layer<ForwardKernel, NarrowForwardKernel>(arguments(o, place));
+    launch_forward(device, tasks(), arguments(o, place));
   }
   void backward(const CnnNetwork::Dense& o, const CnnNetwork::Placed& place) const {
     LayerArguments a = arguments(o, place);
     // The gradient of the logits has taken their place.
     if (!o.is_last) a.output.at = batch.slopes[place.output];
-    launch_layer<ParameterGradientKernel, NarrowParameterGradientKernel>(a);
+    launch_parameter_gradient(device, tasks(), a);
     if (place.input == 0) return;
     a.slope = {batch.slopes[place.input], a.layer.inputs};
-    device.launch<InputGradientKernel>(tasks() * InputGradientKernel::blocks(a), a,
-                                       InputGradientKernel::shared_bytes);
+    launch_tiles<InputGradientKernel>(device, tasks(), a);
   }
 
   // --- Normalize --------------------------------------------------------------------------------
@@ -225,7 +190,7 @@ struct CudaCnn::Passes {
       device.launch<MomentsKernel>(tasks() * a.images(), a,
                                    a.channels * static_cast<std::uint32_t>(sizeof(double)));
     }
-    launch_numbers<NormalizeKernel>(a.numbers(), a);
+    launch_numbers<NormalizeKernel>(device, a.numbers(), a);
   }
   void backward(const CnnNetwork::Normalize& o, const CnnNetwork::Placed& place) const {
     const NormalizationArguments a = arguments(o, place);
@@ -259,13 +224,13 @@ struct CudaCnn::Passes {
   }
   void forward(const CnnNetwork::Pool& o, const CnnNetwork::Placed& place) const {
     const PoolArguments a = arguments(o, place);
-    launch_numbers<PoolKernel>(a.count(), a);
+    launch_numbers<PoolKernel>(device, a.count(), a);
   }
   void backward(const CnnNetwork::Pool& o, const CnnNetwork::Placed& place) const {
     const PoolArguments a = arguments(o, place);
     if (a.height % a.window != 0 || a.width % a.window != 0)
       map(ElementKernel::Operation::clear, place.from.size(), nullptr, nullptr, a.dx);
-    launch_numbers<PoolGradientKernel>(a.count(), a);
+    launch_numbers<PoolGradientKernel>(device, a.count(), a);
   }
 
   AverageArguments arguments(const CnnNetwork::Placed& place, const float* from, float* to) const {
@@ -273,12 +238,12 @@ struct CudaCnn::Passes {
   }
   void forward(const CnnNetwork::Average&, const CnnNetwork::Placed& place) const {
     launch_numbers<AverageKernel>(
-        batch.images() * place.to.size(),
+        device, batch.images() * place.to.size(),
         arguments(place, batch.values[place.input], batch.values[place.output]));
   }
   void backward(const CnnNetwork::Average&, const CnnNetwork::Placed& place) const {
     launch_numbers<AverageGradientKernel>(
-        batch.images() * place.from.size(),
+        device, batch.images() * place.from.size(),
         arguments(place, batch.slopes[place.output], batch.slopes[place.input]));
   }
 
@@ -409,11 +374,11 @@ void CudaCnn::gradients(std::span<GradientRequest> requests) const {
 void CudaCnn::queue_gradients(std::span<GradientRequest> requests) const {
   const auto rows = static_cast<std::size_t>(facts().batch_size);
   const Batch batch =
-      take(requests.size(), rows, requests.size() * rows, train_, CnnNetwork::Mode::train);
+      take(requests.size(), rows, requests.size() * rows, train_.get(), CnnNetwork::Mode::train);
+  fill_gradient_tasks(requests, cnn_.sampler(), batch.tasks, batch.indices);
 #pragma omp parallel for schedule(static)
   for (std::size_t r = 0; r < requests.size(); ++r) {
     const GradientRequest& request = requests[r];
-    cnn_.sampler().batch(request.node, request.draw, {batch.indices.host + r * rows, rows});
     for (std::size_t d = 0; d < dropout_layers_.size(); ++d) {
       for (std::size_t b = 0; b < rows; ++b) {
         batch.streams.host[(d * requests.size() + r) * rows + b] =
@@ -421,11 +386,6 @@ void CudaCnn::queue_gradients(std::span<GradientRequest> requests) const {
                                                  dropout_layers_[d], b));
       }
     }
-    StepTask& task = batch.tasks.host[r];
-    task.x = request.x;
-    task.gradient = request.gradient;
-    task.samples = batch.indices.device + r * rows;
-    task.rows = whole(rows);
   }
   device_.upload(batch.tasks);
   device_.upload(batch.indices);
@@ -455,7 +415,7 @@ void CudaCnn::calibrate(std::span<const EvaluationRequest> requests, float* stat
   for (std::size_t begin = 0; begin < requests.size(); begin += most) {
     const std::size_t count = std::min(most, requests.size() - begin);
     const Batch batch =
-        take(count, samples.size(), samples.size(), train_, CnnNetwork::Mode::calibrate);
+        take(count, samples.size(), samples.size(), train_.get(), CnnNetwork::Mode::calibrate);
     std::ranges::copy(samples, batch.indices.host);
     for (std::size_t t = 0; t < count; ++t) {
       StepTask& task = batch.tasks.host[t];
@@ -473,11 +433,7 @@ void CudaCnn::calibrate(std::span<const EvaluationRequest> requests, float* stat
 }
 
 void CudaCnn::evaluate(std::span<EvaluationRequest> requests) const {
-  constexpr std::size_t block = Cnn::evaluation_block;
-  const std::size_t samples = cnn_.test().samples;
-  const std::size_t blocks = (samples + block - 1) / block;
-  const std::size_t all = requests.size() * blocks;
-  std::vector<Score> scores(all);  // (requests, blocks)
+  Evaluations evaluations(requests, cnn_.test().samples, Cnn::evaluation_block);
   const bool is_calibrated = cnn_.network().has_batch_normalization();
   const std::size_t width = 2 * cnn_.network().channels_normalized();
   const auto lock = device_.use();
@@ -487,18 +443,14 @@ void CudaCnn::evaluate(std::span<EvaluationRequest> requests) const {
         device_, requests.size() * width * sizeof(float), "statistics of batch normalization"));
     calibrate(requests, statistics);
   }
-  const std::size_t most = tasks_at_once(block, false);
-  for (std::size_t begin = 0; begin < all; begin += most) {
-    const std::size_t count = std::min(most, all - begin);
-    const Batch batch = take(count, block, 0, test_, CnnNetwork::Mode::evaluate);
-    for (std::size_t t = 0; t < count; ++t) {
-      const std::size_t r = (begin + t) / blocks, first = (begin + t) % blocks * block;
-      StepTask& task = batch.tasks.host[t];
-      task.x = requests[r].x;
-      task.first = whole(first);
-      task.rows = whole(std::min(block, samples - first));
-      if (is_calibrated) batch.of_batches.host[t] = statistics + r * width;
-    }
+  const std::size_t most = tasks_at_once(Cnn::evaluation_block, false);
+  for (std::size_t begin = 0; begin < evaluations.tasks(); begin += most) {
+    const std::size_t count = std::min(most, evaluations.tasks() - begin);
+    const Batch batch =
+        take(count, Cnn::evaluation_block, 0, test_.get(), CnnNetwork::Mode::evaluate);
+    evaluations.fill(begin, batch.tasks);
+    for (std::size_t t = 0; is_calibrated && t < count; ++t)
+      batch.of_batches.host[t] = statistics + evaluations.request_of(begin + t) * width;
     device_.upload(batch.tasks);
     device_.upload(batch.of_batches);
     const Passes passes{device_, cnn_.network(), dropout_layers_, batch};
@@ -507,13 +459,9 @@ void CudaCnn::evaluate(std::span<EvaluationRequest> requests) const {
     device_.download(batch.losses);
     device_.download(batch.right);
     device_.wait();
-    for (std::size_t t = 0; t < count; ++t) {
-      scores[begin + t] = {batch.losses.host[t],
-                           static_cast<std::int64_t>(batch.tasks.host[t].rows),
-                           batch.right.host[t]};
-    }
+    evaluations.note(begin, batch.tasks, batch.losses, batch.right);
   }
-  answer(requests, scores);
+  evaluations.answer();
 }
 
 }  // namespace starling

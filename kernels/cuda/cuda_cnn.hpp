@@ -6,6 +6,7 @@
 
 #include "kernels/cnn.hpp"
 #include "kernels/cuda/device_memory.hpp"
+#include "kernels/cuda/sample_tasks.hpp"
 
 namespace starling {
 
@@ -42,8 +43,7 @@ class CudaCnn final : public Workload {
   std::size_t scratch_bytes_;
   std::vector<std::size_t> sizes_;           // [buffer]: numbers of a sample
   std::vector<std::size_t> dropout_layers_;  // [dropout]: what its streams are named by
-  cuda::DeviceMemory train_x_, train_y_, test_x_, test_y_;
-  cuda::Samples train_{}, test_{};
+  cuda::DeviceSamples train_, test_;
   mutable cuda::DeviceMemory scratch_, statistics_;  // of one call; under the device's lock
 };
 

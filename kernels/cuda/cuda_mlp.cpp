@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/cuda_mlp_batch.hpp"
+#include "kernels/cuda/launches.hpp"
 
 namespace starling {
 
@@ -15,14 +16,17 @@ constexpr std::size_t evaluation_block = 64;  // samples whose losses are added 
 /// Gradients that are queued together, and gradients whose tables are in memory at a time.
 constexpr std::size_t queued_at_once = 4096, tabled_at_once = 16 * queued_at_once;
 
-std::uint32_t whole(std::size_t n) { return static_cast<std::uint32_t>(n); }
-
 std::uint32_t stride_of(std::uint32_t columns) { return (columns + 3) / 4 * 4; }
 
 }  // namespace
 
 CudaMlp::CudaMlp(const Mlp& mlp, Device& device, Precision precision, const Limits& limits)
-    : mlp_(mlp), device_(device), precision_(precision), limits_(limits) {
+    : mlp_(mlp),
+      device_(device),
+      precision_(precision),
+      limits_(limits),
+      train_(device, mlp.train(), "training"),
+      test_(device, mlp.test(), "test") {
   for (const Mlp::Layer& layer : mlp.layers()) {
     layers_.push_back(
         {whole(layer.inputs), whole(layer.outputs), whole(layer.weights), whole(layer.bias)});
@@ -31,19 +35,11 @@ CudaMlp::CudaMlp(const Mlp& mlp, Device& device, Precision precision, const Limi
   layout_ = StepKernel::layout(layers_.data(), whole(layers_.size()), rows);
   is_small_ = std::uint64_t{layout_.total} * sizeof(float) <=
               std::min(limits.shared_bytes, device.facts().shared_bytes);
-  const auto lock = device_.use();
-  const Dataset& train = mlp.train();
-  const Dataset& test = mlp.test();
-  train_ = {train_x_.fill(device_, std::span(train.x), "training samples"),
-            train_y_.fill(device_, std::span(train.y), "training labels"), layers_[0].inputs};
-  test_ = {test_x_.fill(device_, std::span(test.x), "test samples"),
-           test_y_.fill(device_, std::span(test.y), "test labels"), layers_[0].inputs};
 }
 
 CudaMlp::~CudaMlp() {
   const auto lock = device_.use();
-  for (DeviceMemory* memory : {&train_x_, &train_y_, &test_x_, &test_y_, &scratch_})
-    memory->free(device_);
+  scratch_.free(device_);
 }
 
 /// Floats between the rows of a gradient of activations.
@@ -149,17 +145,8 @@ void CudaMlp::gradients(std::span<GradientRequest> requests) const {
 
 CudaMlp::Batch CudaMlp::queue_gradients(std::span<const GradientRequest> requests) const {
   const auto rows = static_cast<std::size_t>(facts().batch_size);
-  Batch batch = take(requests.size(), rows, requests.size() * rows, train_, requests);
-#pragma omp parallel for schedule(static)
-  for (std::size_t r = 0; r < requests.size(); ++r) {
-    const GradientRequest& request = requests[r];
-    mlp_.sampler().batch(request.node, request.draw, {batch.indices.host + r * rows, rows});
-    StepTask& task = batch.tasks.host[r];
-    task.x = request.x;
-    task.gradient = request.gradient;
-    task.samples = batch.indices.device + r * rows;
-    task.rows = whole(rows);
-  }
+  Batch batch = take(requests.size(), rows, requests.size() * rows, train_.get(), requests);
+  fill_gradient_tasks(requests, mlp_.sampler(), batch.tasks, batch.indices);
   device_.upload(batch.tasks);
   device_.upload(batch.indices);
   device_.upload(batch.sums);
@@ -236,12 +223,8 @@ void CudaMlp::forward(const Batch& batch) const {
     const LayerArguments layer = arguments(batch, l);
     if (is_fast(l)) {
       forward_fast(batch, layer);
-    } else if (layers_[l].outputs > 16) {
-      device_.launch<ForwardKernel>(batch.tasks.count * ForwardKernel::blocks(layer), layer,
-                                    ForwardKernel::shared_bytes);
     } else {
-      device_.launch<NarrowForwardKernel>(batch.tasks.count * NarrowForwardKernel::blocks(layer),
-                                          layer, NarrowForwardKernel::shared_bytes);
+      launch_forward(device_, batch.tasks.count, layer);
     }
   }
 }
@@ -265,44 +248,27 @@ void CudaMlp::backward(const Batch& batch) const {
     LayerArguments layer = arguments(batch, l);
     layer.output = dy;
     layer.slope = batch.slope[l % 2];
-    if (l > 0) {  // first, because a sum may take the place of the model
-      device_.launch<InputGradientKernel>(batch.tasks.count * InputGradientKernel::blocks(layer),
-                                          layer, InputGradientKernel::shared_bytes);
-    }
+    // First, because a sum may take the place of the model.
+    if (l > 0) launch_tiles<InputGradientKernel>(device_, batch.tasks.count, layer);
     if (is_fast(l)) {
       parameter_gradient_fast(batch, layer);
-    } else if (layers_[l].outputs > 16) {
-      device_.launch<ParameterGradientKernel>(
-          batch.tasks.count * ParameterGradientKernel::blocks(layer), layer,
-          ParameterGradientKernel::shared_bytes);
     } else {
-      device_.launch<NarrowParameterGradientKernel>(
-          batch.tasks.count * NarrowParameterGradientKernel::blocks(layer), layer,
-          NarrowParameterGradientKernel::shared_bytes);
+      launch_parameter_gradient(device_, batch.tasks.count, layer);
     }
     dy = layer.slope;
   }
 }
 
 void CudaMlp::evaluate(std::span<EvaluationRequest> requests) const {
-  const std::size_t samples = mlp_.test().samples;
-  const std::size_t blocks = (samples + evaluation_block - 1) / evaluation_block;
-  const std::size_t all = requests.size() * blocks;
-  std::vector<Score> scores(all);  // (requests, blocks)
+  Evaluations evaluations(requests, mlp_.test().samples, evaluation_block);
   const std::size_t most = std::max<std::size_t>(
       1, limits_.scratch_bytes / (sizeof(float) * scratch_floats(evaluation_block)));
   const auto lock = device_.use();
-  for (std::size_t begin = 0; begin < all; begin += most) {
-    const std::size_t count = std::min(most, all - begin);
+  for (std::size_t begin = 0; begin < evaluations.tasks(); begin += most) {
+    const std::size_t count = std::min(most, evaluations.tasks() - begin);
     device_.begin(room_of(count, 0, {}));
-    Batch batch = take(count, evaluation_block, 0, test_, {});
-    for (std::size_t t = 0; t < count; ++t) {
-      const std::size_t first = (begin + t) % blocks * evaluation_block;
-      StepTask& task = batch.tasks.host[t];
-      task.x = requests[(begin + t) / blocks].x;
-      task.first = whole(first);
-      task.rows = whole(std::min(evaluation_block, samples - first));
-    }
+    Batch batch = take(count, evaluation_block, 0, test_.get(), {});
+    evaluations.fill(begin, batch.tasks);
     device_.upload(batch.tasks);
     lay_out(batch);
     forward(batch);
@@ -310,14 +276,9 @@ void CudaMlp::evaluate(std::span<EvaluationRequest> requests) const {
     device_.download(batch.losses);
     device_.download(batch.right);
     device_.wait();
-    for (std::size_t t = 0; t < count; ++t) {
-      const std::size_t first = (begin + t) % blocks * evaluation_block;
-      scores[begin + t] = {batch.losses.host[t],
-                           static_cast<std::int64_t>(std::min(evaluation_block, samples - first)),
-                           batch.right.host[t]};
-    }
+    evaluations.note(begin, batch.tasks, batch.losses, batch.right);
   }
-  answer(requests, scores);
+  evaluations.answer();
 }
 
 }  // namespace starling

@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/cuda_workload.hpp"
 #include "kernels/cuda/device_memory.hpp"
+#include "kernels/cuda/sample_tasks.hpp"
 #include "kernels/mlp.hpp"
 
 namespace starling {
@@ -74,8 +75,7 @@ class CudaMlp final : public Workload {
   std::vector<cuda::LayerShape> layers_;
   bool is_small_;
   cuda::StepLayout layout_{};
-  cuda::DeviceMemory train_x_, train_y_, test_x_, test_y_;
-  cuda::Samples train_{}, test_{};
+  cuda::DeviceSamples train_, test_;
   mutable cuda::DeviceMemory scratch_;  // of one call; under the device's lock
 };
 

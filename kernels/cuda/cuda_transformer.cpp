@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "kernels/cuda/launches.hpp"
+
 namespace starling {
 
 using namespace cuda;
@@ -11,8 +13,6 @@ using namespace cuda;
 namespace {
 
 constexpr std::size_t queued_at_once = 4096;
-
-std::uint32_t whole(std::size_t n) { return static_cast<std::uint32_t>(n); }
 
 }  // namespace
 
@@ -87,13 +87,9 @@ struct CudaTransformer::Passes {
   std::uint64_t tasks() const { return batch.tasks.count; }
   std::uint64_t numbers(std::size_t columns) const { return tasks() * batch.room.rows * columns; }
 
-  template <class Kernel>
-  void launch_numbers(std::uint64_t count, const typename Kernel::Arguments& arguments) const {
-    device.launch<Kernel>((count + numbers_per_block - 1) / numbers_per_block, arguments, 0);
-  }
   void add(const float* a, const float* b, float* y) const {
     const std::uint64_t count = numbers(shape().width);
-    launch_numbers<ElementKernel>(count, {ElementKernel::Operation::add, count, a, b, y});
+    launch_numbers<ElementKernel>(device, count, {ElementKernel::Operation::add, count, a, b, y});
   }
 
   // --- Dense layers -----------------------------------------------------------------------------
@@ -113,21 +109,12 @@ struct CudaTransformer::Passes {
             .output = {out, whole(dense.outputs)},
             .slope = {}};
   }
-  template <class Wide, class Narrow>
-  void launch_layer(const LayerArguments& a) const {
-    if (a.layer.outputs > 16) {
-      device.launch<Wide>(tasks() * Wide::blocks(a), a, Wide::shared_bytes);
-    } else {
-      device.launch<Narrow>(tasks() * Narrow::blocks(a), a, Narrow::shared_bytes);
-    }
-  }
-  void run(const LayerArguments& a) const { launch_layer<ForwardKernel, NarrowForwardKernel>(a); }
+  void run(const LayerArguments& a) const { launch_forward(device, tasks(), a); }
   /// With the gradient of the output as `output`; leaves that of the input in `slope`.
   void run_back(LayerArguments a, float* slope) const {
-    launch_layer<ParameterGradientKernel, NarrowParameterGradientKernel>(a);
+    launch_parameter_gradient(device, tasks(), a);
     a.slope = {slope, a.layer.inputs};
-    device.launch<InputGradientKernel>(tasks() * InputGradientKernel::blocks(a), a,
-                                       InputGradientKernel::shared_bytes);
+    launch_tiles<InputGradientKernel>(device, tasks(), a);
   }
 
   // --- The others -------------------------------------------------------------------------------
@@ -203,7 +190,7 @@ struct CudaTransformer::Passes {
     norm(l.mlp_norm, k.middle, k.middle_normed, k.middle_moments);
     run(layer(l.expand, k.middle_normed, k.expanded));
     const std::uint64_t wide = numbers(4 * shape().width);
-    launch_numbers<GeluKernel>(wide, {wide, k.expanded, k.activated});
+    launch_numbers<GeluKernel>(device, wide, {wide, k.expanded, k.activated});
     run(layer(l.contract, k.activated, batch.branch));
     add(k.middle, batch.branch, out);
   }
@@ -214,7 +201,7 @@ struct CudaTransformer::Passes {
   }
 
   void forward() const {
-    launch_numbers<EmbedKernel>(numbers(shape().width),
+    launch_numbers<EmbedKernel>(device, numbers(shape().width),
                                 {.tasks = batch.tasks.device,
                                  .task_count = whole(tasks()),
                                  .rows = whole(batch.room.rows),
@@ -228,7 +215,7 @@ struct CudaTransformer::Passes {
       run_layer(layers[l], kept(l), l + 1 == layers.size() ? batch.output : kept(l + 1).input);
     norm(model.output_norm(), batch.output, batch.output_normed, batch.output_moments);
     if (!shape().predicts_next) {
-      launch_numbers<PoolRowsKernel>(tasks() * batch.room.sequences * shape().width,
+      launch_numbers<PoolRowsKernel>(device, tasks() * batch.room.sequences * shape().width,
                                      pool_of(batch.output_normed, batch.pooled));
     }
     run(head());
@@ -250,7 +237,7 @@ struct CudaTransformer::Passes {
   void layer_back(const TransformerModel::Layer& l, const Batch::Kept& k) const {
     run_back(layer(l.contract, k.activated, batch.slope), batch.wide_slope);
     const std::uint64_t wide = numbers(4 * shape().width);
-    launch_numbers<GeluGradientKernel>(wide, {wide, k.expanded, batch.wide_slope});
+    launch_numbers<GeluGradientKernel>(device, wide, {wide, k.expanded, batch.wide_slope});
     run_back(layer(l.expand, k.middle_normed, batch.wide_slope), batch.normed_slope);
     norm_back(l.mlp_norm, k.middle, k.middle_moments);
 
@@ -266,12 +253,12 @@ struct CudaTransformer::Passes {
       run_back(head(), batch.normed_slope);
     } else {
       run_back(head(), batch.pooled_slope);
-      launch_numbers<SpreadRowsKernel>(numbers(shape().width),
+      launch_numbers<SpreadRowsKernel>(device, numbers(shape().width),
                                        pool_of(batch.pooled_slope, batch.normed_slope));
     }
     const std::uint64_t count = numbers(shape().width);
     launch_numbers<ElementKernel>(
-        count, {ElementKernel::Operation::clear, count, nullptr, nullptr, batch.slope});
+        device, count, {ElementKernel::Operation::clear, count, nullptr, nullptr, batch.slope});
     norm_back(model.output_norm(), batch.output, batch.output_moments);
     const auto layers = model.layers();
     for (std::size_t l = layers.size(); l-- > 0;) layer_back(layers[l], batch.kept[l]);

@@ -21,10 +21,11 @@ struct LayerArguments {
   std::uint32_t rows;  // room of a task in activations
   std::uint32_t is_first;
   std::uint32_t is_last;  // no ReLU after it
-  std::uint32_t is_free;  // the gradient of its input passes everywhere, not only where the input is positive
-  Activations input;      // of the layer; unused by the first
-  Activations output;     // forward: written; backward: the gradient of it, read
-  Activations slope;      // gradient of the input, written
+  std::uint32_t
+      is_free;  // the gradient of its input passes everywhere, not only where the input is positive
+  Activations input;   // of the layer; unused by the first
+  Activations output;  // forward: written; backward: the gradient of it, read
+  Activations slope;   // gradient of the input, written
 };
 
 /// Row `row` of the layer's input.
@@ -44,6 +45,16 @@ STARLING_DEVICE std::uint32_t pieces_of(std::uint32_t size, std::uint32_t piece)
   return (size + piece - 1) / piece;
 }
 
+/// What a block computes: of task t, from that row and column on.
+struct Tile {
+  std::uint32_t t, row, column;
+
+  STARLING_DEVICE static Tile of(const Block& block, const Tiles& tiles, std::uint32_t width) {
+    const std::uint32_t tile = block.index % tiles.count();
+    return {block.index / tiles.count(), tile % tiles.down * tile_rows, tile / tiles.down * width};
+  }
+};
+
 /// y = x W + bias, then ReLU unless it is the last layer.
 template <std::uint32_t width>
 struct ForwardOf {
@@ -51,14 +62,12 @@ struct ForwardOf {
   static constexpr std::uint32_t shared_bytes = sizeof(TileMemory<width>);
   using Arguments = LayerArguments;
 
-  static std::uint32_t blocks(const Arguments& a) {
-    return ((a.rows + tile_rows - 1) / tile_rows) * ((a.layer.outputs + width - 1) / width);
+  STARLING_DEVICE static Tiles tiles(const Arguments& a) {
+    return {pieces_of(a.rows, tile_rows), pieces_of(a.layer.outputs, width)};
   }
 
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
-    const Tiles tiles{pieces_of(a.rows, tile_rows), pieces_of(a.layer.outputs, width)};
-    const std::uint32_t t = block.index / tiles.count(), tile = block.index % tiles.count();
-    const std::uint32_t row = tile % tiles.down * tile_rows, column = tile / tiles.down * width;
+    const auto [t, row, column] = Tile::of(block, tiles(a), width);
     const StepTask task = a.tasks[t];
     if (row >= task.rows) return;
     const float* weights = task.x + a.layer.weights;
@@ -86,14 +95,12 @@ struct ParameterGradientOf {
   static constexpr std::uint32_t shared_bytes = sizeof(TileMemory<width>);
   using Arguments = LayerArguments;
 
-  static std::uint32_t blocks(const Arguments& a) {
-    return ((a.layer.inputs + tile_rows - 1) / tile_rows) * ((a.layer.outputs + width - 1) / width);
+  STARLING_DEVICE static Tiles tiles(const Arguments& a) {
+    return {pieces_of(a.layer.inputs, tile_rows), pieces_of(a.layer.outputs, width)};
   }
 
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
-    const Tiles tiles{pieces_of(a.layer.inputs, tile_rows), pieces_of(a.layer.outputs, width)};
-    const std::uint32_t t = block.index / tiles.count(), tile = block.index % tiles.count();
-    const std::uint32_t input = tile % tiles.down * tile_rows, column = tile / tiles.down * width;
+    const auto [t, input, column] = Tile::of(block, tiles(a), width);
     const StepTask task = a.tasks[t];
     const float* dy = a.output.at + std::uint64_t{t} * a.rows * a.output.stride;
     tile_product<width, Runs::across, Runs::across>(
@@ -129,14 +136,12 @@ struct InputGradientKernel {
   static constexpr std::uint32_t shared_bytes = sizeof(TileMemory<width>);
   using Arguments = LayerArguments;
 
-  static std::uint32_t blocks(const Arguments& a) {
-    return ((a.rows + tile_rows - 1) / tile_rows) * ((a.layer.inputs + width - 1) / width);
+  STARLING_DEVICE static Tiles tiles(const Arguments& a) {
+    return {pieces_of(a.rows, tile_rows), pieces_of(a.layer.inputs, width)};
   }
 
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
-    const Tiles tiles{pieces_of(a.rows, tile_rows), pieces_of(a.layer.inputs, width)};
-    const std::uint32_t t = block.index / tiles.count(), tile = block.index % tiles.count();
-    const std::uint32_t row = tile % tiles.down * tile_rows, input = tile / tiles.down * width;
+    const auto [t, row, input] = Tile::of(block, tiles(a), width);
     const StepTask task = a.tasks[t];
     if (row >= task.rows) return;
     const float* weights = task.x + a.layer.weights;

@@ -114,6 +114,15 @@ struct RowThread {
   }
 };
 
+/// f(me) by every thread of a block that has a row.
+template <class F>
+STARLING_DEVICE void each_lane(const Block& block, const LayerNormArguments& a, const F& f) {
+  block.each([&](unsigned thread) {
+    const RowThread me = RowThread::of(a, block.index, thread);
+    if (me.is_used) f(me);
+  });
+}
+
 /// y = (x - mean) scale gain + bias of every row.
 struct LayerNormKernel {
   static constexpr unsigned threads = norm_rows * sum_lanes;
@@ -123,17 +132,13 @@ struct LayerNormKernel {
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
     auto& lanes = *reinterpret_cast<RowLanes*>(block.shared_memory);
     const float share = 1.0F / static_cast<float>(a.columns);
-    block.each([&](unsigned thread) {
-      const RowThread me = RowThread::of(a, block.index, thread);
-      if (!me.is_used) return;
+    each_lane(block, a, [&](const RowThread& me) {
       const float* x = a.x + me.row * a.columns;
       float sum = 0;
       for (std::uint32_t o = me.lane; o < a.columns; o += sum_lanes) sum += x[o];
       lanes.a[me.local][me.lane] = sum;
     });
-    block.each([&](unsigned thread) {
-      const RowThread me = RowThread::of(a, block.index, thread);
-      if (!me.is_used) return;
+    each_lane(block, a, [&](const RowThread& me) {
       const float* x = a.x + me.row * a.columns;
       const float mean = fold_lanes(lanes.a[me.local]) * share;
       float sum = 0;
@@ -143,9 +148,7 @@ struct LayerNormKernel {
       }
       lanes.b[me.local][me.lane] = sum;
     });
-    block.each([&](unsigned thread) {
-      const RowThread me = RowThread::of(a, block.index, thread);
-      if (!me.is_used) return;
+    each_lane(block, a, [&](const RowThread& me) {
       const float* x = a.x + me.row * a.columns;
       const float* gain = a.tasks[me.t].x + a.gain;
       const float mean = fold_lanes(lanes.a[me.local]) * share;
@@ -161,6 +164,17 @@ struct LayerNormKernel {
   }
 };
 
+/// What the gradient of a row reads.
+struct NormedRow {
+  const float *x, *dy, *gain;
+  float mean, scale;
+
+  STARLING_DEVICE static NormedRow of(const LayerNormArguments& a, const RowThread& me) {
+    return {a.x + me.row * a.columns, a.dy + me.row * a.columns, a.tasks[me.t].x + a.gain,
+            a.moments[2 * me.row], a.moments[2 * me.row + 1]};
+  }
+};
+
 /// dx += the gradient of the input.
 struct LayerNormGradientKernel {
   static constexpr unsigned threads = norm_rows * sum_lanes;
@@ -170,12 +184,8 @@ struct LayerNormGradientKernel {
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
     auto& lanes = *reinterpret_cast<RowLanes*>(block.shared_memory);
     const float share = 1.0F / static_cast<float>(a.columns);
-    block.each([&](unsigned thread) {
-      const RowThread me = RowThread::of(a, block.index, thread);
-      if (!me.is_used) return;
-      const float *x = a.x + me.row * a.columns, *dy = a.dy + me.row * a.columns;
-      const float* gain = a.tasks[me.t].x + a.gain;
-      const float mean = a.moments[2 * me.row], scale = a.moments[2 * me.row + 1];
+    each_lane(block, a, [&](const RowThread& me) {
+      const auto [x, dy, gain, mean, scale] = NormedRow::of(a, me);
       float sum = 0, along = 0;
       for (std::uint32_t o = me.lane; o < a.columns; o += sum_lanes) {
         const float n = (x[o] - mean) * scale, scaled = dy[o] * gain[o];
@@ -185,12 +195,8 @@ struct LayerNormGradientKernel {
       lanes.a[me.local][me.lane] = sum;
       lanes.b[me.local][me.lane] = along;
     });
-    block.each([&](unsigned thread) {
-      const RowThread me = RowThread::of(a, block.index, thread);
-      if (!me.is_used) return;
-      const float *x = a.x + me.row * a.columns, *dy = a.dy + me.row * a.columns;
-      const float* gain = a.tasks[me.t].x + a.gain;
-      const float mean = a.moments[2 * me.row], scale = a.moments[2 * me.row + 1];
+    each_lane(block, a, [&](const RowThread& me) {
+      const auto [x, dy, gain, mean, scale] = NormedRow::of(a, me);
       const float level = fold_lanes(lanes.a[me.local]) * share;
       const float slope = fold_lanes(lanes.b[me.local]) * share;
       float* dx = a.dx + me.row * a.columns;

@@ -1,23 +1,12 @@
 #include "kernels/cuda/transform_encoding.hpp"
 
-#include <algorithm>
-
+#include "kernels/cuda/random_stream.hpp"
 #include "kernels/transforms.hpp"
 
 namespace starling::cuda {
 namespace {
 
 using namespace transforms;
-
-Stream stream_of(const Random& random) {
-  const Random::State state = random.state();
-  Stream stream{};
-  std::ranges::copy(state.key, stream.key);
-  std::ranges::copy(state.counter, stream.counter);
-  std::ranges::copy(state.block, stream.block);
-  stream.used = static_cast<std::uint32_t>(state.used);
-  return stream;
-}
 
 /// Fills in what its transform says, apart from the vectors.
 struct Encoder {
