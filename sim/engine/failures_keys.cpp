@@ -1,4 +1,5 @@
 // The keys of [failures]: lists of outages as text, a file of them, chances.
+#include <chrono>
 #include <cmath>
 #include <stdexcept>
 #include <string>
@@ -12,6 +13,9 @@
 
 namespace starling {
 namespace {
+
+// Below it, a second has more failures than anybody could wait for.
+constexpr Duration least_time_between_failures = std::chrono::microseconds(1);
 
 /// Splits at the first `mark`; the second half is empty if there is none.
 std::pair<std::string_view, std::string_view> split(std::string_view text, std::string_view mark) {
@@ -124,6 +128,11 @@ FailureSettings read_failures(const Section& section, NodeId nodes) {
   settings.mean_time_between_failures = section.optional<Duration>(
       "mean_time_between_failures", Duration{0},
       "mean time that a node is up until it fails at random; 0 s: it never does");
+  section.expect(settings.mean_time_between_failures == Duration::zero() ||
+                     settings.mean_time_between_failures >= least_time_between_failures,
+                 "mean_time_between_failures", "must be 0 s or at least {}, got {}",
+                 to_text(least_time_between_failures),
+                 to_text(settings.mean_time_between_failures));
   settings.mean_time_to_repair = section.optional<Duration>(
       "mean_time_to_repair", Duration{0}, "mean length of a random outage; 0 s: it has no end");
   const auto reliable = section.optional<std::int64_t>(

@@ -120,9 +120,10 @@ std::vector<std::int64_t> twin(const Problem& problem) {
 
 // ----- ours, on the same problem
 
-std::vector<std::int64_t> solve(const Problem& problem, bool is_checked = true) {
-  MaxMin sharing(problem.capacities, problem.back_share);
-  std::vector<std::int64_t> done(problem.arrivals.size(), -1);
+/// Plays the arrivals on `sharing`: finish(arrival, now) for whoever is done, change(flows) after every event, with the
+/// arrivals whose flows are under way.
+template <class Finish, class Change>
+void play(const Problem& problem, MaxMin& sharing, const Finish& finish, const Change& change) {
   std::map<FlowId, std::size_t> arrival_of;
   std::vector<FlowId> finished;
   std::size_t next = 0;
@@ -132,15 +133,27 @@ std::vector<std::int64_t> solve(const Problem& problem, bool is_checked = true) 
     finished.clear();
     sharing.take_finished(now, finished);
     for (const FlowId flow : finished) {
-      done[arrival_of[flow]] = now.time_since_epoch().count();
+      finish(arrival_of.at(flow), now);
+      arrival_of.erase(flow);
     }
     for (; next < problem.arrivals.size() && at(problem.arrivals[next].time) == now; ++next) {
       const Arrival& a = problem.arrivals[next];
       arrival_of[sharing.add(a.forward, a.back, a.weight, a.bytes, a.bound)] = next;
     }
     sharing.settle(now);
-    if (is_checked) sharing.check();
+    change(arrival_of);
   }
+}
+
+std::vector<std::int64_t> solve(const Problem& problem, bool is_checked = true) {
+  MaxMin sharing(problem.capacities, problem.back_share);
+  std::vector<std::int64_t> done(problem.arrivals.size(), -1);
+  play(
+      problem, sharing,
+      [&](std::size_t arrival, Time now) { done[arrival] = now.time_since_epoch().count(); },
+      [&](const auto&) {
+        if (is_checked) sharing.check();
+      });
   return done;
 }
 
@@ -269,20 +282,7 @@ TEST_CASE("max-min: with an accuracy rates are exact for capacities that are at 
     CAPTURE(trial);
     const Problem problem = random_problem(trial);
     MaxMin sharing(problem.capacities, problem.back_share, accuracy);
-    std::map<FlowId, std::size_t> arrival_of;
-    std::vector<FlowId> finished;
-    std::size_t next = 0;
-    while (next < problem.arrivals.size() || sharing.flows() > 0) {
-      Time now = sharing.next_finish();
-      if (next < problem.arrivals.size()) now = std::min(now, at(problem.arrivals[next].time));
-      finished.clear();
-      sharing.take_finished(now, finished);
-      for (const FlowId flow : finished) arrival_of.erase(flow);
-      for (; next < problem.arrivals.size() && at(problem.arrivals[next].time) == now; ++next) {
-        const Arrival& a = problem.arrivals[next];
-        arrival_of[sharing.add(a.forward, a.back, a.weight, a.bytes, a.bound)] = next;
-      }
-      sharing.settle(now);
+    const auto check = [&](const std::map<FlowId, std::size_t>& arrival_of) {
       sharing.check();
 
       Problem moved = problem;
@@ -311,7 +311,9 @@ TEST_CASE("max-min: with an accuracy rates are exact for capacities that are at 
       for (const auto& [flow, arrival] : arrival_of) {
         CHECK(sharing.rate(flow) == doctest::Approx(flows[f++].rate).epsilon(1e-9));
       }
-    }
+    };
+    play(
+        problem, sharing, [](std::size_t, Time) {}, check);
     CHECK(sharing.deviation() <= accuracy);
   }
   CHECK(largest > accuracy / 2);  // (it is used)
