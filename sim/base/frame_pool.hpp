@@ -9,6 +9,15 @@
 #include <cstddef>
 #include <new>
 
+// Whether the address sanitizer looks on, in GCC's words and in Clang's.
+#if defined(__SANITIZE_ADDRESS__)
+#define STARLING_SANITIZES_ADDRESSES 1
+#elif defined(__has_feature)
+#define STARLING_SANITIZES_ADDRESSES __has_feature(address_sanitizer)
+#else
+#define STARLING_SANITIZES_ADDRESSES 0
+#endif
+
 namespace starling {
 
 class FramePool {
@@ -23,18 +32,15 @@ class FramePool {
     return frame;
   }
   static void give_back(void* frame, std::size_t bytes) noexcept {
-    if (bytes > largest) return ::operator delete(frame, bytes);
+    if (bytes > largest) return ::operator delete(frame);
     Free*& first = of_thread().free_[class_of(bytes)];
     first = ::new (frame) Free{first};
   }
 
  private:
   static constexpr std::size_t step = __STDCPP_DEFAULT_NEW_ALIGNMENT__;  // between sizes
-#if defined(__SANITIZE_ADDRESS__)
-  static constexpr std::size_t largest = 0;  // whoever uses a frame that has ended shall be found
-#else
-  static constexpr std::size_t largest = 1024;  // larger frames come from the heap
-#endif
+  // Larger frames come from the heap; for the sanitizer all of them, so that it finds who uses one that has ended.
+  static constexpr std::size_t largest = STARLING_SANITIZES_ADDRESSES ? 0 : 1024;
   static constexpr std::size_t slab_bytes = std::size_t{1} << 16;
 
   struct Free {
