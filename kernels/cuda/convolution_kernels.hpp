@@ -58,7 +58,8 @@ struct ConvolveOf {
 
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
     const ConvolutionShape& s = a.shape;
-    const auto [t, pixel, column] = Tile::of(block, tiles(a), width);
+    const Tile tile = Tile::of(block, tiles(a), width);
+    const std::uint32_t t = tile.t, pixel = tile.row, column = tile.column;
     const StepTask task = a.tasks[t];
     const std::uint32_t pixels = task.rows * s.out_pixels();
     if (pixel >= pixels) return;
@@ -97,7 +98,8 @@ struct ConvolutionGradientOf {
 
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
     const ConvolutionShape& s = a.shape;
-    const auto [t, input, column] = Tile::of(block, tiles(a), width);
+    const Tile tile = Tile::of(block, tiles(a), width);
+    const std::uint32_t t = tile.t, input = tile.row, column = tile.column;
     const StepTask task = a.tasks[t];
     const std::uint64_t first_image = std::uint64_t{t} * a.rows;
     const float* images = a.input + first_image * s.pixels() * s.channels;
@@ -150,7 +152,8 @@ struct ConvolutionInputOf {
 
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
     const ConvolutionShape& s = a.shape;
-    const auto [t, pixel, channel] = Tile::of(block, tiles(a), width);
+    const Tile tile = Tile::of(block, tiles(a), width);
+    const std::uint32_t t = tile.t, pixel = tile.row, channel = tile.column;
     const StepTask task = a.tasks[t];
     const std::uint64_t first_image = std::uint64_t{t} * a.rows;
     const float* dy = a.output + first_image * s.out_pixels() * s.outputs;

@@ -67,7 +67,8 @@ struct ForwardOf {
   }
 
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
-    const auto [t, row, column] = Tile::of(block, tiles(a), width);
+    const Tile tile = Tile::of(block, tiles(a), width);
+    const std::uint32_t t = tile.t, row = tile.row, column = tile.column;
     const StepTask task = a.tasks[t];
     if (row >= task.rows) return;
     const float* weights = task.x + a.layer.weights;
@@ -100,7 +101,8 @@ struct ParameterGradientOf {
   }
 
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
-    const auto [t, input, column] = Tile::of(block, tiles(a), width);
+    const Tile tile = Tile::of(block, tiles(a), width);
+    const std::uint32_t t = tile.t, input = tile.row, column = tile.column;
     const StepTask task = a.tasks[t];
     const float* dy = a.output.at + std::uint64_t{t} * a.rows * a.output.stride;
     tile_product<width, Runs::across, Runs::across>(
@@ -141,7 +143,8 @@ struct InputGradientKernel {
   }
 
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
-    const auto [t, row, input] = Tile::of(block, tiles(a), width);
+    const Tile tile = Tile::of(block, tiles(a), width);
+    const std::uint32_t t = tile.t, row = tile.row, input = tile.column;
     const StepTask task = a.tasks[t];
     if (row >= task.rows) return;
     const float* weights = task.x + a.layer.weights;
