@@ -178,9 +178,9 @@ void Run::conclude(const std::function<void()>& run, const std::function<void()>
   std::string status = "complete";
   std::exception_ptr early;  // ends the run before its time, with numbers that are whole
   const auto note_early = [&](const std::string& words) {
-    if (is_replaying() || (peers_ && peers_->has_failed())) throw;
-    status = words;
     early = std::current_exception();
+    if (is_replaying() || (peers_ && peers_->has_failed())) std::rethrow_exception(early);
+    status = words;
   };
   try {
     try {
