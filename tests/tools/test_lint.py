@@ -1,0 +1,88 @@
+#!/usr/bin/python3
+"""Which sources tools/lint looks at: those that changed since the commit that was clean, themselves or by a header."""
+import importlib.machinery
+import importlib.util
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.dont_write_bytecode = True
+
+
+def load():
+    """tools/lint as a module, a new one for every test."""
+    loader = importlib.machinery.SourceFileLoader("lint", str(ROOT / "tools" / "lint"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("lint", loader))
+    loader.exec_module(module)
+    return module
+
+
+@unittest.skipUnless(shutil.which("git"), "needs git")
+class ChangedTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="starling-lint-")
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name).resolve()
+        self.lint = load()
+        self.lint.ROOT, self.lint.CLEAN = self.root, self.root / "tools" / "lint_clean"
+        self.write(".clang-tidy", "Checks: '*'\n")
+        self.write("tools/lint", "#!/usr/bin/python3\n")
+        self.write("sim/low.hpp", "int low();\n")
+        self.write("sim/high.hpp", '#include "sim/low.hpp"\n')
+        self.write("sim/high.cpp", '#include "sim/high.hpp"\n')
+        self.write("sim/other.cpp", "int other();\n")
+        self.git("init", "-q")
+        self.git("add", "-A")
+        self.git("-c", "user.name=test", "-c", "user.email=test@localhost", "commit", "-q", "-m", "clean")
+        self.write("tools/lint_clean", self.git("rev-parse", "HEAD"))
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+
+    def git(self, *words):
+        return subprocess.run(["git", *words], cwd=self.root, check=True, capture_output=True, text=True).stdout
+
+    def looked_at(self):
+        """Sources that have to be looked at; None for all."""
+        different = self.lint.changed()
+        if different is None:
+            return None
+        sources = sorted((self.root / "sim").glob("*.cpp"))
+        return [path.name for path in sources if different.intersection(self.lint.closure(path))]
+
+    def test_nothing_has_changed(self):
+        self.assertEqual(self.looked_at(), [])
+
+    def test_a_source(self):
+        self.write("sim/other.cpp", "long other();\n")
+        self.assertEqual(self.looked_at(), ["other.cpp"])
+
+    def test_a_header_that_is_included_by_way_of_another(self):
+        self.write("sim/low.hpp", "long low();\n")
+        self.assertEqual(self.looked_at(), ["high.cpp"])
+
+    def test_a_new_source_that_git_does_not_know(self):
+        self.write("sim/new.cpp", "int fresh();\n")
+        self.assertEqual(self.looked_at(), ["new.cpp"])
+
+    def test_checks_that_changed_concern_all(self):
+        self.write(".clang-tidy", "Checks: 'bugprone-*'\n")
+        self.assertIsNone(self.looked_at())
+
+    def test_a_commit_that_git_does_not_know_says_nothing(self):
+        self.write("tools/lint_clean", "0123456789012345678901234567890123456789\n")
+        self.assertIsNone(self.looked_at())
+
+    def test_no_commit_was_ever_clean(self):
+        (self.root / "tools" / "lint_clean").unlink()
+        self.assertIsNone(self.looked_at())
+
+
+if __name__ == "__main__":
+    unittest.main()
