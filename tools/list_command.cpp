@@ -20,6 +20,9 @@ namespace {
 constexpr std::ptrdiff_t least_shared = 4;
 
 void print_plainly(const Chapter& chapter, const std::string& only, bool with_keys) {
+  std::size_t longest = 0;
+  for (const Component& component : chapter.components)
+    longest = std::max(longest, component.name.size());
   bool has_title = false;
   for (const Component& component : chapter.components) {
     if (!only.empty() && only != component.name && only != chapter.section) continue;
@@ -27,7 +30,8 @@ void print_plainly(const Chapter& chapter, const std::string& only, bool with_ke
       fmt::print("{} ([{}]{})\n", chapter.title, chapter.section,
                  chapter.has_kinds ? " kind = .." : "");
     has_title = true;
-    if (chapter.has_kinds) fmt::print("  {:<24}{}\n", component.name, component.summary);
+    if (chapter.has_kinds)
+      fmt::print("  {:<{}}{}\n", component.name, longest + 2, component.summary);
     if (!with_keys) continue;
     for (const ComponentKey& key : component.keys) {
       fmt::print("      {:<22}{:<34}  {}{}\n", key.use.key,
