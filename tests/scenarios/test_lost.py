@@ -15,6 +15,7 @@ import unittest
 
 import h5py
 import numpy as np
+from runs import children
 
 PATIENCE = {signal.SIGSTOP: 4, signal.SIGKILL: 30}  # seconds, run.patience: it is the signal of mpirun that ends the wait for the dead
 GRACE = 3     # seconds that mpirun leaves before and after its signal; a second by default, too short for a busy machine
@@ -50,12 +51,6 @@ KINDS = {
     "mpi": (["--transport", "mpi"], {"steps": 20_000, "record_every": 1, "kind": "adpsgd"}),
     "shared": ([], {"steps": 10**7, "record_every": 100, "kind": "dpsgd"}),
 }
-
-
-def children(pid):
-    """Processes that `pid` has started, the oldest first."""
-    done = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], stdout=subprocess.PIPE, text=True)
-    return sorted(int(word) for word in done.stdout.split())
 
 
 class LostTest(unittest.TestCase):

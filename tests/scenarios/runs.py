@@ -1,0 +1,33 @@
+"""What tests of whole runs share: the processes of a run, and what its results file says."""
+import subprocess
+
+import h5py
+import numpy as np
+
+
+def children(pid):
+    """Processes that `pid` has started and that are there, the oldest first."""
+    done = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], stdout=subprocess.PIPE, text=True)
+    return sorted(int(word) for word in done.stdout.split())
+
+
+def content(path, but=()):
+    """Everything in a results file that equal runs share, to the bit: {data set or object@attribute: (shape, bytes)}. Not
+    what the machinery did, and not those named in `but`."""
+    found = {}
+
+    def note(name, value):
+        if name.split("/")[0].split("@")[0] not in ("machine", "statistics") and name not in but:
+            values = np.asarray(value)
+            found[name] = (values.shape, values.tobytes())
+
+    def visit(name, item):
+        for key, value in item.attrs.items():
+            note(f"{name}@{key}", value)
+        if isinstance(item, h5py.Dataset):
+            note(name, item[()])
+
+    with h5py.File(path) as file:
+        visit("", file)
+        file.visititems(visit)
+    return found
