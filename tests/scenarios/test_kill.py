@@ -130,7 +130,7 @@ def check_kills(starling, folder, name, overrides, chance):
         process = run.start()
         try:
             if kills < KILLS:
-                process.wait(chance.uniform(0.05, 1.6 * duration / KILLS))
+                process.wait(chance.uniform(0.05, 1.2 * duration / KILLS))  # it may be faster now
             else:
                 process.wait()
         except subprocess.TimeoutExpired:
