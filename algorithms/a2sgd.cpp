@@ -25,7 +25,7 @@ struct Settings {
   OptimizerSettings optimizer;
 };
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   const std::vector<NodeId> everybody = all_nodes(node);
   Vector x = node.initial_model();

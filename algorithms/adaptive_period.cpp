@@ -55,13 +55,13 @@ class AdaptivePeriod {
   }
 
  private:
-  Settings settings_;
+  const Settings& settings_;
   Step period_;
   double samples_ = 0;
   double drift_per_rate_ = 0;  // C
 };
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   AdaptivePeriod period(settings);
   const std::vector<NodeId> everybody = all_nodes(node);

@@ -83,7 +83,7 @@ struct State {
   Companions companions;
 };
 
-Task<> gossip(Node& node, State& state, Settings settings) {
+Task<> gossip(Node& node, State& state, const Settings& settings) {
   const std::vector<NodeId>& peers = state.pairs.peers();
   const bool is_active = !peers.empty() && (!settings.is_bipartite || node.id() % 2 == 1);
   const Step exchanges = is_active ? node.steps() * settings.exchanges_per_step : 0;
@@ -114,7 +114,7 @@ Task<> meet_copy_on_host(Node& node, Vector x) {
   co_await node.finish_backward();
 }
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   State state(node, settings);
   state.pairs.begin();

@@ -28,7 +28,7 @@ struct Settings {
   OptimizerSettings optimizer;
 };
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   const std::vector<NodeId> everybody = all_nodes(node);
   Vector x = node.initial_model();
@@ -45,7 +45,7 @@ Task<> run(Node& node, Settings settings) {
   }
 }
 
-Task<> run_compressed(Node& node, Settings settings) {
+Task<> run_compressed(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   ErrorFeedback feedback;
   const std::vector<NodeId> everybody = all_nodes(node);

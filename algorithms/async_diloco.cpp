@@ -108,7 +108,7 @@ class SharedModel {
     theta_.add_scaled(-eta / n, d);
   }
 
-  Settings settings_;
+  const Settings& settings_;
   Optimizer outer_;
   Vector theta_;
   Vector momentum_;  // m; empty while zero
@@ -116,7 +116,7 @@ class SharedModel {
   Step version_ = 0;
 };
 
-Task<> serve(Node& node, Settings settings, Companions& companions) {
+Task<> serve(Node& node, const Settings& settings, Companions& companions) {
   SharedModel model(node.initial_model(), settings);
   const Step rounds = node.steps() / settings.period;
   std::vector<Step> rounds_left(static_cast<std::size_t>(node.nodes()), rounds);
@@ -153,7 +153,7 @@ Task<> serve(Node& node, Settings settings, Companions& companions) {
   companions.leave();
 }
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Optimizer inner(settings.inner);
   Companions companions(node);
   Vector x = node.initial_model();

@@ -94,7 +94,7 @@ class Server {
   }
 
   Node& node_;
-  Settings settings_;
+  const Settings& settings_;
   Optimizer optimizer_;
   Vector x_;
   Step version_ = 0;              // updates so far
@@ -102,7 +102,7 @@ class Server {
   std::vector<NodeId> fetching_;  // in order of asking
 };
 
-Task<> serve(Node& node, Settings settings, Companions& companions) {
+Task<> serve(Node& node, const Settings& settings, Companions& companions) {
   Server server(node, settings);
   Step messages = 0;
   for (Step k = 0; k < node.steps(); ++k) {
@@ -121,7 +121,7 @@ Task<> serve(Node& node, Settings settings, Companions& companions) {
   companions.leave();
 }
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Companions companions(node);
   Vector x = node.initial_model();
   if (node.id() < settings.servers) {

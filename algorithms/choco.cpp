@@ -67,7 +67,7 @@ class Estimates {
   Vector code_;   // q, between send and receive
 };
 
-Task<> mix_new(Node& node, Settings settings) {
+Task<> mix_new(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   Vector x = node.initial_model();
   Estimates estimates(node, settings, x);
@@ -81,7 +81,7 @@ Task<> mix_new(Node& node, Settings settings) {
   }
 }
 
-Task<> mix_old(Node& node, Settings settings) {
+Task<> mix_old(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   Vector x = node.initial_model();
   Estimates estimates(node, settings, x);

@@ -66,7 +66,7 @@ Task<Vector> best_dual(Node& node, const Settings& settings, std::span<const Nod
   co_return join(x.slice(0, primal), alpha);
 }
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   const std::vector<NodeId> everybody = all_nodes(node);
   Vector x = node.initial_model();

@@ -204,17 +204,17 @@ Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vec
   if (members.size() == 1) co_return v;
   const Cut cut(node, v);
   const Time begin = node.begin_exchange();
-  std::vector<Vector> sums(cut.count());
+  Parts sums;
   for (std::size_t i = 0; i < cut.count(); ++i) {
     const Vector part = cut.part(i);
     co_await node.stage_out(cut[i], part, begin);
     const CollectiveKind way = kind_for(node, part, kind);
     Vector total = co_await sum_of_piece(node, members, tag, part, way);
     node.stage_in(part);
-    sums[i] = std::move(total);
+    sums.add(std::move(total));
   }
   co_await node.staged_in();
-  co_return cut.join(sums);
+  co_return sums.join();
 }
 
 Task<std::vector<Vector>> allgather(Node& node, std::span<const NodeId> members, Tag tag,

@@ -150,7 +150,7 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
   companions.leave();
 }
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Companions companions(node);
   if (node.id() == 0) {
     companions.enter();

@@ -95,7 +95,7 @@ void merge_average(Vector& x, State& state, Anchor& anchor, const Settings& sett
   state.mean = {};
 }
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   State state(node);
   Vector x = node.initial_model();

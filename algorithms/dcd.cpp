@@ -17,7 +17,7 @@
 namespace starling::algorithms {
 namespace {
 
-Task<> run(Node& node, SharedCodec codec, OptimizerSettings settings) {
+Task<> run(Node& node, SharedCodec codec, const OptimizerSettings& settings) {
   Optimizer optimizer(settings);
   CodedExchange exchange(node, codec, CodedExchange::Draws::own);
   Vector x = node.initial_model();

@@ -23,7 +23,7 @@ struct Settings {
   OptimizerSettings optimizer;
 };
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   CodedExchange exchange(node, settings.codec, CodedExchange::Draws::shared);
   Vector x = node.initial_model();

@@ -55,7 +55,7 @@ Block draw_block(const Node& node, std::size_t blocks, std::size_t size, Step k)
   return {b * size / count, (b + 1) * size / count};
 }
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   const std::vector<NodeId> everybody = all_nodes(node);
   Vector x = node.initial_model();

@@ -49,7 +49,7 @@ void accumulate(Vector& x, double factor, const Vector& y) {
   x.add(y);
 }
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   const std::vector<NodeId> everybody = all_nodes(node);
   const double momentum = settings.optimizer.momentum;
   Vector x = node.initial_model();

@@ -27,7 +27,7 @@ struct Settings {
   OptimizerSettings inner;
 };
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Optimizer inner(settings.inner);
   Optimizer outer(settings.outer);
   const std::vector<NodeId> everybody = all_nodes(node);

@@ -7,6 +7,8 @@
 // Lian et al., "Can Decentralized Algorithms Outperform Centralized Algorithms? A Case Study for Decentralized
 // Parallel Stochastic Gradient Descent", NeurIPS 2017, Algorithm 1 (the first order). Momentum stays local.
 
+#include <utility>
+
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
@@ -20,30 +22,20 @@ struct Settings {
   OptimizerSettings optimizer;
 };
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   Mixing mixing(node, settings.codec);
   Vector x = node.initial_model();
+  // Exchanges that overlap the backward pass send what was computed from, too: tensors leave as their gradients appear.
+  const bool sends_first = !settings.adapt_then_combine && !node.plan().overlaps_backward;
   for (Step k = 0; k < node.steps(); ++k) {
-    if (settings.adapt_then_combine) {
-      const Gradient g = co_await node.gradient_in_pieces(x);
-      optimizer.update(x, g.values, x, k);
-      co_await mixing.send(k, x);
-      x = co_await mixing.mix(k, x);
-    } else if (node.plan()
-                   .overlaps_backward) {  // the same sums; tensors leave as their gradients appear
-      const Gradient g = co_await node.gradient_in_pieces(x);
-      const Vector old = x;
-      co_await mixing.send(k, x);
-      x = co_await mixing.mix(k, x);
-      optimizer.update(x, g.values, old, k);
-    } else {
-      co_await mixing.send(k, x);
-      const Gradient g = co_await node.gradient(x);
-      const Vector old = x;
-      x = co_await mixing.mix(k, x);
-      optimizer.update(x, g.values, old, k);
-    }
+    if (sends_first) co_await mixing.send(k, x);
+    const Gradient g = co_await node.gradient_in_pieces(x);
+    if (settings.adapt_then_combine) optimizer.update(x, g.values, x, k);
+    if (!sends_first) co_await mixing.send(k, x);
+    const Vector own = std::move(x);
+    x = co_await mixing.mix(k, own);
+    if (!settings.adapt_then_combine) optimizer.update(x, g.values, own, k);
     co_await node.finish_backward();
     node.end_step(k, x);
   }

@@ -44,7 +44,7 @@ struct Settings {
 };
 
 /// The model that all go on with after step t.
-Task<Vector> synchronized(Node& node, Settings settings, Step t, Vector x) {
+Task<Vector> synchronized(Node& node, const Settings& settings, Step t, Vector x) {
   const Tag tag = tag_of(Channel::collective, t);
   if (settings.is_average) {
     const std::vector<NodeId> everybody = all_nodes(node);
@@ -64,7 +64,7 @@ Task<Vector> synchronized(Node& node, Settings settings, Step t, Vector x) {
   co_return x;
 }
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   Vector x = node.initial_model();
 
@@ -90,17 +90,17 @@ Task<> run(Node& node, Settings settings) {
     const Time begin = node.now();
     const Cut cut(node, share);
     const Time staging = node.begin_exchange();
-    std::vector<Vector> sums(cut.count());
+    Parts sums;
     std::size_t late = 0;
     for (std::size_t i = 0; i < cut.count(); ++i) {
       co_await node.stage_out(cut[i], cut.part(i), staging);
       const PartialAllreduce::Result r = co_await partial.enter(t, i, cut.part(i));
-      sums[i] = r.sum;
+      sums.add(r.sum);
       late += r.is_included ? 0 : 1;
     }
     co_await node.staged_in();
     node.record("exchange_time", t, to_seconds(node.now() - begin));
-    const Vector sum = cut.join(sums);
+    const Vector sum = sums.join();
     optimizer.update(x, sum, x, t);
     node.record("is_late", t, static_cast<double>(late) / static_cast<double>(cut.count()));
     if (settings.synchronize_every > 0 && (t + 1) % settings.synchronize_every == 0) {

@@ -40,7 +40,7 @@ Vector pull(Vector x, double a, const Vector& y) {
 }
 
 /// Keeps the anchor: answers every model with the anchor as it was, then lets the model pull it.
-Task<> serve(Node& node, Settings settings, Companions& companions) {
+Task<> serve(Node& node, const Settings& settings, Companions& companions) {
   Vector z = node.initial_model();
   const Step requests = node.nodes() * (node.steps() / settings.period);
   for (Step r = 0; r < requests; ++r) {
@@ -52,7 +52,7 @@ Task<> serve(Node& node, Settings settings, Companions& companions) {
   companions.leave();
 }
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   Companions companions(node);
   const std::vector<NodeId> everybody = all_nodes(node);

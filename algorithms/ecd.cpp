@@ -26,7 +26,7 @@ Vector combined(double a, const Vector& x, double b, const Vector& y) {
   return weighted_sum(terms);
 }
 
-Task<> run(Node& node, SharedCodec codec, OptimizerSettings settings) {
+Task<> run(Node& node, SharedCodec codec, const OptimizerSettings& settings) {
   Optimizer optimizer(settings);
   CodedExchange exchange(node, codec, CodedExchange::Draws::own);
   Vector x = node.initial_model();

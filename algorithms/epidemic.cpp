@@ -82,7 +82,7 @@ Round draw(const Node& node, Step number, const Settings& settings) {
 }
 
 /// `rounds` is shared by all nodes of the run: they ask it the same questions.
-Task<> run(Node& node, std::shared_ptr<RoundCache<Round>> rounds, Settings settings) {
+Task<> run(Node& node, std::shared_ptr<RoundCache<Round>> rounds, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   const auto me = static_cast<std::size_t>(node.id());
   std::vector<NodeId> others = all_nodes(node);

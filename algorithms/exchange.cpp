@@ -9,17 +9,17 @@
 namespace starling::algorithms {
 
 Task<> send_to_neighbors(Node& node, Step k, Vector x, Channel channel) {
-  const Cut cut(node, x);
+  const Cut cut(node, std::move(x));
   const Vector part = cut.part(0);
   co_await node.stage_out(cut[0], part, node.begin_exchange());
   for (const Edge& edge : node.out(k)) node.send_from_host(edge.peer, tag_of(channel, k), part);
 }
 
 Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x, Channel channel) {
-  const Cut cut(node, x);
+  const Cut cut(node, std::move(x));
   const Time begin = node.begin_exchange();
   const Tag tag = tag_of(channel, k);
-  std::vector<Vector> mixed;
+  Parts mixed;
   for (std::size_t i = 0; i < cut.count(); ++i) {
     Vector part = cut.part(i);
     if (i > 0) {
@@ -33,10 +33,10 @@ Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x, Channel channel) {
     }
     co_await node.reduce(part, static_cast<int>(node.in(k).size()) + 1);
     node.stage_in(part);
-    mixed.push_back(std::move(part));
+    mixed.add(std::move(part));
   }
   co_await node.staged_in();
-  co_return cut.join(mixed);
+  co_return mixed.join();
 }
 
 void send_in_pieces(Node& node, NodeId to, Tag tag, const Vector& v, double number) {

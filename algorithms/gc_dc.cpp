@@ -113,7 +113,7 @@ class Round {
   std::vector<Vector> sums_;                       // (clusters), empty until decoded
 };
 
-Task<> serve(Node& node, Settings settings, Companions& companions) {
+Task<> serve(Node& node, const Settings& settings, Companions& companions) {
   const auto n = static_cast<std::size_t>(node.nodes());
   const std::size_t size = n / settings.clusters;
   const GradientCode code = make_code(node, settings);
@@ -147,7 +147,7 @@ Task<> serve(Node& node, Settings settings, Companions& companions) {
   companions.leave();
 }
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Companions companions(node);
   const GradientCode code = make_code(node, settings);
   const std::size_t size = static_cast<std::size_t>(node.nodes()) / settings.clusters;

@@ -50,7 +50,7 @@ Vector decode(const GradientCode& code, std::span<const Message> answers) {
   return terms.empty() ? Vector() : weighted_sum(terms);
 }
 
-Task<> serve(Node& node, Settings settings, Companions& companions) {
+Task<> serve(Node& node, const Settings& settings, Companions& companions) {
   const GradientCode code = make_code(node, settings);
   Optimizer optimizer(settings.optimizer);
   Vector x = node.initial_model();
@@ -73,7 +73,7 @@ Task<> serve(Node& node, Settings settings, Companions& companions) {
   companions.leave();
 }
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Companions companions(node);
   const GradientCode code = make_code(node, settings);
   Vector x = node.initial_model();

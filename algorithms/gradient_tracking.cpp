@@ -29,7 +29,7 @@ struct Settings {
   OptimizerSettings optimizer;
 };
 
-Task<> adapt_then_combine(Node& node, Settings settings) {
+Task<> adapt_then_combine(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   Mixing models(node, settings.codec);
   Mixing trackers(node, settings.codec, Channel::tracker);
@@ -54,7 +54,7 @@ Task<> adapt_then_combine(Node& node, Settings settings) {
   }
 }
 
-Task<> combine_while_adapt(Node& node, Settings settings) {
+Task<> combine_while_adapt(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   Mixing mixing(node, settings.codec);
   Vector x = node.initial_model();

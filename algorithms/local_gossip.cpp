@@ -35,7 +35,7 @@ struct Settings {
 
 /// `matching` is shared by all nodes of the run: they ask it the same questions. Empty: the
 /// topology decides.
-Task<> run(Node& node, std::shared_ptr<Matching> matching, Settings settings) {
+Task<> run(Node& node, std::shared_ptr<Matching> matching, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   Mixing mixing(node, settings.codec);
   Vector x = node.initial_model();

@@ -55,19 +55,19 @@ Task<Vector> average_with(Node& node, NodeId peer, Step round, Vector x) {
   const Time begin = node.begin_exchange();
   const Tag tag = tag_of(Channel::program, round);
   const bool is_lower = node.id() < peer;
-  std::vector<Vector> averages(cut.count());
+  Parts averages;
   for (std::size_t i = 0; i < cut.count(); ++i) {
     const Vector part = cut.part(i);
     co_await node.stage_out(cut[i], part, begin);
     node.send_from_host(peer, tag, part);
     const Message m = co_await node.receive(peer, tag);
     const Vector pair[] = {is_lower ? part : m.values, is_lower ? m.values : part};
-    averages[i] = mean(pair);
+    averages.add(mean(pair));
     co_await node.reduce(part, 2);
     node.stage_in(part);
   }
   co_await node.staged_in();
-  co_return cut.join(averages);
+  co_return averages.join();
 }
 
 Task<Vector> average_with(Node& node, NodeId peer, Step round, Vector x, SharedCodec codec) {

@@ -27,7 +27,7 @@ struct Settings {
   OptimizerSettings optimizer;
 };
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   Mixing mixing(node, settings.codec, Channel::program, settings.consensus_rate);
   Vector x = node.initial_model();

@@ -30,7 +30,7 @@ Random stream_of(const Node& node, NodeId sender, Step k, NodeId owner, int phas
   return code_stream(node, sender, k * node.nodes() + owner, phase == 1 ? "code" : "downlink");
 }
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   const NodeId n = node.nodes();
   const Codec& codec = *settings.codec;
   Optimizer optimizer(settings.optimizer);

@@ -59,7 +59,7 @@ OptimizerSettings read_optimizer(const Section& section, Step steps);
 void read_rule(const Section& section, std::string_view prefix, double epsilon,
                OptimizerSettings& settings);
 
-/// The update rule with one node's moments.
+/// The update rule with one node's moments. `settings` are the program's and outlive it.
 class Optimizer {
  public:
   explicit Optimizer(const OptimizerSettings& settings) : settings_(settings) {}
@@ -85,7 +85,7 @@ class Optimizer {
   Vector adagrad_step(const Vector& d);
   Vector adam_step(const Vector& d);
 
-  OptimizerSettings settings_;
+  const OptimizerSettings& settings_;
   Vector first_;   // velocity, or first moments
   Vector second_;  // sums or means of squares
   double beta1_power_ = 1;

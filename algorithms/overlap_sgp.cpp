@@ -53,7 +53,7 @@ Task<> fold_until(Node& node, Mass& mass, std::deque<Expected>& missing, Step la
   }
 }
 
-Task<> run(Node& node, PushSchedule schedule, Settings settings) {
+Task<> run(Node& node, PushSchedule schedule, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   Mass mass{node.initial_model(), 1};
   Vector z = mass.x;

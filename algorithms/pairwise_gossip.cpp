@@ -60,7 +60,7 @@ Task<> gossip(Node& node, State& state, Duration interval) {
   state.ended.notify();
 }
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   State state(node, settings);
   state.pairs.begin();

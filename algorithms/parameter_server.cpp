@@ -33,7 +33,7 @@ struct Settings {
 
 /// Keeps this node's piece of the model. Whose gradients are taken depends on time, the order of
 /// their sum does not.
-Task<> serve(Node& node, Settings settings, Companions& companions) {
+Task<> serve(Node& node, const Settings& settings, Companions& companions) {
   Optimizer optimizer(settings.optimizer);
   Vector x = shard(node.initial_model(), node.id(), settings.servers);
   const auto needed = static_cast<std::size_t>(node.nodes() - settings.backup_nodes);
@@ -55,7 +55,7 @@ Task<> serve(Node& node, Settings settings, Companions& companions) {
   companions.leave();
 }
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Companions companions(node);
   Vector x = node.initial_model();
   if (node.id() < settings.servers) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/node/node.hpp"
@@ -11,9 +12,11 @@ namespace starling::algorithms {
 
 class Cut {
  public:
-  Cut(const Node& node, const Vector& v)
-      : vector_(v), whole_{0, v.size(), 1.0}, pieces_(node.pieces()) {
-    if (v.size() != node.parameters() || pieces_.size() == 1) pieces_ = std::span(&whole_, 1);
+  Cut(const Node& node, Vector v)
+      : vector_(std::move(v)), whole_{0, vector_.size(), 1.0}, pieces_(node.pieces()) {
+    if (vector_.size() != node.parameters() || pieces_.size() == 1) {
+      pieces_ = std::span(&whole_, 1);
+    }
   }
   Cut(const Cut&) = delete;
   Cut& operator=(const Cut&) = delete;
@@ -22,17 +25,30 @@ class Cut {
   const Piece& operator[](std::size_t i) const { return pieces_[i]; }
   Vector part(std::size_t i) const { return vector_.slice(pieces_[i].offset, pieces_[i].size); }
 
-  /// The vector that has these parts, in the order of pieces (which is from the end of the vector).
-  Vector join(std::vector<Vector>& parts) const {
-    if (parts.size() == 1) return parts[0];
-    const std::vector<Vector> ordered(parts.rbegin(), parts.rend());
-    return concatenate(ordered);
-  }
-
  private:
   Vector vector_;
   Piece whole_;
   std::span<const Piece> pieces_;
+};
+
+/// What the parts of a vector have become, one after the other in the order of pieces: from the vector's end.
+class Parts {
+ public:
+  void add(Vector part) {
+    if (last_) others_.push_back(std::move(last_));
+    last_ = std::move(part);
+  }
+  /// The vector that has these parts, at least one.
+  Vector join() {
+    if (others_.empty()) return std::move(last_);
+    std::vector<Vector> ordered{std::move(last_)};
+    ordered.insert(ordered.end(), others_.rbegin(), others_.rend());
+    return concatenate(ordered);
+  }
+
+ private:
+  Vector last_;
+  std::vector<Vector> others_;  // empty for a vector in one piece: no memory is asked for
 };
 
 }  // namespace starling::algorithms

@@ -149,7 +149,7 @@ class Compressor {
   Vector residual_;
 };
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   Compressor compressor(node, settings);
   const std::vector<NodeId> everybody = all_nodes(node);

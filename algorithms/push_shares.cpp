@@ -54,7 +54,7 @@ Task<> Shares::exchange(Node& node, Mass& mass, Tag tag) const {
   const Time begin = node.begin_exchange();
   const double w = mass.w;
   mass.w *= kept;
-  std::vector<Vector> sums(cut.count());
+  Parts sums;
   for (std::size_t i = 0; i < cut.count(); ++i) {
     Vector part = cut.part(i);
     co_await node.stage_out(cut[i], part, begin);
@@ -72,10 +72,10 @@ Task<> Shares::exchange(Node& node, Mass& mass, Tag tag) const {
     }
     co_await node.reduce(part, static_cast<int>(in.size()) + 2);  // the sum, then x / w
     node.stage_in(part);
-    sums[i] = std::move(part);
+    sums.add(std::move(part));
   }
   co_await node.staged_in();
-  mass.x = cut.join(sums);
+  mass.x = sums.join();
 }
 
 Task<> Shares::exchange(Node& node, Mass& mass, Step k, const Codec& codec) const {

@@ -59,7 +59,7 @@ void take(const Message& m, Mass& mass, std::vector<NodeId>& unfinished) {
   }
 }
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   const std::vector<NodeId> peers = node.topology().neighbors(node.id());
   Mass mass{node.initial_model(), 1};

@@ -18,7 +18,7 @@
 namespace starling::algorithms {
 namespace {
 
-Task<> run(Node& node, PushSchedule schedule, OptimizerSettings settings) {
+Task<> run(Node& node, PushSchedule schedule, const OptimizerSettings& settings) {
   Optimizer optimizer(settings);
   Mass mass{node.initial_model(), 1};
   Vector z = mass.x;

@@ -53,7 +53,7 @@ struct Fragment {
         exchange(node) {}
 
   Node& node;
-  Settings settings;
+  const Settings& settings;
   std::vector<NodeId> everybody;
   Vector theta;
   Optimizer outer;
@@ -87,7 +87,7 @@ Vector merge(Fragment& fragment, Vector piece) {
   return piece;
 }
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Optimizer inner(settings.inner);
   Vector x = node.initial_model();
   std::list<Fragment> fragments;  // exchanges keep their addresses

@@ -52,7 +52,7 @@ Step phase_length(const Node& node, const Settings& settings, Step phase) {
 }
 
 /// `matching` is shared by all nodes of the run: they ask it the same questions.
-Task<> blocking(Node& node, std::shared_ptr<Matching> matching, Settings settings) {
+Task<> blocking(Node& node, std::shared_ptr<Matching> matching, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   Vector x = node.initial_model();
   // Everybody takes part in the same rounds, be its phases long or short; steps that are left over
@@ -76,7 +76,7 @@ Task<> blocking(Node& node, std::shared_ptr<Matching> matching, Settings setting
   node.set_final_model(x);
 }
 
-Task<> non_blocking(Node& node, Settings settings) {
+Task<> non_blocking(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   Vector copy = node.initial_model();  // Y
   Vector base = copy;                  // B

@@ -42,7 +42,7 @@ NodeId next(const Node& node, Step visits, bool is_cyclic) {
   return random.uniform() < ratio ? peer : node.id();
 }
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   const Step all_visits = node.steps() * node.nodes();
   const std::array<Pattern, 2> patterns{Pattern{any_source, token}, Pattern{any_source, done}};

@@ -50,7 +50,7 @@ struct Settings {
   OptimizerSettings optimizer;
 };
 
-Task<> run(Node& node, Settings settings) {
+Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   const std::vector<NodeId> everybody = all_nodes(node);
   const Step tau = settings.tau;
@@ -81,16 +81,17 @@ Task<> run(Node& node, Settings settings) {
     } else {
       const Cut cut(node, w);
       const Time begin = node.begin_exchange();
-      std::vector<Vector> averages(cut.count());
+      Parts averages;
       for (std::size_t i = 0; i < cut.count(); ++i) {
         co_await node.stage_out(cut[i], cut.part(i), begin);
         const PartialAllreduce::Result r = co_await partial.enter(t, i, cut.part(i));
-        averages[i] = r.sum;
-        if (!r.is_included) averages[i].add(cut.part(i));
-        averages[i].scale(1.0 / (r.contributors + (r.is_included ? 0 : 1)));
+        Vector average = r.sum;
+        if (!r.is_included) average.add(cut.part(i));
+        average.scale(1.0 / (r.contributors + (r.is_included ? 0 : 1)));
+        averages.add(std::move(average));
       }
       co_await node.staged_in();
-      x = cut.join(averages);
+      x = averages.join();
     }
     co_await node.finish_backward();
     node.end_step(t, x);

@@ -269,7 +269,10 @@ void Run::run_simulation(const Recorder* recorded) {
   }
   const SimulatedTransport* clock = nullptr;
   parts_.network->watch(*network_log_);
-  Host host(settings.host, settings.nodes);
+  std::optional<Host> host;
+  if (recorded == nullptr && settings.host != HostCosts{}) {
+    host.emplace(settings.host, settings.nodes);
+  }
   const double backward_share = 1 - settings.forward_share;
   const GradientDuration backward = [this, backward_share](NodeId node, Step step) {
     const ComputeTime& times = *parts_.compute_time;
@@ -280,7 +283,7 @@ void Run::run_simulation(const Recorder* recorded) {
   if (recorded != nullptr) replay.emplace(recorded->acts);
   SimulatedTransport transport({.nodes = settings.nodes,
                                 .closed_form_collectives = settings.closed_form_collectives,
-                                .host = replay ? nullptr : &host,
+                                .host = host ? &*host : nullptr,
                                 .backward = replay ? GradientDuration() : backward,
                                 .per_episode = replay ? Duration{} : settings.per_episode,
                                 .pulse = [this, &clock] { pulse(clock->now(), clock->events()); },

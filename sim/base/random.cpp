@@ -45,6 +45,11 @@ constexpr std::uint32_t high(std::uint64_t value) {
   return static_cast<std::uint32_t>(value >> 32);
 }
 
+std::array<std::uint32_t, 4> first_block(NodeId node, Step step) {
+  const auto steps = static_cast<std::uint64_t>(step);
+  return {0, static_cast<std::uint32_t>(node), low(steps), high(steps)};
+}
+
 /// Two words of a stream as one; the first is the upper half.
 std::uint64_t draw_64(Random& random) {
   const std::uint64_t upper = random();
@@ -56,9 +61,15 @@ std::uint64_t draw_64(Random& random) {
 
 Random::Random(std::uint64_t seed, std::string_view purpose, NodeId node, Step step) {
   const std::uint64_t key = mix(mix(seed) ^ hash(purpose));
-  const auto steps = static_cast<std::uint64_t>(step);
   key_ = {low(key), high(key)};
-  counter_ = {0, static_cast<std::uint32_t>(node), low(steps), high(steps)};
+  counter_ = first_block(node, step);
+}
+
+Random Random::at(NodeId node, Step step) const {
+  Random other = *this;
+  other.counter_ = first_block(node, step);
+  other.used_ = 4;
+  return other;
 }
 
 Random::result_type Random::operator()() {

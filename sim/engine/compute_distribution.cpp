@@ -131,9 +131,9 @@ ComputeDistribution::ComputeDistribution(const Section& section,
   } else if (is_recorded(settings.name)) {
     DurationSamples samples(settings.samples);
     mean_ = rescale(section, settings.gradient, samples);
-    seconds_ = [samples = std::move(samples), seed, is_per_node = settings.is_per_node](NodeId node,
-                                                                                        Step step) {
-      Random random(seed, "compute", node, is_per_node ? 0 : step);
+    seconds_ = [samples = std::move(samples), stream = Random(seed, "compute"),
+                is_per_node = settings.is_per_node](NodeId node, Step step) {
+      Random random = stream.at(node, is_per_node ? 0 : step);
       return samples.draw(random);
     };
   } else {
@@ -157,9 +157,9 @@ void ComputeDistribution::vary(const DistributionSettings& settings, NodeId node
   seconds_ = nominal;
   if (settings.name == "normal") mean_ *= floored_normal_mean(settings.sigma);
   if (auto factor = make_factor(settings)) {
-    seconds_ = [seed, is_per_node = settings.is_per_node, nominal = std::move(nominal),
-                factor = std::move(factor)](NodeId node, Step step) {
-      Random random(seed, "compute", node, is_per_node ? 0 : step);
+    seconds_ = [stream = Random(seed, "compute"), is_per_node = settings.is_per_node,
+                nominal = std::move(nominal), factor = std::move(factor)](NodeId node, Step step) {
+      Random random = stream.at(node, is_per_node ? 0 : step);
       return nominal(node, step) * factor(random);
     };
   }

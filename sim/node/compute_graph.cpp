@@ -75,20 +75,6 @@ ComputeGraph::ValueId ComputeGraph::new_value(std::uint32_t size) {
   return id;
 }
 
-void ComputeGraph::release(ValueId id) {
-  Value& value = values_[id];
-  if (--value.handles > 0 || value.touched)
-    return;  // a touched value is looked at when its window closes
-  open_.garbage.push_back(id);
-}
-
-void ComputeGraph::touch(ValueId id) {
-  Value& value = values_[id];
-  if (value.touched) return;
-  value.touched = true;
-  open_.uses.push_back({.value = id, .size = value.size, .readers = 0, .dies = false});
-}
-
 std::uint32_t ComputeGraph::new_slot() {
   std::uint32_t slot;
   if (free_slots_.empty()) {
@@ -103,13 +89,6 @@ std::uint32_t ComputeGraph::new_slot() {
   return slot;
 }
 
-void ComputeGraph::release_slot(std::uint32_t slot) {
-  if (--slots_[slot].handles > 0) return;
-  // An operation of a window that has not run yet still writes to the slot.
-  (slots_[slot].window <= completed_window_ ? free_slots_ : slots_freed_at_completion_)
-      .push_back(slot);
-}
-
 Vector ComputeGraph::hollow(std::uint32_t size) {
   retain(0);
   return Vector(this, 0, 0, size);
@@ -122,28 +101,36 @@ ComputeGraph::Operation& ComputeGraph::begin(Kind kind) {
   return open_.operations.back();
 }
 
+ComputeGraph::Operation& ComputeGraph::begin(const Batch& batch, const Vector& x) {
+  Operation& operation = begin(Kind::gradient);
+  operation.call = static_cast<std::uint32_t>(open_.batches.size());
+  open_.batches.push_back(batch);
+  add_term(operation, x, 1.0F);
+  return operation;
+}
+
 void ComputeGraph::add_term(Operation& operation, const Vector& v, float factor) {
+  Value& value = values_[v.value_];
   const auto index = static_cast<std::uint32_t>(open_.terms.size());
-  open_.terms.push_back({v.value_, v.offset_, v.size_, factor, none});
+  open_.terms.push_back({v.value_, value.producer, v.offset_, v.size_, factor, none});
   (operation.first_term == none ? operation.first_term : open_.terms[operation.last_term].next) =
       index;
   operation.last_term = index;
   ++operation.term_count;
-  touch(v.value_);
-  Value& value = values_[v.value_];
   ++value.readers;
-  operation.level = std::max(operation.level, value.available);
+  if (value.touched) return;
+  value.touched = true;
+  open_.uses.push_back({.value = v.value_, .size = value.size, .readers = 0, .dies = false});
 }
 
-void ComputeGraph::set_output(OperationId id, ValueId value_id) {
-  Operation& operation = open_.operations[id];
-  Value& value = values_[value_id];
-  operation.out = value_id;
+void ComputeGraph::set_output(Operation& operation, ValueId id) {
+  Value& value = values_[id];
+  operation.out = id;
   value.recorder = operation.recorder;
-  value.producer = id;
+  value.producer = static_cast<OperationId>(&operation - open_.operations.data());
+  value.touched = true;
   value.window = open_window_;
-  set_available(operation);
-  touch(value_id);
+  open_.uses.push_back({.value = id, .size = value.size, .readers = 0, .dies = false});
   open_bytes_ += static_cast<std::int64_t>(value.size) * 4;
 }
 
@@ -154,6 +141,7 @@ Scalar ComputeGraph::set_scalar(Operation& operation, int index) {
 }
 
 bool ComputeGraph::equal(const Operation& a, const Operation& b) const {
+  if (a.fate == Fate::dropped) return false;  // it goes on elsewhere
   if (a.kind != b.kind || a.term_count != b.term_count || a.size != b.size) return false;
   if (a.kind == Kind::transform && open_.transforms[a.call] != open_.transforms[b.call])
     return false;
@@ -191,36 +179,48 @@ ComputeGraph::OperationId* ComputeGraph::find_equal(const Operation& operation) 
 }
 
 Vector ComputeGraph::finish(std::uint32_t size) {
-  const auto id = static_cast<OperationId>(open_.operations.size() - 1);
-  open_.operations.back().size = size;
-  OperationId* known = find_equal(open_.operations.back());
+  Operation& operation = open_.operations.back();
+  operation.size = size;
+  OperationId* known = find_equal(operation);
   if (*known != 0) {  // withdraw the operation, answer with its equal
-    Operation& twin = open_.operations.back();
-    for (std::uint32_t t = twin.first_term; t != none; t = open_.terms[t].next) {
+    for (std::uint32_t t = operation.first_term; t != none; t = open_.terms[t].next) {
       --values_[open_.terms[t].value].readers;
     }
-    if (twin.first_term != none) open_.terms.resize(twin.first_term);
-    if (twin.kind == Kind::transform) open_.transforms.pop_back();
+    if (operation.first_term != none) open_.terms.resize(operation.first_term);
+    if (operation.kind == Kind::transform) open_.transforms.pop_back();
     open_.operations.pop_back();
     ++recorded_.shared;
     const ValueId value = open_.operations[*known - 1].out;
     retain(value);
     return Vector(this, value, 0, size);
   }
-  *known = id + 1;
+  *known = static_cast<OperationId>(open_.operations.size());
   ++equal_sum_count_;
   const ValueId value = new_value(size);
-  set_output(id, value);
+  set_output(operation, value);
   retain(value);
   Vector result(this, value, 0, size);
   close_if_full();
   return result;
 }
 
-bool ComputeGraph::is_growable(const Vector& x) const {
+ComputeGraph::Operation* ComputeGraph::growable(const Vector& x) {
   const Value& value = values_[x.value_];
-  return value.producer != none && value.handles == 1 && value.readers == 0 && x.offset_ == 0 &&
-         x.size_ == value.size && open_.operations[value.producer].kind == Kind::sum;
+  if (value.producer == none || value.handles > 1 || value.readers > 0 || x.offset_ > 0 ||
+      x.size_ != value.size) {
+    return nullptr;
+  }
+  Operation& operation = open_.operations[value.producer];
+  return operation.kind == Kind::sum ? &operation : nullptr;
+}
+
+ComputeGraph::Operation& ComputeGraph::move_to_end(ValueId sum) {
+  Value& value = values_[sum];
+  const Operation moved = open_.operations[value.producer];
+  open_.operations[value.producer].fate = Fate::dropped;
+  value.producer = static_cast<OperationId>(open_.operations.size());
+  open_.operations.push_back(moved);
+  return open_.operations.back();
 }
 
 void ComputeGraph::scale(Vector& x, double factor) {
@@ -232,10 +232,10 @@ void ComputeGraph::scale(Vector& x, double factor) {
 void ComputeGraph::add_scaled(Vector& x, double factor, const Vector& y) {
   ensure(x.size_ == y.size_, "a sum of vectors of different sizes");
   if (!has_numbers_) return;
-  if (is_growable(x) && y.value_ != x.value_) {
-    Operation& operation = open_.operations[values_[x.value_].producer];
-    add_term(operation, y, static_cast<float>(factor));
-    values_[x.value_].available = operation.level + 1;
+  if (Operation* sum = growable(x); sum != nullptr && y.value_ != x.value_) {
+    const OperationId read = values_[y.value_].producer;
+    if (read != none && read > values_[x.value_].producer) sum = &move_to_end(x.value_);
+    add_term(*sum, y, static_cast<float>(factor));
     ++recorded_.joined;
     return;
   }
@@ -267,17 +267,12 @@ Vector ComputeGraph::initial_model() {
 Gradient ComputeGraph::gradient(NodeId node, Step draw, const Vector& x) {
   if (!has_numbers_) return {hollow(static_cast<std::uint32_t>(parameters_)), {}};
   ensure(x.size_ == parameters_, "a gradient at a vector that is no model");
-  const auto id = static_cast<OperationId>(open_.operations.size());
-  Operation& operation = begin(Kind::gradient);
-  operation.node = node;
-  operation.draw = draw;
-  add_term(operation, x, 1.0F);
-  operation.level |= gradient_depth;  // after all sums of its stage
+  Operation& operation = begin({node, draw}, x);
   Gradient result;
   result.loss = set_scalar(operation, 0);
   if (facts().counts_episodes) result.episodes = set_scalar(operation, 1);
   const ValueId value = new_value(static_cast<std::uint32_t>(parameters_));
-  set_output(id, value);
+  set_output(operation, value);
   retain(value);
   result.values = Vector(this, value, 0, static_cast<std::uint32_t>(parameters_));
   ++open_gradients_;
@@ -301,66 +296,82 @@ void ComputeGraph::close_if_full() {
   if (open_gradients_ >= limits_.window_gradients || open_bytes_ >= limits_.window_bytes) submit();
 }
 
-void ComputeGraph::set_level(Operation& operation) const {
-  Level level = 0;
-  for (std::uint32_t t = operation.first_term; t != none; t = open_.terms[t].next) {
-    level = std::max(level, values_[open_.terms[t].value].available);
+std::vector<ComputeGraph::PutOff> ComputeGraph::drop_unread(bool puts_off) {
+  std::vector<PutOff> put_off;
+  // Backwards, so that dropping a reader can make its inputs droppable too.
+  for (std::size_t id = open_.operations.size(); id-- > 0;) {
+    Operation& operation = open_.operations[id];
+    if (operation.out == none || operation.fate == Fate::dropped) continue;
+    const bool is_gradient = operation.kind == Kind::gradient;
+    Value& out = values_[operation.out];
+    if (out.readers > 0 || (is_gradient ? !puts_off || out.handles == 0 : out.handles > 0))
+      continue;
+    for (std::uint32_t t = operation.first_term; t != none; t = open_.terms[t].next) {
+      --values_[open_.terms[t].value].readers;
+    }
+    operation.fate = Fate::dropped;
+    out.producer = never;
+    if (is_gradient) {
+      const Term& x = open_.terms[operation.first_term];
+      ++values_[x.value].handles;
+      put_off.push_back({operation, open_.batches[operation.call], x});
+    } else {
+      ++recorded_.dropped;
+    }
   }
-  operation.level = operation.kind == Kind::gradient ? level | gradient_depth : level;
-}
-
-void ComputeGraph::set_available(const Operation& operation) {
-  values_[operation.out].available = operation.kind == Kind::gradient
-                                         ? ((operation.level >> 32) + 1) << 32  // next stage
-                                         : operation.level + 1;                 // next depth
+  return put_off;
 }
 
 /// Sorts by counting: a window has many operations, but few levels.
 void ComputeGraph::order_by_level() {
   levels_.clear();
   std::array<std::size_t, 64> recent{};  // where some levels are, or were
-  const auto place_of = [this, &recent](Level level) -> std::size_t& {
+  const auto wave_of = [this, &recent](Level level) {
     std::size_t& at = recent[((level >> 32) * 2 + (level & 1)) % recent.size()];
-    if (at < levels_.size() && levels_[at].first == level) return levels_[at].second;
+    if (at < levels_.size() && levels_[at].first == level) return at;
     const auto place =
         std::lower_bound(levels_.begin(), levels_.end(), std::pair(level, std::size_t{0}));
     at = static_cast<std::size_t>(place - levels_.begin());
-    if (place != levels_.end() && place->first == level) return place->second;
-    return levels_.emplace(place, level, 0)->second;
+    if (place == levels_.end() || place->first != level) levels_.emplace(place, level, 0);
+    return at;
   };
-  for (const OperationId id : open_.order) ++place_of(open_.operations[id].level);
-  std::size_t begin = 0;
-  for (auto& [level, count] : levels_) begin += std::exchange(count, begin);
-  ordered_.resize(open_.order.size());
-  for (const OperationId id : open_.order) {
-    ordered_[place_of(open_.operations[id].level)++] = id;
+  const auto count = static_cast<OperationId>(open_.operations.size());
+  for (OperationId id = 0; id < count; ++id) {
+    if (open_.operations[id].fate == Fate::runs) ++levels_[wave_of(places_[id].level)].second;
   }
-  std::swap(ordered_, open_.order);
+  std::size_t begin = 0;
+  for (auto& [level, operations] : levels_) begin += std::exchange(operations, begin);
+  open_.order.resize(begin);
+  for (OperationId id = 0; id < count; ++id) {
+    Operation& operation = open_.operations[id];
+    if (operation.fate != Fate::runs) continue;
+    const std::size_t wave = wave_of(places_[id].level);
+    operation.wave = static_cast<std::uint32_t>(wave);
+    open_.order[levels_[wave].second++] = id;
+  }
 }
 
-void ComputeGraph::order_and_drop() {
-  auto& order = open_.order;
-  order.clear();
-  for (OperationId id = 0; id < open_.operations.size(); ++id) {
-    if (!open_.operations[id].dead) order.push_back(id);  // but for gradients that are put off
-  }
-  order_by_level();
-  // Backwards, so that dropping a reader can make its inputs droppable too.
-  bool any_dead = false;
-  for (std::size_t i = order.size(); i-- > 0;) {
-    Operation& operation = open_.operations[order[i]];
-    if (operation.out == none || operation.kind == Kind::gradient) continue;
-    const Value& out = values_[operation.out];
-    if (out.handles > 0 || out.readers > 0) continue;
-    operation.dead = any_dead = true;
-    ++recorded_.dropped;
-    for (std::uint32_t t = operation.first_term; t != none; t = open_.terms[t].next) {
-      --values_[open_.terms[t].value].readers;
+std::vector<ComputeGraph::ValueId> ComputeGraph::settle_uses() {
+  std::vector<ValueId> never_made;  // have no row, the id is free once the window is over
+  std::size_t kept = 0;
+  for (Use& use : open_.uses) {
+    Value& value = values_[use.value];
+    use.readers = value.readers;
+    use.dies = value.handles == 0;
+    const bool is_made = value.producer != never;
+    value.readers = 0;
+    value.producer = none;
+    value.touched = false;
+    if (!is_made) {
+      if (use.dies) never_made.push_back(use.value);  // else put off
+    } else if (use.dies && use.readers == 0 && value.window != open_window_) {
+      open_.garbage.push_back(use.value);  // its only readers were dropped
+    } else {
+      open_.uses[kept++] = use;
     }
   }
-  if (any_dead) {
-    std::erase_if(order, [this](OperationId id) { return open_.operations[id].dead; });
-  }
+  open_.uses.resize(kept);
+  return never_made;
 }
 
 void ComputeGraph::submit() {
@@ -369,53 +380,12 @@ void ComputeGraph::submit() {
   // A gradient that is still held, but that nothing has read yet, is put off to the next window when this one is
   // only full: the sum that it can be folded into has not been recorded yet. Else every node would have a stored
   // gradient whenever a window closes.
-  struct PutOff {
-    Operation gradient;
-    Term x;
-  };
-  std::vector<PutOff> put_off;
   const bool is_full =
       open_gradients_ >= limits_.window_gradients || open_bytes_ >= limits_.window_bytes;
-  if (is_full && folds_sums_) {
-    for (Operation& operation : open_.operations) {
-      if (operation.kind != Kind::gradient) continue;
-      const Value& out = values_[operation.out];
-      if (out.handles == 0 || out.readers > 0) continue;
-      const Term& x = open_.terms[operation.first_term];
-      ++values_[x.value].handles;
-      --values_[x.value].readers;
-      operation.dead = true;
-      put_off.push_back({operation, x});
-    }
-  }
-  order_and_drop();
-  if (folds_sums_ && open_gradients_ > 0) fold_sums();
-
-  // Settle every value the window uses: does it live on?
-  std::vector<ValueId> dead_now;
-  std::size_t kept = 0;
-  for (Use& use : open_.uses) {
-    Value& value = values_[use.value];
-    use.readers = value.readers;
-    use.dies = value.handles == 0;
-    const bool never_made = value.producer != none && open_.operations[value.producer].dead;
-    value.readers = 0;
-    value.producer = none;
-    value.available = 0;
-    value.touched = false;
-    value.gradient = none;
-    value.joined_readers = 0;
-    if (never_made && value.handles > 0) {
-      continue;  // put off
-    } else if (never_made) {
-      dead_now.push_back(use.value);  // has no row; the id is free once the window is over
-    } else if (use.dies && use.readers == 0 && value.window != open_window_) {
-      open_.garbage.push_back(use.value);  // its only readers were dropped
-    } else {
-      open_.uses[kept++] = use;
-    }
-  }
-  open_.uses.resize(kept);
+  const std::vector<PutOff> put_off = drop_unread(is_full && folds_sums_);
+  place_operations();
+  order_by_level();
+  const std::vector<ValueId> never_made = settle_uses();
   open_.value_count = values_.size();
 
   complete();
@@ -428,36 +398,32 @@ void ComputeGraph::submit() {
   }
   freed_at_completion_.insert(freed_at_completion_.end(), open_.garbage.begin(),
                               open_.garbage.end());
-  freed_at_completion_.insert(freed_at_completion_.end(), dead_now.begin(), dead_now.end());
+  freed_at_completion_.insert(freed_at_completion_.end(), never_made.begin(), never_made.end());
 
   if (!journal_.is_replaying()) executor_->run(std::move(open_));
   open_.operations.clear();
   open_.terms.clear();
   open_.transforms.clear();
   open_.measures.clear();
+  open_.batches.clear();
   open_.uses.clear();
   open_.garbage.clear();
   if (equal_sum_count_ > 0) std::fill(equal_sums_.begin(), equal_sums_.end(), 0);
   equal_sum_count_ = 0;
   ++open_window_;
 
-  for (const PutOff& waiting : put_off) {
-    const auto id = static_cast<OperationId>(open_.operations.size());
-    Operation& operation = begin(Kind::gradient);
-    operation.recorder = waiting.gradient.recorder;
-    operation.node = waiting.gradient.node;
-    operation.draw = waiting.gradient.draw;
+  for (auto waiting = put_off.rbegin(); waiting != put_off.rend(); ++waiting) {
+    const Vector x(this, waiting->x.value, waiting->x.offset,
+                   waiting->x.size);  // takes the handle over
+    Operation& operation = begin(waiting->batch, x);
+    operation.recorder = waiting->gradient.recorder;
     for (int i = 0; i < 2; ++i) {
-      Slot* scalar = waiting.gradient.scalars[i];
+      Slot* scalar = waiting->gradient.scalars[i];
       if (scalar == nullptr || scalar->handles == 0) continue;
       operation.scalars[i] = scalar;
       scalar->window = open_window_;
     }
-    const Vector x(this, waiting.x.value, waiting.x.offset,
-                   waiting.x.size);  // takes the handle over
-    add_term(operation, x, 1.0F);
-    operation.level |= gradient_depth;
-    set_output(id, waiting.gradient.out);
+    set_output(operation, waiting->gradient.out);
   }
   open_bytes_ = 0;  // what is put off takes no memory yet
   open_gradients_ = 0;

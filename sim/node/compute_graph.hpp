@@ -9,8 +9,8 @@
 //   * a result that is dropped before it ran is never computed.
 // A sum that alone reads a gradient is computed with it, where the workload can (fold_sums.cpp).
 //
-// Running. The recorded window is cut into stages: stage s holds the operations that depend on s gradients of
-// the window. Within a stage sums run first, by depth, then all its gradients as ONE batched call. So nodes that
+// Running. What reads a result is recorded behind what makes it. When the window closes it is cut into stages: stage s
+// holds the operations that depend on s gradients of the window. Within a stage sums run first, by depth, then all its gradients as ONE batched call. So nodes that
 // never act at the same instant still share a batch, whatever the order they were recorded in.
 //
 // A window closes when a number is demanded, or when its operations or bytes reach their limits. While one
@@ -173,6 +173,8 @@ class ComputeGraph {
   using ValueId = std::uint32_t;
   using OperationId = std::uint32_t;
   static constexpr std::uint32_t none = ~std::uint32_t{0};
+  static constexpr OperationId never =
+      none - 1;  // producer of a value that is not made in this window after all
   static constexpr NodeId nobody = -1;
 
   enum class Kind : std::uint8_t {
@@ -185,16 +187,30 @@ class ComputeGraph {
     gradient
   };
 
-  /// When an operation may run: stage in the high half, depth within the stage in the low half.
+  enum class Fate : std::uint8_t {
+    runs,
+    folded,  // a sum that its gradient computes
+    dropped
+  };
+
+  /// When an operation may run: stage in the high half, depth within the stage in the low half. Its result can be read
+  /// at the next level: a gradient's at the first of the next stage.
   using Level = std::uint64_t;
   static constexpr Level gradient_depth = 0xffff'ffff;
 
   struct Term {
     ValueId value;
+    OperationId producer = none;  // in the window; recorded before the one that reads
     std::uint32_t offset;
     std::uint32_t size;
     float factor;
     std::uint32_t next;  // in terms, or none
+  };
+
+  /// The mini-batch of a gradient.
+  struct Batch {
+    NodeId node;
+    Step draw;
   };
 
   /// A scalar; it stays where it is.
@@ -206,21 +222,25 @@ class ComputeGraph {
 
   struct Operation {
     Kind kind;
-    bool dead = false;
-    bool is_folded = false;   // a sum that its gradient computes
-    std::uint8_t folded = 0;  // gradient: sums that could join it
+    Fate fate = Fate::runs;
     std::uint32_t term_count = 0;
     std::uint32_t first_term = none;
     std::uint32_t last_term = none;
     std::uint32_t size = 0;                 // floats of the result
     ValueId out = none;                     // none: only scalars
-    Slot* scalars[2] = {nullptr, nullptr};  // written; null if nobody may read them
-    std::uint32_t call = none;              // transform, measure: in the window's list
+    std::uint32_t call = none;              // transform, measure, gradient: in the window's list
     OperationId next_folded = none;         // gradient, folded sum: the (next) sum computed with it
     NodeId recorder = 0;                    // whose program recorded it
-    NodeId node = 0;                        // gradient
-    Step draw = 0;
+    std::uint32_t wave = 0;                 // those of one wave run together
+    Slot* scalars[2] = {nullptr, nullptr};  // written; null if nobody may read them
+  };
+
+  /// Where an operation belongs, as found when its window closes.
+  struct Place {
     Level level = 0;
+    OperationId gradient = none;  // that it is, or is computed with if that gets folded
+    std::uint8_t sums = 0;        // gradient: that could join it
+    std::uint8_t readers = 0;     // gradient: terms of those sums
   };
 
   /// The recording thread's side of a value. The executor keeps the numbers, under the same id.
@@ -228,13 +248,10 @@ class ComputeGraph {
     std::uint32_t handles = 0;
     std::uint32_t readers = 0;  // terms of the open window that read it
     std::uint32_t size = 0;
-    NodeId recorder = nobody;          // whose program recorded it; the host makes some itself
-    OperationId producer = none;       // in the open window
-    std::int64_t window = 0;           // has numbers when this window has run
-    Level available = 0;               // earliest level of a reader in the open window
-    bool touched = false;              // listed in touched_
-    OperationId gradient = none;       // that it is, or was computed with if that gets folded
-    std::uint32_t joined_readers = 0;  // those that could be computed with it
+    NodeId recorder = nobody;     // whose program recorded it; the host makes some itself
+    OperationId producer = none;  // in the open window
+    bool touched = false;         // listed in the window's uses
+    std::int64_t window = 0;      // has numbers when this window has run
   };
 
   /// A value as one window uses it.
@@ -251,7 +268,8 @@ class ComputeGraph {
     std::vector<Term> terms;
     std::vector<Transform> transforms;
     std::vector<Measure> measures;
-    std::vector<OperationId> order;  // operations to run, by level, then as recorded
+    std::vector<Batch> batches;
+    std::vector<OperationId> order;  // operations to run, by wave, then as recorded
     std::vector<Use> uses;
     std::vector<ValueId> garbage;  // released before anything runs
     std::size_t value_count = 0;
@@ -263,6 +281,13 @@ class ComputeGraph {
     bool is_ahead;  // made by the host, and not yet written to the backend
   };
 
+  /// A gradient that waits for the next window.
+  struct PutOff {
+    Operation gradient;
+    Batch batch;
+    Term x;
+  };
+
   void retain(ValueId value) { ++values_[value].handles; }
   void release(ValueId value);
   void retain_slot(std::uint32_t slot) { ++slots_[slot].handles; }
@@ -271,29 +296,34 @@ class ComputeGraph {
   ValueId new_value(std::uint32_t size);
   std::uint32_t new_slot();
   Vector new_vector(std::uint32_t size);
-  void touch(ValueId value);
   Operation& begin(Kind kind);
+  /// Begins a gradient.
+  Operation& begin(const Batch& batch, const Vector& x);
   void add_term(Operation& operation, const Vector& v, float factor);
-  void set_output(OperationId operation, ValueId value);
+  void set_output(Operation& operation, ValueId value);
   Scalar set_scalar(Operation& operation, int index);
   /// Completes the sum, concatenation or transform begun last: answers with an equal pending one if there is one.
   Vector finish(std::uint32_t size);
   OperationId* find_equal(const Operation& operation);
   bool equal(const Operation& a, const Operation& b) const;
-  bool is_growable(const Vector& x) const;
+  /// The pending sum that is all of `x` and that nobody else can see, or null.
+  Operation* growable(const Vector& x);
+  /// Records the pending sum anew, behind what it is about to read.
+  Operation& move_to_end(ValueId sum);
   void scale(Vector& x, double factor);
   void add_scaled(Vector& x, double factor, const Vector& y);
   Vector hollow(std::uint32_t size);
   void close_if_full();
-  void order_and_drop();
-  /// Sets `level` to the earliest at which the operation can run.
-  void set_level(Operation& operation) const;
-  /// Sets when the result of the operation, at its level, can be read.
-  void set_available(const Operation& operation);
+  /// Drops what nobody reads, and puts off gradients that nobody reads yet, if asked to.
+  std::vector<PutOff> drop_unread(bool puts_off);
+  /// Finds when each operation can run, and which sums fold into a gradient (fold_sums.cpp).
+  void place_operations();
+  /// The earliest level of the operation; of a sum also the gradient that it might join, or none.
+  Place earliest(const Operation& operation) const;
+  bool can_join(const Operation& sum, OperationId gradient);
   void order_by_level();
-  /// The gradient that the sum can be computed with, or none.
-  OperationId gradient_to_join(const Operation& sum);
-  void fold_sums();
+  /// Says of every value of the window how often it is read there and whether it lives on.
+  std::vector<ValueId> settle_uses();
   void submit();
   void complete();
   std::vector<Checkpoint::Vector> living_vectors() const;
@@ -312,14 +342,13 @@ class ComputeGraph {
   std::vector<Value> values_;
   std::vector<ValueId> free_values_;
   std::vector<ValueId> freed_at_completion_;
-  std::vector<ValueId> touched_;
   std::deque<Slot> slots_;
   std::vector<std::uint32_t> free_slots_, slots_freed_at_completion_;
 
   Window open_;                                             // being recorded
+  std::vector<Place> places_;                               // of its operations
   std::vector<std::pair<OperationId, OperationId>> joins_;  // gradient and sum that could join it
   std::vector<std::pair<Level, std::size_t>> levels_;       // of the window, with their operations
-  std::vector<OperationId> ordered_;
   std::vector<std::uint32_t>
       equal_sums_;  // open-addressing table of pending sums, by hash of their terms
   std::size_t equal_sum_count_ = 0;
@@ -339,5 +368,46 @@ class ComputeGraph {
   mutable GraphStatistics combined_;
   std::unique_ptr<Executor> executor_;
 };
+
+// --- Handles, which programs copy all the time --------------------------------------------------------------------
+
+inline void ComputeGraph::release(ValueId id) {
+  Value& value = values_[id];
+  if (--value.handles > 0 || value.touched)
+    return;  // a touched value is looked at when its window closes
+  open_.garbage.push_back(id);
+}
+
+inline void ComputeGraph::release_slot(std::uint32_t slot) {
+  if (--slots_[slot].handles > 0) return;
+  // An operation of a window that has not run yet still writes to the slot.
+  (slots_[slot].window <= completed_window_ ? free_slots_ : slots_freed_at_completion_)
+      .push_back(slot);
+}
+
+inline Vector::Vector(const Vector& other)
+    : graph_(other.graph_), value_(other.value_), offset_(other.offset_), size_(other.size_) {
+  if (graph_ != nullptr) graph_->retain(value_);
+}
+
+inline Vector& Vector::operator=(const Vector& other) {
+  Vector copy(other);
+  return *this = std::move(copy);
+}
+
+inline void Vector::release() { graph_->release(value_); }
+
+inline std::int64_t Vector::wire_bytes() const {
+  return static_cast<std::int64_t>(static_cast<double>(size_) * graph_->wire_bytes_per_float_ +
+                                   0.5);
+}
+
+inline Scalar::Scalar(const Scalar& other) : graph_(other.graph_), slot_(other.slot_) {
+  if (graph_ != nullptr) graph_->retain_slot(slot_);
+}
+
+inline Scalar::~Scalar() {
+  if (graph_ != nullptr) graph_->release_slot(slot_);
+}
 
 }  // namespace starling

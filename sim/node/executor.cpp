@@ -99,22 +99,17 @@ float* Executor::take(std::size_t size) {
 }
 
 float* Executor::allocate(ValueId value, std::size_t size) {
-  if (rows_.size() <= value) {
-    rows_.resize(value + 1, nullptr);
-    sizes_.resize(value + 1, 0);
-    readers_.resize(value + 1, 0);
-    dies_.resize(value + 1, 0);
-  }
-  if (rows_[value] == nullptr) rows_[value] = take(size);
-  sizes_[value] = static_cast<std::uint32_t>(size);
-  return rows_[value];
+  if (rows_.size() <= value) rows_.resize(value + 1);
+  Row& row = rows_[value];
+  if (row.floats == nullptr) row.floats = take(size);
+  row.size = static_cast<std::uint32_t>(size);
+  return row.floats;
 }
 
-void Executor::give_back(ValueId value) {
-  const std::size_t count = rounded(sizes_[value]);
-  shelves_[count].free.push_back(rows_[value]);
+void Executor::give_back(Row& row) {
+  const std::size_t count = rounded(row.size);
+  shelves_[count].free.push_back(std::exchange(row.floats, nullptr));
   live_bytes_ -= static_cast<std::int64_t>(count * sizeof(float));
-  rows_[value] = nullptr;
 }
 
 void Executor::execute() {
@@ -132,22 +127,18 @@ void Executor::execute() {
 }
 
 void Executor::run_window() {
-  if (rows_.size() < window_.value_count) {
-    rows_.resize(window_.value_count, nullptr);
-    sizes_.resize(window_.value_count, 0);
-    readers_.resize(window_.value_count, 0);
-    dies_.resize(window_.value_count, 0);
-  }
-  for (const ValueId value : window_.garbage) give_back(value);
+  if (rows_.size() < window_.value_count) rows_.resize(window_.value_count);
+  for (const ValueId value : window_.garbage) give_back(rows_[value]);
   for (const auto& use : window_.uses) {
-    sizes_[use.value] = use.size;
-    readers_[use.value] = use.readers;
-    dies_[use.value] = use.dies;
+    Row& row = rows_[use.value];
+    row.size = use.size;
+    row.readers = use.readers;
+    row.dies = use.dies;
   }
 
   if (sharding_) {
     sharding_->after(0);
-    for (const ValueId value : sharding_->unread()) give_back(value);
+    for (const ValueId value : sharding_->unread()) give_back(rows_[value]);
   }
 
   ++statistics_.windows;
@@ -155,10 +146,10 @@ void Executor::run_window() {
     return window_.operations[window_.order[i]];
   };
   for (std::size_t begin = 0, end = 0; begin < window_.order.size(); begin = end) {
-    while (end < window_.order.size() && operation(end).level == operation(begin).level) ++end;
+    while (end < window_.order.size() && operation(end).wave == operation(begin).wave) ++end;
     ++statistics_.waves;
     current_ = 0;
-    const auto wave = static_cast<ShardPlan::Wave>(operation(begin).level);
+    const ShardPlan::Wave wave = operation(begin).wave;
     if (sharding_) sharding_->before(wave);
     if (operation(begin).kind == ComputeGraph::Kind::gradient) {
       run_gradients(begin, end);
@@ -172,18 +163,20 @@ void Executor::run_window() {
 
 bool Executor::fits(const ComputeGraph::Operation& operation, const ComputeGraph::Term& term,
                     std::uint32_t readers) const {
-  return operation.kind == ComputeGraph::Kind::sum && dies_[term.value] &&
-         readers_[term.value] == readers && rows_[term.value] != nullptr &&
-         term.size == sizes_[operation.out] && sizes_[term.value] == term.size;
+  const Row& row = rows_[term.value];
+  return operation.kind == ComputeGraph::Kind::sum && row.dies && row.readers == readers &&
+         row.floats != nullptr && term.size == operation.size && row.size == term.size;
 }
 
 float* Executor::output_row(const ComputeGraph::Operation& operation, ValueId x) {
+  Row& out = rows_[operation.out];
   for (std::uint32_t t = operation.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
     const ValueId value = window_.terms[t].value;
     if (!fits(operation, window_.terms[t], value == x ? 2 : 1)) continue;
-    return std::exchange(rows_[value], nullptr);  // its last reader is this sum: take over the row
+    // Its last reader is this sum: take over the row.
+    return out.floats = std::exchange(rows_[value].floats, nullptr);
   }
-  return take(sizes_[operation.out]);
+  return out.floats = take(out.size);
 }
 
 std::array<std::span<const float>, most_inputs> Executor::inputs_of(
@@ -192,7 +185,7 @@ std::array<std::span<const float>, most_inputs> Executor::inputs_of(
   std::size_t i = 0;
   for (std::uint32_t t = operation.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
     const auto& term = window_.terms[t];
-    inputs[i++] = {rows_[term.value] + term.offset, term.size};
+    inputs[i++] = {row(term.value) + term.offset, term.size};
   }
   return inputs;
 }
@@ -213,19 +206,17 @@ void Executor::run_wave(std::size_t begin, std::size_t end) {
     for (std::uint32_t t = operation.first_term; t != ComputeGraph::none;
          t = window_.terms[t].next) {
       const auto& term = window_.terms[t];
-      terms_.push_back({rows_[term.value] + term.offset, term.factor});
+      terms_.push_back({row(term.value) + term.offset, term.factor});
     }
     switch (operation.kind) {
       case Kind::sum: {
-        float* out = output_row(operation);
-        rows_[operation.out] = out;
-        jobs_.push_back(
-            {out, sizes_[operation.out], static_cast<std::uint32_t>(first), operation.term_count});
+        jobs_.push_back({output_row(operation), operation.size, static_cast<std::uint32_t>(first),
+                         operation.term_count});
         ++statistics_.sums;
         break;
       }
       case Kind::concatenation: {
-        float* out = rows_[operation.out] = take(sizes_[operation.out]);
+        float* out = allocate(operation.out, operation.size);
         std::size_t at = first;
         for (std::uint32_t t = operation.first_term; t != ComputeGraph::none;
              t = window_.terms[t].next) {
@@ -237,10 +228,9 @@ void Executor::run_wave(std::size_t begin, std::size_t end) {
         break;
       }
       case Kind::transform: {
-        const std::uint32_t size = sizes_[operation.out];
-        float* out = rows_[operation.out] = take(size);
+        float* out = allocate(operation.out, operation.size);
         transforms_.push_back(
-            {&window_.transforms[operation.call], inputs_of(operation), {out, size}});
+            {&window_.transforms[operation.call], inputs_of(operation), {out, operation.size}});
         ++statistics_.transforms;
         break;
       }
@@ -291,11 +281,9 @@ void Executor::fold(const ComputeGraph::Operation& gradient) {
     for (std::uint32_t t = sum.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
       const auto& term = window_.terms[t];
       const bool is_gradient = term.value == gradient.out;
-      terms_.push_back({is_gradient ? nullptr : rows_[term.value] + term.offset, term.factor});
+      terms_.push_back({is_gradient ? nullptr : row(term.value) + term.offset, term.factor});
     }
-    float* out = output_row(sum, x);
-    rows_[sum.out] = out;
-    jobs_.push_back({out, sizes_[sum.out], first, sum.term_count});
+    jobs_.push_back({output_row(sum, x), sum.size, first, sum.term_count});
     ++statistics_.sums;
     ++statistics_.folded;
   }
@@ -305,7 +293,8 @@ void Executor::order_by_node(std::size_t begin, std::size_t end) {
   keys_.clear();
   for (std::size_t i = begin; i < end; ++i) {
     const ComputeGraph::OperationId id = window_.order[i];
-    keys_.push_back(static_cast<std::uint64_t>(window_.operations[id].node) << 32 | id);
+    const NodeId node = window_.batches[window_.operations[id].call].node;
+    keys_.push_back(static_cast<std::uint64_t>(node) << 32 | id);
   }
   std::sort(keys_.begin(), keys_.end());
   for (std::size_t i = begin; i < end; ++i) {
@@ -322,10 +311,11 @@ void Executor::run_gradients(std::size_t begin, std::size_t end) {
   for (std::size_t i = begin; i < end; ++i) {
     const auto& operation = window_.operations[window_.order[i]];
     const auto& x = window_.terms[operation.first_term];
-    gradients_.push_back(
-        {.node = operation.node, .draw = operation.draw, .x = rows_[x.value] + x.offset});
+    const auto [node, draw] = window_.batches[operation.call];
+    gradients_.push_back({.node = node, .draw = draw, .x = row(x.value) + x.offset});
     if (operation.next_folded == ComputeGraph::none) {
-      gradients_.back().gradient = rows_[operation.out] = take(sizes_[operation.out]);
+      Row& out = rows_[operation.out];
+      gradients_.back().gradient = out.floats = take(out.size);
     } else {
       fold(operation);
     }
@@ -365,10 +355,9 @@ void Executor::release_inputs(std::size_t begin, std::size_t end) {
       release_inputs(window_.operations[id]);
     }
     // A result that is kept alive only by a scalar of its operation (the loss of an unread gradient).
-    if (operation.out != ComputeGraph::none && readers_[operation.out] == 0 &&
-        dies_[operation.out] && rows_[operation.out] != nullptr) {
-      give_back(operation.out);
-    }
+    if (operation.out == ComputeGraph::none) continue;
+    Row& out = rows_[operation.out];
+    if (out.readers == 0 && out.dies && out.floats != nullptr) give_back(out);
   }
 }
 

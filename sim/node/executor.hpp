@@ -38,7 +38,7 @@ class Executor {
   Window& finished() { return window_; }
 
   /// Row of a value that has run; only while idle.
-  float* row(ValueId value) const { return rows_[value]; }
+  float* row(ValueId value) const { return rows_[value].floats; }
   /// Gives a value a row of `size` floats, or the one it has; only while idle.
   float* allocate(ValueId value, std::size_t size);
   const GraphStatistics& statistics() const { return statistics_; }
@@ -49,7 +49,8 @@ class Executor {
   }
   /// One reader of a value in the window is done: with the last, a row that dies is free.
   void drop(ValueId value) {
-    if (--readers_[value] == 0 && dies_[value] && rows_[value] != nullptr) give_back(value);
+    Row& row = rows_[value];
+    if (--row.readers == 0 && row.dies && row.floats != nullptr) give_back(row);
   }
   /// Null unless processes share the work.
   Sharding* sharding() { return sharding_.get(); }
@@ -59,6 +60,14 @@ class Executor {
   const std::map<NodeId, Step>& diverged() const { return diverged_; }
 
  private:
+  /// The numbers of a value, and what the window does with it.
+  struct Row {
+    float* floats = nullptr;
+    std::uint32_t size = 0;
+    std::uint32_t readers = 0;  // that have not run yet
+    bool dies = false;          // with the last of them
+  };
+
   /// Rows of one (rounded) size.
   struct Shelf {
     std::vector<float*> free;
@@ -67,7 +76,7 @@ class Executor {
   };
 
   float* take(std::size_t size);
-  void give_back(ValueId value);
+  void give_back(Row& row);
   void work();
   void execute();
   void run_window();
@@ -77,7 +86,7 @@ class Executor {
   void order_by_node(std::size_t begin, std::size_t end);
   std::array<std::span<const float>, most_inputs> inputs_of(
       const ComputeGraph::Operation& operation) const;
-  /// Row for the result of `operation`: that of an input which is used up, or a new one. `x` is read, too.
+  /// Gives the result of `operation` the row of an input which is used up, or a new one. `x` is read, too.
   float* output_row(const ComputeGraph::Operation& operation, ValueId x = ComputeGraph::none);
   void fold(const ComputeGraph::Operation& gradient);
   void release_inputs(std::size_t begin, std::size_t end);
@@ -89,11 +98,7 @@ class Executor {
   const Workload& workload_;
   std::map<std::size_t, Shelf> shelves_;
 
-  // By value: its row, floats, remaining readers in the window, and whether it dies there.
-  std::vector<float*> rows_;
-  std::vector<std::uint32_t> sizes_;
-  std::vector<std::uint32_t> readers_;
-  std::vector<char> dies_;
+  std::vector<Row> rows_;  // by value
 
   Window window_;
   std::vector<LinearJob> jobs_;

@@ -7,83 +7,92 @@
 // either way.
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/node/compute_graph.hpp"
 
 namespace starling {
 
-ComputeGraph::OperationId ComputeGraph::gradient_to_join(const Operation& sum) {
-  if (sum.kind != Kind::sum || sum.size != parameters_ || sum.term_count > most_folded_terms) {
-    return none;
-  }
-  // The latest gradient among the terms; if there is none, the latest that a term has joined.
-  OperationId joined = none;
+ComputeGraph::Place ComputeGraph::earliest(const Operation& operation) const {
+  Place place;
   bool reads_gradient = false;
-  for (std::uint32_t t = sum.first_term; t != none; t = open_.terms[t].next) {
-    const Value& term = values_[open_.terms[t].value];
-    if (term.gradient == none) continue;
-    const bool is_gradient = term.producer == term.gradient;
+  for (std::uint32_t t = operation.first_term; t != none; t = open_.terms[t].next) {
+    const OperationId producer = open_.terms[t].producer;
+    if (producer == none) continue;
+    const Place& made = places_[producer];
+    place.level = std::max(place.level, made.level + 1);
+    if (made.gradient == none) continue;
+    // The latest gradient among the terms; if there is none, the latest that a term has joined.
+    const bool is_gradient = made.gradient == producer;
     if (is_gradient < reads_gradient) continue;
-    if (is_gradient > reads_gradient || joined == none ||
-        open_.operations[term.gradient].level > open_.operations[joined].level) {
-      joined = term.gradient;
+    if (is_gradient > reads_gradient || place.gradient == none ||
+        places_[made.gradient].level > places_[place.gradient].level) {
+      place.gradient = made.gradient;
       reads_gradient = is_gradient;
     }
   }
-  if (joined == none) return none;
-  Operation& gradient = open_.operations[joined];
-  if (gradient.folded == most_folded_sums) return none;
-
-  Level others = 0;  // when all other terms are known
-  bool waits_for_gradient = false;
-  for (std::uint32_t t = sum.first_term; t != none; t = open_.terms[t].next) {
-    const Value& term = values_[open_.terms[t].value];
-    if (term.gradient == joined) continue;
-    others = std::max(others, term.available | gradient_depth);
-    waits_for_gradient |=
-        term.producer != none && term.producer == term.gradient && term.available > gradient.level;
-  }
-  if (others <= gradient.level) return joined;
-  // Put off, unless it would leave its batch for that of another gradient in the same sum.
-  Value& out = values_[gradient.out];
-  if (!reads_gradient || waits_for_gradient || out.readers != 1) return none;
-  gradient.level = others;
-  set_available(gradient);
-  return joined;
+  return place;
 }
 
-void ComputeGraph::fold_sums() {
+bool ComputeGraph::can_join(const Operation& sum, OperationId gradient) {
+  if (sum.kind != Kind::sum || sum.size != parameters_ || sum.term_count > most_folded_terms ||
+      places_[gradient].sums == most_folded_sums) {
+    return false;
+  }
+  Level others = 0;  // when all other terms are known
+  bool reads_gradient = false;
+  bool waits_for_gradient = false;
+  for (std::uint32_t t = sum.first_term; t != none; t = open_.terms[t].next) {
+    const OperationId producer = open_.terms[t].producer;
+    if (producer == none) continue;
+    const Place& made = places_[producer];
+    reads_gradient |= producer == gradient;
+    if (made.gradient == gradient) continue;
+    others = std::max(others, (made.level + 1) | gradient_depth);
+    waits_for_gradient |= producer == made.gradient && made.level + 1 > places_[gradient].level;
+  }
+  if (others <= places_[gradient].level) return true;
+  // Put off, unless it would leave its batch for that of another gradient in the same sum.
+  if (!reads_gradient || waits_for_gradient ||
+      values_[open_.operations[gradient].out].readers != 1) {
+    return false;
+  }
+  places_[gradient].level = others;
+  return true;
+}
+
+void ComputeGraph::place_operations() {
+  places_.resize(open_.operations.size());
   joins_.clear();
-  for (const OperationId id : open_.order) {
-    Operation& operation = open_.operations[id];
-    set_level(operation);
+  for (OperationId id = 0; id < open_.operations.size(); ++id) {
+    const Operation& operation = open_.operations[id];
+    if (operation.fate == Fate::dropped) continue;
+    Place& place = places_[id];
+    place = earliest(operation);
     if (operation.kind == Kind::gradient) {
-      Value& out = values_[operation.out];
-      if (out.handles == 0) out.gradient = id;
-    } else if (const OperationId joined = gradient_to_join(operation); joined != none) {
-      values_[operation.out].gradient = joined;
-      ++open_.operations[joined].folded;
-      joins_.emplace_back(joined, id);
-      set_level(operation);  // the gradient may have been put off
+      const bool may_fold = folds_sums_ && values_[operation.out].handles == 0;
+      place.level |= gradient_depth;  // after all sums of its stage
+      place.gradient = may_fold ? id : none;
+    } else if (place.gradient != none && can_join(operation, place.gradient)) {
+      Place& host = places_[place.gradient];
+      place.level = std::max(place.level, host.level + 1);  // it may have been put off
+      ++host.sums;
       for (std::uint32_t t = operation.first_term; t != none; t = open_.terms[t].next) {
-        Value& term = values_[open_.terms[t].value];
-        term.joined_readers += term.producer == joined;
+        host.readers += open_.terms[t].producer == place.gradient;
       }
+      joins_.emplace_back(place.gradient, id);
+    } else {
+      place.gradient = none;
     }
-    if (operation.out != none) set_available(operation);
   }
   // Linked backwards, so that each list begins with the sum that joined first.
   for (std::size_t j = joins_.size(); j-- > 0;) {
     const auto [gradient, sum] = joins_[j];
     Operation& host = open_.operations[gradient];
-    const Value& out = values_[host.out];
-    if (out.joined_readers != out.readers) continue;
-    open_.operations[sum].next_folded = host.next_folded;
-    open_.operations[sum].is_folded = true;
-    host.next_folded = sum;
+    if (places_[gradient].readers != values_[host.out].readers) continue;
+    open_.operations[sum].next_folded = std::exchange(host.next_folded, sum);
+    open_.operations[sum].fate = Fate::folded;
   }
-  std::erase_if(open_.order, [this](OperationId id) { return open_.operations[id].is_folded; });
-  order_by_level();
 }
 
 }  // namespace starling

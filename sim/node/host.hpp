@@ -21,6 +21,8 @@ struct HostCosts {
   double staging_seconds_per_byte = 0;
   double reduction_seconds_per_byte = 0;
   Duration entry{};
+
+  bool operator==(const HostCosts&) const = default;
 };
 
 class Host {
@@ -43,7 +45,8 @@ class Host {
   Time copy(std::vector<Time>& queue, NodeId node, Time since, std::int64_t bytes) const;
 
   HostCosts costs_;
-  std::vector<Time> out_until_, in_until_;  // (nodes), if copies take time: a device copies both ways at once
+  std::vector<Time> out_until_,
+      in_until_;  // (nodes), if copies take time: a device copies both ways at once
 };
 
 }  // namespace starling

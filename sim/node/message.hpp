@@ -3,7 +3,7 @@
 
 #include "sim/base/time.hpp"
 #include "sim/base/types.hpp"
-#include "sim/node/vector.hpp"
+#include "sim/node/compute_graph.hpp"
 
 namespace starling {
 

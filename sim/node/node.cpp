@@ -56,32 +56,6 @@ Time Node::time_of(const Piece& piece) const {
   return after(begin, Duration{std::llround(piece.ready * length)});
 }
 
-Node::Until Node::finish_backward() { return {world_, world_.backward_of(id_).end}; }
-
-Node::Until Node::stage_out(const Piece& piece, const Vector& v, Time since) {
-  const Time ready = time_of(piece);
-  Host* host = world_.transport.host();
-  if (host == nullptr) return {world_, ready};
-  return {world_, host->copy_out(id_, std::max(since, ready), v.wire_bytes())};
-}
-
-void Node::stage_in(const Vector& v) {
-  Host* host = world_.transport.host();
-  if (host != nullptr) host->copy_in(id_, world_.transport.now(), v.wire_bytes());
-}
-
-Node::Until Node::staged_in() {
-  const Host* host = world_.transport.host();
-  return {world_, host == nullptr ? world_.transport.now() : host->copied_in(id_)};
-}
-
-Node::Until Node::reduce(const Vector& v, int passes) {
-  const Host* host = world_.transport.host();
-  const Time now = world_.transport.now();
-  if (host == nullptr || host->costs().reduction_seconds_per_byte == 0) return {world_, now};
-  return {world_, after(now, host->reduction(v.wire_bytes(), passes))};
-}
-
 Node::Until Node::enter_operation() {
   const Host* host = world_.transport.host();
   const Time now = world_.transport.now();
@@ -93,31 +67,21 @@ void Node::Until::await_resume() {
 }
 
 void Node::send(NodeId to, Tag tag, Vector values, double number) {
-  Message message;
-  message.tag = tag;
-  message.bytes = bytes_on_wire(values);
-  message.values = std::move(values);
-  message.number = number;
-  send(to, std::move(message));
+  const std::int64_t bytes = bytes_on_wire(values);
+  send(to, {.tag = tag, .values = std::move(values), .number = number, .bytes = bytes});
 }
 
 void Node::send_code(NodeId to, Tag tag, const Code& code, double number) {
-  Message message;
-  message.tag = tag;
-  message.values = code.words;
-  message.number = number;
-  message.bytes = bytes_on_wire(code);
-  send(to, std::move(message));
+  send(to, {.tag = tag, .values = code.words, .number = number, .bytes = bytes_on_wire(code)});
 }
 
 void Node::send_from_host(NodeId to, Tag tag, Vector values, double number) {
-  Message message;
-  message.tag = tag;
-  message.bytes = bytes_on_wire(values);
-  message.values = std::move(values);
-  message.number = number;
-  message.is_on_host = true;
-  send(to, std::move(message));
+  const std::int64_t bytes = bytes_on_wire(values);
+  send(to, {.is_on_host = true,
+            .tag = tag,
+            .values = std::move(values),
+            .number = number,
+            .bytes = bytes});
 }
 
 void Node::send(NodeId to, Message&& message) {
@@ -127,8 +91,6 @@ void Node::send(NodeId to, Message&& message) {
   if (to != id_) world_.observer.count_messages(id_, 1, message.bytes);
   world_.transport.send(to, std::move(message));
 }
-
-Node::Receive Node::receive(NodeId source, Tag tag) { return {world_, id_, {source, tag}}; }
 
 Node::Select Node::select(std::span<const Pattern> patterns, std::optional<Time> deadline) {
   return {world_, id_, patterns, deadline.value_or(Time::max())};

@@ -4,6 +4,7 @@
 // Waiting verbs are awaited as temporaries: `const Message m = co_await node.receive(peer, tag);`
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <memory>
@@ -359,5 +360,34 @@ class [[nodiscard]] Signal::Wait {
   Signal& signal_;
   TimedWait wait_;
 };
+
+// --- Verbs that most runs pass without waiting ---------------------------------------------------------------------
+
+inline Node::Receive Node::receive(NodeId source, Tag tag) { return {world_, id_, {source, tag}}; }
+
+inline Node::Until Node::finish_backward() { return {world_, world_.backward_of(id_).end}; }
+
+inline Node::Until Node::stage_out(const Piece& piece, const Vector& v, Time since) {
+  const Time ready = world_.backward.empty() ? Time{} : time_of(piece);
+  Host* host = world_.transport.host();
+  if (host == nullptr) return {world_, ready};
+  return {world_, host->copy_out(id_, std::max(since, ready), v.wire_bytes())};
+}
+
+inline void Node::stage_in(const Vector& v) {
+  Host* host = world_.transport.host();
+  if (host != nullptr) host->copy_in(id_, world_.transport.now(), v.wire_bytes());
+}
+
+inline Node::Until Node::staged_in() {
+  const Host* host = world_.transport.host();
+  return {world_, host == nullptr ? Time{} : host->copied_in(id_)};
+}
+
+inline Node::Until Node::reduce(const Vector& v, int passes) {
+  const Host* host = world_.transport.host();
+  if (host == nullptr) return {world_, Time{}};
+  return {world_, after(world_.transport.now(), host->reduction(v.wire_bytes(), passes))};
+}
 
 }  // namespace starling

@@ -40,6 +40,7 @@ void ShardPlan::start(Window& whole) {
   mine_->value_count = whole.value_count;
   std::swap(mine_->transforms, whole.transforms);
   std::swap(mine_->measures, whole.measures);
+  std::swap(mine_->batches, whole.batches);
 }
 
 void ShardPlan::fetch_ahead(const Window& whole, std::size_t index) {
@@ -58,7 +59,7 @@ void ShardPlan::cut(Window& whole, Window& mine) {
   mine_ = &mine;
   start(whole);
   ++statistics_.windows;
-  const auto level = [&](std::size_t i) { return whole.operations[whole.order[i]].level; };
+  const auto level = [&](std::size_t i) { return whole.operations[whole.order[i]].wave; };
   Wave wave = 0;
   for (std::size_t begin = 0, end = 0; begin < whole.order.size(); begin = end) {
     ++wave;
@@ -82,7 +83,7 @@ void ShardPlan::cut(Window& whole, Window& mine) {
   // Links of chains run in later waves than operations of their level that were placed after them.
   if (!partials_.empty()) {
     std::stable_sort(mine.order.begin(), mine.order.end(), [&](OperationId a, OperationId b) {
-      return mine.operations[a].level < mine.operations[b].level;
+      return mine.operations[a].wave < mine.operations[b].wave;
     });
   }
   settle_uses(whole);
@@ -249,12 +250,12 @@ void ShardPlan::made(ValueId value, std::int32_t home, Wave wave) {
 // --- The part of this process --------------------------------------------------------------------------------
 
 void ShardPlan::begin(const Operation& operation, Wave wave) {
-  if (!operation.is_folded) {
+  if (operation.fate != ComputeGraph::Fate::folded) {
     mine_->order.push_back(static_cast<OperationId>(mine_->operations.size()));
   }
   mine_->operations.push_back(operation);
   Operation& copy = mine_->operations.back();
-  copy.level = wave;
+  copy.wave = wave;
   copy.first_term = copy.last_term = copy.next_folded = none;
   copy.term_count = 0;
 }

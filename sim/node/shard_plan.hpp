@@ -11,7 +11,7 @@
 // its terms changes; each process adds its own terms to what the one before has passed on. That is the
 // same chain of fused multiply-adds in the same order, so the bits are those of one process.
 //
-// Waves. The levels of the recorded order are numbered from 1, and a link of a chain gets a wave of its own. Waves are
+// Waves. The waves of the recorded order are numbered from 1, and a link of a chain gets a wave of its own. Waves are
 // the same everywhere, though a process takes part in some only: what is read in a wave was made in an earlier one.
 #pragma once
 
@@ -52,7 +52,7 @@ class ShardPlan {
   /// `own` is this process.
   ShardPlan(Blocks blocks, std::int32_t own, std::int32_t processes);
 
-  /// Fills `mine` with this process's part of `whole`. The levels of its operations are waves.
+  /// Fills `mine` with this process's part of `whole`. Its waves are those of all processes.
   void cut(Window& whole, Window& mine);
 
   // --- Of the window cut last ------------------------------------------------------------------------------

@@ -66,12 +66,6 @@ void check_no_double_arc(const EdgeLists& out) {
   }
 }
 
-std::span<const Edge> edges_of(const std::vector<std::size_t>& begin,
-                               const std::vector<Edge>& edges, NodeId node) {
-  const auto i = static_cast<std::size_t>(node);
-  return std::span(edges).subspan(begin[i], begin[i + 1] - begin[i]);
-}
-
 /// Number of nodes reached from node 0; `peers(phase, node)` lists the ways on.
 template <class Peers>
 NodeId reachable(NodeId nodes, std::size_t phases, Peers peers) {
@@ -125,24 +119,6 @@ Topology::Topology(NodeId nodes, const std::vector<std::vector<Arc>>& phases,
                        .in = std::move(in.edges),
                        .self = {self_weights[p].begin(), self_weights[p].end()}});
   }
-}
-
-const Topology::Phase& Topology::phase_at(Step step) const {
-  return phases_[static_cast<std::size_t>(step) % phases_.size()];
-}
-
-std::span<const Edge> Topology::out(NodeId node, Step step) const {
-  const Phase& phase = phase_at(step);
-  return edges_of(phase.out_begin, phase.out, node);
-}
-
-std::span<const Edge> Topology::in(NodeId node, Step step) const {
-  const Phase& phase = phase_at(step);
-  return edges_of(phase.in_begin, phase.in, node);
-}
-
-float Topology::self_weight(NodeId node, Step step) const {
-  return phase_at(step).self[static_cast<std::size_t>(node)];
 }
 
 std::vector<NodeId> Topology::neighbors(NodeId node) const {

@@ -45,11 +45,19 @@ class Topology {
   std::size_t period() const { return phases_.size(); }
 
   /// Whom `node` sends to at `step`, in order of peer.
-  std::span<const Edge> out(NodeId node, Step step = 0) const;
+  std::span<const Edge> out(NodeId node, Step step = 0) const {
+    const Phase& phase = phase_at(step);
+    return edges_of(phase.out_begin, phase.out, node);
+  }
   /// From whom `node` receives at `step`, in order of peer.
-  std::span<const Edge> in(NodeId node, Step step = 0) const;
+  std::span<const Edge> in(NodeId node, Step step = 0) const {
+    const Phase& phase = phase_at(step);
+    return edges_of(phase.in_begin, phase.in, node);
+  }
   /// W_ii at `step`.
-  float self_weight(NodeId node, Step step = 0) const;
+  float self_weight(NodeId node, Step step = 0) const {
+    return phase_at(step).self[static_cast<std::size_t>(node)];
+  }
   /// All peers `node` ever sends to, over the whole period, sorted, each once.
   std::vector<NodeId> neighbors(NodeId node) const;
 
@@ -65,7 +73,15 @@ class Topology {
     std::vector<float> self;  // (nodes)
   };
 
-  const Phase& phase_at(Step step) const;
+  const Phase& phase_at(Step step) const {
+    return phases_.size() == 1 ? phases_.front()
+                               : phases_[static_cast<std::size_t>(step) % phases_.size()];
+  }
+  static std::span<const Edge> edges_of(const std::vector<std::size_t>& begin,
+                                        const std::vector<Edge>& edges, NodeId node) {
+    const std::size_t* first = &begin[static_cast<std::size_t>(node)];
+    return {edges.data() + first[0], edges.data() + first[1]};
+  }
 
   NodeId nodes_;
   std::vector<Phase> phases_;

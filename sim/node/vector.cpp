@@ -8,24 +8,7 @@
 
 namespace starling {
 
-Vector::Vector(const Vector& other)
-    : graph_(other.graph_), value_(other.value_), offset_(other.offset_), size_(other.size_) {
-  if (graph_ != nullptr) graph_->retain(value_);
-}
-
-Vector& Vector::operator=(const Vector& other) {
-  Vector copy(other);
-  return *this = std::move(copy);
-}
-
-void Vector::release() { graph_->release(value_); }
-
 bool Vector::has_numbers() const { return graph_->has_numbers_; }
-
-std::int64_t Vector::wire_bytes() const {
-  return static_cast<std::int64_t>(static_cast<double>(size_) * graph_->wire_bytes_per_float_ +
-                                   0.5);
-}
 
 Vector Vector::slice(std::size_t offset, std::size_t size) const {
   ensure(offset + size <= size_, "a slice reaches past the end of its vector");
@@ -37,14 +20,6 @@ Vector Vector::slice(std::size_t offset, std::size_t size) const {
 
 void Vector::scale(double factor) { graph_->scale(*this, factor); }
 void Vector::add_scaled(double factor, const Vector& y) { graph_->add_scaled(*this, factor, y); }
-
-Scalar::Scalar(const Scalar& other) : graph_(other.graph_), slot_(other.slot_) {
-  if (graph_ != nullptr) graph_->retain_slot(slot_);
-}
-
-Scalar::~Scalar() {
-  if (graph_ != nullptr) graph_->release_slot(slot_);
-}
 
 double Scalar::value() const { return graph_->read(*this); }
 

@@ -4,6 +4,8 @@
 //
 // Arithmetic is exact to the bit by contract: x.add_scaled(a, y) is fma(a, y[i], x[i]) in single precision for
 // every element, whatever is batched, fused or moved to another device underneath.
+//
+// Whoever copies handles includes compute_graph.hpp, which knows how they are counted.
 #pragma once
 
 #include <cstddef>
@@ -24,13 +26,13 @@ class Vector {
  public:
   /// Names nothing; only assignment and `bool` are allowed.
   Vector() = default;
-  Vector(const Vector& other);
+  inline Vector(const Vector& other);
   Vector(Vector&& other) noexcept
       : graph_(std::exchange(other.graph_, nullptr)),
         value_(other.value_),
         offset_(other.offset_),
         size_(other.size_) {}
-  Vector& operator=(const Vector& other);
+  inline Vector& operator=(const Vector& other);
   Vector& operator=(Vector&& other) noexcept {
     std::swap(graph_, other.graph_);
     std::swap(value_, other.value_);
@@ -48,7 +50,7 @@ class Vector {
   /// False for a workload of sizes only.
   bool has_numbers() const;
   /// Bytes on the wire; a stand-in workload's vectors count as the big model's.
-  std::int64_t wire_bytes() const;
+  inline std::int64_t wire_bytes() const;
 
   /// Elements [offset, offset + size) as a vector of their own; no copy.
   Vector slice(std::size_t offset, std::size_t size) const;
@@ -69,7 +71,7 @@ class Vector {
   friend Scalar squared_distance(const Vector& a, const Vector& b);
   Vector(ComputeGraph* graph, std::uint32_t value, std::uint32_t offset, std::uint32_t size)
       : graph_(graph), value_(value), offset_(offset), size_(size) {}
-  void release();
+  inline void release();
 
   ComputeGraph* graph_ = nullptr;
   std::uint32_t value_ = 0;
@@ -96,7 +98,7 @@ Vector transformed(const Transform& transform, std::initializer_list<Vector> inp
 class Scalar {
  public:
   Scalar() = default;
-  Scalar(const Scalar& other);
+  inline Scalar(const Scalar& other);
   Scalar(Scalar&& other) noexcept
       : graph_(std::exchange(other.graph_, nullptr)), slot_(other.slot_) {}
   Scalar& operator=(Scalar other) noexcept {
@@ -104,7 +106,7 @@ class Scalar {
     std::swap(slot_, other.slot_);
     return *this;
   }
-  ~Scalar();
+  inline ~Scalar();
 
   explicit operator bool() const { return graph_ != nullptr; }
   /// The number itself. Computes everything recorded so far: an algorithm that branches on values pays for it.

@@ -19,14 +19,6 @@ RowSchedule::RowSchedule(Step every, Step steps) : every_(every), steps_(steps) 
   rows_ = static_cast<std::size_t>(steps / every + (steps % every != 0 ? 1 : 0));
 }
 
-std::optional<std::size_t> RowSchedule::row(Step k) const {
-  if (k < 0 || k >= steps_) return std::nullopt;
-  const Step finished = k + 1;
-  if (finished % every_ == 0) return static_cast<std::size_t>(finished / every_ - 1);
-  if (finished == steps_) return rows_ - 1;
-  return std::nullopt;
-}
-
 Step RowSchedule::finished(std::size_t row) const {
   ensure(row < rows_, "the row belongs to the schedule");
   return row + 1 == rows_ ? steps_ : (static_cast<Step>(row) + 1) * every_;

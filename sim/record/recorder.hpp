@@ -33,7 +33,13 @@ class RowSchedule {
   /// `every` >= 1, `steps` >= 0.
   RowSchedule(Step every, Step steps);
   /// Row of step `k` (0-based, just finished), if it has one.
-  std::optional<std::size_t> row(Step k) const;
+  std::optional<std::size_t> row(Step k) const {
+    if (k < 0 || k >= steps_) return std::nullopt;
+    const Step finished = k + 1;
+    if (finished % every_ == 0) return static_cast<std::size_t>(finished / every_ - 1);
+    if (finished == steps_) return rows_ - 1;
+    return std::nullopt;
+  }
   /// Finished steps at `row`.
   Step finished(std::size_t row) const;
   std::size_t rows() const { return rows_; }
