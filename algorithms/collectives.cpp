@@ -200,7 +200,7 @@ Vector combine(std::span<const Vector> values, CollectiveKind kind) {
 }
 
 Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
-                       CollectiveKind kind) {
+                       CollectiveKind kind, int arrays) {
   if (members.size() == 1) co_return v;
   const Cut cut(node, v);
   const Time begin = node.begin_exchange();
@@ -210,6 +210,7 @@ Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vec
     co_await node.stage_out(cut[i], part, begin);
     const CollectiveKind way = kind_for(node, part, kind);
     Vector total = co_await sum_of_piece(node, members, tag, part, way);
+    co_await node.operate(total, arrays);
     node.stage_in(part);
     sums[i] = std::move(total);
   }

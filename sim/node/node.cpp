@@ -75,11 +75,18 @@ Node::Until Node::staged_in() {
   return {world_, host == nullptr ? world_.transport.now() : host->copied_in(id_)};
 }
 
-Node::Until Node::reduce(const Vector& v, int passes) {
+Node::Until Node::reduce(const Vector& v) {
   const Host* host = world_.transport.host();
   const Time now = world_.transport.now();
   if (host == nullptr || host->costs().reduction_seconds_per_byte == 0) return {world_, now};
-  return {world_, after(now, host->reduction(v.wire_bytes(), passes))};
+  return {world_, after(now, host->reduction(v.wire_bytes()))};
+}
+
+Node::Until Node::operate(const Vector& v, int arrays) {
+  const Host* host = world_.transport.host();
+  const Time now = world_.transport.now();
+  if (host == nullptr || host->costs().operator_seconds_per_byte == 0) return {world_, now};
+  return {world_, after(now, host->operation(v.wire_bytes(), arrays))};
 }
 
 Node::Until Node::enter_operation() {

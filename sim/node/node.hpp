@@ -134,8 +134,11 @@ class Node {
   void stage_in(const Vector& v);
   /// Waits for the last of those copies.
   Until staged_in();
-  /// Goes over `v` in host memory so many times.
-  Until reduce(const Vector& v, int passes = 1);
+  /// Adds `v`, which has been received, to a sum in host memory.
+  Until reduce(const Vector& v);
+  /// Combines `v` with others in loops of the program's own. `arrays` of its size are read from memory or written there;
+  /// what the operation has just touched is still in the cache, and not counted.
+  Until operate(const Vector& v, int arrays);
   /// Hands an operation to the node's communication thread.
   Until enter_operation();
 
