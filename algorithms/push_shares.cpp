@@ -70,7 +70,7 @@ Task<> Shares::exchange(Node& node, Mass& mass, Tag tag) const {
       part.add(share.values);
       mass.w += share.number;
     }
-    co_await node.operate(part, static_cast<int>(in.size()) + 1);  // received shares; the result
+    co_await node.operate(part, static_cast<int>(in.size()));  // what has come
     node.stage_in(part);
     sums[i] = std::move(part);
   }
@@ -94,9 +94,12 @@ Task<> Shares::exchange(Node& node, Mass& mass, Step k, const Codec& codec) cons
 
 PushSchedule::PushSchedule(const Section& section, const Context& context) {
   const std::string schedule =
-      section.choice("peers", {"one_peer", "two_peer", "topology"}, "one_peer",
-                     "whom a node sends to: one or two exponential peers, or all neighbors");
-  peers_ = schedule == "one_peer" ? 1 : schedule == "two_peer" ? 2 : 0;
+      section.choice("peers", {"one_peer", "two_peer", "four_peer", "topology"}, "one_peer",
+                     "whom a node sends to: one, two or four exponential peers, or all neighbors");
+  peers_ = schedule == "one_peer"    ? 1
+           : schedule == "two_peer"  ? 2
+           : schedule == "four_peer" ? 4
+                                     : 0;
   is_uniform_ =
       section.choice("weights", {"uniform", "topology"}, "uniform",
                      "shares: 1 / (receivers + 1) each, or the topology's mixing weights") ==

@@ -65,9 +65,9 @@ Node::Until Node::stage_out(const Piece& piece, const Vector& v, Time since) {
   return {world_, host->copy_out(id_, std::max(since, ready), v.wire_bytes())};
 }
 
-void Node::stage_in(const Vector& v) {
+void Node::stage_in(std::int64_t bytes) {
   Host* host = world_.transport.host();
-  if (host != nullptr) host->copy_in(id_, world_.transport.now(), v.wire_bytes());
+  if (host != nullptr) host->copy_in(id_, world_.transport.now(), bytes);
 }
 
 Node::Until Node::staged_in() {

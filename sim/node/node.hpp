@@ -130,8 +130,9 @@ class Node {
   /// Waits until the backward pass has come to `piece` and `v`, its values, are in host memory. Copies of an exchange
   /// follow each other from `since` on, beside everything else.
   Until stage_out(const Piece& piece, const Vector& v, Time since);
-  /// Lets `v` be copied back to the device, beside everything else.
-  void stage_in(const Vector& v);
+  /// Lets `v`, or so many bytes, be copied back to the device, beside everything else.
+  void stage_in(const Vector& v) { stage_in(v.wire_bytes()); }
+  void stage_in(std::int64_t bytes);
   /// Waits for the last of those copies.
   Until staged_in();
   /// Adds `v`, which has been received, to a sum in host memory.
