@@ -107,7 +107,7 @@ Task<> meet_copy_on_host(Node& node, Vector x) {
   for (std::size_t i = 0; i < cut.count(); ++i) {
     const Vector part = cut.part(i);
     co_await node.stage_out(cut[i], part, begin);
-    co_await node.reduce(part, 3);
+    co_await node.operate(part, 3);
     node.stage_in(part);
   }
   co_await node.staged_in();

@@ -4,6 +4,9 @@
 //
 // Goyal et al., "Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour", 2017. The baseline of the field.
 //
+// Frameworks keep the gradient of an embedding as a list of rows, which does not add: Horovod gathers the lists of all
+// nodes (`gathered` bytes of each; github.com/horovod/horovod/issues/433). Values are the same.
+//
 // With `compression` codes go around a ring instead, and every node decodes all of them (algorithms/codec.hpp
 // names the codecs and their sources):
 //
@@ -23,6 +26,7 @@ namespace {
 
 struct Settings {
   CollectiveKind collective;
+  std::int64_t gathered;  // bytes; 0: all is summed
   SharedCodec codec;
   bool has_feedback;
   OptimizerSettings optimizer;
@@ -36,7 +40,7 @@ Task<> run(Node& node, const Settings& settings) {
     const Gradient g = co_await node.gradient_in_pieces(x);
     const Time begin = node.now();
     Vector mean = co_await allreduce(node, everybody, tag_of(Channel::collective, k), g.values,
-                                     settings.collective);
+                                     settings.collective, 0, settings.gathered);
     node.record("exchange_time", k, to_seconds(node.now() - begin));
     mean.scale(1.0 / node.nodes());
     optimizer.update(x, mean, x, k);
@@ -84,6 +88,14 @@ Program allreduce(const Section& section, const Context& context) {
     settings.has_feedback = read_error_feedback(section, *settings.codec);
   } else {
     settings.collective = read_collective(section);
+    settings.gathered =
+        section
+            .optional<Bytes>("gathered", Bytes{0},
+                             "list of rows that each node sends in place of the last piece, which is "
+                             "then gathered, not summed; 0 B: none")
+            .count;
+    section.expect(settings.gathered >= 0, "gathered", "must not be negative, got {} B",
+                   settings.gathered);
   }
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();

@@ -200,7 +200,7 @@ Vector combine(std::span<const Vector> values, CollectiveKind kind) {
 }
 
 Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
-                       CollectiveKind kind) {
+                       CollectiveKind kind, int arrays, std::int64_t gathered) {
   if (members.size() == 1) co_return v;
   const Cut cut(node, v);
   const Time begin = node.begin_exchange();
@@ -208,8 +208,16 @@ Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vec
   for (std::size_t i = 0; i < cut.count(); ++i) {
     const Vector part = cut.part(i);
     co_await node.stage_out(cut[i], part, begin);
+    if (gathered > 0 && i + 1 == cut.count()) {
+      const std::vector<Vector> lists =
+          co_await allgather(node, members, tag, Code{.words = part, .bytes = gathered});
+      node.stage_in(gathered * static_cast<std::int64_t>(members.size()));
+      sums[i] = combine(lists, CollectiveKind::recursive_doubling);
+      continue;
+    }
     const CollectiveKind way = kind_for(node, part, kind);
     Vector total = co_await sum_of_piece(node, members, tag, part, way);
+    co_await node.operate(total, arrays);
     node.stage_in(part);
     sums.add(std::move(total));
   }

@@ -63,7 +63,7 @@ Task<Vector> average_with(Node& node, NodeId peer, Step round, Vector x) {
     const Message m = co_await node.receive(peer, tag);
     const Vector pair[] = {is_lower ? part : m.values, is_lower ? m.values : part};
     averages.add(mean(pair));
-    co_await node.reduce(part, 2);
+    co_await node.operate(part, 2);  // both models
     node.stage_in(part);
   }
   co_await node.staged_in();

@@ -67,6 +67,7 @@ Task<PartialAllreduce::Result> PartialAllreduce::enter(Step t, std::size_t i, Ve
   while (done_ < n) co_await changed_.wait();
   const bool is_included = slot.taken == t;
   const Vector sum = is_included ? slot.taken_sum : slot.latest;
+  co_await node_.operate(sum, 1);  // the program's result, of sums that are in the cache
   node_.stage_in(sum);
   co_return Result{sum, is_included, group_size_};
 }

@@ -58,7 +58,7 @@ Task<> Shares::exchange(Node& node, Mass& mass, Tag tag) const {
   for (std::size_t i = 0; i < cut.count(); ++i) {
     Vector part = cut.part(i);
     co_await node.stage_out(cut[i], part, begin);
-    co_await node.reduce(part);  // one scaled copy serves all peers with equal shares
+    co_await node.operate(part, 2);  // the model; one scaled copy serves all peers with equal shares
     for (const Out& to : out) {
       Vector share = part;
       share.scale(to.weight);
@@ -70,7 +70,7 @@ Task<> Shares::exchange(Node& node, Mass& mass, Tag tag) const {
       part.add(share.values);
       mass.w += share.number;
     }
-    co_await node.reduce(part, static_cast<int>(in.size()) + 2);  // the sum, then x / w
+    co_await node.operate(part, static_cast<int>(in.size()));  // what has come
     node.stage_in(part);
     sums.add(std::move(part));
   }
@@ -94,9 +94,12 @@ Task<> Shares::exchange(Node& node, Mass& mass, Step k, const Codec& codec) cons
 
 PushSchedule::PushSchedule(const Section& section, const Context& context) {
   const std::string schedule =
-      section.choice("peers", {"one_peer", "two_peer", "topology"}, "one_peer",
-                     "whom a node sends to: one or two exponential peers, or all neighbors");
-  peers_ = schedule == "one_peer" ? 1 : schedule == "two_peer" ? 2 : 0;
+      section.choice("peers", {"one_peer", "two_peer", "four_peer", "topology"}, "one_peer",
+                     "whom a node sends to: one, two or four exponential peers, or all neighbors");
+  peers_ = schedule == "one_peer"    ? 1
+           : schedule == "two_peer"  ? 2
+           : schedule == "four_peer" ? 4
+                                     : 0;
   is_uniform_ =
       section.choice("weights", {"uniform", "topology"}, "uniform",
                      "shares: 1 / (receivers + 1) each, or the topology's mixing weights") ==

@@ -5,6 +5,7 @@
 //
 //   one_peer   at step k, i sends half to i + 2^(k mod L), with L powers of two below n
 //   two_peer   at step k, i sends thirds to the peers of steps k and k + 1
+//   four_peer  at step k, i sends fifths to the peers of steps k to k + 3
 //   topology   i sends to its out-neighbors in the scenario's topology
 //
 // A compressed share is subtracted as its receiver reads it, so nothing is lost; but codecs that leave entries out move w
@@ -68,7 +69,7 @@ class PushSchedule {
 
  private:
   SharedCodec codec_;
-  int peers_;  // 1, 2, or 0: those of the topology
+  int peers_;  // 1, 2, 4, or 0: those of the topology
   bool is_uniform_;
 };
 

@@ -33,8 +33,12 @@ Time Host::copy(std::vector<Time>& queue, NodeId node, Time since, std::int64_t 
   return until;
 }
 
-Duration Host::reduction(std::int64_t bytes, int passes) const {
-  return from_seconds(passes * static_cast<double>(bytes) * costs_.reduction_seconds_per_byte);
+Duration Host::reduction(std::int64_t bytes) const {
+  return from_seconds(static_cast<double>(bytes) * costs_.reduction_seconds_per_byte);
+}
+
+Duration Host::operation(std::int64_t bytes, int arrays) const {
+  return from_seconds(arrays * static_cast<double>(bytes) * costs_.operator_seconds_per_byte);
 }
 
 }  // namespace starling

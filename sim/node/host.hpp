@@ -2,7 +2,8 @@
 // in, host memory; both take time that no network model knows.
 //
 //   staging     latency + bytes / bandwidth per copy between device and host, one at a time per node and direction
-//   reduction   seconds per byte for each pass of arithmetic over what has been received
+//   reduction   seconds per byte of adding up what a collective has received
+//   operator    seconds per byte of each array that the program's own loops move between memory and core
 //   entry       time to hand an operation to the node's communication thread (partial collectives)
 //
 // A simulation has one Host for all nodes; over MPI there is none: real copies take their own time.
@@ -20,6 +21,7 @@ struct HostCosts {
   Duration staging_latency{};
   double staging_seconds_per_byte = 0;
   double reduction_seconds_per_byte = 0;
+  double operator_seconds_per_byte = 0;
   Duration entry{};
 
   bool operator==(const HostCosts&) const = default;
@@ -38,8 +40,10 @@ class Host {
   Time copy_in(NodeId node, Time since, std::int64_t bytes);
   /// When the last copy to the device ends.
   Time copied_in(NodeId node) const;
-  /// Time of `passes` passes over `bytes` in host memory.
-  Duration reduction(std::int64_t bytes, int passes) const;
+  /// Time of adding up `bytes` in host memory.
+  Duration reduction(std::int64_t bytes) const;
+  /// Time of the program's own loops that move so many arrays of `bytes`.
+  Duration operation(std::int64_t bytes, int arrays) const;
 
  private:
   Time copy(std::vector<Time>& queue, NodeId node, Time since, std::int64_t bytes) const;

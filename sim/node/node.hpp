@@ -131,12 +131,16 @@ class Node {
   /// Waits until the backward pass has come to `piece` and `v`, its values, are in host memory. Copies of an exchange
   /// follow each other from `since` on, beside everything else.
   Until stage_out(const Piece& piece, const Vector& v, Time since);
-  /// Lets `v` be copied back to the device, beside everything else.
-  void stage_in(const Vector& v);
+  /// Lets `v`, or so many bytes, be copied back to the device, beside everything else.
+  void stage_in(const Vector& v) { stage_in(v.wire_bytes()); }
+  void stage_in(std::int64_t bytes);
   /// Waits for the last of those copies.
   Until staged_in();
-  /// Goes over `v` in host memory so many times.
-  Until reduce(const Vector& v, int passes = 1);
+  /// Adds `v`, which has been received, to a sum in host memory.
+  Until reduce(const Vector& v);
+  /// Combines `v` with others in loops of the program's own. `arrays` of its size are read from memory or written there;
+  /// what the operation has just touched is still in the cache, and not counted.
+  Until operate(const Vector& v, int arrays);
   /// Hands an operation to the node's communication thread.
   Until enter_operation();
 
@@ -374,9 +378,9 @@ inline Node::Until Node::stage_out(const Piece& piece, const Vector& v, Time sin
   return {world_, host->copy_out(id_, std::max(since, ready), v.wire_bytes())};
 }
 
-inline void Node::stage_in(const Vector& v) {
+inline void Node::stage_in(std::int64_t bytes) {
   Host* host = world_.transport.host();
-  if (host != nullptr) host->copy_in(id_, world_.transport.now(), v.wire_bytes());
+  if (host != nullptr) host->copy_in(id_, world_.transport.now(), bytes);
 }
 
 inline Node::Until Node::staged_in() {
@@ -384,10 +388,16 @@ inline Node::Until Node::staged_in() {
   return {world_, host == nullptr ? Time{} : host->copied_in(id_)};
 }
 
-inline Node::Until Node::reduce(const Vector& v, int passes) {
+inline Node::Until Node::reduce(const Vector& v) {
   const Host* host = world_.transport.host();
   if (host == nullptr) return {world_, Time{}};
-  return {world_, after(world_.transport.now(), host->reduction(v.wire_bytes(), passes))};
+  return {world_, after(world_.transport.now(), host->reduction(v.wire_bytes()))};
+}
+
+inline Node::Until Node::operate(const Vector& v, int arrays) {
+  const Host* host = world_.transport.host();
+  if (host == nullptr) return {world_, Time{}};
+  return {world_, after(world_.transport.now(), host->operation(v.wire_bytes(), arrays))};
 }
 
 }  // namespace starling

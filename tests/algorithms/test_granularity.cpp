@@ -198,10 +198,11 @@ TEST_CASE("shared exchanges copy a piece out and back beside the others, and add
   Overrides beside = overlapped;
   beside.insert(beside.end(), staging.begin(), staging.end());
   CHECK(ends(two_tensors(2, "kind = dpsgd"), beside) == doctest::Approx(16.5));
-  // A pass over 4 MB takes 1 ms. Mixing with one neighbor is two passes, a sum of two by recursive doubling one, by
-  // Rabenseifner half a pass.
+}
+
+TEST_CASE("additions of collectives and the program's own loops take time on the host") {
+  // At 4 GB/s adding up 4 MB takes 1 ms: a sum of two by recursive doubling adds once, by Rabenseifner half a time.
   const std::string adding = "network.reduction_bandwidth=4 GB/s";
-  CHECK(ends(gossip, {adding}) == doctest::Approx(15 + 2));
   for (const std::string collectives :
        {"network.collectives=expanded", "network.collectives=analytic"}) {
     const std::string sum = two_tensors(2, "kind = allreduce");
@@ -211,10 +212,33 @@ TEST_CASE("shared exchanges copy a piece out and back beside the others, and add
     CHECK(ends(sum, {adding, collectives, "algorithm.collective=ring"}) == doctest::Approx(16.5));
   }
   // A model that fits the cache is added up at the cache's speed.
-  CHECK(ends(gossip, {adding, "network.cache=4 MB", "network.cache_bandwidth=8 GB/s"}) ==
+  const std::string sum = two_tensors(2, "kind = allreduce\ncollective = recursive_doubling");
+  CHECK(ends(sum, {adding, "network.cache=4 MB", "network.cache_bandwidth=8 GB/s"}) ==
+        doctest::Approx(15 + 0.5));
+  CHECK(ends(sum, {adding, "network.cache=3.9 MB", "network.cache_bandwidth=8 GB/s"}) ==
         doctest::Approx(15 + 1));
-  CHECK(ends(gossip, {adding, "network.cache=3.9 MB", "network.cache_bandwidth=8 GB/s"}) ==
-        doctest::Approx(15 + 2));
+  // Loops of the program: two models mixed; model and scaled copy, then one share; own copy and shared one, and back; one
+  // pass over a sum, but none where the framework divides it.
+  const std::string loops = "network.operator_bandwidth=4 GB/s";
+  const std::pair<std::string, double> passes[] = {
+      {"kind = dpsgd\norder = adapt_then_combine", 2}, {"kind = sgp", 3}, {"kind = pairwise_gossip", 2},
+      {"kind = local_sgd\nperiod = 1", 1},             {"kind = wagma", 1}, {"kind = allreduce", 0}};
+  for (const auto& [algorithm, times] : passes) {
+    const std::string text = two_tensors(2, algorithm);
+    CHECK_MESSAGE(ends(text, {loops}) - ends(text, {}) == doctest::Approx(times), algorithm);
+  }
+}
+
+TEST_CASE("lists of rows are gathered, not summed") {
+  // Pieces of 3 MB (1 + 3 ms, twice 1 + 1.5) and a list of 2 MB from each of two nodes: 1 + 2 ms.
+  const std::string sum = two_tensors(2, "kind = allreduce\ngathered = 2 MB");
+  for (const std::string collectives :
+       {"network.collectives=expanded", "network.collectives=analytic"}) {
+    CHECK(ends(sum, {tensors[0], collectives}) == doctest::Approx(10 + 5 + 3));
+  }
+  // Both lists, 4 MB, go to the device: another ms.
+  CHECK(ends(sum, {tensors[0], "network.staging_bandwidth=4 GB/s"}) ==
+        doctest::Approx(10 + 0.75 + 5 + 3 + 1));
 }
 
 TEST_CASE("other messages with a model are staged by the engine, one at a time per node and way") {

@@ -26,7 +26,7 @@ TEST_CASE("SGP conserves the sums of numerators and weights on any directed topo
   // f_i = 1/2 (x - i)^2 from 0: the first step leaves sum_i x_i = lr sum_i i, which pushing only
   // moves about. At any later time sum_i w_i z_i = sum_i x_i, and sum_i w_i = n; the uneven degrees
   // of a star make the w_i differ.
-  for (const std::string peers : {"one_peer", "two_peer", "topology"}) {
+  for (const std::string peers : {"one_peer", "two_peer", "four_peer", "topology"}) {
     for (const int steps : {2, 5}) {
       const Recorder recorder = test::run(test::quadratic_scenario(7, steps, "star", sgp + peers),
                                           no_gradients_after_the_first);
