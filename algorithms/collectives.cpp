@@ -212,7 +212,7 @@ Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vec
       const std::vector<Vector> lists =
           co_await allgather(node, members, tag, Code{.words = part, .bytes = gathered});
       node.stage_in(gathered * static_cast<std::int64_t>(members.size()));
-      sums[i] = combine(lists, CollectiveKind::recursive_doubling);
+      sums.add(combine(lists, CollectiveKind::recursive_doubling));
       continue;
     }
     const CollectiveKind way = kind_for(node, part, kind);
