@@ -72,17 +72,13 @@ Random Random::at(NodeId node, Step step) const {
   return other;
 }
 
-Random::result_type Random::operator()() {
-  if (used_ == 4) {
-    const r123::Philox4x32::ctr_type counter = {
-        {counter_[0], counter_[1], counter_[2], counter_[3]}};
-    const r123::Philox4x32::key_type key = {{key_[0], key_[1]}};
-    const auto block = r123::Philox4x32()(counter, key);
-    for (std::size_t i = 0; i < 4; ++i) block_[i] = block[i];
-    if (++counter_[0] == 0) ++key_[0];
-    used_ = 0;
-  }
-  return block_[static_cast<std::size_t>(used_++)];
+void Random::refill() {
+  const r123::Philox4x32::ctr_type counter = {{counter_[0], counter_[1], counter_[2], counter_[3]}};
+  const r123::Philox4x32::key_type key = {{key_[0], key_[1]}};
+  const auto block = r123::Philox4x32()(counter, key);
+  block_ = {block[0], block[1], block[2], block[3]};
+  if (++counter_[0] == 0) ++key_[0];
+  used_ = 0;
 }
 
 double Random::uniform() { return static_cast<double>(draw_64(*this) >> 11) * 0x1p-53; }

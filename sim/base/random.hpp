@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -38,7 +39,10 @@ class Random {
 
   static constexpr result_type min() { return 0; }
   static constexpr result_type max() { return ~result_type{0}; }
-  result_type operator()();
+  result_type operator()() {
+    if (used_ == 4) refill();
+    return block_[static_cast<std::size_t>(used_++)];
+  }
 
   /// Uniform in [0, 1), 53 bits.
   double uniform();
@@ -61,6 +65,8 @@ class Random {
   }
 
  private:
+  void refill();
+
   std::array<std::uint32_t, 2> key_;
   std::array<std::uint32_t, 4> counter_;
   std::array<std::uint32_t, 4> block_{};

@@ -2,6 +2,7 @@
 // memory of those that follow is on its way: an event names what it will touch, those places name others.
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/engine/simulated_transport.hpp"
 
@@ -29,9 +30,12 @@ void SimulatedTransport::run() {
     const Event event = calendar_.pop();
     if (looks_ahead) look_ahead();
     now_ = event.time;
-    const bool was_put_off =
-        kind_of(event.payload) == Kind::delivery && in_flight_[place_of(event.payload)].due != now_;
-    if (!was_put_off) dispatch(event.payload);
+    newest_ = no_message;
+    if (kind_of(event.payload) == Kind::delivery) {
+      dispatch_deliveries(event.payload);
+    } else {
+      dispatch(event.payload);
+    }
   }
   is_running_ = false;
   if (settings_.replay != nullptr) check_followed();
@@ -53,8 +57,10 @@ void SimulatedTransport::look_ahead() const {
     const std::uint64_t payload = event->payload;
     if (kind_of(payload) == Kind::delivery) {
       prefetch(mailbox_.waiting(destination_of(payload)), sizeof(ReceiveWait));
+      const InFlight& flight = in_flight_[place_of(payload)];
       // Many messages are answered.
-      records_.front().prefetch(in_flight_[place_of(payload)].message.source);
+      records_.front().prefetch(flight.message.source);
+      if (flight.next != no_message) prefetch(&in_flight_[flight.next], sizeof(InFlight));
     } else if (kind_of(payload) == Kind::resume) {
       prefetch(&fibre_of(payload));
     }
@@ -64,6 +70,8 @@ void SimulatedTransport::look_ahead() const {
     if (kind_of(payload) == Kind::delivery) {
       const ReceiveWait* wait = mailbox_.waiting(destination_of(payload));
       if (wait != nullptr) prefetch(wait->fibre);
+      const std::uint32_t next = in_flight_[place_of(payload)].next;
+      if (next != no_message) prefetch(mailbox_.place(in_flight_[next].destination));
     } else if (kind_of(payload) == Kind::resume) {
       const NodeId node = fibre_of(payload).node;
       for (const NodeRecords& records : records_) records.prefetch(node);
@@ -79,6 +87,16 @@ void SimulatedTransport::look_ahead() const {
       fibre = &fibre_of(payload);
     }
     if (fibre != nullptr) prefetch(fibre->handle.address(), frame_bytes);
+  }
+}
+
+void SimulatedTransport::dispatch_deliveries(std::uint64_t payload) {
+  for (;;) {
+    InFlight& flight = in_flight_[place_of(payload)];
+    const std::uint32_t next = std::exchange(flight.next, no_message);
+    if (flight.due == now_) dispatch(payload);
+    if (next == no_message) return;
+    payload = delivery_of(in_flight_[next].destination, next);
   }
 }
 
@@ -111,12 +129,17 @@ void SimulatedTransport::happen(std::uint64_t payload) {
   }
 }
 
+void SimulatedTransport::schedule(Time time, std::uint64_t payload) {
+  newest_ = no_message;
+  calendar_.push(time, payload);
+}
+
 void SimulatedTransport::schedule(Time time, Kind kind, std::uint64_t what) {
-  calendar_.push(time, what << kind_bits | static_cast<std::uint64_t>(kind));
+  schedule(time, what << kind_bits | static_cast<std::uint64_t>(kind));
 }
 
 void SimulatedTransport::wake(Fibre& fibre, Time time) {
-  calendar_.push(std::max(time, now_), going_on(fibre));
+  schedule(std::max(time, now_), going_on(fibre));
 }
 
 void SimulatedTransport::start(Fibre& fibre) {

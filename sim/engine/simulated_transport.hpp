@@ -85,6 +85,10 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   static Kind kind_of(std::uint64_t payload) {
     return static_cast<Kind>(payload & ((1U << kind_bits) - 1));
   }
+  static std::uint64_t delivery_of(NodeId destination, std::uint32_t place) {
+    const auto what = static_cast<std::uint64_t>(destination) << place_bits | place;
+    return what << kind_bits | static_cast<std::uint64_t>(Kind::delivery);
+  }
   static std::uint32_t place_of(std::uint64_t delivery) {
     return static_cast<std::uint32_t>(delivery >> kind_bits);
   }
@@ -102,10 +106,12 @@ class SimulatedTransport final : public Transport, private NetworkClock {
 
   /// Where a message is: copied out of the sender's device, on the network, copied into the receiver's.
   enum class Leg : std::uint8_t { out, network, in };
+  static constexpr std::uint32_t no_message = ~std::uint32_t{0};
   struct InFlight {
     Message message;
     Time due{};  // when it will be delivered; negative: it was to be then, but has been put off
     NodeId destination = 0;
+    std::uint32_t next = no_message;  // delivered right behind it, by the same event
     Failures::Fate fate{};
     Leg leg = Leg::network;
   };
@@ -120,9 +126,12 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   void put_off(std::uint32_t id) override;
 
   void start(Fibre& fibre) override;
+  void schedule(Time time, std::uint64_t payload);
   void schedule(Time time, Kind kind, std::uint64_t what);
   /// Asks for the memory that the next events will use.
   void look_ahead() const;
+  /// The deliveries of one event: all messages but those that were put off since.
+  void dispatch_deliveries(std::uint64_t payload);
   void dispatch(std::uint64_t payload);
   void happen(std::uint64_t payload);
   /// The same in the order of the real run: what comes too early waits, and goes on behind what it waited for.
@@ -164,7 +173,8 @@ class SimulatedTransport final : public Transport, private NetworkClock {
 
   std::vector<InFlight> in_flight_;
   std::vector<std::uint32_t> free_in_flight_;
-  std::vector<ReceiveWait*> timers_;  // null: the receive was served before its deadline
+  std::uint32_t newest_ = no_message;  // whose delivery is the newest event, if one may join it
+  std::vector<ReceiveWait*> timers_;   // null: the receive was served before its deadline
   std::vector<std::uint32_t> free_timers_;
   std::unordered_map<Tag, std::vector<Meeting>> meetings_;  // looked up only, never walked
   std::unordered_map<Tag, double> announced_;               // the newest number of each tag

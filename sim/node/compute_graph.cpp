@@ -97,8 +97,10 @@ Vector ComputeGraph::hollow(std::uint32_t size) {
 // --- Recording -----------------------------------------------------------------------------------------------
 
 ComputeGraph::Operation& ComputeGraph::begin(Kind kind) {
-  open_.operations.push_back({.kind = kind, .recorder = *recorder_});
-  return open_.operations.back();
+  Operation& operation = open_.operations.emplace_back();
+  operation.kind = kind;
+  operation.recorder = *recorder_;
+  return operation;
 }
 
 ComputeGraph::Operation& ComputeGraph::begin(const Batch& batch, const Vector& x) {

@@ -221,7 +221,7 @@ class ComputeGraph {
   };
 
   struct Operation {
-    Kind kind;
+    Kind kind{};
     Fate fate = Fate::runs;
     std::uint32_t term_count = 0;
     std::uint32_t first_term = none;
