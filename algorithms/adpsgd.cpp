@@ -100,7 +100,7 @@ Task<> gossip(Node& node, State& state, const Settings& settings) {
 }
 
 /// What it costs that exchanges go on in a copy in host memory: every tensor comes there, is averaged with the copy (two
-/// passes), replaces it (one more), and goes back, as its gradient appears (the released code of the WAGMA-SGD paper).
+/// arrays), replaces it (one more), and goes back, as its gradient appears (the released code of the WAGMA-SGD paper).
 Task<> meet_copy_on_host(Node& node, Vector x) {
   const Cut cut(node, x);
   const Time begin = node.begin_exchange();

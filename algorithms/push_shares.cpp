@@ -58,7 +58,7 @@ Task<> Shares::exchange(Node& node, Mass& mass, Tag tag) const {
   for (std::size_t i = 0; i < cut.count(); ++i) {
     Vector part = cut.part(i);
     co_await node.stage_out(cut[i], part, begin);
-    co_await node.operate(part, 2);  // the model; one scaled copy serves all peers with equal shares
+    co_await node.operate(part, 2);  // the model; a scaled copy, one for all peers
     for (const Out& to : out) {
       Vector share = part;
       share.scale(to.weight);
@@ -70,7 +70,7 @@ Task<> Shares::exchange(Node& node, Mass& mass, Tag tag) const {
       part.add(share.values);
       mass.w += share.number;
     }
-    co_await node.operate(part, static_cast<int>(in.size()));  // what has come
+    co_await node.operate(part, static_cast<int>(in.size()));  // what came; the copy is in the cache
     node.stage_in(part);
     sums.add(std::move(part));
   }

@@ -75,7 +75,7 @@ Task<> run(Node& node, const Settings& settings) {
     if ((t + 1) % tau == 0) {
       partial.set_buffer(w, t);
       x = co_await allreduce(node, everybody, tag_of(Channel::collective, t), w,
-                             settings.collective, 1);
+                             settings.collective, 1);  // one loop, to divide
       x.scale(1.0 / nodes);
       partial.set_buffer(x, t);
     } else {

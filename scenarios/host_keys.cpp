@@ -22,8 +22,8 @@ constexpr Preset presets[] = {
     // Cray XC50 (Piz Daint): 12-core Xeon E5-2690 v3, P100 on PCIe 3.
     //   staging_latency     a copy call and its synchronization; from memory, 10 us is usual
     //   staging_bandwidth   what PCIe 3 x16 leaves of 15.8 GB/s for pinned memory; from memory
-    //   reduction_bandwidth   fitted to WAGMA-SGD, Fig. 4: operators of one thread, compiled without optimization (the
-    //                       released build sets no build type), while others decode images
+    //   reduction_bandwidth, operator_bandwidth   fitted to WAGMA-SGD, Fig. 4: additions within collectives, and loops of
+    //                       the released operators, which are compiled without optimization (their build sets no type)
     //   cache               sourced: 30 MB of L3, Intel's data sheet
     //   cache_bandwidth, operation_entry   read off eager-SGD, Fig. 9: 32 processes sum 4 MiB in five rounds of 1.9 ms, of
     //                       which the wire takes 0.42 ms; a late process gets its result after 0.25 ms

@@ -3,7 +3,7 @@
 //
 //   staging     latency + bytes / bandwidth per copy between device and host, one at a time per node and direction
 //   reduction   seconds per byte of adding up what a collective has received
-//   operator    seconds per byte of each array that the program's own loops move between memory and core
+//   operator    seconds per byte of each array that the program's own loops go through, see Node::operate()
 //   entry       time to hand an operation to the node's communication thread (partial collectives)
 //
 // A simulation has one Host for all nodes; over MPI there is none: real copies take their own time.
@@ -42,7 +42,7 @@ class Host {
   Time copied_in(NodeId node) const;
   /// Time of adding up `bytes` in host memory.
   Duration reduction(std::int64_t bytes) const;
-  /// Time of the program's own loops that move so many arrays of `bytes`.
+  /// Time of the program's own loops through so many arrays of `bytes`.
   Duration operation(std::int64_t bytes, int arrays) const;
 
  private:

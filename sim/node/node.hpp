@@ -138,8 +138,8 @@ class Node {
   Until staged_in();
   /// Adds `v`, which has been received, to a sum in host memory.
   Until reduce(const Vector& v);
-  /// Combines `v` with others in loops of the program's own. `arrays` of its size are read from memory or written there;
-  /// what the operation has just touched is still in the cache, and not counted.
+  /// Combines `v` with others in loops of the program's own that go through `arrays` of its size: those that come from
+  /// memory, not what the operation has just touched, which is in the cache; but one per loop at least.
   Until operate(const Vector& v, int arrays);
   /// Hands an operation to the node's communication thread.
   Until enter_operation();
