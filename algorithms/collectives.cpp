@@ -147,6 +147,39 @@ Task<Vector> sum_of_piece(Node& node, std::span<const NodeId> members, Tag tag, 
   co_return total;
 }
 
+/// What every member brought, passed on around the ring; the engine copies lists between device and host.
+Task<std::vector<Vector>> pass_around(Node& node, std::span<const NodeId> members, Tag tag,
+                                      Code own) {
+  const std::size_t n = members.size();
+  std::size_t at = place_of(node, members);
+  const NodeId right = members[(at + 1) % n];
+  const NodeId left = members[(at + n - 1) % n];
+  std::vector<Vector> words(n);
+  words[at] = own.words;
+  for (std::size_t s = 0; s + 1 < n; ++s) {
+    node.send_code(right, tag, own, static_cast<double>(own.bytes));
+    const Message m = co_await node.receive(left, tag);
+    own = {m.values, static_cast<std::int64_t>(m.number)};
+    at = (at + n - 1) % n;
+    words[at] = own.words;
+  }
+  co_return words;
+}
+
+/// The sum of lists of so many bytes, which go to the device.
+Task<Vector> sum_of_lists(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
+                          std::int64_t bytes) {
+  const Code own{.words = std::move(v), .bytes = bytes};
+  const std::shared_ptr<Met> met = co_await node.meet(tag, members, CollectiveKind::allgather, own);
+  if (met) {
+    node.stage_in(bytes * static_cast<std::int64_t>(members.size()));
+    if (!met->combined) met->combined = combine(met->values, CollectiveKind::recursive_doubling);
+    co_return met->combined;
+  }
+  const std::vector<Vector> lists = co_await pass_around(node, members, tag, own);
+  co_return combine(lists, CollectiveKind::recursive_doubling);
+}
+
 CollectiveKind kind_for(const Node& node, const Vector& v, CollectiveKind kind) {
   if (kind != CollectiveKind::by_size) return kind;
   return v.wire_bytes() <= node.plan().collective_switch ? CollectiveKind::recursive_doubling
@@ -209,10 +242,8 @@ Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vec
     const Vector part = cut.part(i);
     co_await node.stage_out(cut[i], part, begin);
     if (gathered > 0 && i + 1 == cut.count()) {
-      const std::vector<Vector> lists =
-          co_await allgather(node, members, tag, Code{.words = part, .bytes = gathered});
-      node.stage_in(gathered * static_cast<std::int64_t>(members.size()));
-      sums.add(combine(lists, CollectiveKind::recursive_doubling));
+      Vector total = co_await sum_of_lists(node, members, tag, part, gathered);
+      sums.add(std::move(total));
       continue;
     }
     const CollectiveKind way = kind_for(node, part, kind);
@@ -227,23 +258,10 @@ Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vec
 
 Task<std::vector<Vector>> allgather(Node& node, std::span<const NodeId> members, Tag tag,
                                     Code own) {
-  const std::size_t n = members.size();
-  std::size_t at = place_of(node, members);
-  const NodeId right = members[(at + 1) % n];
-  const NodeId left = members[(at + n - 1) % n];
-  std::vector<Vector> words(n);
-  words[at] = own.words;
-  if (n == 1) co_return words;
-
+  if (members.size() == 1) co_return {own.words};
   const std::shared_ptr<Met> met = co_await node.meet(tag, members, CollectiveKind::allgather, own);
   if (met) co_return met->values;
-  for (std::size_t s = 0; s + 1 < n; ++s) {
-    node.send_code(right, tag, own, static_cast<double>(own.bytes));
-    const Message m = co_await node.receive(left, tag);
-    own = {m.values, static_cast<std::int64_t>(m.number)};
-    at = (at + n - 1) % n;
-    words[at] = own.words;
-  }
+  std::vector<Vector> words = co_await pass_around(node, members, tag, std::move(own));
   co_return words;
 }
 
