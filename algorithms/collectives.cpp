@@ -242,7 +242,8 @@ Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vec
     const Vector part = cut.part(i);
     co_await node.stage_out(cut[i], part, begin);
     if (gathered > 0 && i + 1 == cut.count()) {
-      sums[i] = co_await sum_of_lists(node, members, tag, part, gathered);
+      Vector lists = co_await sum_of_lists(node, members, tag, part, gathered);
+      sums[i] = std::move(lists);
       continue;
     }
     const CollectiveKind way = kind_for(node, part, kind);
