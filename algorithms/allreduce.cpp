@@ -93,9 +93,10 @@ Program allreduce(const Section& section, const Context& context) {
     settings.collective = read_collective(section);
     settings.gathered =
         section
-            .optional<Bytes>("gathered", Bytes{0},
-                             "list of rows that each node sends in place of the last piece, which is "
-                             "then gathered, not summed; 0 B: none")
+            .optional<Bytes>(
+                "gathered", Bytes{0},
+                "list of rows that each node sends in place of the last piece, which is "
+                "then gathered, not summed; 0 B: none")
             .count;
     section.expect(settings.gathered >= 0, "gathered", "must not be negative, got {} B",
                    settings.gathered);

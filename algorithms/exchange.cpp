@@ -31,7 +31,8 @@ Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x, Channel channel) {
       const Message m = co_await node.receive(edge.peer, tag);
       part.add_scaled(edge.weight, m.values);
     }
-    co_await node.operate(part, static_cast<int>(node.in(k).size()) + 1);  // the own model and the others
+    const auto models = static_cast<int>(node.in(k).size()) + 1;
+    co_await node.operate(part, models);
     node.stage_in(part);
     mixed.add(std::move(part));
   }

@@ -70,7 +70,8 @@ Task<> Shares::exchange(Node& node, Mass& mass, Tag tag) const {
       part.add(share.values);
       mass.w += share.number;
     }
-    co_await node.operate(part, static_cast<int>(in.size()));  // what came; the copy is in the cache
+    const auto received = static_cast<int>(in.size());
+    co_await node.operate(part, received);  // the scaled copy is in the cache
     node.stage_in(part);
     sums.add(std::move(part));
   }

@@ -61,9 +61,9 @@ HostSettings read_host(const Section& network) {
   host.costs.staging_latency = network.optional<Duration>(
       "staging_latency", parse_duration(preset.staging_latency),
       "of a copy between device and host memory, before sending and after receiving");
-  host.costs.staging_seconds_per_byte =
-      seconds_per_byte(network, "staging_bandwidth", preset.staging_bandwidth,
-                       "of such copies, one at a time per node and direction; infinite: bytes cost nothing");
+  host.costs.staging_seconds_per_byte = seconds_per_byte(
+      network, "staging_bandwidth", preset.staging_bandwidth,
+      "of such copies, one at a time per node and direction; infinite: bytes cost nothing");
   host.costs.reduction_seconds_per_byte =
       seconds_per_byte(network, "reduction_bandwidth", preset.reduction_bandwidth,
                        "adding up what a collective received; infinite: costs nothing");
@@ -74,9 +74,9 @@ HostSettings read_host(const Section& network) {
   host.cached_reduction_seconds_per_byte =
       seconds_per_byte(network, "cache_bandwidth", preset.cached_reduction_bandwidth,
                        "in place of reduction_bandwidth for those");
-  host.costs.operator_seconds_per_byte =
-      seconds_per_byte(network, "operator_bandwidth", preset.operator_bandwidth,
-                       "each array that an algorithm's own loops read or write; infinite: costs nothing");
+  host.costs.operator_seconds_per_byte = seconds_per_byte(
+      network, "operator_bandwidth", preset.operator_bandwidth,
+      "each array that an algorithm's own loops read or write; infinite: costs nothing");
   host.costs.entry =
       network.optional<Duration>("operation_entry", parse_duration(preset.operation_entry),
                                  "handing an operation to the communication thread (eager, wagma)");

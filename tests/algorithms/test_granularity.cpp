@@ -219,9 +219,11 @@ TEST_CASE("additions of collectives and the program's own loops take time on the
         doctest::Approx(15 + 1));
   // Loops of the program: two models mixed or averaged; model and scaled copy, then one share; a sum divided.
   const std::string loops = "network.operator_bandwidth=4 GB/s";
-  const std::pair<std::string, double> passes[] = {
-      {"kind = dpsgd\norder = adapt_then_combine", 2}, {"kind = sgp", 3}, {"kind = local_sgd\nperiod = 1", 1},
-      {"kind = wagma", 1}, {"kind = allreduce", 1}};
+  const std::pair<std::string, double> passes[] = {{"kind = dpsgd\norder = adapt_then_combine", 2},
+                                                   {"kind = sgp", 3},
+                                                   {"kind = local_sgd\nperiod = 1", 1},
+                                                   {"kind = wagma", 1},
+                                                   {"kind = allreduce", 1}};
   for (const auto& [algorithm, times] : passes) {
     const std::string text = two_tensors(2, algorithm);
     CHECK_MESSAGE(ends(text, {loops}) - ends(text, {}) == doctest::Approx(times), algorithm);
