@@ -148,7 +148,6 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   void lose(std::uint32_t id);
   void pass(std::uint32_t timer);
 
-  /// Whether an event is the delivery of a message that was put off since.
   /// Whose event it is; nobody's if it is the network's or does not matter any more.
   std::optional<NodeId> node_of(std::uint64_t payload) const;
   /// Whether an event must not happen now, because its node is away: kept for later, or dropped.
