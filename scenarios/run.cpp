@@ -5,6 +5,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 #include <omp.h>
@@ -55,7 +56,7 @@ void Run::begin(ComputeGraph::Execution execution, std::uint32_t rank, Sharing s
   reserve_ = std::make_unique_for_overwrite<std::byte[]>(
       reserve_bytes + 2 * sizeof(NodeTotals) * static_cast<std::size_t>(settings.nodes));
   nodes_here_ = settings.nodes;
-  started_ = last_progress_ = Clock::now();
+  started_ = last_pulse_ = last_progress_ = Clock::now();
   thread_start_ = thread_time();
   process_start_ = process_time();
   next_save_ = started_ + first_save_after;
@@ -86,6 +87,9 @@ void Run::pulse(Time now, std::optional<std::int64_t> events) {
   }
   if (wish.signal != 0) throw Interrupted(wish.signal);
   const auto wall = Clock::now();
+  // The others may have taken a process that was away for so long for lost, and the results over.
+  const bool was_away =
+      peers_ && wall - std::exchange(last_pulse_, wall) > parts_.settings.patience;
   if (hooks_.progress && wall - last_progress_ >= between_progress) {
     last_progress_ = wall;
     hooks_.progress({.now = now,
@@ -96,7 +100,7 @@ void Run::pulse(Time now, std::optional<std::int64_t> events) {
                      .is_replaying = is_replaying()});
   }
   if (events && wall >= next_save_ && !is_replaying()) {
-    save_now();
+    if (!was_away) save_now();
     next_save_ = Clock::now() +
                  std::max<Clock::duration>(first_save_after, save_share * (Clock::now() - wall));
   }

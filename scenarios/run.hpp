@@ -110,6 +110,7 @@ class Run {
   Clock::time_point started_;
   double thread_start_ = 0;  // processor time of the timeline's thread, and of all
   double process_start_ = 0;
+  Clock::time_point last_pulse_;
   Clock::time_point last_progress_;
   Clock::time_point next_save_;
 };
