@@ -1,5 +1,6 @@
 """What tests of whole runs share: the processes of a run, and what its results file says."""
 import subprocess
+import time
 
 import h5py
 import numpy as np
@@ -9,6 +10,16 @@ def children(pid):
     """Processes that `pid` has started and that are there, the oldest first."""
     done = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], stdout=subprocess.PIPE, text=True)
     return sorted(int(word) for word in done.stdout.split())
+
+
+def wait_until_at_work(pid, processes, seconds=2):
+    """Until so many processes that `pid` has started have computed for so long, however busy the machine is."""
+    for _ in range(600):
+        done = subprocess.run(["ps", "-o", "cputimes=", "--ppid", str(pid)], stdout=subprocess.PIPE, text=True)
+        if sum(int(word) >= seconds for word in done.stdout.split()) >= processes:
+            return
+        time.sleep(0.1)
+    raise TimeoutError(f"process {pid} has no {processes} processes at work")
 
 
 def content(path, but=()):

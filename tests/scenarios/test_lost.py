@@ -15,7 +15,7 @@ import unittest
 
 import h5py
 import numpy as np
-from runs import children
+from runs import children, wait_until_at_work
 
 PATIENCE = {signal.SIGSTOP: 4, signal.SIGKILL: 30}  # seconds, run.patience: it is the signal of mpirun that ends the wait for the dead
 GRACE = 3     # seconds that mpirun leaves before and after its signal; a second by default, too short for a busy machine
@@ -68,7 +68,7 @@ class LostTest(unittest.TestCase):
                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                        env=dict(os.environ, OMP_NUM_THREADS="1"))
             try:
-                time.sleep(5)
+                wait_until_at_work(process.pid, processes)
                 os.kill(children(process.pid)[victim], blow)
                 began = time.monotonic()
                 _, errors = process.communicate(timeout=LIMIT)

@@ -16,7 +16,7 @@ import time
 import unittest
 
 import h5py
-from runs import content
+from runs import content, wait_until_at_work
 
 SCENARIO = """[run]
 nodes = 10
@@ -123,7 +123,7 @@ class SharedTest(unittest.TestCase):
         for number in (signal.SIGINT, signal.SIGTERM):
             process = self.start(2, "run", "s.ini", "-o", "long.h5", "run.steps=100000000", "run.record_every=100000",
                                  "run.evaluate_every=100000", "run.window=1 MiB")
-            time.sleep(4)
+            wait_until_at_work(process.pid, 2)
             process.send_signal(number)
             _, errors = process.communicate(timeout=60)
             self.assertNotEqual(process.returncode, 0)

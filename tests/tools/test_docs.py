@@ -29,7 +29,7 @@ SKIPPED = {  # beginning of a command: why
     "ninja -C build benchmarks": "would build, while other tests run",
     "tools/gpu_check": "takes a GPU, or all benchmarks built",
     "build/tests/benchmarks": "measuring takes a quiet machine and time",
-    "CC=clang-16 CXX=clang++-16 meson": "fuzzing takes Clang and minutes",
+    "CC=clang-16 CXX=clang++-16 meson": "takes Clang and minutes",
     "clang-format": "FILE stands for a file",
     "tools/lint": "is a suite of its own",
     "tools/coverage": "builds and tests everything once more",
