@@ -32,9 +32,6 @@ struct Settings {
   OptimizerSettings optimizer;
 };
 
-/// The loop that divides a sum goes through it once.
-constexpr int divides = 1;
-
 Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   const std::vector<NodeId> everybody = all_nodes(node);
@@ -43,7 +40,7 @@ Task<> run(Node& node, const Settings& settings) {
     const Gradient g = co_await node.gradient_in_pieces(x);
     const Time begin = node.now();
     Vector mean = co_await allreduce(node, everybody, tag_of(Channel::collective, k), g.values,
-                                     settings.collective, divides, settings.gathered);
+                                     settings.collective, dividing, settings.gathered);
     node.record("exchange_time", k, to_seconds(node.now() - begin));
     mean.scale(1.0 / node.nodes());
     optimizer.update(x, mean, x, k);

@@ -34,12 +34,9 @@ OptimizerSettings read_outer_optimizer(const Section& section, double learning_r
   return outer;
 }
 
-/// The loop that divides a sum goes through it once.
-constexpr int divides = 1;
-
 Task<Vector> average(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
                      CollectiveKind kind) {
-  Vector sum = co_await allreduce(node, members, tag, std::move(v), kind, divides);
+  Vector sum = co_await allreduce(node, members, tag, std::move(v), kind, dividing);
   sum.scale(1.0 / static_cast<double>(members.size()));
   co_return sum;
 }

@@ -43,6 +43,9 @@ std::int64_t read_collective_switch(const Section& section);
 Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
                        CollectiveKind kind, int arrays = 0, std::int64_t gathered = 0);
 
+/// `arrays` of a program whose loop divides the sum: it goes through it once.
+inline constexpr int dividing = 1;
+
 /// What every member brought, in order of member, on each of them: codes travel around the ring unread, n - 1
 /// times the bytes of one. For what does not add. The conditions are those of allreduce().
 Task<std::vector<Vector>> allgather(Node& node, std::span<const NodeId> members, Tag tag, Code own);

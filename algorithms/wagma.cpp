@@ -19,6 +19,7 @@
 
 #include <bit>
 
+#include "algorithms/averaging.hpp"
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
@@ -74,9 +75,7 @@ Task<> run(Node& node, const Settings& settings) {
     optimizer.update(w, g.values, x, t);
     if ((t + 1) % tau == 0) {
       partial.set_buffer(w, t);
-      x = co_await allreduce(node, everybody, tag_of(Channel::collective, t), w,
-                             settings.collective, 1);  // one loop, to divide
-      x.scale(1.0 / nodes);
+      x = co_await average(node, everybody, tag_of(Channel::collective, t), w, settings.collective);
       partial.set_buffer(x, t);
     } else {
       const Cut cut(node, w);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 
 #include <omp.h>
 
@@ -35,8 +36,9 @@ void Run::share(MpiSession& session, std::unique_ptr<CheckpointFile> from) {
   from_ = std::move(from);
   // With checkpoints a signal ends the run at the next one, which all write together.
   const bool waits = parts_.settings.checkpoint.is_on() || from_;
-  peers_ = std::make_unique<MpiPeers>(session, waits ? nullptr : hooks_.interruption);
-  session.limit_waits(parts_.settings.patience, waits ? nullptr : hooks_.interruption);
+  const std::function<int()> interruption = waits ? nullptr : hooks_.interruption;
+  peers_ = std::make_unique<MpiPeers>(session, interruption);
+  session.limit_waits(parts_.settings.patience, interruption);
   try {
     simulate();
   } catch (const Interrupted&) {

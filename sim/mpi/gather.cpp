@@ -221,17 +221,12 @@ void gather_what_is_left(MpiSession& session, NodeBlock block, ComputeGraph& gra
   if (session.rank() != session.keeper()) {
     Packer packer;
     pack(packer, block, recorder);
-    const std::uint64_t size = packer.bytes().size();
-    session.send(session.keeper(), std::as_bytes(std::span(&size, 1)));
-    session.send(session.keeper(), std::as_bytes(std::span(packer.bytes())));
+    session.send_text(session.keeper(), packer.bytes());
     return;
   }
   for (int rank = session.rank() + 1; rank < session.ranks(); ++rank) {
     if (session.is_lost(rank)) continue;
-    std::uint64_t size = 0;
-    session.receive(rank, std::as_writable_bytes(std::span(&size, 1)));
-    std::string told(size, '\0');
-    session.receive(rank, std::as_writable_bytes(std::span(told)));
+    const std::string told = session.receive_text(rank);
     Unpacker unpacker(told);
     unpack(unpacker, recorder);
   }

@@ -251,21 +251,29 @@ void MpiSession::receive(int from, std::span<std::byte> bytes) {
   }
 }
 
+void MpiSession::send_text(int to, std::string_view text) {
+  const std::uint64_t size = text.size();
+  send(to, std::as_bytes(std::span(&size, 1)));
+  send(to, std::as_bytes(std::span(text)));
+}
+
+std::string MpiSession::receive_text(int from) {
+  std::uint64_t size = 0;
+  receive(from, std::as_writable_bytes(std::span(&size, 1)));
+  std::string text(size, '\0');
+  receive(from, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
 std::vector<std::string> MpiSession::gather(std::string_view bytes) {
-  std::uint64_t size = bytes.size();
   if (rank_ != 0) {
-    send(0, std::as_bytes(std::span(&size, 1)));
-    send(0, std::as_bytes(std::span(bytes)));
+    send_text(0, bytes);
     return {};
   }
   std::vector<std::string> all(static_cast<std::size_t>(ranks_));
   all[0] = bytes;
-  for (int from = 1; from < ranks_; ++from) {
-    std::string& text = all[static_cast<std::size_t>(from)];
-    receive(from, std::as_writable_bytes(std::span(&size, 1)));
-    text.resize(size);
-    receive(from, std::as_writable_bytes(std::span(text)));
-  }
+  for (int from = 1; from < ranks_; ++from)
+    all[static_cast<std::size_t>(from)] = receive_text(from);
   return all;
 }
 

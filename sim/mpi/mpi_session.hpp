@@ -79,6 +79,9 @@ class MpiSession {
 
   void send(int to, std::span<const std::byte> bytes);
   void receive(int from, std::span<std::byte> bytes);
+  /// Bytes whose size only the sender knows.
+  void send_text(int to, std::string_view text);
+  std::string receive_text(int from);
 
   // --- Failures ----------------------------------------------------------------------------------
 

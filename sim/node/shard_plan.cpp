@@ -59,14 +59,14 @@ void ShardPlan::cut(Window& whole, Window& mine) {
   mine_ = &mine;
   start(whole);
   ++statistics_.windows;
-  const auto level = [&](std::size_t i) { return whole.operations[whole.order[i]].wave; };
+  const auto recorded = [&](std::size_t i) { return whole.operations[whole.order[i]].wave; };
   Wave wave = 0;
   for (std::size_t begin = 0, end = 0; begin < whole.order.size(); begin = end) {
     ++wave;
     ++statistics_.waves;
     Wave links = 0;
     bool has_sums = false;
-    for (; end < whole.order.size() && level(end) == level(begin); ++end) {
+    for (; end < whole.order.size() && recorded(end) == recorded(begin); ++end) {
       fetch_ahead(whole, end);
       const Operation& operation = whole.operations[whole.order[end]];
       count(operation);

@@ -6,17 +6,21 @@ import h5py
 import numpy as np
 
 
+def of_children(pid, column):
+    """What ps says, as numbers, of the processes that `pid` has started and that are there."""
+    done = subprocess.run(["ps", "-o", f"{column}=", "--ppid", str(pid)], stdout=subprocess.PIPE, text=True)
+    return [int(word) for word in done.stdout.split()]
+
+
 def children(pid):
-    """Processes that `pid` has started and that are there, the oldest first."""
-    done = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], stdout=subprocess.PIPE, text=True)
-    return sorted(int(word) for word in done.stdout.split())
+    """The processes that `pid` has started, the oldest first."""
+    return sorted(of_children(pid, "pid"))
 
 
 def wait_until_at_work(pid, processes, seconds=2):
     """Until so many processes that `pid` has started have computed for so long, however busy the machine is."""
     for _ in range(600):
-        done = subprocess.run(["ps", "-o", "cputimes=", "--ppid", str(pid)], stdout=subprocess.PIPE, text=True)
-        if sum(int(word) >= seconds for word in done.stdout.split()) >= processes:
+        if sum(used >= seconds for used in of_children(pid, "cputimes")) >= processes:
             return
         time.sleep(0.1)
     raise TimeoutError(f"process {pid} has no {processes} processes at work")
