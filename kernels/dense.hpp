@@ -57,6 +57,7 @@ struct Folding {
   std::size_t sum_count;
   const LinearTerm* terms;
   std::size_t weights, bias;  // index of the layer's first weight and bias
+  bool is_far;  // results are read so late that the cache will have lost them: they go past it
 };
 
 /// One build of the kernels. All matrices but weights are row-major, one row per sample, with a

@@ -52,8 +52,7 @@ void convolve(const Convolution& s, const float* x, const float* weights, const 
                            .positive = nullptr,
                            .ahead = nullptr,
                            .ahead_step = 0},
-                          out_width, at_most(tile_columns, panel_width - column), strides.step, w,
-                          0);
+                          out_width, at_most(tile_columns, panel_width - column), strides.step, {});
         }
       }
     }
@@ -88,8 +87,7 @@ void convolution_gradient(const Convolution& s, const float* x, const float* dy,
                           .positive = nullptr,
                           .ahead = nullptr,
                           .ahead_step = 0},
-                         strides.stretch, at_most(tile_columns, panel_width - column), 1, nullptr,
-                         0);
+                         strides.stretch, at_most(tile_columns, panel_width - column), 1, {});
         }
       }
     }

@@ -126,7 +126,8 @@ void logarithm(const float* x, float* y, std::size_t count) {
 }
 
 /// out = fma(.. fma(first terms ..)), columns begin .. end - 1, continued from `sums` if `resume`.
-template <int term_count, bool resume>
+/// `streams`: past the cache, see Lanes::stream().
+template <int term_count, bool resume, bool streams>
 void combine(float* out, const float* sums, const LinearTerm* terms, std::size_t begin,
              std::size_t end) {
   const float* values[term_count];
@@ -151,8 +152,13 @@ void combine(float* out, const float* sums, const LinearTerm* terms, std::size_t
   const auto whole = [](const float* p) STARLING_INLINED { return Lanes::load(p); };
   for (; i + 2 * width <= end; i += 2 * width) {
     const Vector first = combined(i, whole), second = combined(i + width, whole);
-    Lanes::store(out + i, first);
-    Lanes::store(out + i + width, second);
+    if constexpr (streams) {
+      Lanes::stream(out + i, first);
+      Lanes::stream(out + i + width, second);
+    } else {
+      Lanes::store(out + i, first);
+      Lanes::store(out + i + width, second);
+    }
   }
   for (; i < end; i += width) {
     const Mask mask = Lanes::first(at_most(width, end - i));
@@ -163,21 +169,21 @@ void combine(float* out, const float* sums, const LinearTerm* terms, std::size_t
   }
 }
 
-template <bool resume>
+template <bool resume, bool streams = false>
 STARLING_INLINE void combine_up_to_five(float* out, const float* sums, const LinearTerm* terms,
                                         std::size_t term_count, std::size_t begin,
                                         std::size_t end) {
   switch (term_count) {
     case 1:
-      return combine<1, resume>(out, sums, terms, begin, end);
+      return combine<1, resume, streams>(out, sums, terms, begin, end);
     case 2:
-      return combine<2, resume>(out, sums, terms, begin, end);
+      return combine<2, resume, streams>(out, sums, terms, begin, end);
     case 3:
-      return combine<3, resume>(out, sums, terms, begin, end);
+      return combine<3, resume, streams>(out, sums, terms, begin, end);
     case 4:
-      return combine<4, resume>(out, sums, terms, begin, end);
+      return combine<4, resume, streams>(out, sums, terms, begin, end);
     default:
-      return combine<5, resume>(out, sums, terms, begin, end);
+      return combine<5, resume, streams>(out, sums, terms, begin, end);
   }
 }
 
@@ -206,7 +212,7 @@ void linear(float* out, const LinearTerm* terms, std::size_t term_count, std::si
       }
       float* target = t + count == term_count ? out + from : buffer;
       if (t == 0) {
-        combine<5, false>(target, nullptr, here, 0, to - from);
+        combine<5, false, false>(target, nullptr, here, 0, to - from);
       } else {
         combine_up_to_five<true>(target, buffer, here, count, 0, to - from);
       }

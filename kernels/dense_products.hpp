@@ -74,7 +74,7 @@ void run_tile(const Tile& t) {
   for (std::size_t run = 0; run < t.runs; ++run) {
     for (std::size_t k = 0; k < t.terms; ++k) {
       Vector b[vectors];
-      _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T1);
       ahead += t.ahead_step;
 #pragma GCC unroll 2
       for (int v = 0; v < vectors; ++v) b[v] = load(right, v);
@@ -117,36 +117,41 @@ constexpr TileFunction tile_of(std::size_t vectors, bool masked) {
   return masked ? run_tile<rows, 1, transposed, true> : run_tile<rows, 1, transposed, false>;
 }
 
-/// Runs tile `t`, whose pointers stand for row 0, over all `rows`, in tiles of nearly equal height.
-/// What to fetch ahead is up to `next_floats` from `next` on, or, if that is null, each following
-/// tile's part of c.
+/// What is fetched into the second-level cache while a product runs: so many floats of each row. Only what its thread
+/// alone writes: a line beyond may belong to another.
+struct Ahead {
+  std::size_t rows = 0;
+  const float* const* row = nullptr;
+  std::size_t floats = 0;
+};
+
+/// Runs tile `t`, whose pointers stand for row 0, over all `rows`, in tiles of nearly equal height, which fetch equal
+/// shares of what is ahead.
 template <bool transposed>
 STARLING_INLINE void run_rows(Tile t, std::size_t rows, std::size_t columns, std::size_t left_step,
-                              const float* next, std::size_t next_floats) {
+                              const Ahead& ahead) {
   const std::size_t vectors = columns > width ? 2 : 1;
   t.last_lanes = columns - (vectors - 1) * width;
   const bool masked = t.last_lanes < width;
   const std::size_t tiles = (rows + tile_rows - 1) / tile_rows;
   const Tile origin = t;
+  const std::size_t terms = t.runs * t.terms;
+  t.ahead = t.right;
+  t.ahead_step = ahead.rows * ahead.floats / (tiles * terms);
+  const std::size_t ahead_tile = t.ahead_step * terms;
+  std::size_t ahead_row = 0, fetched = 0;
   for (std::size_t i = 0, row = 0; i < tiles; ++i) {
     const std::size_t height = (rows - row + (tiles - i) - 1) / (tiles - i);
     t.left = origin.left + row * left_step;
     t.c = origin.c + row * t.c_stride;
     if (origin.positive != nullptr) t.positive = origin.positive + row * t.c_stride;
     row += height;
-    if (next != nullptr) {
-      const std::size_t lines = t.runs * t.terms * line_floats;
-      t.ahead = next;
-      t.ahead_step = next_floats >= lines ? line_floats : 0;
-      if (next_floats >= lines) {
-        next += lines;
-        next_floats -= lines;
-      }
-    } else {
-      t.ahead = row < rows ? origin.c + row * t.c_stride : origin.c;
-      t.ahead_step =
-          row < rows ? at_most(rows - row, tile_rows) * t.c_stride / (t.runs * t.terms) : 0;
+    if (fetched + ahead_tile > ahead.floats) {
+      ++ahead_row;
+      fetched = 0;
     }
+    if (ahead_row < ahead.rows) t.ahead = ahead.row[ahead_row] + fetched;  // else the last is fetched once more
+    fetched += ahead_tile;
     switch (height) {
       case 1:
         tile_of<transposed, 1>(vectors, masked)(t);
@@ -205,8 +210,8 @@ void forward(Shape shape, const float* x, std::size_t x_stride, const float* wei
                          .positive = nullptr,
                          .ahead = nullptr,
                          .ahead_step = 0},
-                        shape.batch, at_most(tile_columns, panel_width - column), x_stride, next,
-                        next_floats);
+                        shape.batch, at_most(tile_columns, panel_width - column), x_stride,
+                        {.rows = 1, .row = &next, .floats = next_floats});
       }
     }
   }
@@ -216,7 +221,7 @@ void forward(Shape shape, const float* x, std::size_t x_stride, const float* wei
 template <bool transposed>
 void multiply(std::size_t rows, std::size_t terms, std::size_t columns, const float* left,
               std::size_t left_stride, const float* right, std::size_t right_stride, float* c,
-              std::size_t c_stride) {
+              std::size_t c_stride, const Ahead& ahead = {}) {
   for (std::size_t column = 0; column < columns; column += tile_columns) {
     run_rows<transposed>({.terms = terms,
                           .runs = 1,
@@ -235,7 +240,7 @@ void multiply(std::size_t rows, std::size_t terms, std::size_t columns, const fl
                           .ahead = nullptr,
                           .ahead_step = 0},
                          rows, at_most(tile_columns, columns - column),
-                         transposed ? 1 : left_stride, nullptr, 0);
+                         transposed ? 1 : left_stride, ahead);
   }
 }
 
@@ -257,6 +262,9 @@ void parameter_gradient(Shape shape, const float* x, std::size_t x_stride, const
   for (std::size_t panel = 0; panel < shape.outputs; panel += panel_columns) {
     const std::size_t panel_width = at_most(panel_columns, shape.outputs - panel);
     float* w = weight_gradient + panel * shape.inputs;
+    const std::size_t behind = at_most(tile_rows, shape.inputs);  // the first tile
+    const float* ahead = w + behind * panel_width;
+    const std::size_t ahead_floats = (shape.inputs - behind) * panel_width;
     for (std::size_t k = 0; k < shape.batch; k += k_block) {
       for (std::size_t column = 0; column < panel_width; column += tile_columns) {
         run_rows<true>({.terms = at_most(k_block, shape.batch - k),
@@ -275,7 +283,8 @@ void parameter_gradient(Shape shape, const float* x, std::size_t x_stride, const
                         .positive = nullptr,
                         .ahead = nullptr,
                         .ahead_step = 0},
-                       shape.inputs, at_most(tile_columns, panel_width - column), 1, nullptr, 0);
+                       shape.inputs, at_most(tile_columns, panel_width - column), 1,
+                       {.rows = 1, .row = &ahead, .floats = ahead_floats});
       }
     }
   }
@@ -285,9 +294,39 @@ void parameter_gradient(Shape shape, const float* x, std::size_t x_stride, const
 /// Floats of a gradient that are known before the sums go on: a piece of the first-level cache.
 constexpr std::size_t piece_floats = 2048;
 
+/// Whether the results of the fold go past the cache: nobody reads them soon, and they have no place there.
+STARLING_INLINE bool streams_results(const Folding& folding) {
+  if (!folding.is_far || folding.sum_count != 1) return false;
+  const LinearJob& job = folding.sums[0];
+  if (job.terms > 5) return false;
+  for (std::size_t t = 0; t < job.terms; ++t) {
+    if (folding.terms[job.first_term + t].values == job.out) return false;
+  }
+  return true;
+}
+
+constexpr std::size_t most_fetched = 8;
+
+/// The rows, from `at` on, that the sums use beside the gradient, at most so many; first those that are
+/// least likely to be in the cache. Answers how many.
+STARLING_INLINE std::size_t list_others(const Folding& folding, bool streams, std::size_t at,
+                                        std::size_t most, const float* (&others)[most_fetched]) {
+  most = at_most(most, most_fetched);
+  std::size_t count = 0;
+  for (std::size_t s = 0; s < folding.sum_count; ++s) {
+    const LinearJob& job = folding.sums[s];
+    for (std::size_t t = job.terms; t-- > 0;) {
+      const float* values = folding.terms[job.first_term + t].values;
+      if (values != nullptr && values != job.out && count < most) others[count++] = values + at;
+    }
+    if (count < most && !streams) others[count++] = job.out + at;
+  }
+  return count;
+}
+
 /// Floats at .. at + count - 1 of the sums, where the gradient is `piece`.
-STARLING_INLINE void sum_piece(const Folding& folding, std::size_t at, const float* piece,
-                               std::size_t count) {
+STARLING_INLINE void sum_piece(const Folding& folding, bool streams, std::size_t at,
+                               const float* piece, std::size_t count) {
   for (std::size_t s = 0; s < folding.sum_count; ++s) {
     const LinearJob& job = folding.sums[s];
     const LinearTerm* terms = folding.terms + job.first_term;
@@ -295,28 +334,40 @@ STARLING_INLINE void sum_piece(const Folding& folding, std::size_t at, const flo
     for (std::size_t t = 0; t < job.terms; ++t) {
       here[t] = {terms[t].values == nullptr ? piece : terms[t].values + at, terms[t].factor};
     }
-    linear(job.out + at, here, job.terms, 0, count);
+    float* out = job.out + at;
+    if (streams && reinterpret_cast<std::uintptr_t>(out) % sizeof(Vector) == 0) {
+      combine_up_to_five<false, true>(out, nullptr, here, job.terms, 0, count);
+    } else {
+      linear(out, here, job.terms, 0, count);
+    }
   }
 }
 
 void parameter_sums(Shape shape, const float* x, std::size_t x_stride, const float* dy,
                     std::size_t dy_stride, const Folding& folding) {
   alignas(64) float piece[piece_floats];
+  const bool streams = streams_results(folding);
   for (std::size_t panel = 0; panel < shape.outputs; panel += panel_columns) {
     const std::size_t panel_width = at_most(panel_columns, shape.outputs - panel);
     const std::size_t height = piece_floats / panel_width / tile_rows * tile_rows;
     for (std::size_t row = 0; row < shape.inputs; row += height) {
       const std::size_t rows = at_most(height, shape.inputs - row);
+      const std::size_t at = folding.weights + panel * shape.inputs + row * panel_width;
+      const std::size_t count = rows * panel_width;
+      const float* others[most_fetched];
+      const std::size_t slots = (rows + tile_rows - 1) / tile_rows * shape.batch;
+      const Ahead ahead{.rows = list_others(folding, streams, at, slots * line_floats / count, others),
+                        .row = others,
+                        .floats = count};
       multiply<true>(rows, shape.batch, panel_width, x + row, x_stride, dy + panel, dy_stride,
-                     piece, panel_width);
-      sum_piece(folding, folding.weights + panel * shape.inputs + row * panel_width, piece,
-                rows * panel_width);
+                     piece, panel_width, ahead);
+      sum_piece(folding, streams, at, piece, count);
     }
   }
   for (std::size_t o = 0; o < shape.outputs; o += piece_floats) {
     const std::size_t columns = at_most(piece_floats, shape.outputs - o);
     sum_rows(shape.batch, columns, dy + o, dy_stride, piece);
-    sum_piece(folding, folding.bias + o, piece, columns);
+    sum_piece(folding, streams, folding.bias + o, piece, columns);
   }
 }
 
@@ -363,7 +414,7 @@ void input_gradient(Shape shape, const float* dy, std::size_t dy_stride, const f
              .positive = x != nullptr && k + terms == shape.outputs ? x + input + column : nullptr,
              .ahead = nullptr,
              .ahead_step = 0},
-            shape.batch, at_most(tile_columns, columns - column), dy_stride, right, 0);
+            shape.batch, at_most(tile_columns, columns - column), dy_stride, {});
       }
     }
   }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "kernels/for_all.hpp"
 #include "kernels/keys.hpp"
@@ -27,6 +28,12 @@ constexpr std::size_t fetched_ahead = std::size_t{16} << 10;  // bytes at most
 void fetch(const float* from, std::size_t begin, std::size_t end) {
   constexpr std::size_t line = 16;
   for (std::size_t i = begin; i < end; i += line) __builtin_prefetch(from + i, 0, 2);
+}
+
+/// Bytes of the last level of cache, which other programs may share.
+std::size_t last_level_cache() {
+  const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return bytes > 0 ? static_cast<std::size_t>(bytes) : std::size_t{32} << 20;
 }
 
 std::atomic<std::uint64_t> instances = 0;
@@ -117,6 +124,8 @@ Mlp::Mlp(Problem problem, const dense::Kernels& kernels)
   facts_.batch_size = problem_.batch_size;
   if (!problem_.data.train.length.empty()) facts_.cost_unit = "token";
   facts_.samples = sampler_.samples();
+  models_exceed_cache_ =
+      2 * facts_.samples.size() * facts_.parameters * sizeof(float) > last_level_cache();
   problem_.parts.clear();  // the sampler has its own copy
   problem_.parts.shrink_to_fit();
 }
@@ -232,7 +241,8 @@ void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activa
                                .sum_count = request.sums.size(),
                                .terms = request.terms,
                                .weights = layer.weights,
-                               .bias = layer.bias});
+                               .bias = layer.bias,
+                               .is_far = models_exceed_cache_});
     }
     dy = dx;
   }

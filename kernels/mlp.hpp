@@ -85,6 +85,7 @@ class Mlp final : public Workload {
   std::vector<Layer> layers_;
   std::uint64_t instance_;  // never used again by another Mlp
   WorkloadFacts facts_;
+  bool models_exceed_cache_ = false;  // those of all nodes, before and after a step
 };
 
 namespace workloads {

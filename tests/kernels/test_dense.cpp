@@ -1,5 +1,6 @@
 // Every dense kernel of every build this processor can run, against obvious loops written here, bit
 // for bit.
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -169,9 +170,47 @@ TEST_CASE("sums computed with the parameter gradient equal those computed after 
       const LinearJob sums[] = {{m.data(), length, 0, 2}, {out.data(), length, 2, 11}};
       kernels->parameter_sums(
           s, x.data(), x_stride, dy.data(), dy_stride,
-          {.sums = sums, .sum_count = 2, .terms = terms.data(), .weights = weights, .bias = bias});
+          {.sums = sums, .sum_count = 2, .terms = terms.data(), .weights = weights, .bias = bias,
+           .is_far = true});
       CHECK(differences(out, expected) == 0);
       CHECK(differences(m, expected_momentum) == 0);
+    }
+  }
+}
+
+TEST_CASE("a sum that goes past the cache is the same, and leaves what lies beside it alone") {
+  for (const Shape& s : shapes()) {
+    Random random(9, "far sums");
+    const std::size_t x_stride = s.inputs, dy_stride = row_stride(s.outputs);
+    const std::size_t bias = s.inputs * s.outputs, floats = bias + s.outputs;
+    const auto x = random_floats(random, s.batch * x_stride);
+    const auto dy = random_floats(random, s.batch * dy_stride);
+    const auto model = random_floats(random, floats);
+    for (std::uint32_t count : {1U, 2U, 5U, 6U}) {
+      std::vector<LinearTerm> terms(count, {model.data(), 0.25f});
+      terms.back() = {nullptr, -0.5f};
+      for (const Kernels* kernels : runnable_kernels()) {
+        CAPTURE(kernels->name);
+        const auto sum = [&](bool is_far, std::size_t shift) {
+          std::vector<float> room(floats + 64, 77.0f);
+          float* out = room.data();
+          while (reinterpret_cast<std::uintptr_t>(out) % 64 != 0) ++out;
+          const LinearJob job{out + shift, static_cast<std::uint32_t>(floats), 0, count};
+          kernels->parameter_sums(s, x.data(), x_stride, dy.data(), dy_stride,
+                                  {.sums = &job,
+                                   .sum_count = 1,
+                                   .terms = terms.data(),
+                                   .weights = 0,
+                                   .bias = bias,
+                                   .is_far = is_far});
+          const auto beside = std::count(room.begin(), room.end(), 77.0f);
+          CHECK(beside == std::ssize(room) - static_cast<std::ptrdiff_t>(floats));
+          return std::vector<float>(out + shift, out + shift + floats);
+        };
+        const std::vector<float> near = sum(false, 0);
+        CHECK(differences(sum(true, 0), near) == 0);
+        CHECK(differences(sum(true, 5), near) == 0);
+      }
     }
   }
 }
