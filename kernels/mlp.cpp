@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstring>
 #include <string>
 
 #include <fmt/format.h>
@@ -28,6 +29,17 @@ constexpr std::size_t fetched_ahead = std::size_t{16} << 10;  // bytes at most
 void fetch(const float* from, std::size_t begin, std::size_t end) {
   constexpr std::size_t line = 16;
   for (std::size_t i = begin; i < end; i += line) __builtin_prefetch(from + i, 0, 2);
+}
+
+/// Short rows in line: a call for each would take longer than copying.
+void copy_row(std::span<const float> from, float* to) {
+  constexpr std::size_t line = 16, longest_in_line = 256;
+  std::size_t i = from.size() <= longest_in_line ? 0 : from.size();
+  if (i > 0) std::memcpy(to, from.data(), from.size_bytes());
+  for (; i + line <= from.size(); i += line) {
+    std::memcpy(to + i, from.data() + i, line * sizeof(float));
+  }
+  std::copy(from.begin() + static_cast<std::ptrdiff_t>(i), from.end(), to + i);
 }
 
 /// Bytes of the last level of cache, which other programs may share.
@@ -197,8 +209,7 @@ void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activa
   draw_batch(request, work);
   for (std::size_t b = 0; b < batch; ++b) {
     const auto sample = static_cast<std::size_t>(work.indices[b]);
-    std::copy_n(train.row(sample).data(), train.features,
-                work.input[0].at + b * work.input[0].stride);
+    copy_row(train.row(sample), work.input[0].at + b * work.input[0].stride);
     work.labels[b] = train.y[sample];
   }
 
@@ -208,7 +219,9 @@ void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activa
   const bool fetches_sums = facts_.parameters * sizeof(float) <= fetched_ahead;
   if (fetches_batch) fetch_batch_ahead(*next, work);
   if (fetches_sums) {  // their old contents are of no use, but a store waits for them
-    for (const LinearJob& sum : request.sums) fetch(sum.out, 0, sum.length);
+    for (const LinearJob& sum : request.sums) {
+      if (sum.out != request.x) fetch(sum.out, 0, sum.length);
+    }
   }
   forward(request.x, batch, work.input[0].at, work.input[0].stride, work);
   if (fetches_model) fetch(next->x, 0, facts_.parameters / 2);
