@@ -17,7 +17,8 @@ DelaySettings read_delays(const Section& section, NodeId nodes) {
       "each node draws up to so many nodes per step from a stream that all seed alike, and is "
       "delayed once it draws itself");
   const auto restart = section.optional<std::int64_t>(
-      "delay_restart", 0, "with delay_draws: these streams begin anew after so many steps; 0: never");
+      "delay_restart", 0,
+      "with delay_draws: these streams begin anew after so many steps; 0: never");
   section.expect(probability >= 0 && probability <= 1, "delay_probability",
                  "must be between 0 and 1, got {}", probability);
   section.expect(delayed >= 0 && delayed <= nodes, "delayed_nodes",
@@ -73,7 +74,8 @@ bool ComputeDelays::draws_itself(NodeId node, Step step) const {
 }
 
 ComputeDelays::Drawn ComputeDelays::draw(NodeId node, Step begin, std::int64_t place) const {
-  const Step run = settings_.restart > 0 ? begin / settings_.restart : 0;  // in place of a node: all share the stream
+  // Where a stream's name has a node, which all share here: the how manyth beginning it is.
+  const Step run = settings_.restart > 0 ? begin / settings_.restart : 0;
   for (int i = 0; i < settings_.draws; ++i) {
     Random random(seed_, "delay draws", static_cast<NodeId>(run), place + i);
     if (static_cast<NodeId>(random.below(static_cast<std::uint64_t>(nodes_))) == node) {

@@ -313,7 +313,8 @@ TEST_CASE("wrong settings are refused by name and place") {
   expect({{"distribution", "trace"}}, "compute.trace is missing");
   expect({{"distribution", "trace"}, {"trace", "x"}, {"trace_shift", "-1"}},
          "compute.trace_shift must not be negative, got -1");
-  expect({{"delay", "1 ms"}}, "compute.delay needs delay_probability, delayed_nodes or delay_draws");
+  expect({{"delay", "1 ms"}},
+         "compute.delay needs delay_probability, delayed_nodes or delay_draws");
   expect({{"delay_probability", "0.5"}}, "compute.delay must say how long");
   expect({{"delayed_nodes", "1"}}, "compute.delay must say how long");
   expect({{"delay", "1 ms"}, {"delay_probability", "1.5"}},
