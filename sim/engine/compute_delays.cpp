@@ -12,34 +12,77 @@ DelaySettings read_delays(const Section& section, NodeId nodes) {
       "delay_probability", 0, "each node at each step is delayed with this probability");
   const auto delayed = section.optional<std::int64_t>(
       "delayed_nodes", 0, "exactly so many nodes, drawn anew at every step, are delayed");
+  const auto draws = section.optional<std::int64_t>(
+      "delay_draws", 0,
+      "each node draws up to so many nodes per step from a stream that all seed alike, and is "
+      "delayed once it draws itself");
+  const auto restart = section.optional<std::int64_t>(
+      "delay_restart", 0,
+      "with delay_draws: these streams begin anew after so many steps; 0: never");
   section.expect(probability >= 0 && probability <= 1, "delay_probability",
                  "must be between 0 and 1, got {}", probability);
   section.expect(delayed >= 0 && delayed <= nodes, "delayed_nodes",
                  "must be between 0 and the number of nodes, {}, got {}", nodes, delayed);
   section.expect(probability == 0 || delayed == 0, "delayed_nodes",
                  "must be 0 where delay_probability is given, got {}", delayed);
-  const bool is_anybody_delayed = probability > 0 || delayed > 0;
+  section.expect(draws >= 0 && draws <= 1'000, "delay_draws", "must be from 0 to 1000, got {}",
+                 draws);
+  section.expect(draws == 0 || (probability == 0 && delayed == 0), "delay_draws",
+                 "must be 0 where delay_probability or delayed_nodes is given, got {}", draws);
+  section.expect(restart >= 0, "delay_restart", "must not be negative, got {}", restart);
+  section.expect(restart == 0 || draws > 0, "delay_restart", "needs delay_draws");
+  const bool is_anybody_delayed = probability > 0 || delayed > 0 || draws > 0;
   section.expect(delay.count() == 0 || is_anybody_delayed, "delay",
-                 "needs delay_probability or delayed_nodes to say whom to delay");
+                 "needs delay_probability, delayed_nodes or delay_draws to say whom to delay");
   // A sweep may go through 0 s, so that is told from a delay forgotten.
   section.expect(section.has("delay") || !is_anybody_delayed, "delay",
                  "must say how long a delayed gradient waits");
-  return {
-      .delay = delay, .probability = probability, .delayed_nodes = static_cast<NodeId>(delayed)};
+  return {.delay = delay,
+          .probability = probability,
+          .delayed_nodes = static_cast<NodeId>(delayed),
+          .draws = static_cast<int>(draws),
+          .restart = restart};
 }
 
 ComputeDelays::ComputeDelays(DelaySettings settings, NodeId nodes, std::uint64_t seed)
-    : settings_(settings), nodes_(nodes), seed_(seed) {}
+    : settings_(settings),
+      nodes_(nodes),
+      seed_(seed),
+      cursors_(settings.draws > 0 ? static_cast<std::size_t>(nodes) : 0) {}
 
 Duration ComputeDelays::delay(NodeId node, Step step) const {
   bool is_delayed = false;
   if (settings_.delayed_nodes > 0) {
     const std::vector<NodeId>& nodes = chosen(step);
     is_delayed = std::binary_search(nodes.begin(), nodes.end(), node);
+  } else if (settings_.draws > 0) {
+    is_delayed = draws_itself(node, step);
   } else if (settings_.probability > 0) {
     is_delayed = Random(seed_, "delay", node, step).uniform() < settings_.probability;
   }
   return is_delayed ? settings_.delay : Duration{0};
+}
+
+bool ComputeDelays::draws_itself(NodeId node, Step step) const {
+  const Step begin = settings_.restart > 0 ? step - step % settings_.restart : 0;
+  Cursor& cursor = cursors_[static_cast<std::size_t>(node)];
+  if (cursor.step > step || cursor.step < begin) cursor = {begin, 0};
+  for (; cursor.step < step; ++cursor.step) {
+    cursor.place += draw(node, begin, cursor.place).count;
+  }
+  return draw(node, begin, cursor.place).is_self;
+}
+
+ComputeDelays::Drawn ComputeDelays::draw(NodeId node, Step begin, std::int64_t place) const {
+  // Where a stream's name has a node, which all share here: the how manyth beginning it is.
+  const Step run = settings_.restart > 0 ? begin / settings_.restart : 0;
+  for (int i = 0; i < settings_.draws; ++i) {
+    Random random(seed_, "delay draws", static_cast<NodeId>(run), place + i);
+    if (static_cast<NodeId>(random.below(static_cast<std::uint64_t>(nodes_))) == node) {
+      return {i + 1, true};
+    }
+  }
+  return {settings_.draws, false};
 }
 
 // Floyd's algorithm (Bentley and Floyd, "A sample of brilliance", CACM 30(9), 1987): as many draws

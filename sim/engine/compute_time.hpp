@@ -20,10 +20,12 @@
 //   speeds                a factor per node, 1 is nominal, 0.5 takes twice as long
 //   slow_nodes, slowdown  nodes 0 .. slow_nodes - 1 take `slowdown` times as long, beside `speeds`
 //   slow_factor           with slow_steps, nominal_steps: slow for a while (compute_speed.hpp)
-//   delay                 added to delayed gradients; which ones, one of these two says:
+//   delay                 added to delayed gradients; which ones, one of these three says:
 //     delay_probability   each node at each step, independently of all others
 //     delayed_nodes       exactly so many distinct nodes at every step, all equally likely; the
 //                         draw is named by the step alone, so all nodes agree on it
+//     delay_draws         who draws itself among so many of a stream that all seed alike
+//                         (compute_delays.hpp)
 //
 // Every draw is named by (seed, node, step), so a duration depends on nothing else, and the
 // simulation and a paced MPI run agree on it.

@@ -24,9 +24,11 @@ TENSORS = ["algorithm.exchange=tensors"]
 # layer, is a list of rows of 512 numbers for Horovod to gather: one for each of 33,708 words, of 3,420 tokens read and of
 # 3,420 written (8,192 at most, which take 0.70 s; 0.293 s on average).
 HOROVOD = ["algorithm.exchange=buckets", "algorithm.bucket_size=64 MiB", f"algorithm.gathered={(33_708 + 2 * 3_420) * 2_048} B"]
-# Enough steps that the number of late ones errs by less than 0.5 %; whole periods of 11 and of 32.
-STEPS = {4: 3520, 16: 1760, 64: 1056, 256: 704}
-EPOCH_STEPS = 1_281_167 / 4096  # of Fig. 5: ImageNet's images over the total batch
+# Enough steps that the number of late ones errs by less than 0.5 %; whole periods of 11 and of 32, nearly whole or several ones of
+# the released delays (below).
+STEPS = {4: 3520, 16: 1760, 64: 1408, 256: 704}
+IMAGES = 1_281_167  # of ImageNet
+EPOCH_STEPS = IMAGES / 4096  # of Fig. 5
 HOURS_10 = 36_000.0
 
 
@@ -49,16 +51,22 @@ def seconds_per_step(bench, scenario, algorithm, nodes, steps, settings=(), tau=
         return float(np.mean(finished) if algorithm == "adpsgd" else np.max(finished)) / steps
 
 
+def late(nodes, batch):
+    """Whom the released code delays: every process has numpy's generator with the same seed, at every step compares its number with a
+    draw, and with a second one if that is not its own, so streams drift apart; the script trains ten epochs at a time, and every
+    time the generators are seeded anew. An epoch's steps are rounded as the released input function does, twice."""
+    restart = 10 * IMAGES // (batch * nodes) // nodes * nodes
+    return ["compute.delay_draws=2", f"compute.delay_restart={restart}"]
+
+
 def fig4(bench, algorithm, at):
     nodes = int(at)
-    late = 1 - (1 - 1 / nodes) ** 2
-    return 128 * nodes / seconds_per_step(bench, "wagma_fig4.ini", algorithm, nodes, STEPS[nodes],
-                                          [f"compute.delay_probability={late}"])
+    return 128 * nodes / seconds_per_step(bench, "wagma_fig4.ini", algorithm, nodes, STEPS[nodes], late(nodes, 128))
 
 
 def no_delay(bench, algorithm, at):
     return 1 / seconds_per_step(bench, "wagma_fig4.ini", algorithm, int(at), STEPS[int(at)],
-                                ["compute.delay_probability=0", "compute.delay=0 s"])
+                                ["compute.delay_draws=0", "compute.delay_restart=0", "compute.delay=0 s"])
 
 
 def fig5(bench, algorithm, at):

@@ -173,6 +173,47 @@ TEST_CASE("delayed_nodes delays exactly so many nodes at every step, all equally
   }
 }
 
+TEST_CASE("delay_draws: streams that all seed alike drift apart when a node draws itself") {
+  constexpr int nodes = 64;
+  constexpr Step steps = 4'096;
+  const Keys keys = {{"gradient", "1 ms"}, {"delay", "3 ms"}, {"delay_draws", "2"}};
+  const auto late_at = [](const ComputeTime& time, Step k) {
+    int late = 0;
+    for (NodeId i = 0; i < nodes; ++i) late += time.delay(i, k) > Duration{0};
+    return late;
+  };
+  const auto time = compute(keys, nodes);
+  // At first all draw the same two: two nodes are late, one if it is drawn twice, never none.
+  CHECK(late_at(time, 0) >= 1);
+  CHECK(late_at(time, 0) <= 2);
+  int hits = 0;
+  int steps_without = 0;
+  for (Step k = 0; k < steps; ++k) {
+    const int late = late_at(time, k);
+    hits += late;
+    steps_without += late == 0;
+  }
+  // Each node is late with probability 1 - (1 - 1/64)^2, whatever the others do: standard error 0.0003.
+  CHECK(std::abs(hits / static_cast<double>(nodes * steps) - 0.03101) < 0.0014);
+  // Independent draws leave (1 - 1/64)^128 = 13.3 % of the steps without late nodes; common ones leave none.
+  CHECK(steps_without / static_cast<double>(steps) > 0.08);
+  CHECK(steps_without / static_cast<double>(steps) < 0.15);
+
+  // Begun anew every 8 steps, streams hardly drift: hardly a step is without.
+  Keys again = keys;
+  again.emplace_back("delay_restart", "8");
+  const auto restarted = compute(again, nodes);
+  int without = 0;
+  for (Step k = 0; k < steps; ++k) without += late_at(restarted, k) == 0;
+  CHECK(without / static_cast<double>(steps) < 0.02);
+  // Nobody remembers wrongly: the same backwards.
+  const auto backwards = compute(again, nodes);
+  for (Step k = 199; k >= 0; --k) {
+    CHECK(backwards.delay(5, k) == restarted.delay(5, k));
+    CHECK(late_at(restarted, k - k % 8) >= 1);
+  }
+}
+
 TEST_CASE("an empirical list is drawn as it is, or scaled to the mean given") {
   const TemporaryFile file("seconds\n0.1\n0.2\n\n 0.6 \n");
   const auto time = compute({{"distribution", "empirical"}, {"samples", file.path()}});
@@ -272,7 +313,8 @@ TEST_CASE("wrong settings are refused by name and place") {
   expect({{"distribution", "trace"}}, "compute.trace is missing");
   expect({{"distribution", "trace"}, {"trace", "x"}, {"trace_shift", "-1"}},
          "compute.trace_shift must not be negative, got -1");
-  expect({{"delay", "1 ms"}}, "compute.delay needs delay_probability or delayed_nodes");
+  expect({{"delay", "1 ms"}},
+         "compute.delay needs delay_probability, delayed_nodes or delay_draws");
   expect({{"delay_probability", "0.5"}}, "compute.delay must say how long");
   expect({{"delayed_nodes", "1"}}, "compute.delay must say how long");
   expect({{"delay", "1 ms"}, {"delay_probability", "1.5"}},
@@ -280,6 +322,13 @@ TEST_CASE("wrong settings are refused by name and place") {
   expect({{"delay", "1 ms"}, {"delayed_nodes", "9"}}, "compute.delayed_nodes must be between");
   expect({{"delay", "1 ms"}, {"delayed_nodes", "1"}, {"delay_probability", "0.1"}},
          "compute.delayed_nodes must be 0");
+  expect({{"delay", "1 ms"}, {"delay_draws", "-1"}}, "compute.delay_draws must be from 0 to 1000");
+  expect({{"delay", "1 ms"}, {"delay_draws", "2"}, {"delayed_nodes", "1"}},
+         "compute.delay_draws must be 0");
+  expect({{"delay", "1 ms"}, {"delay_draws", "2"}, {"delay_restart", "-1"}},
+         "compute.delay_restart must not be negative");
+  expect({{"delay", "1 ms"}, {"delayed_nodes", "1"}, {"delay_restart", "9"}},
+         "compute.delay_restart needs delay_draws");
 }
 
 TEST_CASE("a probe learns the keys of [compute] and builds nothing") {
@@ -290,7 +339,7 @@ TEST_CASE("a probe learns the keys of [compute] and builds nothing") {
   CHECK(keys == std::set<std::string>{"distribution", "gradient", "samples", "draw", "speeds",
                                       "slow_nodes", "slowdown", "slow_factor", "slow_steps",
                                       "nominal_steps", "delay", "delay_probability",
-                                      "delayed_nodes"});
+                                      "delayed_nodes", "delay_draws", "delay_restart"});
 }
 
 TEST_CASE("a gradient longer than the clock is an error that says whose") {
