@@ -56,6 +56,8 @@ POINTS = [
     ("run.nodes = 2, 2", "has a value twice"),
     ("run.nodes = 1 .. 10 step 0", "positive step"),
     ("run.nodes = 9 .. 1", "does not fall"),
+    ("run.nodes = two .. 9", "needs numbers at the ends of a range, got two"),
+    ("run.nodes = 1 .. 9 times 1", "needs a positive start and a factor above 1"),
     ("compute.gradient = 1 ms .. 3 s", "one unit"),
     ("run.nodes = 2, 4\nrun.steps = 1 .. 3\nzip = run.nodes run.steps", "lists of one length"),
     ("run.nodes = 2\nzip = run.nodes run.steps", "names run.steps, which has no list here"),
