@@ -4,10 +4,12 @@
 usage: test_command_line.py STARLING [MPIRUN]
 """
 
+import ctypes.util
 import gzip
 import os
 import re
 import resource
+import shutil
 import signal
 import struct
 import subprocess
@@ -16,6 +18,7 @@ import tempfile
 import time
 
 import h5py
+import numpy
 
 GOOD = """# eight nodes on a ring
 [run]
@@ -54,6 +57,7 @@ MISTAKES = [
     (["topology.kind=file", "topology.path=apart.dot"], 2, "connected"),
     (["workload.dataset=idx", "workload.directory=cut"], 1, "train-images"),
     (["workload.dataset=hdf5", "workload.path=nowhere.h5"], 1, "nowhere.h5"),
+    (["workload.dataset=hdf5", "workload.path=lzf.h5"], 1, "damaged, or stored with a filter that is not installed"),
     (["compute.distribution=empirical", "compute.samples=nowhere.csv"], 1, "nowhere.csv"),
     (["algorithm.learning_rate=1e30"], 1, "the run diverged"),
     (["run.output=/proc/nowhere/x.h5"], 1, "/proc/nowhere"),
@@ -117,6 +121,9 @@ class Folder:
         self.write("good.ini", GOOD)
         self.write("arcs.dot", "digraph { 0 -> 1; 1 -> 2; 2 -> 3; 3 -> 0; 0 -> 2; }")
         self.write("apart.dot", "graph G { " + "; ".join(f"{i}" for i in range(8)) + "; 0 -- 1; }")
+        with h5py.File(self.file("lzf.h5"), "w") as data:  # a filter that h5py has and the library has not
+            data.create_dataset("x", data=[[0.5] * 64] * 100, compression="lzf")
+            data["y"] = [0, 1] * 50
         os.mkdir(self.file("cut"))
         with gzip.open(self.file("cut/train-images-idx3-ubyte.gz"), "wb") as images:
             images.write(struct.pack(">IIII", 0x803, 10, 8, 8) + bytes(10 * 64 - 7))  # seven bytes short
@@ -207,6 +214,9 @@ def check_usage(folder):
     os.environ["STARLING_ISA"] = "v1"
     expect(folder.run("run", "good.ini", "-o", "v1.h5"), 0)
     del os.environ["STARLING_ISA"]
+    os.environ["STARLING_CUDA_PLUGIN"] = ctypes.util.find_library("m")
+    expect(folder.run("run", "good.ini", "run.device=cuda"), 1, "is no GPU plug-in: it lacks starling_device_interface")
+    del os.environ["STARLING_CUDA_PLUGIN"]
     expect(folder.run("run", "missing.ini"), 1, "missing.ini")
 
 
@@ -224,6 +234,10 @@ def check_commands(folder):
     for text in ("dpsgd", "ring", "loggp", "mlp", "learning_rate", "group_size", "evaluate_every",
                  "with dataset = idx", "collectives"):
         assert text in listed.stdout, text
+    expect(folder.run("run", "good.ini", *FLUID, "run.timeline=1 s", "-o", "fluid.h5"), 0)
+    expect(folder.run("export", "fluid.h5", "--trace", "-o", "fluid.json"), 0)
+    with open(folder.file("fluid.json"), encoding="utf-8") as trace:
+        assert "host 0 up" in trace.read()
     for table in ("steps", "evaluation", "nodes", "timeline"):
         done = folder.run("export", "results/good.h5", "--table", table)
         expect(done, 0)
@@ -361,9 +375,17 @@ def check_replay(folder, mpirun):
     done = folder.run("run", "good.ini", "algorithm.learning_rate=0.01", "--replay", "real.h5")
     expect(done, 0)
     assert "train_loss of node" in done.stdout, done.stdout
+    done = folder.run("run", "good.ini", "run.record_every=2", "--replay", "real.h5")
+    expect(done, 0)
+    assert "losses were not recorded at the same steps" in done.stdout, done.stdout
+    shutil.copy(folder.file("real.h5"), folder.file("part.h5"))
+    with h5py.File(folder.file("part.h5"), "r+") as results:
+        results["facts"].attrs["status"] = numpy.bytes_("interrupted by signal 2")
     for words, status, sentence in (
             (["real.h5", "--replay", "simulated.h5"], 1, "simulated.h5: holds no order of events to replay"),
             (["real.h5", "--replay", "missing.h5"], 1, "missing.h5: cannot read"),
+            (["good.ini", "--replay", "part.h5"], 1, "can be replayed, this one: interrupted by signal 2"),
+            (["good.ini", "run.checkpoint=5 steps", "--replay", "real.h5"], 2, "run.checkpoint must be never in a replay"),
             (["good.ini", "run.nodes=7", "--replay", "real.h5"], 2, "run.nodes must be 8 as in the run that real.h5"),
             (["good.ini", "network.collectives=analytic", "--replay", "real.h5"], 2, "collectives must be expanded"),
             (["good.ini", "failures.stop=3 @ 5 ms", "--replay", "real.h5"], 2, "[failures] must not be there"),
