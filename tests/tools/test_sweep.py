@@ -50,6 +50,8 @@ POINTS = [
     ("run.nodes = 2, 4\nrun.steps = 5, 6\nzip = run.nodes run.steps", ["nodes=2,steps=5", "nodes=4,steps=6"]),
     ("run.nodes = 2, 4\nrepeats = 2", ["nodes=2,seed=1", "nodes=2,seed=2", "nodes=4,seed=1", "nodes=4,seed=2"]),
     ("run.nodes = 2, 4\nalgorithm.nodes = 1", ["run.nodes=2,algorithm.nodes=1", "run.nodes=4,algorithm.nodes=1"]),
+    # names that fall together end in the FNV-1a of their values, here of "1ms" and a line end
+    ("compute.gradient = 1 ms, 1ms", ["gradient=1ms", "gradient=1ms-9d8170ce"]),
     ("", "lists no values"),
     ("nodes = 2", "must be section.key of another section"),
     ("run.nodes = 2,, 3", "has an empty value"),
