@@ -205,6 +205,7 @@ def check_usage(folder):
                             (["export", "x.h5"], "export takes either --table NAME or --trace"),
                             (["export", "x.h5", "--trace", "--table", "steps"], "either --table NAME or --trace"),
                             (["list", "a", "b"], "list takes one name at most"),
+                            (["list", "--markdown", "dpsgd"], "--markdown lists everything, got a name"),
                             (["resume", "a.h5", "b.h5"], "expected one file, whose run is to go on"),
                             (["sweep", "points.ini", "--jobs", "4097"], "--jobs must be from 1 to 4096, got 4097")):
         expect(folder.run(*words), 2, sentence)
@@ -258,6 +259,8 @@ def check_commands(folder):
 def check_summaries(folder):
     """What is true of some runs only is said of them."""
     for words, sentence in ((["run", *FLUID, "network.accuracy=0.01"], "off by up to 0 % (1 % allowed)"),
+                            (["run", "algorithm.learning_rate=1e30", "run.on_divergence=mark"],
+                             "8 of 8 nodes: node 0 at its gradient"),
                             (["run", "failures.duplicate=1"], "0 of 8 nodes stopped, 0 messages lost, 320 duplicated"),
                             (["describe", "run.nodes=4", "topology.kind=file", "topology.path=arcs.dot"], " row-stochastic")):
         done = folder.run(words[0], "good.ini", *words[1:])
