@@ -482,7 +482,6 @@ TEST_CASE("a text is cut into windows that foretell every character of its part 
   SequenceSettings settings{.kind = "text", .path = path.string(), .test_path = ""};
   settings.test_fraction = 0.2;
   const SplitSequences split = load_sequences(settings, 6, 1);
-  std::filesystem::remove(path);
   CHECK(split.vocabulary == 3);
   CHECK(split.predicts_next);
   // abcabc abcabc abc(a): 15 characters are foretold, as the first has nothing before it.
@@ -492,6 +491,13 @@ TEST_CASE("a text is cut into windows that foretell every character of its part 
   CHECK(split.train.tokens == Tokens{0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0});
   CHECK(split.test.tokens == Tokens{1, 2, 0, 1});
   CHECK(split.test.samples.length == Tokens{3});
+  std::ofstream(path) << "abcabc";  // one of them held out
+  CHECK_THROWS_WITH_AS(
+      load_sequences(settings, 6, 1),
+      doctest::Contains(
+          "expected 2 characters or more in either part, found 6 of which 1 are held out"),
+      Error);
+  std::filesystem::remove(path);
 }
 
 TEST_CASE("an HDF5 file's sequences lose their padding, and bad tokens are told") {
@@ -510,7 +516,7 @@ TEST_CASE("an HDF5 file's sequences lose their padding, and bad tokens are told"
     const std::vector<int> y = {0, 1, 2, 1};
     set("x", 2, H5T_NATIVE_FLOAT, x.data());
     set("y", 1, H5T_NATIVE_INT, y.data());
-    set("length", 1, H5T_NATIVE_INT, lengths.data());
+    if (!lengths.empty()) set("length", 1, H5T_NATIVE_INT, lengths.data());
     REQUIRE(H5Fclose(file) >= 0);
   };
   SequenceSettings settings{.kind = "hdf5", .path = path, .test_path = ""};
@@ -525,6 +531,10 @@ TEST_CASE("an HDF5 file's sequences lose their padding, and bad tokens are told"
   CHECK_THROWS_WITH_AS(load_sequences(settings, 2, 1),
                        doctest::Contains("expected at most 2, the context, found 3 at sample 2"),
                        Error);
+  write({5, 6, 9, 7, 9, 9, 1, 2, 3, 4, 4, 9}, {});  // without lengths nothing is padding
+  const SplitSequences full = load_sequences(settings, 3, 1);
+  CHECK(full.train.samples.length == std::vector<std::int32_t>{3, 3, 3});
+  CHECK(full.vocabulary == 10);
   write({5, 6, 9, 0.5, 9, 9, 1, 2, 3, 4, 4, 9}, {2, 1, 3, 2});
   CHECK_THROWS_WITH_AS(load_sequences(settings, 3, 1), doctest::Contains("found 0.5 at sample 1"),
                        Error);
@@ -602,6 +612,9 @@ TEST_CASE("wrong settings of a transformer are errors at their place in the scen
   wrong({{"partition", "by_label"}}, "windows of a text have none, got by_label");
   wrong({{"test_fraction", "1"}}, "test_fraction must be between 0 and 1, got 1");
   wrong({{"dataset", "sequences"}, {"classes", "16"}}, "below the vocabulary, 16, got 16");
+  wrong({{"dataset", "hdf5"}}, "workload.path is missing");
+  wrong({{"dataset", "hdf5"}, {"path", "x.h5"}, {"test_fraction", "1"}},
+        "test_fraction must be between 0 and 1, got 1");
   wrong({{"max_tokens", "100"}}, "max_tokens");  // batching is not bucket
   CHECK_THROWS_WITH_AS(make({{"path", "/nowhere/text"}}), doctest::Contains("/nowhere/text"),
                        Error);

@@ -355,6 +355,22 @@ TEST_CASE("Jellyfish: a regular graph, connected, another one for another seed")
     CHECK(cables == jellyfish_cables(switches, degree, 1));
     if (degree + 1 < switches) CHECK(cables != jellyfish_cables(switches, degree, 2));
   }
+  // With two ports each nine switches may fall into two rings or three; only one ring of all is connected.
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    std::vector<std::set<std::uint32_t>> around(9);
+    for (const auto& [a, b] : jellyfish_cables(9, 2, seed)) {
+      around[a].insert(b);
+      around[b].insert(a);
+    }
+    std::uint32_t at = 0;
+    int length = 0;
+    for (std::uint32_t before = 0; length == 0 || at != 0; ++length) {
+      const std::uint32_t next =
+          length > 0 && *around[at].begin() == before ? *around[at].rbegin() : *around[at].begin();
+      before = std::exchange(at, next);
+    }
+    CHECK(length == 9);
+  }
   // 7 switches with 3 ports: an odd port is left over.
   CHECK(jellyfish_cables(7, 3, 1).size() == 10);
 }
@@ -372,6 +388,10 @@ TEST_CASE("fabrics: links have names, and those of hosts lead where they say") {
   CHECK(name(torus({4, 3}, some_link), 1, 9, 0) == "host 1 -> host 9");
   CHECK(name(hypercube(3, some_link), 5, 1, 0) == "host 5 -> host 1");
   CHECK(name(slim_fly(5, 1, some_link), 0, 1, 0) == "host 0 up");
+  // five switches with four ports are all joined to each other
+  CHECK(name(jellyfish(5, 4, 1, 1, some_link), 1, 3, 1) == "switch 1 -> switch 3");
+  CHECK(name(jellyfish(5, 4, 1, 1, some_link), 3, 1, 1) == "switch 3 -> switch 1");
+  CHECK(Fabric{}.name(3) == "link 3");
   // k = 4: hosts 0, 1 at edge 0; edges 0, 1 in pod 0 below aggregation 0, 1; 4 cores. By d-mod-k 0
   // to 4 goes up by port 0 of the edge and port 4 / 2 mod 2 = 0 of the aggregation; 0 to 7 by
   // port 1 and port 1.

@@ -4,9 +4,12 @@
 usage: test_command_line.py STARLING [MPIRUN]
 """
 
+import ctypes.util
 import gzip
 import os
+import re
 import resource
+import shutil
 import signal
 import struct
 import subprocess
@@ -15,6 +18,7 @@ import tempfile
 import time
 
 import h5py
+import numpy
 
 GOOD = """# eight nodes on a ring
 [run]
@@ -36,6 +40,8 @@ kind = dpsgd
 learning_rate = 0.05
 """
 
+OF_MLP = "mlp\ndataset = digits\nhidden = 8"
+
 # override or file contents -> exit status and what the sentence must contain
 MISTAKES = [
     (["algorithm.learning_rat=0.1"], 2, "command line: algorithm.learning_rat is not a key here"),
@@ -51,6 +57,7 @@ MISTAKES = [
     (["topology.kind=file", "topology.path=apart.dot"], 2, "connected"),
     (["workload.dataset=idx", "workload.directory=cut"], 1, "train-images"),
     (["workload.dataset=hdf5", "workload.path=nowhere.h5"], 1, "nowhere.h5"),
+    (["workload.dataset=hdf5", "workload.path=lzf.h5"], 1, "damaged, or stored with a filter that is not installed"),
     (["compute.distribution=empirical", "compute.samples=nowhere.csv"], 1, "nowhere.csv"),
     (["algorithm.learning_rate=1e30"], 1, "the run diverged"),
     (["run.output=/proc/nowhere/x.h5"], 1, "/proc/nowhere"),
@@ -112,7 +119,11 @@ class Folder:
     def __init__(self, starling, path):
         self.starling, self.path = os.path.abspath(starling), path
         self.write("good.ini", GOOD)
+        self.write("arcs.dot", "digraph { 0 -> 1; 1 -> 2; 2 -> 3; 3 -> 0; 0 -> 2; }")
         self.write("apart.dot", "graph G { " + "; ".join(f"{i}" for i in range(8)) + "; 0 -- 1; }")
+        with h5py.File(self.file("lzf.h5"), "w") as data:  # a filter that h5py has and the library has not
+            data.create_dataset("x", data=[[0.5] * 64] * 100, compression="lzf")
+            data["y"] = [0, 1] * 50
         os.mkdir(self.file("cut"))
         with gzip.open(self.file("cut/train-images-idx3-ubyte.gz"), "wb") as images:
             images.write(struct.pack(">IIII", 0x803, 10, 8, 8) + bytes(10 * 64 - 7))  # seven bytes short
@@ -185,10 +196,28 @@ def check_usage(folder):
         done = folder.run(*words)
         expect(done, 0)
         assert "usage" in done.stdout
-    for words in (["walk"], ["run"], ["run", "good.ini", "--transport", "carrier"], ["run", "--fast", "good.ini"],
-                  ["run", "good.ini", "nodes=3"], ["export", "x.h5"], ["list", "a", "b"]):
-        expect(folder.run(*words), 2)
+    folder.write("points.ini", GOOD + "[sweep]\nrun.steps = 1, 2\n")
+    for words, sentence in ((["walk"], "there is no command walk"),
+                            (["run"], "no scenario was named"),
+                            (["run", "good.ini", "--transport", "carrier"], "must be simulated or mpi, got carrier"),
+                            (["run", "--fast", "good.ini"], "unrecognised option '--fast'"),
+                            (["run", "good.ini", "nodes=3"], "expected section.key=value, got nodes=3"),
+                            (["export", "x.h5"], "export takes either --table NAME or --trace"),
+                            (["export", "x.h5", "--trace", "--table", "steps"], "either --table NAME or --trace"),
+                            (["list", "a", "b"], "list takes one name at most"),
+                            (["list", "--markdown", "dpsgd"], "--markdown lists everything, got a name"),
+                            (["resume", "a.h5", "b.h5"], "expected one file, whose run is to go on"),
+                            (["sweep", "points.ini", "--jobs", "4097"], "--jobs must be from 1 to 4096, got 4097")):
+        expect(folder.run(*words), 2, sentence)
     assert folder.run().returncode == 2
+    os.environ["STARLING_ISA"] = "v9"
+    expect(folder.run("run", "good.ini"), 1, "environment variable STARLING_ISA: expected one that this processor can run")
+    os.environ["STARLING_ISA"] = "v1"
+    expect(folder.run("run", "good.ini", "-o", "v1.h5"), 0)
+    del os.environ["STARLING_ISA"]
+    os.environ["STARLING_CUDA_PLUGIN"] = ctypes.util.find_library("m")
+    expect(folder.run("run", "good.ini", "run.device=cuda"), 1, "is no GPU plug-in: it lacks starling_device_interface")
+    del os.environ["STARLING_CUDA_PLUGIN"]
     expect(folder.run("run", "missing.ini"), 1, "missing.ini")
 
 
@@ -206,28 +235,71 @@ def check_commands(folder):
     for text in ("dpsgd", "ring", "loggp", "mlp", "learning_rate", "group_size", "evaluate_every",
                  "with dataset = idx", "collectives"):
         assert text in listed.stdout, text
+    expect(folder.run("run", "good.ini", *FLUID, "run.timeline=1 s", "-o", "fluid.h5"), 0)
+    expect(folder.run("export", "fluid.h5", "--trace", "-o", "fluid.json"), 0)
+    with open(folder.file("fluid.json"), encoding="utf-8") as trace:
+        assert "host 0 up" in trace.read()
     for table in ("steps", "evaluation", "nodes", "timeline"):
         done = folder.run("export", "results/good.h5", "--table", table)
         expect(done, 0)
         assert done.stdout.count("\n") > 5, table
     expect(folder.run("export", "results/good.h5", "--trace", "-o", "trace.json"), 0)
     expect(folder.run("export", "results/good.h5", "--table", "walks"), 1)
+    expect(folder.run("export", "results/good.h5", "--table", "nodes", "-o", "nodes.csv"), 0)
+    with open(folder.file("nodes.csv"), encoding="utf-8") as table:
+        assert len(table.read().splitlines()) == 9  # a head and eight nodes
     again = folder.run("run", "results/good.h5", "-o", "again.h5")
     expect(again, 0)
+    done = folder.run("resume", "results/good.h5")
+    expect(done, 0)
+    assert "the run is complete, there is nothing to resume" in done.stdout, done.stdout
+    expect(folder.run("resume", "nowhere.h5"), 1, "nowhere.h5.checkpoint: there is no checkpoint to resume")
+
+
+def check_summaries(folder):
+    """What is true of some runs only is said of them."""
+    for words, sentence in ((["run", *FLUID, "network.accuracy=0.01"], "off by up to 0 % (1 % allowed)"),
+                            (["run", "algorithm.learning_rate=1e30", "run.on_divergence=mark"],
+                             "8 of 8 nodes: node 0 at its gradient"),
+                            (["run", "failures.duplicate=1"], "0 of 8 nodes stopped, 0 messages lost, 320 duplicated"),
+                            (["describe", "run.nodes=4", "topology.kind=file", "topology.path=arcs.dot"], " row-stochastic")):
+        done = folder.run(words[0], "good.ini", *words[1:])
+        expect(done, 0)
+        assert sentence in done.stdout, f"{words}: {done.stdout}"
+    folder.write("timing.ini", GOOD.replace(OF_MLP, "timing"))
+    assert "no numbers are kept" in folder.run("describe", "timing.ini").stdout
 
 
 def check_interrupt(folder):
     """Ctrl-C ends a run with status 130 and leaves a results file that can be read."""
     output = folder.file("interrupted.h5")
     process = subprocess.Popen([folder.starling, "run", "good.ini", "run.steps=100000000", "-o", output],
-                               cwd=folder.path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    time.sleep(2)
+                               cwd=folder.path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                               env={**os.environ, "STARLING_HEARTBEAT": "1"})
+    line = process.stderr.readline()  # comes after a second
     process.send_signal(signal.SIGINT)
     errors = process.communicate(timeout=60)[1]
+    assert re.fullmatch(r"  \d %, .*starting\n", line), line
     assert process.returncode == 130, f"{process.returncode}: {errors}"
     with h5py.File(output, "r") as results:
         assert status_of(results) == "interrupted by signal 2"
         assert results["nodes/steps"][:].min() > 0
+
+
+def check_progress_bar(folder):
+    """In a terminal a bar says how far a run is and how long it will take."""
+    reader, writer = os.openpty()
+    process = subprocess.Popen([folder.starling, "run", "good.ini", "run.steps=1000000", "-o", "bar.h5"],
+                               cwd=folder.path, stdout=subprocess.DEVNULL, stderr=writer)
+    os.close(writer)
+    shown = ""
+    give_up = time.monotonic() + 60
+    while not re.search(r"\[=* *\] +\d+ %  .*\d+ (min|h) \d\d (s|min) left", shown) and time.monotonic() < give_up:
+        shown += os.read(reader, 4096).decode()
+    process.send_signal(signal.SIGINT)
+    process.wait(timeout=60)
+    os.close(reader)
+    assert time.monotonic() < give_up, shown
 
 
 def check_disk_full(folder):
@@ -275,11 +347,15 @@ def check_mpi_failures(folder, mpirun):
     environment = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     os.environ.update(environment)
     prefix = [mpirun, "--oversubscribe", "-n", "4"]
+    folder.write("walks.ini", GOOD.replace(OF_MLP, "navigation"))
     for overrides, sentence in ((["algorithm.learning_rate=1e30"], "the run diverged"),
                                 (["algorithm.learning_rate=-1"], "learning_rate must be positive"),
                                 (["failures.stop=3 @ 5 ms"], "[failures] must not be there over MPI"),
+                                (["run.checkpoint=5 steps"], "run.checkpoint must be never over MPI"),
+                                (["walks.ini", "compute.per_episode=1 ms"], "[compute] per_episode must not be there over MPI"),
                                 (["run.nodes=2"], "rank")):
-        done = folder.run("run", "good.ini", *overrides, "--transport", "mpi", prefix=prefix)
+        scenario = [] if overrides[0].endswith(".ini") else ["good.ini"]
+        done = folder.run("run", *scenario, *overrides, "--transport", "mpi", prefix=prefix)
         assert done.returncode != 0
         said = [line for line in done.stderr.splitlines() if line.startswith("starling: ")]
         assert said and sentence in said[0], done.stderr
@@ -302,9 +378,17 @@ def check_replay(folder, mpirun):
     done = folder.run("run", "good.ini", "algorithm.learning_rate=0.01", "--replay", "real.h5")
     expect(done, 0)
     assert "train_loss of node" in done.stdout, done.stdout
+    done = folder.run("run", "good.ini", "run.record_every=2", "--replay", "real.h5")
+    expect(done, 0)
+    assert "losses were not recorded at the same steps" in done.stdout, done.stdout
+    shutil.copy(folder.file("real.h5"), folder.file("part.h5"))
+    with h5py.File(folder.file("part.h5"), "r+") as results:
+        results["facts"].attrs["status"] = numpy.bytes_("interrupted by signal 2")
     for words, status, sentence in (
             (["real.h5", "--replay", "simulated.h5"], 1, "simulated.h5: holds no order of events to replay"),
             (["real.h5", "--replay", "missing.h5"], 1, "missing.h5: cannot read"),
+            (["good.ini", "--replay", "part.h5"], 1, "can be replayed, this one: interrupted by signal 2"),
+            (["good.ini", "run.checkpoint=5 steps", "--replay", "real.h5"], 2, "run.checkpoint must be never in a replay"),
             (["good.ini", "run.nodes=7", "--replay", "real.h5"], 2, "run.nodes must be 8 as in the run that real.h5"),
             (["good.ini", "network.collectives=analytic", "--replay", "real.h5"], 2, "collectives must be expanded"),
             (["good.ini", "failures.stop=3 @ 5 ms", "--replay", "real.h5"], 2, "[failures] must not be there"),
@@ -321,8 +405,8 @@ def main():
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     with tempfile.TemporaryDirectory(prefix="starling_command_line") as path:
         folder = Folder(starling, path)
-        cases = [check_mistakes, check_absurd_requests, check_usage, check_commands, check_interrupt, check_disk_full,
-                 check_out_of_memory]
+        cases = [check_mistakes, check_absurd_requests, check_usage, check_commands, check_summaries, check_interrupt,
+                 check_progress_bar, check_disk_full, check_out_of_memory]
         if mpirun:
             cases.append(lambda f: check_mpi_failures(f, mpirun[0]))
             cases.append(lambda f: check_replay(f, mpirun[0]))

@@ -199,6 +199,16 @@ TEST_CASE("malformed files are refused with the reader's reason") {
             .ends_with("but 2 different ones occur"));
 }
 
+TEST_CASE("tags within comments and character data of a GraphML file are no nodes") {
+  const test::TemporaryDirectory directory;
+  const std::string named =
+      "<node id=\"a\"><data key=\"d0\"><![CDATA[<node id=\"x\"/>]]></data></node>\n";
+  const auto path = directory.write(
+      "c.graphml",
+      graphml("undirected", "<!-- <node/> -->" + named + nodes_named({"b"}) + edge("a", "b")));
+  CHECK(test::peers(make_file(path, 2).in(0)) == Peers{1});
+}
+
 TEST_CASE("a GraphML file with both kinds of edges is refused") {
   const std::string both =
       "<edge source=\"a\" target=\"b\" directed=\"true\"/><edge source=\"b\" target=\"a\"/>";

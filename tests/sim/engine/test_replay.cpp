@@ -113,6 +113,23 @@ TEST_CASE("an act is done when its turn comes, and what is held until then is re
                        Error);
 }
 
+TEST_CASE("whatever was recorded next is named when something else happens") {
+  const Acts resume{{Act::resume(2)}};
+  Replay resumes(resume);
+  CHECK_THROWS_WITH_AS(
+      resumes.read_clock(0),
+      "in the recorded run node 0, after 0 acts, goes on with its fibre 2, but here "
+      "it asks for the time",
+      Error);
+  const Acts clock{{Act::clock(at(9ms))}};
+  Replay reads(clock);
+  reads.hold(0, Act::deadline(1), 5);
+  CHECK(
+      reads.describe_mismatch() ==
+      "in the recorded run node 0, after 0 acts, asks for the time, but here it sees a deadline of "
+      "its fibre 1 pass");
+}
+
 TEST_CASE("messages come in the recorded order, each as early as that lets it") {
   Log log;
   const Acts acts{{Act::resume(0), Act::delivery(2, 7), Act::delivery(1, 7)}, sleeper, sleeper};

@@ -137,6 +137,10 @@ TEST_CASE("a collective in closed form says which member it waits for") {
       failure_of(place, [&members](Node& node) { return meet_all(node, members); });
   CHECK(text.starts_with("stalled at 0.001 s of virtual time: node 2 stopped at 0.0005 s; "));
   CHECK(text.ends_with("; 3 of 4 nodes wait in a collective (tag 9) for node 2"));
+  Place without_two(4, true, {.outages = {{1, at(500us), never}, {2, at(500us), never}}});
+  CHECK(failure_of(without_two, [&members](Node& node) {
+          return meet_all(node, members);
+        }).ends_with("; 2 of 4 nodes wait in a collective (tag 9) for node 1 and 1 more"));
 }
 
 TEST_CASE("a message that comes twice does so before the next of its pair") {

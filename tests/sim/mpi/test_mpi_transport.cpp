@@ -13,6 +13,8 @@
 #include <deque>
 #include <memory>
 #include <numeric>
+#include <span>
+#include <string>
 #include <string_view>
 #include <thread>
 
@@ -21,6 +23,7 @@
 #include "sim/base/error.hpp"
 #include "sim/engine/network_model.hpp"
 #include "sim/engine/simulated_transport.hpp"
+#include "sim/mpi/message_header.hpp"
 #include "tests/sim/mpi/small_world.hpp"
 
 namespace starling::test {
@@ -50,6 +53,33 @@ NodeId left_of(const Node& node) { return (node.id() + node.nodes() - 1) % node.
 
 /// Nodes per rank differ: some ranks host two, some three.
 NodeId uneven() { return 2 * session().ranks() + (session().ranks() + 1) / 2; }
+
+// --- Headers -------------------------------------------------------------------------------------
+
+TEST_CASE("a header that no rank of this run can have sent is told, with what was expected") {
+  const MessageHeader good{
+      .tag = 7, .number = 0, .sent = 0, .size = 3, .filler = 0, .source = 0, .destination = 4};
+  const auto read = [](const MessageHeader& header) {
+    return read_message_header(std::as_bytes(std::span(&header, 1)), 5);
+  };
+  CHECK(read(good).destination == 4);
+  const auto refused = [&](auto change, const char* sentence) {
+    MessageHeader header = good;
+    change(header);
+    CHECK_THROWS_WITH_AS(read(header),
+                         (std::string("a message from another rank: expected ") + sentence).c_str(),
+                         Error);
+  };
+  refused([](MessageHeader& h) { h.destination = 5; }, "nodes from 0 to 4, found 5");
+  refused([](MessageHeader& h) { h.source = -1; }, "nodes from 0 to 4, found -1");
+  refused([](MessageHeader& h) { h.size = 1ULL << 32; },
+          "at most 4294967295 numbers, found 4294967296");
+  refused([](MessageHeader& h) { h.filler = (1ULL << 42) + 1; },
+          "at most 4398046511104 bytes of filler, found 4398046511105");
+  CHECK_THROWS_WITH_AS(read_message_header(std::as_bytes(std::span(&good, 1)).first(47), 5),
+                       "a message from another rank: expected a header of 48 bytes, found 47",
+                       Error);
+}
 
 // --- Blocks --------------------------------------------------------------------------------------
 

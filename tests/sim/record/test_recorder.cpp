@@ -132,9 +132,12 @@ TEST_CASE("any NaN equals any NaN, but the zeros differ by their sign") {
 }
 
 TEST_CASE("the first difference is named with its place and both values") {
-  const Recorder a = small_recorder();
+  Recorder a = small_recorder();
+  a.links = {{"up", 10, 5, Duration(7), 3}};
+  a.link_timeline = {{0, 5, at(1), at(2)}};
+  a.acts = {{Act::resume(0), Act::delivery(1, 8)}, {}};
   const auto difference = [&a](auto change) {
-    Recorder b = small_recorder();
+    Recorder b = a;
     change(b);
     std::string text;
     CHECK_FALSE(same_content(a, b, &text));
@@ -153,7 +156,15 @@ TEST_CASE("the first difference is named with its place and both values") {
         "timeline, segment 0: node 0 compute from 0 to 10 ps and node 0 wait from 0 to 10 ps");
   CHECK(difference([](Recorder& b) { b.models[1][0] = 5; }) == "model 1, parameter 0: 3 and 5");
   CHECK(difference([](Recorder& b) { b.models.clear(); }) == "number of models: 2 and 0");
-  CHECK(difference([](Recorder& b) { b.acts.resize(2); }) == "nodes with acts: 0 and 2");
+  CHECK(difference([](Recorder& b) { b.acts.resize(1); }) == "nodes with acts: 2 and 1");
+  CHECK(difference([](Recorder& b) { b.acts[0][1] = Act::delivery(1, 9); }) ==
+        "act 1 of node 0: (0, 1, 8) and (0, 1, 9)");
+  CHECK(difference([](Recorder& b) { b.links[0].bytes = 4; }) ==
+        "links, row 0: up of 10 B/s, 3 B in 7 ps, at most 5 B/s and up of 10 B/s, 4 B in 7 ps, at "
+        "most 5 B/s");
+  CHECK(difference([](Recorder& b) { b.link_timeline[0].rate = 6; }) ==
+        "timeline of links, segment 0: link 0 with 5 B/s from 1 to 2 ps and link 0 with 6 B/s from "
+        "1 to 2 ps");
   CHECK(difference([](Recorder& b) { b.facts["algorithm"] = "sgp"; }) ==
         "facts/algorithm: dpsgd and sgp");
   CHECK(difference([](Recorder& b) { b.facts["seed"] = "1"; }) == "facts/seed: nothing and 1");

@@ -8,6 +8,7 @@
 #include <limits>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -271,6 +272,51 @@ TEST_CASE("acts that belong to no node, or are of no kind, are damage") {
   }
   REQUIRE(damage("/acts/kind 2 4"));
   CHECK(message_of([&] { load(path); }) == begins + "act 2 makes no sense");
+}
+
+TEST_CASE("what does not fit the rest of a results file is damage, named with its place") {
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.path("x.h5");
+  save(full_recorder(11, 3), path);
+  const std::string bytes = bytes_of(path);
+  const std::string script = directory.path("change.py");
+  const auto damage = [&](const std::string& change) {
+    write_bytes(path, bytes);
+    write_bytes(script,
+                "import h5py\nwith h5py.File('" + path + "', 'r+') as f:\n    " + change + "\n");
+    return std::system(("/usr/bin/python3 " + script + " 2>/dev/null").c_str()) == 0;
+  };
+  if (!damage("pass")) {
+    MESSAGE("skipped: /usr/bin/python3 has no h5py");
+    return;
+  }
+  const std::pair<const char*, const char*> cases[] = {
+      {"f['steps'].attrs['every'] = 0",
+       "/steps: a table of 3 columns with a row every 0 of 11 steps"},
+      {"f['steps'].attrs['every'] = 'two'", "attribute every of /steps does not hold numbers"},
+      {"f['steps'].attrs['every'] = [1, 2]", "attribute every of /steps is not one number"},
+      // rows after 5, 10 and 11 steps, not after 2, 4, .., 10 and 11
+      {"f['steps'].attrs['every'] = 5", "/steps/time: does not fit the table"},
+      {"f['timeline/node'][0] = 9", "/timeline: segment 0 makes no sense"},
+      {"f['links/bandwidth'][1] = -1", "/links: link 1 makes no sense"},
+      {"f['link_timeline/link'][1] = 3", "/link_timeline: segment 1 makes no sense"},
+      {"del f['links/bytes']; f['links/bytes'] = [1, 2]",
+       "/links/bytes: expected 3 values, found 2"},
+      {"del f['links/name']; f['links/name'] = [1, 2, 3]",
+       "/links/name is not a column of texts of fixed length"},
+      {"del f['links/name']; f.create_dataset('links/name', (3,), 'S9')",
+       "/links/name: fewer bytes than its shape needs"},
+      {"del f['nodes/steps']; f['nodes/steps'] = [[1], [2], [3]]",
+       "/nodes/steps: expected 1 dimension(s), found 2"},
+      {"del f['nodes/steps']; f.create_dataset('nodes/steps', (3,), 'i8')",
+       "/nodes/steps: fewer bytes than its shape needs"},
+      {"f['facts'].attrs['empty'] = 3",
+       "attribute empty of /facts is not one text of fixed length"}};
+  for (const auto& [change, sentence] : cases) {
+    CAPTURE(change);
+    REQUIRE(damage(change));
+    CHECK(message_of([&] { load(path); }) == path + ": damaged or cut short: " + sentence);
+  }
 }
 
 TEST_CASE("a file cut short at any length is an error") {
