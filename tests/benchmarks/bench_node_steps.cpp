@@ -60,7 +60,7 @@ const Case cases[] = {
      32,
      0.70,
      4,
-     12,
+     40,
      1},
     {"B", "features = 64\nhidden = 32\nbatch_size = 16", {64, 32, 10}, 16, 0.45, 32, 400, 1},
     {"C",
@@ -69,7 +69,7 @@ const Case cases[] = {
      64,
      0.75,
      1,
-     5,
+     40,
      16}};
 
 std::string scenario_of(const Case& which, std::size_t nodes) {
