@@ -40,8 +40,9 @@ struct Lanes {
   STARLING_INLINE Vector load(const float* p, Mask m) { return _mm512_maskz_loadu_ps(m, p); }
   STARLING_INLINE void store(float* p, Vector v) { _mm512_storeu_ps(p, v); }
   STARLING_INLINE void store(float* p, Vector v, Mask m) { _mm512_mask_storeu_ps(p, m, v); }
-  /// Past the cache; `p` on a whole vector.
+  /// Past the cache; `p` on a whole vector. Other threads see it after fence().
   STARLING_INLINE void stream(float* p, Vector v) { _mm512_stream_ps(p, v); }
+  STARLING_INLINE void fence() { _mm_sfence(); }
   STARLING_INLINE Vector add(Vector a, Vector b) { return _mm512_add_ps(a, b); }
   STARLING_INLINE Vector subtract(Vector a, Vector b) { return _mm512_sub_ps(a, b); }
   STARLING_INLINE Vector multiply(Vector a, Vector b) { return _mm512_mul_ps(a, b); }
@@ -144,8 +145,9 @@ struct Lanes {
   STARLING_INLINE Vector load(const float* p, Mask m) { return _mm256_maskload_ps(p, m); }
   STARLING_INLINE void store(float* p, Vector v) { _mm256_storeu_ps(p, v); }
   STARLING_INLINE void store(float* p, Vector v, Mask m) { _mm256_maskstore_ps(p, m, v); }
-  /// Past the cache; `p` on a whole vector.
+  /// Past the cache; `p` on a whole vector. Other threads see it after fence().
   STARLING_INLINE void stream(float* p, Vector v) { _mm256_stream_ps(p, v); }
+  STARLING_INLINE void fence() { _mm_sfence(); }
   STARLING_INLINE Vector add(Vector a, Vector b) { return _mm256_add_ps(a, b); }
   STARLING_INLINE Vector subtract(Vector a, Vector b) { return _mm256_sub_ps(a, b); }
   STARLING_INLINE Vector multiply(Vector a, Vector b) { return _mm256_mul_ps(a, b); }

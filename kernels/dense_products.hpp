@@ -117,16 +117,15 @@ constexpr TileFunction tile_of(std::size_t vectors, bool masked) {
   return masked ? run_tile<rows, 1, transposed, true> : run_tile<rows, 1, transposed, false>;
 }
 
-/// What is fetched into the second-level cache while a product runs: so many floats of each row. Only what its thread
-/// alone writes: a line beyond may belong to another.
+/// What is fetched into the second-level cache while a product runs: so many floats of each row.
 struct Ahead {
   std::size_t rows = 0;
   const float* const* row = nullptr;
   std::size_t floats = 0;
 };
 
-/// Runs tile `t`, whose pointers stand for row 0, over all `rows`, in tiles of nearly equal height, which fetch equal
-/// shares of what is ahead.
+/// Runs tile `t`, whose pointers stand for row 0, over all `rows`, in tiles of nearly equal height,
+/// which fetch equal shares of what is ahead.
 template <bool transposed>
 STARLING_INLINE void run_rows(Tile t, std::size_t rows, std::size_t columns, std::size_t left_step,
                               const Ahead& ahead) {
@@ -137,7 +136,7 @@ STARLING_INLINE void run_rows(Tile t, std::size_t rows, std::size_t columns, std
   const Tile origin = t;
   const std::size_t terms = t.runs * t.terms;
   t.ahead = t.right;
-  t.ahead_step = ahead.rows * ahead.floats / (tiles * terms);
+  t.ahead_step = ahead.rows == 0 ? 0 : ahead.rows * ahead.floats / (tiles * terms);
   const std::size_t ahead_tile = t.ahead_step * terms;
   std::size_t ahead_row = 0, fetched = 0;
   for (std::size_t i = 0, row = 0; i < tiles; ++i) {
@@ -150,7 +149,7 @@ STARLING_INLINE void run_rows(Tile t, std::size_t rows, std::size_t columns, std
       ++ahead_row;
       fetched = 0;
     }
-    if (ahead_row < ahead.rows) t.ahead = ahead.row[ahead_row] + fetched;  // else the last is fetched once more
+    if (ahead_row < ahead.rows) t.ahead = ahead.row[ahead_row] + fetched;  // else as before
     fetched += ahead_tile;
     switch (height) {
       case 1:
@@ -294,7 +293,7 @@ void parameter_gradient(Shape shape, const float* x, std::size_t x_stride, const
 /// Floats of a gradient that are known before the sums go on: a piece of the first-level cache.
 constexpr std::size_t piece_floats = 2048;
 
-/// Whether the results of the fold go past the cache: nobody reads them soon, and they have no place there.
+/// Whether the result goes past the cache: nobody reads it soon, and nothing of it is there.
 STARLING_INLINE bool streams_results(const Folding& folding) {
   if (!folding.is_far || folding.sum_count != 1) return false;
   const LinearJob& job = folding.sums[0];
@@ -307,8 +306,8 @@ STARLING_INLINE bool streams_results(const Folding& folding) {
 
 constexpr std::size_t most_fetched = 8;
 
-/// The rows, from `at` on, that the sums use beside the gradient, at most so many; first those that are
-/// least likely to be in the cache. Answers how many.
+/// The rows, from `at` on, that the sums use beside the gradient, at most so many; first those that
+/// are least likely to be in the cache. Answers how many.
 STARLING_INLINE std::size_t list_others(const Folding& folding, bool streams, std::size_t at,
                                         std::size_t most, const float* (&others)[most_fetched]) {
   most = at_most(most, most_fetched);
@@ -356,7 +355,8 @@ void parameter_sums(Shape shape, const float* x, std::size_t x_stride, const flo
       const std::size_t count = rows * panel_width;
       const float* others[most_fetched];
       const std::size_t slots = (rows + tile_rows - 1) / tile_rows * shape.batch;
-      const Ahead ahead{.rows = list_others(folding, streams, at, slots * line_floats / count, others),
+      const std::size_t fitting = slots * line_floats / count;
+      const Ahead ahead{.rows = list_others(folding, streams, at, fitting, others),
                         .row = others,
                         .floats = count};
       multiply<true>(rows, shape.batch, panel_width, x + row, x_stride, dy + panel, dy_stride,
@@ -369,6 +369,7 @@ void parameter_sums(Shape shape, const float* x, std::size_t x_stride, const flo
     sum_rows(shape.batch, columns, dy + o, dy_stride, piece);
     sum_piece(folding, streams, folding.bias + o, piece, columns);
   }
+  if (streams) Lanes::fence();
 }
 
 void input_gradient(Shape shape, const float* dy, std::size_t dy_stride, const float* weights,

@@ -168,10 +168,13 @@ TEST_CASE("sums computed with the parameter gradient equal those computed after 
       terms.resize(13, {model.data(), 0.125f});
       const auto length = static_cast<std::uint32_t>(floats);
       const LinearJob sums[] = {{m.data(), length, 0, 2}, {out.data(), length, 2, 11}};
-      kernels->parameter_sums(
-          s, x.data(), x_stride, dy.data(), dy_stride,
-          {.sums = sums, .sum_count = 2, .terms = terms.data(), .weights = weights, .bias = bias,
-           .is_far = true});
+      kernels->parameter_sums(s, x.data(), x_stride, dy.data(), dy_stride,
+                              {.sums = sums,
+                               .sum_count = 2,
+                               .terms = terms.data(),
+                               .weights = weights,
+                               .bias = bias,
+                               .is_far = true});
       CHECK(differences(out, expected) == 0);
       CHECK(differences(m, expected_momentum) == 0);
     }
