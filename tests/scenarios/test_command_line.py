@@ -294,7 +294,7 @@ def check_progress_bar(folder):
     os.close(writer)
     shown = ""
     give_up = time.monotonic() + 60
-    while not re.search(r"\[=* *\] +\d+ %  .*\d+ (min|h) \d\d (s|min) left", shown) and time.monotonic() < give_up:
+    while not re.search(r"\[=* *\] +\d+ %  .* \d+ (s|min|h)( \d\d (s|min))? left", shown) and time.monotonic() < give_up:
         shown += os.read(reader, 4096).decode()
     process.send_signal(signal.SIGINT)
     process.wait(timeout=60)
