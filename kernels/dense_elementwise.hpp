@@ -169,6 +169,9 @@ void combine(float* out, const float* sums, const LinearTerm* terms, std::size_t
   }
 }
 
+/// Terms that one pass over the columns combines.
+constexpr std::size_t most_at_once = 5;
+
 template <bool resume, bool streams = false>
 STARLING_INLINE void combine_up_to_five(float* out, const float* sums, const LinearTerm* terms,
                                         std::size_t term_count, std::size_t begin,
@@ -193,14 +196,14 @@ void linear(float* out, const LinearTerm* terms, std::size_t term_count, std::si
     for (std::size_t i = begin; i < end; ++i) out[i] = 0;
     return;
   }
-  if (term_count <= 5) {
+  if (term_count <= most_at_once) {
     return combine_up_to_five<false>(out, nullptr, terms, term_count, begin, end);
   }
 
   // Many terms: groups of five over a strip of columns that stays in the first-level cache. Sums
   // wait in a buffer, because `out` may be a term that is still to be read; the last group writes
   // `out`.
-  constexpr std::size_t strip = 1024, group = 5;
+  constexpr std::size_t strip = 1024, group = most_at_once;
   alignas(64) float buffer[strip];
   for (std::size_t from = begin; from < end; from += strip) {
     const std::size_t to = at_most(end, from + strip);

@@ -41,7 +41,7 @@ struct Tile {
   bool relu;               // negative results become 0
   const float* positive;   // results become 0 where this (stride c_stride) is not positive; or null
   // Fetched along the way, `ahead_step` floats further for each k: what is needed next. Never past
-  // the end of the layer: lines beyond may belong to another thread, which is writing them.
+  // the end of a model: lines beyond may belong to another thread, which is writing them.
   const float* ahead;
   std::size_t ahead_step;
 };
@@ -297,7 +297,7 @@ constexpr std::size_t piece_floats = 2048;
 STARLING_INLINE bool streams_results(const Folding& folding) {
   if (!folding.is_far || folding.sum_count != 1) return false;
   const LinearJob& job = folding.sums[0];
-  if (job.terms > 5) return false;
+  if (job.terms > most_at_once) return false;
   for (std::size_t t = 0; t < job.terms; ++t) {
     if (folding.terms[job.first_term + t].values == job.out) return false;
   }

@@ -31,15 +31,15 @@ void fetch(const float* from, std::size_t begin, std::size_t end) {
   for (std::size_t i = begin; i < end; i += line) __builtin_prefetch(from + i, 0, 2);
 }
 
-/// Short rows in line: a call for each would take longer than copying.
+/// Short rows by short copies in line: a call for each row would take longer than copying it.
 void copy_row(std::span<const float> from, float* to) {
   constexpr std::size_t line = 16, longest_in_line = 256;
-  std::size_t i = from.size() <= longest_in_line ? 0 : from.size();
-  if (i > 0) std::memcpy(to, from.data(), from.size_bytes());
-  for (; i + line <= from.size(); i += line) {
-    std::memcpy(to + i, from.data() + i, line * sizeof(float));
+  if (from.size() <= longest_in_line) {
+    for (; from.size() >= line; from = from.subspan(line), to += line) {
+      std::memcpy(to, from.data(), line * sizeof(float));
+    }
   }
-  std::copy(from.begin() + static_cast<std::ptrdiff_t>(i), from.end(), to + i);
+  std::copy(from.begin(), from.end(), to);
 }
 
 /// Bytes of the last level of cache, which other programs may share.
