@@ -262,9 +262,19 @@ void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activa
 }
 
 void Mlp::gradients(std::span<GradientRequest> requests) const {
+  struct Nobody final : RowOwner {
+    void begin(GradientRequest&) override {}
+    void end(GradientRequest&) override {}
+  } nobody;
+  gradients_of(nobody, requests);
+}
+
+void Mlp::gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const {
   for_all<Activations>(requests.size(), [&](std::size_t r, Activations& work) {
     const bool is_last = r + 1 == requests.size();
+    owner.begin(requests[r]);
     gradient(requests[r], is_last ? nullptr : &requests[r + 1], work);
+    owner.end(requests[r]);
   });
 }
 

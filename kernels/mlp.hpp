@@ -59,6 +59,7 @@ class Mlp final : public Workload {
   std::int64_t batch_cost(NodeId node, Step draw) const override;
   bool folds_sums() const override { return true; }
   void gradients(std::span<GradientRequest> requests) const override;
+  void gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const override;
   /// Mean loss over the test samples and the fraction whose largest logit (the first, if equal) is
   /// the label's.
   void evaluate(std::span<EvaluationRequest> requests) const override;

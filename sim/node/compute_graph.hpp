@@ -58,8 +58,9 @@ struct GraphStatistics {
   std::int64_t sum_batches = 0;
   std::int64_t windows = 0;
   std::int64_t waves = 0;
-  std::int64_t peak_bytes = 0;  // of vectors, live and in flight
-  double plan_seconds = 0;      // spent on saying what this process does, if processes share
+  std::int64_t peak_bytes =
+      0;  // of vectors, before and after each batch of gradients and while sums run
+  double plan_seconds = 0;  // spent on saying what this process does, if processes share
 };
 
 class ComputeGraph {
@@ -223,6 +224,8 @@ class ComputeGraph {
   struct Operation {
     Kind kind{};
     Fate fate = Fate::runs;
+    std::uint8_t folded_sums = 0;   // gradient: that are computed with it,
+    std::uint8_t folded_terms = 0;  // and all their terms
     std::uint32_t term_count = 0;
     std::uint32_t first_term = none;
     std::uint32_t last_term = none;

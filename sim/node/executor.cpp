@@ -8,20 +8,12 @@
 #include "sim/base/error.hpp"
 
 namespace starling {
-namespace {
-
-constexpr std::size_t row_granularity = 16;                // floats: rows begin on cache lines
-constexpr std::size_t slab_floats = std::size_t{1} << 19;  // 2 MiB, one huge page
-
-std::size_t rounded(std::size_t size) {
-  return std::max<std::size_t>(1, (size + row_granularity - 1) / row_granularity) * row_granularity;
-}
-
-}  // namespace
-
 Executor::Executor(Backend& backend, const Workload& workload, bool threaded,
                    bool stops_at_divergence, Sharing sharing)
-    : backend_(backend), workload_(workload), stops_at_divergence_(stops_at_divergence) {
+    : backend_(backend),
+      workload_(workload),
+      rows_(backend),
+      stops_at_divergence_(stops_at_divergence) {
   if (sharing.peers != nullptr) {
     sharding_ = std::make_unique<Sharding>(std::move(sharing), backend, *this);
   }
@@ -37,9 +29,6 @@ Executor::~Executor() {
     }
     changed_.notify_all();
     worker_.join();
-  }
-  for (auto& [size, shelf] : shelves_) {
-    for (float* slab : shelf.slabs) backend_.release(slab, size * shelf.rows_per_slab);
   }
 }
 
@@ -81,37 +70,6 @@ void Executor::work() {
   }
 }
 
-float* Executor::take(std::size_t size) {
-  const std::size_t count = rounded(size);
-  Shelf& shelf = shelves_[count];
-  if (shelf.free.empty()) {
-    shelf.rows_per_slab = std::max<std::size_t>(1, slab_floats / count);
-    float* slab = backend_.allocate(count * shelf.rows_per_slab);
-    shelf.slabs.push_back(slab);
-    for (std::size_t i = shelf.rows_per_slab; i > 0; --i)
-      shelf.free.push_back(slab + (i - 1) * count);
-  }
-  float* row = shelf.free.back();
-  shelf.free.pop_back();
-  live_bytes_ += static_cast<std::int64_t>(count * sizeof(float));
-  statistics_.peak_bytes = std::max(statistics_.peak_bytes, live_bytes_);
-  return row;
-}
-
-float* Executor::allocate(ValueId value, std::size_t size) {
-  if (rows_.size() <= value) rows_.resize(value + 1);
-  Row& row = rows_[value];
-  if (row.floats == nullptr) row.floats = take(size);
-  row.size = static_cast<std::uint32_t>(size);
-  return row.floats;
-}
-
-void Executor::give_back(Row& row) {
-  const std::size_t count = rounded(row.size);
-  shelves_[count].free.push_back(std::exchange(row.floats, nullptr));
-  live_bytes_ -= static_cast<std::int64_t>(count * sizeof(float));
-}
-
 void Executor::execute() {
   if (!sharding_) return run_window();
   sharding_->begin(window_);
@@ -127,18 +85,13 @@ void Executor::execute() {
 }
 
 void Executor::run_window() {
-  if (rows_.size() < window_.value_count) rows_.resize(window_.value_count);
-  for (const ValueId value : window_.garbage) give_back(rows_[value]);
-  for (const auto& use : window_.uses) {
-    Row& row = rows_[use.value];
-    row.size = use.size;
-    row.readers = use.readers;
-    row.dies = use.dies;
-  }
+  rows_.fit(window_.value_count);
+  for (const ValueId value : window_.garbage) rows_.release(value);
+  for (const auto& use : window_.uses) rows_.expect(use.value, use.size, use.readers, use.dies);
 
   if (sharding_) {
     sharding_->after(0);
-    for (const ValueId value : sharding_->unread()) give_back(rows_[value]);
+    for (const ValueId value : sharding_->unread()) rows_.release(value);
   }
 
   ++statistics_.windows;
@@ -157,26 +110,16 @@ void Executor::run_window() {
       run_wave(begin, end);
     }
     if (sharding_) sharding_->after(wave);
-    release_inputs(begin, end);
   }
-}
-
-bool Executor::fits(const ComputeGraph::Operation& operation, const ComputeGraph::Term& term,
-                    std::uint32_t readers) const {
-  const Row& row = rows_[term.value];
-  return operation.kind == ComputeGraph::Kind::sum && row.dies && row.readers == readers &&
-         row.floats != nullptr && term.size == operation.size && row.size == term.size;
+  statistics_.peak_bytes = std::max(statistics_.peak_bytes, rows_.peak_bytes());
 }
 
 float* Executor::output_row(const ComputeGraph::Operation& operation, ValueId x) {
-  Row& out = rows_[operation.out];
   for (std::uint32_t t = operation.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
     const ValueId value = window_.terms[t].value;
-    if (!fits(operation, window_.terms[t], value == x ? 2 : 1)) continue;
-    // Its last reader is this sum: take over the row.
-    return out.floats = std::exchange(rows_[value].floats, nullptr);
+    if (float* row = rows_.take_over(operation.out, value, value == x ? 2 : 1)) return row;
   }
-  return out.floats = take(out.size);
+  return rows_.make(operation.out);
 }
 
 std::array<std::span<const float>, most_inputs> Executor::inputs_of(
@@ -216,7 +159,7 @@ void Executor::run_wave(std::size_t begin, std::size_t end) {
         break;
       }
       case Kind::concatenation: {
-        float* out = allocate(operation.out, operation.size);
+        float* out = rows_.make(operation.out);
         std::size_t at = first;
         for (std::uint32_t t = operation.first_term; t != ComputeGraph::none;
              t = window_.terms[t].next) {
@@ -228,7 +171,7 @@ void Executor::run_wave(std::size_t begin, std::size_t end) {
         break;
       }
       case Kind::transform: {
-        float* out = allocate(operation.out, operation.size);
+        float* out = rows_.make(operation.out);
         transforms_.push_back(
             {&window_.transforms[operation.call], inputs_of(operation), {out, operation.size}});
         ++statistics_.transforms;
@@ -270,22 +213,11 @@ void Executor::run_wave(std::size_t begin, std::size_t end) {
       operation.scalars[1]->number = evaluations_[e].accuracy;
     }
   }
-}
 
-void Executor::fold(const ComputeGraph::Operation& gradient) {
-  const ValueId x = window_.terms[gradient.first_term].value;
-  for (auto id = gradient.next_folded; id != ComputeGraph::none;
-       id = window_.operations[id].next_folded) {
-    const auto& sum = window_.operations[id];
-    const auto first = static_cast<std::uint32_t>(terms_.size());
-    for (std::uint32_t t = sum.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
-      const auto& term = window_.terms[t];
-      const bool is_gradient = term.value == gradient.out;
-      terms_.push_back({is_gradient ? nullptr : row(term.value) + term.offset, term.factor});
-    }
-    jobs_.push_back({output_row(sum, x), sum.size, first, sum.term_count});
-    ++statistics_.sums;
-    ++statistics_.folded;
+  for (std::size_t i = begin; i < end; ++i) {
+    const auto& operation = window_.operations[window_.order[i]];
+    release_inputs(operation);
+    if (operation.out != ComputeGraph::none) rows_.release_unread(operation.out);
   }
 }
 
@@ -304,60 +236,92 @@ void Executor::order_by_node(std::size_t begin, std::size_t end) {
 
 void Executor::run_gradients(std::size_t begin, std::size_t end) {
   order_by_node(begin, end);
+  first_gradient_ = begin;
   gradients_.clear();
-  sums_end_.clear();
-  jobs_.clear();
-  terms_.clear();
+  std::size_t sums = 0, terms = 0;
+  for (std::size_t i = begin; i < end; ++i) {
+    const auto& operation = window_.operations[window_.order[i]];
+    sums += operation.folded_sums;
+    terms += operation.folded_terms;
+  }
+  jobs_.resize(sums);
+  terms_.resize(terms);
+  sums = terms = 0;
   for (std::size_t i = begin; i < end; ++i) {
     const auto& operation = window_.operations[window_.order[i]];
     const auto& x = window_.terms[operation.first_term];
     const auto [node, draw] = window_.batches[operation.call];
-    gradients_.push_back({.node = node, .draw = draw, .x = row(x.value) + x.offset});
-    if (operation.next_folded == ComputeGraph::none) {
-      Row& out = rows_[operation.out];
-      gradients_.back().gradient = out.floats = take(out.size);
-    } else {
-      fold(operation);
-    }
-    sums_end_.push_back(jobs_.size());
-  }
-  for (std::size_t i = 0, first = 0; i < gradients_.size(); first = sums_end_[i++]) {
-    gradients_[i].sums = {jobs_.data() + first, sums_end_[i] - first};
-    gradients_[i].terms = terms_.data();
+    gradients_.push_back({.node = node,
+                          .draw = draw,
+                          .x = row(x.value) + x.offset,
+                          .sums = {jobs_.data() + sums, operation.folded_sums},
+                          .terms = terms_.data() + terms});
+    sums += operation.folded_sums;
+    terms += operation.folded_terms;
   }
   ++statistics_.gradient_batches;
   statistics_.gradients += static_cast<std::int64_t>(end - begin);
-  workload_.gradients(gradients_);
-  for (std::size_t i = begin; i < end; ++i) {
-    const auto& operation = window_.operations[window_.order[i]];
-    const GradientRequest& request = gradients_[i - begin];
+  statistics_.sums += static_cast<std::int64_t>(sums);
+  statistics_.folded += static_cast<std::int64_t>(sums);
+  {
+    const RowStore::Lanes lanes(rows_, workload_.facts().parameters);
+    workload_.gradients_of(*this, gradients_);
+  }
+  for (const GradientRequest& request : gradients_) {
     current_ = request.node;
     check_loss(request);
-    if (operation.scalars[0] != nullptr) operation.scalars[0]->number = request.loss;
-    if (operation.scalars[1] != nullptr) {
-      operation.scalars[1]->number = static_cast<double>(request.episodes);
-    }
   }
+}
+
+const ComputeGraph::Operation& Executor::operation_of(const GradientRequest& request) const {
+  const auto index = static_cast<std::size_t>(&request - gradients_.data());
+  return window_.operations[window_.order[first_gradient_ + index]];
+}
+
+void Executor::begin(GradientRequest& request) {
+  const auto& gradient = operation_of(request);
+  if (request.sums.empty()) {
+    request.gradient = rows_.make(gradient.out);
+    return;
+  }
+  const ValueId x = window_.terms[gradient.first_term].value;
+  LinearJob* job = jobs_.data() + (request.sums.data() - jobs_.data());
+  LinearTerm* const first = terms_.data() + (request.terms - terms_.data());
+  LinearTerm* next = first;
+  for (auto id = gradient.next_folded; id != ComputeGraph::none;
+       id = window_.operations[id].next_folded) {
+    const auto& sum = window_.operations[id];
+    *job = {.out = nullptr,
+            .length = sum.size,
+            .first_term = static_cast<std::uint32_t>(next - first),
+            .terms = sum.term_count};
+    for (std::uint32_t t = sum.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
+      const auto& term = window_.terms[t];
+      const bool is_gradient = term.value == gradient.out;
+      *next++ = {is_gradient ? nullptr : row(term.value) + term.offset, term.factor};
+    }
+    (job++)->out = output_row(sum, x);
+  }
+}
+
+void Executor::end(GradientRequest& request) {
+  const auto& gradient = operation_of(request);
+  if (gradient.scalars[0] != nullptr) gradient.scalars[0]->number = request.loss;
+  if (gradient.scalars[1] != nullptr) {
+    gradient.scalars[1]->number = static_cast<double>(request.episodes);
+  }
+  release_inputs(gradient);
+  for (auto id = gradient.next_folded; id != ComputeGraph::none;
+       id = window_.operations[id].next_folded) {
+    release_inputs(window_.operations[id]);
+  }
+  // A result that is kept alive only by a scalar of its operation (the loss of an unread gradient).
+  rows_.release_unread(gradient.out);
 }
 
 void Executor::release_inputs(const ComputeGraph::Operation& operation) {
   for (std::uint32_t t = operation.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
     drop(window_.terms[t].value);
-  }
-}
-
-void Executor::release_inputs(std::size_t begin, std::size_t end) {
-  for (std::size_t i = begin; i < end; ++i) {
-    const auto& operation = window_.operations[window_.order[i]];
-    release_inputs(operation);
-    for (auto id = operation.next_folded; id != ComputeGraph::none;
-         id = window_.operations[id].next_folded) {
-      release_inputs(window_.operations[id]);
-    }
-    // A result that is kept alive only by a scalar of its operation (the loss of an unread gradient).
-    if (operation.out == ComputeGraph::none) continue;
-    Row& out = rows_[operation.out];
-    if (out.readers == 0 && out.dies && out.floats != nullptr) give_back(out);
   }
 }
 

@@ -90,8 +90,11 @@ void ComputeGraph::place_operations() {
     const auto [gradient, sum] = joins_[j];
     Operation& host = open_.operations[gradient];
     if (places_[gradient].readers != values_[host.out].readers) continue;
-    open_.operations[sum].next_folded = std::exchange(host.next_folded, sum);
-    open_.operations[sum].fate = Fate::folded;
+    Operation& folded = open_.operations[sum];
+    folded.next_folded = std::exchange(host.next_folded, sum);
+    folded.fate = Fate::folded;
+    ++host.folded_sums;
+    host.folded_terms = static_cast<std::uint8_t>(host.folded_terms + folded.term_count);
   }
 }
 

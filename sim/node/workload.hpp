@@ -59,6 +59,16 @@ struct GradientRequest {
   std::int64_t episodes = 0;  // out: how many ended in the rollout, where the numbers decide that
 };
 
+/// Who owns the rows that requests read and write. Between begin() and end() the rows of a request are in place; before,
+/// its node, draw and x alone are known. From several threads at once, for requests of each its own.
+class RowOwner {
+ public:
+  virtual ~RowOwner() = default;
+  virtual void begin(GradientRequest& request) = 0;
+  /// The request is done. What only it still read may hold the results of the next that begins on this thread.
+  virtual void end(GradientRequest& request) = 0;
+};
+
 /// Quality of one model on held-out data (for synthetic problems: the global objective).
 struct EvaluationRequest {
   const float* x = nullptr;  // (parameters)
@@ -81,6 +91,13 @@ class Workload {
   /// Computes loss and gradient of every request, in parallel over requests with OpenMP. A non-finite result is
   /// not an error here; the caller looks at the loss. Called only if has_numbers.
   virtual void gradients(std::span<GradientRequest> requests) const = 0;
+  /// The same for requests whose rows `owner` brings. The later a request begins and the sooner it ends, the fewer rows
+  /// are in use at once, and the more of them are in the cache.
+  virtual void gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const {
+    for (GradientRequest& request : requests) owner.begin(request);
+    gradients(requests);
+    for (GradientRequest& request : requests) owner.end(request);
+  }
   /// Evaluates every request; called only if has_numbers. Sums run in one fixed order.
   virtual void evaluate(std::span<EvaluationRequest> requests) const = 0;
 };

@@ -1,6 +1,7 @@
 // Sums that are computed with their gradients: which ones, and that no bit depends on it.
 #include <cmath>
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -154,9 +155,7 @@ namespace {
 
 constexpr std::size_t nodes = 5;
 
-/// Weights of all nodes after random steps of many kinds.
-std::vector<float> train(const dense::Kernels& kernels, ComputeGraph::Limits limits,
-                         std::int64_t* folded) {
+Mlp::Problem problem_of(std::size_t count) {
   Mlp::Problem problem;
   problem.hidden = {33, 40};
   problem.data.train = {.samples = 50, .features = 70, .classes = 3};
@@ -165,12 +164,21 @@ std::vector<float> train(const dense::Kernels& kernels, ComputeGraph::Limits lim
     problem.data.train.x.push_back(static_cast<float>(noise.normal()));
   }
   for (int s = 0; s < 50; ++s) problem.data.train.y.push_back(s % 3);
-  problem.parts.resize(nodes);
-  for (int s = 0; s < 50; ++s) problem.parts[static_cast<std::size_t>(s) % nodes].push_back(s);
+  problem.parts.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    for (int s = 0; s < 10; ++s) problem.parts[i].push_back(static_cast<int>(i + 5 * s) % 50);
+  }
   problem.batch_size = 9;
-  const Mlp mlp(std::move(problem), kernels);
+  return problem;
+}
+
+/// Weights of all nodes after random steps of many kinds.
+std::vector<float> train(const dense::Kernels& kernels, ComputeGraph::Limits limits,
+                         std::int64_t* folded) {
+  const Mlp mlp(problem_of(nodes), kernels);
   CpuBackend backend(kernels);
-  ComputeGraph graph(backend, mlp, limits, ComputeGraph::Execution::overlapped);
+  // Inline: on this thread, for which the number of threads is set.
+  ComputeGraph graph(backend, mlp, limits, ComputeGraph::Execution::inline_);
 
   std::vector<Vector> x(nodes, graph.initial_model()), m(nodes, graph.initial_model());
   for (Vector& v : m) v.scale(0);
@@ -241,6 +249,47 @@ TEST_CASE("no bit depends on folding, windows, threads or instruction set") {
       }
     }
     CHECK(train(*kernels, {.folds_sums = false}, &folded) == expected);
+  }
+  omp_set_num_threads(all_threads);
+}
+
+TEST_CASE("models that are used up make room for results of the same batch") {
+  constexpr std::size_t ring = 600;
+  const Mlp mlp(problem_of(ring));
+  const int all_threads = omp_get_max_threads();
+  std::vector<float> expected;
+  std::int64_t expected_peak = 0;
+  for (const int threads : {1, 4}) {
+    omp_set_num_threads(threads);
+    CpuBackend backend;
+    ComputeGraph graph(backend, mlp, {}, ComputeGraph::Execution::inline_);
+    std::set<const float*> places;
+    std::vector<Vector> x(ring, graph.initial_model());
+    for (Step k = 0; k < 3; ++k) {
+      std::vector<Vector> mixed;
+      for (std::size_t i = 0; i < ring; ++i) {
+        const Gradient g = graph.gradient(static_cast<NodeId>(i), k, x[i]);
+        const Weighted terms[] = {{0.5, x[i]},
+                                  {0.25, x[(i + ring - 1) % ring]},
+                                  {0.25, x[(i + 1) % ring]},
+                                  {-0.1, g.values}};
+        mixed.push_back(weighted_sum(terms));
+      }
+      x = std::move(mixed);
+      graph.flush();
+      for (const Vector& v : x) places.insert(graph.read(v).data());
+    }
+    CHECK(graph.statistics().folded == 3 * ring);
+    if (threads == 1) CHECK(places.size() < ring + 10);
+    std::vector<float> weights;
+    for (const Vector& v : x) {
+      const auto values = graph.read(v);
+      weights.insert(weights.end(), values.begin(), values.end());
+    }
+    if (threads == 1) expected = weights;
+    if (threads == 1) expected_peak = graph.statistics().peak_bytes;
+    CHECK(weights == expected);
+    CHECK(graph.statistics().peak_bytes == expected_peak);
   }
   omp_set_num_threads(all_threads);
 }

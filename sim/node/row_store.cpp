@@ -1,0 +1,150 @@
+#include "sim/node/row_store.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <omp.h>
+
+namespace starling {
+namespace {
+
+constexpr std::size_t row_granularity = 16;                // floats: rows begin on cache lines
+constexpr std::size_t slab_floats = std::size_t{1} << 19;  // 2 MiB, one huge page
+
+std::size_t rounded(std::size_t size) {
+  return std::max<std::size_t>(1, (size + row_granularity - 1) / row_granularity) * row_granularity;
+}
+
+std::int64_t bytes_of(std::size_t floats) {
+  return static_cast<std::int64_t>(floats * sizeof(float));
+}
+
+}  // namespace
+
+RowStore::~RowStore() {
+  for (auto& [size, shelf] : shelves_) {
+    for (float* slab : shelf.slabs) backend_.release(slab, size * shelf.rows_per_slab);
+  }
+}
+
+void RowStore::expect(ValueId value, std::uint32_t size, std::uint32_t readers, bool dies) {
+  Row& row = rows_[value];
+  row.size = size;
+  row.readers = readers;
+  row.dies = dies;
+}
+
+float* RowStore::allocate(ValueId value, std::size_t size) {
+  fit(value + 1);
+  Row& row = rows_[value];
+  if (row.floats == nullptr) row.floats = take(size);
+  row.size = static_cast<std::uint32_t>(size);
+  return row.floats;
+}
+
+float* RowStore::make(ValueId value) {
+  Row& row = rows_[value];
+  return row.floats = take(row.size);
+}
+
+float* RowStore::take_over(ValueId value, ValueId from, std::uint32_t uses) {
+  Row& row = rows_[from];
+  // Nobody becomes a reader meanwhile: if only the caller is left, the row is the caller's.
+  if (!row.dies || row.floats == nullptr || row.size != rows_[value].size || left(row) != uses)
+    return nullptr;
+  return rows_[value].floats = std::exchange(row.floats, nullptr);
+}
+
+void RowStore::drop(ValueId value) {
+  Row& row = rows_[value];
+  if (!row.dies) return;
+  const auto before = std::atomic_ref(row.readers).fetch_sub(1, std::memory_order_acq_rel);
+  if (before == 1 && row.floats != nullptr) give_back(row);
+}
+
+void RowStore::release_unread(ValueId value) {
+  Row& row = rows_[value];
+  if (row.dies && row.floats != nullptr && left(row) == 0) give_back(row);
+}
+
+float* RowStore::take_from_shelf(std::size_t count) {
+  Shelf& shelf = shelves_[count];
+  if (shelf.free.empty()) {
+    shelf.rows_per_slab = std::max<std::size_t>(1, slab_floats / count);
+    float* slab = backend_.allocate(count * shelf.rows_per_slab);
+    shelf.slabs.push_back(slab);
+    for (std::size_t i = shelf.rows_per_slab; i > 0; --i)
+      shelf.free.push_back(slab + (i - 1) * count);
+  }
+  float* row = shelf.free.back();
+  shelf.free.pop_back();
+  return row;
+}
+
+std::unique_lock<std::mutex> RowStore::lock_shelves() {
+  if (lane_floats_ == 0) return {};
+  return std::unique_lock(shelf_mutex_);
+}
+
+float* RowStore::take(std::size_t size) {
+  const std::size_t count = rounded(size);
+  if (count != lane_floats_) {
+    const auto lock = lock_shelves();
+    float* row = take_from_shelf(count);
+    count_bytes(bytes_of(count));
+    return row;
+  }
+  Lane& lane = own_lane();
+  float* row;
+  if (lane.free.empty()) {
+    const auto lock = lock_shelves();
+    row = take_from_shelf(count);
+  } else {
+    row = lane.free.back();
+    lane.free.pop_back();
+  }
+  ++lane.taken;
+  return row;
+}
+
+void RowStore::give_back(Row& row) {
+  const std::size_t count = rounded(row.size);
+  float* floats = std::exchange(row.floats, nullptr);
+  if (count == lane_floats_) {
+    Lane& lane = own_lane();
+    lane.free.push_back(floats);
+    --lane.taken;
+    return;
+  }
+  const auto lock = lock_shelves();
+  shelves_[count].free.push_back(floats);
+  count_bytes(-bytes_of(count));
+}
+
+void RowStore::count_bytes(std::int64_t bytes) {
+  live_bytes_ += bytes;
+  if (lane_floats_ == 0) peak_bytes_ = std::max(peak_bytes_, live_bytes_);
+}
+
+RowStore::Lane& RowStore::own_lane() {
+  return lanes_[static_cast<std::size_t>(omp_get_thread_num())];
+}
+
+RowStore::Lanes::Lanes(RowStore& store, std::size_t size) : store_(store) {
+  store_.lanes_.resize(static_cast<std::size_t>(omp_get_max_threads()));
+  store_.lane_floats_ = rounded(size);
+}
+
+RowStore::Lanes::~Lanes() {
+  const std::size_t count = std::exchange(store_.lane_floats_, 0);
+  std::vector<float*>& shelf = store_.shelves_[count].free;
+  std::int64_t taken = 0;
+  for (Lane& lane : store_.lanes_) {
+    shelf.insert(shelf.end(), lane.free.begin(), lane.free.end());
+    lane.free.clear();
+    taken += std::exchange(lane.taken, 0);
+  }
+  store_.count_bytes(taken * bytes_of(count));
+}
+
+}  // namespace starling
