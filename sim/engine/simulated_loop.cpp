@@ -17,7 +17,7 @@ constexpr std::size_t stride = 3;
 // gain nothing.
 constexpr NodeId fewest_to_look_ahead = 200;
 // Of a coroutine's frame, whose size nobody tells.
-constexpr std::size_t frame_bytes = 4 * cache_line;
+constexpr std::size_t frame_bytes = 11 * cache_line;
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
+#include "sim/base/prefetch.hpp"
 
 namespace starling {
 Executor::Executor(Backend& backend, const Workload& workload, bool threaded,
@@ -273,22 +274,41 @@ void Executor::run_gradients(std::size_t begin, std::size_t end) {
   }
 }
 
-const ComputeGraph::Operation& Executor::operation_of(const GradientRequest& request) const {
-  const auto index = static_cast<std::size_t>(&request - gradients_.data());
-  return window_.operations[window_.order[first_gradient_ + index]];
+// Recorded on another processor, the operations of a batch lie far apart and name each other.
+void Executor::fetch_ahead(std::size_t index) const {
+  constexpr auto none = ComputeGraph::none;
+  const std::size_t count = gradients_.size();
+  if (index + 4 < count) prefetch(&gradient(index + 4), sizeof(ComputeGraph::Operation));
+  if (index + 3 < count && gradient(index + 3).next_folded != none) {
+    prefetch(&window_.operations[gradient(index + 3).next_folded], sizeof(ComputeGraph::Operation));
+  }
+  if (index + 2 < count && gradient(index + 2).next_folded != none) {
+    const auto& sum = window_.operations[gradient(index + 2).next_folded];
+    prefetch(&window_.terms[gradient(index + 2).first_term]);
+    prefetch(&window_.terms[sum.first_term], 3 * sizeof(ComputeGraph::Term));
+  }
+  if (index + 1 < count && gradient(index + 1).next_folded != none) {
+    const auto& sum = window_.operations[gradient(index + 1).next_folded];
+    for (std::uint32_t t = sum.first_term; t != none; t = window_.terms[t].next) {
+      rows_.fetch(window_.terms[t].value);
+    }
+    rows_.fetch(sum.out);
+  }
 }
 
 void Executor::begin(GradientRequest& request) {
-  const auto& gradient = operation_of(request);
+  const auto index = static_cast<std::size_t>(&request - gradients_.data());
+  const auto& operation = gradient(index);
+  fetch_ahead(index);
   if (request.sums.empty()) {
-    request.gradient = rows_.make(gradient.out);
+    request.gradient = rows_.make(operation.out);
     return;
   }
-  const ValueId x = window_.terms[gradient.first_term].value;
+  const ValueId x = window_.terms[operation.first_term].value;
   LinearJob* job = jobs_.data() + (request.sums.data() - jobs_.data());
   LinearTerm* const first = terms_.data() + (request.terms - terms_.data());
   LinearTerm* next = first;
-  for (auto id = gradient.next_folded; id != ComputeGraph::none;
+  for (auto id = operation.next_folded; id != ComputeGraph::none;
        id = window_.operations[id].next_folded) {
     const auto& sum = window_.operations[id];
     *job = {.out = nullptr,
@@ -297,7 +317,7 @@ void Executor::begin(GradientRequest& request) {
             .terms = sum.term_count};
     for (std::uint32_t t = sum.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
       const auto& term = window_.terms[t];
-      const bool is_gradient = term.value == gradient.out;
+      const bool is_gradient = term.value == operation.out;
       *next++ = {is_gradient ? nullptr : row(term.value) + term.offset, term.factor};
     }
     (job++)->out = output_row(sum, x);
@@ -305,18 +325,28 @@ void Executor::begin(GradientRequest& request) {
 }
 
 void Executor::end(GradientRequest& request) {
-  const auto& gradient = operation_of(request);
-  if (gradient.scalars[0] != nullptr) gradient.scalars[0]->number = request.loss;
-  if (gradient.scalars[1] != nullptr) {
-    gradient.scalars[1]->number = static_cast<double>(request.episodes);
+  const auto& operation = gradient(static_cast<std::size_t>(&request - gradients_.data()));
+  if (operation.scalars[0] != nullptr) operation.scalars[0]->number = request.loss;
+  if (operation.scalars[1] != nullptr) {
+    operation.scalars[1]->number = static_cast<double>(request.episodes);
   }
-  release_inputs(gradient);
-  for (auto id = gradient.next_folded; id != ComputeGraph::none;
+  const ValueId x = window_.terms[operation.first_term].value;
+  std::uint32_t uses_of_x = 1;
+  for (auto id = operation.next_folded; id != ComputeGraph::none;
        id = window_.operations[id].next_folded) {
-    release_inputs(window_.operations[id]);
+    for (std::uint32_t t = window_.operations[id].first_term; t != ComputeGraph::none;
+         t = window_.terms[t].next) {
+      const ValueId value = window_.terms[t].value;
+      if (value == x) {
+        ++uses_of_x;
+      } else if (value != operation.out) {  // which has no row
+        drop(value);
+      }
+    }
   }
+  drop(x, uses_of_x);
   // A result that is kept alive only by a scalar of its operation (the loss of an unread gradient).
-  rows_.release_unread(gradient.out);
+  rows_.release_unread(operation.out);
 }
 
 void Executor::release_inputs(const ComputeGraph::Operation& operation) {

@@ -48,8 +48,8 @@ class Executor final : private RowOwner {
     statistics_ = statistics;
     if (sharding_) sharding_->restore(statistics);
   }
-  /// One reader of a value in the window is done.
-  void drop(ValueId value) { rows_.drop(value); }
+  /// One reader of a value in the window is done, or `uses` of them.
+  void drop(ValueId value, std::uint32_t uses = 1) { rows_.drop(value, uses); }
   /// Null unless processes share the work.
   Sharding* sharding() { return sharding_.get(); }
   /// Throws Diverged, naming node and gradient, unless the loss is finite, or notes it; only while idle.
@@ -69,7 +69,12 @@ class Executor final : private RowOwner {
       const ComputeGraph::Operation& operation) const;
   /// Gives the result of `operation` the row of an input which is used up, or a new one. `x` is read, too.
   float* output_row(const ComputeGraph::Operation& operation, ValueId x = ComputeGraph::none);
-  const ComputeGraph::Operation& operation_of(const GradientRequest& request) const;
+  /// The index-th gradient of the batch.
+  const ComputeGraph::Operation& gradient(std::size_t index) const {
+    return window_.operations[window_.order[first_gradient_ + index]];
+  }
+  /// Asks for what begin() will look at some gradients after the index-th.
+  void fetch_ahead(std::size_t index) const;
   void begin(GradientRequest& request) override;
   void end(GradientRequest& request) override;
   void release_inputs(const ComputeGraph::Operation& operation);

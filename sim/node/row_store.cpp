@@ -55,11 +55,16 @@ float* RowStore::take_over(ValueId value, ValueId from, std::uint32_t uses) {
   return rows_[value].floats = std::exchange(row.floats, nullptr);
 }
 
-void RowStore::drop(ValueId value) {
+void RowStore::drop(ValueId value, std::uint32_t uses) {
   Row& row = rows_[value];
   if (!row.dies) return;
-  const auto before = std::atomic_ref(row.readers).fetch_sub(1, std::memory_order_acq_rel);
-  if (before == 1 && row.floats != nullptr) give_back(row);
+  if (left(row) != uses) {  // else nobody else is left, and no lock is needed
+    const std::atomic_ref readers(row.readers);
+    if (readers.fetch_sub(uses, std::memory_order_acq_rel) != uses) return;
+  } else {
+    row.readers = 0;
+  }
+  if (row.floats != nullptr) give_back(row);
 }
 
 void RowStore::release_unread(ValueId value) {

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "sim/base/prefetch.hpp"
 #include "sim/node/backend.hpp"
 
 namespace starling {
@@ -42,8 +43,10 @@ class RowStore {
   /// Gives `value` the row of `from`, unless somebody else reads that or its size is another; `uses` are those of the
   /// one reader that makes `value`. Null: it did not.
   float* take_over(ValueId value, ValueId from, std::uint32_t uses);
-  /// One reader of a value is done.
-  void drop(ValueId value);
+  /// One reader of a value is done, or `uses` of them.
+  void drop(ValueId value, std::uint32_t uses = 1);
+  /// Asks for what the others of these will look at.
+  void fetch(ValueId value) const { prefetch(&rows_[value], sizeof(Row)); }
   /// All readers of a value are done, or it had none.
   void release_unread(ValueId value);
 
