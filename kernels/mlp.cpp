@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t evaluation_block =
     64;  // samples; part of the definition of the order of sums
 
-/// While a small gradient is computed, what the next one needs is fetched into the cache; large ones
+/// While a small gradient is computed, what the next one reads is fetched into the cache; large ones
 /// hide their own misses.
 constexpr std::size_t fetched_ahead = std::size_t{16} << 10;  // bytes at most
 
@@ -171,8 +171,9 @@ std::int64_t Mlp::batch_cost(NodeId node, Step draw) const {
 }
 
 void Mlp::forward(const float* x, std::size_t batch, const float* input, std::size_t input_stride,
-                  Activations& work) const {
+                  Activations& work, const GradientRequest* next) const {
   for (std::size_t l = 0; l < layers_.size(); ++l) {
+    if (next != nullptr) fetch_ahead(*next, l, work);
     const Layer& layer = layers_[l];
     const auto& output = work.input[l + 1];
     kernels_.forward({batch, layer.inputs, layer.outputs}, l == 0 ? input : work.input[l].at,
@@ -191,15 +192,24 @@ void Mlp::draw_batch(const GradientRequest& request, Activations& work) const {
   }
 }
 
-void Mlp::fetch_batch_ahead(const GradientRequest& next, Activations& work) const {
-  const Dataset& train = problem_.data.train;
+void Mlp::draw_ahead(const GradientRequest& next, Activations& work) const {
   sampler_.batch(next.node, next.draw, work.ahead);
   work.ahead_instance = instance_;
   work.ahead_node = next.node;
   work.ahead_draw = next.draw;
-  for (const std::int32_t sample : work.ahead) {
-    fetch(train.row(static_cast<std::size_t>(sample)).data(), 0, train.features);
+}
+
+void Mlp::fetch_ahead(const GradientRequest& next, std::size_t part,
+                      const Activations& work) const {
+  const Dataset& train = problem_.data.train;
+  const std::size_t parts = 2 * layers_.size();
+  const auto begin_of = [parts](std::size_t i, std::size_t all) { return i * all / parts; };
+  const std::size_t batch = work.ahead.size();
+  for (std::size_t b = begin_of(part, batch); b < begin_of(part + 1, batch); ++b) {
+    const auto sample = static_cast<std::size_t>(work.ahead[b]);
+    fetch(train.row(sample).data(), 0, train.features);
   }
+  fetch(next.x, begin_of(part, facts_.parameters), begin_of(part + 1, facts_.parameters));
 }
 
 void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activations& work) const {
@@ -213,18 +223,10 @@ void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activa
     work.labels[b] = train.y[sample];
   }
 
-  const bool fetches_batch =
-      next != nullptr && batch * train.features * sizeof(float) <= fetched_ahead;
-  const bool fetches_model = next != nullptr && facts_.parameters * sizeof(float) <= fetched_ahead;
-  const bool fetches_sums = facts_.parameters * sizeof(float) <= fetched_ahead;
-  if (fetches_batch) fetch_batch_ahead(*next, work);
-  if (fetches_sums) {  // their old contents are of no use, but a store waits for them
-    for (const LinearJob& sum : request.sums) {
-      if (sum.out != request.x) fetch(sum.out, 0, sum.length);
-    }
-  }
-  forward(request.x, batch, work.input[0].at, work.input[0].stride, work);
-  if (fetches_model) fetch(next->x, 0, facts_.parameters / 2);
+  const std::size_t largest = std::max(batch * train.features, facts_.parameters);
+  if (largest * sizeof(float) > fetched_ahead) next = nullptr;
+  if (next != nullptr) draw_ahead(*next, work);
+  forward(request.x, batch, work.input[0].at, work.input[0].stride, work, next);
   const auto& logits = work.input.back();
   kernels_.softmax_cross_entropy(batch, layers_.back().outputs, logits.at, logits.stride,
                                  work.labels.data(), work.losses.data());
@@ -232,10 +234,9 @@ void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activa
   for (const double sample_loss : work.losses) loss += sample_loss;
   request.loss = loss / static_cast<double>(batch);
 
-  if (fetches_model) fetch(next->x, facts_.parameters / 2, facts_.parameters);
-
   const float* dy = logits.at;
   for (std::size_t l = layers_.size(); l-- > 0;) {
+    if (next != nullptr) fetch_ahead(*next, 2 * layers_.size() - 1 - l, work);
     const Layer& layer = layers_[l];
     const dense::Shape shape{batch, layer.inputs, layer.outputs};
     const auto& input = work.input[l];
@@ -281,7 +282,7 @@ void Mlp::gradients_of(RowOwner& owner, std::span<GradientRequest> requests) con
 Score Mlp::score(const float* x, std::size_t first, std::size_t count, Activations& work) const {
   const Dataset& test = problem_.data.test;
   work.fit(layers_, count);
-  forward(x, count, test.row(first).data(), test.features, work);
+  forward(x, count, test.row(first).data(), test.features, work, nullptr);
   const auto& logits = work.input.back();
   return score_logits(kernels_, layers_.back().outputs, logits.at, logits.stride,
                       test.y.data() + first, work.losses);

@@ -75,9 +75,12 @@ class Mlp final : public Workload {
   /// `next` (may be null) is probably this thread's next one.
   void gradient(GradientRequest& request, const GradientRequest* next, Activations& work) const;
   void draw_batch(const GradientRequest& request, Activations& work) const;
-  void fetch_batch_ahead(const GradientRequest& next, Activations& work) const;
+  void draw_ahead(const GradientRequest& next, Activations& work) const;
+  /// Fetches what `next` reads, a share of it before each product: more at once than the processor
+  /// keeps under way would hold it up.
+  void fetch_ahead(const GradientRequest& next, std::size_t part, const Activations& work) const;
   void forward(const float* x, std::size_t batch, const float* input, std::size_t input_stride,
-               Activations& work) const;
+               Activations& work, const GradientRequest* next) const;
   Score score(const float* x, std::size_t first, std::size_t count, Activations& work) const;
 
   Problem problem_;
