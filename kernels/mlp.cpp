@@ -1,7 +1,6 @@
 #include "kernels/mlp.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -21,16 +20,6 @@ namespace {
 constexpr std::size_t evaluation_block =
     64;  // samples; part of the definition of the order of sums
 
-/// While a small gradient is computed, what the next one reads is fetched into the cache; large ones
-/// hide their own misses.
-constexpr std::size_t fetched_ahead = std::size_t{16} << 10;  // bytes at most
-
-/// Fetches floats [begin, end) of `from` into the second-level cache.
-void fetch(const float* from, std::size_t begin, std::size_t end) {
-  constexpr std::size_t line = 16;
-  for (std::size_t i = begin; i < end; i += line) __builtin_prefetch(from + i, 0, 2);
-}
-
 /// Short rows by short copies in line: a call for each row would take longer than copying it.
 void copy_row(std::span<const float> from, float* to) {
   constexpr std::size_t line = 16, longest_in_line = 256;
@@ -47,8 +36,6 @@ std::size_t last_level_cache() {
   const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
   return bytes > 0 ? static_cast<std::size_t>(bytes) : std::size_t{32} << 20;
 }
-
-std::atomic<std::uint64_t> instances = 0;
 
 std::vector<Mlp::Layer> stack_layers(std::size_t features, const std::vector<std::size_t>& hidden,
                                      std::size_t classes) {
@@ -77,10 +64,6 @@ struct Mlp::Activations {
   std::vector<Rows> input;  // [l]: (batch, inputs) of layer l, then the logits; rows on cache lines
   std::vector<float*> slope;  // two buffers for the gradients of activations, used in turn
   std::vector<std::int32_t> indices, labels;  // (batch)
-  std::vector<std::int32_t> ahead;            // indices of the batch that was fetched ahead:
-  std::uint64_t ahead_instance = 0;           // of which Mlp,
-  NodeId ahead_node = 0;                      // node
-  Step ahead_draw = 0;                        // and draw
   std::vector<double> losses;                 // (batch)
 
   void fit(std::span<const Layer> layers, std::size_t batch) {
@@ -101,8 +84,6 @@ struct Mlp::Activations {
     }
     slope = {next, next + widest};
     indices.resize(batch);
-    if (ahead.size() != batch) ahead_instance = 0;
-    ahead.resize(batch);
     labels.resize(batch);
     losses.resize(batch);
   }
@@ -113,8 +94,7 @@ Mlp::Mlp(Problem problem, const dense::Kernels& kernels)
       kernels_(kernels),
       sampler_(problem_.parts, problem_.batch_size, problem_.sampling, problem_.seed),
       layers_(stack_layers(problem_.data.train.features, problem_.hidden,
-                           static_cast<std::size_t>(problem_.data.train.classes))),
-      instance_(++instances) {
+                           static_cast<std::size_t>(problem_.data.train.classes))) {
   const Layer& last = layers_.back();
   std::string sizes = fmt::format("{}", layers_.front().inputs);
   for (const Layer& layer : layers_) sizes += fmt::format("-{}", layer.outputs);
@@ -171,9 +151,8 @@ std::int64_t Mlp::batch_cost(NodeId node, Step draw) const {
 }
 
 void Mlp::forward(const float* x, std::size_t batch, const float* input, std::size_t input_stride,
-                  Activations& work, const GradientRequest* next) const {
+                  Activations& work) const {
   for (std::size_t l = 0; l < layers_.size(); ++l) {
-    if (next != nullptr) fetch_ahead(*next, l, work);
     const Layer& layer = layers_[l];
     const auto& output = work.input[l + 1];
     kernels_.forward({batch, layer.inputs, layer.outputs}, l == 0 ? input : work.input[l].at,
@@ -182,51 +161,18 @@ void Mlp::forward(const float* x, std::size_t batch, const float* input, std::si
   }
 }
 
-void Mlp::draw_batch(const GradientRequest& request, Activations& work) const {
-  if (work.ahead_instance == instance_ && work.ahead_node == request.node &&
-      work.ahead_draw == request.draw) {
-    std::swap(work.indices, work.ahead);
-    work.ahead_instance = 0;
-  } else {
-    sampler_.batch(request.node, request.draw, work.indices);
-  }
-}
-
-void Mlp::draw_ahead(const GradientRequest& next, Activations& work) const {
-  sampler_.batch(next.node, next.draw, work.ahead);
-  work.ahead_instance = instance_;
-  work.ahead_node = next.node;
-  work.ahead_draw = next.draw;
-}
-
-void Mlp::fetch_ahead(const GradientRequest& next, std::size_t part,
-                      const Activations& work) const {
-  const Dataset& train = problem_.data.train;
-  const std::size_t parts = 2 * layers_.size();
-  const auto begin_of = [parts](std::size_t i, std::size_t all) { return i * all / parts; };
-  const std::size_t batch = work.ahead.size();
-  for (std::size_t b = begin_of(part, batch); b < begin_of(part + 1, batch); ++b) {
-    const auto sample = static_cast<std::size_t>(work.ahead[b]);
-    fetch(train.row(sample).data(), 0, train.features);
-  }
-  fetch(next.x, begin_of(part, facts_.parameters), begin_of(part + 1, facts_.parameters));
-}
-
-void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activations& work) const {
+void Mlp::gradient(GradientRequest& request, Activations& work) const {
   const auto batch = static_cast<std::size_t>(problem_.batch_size);
   const Dataset& train = problem_.data.train;
   work.fit(layers_, batch);
-  draw_batch(request, work);
+  sampler_.batch(request.node, request.draw, work.indices);
   for (std::size_t b = 0; b < batch; ++b) {
     const auto sample = static_cast<std::size_t>(work.indices[b]);
     copy_row(train.row(sample), work.input[0].at + b * work.input[0].stride);
     work.labels[b] = train.y[sample];
   }
 
-  const std::size_t largest = std::max(batch * train.features, facts_.parameters);
-  if (largest * sizeof(float) > fetched_ahead) next = nullptr;
-  if (next != nullptr) draw_ahead(*next, work);
-  forward(request.x, batch, work.input[0].at, work.input[0].stride, work, next);
+  forward(request.x, batch, work.input[0].at, work.input[0].stride, work);
   const auto& logits = work.input.back();
   kernels_.softmax_cross_entropy(batch, layers_.back().outputs, logits.at, logits.stride,
                                  work.labels.data(), work.losses.data());
@@ -236,7 +182,6 @@ void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activa
 
   const float* dy = logits.at;
   for (std::size_t l = layers_.size(); l-- > 0;) {
-    if (next != nullptr) fetch_ahead(*next, 2 * layers_.size() - 1 - l, work);
     const Layer& layer = layers_[l];
     const dense::Shape shape{batch, layer.inputs, layer.outputs};
     const auto& input = work.input[l];
@@ -272,9 +217,8 @@ void Mlp::gradients(std::span<GradientRequest> requests) const {
 
 void Mlp::gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const {
   for_all<Activations>(requests.size(), [&](std::size_t r, Activations& work) {
-    const bool is_last = r + 1 == requests.size();
     owner.begin(requests[r]);
-    gradient(requests[r], is_last ? nullptr : &requests[r + 1], work);
+    gradient(requests[r], work);
     owner.end(requests[r]);
   });
 }
@@ -282,7 +226,7 @@ void Mlp::gradients_of(RowOwner& owner, std::span<GradientRequest> requests) con
 Score Mlp::score(const float* x, std::size_t first, std::size_t count, Activations& work) const {
   const Dataset& test = problem_.data.test;
   work.fit(layers_, count);
-  forward(x, count, test.row(first).data(), test.features, work, nullptr);
+  forward(x, count, test.row(first).data(), test.features, work);
   const auto& logits = work.input.back();
   return score_logits(kernels_, layers_.back().outputs, logits.at, logits.stride,
                       test.y.data() + first, work.losses);

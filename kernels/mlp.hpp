@@ -72,22 +72,15 @@ class Mlp final : public Workload {
  private:
   struct Activations;
 
-  /// `next` (may be null) is probably this thread's next one.
-  void gradient(GradientRequest& request, const GradientRequest* next, Activations& work) const;
-  void draw_batch(const GradientRequest& request, Activations& work) const;
-  void draw_ahead(const GradientRequest& next, Activations& work) const;
-  /// Fetches what `next` reads, a share of it before each product: more at once than the processor
-  /// keeps under way would hold it up.
-  void fetch_ahead(const GradientRequest& next, std::size_t part, const Activations& work) const;
+  void gradient(GradientRequest& request, Activations& work) const;
   void forward(const float* x, std::size_t batch, const float* input, std::size_t input_stride,
-               Activations& work, const GradientRequest* next) const;
+               Activations& work) const;
   Score score(const float* x, std::size_t first, std::size_t count, Activations& work) const;
 
   Problem problem_;
   const dense::Kernels& kernels_;
   BatchSampler sampler_;
   std::vector<Layer> layers_;
-  std::uint64_t instance_;  // never used again by another Mlp
   WorkloadFacts facts_;
   bool models_exceed_cache_ = false;  // those of all nodes, before and after a step
 };
