@@ -11,7 +11,10 @@ namespace starling {
 inline constexpr std::size_t cache_line = 64;
 
 /// Asks for the cache line of `place`; null and any other address are allowed.
-inline void prefetch(const void* place) { __builtin_prefetch(place); }
+inline void prefetch(const void* place) {
+  asm volatile("");  // GCC 12 drops calls of functions that do nothing but prefetch
+  __builtin_prefetch(place);
+}
 
 /// Asks for every line of `bytes` bytes.
 inline void prefetch(const void* first, std::size_t bytes) {

@@ -43,7 +43,6 @@ void SimulatedTransport::run() {
 }
 
 void SimulatedTransport::look_ahead() const {
-  asm volatile("");  // GCC 12 drops calls of functions that do nothing but prefetch
   if (const Event* event = calendar_.ahead(4 * stride)) {
     const std::uint64_t payload = event->payload;
     if (kind_of(payload) == Kind::delivery) {

@@ -58,8 +58,8 @@ struct GraphStatistics {
   std::int64_t sum_batches = 0;
   std::int64_t windows = 0;
   std::int64_t waves = 0;
-  std::int64_t peak_bytes =
-      0;  // of vectors, before and after each batch of gradients and while sums run
+  /// Most bytes of vectors, while sums run and between batches of gradients.
+  std::int64_t peak_bytes = 0;
   double plan_seconds = 0;  // spent on saying what this process does, if processes share
 };
 

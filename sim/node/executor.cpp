@@ -9,6 +9,7 @@
 #include "sim/base/prefetch.hpp"
 
 namespace starling {
+
 Executor::Executor(Backend& backend, const Workload& workload, bool threaded,
                    bool stops_at_divergence, Sharing sharing)
     : backend_(backend),

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sim/base/error.hpp"
+#include "sim/base/prefetch.hpp"
 
 namespace starling {
 namespace {
@@ -44,10 +45,7 @@ void ShardPlan::start(Window& whole) {
 }
 
 void ShardPlan::fetch_ahead(const Window& whole, std::size_t index) {
-  const auto fetch = [](const auto& item) {
-    __builtin_prefetch(&item);
-    __builtin_prefetch(reinterpret_cast<const char*>(&item + 1) - 1);
-  };
+  const auto fetch = [](const auto& item) { prefetch(&item, sizeof(item)); };
   if (index + 2 * ahead >= whole.order.size()) return;
   fetch(whole.operations[whole.order[index + 2 * ahead]]);
   const Operation& soon = whole.operations[whole.order[index + ahead]];
