@@ -1,4 +1,5 @@
 // Rows of floats: when they are free again, who gets them next, and that threads change nothing but places.
+#include <algorithm>
 #include <cstddef>
 #include <set>
 #include <vector>
@@ -91,4 +92,47 @@ TEST_CASE("many threads take and free rows at once; what was in use does not dep
   }
   omp_set_num_threads(all_threads);
   CHECK(peaks == std::set<std::int64_t>{400 * 64 * 4 + 50 * 112 * 4});
+}
+
+TEST_CASE(
+    "results take the rows of models that are used up, whichever thread was the last to read "
+    "them") {
+  constexpr RowStore::ValueId ring = 600;
+  constexpr std::uint32_t size = 60, readers = 4;  // both neighbors, and itself twice
+  const int all_threads = omp_get_max_threads();
+  omp_set_num_threads(4);
+  Rows rows;
+  rows.store.fit(2 * ring);
+  for (RowStore::ValueId i = 0; i < ring; ++i) {
+    std::fill_n(rows.make(i, size, readers), size, static_cast<float>(i));
+  }
+  int wrong = 0;
+  for (RowStore::ValueId round = 0; round < 6; ++round) {
+    const RowStore::ValueId in = round % 2 * ring, out = ring - in;
+    for (RowStore::ValueId i = 0; i < ring; ++i) rows.store.expect(out + i, size, readers, true);
+    const RowStore::Lanes lanes(rows.store, size);
+#pragma omp parallel for schedule(dynamic, 8) reduction(+ : wrong)
+    for (RowStore::ValueId i = 0; i < ring; ++i) {
+      const RowStore::ValueId x = in + i, left = in + (i + ring - 1) % ring,
+                              right = in + (i + 1) % ring;
+      const float own = rows.store.at(x)[9];
+      const float others = rows.store.at(left)[9] + rows.store.at(right)[9];
+      float* row = rows.store.take_over(out + i, x, 2);
+      if (row == nullptr) row = rows.store.take_over(out + i, left, 1);
+      if (row == nullptr) row = rows.store.make(out + i);
+      std::fill_n(row, size, own);
+      const bool is_inside = i > 0 && i + 1 < ring;
+      wrong += own != static_cast<float>(i) || (is_inside && others != 2 * own);
+      rows.store.drop(left);
+      rows.store.drop(right);
+      rows.store.drop(x, 2);
+    }
+  }
+  omp_set_num_threads(all_threads);
+  CHECK(wrong == 0);
+  CHECK(rows.store.peak_bytes() == ring * 64 * 4);
+  for (RowStore::ValueId i = 0; i < ring; ++i) {
+    CHECK(rows.store.at(i)[59] == static_cast<float>(i));
+    CHECK(rows.store.at(ring + i) == nullptr);
+  }
 }
