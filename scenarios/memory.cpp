@@ -8,20 +8,16 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/memory.hpp"
+#include "sim/node/row_store.hpp"
 
 namespace starling {
 namespace {
 
-constexpr std::size_t row_granularity = 16;  // floats: rows fill cache lines
 constexpr double gibibyte = 1 << 30;
 constexpr double node_bytes =
     3800;  // of program, mailbox, totals, recorded operations: measured at a million nodes
 /// What a node takes beside its model, at least: one that only sleeps takes most of it (tests/benchmarks/bench_messages.cpp).
 constexpr std::int64_t bytes_per_idle_node = 380;
-
-std::size_t row_floats(const WorkloadFacts& facts) {
-  return (facts.parameters + row_granularity - 1) / row_granularity * row_granularity;
-}
 
 }  // namespace
 
@@ -46,7 +42,7 @@ void check_memory_of_nodes(const Section& run, std::int64_t nodes) {
 }
 
 double model_bytes(const RunSettings& settings, const WorkloadFacts& facts) {
-  return 4.0 * static_cast<double>(row_floats(facts)) * settings.nodes;
+  return 4.0 * static_cast<double>(RowStore::row_floats(facts.parameters)) * settings.nodes;
 }
 
 std::string describe_memory(const RunSettings& settings, const WorkloadFacts& facts) {
@@ -59,8 +55,8 @@ std::string describe_memory(const RunSettings& settings, const WorkloadFacts& fa
   return fmt::format(
       "{} nodes * {} floats * 4 B = {} of models, and about {:.0f} B * {} = {} of all else: {}; as "
       "much again for each further model that nodes keep, or have in flight",
-      settings.nodes, row_floats(facts), in_words(models), node_bytes, settings.nodes,
-      in_words(nodes), in_words(models + nodes));
+      settings.nodes, RowStore::row_floats(facts.parameters), in_words(models), node_bytes,
+      settings.nodes, in_words(nodes), in_words(models + nodes));
 }
 
 std::int64_t resident_memory() {

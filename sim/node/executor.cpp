@@ -341,18 +341,18 @@ void Executor::end(GradientRequest& request) {
       if (value == x) {
         ++uses_of_x;
       } else if (value != operation.out) {  // which has no row
-        drop(value);
+        rows_.drop(value);
       }
     }
   }
-  drop(x, uses_of_x);
+  rows_.drop(x, uses_of_x);
   // A result that is kept alive only by a scalar of its operation (the loss of an unread gradient).
   rows_.release_unread(operation.out);
 }
 
 void Executor::release_inputs(const ComputeGraph::Operation& operation) {
   for (std::uint32_t t = operation.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
-    drop(window_.terms[t].value);
+    rows_.drop(window_.terms[t].value);
   }
 }
 

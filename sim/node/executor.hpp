@@ -48,8 +48,8 @@ class Executor final : private RowOwner {
     statistics_ = statistics;
     if (sharding_) sharding_->restore(statistics);
   }
-  /// One reader of a value in the window is done, or `uses` of them.
-  void drop(ValueId value, std::uint32_t uses = 1) { rows_.drop(value, uses); }
+  /// One reader of a value in the window is done.
+  void drop(ValueId value) { rows_.drop(value); }
   /// Null unless processes share the work.
   Sharding* sharding() { return sharding_.get(); }
   /// Throws Diverged, naming node and gradient, unless the loss is finite, or notes it; only while idle.

@@ -11,15 +11,15 @@ namespace {
 constexpr std::size_t row_granularity = 16;                // floats: rows begin on cache lines
 constexpr std::size_t slab_floats = std::size_t{1} << 19;  // 2 MiB, one huge page
 
-std::size_t rounded(std::size_t size) {
-  return std::max<std::size_t>(1, (size + row_granularity - 1) / row_granularity) * row_granularity;
-}
-
 std::int64_t bytes_of(std::size_t floats) {
   return static_cast<std::int64_t>(floats * sizeof(float));
 }
 
 }  // namespace
+
+std::size_t RowStore::row_floats(std::size_t size) {
+  return std::max<std::size_t>(1, (size + row_granularity - 1) / row_granularity) * row_granularity;
+}
 
 RowStore::~RowStore() {
   for (auto& [size, shelf] : shelves_) {
@@ -92,7 +92,7 @@ std::unique_lock<std::mutex> RowStore::lock_shelves() {
 }
 
 float* RowStore::take(std::size_t size) {
-  const std::size_t count = rounded(size);
+  const std::size_t count = row_floats(size);
   if (count != lane_floats_) {
     const auto lock = lock_shelves();
     float* row = take_from_shelf(count);
@@ -113,7 +113,7 @@ float* RowStore::take(std::size_t size) {
 }
 
 void RowStore::give_back(Row& row) {
-  const std::size_t count = rounded(row.size);
+  const std::size_t count = row_floats(row.size);
   float* floats = std::exchange(row.floats, nullptr);
   if (count == lane_floats_) {
     Lane& lane = own_lane();
@@ -137,7 +137,7 @@ RowStore::Lane& RowStore::own_lane() {
 
 RowStore::Lanes::Lanes(RowStore& store, std::size_t size) : store_(store) {
   store_.lanes_.resize(static_cast<std::size_t>(omp_get_max_threads()));
-  store_.lane_floats_ = rounded(size);
+  store_.lane_floats_ = row_floats(size);
 }
 
 RowStore::Lanes::~Lanes() {

@@ -19,6 +19,9 @@ class RowStore {
  public:
   using ValueId = std::uint32_t;
 
+  /// Floats of the row of a value: whole cache lines.
+  static std::size_t row_floats(std::size_t size);
+
   explicit RowStore(Backend& backend) : backend_(backend) {}
   ~RowStore();
   RowStore(const RowStore&) = delete;
