@@ -211,16 +211,24 @@ void Mlp::gradients(std::span<GradientRequest> requests) const {
   struct Nobody final : RowOwner {
     void begin(GradientRequest&) override {}
     void end(GradientRequest&) override {}
+    void fail() override {}
+    bool is_recording() const override { return false; }
   } nobody;
   gradients_of(nobody, requests);
 }
 
 void Mlp::gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const {
-  for_all<Activations>(requests.size(), [&](std::size_t r, Activations& work) {
-    owner.begin(requests[r]);
-    gradient(requests[r], work);
-    owner.end(requests[r]);
-  });
+  const auto compute = [&](std::size_t r, Activations& work) {
+    try {
+      owner.begin(requests[r]);
+      gradient(requests[r], work);
+      owner.end(requests[r]);
+    } catch (...) {
+      owner.fail();
+      throw;
+    }
+  };
+  for_all<Activations>(requests.size(), compute, [&] { return owner.is_recording(); });
 }
 
 Score Mlp::score(const float* x, std::size_t first, std::size_t count, Activations& work) const {

@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
-#include "sim/mpi/patience.hpp"
+#include "sim/base/patience.hpp"
 
 namespace starling {
 namespace {

@@ -21,7 +21,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/mpi/patience.hpp"
+#include "sim/base/patience.hpp"
 #include "sim/node/peers.hpp"
 
 namespace starling {

@@ -22,7 +22,7 @@
 #include "sim/mpi/channel.hpp"
 #include "sim/mpi/gradient_worker.hpp"
 #include "sim/mpi/mpi_session.hpp"
-#include "sim/mpi/patience.hpp"
+#include "sim/base/patience.hpp"
 #include "sim/node/compute_graph.hpp"
 #include "sim/node/transport.hpp"
 #include "sim/record/act.hpp"

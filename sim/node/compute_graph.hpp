@@ -198,6 +198,7 @@ class ComputeGraph {
   /// at the next level: a gradient's at the first of the next stage.
   using Level = std::uint64_t;
   static constexpr Level gradient_depth = 0xffff'ffff;
+  static constexpr Level last = ~Level{0};
 
   struct Term {
     ValueId value;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
+#include "sim/base/patience.hpp"
 #include "sim/base/prefetch.hpp"
 
 namespace starling {
@@ -47,7 +49,9 @@ void Executor::run(Window&& window) {
 void Executor::rest() {
   if (!worker_.joinable()) return;
   std::unique_lock lock(mutex_);
+  is_awaited_ = true;
   changed_.wait(lock, [this] { return state_ == State::idle; });
+  is_awaited_ = false;
 }
 
 void Executor::wait() {
@@ -100,13 +104,26 @@ void Executor::run_window() {
   const auto operation = [this](std::size_t i) -> const ComputeGraph::Operation& {
     return window_.operations[window_.order[i]];
   };
-  for (std::size_t begin = 0, end = 0; begin < window_.order.size(); begin = end) {
-    while (end < window_.order.size() && operation(end).wave == operation(begin).wave) ++end;
+  const std::size_t count = window_.order.size();
+  const auto end_of_wave = [&](std::size_t begin) {
+    std::size_t end = begin + 1;
+    while (end < count && operation(end).wave == operation(begin).wave) ++end;
     ++statistics_.waves;
+    return end;
+  };
+  const bool flows = workload_.begins_in_order() && !sharding_;
+  for (std::size_t begin = 0, end = 0; begin < count; begin = end) {
+    end = end_of_wave(begin);
     current_ = 0;
     const ShardPlan::Wave wave = operation(begin).wave;
     if (sharding_) sharding_->before(wave);
     if (operation(begin).kind == ComputeGraph::Kind::gradient) {
+      order_by_node(begin, end);
+      // Gradients of the waves behind wait for what they read, not for the whole wave.
+      while (flows && end < count && operation(end).kind == ComputeGraph::Kind::gradient) {
+        const std::size_t next = std::exchange(end, end_of_wave(end));
+        order_by_node(next, end);
+      }
       run_gradients(begin, end);
     } else {
       run_wave(begin, end);
@@ -219,11 +236,14 @@ void Executor::run_wave(std::size_t begin, std::size_t end) {
   for (std::size_t i = begin; i < end; ++i) {
     const auto& operation = window_.operations[window_.order[i]];
     release_inputs(operation);
-    if (operation.out != ComputeGraph::none) rows_.release_unread(operation.out);
+    if (operation.out == ComputeGraph::none) continue;
+    rows_.release_unread(operation.out);
+    rows_.publish(operation.out);
   }
 }
 
 void Executor::order_by_node(std::size_t begin, std::size_t end) {
+  ++statistics_.gradient_batches;
   keys_.clear();
   for (std::size_t i = begin; i < end; ++i) {
     const ComputeGraph::OperationId id = window_.order[i];
@@ -237,7 +257,6 @@ void Executor::order_by_node(std::size_t begin, std::size_t end) {
 }
 
 void Executor::run_gradients(std::size_t begin, std::size_t end) {
-  order_by_node(begin, end);
   first_gradient_ = begin;
   gradients_.clear();
   std::size_t sums = 0, terms = 0;
@@ -251,23 +270,25 @@ void Executor::run_gradients(std::size_t begin, std::size_t end) {
   sums = terms = 0;
   for (std::size_t i = begin; i < end; ++i) {
     const auto& operation = window_.operations[window_.order[i]];
-    const auto& x = window_.terms[operation.first_term];
     const auto [node, draw] = window_.batches[operation.call];
     gradients_.push_back({.node = node,
                           .draw = draw,
-                          .x = row(x.value) + x.offset,
                           .sums = {jobs_.data() + sums, operation.folded_sums},
                           .terms = terms_.data() + terms});
     sums += operation.folded_sums;
     terms += operation.folded_terms;
   }
-  ++statistics_.gradient_batches;
   statistics_.gradients += static_cast<std::int64_t>(end - begin);
   statistics_.sums += static_cast<std::int64_t>(sums);
   statistics_.folded += static_cast<std::int64_t>(sums);
   {
     const RowStore::Lanes lanes(rows_, workload_.facts().parameters);
-    workload_.gradients_of(*this, gradients_);
+    try {
+      workload_.gradients_of(*this, gradients_);
+    } catch (...) {
+      if (has_failed_) std::rethrow_exception(first_failure_);
+      throw;
+    }
   }
   for (const GradientRequest& request : gradients_) {
     current_ = request.node;
@@ -301,11 +322,12 @@ void Executor::begin(GradientRequest& request) {
   const auto index = static_cast<std::size_t>(&request - gradients_.data());
   const auto& operation = gradient(index);
   fetch_ahead(index);
+  const auto& x = window_.terms[operation.first_term];
+  request.x = await(x.value, operation) + x.offset;
   if (request.sums.empty()) {
     request.gradient = rows_.make(operation.out);
     return;
   }
-  const ValueId x = window_.terms[operation.first_term].value;
   LinearJob* job = jobs_.data() + (request.sums.data() - jobs_.data());
   LinearTerm* const first = terms_.data() + (request.terms - terms_.data());
   LinearTerm* next = first;
@@ -319,10 +341,31 @@ void Executor::begin(GradientRequest& request) {
     for (std::uint32_t t = sum.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
       const auto& term = window_.terms[t];
       const bool is_gradient = term.value == operation.out;
-      *next++ = {is_gradient ? nullptr : row(term.value) + term.offset, term.factor};
+      *next++ = {is_gradient ? nullptr : await(term.value, operation) + term.offset, term.factor};
     }
-    (job++)->out = output_row(sum, x);
+    (job++)->out = output_row(sum, x.value);
   }
+}
+
+float* Executor::await(ValueId value, const ComputeGraph::Operation& reader) {
+  const auto is_own = [&] {  // a sum that is computed with the same gradient
+    auto id = reader.next_folded;
+    while (id != ComputeGraph::none && window_.operations[id].out != value) {
+      id = window_.operations[id].next_folded;
+    }
+    return id != ComputeGraph::none;
+  };
+  if (rows_.is_made(value) || is_own()) return row(value);
+  for (Patience patience; !rows_.is_made(value); patience.pause()) {
+    if (has_failed_) throw Abandoned();
+  }
+  return row(value);
+}
+
+void Executor::fail() {
+  const std::lock_guard lock(mutex_);
+  if (!has_failed_) first_failure_ = std::current_exception();
+  has_failed_ = true;
 }
 
 void Executor::end(GradientRequest& request) {
@@ -333,8 +376,12 @@ void Executor::end(GradientRequest& request) {
   }
   const ValueId x = window_.terms[operation.first_term].value;
   std::uint32_t uses_of_x = 1;
+  // A result that is kept alive only by a scalar of its operation (the loss of an unread gradient) goes at once.
+  rows_.release_unread(operation.out);
+  rows_.publish(operation.out);
   for (auto id = operation.next_folded; id != ComputeGraph::none;
        id = window_.operations[id].next_folded) {
+    rows_.publish(window_.operations[id].out);
     for (std::uint32_t t = window_.operations[id].first_term; t != ComputeGraph::none;
          t = window_.terms[t].next) {
       const ValueId value = window_.terms[t].value;
@@ -346,8 +393,6 @@ void Executor::end(GradientRequest& request) {
     }
   }
   rows_.drop(x, uses_of_x);
-  // A result that is kept alive only by a scalar of its operation (the loss of an unread gradient).
-  rows_.release_unread(operation.out);
 }
 
 void Executor::release_inputs(const ComputeGraph::Operation& operation) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <map>
@@ -77,6 +78,10 @@ class Executor final : private RowOwner {
   void fetch_ahead(std::size_t index) const;
   void begin(GradientRequest& request) override;
   void end(GradientRequest& request) override;
+  void fail() override;
+  bool is_recording() const override { return worker_.joinable() && !is_awaited_; }
+  /// The row of a value that `reader`, a gradient, or a sum of it reads; waits until its numbers are there.
+  float* await(ValueId value, const ComputeGraph::Operation& reader);
   void release_inputs(const ComputeGraph::Operation& operation);
 
   Backend& backend_;
@@ -92,9 +97,11 @@ class Executor final : private RowOwner {
   std::vector<EvaluationRequest> evaluations_;
   std::vector<std::size_t> evaluated_;
   std::vector<GradientRequest> gradients_;
-  std::size_t first_gradient_ = 0;   // in the window's order
-  std::vector<std::uint64_t> keys_;  // node and operation
-  NodeId current_ = 0;               // whose gradient is looked at
+  std::size_t first_gradient_ = 0;    // in the window's order
+  std::vector<std::uint64_t> keys_;   // node and operation
+  NodeId current_ = 0;                // whose gradient is looked at
+  std::exception_ptr first_failure_;  // of a gradient, on any thread
+  std::atomic<bool> has_failed_ = false;
   std::unique_ptr<Sharding> sharding_;
   GraphStatistics statistics_;
   const bool stops_at_divergence_;
@@ -104,6 +111,7 @@ class Executor final : private RowOwner {
   std::mutex mutex_;
   std::condition_variable changed_;
   State state_ = State::idle;
+  std::atomic<bool> is_awaited_ = false;
   std::exception_ptr failure_;
   std::thread worker_;
 };

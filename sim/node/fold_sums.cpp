@@ -83,6 +83,8 @@ void ComputeGraph::place_operations() {
       joins_.emplace_back(place.gradient, id);
     } else {
       place.gradient = none;
+      // What nobody reads yet would only stand between the gradients of two stages.
+      if (operation.kind == Kind::sum && values_[operation.out].readers == 0) place.level = last;
     }
   }
   // Linked backwards, so that each list begins with the sum that joined first.

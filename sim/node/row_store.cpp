@@ -32,6 +32,7 @@ void RowStore::expect(ValueId value, std::uint32_t size, std::uint32_t readers, 
   row.size = size;
   row.readers = readers;
   row.dies = dies;
+  row.is_made = row.floats != nullptr;
 }
 
 float* RowStore::allocate(ValueId value, std::size_t size) {
@@ -39,6 +40,7 @@ float* RowStore::allocate(ValueId value, std::size_t size) {
   Row& row = rows_[value];
   if (row.floats == nullptr) row.floats = take(size);
   row.size = static_cast<std::uint32_t>(size);
+  row.is_made = true;
   return row.floats;
 }
 

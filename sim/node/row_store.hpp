@@ -46,6 +46,14 @@ class RowStore {
   /// Gives `value` the row of `from`, unless somebody else reads that or its size is another; `uses` are those of the
   /// one reader that makes `value`. Null: it did not.
   float* take_over(ValueId value, ValueId from, std::uint32_t uses);
+  /// The numbers of a value that got its row with make() or take_over() are there.
+  void publish(ValueId value) {
+    std::atomic_ref(rows_[value].is_made).store(true, std::memory_order_release);
+  }
+  /// Whether the numbers of a value are there.
+  bool is_made(ValueId value) {
+    return std::atomic_ref(rows_[value].is_made).load(std::memory_order_acquire);
+  }
   /// One reader of a value is done, or `uses` of them.
   void drop(ValueId value, std::uint32_t uses = 1);
   /// Asks for what the others of these will look at.
@@ -75,6 +83,7 @@ class RowStore {
     std::uint32_t size = 0;
     std::uint32_t readers = 0;  // that have not run yet
     bool dies = false;          // with the last of them
+    bool is_made = false;       // its numbers are there
   };
 
   /// Rows of one (rounded) size.

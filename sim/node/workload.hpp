@@ -60,13 +60,18 @@ struct GradientRequest {
 };
 
 /// Who owns the rows that requests read and write. Between begin() and end() the rows of a request are in place; before,
-/// its node, draw and x alone are known. From several threads at once, for requests of each its own.
+/// its node and draw alone are known. From several threads at once, for requests of each its own.
 class RowOwner {
  public:
   virtual ~RowOwner() = default;
+  /// Waits where the request reads what another one, begun earlier, makes (see Workload::begins_in_order()).
   virtual void begin(GradientRequest& request) = 0;
   /// The request is done. What only it still read may hold the results of the next that begins on this thread.
   virtual void end(GradientRequest& request) = 0;
+  /// The exception being handled has ended a request: nobody will wait for it.
+  virtual void fail() = 0;
+  /// Whether its owner's other thread, which records, is at work beside those that compute.
+  virtual bool is_recording() const = 0;
 };
 
 /// Quality of one model on held-out data (for synthetic problems: the global objective).
@@ -98,6 +103,9 @@ class Workload {
     gradients(requests);
     for (GradientRequest& request : requests) owner.end(request);
   }
+  /// Whether gradients_of() begins requests in their order, each thread when the one before is done: then a request may
+  /// read what an earlier one makes.
+  virtual bool begins_in_order() const { return false; }
   /// Evaluates every request; called only if has_numbers. Sums run in one fixed order.
   virtual void evaluate(std::span<EvaluationRequest> requests) const = 0;
 };

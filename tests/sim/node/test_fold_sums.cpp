@@ -1,13 +1,17 @@
 // Sums that are computed with their gradients: which ones, and that no bit depends on it.
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <set>
+#include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
 #include <omp.h>
 
 #include "kernels/cpu_backend.hpp"
+#include "kernels/for_all.hpp"
 #include "kernels/mlp.hpp"
 #include "sim/base/random.hpp"
 #include "sim/node/compute_graph.hpp"
@@ -18,7 +22,7 @@ using namespace starling;
 namespace {
 
 /// The toy's gradients, then the sums of each request as LinearJob defines them.
-class FoldingToy final : public test::ToyWorkload {
+class FoldingToy : public test::ToyWorkload {
  public:
   using ToyWorkload::ToyWorkload;
   bool folds_sums() const override { return true; }
@@ -44,6 +48,56 @@ class FoldingToy final : public test::ToyWorkload {
     }
   }
 };
+
+/// Begins requests in order and takes its time, so that some wait for others; may fail at one.
+class FlowingToy final : public FoldingToy {
+ public:
+  FlowingToy(NodeId nodes, NodeId failing) : FoldingToy(nodes), failing_(failing) {}
+  bool begins_in_order() const override { return true; }
+  void gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const override {
+    ++calls;
+    struct Nothing {};
+    for_all<Nothing>(requests.size(), [&](std::size_t r, Nothing&) {
+      try {
+        GradientRequest& request = requests[r];
+        owner.begin(request);
+        if ((request.node * 7 + request.draw) % 5 == 0)
+          std::this_thread::sleep_for(std::chrono::microseconds(100));
+        if (request.node == failing_ && request.draw == 2) throw std::runtime_error("no luck");
+        gradients({&request, 1});
+        owner.end(request);
+      } catch (...) {
+        owner.fail();
+        throw;
+      }
+    });
+  }
+  mutable int calls = 0;
+
+ private:
+  NodeId failing_;
+};
+
+/// Some rounds of x_i <- (x_{i-1} + x_i + x_{i+1}) / 3 - g_i / 10 on a ring, all in one window; the models.
+std::vector<float> train_ring(ComputeGraph& graph, NodeId nodes, Step rounds) {
+  const auto count = static_cast<std::size_t>(nodes);
+  std::vector<Vector> x(count, graph.initial_model());
+  for (Step k = 0; k < rounds; ++k) {
+    const std::vector<Vector> old = x;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Gradient g = graph.gradient(static_cast<NodeId>(i), k, old[i]);
+      x[i] = mean(std::vector{old[i], old[(i + count - 1) % count], old[(i + 1) % count]});
+      x[i].add_scaled(-0.1, g.values);
+    }
+  }
+  graph.flush();
+  std::vector<float> models;
+  for (const Vector& v : x) {
+    const auto values = graph.read(v);
+    models.insert(models.end(), values.begin(), values.end());
+  }
+  return models;
+}
 
 struct Bench {
   CpuBackend backend;
@@ -249,6 +303,47 @@ TEST_CASE("no bit depends on folding, windows, threads or instruction set") {
       }
     }
     CHECK(train(*kernels, {.folds_sums = false}, &folded) == expected);
+  }
+  omp_set_num_threads(all_threads);
+}
+
+TEST_CASE(
+    "gradients of many rounds are one batch: each waits for what it reads, not for the round") {
+  constexpr NodeId ring = 60;
+  constexpr Step rounds = 6;
+  std::vector<float> expected;
+  {
+    CpuBackend backend;
+    const FoldingToy workload(ring);
+    ComputeGraph graph(backend, workload, {}, ComputeGraph::Execution::inline_);
+    expected = train_ring(graph, ring, rounds);
+  }
+  const int all_threads = omp_get_max_threads();
+  for (const int threads : {1, 2, 7}) {
+    CAPTURE(threads);
+    omp_set_num_threads(threads);
+    CpuBackend backend;
+    const FlowingToy workload(ring, -1);
+    ComputeGraph graph(backend, workload, {}, ComputeGraph::Execution::inline_);
+    CHECK(train_ring(graph, ring, rounds) == expected);
+    CHECK(workload.calls == 1);
+    CHECK(graph.statistics().gradient_batches == rounds);
+    CHECK(graph.statistics().folded == ring * rounds);
+  }
+  omp_set_num_threads(all_threads);
+}
+
+TEST_CASE("nobody waits for a gradient that failed, and what is told is its failure") {
+  const int all_threads = omp_get_max_threads();
+  for (const int threads : {1, 2, 7}) {
+    for (const NodeId failing : {0, 31, 59}) {
+      CAPTURE(threads);
+      omp_set_num_threads(threads);
+      CpuBackend backend;
+      const FlowingToy workload(60, failing);
+      ComputeGraph graph(backend, workload, {}, ComputeGraph::Execution::inline_);
+      CHECK_THROWS_WITH_AS(train_ring(graph, 60, 6), "no luck", std::runtime_error);
+    }
   }
   omp_set_num_threads(all_threads);
 }
