@@ -305,6 +305,7 @@ void Run::run_simulation(const Recorder* recorded) {
               settings.steps, settings.seed, settings.plan};
   Nodes nodes(world, settings.nodes);
   transport.add_records(nodes.records());
+  transport.add_records(parts_.compute_time->node_records());
   transport.add_records({recorder_.nodes.data(), sizeof(NodeTotals)});
   for (Node& node : nodes) node.spawn(parts_.program(node));
   const auto gather = [&] {

@@ -16,6 +16,12 @@ inline void prefetch(const void* place) {
   __builtin_prefetch(place);
 }
 
+/// The same for a line that will be written.
+inline void prefetch_to_write(const void* place) {
+  asm volatile("");
+  __builtin_prefetch(place, 1);
+}
+
 /// Asks for every line of `bytes` bytes.
 inline void prefetch(const void* first, std::size_t bytes) {
   const char* place = static_cast<const char*>(first);

@@ -121,6 +121,21 @@ DistributionSettings read_distribution(const Section& section) {
   return read;
 }
 
+FactorsAhead::FactorsAhead(bool is_lognormal, double sigma, NodeId nodes, const Random& stream)
+    : stream_(stream),
+      is_lognormal_(is_lognormal),
+      sigma_(sigma),
+      first_(static_cast<std::size_t>(nodes), -1),
+      drawn_(static_cast<std::size_t>(nodes)) {}
+
+Block FactorsAhead::draw(NodeId node, Step first) const {
+  if (is_lognormal_)
+    return exact_exp(first_normals(stream_, node, first, sigma_, -0.5 * sigma_ * sigma_));
+  Block factors = first_normals(stream_, node, first, sigma_, 1.0);
+  for (double& factor : factors) factor = std::max(normal_floor, factor);
+  return factors;
+}
+
 ComputeDistribution::ComputeDistribution(const Section& section,
                                          const DistributionSettings& settings, NodeId nodes,
                                          std::uint64_t seed, const BatchCost& cost) {
@@ -156,7 +171,10 @@ void ComputeDistribution::vary(const DistributionSettings& settings, NodeId node
   }
   seconds_ = nominal;
   if (settings.name == "normal") mean_ *= floored_normal_mean(settings.sigma);
-  if (auto factor = make_factor(settings)) {
+  const bool is_normal = settings.name == "normal" || settings.name == "lognormal";
+  if (is_normal && !settings.is_per_node) {
+    ahead_.emplace(settings.name == "lognormal", settings.sigma, nodes, Random(seed, "compute"));
+  } else if (auto factor = make_factor(settings)) {
     seconds_ = [stream = Random(seed, "compute"), is_per_node = settings.is_per_node,
                 nominal = std::move(nominal), factor = std::move(factor)](NodeId node, Step step) {
       Random random = stream.at(node, is_per_node ? 0 : step);

@@ -4,8 +4,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "sim/base/normal_block.hpp"
+#include "sim/base/prefetch.hpp"
+#include "sim/base/random.hpp"
 #include "sim/base/section.hpp"
 #include "sim/base/time.hpp"
 #include "sim/base/types.hpp"
@@ -30,6 +35,36 @@ struct DistributionSettings {
 /// Reads the keys that say how durations vary; touches no file.
 DistributionSettings read_distribution(const Section& section);
 
+/// Random factors that take one normal draw each: those of `block_lanes` steps of a node at once, because most of the time
+/// of a draw is waiting for the instruction before. Nodes ask for one step after the other.
+class FactorsAhead {
+ public:
+  FactorsAhead(bool is_lognormal, double sigma, NodeId nodes, const Random& stream);
+
+  double at(NodeId node, Step step) {
+    const Step lane = step % static_cast<Step>(block_lanes);
+    const auto index = static_cast<std::size_t>(node);
+    if (first_[index] != step - lane) {
+      first_[index] = step - lane;
+      drawn_[index].factors = draw(node, step - lane);
+    }
+    return drawn_[index].factors[static_cast<std::size_t>(lane)];
+  }
+  NodeRecords records() const { return {drawn_.data(), sizeof(Drawn)}; }
+
+ private:
+  struct alignas(cache_line) Drawn {
+    Block factors;
+  };
+  Block draw(NodeId node, Step first) const;
+
+  Random stream_;
+  bool is_lognormal_;
+  double sigma_;
+  std::vector<Step> first_;   // (nodes) of the steps drawn last; -1: none
+  std::vector<Drawn> drawn_;  // (nodes)
+};
+
 class ComputeDistribution {
  public:
   /// Reads files, if any: throws Error if they are wrong, ScenarioError if they cannot be scaled to
@@ -37,7 +72,12 @@ class ComputeDistribution {
   ComputeDistribution(const Section& section, const DistributionSettings& settings, NodeId nodes,
                       std::uint64_t seed, const BatchCost& cost);
 
-  double seconds(NodeId node, Step step) const { return seconds_(node, step); }
+  double seconds(NodeId node, Step step) const {
+    const double seconds = seconds_(node, step);
+    return ahead_ ? seconds * ahead_->at(node, step) : seconds;
+  }
+  /// What is kept of every node, for prefetching.
+  NodeRecords node_records() const { return ahead_ ? ahead_->records() : NodeRecords{}; }
   /// Mean number of seconds; with per_token over the first few batches.
   double mean() const { return mean_; }
 
@@ -46,6 +86,7 @@ class ComputeDistribution {
             const BatchCost& cost);
 
   std::function<double(NodeId, Step)> seconds_;
+  mutable std::optional<FactorsAhead> ahead_;  // by which they vary
   double mean_ = 0;
 };
 

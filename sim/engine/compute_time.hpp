@@ -53,6 +53,8 @@ class ComputeTime {
   /// gradient), injected delay included. One thread at a time may ask. Throws Error if it passes
   /// the end of the clock, or of a trace that does not repeat.
   Duration duration(NodeId node, Step step) const;
+  /// What is kept of every node, for prefetching.
+  NodeRecords node_records() const { return distribution_.node_records(); }
   /// The injected delay alone (zero for most).
   Duration delay(NodeId node, Step step) const { return delays_.delay(node, step); }
   /// Mean duration over distribution and slow states, without delays, of a node with speed factor 1

@@ -6,21 +6,26 @@
 #include <utility>
 
 #include "sim/base/error.hpp"
+#include "sim/base/prefetch.hpp"
 #include "sim/node/executor.hpp"
 #include "sim/node/sharding.hpp"
 
 namespace starling {
 namespace {
 
-constexpr std::size_t first_table_size = 1024;
 // A window closes at so many gradients: enough for batches, few enough that recording stays in the cache and that
 // models which are replaced leave soon.
 constexpr std::int64_t gradients_per_node = 16, most_gradients = 8192;
 constexpr NodeId first_node = 0;
+// So many operations that begin with the same value are looked at for an equal one.
+constexpr int most_alike = 8;
+// Recordings of two windows do not fit the second-level cache: so many entries ahead, their lines are on their way.
+constexpr std::size_t operations_ahead = 8, others_ahead = 24;
 
-std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
-  hash = (hash ^ word) * 0x9e37'79b9'7f4a'7c15;
-  return hash ^ (hash >> 29);
+/// Asks for the place of a coming entry.
+template <class T>
+void fetch_end(const std::vector<T>& entries, std::size_t ahead) {
+  prefetch_to_write(entries.data() + entries.size() + ahead);
 }
 
 }  // namespace
@@ -50,7 +55,6 @@ ComputeGraph::ComputeGraph(Backend& backend, const Workload& workload, Limits li
     const std::int64_t nodes = std::max<std::int64_t>(1, std::ssize(workload.facts().samples));
     limits_.window_gradients = std::min(gradients_per_node * nodes, most_gradients);
   }
-  equal_sums_.assign(first_table_size, 0);
   if (!has_numbers_) values_.push_back({.handles = 1});  // the one value of every hollow vector
 }
 
@@ -70,6 +74,9 @@ ComputeGraph::ValueId ComputeGraph::new_value(std::uint32_t size) {
   } else {
     id = free_values_.back();
     free_values_.pop_back();
+    if (free_values_.size() >= operations_ahead) {
+      prefetch_to_write(&values_[*(free_values_.end() - operations_ahead)]);
+    }
   }
   values_[id] = {.size = size};
   return id;
@@ -97,6 +104,7 @@ Vector ComputeGraph::hollow(std::uint32_t size) {
 // --- Recording -----------------------------------------------------------------------------------------------
 
 ComputeGraph::Operation& ComputeGraph::begin(Kind kind) {
+  fetch_end(open_.operations, operations_ahead);
   Operation& operation = open_.operations.emplace_back();
   operation.kind = kind;
   operation.recorder = *recorder_;
@@ -114,15 +122,21 @@ ComputeGraph::Operation& ComputeGraph::begin(const Batch& batch, const Vector& x
 void ComputeGraph::add_term(Operation& operation, const Vector& v, float factor) {
   Value& value = values_[v.value_];
   const auto index = static_cast<std::uint32_t>(open_.terms.size());
+  fetch_end(open_.terms, others_ahead);
   open_.terms.push_back({v.value_, value.producer, v.offset_, v.size_, factor, none});
   (operation.first_term == none ? operation.first_term : open_.terms[operation.last_term].next) =
       index;
   operation.last_term = index;
   ++operation.term_count;
   ++value.readers;
-  if (value.touched) return;
+  if (!value.touched) touch(v.value_);
+}
+
+void ComputeGraph::touch(ValueId id) {
+  Value& value = values_[id];
   value.touched = true;
-  open_.uses.push_back({.value = v.value_, .size = value.size, .readers = 0, .dies = false});
+  fetch_end(open_.uses, others_ahead);
+  open_.uses.push_back({.value = id, .size = value.size, .readers = 0, .dies = false});
 }
 
 void ComputeGraph::set_output(Operation& operation, ValueId id) {
@@ -130,9 +144,8 @@ void ComputeGraph::set_output(Operation& operation, ValueId id) {
   operation.out = id;
   value.recorder = operation.recorder;
   value.producer = static_cast<OperationId>(&operation - open_.operations.data());
-  value.touched = true;
   value.window = open_window_;
-  open_.uses.push_back({.value = id, .size = value.size, .readers = 0, .dies = false});
+  touch(id);
   open_bytes_ += static_cast<std::int64_t>(value.size) * 4;
 }
 
@@ -160,31 +173,25 @@ bool ComputeGraph::equal(const Operation& a, const Operation& b) const {
   return true;
 }
 
-ComputeGraph::OperationId* ComputeGraph::find_equal(const Operation& operation) {
-  if (2 * (equal_sum_count_ + 1) > equal_sums_.size()) {
-    // Forgetting is harmless (a sum may be computed twice); growing keeps the table sparse.
-    equal_sums_.assign(2 * equal_sums_.size(), 0);
-    equal_sum_count_ = 0;
+ComputeGraph::OperationId ComputeGraph::find_equal(const Operation& operation) const {
+  // Forgetting is harmless (a sum may be computed twice); a long walk is not.
+  OperationId other = operation.next_alike;
+  for (int i = 0; i < most_alike && other != none; ++i) {
+    if (equal(open_.operations[other], operation)) return other;
+    other = open_.operations[other].next_alike;
   }
-  std::uint64_t hash = mix(static_cast<std::uint64_t>(operation.kind), operation.size);
-  for (std::uint32_t t = operation.first_term; t != none; t = open_.terms[t].next) {
-    const Term& term = open_.terms[t];
-    hash = mix(hash, (static_cast<std::uint64_t>(term.value) << 32) | term.offset);
-    hash = mix(hash, (static_cast<std::uint64_t>(term.size) << 32) |
-                         std::bit_cast<std::uint32_t>(term.factor));
-  }
-  const std::size_t mask = equal_sums_.size() - 1;
-  std::size_t at = mix(hash, operation.term_count) & mask;
-  while (equal_sums_[at] != 0 && !equal(open_.operations[equal_sums_[at] - 1], operation))
-    at = (at + 1) & mask;
-  return &equal_sums_[at];
+  return none;
 }
 
-Vector ComputeGraph::finish(std::uint32_t size) {
+ComputeGraph::ValueId ComputeGraph::finish(std::uint32_t size) {
   Operation& operation = open_.operations.back();
   operation.size = size;
-  OperationId* known = find_equal(operation);
-  if (*known != 0) {  // withdraw the operation, answer with its equal
+  OperationId& newest_alike = operation.first_term == none
+                                  ? newest_of_nothing_
+                                  : values_[open_.terms[operation.first_term].value].newest_alike;
+  operation.next_alike = newest_alike;
+  if (const OperationId known = find_equal(operation); known != none) {
+    // Withdraw the operation, answer with its equal.
     for (std::uint32_t t = operation.first_term; t != none; t = open_.terms[t].next) {
       --values_[open_.terms[t].value].readers;
     }
@@ -192,18 +199,21 @@ Vector ComputeGraph::finish(std::uint32_t size) {
     if (operation.kind == Kind::transform) open_.transforms.pop_back();
     open_.operations.pop_back();
     ++recorded_.shared;
-    const ValueId value = open_.operations[*known - 1].out;
+    const ValueId value = open_.operations[known].out;
     retain(value);
-    return Vector(this, value, 0, size);
+    return value;
   }
-  *known = static_cast<OperationId>(open_.operations.size());
-  ++equal_sum_count_;
+  newest_alike = static_cast<OperationId>(open_.operations.size() - 1);
   const ValueId value = new_value(size);
   set_output(operation, value);
   retain(value);
-  Vector result(this, value, 0, size);
   close_if_full();
-  return result;
+  return value;
+}
+
+Vector ComputeGraph::finish_vector(std::size_t size) {
+  const auto floats = static_cast<std::uint32_t>(size);
+  return Vector(this, finish(floats), 0, floats);
 }
 
 ComputeGraph::Operation* ComputeGraph::growable(const Vector& x) {
@@ -228,7 +238,13 @@ ComputeGraph::Operation& ComputeGraph::move_to_end(ValueId sum) {
 void ComputeGraph::scale(Vector& x, double factor) {
   if (!has_numbers_) return;
   add_term(begin(Kind::sum), x, static_cast<float>(factor));
-  x = finish(x.size_);
+  rename(x, finish(x.size_));
+}
+
+void ComputeGraph::rename(Vector& x, ValueId value) {
+  release(x.value_);
+  x.value_ = value;
+  x.offset_ = 0;
 }
 
 void ComputeGraph::add_scaled(Vector& x, double factor, const Vector& y) {
@@ -244,13 +260,13 @@ void ComputeGraph::add_scaled(Vector& x, double factor, const Vector& y) {
   Operation& operation = begin(Kind::sum);
   add_term(operation, x, 1.0F);
   add_term(operation, y, static_cast<float>(factor));
-  x = finish(x.size_);
+  rename(x, finish(x.size_));
 }
 
 Vector ComputeGraph::zeros(std::size_t size) {
   if (!has_numbers_) return hollow(static_cast<std::uint32_t>(size));
   begin(Kind::sum);
-  return finish(static_cast<std::uint32_t>(size));
+  return finish_vector(size);
 }
 
 Vector ComputeGraph::initial_model() {
@@ -270,13 +286,12 @@ Gradient ComputeGraph::gradient(NodeId node, Step draw, const Vector& x) {
   if (!has_numbers_) return {hollow(static_cast<std::uint32_t>(parameters_)), {}};
   ensure(x.size_ == parameters_, "a gradient at a vector that is no model");
   Operation& operation = begin({node, draw}, x);
-  Gradient result;
-  result.loss = set_scalar(operation, 0);
-  if (facts().counts_episodes) result.episodes = set_scalar(operation, 1);
-  const ValueId value = new_value(static_cast<std::uint32_t>(parameters_));
+  const auto size = static_cast<std::uint32_t>(parameters_);
+  const ValueId value = new_value(size);
   set_output(operation, value);
   retain(value);
-  result.values = Vector(this, value, 0, static_cast<std::uint32_t>(parameters_));
+  Gradient result{Vector(this, value, 0, size), set_scalar(operation, 0),
+                  facts().counts_episodes ? set_scalar(operation, 1) : Scalar()};
   ++open_gradients_;
   close_if_full();
   return result;
@@ -363,6 +378,7 @@ std::vector<ComputeGraph::ValueId> ComputeGraph::settle_uses() {
     const bool is_made = value.producer != never;
     value.readers = 0;
     value.producer = none;
+    value.newest_alike = none;
     value.touched = false;
     if (!is_made) {
       if (use.dies) never_made.push_back(use.value);  // else put off
@@ -410,8 +426,7 @@ void ComputeGraph::submit() {
   open_.batches.clear();
   open_.uses.clear();
   open_.garbage.clear();
-  if (equal_sum_count_ > 0) std::fill(equal_sums_.begin(), equal_sums_.end(), 0);
-  equal_sum_count_ = 0;
+  newest_of_nothing_ = none;
   ++open_window_;
 
   for (auto waiting = put_off.rbegin(); waiting != put_off.rend(); ++waiting) {

@@ -234,6 +234,7 @@ class ComputeGraph {
     ValueId out = none;                     // none: only scalars
     std::uint32_t call = none;              // transform, measure, gradient: in the window's list
     OperationId next_folded = none;         // gradient, folded sum: the (next) sum computed with it
+    OperationId next_alike = none;          // finished before it, with the same first value
     NodeId recorder = 0;                    // whose program recorded it
     std::uint32_t wave = 0;                 // those of one wave run together
     Slot* scalars[2] = {nullptr, nullptr};  // written; null if nobody may read them
@@ -252,10 +253,11 @@ class ComputeGraph {
     std::uint32_t handles = 0;
     std::uint32_t readers = 0;  // terms of the open window that read it
     std::uint32_t size = 0;
-    NodeId recorder = nobody;     // whose program recorded it; the host makes some itself
-    OperationId producer = none;  // in the open window
-    bool touched = false;         // listed in the window's uses
-    std::int64_t window = 0;      // has numbers when this window has run
+    NodeId recorder = nobody;         // whose program recorded it; the host makes some itself
+    OperationId producer = none;      // in the open window
+    OperationId newest_alike = none;  // there, that begins with this value
+    bool touched = false;             // listed in the window's uses
+    std::int64_t window = 0;          // has numbers when this window has run
   };
 
   /// A value as one window uses it.
@@ -304,16 +306,22 @@ class ComputeGraph {
   /// Begins a gradient.
   Operation& begin(const Batch& batch, const Vector& x);
   void add_term(Operation& operation, const Vector& v, float factor);
+  /// Lists a value among the window's uses.
+  void touch(ValueId value);
   void set_output(Operation& operation, ValueId value);
   Scalar set_scalar(Operation& operation, int index);
   /// Completes the sum, concatenation or transform begun last: answers with an equal pending one if there is one.
-  Vector finish(std::uint32_t size);
-  OperationId* find_equal(const Operation& operation);
+  /// The value is retained for the caller.
+  ValueId finish(std::uint32_t size);
+  Vector finish_vector(std::size_t size);
+  OperationId find_equal(const Operation& operation) const;
   bool equal(const Operation& a, const Operation& b) const;
   /// The pending sum that is all of `x` and that nobody else can see, or null.
   Operation* growable(const Vector& x);
   /// Records the pending sum anew, behind what it is about to read.
   Operation& move_to_end(ValueId sum);
+  /// Lets `x` name all of a value that has been retained for it.
+  void rename(Vector& x, ValueId value);
   void scale(Vector& x, double factor);
   void add_scaled(Vector& x, double factor, const Vector& y);
   Vector hollow(std::uint32_t size);
@@ -353,9 +361,7 @@ class ComputeGraph {
   std::vector<Place> places_;                               // of its operations
   std::vector<std::pair<OperationId, OperationId>> joins_;  // gradient and sum that could join it
   std::vector<std::pair<Level, std::size_t>> levels_;       // of the window, with their operations
-  std::vector<std::uint32_t>
-      equal_sums_;  // open-addressing table of pending sums, by hash of their terms
-  std::size_t equal_sum_count_ = 0;
+  OperationId newest_of_nothing_ = none;                    // zeros: the newest alike
   std::int64_t open_window_ = 1;
   std::int64_t completed_window_ = 0;
   std::int64_t open_bytes_ = 0;

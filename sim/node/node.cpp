@@ -135,9 +135,10 @@ Gradient Node::ComputeGradient::await_resume() {
     const Time end = std::max(wait_.backward_end, world_.transport.now());
     world_.observer.spend(node, Activity::compute, wait_.since, end);
   }
-  if (wait_.x) wait_.result = world_.graph.gradient(wait_.owner, wait_.draw, wait_.x);
-  world_.observer.record(node, "train_loss", wait_.draw, wait_.result.loss);
-  return std::move(wait_.result);
+  Gradient result =
+      wait_.x ? world_.graph.gradient(wait_.owner, wait_.draw, wait_.x) : std::move(wait_.result);
+  world_.observer.record(node, "train_loss", wait_.draw, result.loss);
+  return result;
 }
 
 Message Node::Select::message() {

@@ -33,7 +33,7 @@ Vector weighted_sum(std::span<const Weighted> terms) {
     ensure(term.vector.size_ == size, "a sum of vectors of different sizes");
     graph->add_term(operation, term.vector, static_cast<float>(term.factor));
   }
-  return graph->finish(size);
+  return graph->finish_vector(size);
 }
 
 Vector mean(std::span<const Vector> vectors) {
@@ -51,7 +51,7 @@ Vector concatenate(std::span<const Vector> pieces) {
   if (!graph->has_numbers_) return graph->hollow(size);
   ComputeGraph::Operation& operation = graph->begin(ComputeGraph::Kind::concatenation);
   for (const Vector& piece : pieces) graph->add_term(operation, piece, 1.0F);
-  return graph->finish(size);
+  return graph->finish_vector(size);
 }
 
 Vector transformed(const Transform& transform, std::initializer_list<Vector> inputs) {
@@ -66,7 +66,7 @@ Vector transformed(const Transform& transform, std::initializer_list<Vector> inp
   operation.call = static_cast<std::uint32_t>(graph->open_.transforms.size());
   graph->open_.transforms.push_back(transform);
   for (const Vector& v : inputs) graph->add_term(operation, v, 1.0F);
-  return graph->finish(size);
+  return graph->finish_vector(size);
 }
 
 Scalar measured(const Measure& measure, std::initializer_list<Vector> inputs) {

@@ -3,6 +3,7 @@
 // errors either always holds or never; it fails when the distribution is wrong, not by bad luck.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
@@ -14,6 +15,8 @@
 #include <Random123/philox.h>
 #include <doctest/doctest.h>
 
+#include "sim/base/elementary.hpp"
+#include "sim/base/normal_block.hpp"
 #include "sim/base/random.hpp"
 
 namespace starling {
@@ -166,6 +169,36 @@ TEST_CASE("the normal distribution has mean 0, variance 1 and the normal shape")
   const Moments found = moments([&] { return again.normal(); });
   CHECK(std::abs(found.mean) < 4 / std::sqrt(double{draws}));
   CHECK(std::abs(found.variance - 1) < 4 * std::sqrt(2.0 / draws));
+}
+
+TEST_CASE(
+    "a block of normal draws has the bits of the draws one by one, and so have their "
+    "exponentials") {
+  // Early and late steps: the counter's low half, and one that needs the high half, too.
+  for (const Step start : {Step{0}, Step{1} << 20, (Step{1} << 32) - 8, Step{3} << 33}) {
+    const Random stream(start == 0 ? 7 : 8, "block");
+    for (NodeId node = 0; node < 500; ++node) {
+      const double scale = 0.1 * (node % 17), shift = 1 - 0.01 * (node % 5);
+      const Block block = first_normals(stream, node, start, scale, shift);
+      const Block powers = exact_exp(block);
+      for (std::size_t i = 0; i < block_lanes; ++i) {
+        Random one = stream.at(node, start + static_cast<Step>(i));
+        const double expected = std::fma(scale, one.normal(), shift);
+        REQUIRE(std::bit_cast<std::uint64_t>(block[i]) == std::bit_cast<std::uint64_t>(expected));
+        REQUIRE(powers[i] == exact_exp(expected));
+      }
+    }
+  }
+}
+
+TEST_CASE("exponentials of a block are exact_exp's over the range they allow") {
+  Random random(9, "exponents");
+  for (int i = 0; i < 20'000; ++i) {
+    Block x;
+    for (double& value : x) value = 1400 * random.uniform() - 700;
+    const Block y = exact_exp(x);
+    for (std::size_t lane = 0; lane < block_lanes; ++lane) REQUIRE(y[lane] == exact_exp(x[lane]));
+  }
 }
 
 TEST_CASE("a normal draw takes exactly two uniforms") {

@@ -1,0 +1,20 @@
+// Normal draws of several streams at once, for those who need one draw of each of many.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "sim/base/random.hpp"
+
+namespace starling {
+
+inline constexpr std::size_t block_lanes = 8;
+using Block = std::array<double, block_lanes>;
+
+/// scale * z + shift, in one fused multiply-add, for the z that normal() gives first on the streams of (node, first),
+/// (node, first + 1) ..; `stream` names seed and purpose, `first` is a multiple of block_lanes.
+Block first_normals(const Random& stream, NodeId node, Step first, double scale, double shift);
+/// e^x of each, |x| <= 700; to the bit exact_exp().
+Block exact_exp(const Block& x);
+
+}  // namespace starling
