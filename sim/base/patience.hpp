@@ -7,11 +7,18 @@
 #include <chrono>
 #include <thread>
 
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
 namespace starling {
 
 class Patience {
  public:
   using Nap = std::chrono::microseconds;
+
+  /// `longest`: of a nap. Short ones answer soon, long ones leave the processor to others.
+  explicit Patience(Nap longest = Nap{100}) : longest_(longest) {}
 
   /// Something happened: be quick again.
   void reset() {
@@ -25,7 +32,7 @@ class Patience {
       return Nap{0};
     }
     const Nap nap = nap_;
-    nap_ = std::min(2 * nap_, longest_nap);
+    nap_ = std::min(2 * nap_, longest_);
     return nap;
   }
   /// Waits that long.
@@ -41,10 +48,17 @@ class Patience {
  private:
   static constexpr int eager_polls = 40;
   static constexpr Nap shortest_nap{10};
-  static constexpr Nap longest_nap{100};
 
+  Nap longest_;
   int polls_ = 0;
   Nap nap_ = shortest_nap;
 };
+
+/// Naps of this thread, and of those that it starts, end when they should: the system would add up to 50 microseconds.
+inline void nap_exactly() {
+#ifdef __linux__
+  prctl(PR_SET_TIMERSLACK, 1000UL);  // nanoseconds
+#endif
+}
 
 }  // namespace starling

@@ -162,7 +162,8 @@ class Watch {
 /// A wait for other ranks: naps between looks, and ends when one of them is lost.
 class Vigil {
  public:
-  explicit Vigil(MpiSession& session) : watch_(session) {}
+  explicit Vigil(MpiSession& session, Patience patience = Patience())
+      : patience_(patience), watch_(session) {}
   void pause() {
     patience_.pause();
     watch_.look();

@@ -60,6 +60,7 @@ void Executor::wait() {
 }
 
 void Executor::work() {
+  nap_exactly();
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return state_ != State::idle; });
