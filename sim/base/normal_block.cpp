@@ -70,7 +70,7 @@ STARLING_VECTORIZED Block first_normals(const Random& stream, NodeId node, Step 
     const double turns = uniform(c[i], d[i]);
     const double quadrants = cores::floor(std::fma(turns, 4.0, 0.5));
     const double angle = std::fma(turns, 4.0, -quadrants);
-    const auto quadrant = static_cast<std::uint64_t>(static_cast<int>(quadrants) + 1);
+    const auto quadrant = static_cast<std::uint64_t>(static_cast<int>(quadrants + 1));
     // A choice by masks: both values are there, and a branch would end the vectors.
     const std::uint64_t is_odd = -(quadrant & 1);
     const std::uint64_t value = (std::bit_cast<std::uint64_t>(cores::cosine(angle)) & is_odd) |
