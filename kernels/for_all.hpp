@@ -21,7 +21,8 @@ void for_all(std::size_t count, const Task& task, const Question& somebody_else)
   const std::size_t chunk = std::clamp<std::size_t>(count / 64, 1, 8);
   std::atomic<std::size_t> next = 0;
   std::exception_ptr failure;
-  const auto take_chunk = [&](Work& work) {
+  const auto take_chunk = [&] {
+    thread_local Work work;  // lives on between calls, so that batches do not allocate
     const std::size_t first = next.fetch_add(chunk);
     for (std::size_t i = first; i < std::min(first + chunk, count); ++i) {
       try {
@@ -38,17 +39,13 @@ void for_all(std::size_t count, const Task& task, const Question& somebody_else)
   if (threads > 1 && threads >= omp_get_num_procs() && somebody_else()) {
 #pragma omp parallel if (threads > 2)
     {
-      thread_local Work work;  // lives on between calls, so that batches do not allocate
       const bool stands_back = threads > 2 && omp_get_thread_num() == omp_get_num_threads() - 1;
-      while (!stands_back && is_left() && somebody_else()) take_chunk(work);
+      while (!stands_back && is_left() && somebody_else()) take_chunk();
     }
   }
   if (is_left()) {
 #pragma omp parallel if (threads > 1)
-    {
-      thread_local Work work;
-      while (is_left()) take_chunk(work);
-    }
+    while (is_left()) take_chunk();
   }
   if (failure) std::rethrow_exception(failure);
 }

@@ -18,11 +18,11 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/patience.hpp"
 #include "sim/mpi/census.hpp"
 #include "sim/mpi/channel.hpp"
 #include "sim/mpi/gradient_worker.hpp"
 #include "sim/mpi/mpi_session.hpp"
-#include "sim/base/patience.hpp"
 #include "sim/node/compute_graph.hpp"
 #include "sim/node/transport.hpp"
 #include "sim/record/act.hpp"
@@ -139,7 +139,7 @@ class MpiTransport final : public Transport {
   std::vector<ReceiveWait*> timers_;  // null: the receive was served before its deadline
   std::vector<std::uint32_t> free_timers_;
   Clock::time_point next_pulse_{};
-  Watch watch_{session_};  // reset by each census
+  Watch watch_{session_};        // reset by each census
   std::size_t floats_made_ = 0;  // since the graph was last flushed
 
   std::int64_t acted_ = 0;

@@ -10,8 +10,9 @@
 // A sum that alone reads a gradient is computed with it, where the workload can (fold_sums.cpp).
 //
 // Running. What reads a result is recorded behind what makes it. When the window closes it is cut into stages: stage s
-// holds the operations that depend on s gradients of the window. Within a stage sums run first, by depth, then all its gradients as ONE batched call. So nodes that
-// never act at the same instant still share a batch, whatever the order they were recorded in.
+// holds the operations that depend on s gradients of the window. Within a stage sums run first, by depth, then all its
+// gradients as ONE batched call. So nodes that never act at the same instant still share a batch, whatever the order they
+// were recorded in. Where no sum stands between them, gradients of many stages are one call (executor.cpp).
 //
 // A window closes when a number is demanded, or when its operations or bytes reach their limits. While one
 // window runs on the worker thread, the next is recorded. Windows close at recorded counts, never by the clock:

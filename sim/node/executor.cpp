@@ -120,10 +120,12 @@ void Executor::run_window() {
     if (sharding_) sharding_->before(wave);
     if (operation(begin).kind == ComputeGraph::Kind::gradient) {
       order_by_node(begin, end);
+      ++statistics_.gradient_batches;
       // Gradients of the waves behind wait for what they read, not for the whole wave.
       while (flows && end < count && operation(end).kind == ComputeGraph::Kind::gradient) {
         const std::size_t next = std::exchange(end, end_of_wave(end));
         order_by_node(next, end);
+        ++statistics_.gradient_batches;
       }
       run_gradients(begin, end);
     } else {
@@ -244,7 +246,6 @@ void Executor::run_wave(std::size_t begin, std::size_t end) {
 }
 
 void Executor::order_by_node(std::size_t begin, std::size_t end) {
-  ++statistics_.gradient_batches;
   keys_.clear();
   for (std::size_t i = begin; i < end; ++i) {
     const ComputeGraph::OperationId id = window_.order[i];
