@@ -39,7 +39,7 @@ void for_all(std::size_t count, const Task& task, const Question& somebody_else)
   if (threads > 1 && threads >= omp_get_num_procs() && somebody_else()) {
 #pragma omp parallel if (threads > 2)
     {
-      const bool stands_back = threads > 2 && omp_get_thread_num() == omp_get_num_threads() - 1;
+      const bool stands_back = omp_get_thread_num() == threads - 1;
       while (!stands_back && is_left() && somebody_else()) take_chunk();
     }
   }

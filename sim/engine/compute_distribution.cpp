@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "sim/base/elementary.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 #include "sim/engine/compute_samples.hpp"
@@ -34,20 +33,9 @@ bool is_recorded(const std::string& name) {
   return name == "empirical" || name == "published" || name == "trace";
 }
 
-/// A random factor, of mean 1 but for the floor of the normal distribution; null: none.
+/// A random factor of mean 1, of those that take more than one normal draw or none; null: none.
 std::function<double(Random&)> make_factor(const DistributionSettings& settings) {
-  const double sigma = settings.sigma;
   const double shape = settings.shape;
-  if (settings.name == "normal") {
-    return [=](Random& random) {
-      return std::max(normal_floor, std::fma(sigma, random.normal(), 1.0));
-    };
-  }
-  if (settings.name == "lognormal") {
-    return [=](Random& random) {
-      return exact_exp(std::fma(sigma, random.normal(), -0.5 * sigma * sigma));
-    };
-  }
   if (settings.name == "gamma") return [=](Random& random) { return random.gamma(shape) / shape; };
   if (settings.name == "exponential") return [](Random& random) { return random.exponential(); };
   ensure(settings.name == "constant", "a choice is one of its options");
@@ -121,10 +109,11 @@ DistributionSettings read_distribution(const Section& section) {
   return read;
 }
 
-FactorsAhead::FactorsAhead(bool is_lognormal, double sigma, NodeId nodes, const Random& stream)
+FactorsAhead::FactorsAhead(const DistributionSettings& settings, NodeId nodes, const Random& stream)
     : stream_(stream),
-      is_lognormal_(is_lognormal),
-      sigma_(sigma),
+      is_lognormal_(settings.name == "lognormal"),
+      is_per_node_(settings.is_per_node),
+      sigma_(settings.sigma),
       first_(static_cast<std::size_t>(nodes), -1),
       drawn_(static_cast<std::size_t>(nodes)) {}
 
@@ -171,9 +160,8 @@ void ComputeDistribution::vary(const DistributionSettings& settings, NodeId node
   }
   seconds_ = nominal;
   if (settings.name == "normal") mean_ *= floored_normal_mean(settings.sigma);
-  const bool is_normal = settings.name == "normal" || settings.name == "lognormal";
-  if (is_normal && !settings.is_per_node) {
-    ahead_.emplace(settings.name == "lognormal", settings.sigma, nodes, Random(seed, "compute"));
+  if (settings.name == "normal" || settings.name == "lognormal") {
+    ahead_.emplace(settings, nodes, Random(seed, "compute"));
   } else if (auto factor = make_factor(settings)) {
     seconds_ = [stream = Random(seed, "compute"), is_per_node = settings.is_per_node,
                 nominal = std::move(nominal), factor = std::move(factor)](NodeId node, Step step) {

@@ -35,13 +35,15 @@ struct DistributionSettings {
 /// Reads the keys that say how durations vary; touches no file.
 DistributionSettings read_distribution(const Section& section);
 
-/// Random factors that take one normal draw each: those of `block_lanes` steps of a node at once, because most of the time
-/// of a draw is waiting for the instruction before. Nodes ask for one step after the other.
+/// Random factors that take one normal draw each, of mean 1 but for the floor of the normal distribution: those of
+/// `block_lanes` steps of a node at once, because most of the time of a draw is waiting for the instruction before. Nodes
+/// ask for one step after the other.
 class FactorsAhead {
  public:
-  FactorsAhead(bool is_lognormal, double sigma, NodeId nodes, const Random& stream);
+  FactorsAhead(const DistributionSettings& settings, NodeId nodes, const Random& stream);
 
   double at(NodeId node, Step step) {
+    if (is_per_node_) step = 0;
     const Step lane = step % static_cast<Step>(block_lanes);
     const auto index = static_cast<std::size_t>(node);
     if (first_[index] != step - lane) {
@@ -60,6 +62,7 @@ class FactorsAhead {
 
   Random stream_;
   bool is_lognormal_;
+  bool is_per_node_;
   double sigma_;
   std::vector<Step> first_;   // (nodes) of the steps drawn last; -1: none
   std::vector<Drawn> drawn_;  // (nodes)

@@ -22,7 +22,7 @@ namespace {
 constexpr int rows_tag = 1;
 constexpr int failure_tag = 2;
 constexpr int farewell_looks = 40;
-// A row that comes late holds up a whole process, with small models in every of its hundreds of waves per second.
+// A row that comes late holds up a whole process, with small models in hundreds of waves per second.
 const Patience watchful(std::chrono::microseconds(20));
 
 /// A failure as text that travels: its kind, a signal, the sentence.

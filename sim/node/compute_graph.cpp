@@ -13,8 +13,8 @@
 namespace starling {
 namespace {
 
-// A window closes at so many gradients: enough for batches, few enough that recording stays in the cache and that
-// models which are replaced leave soon.
+// A window closes at so many gradients: enough for batches, few enough that recordings stay in the last level of
+// cache and that models which are replaced leave soon.
 constexpr std::int64_t gradients_per_node = 16, most_gradients = 8192;
 constexpr NodeId first_node = 0;
 // So many operations that begin with the same value are looked at for an equal one.
