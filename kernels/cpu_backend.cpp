@@ -5,8 +5,10 @@
 #include <cstring>
 
 #include <fmt/format.h>
+#include <omp.h>
 #include <sys/mman.h>
 
+#include "kernels/cache.hpp"
 #include "kernels/transforms.hpp"
 #include "sim/base/error.hpp"
 
@@ -37,11 +39,11 @@ std::size_t block_bytes(std::size_t count) {
 /// row is fetched once, not once a reader. Jobs of uneven lengths are cut coarsely, since pieces
 /// past the end of a job are empty.
 std::size_t columns_of_a_piece(std::size_t jobs, std::size_t longest, std::size_t total,
-                               std::size_t terms) {
+                               bool are_rows_shared) {
   constexpr std::size_t cached_floats = std::size_t{1} << 18;  // 1 MiB
   constexpr std::size_t smallest = 256, largest = std::size_t{1} << 14;
   if (total == jobs * longest) {
-    if (terms <= 2 * jobs) return largest;  // hardly any row is read twice
+    if (!are_rows_shared) return largest;
     return std::clamp(cached_floats / jobs / 64 * 64, smallest, largest);
   }
   const std::size_t cuts = std::max<std::size_t>(1, 4096 / jobs);
@@ -81,18 +83,27 @@ void CpuBackend::linear(std::span<const LinearJob> jobs, std::span<const LinearT
     touched += std::size_t{job.length} * (job.terms + 1);
     used_terms += job.terms;
   }
-  const std::size_t columns = columns_of_a_piece(jobs.size(), longest, total, used_terms);
+  const bool are_rows_shared = total == jobs.size() * longest && used_terms > 2 * jobs.size();
+  const std::size_t columns = columns_of_a_piece(jobs.size(), longest, total, are_rows_shared);
   const std::size_t pieces = jobs.size() * ((longest + columns - 1) / columns);
   const std::size_t floats_per_piece = touched / std::max<std::size_t>(1, pieces) + 1;
-  const int chunk =
-      static_cast<int>(std::clamp<std::size_t>(worth_threads / floats_per_piece, 1, 256));
-#pragma omp parallel for schedule(dynamic, chunk) if (touched >= worth_threads && pieces > 1)
-  for (std::size_t piece = 0; piece < pieces; ++piece) {
-    const LinearJob& job = jobs[piece % jobs.size()];
-    const std::size_t begin = piece / jobs.size() * columns;
-    if (begin >= job.length) continue;
-    kernels_.linear(job.out, terms.data() + job.first_term, job.terms, begin,
-                    std::min<std::size_t>(begin + columns, job.length));
+  std::size_t chunk = std::clamp<std::size_t>(worth_threads / floats_per_piece, 1, 256);
+  if (are_rows_shared) {  // one thread has the same columns of all jobs, if that leaves enough to the others
+    const std::size_t chunks = 4 * static_cast<std::size_t>(omp_get_max_threads());
+    chunk = std::max(chunk, std::min(jobs.size(), pieces / chunks));
+  }
+  const bool is_far = 2 * total * sizeof(float) > last_level_cache();
+#pragma omp parallel if (touched >= worth_threads && pieces > 1)
+  {
+#pragma omp for schedule(dynamic, chunk) nowait
+    for (std::size_t piece = 0; piece < pieces; ++piece) {
+      const LinearJob& job = jobs[piece % jobs.size()];
+      const std::size_t begin = piece / jobs.size() * columns;
+      if (begin >= job.length) continue;
+      kernels_.linear(job.out, terms.data() + job.first_term, job.terms, begin,
+                      std::min<std::size_t>(begin + columns, job.length), is_far);
+    }
+    if (is_far) std::atomic_thread_fence(std::memory_order_seq_cst);
   }
 }
 

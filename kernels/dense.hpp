@@ -103,9 +103,10 @@ struct Kernels {
   /// otherwise.
   void (*logarithm)(const float* x, float* y, std::size_t count);
 
-  /// Columns begin .. end - 1 of a LinearJob with these terms (see LinearJob for the formula).
+  /// Columns begin .. end - 1 of a LinearJob with these terms (see LinearJob for the formula). `is_far`: they are read so
+  /// late that the cache will have lost them, and may go past it: other threads see them after a fence of this one.
   void (*linear)(float* out, const LinearTerm* terms, std::size_t term_count, std::size_t begin,
-                 std::size_t end);
+                 std::size_t end, bool is_far);
 
   /// sum_i (a_i - b_i)^2 in double. Lane l of 16 sums the i with i mod 16 = l in order,
   ///   lane_l = fma(d, d, lane_l),  d = double(a_i) - double(b_i),

@@ -127,13 +127,13 @@ void logarithm(const float* x, float* y, std::size_t count) {
 
 /// out = fma(.. fma(first terms ..)), columns begin .. end - 1, continued from `sums` if `resume`.
 /// `streams`: past the cache, see Lanes::stream().
-template <int term_count, bool resume, bool streams>
+template <std::size_t term_count, bool resume, bool streams>
 void combine(float* out, const float* sums, const LinearTerm* terms, std::size_t begin,
              std::size_t end) {
   const float* values[term_count];
   Vector factors[term_count];
-#pragma GCC unroll 8
-  for (int t = 0; t < term_count; ++t) {
+#pragma GCC unroll 9
+  for (std::size_t t = 0; t < term_count; ++t) {
     values[t] = terms[t].values;
     factors[t] = Lanes::all(terms[t].factor);
   }
@@ -144,8 +144,8 @@ void combine(float* out, const float* sums, const LinearTerm* terms, std::size_t
     } else {
       sum = Lanes::multiply(factors[0], load(values[0] + i));
     }
-#pragma GCC unroll 8
-    for (int t = 1; t < term_count; ++t) sum = Lanes::fma(factors[t], load(values[t] + i), sum);
+#pragma GCC unroll 9
+    for (std::size_t t = 1; t < term_count; ++t) sum = Lanes::fma(factors[t], load(values[t] + i), sum);
     return sum;
   };
   std::size_t i = begin;
@@ -169,13 +169,12 @@ void combine(float* out, const float* sums, const LinearTerm* terms, std::size_t
   }
 }
 
-/// Terms that one pass over the columns combines.
-constexpr std::size_t most_at_once = 5;
+/// Terms that one pass over the columns combines: those of a node with eight neighbors.
+constexpr std::size_t most_at_once = 9;
 
 template <bool resume, bool streams = false>
-STARLING_INLINE void combine_up_to_five(float* out, const float* sums, const LinearTerm* terms,
-                                        std::size_t term_count, std::size_t begin,
-                                        std::size_t end) {
+STARLING_INLINE void combine_few(float* out, const float* sums, const LinearTerm* terms,
+                                 std::size_t term_count, std::size_t begin, std::size_t end) {
   switch (term_count) {
     case 1:
       return combine<1, resume, streams>(out, sums, terms, begin, end);
@@ -185,22 +184,31 @@ STARLING_INLINE void combine_up_to_five(float* out, const float* sums, const Lin
       return combine<3, resume, streams>(out, sums, terms, begin, end);
     case 4:
       return combine<4, resume, streams>(out, sums, terms, begin, end);
-    default:
+    case 5:
       return combine<5, resume, streams>(out, sums, terms, begin, end);
+    case 6:
+      return combine<6, resume, streams>(out, sums, terms, begin, end);
+    case 7:
+      return combine<7, resume, streams>(out, sums, terms, begin, end);
+    case 8:
+      return combine<8, resume, streams>(out, sums, terms, begin, end);
+    default:
+      return combine<most_at_once, resume, streams>(out, sums, terms, begin, end);
   }
 }
 
-void linear(float* out, const LinearTerm* terms, std::size_t term_count, std::size_t begin,
-            std::size_t end) {
+template <bool streams>
+STARLING_INLINE void linear_columns(float* out, const LinearTerm* terms, std::size_t term_count,
+                                    std::size_t begin, std::size_t end) {
   if (term_count == 0) {
     for (std::size_t i = begin; i < end; ++i) out[i] = 0;
     return;
   }
   if (term_count <= most_at_once) {
-    return combine_up_to_five<false>(out, nullptr, terms, term_count, begin, end);
+    return combine_few<false, streams>(out, nullptr, terms, term_count, begin, end);
   }
 
-  // Many terms: groups of five over a strip of columns that stays in the first-level cache. Sums
+  // Many terms: groups over a strip of columns that stays in the first-level cache. Sums
   // wait in a buffer, because `out` may be a term that is still to be read; the last group writes
   // `out`.
   constexpr std::size_t strip = 1024, group = most_at_once;
@@ -213,13 +221,35 @@ void linear(float* out, const LinearTerm* terms, std::size_t term_count, std::si
       for (std::size_t g = 0; g < count; ++g) {
         here[g] = {terms[t + g].values + from, terms[t + g].factor};
       }
-      float* target = t + count == term_count ? out + from : buffer;
       if (t == 0) {
-        combine<5, false, false>(target, nullptr, here, 0, to - from);
+        combine<most_at_once, false, false>(buffer, nullptr, here, 0, to - from);
+      } else if (t + count < term_count) {
+        combine<most_at_once, true, false>(buffer, buffer, here, 0, to - from);
       } else {
-        combine_up_to_five<true>(target, buffer, here, count, 0, to - from);
+        combine_few<true, streams>(out + from, buffer, here, count, 0, to - from);
       }
     }
+  }
+}
+
+/// Whether a result is none of its terms.
+STARLING_INLINE bool is_apart(const float* out, const LinearTerm* terms, std::size_t term_count) {
+  for (std::size_t t = 0; t < term_count; ++t) {
+    if (terms[t].values == out) return false;
+  }
+  return true;
+}
+
+STARLING_INLINE bool is_aligned(const float* p) {
+  return reinterpret_cast<std::uintptr_t>(p) % sizeof(Vector) == 0;
+}
+
+void linear(float* out, const LinearTerm* terms, std::size_t term_count, std::size_t begin,
+            std::size_t end, bool is_far) {
+  if (is_far && is_aligned(out + begin) && is_apart(out, terms, term_count)) {
+    linear_columns<true>(out, terms, term_count, begin, end);
+  } else {
+    linear_columns<false>(out, terms, term_count, begin, end);
   }
 }
 

@@ -297,11 +297,7 @@ constexpr std::size_t piece_floats = 2048;
 STARLING_INLINE bool streams_results(const Folding& folding) {
   if (!folding.is_far || folding.sum_count != 1) return false;
   const LinearJob& job = folding.sums[0];
-  if (job.terms > most_at_once) return false;
-  for (std::size_t t = 0; t < job.terms; ++t) {
-    if (folding.terms[job.first_term + t].values == job.out) return false;
-  }
-  return true;
+  return job.terms <= most_at_once && is_apart(job.out, folding.terms + job.first_term, job.terms);
 }
 
 constexpr std::size_t most_fetched = 8;
@@ -334,10 +330,10 @@ STARLING_INLINE void sum_piece(const Folding& folding, bool streams, std::size_t
       here[t] = {terms[t].values == nullptr ? piece : terms[t].values + at, terms[t].factor};
     }
     float* out = job.out + at;
-    if (streams && reinterpret_cast<std::uintptr_t>(out) % sizeof(Vector) == 0) {
-      combine_up_to_five<false, true>(out, nullptr, here, job.terms, 0, count);
+    if (streams && is_aligned(out)) {
+      combine_few<false, true>(out, nullptr, here, job.terms, 0, count);
     } else {
-      linear(out, here, job.terms, 0, count);
+      linear_columns<false>(out, here, job.terms, 0, count);
     }
   }
 }

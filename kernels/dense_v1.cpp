@@ -155,7 +155,7 @@ void logarithm(const float* x, float* y, std::size_t count) {
 }
 
 void linear(float* out, const LinearTerm* terms, std::size_t term_count, std::size_t begin,
-            std::size_t end) {
+            std::size_t end, bool) {
   for (std::size_t i = begin; i < end; ++i) {
     float sum = term_count == 0 ? 0 : terms[0].factor * terms[0].values[i];
     for (std::size_t t = 1; t < term_count; ++t) {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include "kernels/cache.hpp"
 #include "kernels/for_all.hpp"
 #include "kernels/keys.hpp"
 #include "kernels/registry.hpp"
@@ -29,12 +29,6 @@ void copy_row(std::span<const float> from, float* to) {
     }
   }
   std::copy(from.begin(), from.end(), to);
-}
-
-/// Bytes of the last level of cache, which other programs may share.
-std::size_t last_level_cache() {
-  const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return bytes > 0 ? static_cast<std::size_t>(bytes) : std::size_t{32} << 20;
 }
 
 std::vector<Mlp::Layer> stack_layers(std::size_t features, const std::vector<std::size_t>& hidden,

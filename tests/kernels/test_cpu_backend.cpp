@@ -104,6 +104,32 @@ TEST_CASE("the result may take the place of any one term") {
   }
 }
 
+TEST_CASE("results that go past the cache have the same bits, wherever they lie") {
+  for (const auto* kernels : runnable_kernels()) {
+    CAPTURE(kernels->name);
+    for (const std::size_t count : {0, 1, 3, 9, 10, 20}) {
+      const std::size_t length = 1500, begin = 64;
+      auto rows = random_rows(count + 1, length, count);
+      std::vector<LinearTerm> terms;
+      for (std::size_t t = 0; t < count; ++t) terms.push_back({rows[t].data(), 0.7f});
+      const auto expected = combined(terms, length);
+      const auto check = [&](float* out) {
+        const std::vector<float> before(out, out + begin);
+        kernels->linear(out, terms.data(), count, begin, length, true);
+        CHECK(same_bits({out, out + begin}, before));
+        CHECK(same_bits({out + begin, out + length}, {expected.begin() + begin, expected.end()}));
+      };
+      CpuBackend backend(*kernels);
+      float* aligned = backend.allocate(length + 1);
+      std::fill_n(aligned, length + 1, 77.0f);
+      check(aligned);
+      check(aligned + 1);
+      backend.release(aligned, length + 1);
+      if (count > 0) check(rows[count / 2].data());  // in the place of a term
+    }
+  }
+}
+
 TEST_CASE("a chain of two-term sums gives the bits of one sum of all") {
   const auto rows = random_rows(4, 777, 3);
   const std::vector<LinearTerm> all = {{rows[0].data(), 0.1f},
