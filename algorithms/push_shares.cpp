@@ -93,6 +93,15 @@ Task<> Shares::exchange(Node& node, Mass& mass, Step k, const Codec& codec) cons
   }
 }
 
+namespace {
+
+/// Powers of two below `nodes`.
+int powers_below(NodeId nodes) {
+  return static_cast<int>(std::bit_width(static_cast<std::uint32_t>(nodes - 1)));
+}
+
+}  // namespace
+
 PushSchedule::PushSchedule(const Section& section, const Context& context) {
   const std::string schedule =
       section.choice("peers", {"one_peer", "two_peer", "four_peer", "topology"}, "one_peer",
@@ -101,6 +110,14 @@ PushSchedule::PushSchedule(const Section& section, const Context& context) {
            : schedule == "two_peer"  ? 2
            : schedule == "four_peer" ? 4
                                      : 0;
+  const int powers = powers_below(context.nodes);
+  distances_ = static_cast<int>(section.optional<std::int64_t>(
+      "distances", 0,
+      "how many powers of two exponential peers cycle through, from 1 on; 0: all below the nodes"));
+  section.expect(distances_ >= 0 && distances_ <= powers, "distances",
+                 "must be 0 to {} with {} nodes, got {}", powers, context.nodes, distances_);
+  section.expect(distances_ == 0 || peers_ > 0, "distances", "needs exponential peers");
+  if (distances_ == 0) distances_ = powers;
   is_uniform_ =
       section.choice("weights", {"uniform", "topology"}, "uniform",
                      "shares: 1 / (receivers + 1) each, or the topology's mixing weights") ==
@@ -109,6 +126,7 @@ PushSchedule::PushSchedule(const Section& section, const Context& context) {
   section.expect(is_uniform_ || has_unit_columns(context.topology), "weights",
                  "= topology needs mixing weights whose columns sum to one");
   codec_ = read_plain_codec(section);
+  peers_ = std::min(peers_, powers);
 }
 
 Shares PushSchedule::at(const Node& node, Step k) const {
@@ -121,11 +139,9 @@ Shares PushSchedule::at(const Node& node, Step k) const {
     for (const Edge& edge : node.in(k)) shares.in.push_back(edge.peer);
   } else {
     const NodeId n = node.nodes();
-    const int distances = std::bit_width(static_cast<std::uint32_t>(n - 1));
-    const int peers = std::min(peers_, distances);
-    for (int p = 0; p < peers; ++p) {
-      const NodeId distance = NodeId{1} << ((k + p) % distances);
-      shares.out.push_back({(node.id() + distance) % n, 1.0 / (peers + 1)});
+    for (int p = 0; p < peers_; ++p) {
+      const NodeId distance = NodeId{1} << ((k + p) % distances_);
+      shares.out.push_back({(node.id() + distance) % n, 1.0 / (peers_ + 1)});
       shares.in.push_back((node.id() + n - distance) % n);
     }
     std::sort(shares.in.begin(), shares.in.end());

@@ -8,6 +8,9 @@
 //   four_peer  at step k, i sends fifths to the peers of steps k to k + 3
 //   topology   i sends to its out-neighbors in the scenario's topology
 //
+// With `distances` below L the schedule is that much shorter, and nodes further apart never meet at one step; a peer whose
+// turn comes twice at a step gets two shares.
+//
 // A compressed share is subtracted as its receiver reads it, so nothing is lost; but codecs that leave entries out move w
 // without them, and only fine ones (half, many levels) keep x / w near the model.
 //
@@ -59,7 +62,7 @@ struct Shares {
 
 class PushSchedule {
  public:
-  /// Reads the keys `peers`, `weights` and `compression`; the caller calls section.finish().
+  /// Reads the keys `peers`, `distances`, `weights` and `compression`; the caller calls section.finish().
   PushSchedule(const Section& section, const Context& context);
 
   /// Shares of `node` at step k.
@@ -69,7 +72,8 @@ class PushSchedule {
 
  private:
   SharedCodec codec_;
-  int peers_;  // 1, 2, 4, or 0: those of the topology
+  int peers_;      // 1, 2, 4, or 0: those of the topology
+  int distances_;  // powers of two that they cycle through
   bool is_uniform_;
 };
 

@@ -17,6 +17,7 @@ class Replay {
   /// `acts`: (nodes), of each in order; they outlive the replay.
   explicit Replay(const std::vector<std::vector<Act>>& acts)
       : acts_(acts), next_(acts.size()), early_(acts.size()) {}
+  explicit Replay(std::vector<std::vector<Act>>&& acts) = delete;
 
   /// Whether `act` is what the node did next; it counts as done then.
   bool is_next(NodeId node, const Act& act);

@@ -70,6 +70,33 @@ TEST_CASE("one-peer SGP mixes a power of two of nodes in log2 n steps") {
     CHECK(test::model(recorder, i, 0) == doctest::Approx(0.35).epsilon(1e-6));
 }
 
+TEST_CASE("a schedule of fewer distances is that much shorter, and its peers may come twice") {
+  // Of 8 nodes: distances 1 and 2 only, so after steps 1 and 2 a node has the mean of itself and the three before it, of
+  // 0.1 i each; two peers at the one distance 1 are one peer with two shares, of thirds.
+  const auto model = [](int steps, const std::string& keys, NodeId i) {
+    const Recorder recorder = test::run(test::quadratic_scenario(8, steps, "ring", sgp + keys),
+                                        no_gradients_after_the_first);
+    return test::model(recorder, i, 0);
+  };
+  for (NodeId i = 0; i < 8; ++i) {
+    const auto before = [i](NodeId distance) { return 0.1 * ((i + 8 - distance) % 8); };
+    // The step with the gradient pushes, too, at distance 1.
+    const double once = (before(0) + before(1)) / 2;
+    const double twice = (once + (before(2) + before(3)) / 2) / 2;
+    CHECK(model(1, "one_peer\ndistances = 2", i) == doctest::Approx(once).epsilon(1e-6));
+    CHECK(model(2, "one_peer\ndistances = 2", i) == doctest::Approx(twice).epsilon(1e-6));
+    CHECK(model(1, "two_peer\ndistances = 1", i) ==
+          doctest::Approx((before(0) + 2 * before(1)) / 3).epsilon(1e-6));
+  }
+  const auto run = [](const std::string& keys) {
+    test::run(test::quadratic_scenario(8, 1, "ring", sgp + keys));
+  };
+  CHECK_THROWS_WITH_AS(run("one_peer\ndistances = 4"),
+                       "test.ini:18: algorithm.distances must be 0 to 3 with 8 nodes, got 4", ScenarioError);
+  CHECK_THROWS_WITH_AS(run("topology\ndistances = 1"),
+                       "test.ini:18: algorithm.distances needs exponential peers", ScenarioError);
+}
+
 TEST_CASE("SGP with uniform shares on the complete graph is allreduce SGD") {
   const Recorder push = test::run(test::quadratic_scenario(6, 50, "complete", sgp + "topology"));
   const Recorder exact = test::run(

@@ -43,6 +43,8 @@ def seconds_per_step(bench, scenario, algorithm, nodes, steps, settings=(), tau=
     keys = [*RELEASED[algorithm], *exchange, "algorithm.overlap=backward", "algorithm.learning_rate=0.1"]
     if algorithm == "wagma":
         keys += [f"algorithm.group_size={group or group_size(nodes)}", f"algorithm.tau={tau}"]
+    if algorithm.startswith("sgp"):
+        keys.append(f"algorithm.distances={(nodes - 1).bit_length() - 1 or 1}")
     if algorithm == "adpsgd" and nodes >= 64:
         steps //= 4
     settings = [f"run.nodes={nodes}", f"run.steps={steps}", *settings]
