@@ -157,8 +157,9 @@ Task<std::vector<Vector>> pass_around(Node& node, std::span<const NodeId> member
   std::vector<Vector> words(n);
   words[at] = own.words;
   for (std::size_t s = 0; s + 1 < n; ++s) {
-    node.send_code(right, tag, own, static_cast<double>(own.bytes));
-    const Message m = co_await node.receive(left, tag);
+    const Tag hop = tag_of_part(tag, s);
+    node.send_code(right, hop, own, static_cast<double>(own.bytes));
+    const Message m = co_await node.receive(left, hop);
     own = {m.values, static_cast<std::int64_t>(m.number)};
     at = (at + n - 1) % n;
     words[at] = own.words;
@@ -239,15 +240,16 @@ Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vec
   const Time begin = node.begin_exchange();
   Parts sums;
   for (std::size_t i = 0; i < cut.count(); ++i) {
+    const Tag own = tag_of_part(tag, i);
     const Vector part = cut.part(i);
     co_await node.stage_out(cut[i], part, begin);
     if (gathered > 0 && i + 1 == cut.count()) {
-      Vector total = co_await sum_of_lists(node, members, tag, part, gathered);
+      Vector total = co_await sum_of_lists(node, members, own, part, gathered);
       sums.add(std::move(total));
       continue;
     }
     const CollectiveKind way = kind_for(node, part, kind);
-    Vector total = co_await sum_of_piece(node, members, tag, part, way);
+    Vector total = co_await sum_of_piece(node, members, own, part, way);
     co_await node.operate(total, arrays);
     node.stage_in(part);
     sums.add(std::move(total));

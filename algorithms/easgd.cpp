@@ -46,7 +46,7 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
   for (Step r = 0; r < requests; ++r) {
     const Message m =
         co_await receive_in_pieces(node, any_source, tag_of(Channel::request), z.size());
-    send_in_pieces(node, m.source, tag_of(Channel::reply), z);
+    send_in_pieces(node, m.source, tag_of(Channel::reply), z, m.number);
     z = pull(z, settings.elasticity, m.values);
   }
   companions.leave();
@@ -73,9 +73,12 @@ Task<> run(Node& node, const Settings& settings) {
         x = pull(x, a, z);
         z = pull(z, a * node.nodes(), mean);
       } else {
-        send_in_pieces(node, server, tag_of(Channel::request), x);
-        const Message m =
-            co_await receive_in_pieces(node, server, tag_of(Channel::reply), x.size());
+        const auto number = static_cast<double>(k);
+        send_in_pieces(node, server, tag_of(Channel::request), x, number);
+        Message m = co_await receive_in_pieces(node, server, tag_of(Channel::reply), x.size());
+        while (m.number != number) {  // an answer that came twice
+          m = co_await receive_in_pieces(node, server, tag_of(Channel::reply), x.size());
+        }
         x = pull(x, a, m.values);
       }
     }

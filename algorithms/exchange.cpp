@@ -18,9 +18,9 @@ Task<> send_to_neighbors(Node& node, Step k, Vector x, Channel channel) {
 Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x, Channel channel) {
   const Cut cut(node, std::move(x));
   const Time begin = node.begin_exchange();
-  const Tag tag = tag_of(channel, k);
   Parts mixed;
   for (std::size_t i = 0; i < cut.count(); ++i) {
+    const Tag tag = tag_of_part(tag_of(channel, k), i);
     Vector part = cut.part(i);
     if (i > 0) {
       co_await node.stage_out(cut[i], part, begin);
@@ -42,7 +42,9 @@ Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x, Channel channel) {
 
 void send_in_pieces(Node& node, NodeId to, Tag tag, const Vector& v, double number) {
   const Cut cut(node, v);
-  for (std::size_t i = 0; i < cut.count(); ++i) node.send(to, tag, cut.part(i), number);
+  for (std::size_t i = 0; i < cut.count(); ++i) {
+    node.send(to, tag_of_part(tag, i), cut.part(i), number);
+  }
 }
 
 Task<Message> receive_in_pieces(Node& node, NodeId from, Tag tag, std::size_t size) {
@@ -56,7 +58,9 @@ Task<Message> receive_rest(Node& node, Message first, std::size_t size) {
   if (first.values.size() == size) co_return first;
   std::vector<Vector> parts{first.values};
   for (std::size_t have = first.values.size(); have < size; have += parts.back().size()) {
-    Message m = co_await node.receive(first.source, first.tag);
+    const Tag tag = tag_of_part(first.tag, parts.size());
+    Message m = co_await node.receive(first.source, tag);
+    while (m.number != first.number) m = co_await node.receive(first.source, tag);
     parts.push_back(std::move(m.values));
   }
   const std::vector<Vector> ordered(parts.rbegin(), parts.rend());

@@ -33,7 +33,8 @@ Task<> send_to_neighbors(Node& node, Step k, Vector x, Channel channel = Channel
 /// the own model first, then in order of peer. Further pieces go out one by one, each when the one before is mixed.
 Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x, Channel channel = Channel::program);
 
-/// Sends `v` with `tag` and `number`: a vector of the model's size in its pieces, one message each, any other in one.
+/// Sends `v` with `tag` and `number`: a vector of the model's size in its pieces, one message each, any other in one. What a
+/// node sends by one tag again and again is numbered, so that pieces of two vectors do not mix where messages are lost.
 void send_in_pieces(Node& node, NodeId to, Tag tag, const Vector& v, double number = 0);
 /// Receives from `from` what send_in_pieces() sends; `size` is that of the vector.
 Task<Message> receive_in_pieces(Node& node, NodeId from, Tag tag, std::size_t size);

@@ -53,10 +53,10 @@ NodeId Matching::partner(const Node& node, Step round) {
 Task<Vector> average_with(Node& node, NodeId peer, Step round, Vector x) {
   const Cut cut(node, x);
   const Time begin = node.begin_exchange();
-  const Tag tag = tag_of(Channel::program, round);
   const bool is_lower = node.id() < peer;
   Parts averages;
   for (std::size_t i = 0; i < cut.count(); ++i) {
+    const Tag tag = tag_of_part(tag_of(Channel::program, round), i);
     const Vector part = cut.part(i);
     co_await node.stage_out(cut[i], part, begin);
     node.send_from_host(peer, tag, part);

@@ -40,8 +40,11 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
   for (Step k = 0; k < node.steps(); ++k) {
     std::vector<Message> pushes;
     while (pushes.size() < needed) {
-      Message m = co_await receive_in_pieces(node, any_source, tag_of(Channel::request), x.size());
-      if (static_cast<Step>(m.number) == k) pushes.push_back(std::move(m));
+      Message first = co_await node.receive(any_source, tag_of(Channel::request));
+      const bool is_late = static_cast<Step>(first.number) != k;
+      if (is_late || std::ranges::count(pushes, first.source, &Message::source) > 0) continue;
+      Message m = co_await receive_rest(node, std::move(first), x.size());
+      pushes.push_back(std::move(m));
     }
     std::ranges::sort(pushes, {}, &Message::source);
     std::vector<Vector> gradients;

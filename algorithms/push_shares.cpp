@@ -56,17 +56,18 @@ Task<> Shares::exchange(Node& node, Mass& mass, Tag tag) const {
   mass.w *= kept;
   Parts sums;
   for (std::size_t i = 0; i < cut.count(); ++i) {
+    const Tag own = tag_of_part(tag, i);
     Vector part = cut.part(i);
     co_await node.stage_out(cut[i], part, begin);
     co_await node.operate(part, 2);  // the model; a scaled copy, one for all peers
     for (const Out& to : out) {
       Vector share = part;
       share.scale(to.weight);
-      node.send_from_host(to.peer, tag, share, i == 0 ? to.weight * w : 0);
+      node.send_from_host(to.peer, own, share, i == 0 ? to.weight * w : 0);
     }
     part.scale(kept);
     for (const NodeId peer : in) {
-      const Message share = co_await node.receive(peer, tag);
+      const Message share = co_await node.receive(peer, own);
       part.add(share.values);
       mass.w += share.number;
     }

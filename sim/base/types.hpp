@@ -16,11 +16,20 @@ using Step = std::int64_t;
 using Tag = std::uint64_t;
 
 inline constexpr int tag_number_bits = 48;
+inline constexpr int tag_part_bits = 16;  // the upper ones of a number, see tag_of_part()
 
 /// Tag `number` (< 2^48) of `channel`; channel 0 is the programs' own.
 constexpr Tag make_tag(std::uint16_t channel, std::uint64_t number) {
   return (static_cast<Tag>(channel) << tag_number_bits) |
          (number & ((Tag{1} << tag_number_bits) - 1));
+}
+
+/// Tag of the part `i` (modulo 2^16) of what goes by `tag`, if that is sent in several messages and its number is below
+/// 2^32; part 0 has the tag itself. A part of a part i is a later part: that of i + j.
+constexpr Tag tag_of_part(Tag tag, std::size_t i) {
+  constexpr int shift = tag_number_bits - tag_part_bits;
+  constexpr Tag mask = ((Tag{1} << tag_part_bits) - 1) << shift;
+  return (tag & ~mask) | ((tag + (static_cast<Tag>(i) << shift)) & mask);
 }
 
 /// "Any source" and "any tag" in a receive pattern.

@@ -13,9 +13,10 @@
 namespace starling {
 std::string describe_tag(Tag tag) {
   const auto channel = tag >> tag_number_bits;
-  const auto number = tag & ((Tag{1} << tag_number_bits) - 1);
-  return channel == 0 ? fmt::format("tag {}", number)
-                      : fmt::format("channel {}, tag {}", channel, number);
+  const auto part = (tag >> (tag_number_bits - tag_part_bits)) & ((Tag{1} << tag_part_bits) - 1);
+  const auto number = tag & ((Tag{1} << (tag_number_bits - tag_part_bits)) - 1);
+  return (channel == 0 ? "" : fmt::format("channel {}, ", channel)) + fmt::format("tag {}", number) +
+         (part == 0 ? "" : fmt::format(", part {}", part));
 }
 
 namespace {

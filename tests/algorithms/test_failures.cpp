@@ -129,6 +129,18 @@ TEST_CASE("messages that are lost or come twice end no algorithm in a hang or a 
   }
 }
 
+TEST_CASE("messages that come twice change no synchronous algorithm") {
+  for (const std::string algorithm :
+       {"kind = allreduce\ncompression = half", "kind = dgc\nkeep = 0.5", "kind = dpsgd",
+        "kind = gradient_tracking", "kind = parameter_server", "kind = powersgd", "kind = sgp"}) {
+    CAPTURE(algorithm);
+    const std::string section = algorithm + "\nlearning_rate = 0.1\n";
+    const Ending doubled = run_bounded(section, {"failures.duplicate=0.3"});
+    CHECK(doubled.status == "complete");
+    CHECK(doubled.recorder.models == run_bounded(section, {}).recorder.models);
+  }
+}
+
 TEST_CASE("messages that come twice change no collective") {
   for (const std::string collective : {"ring", "recursive_doubling", "rabenseifner"}) {
     CAPTURE(collective);

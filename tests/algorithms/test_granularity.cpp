@@ -93,6 +93,26 @@ TEST_CASE("models whole, in buckets or tensor by tensor are the same to the bit"
   }
 }
 
+TEST_CASE("pieces that come twice are not taken for others") {
+  for (const std::string algorithm :
+       {"kind = allreduce", "kind = allreduce\ncollective = recursive_doubling",
+        "kind = allreduce\ncollective = ring", "kind = d2", "kind = dpsgd", "kind = epidemic",
+        "kind = gradient_tracking", "kind = local_gossip\nmixing = random_matching",
+        "kind = local_sgd\nperiod = 2", "kind = parameter_server\nservers = 3", "kind = sgp",
+        "kind = sgp\npeers = two_peer", "kind = swarm\naveraging = blocking",
+        "kind = wagma\nactivation = full\ntau = 3"}) {
+    CAPTURE(algorithm);
+    std::string text = digits(algorithm);
+    if (algorithm.find("gradient_tracking") != std::string::npos || algorithm == "kind = d2") {
+      text.replace(text.find("momentum = 0.9\n"), 15, "");
+    }
+    const Recorder once = test::run(text, tensors);
+    const Recorder twice =
+        test::run(text, {"algorithm.exchange=tensors", "failures.duplicate=0.3"});
+    CHECK(once.models == twice.models);
+  }
+}
+
 TEST_CASE("exchanging beside the backward pass changes no bit either") {
   for (const std::string algorithm :
        {"kind = allreduce", "kind = dpsgd", "kind = eager\nactivation = full",
