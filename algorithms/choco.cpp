@@ -12,8 +12,8 @@
 // "Decentralized Deep Learning with Arbitrary Communication Compression", ICLR 2020, Algorithm 1 and its code (mix_old).
 // With compression none and consensus_rate 1 the first is D-PSGD that adapts, then combines, the second D-PSGD that
 // combines while it adapts, both up to rounding. The mean model moves by the mean gradient alone, whatever the codec. A
-// lossy codec needs a consensus_rate well below 1 and diverges with 1; released settings: 0.45 with sign and 0.34 with 16
-// levels on a ring, 0.04 with the largest 1 %.
+// lossy codec needs a consensus_rate well below 1 and diverges with 1, and so do codes that may lose more than all there is: levels
+// are contractive by default. Released settings: 0.45 with sign and 0.34 with 16 levels on a ring, 0.04 with the largest 1 %.
 
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/consensus_rate.hpp"
@@ -108,7 +108,7 @@ Program choco(const Section& section, const Context& context) {
       section.choice("first_estimate", {"zero", "model"}, "zero",
                      "where estimates begin: at zero, as in the papers, or at the model all nodes "
                      "start from") == "model";
-  settings.codec = read_plain_codec(section);
+  settings.codec = read_plain_codec(section, "none", "", true);
   settings.consensus_rate = read_consensus_rate(section, *settings.codec);
   settings.optimizer = read_optimizer(section, context.steps);
   expect_fixed_symmetric(section, context.topology);

@@ -120,8 +120,11 @@ class RandomK final : public Codec {
 class Levels final : public Codec {
  public:
   /// Bucket 0: the whole vector.
-  Levels(std::uint32_t levels, std::uint32_t bucket, bool is_max_norm)
-      : levels_(levels), bucket_(bucket), is_max_norm_(is_max_norm) {}
+  Levels(std::uint32_t levels, std::uint32_t bucket, bool is_max_norm, bool is_contractive)
+      : levels_(levels),
+        bucket_(bucket),
+        is_max_norm_(is_max_norm),
+        is_contractive_(is_contractive) {}
   Code encode(const Vector& v, const Random& stream) const override {
     const std::uint32_t bucket = bucket_of(v.size());
     const std::size_t buckets = (v.size() + bucket - 1) / bucket;
@@ -130,14 +133,21 @@ class Levels final : public Codec {
   }
   Vector decode(const Vector& words, std::size_t size, const Random&,
                 const Vector&) const override {
-    return transformed(FromLevels{levels_, bucket_of(size), 1.0F, narrow(size)}, {words});
+    const std::uint32_t bucket = bucket_of(size);
+    return transformed(FromLevels{levels_, bucket, factor(bucket), narrow(size)}, {words});
   }
-  bool is_unbiased() const override { return true; }
+  bool is_unbiased() const override { return !is_contractive_; }
 
  private:
+  /// Of b entries with s levels at most min(b / s^2, sqrt(b) / s) times their squares are lost on average.
+  float factor(std::uint32_t bucket) const {
+    if (!is_contractive_) return 1;
+    const double ratio = std::sqrt(static_cast<double>(bucket)) / levels_;
+    return static_cast<float>(1 / (1 + std::min(ratio * ratio, ratio)));
+  }
   std::uint32_t bucket_of(std::size_t size) const { return bucket_ == 0 ? narrow(size) : bucket_; }
   std::uint32_t levels_, bucket_;
-  bool is_max_norm_;
+  bool is_max_norm_, is_contractive_;
 };
 
 class Signs final : public Codec {
@@ -219,8 +229,13 @@ class Keys {
 
 }  // namespace
 
-SharedCodec read_codec(const Section& section, std::string_view fallback, std::string_view prefix) {
+SharedCodec read_codec(const Section& section, std::string_view fallback, std::string_view prefix,
+                       bool is_contractive) {
   const Keys keys(section, prefix);
+  const auto contracts = [&] {
+    return keys.flag("contractive", is_contractive,
+                     "scale what is read down, so that it loses less than all there is");
+  };
   const std::string kind = keys.choice("compression",
                                        {"none", "half", "bfloat", "top_k", "random_k", "threshold",
                                         "levels", "ternary", "sign", "one_bit", "lattice"},
@@ -246,9 +261,9 @@ SharedCodec read_codec(const Section& section, std::string_view fallback, std::s
         keys.count("bucket", 512, 0, 1 << 30, "entries that share a norm; 0: all");
     const bool is_max = keys.choice("norm", {"euclidean", "max"}, "euclidean",
                                     "what levels are relative to") == "max";
-    return std::make_shared<Levels>(levels, bucket, is_max);
+    return std::make_shared<Levels>(levels, bucket, is_max, contracts());
   }
-  if (kind == "ternary") return std::make_shared<Levels>(1, 0, true);
+  if (kind == "ternary") return std::make_shared<Levels>(1, 0, true, contracts());
   if (kind == "sign" || kind == "one_bit") return std::make_shared<Signs>(kind == "sign");
   if (kind == "lattice") {
     const double cell = keys.positive("cell", "side of a lattice cell");
@@ -261,8 +276,8 @@ SharedCodec read_codec(const Section& section, std::string_view fallback, std::s
 }
 
 SharedCodec read_plain_codec(const Section& section, std::string_view fallback,
-                             std::string_view prefix) {
-  SharedCodec codec = read_codec(section, fallback, prefix);
+                             std::string_view prefix, bool is_contractive) {
+  SharedCodec codec = read_codec(section, fallback, prefix, is_contractive);
   section.expect(
       !codec->needs_reference(), std::string(prefix) + "compression",
       "= lattice cannot be read here: receivers have no vector near the one that is sent");

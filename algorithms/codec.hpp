@@ -16,7 +16,9 @@
 //   lattice       d b / 8                          colours of a cubic lattice of side `cell`, read beside a reference
 //
 // Unbiased: none, random_k with `unbiased`, levels, ternary, lattice with a shift. The others lose something for good
-// unless error feedback returns it. A lattice code is right only where the two sides' vectors differ by less than
+// unless error feedback returns it. Levels of b entries lose up to w = min(b / levels^2, sqrt(b) / levels) times the squares
+// of these; `contractive` divides what is read by 1 + w, which then is nearer to what was sent than nothing is, as
+// algorithms that track each other by codes need (Alistarh et al., "QSGD", NeurIPS 2017, Lemma 3.1; Koloskova et al., 2019). A lattice code is right only where the two sides' vectors differ by less than
 // cell (2^bits - 1) / 2 in every entry, and silently wrong elsewhere. Formulas and sources: sim/node/transform.hpp.
 #pragma once
 
@@ -46,13 +48,14 @@ class Codec {
 
 using SharedCodec = std::shared_ptr<const Codec>;
 
-/// Reads the key `compression` and those of the codec it names; all are called `prefix` + key.
+/// Reads the key `compression` and those of the codec it names; all are called `prefix` + key. `is_contractive` is the
+/// default of the key `contractive`.
 SharedCodec read_codec(const Section& section, std::string_view fallback = "none",
-                       std::string_view prefix = "");
+                       std::string_view prefix = "", bool is_contractive = false);
 
 /// The same, for receivers without a vector near the one that is sent: refuses codecs that need a reference.
 SharedCodec read_plain_codec(const Section& section, std::string_view fallback = "none",
-                             std::string_view prefix = "");
+                             std::string_view prefix = "", bool is_contractive = false);
 
 /// The codec that sends vectors as they are.
 SharedCodec exact_codec();

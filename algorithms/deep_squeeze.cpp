@@ -45,7 +45,7 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program deep_squeeze(const Section& section, const Context& context) {
   Settings settings;
-  settings.codec = read_plain_codec(section);
+  settings.codec = read_plain_codec(section, "none", "", true);
   settings.consensus_rate = read_consensus_rate(section, *settings.codec);
   settings.optimizer = read_optimizer(section, context.steps);
   expect_fixed_symmetric(section, context.topology);

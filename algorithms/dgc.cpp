@@ -107,6 +107,8 @@ Program dgc(const Section& section, const Context& context) {
   section.expect(settings.clip_norm >= 0, "clip_norm", "must not be negative, got {}",
                  settings.clip_norm);
   settings.optimizer = read_optimizer(section, context.steps);
+  section.expect(settings.optimizer.rule == OptimizerSettings::Rule::sgd, "optimizer",
+                 "must be sgd: momentum is applied before entries are chosen");
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

@@ -115,6 +115,7 @@ std::string Run::checkpoint() const {
 void Run::save_now() {
   if (!hooks_.saves || !is_keeper_()) return;
   network_log_->report(recorder_);
+  observer_->note_consensus();
   save(recorder_, parts_.settings.output);
 }
 

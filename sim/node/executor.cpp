@@ -413,7 +413,8 @@ void Executor::check_loss(const GradientRequest& request) {
   throw Diverged(
       fmt::format("the loss of node {} became {} at its gradient {}: the run diverged; a smaller "
                   "learning rate may help",
-                  request.node, request.loss, request.draw));
+                  request.node, std::isnan(request.loss) ? "nan" : fmt::format("{}", request.loss),
+                  request.draw));
 }
 
 }  // namespace starling

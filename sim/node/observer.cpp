@@ -151,9 +151,14 @@ std::vector<std::string> Observer::diverged_nodes() {
 
 void Observer::settle() {
   graph_.flush();
+  note_consensus();
+}
+
+void Observer::note_consensus() {
   for (const auto& [index, row] : rows_) {
     if (row.distances.empty()) continue;
     const double sum = std::accumulate(row.distances.begin(), row.distances.end(), 0.0);
+    if (std::isnan(sum)) continue;  // some are not known, or of models that are no numbers
     recorder_.evaluation.cell("consensus_distance", index) =
         std::sqrt(sum / static_cast<double>(row.distances.size()));
   }

@@ -71,6 +71,8 @@ class Observer {
   /// Computes what is outstanding and completes the recorder's tables. The recorder may be saved before, too:
   /// cells not yet known are NaN then.
   void settle();
+  /// Fills in the consensus distances that are known by now; before the recorder is saved.
+  void note_consensus();
 
  private:
   struct Row {

@@ -84,6 +84,7 @@ std::string_view unit_of(std::string_view metric) {
       Entry{"communicate", "s"},
       Entry{"compute", "s"},
       Entry{"end", "ps"},
+      Entry{"exchange_time", "s"},
       Entry{"finished", "s"},
       Entry{"peak_rate", "B/s"},
       Entry{"rate", "B/s"},

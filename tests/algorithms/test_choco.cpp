@@ -156,6 +156,20 @@ TEST_CASE("CHOCO-SGD with a lossy codec and consensus rate 1 diverges") {
   CHECK_FALSE(spread(recorder) < 10);
 }
 
+TEST_CASE("CHOCO-SGD with few levels needs them contractive, which is the default") {
+  // 500 entries share a norm and 4 levels: codes that are unbiased lose up to 5.6 times the squares.
+  const auto spread_after = [](int steps, const std::string& keys) {
+    const std::string codec =
+        "compression = levels\nlevels = 4\nbucket = 0\nconsensus_rate = 0.15\n";
+    std::vector<std::string> settings = one_push;
+    settings.emplace_back("workload.dimension=500");
+    return spread(
+        test::run(test::quadratic_scenario(8, steps, "ring", choco + codec + keys), settings));
+  };
+  CHECK(spread_after(600, "") < 0.01);
+  CHECK_FALSE(spread_after(200, "contractive = no") < 10);
+}
+
 TEST_CASE("estimates may begin at the model all nodes share") {
   // From zero, the first codes are of 100 + small and drawn differently by each node: estimates differ by tens at first,
   // and pull the models apart. From the model, they are of the differences of 0.1 that one step made.

@@ -204,6 +204,7 @@ TEST_CASE("codecs that call themselves unbiased are so, the others are not") {
       {{{"compression", "lattice"}, {"cell", "1"}}, 0.023},
       {{{"compression", "none"}}, 3e-4},
       {{{"compression", "random_k"}, {"keep", "0.1"}}, 0},
+      {{{"compression", "levels"}, {"contractive", "yes"}}, 0},
       {{{"compression", "sign"}}, 0},
       {{{"compression", "one_bit"}}, 0},
       {{{"compression", "top_k"}, {"keep", "0.1"}}, 0},
@@ -261,6 +262,15 @@ TEST_CASE("contractive codecs lose what their formulas say") {
   // Between two levels, L/7 apart, an entry loses at most (L/14)^2 in the mean, and L^2 is about half the squares:
   // 512/196 of L^2 per bucket. What is drawn stays near the mean of 1001 entries.
   CHECK(lost({{"compression", "levels"}}) < squares * 512 / 196 * 1.2);
+  // One level of 1001 entries: about sqrt(2 / pi) sqrt(1001) - 1 = 24 times the squares; divided by 1 + w, w = sqrt(1001), less
+  // than all there is.
+  const Keys coarse{{"compression", "levels"}, {"levels", "1"}, {"bucket", "0"}};
+  CHECK(lost(coarse) > 20 * squares);
+  Keys contractive = coarse;
+  contractive.push_back({"contractive", "yes"});
+  CHECK(lost(contractive) < squares);
+  CHECK(lost({{"compression", "ternary"}}) > squares);
+  CHECK(lost({{"compression", "ternary"}, {"contractive", "yes"}}) < squares);
   CHECK(lost({{"compression", "lattice"}, {"cell", "0.1"}}) < 1001 * 0.05 * 0.05);
 }
 

@@ -60,7 +60,8 @@ TEST_CASE("gradients are clipped to the root of n-th part of the norm that their
     CHECK(test::model(recorder, 0, k) == doctest::Approx(0.0625 / std::sqrt(32)));
 }
 
-TEST_CASE("DGC refuses shares that are none") {
+TEST_CASE("DGC refuses shares that are none, and other optimizers") {
   CHECK_THROWS_AS(run("kind = dgc\nkeep = 0\n"), ScenarioError);
   CHECK_THROWS_AS(run("kind = dgc\nwarmup_keep = 0.5, 1.5\n"), ScenarioError);
+  CHECK_THROWS_AS(run("kind = dgc\noptimizer = adam\n"), ScenarioError);
 }

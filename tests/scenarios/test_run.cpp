@@ -112,6 +112,22 @@ TEST_CASE("a diverging run says which node and ends with a results file that can
   }
 }
 
+TEST_CASE("a run that diverges late keeps the consensus distances until then") {
+  const std::string output = temporary("late.h5");
+  const std::string text = test::quadratic_scenario(
+      4, 2000, "ring", "kind = dpsgd\nlearning_rate = 4\n");  // models triple at every step
+  Run run(assemble(Scenario::parse(
+              text, "test.ini", {"run.evaluate_every=1", "run.output=" + output})),
+          {});
+  CHECK_THROWS_WITH_AS(run.simulate(), doctest::Contains("the run diverged"), Error);
+  const Recorder kept = load(output);
+  const std::size_t rows = kept.evaluation.rows("consensus_distance");
+  REQUIRE(rows > 10);
+  for (std::size_t row = 0; row < rows; ++row) {
+    CHECK(kept.evaluation.value("consensus_distance", row) > 0);
+  }
+}
+
 TEST_CASE("a diverging run that marks its nodes goes on, and names them") {
   const Recorder recorder = test::run(
       blobs, {"algorithm.kind=dpsgd", "algorithm.learning_rate=1e30", "run.on_divergence=mark"});
