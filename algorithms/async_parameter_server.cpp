@@ -18,7 +18,7 @@
 //
 // The server is a fibre on node 0; with `servers` > 1 nodes 0, 1, .. keep a piece each, and a
 // fetched model may mix versions (the inconsistent read of Lian et al., NeurIPS 2015). Momentum and
-// weight decay are the server's; Downpour's Adagrad is not offered. The metric "staleness" counts
+// weight decay are the server's, as is Downpour's Adagrad (optimizer = adagrad). The metric "staleness" counts
 // updates by others between two fetches of a node. A server serves until all nodes have sent all
 // their messages; with `patience` no longer than that after the last one.
 

@@ -12,7 +12,9 @@
 //   v_i <- v0 <- mean of v;   alpha_i <- mean over nodes of argmax_alpha F_i(v0, alpha)
 //
 // The argmax is that of a fresh mini-batch: a Newton step on its gradient, exact as F is quadratic
-// in alpha with a known curvature (for AUC: mean h- - mean h+). The center stays put inside a stage.
+// in alpha with a known curvature. For AUC it is mean h- - mean h+ in expectation, and exactly so if the batch has the
+// share of positives that the data have; the authors' code takes the means of the two classes in the batch, which needs
+// both. The center stays put inside a stage.
 //
 // Guo, Liu, Yuan, Shen, Liu, Yang, "Communication-Efficient Distributed Stochastic AUC Maximization
 // with Deep Neural Networks", ICML 2020, Algorithms 1 and 2; defaults are those of the authors' later

@@ -206,7 +206,7 @@ void visit_batch(std::uint64_t seed, bool with_replacement, NodeId node, std::ui
 
 }  // namespace
 
-PartitionSettings read_partition_settings(const Section& section) {
+PartitionSettings read_partition_settings(const Section& section, bool has_sampling) {
   PartitionSettings settings;
   settings.kind =
       section.choice("partition", {"iid", "contiguous", "by_label", "dirichlet", "by_length"},
@@ -223,9 +223,11 @@ PartitionSettings read_partition_settings(const Section& section) {
         "concentration: near 0 a label lives on one node, a large value approaches iid");
     section.expect(settings.alpha > 0, "alpha", "must be positive, got {}", settings.alpha);
   }
-  settings.sampling =
-      section.choice("sampling", {"epochs", "uniform"}, "epochs",
-                     "mini-batches: each sample once per epoch, or drawn with replacement");
+  if (has_sampling) {
+    settings.sampling =
+        section.choice("sampling", {"epochs", "uniform"}, "epochs",
+                       "mini-batches: each sample once per epoch, or drawn with replacement");
+  }
   return settings;
 }
 

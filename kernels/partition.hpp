@@ -23,9 +23,9 @@ struct PartitionSettings {
   std::string sampling = "epochs";   // "epochs", "uniform"
 };
 
-/// Reads and checks the keys `partition`, `sampling` and those of the chosen partition. Call it
-/// before Section::finish().
-PartitionSettings read_partition_settings(const Section& section);
+/// Reads and checks the keys `partition`, `sampling` (if batches are drawn from all samples of a node) and those of the
+/// chosen partition. Call it before Section::finish().
+PartitionSettings read_partition_settings(const Section& section, bool has_sampling = true);
 
 /// Deals every training sample to one node: result[i] are the samples of node i, at least one.
 ///   iid        shuffled and cut into equal parts

@@ -616,6 +616,7 @@ TEST_CASE("wrong settings of a transformer are errors at their place in the scen
   wrong({{"dataset", "hdf5"}, {"path", "x.h5"}, {"test_fraction", "1"}},
         "test_fraction must be between 0 and 1, got 1");
   wrong({{"max_tokens", "100"}}, "max_tokens");  // batching is not bucket
+  wrong({{"dataset", "sequences"}, {"batching", "bucket"}, {"sampling", "epochs"}}, "sampling");
   CHECK_THROWS_WITH_AS(make({{"path", "/nowhere/text"}}), doctest::Contains("/nowhere/text"),
                        Error);
 }
