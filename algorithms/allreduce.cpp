@@ -95,8 +95,9 @@ Program allreduce(const Section& section, const Context& context) {
                 "list of rows that each node sends in place of the last piece, which is "
                 "then gathered, not summed; 0 B: none")
             .count;
-    section.expect(settings.gathered >= 0, "gathered", "must not be negative, got {} B",
-                   settings.gathered);
+    constexpr std::int64_t most = std::int64_t{1} << 40;
+    section.expect(settings.gathered >= 0 && settings.gathered <= most, "gathered",
+                   "must be 0 to {} B, got {} B", most, settings.gathered);
   }
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();

@@ -22,8 +22,6 @@
 namespace starling::network_models {
 namespace {
 
-constexpr Duration longest = std::chrono::seconds(60);  // of a link: sums of them stay on the clock
-
 class Drawing {
  public:
   Drawing(const Section& section, const std::string& path, Link usual, NodeId hosts)
@@ -124,8 +122,8 @@ class Drawing {
     read("bandwidth", [&](std::string_view text) {
       link.bytes_per_second = parse_bandwidth(text).bytes_per_second;
     });
-    expect(link.latency <= longest, edge.line,
-           "expected latencies of at most {}, found {} between {} and {}", to_text(longest),
+    expect(link.latency <= longest_latency, edge.line,
+           "expected latencies of at most {}, found {} between {} and {}", to_text(longest_latency),
            to_text(link.latency), source, target);
     links_.insert(links_.end(), graph_.is_directed ? 1 : 2, link);
   }

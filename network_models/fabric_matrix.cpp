@@ -22,8 +22,6 @@
 namespace starling::network_models {
 namespace {
 
-constexpr Duration longest = std::chrono::seconds(60);
-
 /// What a table says between sites.
 template <class T>
 struct Matrix {
@@ -78,14 +76,6 @@ auto read_matrix(const Section& section, std::string_view key, const std::string
     }
   }
   return matrix;
-}
-
-Duration parse_latency(const std::string& text) {
-  const Duration latency = parse_duration(text);
-  if (latency > longest) {
-    throw std::invalid_argument(fmt::format("must be at most {}, got {}", to_text(longest), text));
-  }
-  return latency;
 }
 
 struct Placement {

@@ -220,6 +220,8 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::u
                                    "of every link, in each direction, unless a file says otherwise")
               .bytes_per_second,
       .latency = section.required<Duration>("latency", "of every link likewise")};
+  section.expect(link.latency <= longest_latency, "latency", "must be at most {}, got {}",
+                 to_text(longest_latency), to_text(link.latency));
   const NodeId nodes_per_host =
       whole_number(section, "nodes_per_host", 1, "that share the port of their host");
   const Link local{
@@ -230,6 +232,8 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::u
               .bytes_per_second,
       .latency =
           section.optional<Duration>("local_latency", Duration{0}, "of a message within a host")};
+  section.expect(local.latency <= longest_latency, "local_latency", "must be at most {}, got {}",
+                 to_text(longest_latency), to_text(local.latency));
   const NodeId hosts = (nodes + nodes_per_host - 1) / nodes_per_host;
   std::vector<NodeId> slow_hosts;
   for (const double host : section.numbers(

@@ -4,12 +4,24 @@
 
 #include <algorithm>
 #include <limits>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
+#include "sim/base/units.hpp"
 
 namespace starling::network_models {
+
+Duration parse_latency(std::string_view text) {
+  const Duration latency = parse_duration(text);
+  if (latency > longest_latency) {
+    throw std::invalid_argument(
+        fmt::format("must be at most {}, got {}", to_text(longest_latency), text));
+  }
+  return latency;
+}
+
 namespace {
 
 constexpr std::uint64_t no_pair = std::numeric_limits<std::uint64_t>::max();

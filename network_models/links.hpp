@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,12 @@
 #include "sim/base/types.hpp"
 
 namespace starling::network_models {
+
+/// Of a link, so that sums of them stay on the clock.
+inline constexpr Duration longest_latency = std::chrono::seconds(60);
+
+/// parse_duration() of a link's latency; throws std::invalid_argument beyond longest_latency, too.
+Duration parse_latency(std::string_view text);
 
 /// One direction of a cable: a cable of a split-duplex fabric is two links.
 struct Link {

@@ -46,15 +46,23 @@ std::pair<NodeId, NodeId> parse_range(const Section& section, std::string_view k
 }
 
 bool matches(std::string_view name, std::string_view pattern) {
-  const std::size_t star = pattern.find('*');
-  if (star == pattern.npos) return name == pattern;
-  if (!name.starts_with(pattern.substr(0, star))) return false;
-  name.remove_prefix(star);
-  pattern.remove_prefix(star + 1);
-  for (; !name.empty(); name.remove_prefix(1)) {
-    if (matches(name, pattern)) return true;
+  std::size_t at = 0, star = pattern.npos, since = 0;  // what the last star takes begins at `since`
+  std::size_t p = 0;
+  while (at < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      since = at;
+    } else if (p < pattern.size() && pattern[p] == name[at]) {
+      ++p;
+      ++at;
+    } else if (star != pattern.npos) {  // the last star takes one more
+      p = star + 1;
+      at = ++since;
+    } else {
+      return false;
+    }
   }
-  return matches(name, pattern);
+  return pattern.find_first_not_of('*', p) == pattern.npos;
 }
 
 std::vector<LinkId> links_called(const Section& section, std::string_view key,
@@ -99,13 +107,13 @@ std::function<void(Fabric&)> read_overrides(const Section& section, NodeId hosts
       read_ranges(section, "host_bandwidths", hosts, parse_bandwidth,
                   "of the links that messages of these hosts begin or end on, such as 3: 1 GB/s, "
                   "5-9: 100 MB/s");
-  const auto host_latencies = read_ranges(section, "host_latencies", hosts, parse_duration,
+  const auto host_latencies = read_ranges(section, "host_latencies", hosts, parse_latency,
                                           "of the same links, such as 3: 20 us");
   const auto link_bandwidths =
       read_link_values(section, "link_bandwidths", parse_bandwidth,
                        "of links by name, * for any text, such as edge 1 -> *: 1 GB/s");
   const auto link_latencies =
-      read_link_values(section, "link_latencies", parse_duration, "of links by name likewise");
+      read_link_values(section, "link_latencies", parse_latency, "of links by name likewise");
   return [=, &section](Fabric& fabric) {
     const auto each_host = [&](const auto& values, const auto& set) {
       for (const auto& [first, last, value] : values) {

@@ -25,6 +25,8 @@ std::unique_ptr<NetworkModel> tcp(const Section& section, NodeId nodes, std::uin
   };
   rules.latency_factor =
       positive("latency_factor", 13.01, "latencies that a message pays before its first byte");
+  section.expect(rules.latency_factor <= 1000, "latency_factor", "must be at most 1000, got {}",
+                 rules.latency_factor);
   rules.bandwidth_factor =
       positive("bandwidth_factor", 0.97, "of a link's bandwidth that carries payload");
   section.expect(rules.bandwidth_factor <= 1, "bandwidth_factor", "must be at most 1, got {}",

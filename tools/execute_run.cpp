@@ -8,6 +8,7 @@
 
 #include "scenarios/memory.hpp"
 #include "sim/base/error.hpp"
+#include "sim/record/results_file.hpp"
 #include "starling_version.hpp"
 #include "tools/progress.hpp"
 #include "tools/summary.hpp"
@@ -69,8 +70,10 @@ class Heartbeat {
 }  // namespace
 
 void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& how) {
-  std::signal(SIGINT, note_signal);
-  std::signal(SIGTERM, note_signal);
+  refuse_to_replace_others(parts.settings.output);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    if (std::signal(signal, note_signal) == SIG_IGN) std::signal(signal, SIG_IGN);  // nohup
+  }
   Heartbeat heartbeat;
   Run::Hooks hooks;
   if (speaks) hooks.progress = [&](const Standing& standing) { heartbeat.show(standing); };

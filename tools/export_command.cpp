@@ -1,6 +1,8 @@
 // starling export: a results file for other programs, as CSV or as a Chrome/Perfetto trace.
 
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -31,6 +33,10 @@ void export_command(const Arguments& arguments) {
   const Recorder recorder = load(words[0]);
   if (values.count("output") > 0) {
     const std::string path = values["output"].as<std::string>();
+    std::error_code nothing;
+    if (std::filesystem::equivalent(words[0], path, nothing)) {
+      throw UsageError(fmt::format("--output {} is the results file itself", path));
+    }
     wants_trace ? write_chrome_trace(recorder, path)
                 : write_csv(recorder, values["table"].as<std::string>(), path);
   } else {

@@ -180,11 +180,13 @@ void sweep_command(const Arguments& arguments) {
   const auto words = values["words"].as<std::vector<std::string>>();
   const Scenario scenario = read_scenario(words);
   const Sweep sweep = read_sweep(scenario);
+  const Shard shard = read_shard(values);
   if (values.count("list") > 0) {
-    for (const SweepPoint& point : sweep.points) fmt::print("{}\n", point.name);
+    for (std::size_t i = shard.index; i < sweep.points.size(); i += shard.count) {
+      fmt::print("{}\n", sweep.points[i].name);
+    }
     return;
   }
-  const Shard shard = read_shard(values);
   // A point is a run of its own, not a process of ours.
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"}) unsetenv(name);
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
@@ -213,8 +215,9 @@ void sweep_command(const Arguments& arguments) {
   const bool speaks = values.count("quiet") == 0 && shard.index == 0;
   if (speaks && found > 0) fmt::print("{} points are finished already\n", found);
 
-  std::signal(SIGINT, note_sweep_signal);
-  std::signal(SIGTERM, note_sweep_signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    if (std::signal(signal, note_sweep_signal) == SIG_IGN) std::signal(signal, SIG_IGN);  // nohup
+  }
   share_cores(cores, jobs * shard.on_this_machine);
   const Ending outcome = run_points(sweep, words, todo, folder, jobs, speaks);
   const std::size_t finished = table.write();

@@ -27,6 +27,20 @@ bool read_numbers(std::string_view line, std::vector<double>& numbers) {
   }
 }
 
+/// Whether a first line names columns: none of its fields begins like a number.
+bool is_header(std::string_view line) {
+  constexpr std::string_view number_begins = "0123456789+-.";
+  while (true) {
+    const std::size_t comma = line.find(',');
+    const std::string_view field = trim(line.substr(0, comma));
+    if (field.empty() || number_begins.find(field.front()) != field.npos) return false;
+    if (comma == line.npos) return true;
+    line.remove_prefix(comma + 1);
+  }
+}
+
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";  // of UTF-8, as spreadsheets write it
+
 }  // namespace
 
 NumberFile::NumberFile(std::string path, std::string_view what, std::string_view expected)
@@ -37,9 +51,10 @@ NumberFile::NumberFile(std::string path, std::string_view what, std::string_view
 bool NumberFile::next() {
   while (std::getline(file_, line_)) {
     ++number_;
+    if (number_ == 1 && line_.starts_with(byte_order_mark)) line_.erase(0, byte_order_mark.size());
     if (trim(line_).empty()) continue;
     if (read_numbers(line_, values_)) return true;
-    if (number_ > 1) refuse(expected_);
+    if (number_ > 1 || !is_header(line_)) refuse(expected_);
     header_ = line_;
     std::erase_if(header_, [](char c) { return c == ' ' || c == '\t' || c == '\r'; });
   }

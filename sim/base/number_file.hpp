@@ -1,5 +1,6 @@
 // NumberFile: a text file of comma-separated numbers, read line by line. Measured durations, traces
-// and sample lengths come so. Blank lines are skipped; the first line may be a header.
+// and sample lengths come so. Blank lines are skipped; the first line may be a header, none of
+// whose fields begins like a number.
 #pragma once
 
 #include <fstream>
@@ -17,7 +18,7 @@ class NumberFile {
   NumberFile(std::string path, std::string_view what, std::string_view expected);
 
   /// Goes to the next line with numbers; false at the end of the file. Throws Error at a line, other
-  /// than the first, that holds anything but numbers.
+  /// than a header, that holds anything but numbers.
   bool next();
   /// The numbers of the line, one at least; any double, so infinities and NaN are the caller's to
   /// refuse.

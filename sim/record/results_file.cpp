@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <new>
 #include <system_error>
@@ -359,6 +361,20 @@ std::uint64_t size_of_hdf5_file(const std::string& path) {
 }
 
 }  // namespace
+
+void refuse_to_replace_others(const std::string& path) {
+  std::error_code nothing;
+  if (!std::filesystem::is_regular_file(path, nothing)) return;
+  std::array<char, signature.size()> begin{};
+  std::ifstream file(path, std::ios::binary);
+  file.read(begin.data(), begin.size());
+  if (file.gcount() == 0 || std::ranges::equal(begin, signature, {}, [](char c) {
+        return static_cast<unsigned char>(c);
+      })) {
+    return;
+  }
+  throw Error(path + ": is there already and no results file; name another one (--output)");
+}
 
 void save(const Recorder& recorder, const std::string& path) {
   ensure(recorder.evaluation.width() == 1, "the evaluation table has one cell per row");

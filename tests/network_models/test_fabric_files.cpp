@@ -330,6 +330,14 @@ TEST_CASE("a star in a name stands for any text") {
   CHECK_FALSE(matches("host 3 up", "host 3"));
   CHECK_FALSE(matches("host 3 up", "host * down"));
   CHECK_FALSE(matches("", "a*"));
+  CHECK(matches("", "**"));
+  CHECK(matches("abcabd", "*ab*d"));
+  CHECK_FALSE(matches("abcabd", "*ab*c"));
+  const std::string name(200, 'a');  // no number of stars takes long
+  std::string pattern;
+  for (int i = 0; i < 60; ++i) pattern += "a*";
+  CHECK(matches(name, pattern));
+  CHECK_FALSE(matches(name, pattern + "b"));
 }
 
 TEST_CASE("loggp: a node with a slowdown pays its own overheads and gaps that often") {

@@ -102,6 +102,12 @@ ABSURD = [
     (["algorithm.kind=wagma", "algorithm.group_size=1073741824"], 2, "must be at most the number of nodes (8)"),
     (["algorithm.kind=parameter_server", "algorithm.servers=1000000000"], 2, "must be 1 to the number of nodes (8)"),
     (["algorithm.kind=powersgd", "algorithm.rank=1000000000"], 2, "algorithm.rank must be 1 to 4096"),
+    ([*FLUID, "network.latency=2000 h"], 2, "network.latency must be at most 60 s, got 2000 h"),
+    ([*FLUID, "network.local_latency=2 min"], 2, "network.local_latency must be at most 60 s, got 2 min"),
+    ([*FLUID, "network.host_latencies=1: 2 min"], 2, "must be at most 60 s, got 2 min"),
+    (["network.kind=tcp", "network.bandwidth=1 GB/s", "network.latency_factor=1e30"], 2, "latency_factor must be at most 1000"),
+    ([*FLUID, "network.failure_interval=1 ps"], 2, "network.failure_interval must be 0 s or at least 1 us, got 1 ps"),
+    (["algorithm.kind=allreduce", "algorithm.gathered=9223372036854775807 B"], 2, "algorithm.gathered must be 0 to 1099511627776 B"),
     (["run.timeline=1e12 s"], 2, "which is past the end of the clock (106 days)"),
     (["compute.gradient=1e30 s"], 2, "which is past the end of the clock (106 days)"),
     (["run.steps=1e15"], 2, "run.steps must be from 1 to 2^40"),
@@ -270,19 +276,31 @@ def check_summaries(folder):
     assert "no numbers are kept" in folder.run("describe", "timing.ini").stdout
 
 
-def check_interrupt(folder):
-    """Ctrl-C ends a run with status 130 and leaves a results file that can be read."""
+def check_no_file_is_lost(folder):
+    """What is no results file is not replaced by one, nor a results file by its own export or page."""
+    folder.write("thesis.txt", "years of work")
+    expect(folder.run("run", "good.ini", "-o", "thesis.txt"), 1, "thesis.txt: is there already and no results file")
+    expect(folder.run("run", "good.ini", "-o", "good.ini"), 1, "good.ini: is there already and no results file")
+    expect(folder.run("run", "good.ini", "-o", "kept.h5"), 0)
+    expect(folder.run("run", "good.ini", "-o", "kept.h5"), 0)
+    expect(folder.run("export", "kept.h5", "--table", "steps", "-o", "kept.h5"), 2, "is the results file itself")
+    with h5py.File(folder.file("kept.h5"), "r") as results:
+        assert status_of(results) == "complete"
+
+
+def check_interrupt(folder, number=signal.SIGINT):
+    """Ctrl-C, or a terminal that goes away, ends a run with a status that says so and leaves a results file that can be read."""
     output = folder.file("interrupted.h5")
     process = subprocess.Popen([folder.starling, "run", "good.ini", "run.steps=100000000", "-o", output],
                                cwd=folder.path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                env={**os.environ, "STARLING_HEARTBEAT": "1"})
     line = process.stderr.readline()  # comes after a second
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     errors = process.communicate(timeout=60)[1]
     assert re.fullmatch(r"  \d %, .*starting\n", line), line
-    assert process.returncode == 130, f"{process.returncode}: {errors}"
+    assert process.returncode == 128 + number, f"{process.returncode}: {errors}"
     with h5py.File(output, "r") as results:
-        assert status_of(results) == "interrupted by signal 2"
+        assert status_of(results) == f"interrupted by signal {number}"
         assert results["nodes/steps"][:].min() > 0
 
 
@@ -405,7 +423,8 @@ def main():
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     with tempfile.TemporaryDirectory(prefix="starling_command_line") as path:
         folder = Folder(starling, path)
-        cases = [check_mistakes, check_absurd_requests, check_usage, check_commands, check_summaries, check_interrupt,
+        cases = [check_mistakes, check_absurd_requests, check_usage, check_commands, check_summaries, check_no_file_is_lost,
+                 check_interrupt, lambda folder: check_interrupt(folder, signal.SIGHUP),
                  check_progress_bar, check_disk_full, check_out_of_memory]
         if mpirun:
             cases.append(lambda f: check_mpi_failures(f, mpirun[0]))

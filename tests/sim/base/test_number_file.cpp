@@ -1,0 +1,52 @@
+#include "sim/base/number_file.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "sim/base/error.hpp"
+
+using namespace starling;
+
+namespace {
+
+/// The lines of numbers that a file of this text holds, and its header.
+struct Content {
+  std::vector<std::vector<double>> lines;
+  std::string header;
+};
+
+Content read(const std::string& text) {
+  const auto path = std::filesystem::temp_directory_path() / "starling_number_file.csv";
+  std::ofstream(path) << text;
+  Content content;
+  NumberFile file(path.string(), "the numbers of a test", "numbers");
+  while (file.next()) content.lines.emplace_back(file.values().begin(), file.values().end());
+  content.header = file.header();
+  std::filesystem::remove(path);
+  return content;
+}
+
+}  // namespace
+
+TEST_CASE("a file of numbers may begin with the names of its columns, and with a byte order mark") {
+  const std::vector<std::vector<double>> expected{{0, 2.5}, {1, -3}};
+  for (const std::string text :
+       {"0,2.5\n1,-3\n", "node, seconds\n0,2.5\n\n1,-3\n", "\xEF\xBB\xBFnode,seconds\n0,2.5\n1,-3",
+        "\xEF\xBB\xBF\x30,2.5\n1,-3"}) {
+    CHECK(read(text).lines == expected);
+  }
+  CHECK(read("node, seconds\n1,2").header == "node,seconds");
+}
+
+TEST_CASE("a first line that is neither numbers nor names is refused, not skipped") {
+  for (const std::string line : {"2;0;1", "2 0 1", "n0,0,1", "0.5,O.5", "seconds,", ".5s,fraction"}) {
+    CAPTURE(line);
+    CHECK_THROWS_WITH_AS(read(line + "\n1,2\n"), doctest::Contains("csv:1: expected numbers, got"),
+                         Error);
+  }
+  CHECK_THROWS_WITH_AS(read("1,2\nnode,seconds\n"), doctest::Contains("csv:2: expected"), Error);
+}
