@@ -2,7 +2,9 @@
 // of its scenario. Exit status 0 if every quantity with a tolerance is within it, 3 if not.
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <optional>
 
@@ -24,6 +26,7 @@ namespace {
 
 constexpr int exit_differs = 3;
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinite = std::numeric_limits<double>::infinity();
 
 /// One line of the comparison.
 struct Line {
@@ -37,10 +40,27 @@ struct Line {
   bool agrees() const { return !tolerance || deviation <= *tolerance; }
 };
 
-double relative(double a, double b) {
+/// NaN if neither number is known; infinite if one is not, or is infinite.
+double difference(double a, double b) {
   if (a == b) return 0;
-  return std::fabs(a - b) / std::max(std::fabs(a), std::fabs(b));
+  if (std::isnan(a) && std::isnan(b)) return unknown;
+  const double distance = std::fabs(a - b);
+  return std::isfinite(distance) ? distance : infinite;
 }
+
+double relative(double a, double b) {
+  const double distance = difference(a, b);
+  if (!std::isfinite(distance) || distance == 0) return distance;
+  return distance / std::max(std::fabs(a), std::fabs(b));
+}
+
+std::string fact(const Recorder& run, const std::string& name) {
+  const auto found = run.facts.find(name);
+  return found == run.facts.end() ? std::string() : found->second;
+}
+
+/// A run by other code, from a CSV file: it tells what it tells, and has no status.
+bool is_reference(const Recorder& run) { return fact(run, "status").empty(); }
 
 double outcome(const std::vector<Outcome>& all, std::string_view name) {
   for (const Outcome& one : all) {
@@ -78,8 +98,14 @@ Curve curve_of(const Recorder& run, std::string_view metric) {
   return curve;
 }
 
+/// Our run finished the step of `row`, so a metric without a number there has none because it is no number.
+bool got_to(const Recorder& run, std::size_t row) {
+  return !is_reference(run) && !std::isnan(run.evaluation.value("time", row));
+}
+
 /// Mean relative deviation of a metric over the steps that both runs evaluated.
 double deviation_by_step(const Recorder& a, const Recorder& b, std::string_view metric) {
+  if (b.evaluation.rows(metric) == 0) return unknown;
   double sum = 0;
   double count = 0;
   for (std::size_t row = 0; row < a.evaluation.rows(metric); ++row) {
@@ -88,7 +114,8 @@ double deviation_by_step(const Recorder& a, const Recorder& b, std::string_view 
     if (!other) continue;
     const double deviation =
         relative(a.evaluation.value(metric, row), b.evaluation.value(metric, *other));
-    if (std::isnan(deviation)) continue;
+    const bool is_told = std::isfinite(deviation) || (got_to(a, row) && got_to(b, *other));
+    if (std::isnan(deviation) || !is_told) continue;
     sum += deviation;
     ++count;
   }
@@ -101,24 +128,31 @@ double deviation_by_time(const Recorder& a, const Recorder& b, std::string_view 
   double sum = 0;
   double count = 0;
   for (std::size_t i = 0; i < first.times.size(); ++i) {
-    const double deviation = relative(first.values[i], second.at(first.times[i]));
-    if (std::isnan(deviation)) continue;
-    sum += deviation;
+    const double other = second.at(first.times[i]);
+    if (std::isnan(other)) continue;
+    sum += relative(first.values[i], other);
     ++count;
   }
   return count > 0 ? sum / count : unknown;
 }
 
-/// Largest difference of any parameter of any node; NaN if a model is missing on either side.
+/// 0 for the same bits alone. Zeros of two signs are the smallest float apart, what is no number is infinitely far.
+double parameter_difference(float a, float b) {
+  if (std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b)) return 0;
+  const double distance = std::fabs(static_cast<double>(a) - static_cast<double>(b));
+  if (!std::isfinite(distance)) return infinite;
+  return std::max<double>(distance, std::numeric_limits<float>::denorm_min());
+}
+
+/// Largest difference of any parameter of any node; NaN if a run has no models, infinite if they are not alike in size.
 double model_difference(const Recorder& a, const Recorder& b) {
-  if (a.models.empty() || a.models.size() != b.models.size()) return unknown;
+  if (a.models.empty() || b.models.empty()) return unknown;
+  if (a.models.size() != b.models.size()) return infinite;
   double largest = 0;
   for (std::size_t i = 0; i < a.models.size(); ++i) {
-    if (a.models[i].empty() || a.models[i].size() != b.models[i].size()) return unknown;
-    for (std::size_t k = 0; k < a.models[i].size(); ++k) {
-      largest = std::max(largest, std::fabs(static_cast<double>(a.models[i][k]) -
-                                            static_cast<double>(b.models[i][k])));
-    }
+    if (a.models[i].size() != b.models[i].size()) return infinite;
+    for (std::size_t k = 0; k < a.models[i].size(); ++k)
+      largest = std::max(largest, parameter_difference(a.models[i][k], b.models[i][k]));
   }
   return largest;
 }
@@ -137,7 +171,8 @@ std::vector<Line> compare(const Recorder& a, const Recorder& b, const Tolerances
                        bool is_absolute = false) {
     const double x = outcome(first, name);
     const double y = outcome(second, name);
-    const double deviation = is_absolute ? std::fabs(x - y) : relative(x, y);
+    if ((is_reference(a) || is_reference(b)) && (std::isnan(x) || std::isnan(y))) return;
+    const double deviation = is_absolute ? difference(x, y) : relative(x, y);
     lines.push_back({quantity, x, y, deviation, tolerance, is_absolute});
   };
   const auto add_deviation = [&](const char* quantity, double deviation,
@@ -153,6 +188,7 @@ std::vector<Line> compare(const Recorder& a, const Recorder& b, const Tolerances
     add("bytes per step", "bytes_per_step", std::nullopt);  // a reference does not count them
   add("final test loss", "test_loss", tolerances.loss);
   add("final test accuracy", "test_accuracy", tolerances.loss, true);
+  add("final test AUC", "test_auc", tolerances.loss, true);
   add_deviation("test loss by step, mean", deviation_by_step(a, b, "test_loss"), tolerances.loss);
   add_deviation("test loss by time, mean", deviation_by_time(a, b, "test_loss"), std::nullopt);
   add_deviation("final models, largest difference", model_difference(a, b), tolerances.models,
@@ -161,17 +197,39 @@ std::vector<Line> compare(const Recorder& a, const Recorder& b, const Tolerances
   return lines;
 }
 
-std::string number(double value) { return std::isnan(value) ? "" : fmt::format("{:.5g}", value); }
+/// How far a run got: "complete, 40 steps".
+std::string state_of(const Recorder& run) {
+  if (run.nodes.empty()) return fact(run, "status");
+  const auto [least, most] = std::ranges::minmax(run.nodes, {}, &NodeTotals::steps);
+  const Step planned = run.evaluation.schedule().steps();
+  const std::string done = least.steps == most.steps
+                               ? fmt::format("{}", least.steps)
+                               : fmt::format("{} to {}", least.steps, most.steps);
+  return fmt::format("{}, {} steps", is_reference(run) ? "by other code" : fact(run, "status"),
+                     least.steps == planned ? done : fmt::format("{} of {}", done, planned));
+}
 
-void print(const std::vector<Line>& lines, const std::string& first, const std::string& second) {
-  fmt::print("A: {}\nB: {}\n\n{:<34}{:>13}{:>13}{:>13}{:>12}\n", first, second, "", "A", "B",
-             "deviation", "tolerance");
+/// A line if the run did not end as planned.
+void warn(const char* name, const Recorder& run) {
+  const std::string diverged = fact(run, "diverged");
+  if (!is_reference(run) && fact(run, "status") != "complete")
+    fmt::print("warning: {} is not complete: only what it did is compared\n", name);
+  if (!diverged.empty()) fmt::print("warning: {} diverged: {}\n", name, diverged);
+}
+
+std::string number(const Line& line, double value) {
+  if (!std::isnan(value)) return fmt::format("{:.5g}", value);
+  return std::isnan(line.first) && std::isnan(line.second) ? "" : "unknown";
+}
+
+void print(const std::vector<Line>& lines) {
+  fmt::print("\n{:<34}{:>13}{:>13}{:>13}{:>12}\n", "", "A", "B", "deviation", "tolerance");
   const auto amount = [](const Line& line, double value) {
     return line.is_absolute ? fmt::format("{:.4g}", value) : fmt::format("{:.2f} %", 100 * value);
   };
   for (const Line& line : lines) {
-    fmt::print("{:<34}{:>13}{:>13}{:>13}{:>12}{}\n", line.quantity, number(line.first),
-               number(line.second), amount(line, line.deviation),
+    fmt::print("{:<34}{:>13}{:>13}{:>13}{:>12}{}\n", line.quantity, number(line, line.first),
+               number(line, line.second), amount(line, line.deviation),
                line.tolerance ? amount(line, *line.tolerance) : "",
                line.agrees() ? "" : "  differs");
   }
@@ -207,7 +265,7 @@ void compare_command(const Arguments& arguments) {
   options.add_options()("time", po::value<double>()->default_value(0.1, "0.1"),
                         "relative tolerance of time per step and throughput")(
       "loss", po::value<double>()->default_value(0.05, "0.05"),
-      "relative tolerance of losses, absolute one of accuracy")(
+      "relative tolerance of losses, absolute one of accuracy and AUC")(
       "models", po::value<double>(), "largest difference of final models; 0: the same bits");
   po::variables_map values;
   if (!parse_arguments(arguments, "starling compare A.h5 [B.h5|REFERENCE.csv] [options]", options,
@@ -228,10 +286,14 @@ void compare_command(const Arguments& arguments) {
     throw Error(fmt::format("{} and {} have nothing in common", words[0], words[1]));
   if (tolerances.models && lines.back().quantity.rfind("final models", 0) != 0)
     throw Error("--models needs two runs with run.save_models = yes");
-  print(lines, words[0], words[1]);
+  fmt::print("A: {} ({})\nB: {} ({})\n", words[0], state_of(first), words[1], state_of(second));
+  print(lines);
   const auto differing =
       std::ranges::count_if(lines, [](const Line& line) { return !line.agrees(); });
-  fmt::print("\n{}\n", differing == 0 ? "the runs agree" : "the runs differ");
+  fmt::print("\n");
+  warn("A", first);
+  warn("B", second);
+  fmt::print("{}\n", differing == 0 ? "the runs agree" : "the runs differ");
   if (differing > 0) throw Ended{exit_differs};
 }
 

@@ -34,7 +34,7 @@ void print_plainly(const Chapter& chapter, const std::string& only, bool with_ke
       fmt::print("  {:<{}}{}\n", component.name, longest + 2, component.summary);
     if (!with_keys) continue;
     for (const ComponentKey& key : component.keys) {
-      fmt::print("      {:<22}{:<34}  {}{}\n", key.use.key,
+      fmt::print("      {:<22} {:<34}  {}{}\n", key.use.key,
                  fmt::format("{} ({})", key.use.type, key.fallback()), key.condition(),
                  key.use.help);
     }
@@ -137,6 +137,22 @@ where values hold commas) or ranges (`1 .. 5`, `0 ms .. 320 ms step 160 ms`, `4 
 lists of these keys go along together; `repeats = N`: every point with so many seeds.
 )";
 
+/// Throws UsageError unless `name` is a section or a component.
+void expect_listed(const std::string& name, const std::vector<Chapter>& chapters) {
+  std::vector<std::string> sections;
+  std::vector<std::string> names;
+  for (const Chapter& chapter : chapters) {
+    sections.push_back(chapter.section);
+    names.push_back(chapter.section);
+    for (const Component& component : chapter.components) names.push_back(component.name);
+  }
+  if (std::ranges::find(names, name) != names.end()) return;
+  throw UsageError(
+      fmt::format("there is no section or component {}; sections are {}; all components: starling "
+                  "list --brief{}",
+                  name, fmt::join(sections, ", "), did_you_mean(name, names)));
+}
+
 }  // namespace
 
 void list_command(const Arguments& arguments) {
@@ -156,8 +172,9 @@ void list_command(const Arguments& arguments) {
     for (const Chapter& chapter : all_chapters()) print_as_markdown(chapter);
     return;
   }
-  for (const Chapter& chapter : all_chapters())
-    print_plainly(chapter, only, values.count("brief") == 0);
+  const std::vector<Chapter> chapters = all_chapters();
+  if (!only.empty()) expect_listed(only, chapters);
+  for (const Chapter& chapter : chapters) print_plainly(chapter, only, values.count("brief") == 0);
 }
 
 }  // namespace starling

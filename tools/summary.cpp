@@ -150,6 +150,8 @@ std::vector<Outcome> outcomes(const Recorder& recorder) {
   return {
       {"test_accuracy", last(recorder.evaluation, "test_accuracy")},
       {"best_test_accuracy", best(recorder.evaluation, "test_accuracy")},
+      {"test_auc", last(recorder.evaluation, "test_auc")},
+      {"best_test_auc", best(recorder.evaluation, "test_auc")},
       {"test_loss", last(recorder.evaluation, "test_loss")},
       {"consensus_distance", last(recorder.evaluation, "consensus_distance")},
       {"virtual_time_seconds", all.end},

@@ -211,6 +211,8 @@ def check_usage(folder):
                             (["export", "x.h5"], "export takes either --table NAME or --trace"),
                             (["export", "x.h5", "--trace", "--table", "steps"], "either --table NAME or --trace"),
                             (["list", "a", "b"], "list takes one name at most"),
+                            (["list", "nonsense"], "there is no section or component nonsense; sections are algorithm, topology, "),
+                            (["list", "workloads"], "all components: starling list --brief; did you mean workload?"),
                             (["list", "--markdown", "dpsgd"], "--markdown lists everything, got a name"),
                             (["resume", "a.h5", "b.h5"], "expected one file, whose run is to go on"),
                             (["sweep", "points.ini", "--jobs", "4097"], "--jobs must be from 1 to 4096, got 4097")):
@@ -241,6 +243,8 @@ def check_commands(folder):
     for text in ("dpsgd", "ring", "loggp", "mlp", "learning_rate", "group_size", "evaluate_every",
                  "with dataset = idx", "collectives"):
         assert text in listed.stdout, text
+    # the longest key has a gap behind it, too
+    assert re.search(r"^ +mean_time_between_failures +duration ", folder.run("list", "failures").stdout, re.MULTILINE)
     expect(folder.run("run", "good.ini", *FLUID, "run.timeline=1 s", "-o", "fluid.h5"), 0)
     expect(folder.run("export", "fluid.h5", "--trace", "-o", "fluid.json"), 0)
     with open(folder.file("fluid.json"), encoding="utf-8") as trace:

@@ -4,10 +4,14 @@
 usage: test_compare.py STARLING
 """
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
+
+import h5py
+import numpy as np
 
 SCENARIO = """[run]
 nodes = 4
@@ -77,6 +81,78 @@ class CompareTest(unittest.TestCase):
         self.starling("compare", "a.h5", "seed.h5", "--loss", "1", "--models", "0", status=3)
         self.starling("compare", "a.h5", "seed.h5", "--loss", "1", "--models", "10")
 
+    def changed(self, name, change):
+        """A copy of a.h5 in which `change` has written."""
+        shutil.copy(self.folder / "a.h5", self.folder / name)
+        with h5py.File(self.folder / name, "r+") as file:
+            change(file)
+        return name
+
+    def test_models_that_are_no_numbers_are_no_others_and_zeros_have_signs(self):
+        def write(value):
+            def change(file):
+                models = file["models"][()]
+                models[0, :2] = value
+                file["models"][...] = models
+            return change
+        nan = self.changed("nan.h5", write(np.nan))
+        infinity = self.changed("infinity.h5", write(np.inf))
+        plus, minus = self.changed("plus.h5", write(0.0)), self.changed("minus.h5", write(-0.0))
+        for first, second in (("a.h5", nan), (nan, "a.h5"), ("a.h5", infinity), (nan, infinity)):
+            with self.subTest(f"{first} {second}"):
+                said = self.starling("compare", first, second, "--models", "1e300", status=3)
+                self.assertRegex(said, r"final models, largest difference +inf +1e\+300  differs")
+        self.starling("compare", nan, nan, "--models", "0")  # the same bits
+        self.starling("compare", infinity, infinity, "--models", "0")
+        self.starling("compare", plus, minus, "--models", "0", status=3)
+        self.starling("compare", plus, minus, "--models", "1e-30")
+        other_size = self.changed("other_size.h5", lambda file: None)
+        self.starling("run", "s.ini", "-q", "-o", other_size, "workload.hidden=9")
+        self.assertRegex(self.starling("compare", "a.h5", other_size, "--loss", "9", "--models", "9", status=3),
+                         r"largest difference +inf +9  differs")
+
+    def test_what_only_one_run_knows_differs_and_what_neither_knows_is_left_out(self):
+        def without_accuracy(file):
+            del file["evaluation/test_accuracy"]
+        bare, twin = self.changed("bare.h5", without_accuracy), self.changed("twin.h5", without_accuracy)
+        self.assertRegex(self.starling("compare", bare, "a.h5", "--loss", "9", status=3),
+                         r"final test accuracy +unknown +0.\d+ +inf +9  differs")
+        self.assertNotIn("accuracy", self.starling("compare", bare, twin))
+
+    def test_a_loss_that_is_no_number_at_one_step_differs(self):
+        def lose(row, value):
+            def change(file):
+                loss = file["evaluation/test_loss"][()]
+                loss[row] = value
+                file["evaluation/test_loss"][...] = loss
+            return change
+        for value in (np.nan, np.inf):
+            lost = self.changed("lost.h5", lose(1, value))
+            for names in (("a.h5", lost), (lost, "a.h5")):
+                self.assertRegex(self.starling("compare", *names, "--loss", "9", status=3),
+                                 r"test loss by step, mean +inf % +900.00 %  differs")
+            self.starling("compare", lost, lost)
+
+    def test_runs_that_did_not_end_as_planned_are_warned_of(self):
+        def cut(file):
+            file["facts"].attrs["status"] = np.bytes_("interrupted by signal 2")
+            file["nodes/steps"][...] = [12, 12, 13, 12]
+        def diverge(file):
+            file["facts"].attrs["diverged"] = np.bytes_("node 2 at its gradient 7")
+        interrupted, diverged = self.changed("interrupted.h5", cut), self.changed("diverged.h5", diverge)
+        said = self.starling("compare", "a.h5", interrupted, "--time", "9")
+        self.assertIn("A: a.h5 (complete, 40 steps)\nB: interrupted.h5 (interrupted by signal 2, 12 to 13 of 40 steps)\n", said)
+        self.assertIn("warning: B is not complete: only what it did is compared\nthe runs agree\n", said)
+        self.assertIn("warning: A diverged: node 2 at its gradient 7\n", self.starling("compare", diverged, "a.h5"))
+        self.assertNotIn("warning", self.starling("compare", "a.h5", "again.h5"))
+
+    def test_areas_under_the_curve_are_compared(self):
+        settings = ["workload.kind=auc", "workload.positive_class=8", "algorithm.kind=coda", "algorithm.stage_steps=40"]
+        for seed in (1, 2):
+            self.starling("run", "s.ini", "-q", "-o", f"auc{seed}.h5", *settings, f"run.seed={seed}")
+        self.assertRegex(self.starling("compare", "auc1.h5", "auc2.h5", "--loss", "0", status=3),
+                         r"final test AUC +0.\d+ +0.\d+ +0.\d+ +0  differs")
+
     def test_a_run_by_other_code_is_compared_where_it_tells(self):
         table = self.starling("export", "a.h5", "--table", "evaluation").splitlines()
         names = table[0].split(",")
@@ -88,6 +164,9 @@ class CompareTest(unittest.TestCase):
         said = self.starling("compare", "a.h5", "r.csv", "--loss", "0")
         self.assertRegex(said, r"throughput, samples/s +64000 +64000 +0.00 %")
         self.assertNotIn("final models", said)
+        self.assertNotIn("accuracy", said)
+        self.assertIn("B: r.csv (by other code, 40 steps)", said)
+        self.assertNotIn("warning", said)
         self.assertIn("--models needs two runs", self.starling("compare", "a.h5", "r.csv", "--models", "0", status=1))
 
     def test_a_bad_reference_is_refused_with_its_line(self):

@@ -123,6 +123,17 @@ class SweepTest(unittest.TestCase):
         with h5py.File(self.folder / "out" / f"{points[-1]['point']}.h5") as file:
             self.assertEqual(file["evaluation/test_loss"][-1], float(points[-1]["test_loss"]))
 
+    def test_the_area_under_the_curve_is_an_outcome(self):
+        self.write(SCENARIO.replace("kind = mlp", "kind = auc\npositive_class = 8").replace("kind = dpsgd", "kind = coda\nstage_steps = 40") +
+                   "[sweep]\nalgorithm.learning_rate = 0.05, 1\n")
+        self.sweep("run.evaluate_every=5")
+        for point, row in zip(self.table("points.csv"), self.table()):
+            with h5py.File(self.folder / "out" / f"{point['point']}.h5") as file:
+                areas = file["evaluation/test_auc"][()]
+            self.assertEqual((float(point["test_auc"]), float(point["best_test_auc"])), (areas[-1], areas.max()))
+            self.assertEqual((row["test_auc"], row["best_test_auc"]), (point["test_auc"], point["best_test_auc"]))
+            self.assertEqual(point["test_accuracy"], "")
+
     def test_finished_points_are_not_run_again_and_unfinished_ones_are(self):
         self.write(SMALL)
         self.sweep()
