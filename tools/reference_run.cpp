@@ -1,5 +1,6 @@
 #include "tools/reference_run.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -40,8 +41,7 @@ struct Place {
 struct Rows {
   std::vector<std::string> columns;
   std::vector<std::vector<double>> cells;  // (rows, columns)
-  double nodes = 1;
-  double samples_per_step = 1;
+  double nodes = 0, samples_per_step = 0;  // 0: not told
 
   std::size_t column(const std::string& name) const {
     std::size_t i = 0;
@@ -111,7 +111,7 @@ Recorder read_reference(const std::string& path) {
   for (const auto& row : rows.cells) every = std::gcd(every, static_cast<Step>(row[step_column]));
   if (steps / every > 10'000'000)
     throw Error(fmt::format("{}: steps are too uneven for one table", path));
-  Recorder run(static_cast<NodeId>(rows.nodes), RowSchedule(steps, steps),
+  Recorder run(static_cast<NodeId>(std::max(1.0, rows.nodes)), RowSchedule(steps, steps),
                RowSchedule(every, steps), Time{});
   double end = 0;
   for (const auto& row : rows.cells) {
@@ -130,7 +130,9 @@ Recorder read_reference(const std::string& path) {
     node.steps = end > 0 ? steps : 0;
     node.finished = Time{from_seconds(end)};
   }
-  run.facts["samples_per_step"] = fmt::format("{}", rows.samples_per_step);
+  if (rows.nodes > 0 && rows.samples_per_step > 0) {  // else nothing is known of throughput
+    run.facts["samples_per_step"] = fmt::format("{}", rows.samples_per_step);
+  }
   run.facts["workload"] = path;
   return run;
 }

@@ -147,6 +147,7 @@ std::string summarize(const Recorder& recorder) {
 std::vector<Outcome> outcomes(const Recorder& recorder) {
   const Totals all(recorder);
   const double steps = all.steps;
+  const bool has_samples = !fact(recorder, "samples_per_step").empty();
   return {
       {"test_accuracy", last(recorder.evaluation, "test_accuracy")},
       {"best_test_accuracy", best(recorder.evaluation, "test_accuracy")},
@@ -156,7 +157,7 @@ std::vector<Outcome> outcomes(const Recorder& recorder) {
       {"consensus_distance", last(recorder.evaluation, "consensus_distance")},
       {"virtual_time_seconds", all.end},
       {"step_time_seconds", ratio(all.end * static_cast<double>(recorder.nodes.size()), steps)},
-      {"samples_per_second", ratio(steps * samples_per_step(recorder), all.end)},
+      {"samples_per_second", has_samples ? ratio(steps * samples_per_step(recorder), all.end) : unknown},
       {"steps_per_second", ratio(steps, all.end)},
       {"compute_share", ratio(all.compute, all.accounted())},
       {"wait_share", ratio(all.wait, all.accounted())},

@@ -188,6 +188,9 @@ class CompareTest(unittest.TestCase):
         self.assertRegex(said, r"time per step, s +0.001 +0.001025 +2.44 % +2.00 %  differs")
         self.assertIn("B: cluster/measured.csv", said)
         self.starling("compare", "elsewhere.h5", "--time", "0.03")
+        self.assertIn("throughput", said)
+        (folder / "measured.csv").write_text("step,time_seconds\n40,0.041\n")  # of nobody knows how many nodes
+        self.assertNotIn("throughput", self.starling("compare", "elsewhere.h5", "--time", "0.03"))
         (folder / "measured.csv").unlink()
         self.assertIn("cluster/measured.csv: cannot open", self.starling("compare", "elsewhere.h5", status=1))
         (folder / "s.ini").write_text(scenario.replace("0.02", "-1"))
