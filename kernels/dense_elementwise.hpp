@@ -145,7 +145,8 @@ void combine(float* out, const float* sums, const LinearTerm* terms, std::size_t
       sum = Lanes::multiply(factors[0], load(values[0] + i));
     }
 #pragma GCC unroll 9
-    for (std::size_t t = 1; t < term_count; ++t) sum = Lanes::fma(factors[t], load(values[t] + i), sum);
+    for (std::size_t t = 1; t < term_count; ++t)
+      sum = Lanes::fma(factors[t], load(values[t] + i), sum);
     return sum;
   };
   std::size_t i = begin;

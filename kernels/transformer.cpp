@@ -185,7 +185,8 @@ std::unique_ptr<Workload> transformer(const Section& section, NodeId nodes, std:
   read_shape(section, problem);
   read_batches(section, problem);
   const SequenceSettings dataset = read_sequence_settings(section);
-  const PartitionSettings dealing = read_partition_settings(section, problem.buckets == 0);  // buckets draw anew
+  const PartitionSettings dealing =
+      read_partition_settings(section, problem.buckets == 0);  // buckets draw anew
   section.expect(
       dataset.kind != "text" || (dealing.kind != "by_label" && dealing.kind != "dirichlet"),
       "partition", "needs labels, and the windows of a text have none, got {}", dealing.kind);

@@ -114,8 +114,8 @@ std::function<LinkSchedule(const Fabric&)> read_schedule(const Section& section,
                                                  "mean time that it is away, exponential");
   const auto pattern =
       section.optional<std::string>("failing_links", "*", "links that fail at random, by name");
-  section.expect(interval == Duration{0} || interval >= std::chrono::microseconds(1), "failure_interval",
-                 "must be 0 s or at least 1 us, got {}", to_text(interval));
+  section.expect(interval == Duration{0} || interval >= std::chrono::microseconds(1),
+                 "failure_interval", "must be 0 s or at least 1 us, got {}", to_text(interval));
   section.expect(repair > Duration{0}, "repair_time", "must be positive, got {}", to_text(repair));
   return [=, &section](const Fabric& fabric) {
     std::vector<LinkChange> changes;

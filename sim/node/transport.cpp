@@ -15,8 +15,8 @@ std::string describe_tag(Tag tag) {
   const auto channel = tag >> tag_number_bits;
   const auto part = (tag >> (tag_number_bits - tag_part_bits)) & ((Tag{1} << tag_part_bits) - 1);
   const auto number = tag & ((Tag{1} << (tag_number_bits - tag_part_bits)) - 1);
-  return (channel == 0 ? "" : fmt::format("channel {}, ", channel)) + fmt::format("tag {}", number) +
-         (part == 0 ? "" : fmt::format(", part {}", part));
+  return (channel == 0 ? "" : fmt::format("channel {}, ", channel)) +
+         fmt::format("tag {}", number) + (part == 0 ? "" : fmt::format(", part {}", part));
 }
 
 namespace {

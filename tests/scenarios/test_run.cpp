@@ -116,9 +116,9 @@ TEST_CASE("a run that diverges late keeps the consensus distances until then") {
   const std::string output = temporary("late.h5");
   const std::string text = test::quadratic_scenario(
       4, 2000, "ring", "kind = dpsgd\nlearning_rate = 4\n");  // models triple at every step
-  Run run(assemble(Scenario::parse(
-              text, "test.ini", {"run.evaluate_every=1", "run.output=" + output})),
-          {});
+  Run run(
+      assemble(Scenario::parse(text, "test.ini", {"run.evaluate_every=1", "run.output=" + output})),
+      {});
   CHECK_THROWS_WITH_AS(run.simulate(), doctest::Contains("the run diverged"), Error);
   const Recorder kept = load(output);
   const std::size_t rows = kept.evaluation.rows("consensus_distance");

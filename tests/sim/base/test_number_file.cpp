@@ -1,5 +1,3 @@
-#include "sim/base/number_file.hpp"
-
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -8,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "sim/base/error.hpp"
+#include "sim/base/number_file.hpp"
 
 using namespace starling;
 
@@ -43,7 +42,8 @@ TEST_CASE("a file of numbers may begin with the names of its columns, and with a
 }
 
 TEST_CASE("a first line that is neither numbers nor names is refused, not skipped") {
-  for (const std::string line : {"2;0;1", "2 0 1", "n0,0,1", "0.5,O.5", "seconds,", ".5s,fraction"}) {
+  for (const std::string line :
+       {"2;0;1", "2 0 1", "n0,0,1", "0.5,O.5", "seconds,", ".5s,fraction"}) {
     CAPTURE(line);
     CHECK_THROWS_WITH_AS(read(line + "\n1,2\n"), doctest::Contains("csv:1: expected numbers, got"),
                          Error);
