@@ -48,6 +48,9 @@ class ReproduceTest(unittest.TestCase):
     def test_an_unknown_table_is_refused(self):
         self.reproduce("wagma_fig7", status=2)
 
+    def test_a_program_that_is_not_there_is_named(self):
+        self.reproduce("wagma_fig6", "--program", "/nowhere/starling", status=2)
+
     def test_every_published_row_has_a_table_and_every_table_its_marks_in_the_readme(self):
         with open(ROOT / "scenarios" / "papers" / "published.csv") as file:
             self.assertEqual({row["table"] for row in csv.DictReader(file)}, set(TABLES))

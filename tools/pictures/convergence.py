@@ -130,7 +130,7 @@ def draw_curves(ax, runs, metric, against, scale):
     ax.set_xlim(left=0)
     if metric == "test_accuracy":
         ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
-    if metric == "consensus_distance":
+    if metric == "consensus_distance" and any((run.curve(metric, against)[1] > 0).any() for run in runs):
         ax.set_yscale("log")
 
 

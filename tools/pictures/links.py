@@ -1,6 +1,7 @@
 """The picture of a network's links: how loaded they were, and when."""
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
 
 from pictures.style import BLUE, GREY, ORANGE, Failure, text, time_scale
@@ -12,27 +13,25 @@ def draw_sorted_loads(ax, mean, peak):
     """Every link that was used, in order of its mean load."""
     rank = np.arange(1, len(mean) + 1)
     ax.fill_between(rank, 0, mean, step="mid", color=BLUE, alpha=0.25, linewidth=0)
-    ax.step(rank, mean, where="mid", color=BLUE, label="mean over the run")
-    ax.plot(rank, peak, color=ORANGE, linestyle="none", marker=".", markersize=3, label="peak")
+    ax.step(rank, mean, where="mid", color=BLUE)
+    ax.plot(rank, peak, color=ORANGE, linestyle="none", marker=".", markersize=3)
     ax.set_xscale("log" if len(mean) > 200 else "linear")
     ax.set_ylim(0, max(1.05 * peak.max(), 1e-12))
     ax.yaxis.set_major_formatter(PercentFormatter(1.0))
     ax.set_xlabel("links, in order of their mean load")
     ax.set_title(f"Load of the {len(mean):,} links that were used")
-    ax.legend(loc="lower right", bbox_to_anchor=(1.0, 0.99), ncol=2)
 
 
 def draw_busiest_links(ax, names, mean, peak):
     rows = np.arange(len(names))
-    ax.barh(rows, peak, height=0.8, color=ORANGE, alpha=0.35, label="peak")
-    ax.barh(rows, mean, height=0.5, color=BLUE, label="mean over the run")
+    ax.barh(rows, peak, height=0.8, color=ORANGE, alpha=0.35)
+    ax.barh(rows, mean, height=0.5, color=BLUE)
     ax.set_yticks(rows, names)
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.grid(False, axis="y")
     ax.xaxis.set_major_formatter(PercentFormatter(1.0))
     ax.set_xlabel("share of the bandwidth")
     ax.set_title(f"The {len(names)} busiest")
-    ax.legend(loc="lower right", bbox_to_anchor=(1.0, 0.99), ncol=2)
 
 
 def draw_link_heat(figure, ax, results, shown, names):
@@ -73,14 +72,18 @@ def draw(results, title, subtitle):
     shown = order[:MOST_LINKS]
     names = [text(results.links["name"][link]) for link in shown]
     has_heat = bool(results.link_timeline)
-    figure = plt.figure(figsize=(13, 9.2 if has_heat else 5.2))
+    height = 9.2 if has_heat else 5.2  # inches, as are the distances of the texts from the top
+    figure = plt.figure(figsize=(13, height))
     margin = min(0.25, 0.03 + 0.0062 * max(len(name) for name in names))
-    grid = figure.add_gridspec(2 if has_heat else 1, 2, left=margin, right=0.98, top=0.88, bottom=0.08, hspace=0.32,
+    grid = figure.add_gridspec(2 if has_heat else 1, 2, left=margin, right=0.98, top=1 - 0.95 / height, bottom=0.08, hspace=0.32,
                                wspace=0.1 + 3 * margin)
     draw_sorted_loads(figure.add_subplot(grid[0, 0]), mean[order], peak[order])
     draw_busiest_links(figure.add_subplot(grid[0, 1]), names, mean[shown], peak[shown])
     if has_heat:
         draw_link_heat(figure, figure.add_subplot(grid[1, :]), results, shown, names)
-    figure.suptitle(f"{title}: traffic of the network's links", x=0.02, ha="left", fontsize=13, fontweight="bold")
-    figure.text(0.02, 0.935, subtitle, fontsize=9, color=GREY)
+    figure.suptitle(f"{title}: traffic of the network's links", x=0.02, y=1 - 0.1 / height, ha="left", va="top", fontsize=13,
+                    fontweight="bold")
+    figure.text(0.02, 1 - 0.4 / height, subtitle, va="top", fontsize=9, color=GREY)
+    figure.legend(handles=[Patch(color=BLUE, label="mean over the run"), Patch(color=ORANGE, label="peak")], loc="upper right",
+                  bbox_to_anchor=(0.98, 1 - 0.1 / height), borderaxespad=0, ncols=2)
     return figure

@@ -13,10 +13,12 @@ from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, numbers, shor
 MOST_CURVES = 8
 TITLES = {
     "test_accuracy": "Test accuracy of the mean model", "best_test_accuracy": "Best test accuracy of the mean model",
+    "test_auc": "Test AUC of the mean model", "best_test_auc": "Best test AUC of the mean model",
     "test_loss": "Test loss of the mean model", "samples_per_second": "Throughput, samples/s",
     "step_time_seconds": "Time per step, s", "virtual_time_seconds": "Virtual time, s",
     "wait_share": "Share of time waiting", "consensus_distance": "Consensus distance",
 }
+QUALITIES = ("test_accuracy", "test_auc", "test_loss")  # of which the first that is known is drawn
 SHARES = ("test_accuracy", "best_test_accuracy", "wait_share", "compute_share", "communicate_share")
 
 
@@ -44,6 +46,14 @@ class Sweep:
 
     def knows(self, metric):
         return metric in self.outcomes and any(row[metric] for row in self.table)
+
+    def quality(self):
+        """What tells best how well the runs learned; None if nothing does."""
+        return next((name for name in QUALITIES if self.knows(name)), None)
+
+    def runs(self, settings):
+        """The points with these settings."""
+        return [point for point in self.points if all(point[key] == value for key, value in settings.items())]
 
     def cell(self, metric, settings):
         """(mean, deviation) of the rows with these settings; of several, of the first."""
@@ -127,17 +137,16 @@ def lines(ax, sweep, metric, x_key, series_key, fixed, cell_of=None):
 
 
 def time_to(ax, sweep, target, x_key, series_key, fixed):
-    """Virtual time until the mean model has the target accuracy (or loss); seeds that never get there are left out."""
-    metric = "test_accuracy" if sweep.knows("test_accuracy") else "test_loss"
+    """Virtual time until the mean model has the target accuracy (or AUC, or loss); seeds that never get there are left out."""
+    metric = sweep.quality() or "test_loss"
 
     def cell_of(settings):
-        times = [convergence.Run(sweep.folder / f"{point['point']}.h5").first_time(metric, target) for point in sweep.points
-                 if all(point[key] == value for key, value in settings.items())]
+        times = [convergence.Run(sweep.folder / f"{point['point']}.h5").first_time(metric, target) for point in sweep.runs(settings)]
         times = [time for time in times if np.isfinite(time)]
         return (np.mean(times), np.std(times, ddof=1) if len(times) > 1 else np.nan) if times else (np.nan, np.nan)
 
     lines(ax, sweep, "virtual_time_seconds", x_key, series_key, fixed, cell_of)
-    wanted = f"{target:.0%} test accuracy" if metric == "test_accuracy" else f"a test loss of {target:g}"
+    wanted = f"{target:.0%} test accuracy" if metric == "test_accuracy" else f"a {convergence.METRICS[metric].replace('Test', 'test')} of {target:g}"
     ax.set_title(f"Virtual time to {wanted}, s")
 
 
@@ -161,30 +170,29 @@ def speed_up(ax, sweep, series_key, fixed):
     ax.legend()
 
 
-def curves(ax, sweep, metric, against, key, fixed):
-    """The metric over a run, mean over seeds, a curve per value of `key`."""
+def curves(ax, sweep, metric, against, key, fixed, held):
+    """The metric over a run, mean over seeds, a curve per value of `key`. `held` keys have these values in this panel alone."""
     values = sweep.values(key) if key else [None]
     if len(values) > MOST_CURVES:
         values = [values[i] for i in np.unique(np.linspace(0, len(values) - 1, MOST_CURVES).round().astype(int))]
     for i, value in enumerate(values):
-        settings = {**fixed, key: value} if key else fixed
+        settings = {**fixed, **held, **({key: value} if key else {})}
         found = []
-        for point in sweep.points:
-            if all(point[k] == v for k, v in settings.items()):
-                with h5py.File(sweep.folder / f"{point['point']}.h5") as file:
-                    if metric in file["evaluation"]:
-                        found.append((file["evaluation"][against][()], file["evaluation"][metric][()]))
+        for point in sweep.runs(settings):
+            with h5py.File(sweep.folder / f"{point['point']}.h5") as file:
+                if metric in file["evaluation"]:
+                    found.append((file["evaluation"][against][()], file["evaluation"][metric][()]))
         rows = min((len(y) for _, y in found), default=0)
         if rows == 0:
             continue
         x = np.mean([x[:rows] for x, _ in found], axis=0)
         y = np.mean([y[:rows] for _, y in found], axis=0)
         ax.plot(x, y, color=SERIES[i % len(SERIES)], linestyle=DASHES[i % len(DASHES)],
-                label=value)
+                marker=MARKERS[i % len(MARKERS)] if rows == 1 else None, label=value)
     if metric in SHARES:
         ax.yaxis.set_major_formatter(PercentFormatter(1.0))
     ax.set_xlabel("virtual time (s)" if against == "time" else "steps")
-    ax.set_title(TITLES.get(metric, metric.replace("_", " ")))
+    ax.set_title(", ".join([TITLES.get(metric, metric.replace("_", " ")), *(f"{name_of(k)} = {v}" for k, v in held.items())]))
     if key:
         ax.legend(title=name_of(key))
 
@@ -206,9 +214,8 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=()):
         if key not in axes_keys and key not in fixed:
             fixed[key] = sweep.values(key)[0]
     if not metrics:
-        quality = [name for name in ("test_accuracy", "test_loss") if sweep.knows(name)][:1]
-        metrics = quality + [name for name in ("samples_per_second",) if sweep.knows(name)]
-    has_curves = metrics[0] in ("test_accuracy", "test_loss", "consensus_distance")
+        metrics = [name for name in (sweep.quality(), "samples_per_second") if name and sweep.knows(name)]
+    has_curves = metrics[0] in (*QUALITIES, "consensus_distance")
     panels = []
     first = axes_keys[0] if axes_keys else None
     second = axes_keys[1] if len(axes_keys) > 1 else None
@@ -223,9 +230,9 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=()):
         other = [key for key in axes_keys if key != "run.nodes"]
         panels.append(lambda f, ax: speed_up(ax, sweep, other[0] if other else None, fixed))
     if has_curves:
-        held = {**fixed, **({second: sweep.values(second)[-1]} if second else {})}
-        panels.append(lambda f, ax: curves(ax, sweep, metrics[0], "time", first, held))
-        panels.append(lambda f, ax: curves(ax, sweep, metrics[0], "step", first, held))
+        held = {second: sweep.values(second)[-1]} if second else {}
+        panels.append(lambda f, ax: curves(ax, sweep, metrics[0], "time", first, fixed, held))
+        panels.append(lambda f, ax: curves(ax, sweep, metrics[0], "step", first, fixed, held))
     if not panels:
         raise Failure(f"{folder}: one point alone makes no picture of a sweep")
     columns = 2 if len(panels) > 1 else 1
@@ -237,6 +244,7 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=()):
     for ax in grid.flat[len(panels):]:
         ax.set_visible(False)
     note = ", ".join(f"{name_of(key)} = {value}" for key, value in fixed.items())
-    title = f"{sweep.folder.name}: {len(sweep.points)} runs" + (f", at {note}" if note else "")
+    count = len(sweep.runs(fixed))
+    title = f"{sweep.folder.name}: {count} run{'s' * (count != 1)}" + (f", at {note}" if note else "")
     figure.suptitle(title, fontsize=13, fontweight="bold", x=0.01, ha="left")
     return figure
