@@ -102,8 +102,8 @@ ABSURD = [
     (["algorithm.kind=wagma", "algorithm.group_size=1073741824"], 2, "must be at most the number of nodes (8)"),
     (["algorithm.kind=parameter_server", "algorithm.servers=1000000000"], 2, "must be 1 to the number of nodes (8)"),
     (["algorithm.kind=powersgd", "algorithm.rank=1000000000"], 2, "algorithm.rank must be 1 to 4096"),
-    ([*FLUID, "network.latency=2000 h"], 2, "network.latency must be at most 60 s, got 2000 h"),
-    ([*FLUID, "network.local_latency=2 min"], 2, "network.local_latency must be at most 60 s, got 2 min"),
+    ([*FLUID, "network.latency=2000 h"], 2, "network.latency must be at most 60 s, got 7200000 s"),
+    ([*FLUID, "network.local_latency=2 min"], 2, "network.local_latency must be at most 60 s, got 120 s"),
     ([*FLUID, "network.host_latencies=1: 2 min"], 2, "must be at most 60 s, got 2 min"),
     (["network.kind=tcp", "network.bandwidth=1 GB/s", "network.latency_factor=1e30"], 2, "latency_factor must be at most 1000"),
     ([*FLUID, "network.failure_interval=1 ps"], 2, "network.failure_interval must be 0 s or at least 1 us, got 1 ps"),
@@ -297,7 +297,8 @@ def check_interrupt(folder, number=signal.SIGINT):
     output = folder.file("interrupted.h5")
     process = subprocess.Popen([folder.starling, "run", "good.ini", "run.steps=100000000", "-o", output],
                                cwd=folder.path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                               env={**os.environ, "STARLING_HEARTBEAT": "1"})
+                               env={**os.environ, "STARLING_HEARTBEAT": "1"},
+                               preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))  # nohup leaves it ignored
     line = process.stderr.readline()  # comes after a second
     process.send_signal(number)
     errors = process.communicate(timeout=60)[1]
