@@ -29,6 +29,7 @@ struct Settings {
   Step sampling_steps;
   double low;
   double high;
+  MomentumPolicy momentum_policy;
   CollectiveKind collective;
   OptimizerSettings optimizer;
 };
@@ -79,6 +80,8 @@ Task<> run(Node& node, const Settings& settings) {
       const double own = has_numbers ? squared_distance(x, local).value() : 0;
       const double sum = co_await sum_of_numbers(node, tag_of(Channel::drift, k), own);
       if (has_numbers) period.adapt(k, sum / node.nodes());
+      co_await apply_momentum_policy(node, everybody, tag_of(Channel::tracker, k),
+                                     settings.momentum_policy, optimizer, settings.collective);
     }
     node.record("period", k, static_cast<double>(period.value()));
     node.end_step(k, x);
@@ -102,6 +105,7 @@ Program adaptive_period(const Section& section, const Context& context) {
       "high", 1.3, "share of the sampled drift over which the period shrinks");
   section.expect(settings.high >= settings.low, "high", "must be at least low ({}), got {}",
                  settings.low, settings.high);
+  settings.momentum_policy = read_momentum_policy(section, "keep");
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();

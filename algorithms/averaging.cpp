@@ -41,15 +41,22 @@ Task<Vector> average(Node& node, std::span<const NodeId> members, Tag tag, Vecto
   co_return sum;
 }
 
-std::string read_momentum_policy(const Section& section, std::string_view fallback) {
-  return section.choice("momentum_policy", {"keep", "average", "reset"}, fallback,
-                        "what happens to momentum and moments when models are averaged");
+MomentumPolicy read_momentum_policy(const Section& section, std::string_view fallback,
+                                    bool can_average) {
+  std::vector<std::string> policies{"keep", "reset"};
+  if (can_average) policies.insert(policies.begin() + 1, "average");
+  const std::string policy =
+      section.choice("momentum_policy", policies, fallback,
+                     "what happens to momentum and moments when models are averaged");
+  return policy == "keep"    ? MomentumPolicy::keep
+         : policy == "reset" ? MomentumPolicy::reset
+                             : MomentumPolicy::average;
 }
 
 Task<> apply_momentum_policy(Node& node, std::span<const NodeId> members, Tag tag,
-                             const std::string& policy, Optimizer& optimizer, CollectiveKind kind) {
-  if (policy == "reset") optimizer.forget();
-  if (policy != "average") co_return;
+                             MomentumPolicy policy, Optimizer& optimizer, CollectiveKind kind) {
+  if (policy == MomentumPolicy::reset) optimizer.forget();
+  if (policy != MomentumPolicy::average) co_return;
   const Vector own = optimizer.moments();
   if (!own) co_return;
   const Vector mean = co_await average(node, members, tag, own, kind);

@@ -30,12 +30,19 @@ OptimizerSettings read_outer_optimizer(const Section& section, double learning_r
 Task<Vector> average(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
                      CollectiveKind kind);
 
-/// Reads `momentum_policy`: what happens to local momentum and moments when models are averaged.
-std::string read_momentum_policy(const Section& section, std::string_view fallback);
-/// Keeps the moments of `optimizer`, replaces them by their mean over `members` (first and second
-/// moments in one message), or forgets them.
+/// What happens to local momentum and moments when models are averaged: each node keeps its own, takes
+/// their average as it takes that of the models, or forgets them. Averaging models alone is exact for
+/// a period of 1 only; for longer ones these are three algorithms. Gossip mixes moments, see
+/// moment_mixing.hpp.
+enum class MomentumPolicy { keep, average, reset };
+
+/// Reads `momentum_policy`. Without `can_average` only keep and reset are offered.
+MomentumPolicy read_momentum_policy(const Section& section, std::string_view fallback,
+                                    bool can_average = true);
+/// Does so with the moments of `optimizer`, which are averaged over `members` (first and second
+/// moments in one message, the bytes of one or two models).
 Task<> apply_momentum_policy(Node& node, std::span<const NodeId> members, Tag tag,
-                             const std::string& policy, Optimizer& optimizer, CollectiveKind kind);
+                             MomentumPolicy policy, Optimizer& optimizer, CollectiveKind kind);
 
 /// Sum over all nodes of their `number`, the same bits on each: up a binomial tree to node 0, each
 /// parent adding its children in order, and back. One sum with one `tag` at a time.

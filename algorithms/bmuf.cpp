@@ -10,7 +10,8 @@
 //
 // Chen, Huo, "Scalable Training of Deep Learning Machines by Incremental Block Training with
 // Intra-block Parallel Optimization and Blockwise Model-Update Filtering", ICASSP 2016. Their
-// momentum, the default, is 1 - 1/n. nbm is DiLoCo with plain SGD inside, cbm is
+// momentum, the default, is 1 - 1/n. Momentum of the local steps stays on its node by default, as in
+// fairseq. nbm is DiLoCo with plain SGD inside, cbm is
 // SlowMo over local SGD. fairseq's `use_nbm` is another recursion: it leaves out that W_g was ahead
 // of W.
 
@@ -26,6 +27,7 @@ struct Settings {
   double block_learning_rate;
   double block_momentum;
   bool is_nesterov;
+  MomentumPolicy momentum_policy;
   CollectiveKind collective;
   OptimizerSettings optimizer;
 };
@@ -48,6 +50,8 @@ Task<> run(Node& node, const Settings& settings) {
       start = global;
       if (settings.is_nesterov) start.add_scaled(settings.block_momentum, direction);
       x = start;
+      co_await apply_momentum_policy(node, everybody, tag_of(Channel::tracker, k),
+                                     settings.momentum_policy, optimizer, settings.collective);
     }
     node.end_step(k, x);
   }
@@ -69,6 +73,7 @@ Program bmuf(const Section& section, const Context& context) {
   settings.is_nesterov =
       section.choice("filter", {"nbm", "cbm"}, "nbm",
                      "block momentum: Nesterov (nbm) or classical (cbm)") == "nbm";
+  settings.momentum_policy = read_momentum_policy(section, "keep");
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();

@@ -8,6 +8,10 @@
 //            v <- anchor_momentum * v + mean_j s_j - z;   z <- z + v
 //            x_i <- (1 - pull) x_i + pull * z;            s_i = x_i, the next average begins
 //
+// Momentum stays on its node; momentum_policy = average lets the moments travel behind the model and
+// merges them as it (mix only: a correction could make second moments negative), reset forgets them at
+// every merge.
+//
 // Nodes wait only for an allreduce that takes longer than the steps taken meanwhile.
 //
 // mix: Zhou et al., "DaSGD: Squeezing SGD Parallelization Performance in Distributed Training Using
@@ -37,6 +41,7 @@ struct Settings {
   double local_share = 0;
   double pull = 0;
   double anchor_momentum = 0;
+  MomentumPolicy momentum_policy;
   CollectiveKind collective;
   OptimizerSettings optimizer;
 };
@@ -57,8 +62,8 @@ Task<> average_in_background(State& state, Tag tag, CollectiveKind kind) {
   state.background.leave();
 }
 
-void begin_average(State& state, const Vector& x, Step k, CollectiveKind kind) {
-  state.snapshot = x;
+void begin_average(State& state, const Vector& v, Step k, CollectiveKind kind) {
+  state.snapshot = v;
   state.background.enter();
   state.node.spawn(average_in_background(state, tag_of(Channel::collective, k), kind));
 }
@@ -82,9 +87,24 @@ void mix(Vector& x, double share, const Vector& y) {
   x.add_scaled(1 - share, y);
 }
 
-void merge_average(Vector& x, State& state, Anchor& anchor, const Settings& settings) {
+/// What is averaged: the model, and the moments behind it if they are, too.
+Vector averaged(const Vector& x, const Optimizer& optimizer, const Settings& settings) {
+  const Vector moments =
+      settings.momentum_policy == MomentumPolicy::average ? optimizer.moments() : Vector{};
+  if (!moments) return x;
+  const Vector both[] = {x, moments};
+  return concatenate(both);
+}
+
+void merge_average(Vector& x, Optimizer& optimizer, State& state, Anchor& anchor,
+                   const Settings& settings) {
+  if (settings.momentum_policy == MomentumPolicy::reset) optimizer.forget();
   if (settings.merge == Merge::mix) {
-    mix(x, settings.local_share, state.mean);
+    Vector merged = averaged(x, optimizer, settings);
+    mix(merged, settings.local_share, state.mean);
+    const std::size_t size = x.size();
+    x = merged.slice(0, size);
+    if (merged.size() > size) optimizer.set_moments(merged.slice(size, merged.size() - size));
   } else if (settings.merge == Merge::delta) {
     x.add(state.mean);
     x.add_scaled(-1.0, state.snapshot);
@@ -106,12 +126,12 @@ Task<> run(Node& node, const Settings& settings) {
     optimizer.update(x, g.values, x, k);
     const bool ends_period = (k + 1) % settings.period == 0;
     if (ends_period && settings.merge != Merge::anchor) {
-      begin_average(state, x, k, settings.collective);
+      begin_average(state, averaged(x, optimizer, settings), k, settings.collective);
       begun = k;
     }
     if (state.snapshot && k == begun + settings.delay) {
       co_await state.background.join();
-      merge_average(x, state, anchor, settings);
+      merge_average(x, optimizer, state, anchor, settings);
     }
     if (ends_period && settings.merge == Merge::anchor) {
       mix(x, 1 - settings.pull, anchor.z);
@@ -122,7 +142,7 @@ Task<> run(Node& node, const Settings& settings) {
   }
   if (state.snapshot) {
     co_await state.background.join();
-    merge_average(x, state, anchor, settings);
+    merge_average(x, optimizer, state, anchor, settings);
     node.set_final_model(x);
   }
 }
@@ -154,6 +174,7 @@ Program dasgd(const Section& section, const Context& context) {
     settings.local_share =
         read_between(section, "local_share", 0.25, 0, 1, "share of the own model in a merge");
   }
+  settings.momentum_policy = read_momentum_policy(section, "keep", settings.merge == Merge::mix);
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();

@@ -8,7 +8,8 @@
 //   x_i   <- theta
 //
 // Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models", 2023,
-// Algorithm 1. Inner optimizer state stays on its node from block to block. The inner rule has the
+// Algorithm 1. Inner optimizer state stays on its node from block to block, unless
+// `momentum_policy` says otherwise. The inner rule has the
 // keys of all algorithms; the paper's is optimizer = adamw with weight_decay = 0.1. Outer defaults
 // are the paper's: 500 inner steps, eta = 0.7, mu = 0.9; outer_optimizer = adagrad or adam are the
 // adaptive ones it compares with.
@@ -22,6 +23,7 @@ namespace {
 
 struct Settings {
   Step period;
+  MomentumPolicy momentum_policy;
   CollectiveKind collective;
   OptimizerSettings outer;
   OptimizerSettings inner;
@@ -41,6 +43,8 @@ Task<> run(Node& node, const Settings& settings) {
       d = co_await average(node, everybody, tag_of(Channel::collective, k), d, settings.collective);
       outer.update(theta, d, theta, k);
       x = theta;
+      co_await apply_momentum_policy(node, everybody, tag_of(Channel::tracker, k),
+                                     settings.momentum_policy, inner, settings.collective);
     }
     node.end_step(k, x);
   }
@@ -52,6 +56,7 @@ Program diloco(const Section& section, const Context& context) {
   Settings settings;
   settings.period = read_period(section, 500);
   settings.outer = read_outer_optimizer(section, 0.7, 0.9);
+  settings.momentum_policy = read_momentum_policy(section, "keep");
   settings.collective = read_collective(section);
   settings.inner = read_optimizer(section, context.steps);
   section.finish();

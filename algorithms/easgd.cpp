@@ -7,7 +7,7 @@
 //
 // with a = `elasticity`; the sum of all x_i and z is conserved. Synchronous anchors are replicated
 // (one allreduce); the asynchronous one is kept by a server fibre on node 0. Momentum in the local
-// steps gives EAMSGD.
+// steps gives EAMSGD; it stays on its node unless `momentum_policy` says otherwise.
 //
 // Zhang, Choromanska, LeCun, "Deep Learning with Elastic Averaging SGD", NeurIPS 2015; n a
 // = 0.9 by default. The pull comes after the local step here (cooperative SGD: Wang, Joshi, JMLR
@@ -26,6 +26,7 @@ struct Settings {
   Step period;
   double elasticity;
   bool is_synchronous;
+  MomentumPolicy momentum_policy;
   CollectiveKind collective;
   OptimizerSettings optimizer;
 };
@@ -81,6 +82,8 @@ Task<> run(Node& node, const Settings& settings) {
         }
         x = pull(x, a, m.values);
       }
+      co_await apply_momentum_policy(node, everybody, tag_of(Channel::tracker, k),
+                                     settings.momentum_policy, optimizer, settings.collective);
     }
     node.end_step(k, x);
   }
@@ -100,6 +103,7 @@ Program easgd(const Section& section, const Context& context) {
   settings.is_synchronous =
       section.choice("order", {"synchronous", "asynchronous"}, "synchronous",
                      "all nodes at once, or each when it gets there") == "synchronous";
+  settings.momentum_policy = read_momentum_policy(section, "keep", settings.is_synchronous);
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();

@@ -8,7 +8,8 @@
 //
 // Koloskova, Loizou, Boreiri, Jaggi, Stich, "A Unified Theory of Decentralized SGD with Changing
 // Topology and Local Updates", ICML 2020, Algorithm 1; it converges if, over some rounds, mixing
-// shrinks the distance from the mean in expectation. Momentum stays local.
+// shrinks the distance from the mean in expectation. Momentum stays local, is mixed with the
+// models (moment_mixing.hpp), or begins anew after every mixing.
 //
 // It is also cooperative SGD, A(tau, W, v) with tau = H (Wang, Joshi, "Cooperative SGD", JMLR 2021):
 // the first v = `auxiliary` nodes hold auxiliary models, which take part in the mixing and have no
@@ -20,6 +21,7 @@
 
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/matching.hpp"
+#include "algorithms/moment_mixing.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 
@@ -30,6 +32,7 @@ struct Settings {
   Step local_steps;  // H
   SharedCodec codec;
   NodeId auxiliary;  // v
+  GossipMomentum momentum_policy;
   OptimizerSettings optimizer;
 };
 
@@ -38,6 +41,7 @@ struct Settings {
 Task<> run(Node& node, std::shared_ptr<Matching> matching, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   Mixing mixing(node, settings.codec);
+  const auto moments = mixing_of(settings.momentum_policy, node, settings.codec, optimizer);
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
     if (node.id() >= settings.auxiliary) {
@@ -48,11 +52,14 @@ Task<> run(Node& node, std::shared_ptr<Matching> matching, const Settings& setti
       const Step round = k / settings.local_steps;
       if (!matching) {
         co_await mixing.send(round, x);
+        if (moments) co_await moments->send(round);
         x = co_await mixing.mix(round, x);
+        if (moments) co_await moments->mix(round);
       } else {
         const NodeId peer = matching->partner(node, round);
         if (peer != node.id()) x = co_await average_with(node, peer, round, x, settings.codec);
       }
+      if (settings.momentum_policy == GossipMomentum::reset) optimizer.forget();
     }
     node.end_step(k, x);
   }
@@ -77,6 +84,13 @@ Program local_gossip(const Section& section, const Context& context) {
       "random_matching";
   settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context.steps);
+  settings.momentum_policy =
+      read_gossip_momentum(section, context.topology, settings.optimizer, {"keep", "mix", "reset"});
+  const bool mixes_moments = settings.momentum_policy == GossipMomentum::mix;
+  section.expect(!mixes_moments || !is_matching, "momentum_policy",
+                 "= mix needs mixing = topology");
+  section.expect(!mixes_moments || auxiliary == 0, "momentum_policy",
+                 "= mix needs auxiliary = 0: auxiliary nodes have no moments");
   section.finish();
   const auto matching = is_matching ? std::make_shared<Matching>() : nullptr;
   return [settings, matching](Node& node) { return run(node, matching, settings); };

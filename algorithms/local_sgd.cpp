@@ -24,7 +24,7 @@ namespace {
 struct Settings {
   Step period;
   Step switch_step;
-  std::string momentum_policy;
+  MomentumPolicy momentum_policy;
   CollectiveKind collective;
   OptimizerSettings optimizer;
 };

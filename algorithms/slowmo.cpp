@@ -26,7 +26,7 @@ struct Settings {
   double slow_learning_rate;
   double slow_momentum;
   bool gossips;
-  std::string momentum_policy;
+  MomentumPolicy momentum_policy;
   CollectiveKind collective;
   OptimizerSettings optimizer;
 };

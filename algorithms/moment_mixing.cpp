@@ -1,0 +1,55 @@
+#include "algorithms/moment_mixing.hpp"
+
+#include <utility>
+
+namespace starling::algorithms {
+namespace {
+
+bool has_negative_weights(const Topology& topology) {
+  for (Step k = 0; k < static_cast<Step>(topology.period()); ++k) {
+    for (NodeId i = 0; i < topology.nodes(); ++i) {
+      if (topology.self_weight(i, k) < 0) return true;
+      for (const Edge& edge : topology.in(i, k)) {
+        if (edge.weight < 0) return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+GossipMomentum read_gossip_momentum(const Section& section, const Topology& topology,
+                                    const OptimizerSettings& optimizer,
+                                    const std::vector<std::string>& policies) {
+  const std::string policy =
+      section.choice("momentum_policy", policies, policies.front(),
+                     "what happens to momentum and moments when models are mixed");
+  section.expect(policy != "mix" || optimizer.rule == OptimizerSettings::Rule::sgd ||
+                     !has_negative_weights(topology),
+                 "momentum_policy",
+                 "= mix of second moments needs mixing weights that are not negative");
+  return policy == "keep"  ? GossipMomentum::keep
+         : policy == "mix" ? GossipMomentum::mix
+                           : GossipMomentum::reset;
+}
+
+std::unique_ptr<MomentMixing> mixing_of(GossipMomentum policy, Node& node, const SharedCodec& codec,
+                                        Optimizer& optimizer) {
+  if (policy != GossipMomentum::mix) return nullptr;
+  return std::make_unique<MomentMixing>(node, codec, optimizer);
+}
+
+Task<> MomentMixing::send(Step k) {
+  sent_ = optimizer_.moments();
+  if (sent_) co_await mixing_.send(k, sent_);
+}
+
+Task<> MomentMixing::mix(Step k) {
+  if (!sent_) co_return;
+  const Vector own = std::exchange(sent_, {});
+  const Vector mixed = co_await mixing_.mix(k, own);
+  optimizer_.set_moments(mixed);
+}
+
+}  // namespace starling::algorithms
