@@ -16,26 +16,18 @@
 // the graph of the authors' code (facebookresearch/stochastic_gradient_push): i and j at the distances
 // 1, 3, 5, 9, .., 1 + 2^j < n. The number of nodes is even.
 
-#include <algorithm>
+#include "algorithms/adpsgd.hpp"
 
-#include "algorithms/companions.hpp"
-#include "algorithms/optimizer.hpp"
-#include "algorithms/pair_averaging.hpp"
+#include <algorithm>
+#include <utility>
+
+#include "algorithms/averaging.hpp"
+#include "algorithms/base_steps.hpp"
+#include "algorithms/exchange.hpp"
 #include "algorithms/pieces.hpp"
-#include "algorithms/registry.hpp"
 
 namespace starling::algorithms {
 namespace {
-
-struct Settings {
-  Step exchanges_per_step;
-  Duration patience;
-  SharedCodec codec;
-  bool is_bipartite;
-  bool is_exponential;  // instead of the topology
-  bool takes_turns;     // among partners
-  OptimizerSettings optimizer;
-};
 
 /// Nodes at the distances 1, 3, 5, 9, .. on either side, sorted.
 std::vector<NodeId> bipartite_peers(NodeId node, NodeId nodes) {
@@ -61,42 +53,11 @@ bool joins_odd_and_even(const Topology& topology) {
   return true;
 }
 
-PairRules rules(const Node& node, const Settings& settings) {
+PairRules rules(const Node& node, const AdpsgdSteps::Settings& settings) {
   PairRules rules{.patience = settings.patience, .codec = settings.codec};
   rules.is_on_host = node.plan().overlaps_backward;
   if (settings.is_exponential) rules.peers = bipartite_peers(node.id(), node.nodes());
   return rules;
-}
-
-/// What the fibres of one node share.
-struct State {
-  State(Node& node, const Settings& settings)
-      : x(node.initial_model()),
-        pairs(node, x, rules(node, settings)),
-        gradient_begun(node),
-        companions(node) {}
-
-  Vector x;
-  PairAveraging pairs;
-  Step begun = 0;  // gradients: allows that many times exchanges_per_step exchanges
-  Signal gradient_begun;
-  Companions companions;
-};
-
-Task<> gossip(Node& node, State& state, const Settings& settings) {
-  const std::vector<NodeId>& peers = state.pairs.peers();
-  const bool is_active = !peers.empty() && (!settings.is_bipartite || node.id() % 2 == 1);
-  const Step exchanges = is_active ? node.steps() * settings.exchanges_per_step : 0;
-  for (Step e = 0; e < exchanges; ++e) {
-    while (e >= state.begun * settings.exchanges_per_step) co_await state.gradient_begun.wait();
-    Random random = node.random("partner", e);
-    const auto turn = settings.takes_turns ? static_cast<std::uint64_t>(e) % peers.size()
-                                           : random.below(peers.size());
-    const NodeId peer = peers[turn];
-    co_await state.pairs.exchange(peer);
-  }
-  co_await state.pairs.finish();
-  state.companions.leave();
 }
 
 /// What it costs that exchanges go on in a copy in host memory: every tensor comes there, is averaged with the copy (two
@@ -114,28 +75,9 @@ Task<> meet_copy_on_host(Node& node, Vector x) {
   co_await node.finish_backward();
 }
 
-Task<> run(Node& node, const Settings& settings) {
-  Optimizer optimizer(settings.optimizer);
-  State state(node, settings);
-  state.pairs.begin();
-  state.companions.enter();
-  node.spawn(gossip(node, state, settings));
-  for (Step k = 0; k < node.steps(); ++k) {
-    ++state.begun;
-    state.gradient_begun.notify();
-    const Vector snapshot = state.x;
-    const Gradient g = co_await node.gradient_in_pieces(snapshot);
-    if (node.plan().overlaps_backward) co_await meet_copy_on_host(node, snapshot);
-    optimizer.update(state.x, g.values, snapshot, k);
-    node.end_step(k, state.x);
-  }
-  co_await state.companions.join();
-  node.set_final_model(state.x);  // exchanges went on after the last step
-}
-
 }  // namespace
 
-Program adpsgd(const Section& section, const Context& context) {
+AdpsgdSteps::Settings AdpsgdSteps::read(const Section& section, const Context& context) {
   Settings settings;
   settings.exchanges_per_step = section.optional<std::int64_t>(
       "exchanges_per_step", 1, "exchanges a node starts per gradient");
@@ -158,8 +100,80 @@ Program adpsgd(const Section& section, const Context& context) {
   section.expect(pairs != "bipartite" || joins_odd_and_even(context.topology), "pairs",
                  "= bipartite needs a topology whose edges join odd and even nodes, both ways");
   settings.optimizer = read_optimizer(section, context.steps);
+  return settings;
+}
+
+AdpsgdSteps::AdpsgdSteps(Node& node, const Settings& settings)
+    : node_(node),
+      settings_(settings),
+      optimizer_(settings.optimizer),
+      x_(node.initial_model()),
+      pairs_(node, x_, rules(node, settings)),
+      gradient_begun_(node),
+      exchange_ended_(node),
+      companions_(node) {
+  pairs_.begin();
+  companions_.enter();
+  node.spawn(gossip());
+}
+
+bool AdpsgdSteps::is_active() const {
+  return !pairs_.peers().empty() && (!settings_.is_bipartite || node_.id() % 2 == 1);
+}
+
+Task<> AdpsgdSteps::gossip() {
+  const std::vector<NodeId>& peers = pairs_.peers();
+  const Step exchanges = is_active() ? node_.steps() * settings_.exchanges_per_step : 0;
+  for (; ended_ < exchanges; ++ended_) {
+    while (ended_ >= begun_ * settings_.exchanges_per_step) {
+      exchange_ended_.notify();
+      co_await gradient_begun_.wait();
+    }
+    Random random = node_.random("partner", ended_);
+    const auto turn = settings_.takes_turns ? static_cast<std::uint64_t>(ended_) % peers.size()
+                                            : random.below(peers.size());
+    const NodeId peer = peers[turn];
+    co_await pairs_.exchange(peer);
+  }
+  exchange_ended_.notify();
+  co_await pairs_.finish();
+  companions_.leave();
+}
+
+Task<> AdpsgdSteps::take(Step first, Step last) {
+  for (Step k = first; k <= last; ++k) {
+    ++begun_;
+    gradient_begun_.notify();
+    const Vector snapshot = x_;
+    const Gradient g = co_await node_.gradient_in_pieces(snapshot);
+    if (node_.plan().overlaps_backward) co_await meet_copy_on_host(node_, snapshot);
+    optimizer_.update(x_, g.values, snapshot, k);
+    if (k < last) node_.end_step(k, x_);
+  }
+}
+
+Task<Vector> AdpsgdSteps::settle(Step last) {
+  while (is_active() && ended_ < begun_ * settings_.exchanges_per_step) {
+    co_await exchange_ended_.wait();
+  }
+  co_await sum_of_numbers(node_, tag_of(Channel::drift, 2 * last), 0);
+  co_return x_;
+}
+
+Task<> AdpsgdSteps::restart(Step last, Vector x) {
+  x_ = std::move(x);
+  co_await sum_of_numbers(node_, tag_of(Channel::drift, 2 * last + 1), 0);
+}
+
+Task<> AdpsgdSteps::finish() {
+  co_await companions_.join();
+  node_.set_final_model(x_);  // exchanges went on after the last step
+}
+
+Program adpsgd(const Section& section, const Context& context) {
+  const AdpsgdSteps::Settings settings = AdpsgdSteps::read(section, context);
   section.finish();
-  return [settings](Node& node) { return run(node, settings); };
+  return [settings](Node& node) { return run_alone<AdpsgdSteps>(node, settings); };
 }
 
 }  // namespace starling::algorithms

@@ -11,84 +11,85 @@
 // gradient, as the released code does. `debias = no` is the paper's ablation that must fail: x is
 // added without w, so what is under way is missing from the model.
 
-#include <deque>
+#include "algorithms/overlap_sgp.hpp"
 
+#include <utility>
+
+#include "algorithms/base_steps.hpp"
 #include "algorithms/exchange.hpp"
-#include "algorithms/optimizer.hpp"
-#include "algorithms/push_shares.hpp"
 #include "algorithms/registry.hpp"
 
 namespace starling::algorithms {
-namespace {
 
-struct Settings {
-  Step tau;
-  bool is_debiased;
-  OptimizerSettings optimizer;
-};
+OverlapSgpSteps::Settings OverlapSgpSteps::read(const Section& section, const Context& context) {
+  const PushSchedule schedule(section, context);
+  const auto tau = section.optional<std::int64_t>(
+      "tau", 1, "steps that a share may be under way before anybody waits for it");
+  section.expect(tau >= 0, "tau", "must not be negative, got {}", tau);
+  const bool is_debiased =
+      section.optional<bool>("debias", true, "divide by the push-sum weight; no: an ablation");
+  return {.schedule = schedule,
+          .tau = tau,
+          .is_debiased = is_debiased,
+          .optimizer = read_optimizer(section, context.steps)};
+}
 
-/// A share that has been sent, or will be.
-struct Expected {
-  Step step;
-  NodeId peer;
-};
-
-/// Adds what has arrived of `missing`.
-void fold_arrived(Node& node, Mass& mass, std::deque<Expected>& missing, const Codec& codec) {
-  std::erase_if(missing, [&](const Expected& share) {
-    const std::optional<Message> m = node.poll(share.peer, tag_of(Channel::program, share.step));
-    if (m) mass.fold(node, *m, share.step, codec);
+/// Adds what has arrived of the missing shares.
+void OverlapSgpSteps::fold_arrived() {
+  std::erase_if(missing_, [this](const Expected& share) {
+    const std::optional<Message> m = node_.poll(share.peer, tag_of(Channel::program, share.step));
+    if (m) mass_.fold(node_, *m, share.step, settings_.schedule.codec());
     return m.has_value();
   });
 }
 
 /// Waits for and adds the shares of steps up to `last`, in order.
-Task<> fold_until(Node& node, Mass& mass, std::deque<Expected>& missing, Step last,
-                  const Codec& codec) {
-  while (!missing.empty() && missing.front().step <= last) {
-    const Expected share = missing.front();
-    missing.pop_front();
-    const Message m = co_await node.receive(share.peer, tag_of(Channel::program, share.step));
-    mass.fold(node, m, share.step, codec);
+Task<> OverlapSgpSteps::fold_until(Step last) {
+  while (!missing_.empty() && missing_.front().step <= last) {
+    const Expected share = missing_.front();
+    missing_.pop_front();
+    const Message m = co_await node_.receive(share.peer, tag_of(Channel::program, share.step));
+    mass_.fold(node_, m, share.step, settings_.schedule.codec());
   }
 }
 
-Task<> run(Node& node, PushSchedule schedule, const Settings& settings) {
-  Optimizer optimizer(settings.optimizer);
-  Mass mass{node.initial_model(), 1};
-  Vector z = mass.x;
-  std::deque<Expected> missing;  // in order of step, then of peer
-  for (Step k = 0; k < node.steps(); ++k) {
-    const Gradient g = co_await node.gradient(z);
-    optimizer.update(mass.x, g.values, z, k);
+Task<> OverlapSgpSteps::take(Step first, Step last) {
+  for (Step k = first; k <= last; ++k) {
+    const Gradient g = co_await node_.gradient(z_);
+    optimizer_.update(mass_.x, g.values, z_, k);
 
-    const Shares shares = schedule.at(node, k);
-    shares.send(node, mass, k, schedule.codec());
-    for (const NodeId peer : shares.in) missing.push_back({k, peer});
-    co_await fold_until(node, mass, missing, k - settings.tau, schedule.codec());
-    fold_arrived(node, mass, missing, schedule.codec());
-    z = settings.is_debiased ? mass.model() : mass.x;
-    node.record("push_sum_weight", k, mass.w);
-    node.end_step(k, z);
+    const Shares shares = settings_.schedule.at(node_, k);
+    shares.send(node_, mass_, k, settings_.schedule.codec());
+    for (const NodeId peer : shares.in) missing_.push_back({k, peer});
+    co_await fold_until(k - settings_.tau);
+    fold_arrived();
+    z_ = settings_.is_debiased ? mass_.model() : mass_.x;
+    node_.record("push_sum_weight", k, mass_.w);
+    if (k < last) node_.end_step(k, z_);
   }
-  co_await fold_until(node, mass, missing, node.steps(), schedule.codec());
-  if (node.steps() > 0) node.record("push_sum_weight", node.steps() - 1, mass.w);
-  node.set_final_model(settings.is_debiased ? mass.model() : mass.x);
 }
 
-}  // namespace
+Task<Vector> OverlapSgpSteps::settle(Step last) {
+  co_await fold_until(last);
+  co_return mass_.x;
+}
+
+Task<> OverlapSgpSteps::restart(Step /*last*/, Vector x) {
+  mass_ = {std::move(x), 1};
+  z_ = mass_.x;
+  co_return;
+}
+
+Task<> OverlapSgpSteps::finish() {
+  co_await fold_until(node_.steps());
+  if (node_.steps() > 0) node_.record("push_sum_weight", node_.steps() - 1, mass_.w);
+  node_.set_final_model(settings_.is_debiased ? mass_.model() : mass_.x);
+}
 
 Program overlap_sgp(const Section& section, const Context& context) {
-  const PushSchedule schedule(section, context);
-  Settings settings;
-  settings.tau = section.optional<std::int64_t>(
-      "tau", 1, "steps that a share may be under way before anybody waits for it");
-  section.expect(settings.tau >= 0, "tau", "must not be negative, got {}", settings.tau);
-  settings.is_debiased =
-      section.optional<bool>("debias", true, "divide by the push-sum weight; no: an ablation");
-  settings.optimizer = read_optimizer(section, context.steps);
+  const OverlapSgpSteps::Settings settings = OverlapSgpSteps::read(section, context);
   section.finish();
-  return [=](Node& node) { return run(node, schedule, settings); };
+  return [settings](Node& node) { return run_alone<OverlapSgpSteps>(node, settings); };
 }
 
 }  // namespace starling::algorithms

@@ -11,38 +11,49 @@
 // evaluated is the plain mean of all z, which is sum x / sum w where every w is one (exponential peers, regular graphs), and
 // tends to it elsewhere; the weight w is recorded as `push_sum_weight`.
 
+#include "algorithms/sgp.hpp"
+
+#include <utility>
+
+#include "algorithms/base_steps.hpp"
 #include "algorithms/exchange.hpp"
-#include "algorithms/optimizer.hpp"
-#include "algorithms/push_shares.hpp"
 #include "algorithms/registry.hpp"
 
 namespace starling::algorithms {
-namespace {
 
-Task<> run(Node& node, PushSchedule schedule, const OptimizerSettings& settings) {
-  Optimizer optimizer(settings);
-  Mass mass{node.initial_model(), 1};
-  Vector z = mass.x;
-  for (Step k = 0; k < node.steps(); ++k) {
-    const Gradient g = co_await node.gradient_in_pieces(z);
-    optimizer.update(mass.x, g.values, z, k);
+SgpSteps::Settings SgpSteps::read(const Section& section, const Context& context) {
+  return {.schedule = PushSchedule(section, context),
+          .optimizer = read_optimizer(section, context.steps)};
+}
 
-    const Shares shares = schedule.at(node, k);
-    co_await shares.exchange(node, mass, k, schedule.codec());
-    co_await node.finish_backward();
-    z = mass.model();
-    node.record("push_sum_weight", k, mass.w);
-    node.end_step(k, z);
+Task<> SgpSteps::take(Step first, Step last) {
+  for (Step k = first; k <= last; ++k) {
+    const Gradient g = co_await node_.gradient_in_pieces(z_);
+    optimizer_.update(mass_.x, g.values, z_, k);
+
+    const Shares shares = settings_.schedule.at(node_, k);
+    co_await shares.exchange(node_, mass_, k, settings_.schedule.codec());
+    co_await node_.finish_backward();
+    z_ = mass_.model();
+    node_.record("push_sum_weight", k, mass_.w);
+    if (k < last) node_.end_step(k, z_);
   }
 }
 
-}  // namespace
+Task<Vector> SgpSteps::settle(Step /*last*/) { co_return mass_.x; }
+
+Task<> SgpSteps::restart(Step /*last*/, Vector x) {
+  mass_ = {std::move(x), 1};
+  z_ = mass_.x;
+  co_return;
+}
+
+Task<> SgpSteps::finish() { co_return; }
 
 Program sgp(const Section& section, const Context& context) {
-  const PushSchedule schedule(section, context);
-  const OptimizerSettings optimizer = read_optimizer(section, context.steps);
+  const SgpSteps::Settings settings = SgpSteps::read(section, context);
   section.finish();
-  return [=](Node& node) { return run(node, schedule, optimizer); };
+  return [settings](Node& node) { return run_alone<SgpSteps>(node, settings); };
 }
 
 }  // namespace starling::algorithms

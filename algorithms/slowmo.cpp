@@ -6,80 +6,137 @@
 //   u   <- slow_momentum * u + (x_0 - x') / gamma
 //   x_i <- x_0 - slow_learning_rate * gamma * u
 //
-// base = local   x_i <- x_i - gamma * g_i(x_i)                        no exchange inside a block
-// base = gossip  x_i <- sum_j W_ij x_j - gamma * g_i(x_i)             D-PSGD inside a block
+// base = local         x_i <- x_i - gamma * g_i(x_i)                     no exchange inside a block
+// base = gossip        x_i <- sum_j W_ij x_j - gamma * g_i(x_i)          D-PSGD inside a block
+// base = sgp           sgp.cpp: the numerators are averaged, and all weights w begin anew with 1
+// base = overlap_sgp   overlap_sgp.cpp: the same, when all shares of the block have come (they go in
+//                      one piece)
+// base = adpsgd        adpsgd.cpp: when all nodes have ended the exchanges of the block; the next
+//                      block begins when all have the new model
 //
 // Wang, Tantia, Ballas, Rabbat, "SlowMo: Improving Communication-Efficient Distributed SGD with
 // Slow Momentum", ICLR 2020, Algorithm 1. Dividing by gamma lets u survive a change of the learning
 // rate. What becomes of the base's momentum at the end of a block is an option of the paper; reset
 // is the default here.
 
+#include <algorithm>
+#include <utility>
+
+#include "algorithms/adpsgd.hpp"
 #include "algorithms/averaging.hpp"
+#include "algorithms/base_steps.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/overlap_sgp.hpp"
 #include "algorithms/registry.hpp"
+#include "algorithms/sgp.hpp"
 
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct Slow {
   Step period;
-  double slow_learning_rate;
-  double slow_momentum;
-  bool gossips;
-  MomentumPolicy momentum_policy;
+  double learning_rate;
+  double momentum;
+  MomentumPolicy momentum_policy;  // of the base
   CollectiveKind collective;
-  OptimizerSettings optimizer;
 };
 
-Task<> run(Node& node, const Settings& settings) {
-  Optimizer optimizer(settings.optimizer);
-  const std::vector<NodeId> everybody = all_nodes(node);
-  Vector x = node.initial_model();
-  Vector start = x;  // of the block
-  Vector u = node.zeros(x.size());
-  for (Step k = 0; k < node.steps(); ++k) {
-    if (settings.gossips) co_await send_to_neighbors(node, k, x);
-    const Gradient g = co_await node.gradient(x);
-    const Vector old = x;
-    if (settings.gossips) x = co_await mix_with_neighbors(node, k, x);
-    optimizer.update(x, g.values, old, k);
-
-    if ((k + 1) % settings.period == 0) {
-      const double rate = settings.optimizer.rate(k);
-      x = co_await average(node, everybody, tag_of(Channel::collective, 2 * k), x,
-                           settings.collective);
-      u.scale(settings.slow_momentum);
-      u.add_scaled(1 / rate, difference(start, x));
-      x = start;
-      x.add_scaled(-settings.slow_learning_rate * rate, u);
-      start = x;
-      co_await apply_momentum_policy(node, everybody, tag_of(Channel::collective, 2 * k + 1),
-                                     settings.momentum_policy, optimizer, settings.collective);
-    }
-    node.end_step(k, x);
+/// Steps of local SGD or of D-PSGD.
+template <bool gossips>
+class PlainSteps {
+ public:
+  struct Settings {
+    OptimizerSettings optimizer;
+  };
+  static Settings read(const Section& section, const Context& context) {
+    return {.optimizer = read_optimizer(section, context.steps)};
   }
+
+  PlainSteps(Node& node, const Settings& settings)
+      : node_(node), optimizer_(settings.optimizer), x_(node.initial_model()) {}
+
+  Task<> take(Step first, Step last) {
+    for (Step k = first; k <= last; ++k) {
+      if (gossips) co_await send_to_neighbors(node_, k, x_);
+      const Gradient g = co_await node_.gradient(x_);
+      const Vector old = x_;
+      if (gossips) x_ = co_await mix_with_neighbors(node_, k, x_);
+      optimizer_.update(x_, g.values, old, k);
+      if (k < last) node_.end_step(k, x_);
+    }
+  }
+  const Vector& model() const { return x_; }
+  Optimizer& optimizer() { return optimizer_; }
+
+  Task<Vector> settle(Step /*last*/) { co_return x_; }
+  Task<> restart(Step /*last*/, Vector x) {
+    x_ = std::move(x);
+    co_return;
+  }
+  Task<> finish() { co_return; }
+
+ private:
+  Node& node_;
+  Optimizer optimizer_;
+  Vector x_;
+};
+
+template <class Base>
+Task<> run(Node& node, const Slow& slow, const typename Base::Settings& settings) {
+  Base base(node, settings);
+  const std::vector<NodeId> everybody = all_nodes(node);
+  Vector start = base.model();  // of the block
+  Vector u = node.zeros(start.size());
+  for (Step first = 0; first < node.steps(); first += slow.period) {
+    const Step k = std::min(first + slow.period, node.steps()) - 1;  // last of the block
+    co_await base.take(first, k);
+    if (k + 1 == first + slow.period) {
+      const double rate = settings.optimizer.rate(k);
+      Vector x = co_await base.settle(k);
+      x = co_await average(node, everybody, tag_of(Channel::collective, 2 * k), x, slow.collective);
+      u.scale(slow.momentum);
+      u.add_scaled(1 / rate, difference(start, x));
+      start.add_scaled(-slow.learning_rate * rate, u);
+      co_await apply_momentum_policy(node, everybody, tag_of(Channel::collective, 2 * k + 1),
+                                     slow.momentum_policy, base.optimizer(), slow.collective);
+      co_await base.restart(k, start);
+    }
+    node.end_step(k, base.model());
+  }
+  co_await base.finish();
+}
+
+/// SlowMo over `Base`, whose keys are read here; they are the last of the section.
+template <class Base>
+Program over(const Slow& slow, const Section& section, const Context& context) {
+  const typename Base::Settings settings = Base::read(section, context);
+  section.finish();
+  return [slow, settings](Node& node) { return run<Base>(node, slow, settings); };
 }
 
 }  // namespace
 
 Program slowmo(const Section& section, const Context& context) {
-  Settings settings;
-  settings.period = read_period(section, 12);
-  settings.slow_learning_rate =
+  Slow slow;
+  slow.period = read_period(section, 12);
+  slow.learning_rate =
       section.optional<double>("slow_learning_rate", 1.0, "factor of the slow step (alpha)");
-  section.expect(settings.slow_learning_rate > 0, "slow_learning_rate", "must be positive, got {}",
-                 settings.slow_learning_rate);
-  settings.slow_momentum =
+  section.expect(slow.learning_rate > 0, "slow_learning_rate", "must be positive, got {}",
+                 slow.learning_rate);
+  slow.momentum =
       section.optional<double>("slow_momentum", 0.5, "share of the last slow step kept (beta)");
-  section.expect(settings.slow_momentum >= 0 && settings.slow_momentum < 1, "slow_momentum",
-                 "must be in [0, 1), got {}", settings.slow_momentum);
-  settings.gossips = section.choice("base", {"local", "gossip"}, "local",
-                                    "what happens inside a block") == "gossip";
-  settings.momentum_policy = read_momentum_policy(section, "reset");
-  settings.collective = read_collective(section);
-  settings.optimizer = read_optimizer(section, context.steps);
-  section.finish();
-  return [settings](Node& node) { return run(node, settings); };
+  section.expect(slow.momentum >= 0 && slow.momentum < 1, "slow_momentum",
+                 "must be in [0, 1), got {}", slow.momentum);
+  const std::string base =
+      section.choice("base", {"local", "gossip", "sgp", "overlap_sgp", "adpsgd"}, "local",
+                     "what happens inside a block");
+  slow.momentum_policy = read_momentum_policy(section, "reset");
+  slow.collective = read_collective(section);
+  if (base == "gossip") return over<PlainSteps<true>>(slow, section, context);
+  if (base == "sgp") return over<SgpSteps>(slow, section, context);
+  if (base == "overlap_sgp") return over<OverlapSgpSteps>(slow, section, context);
+  if (base == "adpsgd") return over<AdpsgdSteps>(slow, section, context);
+  return over<PlainSteps<false>>(slow, section, context);
 }
 
 }  // namespace starling::algorithms

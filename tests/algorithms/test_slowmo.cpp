@@ -8,6 +8,14 @@ namespace {
 
 const char* const slowmo = "kind = slowmo\nlearning_rate = 0.05\nperiod = 4";
 
+const std::vector<std::string> bases{"gossip",
+                                     "sgp",
+                                     "sgp\npeers = topology",
+                                     "overlap_sgp",
+                                     "overlap_sgp\npeers = topology\ntau = 3",
+                                     "adpsgd",
+                                     "adpsgd\nexchanges_per_step = 2"};
+
 }  // namespace
 
 TEST_CASE("SlowMo without slow momentum is local SGD") {
@@ -78,4 +86,66 @@ TEST_CASE("keeping, averaging and resetting the base's momentum are three SlowMo
   CHECK(keep.models != average.models);
   CHECK(average.models != reset.models);
   CHECK(keep.models != reset.models);
+}
+
+TEST_CASE("where gradients do not depend on the model, SlowMo does the same over every base") {
+  // Curvature 0: a gradient is noise, named by node and step. No base moves the mean of all models, what is
+  // under way included, so at the end of a block all nodes stand where those of local SGD do: nothing may
+  // be lost at its end, nor come in later. The rate falls within a block and between two.
+  std::vector<std::string> drift{
+      "workload.curvature_min=0",       "workload.curvature_max=0",  "workload.noise=1",
+      "compute.distribution=lognormal", "compute.sigma=0.5",         "algorithm.schedule=step",
+      "algorithm.decay_steps=6, 12",    "algorithm.decay_factor=0.5"};
+  for (const std::string momentum : {"0", "0.6"}) {
+    const std::string settings =
+        std::string(slowmo) + "\nslow_momentum = " + momentum + "\nbase = ";
+    const Recorder local =
+        test::run(test::quadratic_scenario(7, 24, "star", settings + "local"), drift);
+    CHECK(std::abs(test::model(local, 0, 1)) > 1e-2);
+    for (const std::string& base : bases) {
+      CAPTURE(base);
+      const Recorder recorder =
+          test::run(test::quadratic_scenario(7, 24, "star", settings + base), drift);
+      CHECK(test::largest_difference(recorder, local) < 1e-6);
+      for (const auto& x : recorder.models) CHECK(x == recorder.models[0]);
+    }
+  }
+}
+
+TEST_CASE("a block that does not end is the base alone, to the bit") {
+  for (const std::string& base : bases) {
+    if (base == "gossip") continue;  // its kind is dpsgd, see above
+    CAPTURE(base);
+    const std::vector<std::string> uneven{"compute.distribution=lognormal", "compute.sigma=0.5"};
+    const std::string settings = base + "\nlearning_rate = 0.05\nmomentum = 0.5";
+    const Recorder slow = test::run(
+        test::quadratic_scenario(8, 20, "ring", "kind = slowmo\nperiod = 21\nbase = " + settings),
+        uneven);
+    const Recorder alone =
+        test::run(test::quadratic_scenario(8, 20, "ring", "kind = " + settings), uneven);
+    CHECK(slow.models == alone.models);
+  }
+}
+
+TEST_CASE("every base of SlowMo goes its own way between two averages") {
+  std::vector<std::vector<std::vector<float>>> seen;
+  for (const std::string& base : bases) {
+    const Recorder recorder = test::run(
+        test::quadratic_scenario(7, 24, "star", std::string(slowmo) + "\nbase = " + base));
+    for (const auto& models : seen) CHECK(models != recorder.models);
+    seen.push_back(recorder.models);
+  }
+}
+
+TEST_CASE("exact averages of SGP begin anew with equal weights") {
+  // On a star w is far from one within a block; where one ends, numerators are averaged and w = 1 again:
+  // steps 4, 8, .. push from w = 1 to the same w.
+  const std::string text = test::quadratic_scenario(
+      7, 9, "star", std::string(slowmo) + "\nbase = sgp\npeers = topology");
+  const Recorder recorder = test::run(text);
+  const auto weight = [&](std::size_t k) { return recorder.steps.value("push_sum_weight", k, 0); };
+  CHECK(weight(0) == doctest::Approx(1. / 7 + 6. / 2).epsilon(1e-12));
+  CHECK(weight(4) == weight(0));
+  CHECK(weight(8) == weight(0));
+  CHECK(weight(1) != weight(0));
 }
