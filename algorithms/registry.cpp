@@ -19,7 +19,8 @@ constexpr AlgorithmEntry entries[] = {
 };
 
 // Those that send models in pieces. The others fold shares or fragments as they come.
-constexpr std::string_view whole_only[] = {"overlap_sgp", "push_sum", "streaming_diloco"};
+constexpr std::string_view whole_only[] = {"overlap_sgp", "push_pull", "push_sum",
+                                           "streaming_diloco"};
 // Those that may exchange beside the backward pass.
 constexpr std::string_view overlapped[] = {"adpsgd",    "allreduce", "dpsgd", "eager",
                                            "local_sgd", "sgp",       "wagma"};
