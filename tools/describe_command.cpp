@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "algorithms/exchange.hpp"
 #include "scenarios/assemble.hpp"
 #include "scenarios/memory.hpp"
 #include "tools/arguments.hpp"
@@ -39,6 +40,8 @@ void describe_topology(const Topology& topology) {
   line("mixing weights", topologies::is_doubly_stochastic(topology) ? "doubly stochastic"
                          : topologies::is_row_stochastic(topology)
                              ? "row-stochastic"
+                         : algorithms::has_unit_columns(topology)
+                             ? "rows and columns sum to one, some weights are negative"
                              : "neither rows nor columns sum to one");
   if (topology.arc_count() <= most_arcs_for_spectrum) {
     const topologies::SpectralGap spectrum = topologies::spectral_gap(topology);

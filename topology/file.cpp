@@ -136,9 +136,11 @@ class Arcs {
 Topology file(const Section& section, NodeId nodes, std::uint64_t /*seed*/) {
   const auto given = section.required<std::string>("path", "a .graphml, .xml, .dot or .gv file");
   const std::string rule = section.choice(
-      "mixing", {"auto", "file", "metropolis", "uniform"}, "auto",
-      "weights: those in the file, 1/(1 + larger degree), or 1/(1 + own in-degree); auto: the "
-      "file's if it has any, else metropolis, or uniform if directed");
+      "mixing", {"auto", "file", "metropolis", "uniform", "best_constant", "fastest"}, "auto",
+      "weights: those in the file, 1/(1 + larger degree), 1/(1 + own in-degree), the best weight "
+      "that all share, or the best symmetric weights; auto: the file's if it has any, else "
+      "metropolis, or uniform if directed");
+  const bool ignores_weights = rule != "auto" && rule != "file";
   Mixing mixing = read_lazy(section);
   section.finish();
 
@@ -146,22 +148,22 @@ Topology file(const Section& section, NodeId nodes, std::uint64_t /*seed*/) {
   const GraphFile graph = read_graph(section, "path", path, {"weight"});
   section.expect(graph.vertices.size() == static_cast<std::size_t>(nodes), "path",
                  "{}: expected a graph of {} nodes, found {}", path, nodes, graph.vertices.size());
-  const Arcs arcs(section, path, graph, rule == "metropolis" || rule == "uniform");
+  const Arcs arcs(section, path, graph, ignores_weights);
   if (const auto apart = unreachable(nodes, arcs.list())) {
     section.fail("kind", "file: {} is not connected: no path leads from {} to {}", path,
                  arcs.name(apart->first), arcs.name(apart->second));
   }
   section.expect(rule != "file" || arcs.has_weights(), "mixing",
                  "is file, but no edge in {} has a weight", path);
-  section.expect(rule != "metropolis" || !graph.is_directed, "mixing",
-                 "must not be metropolis for a directed graph, as {} is", path);
+  section.expect(!ignores_weights || rule == "uniform" || !graph.is_directed, "mixing",
+                 "must not be {} for a directed graph, as {} is", rule, path);
 
   if (arcs.has_weights()) {
     std::vector<Topology::Arc> weighted = arcs.list();
     for (Topology::Arc& arc : weighted) arc.weight *= mixing.lazy ? 0.5 : 1.0;
     return complete_rows(nodes, {std::move(weighted)});
   }
-  if (rule == "uniform" || graph.is_directed) mixing.weights = Weights::uniform;
+  mixing.weights = graph.is_directed ? Weights::uniform : weights_named(rule);
   return mix(nodes, arcs.list(), mixing);
 }
 

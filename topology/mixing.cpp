@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
+
+#include "topology/optimal_weights.hpp"
 
 namespace starling::topologies {
 namespace {
@@ -32,12 +35,21 @@ double rounding(const Topology& topology) { return topology.nodes() * 1e-7; }
 
 }  // namespace
 
+Weights weights_named(std::string_view name) {
+  return name == "uniform"         ? Weights::uniform
+         : name == "best_constant" ? Weights::best_constant
+         : name == "fastest"       ? Weights::fastest
+                                   : Weights::metropolis;
+}
+
 Mixing read_mixing(const Section& section) {
   const std::string weights =
-      section.choice("mixing", {"metropolis", "uniform"}, "metropolis",
-                     "1/(1 + larger degree), doubly stochastic; or 1/(1 + own degree)");
+      section.choice("mixing", {"metropolis", "uniform", "best_constant", "fastest"}, "metropolis",
+                     "1/(1 + larger degree), doubly stochastic; 1/(1 + own degree); the best "
+                     "weight that all share; "
+                     "or the best of all symmetric weights (both perhaps negative)");
   Mixing mixing = read_lazy(section);
-  mixing.weights = weights == "uniform" ? Weights::uniform : Weights::metropolis;
+  mixing.weights = weights_named(weights);
   return mixing;
 }
 
@@ -61,7 +73,40 @@ Topology mix(NodeId nodes, std::span<const Connection> connections, Mixing mixin
   return mix(nodes, std::move(arcs), mixing);
 }
 
+namespace {
+
+/// Gives both arcs of every connection its optimal weight.
+void set_optimal_weights(NodeId nodes, std::vector<Topology::Arc>& arcs, Weights kind) {
+  std::vector<Connection> connections;
+  for (const Topology::Arc& arc : arcs) {
+    if (arc.sender < arc.receiver) connections.push_back({arc.sender, arc.receiver});
+  }
+  if (connections.empty()) return;
+  const auto ends = [](const Connection& c) { return std::pair(c.first, c.second); };
+  std::ranges::sort(connections, {}, ends);
+  if (kind == Weights::best_constant) {
+    const double weight = best_constant_weight(nodes, connections);
+    for (Topology::Arc& arc : arcs) arc.weight = weight;
+    return;
+  }
+  const std::vector<double> weights = fastest_weights(nodes, connections);
+  for (Topology::Arc& arc : arcs) {
+    const std::pair<NodeId, NodeId> key = std::minmax(arc.sender, arc.receiver);
+    const auto found = std::ranges::lower_bound(connections, key, {}, ends);
+    arc.weight = weights[static_cast<std::size_t>(found - connections.begin())];
+  }
+}
+
+}  // namespace
+
 Topology mix(NodeId nodes, std::vector<Topology::Arc> arcs, Mixing mixing) {
+  if (mixing.weights == Weights::best_constant || mixing.weights == Weights::fastest) {
+    set_optimal_weights(nodes, arcs, mixing.weights);
+    if (mixing.lazy) {
+      for (Topology::Arc& arc : arcs) arc.weight *= 0.5;
+    }
+    return complete_rows(nodes, {std::move(arcs)});
+  }
   std::vector<std::size_t> degree(index(nodes), 0);
   for (const Topology::Arc& arc : arcs) ++degree[index(arc.receiver)];
   const double share = mixing.lazy ? 0.5 : 1.0;

@@ -3,7 +3,8 @@
 //
 //   metropolis   W_ij = 1 / (1 + max(degree_i, degree_j)); symmetric, so doubly stochastic
 //   uniform      W_ij = 1 / (1 + degree_i); the same on regular graphs, else only rows sum to one
-//   lazy         (I + W) / 2 of either: no eigenvalue below 0, which some algorithms (D2) need
+//   best_constant, fastest   optimal symmetric ones, which may be negative: optimal_weights.hpp
+//   lazy         (I + W) / 2 of any: no eigenvalue below 0, which some algorithms (D2) need
 //
 // Xiao, Boyd and Lall, "A scheme for robust distributed sensor fusion based on average consensus",
 // IPSN 2005.
@@ -14,6 +15,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/section.hpp"
@@ -28,16 +30,18 @@ struct Connection {
   NodeId second;
 };
 
-enum class Weights { metropolis, uniform };
+enum class Weights { metropolis, uniform, best_constant, fastest };
 
 struct Mixing {
   Weights weights = Weights::metropolis;
   bool lazy = false;
 };
 
+/// The weights of that name.
+Weights weights_named(std::string_view name);
 /// Reads the keys `mixing` and `lazy`.
 Mixing read_mixing(const Section& section);
-/// Reads `lazy` alone, for regular graphs, where both kinds of weights are the same.
+/// Reads `lazy` alone, for graphs whose weights are settled.
 Mixing read_lazy(const Section& section);
 
 /// Arcs beyond which building a topology would need more than some 4 GB.
@@ -46,11 +50,13 @@ inline constexpr std::size_t arc_limit = 100'000'000;
 /// be huge.
 void expect_arcs_fit(const Section& section, double arcs);
 
-/// The static topology of these connections, each given once, with these weights.
+/// The static topology of these connections, each given once, with these weights. Throws
+/// std::invalid_argument where optimal weights cannot be found.
 Topology mix(NodeId nodes, std::span<const Connection> connections, Mixing mixing);
 
 /// Likewise of these arcs, whose own weights are ignored; a degree is then an in-degree, and
-/// Metropolis weights are symmetric only if every arc comes with its reverse.
+/// Metropolis weights are symmetric only if every arc comes with its reverse, which optimal weights
+/// need.
 Topology mix(NodeId nodes, std::vector<Topology::Arc> arcs, Mixing mixing);
 
 /// The topology of these arcs, in which every W_ii is what the other weights of its row leave of

@@ -7,7 +7,7 @@
 namespace starling::topologies {
 
 Topology ring(const Section& section, NodeId nodes, std::uint64_t /*seed*/) {
-  const Mixing mixing = read_lazy(section);
+  const Mixing mixing = read_mixing(section);
   section.finish();
 
   std::vector<Connection> connections;

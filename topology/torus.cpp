@@ -43,7 +43,7 @@ Topology torus(const Section& section, NodeId nodes, std::uint64_t /*seed*/) {
   const auto text = section.optional<std::string>(
       "sides", most_square(nodes), "lengths, like 4x8 or 4x4x4; by default the most square two");
   const std::vector<NodeId> sides = parse_sides(section, text);
-  const Mixing mixing = read_lazy(section);
+  const Mixing mixing = read_mixing(section);
   section.finish();
   double product = 1;
   for (const NodeId side : sides) product *= side;
