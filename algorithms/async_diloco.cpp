@@ -14,14 +14,19 @@
 // with c = `weight`, divided by sqrt(1 + s) with stale_progress = damped (s: outer steps since the
 // fetch).
 //
+// With local_steps = by_speed (the paper's dynamic local updates) slower nodes take fewer inner steps, so
+// that all blocks last about as long: with every block a node tells how long its steps took, v_i per unit
+// of time, and gets beside theta
+//
+//   H_i <- max(1, floor(period * v_i / max_j v_j))          v_j as last told; `period` at first
+//
 // With `grace` > 0 the server waits that long after an arrival for others and hands out theta when
 // all are merged.
 //
 // Liu, Chhaparia, Douillard, Kale, Rusu, Shen, Szlam, Ranzato, "Asynchronous Local-SGD Training for
 // Language Modeling", 2024; weight 1 / sqrt(nodes) as in the released notebook.
 // Defaults: N = nodes, a = 0 (`share`), mu = 0.9, eta = 0.7, for vanilla a tenth of it, as momentum
-// of stale progress blows up. The paper's dynamic local steps (fewer on slow nodes) are not
-// offered. The server is a fibre on node 0; a block begun must be whole to be sent.
+// of stale progress blows up. The server is a fibre on node 0; a block begun must be whole to be sent.
 
 #include <algorithm>
 #include <cmath>
@@ -44,6 +49,7 @@ struct Settings {
   double weight = 1;  // c
   bool damps_stale = false;
   Duration grace{};
+  bool is_dynamic = false;  // fewer steps on slower nodes
   OptimizerSettings outer;
   OptimizerSettings inner;
 };
@@ -116,12 +122,52 @@ class SharedModel {
   Step version_ = 0;
 };
 
+/// The blocks of all nodes, as the server plans them.
+class Blocks {
+ public:
+  Blocks(const Node& node, const Settings& settings)
+      : period_(settings.period), plans_(static_cast<std::size_t>(node.nodes())) {
+    for (Plan& plan : plans_) plan = {.left = node.steps(), .length = settings.period};
+  }
+
+  /// Whether the block that `node` is in will end.
+  bool will_end(NodeId node) const { return plan(node).left >= plan(node).length; }
+  /// The block of `node` has ended, whose steps took `pace` each, if that is known; plans its next one.
+  void end(NodeId node, double pace) {
+    Plan& own = plans_[static_cast<std::size_t>(node)];
+    own.left -= own.length;
+    ++own.ended;
+    own.pace = pace;
+    if (!(pace > 0)) return;
+    double least = pace;
+    for (const Plan& other : plans_) {
+      if (other.pace > 0) least = std::min(least, other.pace);
+    }
+    const double length = std::floor(static_cast<double>(period_) * (least / pace));
+    own.length = std::max<Step>(1, static_cast<Step>(length));
+  }
+  Step length(NodeId node) const { return plan(node).length; }
+  /// Blocks of `node` that have ended.
+  Step ended(NodeId node) const { return plan(node).ended; }
+
+ private:
+  struct Plan {
+    Step left = 0;    // before the block
+    Step length = 0;  // of the block
+    Step ended = 0;
+    double pace = 0;  // time of a step as last told; 0: not yet
+  };
+  const Plan& plan(NodeId node) const { return plans_[static_cast<std::size_t>(node)]; }
+
+  Step period_;
+  std::vector<Plan> plans_;
+};
+
 Task<> serve(Node& node, const Settings& settings, Companions& companions) {
   SharedModel model(node.initial_model(), settings);
-  const Step rounds = node.steps() / settings.period;
-  std::vector<Step> rounds_left(static_cast<std::size_t>(node.nodes()), rounds);
-  NodeId computing =
-      rounds > 0 ? node.nodes() : 0;  // nodes that will come without being answered first
+  Blocks blocks(node, settings);
+  // Nodes that will come without being answered first.
+  NodeId computing = blocks.will_end(server) ? node.nodes() : 0;
   const Pattern patterns[] = {{any_source, tag_of(Channel::request)}};
   std::vector<Message> arrivals;  // to be answered together
   std::optional<Time> deadline;   // by which
@@ -131,6 +177,13 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
       if (arrivals.empty() && settings.rule != Rule::delayed)
         deadline = after(node.now(), settings.grace);
       Message m = co_await receive_rest(node, std::move(got.message), node.parameters());
+      double pace = 0;
+      if (settings.is_dynamic) {
+        const Tag tag = tag_of(Channel::entry, blocks.ended(m.source));
+        const Message told = co_await node.receive(m.source, tag);
+        pace = told.number;
+      }
+      blocks.end(m.source, pace);
       arrivals.push_back(std::move(m));
       --computing;
     }
@@ -144,13 +197,22 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
       for (const Message& m : arrivals) model.apply(m);
     }
     for (const Message& m : arrivals) {
+      if (settings.is_dynamic) {
+        const Tag tag = tag_of(Channel::reply, blocks.ended(m.source));
+        node.send(m.source, tag, {}, static_cast<double>(blocks.length(m.source)));
+      }
       model.send(node, m.source);
-      if (--rounds_left[static_cast<std::size_t>(m.source)] > 0) ++computing;
+      if (blocks.will_end(m.source)) ++computing;
     }
     arrivals.clear();
     deadline.reset();
   }
   companions.leave();
+}
+
+/// Time of one of `steps` steps.
+double pace(Duration duration, Step steps) {
+  return static_cast<double>(duration.count()) / static_cast<double>(steps);
 }
 
 Task<> run(Node& node, const Settings& settings) {
@@ -159,6 +221,10 @@ Task<> run(Node& node, const Settings& settings) {
   Vector x = node.initial_model();
   Vector theta = x;
   double version = 0;
+  Step first = 0;              // of the block
+  Step end = settings.period;  // of the block
+  Step blocks = 0;             // that have ended
+  Time begun = settings.is_dynamic ? node.now() : Time{};
   if (node.id() == server) {
     companions.enter();
     node.spawn(serve(node, settings, companions));
@@ -166,13 +232,24 @@ Task<> run(Node& node, const Settings& settings) {
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
     inner.update(x, g.values, x, k);
-    if ((k + 1) % settings.period == 0) {
+    if (k + 1 == end) {
+      const Tag told = tag_of(Channel::entry, blocks);
+      if (settings.is_dynamic) node.send(server, told, {}, pace(node.now() - begun, end - first));
       send_in_pieces(node, server, tag_of(Channel::request), difference(theta, x), version);
       const Message m = co_await receive_in_pieces(node, server, tag_of(Channel::reply), x.size());
       node.record("staleness", k, m.number - version - 1);  // outer steps besides the own one
       theta = m.values;
       version = m.number;
       x = theta;
+      first = end;
+      end += settings.period;
+      ++blocks;
+      if (settings.is_dynamic) {
+        const Message planned = co_await node.receive(server, tag_of(Channel::reply, blocks));
+        end = first + static_cast<Step>(planned.number);
+        node.record("local_steps", k, planned.number);
+        begun = node.now();
+      }
     }
     node.end_step(k, x);
   }
@@ -215,6 +292,9 @@ Program async_diloco(const Section& section, const Context& context) {
         "grace", Duration{}, "time the server waits for others after an arrival");
     section.expect(settings.grace.count() >= 0, "grace", "must not be negative");
   }
+  settings.is_dynamic =
+      section.choice("local_steps", {"fixed", "by_speed"}, "fixed",
+                     "inner steps of a block: period, or fewer on slower nodes") == "by_speed";
   settings.outer = read_outer_optimizer(section, settings.rule == Rule::vanilla ? 0.07 : 0.7, 0.9);
   section.expect(settings.rule != Rule::delayed_nesterov ||
                      settings.outer.rule == OptimizerSettings::Rule::sgd,

@@ -110,3 +110,59 @@ TEST_CASE("delayed ends with fewer arrivals than it waits for when nobody else i
       uneven);
   for (const NodeTotals& node : recorder.nodes) CHECK(node.steps == 12);
 }
+
+TEST_CASE("by speed, a node that is twice as slow takes half the steps and comes as often") {
+  // Steps of 1 ms, and of 2 ms on one node: its blocks of 4 become blocks of 2 once it has told. It is in its
+  // first block for 8 ms, in all others for 4 ms like everybody.
+  const std::vector<std::string> slow{"compute.slow_nodes=1", "compute.slowdown=2"};
+  const Recorder fixed = test::run(async_scenario(4, 48, "delayed_nesterov"), slow);
+  const Recorder dynamic = test::run(async_scenario(4, 48, "delayed_nesterov"),
+                                     with(slow, {"algorithm.local_steps=by_speed"}));
+  CHECK(fixed.steps.rows("staleness") > 0);
+  std::size_t slow_nodes = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    const bool is_slow = dynamic.nodes[i].messages_sent > fixed.nodes[i].messages_sent + 12;
+    slow_nodes += is_slow ? 1 : 0;
+    // A row per step that ended a block: 12 blocks of 4, or one of 4 and 22 of 2.
+    std::size_t blocks = 0;
+    for (std::size_t row = 0; row < dynamic.steps.rows("local_steps"); ++row) {
+      const double length = dynamic.steps.value("local_steps", row, i);
+      if (std::isnan(length)) continue;
+      ++blocks;
+      CHECK((length == 4 || length == 2));
+    }
+    CHECK((blocks == 12 || blocks == 23));
+    CHECK((blocks == 23) == is_slow);
+  }
+  CHECK(slow_nodes == 1);
+}
+
+TEST_CASE("nodes of one speed take fixed blocks") {
+  for (const std::string rule : {"vanilla", "delayed", "delayed_nesterov"}) {
+    const Recorder fixed = test::run(async_scenario(6, 46, rule));
+    const Recorder dynamic =
+        test::run(async_scenario(6, 46, rule), {"algorithm.local_steps=by_speed"});
+    CHECK(fixed.models == dynamic.models);
+  }
+}
+
+TEST_CASE("blocks that last equally long leave less stale progress") {
+  const std::vector<std::string> slow{"compute.slow_nodes=2", "compute.slowdown=4",
+                                      "algorithm.outer_learning_rate=0.05"};
+  const auto mean_staleness = [&](const std::string& local_steps) {
+    const Recorder recorder = test::run(async_scenario(6, 96, "vanilla"),
+                                        with(slow, {"algorithm.local_steps=" + local_steps}));
+    double sum = 0;
+    double count = 0;
+    for (std::size_t row = 0; row < recorder.steps.rows("staleness"); ++row) {
+      for (std::size_t i = 0; i < 6; ++i) {
+        const double staleness = recorder.steps.value("staleness", row, i);
+        if (std::isnan(staleness)) continue;
+        sum += staleness * staleness;
+        ++count;
+      }
+    }
+    return sum / count;
+  };
+  CHECK(mean_staleness("by_speed") < 0.8 * mean_staleness("fixed"));
+}
