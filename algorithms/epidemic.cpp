@@ -14,10 +14,14 @@
 // distances further on a random circle. A receiver must know when its round is complete. By default
 // all draws come from shared streams, so everybody knows who sends to whom; with `notices`
 // everybody tells everybody else that nothing will come, in n - 1 - s empty messages a round, as in
-// the released code. The numbers are the same.
+// the released code. The numbers are the same. With `deadline` nobody knows: a round ends `timeout` after the
+// node has sent its model, with the models of the same round that have come by then. Later ones are dropped;
+// models of later rounds wait for these. Models go in one piece then.
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <utility>
 
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
@@ -30,7 +34,12 @@ namespace {
 struct Settings {
   NodeId receivers;  // s
   bool is_oracle;
-  bool sends_notices;
+  enum class End {
+    shared_random,
+    notices,
+    deadline
+  } end;  // how a node knows that a round is complete
+  Duration timeout{};
   Step local_steps;  // H
   OptimizerSettings optimizer;
 };
@@ -81,12 +90,50 @@ Round draw(const Node& node, Step number, const Settings& settings) {
   return round;
 }
 
+/// The models of the rounds that a node is in and will be in, by sender.
+class Arrivals {
+ public:
+  /// Waits until `deadline` for the models that others sent in `round`, the own one included in the
+  /// answer: in order of sender.
+  Task<std::vector<Vector>> collect(Node& node, Step round, Vector own, Time deadline) {
+    by_round_.erase(by_round_.begin(), by_round_.lower_bound(round));
+    by_round_[round].insert_or_assign(node.id(), std::move(own));
+    const Pattern patterns[] = {{any_source, any_tag}};
+    for (;;) {
+      const Node::Select::Result got = co_await node.select(patterns, deadline);
+      if (got.index != 0) break;
+      const Step sent_in =
+          static_cast<Step>(got.message.tag);  // as by tag_of(Channel::program, ..)
+      if (sent_in >= round) by_round_[sent_in].emplace(got.message.source, got.message.values);
+    }
+    std::vector<Vector> models;
+    for (const auto& [sender, model] : by_round_[round]) models.push_back(model);
+    co_return models;
+  }
+
+ private:
+  std::map<Step, std::map<NodeId, Vector>> by_round_;
+};
+
+/// One round that ends at a deadline; answers the mean.
+Task<Vector> round_until_deadline(Node& node, Arrivals& arrivals, Step k, Vector x,
+                                  std::vector<NodeId> receivers, Duration timeout) {
+  for (const NodeId peer : receivers) {
+    node.send(peer, tag_of(Channel::program, k), x);
+  }
+  const Time deadline = after(node.now(), timeout);
+  const std::vector<Vector> models = co_await arrivals.collect(node, k, x, deadline);
+  co_return mean(models);
+}
+
 /// `rounds` is shared by all nodes of the run: they ask it the same questions.
 Task<> run(Node& node, std::shared_ptr<RoundCache<Round>> rounds, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   const auto me = static_cast<std::size_t>(node.id());
   std::vector<NodeId> others = all_nodes(node);
   others.erase(others.begin() + node.id());
+  const bool sends_notices = settings.end == Settings::End::notices;
+  Arrivals arrivals;
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
@@ -94,8 +141,13 @@ Task<> run(Node& node, std::shared_ptr<RoundCache<Round>> rounds, const Settings
     if ((k + 1) % settings.local_steps == 0) {
       const Round& round = rounds->at(k, [&] { return draw(node, k, settings); });
       const std::vector<NodeId> receivers = round.out[me];
-      const std::vector<NodeId> senders = settings.sends_notices ? others : round.in[me];
-      for (const NodeId peer : settings.sends_notices ? others : receivers) {
+      if (settings.end == Settings::End::deadline) {
+        x = co_await round_until_deadline(node, arrivals, k, x, receivers, settings.timeout);
+        node.end_step(k, x);
+        continue;
+      }
+      const std::vector<NodeId> senders = sends_notices ? others : round.in[me];
+      for (const NodeId peer : sends_notices ? others : receivers) {
         if (std::ranges::binary_search(receivers, peer)) {
           send_in_pieces(node, peer, tag_of(Channel::program, k), x);
         } else {
@@ -131,11 +183,19 @@ Program epidemic(const Section& section, const Context& context) {
       section.choice("graph", {"local", "oracle"}, "local",
                      "receivers drawn by each node for itself, or a regular graph for all") ==
       "oracle";
-  settings.sends_notices =
-      section.choice(
-          "agreement", {"shared_random", "notices"}, "shared_random",
-          "how a node knows who sends to it: from shared random numbers, or because those that "
-          "do not send say so") == "notices";
+  const std::string agreement =
+      section.choice("agreement", {"shared_random", "notices", "deadline"}, "shared_random",
+                     "how a node knows that a round is complete: from shared random numbers, "
+                     "because those that do "
+                     "not send say so, or not at all: it ends after a timeout");
+  settings.end = agreement == "notices"    ? Settings::End::notices
+                 : agreement == "deadline" ? Settings::End::deadline
+                                           : Settings::End::shared_random;
+  if (settings.end == Settings::End::deadline) {
+    settings.timeout = section.required<Duration>(
+        "timeout", "time that a node waits for models after it has sent its own");
+    section.expect(settings.timeout.count() >= 0, "timeout", "must not be negative");
+  }
   settings.local_steps =
       section.optional<std::int64_t>("local_steps", 1, "steps between two rounds");
   section.expect(settings.local_steps >= 1, "local_steps", "must be at least 1, got {}",

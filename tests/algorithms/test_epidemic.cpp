@@ -106,3 +106,54 @@ TEST_CASE("epidemic learning refuses more receivers than there are others") {
   CHECK_THROWS_WITH_AS(test::run(test::quadratic_scenario(4, 3, "ring", epidemic + "4")),
                        doctest::Contains("must be 0 to 3, got 4"), ScenarioError);
 }
+
+TEST_CASE("a round that ends at a deadline in which all models come is one by agreement") {
+  for (const std::string graph : {"local", "oracle"}) {
+    const std::string text =
+        test::quadratic_scenario(7, 30, "ring", epidemic + "3\ngraph = " + graph);
+    const Recorder agreed = test::run(text);
+    const Recorder timed =
+        test::run(text, {"algorithm.agreement=deadline", "algorithm.timeout=1 ms"});
+    for (NodeId i = 0; i < 7; ++i)
+      CHECK(test::model(timed, i, 1) == doctest::Approx(test::model(agreed, i, 1)).epsilon(1e-5));
+    // The same messages: nobody says that nothing will come.
+    CHECK(timed.nodes[2].bytes_sent == agreed.nodes[2].bytes_sent);
+    CHECK(timed.nodes[2].messages_sent == agreed.nodes[2].messages_sent);
+  }
+}
+
+TEST_CASE(
+    "models that come after the deadline are dropped, those that come early wait for their round") {
+  // Two nodes that send to each other, steps of 1 ms and 2 ms, rounds that end 0.2 ms after the own model was sent.
+  // The fast node always ends a round before the slow one gets there: plain gradient descent to its
+  // center. The slow one has the fast one's model of its round already: the mean of both.
+  const std::string text = test::quadratic_scenario(
+      2, 12, "ring", epidemic + "1\nagreement = deadline\ntimeout = 0.2 ms");
+  const Recorder recorder =
+      test::run(text, {"workload.centers=index", "compute.slow_nodes=1", "compute.slowdown=2"});
+  const auto alone = [](int center) { return center * (1 - std::pow(0.9, 12)); };
+  int dropped = 0;
+  for (NodeId slow = 0; slow < 2; ++slow) {
+    const NodeId fast = 1 - slow;
+    double x = 0;
+    double other = 0;
+    for (int k = 0; k < 12; ++k) {
+      other -= 0.1 * (other - fast);
+      x -= 0.1 * (x - slow);
+      x = (x + other) / 2;
+    }
+    const bool fits = std::abs(test::model(recorder, fast, 0) - alone(fast)) < 1e-5 &&
+                      std::abs(test::model(recorder, slow, 0) - x) < 1e-5;
+    dropped += fits ? 1 : 0;
+  }
+  CHECK(dropped == 1);
+}
+
+TEST_CASE("without time for a message nobody averages") {
+  const Recorder recorder = test::run(
+      test::quadratic_scenario(3, 20, "ring", epidemic + "2\nagreement = deadline\ntimeout = 1 ns"),
+      {"workload.centers=index"});
+  for (NodeId i = 0; i < 3; ++i)
+    CHECK(test::model(recorder, i, 0) ==
+          doctest::Approx(i * (1 - std::pow(0.9, 20))).epsilon(1e-5));
+}
