@@ -10,7 +10,7 @@
 //   threshold     8 k                              entries of at least `threshold`; k follows from the values, so the
 //                                                  timeline waits for them; timing only: k = keep * d
 //   levels        4 ceil(d / bucket) + d b / 8     QSGD: `levels` stochastic levels of b = 1 + ceil(log2(levels + 1)) bits
-//   ternary       4 + d / 4                        TernGrad, each node by its own scale, unclipped: one level of the largest magnitude
+//   ternary       4 + d / 4                        one level of the largest magnitude; terngrad.cpp shares it and clips
 //   sign          4 + d / 8                        +-||v||_1 / d
 //   one_bit       8 + d / 8                        the mean of either side (1-bit SGD)
 //   lattice       d b / 8                          colours of a cubic lattice of side `cell`, read beside a reference
