@@ -102,7 +102,7 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
   s.marks_divergence =
       section.choice("on_divergence", {"stop", "mark"}, "stop",
                      "a loss that is not finite: the run stops, or goes on without the node in the "
-                     "mean model") == "mark";
+                     "mean model (not where processes share a simulation)") == "mark";
   s.window_bytes =
       section
           .optional<Bytes>("window", Bytes{0},
@@ -186,7 +186,8 @@ void check_for_sharing(const Assembly& parts, int processes) {
   const std::string where =
       " where processes share a simulation, whose numbers no process has all of";
   expect(settings.device == DeviceChoice::cpu, "run.device must be cpu" + where);
-  expect(!settings.marks_divergence, "run.on_divergence must be stop" + where);
+  expect(!settings.marks_divergence, "run.on_divergence must be stop" + where +
+                                         "; mark is for one process, or --transport mpi");
   expect(settings.per_episode == Duration{0}, "compute.per_episode must not be there" + where);
 }
 

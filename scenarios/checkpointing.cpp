@@ -162,13 +162,31 @@ void Checkpointing::save_whole() {
       fs::remove(previous, ignored);  // of another run
     }  // else the newest was damaged: this run goes on from the previous, which stays
   };
-  save(
-      checkpoint_,
-      [this](std::size_t index, std::span<float> to) {
-        graph_.fetch(checkpoint_.vectors[index], to);
-      },
-      newest, make_way);
-  newest_ = newest;
+  std::size_t fetched = 0;
+  bool is_fetching = false;
+  const auto fetch = [&](std::size_t index, std::span<float> to) {
+    is_fetching = true;
+    graph_.fetch(checkpoint_.vectors[index], to);
+    is_fetching = false;
+    ++fetched;
+  };
+  try {
+    save(checkpoint_, fetch, newest, make_way);
+    newest_ = newest;
+  } catch (const Error& error) {
+    if (is_fetching) throw;
+    // Other processes ask for all vectors, whatever becomes of them here.
+    std::vector<float> row;
+    while (fetched < checkpoint_.vectors.size()) {
+      row.resize(checkpoint_.vectors[fetched].size);
+      fetch(fetched, row);
+    }
+    if (++lost_ == 1 && settings_.warn) {
+      settings_.warn(
+          fmt::format("{}; the run goes on {}", error.what(),
+                      newest_.empty() ? "without a checkpoint" : "with the last good checkpoint"));
+    }
+  }
 }
 
 void Checkpointing::plan_next(const Moment& place) {

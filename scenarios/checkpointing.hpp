@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -53,6 +54,8 @@ class Checkpointing {
     bool writes = true;   // false: another process that shares the run does
     /// What checkpoints say beside their place; wall_seconds is added.
     std::map<std::string, std::string> facts;
+    /// Told once why a checkpoint cannot be written (a full disk): the run goes on, the last good one stays.
+    std::function<void(const std::string&)> warn;
   };
   /// Before anything is recorded in `graph`, which outlives this. With `from` the run is replayed up to there.
   Checkpointing(Settings settings, ComputeGraph& graph, std::unique_ptr<CheckpointFile> from);
@@ -71,6 +74,8 @@ class Checkpointing {
   bool is_replaying() const { return from_ != nullptr; }
   /// The newest checkpoint; empty if this process has neither written nor gone on from one.
   const std::string& newest() const { return newest_; }
+  /// How many could not be written here.
+  int lost() const { return lost_; }
   /// Steps at the place where the replay ended.
   std::int64_t steps_before() const { return steps_before_; }
   /// Real time that the run took before it went on here.
@@ -90,6 +95,7 @@ class Checkpointing {
   std::unique_ptr<CheckpointFile> from_;  // during the replay
   std::size_t next_leg_ = 1;
   std::string newest_;
+  int lost_ = 0;
   Checkpoint checkpoint_;
   Clock::time_point started_ = Clock::now();
   Clock::time_point due_at_;

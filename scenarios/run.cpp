@@ -100,7 +100,7 @@ void Run::pulse(Time now, std::optional<std::int64_t> events) {
                      .is_replaying = is_replaying()});
   }
   if (events && wall >= next_save_ && !is_replaying()) {
-    if (!was_away) save_now();
+    if (!was_away) save_so_far();
     next_save_ = Clock::now() +
                  std::max<Clock::duration>(first_save_after, save_share * (Clock::now() - wall));
   }
@@ -117,6 +117,20 @@ void Run::save_now() {
   network_log_->report(recorder_);
   observer_->note_consensus();
   save(recorder_, parts_.settings.output);
+}
+
+/// Between times: where there is no room now, there may be some at the end.
+void Run::save_so_far() {
+  if (!hooks_.saves || !is_keeper_()) return;
+  network_log_->report(recorder_);
+  observer_->note_consensus();
+  try {
+    save(recorder_, parts_.settings.output);
+  } catch (const Error& error) {
+    if (!has_warned_of_saving_ && hooks_.warn)
+      hooks_.warn(fmt::format("{}; the run goes on, and saves results later", error.what()));
+    has_warned_of_saving_ = true;
+  }
 }
 
 /// After a failure, which is what is told even if results cannot be saved any more.
@@ -161,6 +175,8 @@ void Run::finish() {
   const std::chrono::duration<double> wall = Clock::now() - started_;
   const double before = checkpoints_ ? checkpoints_->wall_seconds_before() : 0;
   recorder_.machine["wall_seconds"] = fmt::format("{:.3f}", before + wall.count());
+  if (lost_checkpoints() > 0)
+    recorder_.machine["lost_checkpoints"] = std::to_string(lost_checkpoints());
   recorder_.machine["processor_seconds"] = fmt::format("{:.3f}", process_time() - process_start_);
   // What every process that shares the run does alike: the timeline, and the plan of who computes what.
   recorder_.machine["timeline_seconds"] = fmt::format("{:.3f}", thread_time() - thread_start_);
@@ -269,7 +285,8 @@ void Run::run_simulation(const Recorder* recorded) {
                                                                 .nodes = settings.nodes,
                                                                 .results = settings.output,
                                                                 .writes = is_keeper_(),
-                                                                .facts = checkpoint_facts()},
+                                                                .facts = checkpoint_facts(),
+                                                                .warn = hooks_.warn},
                                         *graph_, std::move(from_));
   }
   const SimulatedTransport* clock = nullptr;

@@ -42,6 +42,8 @@ class Run {
     std::function<int()> interruption;
     /// Saves results now and then, and when the run ends however it ends, to settings.output.
     bool saves = true;
+    /// Told what goes wrong without ending the run.
+    std::function<void(const std::string&)> warn;
     /// Of the program, for the results file.
     std::string code_version;
   };
@@ -64,6 +66,8 @@ class Run {
   const Assembly& assembly() const { return parts_; }
   /// The newest checkpoint, if any; empty once the run is complete.
   std::string checkpoint() const;
+  /// How many checkpoints could not be written.
+  int lost_checkpoints() const { return checkpoints_ ? checkpoints_->lost() : 0; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -90,6 +94,7 @@ class Run {
   void finish();
   void note_diverged();
   void save_now();
+  void save_so_far();
   void save_if_possible();
 
   Assembly parts_;
@@ -113,6 +118,7 @@ class Run {
   Clock::time_point last_pulse_;
   Clock::time_point last_progress_;
   Clock::time_point next_save_;
+  bool has_warned_of_saving_ = false;
 };
 
 }  // namespace starling

@@ -2,11 +2,14 @@
 // of its scenario. Exit status 0 if every quantity with a tolerance is within it, 3 if not.
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -209,6 +212,57 @@ std::string state_of(const Recorder& run) {
                      least.steps == planned ? done : fmt::format("{} of {}", done, planned));
 }
 
+/// The settings of a run by "section.key", without those of the machine; none for a run by other code.
+std::map<std::string, std::string> settings_of(const Recorder& run) {
+  constexpr std::array<std::string_view, 7> of_machine = {
+      "run.output",   "run.device",       "run.window",     "run.checkpoint",
+      "run.patience", "run.record_order", "run.save_models"};
+  std::map<std::string, std::string> settings;
+  const Scenario scenario = Scenario::parse(fact(run, "scenario"), "scenario");
+  for (const std::string& section : scenario.section_names()) {
+    if (section == "reference") continue;
+    const Section here = scenario.section(section);
+    for (const Setting& setting : here.settings()) {
+      const std::string key = section + '.' + setting.key;
+      if (std::ranges::find(of_machine, key) == of_machine.end()) settings[key] = setting.text;
+    }
+  }
+  return settings;
+}
+
+/// A line if the runs are of different scenarios: "algorithm.kind (dpsgd, allreduce), ... and 3 more".
+void tell_settings_that_differ(const Recorder& a, const Recorder& b) {
+  constexpr std::size_t most_named = 5;
+  if (is_reference(a) || is_reference(b)) return;
+  const auto first = settings_of(a);
+  const auto second = settings_of(b);
+  const auto value = [](const auto& settings, const std::string& key) {
+    const auto found = settings.find(key);
+    return found == settings.end() ? std::string("not there") : found->second;
+  };
+  const auto differs = [&](const std::string& key) {
+    return value(first, key) != value(second, key);
+  };
+  std::set<std::string> keys;
+  for (const auto& settings : {first, second}) {
+    for (const auto& [key, text] : settings) {
+      // Another kind has other keys, which follows from its name.
+      const bool is_in_both = first.contains(key) && second.contains(key);
+      const std::string kind = key.substr(0, key.find('.')) + ".kind";
+      if (differs(key) && (is_in_both || !differs(kind))) keys.insert(key);
+    }
+  }
+  if (keys.empty()) return;
+  std::vector<std::string> named;
+  for (const std::string& key : keys) {
+    if (named.size() == most_named) break;
+    named.push_back(fmt::format("{} ({}, {})", key, value(first, key), value(second, key)));
+  }
+  const std::string more =
+      keys.size() > most_named ? fmt::format(" and {} more", keys.size() - most_named) : "";
+  fmt::print("different experiments: {}{}\n", fmt::join(named, ", "), more);
+}
+
 /// A line if the run did not end as planned.
 void warn(const char* name, const Recorder& run) {
   const std::string diverged = fact(run, "diverged");
@@ -287,6 +341,7 @@ void compare_command(const Arguments& arguments) {
   if (tolerances.models && lines.back().quantity.rfind("final models", 0) != 0)
     throw Error("--models needs two runs with run.save_models = yes");
   fmt::print("A: {} ({})\nB: {} ({})\n", words[0], state_of(first), words[1], state_of(second));
+  tell_settings_that_differ(first, second);
   print(lines);
   const auto differing =
       std::ranges::count_if(lines, [](const Line& line) { return !line.agrees(); });

@@ -27,7 +27,8 @@ struct ProbeRun {
   Step steps;
 };
 constexpr ProbeRun small{4, 1};
-constexpr ProbeRun large{64, 1000};
+constexpr ProbeRun more_nodes{64, small.steps};
+constexpr ProbeRun more_steps{small.nodes, 1000};
 
 using Make = std::function<void(const Section&, const ProbeRun&)>;
 
@@ -64,7 +65,7 @@ std::vector<ComponentKey> keys_for(const std::string& section_name, const ProbeR
   };
   const std::vector<KeyUse> always = probe(section_name, run, make, {});
   for (const KeyUse& use : always) {
-    if (use.key != "kind" && find(use.key) == keys.end()) keys.push_back({use, "", {}, {}});
+    if (use.key != "kind" && find(use.key) == keys.end()) keys.push_back({use, "", {}, {}, {}});
   }
   for (const KeyUse& use : always) {
     if (use.key == "kind" || use.type.find('|') == std::string::npos) continue;
@@ -74,9 +75,12 @@ std::vector<ComponentKey> keys_for(const std::string& section_name, const ProbeR
         if (further.key == "kind") continue;
         const auto known = find(further.key);
         if (known == keys.end()) {
-          keys.push_back({further, use.key, {option}, {}});
+          keys.push_back({further, use.key, {option}, {}, {}});
         } else if (known->choice == use.key && known->options.back() != option) {
           known->options.push_back(option);
+        } else if (known->choice.empty() && known->use.fallback != further.fallback &&
+                   std::ranges::find(known->depends_on, use.key) == known->depends_on.end()) {
+          known->depends_on.push_back(use.key);
         }
       }
     }
@@ -92,12 +96,17 @@ std::vector<ComponentKey> keys_for(const std::string& section_name, const ProbeR
 
 std::vector<ComponentKey> keys_of(const std::string& section_name, const Make& make) {
   std::vector<ComponentKey> keys = keys_for(section_name, small, make);
-  const std::vector<ComponentKey> others = keys_for(section_name, large, make);
-  for (ComponentKey& key : keys) {
-    const auto other = std::ranges::find(others, key.use.key,
-                                         [](const ComponentKey& known) { return known.use.key; });
-    key.depends_on_run = other != others.end() && other->use.fallback != key.use.fallback;
-  }
+  const auto compare_with = [&](const ProbeRun& run, const char* what) {
+    const std::vector<ComponentKey> others = keys_for(section_name, run, make);
+    for (ComponentKey& key : keys) {
+      const auto other = std::ranges::find(others, key.use.key,
+                                           [](const ComponentKey& known) { return known.use.key; });
+      if (other != others.end() && other->use.fallback != key.use.fallback)
+        key.depends_on.emplace_back(what);
+    }
+  };
+  compare_with(more_nodes, "run.nodes");
+  compare_with(more_steps, "run.steps");
   return keys;
 }
 
@@ -141,8 +150,11 @@ std::string ComponentKey::condition() const {
 
 std::string ComponentKey::fallback() const {
   if (use.required) return "required";
-  if (depends_on_run) return "by the run";
-  return use.fallback.empty() ? "none" : use.fallback;
+  const std::string value = use.fallback.empty() ? "none" : use.fallback;
+  if (depends_on.empty()) return value;
+  const std::string keys = fmt::format("by {}", fmt::join(depends_on, ", "));
+  const bool is_of_run = depends_on.back().starts_with("run.");  // whose numbers a probe makes up
+  return is_of_run ? keys : fmt::format("{}, {}", value, keys);
 }
 
 std::vector<Chapter> all_chapters() {

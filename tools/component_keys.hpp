@@ -15,11 +15,11 @@ struct ComponentKey {
   std::string choice;  // key whose value decides whether this one exists; empty: always
   std::vector<std::string> options;  // those values
   std::vector<std::string> others;   // the other values of that key
-  bool depends_on_run = false;       // its default does: on the numbers of nodes or steps
+  std::vector<std::string> depends_on;  // what its default follows from: run.nodes, run.steps, other keys here
 
   /// "with fabric = torus or ring: ", "unless compression = none: ", or nothing.
   std::string condition() const;
-  /// "required", "none", or the default.
+  /// "required", "none", "by run.nodes", "sgd, by compression", or the default.
   std::string fallback() const;
 };
 

@@ -37,6 +37,8 @@ void report(const Run& run) {
     fmt::print("  {:<36}{:.2f} GiB at most\n", "memory",
                static_cast<double>(peak_memory()) / (1 << 30));
   }
+  if (run.lost_checkpoints() > 0)
+    fmt::print("  {:<36}{}\n", "checkpoints not written", run.lost_checkpoints());
   fmt::print("  {:<36}{}\n", "results", run.assembly().settings.output);
   if (run.checkpoint().empty()) return;
   fmt::print("  {:<36}starling resume {}\n", "to go on", run.assembly().settings.output);
@@ -74,10 +76,15 @@ void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& h
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     if (std::signal(signal, note_signal) == SIG_IGN) std::signal(signal, SIG_IGN);  // nohup
   }
+  std::signal(SIGXFSZ, SIG_IGN);  // a file past its limit is then told as a full disk is
   Heartbeat heartbeat;
   Run::Hooks hooks;
   if (speaks) hooks.progress = [&](const Standing& standing) { heartbeat.show(standing); };
   hooks.interruption = [] { return static_cast<int>(asked_to_end); };
+  hooks.warn = [&](const std::string& words) {
+    heartbeat.clear();
+    fmt::print(stderr, "starling: warning: {}\n", words);
+  };
   hooks.code_version = STARLING_VERSION;
   if (speaks && is_large(parts)) {
     fmt::print("memory: {}\n", describe_memory(parts.settings, parts.workload->facts()));

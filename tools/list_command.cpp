@@ -129,7 +129,7 @@ Made by `starling list --markdown`; a test compares. A scenario is a text file:
 
 Kinds of values: *integer* and *number* without a unit; *duration* with `ps`, `ns`, `us`, `ms`, `s`, `min` or `h`; *bytes* with
 `B`, `kB`, `MB`, `GB`, `KiB`, `MiB`, `GiB`; *bandwidth* in bytes (`1 GB/s`) or bits (`10 Gbit/s`) per second; *numbers* separated by
-commas; *yes/no*; *text*; or one of the words listed. Defaults "by the run" follow from the numbers of nodes and steps:
+commas; *yes/no*; *text*; or one of the words listed. A default "by" other keys follows from these, and is shown as it is with their defaults:
 `starling describe SCENARIO.ini` prints them.
 
 `[sweep]` is read by `starling sweep` alone. Its keys are `section.key` of other sections, with lists (`2, 4, 8`; separated by `|`

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <thread>
 
@@ -45,8 +46,16 @@ struct Shard {
   std::size_t on_this_machine = 1;
 };
 
-std::size_t number_in(const char* text) {
-  return text == nullptr ? 0 : std::strtoul(text, nullptr, 10);
+/// A whole number, or 0 if the text is anything else.
+std::size_t number_in(std::string_view text) {
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? number : 0;
+}
+
+std::size_t number_in_environment(const char* name) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? 0 : number_in(text);
 }
 
 /// From --shard, or from what mpirun tells its processes.
@@ -55,20 +64,30 @@ Shard read_shard(const po::variables_map& values) {
   if (values.count("shard") > 0) {
     const std::string text = values["shard"].as<std::string>();
     const std::size_t slash = text.find('/');
-    shard.index = number_in(text.c_str());
-    shard.count = slash == text.npos ? 0 : number_in(text.c_str() + slash + 1);
+    shard.index = number_in(std::string_view(text).substr(0, slash));
+    shard.count = slash == text.npos ? 0 : number_in(std::string_view(text).substr(slash + 1));
     if (shard.index < 1 || shard.index > shard.count)
       throw UsageError(fmt::format("--shard must be i/n with i from 1 to n, got {}", text));
     --shard.index;
   } else if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) {
-    shard = {number_in(std::getenv("OMPI_COMM_WORLD_RANK")),
-             number_in(std::getenv("OMPI_COMM_WORLD_SIZE")),
-             std::max<std::size_t>(1, number_in(std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE")))};
+    shard = {number_in_environment("OMPI_COMM_WORLD_RANK"),
+             number_in_environment("OMPI_COMM_WORLD_SIZE"),
+             std::max<std::size_t>(1, number_in_environment("OMPI_COMM_WORLD_LOCAL_SIZE"))};
   } else if (std::getenv("PMI_SIZE") != nullptr) {
-    shard = {number_in(std::getenv("PMI_RANK")), number_in(std::getenv("PMI_SIZE")),
-             std::max<std::size_t>(1, number_in(std::getenv("MPI_LOCALNRANKS")))};
+    shard = {number_in_environment("PMI_RANK"), number_in_environment("PMI_SIZE"),
+             std::max<std::size_t>(1, number_in_environment("MPI_LOCALNRANKS"))};
   }
   return shard;
+}
+
+/// From --jobs, if it is there.
+std::optional<std::size_t> read_jobs(const po::variables_map& values) {
+  if (values.count("jobs") == 0) return std::nullopt;
+  const std::string text = values["jobs"].as<std::string>();
+  const std::size_t jobs = number_in(text);
+  if (jobs < 1 || jobs > 4096)
+    throw UsageError(fmt::format("--jobs must be a whole number from 1 to 4096, got {}", text));
+  return jobs;
 }
 
 /// The settings that make two sweeps the same.
@@ -169,7 +188,7 @@ void sweep_command(const Arguments& arguments) {
   po::options_description options("options");
   options.add_options()("output,o", po::value<std::string>(),
                         "folder of the results (default: results/NAME)")(
-      "jobs,j", po::value<std::size_t>(), "points at a time (default: one per core)")(
+      "jobs,j", po::value<std::string>(), "points at a time (default: one per core)")(
       "shard", po::value<std::string>(),
       "i/n: only every n-th point from the i-th on, for job arrays; mpirun does that by itself")(
       "list", "print the points and run none")("quiet,q", "no progress, no closing lines");
@@ -178,6 +197,7 @@ void sweep_command(const Arguments& arguments) {
                        options, values))
     return;
   const auto words = values["words"].as<std::vector<std::string>>();
+  const std::optional<std::size_t> asked_jobs = read_jobs(values);
   const Scenario scenario = read_scenario(words);
   const Sweep sweep = read_sweep(scenario);
   const Shard shard = read_shard(values);
@@ -190,11 +210,8 @@ void sweep_command(const Arguments& arguments) {
   // A point is a run of its own, not a process of ours.
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"}) unsetenv(name);
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
-  const std::size_t jobs = values.count("jobs") > 0
-                               ? values["jobs"].as<std::size_t>()
-                               : std::max<std::size_t>(1, cores / shard.on_this_machine);
-  if (jobs < 1 || jobs > 4096)
-    throw UsageError(fmt::format("--jobs must be from 1 to 4096, got {}", jobs));
+  const std::size_t jobs =
+      asked_jobs.value_or(std::max<std::size_t>(1, cores / shard.on_this_machine));
 
   // What is wrong with all points is better told once, before anything runs.
   Scenario first = scenario;

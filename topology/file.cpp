@@ -145,7 +145,7 @@ Topology file(const Section& section, NodeId nodes, std::uint64_t /*seed*/) {
   section.finish();
 
   const std::string path = section.resolve_path(given);
-  const GraphFile graph = read_graph(section, "path", path, {"weight"});
+  const GraphFile graph = read_graph(section, "path", path, {.vertices = {}, .edges = {"weight"}});
   section.expect(graph.vertices.size() == static_cast<std::size_t>(nodes), "path",
                  "{}: expected a graph of {} nodes, found {}", path, nodes, graph.vertices.size());
   const Arcs arcs(section, path, graph, ignores_weights);

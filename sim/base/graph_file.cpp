@@ -1,4 +1,5 @@
-// Boost's readers, and what they leave out: names of GraphML's vertices, and lines.
+// Boost's readers, and what they leave out: names of GraphML's vertices, lines, a bound on how deep they
+// recurse, and attributes that nobody reads.
 
 #include "sim/base/graph_file.hpp"
 
@@ -56,6 +57,19 @@ class Scanner {
     skip();
     return inside;
   }
+  /// Skips a tag of XML with its quoted values; whether it closes itself.
+  bool skip_tag() {
+    char last = '<';
+    while (!at_end() && next() != '>') {
+      last = next();
+      skip();
+      if (last != '"' && last != '\'') continue;
+      while (!at_end() && next() != last) skip();
+      skip();
+    }
+    skip();
+    return last == '/';
+  }
   std::string skip_word() {
     std::string word;
     const auto is_letter = [](char c) {
@@ -74,6 +88,21 @@ class Scanner {
   std::size_t line_ = 1;
 };
 
+/// Boost's readers recurse: some ten thousand levels end the program.
+class Depth {
+ public:
+  void enter(std::size_t line) {
+    constexpr int deepest = 500;
+    if (++levels_ <= deepest) return;
+    throw GraphFileError(line,
+                         fmt::format("expected at most {} levels, one in the other", deepest));
+  }
+  void leave() { --levels_; }
+
+ private:
+  int levels_ = 0;
+};
+
 /// Lines of the tags <node and <edge of a GraphML file, in order.
 struct TagLines {
   std::vector<std::size_t> vertices;
@@ -82,14 +111,23 @@ struct TagLines {
 
 TagLines find_tags(std::string_view text) {
   TagLines lines;
+  Depth depth;
   for (Scanner scan(text); !scan.at_end();) {
     if (scan.is_at("<!--")) {
       scan.skip_past("-->");
     } else if (scan.is_at("<![CDATA[")) {
       scan.skip_past("]]>");
-    } else {
+    } else if (scan.is_at("<!") || scan.is_at("<?")) {
+      scan.skip_past(">");
+    } else if (scan.is_at("</")) {
+      depth.leave();
+      scan.skip_past(">");
+    } else if (scan.next() == '<') {
       if (scan.is_at("<node")) lines.vertices.push_back(scan.line());
       if (scan.is_at("<edge")) lines.edges.push_back(scan.line());
+      depth.enter(scan.line());
+      if (scan.skip_tag()) depth.leave();
+    } else {
       scan.skip();
     }
   }
@@ -104,6 +142,7 @@ struct OperatorLines {
 
 OperatorLines find_operators(std::string_view text) {
   OperatorLines lines;
+  Depth depth;
   for (Scanner scan(text); !scan.at_end();) {
     const std::size_t line = scan.line();
     if (scan.is_at("/*")) {
@@ -122,60 +161,119 @@ OperatorLines find_operators(std::string_view text) {
     } else if (const std::string word = scan.skip_word(); !word.empty()) {
       lines.names.emplace(word, line);
     } else {
+      if (scan.next() == '{') depth.enter(line);
+      if (scan.next() == '}') depth.leave();
       scan.skip();
     }
   }
   return lines;
 }
 
-// ----- DOT
+// ----- attributes
 
-/// Property map of one attribute of a graph's vertices or edges.
-template <class Graph, class Key>
-struct AttributeMap {
-  using key_type = Key;
-  using value_type = std::string;
-  using reference = std::string;
-  using category = boost::read_write_property_map_tag;
-  Graph* graph;
-  std::string name;
+/// Which attributes are kept: those that are known, and those that look like one, to be refused. All
+/// others are for other programs, of which each has its own.
+class Attention {
+ public:
+  explicit Attention(const GraphAttributes& known) : known_(known), all_(known.vertices) {
+    all_.insert(all_.end(), known.edges.begin(), known.edges.end());
+  }
+
+  bool keeps(const std::string& name) {
+    const auto [decision, is_new] = decisions_.emplace(name, false);
+    if (is_new) decision->second = is_in(all_, name) || !suggestion(all_, name).empty();
+    return decision->second;
+  }
+
+  void refuse_strangers(const GraphFile& graph) const {
+    const auto name_of = [&](std::size_t v) { return graph.vertices[v].name; };
+    refuse_strangers(graph.attributes, {}, 0, [] { return std::string("the graph"); });
+    for (const GraphFile::Vertex& vertex : graph.vertices) {
+      refuse_strangers(vertex.attributes, known_.vertices, vertex.line,
+                       [&] { return fmt::format("vertex {}", vertex.name); });
+    }
+    for (const GraphFile::Edge& edge : graph.edges) {
+      refuse_strangers(edge.attributes, known_.edges, edge.line, [&] {
+        return fmt::format("the edge between {} and {}", name_of(edge.source),
+                           name_of(edge.target));
+      });
+    }
+  }
+
+ private:
+  using Names = std::vector<std::string>;
+
+  static bool is_in(const Names& names, const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+  }
+
+  /// "; did you mean latency?", whatever the case of the letters; nothing for what Graphviz writes.
+  static std::string suggestion(const Names& names, std::string found) {
+    for (char& c : found) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (found == "height" || found == "lheight") return {};  // no weights
+    return did_you_mean(found, names);
+  }
+
+  template <class Owner>
+  void refuse_strangers(const GraphFile::Attributes& attributes, const Names& known,
+                        std::size_t line, Owner owner) const {
+    for (const auto& [name, value] : attributes) {
+      if (is_in(known, name)) continue;
+      const std::string way_out = is_in(known_.edges, name) ? "; it is one of edges"
+                                  : is_in(known_.vertices, name)
+                                      ? "; it is one of vertices"
+                                      : suggestion(known.empty() ? all_ : known, name);
+      throw GraphFileError(line, fmt::format("unknown attribute {} of {}{}", name, owner(),
+                                             way_out.empty() ? suggestion(all_, name) : way_out));
+    }
+  }
+
+  const GraphAttributes& known_;
+  Names all_;
+  std::map<std::string, bool> decisions_;
 };
 
-template <class Graph, class Key>
-std::string get(const AttributeMap<Graph, Key>& map, const Key& key) {
-  const auto& attributes = (*map.graph)[key];
-  const auto found = attributes.find(map.name);
-  return found == attributes.end() ? std::string() : found->second;
-}
-
-template <class Graph, class Key>
-void put(const AttributeMap<Graph, Key>& map, const Key& key, const std::string& value) {
-  (*map.graph)[key][map.name] = value;
-}
+// ----- DOT
 
 template <class Direction>
-GraphFile read_dot_as(const std::string& text, const std::vector<std::string>& attributes) {
+GraphFile read_dot_as(const std::string& text, Attention& attention) {
   // Of a bidirectional graph, too, edges() are in order of insertion; of a directed one not.
   using Graph = boost::adjacency_list<boost::vecS, boost::vecS, Direction, GraphFile::Attributes,
                                       GraphFile::Attributes>;
   using Traits = boost::graph_traits<Graph>;
+  using Vertex = typename Traits::vertex_descriptor;
+  using Edge = typename Traits::edge_descriptor;
   constexpr const char* name = "node_id";
+  GraphFile result{.is_directed = !std::is_same_v<Direction, boost::undirectedS>,
+                   .attributes = {},
+                   .vertices = {},
+                   .edges = {}};
   Graph graph;
-  boost::dynamic_properties properties(boost::ignore_other_properties);
-  properties.property(name, AttributeMap<Graph, typename Traits::vertex_descriptor>{&graph, name});
-  for (const std::string& key : attributes) {
-    properties.property(key, AttributeMap<Graph, typename Traits::vertex_descriptor>{&graph, key});
-    properties.property(key, AttributeMap<Graph, typename Traits::edge_descriptor>{&graph, key});
-  }
-  boost::read_graphviz(text, graph, properties);
+  std::vector<std::string> names;
+  // Boost asks for a property map for each attribute that has none: it is kept then and there.
+  const auto keep = [&](const std::string& key, const boost::any& owner, const boost::any& value) {
+    const auto& text_of_value = boost::any_cast<const std::string&>(value);
+    const auto* const vertex = boost::any_cast<Vertex>(&owner);
+    if (vertex != nullptr && key == name) {
+      names.resize(boost::num_vertices(graph));
+      names[*vertex] = text_of_value;
+    } else if (attention.keeps(key)) {
+      const auto* const edge = boost::any_cast<Edge>(&owner);
+      auto& attributes = vertex != nullptr ? graph[*vertex]
+                         : edge != nullptr ? graph[*edge]
+                                           : result.attributes;
+      attributes[key] = text_of_value;
+    }
+    return boost::shared_ptr<boost::dynamic_property_map>();
+  };
+  boost::dynamic_properties properties(keep);
+  boost::read_graphviz(text, graph, properties, name);
 
   const OperatorLines lines = find_operators(text);
-  GraphFile result{
-      .is_directed = !std::is_same_v<Direction, boost::undirectedS>, .vertices = {}, .edges = {}};
   for (const auto vertex : boost::make_iterator_range(boost::vertices(graph))) {
-    GraphFile::Attributes& found = graph[vertex];
-    const auto line = lines.names.find(found[name]);
-    result.vertices.push_back({found[name], found, line == lines.names.end() ? 0 : line->second});
+    const auto line = lines.names.find(names[vertex]);
+    result.vertices.push_back(
+        {names[vertex], graph[vertex], line == lines.names.end() ? 0 : line->second});
   }
   const bool has_lines = lines.edges.size() == boost::num_edges(graph);
   for (const auto edge : boost::make_iterator_range(boost::edges(graph))) {
@@ -185,12 +283,40 @@ GraphFile read_dot_as(const std::string& text, const std::vector<std::string>& a
   return result;
 }
 
-GraphFile read_dot(const std::string& text, const std::vector<std::string>& attributes) {
+GraphFile read_dot(const std::string& text, Attention& attention) {
   try {
-    return read_dot_as<boost::undirectedS>(text, attributes);
+    return read_dot_as<boost::undirectedS>(text, attention);
   } catch (const boost::directed_graph_error&) {
-    return read_dot_as<boost::bidirectionalS>(text, attributes);
+    return read_dot_as<boost::bidirectionalS>(text, attention);
   }
+}
+
+/// What Boost's parser says of a text; empty if it finds no fault.
+std::string dot_fault(const std::string& text) {
+  const GraphAttributes none;
+  Attention attention(none);
+  try {
+    read_dot(text, attention);
+  } catch (const boost::bad_graphviz_syntax& error) {
+    return error.what();
+  }
+  return {};
+}
+
+/// The line of a fault. The parser tells none, but it reads forward only: the fault is in the last of the
+/// fewest lines that have it.
+std::size_t dot_fault_line(const std::string& text) {
+  std::vector<std::size_t> ends;  // of lines
+  for (std::size_t at = text.find('\n'); at != text.npos; at = text.find('\n', at + 1)) {
+    ends.push_back(at + 1);
+  }
+  if (text.empty() || text.back() != '\n') ends.push_back(text.size());
+  const std::string fault = dot_fault(text);
+  const bool is_at_end = dot_fault(text + "\n]") != fault;
+  if (is_at_end) return ends.size();
+  const auto line = std::ranges::partition_point(
+      ends, [&](std::size_t end) { return dot_fault(text.substr(0, end)) != fault; });
+  return static_cast<std::size_t>(line - ends.begin()) + 1;
 }
 
 // ----- GraphML
@@ -199,8 +325,7 @@ GraphFile read_dot(const std::string& text, const std::vector<std::string>& attr
 /// declared types.
 class GraphmlReceiver : public boost::mutate_graph {
  public:
-  GraphmlReceiver(GraphFile& graph, const std::vector<std::string>& attributes)
-      : graph_(graph), attributes_(attributes) {}
+  GraphmlReceiver(GraphFile& graph, Attention& attention) : graph_(graph), attention_(attention) {}
 
   std::size_t vertices() const { return vertices_.size(); }
   /// Attributes by vertex, in order of appearance.
@@ -216,7 +341,10 @@ class GraphmlReceiver : public boost::mutate_graph {
         {boost::any_cast<std::size_t>(source), boost::any_cast<std::size_t>(target), {}, 0});
     return {graph_.edges.size() - 1, true};
   }
-  void set_graph_property(const std::string&, const std::string&, const std::string&) override {}
+  void set_graph_property(const std::string& name, const std::string& value,
+                          const std::string&) override {
+    set(graph_.attributes, name, value);
+  }
   void set_vertex_property(const std::string& name, boost::any vertex, const std::string& value,
                            const std::string&) override {
     set(vertices_[boost::any_cast<std::size_t>(vertex)], name, value);
@@ -228,11 +356,11 @@ class GraphmlReceiver : public boost::mutate_graph {
 
  private:
   void set(GraphFile::Attributes& attributes, const std::string& name, const std::string& value) {
-    if (std::ranges::find(attributes_, name) != attributes_.end()) attributes[name] = value;
+    if (attention_.keeps(name)) attributes[name] = value;
   }
 
   GraphFile& graph_;
-  const std::vector<std::string>& attributes_;
+  Attention& attention_;
   std::vector<GraphFile::Attributes> vertices_;
 };
 
@@ -250,11 +378,10 @@ std::vector<std::string> graphml_names(const std::string& text) {
   return names;
 }
 
-GraphFile read_graphml_as(const std::string& text, bool is_directed,
-                          const std::vector<std::string>& attributes) {
+GraphFile read_graphml_as(const std::string& text, bool is_directed, Attention& attention) {
   const std::vector<std::string> names = graphml_names(text);
-  GraphFile graph{.is_directed = is_directed, .vertices = {}, .edges = {}};
-  GraphmlReceiver receiver(graph, attributes);
+  GraphFile graph{.is_directed = is_directed, .attributes = {}, .vertices = {}, .edges = {}};
+  GraphmlReceiver receiver(graph, attention);
   std::istringstream stream(text);
   boost::read_graphml(stream, receiver, 0);
   if (receiver.vertices() != names.size()) {
@@ -275,11 +402,11 @@ GraphFile read_graphml_as(const std::string& text, bool is_directed,
   return graph;
 }
 
-GraphFile read_graphml(const std::string& text, const std::vector<std::string>& attributes) {
+GraphFile read_graphml(const std::string& text, Attention& attention) {
   try {
-    return read_graphml_as(text, false, attributes);
+    return read_graphml_as(text, false, attention);
   } catch (const boost::directed_graph_error&) {
-    return read_graphml_as(text, true, attributes);
+    return read_graphml_as(text, true, attention);
   }
 }
 
@@ -287,24 +414,33 @@ GraphFile read_graphml(const std::string& text, const std::vector<std::string>& 
 
 // ----- both
 
-GraphFile parse_graph(const std::string& text, GraphFormat format,
-                      const std::vector<std::string>& attributes) {
+GraphFile parse_graph(const std::string& text, GraphFormat format, const GraphAttributes& known) {
   const bool is_graphml = format == GraphFormat::graphml;
+  Attention attention(known);
   try {
-    return is_graphml ? read_graphml(text, attributes) : read_dot(text, attributes);
+    // Before Boost recurses: the scan refuses what is nested too deep.
+    is_graphml ? static_cast<void>(find_tags(text)) : static_cast<void>(find_operators(text));
+    GraphFile graph = is_graphml ? read_graphml(text, attention) : read_dot(text, attention);
+    attention.refuse_strangers(graph);
+    return graph;
+  } catch (const GraphFileError&) {
+    throw;
   } catch (const boost::undirected_graph_error&) {
-    throw std::runtime_error("expected edges that are all directed or all undirected, found both");
+    throw GraphFileError(0, "expected edges that are all directed or all undirected, found both");
+  } catch (const boost::bad_graphviz_syntax& error) {
+    throw GraphFileError(dot_fault_line(text),
+                         fmt::format("not a valid DOT file: {}", error.what()));
   } catch (const boost::property_tree::xml_parser_error& error) {
-    throw std::runtime_error(
-        fmt::format("not a valid GraphML file: line {}: {}", error.line(), error.message()));
+    throw GraphFileError(error.line(),
+                         fmt::format("not a valid GraphML file: {}", error.message()));
   } catch (const std::exception& error) {
-    throw std::runtime_error(
-        fmt::format("not a valid {} file: {}", is_graphml ? "GraphML" : "DOT", error.what()));
+    throw GraphFileError(
+        0, fmt::format("not a valid {} file: {}", is_graphml ? "GraphML" : "DOT", error.what()));
   }
 }
 
 GraphFile read_graph(const Section& section, std::string_view key, const std::string& path,
-                     const std::vector<std::string>& attributes) {
+                     const GraphAttributes& known) {
   const std::size_t dot = path.find_last_of("./");
   std::string extension = dot == path.npos || path[dot] == '/' ? "" : path.substr(dot + 1);
   for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -320,10 +456,10 @@ GraphFile read_graph(const Section& section, std::string_view key, const std::st
   section.expect(stream.is_open() && !content.str().empty(), key, "{}: cannot read: {}", path,
                  errno != 0 ? std::strerror(errno) : "it is empty");
   try {
-    return parse_graph(content.str(), is_graphml ? GraphFormat::graphml : GraphFormat::dot,
-                       attributes);
-  } catch (const std::runtime_error& error) {
-    section.fail(key, "{}: {}", path, error.what());
+    return parse_graph(content.str(), is_graphml ? GraphFormat::graphml : GraphFormat::dot, known);
+  } catch (const GraphFileError& error) {
+    section.fail(key, "{}{}: {}", path, error.line > 0 ? fmt::format(":{}", error.line) : "",
+                 error.what());
   }
 }
 

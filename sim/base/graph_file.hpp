@@ -8,6 +8,7 @@
 #pragma once
 
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,20 +34,33 @@ struct GraphFile {
   };
 
   bool is_directed = false;
+  Attributes attributes;  // of the graph itself
   std::vector<Vertex> vertices;
   std::vector<Edge> edges;  // in order of the file
 };
 
 enum class GraphFormat { graphml, dot };
 
-/// The graph that `text` describes, with those attributes of vertices and edges that `attributes`
-/// names. Throws std::runtime_error with what is wrong.
-GraphFile parse_graph(const std::string& text, GraphFormat format,
-                      const std::vector<std::string>& attributes);
+/// Names of the attributes that a caller reads.
+struct GraphAttributes {
+  std::vector<std::string> vertices;
+  std::vector<std::string> edges;
+};
+
+/// What is wrong with a file, and the line from 1, or 0 if it is not known.
+struct GraphFileError : std::runtime_error {
+  GraphFileError(std::size_t at, const std::string& what) : std::runtime_error(what), line(at) {}
+  std::size_t line;
+};
+
+/// The graph that `text` describes, with its known attributes. One that looks like a known one ("latancy",
+/// "Latency") or is at the wrong place is refused; all others, as drawing tools write them (pos, color),
+/// are left out. Throws GraphFileError.
+GraphFile parse_graph(const std::string& text, GraphFormat format, const GraphAttributes& known);
 
 /// Reads the file at `path`, which `key` of the section names. Throws ScenarioError.
 GraphFile read_graph(const Section& section, std::string_view key, const std::string& path,
-                     const std::vector<std::string>& attributes);
+                     const GraphAttributes& known);
 
 /// Numbers of nodes by their names: the numbers that the names contain if these are 0..n-1 behind
 /// one common prefix (n0, n1, ...), else their ranks in (byte) order.

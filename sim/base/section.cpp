@@ -286,7 +286,7 @@ const Setting* Section::note(std::string_view key, std::string_view type,
     if (!is_read(other.key)) unread.push_back(other.key);
   }
   const std::string hint =
-      unread.empty() ? "" : fmt::format(" (keys nobody read: {})", fmt::join(unread, ", "));
+      unread.empty() ? "" : fmt::format(" (not read so far: {})", fmt::join(unread, ", "));
   throw ScenarioError(fmt::format("{}: {}.{} is missing{}", origin_, name_, key, hint));
 }
 

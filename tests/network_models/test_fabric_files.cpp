@@ -161,7 +161,7 @@ TEST_CASE("a fabric file that is wrong is refused by file, line and rule") {
         ": expected at least 3 hosts, found 2");
   CHECK(file_refusal("digraph { a -> b }", 2) ==
         ": expected ways between all hosts, found none from b to a");
-  CHECK(file_refusal("graph { a -- ", 2).starts_with(": not a valid DOT file: "));
+  CHECK(file_refusal("graph { a -- ", 2).starts_with(":1: not a valid DOT file: "));
   const std::string unknown =
       "<graphml>\n<graph edgedefault=\"undirected\">\n<node id=\"a\"/>\n<edge source=\"a\" "
       "target=\"b\"/></graph></graphml>";
@@ -169,6 +169,103 @@ TEST_CASE("a fabric file that is wrong is refused by file, line and rule") {
   CHECK(refusal(with("file", {{"file", "/nowhere/net.dot"}}), 2) ==
         "test.ini:1: network.file /nowhere/net.dot: cannot read: No such file or directory");
   CHECK(refusal(with("file", {}), 2) == "test.ini:0: network.file is missing");
+}
+
+TEST_CASE("a fabric file: misspelt attributes are refused, those of drawing tools are not") {
+  CHECK(file_refusal("graph {\n a;\n a -- b [latancy=\"1 us\"];\n}", 2) ==
+        ":3: unknown attribute latancy of the edge between a and b; did you mean latency?");
+  CHECK(file_refusal("graph {\n a -- b [Latency=\"1 us\"]\n}", 2) ==
+        ":2: unknown attribute Latency of the edge between a and b; did you mean latency?");
+  CHECK(file_refusal("graph {\n s [knid=switch];\n a -- s -- b }", 2) ==
+        ":2: unknown attribute knid of vertex s; did you mean kind?");
+  CHECK(file_refusal("graph {\n a [bandwidth=\"1 GB/s\"]; a -- b }", 2) ==
+        ":2: unknown attribute bandwidth of vertex a; it is one of edges");
+  CHECK(file_refusal("graph {\n a -- b [kind=switch] }", 2) ==
+        ":2: unknown attribute kind of the edge between a and b; it is one of vertices");
+  CHECK(file_refusal("graph { bandwith = \"1 GB/s\"; a -- b }", 2) ==
+        ": unknown attribute bandwith of the graph; did you mean bandwidth?");
+  // Defaults of all edges are attributes of edges.
+  CHECK(file_refusal("digraph { edge [latenzy=\"1 us\"];\n a -> b; b -> a }", 2) ==
+        ":2: unknown attribute latenzy of the edge between a and b; did you mean latency?");
+  const auto graphml = [](const std::string& attribute) {
+    return "<graphml><key id=\"k\" for=\"edge\" attr.name=\"" + attribute +
+           "\" attr.type=\"string\"/>\n<graph edgedefault=\"undirected\"><node id=\"a\"/>"
+           "<node id=\"b\"/>\n<edge source=\"a\" target=\"b\">"
+           "<data key=\"k\">1 GB/s</data></edge></graph></graphml>";
+  };
+  CHECK(file_refusal(graphml("bandwith"), 2, "net.graphml") ==
+        ":3: unknown attribute bandwith of the edge between a and b; did you mean bandwidth?");
+  for (const char* drawn :
+       {"pos",           "label",    "color", "shape",    "width",     "height",    "lwidth",
+        "lheight",       "fontsize", "style", "penwidth", "weight",    "x",         "y",
+        "size",          "id",       "type",  "Latitude", "Longitude", "LinkLabel", "labelangle",
+        "labeldistance", "lp",       "bb",    "rank",     "constraint"}) {
+    CAPTURE(drawn);
+    CHECK_NOTHROW(parse_graph(fmt::format("graph {{ {0} = 1; a [{0}=1]; a -- b [{0}=1] }}", drawn),
+                              GraphFormat::dot,
+                              {.vertices = {"kind"}, .edges = {"latency", "bandwidth"}}));
+    if (std::string(drawn) == "weight") continue;  // a topology reads it
+    CHECK_NOTHROW(parse_graph(fmt::format("graph {{ a [{0}=1]; a -- b [{0}=1] }}", drawn),
+                              GraphFormat::dot, {.vertices = {}, .edges = {"weight"}}));
+    CHECK_NOTHROW(parse_graph(graphml(drawn), GraphFormat::graphml,
+                              {.vertices = {"kind"}, .edges = {"latency", "bandwidth"}}));
+  }
+}
+
+TEST_CASE("a DOT file that is wrong is refused by line") {
+  const auto line = [](const std::string& text) {
+    try {
+      parse_graph(text, GraphFormat::dot, {});
+    } catch (const GraphFileError& error) {
+      return error.line;
+    }
+    return std::size_t{9999};
+  };
+  CHECK(line("hello") == 1);
+  CHECK(line("\n\ngrph {\n a -- b }\n") == 3);
+  CHECK(line("graph {\n a -- b;\n b -- ;\n c -- d\n}") == 3);
+  CHECK(line("graph {\n a -- b [latency=;];\n c\n}") == 2);
+  CHECK(line("graph {\n a -- b;\n b -- ! c;\n c -- d\n}") == 3);
+  CHECK(line("graph {\n a -- b;\n b -> c\n}") == 3);
+  CHECK(line("digraph {\n a -> b;\n b -- c\n}") == 3);
+  CHECK(line("graph {\n a -- b;\n b -- c\n\n") == 4);             // the end is missing
+  CHECK(line("graph {\n a -- b;\n b [label=\"x];\n c\n}") == 3);  // an open quote
+}
+
+TEST_CASE("a graph file that is nested too deep is refused, not read") {
+  const auto refusal = [](const std::string& text, GraphFormat format) {
+    try {
+      parse_graph(text, format, {});
+      return std::string("accepted");
+    } catch (const GraphFileError& error) {
+      return fmt::format("{}: {}", error.line, error.what());
+    }
+  };
+  const auto repeat = [](const std::string& text, int count) {
+    std::string all;
+    for (int i = 0; i < count; ++i) all += text;
+    return all;
+  };
+  const auto dot = [&](int levels) {  // those and the graph's own
+    return "graph{\n" + repeat("subgraph{", levels) + "a -- b" + repeat("}", levels) + "}";
+  };
+  const auto graphml = [&](int levels) {
+    return "<graphml><graph edgedefault=\"undirected\"><node id=\"a>\">\n" + repeat("<x>", levels) +
+           repeat("</x>", levels) + "</node></graph></graphml>";
+  };
+  const std::string too_deep = "2: expected at most 500 levels, one in the other";
+  CHECK(refusal(dot(499), GraphFormat::dot) == "accepted");
+  CHECK(refusal(dot(500), GraphFormat::dot) == too_deep);
+  CHECK(refusal(dot(20'000), GraphFormat::dot) == too_deep);
+  CHECK(refusal(graphml(497), GraphFormat::graphml) == "accepted");
+  CHECK(refusal(graphml(498), GraphFormat::graphml) == too_deep);
+  CHECK(refusal(graphml(20'000), GraphFormat::graphml) == too_deep);
+  // Many, one beside the other, are not deep.
+  CHECK(refusal("graph {" + repeat("subgraph{a -- b}", 2'000) + "}", GraphFormat::dot) ==
+        "accepted");
+  CHECK(refusal("<graphml><graph edgedefault=\"undirected\">" + repeat("<y/>", 2'000) +
+                    "</graph></graphml>",
+                GraphFormat::graphml) == "accepted");
 }
 
 TEST_CASE("a graph file: lines of vertices and edges, through comments, quotes and chains") {

@@ -215,7 +215,11 @@ def check_usage(folder):
                             (["list", "workloads"], "all components: starling list --brief; did you mean workload?"),
                             (["list", "--markdown", "dpsgd"], "--markdown lists everything, got a name"),
                             (["resume", "a.h5", "b.h5"], "expected one file, whose run is to go on"),
-                            (["sweep", "points.ini", "--jobs", "4097"], "--jobs must be from 1 to 4096, got 4097")):
+                            *((["sweep", "points.ini", f"--jobs={count}", *more],
+                               f"--jobs must be a whole number from 1 to 4096, got {count}")
+                              for count in ("4097", "0", "-1", "x", "1.5", "9" * 30) for more in ([], ["--list"])),
+                            *((["sweep", "points.ini", f"--shard={shard}"], f"--shard must be i/n with i from 1 to n, got {shard}")
+                              for shard in ("0/2", "3/2", "1/2x", "1/-2", "2"))):
         expect(folder.run(*words), 2, sentence)
     assert folder.run().returncode == 2
     os.environ["STARLING_ISA"] = "v9"
@@ -260,6 +264,11 @@ def check_commands(folder):
         assert len(table.read().splitlines()) == 9  # a head and eight nodes
     again = folder.run("run", "results/good.h5", "-o", "again.h5")
     expect(again, 0)
+    assert "different experiments" not in folder.run("compare", "results/good.h5", "again.h5").stdout
+    expect(folder.run("run", "good.ini", "run.seed=2", "algorithm.kind=allreduce", "-o", "other.h5"), 0)
+    done = folder.run("compare", "results/good.h5", "other.h5", "--loss", "10")
+    assert "algorithm.kind (dpsgd, allreduce)" in done.stdout.splitlines()[2], done.stdout
+    assert "run.seed (1, 2)" in done.stdout.splitlines()[2], done.stdout
     done = folder.run("resume", "results/good.h5")
     expect(done, 0)
     assert "the run is complete, there is nothing to resume" in done.stdout, done.stdout
@@ -365,6 +374,37 @@ def check_out_of_memory(folder):
     assert not os.path.exists(output + ".partial")
 
 
+def check_lost_checkpoints(folder, mpirun=None):
+    """A checkpoint for which there is no room is told once and costs the run nothing; results that do not fit leave no file."""
+    # 8 models of 64 * 256 + 256 + 256 * 10 + 10 parameters of 4 bytes: 615 kB; results take 35 kB.
+    words = ["good.ini", "workload.hidden=256", "run.device=cpu", "run.steps=60"]
+    expect(folder.run("run", *words, "-o", "whole.h5"), 0)
+
+    def limit(size):
+        return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    words.append("run.checkpoint=5 steps")
+
+    def check(output, done, reason):
+        expect(done, 0, f"{output}.checkpoint: cannot write: {reason}; the run goes on without a checkpoint")
+        assert done.stderr.count("cannot write") == 1, done.stderr
+        assert re.search("checkpoints not written +[2-9]\n", done.stdout), done.stdout
+        expect(folder.run("compare", "whole.h5", output), 0)
+        with h5py.File(folder.file("whole.h5")) as whole, h5py.File(folder.file(output)) as found:
+            assert (found["evaluation/test_loss"][:] == whole["evaluation/test_loss"][:]).all()
+
+    check("lost.h5", folder.run("run", *words, "-o", "lost.h5", prepare=limit(200_000)), "File too large")
+    done = folder.run("run", *words, "-o", "nothing.h5", prepare=limit(4096))
+    assert done.returncode == 1 and done.stderr.endswith("starling: nothing.h5: cannot write: File too large\n"), done.stderr
+    left = [name for name in os.listdir(folder.path) if name.startswith(("lost.h5.", "nothing.h5"))]
+    assert not left, left
+    if mpirun:  # of two processes one writes; the other must not wait for it
+        os.mkdir(folder.file("shared.h5.checkpoint.partial"))
+        os.environ.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+        check("shared.h5", folder.run("run", *words, "-o", "shared.h5", prefix=[mpirun, "--oversubscribe", "-n", "2"]),
+              "Is a directory")
+
+
 def check_mpi_failures(folder, mpirun):
     """Over MPI a failure on one rank ends all of them, with one sentence; so does a scenario that is wrong."""
     environment = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -431,6 +471,7 @@ def main():
         cases = [check_mistakes, check_absurd_requests, check_usage, check_commands, check_summaries, check_no_file_is_lost,
                  check_interrupt, lambda folder: check_interrupt(folder, signal.SIGHUP),
                  check_progress_bar, check_disk_full, check_out_of_memory]
+        cases.append(lambda f: check_lost_checkpoints(f, *mpirun))
         if mpirun:
             cases.append(lambda f: check_mpi_failures(f, mpirun[0]))
             cases.append(lambda f: check_replay(f, mpirun[0]))

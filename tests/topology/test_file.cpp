@@ -21,8 +21,9 @@ std::string file_refusal(const std::string& name, const std::string& content, No
   const test::TemporaryDirectory directory;
   const std::string path = directory.write(name, content);
   const std::string message = test::refusal("file", nodes, {{"path", path}});
-  const std::string start = "t.ini:3: topology.path " + path + ": ";
-  return message.starts_with(start) ? message.substr(start.size()) : message;
+  const std::string start = "t.ini:3: topology.path " + path;
+  if (!message.starts_with(start)) return message;
+  return message.substr(start.size() + (message.substr(start.size()).starts_with(": ") ? 2 : 0));
 }
 
 std::string graphml(const std::string& direction, const std::string& body) {
@@ -182,11 +183,11 @@ TEST_CASE("a file that is not there, empty, or of an unknown kind is refused by 
 }
 
 TEST_CASE("malformed files are refused with the reader's reason") {
-  CHECK(file_refusal("m.dot", "graph { 0 -- ", 2).starts_with("not a valid DOT file: "));
-  CHECK(file_refusal("m.dot", "graph { 0 -> 1 }", 2).starts_with("not a valid DOT file: "));
-  CHECK(file_refusal("m.dot", "hello", 2).starts_with("not a valid DOT file: "));
+  CHECK(file_refusal("m.dot", "graph { 0 -- ", 2).starts_with(":1: not a valid DOT file: "));
+  CHECK(file_refusal("m.dot", "graph { 0 -> 1 }", 2).starts_with(":1: not a valid DOT file: "));
+  CHECK(file_refusal("m.dot", "hello", 2).starts_with(":1: not a valid DOT file: "));
   CHECK(file_refusal("m.graphml", "<graphml>\n<graph edgedefault=\"directed\">", 2) ==
-        "not a valid GraphML file: line 2: unexpected end of data");
+        ":2: not a valid GraphML file: unexpected end of data");
   CHECK(file_refusal("m.graphml", "<html></html>", 2).starts_with("not a valid GraphML file: "));
   CHECK(file_refusal("m.graphml", graphml("undirected", "<node/>"), 1)
             .starts_with("not a valid GraphML file: "));
@@ -249,6 +250,8 @@ TEST_CASE("edges that make no mixing matrix are refused with their nodes") {
         "expected a weight on every edge or on none, found an edge without one (between b and c)");
   CHECK(file_refusal("e.dot", "graph { a -- b; b -- c [weight=0.5] }", 3) ==
         "expected a weight on every edge or on none, found an edge with one (between b and c)");
+  CHECK(file_refusal("e.dot", "graph {\n a -- b [wieght=0.5]\n}", 2) ==
+        ":2: unknown attribute wieght of the edge between a and b; did you mean weight?");
   for (const char* weight : {"2", "0", "-0.5", "nan", "heavy", "0.5kg"}) {
     CAPTURE(weight);
     CHECK(file_refusal("e.dot", fmt::format("graph {{ a -- b [weight=\"{}\"] }}", weight), 2) ==

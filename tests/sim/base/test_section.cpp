@@ -100,11 +100,11 @@ TEST_CASE("a value of the wrong type is refused with place, key and text") {
         "ring.ini:15: algorithm.value must be a number, got abc");
 }
 
-TEST_CASE("a missing key is located at the section and names the keys nobody read") {
+TEST_CASE("a missing key is located at the section and names the keys not read so far") {
   const Section section = section_of({{"kind", "dpsgd"}, {"learing_rate", "0.1"}});
   section.required<std::string>("kind", "");
   CHECK(mistake([&] { section.required<double>("learning_rate", ""); }) ==
-        "ring.ini:14: algorithm.learning_rate is missing (keys nobody read: learing_rate)");
+        "ring.ini:14: algorithm.learning_rate is missing (not read so far: learing_rate)");
   const Section empty = section_of({});
   CHECK(mistake([&] { empty.required<double>("learning_rate", ""); }) ==
         "ring.ini:14: algorithm.learning_rate is missing");
