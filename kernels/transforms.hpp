@@ -14,6 +14,9 @@ namespace starling::transforms {
 
 void compute(const KeepLargest& t, const TransformJob& job);
 void compute(const KeepAbove& t, const TransformJob& job);
+void compute(const KeepSide& t, const TransformJob& job);
+void compute(const SignedPositions& t, const TransformJob& job);
+void compute(const ScatterSigns& t, const TransformJob& job);
 void compute(const Scatter& t, const TransformJob& job);
 void compute(const GatherRandom& t, const TransformJob& job);
 void compute(const ScatterRandom& t, const TransformJob& job);
@@ -25,8 +28,13 @@ void compute(const ToLevels& t, const TransformJob& job);
 void compute(const FromLevels& t, const TransformJob& job);
 void compute(const ToSigns& t, const TransformJob& job);
 void compute(const FromSigns& t, const TransformJob& job);
+void compute(const ToFloat4& t, const TransformJob& job);
+void compute(const FromFloat4& t, const TransformJob& job);
 void compute(const ToColours& t, const TransformJob& job);
 void compute(const FromColours& t, const TransformJob& job);
+
+void compute(const Hash& t, const TransformJob& job);
+void compute(const Rotate& t, const TransformJob& job);
 
 void compute(const MatrixProduct& t, const TransformJob& job);
 void compute(const Orthonormalize& t, const TransformJob& job);
@@ -40,6 +48,7 @@ void compute(const SideMeans& t, const TransformJob& job);
 void compute(const ShiftSides& t, const TransformJob& job);
 
 double value(const CountNonzero& measure, const MeasureJob& job);
+double value(const LeastMagnitude& measure, const MeasureJob& job);
 double value(const LargestDifference& measure, const MeasureJob& job);
 
 /// `count` distinct positions below `size`, ascending (Floyd's algorithm; Bentley and Floyd, CACM 30(9), 1987).

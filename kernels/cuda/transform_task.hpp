@@ -8,12 +8,15 @@ namespace starling::cuda {
 
 enum class Map : std::uint32_t {
   keep_above,
+  keep_side,
+  signed_positions,
   clear_where,
   gather,
   to_half,
   from_half,
   from_levels,
   from_signs,
+  from_float4,
   to_colours,
   from_colours,
   matrix_product,
@@ -27,13 +30,18 @@ enum class Map : std::uint32_t {
 enum class Row : std::uint32_t {
   keep_largest,
   scatter,
+  scatter_signs,
   scatter_at,
   to_levels,
   to_signs,
+  to_float4,
+  hash,
+  rotate,
   orthonormalize,
   clip_norm,
   side_means,
   count_nonzero,
+  least_magnitude,
   largest_difference
 };
 
@@ -41,7 +49,7 @@ struct TransformTask {
   const float* in[3];
   float* out;
   const std::uint32_t* positions;  // gather, scatter_at
-  double* scratch;                 // orthonormalize: (columns, rows)
+  double* scratch;                 // orthonormalize: (columns, rows); rotate: (size)
   double* number;                  // measures: the result
   std::uint32_t size[3];           // of the inputs
   std::uint32_t out_size;
