@@ -14,7 +14,7 @@
 //   threshold_quantization  4 k                    +-`threshold` for every entry of at least that magnitude
 //   adaptive_quantization   8 + 4 k                the largest `keep` of the positive and of the negative entries, a mean each
 //   levels        4 ceil(d / bucket) + d b / 8     QSGD: `levels` stochastic levels of b = 1 + ceil(log2(levels + 1)) bits
-//   ternary       4 + d / 4                        TernGrad, each node by its own scale, unclipped: one level of the largest magnitude
+//   ternary       4 + d / 4                        one level of the largest magnitude; terngrad.cpp shares it and clips
 //   sign          4 + d / 8                        +-||v||_1 / d
 //   one_bit       8 + d / 8                        the mean of either side (1-bit SGD)
 //   lattice       d b / 8                          colours of a cubic lattice of side `cell`, read beside a reference

@@ -68,6 +68,17 @@ Task<Message> receive_rest(Node& node, Message first, std::size_t size) {
   co_return first;
 }
 
+std::vector<Vector> cut_into_tensors(const Node& node, const Vector& v) {
+  if (node.tensors().empty()) return {v};
+  std::vector<Vector> tensors;
+  std::size_t begin = 0;
+  for (const std::size_t size : node.tensors()) {
+    tensors.push_back(v.slice(begin, size));
+    begin += size;
+  }
+  return tensors;
+}
+
 bool has_unit_columns(const Topology& topology) {
   for (std::size_t phase = 0; phase < topology.period(); ++phase) {
     const auto k = static_cast<Step>(phase);

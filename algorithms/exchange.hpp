@@ -41,6 +41,9 @@ Task<Message> receive_in_pieces(Node& node, NodeId from, Tag tag, std::size_t si
 /// The message that begins with the piece `first`: waits for the others from the same node. `size` is that of the vector.
 Task<Message> receive_rest(Node& node, Message first, std::size_t size);
 
+/// The tensors of `v`, which is of the model's size, first layer first.
+std::vector<Vector> cut_into_tensors(const Node& node, const Vector& v);
+
 /// Whether what each node sends has weights that sum to one at every step, its own share included (to 1e-4): with
 /// rows that do, too, mixing keeps the mean.
 bool has_unit_columns(const Topology& topology);

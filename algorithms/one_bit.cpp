@@ -8,8 +8,8 @@
 // other codec. Momentum and weight decay come before p_i and are the node's own. All replicas stay equal.
 //
 // Seide, Fu, Droppo, Li, Yu, "1-Bit Stochastic Gradient Descent and its Application to Data-Parallel
-// Distributed Training of Speech DNNs", Interspeech 2014. There two values per column of a matrix, AdaGrad
-// between the phases and a start without compression.
+// Distributed Training of Speech DNNs", Interspeech 2014. It begins without compression (`exact_steps`). There two values
+// per column of a matrix, and AdaGrad between the phases.
 
 #include "algorithms/codec.hpp"
 #include "algorithms/exchange.hpp"
@@ -22,6 +22,7 @@ namespace {
 
 struct Settings {
   SharedCodec codec;
+  Step exact_steps;
   OptimizerSettings optimizer;
 };
 
@@ -32,12 +33,13 @@ Random stream_of(const Node& node, NodeId sender, Step k, NodeId owner, int phas
 
 Task<> run(Node& node, const Settings& settings) {
   const NodeId n = node.nodes();
-  const Codec& codec = *settings.codec;
+  const SharedCodec exact = exact_codec();
   Optimizer optimizer(settings.optimizer);
   std::vector<ErrorFeedback> feedback(static_cast<std::size_t>(n));  // by owner of the piece
   ErrorFeedback own_feedback;                                        // of the piece owned
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
+    const Codec& codec = k < settings.exact_steps ? *exact : *settings.codec;
     const Gradient g = co_await node.gradient(x);
     Vector step = optimizer.direction(g.values, x);
     step.scale(settings.optimizer.rate(k));
@@ -78,6 +80,10 @@ Program one_bit(const Section& section, const Context& context) {
   settings.codec = read_codec(section, "one_bit");
   section.expect(!settings.codec->needs_reference(), "compression",
                  "must not need a reference vector: gradients are near nothing");
+  settings.exact_steps =
+      section.optional<std::int64_t>("exact_steps", 0, "steps before compression begins");
+  section.expect(settings.exact_steps >= 0, "exact_steps", "must not be negative, got {}",
+                 settings.exact_steps);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

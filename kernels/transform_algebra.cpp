@@ -106,6 +106,32 @@ void compute(const ClipNorm& t, const TransformJob& job) {
   for (std::size_t i = 0; i < v.size(); ++i) job.out[i] = factor * v[i];
 }
 
+void compute(const ClipDeviations& t, const TransformJob& job) {
+  const std::span<const float> v = job.inputs[0];
+  const double squares =
+      lane_sum(v.size(), [v](std::size_t i) { return static_cast<double>(v[i]) * v[i]; });
+  const double sigma = std::sqrt(squares / static_cast<double>(v.size()));
+  const auto limit = static_cast<float>(t.limit * sigma);
+  for (std::size_t i = 0; i < v.size(); ++i) {
+    job.out[i] = std::fabs(v[i]) > limit ? (v[i] < 0 ? -limit : limit) : v[i];
+  }
+}
+
+void compute(const ScaleBy& t, const TransformJob& job) {
+  const float factor = t.factor * job.inputs[1][0];
+  for (std::size_t i = 0; i < job.out.size(); ++i) job.out[i] = factor * job.inputs[0][i];
+}
+
+void compute(const LargestMagnitude&, const TransformJob& job) {
+  job.out[0] = largest_magnitude(job.inputs[0]);
+}
+
+void compute(const Larger&, const TransformJob& job) {
+  const auto& [a, b, none] = job.inputs;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    job.out[i] = a[i] < b[i] || std::isnan(b[i]) ? b[i] : a[i];
+}
+
 void compute(const AddSquare& t, const TransformJob& job) {
   const auto& [sums, g, none] = job.inputs;
   for (std::size_t i = 0; i < sums.size(); ++i) {

@@ -103,9 +103,7 @@ float norm_of(std::span<const float> v, bool is_max_norm) {
         lane_sum(v.size(), [v](std::size_t i) { return static_cast<double>(v[i]) * v[i]; });
     return static_cast<float>(std::sqrt(squares));
   }
-  float largest = 0;
-  for (const float x : v) largest = std::isnan(x) ? x : std::max(std::fabs(x), largest);
-  return largest;
+  return largest_magnitude(v);
 }
 
 /// Of 0 and 2^(e - 7), e = 1 .. 7, the one nearest to `share`, as e.
@@ -130,7 +128,23 @@ double offset_of(bool is_shifted, double cell, Random& random) {
   return is_shifted ? (uniform_word(random) - 0.5) * cell : 0.0;
 }
 
+/// Two's complement of so many bits.
+std::uint32_t field_of_integer(int value, std::uint32_t bits) {
+  return static_cast<std::uint32_t>(value) & ((std::uint32_t{1} << bits) - 1);
+}
+
+int integer_of_field(std::uint32_t field, std::uint32_t bits) {
+  const std::uint32_t sign = std::uint32_t{1} << (bits - 1);
+  return static_cast<int>(field ^ sign) - static_cast<int>(sign);
+}
+
 }  // namespace
+
+float largest_magnitude(std::span<const float> v) {
+  float largest = 0;
+  for (const float x : v) largest = std::isnan(x) ? x : std::max(std::fabs(x), largest);
+  return largest;
+}
 
 void compute(const ToHalf& t, const TransformJob& job) {
   FieldWriter fields(job.out);
@@ -178,6 +192,31 @@ void compute(const FromLevels& t, const TransformJob& job) {
     const double size = static_cast<double>(norms[i / t.bucket]) * (level / t.levels);
     job.out[i] = static_cast<float>(t.factor * ((field & 1) != 0 ? -size : size));
   }
+}
+
+void compute(const Ternarize& t, const TransformJob& job) {
+  const std::span<const float> v = job.inputs[0];
+  const double scale = job.inputs[1][0];
+  Random random = t.random;
+  for (std::size_t i = 0; i < v.size(); ++i) {
+    const bool is_kept = std::fabs(v[i]) / scale > uniform_word(random);
+    job.out[i] = !is_kept ? 0.0F : v[i] < 0 ? -1.0F : 1.0F;
+  }
+}
+
+void compute(const ToIntegers& t, const TransformJob& job) {
+  const auto half = static_cast<float>(std::uint32_t{1} << (t.bits - 1));
+  FieldWriter fields(job.out);
+  for (const float v : job.inputs[0]) {
+    const float inside = std::isnan(v) ? 0 : std::clamp(v, -half, half - 1);
+    fields.put(field_of_integer(static_cast<int>(inside), t.bits), t.bits);
+  }
+  fields.finish();
+}
+
+void compute(const FromIntegers& t, const TransformJob& job) {
+  FieldReader fields(job.inputs[0]);
+  for (float& v : job.out) v = static_cast<float>(integer_of_field(fields.take(t.bits), t.bits));
 }
 
 void compute(const ToSigns& t, const TransformJob& job) {

@@ -26,6 +26,9 @@ void compute(const ToHalf& t, const TransformJob& job);
 void compute(const FromHalf& t, const TransformJob& job);
 void compute(const ToLevels& t, const TransformJob& job);
 void compute(const FromLevels& t, const TransformJob& job);
+void compute(const Ternarize& t, const TransformJob& job);
+void compute(const ToIntegers& t, const TransformJob& job);
+void compute(const FromIntegers& t, const TransformJob& job);
 void compute(const ToSigns& t, const TransformJob& job);
 void compute(const FromSigns& t, const TransformJob& job);
 void compute(const ToFloat4& t, const TransformJob& job);
@@ -42,6 +45,10 @@ void compute(const PanelsToRows& t, const TransformJob& job);
 void compute(const RowsToPanels& t, const TransformJob& job);
 
 void compute(const ClipNorm& t, const TransformJob& job);
+void compute(const ClipDeviations& t, const TransformJob& job);
+void compute(const ScaleBy& t, const TransformJob& job);
+void compute(const LargestMagnitude& t, const TransformJob& job);
+void compute(const Larger& t, const TransformJob& job);
 void compute(const AddSquare& t, const TransformJob& job);
 void compute(const DivideByRoot& t, const TransformJob& job);
 void compute(const SideMeans& t, const TransformJob& job);
@@ -50,6 +57,9 @@ void compute(const ShiftSides& t, const TransformJob& job);
 double value(const CountNonzero& measure, const MeasureJob& job);
 double value(const LeastMagnitude& measure, const MeasureJob& job);
 double value(const LargestDifference& measure, const MeasureJob& job);
+
+/// max_i |v_i|; NaN if the last entry is, but for an earlier one as if v began behind it.
+float largest_magnitude(std::span<const float> v);
 
 /// `count` distinct positions below `size`, ascending (Floyd's algorithm; Bentley and Floyd, CACM 30(9), 1987).
 std::vector<std::uint32_t> random_positions(std::size_t count, std::size_t size, Random random);

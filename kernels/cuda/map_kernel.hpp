@@ -50,6 +50,18 @@ struct MapKernel {
       }
       case Map::from_levels:
         return from_levels(t, i);
+      case Map::ternarize: {
+        const float v = t.in[0][i];
+        const bool is_kept = fabs(v) / double{t.in[1][0]} > uniform_word(t.random, i);
+        return !is_kept ? 0.0F : v < 0 ? -1.0F : 1.0F;
+      }
+      case Map::to_integers:
+        return packed_word(i, t.size[0], t.a, [&](std::uint32_t k) { return integer_of(t, k); });
+      case Map::from_integers: {
+        const std::uint32_t sign = std::uint32_t{1} << (t.a - 1);
+        const std::uint32_t field = field_of(t.in[0], i, t.a);
+        return static_cast<float>(static_cast<int>(field ^ sign) - static_cast<int>(sign));
+      }
       case Map::from_signs: {
         const bool is_symmetric = (t.flags & 1) != 0;
         const float positive = t.in[0][0];
@@ -69,6 +81,14 @@ struct MapKernel {
       case Map::rows_to_panels: {
         const Place place = place_of(t.a, t.b, i);
         return t.in[0][std::uint64_t{place.input} * t.b + place.output];
+      }
+      case Map::scale_by: {
+        const float factor = t.f[0] * t.in[1][0];
+        return factor * t.in[0][i];
+      }
+      case Map::larger: {
+        const float a = t.in[0][i], b = t.in[1][i];
+        return a < b || isnan(b) ? b : a;
       }
       case Map::add_square: {
         const double square = static_cast<double>(t.in[1][i]) * t.in[1][i];
@@ -103,6 +123,16 @@ struct MapKernel {
     const double share = exponent == 0 ? 0.0 : 1.0 / static_cast<double>(128U >> exponent);
     const double size = static_cast<double>(t.in[0][i / t.a]) * share;
     return static_cast<float>((field & 8) != 0 ? -size : size);
+  }
+
+  /// a bits of a field.
+  STARLING_DEVICE static std::uint32_t integer_of(const TransformTask& t, std::uint32_t i) {
+    const auto half = static_cast<float>(std::uint32_t{1} << (t.a - 1));
+    const float v = t.in[0][i];
+    float inside = isnan(v) ? 0 : v;
+    if (inside < -half) inside = -half;
+    if (inside > half - 1) inside = half - 1;
+    return static_cast<std::uint32_t>(static_cast<int>(inside)) & ((std::uint32_t{1} << t.a) - 1);
   }
 
   STARLING_DEVICE static double offset_of(const TransformTask& t, std::uint32_t i) {

@@ -41,6 +41,10 @@ struct RowKernel {
         return orthonormalize(block, t);
       case Row::clip_norm:
         return clip_norm(block, t);
+      case Row::clip_deviations:
+        return clip_deviations(block, t);
+      case Row::largest_magnitude:
+        return largest_magnitude(block, t);
       case Row::side_means:
         return side_means(block, t);
       case Row::count_nonzero:
@@ -320,6 +324,23 @@ struct RowKernel {
     const double norm = sqrt(sum_of_squares(block, t.in[0], t.size[0]));
     const auto factor = static_cast<float>(norm > t.f[0] ? t.f[0] / norm : 1.0);
     spread(block, t.size[0], [&](std::uint32_t i) { t.out[i] = factor * t.in[0][i]; });
+  }
+
+  STARLING_DEVICE static void clip_deviations(const Block& block, const TransformTask& t) {
+    const float* v = t.in[0];
+    const double squares = sum_of_squares(block, v, t.size[0]);
+    const double sigma = sqrt(squares / static_cast<double>(t.size[0]));
+    const auto limit = static_cast<float>(t.f[0] * sigma);
+    spread(block, t.size[0], [&](std::uint32_t i) {
+      t.out[i] = fabs(v[i]) > limit ? (v[i] < 0 ? -limit : limit) : v[i];
+    });
+  }
+
+  STARLING_DEVICE static void largest_magnitude(const Block& block, const TransformTask& t) {
+    const float largest = largest_magnitude(block, t.in[0], t.size[0]);
+    block.each([&](unsigned thread) {
+      if (thread == 0) t.out[0] = largest;
+    });
   }
 
   STARLING_DEVICE static void side_means(const Block& block, const TransformTask& t) {

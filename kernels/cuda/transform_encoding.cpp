@@ -59,6 +59,9 @@ struct Encoder {
     sizes(t.levels, t.bucket, level_bits(t.levels));
     task.f[0] = t.factor;
   }
+  void operator()(const Ternarize& t) { map(Map::ternarize), task.random = stream_of(t.random); }
+  void operator()(const ToIntegers& t) { map(Map::to_integers), sizes(t.bits); }
+  void operator()(const FromIntegers& t) { map(Map::from_integers), sizes(t.bits); }
   void operator()(const ToSigns& t) { row(Row::to_signs), task.flags = t.is_symmetric ? 1 : 0; }
   void operator()(const FromSigns& t) { map(Map::from_signs), task.flags = t.is_symmetric ? 1 : 0; }
   void operator()(const ToFloat4& t) { row(Row::to_float4), sizes(t.bucket); }
@@ -91,6 +94,10 @@ struct Encoder {
   void operator()(const PanelsToRows& t) { map(Map::panels_to_rows), sizes(t.rows, t.columns); }
   void operator()(const RowsToPanels& t) { map(Map::rows_to_panels), sizes(t.rows, t.columns); }
   void operator()(const ClipNorm& t) { row(Row::clip_norm), task.f[0] = t.limit; }
+  void operator()(const ClipDeviations& t) { row(Row::clip_deviations), task.f[0] = t.limit; }
+  void operator()(const ScaleBy& t) { map(Map::scale_by), task.f[0] = t.factor; }
+  void operator()(const LargestMagnitude&) { row(Row::largest_magnitude); }
+  void operator()(const Larger&) { map(Map::larger); }
   void operator()(const AddSquare& t) {
     map(Map::add_square);
     task.f[0] = t.keep;

@@ -93,6 +93,8 @@ class Node {
   /// Gradient of the draw-th mini-batch of node `owner`, whose samples this node holds, too (coded computing). Takes the
   /// time of a gradient of this node.
   ComputeGradient gradient_of(NodeId owner, Step draw, const Vector& x);
+  /// Floats of each tensor of the model, first layer first. Empty: it is one tensor.
+  std::span<const std::size_t> tensors() const { return world_.graph.facts().tensors; }
   /// The weight matrices of the model: where each lies and how large it is. Empty if it has none.
   std::span<const WeightMatrix> matrices() const { return world_.graph.facts().matrices; }
   /// The same, but goes on when the backward pass begins if exchanges overlap it (ExchangePlan): piece by piece the

@@ -78,6 +78,16 @@ std::size_t size_of(const FromLevels& t, Sizes sizes) {
   return t.size;
 }
 
+std::size_t size_of(const Ternarize&, Sizes sizes) { return Inputs(sizes, 2).expect(1, 1)[0]; }
+std::size_t size_of(const ToIntegers& t, Sizes sizes) {
+  ensure(t.bits >= 2 && t.bits <= 24, "fields of 2 to 24 bits");
+  return packed_words(Inputs(sizes, 1)[0], t.bits);
+}
+std::size_t size_of(const FromIntegers& t, Sizes sizes) {
+  Inputs(sizes, 1).expect(0, packed_words(t.size, t.bits));
+  return t.size;
+}
+
 std::size_t sign_words(std::size_t size, bool is_symmetric) {
   return (is_symmetric ? 1 : 2) + packed_words(size, 1);
 }
@@ -134,6 +144,16 @@ std::size_t size_of(const RowsToPanels& t, Sizes sizes) {
 }
 
 std::size_t size_of(const ClipNorm&, Sizes sizes) { return Inputs(sizes, 1)[0]; }
+std::size_t size_of(const ClipDeviations&, Sizes sizes) { return Inputs(sizes, 1)[0]; }
+std::size_t size_of(const ScaleBy&, Sizes sizes) { return Inputs(sizes, 2).expect(1, 1)[0]; }
+std::size_t size_of(const LargestMagnitude&, Sizes sizes) {
+  Inputs(sizes, 1);
+  return 1;
+}
+std::size_t size_of(const Larger&, Sizes sizes) {
+  const Inputs inputs(sizes, 2);
+  return inputs.expect(1, inputs[0])[0];
+}
 std::size_t size_of(const AddSquare&, Sizes sizes) {
   const Inputs inputs(sizes, 2);
   return inputs.expect(1, inputs[0])[0];

@@ -99,7 +99,7 @@ struct FromHalf {
 /// v (d) -> code: per bucket of `bucket` entries its norm N (largest magnitude, or Euclidean), then for every entry
 /// the field (level << 1 | is_negative) of 1 + ceil(log2(levels + 1)) bits, level = floor(levels |v_i| / N + u_i),
 /// u_i uniform in [0, 1) out of `random`, one word each. Alistarh et al., "QSGD", NIPS 2017, section 3.1; with one
-/// level and the largest magnitude it is TernGrad (Wen et al., NIPS 2017).
+/// level and the largest magnitude it is TernGrad without a shared scale (Wen et al., NIPS 2017).
 struct ToLevels {
   std::uint32_t levels;
   std::uint32_t bucket;
@@ -145,6 +145,27 @@ struct FromSigns {
   bool is_symmetric;
   std::uint32_t size;
   bool operator==(const FromSigns&) const = default;
+};
+
+/// (v (d), scale (1)) -> sign(v_i) with probability |v_i| / scale, else 0: where |v_i| / scale > u_i, u_i uniform in
+/// [0, 1) out of `random`, one word each. Wen et al., "TernGrad", NIPS 2017, equation 2.
+struct Ternarize {
+  Random random;
+  bool operator==(const Ternarize&) const = default;
+};
+
+/// v (d), whole numbers in [-2^(bits - 1), 2^(bits - 1)) -> code: fields of `bits` bits, two's complement. What is not in
+/// that range becomes the nearest that is; NaN becomes 0.
+struct ToIntegers {
+  std::uint32_t bits;
+  bool operator==(const ToIntegers&) const = default;
+};
+
+/// code -> dense (size)
+struct FromIntegers {
+  std::uint32_t bits;
+  std::uint32_t size;
+  bool operator==(const FromIntegers&) const = default;
 };
 
 /// v (d) -> code: for every entry the field of `bits` bits round((v_i - o_i) / cell) mod 2^bits. The offset o_i is
@@ -221,6 +242,28 @@ struct ClipNorm {
   bool operator==(const ClipNorm&) const = default;
 };
 
+/// v -> v_i cut to +-limit sigma, sigma the standard deviation of the entries of v around zero.
+struct ClipDeviations {
+  float limit;
+  bool operator==(const ClipDeviations&) const = default;
+};
+
+/// (v, s (1)) -> factor s v_i
+struct ScaleBy {
+  float factor;
+  bool operator==(const ScaleBy&) const = default;
+};
+
+/// v -> (1): max_i |v_i|
+struct LargestMagnitude {
+  bool operator==(const LargestMagnitude&) const = default;
+};
+
+/// (a, b) -> max(a_i, b_i)
+struct Larger {
+  bool operator==(const Larger&) const = default;
+};
+
 /// (s, g) -> keep s_i + share g_i^2: running second moments.
 struct AddSquare {
   float keep;
@@ -274,12 +317,15 @@ using Transform =
                  transforms::SignedPositions, transforms::ScatterSigns, transforms::Scatter,
                  transforms::GatherRandom, transforms::ScatterRandom, transforms::ClearWhere,
                  transforms::ToHalf, transforms::FromHalf, transforms::ToLevels,
-                 transforms::FromLevels, transforms::ToSigns, transforms::FromSigns,
+                 transforms::FromLevels, transforms::Ternarize, transforms::ToIntegers,
+                 transforms::FromIntegers, transforms::ToSigns, transforms::FromSigns,
                  transforms::ToFloat4, transforms::FromFloat4, transforms::ToColours,
-                 transforms::FromColours, transforms::Hash, transforms::Rotate, transforms::MatrixProduct,
+                 transforms::FromColours, transforms::Hash, transforms::Rotate,
+                 transforms::MatrixProduct,
                  transforms::Orthonormalize, transforms::PanelsToRows, transforms::RowsToPanels,
-                 transforms::ClipNorm, transforms::AddSquare, transforms::DivideByRoot,
-                 transforms::SideMeans, transforms::ShiftSides>;
+                 transforms::ClipNorm, transforms::ClipDeviations, transforms::ScaleBy,
+                 transforms::LargestMagnitude, transforms::Larger, transforms::AddSquare,
+                 transforms::DivideByRoot, transforms::SideMeans, transforms::ShiftSides>;
 
 /// A transform whose result is a number.
 using Measure = std::variant<transforms::CountNonzero, transforms::LeastMagnitude,

@@ -23,6 +23,17 @@ TEST_CASE("two phases without compression are allreduce SGD") {
   for (const auto& x : recorder.models) CHECK(x == recorder.models[0]);
 }
 
+TEST_CASE("before compression begins steps are exact, and cost as much") {
+  // 10 steps: 6 messages of 8 floats each; then 6 of 9 bytes.
+  const Recorder start = run(10, "kind = one_bit\nexact_steps = 10\n");
+  CHECK(test::largest_difference(start, run(10, "kind = allreduce\n")) < 2e-6);
+  const Recorder whole = run(30, "kind = one_bit\nexact_steps = 10\n");
+  for (const NodeTotals& node : whole.nodes) {
+    CHECK(node.bytes_sent == 10 * 6 * 32 + 20 * 6 * 9);
+  }
+  CHECK_THROWS_AS(run(1, "kind = one_bit\nexact_steps = -1\n"), ScenarioError);
+}
+
 TEST_CASE("one bit per entry is exact where all entries of a piece are equal") {
   const std::vector<std::string> equal{"workload.centers=list", "workload.center_values=3",
                                        "workload.curvature_min=1", "workload.curvature_max=1"};

@@ -227,6 +227,17 @@ TEST_CASE("cuda: every transform and measure is the CPU's, bit for bit") {
         check(FromFloat4{bucket, d}, {code(ToFloat4{bucket})});
       }
       check(Hash{}, {v});
+      for (const std::uint32_t bits : {2U, 5U, 24U}) {
+        Values whole(v.size());
+        for (std::size_t i = 0; i < v.size(); ++i) whole[i] = std::nearbyint(3 * v[i]);
+        check(ToIntegers{bits}, {whole});
+        check(FromIntegers{bits, d}, {code(ToIntegers{bits})});
+      }
+      check(Ternarize{stream}, {v, {1.5F}});
+      check(ClipDeviations{1.5F}, {v});
+      check(ScaleBy{0.3F}, {v, {-0.7F}});
+      check(LargestMagnitude{}, {v});
+      check(Larger{}, {v, other});
       check(ClipNorm{0.1F}, {v});
       check(ClipNorm{1e9F}, {v});
       check(AddSquare{0.9F, 0.1F}, {v, other});

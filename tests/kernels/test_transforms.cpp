@@ -206,6 +206,45 @@ TEST_CASE(
   for (std::size_t i = 0; i < size; ++i) CHECK((back[i] == 0 || back[i] == v[i]));
 }
 
+TEST_CASE("whole numbers are packed, and cut to what their field holds") {
+  for (const std::uint32_t bits : {2U, 3U, 5U, 8U, 24U}) {
+    const auto half = static_cast<float>(std::uint32_t{1} << (bits - 1));
+    const Values v{0, 1, -1, half - 1, -half, 0, -1, 1, 1, 0, -1, 1, 0, 0, 0, -1, -1};
+    const auto size = static_cast<std::uint32_t>(v.size());
+    const Values code = apply(ToIntegers{bits}, {v});
+    CHECK(code.size() == packed_words(v.size(), bits));
+    CHECK(apply(FromIntegers{bits, size}, {code}) == v);
+    const float infinity = std::numeric_limits<float>::infinity();
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    const Values wild{half, -half - 1, infinity, -infinity, nan};
+    CHECK(apply(FromIntegers{bits, 5}, {apply(ToIntegers{bits}, {wild})}) ==
+          Values{half - 1, -half, half - 1, -half, 0});
+  }
+}
+
+TEST_CASE("ternaries: exact where entries are the scale or nothing, right on average") {
+  const Values v{2, 0, -2, 2, -0.0F};
+  CHECK(apply(Ternarize{stream}, {v, {2}}) == Values{1, 0, -1, 1, 0});
+  CHECK(apply(Ternarize{stream}, {{0, 0}, {0}}) == Values{0, 0});
+  constexpr std::size_t count = 40000;
+  const Values some = apply(Ternarize{stream}, {Values(count, -0.3F), {1}});
+  // Variance 0.21 each: the mean deviates by 0.0023; 5 sigma.
+  const double sum = std::accumulate(some.begin(), some.end(), 0.0);
+  CHECK(sum / count == doctest::Approx(-0.3).epsilon(0.04));
+  CHECK(std::ranges::all_of(some, [](float t) { return t == 0 || t == -1; }));
+}
+
+TEST_CASE("entries are cut at standard deviations around zero; the largest is found") {
+  const Values v{2, 0, -2, 0, 1, 3};  // variance 3
+  const auto sigma = static_cast<float>(std::sqrt(3.0));
+  CHECK(apply(ClipDeviations{1}, {v}) == Values{sigma, 0, -sigma, 0, 1, sigma});
+  CHECK(apply(ClipDeviations{3}, {v}) == v);
+  CHECK(apply(ClipDeviations{1}, {{-5, -5}}) == Values{-5, -5});
+  CHECK(apply(LargestMagnitude{}, {{1, -3, 2}}) == Values{3});
+  CHECK(apply(Larger{}, {{1, -3, 2}, {0, -2, 2}}) == Values{1, -2, 2});
+  CHECK(apply(ScaleBy{0.5F}, {{1, -3}, {4}}) == Values{2, -6});
+}
+
 TEST_CASE("half precision: exact for what fits, nearest even otherwise") {
   // 2049 lies between 2048 and 2050 (spacing 2): even mantissa is 2048; 2051 goes to 2052. 65520 is halfway to
   // 2^16: infinity. 2^-24 is the smallest number; half of it goes to zero (even), three quarters up.

@@ -110,6 +110,7 @@ FURTHER_SYNCHRONOUS = {
     "diloco_adaptive": ["kind=diloco", "period=4", "optimizer=adagrad", "outer_optimizer=adam"],
     "coda": ["kind=coda", "period=3", "stage_steps=7"],
     "epidemic": ["kind=epidemic"],
+    "terngrad": ["kind=terngrad"],
     "token_walk": ["kind=token_walk"],
     "swarm_blocking": ["kind=swarm", "averaging=blocking"],
 }
