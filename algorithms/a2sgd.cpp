@@ -10,8 +10,7 @@
 // Bhattacharya, Yu, Chowdhury, "O(1) Communication for Distributed SGD through Two-Level Gradient
 // Averaging", IEEE Cluster 2021; m+ and m- over the whole gradient, not per layer. Each node adds an
 // error of its own, so models drift apart by construction: look at the mean model. Only the latency
-// of the network matters: 8 bytes per message, which a stand-in (wire_parameters) scales as it
-// scales every vector.
+// of the network matters: 8 bytes per message, for a stand-in (wire_parameters), too.
 
 #include "algorithms/averaging.hpp"
 #include "algorithms/exchange.hpp"
@@ -31,7 +30,7 @@ Task<> run(Node& node, const Settings& settings) {
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
-    const Vector own = transformed(transforms::SideMeans{}, {g.values});
+    const Vector own = transformed(transforms::SideMeans{}, {g.values}).as_numbers();
     const Vector all =
         co_await average(node, everybody, tag_of(Channel::collective, k), own, settings.collective);
     const Vector mixed = transformed(transforms::ShiftSides{}, {g.values, own, all});

@@ -64,6 +64,7 @@ Task<Vector> best_dual(Node& node, const Settings& settings, std::span<const Nod
   const Gradient g = co_await node.gradient(x);
   Vector alpha = x.slice(primal, settings.dual);
   alpha.add_scaled(-1 / settings.dual_curvature, g.values.slice(primal, settings.dual));
+  alpha = alpha.as_numbers();
   alpha = co_await average(node, everybody, tag, alpha, CollectiveKind::recursive_doubling);
   co_return join(x.slice(0, primal), alpha);
 }

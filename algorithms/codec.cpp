@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "algorithms/sparse_codecs.hpp"
 #include "sim/base/error.hpp"
 
 namespace starling::algorithms {
@@ -16,12 +17,6 @@ std::uint32_t narrow(std::size_t size) { return static_cast<std::uint32_t>(size)
 
 std::int64_t bytes_of(std::size_t fields, std::size_t bits) {
   return static_cast<std::int64_t>((fields * bits + 7) / 8);
-}
-
-/// So many of `size` entries: at least one, at most all.
-std::uint32_t share_of(double keep, std::size_t size) {
-  const double count = std::floor(keep * static_cast<double>(size) + 0.5);
-  return narrow(std::clamp<std::size_t>(static_cast<std::size_t>(count), 1, size));
 }
 
 class None final : public Codec {
@@ -50,71 +45,6 @@ class Half final : public Codec {
 
  private:
   bool is_bfloat_;
-};
-
-/// Positions and values; how many is said by `count_in`.
-class Sparse : public Codec {
- public:
-  Code encode(const Vector& v, const Random&) const override {
-    const Vector words = transformed(KeepLargest{count_in(v)}, {v});
-    return {words, 4 * static_cast<std::int64_t>(words.size())};
-  }
-  Vector decode(const Vector& words, std::size_t size, const Random&,
-                const Vector&) const override {
-    return transformed(Scatter{narrow(size)}, {words});
-  }
-  bool is_unbiased() const override { return false; }
-
- private:
-  virtual std::uint32_t count_in(const Vector& v) const = 0;
-};
-
-class TopK final : public Sparse {
- public:
-  TopK(double keep, bool is_strict) : keep_(keep), is_strict_(is_strict) {}
-
- private:
-  std::uint32_t count_in(const Vector& v) const override {
-    const std::uint32_t count = share_of(keep_, v.size());
-    return is_strict_ && count > 1 ? count - 1 : count;
-  }
-  double keep_;
-  bool is_strict_;
-};
-
-class Threshold final : public Sparse {
- public:
-  Threshold(double threshold, double keep)
-      : threshold_(static_cast<float>(threshold)), keep_(keep) {}
-
- private:
-  std::uint32_t count_in(const Vector& v) const override {
-    if (!v.has_numbers()) return share_of(keep_, v.size());
-    const Vector kept = transformed(KeepAbove{threshold_}, {v});
-    return static_cast<std::uint32_t>(measured(CountNonzero{}, {kept}).value());
-  }
-  float threshold_;
-  double keep_;
-};
-
-class RandomK final : public Codec {
- public:
-  RandomK(double keep, bool is_unbiased) : keep_(keep), is_unbiased_(is_unbiased) {}
-  Code encode(const Vector& v, const Random& stream) const override {
-    const std::uint32_t count = share_of(keep_, v.size());
-    return {transformed(GatherRandom{count, stream}, {v}), 4 * std::int64_t{count}};
-  }
-  Vector decode(const Vector& words, std::size_t size, const Random& stream,
-                const Vector&) const override {
-    const double factor =
-        is_unbiased_ ? static_cast<double>(size) / static_cast<double>(words.size()) : 1.0;
-    return transformed(ScatterRandom{narrow(size), static_cast<float>(factor), stream}, {words});
-  }
-  bool is_unbiased() const override { return is_unbiased_; }
-
- private:
-  double keep_;
-  bool is_unbiased_;
 };
 
 class Levels final : public Codec {
@@ -148,6 +78,26 @@ class Levels final : public Codec {
   std::uint32_t bucket_of(std::size_t size) const { return bucket_ == 0 ? narrow(size) : bucket_; }
   std::uint32_t levels_, bucket_;
   bool is_max_norm_, is_contractive_;
+};
+
+class Float4 final : public Codec {
+ public:
+  /// Bucket 0: the whole vector.
+  explicit Float4(std::uint32_t bucket) : bucket_(bucket) {}
+  Code encode(const Vector& v, const Random&) const override {
+    const std::uint32_t bucket = bucket_of(v.size());
+    const std::size_t buckets = (v.size() + bucket - 1) / bucket;
+    return {transformed(ToFloat4{bucket}, {v}), bytes_of(buckets, 32) + bytes_of(v.size(), 4)};
+  }
+  Vector decode(const Vector& words, std::size_t size, const Random&,
+                const Vector&) const override {
+    return transformed(FromFloat4{bucket_of(size), narrow(size)}, {words});
+  }
+  bool is_unbiased() const override { return false; }
+
+ private:
+  std::uint32_t bucket_of(std::size_t size) const { return bucket_ == 0 ? narrow(size) : bucket_; }
+  std::uint32_t bucket_;
 };
 
 class Signs final : public Codec {
@@ -194,11 +144,16 @@ class Keys {
   Keys(const Section& section, std::string_view prefix) : section_(section), prefix_(prefix) {}
 
   double keep(std::optional<double> fallback = std::nullopt) const {
-    constexpr const char* help = "share of the entries that is sent";
-    const double keep = fallback ? section_.optional<double>(name("keep"), *fallback, help)
-                                 : section_.required<double>(name("keep"), help);
-    section_.expect(keep > 0 && keep <= 1, name("keep"), "must be in (0, 1], got {}", keep);
-    return keep;
+    return share("keep", fallback, "share of the entries that is sent");
+  }
+  double share(std::string_view key, std::optional<double> fallback, std::string_view help) const {
+    const double share = fallback ? section_.optional<double>(name(key), *fallback, help)
+                                  : section_.required<double>(name(key), help);
+    section_.expect(share > 0 && share <= 1, name(key), "must be in (0, 1], got {}", share);
+    return share;
+  }
+  double threshold() const {
+    return positive("threshold", "least magnitude of an entry that is sent");
   }
   double positive(std::string_view key, std::string_view help) const {
     const double value = section_.required<double>(name(key), help);
@@ -232,33 +187,48 @@ class Keys {
 SharedCodec read_codec(const Section& section, std::string_view fallback, std::string_view prefix,
                        bool is_contractive) {
   const Keys keys(section, prefix);
+  const auto read_bucket = [&] {
+    return keys.count("bucket", 512, 0, 1 << 30, "entries that share a norm; 0: all");
+  };
   const auto contracts = [&] {
     return keys.flag("contractive", is_contractive,
                      "scale what is read down, so that it loses less than all there is");
   };
-  const std::string kind = keys.choice("compression",
-                                       {"none", "half", "bfloat", "top_k", "random_k", "threshold",
-                                        "levels", "ternary", "sign", "one_bit", "lattice"},
-                                       fallback, "how vectors are compressed before they are sent");
+  const std::string kind =
+      keys.choice("compression",
+                  {"none", "half", "bfloat", "float4", "top_k", "random_k", "threshold",
+                   "gradient_dropping", "threshold_quantization", "adaptive_quantization", "levels",
+                   "ternary", "sign", "one_bit", "lattice"},
+                  fallback, "how vectors are compressed before they are sent");
   if (kind == "half" || kind == "bfloat") return std::make_shared<Half>(kind == "bfloat");
+  if (kind == "float4") return float4_codec(read_bucket());
   if (kind == "top_k") {
     const double keep = keys.keep(0.001);
-    return std::make_shared<TopK>(
+    return top_k_codec(
         keep, keys.flag("strict", false, "one entry less: those strictly above the k-th largest"));
   }
   if (kind == "random_k") {
     const double keep = keys.keep();
-    return std::make_shared<RandomK>(
+    return random_k_codec(
         keep, keys.flag("unbiased", false, "scale the entries up so that their mean is right"));
   }
   if (kind == "threshold") {
-    const double threshold = keys.positive("threshold", "least magnitude of an entry that is sent");
-    return std::make_shared<Threshold>(threshold, keys.keep());
+    const double threshold = keys.threshold();
+    return threshold_codec(threshold, keys.keep());
   }
+  if (kind == "gradient_dropping") {
+    const double keep = keys.keep();
+    return gradient_dropping_codec(
+        keep, keys.share("sample", 0.001, "share of the entries that the threshold is found from"));
+  }
+  if (kind == "threshold_quantization") {
+    const double threshold = keys.threshold();
+    return threshold_quantization_codec(threshold, keys.keep());
+  }
+  if (kind == "adaptive_quantization") return adaptive_quantization_codec(keys.keep());
   if (kind == "levels") {
     const std::uint32_t levels = keys.count("levels", 7, 1, 32767, "quantization levels");
-    const std::uint32_t bucket =
-        keys.count("bucket", 512, 0, 1 << 30, "entries that share a norm; 0: all");
+    const std::uint32_t bucket = read_bucket();
     const bool is_max = keys.choice("norm", {"euclidean", "max"}, "euclidean",
                                     "what levels are relative to") == "max";
     return std::make_shared<Levels>(levels, bucket, is_max, contracts());
@@ -284,9 +254,9 @@ SharedCodec read_plain_codec(const Section& section, std::string_view fallback,
   return codec;
 }
 
-SharedCodec top_k_codec(double keep) { return std::make_shared<TopK>(keep, false); }
-
 SharedCodec exact_codec() { return std::make_shared<None>(); }
+
+SharedCodec float4_codec(std::uint32_t bucket) { return std::make_shared<Float4>(bucket); }
 
 SharedCodec lattice_codec(double range, std::uint32_t bits, bool is_shifted) {
   const double cell = 2 * range / ((std::uint32_t{1} << bits) - 1);

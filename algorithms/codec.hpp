@@ -4,11 +4,15 @@
 //   compression   bytes for d entries              what it does
 //   none          4 d
 //   half          2 d                              IEEE half precision; bfloat: bfloat16
+//   float4        4 ceil(d / bucket) + d / 2       floats of 4 bits without mantissa (E3M0), in ratio to the bucket's largest
 //   top_k         8 k                              the k = keep * d largest entries (at least one), or,
 //                                                  `strict`, k - 1: those strictly above the k-th, but for ties
 //   random_k      4 k                              k entries that both sides draw alike, times d / k if `unbiased`
 //   threshold     8 k                              entries of at least `threshold`; k follows from the values, so the
 //                                                  timeline waits for them; timing only: k = keep * d
+//   gradient_dropping       8 k                    entries above a threshold that `keep` of a random `sample` of them reach
+//   threshold_quantization  4 k                    +-`threshold` for every entry of at least that magnitude
+//   adaptive_quantization   8 + 4 k                the largest `keep` of the positive and of the negative entries, a mean each
 //   levels        4 ceil(d / bucket) + d b / 8     QSGD: `levels` stochastic levels of b = 1 + ceil(log2(levels + 1)) bits
 //   ternary       4 + d / 4                        one level of the largest magnitude; terngrad.cpp shares it and clips
 //   sign          4 + d / 8                        +-||v||_1 / d
@@ -19,7 +23,8 @@
 // unless error feedback returns it. Levels of b entries lose up to w = min(b / levels^2, sqrt(b) / levels) times the squares
 // of these; `contractive` divides what is read by 1 + w, which then is nearer to what was sent than nothing is, as
 // algorithms that track each other by codes need (Alistarh et al., "QSGD", NeurIPS 2017, Lemma 3.1; Koloskova et al., 2019). A lattice code is right only where the two sides' vectors differ by less than
-// cell (2^bits - 1) / 2 in every entry, and silently wrong elsewhere. Formulas and sources: sim/node/transform.hpp.
+// cell (2^bits - 1) / 2 in every entry, and silently wrong elsewhere. Formulas and sources: sim/node/transform.hpp,
+// algorithms/sparse_codecs.hpp.
 #pragma once
 
 #include <memory>
@@ -59,11 +64,11 @@ SharedCodec read_plain_codec(const Section& section, std::string_view fallback =
 
 /// The codec that sends vectors as they are.
 SharedCodec exact_codec();
+/// The codec `float4`; bucket 0: the whole vector.
+SharedCodec float4_codec(std::uint32_t bucket);
 /// Lattice codes of `bits` bits that are right for vectors nearer than `range` in every entry: a cell has the side
 /// 2 range / (2^bits - 1).
 SharedCodec lattice_codec(double range, std::uint32_t bits, bool is_shifted);
-/// The codec `top_k` for this share of the entries.
-SharedCodec top_k_codec(double keep);
 
 /// Stream of the code that `sender` makes at step `k`; `purpose` tells codes of one step apart.
 Random code_stream(const Node& node, NodeId sender, Step k, std::string_view purpose = "code");

@@ -6,13 +6,14 @@
 //   `period` times:   s <- learning_rate * m_i(g_i(y_i)),   y_i <- y_i - s,   p_i <- p_i + s
 //   x <- x - mean_i C(p_i),    e_i <- p_i - C(p_i)
 //
-// C keeps one of `blocks` nearly equal blocks, drawn by all nodes alike; m_i is the node's momentum and
+// C keeps of every tensor one of `blocks` nearly equal blocks, drawn by all nodes alike; with `selection = model` one block
+// of the whole model. m_i is the node's momentum and
 // weight decay. lambda = 0 is error feedback, lambda = 1 looks all the way ahead; blocks = 1 and period = 1
 // is allreduce SGD. `evaluate = averaged` is DEF-A: what counts as model of a node is x - e_i, so that their
 // mean is x - mean_i e_i. The shared x lags behind that by what has not travelled yet.
 //
-// Xu and Huang, "Detached Error Feedback for Distributed SGD with Random Sparsification", ICML 2022. Its code
-// draws one block per layer; here blocks are of the whole model.
+// Xu and Huang, "Detached Error Feedback for Distributed SGD with Random Sparsification", ICML 2022; defaults are those of
+// their code, momentum 0.9 included.
 
 #include <algorithm>
 
@@ -20,6 +21,7 @@
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/registry.hpp"
+#include "algorithms/sparse_codecs.hpp"
 
 namespace starling::algorithms {
 namespace {
@@ -27,6 +29,7 @@ namespace {
 struct Settings {
   double lambda;
   std::size_t blocks;
+  std::vector<std::size_t> tensors;  // empty: the model is one
   Step period;
   bool is_averaged;
   CollectiveKind collective;
@@ -36,23 +39,50 @@ struct Settings {
 /// Part [begin, end) of a model.
 struct Block {
   std::size_t begin, end;
-
-  Vector of(const Vector& v) const { return v.slice(begin, end - begin); }
-  /// `v` with `piece` in this place.
-  Vector replaced(const Vector& v, const Vector& piece) const {
-    std::vector<Vector> pieces;
-    if (begin > 0) pieces.push_back(v.slice(0, begin));
-    pieces.push_back(piece);
-    if (end < v.size()) pieces.push_back(v.slice(end, v.size() - end));
-    return pieces.size() == 1 ? piece : concatenate(pieces);
-  }
 };
 
-/// The block that travels after step k; no more blocks than numbers.
-Block draw_block(const Node& node, std::size_t blocks, std::size_t size, Step k) {
-  const std::size_t count = std::min(blocks, size);
-  const std::size_t b = node.shared_random("block", k).below(count);
-  return {b * size / count, (b + 1) * size / count};
+/// The parts of a model that travel together, in order.
+using Blocks = std::vector<Block>;
+
+/// What travels after step k: of each tensor one block, out of no more than it has numbers.
+Blocks draw_blocks(const Node& node, const Settings& settings, std::size_t size, Step k) {
+  Random random = node.shared_random("block", k);
+  Blocks drawn;
+  const auto draw = [&](std::size_t begin, std::size_t length) {
+    const std::size_t count = std::min(settings.blocks, length);
+    const std::size_t b = random.below(count);
+    drawn.push_back({begin + b * length / count, begin + (b + 1) * length / count});
+  };
+  if (settings.tensors.empty()) draw(0, size);
+  std::size_t begin = 0;
+  for (const std::size_t length : settings.tensors) {
+    draw(begin, length);
+    begin += length;
+  }
+  return drawn;
+}
+
+/// The blocks of `v`, one after the other.
+Vector gather(const Blocks& blocks, const Vector& v) {
+  std::vector<Vector> pieces;
+  for (const Block& block : blocks) pieces.push_back(v.slice(block.begin, block.end - block.begin));
+  return pieces.size() == 1 ? pieces[0] : concatenate(pieces);
+}
+
+/// `v` with `gathered` in the place of the blocks.
+Vector scatter(const Blocks& blocks, const Vector& v, const Vector& gathered) {
+  std::vector<Vector> pieces;
+  std::size_t at = 0;
+  std::size_t taken = 0;
+  for (const Block& block : blocks) {
+    const std::size_t length = block.end - block.begin;
+    if (block.begin > at) pieces.push_back(v.slice(at, block.begin - at));
+    pieces.push_back(gathered.slice(taken, length));
+    taken += length;
+    at = block.end;
+  }
+  if (at < v.size()) pieces.push_back(v.slice(at, v.size() - at));
+  return pieces.size() == 1 ? gathered : concatenate(pieces);
 }
 
 Task<> run(Node& node, const Settings& settings) {
@@ -68,13 +98,13 @@ Task<> run(Node& node, const Settings& settings) {
     y.add_scaled(-1, step);
     p.add(step);
     if ((k + 1) % settings.period == 0 || k + 1 == node.steps()) {
-      const Block block = draw_block(node, settings.blocks, x.size(), k);
+      const Blocks blocks = draw_blocks(node, settings, x.size(), k);
       const Vector update = co_await average(node, everybody, tag_of(Channel::collective, k),
-                                             block.of(p), settings.collective);
-      Vector moved = block.of(x);
+                                             gather(blocks, p), settings.collective);
+      Vector moved = gather(blocks, x);
       moved.add_scaled(-1, update);
-      x = block.replaced(x, moved);
-      p = block.replaced(p, node.zeros(update.size()));
+      x = scatter(blocks, x, moved);
+      p = scatter(blocks, p, node.zeros(update.size()));
       y = x;
       y.add_scaled(-settings.lambda, p);
     }
@@ -91,16 +121,17 @@ Program def(const Section& section, const Context& context) {
   settings.lambda = read_between(section, "lambda", 0.3, 0, 1,
                                  "how far ahead gradients are taken, as a share of the residual");
   const auto blocks = section.optional<std::int64_t>(
-      "blocks", 64, "blocks of the model, of which one travels per exchange");
+      "blocks", 64, "blocks of a tensor, of which one travels per exchange");
   section.expect(blocks >= 1, "blocks", "must be at least 1, got {}", blocks);
   settings.blocks = static_cast<std::size_t>(blocks);
+  settings.tensors = read_selection(section, context.workload.tensors);
   settings.period = read_period(section, 1);
   settings.is_averaged =
       section.choice("evaluate", {"shared", "averaged"}, "shared",
                      "model that is evaluated: x, or x less the mean residual (DEF-A)") ==
       "averaged";
   settings.collective = read_collective(section);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context.steps, 0.9);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

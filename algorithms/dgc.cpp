@@ -6,22 +6,24 @@
 //   sends the `keep` share of v_i that is largest; v_i, and with `masking` u_i, become 0 there
 //   x <- x - learning_rate * mean_i of what was sent
 //
-// Codes go around a ring (compressed_mean.hpp). `warmup_keep` lists shares for the first stretches of
+// Codes go around a ring (compressed_mean.hpp). Clipping and choosing go by tensor, each by itself; `selection = model` takes
+// the model as one. At least one entry of each is sent: biases and other small tensors, too, which the authors' code
+// sends whole. `warmup_keep` lists shares for the first stretches of
 // `warmup_period` steps; the paper takes 0.25, 0.0625, 0.016, 0.004, an epoch each, before 0.001. With
 // keep = 1 masking erases all momentum: plain SGD; without masking that is momentum SGD. With momentum 0 it is error
 // feedback with the learning rate outside.
 //
-// Lin, Han, Mao, Wang, Dally, "Deep Gradient Compression", ICLR 2018. The paper selects per layer, by a
-// threshold from a sample; here the whole model counts and the selection is exact.
+// Lin, Han, Mao, Wang, Dally, "Deep Gradient Compression", ICLR 2018; momentum 0.9 is theirs. They find the threshold of a
+// tensor from a sample; here the selection is exact (compression = gradient_dropping samples).
 
 #include <algorithm>
 #include <cmath>
 
-#include "algorithms/codec.hpp"
 #include "algorithms/compressed_mean.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
+#include "algorithms/sparse_codecs.hpp"
 
 namespace starling::algorithms {
 namespace {
@@ -31,6 +33,8 @@ struct Settings {
   Step warmup_period;
   bool is_masking;
   double clip_norm;  // 0: none
+  /// Clipped and chosen from each by itself; empty: the whole.
+  std::vector<std::size_t> tensors;
   OptimizerSettings optimizer;
 
   const SharedCodec& codec(Step k) const {
@@ -49,6 +53,19 @@ void accumulate(Vector& x, double factor, const Vector& y) {
   x.add(y);
 }
 
+/// Each tensor of the gradient cut to `limit`.
+Vector clipped(const Vector& g, const std::vector<std::size_t>& tensors, float limit) {
+  const transforms::ClipNorm clip{limit};
+  if (tensors.empty()) return transformed(clip, {g});
+  std::vector<Vector> pieces;
+  std::size_t begin = 0;
+  for (const std::size_t size : tensors) {
+    pieces.push_back(transformed(clip, {g.slice(begin, size)}));
+    begin += size;
+  }
+  return concatenate(pieces);
+}
+
 Task<> run(Node& node, const Settings& settings) {
   const std::vector<NodeId> everybody = all_nodes(node);
   const double momentum = settings.optimizer.momentum;
@@ -59,7 +76,7 @@ Task<> run(Node& node, const Settings& settings) {
     Vector g = gradient.values;
     if (settings.clip_norm > 0) {
       const auto limit = static_cast<float>(settings.clip_norm / std::sqrt(node.nodes()));
-      g = transformed(transforms::ClipNorm{limit}, {g});
+      g = clipped(g, settings.tensors, limit);
     }
     if (settings.optimizer.weight_decay > 0) g.add_scaled(settings.optimizer.weight_decay, x);
 
@@ -88,17 +105,20 @@ double read_share(const Section& section, std::string_view key, double share) {
 
 Program dgc(const Section& section, const Context& context) {
   Settings settings;
+  settings.tensors = read_selection(section, context.workload.tensors);
   const std::vector<double> warmup = section.numbers(
       "warmup_keep", {}, "shares of the entries sent in the first stretches, before `keep`");
   for (const double share : warmup) {
-    settings.codecs.push_back(top_k_codec(read_share(section, "warmup_keep", share)));
+    settings.codecs.push_back(
+        top_k_codec(read_share(section, "warmup_keep", share), false, settings.tensors));
   }
   settings.warmup_period =
       section.optional<std::int64_t>("warmup_period", 100, "steps of a stretch of the warm-up");
   section.expect(settings.warmup_period >= 1, "warmup_period", "must be at least 1, got {}",
                  settings.warmup_period);
   const auto keep = section.optional<double>("keep", 0.001, "share of the entries that is sent");
-  settings.codecs.push_back(top_k_codec(read_share(section, "keep", keep)));
+  settings.codecs.push_back(
+      top_k_codec(read_share(section, "keep", keep), false, settings.tensors));
   settings.is_masking =
       section.optional<bool>("masking", true, "forget the momentum of what is sent");
   settings.clip_norm = section.optional<double>(
@@ -106,7 +126,7 @@ Program dgc(const Section& section, const Context& context) {
       "largest norm of the sum of all nodes' gradients if they are independent; 0: any");
   section.expect(settings.clip_norm >= 0, "clip_norm", "must not be negative, got {}",
                  settings.clip_norm);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context.steps, 0.9);
   section.expect(settings.optimizer.rule == OptimizerSettings::Rule::sgd, "optimizer",
                  "must be sgd: momentum is applied before entries are chosen");
   section.finish();

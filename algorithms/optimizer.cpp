@@ -21,8 +21,8 @@ double read_share(const Section& section, std::string_view key, double fallback,
   return share;
 }
 
-void read_momentum(const Section& section, OptimizerSettings& s) {
-  s.momentum = read_share(section, "momentum", 0.0,
+void read_momentum(const Section& section, double fallback, OptimizerSettings& s) {
+  s.momentum = read_share(section, "momentum", fallback,
                           "share of the last step that is kept; local to the node");
   s.nesterov = section.optional<bool>("nesterov", false, "look-ahead form of momentum");
   section.expect(!s.nesterov || s.momentum > 0, "nesterov", "needs momentum > 0");
@@ -50,13 +50,13 @@ void read_rule(const Section& section, std::string_view prefix, double epsilon,
                  settings.epsilon);
 }
 
-OptimizerSettings read_optimizer(const Section& section, Step steps) {
+OptimizerSettings read_optimizer(const Section& section, Step steps, double momentum) {
   OptimizerSettings s;
   s.steps = steps;
   s.learning_rate = section.required<double>("learning_rate", "factor before the gradient");
   section.expect(s.learning_rate > 0, "learning_rate", "must be positive, got {}", s.learning_rate);
   read_rule(section, "", 1e-8, s);
-  if (s.rule == Rule::sgd) read_momentum(section, s);
+  if (s.rule == Rule::sgd) read_momentum(section, momentum, s);
   s.weight_decay = section.optional<double>(
       "weight_decay", 0.0, "share of the model added to the gradient; for adamw, to the step");
   section.expect(s.weight_decay >= 0, "weight_decay", "must not be negative, got {}",

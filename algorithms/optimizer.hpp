@@ -52,8 +52,8 @@ struct OptimizerSettings {
   double rate(Step k) const;
 };
 
-/// Reads and checks the keys of the shared update rule; the caller calls section.finish().
-OptimizerSettings read_optimizer(const Section& section, Step steps);
+/// Reads and checks the keys of the shared update rule; the caller calls section.finish(). `momentum` is the default of its key.
+OptimizerSettings read_optimizer(const Section& section, Step steps, double momentum = 0);
 /// Reads the key `optimizer` and the numbers of its rule, momentum excepted, each key after
 /// `prefix`. `epsilon` is Adam's default; Adagrad's is a hundredth of it.
 void read_rule(const Section& section, std::string_view prefix, double epsilon,

@@ -11,15 +11,19 @@
 //
 // Douillard et al., "Streaming DiLoCo with Overlapping Communication: Towards a Distributed Free
 // Lunch", 2025. Defaults: period 100, delay 1 and local_share 0.5 after the paper; eta = 0.7,
-// mu = 0.9 and 4 fragments are ours. Fragments are consecutive pieces of the parameters; outer
-// gradients travel in full precision, not in 4 bits. With one fragment, delay 0 and local_share 0
-// this is DiLoCo. What began in the last `delay` steps is not merged.
+// mu = 0.9 and 4 fragments are ours. Fragments are consecutive pieces of the parameters. With one
+// fragment, delay 0 and local_share 0 this is DiLoCo. What began in the last `delay` steps is not merged.
+//
+// The paper sends outer gradients in 4 bits (E3M0) and adds them up in full precision: compression = float4, or any
+// other codec. Codes do not add, so each goes around a ring to all others, (n - 1) d / 2 bytes per node and period: few nodes
+// gain. What a code loses is lost.
 
 #include <algorithm>
 #include <list>
 
 #include "algorithms/averaging.hpp"
 #include "algorithms/companions.hpp"
+#include "algorithms/compressed_mean.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/shards.hpp"
@@ -33,6 +37,7 @@ struct Settings {
   Step delay;
   double local_share;
   CollectiveKind collective;
+  SharedCodec codec;  // of outer gradients
   OptimizerSettings outer;
   OptimizerSettings inner;
 
@@ -62,9 +67,20 @@ struct Fragment {
   Companions exchange;
 };
 
-Task<> exchange_gradient(Fragment& fragment, Tag tag) {
-  fragment.gradient = co_await average(fragment.node, fragment.everybody, tag, fragment.gradient,
-                                       fragment.settings.collective);
+/// `number` counts the exchanges of all fragments.
+Task<> exchange_gradient(Fragment& fragment, Step number) {
+  Node& node = fragment.node;
+  const SharedCodec& codec = fragment.settings.codec;
+  const Tag tag = tag_of(Channel::collective, number);
+  const std::size_t size = fragment.gradient.size();
+  if (codec->is_exact() || size == 0) {
+    fragment.gradient = co_await average(node, fragment.everybody, tag, fragment.gradient,
+                                         fragment.settings.collective);
+  } else {
+    const Code own = codec->encode(fragment.gradient, code_stream(node, node.id(), number));
+    fragment.gradient =
+        co_await mean_of_codes(node, fragment.everybody, tag, codec, own, size, number);
+  }
   fragment.exchange.leave();
 }
 
@@ -72,8 +88,7 @@ void begin_exchange(Fragment& fragment, const Vector& piece, NodeId p, Step k) {
   fragment.gradient = difference(fragment.theta, piece);
   fragment.begun = k;
   fragment.exchange.enter();
-  const Step number = k * fragment.settings.fragments + p;
-  fragment.node.spawn(exchange_gradient(fragment, tag_of(Channel::collective, number)));
+  fragment.node.spawn(exchange_gradient(fragment, k * fragment.settings.fragments + p));
 }
 
 /// The piece of the model after the outer step.
@@ -119,7 +134,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program streaming_diloco(const Section& section, const Context& context) {
-  Settings settings;
+  Settings settings{};
   settings.period = read_period(section, 100);
   const auto fragments =
       section.optional<std::int64_t>("fragments", std::min<Step>(4, settings.period),
@@ -135,7 +150,8 @@ Program streaming_diloco(const Section& section, const Context& context) {
   settings.local_share =
       read_between(section, "local_share", 0.5, 0, 0.999, "share of the own model in a merge");
   settings.outer = read_outer_optimizer(section, 0.7, 0.9);
-  settings.collective = read_collective(section);
+  settings.codec = read_plain_codec(section);
+  if (settings.codec->is_exact()) settings.collective = read_collective(section);
   settings.inner = read_optimizer(section, context.steps);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

@@ -120,7 +120,7 @@ Task<> run(Node& node, const Settings& settings) {
       const ClipDeviations clip{static_cast<float>(settings.clip_deviations)};
       for (Vector& tensor : tensors) tensor = transformed(clip, {tensor});
     }
-    node.send(0, tag_of_scales(Channel::request, k), largest_of(tensors));
+    node.send(0, tag_of_scales(Channel::request, k), largest_of(tensors).as_numbers());
     const Message scales = co_await node.receive(0, tag_of_scales(Channel::reply, k));
     const Vector own = ternarized(node, k, tensors, scales.values);
     node.send_code(0, tag_of_values(Channel::request, k), pack(own, ternary_bits));

@@ -1,6 +1,7 @@
-// Products of small matrices, step sizes, and averages of sides. Products of two floats are exact in double, so sums of
+// Products of small matrices, rotations, step sizes, and averages of sides. Products of two floats are exact in double, so sums of
 // them are the same with and without fused multiply-adds.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <vector>
 
@@ -53,6 +54,33 @@ void compute(const Orthonormalize& t, const TransformJob& job) {
   for (std::size_t c = 0; c < t.columns; ++c) {
     for (std::size_t r = 0; r < t.rows; ++r)
       job.out[r * t.columns + c] = static_cast<float>(columns[c][r]);
+  }
+}
+
+void compute(const Rotate& t, const TransformJob& job) {
+  const std::span<const float> v = job.inputs[0];
+  Random random = t.random;
+  std::vector<double> piece;
+  for (std::size_t begin = 0; begin < v.size(); begin += piece.size()) {
+    piece.resize(std::bit_floor(v.size() - begin));
+    std::vector<double> signs(piece.size());
+    for (double& sign : signs) sign = (random() >> 31) != 0 ? -1 : 1;
+    for (std::size_t i = 0; i < piece.size(); ++i)
+      piece[i] = t.is_inverse ? double{v[begin + i]} : signs[i] * v[begin + i];
+    for (std::size_t half = 1; half < piece.size(); half *= 2) {
+      for (std::size_t i = 0; i < piece.size(); ++i) {
+        if ((i & half) != 0) continue;
+        const double a = piece[i];
+        const double b = piece[i + half];
+        piece[i] = a + b;
+        piece[i + half] = a - b;
+      }
+    }
+    const double factor = 1 / std::sqrt(static_cast<double>(piece.size()));
+    for (std::size_t i = 0; i < piece.size(); ++i) {
+      const double rotated = factor * piece[i];
+      job.out[begin + i] = static_cast<float>(t.is_inverse ? signs[i] * rotated : rotated);
+    }
   }
 }
 

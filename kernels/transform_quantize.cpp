@@ -1,4 +1,5 @@
-// Fewer bits per entry: half precision, levels, signs, colours of a lattice.
+// Fewer bits per entry: half precision, levels, floats of four bits, signs, colours of a lattice; and a hash that tells
+// wrong ones.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -103,6 +104,14 @@ float norm_of(std::span<const float> v, bool is_max_norm) {
     return static_cast<float>(std::sqrt(squares));
   }
   return largest_magnitude(v);
+}
+
+/// Of 0 and 2^(e - 7), e = 1 .. 7, the one nearest to `share`, as e.
+std::uint32_t exponent_of(double share) {
+  if (!(share >= 0x1p-7)) return 0;  // nor is NaN; a largest magnitude that is not finite will tell
+  std::uint32_t e = 7;
+  for (double level = 1; e > 1 && share < 0.75 * level; level /= 2) --e;
+  return e;
 }
 
 /// Number of the cell that v lies in, modulo a power of two; exact for any finite v.
@@ -243,6 +252,35 @@ void compute(const FromSigns& t, const TransformJob& job) {
   for (float& v : job.out) v = fields.take(1) != 0 ? negative : positive;
 }
 
+void compute(const ToFloat4& t, const TransformJob& job) {
+  const std::span<const float> v = job.inputs[0];
+  const std::size_t buckets = (v.size() + t.bucket - 1) / t.bucket;
+  FieldWriter fields(job.out.subspan(buckets));
+  for (std::size_t b = 0; b < buckets; ++b) {
+    const std::size_t begin = b * t.bucket;
+    const auto bucket = v.subspan(begin, std::min<std::size_t>(t.bucket, v.size() - begin));
+    const float largest = norm_of(bucket, true);
+    job.out[b] = largest;
+    for (const float x : bucket) {
+      const double share = largest > 0 ? std::fabs(x) / static_cast<double>(largest) : 0;
+      fields.put(exponent_of(share) | (std::signbit(x) ? 8U : 0U), 4);
+    }
+  }
+  fields.finish();
+}
+
+void compute(const FromFloat4& t, const TransformJob& job) {
+  const std::size_t buckets = (job.out.size() + t.bucket - 1) / t.bucket;
+  FieldReader fields(job.inputs[0].subspan(buckets));
+  for (std::size_t i = 0; i < job.out.size(); ++i) {
+    const std::uint32_t field = fields.take(4);
+    const std::uint32_t exponent = field & 7;
+    const double share = exponent == 0 ? 0.0 : 1.0 / static_cast<double>(128U >> exponent);
+    const double size = static_cast<double>(job.inputs[0][i / t.bucket]) * share;
+    job.out[i] = static_cast<float>((field & 8) != 0 ? -size : size);
+  }
+}
+
 void compute(const ToColours& t, const TransformJob& job) {
   FieldWriter fields(job.out);
   Random random = t.random;
@@ -264,6 +302,18 @@ void compute(const FromColours& t, const TransformJob& job) {
     const double turns = std::nearbyint((around - colour) / colours);
     job.out[i] = static_cast<float>(t.cell * (colours * turns + colour) + offset);
   }
+}
+
+void compute(const Hash&, const TransformJob& job) {
+  std::uint32_t sum = 0;
+  for (std::uint32_t i = 0; i < job.inputs[0].size(); ++i) {
+    // The finalizer of MurmurHash3 (Appleby, 2011); sums modulo 2^32 have any order.
+    std::uint32_t x = std::bit_cast<std::uint32_t>(job.inputs[0][i]) + (i + 1) * 0x9e37'79b9U;
+    x = (x ^ (x >> 16)) * 0x85eb'ca6bU;
+    x = (x ^ (x >> 13)) * 0xc2b2'ae35U;
+    sum += x ^ (x >> 16);
+  }
+  job.out[0] = static_cast<float>(sum >> 8);
 }
 
 }  // namespace starling::transforms

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "kernels/transforms.hpp"
@@ -64,7 +65,7 @@ void compute(const KeepLargest& t, const TransformJob& job) {
   if (t.count == 0) return;
   const std::vector<std::uint32_t> positions = largest(v, t.count);
   for (std::size_t i = 0; i < positions.size(); ++i) {
-    job.out[i] = std::bit_cast<float>(positions[i]);
+    job.out[i] = std::bit_cast<float>(t.first + positions[i]);
     job.out[t.count + i] = v[positions[i]];
   }
 }
@@ -73,6 +74,40 @@ void compute(const KeepAbove& t, const TransformJob& job) {
   const std::span<const float> v = job.inputs[0];
   for (std::size_t i = 0; i < v.size(); ++i)
     job.out[i] = std::fabs(v[i]) >= t.threshold ? v[i] : 0.0F;
+}
+
+void compute(const KeepSide& t, const TransformJob& job) {
+  const std::span<const float> v = job.inputs[0];
+  for (std::size_t i = 0; i < v.size(); ++i)
+    job.out[i] = (t.is_negative ? v[i] < 0 : v[i] > 0) ? v[i] : 0.0F;
+}
+
+void compute(const SignedPositions&, const TransformJob& job) {
+  const std::span<const float> code = job.inputs[0];
+  const std::size_t count = code.size() / 2;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t sign = std::bit_cast<std::uint32_t>(code[count + i]) >> 31;
+    job.out[i] = std::bit_cast<float>(std::bit_cast<std::uint32_t>(code[i]) << 1 | sign);
+  }
+}
+
+void compute(const ScatterSigns& t, const TransformJob& job) {
+  std::span<const float> words = job.inputs[0];
+  std::ranges::fill(job.out, 0.0F);
+  if (words.empty()) return;
+  float positive = t.magnitude;
+  float negative = t.magnitude;
+  if (t.magnitude == 0) {
+    positive = words[0];
+    negative = words[1];
+    words = words.subspan(2);
+  }
+  for (const float w : words) {
+    const auto word = std::bit_cast<std::uint32_t>(w);
+    const std::uint32_t position = word >> 1;
+    // A damaged code must not write elsewhere.
+    if (position < job.out.size()) job.out[position] = (word & 1) != 0 ? -negative : positive;
+  }
 }
 
 void compute(const Scatter&, const TransformJob& job) {
@@ -109,6 +144,12 @@ void compute(const ClearWhere&, const TransformJob& job) {
 double value(const CountNonzero&, const MeasureJob& job) {
   return static_cast<double>(
       std::ranges::count_if(job.inputs[0], [](float v) { return v != 0.0F; }));
+}
+
+double value(const LeastMagnitude&, const MeasureJob& job) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const float v : job.inputs[0]) least = std::min(least, std::fabs(double{v}));
+  return least;
 }
 
 double value(const LargestDifference&, const MeasureJob& job) {

@@ -14,6 +14,9 @@ namespace starling::transforms {
 
 void compute(const KeepLargest& t, const TransformJob& job);
 void compute(const KeepAbove& t, const TransformJob& job);
+void compute(const KeepSide& t, const TransformJob& job);
+void compute(const SignedPositions& t, const TransformJob& job);
+void compute(const ScatterSigns& t, const TransformJob& job);
 void compute(const Scatter& t, const TransformJob& job);
 void compute(const GatherRandom& t, const TransformJob& job);
 void compute(const ScatterRandom& t, const TransformJob& job);
@@ -28,8 +31,13 @@ void compute(const ToIntegers& t, const TransformJob& job);
 void compute(const FromIntegers& t, const TransformJob& job);
 void compute(const ToSigns& t, const TransformJob& job);
 void compute(const FromSigns& t, const TransformJob& job);
+void compute(const ToFloat4& t, const TransformJob& job);
+void compute(const FromFloat4& t, const TransformJob& job);
 void compute(const ToColours& t, const TransformJob& job);
 void compute(const FromColours& t, const TransformJob& job);
+
+void compute(const Hash& t, const TransformJob& job);
+void compute(const Rotate& t, const TransformJob& job);
 
 void compute(const MatrixProduct& t, const TransformJob& job);
 void compute(const Orthonormalize& t, const TransformJob& job);
@@ -47,6 +55,7 @@ void compute(const SideMeans& t, const TransformJob& job);
 void compute(const ShiftSides& t, const TransformJob& job);
 
 double value(const CountNonzero& measure, const MeasureJob& job);
+double value(const LeastMagnitude& measure, const MeasureJob& job);
 double value(const LargestDifference& measure, const MeasureJob& job);
 
 /// max_i |v_i|; NaN if the last entry is, but for an earlier one as if v began behind it.

@@ -52,7 +52,7 @@ STARLING_DEVICE void find_smallest(const Block& block, const TransformTask& t,
   });
 }
 
-/// v -> positions and values of the a largest in magnitude; of equal ones those further back.
+/// v -> positions, counted from b, and values of the a largest in magnitude; of equal ones those further back.
 template <unsigned threads>
 STARLING_DEVICE void keep_largest(const Block& block, const TransformTask& t) {
   const std::uint32_t count = t.a, size = t.size[0];
@@ -100,7 +100,7 @@ STARLING_DEVICE void keep_largest(const Block& block, const TransformTask& t) {
       const std::uint32_t magnitude = bits_of(v) & 0x7fff'ffff;
       const bool is_equal = magnitude == s.prefix;
       if (magnitude > s.prefix || (is_equal && equal >= passed_over)) {
-        t.out[at] = float_of(static_cast<std::uint32_t>(i));
+        t.out[at] = float_of(t.b + static_cast<std::uint32_t>(i));
         t.out[count + at] = v;
         ++at;
       }

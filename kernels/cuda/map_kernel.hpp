@@ -32,6 +32,10 @@ struct MapKernel {
     switch (static_cast<Map>(t.kind)) {
       case Map::keep_above:
         return fabs(t.in[0][i]) >= t.f[0] ? t.in[0][i] : 0.0F;
+      case Map::keep_side:
+        return ((t.flags & 1) != 0 ? t.in[0][i] < 0 : t.in[0][i] > 0) ? t.in[0][i] : 0.0F;
+      case Map::signed_positions:
+        return float_of(bits_of(t.in[0][i]) << 1 | bits_of(t.in[0][t.out_size + i]) >> 31);
       case Map::clear_where:
         return t.in[1][i] != 0.0F ? 0.0F : t.in[0][i];
       case Map::gather:
@@ -64,6 +68,8 @@ struct MapKernel {
         const float negative = is_symmetric ? -positive : t.in[0][1];
         return field_of(t.in[0] + (is_symmetric ? 1 : 2), i, 1) != 0 ? negative : positive;
       }
+      case Map::from_float4:
+        return from_float4(t, i);
       case Map::to_colours:
         return packed_word(i, t.size[0], t.a, [&](std::uint32_t k) { return colour_of(t, k); });
       case Map::from_colours:
@@ -107,6 +113,16 @@ struct MapKernel {
     const double level = field >> 1;
     const double size = static_cast<double>(t.in[0][i / t.b]) * (level / t.a);
     return static_cast<float>(t.f[0] * ((field & 1) != 0 ? -size : size));
+  }
+
+  /// a bucket.
+  STARLING_DEVICE static float from_float4(const TransformTask& t, std::uint32_t i) {
+    const std::uint32_t buckets = (t.out_size - 1) / t.a + 1;
+    const std::uint32_t field = field_of(t.in[0] + buckets, i, 4);
+    const std::uint32_t exponent = field & 7;
+    const double share = exponent == 0 ? 0.0 : 1.0 / static_cast<double>(128U >> exponent);
+    const double size = static_cast<double>(t.in[0][i / t.a]) * share;
+    return static_cast<float>((field & 8) != 0 ? -size : size);
   }
 
   /// a bits of a field.

@@ -23,12 +23,20 @@ struct RowKernel {
         return keep_largest<threads>(block, t);
       case Row::scatter:
         return scatter(block, t);
+      case Row::scatter_signs:
+        return scatter_signs(block, t);
       case Row::scatter_at:
         return scatter_at(block, t);
       case Row::to_levels:
         return to_levels(block, t);
       case Row::to_signs:
         return to_signs(block, t);
+      case Row::to_float4:
+        return to_float4(block, t);
+      case Row::hash:
+        return hash(block, t);
+      case Row::rotate:
+        return rotate(block, t);
       case Row::orthonormalize:
         return orthonormalize(block, t);
       case Row::clip_norm:
@@ -41,6 +49,8 @@ struct RowKernel {
         return side_means(block, t);
       case Row::count_nonzero:
         return count_nonzero(block, t);
+      case Row::least_magnitude:
+        return least_magnitude(block, t);
       case Row::largest_difference:
         return largest_difference(block, t);
     }
@@ -102,6 +112,19 @@ struct RowKernel {
     });
   }
 
+  STARLING_DEVICE static void scatter_signs(const Block& block, const TransformTask& t) {
+    spread(block, t.out_size, [&](std::uint32_t i) { t.out[i] = 0.0F; });
+    if (t.size[0] == 0) return;
+    const bool has_magnitudes = t.f[0] == 0;
+    const float positive = has_magnitudes ? t.in[0][0] : t.f[0];
+    const float negative = has_magnitudes ? t.in[0][1] : t.f[0];
+    const std::uint32_t header = has_magnitudes ? 2 : 0;
+    spread(block, t.size[0] - header, [&](std::uint32_t i) {
+      const std::uint32_t word = bits_of(t.in[0][header + i]);
+      if (word >> 1 < t.out_size) t.out[word >> 1] = (word & 1) != 0 ? -negative : positive;
+    });
+  }
+
   STARLING_DEVICE static void scatter_at(const Block& block, const TransformTask& t) {
     spread(block, t.out_size, [&](std::uint32_t i) { t.out[i] = 0.0F; });
     spread(block, t.size[0], [&](std::uint32_t i) { t.out[t.positions[i]] = t.f[0] * t.in[0][i]; });
@@ -150,6 +173,85 @@ struct RowKernel {
         return field << 1 | static_cast<std::uint32_t>(bits_of(v[i]) >> 31);
       });
     });
+  }
+
+  /// Of 0 and 2^(e - 7), e = 1 .. 7, the one nearest to `share`, as e.
+  STARLING_DEVICE static std::uint32_t exponent_of(double share) {
+    if (!(share >= 0x1p-7)) return 0;
+    std::uint32_t e = 7;
+    for (double level = 1; e > 1 && share < 0.75 * level; level /= 2) --e;
+    return e;
+  }
+
+  /// a bucket.
+  STARLING_DEVICE static void to_float4(const Block& block, const TransformTask& t) {
+    const float* v = t.in[0];
+    const std::uint32_t buckets = t.size[0] == 0 ? 0 : (t.size[0] - 1) / t.a + 1;
+    for (std::uint32_t bucket = 0; bucket < buckets; ++bucket) {
+      const std::uint32_t begin = bucket * t.a;
+      const float largest = largest_magnitude(block, v + begin, lesser(t.a, t.size[0] - begin));
+      block.each([&](unsigned thread) {
+        if (thread == 0) t.out[bucket] = largest;
+      });
+    }
+    spread(block, t.out_size - buckets, [&](std::uint32_t word) {
+      t.out[buckets + word] = packed_word(word, t.size[0], 4, [&](std::uint32_t i) {
+        const float largest = t.out[i / t.a];
+        const double share = largest > 0 ? fabs(v[i]) / static_cast<double>(largest) : 0;
+        return exponent_of(share) | (bits_of(v[i]) >> 31 << 3);
+      });
+    });
+  }
+
+  STARLING_DEVICE static void hash(const Block& block, const TransformTask& t) {
+    auto* sum = reinterpret_cast<std::uint32_t*>(block.shared_memory);
+    block.each([&](unsigned thread) {
+      if (thread == 0) *sum = 0;
+    });
+    block.each([&](unsigned thread) {
+      std::uint32_t own = 0;
+      for (std::uint32_t i = thread; i < t.size[0]; i += threads) {
+        std::uint32_t x = bits_of(t.in[0][i]) + (i + 1) * 0x9e37'79b9U;
+        x = (x ^ (x >> 16)) * 0x85eb'ca6bU;
+        x = (x ^ (x >> 13)) * 0xc2b2'ae35U;
+        own += x ^ (x >> 16);
+      }
+      add_atomically(*sum, own);
+    });
+    block.each([&](unsigned thread) {
+      if (thread == 0) t.out[0] = static_cast<float>(*sum >> 8);
+    });
+  }
+
+  /// flag 0: the way back.
+  STARLING_DEVICE static void rotate(const Block& block, const TransformTask& t) {
+    const bool is_inverse = (t.flags & 1) != 0;
+    const auto signed_by = [&](std::uint32_t i, double x) {
+      return word_of(t.random, i) >> 31 != 0 ? -x : x;
+    };
+    std::uint32_t size = 1;
+    while (size <= t.size[0] / 2) size *= 2;
+    for (std::uint32_t begin = 0; begin < t.size[0]; begin += size) {
+      while (size > t.size[0] - begin) size /= 2;
+      double* piece = t.scratch + begin;
+      spread(block, size, [&](std::uint32_t i) {
+        const double x = t.in[0][begin + i];
+        piece[i] = is_inverse ? x : signed_by(begin + i, x);
+      });
+      for (std::uint32_t half = 1; half < size; half *= 2) {
+        spread(block, size / 2, [&](std::uint32_t pair) {
+          const std::uint32_t i = pair / half * 2 * half + pair % half;
+          const double a = piece[i], b = piece[i + half];
+          piece[i] = a + b;
+          piece[i + half] = a - b;
+        });
+      }
+      const double factor = 1 / sqrt(static_cast<double>(size));
+      spread(block, size, [&](std::uint32_t i) {
+        const double x = factor * piece[i];
+        t.out[begin + i] = static_cast<float>(is_inverse ? signed_by(begin + i, x) : x);
+      });
+    }
   }
 
   STARLING_DEVICE static float mean_of(double sum, std::uint32_t count) {
@@ -265,6 +367,23 @@ struct RowKernel {
         count_of(block, t.size[0], [&](std::uint32_t i) { return t.in[0][i] != 0.0F; });
     block.each([&](unsigned thread) {
       if (thread == 0) *t.number = static_cast<double>(count);
+    });
+  }
+
+  STARLING_DEVICE static void least_magnitude(const Block& block, const TransformTask& t) {
+    double* found = reinterpret_cast<double*>(block.shared_memory);
+    const auto least_of = [&](double least, double x) { return x < least ? x : least; };
+    block.each([&](unsigned thread) {
+      double least = float_of(0x7f80'0000);
+      for (std::uint32_t i = thread; i < t.size[0]; i += threads)
+        least = least_of(least, fabs(double{t.in[0][i]}));
+      found[thread] = least;
+    });
+    block.each([&](unsigned thread) {
+      if (thread != 0) return;
+      double least = found[0];
+      for (unsigned k = 1; k < threads; ++k) least = least_of(least, found[k]);
+      *t.number = least;
     });
   }
 

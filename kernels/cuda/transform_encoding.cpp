@@ -30,8 +30,11 @@ struct Encoder {
     sizes(bits);
   }
 
-  void operator()(const KeepLargest& t) { row(Row::keep_largest), sizes(t.count); }
+  void operator()(const KeepLargest& t) { row(Row::keep_largest), sizes(t.count, t.first); }
   void operator()(const KeepAbove& t) { map(Map::keep_above), task.f[0] = t.threshold; }
+  void operator()(const KeepSide& t) { map(Map::keep_side), task.flags = t.is_negative ? 1 : 0; }
+  void operator()(const SignedPositions&) { map(Map::signed_positions); }
+  void operator()(const ScatterSigns& t) { row(Row::scatter_signs), task.f[0] = t.magnitude; }
   void operator()(const Scatter&) { row(Row::scatter); }
   void operator()(const GatherRandom& t) {
     map(Map::gather);
@@ -61,6 +64,8 @@ struct Encoder {
   void operator()(const FromIntegers& t) { map(Map::from_integers), sizes(t.bits); }
   void operator()(const ToSigns& t) { row(Row::to_signs), task.flags = t.is_symmetric ? 1 : 0; }
   void operator()(const FromSigns& t) { map(Map::from_signs), task.flags = t.is_symmetric ? 1 : 0; }
+  void operator()(const ToFloat4& t) { row(Row::to_float4), sizes(t.bucket); }
+  void operator()(const FromFloat4& t) { map(Map::from_float4), sizes(t.bucket); }
   void operator()(const ToColours& t) {
     map(Map::to_colours);
     lattice(t.cell, t.bits, t.is_shifted, t.random);
@@ -68,6 +73,13 @@ struct Encoder {
   void operator()(const FromColours& t) {
     map(Map::from_colours);
     lattice(t.cell, t.bits, t.is_shifted, t.random);
+  }
+  void operator()(const Hash&) { row(Row::hash); }
+  void operator()(const Rotate& t) {
+    row(Row::rotate);
+    task.flags = t.is_inverse ? 1 : 0;
+    task.random = stream_of(t.random);
+    to.scratch_doubles = task.size[0];
   }
   void operator()(const MatrixProduct& t) {
     map(Map::matrix_product);
@@ -100,6 +112,7 @@ struct Encoder {
   void operator()(const SideMeans&) { row(Row::side_means); }
   void operator()(const ShiftSides&) { map(Map::shift_sides); }
   void operator()(const CountNonzero&) { row(Row::count_nonzero); }
+  void operator()(const LeastMagnitude&) { row(Row::least_magnitude); }
   void operator()(const LargestDifference&) { row(Row::largest_difference); }
 };
 

@@ -8,6 +8,8 @@ namespace starling::cuda {
 
 enum class Map : std::uint32_t {
   keep_above,
+  keep_side,
+  signed_positions,
   clear_where,
   gather,
   to_half,
@@ -17,6 +19,7 @@ enum class Map : std::uint32_t {
   to_integers,
   from_integers,
   from_signs,
+  from_float4,
   to_colours,
   from_colours,
   matrix_product,
@@ -32,15 +35,20 @@ enum class Map : std::uint32_t {
 enum class Row : std::uint32_t {
   keep_largest,
   scatter,
+  scatter_signs,
   scatter_at,
   to_levels,
   to_signs,
+  to_float4,
+  hash,
+  rotate,
   orthonormalize,
   clip_norm,
   clip_deviations,
   largest_magnitude,
   side_means,
   count_nonzero,
+  least_magnitude,
   largest_difference
 };
 
@@ -48,7 +56,7 @@ struct TransformTask {
   const float* in[3];
   float* out;
   const std::uint32_t* positions;  // gather, scatter_at
-  double* scratch;                 // orthonormalize: (columns, rows)
+  double* scratch;                 // orthonormalize: (columns, rows); rotate: (size)
   double* number;                  // measures: the result
   std::uint32_t size[3];           // of the inputs
   std::uint32_t out_size;

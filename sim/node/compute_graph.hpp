@@ -397,7 +397,11 @@ inline void ComputeGraph::release_slot(std::uint32_t slot) {
 }
 
 inline Vector::Vector(const Vector& other)
-    : graph_(other.graph_), value_(other.value_), offset_(other.offset_), size_(other.size_) {
+    : graph_(other.graph_),
+      value_(other.value_),
+      offset_(other.offset_),
+      size_(other.size_),
+      are_numbers_(other.are_numbers_) {
   if (graph_ != nullptr) graph_->retain(value_);
 }
 
@@ -409,8 +413,8 @@ inline Vector& Vector::operator=(const Vector& other) {
 inline void Vector::release() { graph_->release(value_); }
 
 inline std::int64_t Vector::wire_bytes() const {
-  return static_cast<std::int64_t>(static_cast<double>(size_) * graph_->wire_bytes_per_float_ +
-                                   0.5);
+  const double bytes_per_float = are_numbers_ ? 4.0 : graph_->wire_bytes_per_float_;
+  return static_cast<std::int64_t>(static_cast<double>(size_) * bytes_per_float + 0.5);
 }
 
 inline Scalar::Scalar(const Scalar& other) : graph_(other.graph_), slot_(other.slot_) {

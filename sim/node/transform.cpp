@@ -33,6 +33,17 @@ std::size_t size_of(const KeepLargest& t, Sizes sizes) {
   return 2 * std::size_t{t.count};
 }
 std::size_t size_of(const KeepAbove&, Sizes sizes) { return Inputs(sizes, 1)[0]; }
+std::size_t size_of(const KeepSide&, Sizes sizes) { return Inputs(sizes, 1)[0]; }
+std::size_t size_of(const SignedPositions&, Sizes sizes) {
+  ensure(Inputs(sizes, 1)[0] % 2 == 0, "a sparse code holds pairs");
+  return sizes[0] / 2;
+}
+std::size_t size_of(const ScatterSigns& t, Sizes sizes) {
+  const std::size_t words = Inputs(sizes, 1)[0];
+  ensure(t.size <= 1U << 31, "a position has 31 bits");
+  ensure(t.magnitude > 0 || words == 0 || words >= 2, "signs without magnitudes");
+  return t.size;
+}
 std::size_t size_of(const Scatter& t, Sizes sizes) {
   ensure(Inputs(sizes, 1)[0] % 2 == 0, "a sparse code holds pairs");
   return t.size;
@@ -88,6 +99,18 @@ std::size_t size_of(const FromSigns& t, Sizes sizes) {
   return t.size;
 }
 
+std::size_t float4_words(std::size_t size, std::uint32_t bucket) {
+  ensure(bucket >= 1, "quantization without buckets");
+  return (size + bucket - 1) / bucket + packed_words(size, 4);
+}
+std::size_t size_of(const ToFloat4& t, Sizes sizes) {
+  return float4_words(Inputs(sizes, 1)[0], t.bucket);
+}
+std::size_t size_of(const FromFloat4& t, Sizes sizes) {
+  Inputs(sizes, 1).expect(0, float4_words(t.size, t.bucket));
+  return t.size;
+}
+
 std::size_t size_of(const ToColours& t, Sizes sizes) {
   ensure(t.bits >= 1 && t.bits <= 24 && t.cell > 0, "a lattice without cells");
   return packed_words(Inputs(sizes, 1)[0], t.bits);
@@ -96,6 +119,12 @@ std::size_t size_of(const FromColours& t, Sizes sizes) {
   const Inputs inputs(sizes, 2);
   return inputs.expect(0, packed_words(inputs[1], t.bits))[1];
 }
+
+std::size_t size_of(const Hash&, Sizes sizes) {
+  Inputs(sizes, 1);
+  return 1;
+}
+std::size_t size_of(const Rotate&, Sizes sizes) { return Inputs(sizes, 1)[0]; }
 
 std::size_t size_of(const MatrixProduct& t, Sizes sizes) {
   Inputs(sizes, 2)

@@ -21,9 +21,11 @@ namespace starling::transforms {
 // --- Selecting entries ---------------------------------------------------------------------------------------
 
 /// v (d) -> code (2 count): positions, ascending, then the values there, of the `count` <= d entries that are largest
-/// in magnitude; of equal ones those with the higher position.
+/// in magnitude; of equal ones those with the higher position. Positions are counted from `first` on: v may be part of a
+/// larger vector.
 struct KeepLargest {
   std::uint32_t count;
+  std::uint32_t first = 0;
   bool operator==(const KeepLargest&) const = default;
 };
 
@@ -31,6 +33,26 @@ struct KeepLargest {
 struct KeepAbove {
   float threshold;
   bool operator==(const KeepAbove&) const = default;
+};
+
+/// v (d) -> v where v_i > 0, or with `is_negative` where v_i < 0; 0 elsewhere.
+struct KeepSide {
+  bool is_negative;
+  bool operator==(const KeepSide&) const = default;
+};
+
+/// code (2 count) of KeepLargest -> code (count): words of a position (31 bits) and, in the lowest bit, whether the value
+/// there is negative. Strom, "Scalable distributed DNN training using commodity GPU cloud computing", Interspeech 2015.
+struct SignedPositions {
+  bool operator==(const SignedPositions&) const = default;
+};
+
+/// code of SignedPositions -> dense (size): +-magnitude at the positions, 0 elsewhere. With magnitude 0 the code, unless
+/// empty, begins with two floats: the magnitudes of positive and of negative entries.
+struct ScatterSigns {
+  std::uint32_t size;
+  float magnitude;
+  bool operator==(const ScatterSigns&) const = default;
 };
 
 /// code (2 count) -> dense (size): the values at their positions, 0 elsewhere.
@@ -95,6 +117,21 @@ struct FromLevels {
   bool operator==(const FromLevels&) const = default;
 };
 
+/// v (d) -> code: per bucket of `bucket` entries its largest magnitude M, then for every entry a field of 4 bits
+/// (exponent e, then the sign as the highest bit): the nearest of 0 (e = 0) and +-M 2^(e - 7), e = 1 .. 7, in ratio to M;
+/// halfway, the larger. This is a float without mantissa, E3M0 (Douillard et al., "Streaming DiLoCo", 2025).
+struct ToFloat4 {
+  std::uint32_t bucket;
+  bool operator==(const ToFloat4&) const = default;
+};
+
+/// code -> dense (size)
+struct FromFloat4 {
+  std::uint32_t bucket;
+  std::uint32_t size;
+  bool operator==(const FromFloat4&) const = default;
+};
+
 /// v (d) -> code: a value for entries >= 0, one for entries < 0, then one bit per entry, set where negative. The values
 /// are the means of either side (Seide et al., "1-bit SGD", Interspeech 2014), or, symmetric, +-||v||_1 / d
 /// (Karimireddy et al., "Error feedback fixes SignSGD", ICML 2019) and the first alone is kept.
@@ -151,6 +188,22 @@ struct FromColours {
   bool is_shifted;
   Random random;
   bool operator==(const FromColours&) const = default;
+};
+
+/// v (d) -> (1): a whole number below 2^24 that depends on every bit of v: equal vectors have equal ones, different ones
+/// hardly ever (one in 16 million).
+struct Hash {
+  bool operator==(const Hash&) const = default;
+};
+
+/// v (d) -> (d): random signs s_i out of `random`, one word per entry, then the orthonormal Walsh-Hadamard transform of each
+/// of the pieces, powers of two, the largest first, that d falls into: lengths stay, and what was large in few entries
+/// is spread over all of a piece. `is_inverse` is the way back. Ailon and Chazelle, "The fast
+/// Johnson-Lindenstrauss transform", SIAM J. Comput. 39(1), 2009. Sums are in double, each entry is rounded once.
+struct Rotate {
+  Random random;
+  bool is_inverse;
+  bool operator==(const Rotate&) const = default;
 };
 
 // --- Low rank ------------------------------------------------------------------------------------------------
@@ -245,6 +298,11 @@ struct CountNonzero {
   bool operator==(const CountNonzero&) const = default;
 };
 
+/// v -> min_i |v_i|; of no entries, infinity.
+struct LeastMagnitude {
+  bool operator==(const LeastMagnitude&) const = default;
+};
+
 /// (a, b) -> max_i |a_i - b_i|
 struct LargestDifference {
   bool operator==(const LargestDifference&) const = default;
@@ -255,20 +313,23 @@ struct LargestDifference {
 namespace starling {
 
 using Transform =
-    std::variant<transforms::KeepLargest, transforms::KeepAbove, transforms::Scatter,
+    std::variant<transforms::KeepLargest, transforms::KeepAbove, transforms::KeepSide,
+                 transforms::SignedPositions, transforms::ScatterSigns, transforms::Scatter,
                  transforms::GatherRandom, transforms::ScatterRandom, transforms::ClearWhere,
                  transforms::ToHalf, transforms::FromHalf, transforms::ToLevels,
                  transforms::FromLevels, transforms::Ternarize, transforms::ToIntegers,
                  transforms::FromIntegers, transforms::ToSigns, transforms::FromSigns,
-                 transforms::ToColours, transforms::FromColours, transforms::MatrixProduct,
+                 transforms::ToFloat4, transforms::FromFloat4, transforms::ToColours,
+                 transforms::FromColours, transforms::Hash, transforms::Rotate,
+                 transforms::MatrixProduct,
                  transforms::Orthonormalize, transforms::PanelsToRows, transforms::RowsToPanels,
                  transforms::ClipNorm, transforms::ClipDeviations, transforms::ScaleBy,
                  transforms::LargestMagnitude, transforms::Larger, transforms::AddSquare,
-                 transforms::DivideByRoot,
-                 transforms::SideMeans, transforms::ShiftSides>;
+                 transforms::DivideByRoot, transforms::SideMeans, transforms::ShiftSides>;
 
 /// A transform whose result is a number.
-using Measure = std::variant<transforms::CountNonzero, transforms::LargestDifference>;
+using Measure = std::variant<transforms::CountNonzero, transforms::LeastMagnitude,
+                             transforms::LargestDifference>;
 
 /// Words that `fields` fields of `bits` bits fill.
 constexpr std::size_t packed_words(std::size_t fields, std::size_t bits) {

@@ -18,6 +18,12 @@ Vector Vector::slice(std::size_t offset, std::size_t size) const {
   return part;
 }
 
+Vector Vector::as_numbers() const {
+  Vector numbers = *this;
+  numbers.are_numbers_ = true;
+  return numbers;
+}
+
 void Vector::scale(double factor) { graph_->scale(*this, factor); }
 void Vector::add_scaled(double factor, const Vector& y) { graph_->add_scaled(*this, factor, y); }
 
@@ -48,10 +54,15 @@ Vector concatenate(std::span<const Vector> pieces) {
   ComputeGraph* graph = pieces[0].graph_;
   std::uint32_t size = 0;
   for (const Vector& piece : pieces) size += piece.size_;
-  if (!graph->has_numbers_) return graph->hollow(size);
-  ComputeGraph::Operation& operation = graph->begin(ComputeGraph::Kind::concatenation);
-  for (const Vector& piece : pieces) graph->add_term(operation, piece, 1.0F);
-  return graph->finish_vector(size);
+  const auto finished = [&] {
+    if (!graph->has_numbers_) return graph->hollow(size);
+    ComputeGraph::Operation& operation = graph->begin(ComputeGraph::Kind::concatenation);
+    for (const Vector& piece : pieces) graph->add_term(operation, piece, 1.0F);
+    return graph->finish_vector(size);
+  };
+  Vector whole = finished();
+  whole.are_numbers_ = pieces[0].are_numbers_;
+  return whole;
 }
 
 Vector transformed(const Transform& transform, std::initializer_list<Vector> inputs) {

@@ -31,13 +31,15 @@ class Vector {
       : graph_(std::exchange(other.graph_, nullptr)),
         value_(other.value_),
         offset_(other.offset_),
-        size_(other.size_) {}
+        size_(other.size_),
+        are_numbers_(other.are_numbers_) {}
   inline Vector& operator=(const Vector& other);
   Vector& operator=(Vector&& other) noexcept {
     std::swap(graph_, other.graph_);
     std::swap(value_, other.value_);
     std::swap(offset_, other.offset_);
     std::swap(size_, other.size_);
+    std::swap(are_numbers_, other.are_numbers_);
     return *this;
   }
   ~Vector() {
@@ -49,8 +51,12 @@ class Vector {
   std::size_t size() const { return size_; }
   /// False for a workload of sizes only.
   bool has_numbers() const;
-  /// Bytes on the wire; a stand-in workload's vectors count as the big model's.
+  /// Bytes on the wire; a stand-in workload's vectors count as the big model's, numbers as themselves.
   inline std::int64_t wire_bytes() const;
+
+  /// The same floats as numbers beside a model (averages, scalars), not as part of one: 4 bytes each, whatever the workload
+  /// stands in for. Their slices are numbers, and what is added or appended to numbers becomes so.
+  Vector as_numbers() const;
 
   /// Elements [offset, offset + size) as a vector of their own; no copy.
   Vector slice(std::size_t offset, std::size_t size) const;
@@ -77,6 +83,7 @@ class Vector {
   std::uint32_t value_ = 0;
   std::uint32_t offset_ = 0;
   std::uint32_t size_ = 0;
+  bool are_numbers_ = false;
 };
 
 /// A vector and the factor it enters a sum with.

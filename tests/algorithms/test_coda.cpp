@@ -93,16 +93,21 @@ TEST_CASE("without a dual part CODA is local SGD with a proximal pull, in stages
 
 TEST_CASE("CODA sends the whole model per period, and one number per stage") {
   // Recursive doubling, four nodes: two messages per averaging. 12 steps in stages of 3 and 9: averagings after steps
-  // 2, 3 (the stage), 5, 7, 9, 11, 12 (the stage), each of 68 floats; two dual averagings of one float.
-  const Recorder recorder = test::run(
+  // 2, 3 (the stage), 5, 7, 9, 11, 12 (the stage), each of 68 floats; two dual averagings of one float, which stays one
+  // where the model stands for a larger one.
+  const std::string text =
       scenario(4, 12,
                "kind = coda\nlearning_rate = 0.01\nstage_steps = 3\nperiod = 2\ncollective = "
-               "recursive_doubling"));
-  for (const NodeTotals& node : recorder.nodes) {
-    CHECK(node.messages_sent == 2 * (7 + 2));
-    CHECK(node.bytes_sent == 2 * 4 * (7 * 68 + 2));
+               "recursive_doubling");
+  for (const std::int64_t parameters : {68, 68000}) {
+    const Recorder recorder =
+        test::run(text, {"workload.wire_parameters=" + std::to_string(parameters)});
+    for (const NodeTotals& node : recorder.nodes) {
+      CHECK(node.messages_sent == 2 * (7 + 2));
+      CHECK(node.bytes_sent == 2 * 4 * (7 * parameters + 2));
+    }
+    for (const auto& x : recorder.models) CHECK(x == recorder.models[0]);
   }
-  for (const auto& x : recorder.models) CHECK(x == recorder.models[0]);
 }
 
 TEST_CASE("the stages of CODA set the learning rate, and nothing else may") {

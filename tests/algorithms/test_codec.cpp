@@ -1,6 +1,7 @@
 // Codecs through whole runs: bytes on the wire, what receivers make of a code, error feedback.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -98,6 +99,8 @@ const std::vector<Case> cases{
     {{{"compression", "none"}}, 4004, 4'000'000},
     {{{"compression", "half"}}, 2002, 2'000'000},
     {{{"compression", "bfloat"}}, 2002, 2'000'000},
+    {{{"compression", "float4"}}, 2 * 4 + 501, 508'000},
+    {{{"compression", "float4"}, {"bucket", "0"}}, 4 + 501, 504'000},
     {{{"compression", "top_k"}, {"keep", "0.05"}}, 8 * 50, 400'000},
     {{{"compression", "random_k"}, {"keep", "0.05"}}, 4 * 50, 200'000},
     {{{"compression", "random_k"}, {"keep", "0.0001"}, {"unbiased", "yes"}}, 4, 4'000},
@@ -142,6 +145,127 @@ TEST_CASE("a threshold sends what reaches it, and an empty code costs a notice")
   const Recorder nothing = send_codes(codec, {"workload.dimension=100", "workload.start=0.5"});
   CHECK(nothing.nodes[0].bytes_sent == 3 * control_bytes);
   CHECK(nothing.models[1] == std::vector<float>(100, 0.0F));
+}
+
+TEST_CASE(
+    "quantized by a threshold, every entry that reaches it is sent as the threshold, in 4 bytes") {
+  const SharedCodec codec =
+      codec_of({{"compression", "threshold_quantization"}, {"threshold", "0.75"}, {"keep", "0.1"}});
+  const Recorder all = send_codes(codec, {"workload.dimension=100", "workload.start=-2"});
+  CHECK(all.nodes[0].bytes_sent == 3 * 400);
+  CHECK(all.models[1] == std::vector<float>(100, -0.75F));
+  const Recorder some = send_codes(codec, {"workload.dimension=100", "workload.start_spread=1"});
+  std::int64_t reached = 0;
+  for (std::size_t i = 0; i < 100; ++i) {
+    const double v = test::model(some, 0, i);
+    const double expected = std::abs(v) < 0.75 ? 0 : std::copysign(0.75, v);
+    CHECK(test::model(some, 1, i) == expected);
+    reached += expected == 0 ? 0 : 1;
+  }
+  CHECK(some.nodes[0].bytes_sent == 3 * 4 * reached);
+  CHECK(send_codes(codec, {"workload.dimension=100", "workload.start=0.5"}).nodes[0].bytes_sent ==
+        3 * control_bytes);
+}
+
+TEST_CASE("threshold quantization with its residual is Strom's recursion, to the bit") {
+  // One node, f = 1/2 (x - 1)^2: p <- e + (x - 1) / 4, q = +-1/8 where |p| >= 1/8, e <- p - q, x <- x - q. All numbers are
+  // multiples of small powers of two, so double and float agree.
+  double x = 0;
+  double e = 0;
+  for (int k = 0; k < 12; ++k) {
+    const double p = e + (x - 1) / 4;
+    const double q = std::abs(p) >= 0.125 ? std::copysign(0.125, p) : 0;
+    e = p - q;
+    x -= q;
+  }
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(1, 12, "complete",
+                                         "kind = allreduce\nlearning_rate = 0.25\ncompression = "
+                                         "threshold_quantization\nthreshold = 0.125\nkeep = 1"),
+                {"workload.centers=list", "workload.center_values=1", "workload.curvature_min=1",
+                 "workload.curvature_max=1"});
+  CHECK(x > 0.5);
+  for (std::size_t i = 0; i < 5; ++i) CHECK(test::model(recorder, 0, i) == x);
+}
+
+TEST_CASE("adaptive quantization sends the largest of either side as their mean") {
+  const SharedCodec codec = codec_of({{"compression", "adaptive_quantization"}, {"keep", "0.05"}});
+  const Recorder recorder =
+      send_codes(codec, {"workload.dimension=1000", "workload.start_spread=1"});
+  std::int64_t sent = 0;
+  for (const double sign : {1.0, -1.0}) {
+    std::vector<double> side;
+    for (std::size_t i = 0; i < 1000; ++i) {
+      if (sign * test::model(recorder, 0, i) > 0)
+        side.push_back(sign * test::model(recorder, 0, i));
+    }
+    std::ranges::sort(side, std::greater{});
+    side.resize(static_cast<std::size_t>(0.05 * static_cast<double>(side.size()) + 0.5));
+    double mean = 0;
+    for (const double v : side) mean += v / static_cast<double>(side.size());
+    sent += static_cast<std::int64_t>(side.size());
+    for (std::size_t i = 0; i < 1000; ++i) {
+      const double v = sign * test::model(recorder, 0, i);
+      const double read = sign * test::model(recorder, 1, i);
+      if (v >= side.back()) CHECK(read == doctest::Approx(mean).epsilon(1e-6));
+      if (v > 0 && v < side.back()) CHECK(read == 0);
+    }
+  }
+  CHECK(sent >= 49);
+  CHECK(recorder.nodes[0].bytes_sent == 3 * (8 + 4 * sent));
+  // One side alone, and none.
+  const Recorder upper = send_codes(codec, {"workload.dimension=100", "workload.start=2"});
+  CHECK(upper.nodes[0].bytes_sent == 3 * (8 + 4 * 5));
+  for (std::size_t i = 0; i < 100; ++i) CHECK(test::model(upper, 1, i) == (i < 95 ? 0 : 2));
+  const Recorder zeros = send_codes(codec, {"workload.dimension=100", "workload.start=0"});
+  CHECK(zeros.nodes[0].bytes_sent == 3 * control_bytes);
+  CHECK(zeros.models[1] == std::vector<float>(100, 0.0F));
+}
+
+TEST_CASE("gradient dropping finds its threshold from a sample; from all entries it is top-k") {
+  const std::vector<std::string> settings{"workload.dimension=1000", "workload.start_spread=1"};
+  const Recorder whole = send_codes(
+      codec_of({{"compression", "gradient_dropping"}, {"keep", "0.05"}, {"sample", "1"}}),
+      settings);
+  const Recorder top = send_codes(codec_of({{"compression", "top_k"}, {"keep", "0.05"}}), settings);
+  CHECK(whole.models == top.models);
+  CHECK(whole.nodes == top.nodes);
+  // 100 sampled entries, of which the fifth largest counts: of all 50 are larger in expectation, and hardly ever fewer than 10
+  // or more than 120 (the fifth of 100 uniform numbers has mean 0.05 and standard deviation 0.022).
+  const Recorder sampled = send_codes(
+      codec_of({{"compression", "gradient_dropping"}, {"keep", "0.05"}, {"sample", "0.1"}}),
+      settings);
+  double least = 1e9;
+  int kept = 0;
+  for (std::size_t i = 0; i < 1000; ++i) {
+    const double read = test::model(sampled, 1, i);
+    if (read == 0) continue;
+    ++kept;
+    CHECK(read == test::model(sampled, 0, i));
+    least = std::fmin(least, std::abs(read));
+  }
+  for (std::size_t i = 0; i < 1000; ++i)
+    CHECK((std::abs(test::model(sampled, 0, i)) >= least) == (test::model(sampled, 1, i) != 0));
+  CHECK((kept >= 10 && kept <= 120));
+  CHECK(kept != 50);
+}
+
+TEST_CASE("codes whose size follows from values have a share of the entries where there are none") {
+  std::string text = test::quadratic_scenario(2, 3, "complete", "kind = dpsgd\nlearning_rate = 1");
+  const std::string quadratic = "kind = quadratic\ndimension = 5";
+  text.replace(text.find(quadratic), quadratic.size(), "kind = timing\nparameters = 1000");
+  const std::pair<Keys, std::int64_t> codecs[] = {
+      {{{"compression", "gradient_dropping"}, {"keep", "0.01"}}, 8 * 10},
+      {{{"compression", "threshold"}, {"threshold", "1"}, {"keep", "0.05"}}, 8 * 50},
+      {{{"compression", "threshold_quantization"}, {"threshold", "1"}, {"keep", "0.05"}}, 4 * 50},
+      {{{"compression", "adaptive_quantization"}, {"keep", "0.05"}}, 8 + 4 * 50}};
+  for (const auto& [keys, bytes] : codecs) {
+    CAPTURE(keys[0].second);
+    const SharedCodec codec = codec_of(keys);
+    const Recorder hollow =
+        test::run_program(text, [codec](Node& node) { return send_hollow(node, codec); });
+    CHECK(hollow.nodes[0].bytes_sent == 3 * bytes);
+  }
 }
 
 TEST_CASE("the receiver of a code reads what its sender knows of it, to the bit") {
@@ -206,6 +330,7 @@ TEST_CASE("codecs that call themselves unbiased are so, the others are not") {
       {{{"compression", "random_k"}, {"keep", "0.1"}}, 0},
       {{{"compression", "levels"}, {"contractive", "yes"}}, 0},
       {{{"compression", "sign"}}, 0},
+      {{{"compression", "float4"}}, 0},
       {{{"compression", "one_bit"}}, 0},
       {{{"compression", "top_k"}, {"keep", "0.1"}}, 0},
       {{{"compression", "lattice"}, {"cell", "1"}, {"shifted", "no"}}, 0}};
@@ -307,7 +432,10 @@ TEST_CASE("with error feedback, what was sent and the residual are the sum of al
   for (const Keys& keys :
        {Keys{{"compression", "top_k"}, {"keep", "0.1"}}, Keys{{"compression", "sign"}},
         Keys{{"compression", "one_bit"}}, Keys{{"compression", "random_k"}, {"keep", "0.1"}},
-        Keys{{"compression", "half"}}}) {
+        Keys{{"compression", "half"}}, Keys{{"compression", "float4"}},
+        Keys{{"compression", "gradient_dropping"}, {"keep", "0.1"}, {"sample", "0.5"}},
+        Keys{{"compression", "threshold_quantization"}, {"threshold", "2"}, {"keep", "1"}},
+        Keys{{"compression", "adaptive_quantization"}, {"keep", "0.1"}}}) {
     CAPTURE(keys[0].second);
     const SharedCodec codec = codec_of(keys);
     const Recorder recorder = test::run_program(
@@ -362,7 +490,8 @@ TEST_CASE(
     const std::vector<std::string> keys = keys_of(entry);
     const auto has = [&](const char* key) { return std::ranges::find(keys, key) != keys.end(); };
     // Codes do not add: where sums were sent, codes travel on to everybody, or one way only.
-    constexpr std::string_view sums[] = {"allreduce", "compressed_parameter_server", "one_bit"};
+    constexpr std::string_view sums[] = {"allreduce", "compressed_parameter_server", "one_bit",
+                                         "streaming_diloco"};
     if (!has("compression") || std::ranges::count(sums, entry.name) > 0) continue;
     ++found;
     CAPTURE(entry.name);

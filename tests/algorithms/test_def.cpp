@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "sim/base/random.hpp"
 #include "tests/support/block_averaging.hpp"
@@ -52,9 +53,10 @@ TEST_CASE("DEF with one block is allreduce SGD, however far it looks ahead") {
 TEST_CASE("DEF follows its recursion: error feedback, halfway and all the way ahead, local steps") {
   for (const double lambda : {0.0, 0.3, 1.0}) {
     for (const int period : {1, 3}) {
-      const Recorder recorder = run("kind = def\nblocks = 4\nlambda = " + std::to_string(lambda) +
-                                        "\nperiod = " + std::to_string(period) + "\n",
-                                    {"workload.centers=index"});
+      const Recorder recorder =
+          run("kind = def\nblocks = 4\nmomentum = 0\nlambda = " + std::to_string(lambda) +
+                  "\nperiod = " + std::to_string(period) + "\n",
+              {"workload.centers=index"});
       const std::vector<double> x = reference(lambda, period);
       for (std::size_t k = 0; k < 8; ++k) {
         CHECK(test::model(recorder, 0, k) == doctest::Approx(x[k]).epsilon(1e-5));
@@ -90,4 +92,49 @@ TEST_CASE("one block travels per exchange, without positions") {
                                          "ring\nlearning_rate = 0.05\n"),
                 {"workload.dimension=64"});
   for (const NodeTotals& node : recorder.nodes) CHECK(node.bytes_sent == 15 * 96);
+}
+
+TEST_CASE("one block of each tensor travels, drawn for each, or one of the whole model") {
+  // Tensors of 64 x 32, 32, 32 x 10 and 10 floats in 4 blocks; recursive doubling, four nodes: two messages per step.
+  const auto digits = [](const std::string& algorithm) {
+    return test::run(fmt::format(
+        "[run]\nnodes = 4\nsteps = 12\n[topology]\nkind = complete\n[network]\nkind = "
+        "constant\nlatency = 10 us\n[compute]\ngradient = 1 ms\n[workload]\nkind = mlp\ndataset "
+        "= digits\nhidden = 32\nbatch_size = 16\n[algorithm]\nlearning_rate = 0.05\ncollective = "
+        "recursive_doubling\n{}\n",
+        algorithm));
+  };
+  std::int64_t floats = 0;
+  std::int64_t of_model = 0;
+  for (int k = 0; k < 12; ++k) {
+    Random random(1, "block", shared_stream, k);
+    for (const std::size_t size : {2048UL, 32UL, 320UL, 10UL}) {
+      const std::size_t block = random.below(4);
+      floats += static_cast<std::int64_t>((block + 1) * size / 4 - block * size / 4);
+    }
+    const std::size_t block = Random(1, "block", shared_stream, k).below(4);
+    of_model += static_cast<std::int64_t>((block + 1) * 2410 / 4 - block * 2410 / 4);
+  }
+  CHECK(floats > 12 * (512 + 8 + 80 + 2));
+  const Recorder tensors = digits("kind = def\nblocks = 4");
+  const Recorder model = digits("kind = def\nblocks = 4\nselection = model");
+  for (const NodeTotals& node : tensors.nodes) CHECK(node.bytes_sent == 2 * 4 * floats);
+  for (const NodeTotals& node : model.nodes) CHECK(node.bytes_sent == 2 * 4 * of_model);
+  for (const auto& x : tensors.models) CHECK(x == tensors.models[0]);
+  CHECK(test::largest_difference(digits("kind = def\nblocks = 1"),
+                                 digits("kind = allreduce\nmomentum = 0.9")) < 1e-5);
+}
+
+TEST_CASE("a tensor of DEF travels once all its blocks were drawn") {
+  // Without curvature gradients are their noise: what has travelled of an entry is the sum of the steps up to the last time
+  // its block was drawn, so x of DEF equals x of DEF-A exactly where the last step's block lies.
+  const std::vector<std::string> noise{"workload.curvature_min=0", "workload.curvature_max=0",
+                                       "workload.noise=1"};
+  const Recorder averaged = run("kind = def\nblocks = 4\nevaluate = averaged\n", noise);
+  const Recorder shared = run("kind = def\nblocks = 4\n", noise);
+  const std::size_t block = Random(1, "block", shared_stream, 29).below(4);
+  for (std::size_t k = 0; k < 8; ++k) {
+    const double lag = std::abs(test::mean_model(averaged, k) - test::mean_model(shared, k));
+    CHECK((lag < 1e-6) == (k / 2 == block));
+  }
 }

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "sim/base/error.hpp"
 #include "tests/support/block_averaging.hpp"
@@ -15,6 +16,15 @@ Recorder run(const std::string& algorithm, std::vector<std::string> overrides = 
   return test::run(
       test::quadratic_scenario(4, 10, "complete", algorithm + "\nlearning_rate = 0.0625\n"),
       overrides);
+}
+
+/// 4 nodes learn digits with an MLP of tensors of 64 x 32, 32, 32 x 10 and 10 floats.
+std::string digits(int steps, const std::string& algorithm) {
+  return fmt::format(
+      "[run]\nnodes = 4\nsteps = {}\n[topology]\nkind = complete\n[network]\nkind = constant\n"
+      "latency = 10 us\n[compute]\ngradient = 1 ms\n[workload]\nkind = mlp\ndataset = digits\n"
+      "hidden = 32\nbatch_size = 16\n[algorithm]\nlearning_rate = 0.0625\n{}\n",
+      steps, algorithm);
 }
 
 const std::string momentum = "momentum = 0.8\nweight_decay = 0.01\n";
@@ -35,7 +45,7 @@ TEST_CASE("DGC that sends everything is momentum SGD without masking, plain SGD 
 
 TEST_CASE(
     "without momentum DGC is error feedback: the learning rate, a power of two, may be in or out") {
-  const Recorder dgc = run("kind = dgc\nkeep = 0.0625\n");
+  const Recorder dgc = run("kind = dgc\nkeep = 0.0625\nmomentum = 0\n");
   CHECK(dgc.models == run("kind = allreduce\ncompression = top_k\nkeep = 0.0625\n").models);
   CHECK(dgc.nodes == run("kind = allreduce\ncompression = top_k\nkeep = 0.0625\n").nodes);
   for (const auto& x : dgc.models) CHECK(x == dgc.models[0]);
@@ -58,6 +68,76 @@ TEST_CASE("gradients are clipped to the root of n-th part of the norm that their
       {"workload.dimension=32", "workload.centers=list", "workload.center_values=100"});
   for (std::size_t k = 0; k < 32; ++k)
     CHECK(test::model(recorder, 0, k) == doctest::Approx(0.0625 / std::sqrt(32)));
+}
+
+TEST_CASE("DGC has momentum 0.9 unless told otherwise") {
+  const std::string sparse = "kind = dgc\nkeep = 0.0625\n";
+  CHECK(run(sparse).models == run(sparse + "momentum = 0.9\n").models);
+  CHECK(run(sparse).models != run(sparse + "momentum = 0\n").models);
+}
+
+TEST_CASE("DGC chooses from each tensor, at least one entry, or from the whole model") {
+  // A hundredth of 2048, 32, 320 and 10 entries: 20, 1 (of 0.32), 3, 1 (of 0.1); of all 2410: 24. Three messages per step.
+  const Recorder tensors = test::run(digits(10, "kind = dgc\nkeep = 0.01"));
+  const Recorder model = test::run(digits(10, "kind = dgc\nkeep = 0.01\nselection = model"));
+  for (const NodeTotals& node : tensors.nodes) CHECK(node.bytes_sent == 10 * 3 * 8 * 25);
+  for (const NodeTotals& node : model.nodes) CHECK(node.bytes_sent == 10 * 3 * 8 * 24);
+  for (const Recorder* recorder : {&tensors, &model}) {
+    for (const auto& x : recorder->models) CHECK(x == recorder->models[0]);
+  }
+  // All entries of each are all entries.
+  CHECK(test::largest_difference(
+            test::run(digits(10, "kind = dgc\nkeep = 1")),
+            test::run(digits(10, "kind = dgc\nkeep = 1\nselection = model"))) == 0);
+}
+
+TEST_CASE("each tensor sends its own largest entries") {
+  // After one step what moved are the entries that somebody sent: at most 4 nodes' 20, 1, 3 and 1, and at least 1 of each.
+  const Recorder before = test::run(digits(1, "kind = dgc"), {"algorithm.learning_rate=1e-30"});
+  const Recorder after = test::run(digits(1, "kind = dgc\nkeep = 0.01"));
+  std::size_t begin = 0;
+  const std::pair<std::size_t, int> tensors[] = {{2048, 20}, {32, 1}, {320, 3}, {10, 1}};
+  for (const auto& [size, most] : tensors) {
+    int moved = 0;
+    for (std::size_t i = begin; i < begin + size; ++i)
+      moved += test::model(before, 0, i) != test::model(after, 0, i) ? 1 : 0;
+    CHECK((moved >= most && moved <= 4 * most));
+    begin += size;
+  }
+}
+
+TEST_CASE("each tensor is clipped by itself, or the model as one") {
+  // One step of keep = 1 is lr * mean of clipped gradients. All four nodes' gradients are cut to norm 1e-6 / sqrt(4) per
+  // tensor, so no tensor moves by more than 0.0625 * 5e-7; cut as one, all tensors together do.
+  const Recorder before = test::run(digits(1, "kind = dgc"), {"algorithm.learning_rate=1e-30"});
+  const auto moved = [&](const std::string& selection) {
+    const Recorder after =
+        test::run(digits(1, "kind = dgc\nkeep = 1\nclip_norm = 1\nselection = " + selection));
+    std::vector<double> squares(4);
+    std::size_t begin = 0;
+    std::size_t t = 0;
+    for (const std::size_t size : {2048UL, 32UL, 320UL, 10UL}) {
+      for (std::size_t i = begin; i < begin + size; ++i) {
+        const double d = test::model(before, 0, i) - test::model(after, 0, i);
+        squares[t] += d * d;
+      }
+      begin += size;
+      ++t;
+    }
+    return squares;
+  };
+  const double limit = 0.0625 * 0.5 * 0.0625 * 0.5;
+  const std::vector<double> by_tensor = moved("tensors");
+  const std::vector<double> as_one = moved("model");
+  double all = 0;
+  double all_by_tensor = 0;
+  for (std::size_t t = 0; t < 4; ++t) {
+    CHECK(by_tensor[t] <= limit * 1.0001);
+    all += as_one[t];
+    all_by_tensor += by_tensor[t];
+  }
+  CHECK(all <= limit * 1.0001);
+  CHECK(all_by_tensor > all);
 }
 
 TEST_CASE("DGC refuses shares that are none, and other optimizers") {

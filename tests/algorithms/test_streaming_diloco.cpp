@@ -62,6 +62,34 @@ TEST_CASE("fragments together carry every parameter once per period") {
   }
 }
 
+TEST_CASE("outer gradients of four bits: half a byte per parameter, a scale per fragment") {
+  // Fragments of 10 floats: 4 + 5 bytes to each of 4 others, 4 fragments, 3 periods.
+  const std::string text = test::quadratic_scenario(
+      5, 24, "ring",
+      "kind = streaming_diloco\nlearning_rate = 0.05\nperiod = 8\ncompression = float4");
+  const Recorder recorder = test::run(text, {"workload.dimension=40"});
+  for (const NodeTotals& node : recorder.nodes) CHECK(node.bytes_sent == 4 * 9 * 4 * 3);
+}
+
+TEST_CASE("one step at a time, without momentum, coded outer gradients are coded gradients") {
+  // theta - (theta - l g) = l g, but for rounding.
+  const std::vector<std::string> spread{"workload.start_spread=1", "workload.dimension=40"};
+  const Recorder outer = test::run(
+      test::quadratic_scenario(4, 20, "ring",
+                               "kind = streaming_diloco\nlearning_rate = 0.05\nperiod = 1\n"
+                               "fragments = 1\ndelay = 0\nlocal_share = 0\nouter_momentum = "
+                               "0\nouter_learning_rate = 1\ncompression = float4"),
+      spread);
+  const std::string allreduce = "kind = allreduce\nlearning_rate = 0.05\n";
+  const Recorder coded =
+      test::run(test::quadratic_scenario(4, 20, "ring",
+                                         allreduce + "compression = float4\nerror_feedback = no"),
+                spread);
+  const Recorder exact = test::run(test::quadratic_scenario(4, 20, "ring", allreduce), spread);
+  CHECK(test::largest_difference(outer, coded) < 1e-5);
+  CHECK(test::largest_difference(outer, exact) > 1e-2);
+}
+
 TEST_CASE("without own share and delay, streaming does not move the fixed point of local SGD") {
   // A fragment is set to a common value once per period, so each coordinate sees blocks of `period`
   // local steps.

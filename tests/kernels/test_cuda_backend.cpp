@@ -79,6 +79,15 @@ struct Rig {
     CHECK(at == size);
   }
 
+  /// What the CPU makes of one vector.
+  Values code(const Transform& transform, const Values& v) {
+    const std::size_t sizes[] = {v.size()};
+    Values out(result_size(transform, sizes), -7);
+    const TransformJob job{.transform = &transform, .inputs = {v}, .out = out};
+    cpu.transform({&job, 1});
+    return out;
+  }
+
   void check(const Measure& measure, const std::vector<Values>& inputs) {
     double expected = -7, found = -8;
     MeasureJob job{.measure = &measure, .inputs = {}, .out = &expected};
@@ -177,17 +186,17 @@ TEST_CASE("cuda: every transform and measure is the CPU's, bit for bit") {
         transforms_seen.insert(transform.index());
         rig.check(transform, inputs);
       };
-      /// Its code by the CPU.
-      const auto code = [&](const Transform& transform) {
-        const std::size_t sizes[] = {size};
-        Values out(result_size(transform, sizes), -7);
-        const TransformJob job{.transform = &transform, .inputs = {v}, .out = out};
-        rig.cpu.transform({&job, 1});
-        return out;
-      };
+      const auto code = [&](const Transform& transform) { return rig.code(transform, v); };
       for (const std::uint32_t count : {0U, 1U, d / 10, d / 2, d - 1, d}) {
         check(KeepLargest{count}, {v});
         check(Scatter{d}, {code(KeepLargest{count})});
+        check(KeepLargest{count, 70}, {v});
+        check(SignedPositions{}, {code(KeepLargest{count})});
+        const Values words = rig.code(SignedPositions{}, code(KeepLargest{count}));
+        check(ScatterSigns{d, 0.25F}, {words});
+        Values quantized{1.5F, 0.5F};
+        quantized.insert(quantized.end(), words.begin(), words.end());
+        check(ScatterSigns{d, 0}, {quantized});
         check(GatherRandom{count, stream}, {v});
         check(ScatterRandom{d, 1.5F, stream}, {code(GatherRandom{count, stream})});
       }
@@ -198,6 +207,8 @@ TEST_CASE("cuda: every transform and measure is the CPU's, bit for bit") {
         check(FromHalf{yes, d}, {code(ToHalf{yes})});
         check(ToSigns{yes}, {v});
         check(FromSigns{yes, d}, {code(ToSigns{yes})});
+        check(KeepSide{yes}, {v});
+        check(Rotate{stream, yes}, {v});
         for (const std::uint32_t bits : {1U, 5U, 8U, 24U}) {
           check(ToColours{0.01, bits, yes, stream}, {v});
           check(FromColours{0.01, bits, yes, stream},
@@ -211,6 +222,11 @@ TEST_CASE("cuda: every transform and measure is the CPU's, bit for bit") {
           }
         }
       }
+      for (const std::uint32_t bucket : {7U, 512U, 100000U}) {
+        check(ToFloat4{bucket}, {v});
+        check(FromFloat4{bucket, d}, {code(ToFloat4{bucket})});
+      }
+      check(Hash{}, {v});
       for (const std::uint32_t bits : {2U, 5U, 24U}) {
         Values whole(v.size());
         for (std::size_t i = 0; i < v.size(); ++i) whole[i] = std::nearbyint(3 * v[i]);
@@ -228,10 +244,11 @@ TEST_CASE("cuda: every transform and measure is the CPU's, bit for bit") {
       check(DivideByRoot{-0.1F, 1.5F, 1e-8F}, {other, v});
       check(SideMeans{}, {v});
       check(ShiftSides{}, {v, {0.1F, 0.2F}, {0.3F, 0.05F}});
-      for (const Measure& measure : {Measure(CountNonzero{}), Measure(LargestDifference{})}) {
+      for (const Measure& measure :
+           {Measure(CountNonzero{}), Measure(LeastMagnitude{}), Measure(LargestDifference{})}) {
         measures_seen.insert(measure.index());
         std::vector<Values> inputs{v};
-        if (measure.index() == 1) inputs.push_back(other);
+        if (std::holds_alternative<LargestDifference>(measure)) inputs.push_back(other);
         rig.check(measure, inputs);
       }
     }

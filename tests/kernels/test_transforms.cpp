@@ -101,6 +101,89 @@ TEST_CASE(
   CHECK(measure(LargestDifference{}, {v, kept}) == doctest::Approx(0.99));
 }
 
+TEST_CASE("positions of a part count from where it lies in the whole") {
+  const Values code = apply(KeepLargest{2, 100}, {{1, -3, 0, 2}});
+  CHECK(std::bit_cast<std::uint32_t>(code[0]) == 101);
+  CHECK(std::bit_cast<std::uint32_t>(code[1]) == 103);
+  CHECK(code[2] == -3);
+  CHECK(code[3] == 2);
+}
+
+TEST_CASE(
+    "signed positions: 31 bits and a sign, read back with one magnitude or one for each side") {
+  const Values v{0.5F, -2, 3, 0, -0.25F};
+  CHECK(apply(KeepSide{false}, {v}) == Values{0.5F, 0, 3, 0, 0});
+  CHECK(apply(KeepSide{true}, {v}) == Values{0, -2, 0, 0, -0.25F});
+  const Values words = apply(SignedPositions{}, {apply(KeepLargest{2}, {v})});
+  CHECK(words.size() == 2);
+  CHECK(std::bit_cast<std::uint32_t>(words[0]) == (1 << 1 | 1));
+  CHECK(std::bit_cast<std::uint32_t>(words[1]) == 2 << 1);
+  CHECK(apply(ScatterSigns{5, 0.75F}, {words}) == Values{0, -0.75F, 0.75F, 0, 0});
+  CHECK(apply(ScatterSigns{5, 0}, {{7, 4, words[0], words[1]}}) == Values{0, -4, 7, 0, 0});
+  CHECK(apply(ScatterSigns{3, 0}, {Values{}}) == Values{0, 0, 0});
+  CHECK(measure(LeastMagnitude{}, {{3, -0.5F, 2}}) == 0.5);
+}
+
+TEST_CASE("floats of four bits: the nearest power of two below the largest, or zero") {
+  // In ratio to 8: 1, 1/2 .. 1/64 and 0. Halfway between 8 and 4 is 6, between 1/8 and 0 is 1/16: the larger.
+  const Values v{8, -8, 6, 5.99F, -3, 1, 0.125F, 0.0625F, 0.062F, 0};
+  const Values expected{8, -8, 8, 4, -4, 1, 0.125F, 0.125F, 0, 0};
+  const Values code = apply(ToFloat4{10}, {v});
+  CHECK(code.size() == 1 + 2);
+  CHECK(code[0] == 8);
+  // Exponents 7 7 7 6 6 4 1 1, signs in the upper bit, the first in the lowest.
+  CHECK(std::bit_cast<std::uint32_t>(code[1]) == 0x114e'67f7);
+  CHECK(apply(FromFloat4{10, 10}, {code}) == expected);
+  // Two buckets, each in ratio to its own.
+  CHECK(apply(FromFloat4{2, 4}, {apply(ToFloat4{2}, {{1000, 1, 1, -0.5F}})}) ==
+        Values{1000, 0, 1, -0.5F});
+  CHECK(apply(FromFloat4{4, 4}, {apply(ToFloat4{4}, {Values(4, 0.0F)})}) == Values(4, 0.0F));
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float x : apply(FromFloat4{2, 2}, {apply(ToFloat4{2}, {{infinity, 1}})}))
+    CHECK(std::isnan(x));
+}
+
+TEST_CASE("a hash sees every bit and every place") {
+  const Values v = random_values(100, 41);
+  const float hash = apply(Hash{}, {v})[0];
+  CHECK(hash == apply(Hash{}, {v})[0]);
+  CHECK(hash == std::floor(hash));
+  CHECK((hash >= 0 && hash < 0x1p24F));
+  int same = 0;
+  for (std::size_t i = 0; i < v.size(); ++i) {
+    Values other = v;
+    other[i] = std::nextafter(other[i], 10.0F);
+    if (apply(Hash{}, {other})[0] == hash) ++same;
+  }
+  Values swapped = v;
+  std::swap(swapped[3], swapped[70]);
+  if (apply(Hash{}, {swapped})[0] == hash) ++same;
+  CHECK(same == 0);
+}
+
+TEST_CASE("a rotation keeps lengths, spreads one entry over a power of two, and goes back") {
+  // 21 = 16 + 4 + 1. 3 at place 2 becomes +-3 / 4 at the first 16 places; at 17, +-3 / 2 at places 16 to 19.
+  for (const std::size_t place : {2UL, 17UL, 20UL}) {
+    Values v(21);
+    v[place] = 3;
+    const Values turned = apply(Rotate{stream, false}, {v});
+    const std::size_t begin = place < 16 ? 0 : place < 20 ? 16 : 20;
+    const std::size_t end = place < 16 ? 16 : place < 20 ? 20 : 21;
+    for (std::size_t i = 0; i < 21; ++i) {
+      const float expected = i < begin || i >= end ? 0.0F : 3 / std::sqrt(float(end - begin));
+      CHECK(std::fabs(turned[i]) == expected);
+    }
+    CHECK(apply(Rotate{stream, true}, {turned}) == v);
+  }
+  // Signs are drawn, so two streams differ.
+  const Values v = random_values(1000, 43);
+  const Values turned = apply(Rotate{stream, false}, {v});
+  CHECK(norm(turned) == doctest::Approx(norm(v)).epsilon(1e-6));
+  CHECK(turned != apply(Rotate{Random(8, "test"), false}, {v}));
+  const Values back = apply(Rotate{stream, true}, {turned});
+  for (std::size_t i = 0; i < v.size(); ++i) CHECK(std::fabs(back[i] - v[i]) < 2e-6);
+}
+
 TEST_CASE(
     "random entries: both sides draw the same, each position as likely, scaled to be unbiased") {
   constexpr std::uint32_t size = 20, count = 5;

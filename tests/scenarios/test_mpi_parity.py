@@ -102,6 +102,14 @@ FURTHER_SYNCHRONOUS = {
     "sgp_half": ["kind=sgp", "compression=half"],
     "cooperative": ["kind=local_gossip", "local_steps=3", "auxiliary=1"],
     "a2sgd": ["kind=a2sgd"],
+    "dgc": ["kind=dgc", "keep=0.01"],
+    "def": ["kind=def", "blocks=8"],
+    "lqsgd": ["kind=lqsgd"],
+    "lqsgd_tree": ["kind=lqsgd", "route=tree", "rotation=hadamard", "bits=5"],
+    "float4": ["kind=streaming_diloco", "period=6", "fragments=3", "compression=float4"],
+    "dropping": ["kind=allreduce", "compression=gradient_dropping", "keep=0.05", "sample=0.1"],
+    "strom": ["kind=allreduce", "compression=threshold_quantization", "threshold=0.001", "keep=0.1"],
+    "dryden": ["kind=allreduce", "compression=adaptive_quantization", "keep=0.02"],
     "adamw": ["kind=local_sgd", "period=4", "optimizer=adamw", "weight_decay=0.1", "clip_norm=1",
               "momentum_policy=average"],
     "diloco_adaptive": ["kind=diloco", "period=4", "optimizer=adagrad", "outer_optimizer=adam"],
@@ -115,6 +123,7 @@ SYNCHRONOUS.update({name: [f"algorithm.{key}" for key in keys] for name, keys in
 for settings in SYNCHRONOUS.values():
     if not any("optimizer=" in setting or "momentum=" in setting for setting in settings):
         settings.append("algorithm.momentum=0.5")
+SYNCHRONOUS["a2sgd_stand_in"] = ["algorithm.kind=a2sgd", "algorithm.collective=ring", "workload.wire_parameters=50000"]
 SYNCHRONOUS["random_matching"] = ["algorithm.kind=dpsgd", "topology.kind=random_matching"]
 SYNCHRONOUS["equi_dynamic"] = ["algorithm.kind=dpsgd", "topology.kind=equi_dynamic"]
 # The law each asynchronous algorithm keeps over MPI, see below.

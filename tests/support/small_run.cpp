@@ -59,6 +59,7 @@ std::string section_of(std::string_view name) {
   for (const auto& entry : algorithms::catalog()) {
     if (entry.name != name) continue;
     if (has_key(entry, "period")) text += "\nperiod = 3";
+    if (has_key(entry, "momentum")) text += "\nmomentum = 0";
     if (has_key(entry, "stage_steps")) text += "\nstage_steps = 100";
   }
   return text;

@@ -19,7 +19,7 @@ std::string quadratic_scenario(int nodes, int steps, const std::string& topology
 /// more lines of [algorithm], which wants a kind, may follow the text.
 std::string blobs_scenario(int steps, const std::string& run = "");
 
-/// The [algorithm] section of `name` with the keys it requires; periods so short that short runs have many.
+/// The [algorithm] section of `name` with the keys it requires, without momentum; periods so short that short runs have many.
 std::string section_of(std::string_view name);
 
 /// Runs a scenario simulated, without a results file, and keeps the final models.
