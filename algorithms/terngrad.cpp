@@ -57,7 +57,7 @@ Task<> serve(Node& node, Companions& companions) {
       scales = scales ? transformed(Larger{}, {scales, m.values}) : m.values;
     }
     for (NodeId i = 0; i < node.nodes(); ++i) {
-      node.send(i, tag_of_scales(Channel::reply, k), scales);
+      node.send(i, tag_of_scales(Channel::reply, k), scales.as_numbers());
     }
     Vector sum;  // of whole numbers: exact
     for (NodeId i = 0; i < node.nodes(); ++i) {

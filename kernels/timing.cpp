@@ -7,6 +7,9 @@
 // 32(7), 2021, section 5): ResNet-50 on ImageNet, the base Transformer on WMT17, and the policy of
 // a habitat navigation task.
 //
+// A vector of the engine has fewer than 2^31 floats; a larger model is simulated with a half, a third, .. of its floats,
+// each of which counts as two, three, .. on the wire.
+//
 // Batches have the same size always, or tokens of uneven samples (lengths.hpp), which a
 // compute-time model turns into seconds.
 #include <algorithm>
@@ -40,7 +43,8 @@ constexpr std::array presets{Preset{"resnet50", 25'559'081, resnet50_tensors},
                              Preset{"resnet18_lstm", 8'476'421, resnet18_lstm_tensors}};
 constexpr std::int64_t bytes_per_parameter = 4;
 constexpr std::int64_t most_batch = 1 << 30;
-constexpr std::int64_t most_parameters = std::numeric_limits<std::uint32_t>::max();
+constexpr std::int64_t most_parameters = 10'000'000'000'000;
+constexpr std::int64_t most_floats = std::numeric_limits<std::int32_t>::max();  // of a vector
 
 class Timing final : public Workload {
  public:
@@ -148,9 +152,12 @@ std::unique_ptr<Workload> timing(const Section& section, NodeId nodes, std::uint
   std::optional<LengthSampler> lengths;
   if (has_lengths) lengths.emplace(std::move(length_settings), seed);
   if (samples == 0) samples = lengths->samples();
+  const std::int64_t per_float = (parameters + most_floats - 1) / most_floats;
+  const auto floats = static_cast<std::size_t>(parameters / per_float);
+  if (per_float > 1) tensors = scaled_tensors(tensors, floats);
   WorkloadFacts facts{
       .description = fmt::format("{} of {} parameters, timing only", name, parameters),
-      .parameters = static_cast<std::size_t>(parameters),
+      .parameters = floats,
       .wire_parameters = parameters,
       .has_numbers = false,
       .batch_size = lengths ? std::max<std::int64_t>(1, std::llround(lengths->mean_batch_size()))

@@ -123,7 +123,7 @@ void ComputeGraph::add_term(Operation& operation, const Vector& v, float factor)
   Value& value = values_[v.value_];
   const auto index = static_cast<std::uint32_t>(open_.terms.size());
   fetch_end(open_.terms, others_ahead);
-  open_.terms.push_back({v.value_, value.producer, v.offset_, v.size_, factor, none});
+  open_.terms.push_back({v.value_, value.producer, v.offset(), v.size_, factor, none});
   (operation.first_term == none ? operation.first_term : open_.terms[operation.last_term].next) =
       index;
   operation.last_term = index;
@@ -218,7 +218,7 @@ Vector ComputeGraph::finish_vector(std::size_t size) {
 
 ComputeGraph::Operation* ComputeGraph::growable(const Vector& x) {
   const Value& value = values_[x.value_];
-  if (value.producer == none || value.handles > 1 || value.readers > 0 || x.offset_ > 0 ||
+  if (value.producer == none || value.handles > 1 || value.readers > 0 || x.offset() > 0 ||
       x.size_ != value.size) {
     return nullptr;
   }
@@ -244,7 +244,7 @@ void ComputeGraph::scale(Vector& x, double factor) {
 void ComputeGraph::rename(Vector& x, ValueId value) {
   release(x.value_);
   x.value_ = value;
-  x.offset_ = 0;
+  x.place_ &= Vector::numbers_bit;
 }
 
 void ComputeGraph::add_scaled(Vector& x, double factor, const Vector& y) {
@@ -479,15 +479,15 @@ std::span<const float> ComputeGraph::read(const Vector& x) {
   complete();
   bring_up(x.value_);
   if (Sharding* sharding = executor_->sharding())
-    return sharding->fetch(x.value_, x.offset_, x.size_);
-  if (backend_.is_host()) return {executor_->row(x.value_) + x.offset_, x.size_};
+    return sharding->fetch(x.value_, x.offset(), x.size_);
+  if (backend_.is_host()) return {executor_->row(x.value_) + x.offset(), x.size_};
   const auto [copy, is_new] = host_copies_.try_emplace(x.value_);
   std::vector<float>& values = copy->second.values;
   if (is_new) {
     values.resize(values_[x.value_].size);
     backend_.read(values, executor_->row(x.value_));
   }
-  return std::span(values).subspan(x.offset_, x.size_);
+  return std::span(values).subspan(x.offset(), x.size_);
 }
 
 void ComputeGraph::bring_up(ValueId value) {
@@ -539,7 +539,7 @@ ComputeGraph::Job ComputeGraph::begin_gradient(NodeId node, Step draw, const Vec
   bring_up(x.value_);
   const ValueId result = job.result.values.value_;
   host_copies_.erase(result);  // not the host, but the workload makes it
-  job.request.x = executor_->row(x.value_) + x.offset_;
+  job.request.x = executor_->row(x.value_) + x.offset();
   job.request.gradient = executor_->row(result);
   const std::uint32_t slot = new_slot();
   slots_[slot].window = 0;

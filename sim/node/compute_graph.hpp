@@ -397,11 +397,7 @@ inline void ComputeGraph::release_slot(std::uint32_t slot) {
 }
 
 inline Vector::Vector(const Vector& other)
-    : graph_(other.graph_),
-      value_(other.value_),
-      offset_(other.offset_),
-      size_(other.size_),
-      are_numbers_(other.are_numbers_) {
+    : graph_(other.graph_), value_(other.value_), place_(other.place_), size_(other.size_) {
   if (graph_ != nullptr) graph_->retain(value_);
 }
 
@@ -413,7 +409,7 @@ inline Vector& Vector::operator=(const Vector& other) {
 inline void Vector::release() { graph_->release(value_); }
 
 inline std::int64_t Vector::wire_bytes() const {
-  const double bytes_per_float = are_numbers_ ? 4.0 : graph_->wire_bytes_per_float_;
+  const double bytes_per_float = are_numbers() ? 4.0 : graph_->wire_bytes_per_float_;
   return static_cast<std::int64_t>(static_cast<double>(size_) * bytes_per_float + 0.5);
 }
 

@@ -13,14 +13,14 @@ bool Vector::has_numbers() const { return graph_->has_numbers_; }
 Vector Vector::slice(std::size_t offset, std::size_t size) const {
   ensure(offset + size <= size_, "a slice reaches past the end of its vector");
   Vector part = *this;
-  part.offset_ += static_cast<std::uint32_t>(offset);
+  part.place_ += static_cast<std::uint32_t>(offset);
   part.size_ = static_cast<std::uint32_t>(size);
   return part;
 }
 
 Vector Vector::as_numbers() const {
   Vector numbers = *this;
-  numbers.are_numbers_ = true;
+  numbers.place_ |= numbers_bit;
   return numbers;
 }
 
@@ -60,9 +60,8 @@ Vector concatenate(std::span<const Vector> pieces) {
     for (const Vector& piece : pieces) graph->add_term(operation, piece, 1.0F);
     return graph->finish_vector(size);
   };
-  Vector whole = finished();
-  whole.are_numbers_ = pieces[0].are_numbers_;
-  return whole;
+  const Vector whole = finished();
+  return pieces[0].are_numbers() ? whole.as_numbers() : whole;
 }
 
 Vector transformed(const Transform& transform, std::initializer_list<Vector> inputs) {

@@ -30,16 +30,14 @@ class Vector {
   Vector(Vector&& other) noexcept
       : graph_(std::exchange(other.graph_, nullptr)),
         value_(other.value_),
-        offset_(other.offset_),
-        size_(other.size_),
-        are_numbers_(other.are_numbers_) {}
+        place_(other.place_),
+        size_(other.size_) {}
   inline Vector& operator=(const Vector& other);
   Vector& operator=(Vector&& other) noexcept {
     std::swap(graph_, other.graph_);
     std::swap(value_, other.value_);
-    std::swap(offset_, other.offset_);
+    std::swap(place_, other.place_);
     std::swap(size_, other.size_);
-    std::swap(are_numbers_, other.are_numbers_);
     return *this;
   }
   ~Vector() {
@@ -76,14 +74,18 @@ class Vector {
   friend Scalar measured(const Measure& measure, std::initializer_list<Vector> inputs);
   friend Scalar squared_distance(const Vector& a, const Vector& b);
   Vector(ComputeGraph* graph, std::uint32_t value, std::uint32_t offset, std::uint32_t size)
-      : graph_(graph), value_(value), offset_(offset), size_(size) {}
+      : graph_(graph), value_(value), place_(offset), size_(size) {}
   inline void release();
+
+  /// Set where the floats are numbers beside a model: a field of its own would make every move of a handle longer.
+  static constexpr std::uint32_t numbers_bit = std::uint32_t{1} << 31;
+  std::uint32_t offset() const { return place_ & ~numbers_bit; }
+  bool are_numbers() const { return (place_ & numbers_bit) != 0; }
 
   ComputeGraph* graph_ = nullptr;
   std::uint32_t value_ = 0;
-  std::uint32_t offset_ = 0;
+  std::uint32_t place_ = 0;  // the offset of the first float, and numbers_bit
   std::uint32_t size_ = 0;
-  bool are_numbers_ = false;
 };
 
 /// A vector and the factor it enters a sum with.

@@ -40,6 +40,18 @@ TEST_CASE("the size is said by model, parameters or bytes of 4 per parameter") {
   CHECK(make({{"bytes", "1 MiB"}})->facts().parameters == 262'144);
 }
 
+TEST_CASE("a model of more floats than a vector may have stands for itself on the wire") {
+  const WorkloadFacts large =
+      make({{"parameters", "70000000000"}, {"tensors", "resnet50"}})->facts();
+  CHECK(large.wire_parameters == 70'000'000'000);
+  CHECK(large.parameters == 70'000'000'000 / 33);
+  CHECK(large.tensors.size() == 161);
+  CHECK(std::accumulate(large.tensors.begin(), large.tensors.end(), std::size_t{0}) ==
+        large.parameters);
+  const WorkloadFacts largest_vector = make({{"parameters", "2147483647"}})->facts();
+  CHECK(largest_vector.parameters == 2'147'483'647);
+}
+
 TEST_CASE("samples of a timing workload are divided as equally as can be") {
   const std::vector<std::int64_t> samples = make({{"samples", "10"}})->facts().samples;
   CHECK(samples == std::vector<std::int64_t>{3, 3, 2, 2});
@@ -51,9 +63,12 @@ TEST_CASE("wrong sizes are located in the scenario") {
   const auto wrong = [](const std::map<std::string, std::string>& keys, const char* message) {
     CHECK_THROWS_WITH_AS(make(keys), message, ScenarioError);
   };
-  wrong({{"parameters", "-1"}}, "test.ini:7: workload.parameters must be 0 to 4294967295, got -1");
+  wrong({{"parameters", "-1"}},
+        "test.ini:7: workload.parameters must be 0 to 10000000000000, got -1");
+  wrong({{"parameters", "1e14"}},
+        "test.ini:7: workload.parameters must be 0 to 10000000000000, got 100000000000000");
   wrong({{"bytes", "6 B"}},
-        "test.ini:7: workload.bytes must be a multiple of 4 B up to 17179869180 B, got 6 B");
+        "test.ini:7: workload.bytes must be a multiple of 4 B up to 40000000000000 B, got 6 B");
   wrong({{"bytes", "8 B"}, {"parameters", "2"}},
         "test.ini:7: workload.bytes must not be given together with parameters");
   wrong({{"samples", "3"}},

@@ -88,7 +88,7 @@ ABSURD = [
     (["workload.kind=transformer", "workload.width=1000000000"], 2, "workload.width must be 1 to 65536"),
     (["workload.kind=transformer", "workload.layers=1000000000"], 2, "workload.layers must be 1 to 1000"),
     (["workload.kind=quadratic", "workload.dimension=1e12"], 2, "workload.dimension must be 1 to 2147483648"),
-    (["workload.kind=timing", "workload.parameters=1e12"], 2, "workload.parameters must be 0 to 4294967295"),
+    (["workload.kind=timing", "workload.parameters=1e14"], 2, "workload.parameters must be 0 to 10000000000000"),
     (["workload.kind=timing", "workload.tensors=1e15"], 2, "workload.tensors must be whole numbers of floats"),
     (["workload.wire_parameters=1e15", "network.bandwidth=1 GB/s"], 1, "virtual time passes the end of the clock (106 days)"),
     (["run.nodes=100000", "topology.kind=complete"], 2, "would have 1e+10 arcs of 40 bytes each"),
