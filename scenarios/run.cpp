@@ -112,18 +112,21 @@ std::string Run::checkpoint() const {
   return checkpoints_ && !is_complete ? checkpoints_->newest() : "";
 }
 
-void Run::save_now() {
-  if (!hooks_.saves || !is_keeper_()) return;
+/// Brings the records up to now; whether it is this process that saves them.
+bool Run::note_standing() {
+  if (!hooks_.saves || !is_keeper_()) return false;
   network_log_->report(recorder_);
   observer_->note_consensus();
-  save(recorder_, parts_.settings.output);
+  return true;
+}
+
+void Run::save_now() {
+  if (note_standing()) save(recorder_, parts_.settings.output);
 }
 
 /// Between times: where there is no room now, there may be some at the end.
 void Run::save_so_far() {
-  if (!hooks_.saves || !is_keeper_()) return;
-  network_log_->report(recorder_);
-  observer_->note_consensus();
+  if (!note_standing()) return;
   try {
     save(recorder_, parts_.settings.output);
   } catch (const Error& error) {

@@ -93,6 +93,7 @@ class Run {
   std::map<std::string, std::string> checkpoint_facts() const;
   void finish();
   void note_diverged();
+  bool note_standing();
   void save_now();
   void save_so_far();
   void save_if_possible();
