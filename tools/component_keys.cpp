@@ -150,7 +150,7 @@ std::string ComponentKey::condition() const {
 
 std::string ComponentKey::fallback() const {
   if (use.required) return "required";
-  const std::string value = use.fallback.empty() ? "none" : use.fallback;
+  std::string value = use.fallback.empty() ? "none" : use.fallback;
   if (depends_on.empty()) return value;
   const std::string keys = fmt::format("by {}", fmt::join(depends_on, ", "));
   const bool is_of_run = depends_on.back().starts_with("run.");  // whose numbers a probe makes up
