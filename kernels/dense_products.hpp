@@ -90,18 +90,35 @@ void run_tile(const Tile& t) {
     left += t.left_skip;
   }
 
+  if (t.relu) {
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; ++v) {
+        sum[r][v] = Lanes::greater(Lanes::zero(), sum[r][v]);  // keeps NaN and -0
+      }
+    }
+  }
+  const std::size_t stride = t.c_stride;
+  if (t.positive != nullptr) {
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; ++v) {
+        sum[r][v] = Lanes::where_positive(load(t.positive + r * stride, v), sum[r][v]);
+      }
+    }
+  }
+  float* const c = t.c;
 #pragma GCC unroll 16
   for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; ++v) {
-      Vector y = sum[r][v];
-      if (t.relu) y = Lanes::greater(Lanes::zero(), y);  // keeps NaN and -0
-      if (t.positive != nullptr) y = Lanes::where_positive(load(t.positive + r * t.c_stride, v), y);
-      float* to = t.c + r * t.c_stride + width * v;
+      float* to = c + r * stride + width * v;
       if (masked && v == last) {
-        Lanes::store(to, y, mask);
+        Lanes::store(to, sum[r][v], mask);
       } else {
-        Lanes::store(to, y);
+        Lanes::store(to, sum[r][v]);
       }
     }
   }
