@@ -45,13 +45,8 @@ void convolve(const Convolution& s, const float* x, const float* weights, const 
                            .right_stride = panel_width,
                            .c = y + row * out_width * s.outputs + panel + column,
                            .c_stride = s.outputs,
-                           .last_lanes = 0,
                            .resume = first > 0 || bias == nullptr,
-                           .start = bias == nullptr ? nullptr : bias + panel + column,
-                           .relu = false,
-                           .positive = nullptr,
-                           .ahead = nullptr,
-                           .ahead_step = 0},
+                           .start = bias == nullptr ? nullptr : bias + panel + column},
                           out_width, at_most(tile_columns, panel_width - column), strides.step, {});
         }
       }
@@ -80,13 +75,7 @@ void convolution_gradient(const Convolution& s, const float* x, const float* dy,
                           .right_stride = s.outputs,
                           .c = w + column,
                           .c_stride = panel_width,
-                          .last_lanes = 0,
-                          .resume = true,
-                          .start = nullptr,
-                          .relu = false,
-                          .positive = nullptr,
-                          .ahead = nullptr,
-                          .ahead_step = 0},
+                          .resume = true},
                          strides.stretch, at_most(tile_columns, panel_width - column), 1, {});
         }
       }

@@ -22,12 +22,7 @@ STARLING_INLINE Vector exponential_of(Vector x) {
 #pragma GCC unroll 8
   for (int i = 1; i < 6; ++i) q = Lanes::fma(q, r, Lanes::all(exp_polynomial[i]));
   const Vector y = Lanes::add(Lanes::fma(q, Lanes::multiply(r, r), r), Lanes::all(1.0f));
-  const auto exponent = Lanes::subtract(Lanes::bits(shifted), Lanes::integers(rounding_shift_bits));
-  const auto half = Lanes::shift_right<1>(exponent);
-  const auto bias = Lanes::integers(127);
-  const auto first = Lanes::shift_left<23>(Lanes::add(half, bias));
-  const auto second = Lanes::shift_left<23>(Lanes::add(Lanes::subtract(exponent, half), bias));
-  return Lanes::multiply(Lanes::multiply(y, Lanes::floats(first)), Lanes::floats(second));
+  return Lanes::scale(y, n);
 }
 
 STARLING_INLINE Vector logarithm_of(Vector x) {
@@ -47,58 +42,67 @@ STARLING_INLINE Vector logarithm_of(Vector x) {
   return Lanes::add(y, Lanes::subtract(x, x));  // NaN for infinity and NaN
 }
 
+/// Columns o .. o + width - 1 of `rows` rows, at most width of them, transposed back to where they came from.
+STARLING_INLINE void store_transposed(float* to, std::size_t stride, std::size_t rows,
+                                      std::size_t columns, Vector (&block)[width]) {
+  Lanes::transpose(block);
+  const Mask mask = Lanes::first(columns);
+#pragma GCC unroll 16
+  for (std::size_t r = 0; r < width; ++r) {
+    if (r < rows) Lanes::store(to + r * stride, block[r], mask);
+  }
+}
+
 /// As many samples as a vector has lanes, one lane each, so that sums over classes run in class
-/// order.
+/// order. Up to `width` classes stay in registers from logits to gradient.
 STARLING_INLINE void softmax_rows(std::size_t rows, std::size_t classes, float* z,
                                   std::size_t z_stride, const std::int32_t* labels, float share,
                                   double* losses) {
+  alignas(64) std::int32_t label_lanes[width] = {};
+  for (std::size_t r = 0; r < rows; ++r) label_lanes[r] = labels[r];
+  const Lanes::Integers label = Lanes::load(label_lanes);
   Vector block[width];
-  Vector highest = Lanes::zero();
-  for (std::size_t o = 0; o < classes; o += width) {
-    const std::size_t columns = at_most(width, classes - o);
-    load_transposed(z + o, z_stride, rows, columns, block);
-    if (o == 0) highest = block[0];
-#pragma GCC unroll 16
-    for (std::size_t c = 0; c < width; ++c) {
-      if (c < columns) highest = Lanes::greater(block[c], highest);
-    }
-  }
-  alignas(64) float tops[width], sums[width], logarithms[width];
-  Lanes::store(tops, highest);
-  for (std::size_t r = 0; r < rows; ++r) {
-    losses[r] = static_cast<double>(z[r * z_stride + static_cast<std::size_t>(labels[r])]) -
-                static_cast<double>(tops[r]);
-  }
-
-  Vector sum = Lanes::zero();
-  for (std::size_t o = 0; o < classes; o += width) {
-    const std::size_t columns = at_most(width, classes - o);
-    if (classes > width) load_transposed(z + o, z_stride, rows, columns, block);
-#pragma GCC unroll 16
-    for (std::size_t c = 0; c < width; ++c) {
-      if (c >= columns) continue;
-      block[c] = exponential_of(Lanes::subtract(block[c], highest));
-      sum = Lanes::add(sum, block[c]);
-    }
-    Lanes::transpose(block);
-    const Mask mask = Lanes::first(columns);
-#pragma GCC unroll 16
-    for (std::size_t r = 0; r < width; ++r) {
-      if (r < rows) Lanes::store(z + r * z_stride + o, block[r], mask);
-    }
-  }
-  Lanes::store(sums, Lanes::divide(Lanes::all(share), sum));
-  Lanes::store(logarithms, logarithm_of(sum));
-
-  for (std::size_t r = 0; r < rows; ++r, z += z_stride) {
-    float& target = z[labels[r]];
-    const float right = __builtin_fmaf(target, sums[r], -share);
+  /// All samples' values of each class, and its number.
+  const auto each = [&](bool loads, bool stores, auto task) STARLING_INLINED {
     for (std::size_t o = 0; o < classes; o += width) {
-      const Mask mask = Lanes::first(at_most(width, classes - o));
-      Lanes::store(z + o, Lanes::multiply(Lanes::load(z + o, mask), Lanes::all(sums[r])), mask);
+      const std::size_t columns = at_most(width, classes - o);
+      if (loads) load_transposed(z + o, z_stride, rows, columns, block);
+#pragma GCC unroll 16
+      for (std::size_t c = 0; c < width; ++c) {
+        if (c >= columns) continue;
+        task(block[c], o + c);
+      }
+      if (stores) store_transposed(z + o, z_stride, rows, columns, block);
     }
-    target = right;
-    losses[r] = static_cast<double>(logarithms[r]) - losses[r];
+  };
+  const bool is_wide = classes > width;
+
+  const auto is_label = [label](std::size_t number) STARLING_INLINED {
+    return Lanes::equal(label, Lanes::integers(static_cast<std::uint32_t>(number)));
+  };
+
+  Vector highest = Lanes::zero(), target = Lanes::zero(), sum = Lanes::zero();
+  each(true, false, [&](Vector& logit, std::size_t number) STARLING_INLINED {
+    highest = number == 0 ? logit : Lanes::greater(logit, highest);
+    target = Lanes::choose(logit, target, is_label(number));
+  });
+  each(is_wide, is_wide, [&](Vector& logit, std::size_t) STARLING_INLINED {
+    logit = exponential_of(Lanes::subtract(logit, highest));
+    sum = Lanes::add(sum, logit);
+  });
+  const Vector scale = Lanes::divide(Lanes::all(share), sum);
+  each(is_wide, true, [&](Vector& power, std::size_t number) STARLING_INLINED {
+    const Vector right = Lanes::fma(power, scale, Lanes::all(-share));
+    power = Lanes::choose(right, Lanes::multiply(power, scale), is_label(number));
+  });
+
+  alignas(64) float tops[width], targets[width], logarithms[width];
+  Lanes::store(tops, highest);
+  Lanes::store(targets, target);
+  Lanes::store(logarithms, logarithm_of(sum));
+  for (std::size_t r = 0; r < rows; ++r) {
+    losses[r] = static_cast<double>(logarithms[r]) -
+                (static_cast<double>(targets[r]) - static_cast<double>(tops[r]));
   }
 }
 

@@ -32,6 +32,7 @@ struct Lanes {
   static constexpr const char* build_name = "v4";
   static constexpr std::size_t width = 16;
   static constexpr std::size_t tile_rows = 8;  // 16 accumulators of the 32 registers
+  static constexpr int sum_vectors = 8;        // beside them
 
   STARLING_INLINE Mask first(std::size_t count) { return static_cast<Mask>((1u << count) - 1u); }
   STARLING_INLINE Vector zero() { return _mm512_setzero_ps(); }
@@ -72,6 +73,8 @@ struct Lanes {
   STARLING_INLINE Integers integers(std::uint32_t x) {
     return _mm512_set1_epi32(static_cast<int>(x));
   }
+  STARLING_INLINE Integers load(const std::int32_t* p) { return _mm512_loadu_si512(p); }
+  STARLING_INLINE Mask equal(Integers a, Integers b) { return _mm512_cmpeq_epi32_mask(a, b); }
   STARLING_INLINE Integers bits(Vector v) { return _mm512_castps_si512(v); }
   STARLING_INLINE Vector floats(Integers v) { return _mm512_castsi512_ps(v); }
   STARLING_INLINE Vector convert(Integers v) { return _mm512_cvtepi32_ps(v); }
@@ -86,6 +89,9 @@ struct Lanes {
   STARLING_INLINE Integers shift_right(Integers v) {
     return _mm512_srai_epi32(v, bits);
   }
+
+  /// y 2^n for whole n, rounded once.
+  STARLING_INLINE Vector scale(Vector y, Vector n) { return _mm512_scalef_ps(y, n); }
 
   STARLING_INLINE Doubles zero_doubles() { return _mm512_setzero_pd(); }
   STARLING_INLINE Doubles differences(const float* a, const float* b) {
@@ -135,6 +141,7 @@ struct Lanes {
   static constexpr const char* build_name = "v3";
   static constexpr std::size_t width = 8;
   static constexpr std::size_t tile_rows = 6;  // 12 accumulators of the 16 registers
+  static constexpr int sum_vectors = 2;        // beside them
 
   STARLING_INLINE Mask first(std::size_t count) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(first_lanes + 8 - count));
@@ -173,6 +180,10 @@ struct Lanes {
   STARLING_INLINE Integers integers(std::uint32_t x) {
     return _mm256_set1_epi32(static_cast<int>(x));
   }
+  STARLING_INLINE Integers load(const std::int32_t* p) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  }
+  STARLING_INLINE Mask equal(Integers a, Integers b) { return _mm256_cmpeq_epi32(a, b); }
   STARLING_INLINE Integers bits(Vector v) { return _mm256_castps_si256(v); }
   STARLING_INLINE Vector floats(Integers v) { return _mm256_castsi256_ps(v); }
   STARLING_INLINE Vector convert(Integers v) { return _mm256_cvtepi32_ps(v); }
@@ -186,6 +197,15 @@ struct Lanes {
   template <int bits>
   STARLING_INLINE Integers shift_right(Integers v) {
     return _mm256_srai_epi32(v, bits);
+  }
+
+  /// y 2^n for whole n of -252 .. 254, rounded once: the first product is exact.
+  STARLING_INLINE Vector scale(Vector y, Vector n) {
+    const Integers exponent = _mm256_cvtps_epi32(n), half = shift_right<1>(exponent);
+    const Integers bias = integers(127);
+    const Integers first = shift_left<23>(add(half, bias));
+    const Integers second = shift_left<23>(add(subtract(exponent, half), bias));
+    return multiply(multiply(y, floats(first)), floats(second));
   }
 
   STARLING_INLINE Doubles zero_doubles() { return _mm256_setzero_pd(); }

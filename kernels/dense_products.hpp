@@ -7,8 +7,10 @@
 // first-level cache.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "kernels/dense.hpp"
 #include "kernels/dense_elementwise.hpp"
@@ -19,32 +21,92 @@ namespace {
 
 constexpr std::size_t tile_rows = Lanes::tile_rows;
 constexpr std::size_t tile_columns = 2 * width;
-constexpr int seven_rows = tile_rows < 7 ? tile_rows : 7;
 constexpr std::size_t line_floats = 16;
 constexpr std::size_t k_block = 192;  // a multiple of panel_columns
+
+constexpr int smaller_of(int a, int b) { return a < b ? a : b; }
 
 /// c (rows x columns) = sum over k of left(row, k) * right(k, column), continued from c or from a
 /// start row.
 struct Tile {
-  std::size_t terms;  // k is runs x terms: `terms` in a row, then left skips, `runs` times
-  std::size_t runs;
-  const float* left;  // (rows, terms), or (terms, rows) if transposed
-  std::size_t left_stride;
-  std::ptrdiff_t left_skip;  // floats
-  const float* right;        // (runs x terms, columns)
-  std::size_t right_stride;
-  float* c;
-  std::size_t c_stride;
-  std::size_t last_lanes;  // columns in the last vector
-  bool resume;             // sums begin with what is in c
-  const float* start;      // else with this row, or with 0 if null
-  bool relu;               // negative results become 0
-  const float* positive;   // results become 0 where this (stride c_stride) is not positive; or null
+  std::size_t terms = 0;  // k is runs x terms: `terms` in a row, then left skips, `runs` times
+  std::size_t runs = 1;
+  const float* left = nullptr;  // (rows, terms), or (terms, rows) if transposed
+  std::size_t left_stride = 0;
+  std::ptrdiff_t left_skip = 0;  // floats
+  const float* right = nullptr;        // (runs x terms, columns)
+  std::size_t right_stride = 0;
+  float* c = nullptr;
+  std::size_t c_stride = 0;
+  std::size_t last_lanes = 0;  // columns in the last vector
+  bool resume = false;             // sums begin with what is in c
+  const float* start = nullptr;      // else with this row, or with 0 if null
+  bool relu = false;               // negative results become 0
+  const float* positive = nullptr;   // results become 0 where this (stride c_stride) is not positive; or null
+  /// Not null: results are not stored in c. They are floats `at` .. (stride c_stride) of a gradient,
+  /// and those of its sums are stored.
+  const Folding* folding = nullptr;
+  std::size_t at = 0;
+  bool streams = false;  // the sums go past the cache
   // Fetched along the way, `ahead_step` floats further for each k: what is needed next. Never past
   // the end of a model: lines beyond may belong to another thread, which is writing them.
-  const float* ahead;
-  std::size_t ahead_step;
+  const float* ahead = nullptr;
+  std::size_t ahead_step = 0;
 };
+
+/// The sums of a tile whose gradient is in registers, so many rows at once that their sums are, too.
+template <int rows, int vectors, bool masked>
+STARLING_INLINE void store_sums(const Tile& t, const Vector (&gradient)[rows][vectors], Mask mask) {
+  constexpr int last = vectors - 1;
+  constexpr int at_once = smaller_of(Lanes::sum_vectors / vectors, rows);
+  const std::size_t stride = t.c_stride;
+  const bool streams = t.streams && !masked;
+  const LinearJob* const jobs_end = t.folding->sums + t.folding->sum_count;
+#pragma GCC unroll 16
+  for (int first = 0; first < rows; first += at_once) {
+    const std::size_t at = t.at + static_cast<std::size_t>(first) * stride;
+    for (const LinearJob* job = t.folding->sums; job != jobs_end; ++job) {
+      Vector sum[at_once][vectors];
+      const auto each = [&](auto task) STARLING_INLINED {
+#pragma GCC unroll 16
+        for (int r = 0; r < at_once; ++r) {
+#pragma GCC unroll 2
+          for (int v = 0; v < vectors; ++v) {
+            if (first + r < rows) task(r, v, at + static_cast<std::size_t>(r) * stride + width * v);
+          }
+        }
+      };
+      each([&](int r, int v, std::size_t) STARLING_INLINED {
+        sum[r][v] = Lanes::all(-0.0f);  // a product added to -0 stays as it is
+      });
+      const LinearTerm* term = t.folding->terms + job->first_term;
+      for (const LinearTerm* const end = term + job->terms; term != end; ++term) {
+        const Vector factor = Lanes::all(term->factor);
+        const float* const values = term->values;
+        if (values == nullptr) {
+          each([&](int r, int v, std::size_t) STARLING_INLINED {
+            sum[r][v] = Lanes::fma(factor, gradient[first + r][v], sum[r][v]);
+          });
+        } else {
+          each([&](int r, int v, std::size_t i) STARLING_INLINED {
+            const Vector x = masked && v == last ? Lanes::load(values + i, mask) : Lanes::load(values + i);
+            sum[r][v] = Lanes::fma(factor, x, sum[r][v]);
+          });
+        }
+      }
+      float* const out = job->out;
+      each([&](int r, int v, std::size_t i) STARLING_INLINED {
+        if (masked && v == last) {
+          Lanes::store(out + i, sum[r][v], mask);
+        } else if (streams) {
+          Lanes::stream(out + i, sum[r][v]);
+        } else {
+          Lanes::store(out + i, sum[r][v]);
+        }
+      });
+    }
+  }
+}
 
 /// The inner loop. Loops over accumulators must unroll fully, or GCC keeps them in memory.
 template <int rows, int vectors, bool transposed, bool masked>
@@ -90,7 +152,7 @@ void run_tile(const Tile& t) {
     left += t.left_skip;
   }
 
-  if (t.relu) {
+  if (!transposed && t.relu) {
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 2
@@ -100,13 +162,19 @@ void run_tile(const Tile& t) {
     }
   }
   const std::size_t stride = t.c_stride;
-  if (t.positive != nullptr) {
+  if (!transposed && t.positive != nullptr) {
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 2
       for (int v = 0; v < vectors; ++v) {
         sum[r][v] = Lanes::where_positive(load(t.positive + r * stride, v), sum[r][v]);
       }
+    }
+  }
+  if constexpr (transposed) {
+    if (t.folding != nullptr) {
+      store_sums<rows, vectors, masked>(t, sum, mask);
+      return;
     }
   }
   float* const c = t.c;
@@ -126,12 +194,24 @@ void run_tile(const Tile& t) {
 
 using TileFunction = void (*)(const Tile&);
 
-template <bool transposed, int rows>
-constexpr TileFunction tile_of(std::size_t vectors, bool masked) {
+/// Rows of a tile that is so many vectors wide: as many accumulators in any case.
+constexpr std::size_t tile_rows_of(std::size_t vectors) { return 2 / vectors * tile_rows; }
+
+/// run_tile for 1, 2, .. rows.
+template <int vectors, bool transposed, bool masked, std::size_t... rows>
+constexpr std::array<TileFunction, sizeof...(rows)> list_tiles(std::index_sequence<rows...>) {
+  return {run_tile<static_cast<int>(rows) + 1, vectors, transposed, masked>...};
+}
+template <int vectors, bool transposed, bool masked>
+constexpr auto tiles_by_rows =
+    list_tiles<vectors, transposed, masked>(std::make_index_sequence<tile_rows_of(vectors)>());
+
+template <bool transposed>
+STARLING_INLINE const TileFunction* tiles_of(std::size_t vectors, bool masked) {
   if (vectors == 2) {
-    return masked ? run_tile<rows, 2, transposed, true> : run_tile<rows, 2, transposed, false>;
+    return (masked ? tiles_by_rows<2, transposed, true> : tiles_by_rows<2, transposed, false>).data();
   }
-  return masked ? run_tile<rows, 1, transposed, true> : run_tile<rows, 1, transposed, false>;
+  return (masked ? tiles_by_rows<1, transposed, true> : tiles_by_rows<1, transposed, false>).data();
 }
 
 /// What is fetched into the second-level cache while a product runs: so many floats of each row.
@@ -149,7 +229,8 @@ STARLING_INLINE void run_rows(Tile t, std::size_t rows, std::size_t columns, std
   const std::size_t vectors = columns > width ? 2 : 1;
   t.last_lanes = columns - (vectors - 1) * width;
   const bool masked = t.last_lanes < width;
-  const std::size_t tiles = (rows + tile_rows - 1) / tile_rows;
+  const TileFunction* const run = tiles_of<transposed>(vectors, masked);
+  const std::size_t most = tile_rows_of(vectors), tiles = (rows + most - 1) / most;
   const Tile origin = t;
   const std::size_t terms = t.runs * t.terms;
   t.ahead = t.right;
@@ -160,6 +241,7 @@ STARLING_INLINE void run_rows(Tile t, std::size_t rows, std::size_t columns, std
     const std::size_t height = (rows - row + (tiles - i) - 1) / (tiles - i);
     t.left = origin.left + row * left_step;
     t.c = origin.c + row * t.c_stride;
+    t.at = origin.at + row * t.c_stride;
     if (origin.positive != nullptr) t.positive = origin.positive + row * t.c_stride;
     row += height;
     if (fetched + ahead_tile > ahead.floats) {
@@ -168,32 +250,7 @@ STARLING_INLINE void run_rows(Tile t, std::size_t rows, std::size_t columns, std
     }
     if (ahead_row < ahead.rows) t.ahead = ahead.row[ahead_row] + fetched;  // else as before
     fetched += ahead_tile;
-    switch (height) {
-      case 1:
-        tile_of<transposed, 1>(vectors, masked)(t);
-        break;
-      case 2:
-        tile_of<transposed, 2>(vectors, masked)(t);
-        break;
-      case 3:
-        tile_of<transposed, 3>(vectors, masked)(t);
-        break;
-      case 4:
-        tile_of<transposed, 4>(vectors, masked)(t);
-        break;
-      case 5:
-        tile_of<transposed, 5>(vectors, masked)(t);
-        break;
-      case 6:
-        tile_of<transposed, 6>(vectors, masked)(t);
-        break;
-      case 7:
-        tile_of<transposed, seven_rows>(vectors, masked)(t);
-        break;
-      default:
-        tile_of<transposed, tile_rows>(vectors, masked)(t);
-        break;
-    }
+    run[height - 1](t);
   }
 }
 
@@ -211,21 +268,15 @@ void forward(Shape shape, const float* x, std::size_t x_stride, const float* wei
       const std::size_t next_floats = at_most(left, k_block * panel_columns);
       for (std::size_t column = 0; column < panel_width; column += tile_columns) {
         run_rows<false>({.terms = terms,
-                         .runs = 1,
                          .left = x + k,
                          .left_stride = x_stride,
-                         .left_skip = 0,
                          .right = w + k * panel_width + column,
                          .right_stride = panel_width,
                          .c = y + panel + column,
                          .c_stride = y_stride,
-                         .last_lanes = 0,
                          .resume = k > 0,
                          .start = bias + panel + column,
-                         .relu = relu && k + terms == shape.inputs,
-                         .positive = nullptr,
-                         .ahead = nullptr,
-                         .ahead_step = 0},
+                         .relu = relu && k + terms == shape.inputs},
                         shape.batch, at_most(tile_columns, panel_width - column), x_stride,
                         {.rows = 1, .row = &next, .floats = next_floats});
       }
@@ -240,37 +291,22 @@ void multiply(std::size_t rows, std::size_t terms, std::size_t columns, const fl
               std::size_t c_stride, const Ahead& ahead = {}) {
   for (std::size_t column = 0; column < columns; column += tile_columns) {
     run_rows<transposed>({.terms = terms,
-                          .runs = 1,
                           .left = left,
                           .left_stride = left_stride,
-                          .left_skip = 0,
                           .right = right + column,
                           .right_stride = right_stride,
                           .c = c + column,
-                          .c_stride = c_stride,
-                          .last_lanes = 0,
-                          .resume = false,
-                          .start = nullptr,
-                          .relu = false,
-                          .positive = nullptr,
-                          .ahead = nullptr,
-                          .ahead_step = 0},
+                          .c_stride = c_stride},
                          rows, at_most(tile_columns, columns - column),
                          transposed ? 1 : left_stride, ahead);
   }
 }
 
-/// sums_o = (0 + rows_0o) + rows_1o + ..
-STARLING_INLINE void sum_rows(std::size_t rows, std::size_t columns, const float* from,
-                              std::size_t stride, float* sums) {
-  for (std::size_t o = 0; o < columns; o += width) {
-    const Mask mask = Lanes::first(at_most(width, columns - o));
-    Vector sum = Lanes::zero();
-    for (std::size_t b = 0; b < rows; ++b) {
-      sum = Lanes::add(sum, Lanes::load(from + b * stride + o, mask));
-    }
-    Lanes::store(sums + o, sum, mask);
-  }
+/// (0 + rows_0) + rows_1 + ..
+STARLING_INLINE Vector sum_of_rows(std::size_t rows, const float* from, std::size_t stride, Mask mask) {
+  Vector sum = Lanes::zero();
+  for (std::size_t b = 0; b < rows; ++b) sum = Lanes::add(sum, Lanes::load(from + b * stride, mask));
+  return sum;
 }
 
 void parameter_gradient(Shape shape, const float* x, std::size_t x_stride, const float* dy,
@@ -284,37 +320,29 @@ void parameter_gradient(Shape shape, const float* x, std::size_t x_stride, const
     for (std::size_t k = 0; k < shape.batch; k += k_block) {
       for (std::size_t column = 0; column < panel_width; column += tile_columns) {
         run_rows<true>({.terms = at_most(k_block, shape.batch - k),
-                        .runs = 1,
                         .left = x + k * x_stride,
                         .left_stride = x_stride,
-                        .left_skip = 0,
                         .right = dy + k * dy_stride + panel + column,
                         .right_stride = dy_stride,
                         .c = w + column,
                         .c_stride = panel_width,
-                        .last_lanes = 0,
-                        .resume = k > 0,
-                        .start = nullptr,
-                        .relu = false,
-                        .positive = nullptr,
-                        .ahead = nullptr,
-                        .ahead_step = 0},
+                        .resume = k > 0},
                        shape.inputs, at_most(tile_columns, panel_width - column), 1,
                        {.rows = 1, .row = &ahead, .floats = ahead_floats});
       }
     }
   }
-  sum_rows(shape.batch, shape.outputs, dy, dy_stride, bias_gradient);
+  for (std::size_t o = 0; o < shape.outputs; o += width) {
+    const Mask mask = Lanes::first(at_most(width, shape.outputs - o));
+    Lanes::store(bias_gradient + o, sum_of_rows(shape.batch, dy + o, dy_stride, mask), mask);
+  }
 }
-
-/// Floats of a gradient that are known before the sums go on: a piece of the first-level cache.
-constexpr std::size_t piece_floats = 2048;
 
 /// Whether the result goes past the cache: nobody reads it soon, and nothing of it is there.
 STARLING_INLINE bool streams_results(const Folding& folding) {
   if (!folding.is_far || folding.sum_count != 1) return false;
   const LinearJob& job = folding.sums[0];
-  return job.terms <= most_at_once && is_apart(job.out, folding.terms + job.first_term, job.terms);
+  return is_aligned(job.out) && is_apart(job.out, folding.terms + job.first_term, job.terms);
 }
 
 constexpr std::size_t most_fetched = 8;
@@ -336,52 +364,51 @@ STARLING_INLINE std::size_t list_others(const Folding& folding, bool streams, st
   return count;
 }
 
-/// Floats at .. at + count - 1 of the sums, where the gradient is `piece`.
-STARLING_INLINE void sum_piece(const Folding& folding, bool streams, std::size_t at,
-                               const float* piece, std::size_t count) {
-  for (std::size_t s = 0; s < folding.sum_count; ++s) {
-    const LinearJob& job = folding.sums[s];
-    const LinearTerm* terms = folding.terms + job.first_term;
-    LinearTerm here[most_folded_terms];
-    for (std::size_t t = 0; t < job.terms; ++t) {
-      here[t] = {terms[t].values == nullptr ? piece : terms[t].values + at, terms[t].factor};
-    }
-    float* out = job.out + at;
-    if (streams && is_aligned(out)) {
-      combine_few<false, true>(out, nullptr, here, job.terms, 0, count);
-    } else {
-      linear_columns<false>(out, here, job.terms, 0, count);
-    }
+/// The sums of a bias, whose gradient is the sum of all rows of dy.
+STARLING_INLINE void sum_bias(Shape shape, const float* dy, std::size_t dy_stride, const Folding& folding) {
+  for (std::size_t o = 0; o < shape.outputs; o += width) {
+    const Mask mask = Lanes::first(at_most(width, shape.outputs - o));
+    const Vector gradient[1][1] = {{sum_of_rows(shape.batch, dy + o, dy_stride, mask)}};
+    store_sums<1, 1, true>({.folding = &folding, .at = folding.bias + o}, gradient, mask);
   }
 }
 
+/// Floats of a row of sums that one run of tiles takes; those of the next are fetched meanwhile.
+constexpr std::size_t piece_floats = 1024;
+
 void parameter_sums(Shape shape, const float* x, std::size_t x_stride, const float* dy,
                     std::size_t dy_stride, const Folding& folding) {
-  alignas(64) float piece[piece_floats];
   const bool streams = streams_results(folding);
+  const std::size_t weights_end = folding.weights + shape.inputs * shape.outputs;
   for (std::size_t panel = 0; panel < shape.outputs; panel += panel_columns) {
     const std::size_t panel_width = at_most(panel_columns, shape.outputs - panel);
     const std::size_t height = piece_floats / panel_width / tile_rows * tile_rows;
     for (std::size_t row = 0; row < shape.inputs; row += height) {
       const std::size_t rows = at_most(height, shape.inputs - row);
       const std::size_t at = folding.weights + panel * shape.inputs + row * panel_width;
-      const std::size_t count = rows * panel_width;
+      const std::size_t next = at + rows * panel_width;
+      const std::size_t count = at_most(rows * panel_width, weights_end - next);
       const float* others[most_fetched];
       const std::size_t slots = (rows + tile_rows - 1) / tile_rows * shape.batch;
-      const std::size_t fitting = slots * line_floats / count;
-      const Ahead ahead{.rows = list_others(folding, streams, at, fitting, others),
+      const std::size_t fitting = count == 0 ? 0 : slots * line_floats / count;
+      const Ahead ahead{.rows = list_others(folding, streams, next, fitting, others),
                         .row = others,
                         .floats = count};
-      multiply<true>(rows, shape.batch, panel_width, x + row, x_stride, dy + panel, dy_stride,
-                     piece, panel_width, ahead);
-      sum_piece(folding, streams, at, piece, count);
+      for (std::size_t column = 0; column < panel_width; column += tile_columns) {
+        run_rows<true>({.terms = shape.batch,
+                        .left = x + row,
+                        .left_stride = x_stride,
+                        .right = dy + panel + column,
+                        .right_stride = dy_stride,
+                        .c_stride = panel_width,
+                        .folding = &folding,
+                        .at = at + column,
+                        .streams = streams && (at + column) % width == 0 && panel_width % width == 0},
+                       rows, at_most(tile_columns, panel_width - column), 1, ahead);
+      }
     }
   }
-  for (std::size_t o = 0; o < shape.outputs; o += piece_floats) {
-    const std::size_t columns = at_most(piece_floats, shape.outputs - o);
-    sum_rows(shape.batch, columns, dy + o, dy_stride, piece);
-    sum_piece(folding, streams, folding.bias + o, piece, columns);
-  }
+  sum_bias(shape, dy, dy_stride, folding);
   if (streams) Lanes::fence();
 }
 
@@ -413,21 +440,14 @@ void input_gradient(Shape shape, const float* dy, std::size_t dy_stride, const f
       for (std::size_t column = 0; column < columns; column += tile_columns) {
         run_rows<false>(
             {.terms = terms,
-             .runs = 1,
              .left = dy + k,
              .left_stride = dy_stride,
-             .left_skip = 0,
              .right = right + column,
              .right_stride = panel_columns,
              .c = dx + input + column,
              .c_stride = x_stride,
-             .last_lanes = 0,
              .resume = k > 0,
-             .start = nullptr,
-             .relu = false,
-             .positive = x != nullptr && k + terms == shape.outputs ? x + input + column : nullptr,
-             .ahead = nullptr,
-             .ahead_step = 0},
+             .positive = x != nullptr && k + terms == shape.outputs ? x + input + column : nullptr},
             shape.batch, at_most(tile_columns, columns - column), dy_stride, {});
       }
     }
