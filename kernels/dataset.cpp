@@ -104,7 +104,7 @@ void read_hdf5(const Section& section, DatasetSettings& settings) {
 // --- Digits -------------------------------------------------------------------------------------
 
 /// Appends one line of digits to `x` and `y`.
-void parse_digit(const std::string& line, const std::string& origin, std::vector<float>& x,
+void parse_digit(const std::string& line, const std::string& origin, Dataset::Floats& x,
                  std::vector<std::int32_t>& y) {
   const char* at = line.data();
   const char* const end = at + line.size();

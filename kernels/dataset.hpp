@@ -15,16 +15,21 @@
 #include <string>
 #include <vector>
 
+#include <boost/align/aligned_allocator.hpp>
+
 #include "sim/base/section.hpp"
 
 namespace starling {
 
 /// Labelled samples, all of one width. A plain value; all nodes of a workload share it.
 struct Dataset {
+  /// On cache lines: a row of whole lines is fetched without a part of another one.
+  using Floats = std::vector<float, boost::alignment::aligned_allocator<float, 64>>;
+
   std::size_t samples = 0;
   std::size_t features = 0;
   int classes = 0;                     // labels are 0 .. classes - 1
-  std::vector<float> x{};              // (samples, features), row-major
+  Floats x{};                          // (samples, features), row-major
   std::vector<std::int32_t> y{};       // (samples), label of each sample
   std::vector<std::int32_t> length{};  // (samples) > 0, or empty if samples have no length
 

@@ -66,6 +66,10 @@ struct Folding {
 struct Kernels {
   const char* name;  // "v1", "v3", "v4": the x86-64 level it is compiled for
 
+  /// A mini-batch out of a data set: to_b = row rows[b] of `from`, which are `columns` floats each.
+  void (*gather)(std::size_t batch, std::size_t columns, const float* from,
+                 const std::int32_t* rows, float* to, std::size_t to_stride);
+
   /// y = x W + bias, then negative values become 0 if `relu` (NaN stays).
   ///   y_bo = fma(x_bk, W_ko, ..) for k = 0, 1, .., starting from bias_o
   void (*forward)(Shape shape, const float* x, std::size_t x_stride, const float* weights,

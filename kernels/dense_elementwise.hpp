@@ -12,6 +12,17 @@
 namespace starling::dense {
 namespace {
 
+void gather(std::size_t batch, std::size_t columns, const float* from, const std::int32_t* rows,
+            float* to, std::size_t to_stride) {
+  const std::size_t whole = columns / width * width;
+  const Mask rest = Lanes::first(columns - whole);
+  for (std::size_t b = 0; b < batch; ++b, to += to_stride) {
+    const float* const row = from + static_cast<std::size_t>(rows[b]) * columns;
+    for (std::size_t i = 0; i < whole; i += width) Lanes::store(to + i, Lanes::load(row + i));
+    if (whole < columns) Lanes::store(to + whole, Lanes::load(row + whole, rest), rest);
+  }
+}
+
 STARLING_INLINE Vector exponential_of(Vector x) {
   x = Lanes::smaller(Lanes::all(exp_highest), x);
   x = Lanes::greater(Lanes::all(exp_lowest), x);
@@ -130,10 +141,11 @@ void logarithm(const float* x, float* y, std::size_t count) {
 }
 
 /// out = fma(.. fma(first terms ..)), columns begin .. end - 1, continued from `sums` if `resume`.
-/// `streams`: past the cache, see Lanes::stream().
+/// `streams`: past the cache, see Lanes::stream(). A function of its own: in line with its siblings GCC 12 keeps the
+/// pointers in memory.
 template <std::size_t term_count, bool resume, bool streams>
-void combine(float* out, const float* sums, const LinearTerm* terms, std::size_t begin,
-             std::size_t end) {
+__attribute__((noinline)) void combine(float* out, const float* sums, const LinearTerm* terms,
+                                       std::size_t begin, std::size_t end) {
   const float* values[term_count];
   Vector factors[term_count];
 #pragma GCC unroll 9

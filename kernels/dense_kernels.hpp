@@ -15,6 +15,7 @@ namespace starling::dense {
 namespace {
 
 constexpr Kernels vectorized_kernels = {.name = Lanes::build_name,
+                                        .gather = gather,
                                         .forward = forward,
                                         .parameter_gradient = parameter_gradient,
                                         .parameter_sums = parameter_sums,

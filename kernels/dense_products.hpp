@@ -34,15 +34,16 @@ struct Tile {
   const float* left = nullptr;  // (rows, terms), or (terms, rows) if transposed
   std::size_t left_stride = 0;
   std::ptrdiff_t left_skip = 0;  // floats
-  const float* right = nullptr;        // (runs x terms, columns)
+  const float* right = nullptr;  // (runs x terms, columns)
   std::size_t right_stride = 0;
   float* c = nullptr;
   std::size_t c_stride = 0;
-  std::size_t last_lanes = 0;  // columns in the last vector
-  bool resume = false;             // sums begin with what is in c
-  const float* start = nullptr;      // else with this row, or with 0 if null
-  bool relu = false;               // negative results become 0
-  const float* positive = nullptr;   // results become 0 where this (stride c_stride) is not positive; or null
+  std::size_t last_lanes = 0;    // columns in the last vector
+  bool resume = false;           // sums begin with what is in c
+  const float* start = nullptr;  // else with this row, or with 0 if null
+  bool relu = false;             // negative results become 0
+  const float* positive =
+      nullptr;  // results become 0 where this (stride c_stride) is not positive; or null
   /// Not null: results are not stored in c. They are floats `at` .. (stride c_stride) of a gradient,
   /// and those of its sums are stored.
   const Folding* folding = nullptr;
@@ -67,43 +68,40 @@ STARLING_INLINE void store_sums(const Tile& t, const Vector (&gradient)[rows][ve
     const std::size_t at = t.at + static_cast<std::size_t>(first) * stride;
     for (const LinearJob* job = t.folding->sums; job != jobs_end; ++job) {
       Vector sum[at_once][vectors];
-      const auto each = [&](auto task) STARLING_INLINED {
+      /// Every vector of the sum, its number, and its place in a flat model.
+      const auto each = [&](auto* model, auto task) STARLING_INLINED {
+        auto* row = model + at;
 #pragma GCC unroll 16
-        for (int r = 0; r < at_once; ++r) {
+        for (int r = 0; r < at_once; ++r, row += stride) {
 #pragma GCC unroll 2
           for (int v = 0; v < vectors; ++v) {
-            if (first + r < rows) task(r, v, at + static_cast<std::size_t>(r) * stride + width * v);
+            if (first + r < rows) task(sum[r][v], first + r, v, row + width * v);
           }
         }
       };
-      each([&](int r, int v, std::size_t) STARLING_INLINED {
-        sum[r][v] = Lanes::all(-0.0f);  // a product added to -0 stays as it is
-      });
+      // A product added to -0 stays as it is.
+      const Vector start = Lanes::all(job->terms == 0 ? 0.0f : -0.0f);
+      each(job->out, [&](Vector& y, int, int, const float*) STARLING_INLINED { y = start; });
       const LinearTerm* term = t.folding->terms + job->first_term;
       for (const LinearTerm* const end = term + job->terms; term != end; ++term) {
         const Vector factor = Lanes::all(term->factor);
-        const float* const values = term->values;
-        if (values == nullptr) {
-          each([&](int r, int v, std::size_t) STARLING_INLINED {
-            sum[r][v] = Lanes::fma(factor, gradient[first + r][v], sum[r][v]);
-          });
+        if (term->values == nullptr) {
+          each(job->out, [&](Vector& y, int r, int v, const float*)
+                             STARLING_INLINED { y = Lanes::fma(factor, gradient[r][v], y); });
         } else {
-          each([&](int r, int v, std::size_t i) STARLING_INLINED {
-            const Vector x = masked && v == last ? Lanes::load(values + i, mask) : Lanes::load(values + i);
-            sum[r][v] = Lanes::fma(factor, x, sum[r][v]);
+          each(term->values, [&](Vector& y, int, int v, const float* x) STARLING_INLINED {
+            y = Lanes::fma(factor, masked && v == last ? Lanes::load(x, mask) : Lanes::load(x), y);
           });
         }
       }
-      float* const out = job->out;
-      each([&](int r, int v, std::size_t i) STARLING_INLINED {
-        if (masked && v == last) {
-          Lanes::store(out + i, sum[r][v], mask);
-        } else if (streams) {
-          Lanes::stream(out + i, sum[r][v]);
-        } else {
-          Lanes::store(out + i, sum[r][v]);
-        }
-      });
+      if (streams) {
+        each(job->out,
+             [&](Vector& y, int, int, float* to) STARLING_INLINED { Lanes::stream(to, y); });
+      } else {
+        each(job->out, [&](Vector& y, int, int v, float* to) STARLING_INLINED {
+          masked&& v == last ? Lanes::store(to, y, mask) : Lanes::store(to, y);
+        });
+      }
     }
   }
 }
@@ -209,7 +207,8 @@ constexpr auto tiles_by_rows =
 template <bool transposed>
 STARLING_INLINE const TileFunction* tiles_of(std::size_t vectors, bool masked) {
   if (vectors == 2) {
-    return (masked ? tiles_by_rows<2, transposed, true> : tiles_by_rows<2, transposed, false>).data();
+    return (masked ? tiles_by_rows<2, transposed, true> : tiles_by_rows<2, transposed, false>)
+        .data();
   }
   return (masked ? tiles_by_rows<1, transposed, true> : tiles_by_rows<1, transposed, false>).data();
 }
@@ -303,9 +302,11 @@ void multiply(std::size_t rows, std::size_t terms, std::size_t columns, const fl
 }
 
 /// (0 + rows_0) + rows_1 + ..
-STARLING_INLINE Vector sum_of_rows(std::size_t rows, const float* from, std::size_t stride, Mask mask) {
+STARLING_INLINE Vector sum_of_rows(std::size_t rows, const float* from, std::size_t stride,
+                                   Mask mask) {
   Vector sum = Lanes::zero();
-  for (std::size_t b = 0; b < rows; ++b) sum = Lanes::add(sum, Lanes::load(from + b * stride, mask));
+  for (std::size_t b = 0; b < rows; ++b)
+    sum = Lanes::add(sum, Lanes::load(from + b * stride, mask));
   return sum;
 }
 
@@ -365,7 +366,8 @@ STARLING_INLINE std::size_t list_others(const Folding& folding, bool streams, st
 }
 
 /// The sums of a bias, whose gradient is the sum of all rows of dy.
-STARLING_INLINE void sum_bias(Shape shape, const float* dy, std::size_t dy_stride, const Folding& folding) {
+STARLING_INLINE void sum_bias(Shape shape, const float* dy, std::size_t dy_stride,
+                              const Folding& folding) {
   for (std::size_t o = 0; o < shape.outputs; o += width) {
     const Mask mask = Lanes::first(at_most(width, shape.outputs - o));
     const Vector gradient[1][1] = {{sum_of_rows(shape.batch, dy + o, dy_stride, mask)}};
@@ -395,16 +397,17 @@ void parameter_sums(Shape shape, const float* x, std::size_t x_stride, const flo
                         .row = others,
                         .floats = count};
       for (std::size_t column = 0; column < panel_width; column += tile_columns) {
-        run_rows<true>({.terms = shape.batch,
-                        .left = x + row,
-                        .left_stride = x_stride,
-                        .right = dy + panel + column,
-                        .right_stride = dy_stride,
-                        .c_stride = panel_width,
-                        .folding = &folding,
-                        .at = at + column,
-                        .streams = streams && (at + column) % width == 0 && panel_width % width == 0},
-                       rows, at_most(tile_columns, panel_width - column), 1, ahead);
+        run_rows<true>(
+            {.terms = shape.batch,
+             .left = x + row,
+             .left_stride = x_stride,
+             .right = dy + panel + column,
+             .right_stride = dy_stride,
+             .c_stride = panel_width,
+             .folding = &folding,
+             .at = at + column,
+             .streams = streams && (at + column) % width == 0 && panel_width % width == 0},
+            rows, at_most(tile_columns, panel_width - column), 1, ahead);
       }
     }
   }

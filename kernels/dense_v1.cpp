@@ -12,6 +12,14 @@
 namespace starling::dense {
 namespace {
 
+void gather(std::size_t batch, std::size_t columns, const float* from, const std::int32_t* rows,
+            float* to, std::size_t to_stride) {
+  for (std::size_t b = 0; b < batch; ++b, to += to_stride) {
+    const float* const row = from + static_cast<std::size_t>(rows[b]) * columns;
+    for (std::size_t i = 0; i < columns; ++i) to[i] = row[i];
+  }
+}
+
 void forward(Shape shape, const float* x, std::size_t x_stride, const float* weights,
              const float* bias, bool relu, float* y, std::size_t y_stride) {
   for (std::size_t b = 0; b < shape.batch; ++b) {
@@ -181,6 +189,7 @@ double squared_distance(const float* a, const float* b, std::size_t count) {
 
 const Kernels& kernels_v1() {
   static constexpr Kernels build = {.name = "v1",
+                                    .gather = gather,
                                     .forward = forward,
                                     .parameter_gradient = parameter_gradient,
                                     .parameter_sums = parameter_sums,

@@ -65,9 +65,9 @@ Source open(const Handle& file, const std::string& path, const std::string& set,
   return source;
 }
 
-template <class T>
-std::vector<T> read(const Source& source, hid_t memory_type) {
-  std::vector<T> values(source.count());
+template <class Values>
+Values read(const Source& source, hid_t memory_type) {
+  Values values(source.count());
   if (H5Dread(source.id, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) < 0) {
     throw Error(fmt::format(
         "{}: cannot read: damaged, or stored with a filter that is not installed", source.name));
@@ -85,7 +85,7 @@ std::vector<std::int32_t> read_integers(const Source& source, std::size_t sample
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   std::vector<std::int32_t> result;
   result.reserve(samples);
-  for (const std::int64_t value : read<std::int64_t>(source, H5T_NATIVE_INT64)) {
+  for (const std::int64_t value : read<std::vector<std::int64_t>>(source, H5T_NATIVE_INT64)) {
     if (value < least || value > most) {
       throw Error(fmt::format("{}: expected integers from {} to {}, found {} at sample {}",
                               source.name, least, most, value, result.size()));
@@ -106,7 +106,7 @@ Dataset read_content(const Handle& file, const std::string& path) {
   if (H5Lexists(file, "length", H5P_DEFAULT) > 0) {
     all.length = read_integers(open(file, path, "length", true), all.samples, 1);
   }
-  all.x = read<float>(x, H5T_NATIVE_FLOAT);
+  all.x = read<Dataset::Floats>(x, H5T_NATIVE_FLOAT);
   const auto bad =
       std::find_if(all.x.begin(), all.x.end(), [](float value) { return !std::isfinite(value); });
   if (bad != all.x.end()) {

@@ -1,8 +1,8 @@
 #include "kernels/mlp.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
-#include <cstring>
 #include <string>
 
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 #include "kernels/keys.hpp"
 #include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/prefetch.hpp"
 #include "sim/base/random.hpp"
 
 namespace starling {
@@ -20,16 +21,11 @@ namespace {
 constexpr std::size_t evaluation_block =
     64;  // samples; part of the definition of the order of sums
 
-/// Short rows by short copies in line: a call for each row would take longer than copying it.
-void copy_row(std::span<const float> from, float* to) {
-  constexpr std::size_t line = 16, longest_in_line = 256;
-  if (from.size() <= longest_in_line) {
-    for (; from.size() >= line; from = from.subspan(line), to += line) {
-      std::memcpy(to, from.data(), line * sizeof(float));
-    }
-  }
-  std::copy(from.begin(), from.end(), to);
-}
+/// Samples of the next mini-batch are fetched while a gradient is computed, if they are so few bytes: they then still
+/// are in the first-level cache, and each is too short for the processor to see it coming.
+constexpr std::size_t most_fetched = std::size_t{16} << 10;
+
+std::atomic<std::uint64_t> instances = 0;
 
 std::vector<Mlp::Layer> stack_layers(std::size_t features, const std::vector<std::size_t>& hidden,
                                      std::size_t classes) {
@@ -59,6 +55,12 @@ struct Mlp::Activations {
   std::vector<float*> slope;  // two buffers for the gradients of activations, used in turn
   std::vector<std::int32_t> indices, labels;  // (batch)
   std::vector<double> losses;                 // (batch)
+  struct {
+    std::vector<std::int32_t> indices;  // (batch)
+    std::uint64_t instance = 0;         // of which Mlp, 0: none is drawn
+    NodeId node = 0;
+    Step draw = 0;
+  } ahead;  // the mini-batch that is likely to be the next
 
   void fit(std::span<const Layer> layers, std::size_t batch) {
     std::size_t widest = 0, total = 16;
@@ -88,7 +90,8 @@ Mlp::Mlp(Problem problem, const dense::Kernels& kernels)
       kernels_(kernels),
       sampler_(problem_.parts, problem_.batch_size, problem_.sampling, problem_.seed),
       layers_(stack_layers(problem_.data.train.features, problem_.hidden,
-                           static_cast<std::size_t>(problem_.data.train.classes))) {
+                           static_cast<std::size_t>(problem_.data.train.classes))),
+      instance_(++instances) {
   const Layer& last = layers_.back();
   std::string sizes = fmt::format("{}", layers_.front().inputs);
   for (const Layer& layer : layers_) sizes += fmt::format("-{}", layer.outputs);
@@ -155,21 +158,52 @@ void Mlp::forward(const float* x, std::size_t batch, const float* input, std::si
   }
 }
 
-void Mlp::gradient(GradientRequest& request, Activations& work) const {
+void Mlp::draw_batch(const GradientRequest& request, Activations& work) const {
+  auto& ahead = work.ahead;
+  if (ahead.instance == instance_ && ahead.node == request.node && ahead.draw == request.draw) {
+    work.indices.swap(ahead.indices);
+  } else {
+    sampler_.batch(request.node, request.draw, work.indices);
+  }
+  ahead.instance = 0;
+}
+
+void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activations& work) const {
   const auto batch = static_cast<std::size_t>(problem_.batch_size);
   const Dataset& train = problem_.data.train;
   work.fit(layers_, batch);
-  sampler_.batch(request.node, request.draw, work.indices);
+  draw_batch(request, work);
+  kernels_.gather(batch, train.features, train.x.data(), work.indices.data(), work.input[0].at,
+                  work.input[0].stride);
   for (std::size_t b = 0; b < batch; ++b) {
-    const auto sample = static_cast<std::size_t>(work.indices[b]);
-    copy_row(train.row(sample), work.input[0].at + b * work.input[0].stride);
-    work.labels[b] = train.y[sample];
+    work.labels[b] = train.y[static_cast<std::size_t>(work.indices[b])];
+  }
+  if (batch * train.features * sizeof(float) > most_fetched) next = nullptr;
+  if (next != nullptr) {
+    work.ahead.indices.resize(batch);
+    sampler_.batch(next->node, next->draw, work.ahead.indices);
+    work.ahead.instance = instance_;
+    work.ahead.node = next->node;
+    work.ahead.draw = next->draw;
   }
 
+  const std::size_t share =
+      next == nullptr ? 0 : (batch + layers_.size() + 1) / (layers_.size() + 2);
+  std::size_t fetched = 0;
+  const auto fetch_share = [&] {
+    for (const std::size_t end = std::min(fetched + share, batch); fetched < end; ++fetched) {
+      const auto sample = static_cast<std::size_t>(work.ahead.indices[fetched]);
+      prefetch(train.row(sample).data(), train.features * sizeof(float));
+      prefetch(&train.y[sample]);
+    }
+  };
+
   forward(request.x, batch, work.input[0].at, work.input[0].stride, work);
+  fetch_share();
   const auto& logits = work.input.back();
   kernels_.softmax_cross_entropy(batch, layers_.back().outputs, logits.at, logits.stride,
                                  work.labels.data(), work.losses.data());
+  fetch_share();
   double loss = 0;
   for (const double sample_loss : work.losses) loss += sample_loss;
   request.loss = loss / static_cast<double>(batch);
@@ -181,6 +215,7 @@ void Mlp::gradient(GradientRequest& request, Activations& work) const {
     const auto& input = work.input[l];
     const std::size_t dy_stride = work.input[l + 1].stride;
     float* dx = work.slope[l % 2];
+    fetch_share();
     if (l > 0) {  // first, because a sum may take the place of x
       kernels_.input_gradient(shape, dy, dy_stride, request.x + layer.weights, input.at,
                               input.stride, dx);
@@ -215,7 +250,7 @@ void Mlp::gradients_of(RowOwner& owner, std::span<GradientRequest> requests) con
   const auto compute = [&](std::size_t r, Activations& work) {
     try {
       owner.begin(requests[r]);
-      gradient(requests[r], work);
+      gradient(requests[r], r + 1 < requests.size() ? &requests[r + 1] : nullptr, work);
       owner.end(requests[r]);
     } catch (...) {
       owner.fail();

@@ -73,7 +73,9 @@ class Mlp final : public Workload {
  private:
   struct Activations;
 
-  void gradient(GradientRequest& request, Activations& work) const;
+  /// `next`: which is likely to follow on this thread, or null; its rows need not be in place.
+  void gradient(GradientRequest& request, const GradientRequest* next, Activations& work) const;
+  void draw_batch(const GradientRequest& request, Activations& work) const;
   void forward(const float* x, std::size_t batch, const float* input, std::size_t input_stride,
                Activations& work) const;
   Score score(const float* x, std::size_t first, std::size_t count, Activations& work) const;
@@ -83,6 +85,7 @@ class Mlp final : public Workload {
   BatchSampler sampler_;
   std::vector<Layer> layers_;
   WorkloadFacts facts_;
+  std::uint64_t instance_;            // 1, 2, .. in this process
   bool models_exceed_cache_ = false;  // those of all nodes, before and after a step
 };
 

@@ -87,7 +87,7 @@ TEST_CASE(
   setup.layers = parse_cnn_layers("dropout 0.25");
   setup.image = {100, 100, 1};
   setup.data.train = {
-      .samples = 1, .features = 10000, .classes = 2, .x = std::vector<float>(10000, 1), .y = {1}};
+      .samples = 1, .features = 10000, .classes = 2, .x = Dataset::Floats(10000, 1), .y = {1}};
   setup.data.test = setup.data.train;
   setup.parts = {{0}, {0}};
   setup.batch_size = 1;

@@ -222,7 +222,7 @@ TEST_CASE("blobs are named by their seed, and more of them begin with the same o
   const SplitDataset blobs = load(keys, 5);
   CHECK(blobs.train.x == load(keys, 5).train.x);
   CHECK(blobs.train.x != load(keys, 6).train.x);
-  const std::vector<float> longer = load(more, 5).train.x;
+  const Dataset::Floats longer = load(more, 5).train.x;
   REQUIRE(longer.size() == 240);
   CHECK(std::equal(blobs.train.x.begin(), blobs.train.x.end(), longer.begin()));
   CHECK(std::count(blobs.train.y.begin(), blobs.train.y.end(), 2) == 10);  // labels take turns
@@ -278,7 +278,7 @@ TEST_CASE("IDX files give pixels divided by 255 and one class more than the larg
     CHECK(split.test.classes == 5);
     CHECK(split.train.y == std::vector<std::int32_t>{2, 0, 4});
     CHECK(split.train.row(1)[2] == 6.0f / 255.0f);
-    CHECK(split.test.x == std::vector<float>{0.2f, 0.4f, 0.6f, 0.8f});  // 51 = 255 / 5
+    CHECK(split.test.x == Dataset::Floats{0.2f, 0.4f, 0.6f, 0.8f});  // 51 = 255 / 5
   };
   const auto keys = idx_files(directory);
   check(load(keys));
@@ -397,8 +397,8 @@ TEST_CASE("an HDF5 file is split by test_fraction, the last samples being held o
     write_set(file, "length", H5T_NATIVE_INT32, {5}, std::vector<std::int32_t>{7, 8, 9, 10, 11});
   });
   const SplitDataset split = load({{"dataset", "hdf5"}, {"path", path}, {"test_fraction", "0.4"}});
-  CHECK(split.train.x == std::vector<float>{0, 0.5f, 1, 1.5f, 2, 2.5f});
-  CHECK(split.test.x == std::vector<float>{3, 3.5f, 4, 4.5f});
+  CHECK(split.train.x == Dataset::Floats{0, 0.5f, 1, 1.5f, 2, 2.5f});
+  CHECK(split.test.x == Dataset::Floats{3, 3.5f, 4, 4.5f});
   CHECK(split.train.y == std::vector<std::int32_t>{0, 1, 2});
   CHECK(split.test.length == std::vector<std::int32_t>{10, 11});
   CHECK(split.test.samples == 2);
@@ -421,7 +421,7 @@ TEST_CASE("samples of an HDF5 file may have any shape") {
     write_set(file, "y", H5T_NATIVE_INT64, {2}, std::vector<std::int64_t>{0, 1});
   });
   const SplitDataset split = load({{"dataset", "hdf5"}, {"path", path}});
-  CHECK(split.train.x == std::vector<float>{1, -2, 3, 4});
+  CHECK(split.train.x == Dataset::Floats{1, -2, 3, 4});
   CHECK(split.train.length.empty());
 }
 

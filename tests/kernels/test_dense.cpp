@@ -79,6 +79,27 @@ TEST_CASE(
   CHECK(weight_index(3, 40, 2, 5) == 64 + 5);
 }
 
+TEST_CASE("a mini-batch is the rows that it names, and nothing beside them changes") {
+  for (const std::size_t columns : {1, 7, 8, 16, 31, 64, 100}) {
+    Random random(10, "gather");
+    const std::size_t stride = columns + 3;
+    const auto from = random_floats(random, 9 * columns);
+    const std::vector<std::int32_t> rows = {8, 0, 3, 3, 7};
+    std::vector<float> expected(rows.size() * stride, 77.0f);
+    for (std::size_t b = 0; b < rows.size(); ++b) {
+      const auto row = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(rows[b]) * columns);
+      std::copy_n(from.begin() + row, columns,
+                  expected.begin() + static_cast<std::ptrdiff_t>(b * stride));
+    }
+    for (const Kernels* kernels : runnable_kernels()) {
+      CAPTURE(kernels->name);
+      std::vector<float> to(expected.size(), 77.0f);
+      kernels->gather(rows.size(), columns, from.data(), rows.data(), to.data(), stride);
+      CHECK(differences(to, expected) == 0);
+    }
+  }
+}
+
 TEST_CASE("forward equals sequential fused multiply-adds that start from the bias") {
   for (const Shape& s : shapes()) {
     Random random(1, "forward");
