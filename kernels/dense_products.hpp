@@ -25,6 +25,7 @@ constexpr std::size_t line_floats = 16;
 constexpr std::size_t k_block = 192;  // a multiple of panel_columns
 
 constexpr int smaller_of(int a, int b) { return a < b ? a : b; }
+constexpr std::size_t at_least_one(std::size_t count) { return count > 0 ? count : 1; }
 
 /// c (rows x columns) = sum over k of left(row, k) * right(k, column), continued from c or from a
 /// start row.
@@ -42,8 +43,8 @@ struct Tile {
   bool resume = false;           // sums begin with what is in c
   const float* start = nullptr;  // else with this row, or with 0 if null
   bool relu = false;             // negative results become 0
-  const float* positive =
-      nullptr;  // results become 0 where this (stride c_stride) is not positive; or null
+  /// Results become 0 where this (stride c_stride) is not positive; or null.
+  const float* positive = nullptr;
   /// Not null: results are not stored in c. They are floats `at` .. (stride c_stride) of a gradient,
   /// and those of its sums are stored.
   const Folding* folding = nullptr;
@@ -213,7 +214,8 @@ STARLING_INLINE const TileFunction* tiles_of(std::size_t vectors, bool masked) {
   return (masked ? tiles_by_rows<1, transposed, true> : tiles_by_rows<1, transposed, false>).data();
 }
 
-/// What is fetched into the second-level cache while a product runs: so many floats of each row.
+/// What is fetched into the second-level cache while a product runs: so many floats of each row, as far as there are
+/// tiles to do it.
 struct Ahead {
   std::size_t rows = 0;
   const float* const* row = nullptr;
@@ -233,9 +235,10 @@ STARLING_INLINE void run_rows(Tile t, std::size_t rows, std::size_t columns, std
   const Tile origin = t;
   const std::size_t terms = t.runs * t.terms;
   t.ahead = t.right;
-  t.ahead_step = ahead.rows == 0 ? 0 : ahead.rows * ahead.floats / (tiles * terms);
+  const std::size_t sharing = at_least_one(tiles / at_least_one(ahead.rows));  // tiles of a row
+  t.ahead_step = (ahead.floats + sharing * terms - 1) / (sharing * terms);
+  if (t.ahead_step * terms > ahead.floats) t.ahead_step = ahead.floats / terms;
   const std::size_t ahead_tile = t.ahead_step * terms;
-  std::size_t ahead_row = 0, fetched = 0;
   for (std::size_t i = 0, row = 0; i < tiles; ++i) {
     const std::size_t height = (rows - row + (tiles - i) - 1) / (tiles - i);
     t.left = origin.left + row * left_step;
@@ -243,12 +246,10 @@ STARLING_INLINE void run_rows(Tile t, std::size_t rows, std::size_t columns, std
     t.at = origin.at + row * t.c_stride;
     if (origin.positive != nullptr) t.positive = origin.positive + row * t.c_stride;
     row += height;
-    if (fetched + ahead_tile > ahead.floats) {
-      ++ahead_row;
-      fetched = 0;
+    if (i / sharing < ahead.rows) {  // else as before
+      const std::size_t begin = i % sharing * ahead.floats / sharing;
+      t.ahead = ahead.row[i / sharing] + at_most(begin, ahead.floats - ahead_tile);
     }
-    if (ahead_row < ahead.rows) t.ahead = ahead.row[ahead_row] + fetched;  // else as before
-    fetched += ahead_tile;
     run[height - 1](t);
   }
 }
@@ -415,43 +416,63 @@ void parameter_sums(Shape shape, const float* x, std::size_t x_stride, const flo
   if (streams) Lanes::fence();
 }
 
+/// Transposes the weights of so many inputs, from `input` on, and outputs, from `output` on: to (outputs, 32 inputs).
+STARLING_INLINE void transpose_weights(Shape shape, const float* weights, std::size_t input,
+                                       std::size_t inputs, std::size_t output, std::size_t outputs,
+                                       float* to) {
+  for (std::size_t panel = 0; panel < outputs; panel += panel_columns) {
+    const std::size_t panel_width = at_most(panel_columns, shape.outputs - output - panel);
+    const float* w = weights + weight_index(shape.inputs, shape.outputs, input, output + panel);
+    for (std::size_t o = 0; o < panel_width; o += width) {
+      const std::size_t block_outputs = at_most(width, panel_width - o);
+      for (std::size_t i = 0; i < inputs; i += width) {
+        Vector block[width];
+        load_transposed(w + i * panel_width + o, panel_width, inputs - i, block_outputs, block);
+        float* row = to + (panel + o) * panel_columns + i;
+#pragma GCC unroll 16
+        for (std::size_t r = 0; r < width; ++r) {
+          if (r < block_outputs) Lanes::store(row + r * panel_columns, block[r]);
+        }
+      }
+    }
+  }
+}
+
 void input_gradient(Shape shape, const float* dy, std::size_t dy_stride, const float* weights,
                     const float* x, std::size_t x_stride, float* dx) {
-  // W transposed: (outputs of this block of k, 32 inputs).
-  alignas(64) float right[k_block * panel_columns];
+  alignas(64) float right[k_block * panel_columns];  // weights, transposed
   for (std::size_t input = 0; input < shape.inputs; input += panel_columns) {
     const std::size_t columns = at_most(panel_columns, shape.inputs - input);
     for (std::size_t k = 0; k < shape.outputs; k += k_block) {
       const std::size_t terms = at_most(k_block, shape.outputs - k);
-      for (std::size_t panel = 0; panel < terms; panel += panel_columns) {
-        const std::size_t panel_width = at_most(panel_columns, shape.outputs - k - panel);
-        const float* w = weights + (k + panel) * shape.inputs + input * panel_width;
-        for (std::size_t o = 0; o < panel_width; o += width) {
-          const std::size_t block_outputs = at_most(width, panel_width - o);
-          for (std::size_t i = 0; i < columns; i += width) {
-            Vector block[width];
-            load_transposed(w + i * panel_width + o, panel_width, columns - i, block_outputs,
-                            block);
-            float* to = right + (panel + o) * panel_columns + i;
-#pragma GCC unroll 16
-            for (std::size_t r = 0; r < width; ++r) {
-              if (r < block_outputs) Lanes::store(to + r * panel_columns, block[r]);
-            }
-          }
-        }
+      const bool is_last = k + terms == shape.outputs;
+      transpose_weights(shape, weights, input, columns, k, terms, right);
+
+      // Fetched meanwhile: what is transposed next, a piece of each of its whole panels.
+      const std::size_t next_input = is_last ? input + panel_columns : input;
+      const std::size_t next_k = is_last ? 0 : k + terms;
+      const std::size_t next_columns =
+          next_input < shape.inputs ? at_most(panel_columns, shape.inputs - next_input) : 0;
+      const float* next[k_block / panel_columns];
+      const std::size_t panels =
+          next_columns == 0 ? 0 : at_most(k_block, shape.outputs - next_k) / panel_columns;
+      for (std::size_t p = 0; p < panels; ++p) {
+        next[p] = weights +
+                  weight_index(shape.inputs, shape.outputs, next_input, next_k + p * panel_columns);
       }
+
       for (std::size_t column = 0; column < columns; column += tile_columns) {
-        run_rows<false>(
-            {.terms = terms,
-             .left = dy + k,
-             .left_stride = dy_stride,
-             .right = right + column,
-             .right_stride = panel_columns,
-             .c = dx + input + column,
-             .c_stride = x_stride,
-             .resume = k > 0,
-             .positive = x != nullptr && k + terms == shape.outputs ? x + input + column : nullptr},
-            shape.batch, at_most(tile_columns, columns - column), dy_stride, {});
+        run_rows<false>({.terms = terms,
+                         .left = dy + k,
+                         .left_stride = dy_stride,
+                         .right = right + column,
+                         .right_stride = panel_columns,
+                         .c = dx + input + column,
+                         .c_stride = x_stride,
+                         .resume = k > 0,
+                         .positive = x != nullptr && is_last ? x + input + column : nullptr},
+                        shape.batch, at_most(tile_columns, columns - column), dy_stride,
+                        {.rows = panels, .row = next, .floats = next_columns * panel_columns});
       }
     }
   }
