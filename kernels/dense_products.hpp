@@ -100,7 +100,11 @@ STARLING_INLINE void store_sums(const Tile& t, const Vector (&gradient)[rows][ve
              [&](Vector& y, int, int, float* to) STARLING_INLINED { Lanes::stream(to, y); });
       } else {
         each(job->out, [&](Vector& y, int, int v, float* to) STARLING_INLINED {
-          masked&& v == last ? Lanes::store(to, y, mask) : Lanes::store(to, y);
+          if (masked && v == last) {
+            Lanes::store(to, y, mask);
+          } else {
+            Lanes::store(to, y);
+          }
         });
       }
     }
