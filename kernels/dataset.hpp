@@ -15,8 +15,7 @@
 #include <string>
 #include <vector>
 
-#include <boost/align/aligned_allocator.hpp>
-
+#include "sim/base/cache_aligned.hpp"
 #include "sim/base/section.hpp"
 
 namespace starling {
@@ -24,7 +23,7 @@ namespace starling {
 /// Labelled samples, all of one width. A plain value; all nodes of a workload share it.
 struct Dataset {
   /// On cache lines: a row of whole lines is fetched without a part of another one.
-  using Floats = std::vector<float, boost::alignment::aligned_allocator<float, 64>>;
+  using Floats = std::vector<float, CacheAligned<float>>;
 
   std::size_t samples = 0;
   std::size_t features = 0;
