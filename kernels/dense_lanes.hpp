@@ -141,7 +141,7 @@ struct Lanes {
   static constexpr const char* build_name = "v3";
   static constexpr std::size_t width = 8;
   static constexpr std::size_t tile_rows = 6;  // 12 accumulators of the 16 registers
-  static constexpr int sum_vectors = 2;        // beside them
+  static constexpr int sum_vectors = 12;       // for which they go to the first-level cache
 
   STARLING_INLINE Mask first(std::size_t count) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(first_lanes + 8 - count));
