@@ -151,11 +151,8 @@ void Auc::gradient(GradientRequest& request, Work& work) const {
   const auto batch = static_cast<std::size_t>(problem_.batch_size);
   const Dataset& train = problem_.data.train;
   sampler_.batch(request.node, request.draw, work.indices);
-  for (std::size_t s = 0; s < batch; ++s) {
-    const auto row = train.row(static_cast<std::size_t>(work.indices[s]));
-    std::ranges::copy(
-        row, work.input[0].at.begin() + static_cast<std::ptrdiff_t>(s * work.input[0].stride));
-  }
+  kernels_.gather(batch, train.features, train.x.data(), work.indices.data(),
+                  work.input[0].at.data(), work.input[0].stride);
   forward(request.x, batch, work.input[0].at.data(), work.input[0].stride, work);
 
   const float* last = request.x + facts_.parameters - 3;

@@ -79,10 +79,10 @@ std::int64_t Cnn::batch_cost(NodeId node, Step draw) const {
 void Cnn::load(const Dataset& data, std::span<const std::int32_t> samples,
                CnnNetwork::Work& work) const {
   const auto& input = work.values[0];
+  kernels_.gather(samples.size(), data.features, data.x.data(), samples.data(), input.at,
+                  input.stride);
   for (std::size_t b = 0; b < samples.size(); ++b) {
-    const auto sample = static_cast<std::size_t>(samples[b]);
-    std::copy_n(data.row(sample).data(), data.features, input.at + b * input.stride);
-    work.labels[b] = data.y[sample];
+    work.labels[b] = data.y[static_cast<std::size_t>(samples[b])];
   }
 }
 

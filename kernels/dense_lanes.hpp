@@ -31,8 +31,8 @@ struct Lanes {
   using Doubles = __m512d;
   static constexpr const char* build_name = "v4";
   static constexpr std::size_t width = 16;
-  static constexpr std::size_t tile_rows = 8;  // 16 accumulators of the 32 registers
-  static constexpr int sum_vectors = 8;        // beside them
+  static constexpr std::size_t tile_rows = 8;    // 16 accumulators of the 32 registers
+  static constexpr std::size_t sum_vectors = 8;  // beside them
 
   STARLING_INLINE Mask first(std::size_t count) { return static_cast<Mask>((1u << count) - 1u); }
   STARLING_INLINE Vector zero() { return _mm512_setzero_ps(); }
@@ -81,10 +81,6 @@ struct Lanes {
   STARLING_INLINE Integers add(Integers a, Integers b) { return _mm512_add_epi32(a, b); }
   STARLING_INLINE Integers subtract(Integers a, Integers b) { return _mm512_sub_epi32(a, b); }
   STARLING_INLINE Integers both(Integers a, Integers b) { return _mm512_and_si512(a, b); }
-  template <int bits>
-  STARLING_INLINE Integers shift_left(Integers v) {
-    return _mm512_slli_epi32(v, bits);
-  }
   template <int bits>
   STARLING_INLINE Integers shift_right(Integers v) {
     return _mm512_srai_epi32(v, bits);
@@ -140,8 +136,8 @@ struct Lanes {
   using Doubles = __m256d;
   static constexpr const char* build_name = "v3";
   static constexpr std::size_t width = 8;
-  static constexpr std::size_t tile_rows = 6;  // 12 accumulators of the 16 registers
-  static constexpr int sum_vectors = 12;       // for which they go to the first-level cache
+  static constexpr std::size_t tile_rows = 6;     // 12 accumulators of the 16 registers
+  static constexpr std::size_t sum_vectors = 12;  // for which they go to the first-level cache
 
   STARLING_INLINE Mask first(std::size_t count) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(first_lanes + 8 - count));
@@ -247,7 +243,9 @@ using Mask = Lanes::Mask;
 
 constexpr std::size_t width = Lanes::width;
 
-STARLING_INLINE std::size_t at_most(std::size_t a, std::size_t b) { return a < b ? a : b; }
+STARLING_INLINE constexpr std::size_t at_most(std::size_t a, std::size_t b) {
+  return a < b ? a : b;
+}
 
 /// Loads `rows` x `columns` floats, at most width each, and returns them transposed; the rest is 0.
 STARLING_INLINE void load_transposed(const float* from, std::size_t stride, std::size_t rows,

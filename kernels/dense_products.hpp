@@ -1,8 +1,9 @@
 // The vectorized products of a layer: forward, and the gradients of its parameters and of its
 // input.
 //
-// All run through one register tile: up to tile_rows x 2 vectors of accumulators, k sequential, one
-// fused multiply-add per term, so each element is the plain loop's number. Partial sums between
+// All run through one register tile: up to tile_rows x 2 vectors of accumulators, or twice the rows
+// of one vector, k sequential, one fused multiply-add per term, so each element is the plain loop's
+// number. Partial sums between
 // blocks of k are stored as floats, which is exact. Blocks of 192 k keep the right operand in the
 // first-level cache.
 #pragma once
@@ -24,7 +25,6 @@ constexpr std::size_t tile_columns = 2 * width;
 constexpr std::size_t line_floats = 16;
 constexpr std::size_t k_block = 192;  // a multiple of panel_columns
 
-constexpr int smaller_of(int a, int b) { return a < b ? a : b; }
 constexpr std::size_t at_least_one(std::size_t count) { return count > 0 ? count : 1; }
 
 /// c (rows x columns) = sum over k of left(row, k) * right(k, column), continued from c or from a
@@ -60,7 +60,7 @@ struct Tile {
 template <int rows, int vectors, bool masked>
 STARLING_INLINE void store_sums(const Tile& t, const Vector (&gradient)[rows][vectors], Mask mask) {
   constexpr int last = vectors - 1;
-  constexpr int at_once = smaller_of(Lanes::sum_vectors / vectors, rows);
+  constexpr int at_once = static_cast<int>(at_most(Lanes::sum_vectors / vectors, rows));
   const std::size_t stride = t.c_stride;
   const bool streams = t.streams && !masked;
   const LinearJob* const jobs_end = t.folding->sums + t.folding->sum_count;
@@ -200,6 +200,15 @@ using TileFunction = void (*)(const Tile&);
 /// Rows of a tile that is so many vectors wide: as many accumulators in any case.
 constexpr std::size_t tile_rows_of(std::size_t vectors) { return 2 / vectors * tile_rows; }
 
+/// Vectors of a row of so many columns, at most two.
+constexpr std::size_t vectors_of(std::size_t columns) { return columns > width ? 2 : 1; }
+
+/// Tiles that cover so many rows.
+constexpr std::size_t tiles_for(std::size_t rows, std::size_t columns) {
+  const std::size_t most = tile_rows_of(vectors_of(columns));
+  return (rows + most - 1) / most;
+}
+
 /// run_tile for 1, 2, .. rows.
 template <int vectors, bool transposed, bool masked, std::size_t... rows>
 constexpr std::array<TileFunction, sizeof...(rows)> list_tiles(std::index_sequence<rows...>) {
@@ -231,11 +240,10 @@ struct Ahead {
 template <bool transposed>
 STARLING_INLINE void run_rows(Tile t, std::size_t rows, std::size_t columns, std::size_t left_step,
                               const Ahead& ahead) {
-  const std::size_t vectors = columns > width ? 2 : 1;
+  const std::size_t vectors = vectors_of(columns), tiles = tiles_for(rows, columns);
   t.last_lanes = columns - (vectors - 1) * width;
   const bool masked = t.last_lanes < width;
   const TileFunction* const run = tiles_of<transposed>(vectors, masked);
-  const std::size_t most = tile_rows_of(vectors), tiles = (rows + most - 1) / most;
   const Tile origin = t;
   const std::size_t terms = t.runs * t.terms;
   t.ahead = t.right;
@@ -292,7 +300,7 @@ void forward(Shape shape, const float* x, std::size_t x_stride, const float* wei
 template <bool transposed>
 void multiply(std::size_t rows, std::size_t terms, std::size_t columns, const float* left,
               std::size_t left_stride, const float* right, std::size_t right_stride, float* c,
-              std::size_t c_stride, const Ahead& ahead = {}) {
+              std::size_t c_stride) {
   for (std::size_t column = 0; column < columns; column += tile_columns) {
     run_rows<transposed>({.terms = terms,
                           .left = left,
@@ -302,7 +310,7 @@ void multiply(std::size_t rows, std::size_t terms, std::size_t columns, const fl
                           .c = c + column,
                           .c_stride = c_stride},
                          rows, at_most(tile_columns, columns - column),
-                         transposed ? 1 : left_stride, ahead);
+                         transposed ? 1 : left_stride, {});
   }
 }
 
@@ -396,7 +404,7 @@ void parameter_sums(Shape shape, const float* x, std::size_t x_stride, const flo
       const std::size_t next = at + rows * panel_width;
       const std::size_t count = at_most(rows * panel_width, weights_end - next);
       const float* others[most_fetched];
-      const std::size_t slots = (rows + tile_rows - 1) / tile_rows * shape.batch;
+      const std::size_t slots = tiles_for(rows, panel_width) * shape.batch;
       const std::size_t fitting = count == 0 ? 0 : slots * line_floats / count;
       const Ahead ahead{.rows = list_others(folding, streams, next, fitting, others),
                         .row = others,

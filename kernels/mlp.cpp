@@ -187,6 +187,7 @@ void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activa
     work.ahead.draw = next->draw;
   }
 
+  // One after the forward pass, one after the loss, one for each layer of the way back.
   const std::size_t share =
       next == nullptr ? 0 : (batch + layers_.size() + 1) / (layers_.size() + 2);
   std::size_t fetched = 0;
