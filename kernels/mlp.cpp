@@ -60,9 +60,13 @@ struct Mlp::Activations {
     std::uint64_t instance = 0;         // of which Mlp, 0: none is drawn
     NodeId node = 0;
     Step draw = 0;
-  } ahead;  // the mini-batch that is likely to be the next
+  } ahead;                   // the mini-batch that is likely to be the next
+  std::uint64_t fitted = 0;  // for which Mlp
 
-  void fit(std::span<const Layer> layers, std::size_t batch) {
+  /// Makes room for mini-batches of an Mlp.
+  void fit(std::uint64_t mlp, std::span<const Layer> layers, std::size_t batch) {
+    if (mlp == fitted && labels.size() == batch) return;
+    fitted = mlp;
     std::size_t widest = 0, total = 16;
     input.resize(layers.size() + 1);
     for (std::size_t l = 0; l < input.size(); ++l) {
@@ -171,7 +175,7 @@ void Mlp::draw_batch(const GradientRequest& request, Activations& work) const {
 void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activations& work) const {
   const auto batch = static_cast<std::size_t>(problem_.batch_size);
   const Dataset& train = problem_.data.train;
-  work.fit(layers_, batch);
+  work.fit(instance_, layers_, batch);
   draw_batch(request, work);
   kernels_.gather(batch, train.features, train.x.data(), work.indices.data(), work.input[0].at,
                   work.input[0].stride);
@@ -263,7 +267,7 @@ void Mlp::gradients_of(RowOwner& owner, std::span<GradientRequest> requests) con
 
 Score Mlp::score(const float* x, std::size_t first, std::size_t count, Activations& work) const {
   const Dataset& test = problem_.data.test;
-  work.fit(layers_, count);
+  work.fit(instance_, layers_, count);
   forward(x, count, test.row(first).data(), test.features, work);
   const auto& logits = work.input.back();
   return score_logits(kernels_, layers_.back().outputs, logits.at, logits.stride,

@@ -90,6 +90,9 @@ std::uint32_t ComputeGraph::new_slot() {
   } else {
     slot = free_slots_.back();
     free_slots_.pop_back();
+    if (free_slots_.size() >= operations_ahead) {
+      prefetch_to_write(&slots_[*(free_slots_.end() - operations_ahead)]);
+    }
   }
   slots_[slot].handles = 1;
   slots_[slot].window = open_window_;
@@ -129,12 +132,12 @@ void ComputeGraph::add_term(Operation& operation, const Vector& v, float factor)
   operation.last_term = index;
   ++operation.term_count;
   ++value.readers;
-  if (!value.touched) touch(v.value_);
+  if (!value.is_touched) touch(v.value_);
 }
 
 void ComputeGraph::touch(ValueId id) {
   Value& value = values_[id];
-  value.touched = true;
+  value.is_touched = 1;
   fetch_end(open_.uses, others_ahead);
   open_.uses.push_back({.value = id, .size = value.size, .readers = 0, .dies = false});
 }
@@ -317,6 +320,7 @@ std::vector<ComputeGraph::PutOff> ComputeGraph::drop_unread(bool puts_off) {
   std::vector<PutOff> put_off;
   // Backwards, so that dropping a reader can make its inputs droppable too.
   for (std::size_t id = open_.operations.size(); id-- > 0;) {
+    if (id >= others_ahead) fetch_output(open_.operations[id - others_ahead]);
     Operation& operation = open_.operations[id];
     if (operation.out == none || operation.fate == Fate::dropped) continue;
     const bool is_gradient = operation.kind == Kind::gradient;
@@ -379,7 +383,7 @@ std::vector<ComputeGraph::ValueId> ComputeGraph::settle_uses() {
     value.readers = 0;
     value.producer = none;
     value.newest_alike = none;
-    value.touched = false;
+    value.is_touched = 0;
     if (!is_made) {
       if (use.dies) never_made.push_back(use.value);  // else put off
     } else if (use.dies && use.readers == 0 && value.window != open_window_) {

@@ -30,6 +30,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "sim/base/prefetch.hpp"
 #include "sim/node/backend.hpp"
 #include "sim/node/journal.hpp"
 #include "sim/node/vector.hpp"
@@ -217,13 +218,13 @@ class ComputeGraph {
   };
 
   /// A scalar; it stays where it is.
-  struct Slot {
+  struct alignas(cache_line / 2) Slot {
     std::uint32_t handles = 0;
     std::int64_t window = 0;  // computed when this window has run
     double number = 0;
   };
 
-  struct Operation {
+  struct alignas(cache_line) Operation {
     Kind kind{};
     Fate fate = Fate::runs;
     std::uint8_t folded_sums = 0;   // gradient: that are computed with it,
@@ -250,14 +251,14 @@ class ComputeGraph {
   };
 
   /// The recording thread's side of a value. The executor keeps the numbers, under the same id.
-  struct Value {
+  struct alignas(cache_line / 2) Value {
     std::uint32_t handles = 0;
-    std::uint32_t readers = 0;  // terms of the open window that read it
+    std::uint32_t readers : 31 = 0;    // terms of the open window that read it
+    std::uint32_t is_touched : 1 = 0;  // listed in the window's uses
     std::uint32_t size = 0;
     NodeId recorder = nobody;         // whose program recorded it; the host makes some itself
     OperationId producer = none;      // in the open window
     OperationId newest_alike = none;  // there, that begins with this value
-    bool touched = false;             // listed in the window's uses
     std::int64_t window = 0;          // has numbers when this window has run
   };
 
@@ -327,6 +328,9 @@ class ComputeGraph {
   void add_scaled(Vector& x, double factor, const Vector& y);
   Vector hollow(std::uint32_t size);
   void close_if_full();
+  void fetch_output(const Operation& operation) const {
+    if (operation.out != none) prefetch(&values_[operation.out]);
+  }
   /// Drops what nobody reads, and puts off gradients that nobody reads yet, if asked to.
   std::vector<PutOff> drop_unread(bool puts_off);
   /// Finds when each operation can run, and which sums fold into a gradient (fold_sums.cpp).
@@ -384,7 +388,7 @@ class ComputeGraph {
 
 inline void ComputeGraph::release(ValueId id) {
   Value& value = values_[id];
-  if (--value.handles > 0 || value.touched)
+  if (--value.handles > 0 || value.is_touched)
     return;  // a touched value is looked at when its window closes
   open_.garbage.push_back(id);
 }
