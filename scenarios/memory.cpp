@@ -19,7 +19,7 @@ constexpr double gibibyte = 1 << 30;
 /// normal gradient times (sigma = 0.2) by 2,310 B. With large models and lognormal times nodes drift apart, and 0.4
 /// of a model per node more is in flight.
 constexpr double node_bytes = 3800;
-/// What a node takes beside its model, at least: one that only sleeps takes most of it (tests/benchmarks/bench_messages.cpp).
+/// What a node takes beside its model, at least: one that only sleeps takes most of it (tests/benchmarks/bench_engine.cpp).
 constexpr std::int64_t bytes_per_idle_node = 380;
 
 }  // namespace

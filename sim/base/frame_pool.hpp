@@ -5,6 +5,7 @@
 // Memory stays with the pools, for the frames to come.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <new>
@@ -36,6 +37,8 @@ class FramePool {
     Free*& first = of_thread().free_[class_of(bytes)];
     first = ::new (frame) Free{first};
   }
+  /// Bytes of the largest frame that this thread has taken from its pool, roughly; for prefetching.
+  static std::size_t largest_taken() { return of_thread().largest_class_ * step; }
 
  private:
   static constexpr std::size_t step = __STDCPP_DEFAULT_NEW_ALIGNMENT__;  // between sizes
@@ -55,6 +58,7 @@ class FramePool {
 
   void* cut(std::size_t size_class) {
     const std::size_t bytes = size_class * step;
+    largest_class_ = std::max(largest_class_, size_class);
     if (left_ < bytes) {
       slab_ = static_cast<std::byte*>(::operator new(slab_bytes));
       left_ = slab_bytes;
@@ -66,6 +70,7 @@ class FramePool {
   std::array<Free*, largest / step + 1> free_{};
   std::byte* slab_ = nullptr;  // its first left_ bytes have never been used
   std::size_t left_ = 0;
+  std::size_t largest_class_ = 0;
 };
 
 }  // namespace starling
