@@ -20,9 +20,13 @@
 // fetched model may mix versions (the inconsistent read of Lian et al., NeurIPS 2015). Momentum and
 // weight decay are the server's, as is Downpour's Adagrad (optimizer = adagrad). The metric "staleness" counts
 // updates by others between two fetches of a node. A server serves until all nodes have sent all
-// their messages; with `patience` no longer than that after the last one.
+// their messages. With `patience`, when that long nobody has sent anything: nodes that wait for slower ones go on without
+// those; if nobody waits, the server ends, and a node that was only slow ends the run when it fetches.
 
 #include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
 
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
@@ -30,6 +34,8 @@
 #include "algorithms/patience.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/shards.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/units.hpp"
 
 namespace starling::algorithms {
 namespace {
@@ -59,17 +65,28 @@ class Server {
         settings_(settings),
         optimizer_(settings.optimizer),
         x_(shard(node.initial_model(), node.id(), settings.servers)),
-        pushes_(static_cast<std::size_t>(node.nodes())) {}
+        pushes_(static_cast<std::size_t>(node.nodes())),
+        is_silent_(static_cast<std::size_t>(node.nodes())) {}
 
   /// A message with values is a push, one without a fetch: one tag, so that they stay in order.
   void handle(const Message& m) {
+    is_silent_[static_cast<std::size_t>(m.source)] = false;
     if (m.values) {
       apply(m);
       ++pushes_[static_cast<std::size_t>(m.source)];
     } else {
       fetching_.push_back(m.source);
     }
-    std::erase_if(fetching_, [this](NodeId i) { return answer(i); });
+    answer_all();
+  }
+
+  /// Lets those who wait go on without those who do not; false if nobody waits.
+  bool give_up_on_silent() {
+    if (fetching_.empty()) return false;
+    is_silent_.assign(is_silent_.size(), true);
+    for (const NodeId i : fetching_) is_silent_[static_cast<std::size_t>(i)] = false;
+    answer_all();
+    return true;
   }
 
   std::size_t size() const { return x_.size(); }
@@ -85,12 +102,26 @@ class Server {
     ++version_;
   }
 
+  void answer_all() {
+    std::erase_if(fetching_, [this](NodeId i) { return answer(i); });
+  }
+
   /// Sends the model to node i, unless that is too far ahead.
   bool answer(NodeId i) {
-    const Step ahead = pushes_[static_cast<std::size_t>(i)] - std::ranges::min(pushes_);
-    if (settings_.staleness_bound && ahead > *settings_.staleness_bound) return false;
+    if (settings_.staleness_bound) {
+      const Step ahead = pushes_[static_cast<std::size_t>(i)] - fewest_pushes();
+      if (ahead > *settings_.staleness_bound) return false;
+    }
     send_in_pieces(node_, i, tag_of(Channel::reply), x_, static_cast<double>(version_));
     return true;
+  }
+
+  Step fewest_pushes() const {
+    Step fewest = std::numeric_limits<Step>::max();
+    for (std::size_t i = 0; i < pushes_.size(); ++i) {
+      if (!is_silent_[i]) fewest = std::min(fewest, pushes_[i]);
+    }
+    return fewest;
   }
 
   Node& node_;
@@ -99,24 +130,35 @@ class Server {
   Vector x_;
   Step version_ = 0;              // updates so far
   std::vector<Step> pushes_;      // (nodes)
+  std::vector<bool> is_silent_;   // (nodes): nobody waits for them
   std::vector<NodeId> fetching_;  // in order of asking
 };
 
 Task<> serve(Node& node, const Settings& settings, Companions& companions) {
   Server server(node, settings);
-  Step messages = 0;
+  Step each = 0;  // messages of a node
   for (Step k = 0; k < node.steps(); ++k) {
-    messages += settings.pushes_after(k, node.steps()) ? node.nodes() : 0;
-    messages += settings.fetches_after(k, node.steps()) ? node.nodes() : 0;
+    each += settings.pushes_after(k, node.steps()) ? 1 : 0;
+    each += settings.fetches_after(k, node.steps()) ? 1 : 0;
   }
+  std::vector<Step> missing(static_cast<std::size_t>(node.nodes()), each);
   const Pattern patterns[] = {{any_source, tag_of(Channel::request)}};
-  for (; messages > 0; --messages) {
+  for (Step left = each * node.nodes(); left > 0;) {
     const std::optional<Time> until = patience_ends(node, settings.patience);
     Node::Select::Result got = co_await node.select(patterns, until);
-    if (got.index > 0) break;
+    if (got.index > 0) {
+      if (server.give_up_on_silent()) continue;
+      break;
+    }
     Message m = std::move(got.message);
     if (m.values) m = co_await receive_rest(node, std::move(m), server.size());
     server.handle(m);
+    --missing[static_cast<std::size_t>(m.source)];
+    --left;
+  }
+  // An answer without a model, for those who fetch after all.
+  for (NodeId i = 0; i < node.nodes(); ++i) {
+    if (missing[static_cast<std::size_t>(i)] > 0) node.send(i, tag_of(Channel::reply));
   }
   companions.leave();
 }
@@ -153,7 +195,14 @@ Task<> run(Node& node, const Settings& settings) {
       std::vector<Vector> shards;
       for (NodeId s = 0; s < settings.servers; ++s) {
         const std::size_t size = shard(x, s, settings.servers).size();
-        const Message m = co_await receive_in_pieces(node, s, tag_of(Channel::reply), size);
+        Message first = co_await node.receive(s, tag_of(Channel::reply));
+        if (!first.values) {
+          throw Error(
+              fmt::format("the parameter server on node {} ended before node {} fetched: "
+                          "it had no message for {} (algorithm.patience)",
+                          s, node.id(), to_text(settings.patience)));
+        }
+        const Message m = co_await receive_rest(node, std::move(first), size);
         double& version = versions[static_cast<std::size_t>(s)];
         if (s == 0) node.record("staleness", k, m.number - version - static_cast<double>(pushes));
         version = m.number;

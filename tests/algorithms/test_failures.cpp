@@ -172,6 +172,28 @@ TEST_CASE("with patience, asynchronous algorithms survive neighbors that stop") 
   }
 }
 
+TEST_CASE("with patience, nodes that wait for slower ones go on without those that stop") {
+  const std::string bounded =
+      "kind = async_parameter_server\nconsistency = bounded\nlearning_rate = 0.1\n";
+  const std::vector<std::string> stop{"failures.stop=3 @ 20 ms, 6 @ 25 ms"};
+  CHECK(starts_with(run_bounded(bounded, stop).status, "failed: stalled at "));
+  const Ending end = run_bounded(bounded, with(stop, {"algorithm.patience=5 ms"}));
+  CHECK(end.status == "complete");
+  for (std::size_t i = 0; i < 8; ++i) {
+    CHECK((end.recorder.nodes[i].steps == 40) == (i != 3 && i != 6));
+  }
+}
+
+TEST_CASE("a parameter server that gave up on a slow node tells it so") {
+  // Answers take 10 ms, and a gradient 1: nobody sends anything for longer than 2 ms.
+  CHECK_THROWS_WITH_AS(
+      run_bounded("kind = async_parameter_server\nlearning_rate = 0.1\n",
+                  {"network.latency=10 ms", "algorithm.patience=2 ms"}),
+      doctest::Contains("the parameter server on node 0 ended before node 1 fetched: it had no "
+                        "message for 2 ms (algorithm.patience)"),
+      Error);
+}
+
 TEST_CASE("pairwise averaging conserves the sum with partners that pause longer than patience") {
   // Requests are given up after 2 ms and completed when the partner is back: the mean of the models
   // stays 0.35. A gradient takes 1 ms; nobody pauses at the end.
