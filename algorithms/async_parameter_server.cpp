@@ -65,15 +65,31 @@ class Server {
         settings_(settings),
         optimizer_(settings.optimizer),
         x_(shard(node.initial_model(), node.id(), settings.servers)),
-        pushes_(static_cast<std::size_t>(node.nodes())),
-        is_silent_(static_cast<std::size_t>(node.nodes())) {}
+        clients_(static_cast<std::size_t>(node.nodes())) {
+    for (Step k = 0; k < node.steps(); ++k) {
+      messages_of_each_ += settings.pushes_after(k, node.steps()) ? 1 : 0;
+      messages_of_each_ += settings.fetches_after(k, node.steps()) ? 1 : 0;
+    }
+  }
 
-  /// A message with values is a push, one without a fetch: one tag, so that they stay in order.
+  /// Whether nodes may still send something.
+  bool is_needed() const {
+    return std::ranges::any_of(
+        clients_, [this](const Client& client) { return client.sent < messages_of_each_; });
+  }
+  /// Whether a message, or the first piece of one, came before.
+  bool has_seen(const Message& m) const {
+    return static_cast<Step>(m.number) < client(m.source).sent;
+  }
+
+  /// A message with values is a push, one without a fetch: one tag, so that they stay in order. Both are numbered.
   void handle(const Message& m) {
-    is_silent_[static_cast<std::size_t>(m.source)] = false;
+    Client& from = client(m.source);
+    from.sent = static_cast<Step>(m.number) + 1;
+    from.is_silent = false;
     if (m.values) {
-      apply(m);
-      ++pushes_[static_cast<std::size_t>(m.source)];
+      apply(m.values, from);
+      ++from.pushes;
     } else {
       fetching_.push_back(m.source);
     }
@@ -83,18 +99,36 @@ class Server {
   /// Lets those who wait go on without those who do not; false if nobody waits.
   bool give_up_on_silent() {
     if (fetching_.empty()) return false;
-    is_silent_.assign(is_silent_.size(), true);
-    for (const NodeId i : fetching_) is_silent_[static_cast<std::size_t>(i)] = false;
+    for (Client& client : clients_) client.is_silent = true;
+    for (const NodeId i : fetching_) client(i).is_silent = false;
     answer_all();
     return true;
+  }
+
+  /// Answers without a model whoever may still fetch.
+  void close() {
+    for (NodeId i = 0; i < node_.nodes(); ++i) {
+      if (client(i).sent < messages_of_each_) node_.send(i, reply_tag(i));
+    }
   }
 
   std::size_t size() const { return x_.size(); }
 
  private:
-  void apply(const Message& m) {
-    const Step staleness = version_ - static_cast<Step>(m.number);
-    Vector g = m.values;
+  struct Client {
+    Step sent = 0;  // messages, as far as known here
+    Step pushes = 0;
+    Step answers = 0;
+    Step version = 0;        // of the model it has
+    bool is_silent = false;  // nobody waits for it
+  };
+
+  Client& client(NodeId i) { return clients_[static_cast<std::size_t>(i)]; }
+  const Client& client(NodeId i) const { return clients_[static_cast<std::size_t>(i)]; }
+  Tag reply_tag(NodeId i) const { return tag_of(Channel::reply, client(i).answers); }
+
+  void apply(Vector g, const Client& from) {
+    const Step staleness = version_ - from.version;
     if (settings_.is_staleness_aware)
       g.scale(1.0 / static_cast<double>(std::max<Step>(1, staleness)));
     // The schedule's step: what every node has made on average.
@@ -108,18 +142,19 @@ class Server {
 
   /// Sends the model to node i, unless that is too far ahead.
   bool answer(NodeId i) {
-    if (settings_.staleness_bound) {
-      const Step ahead = pushes_[static_cast<std::size_t>(i)] - fewest_pushes();
-      if (ahead > *settings_.staleness_bound) return false;
-    }
-    send_in_pieces(node_, i, tag_of(Channel::reply), x_, static_cast<double>(version_));
+    Client& to = client(i);
+    if (settings_.staleness_bound && to.pushes - fewest_pushes() > *settings_.staleness_bound)
+      return false;
+    send_in_pieces(node_, i, reply_tag(i), x_, static_cast<double>(version_));
+    to.version = version_;
+    ++to.answers;
     return true;
   }
 
   Step fewest_pushes() const {
     Step fewest = std::numeric_limits<Step>::max();
-    for (std::size_t i = 0; i < pushes_.size(); ++i) {
-      if (!is_silent_[i]) fewest = std::min(fewest, pushes_[i]);
+    for (const Client& client : clients_) {
+      if (!client.is_silent) fewest = std::min(fewest, client.pushes);
     }
     return fewest;
   }
@@ -128,22 +163,16 @@ class Server {
   const Settings& settings_;
   Optimizer optimizer_;
   Vector x_;
+  Step messages_of_each_ = 0;
   Step version_ = 0;              // updates so far
-  std::vector<Step> pushes_;      // (nodes)
-  std::vector<bool> is_silent_;   // (nodes): nobody waits for them
+  std::vector<Client> clients_;   // (nodes)
   std::vector<NodeId> fetching_;  // in order of asking
 };
 
 Task<> serve(Node& node, const Settings& settings, Companions& companions) {
   Server server(node, settings);
-  Step each = 0;  // messages of a node
-  for (Step k = 0; k < node.steps(); ++k) {
-    each += settings.pushes_after(k, node.steps()) ? 1 : 0;
-    each += settings.fetches_after(k, node.steps()) ? 1 : 0;
-  }
-  std::vector<Step> missing(static_cast<std::size_t>(node.nodes()), each);
   const Pattern patterns[] = {{any_source, tag_of(Channel::request)}};
-  for (Step left = each * node.nodes(); left > 0;) {
+  while (server.is_needed()) {
     const std::optional<Time> until = patience_ends(node, settings.patience);
     Node::Select::Result got = co_await node.select(patterns, until);
     if (got.index > 0) {
@@ -151,15 +180,11 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
       break;
     }
     Message m = std::move(got.message);
+    if (server.has_seen(m)) continue;
     if (m.values) m = co_await receive_rest(node, std::move(m), server.size());
     server.handle(m);
-    --missing[static_cast<std::size_t>(m.source)];
-    --left;
   }
-  // An answer without a model, for those who fetch after all.
-  for (NodeId i = 0; i < node.nodes(); ++i) {
-    if (missing[static_cast<std::size_t>(i)] > 0) node.send(i, tag_of(Channel::reply));
-  }
+  server.close();
   companions.leave();
 }
 
@@ -174,6 +199,8 @@ Task<> run(Node& node, const Settings& settings) {
       static_cast<std::size_t>(settings.servers));  // of the pieces fetched last
   Vector sum;                                       // of gradients not yet pushed
   Step pushes = 0;                                  // since the last fetch
+  Step sent = 0;                                    // messages to each server
+  Step fetches = 0;
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
     if (settings.fetch_period > 1) x.add_scaled(-settings.optimizer.rate(k), g.values);
@@ -185,17 +212,21 @@ Task<> run(Node& node, const Settings& settings) {
     if (settings.pushes_after(k, node.steps())) {
       for (NodeId s = 0; s < settings.servers; ++s) {
         send_in_pieces(node, s, tag_of(Channel::request), shard(sum, s, settings.servers),
-                       versions[static_cast<std::size_t>(s)]);
+                       static_cast<double>(sent));
       }
+      ++sent;
       sum = {};
       ++pushes;
     }
     if (settings.fetches_after(k, node.steps())) {
-      for (NodeId s = 0; s < settings.servers; ++s) node.send(s, tag_of(Channel::request));
+      for (NodeId s = 0; s < settings.servers; ++s) {
+        node.send(s, tag_of(Channel::request), {}, static_cast<double>(sent));
+      }
+      ++sent;
       std::vector<Vector> shards;
       for (NodeId s = 0; s < settings.servers; ++s) {
         const std::size_t size = shard(x, s, settings.servers).size();
-        Message first = co_await node.receive(s, tag_of(Channel::reply));
+        Message first = co_await node.receive(s, tag_of(Channel::reply, fetches));
         if (!first.values) {
           throw Error(
               fmt::format("the parameter server on node {} ended before node {} fetched: "
@@ -210,6 +241,7 @@ Task<> run(Node& node, const Settings& settings) {
       }
       x = join_shards(shards);
       pushes = 0;
+      ++fetches;
     }
     node.end_step(k, x);
   }

@@ -129,10 +129,11 @@ TEST_CASE("messages that are lost or come twice end no algorithm in a hang or a 
   }
 }
 
-TEST_CASE("messages that come twice change no synchronous algorithm") {
+TEST_CASE("messages that come twice change no synchronous algorithm and no parameter server") {
   for (const std::string algorithm :
-       {"kind = allreduce\ncompression = half", "kind = dgc\nkeep = 0.5", "kind = dpsgd",
-        "kind = gradient_tracking", "kind = parameter_server", "kind = powersgd", "kind = sgp"}) {
+       {"kind = allreduce\ncompression = half", "kind = async_parameter_server",
+        "kind = dgc\nkeep = 0.5", "kind = dpsgd", "kind = gradient_tracking",
+        "kind = parameter_server", "kind = powersgd", "kind = sgp"}) {
     CAPTURE(algorithm);
     const std::string section = algorithm + "\nlearning_rate = 0.1\n";
     const Ending doubled = run_bounded(section, {"failures.duplicate=0.3"});
