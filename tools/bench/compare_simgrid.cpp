@@ -1,14 +1,24 @@
-// The exchange of tools/bench/compare_simgrid.py in SimGrid (3.32, S4U), which compiles this file: every node is an actor that in
-// each step sends to all its peers, receives from all its senders, and goes on when what it receives is there.
+// An exchange in SimGrid (3.32, S4U), for tools/bench/compare_simgrid.py, which compiles this file and writes what it reads:
 //
-//   compare_simgrid PLATFORM BYTES STEPS BYTES_PER_SECOND LATENCY ARCS [SimGrid's --cfg=..]
+//   compare_simgrid DESCRIPTION [SimGrid's --cfg=..]
 //
-// PLATFORM is crossbar:HOSTS or fat_tree:CHILDREN:PARENTS (a number per level, with commas), with split-duplex links
-// of that bandwidth (B/s) and latency (s); ARCS a file of lines "source destination". Prints when each node was done (s).
+// Every node is an actor that in each step sends and receives; a message sets off when both sides have come to it. The
+// description has a statement per line, bandwidths in B/s and times in s, the fabric before all others:
+//
+//   crossbar HOSTS BANDWIDTH LATENCY              each link one direction of a cable
+//   torus SIDES BANDWIDTH LATENCY                 numbers of a list are separated by commas
+//   fat_tree CHILDREN PARENTS CABLES BANDWIDTH LATENCY
+//   routes HOSTS                                  by the two statements that follow
+//   link BANDWIDTH LATENCY                        numbered from 0
+//   route SOURCE DESTINATION LINKS
+//   start NODE TIME                               else 0
+//   message STEP SOURCE DESTINATION BYTES         a pair's of a step in order; steps count from 0
+//   own                                           nodes wait for their own messages, too, not only for what they receive
+//
+// Prints when each node was done (s).
 
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -22,119 +32,189 @@ namespace {
 
 namespace s4u = simgrid::s4u;
 
-struct Settings {
-  std::string platform;
-  std::uint64_t bytes;
-  int steps;
-  double bytes_per_second;
-  double latency;
+struct Step {
+  std::vector<std::pair<s4u::Mailbox*, std::uint64_t>> sends;
+  std::vector<s4u::Mailbox*> receives;
 };
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
-  return parts;
-}
-
-std::vector<unsigned> numbers(const std::string& text) {
-  std::vector<unsigned> result;
-  for (const std::string& part : split(text, ',')) {
-    result.push_back(static_cast<unsigned>(std::stoul(part)));
+class Exchange {
+ public:
+  explicit Exchange(const char* path) {
+    std::ifstream file(path);
+    for (std::string text; std::getline(file, text);) {
+      std::istringstream line(text);
+      read(line);
+    }
+    if (zone_ != nullptr) zone_->seal();
   }
-  return result;
-}
 
-std::vector<s4u::Host*> crossbar(int count, const Settings& settings) {
-  auto* zone = s4u::create_star_zone("crossbar");
-  std::vector<s4u::Host*> hosts;
-  for (int i = 0; i < count; ++i) {
-    const std::string name = std::to_string(i);
-    hosts.push_back(zone->create_host(name, 1e9));
-    const auto link = [&](const std::string& way) {
-      return zone->create_link(name + way, settings.bytes_per_second)
-          ->set_latency(settings.latency)
+  /// Returns when each node is done (s).
+  std::vector<double> run(s4u::Engine& engine) {
+    std::vector<double> finish(hosts_.size());
+    for (std::size_t node = 0; node < hosts_.size(); ++node) {
+      s4u::Actor::create("node", hosts_[node], [&, node] {
+        if (start_[node] > 0) s4u::this_actor::sleep_for(start_[node]);
+        for (const Step& step : steps_[node]) take(step);
+        finish[node] = s4u::Engine::get_clock();
+      });
+    }
+    engine.run();
+    return finish;
+  }
+
+ private:
+  template <class T>
+  static T next(std::istream& line) {
+    T value;
+    line >> value;
+    return value;
+  }
+
+  template <class T>
+  static std::vector<T> list(std::istream& line) {
+    std::istringstream text(next<std::string>(line));
+    std::vector<T> numbers;
+    for (std::string number; std::getline(text, number, ',');) {
+      numbers.push_back(static_cast<T>(std::stoul(number)));
+    }
+    return numbers;
+  }
+
+  void read(std::istream& line) {
+    const auto word = next<std::string>(line);
+    if (word == "crossbar") {
+      make_crossbar(line);
+    } else if (word == "torus" || word == "fat_tree") {
+      make_cluster(word, line);
+    } else if (word == "routes") {
+      zone_ = s4u::create_full_zone("fabric");
+      add_hosts(next<std::size_t>(line));
+    } else if (word == "link") {
+      const auto bandwidth = next<double>(line);
+      links_.push_back(make_link(bandwidth, next<double>(line)));
+    } else if (word == "route") {
+      const auto source = next<std::size_t>(line);
+      const auto destination = next<std::size_t>(line);
+      std::vector<s4u::LinkInRoute> way;
+      for (const auto link : list<std::size_t>(line)) way.emplace_back(links_.at(link));
+      zone_->add_route(end_of(source), end_of(destination), nullptr, nullptr, way, false);
+    } else if (word == "start") {
+      const auto node = next<std::size_t>(line);
+      start_.at(node) = next<double>(line);
+    } else if (word == "message") {
+      add_message(line);
+    } else if (word == "own") {
+      waits_for_own_ = true;
+    }
+  }
+
+  void add_hosts(std::size_t count) {
+    while (hosts_.size() < count) {
+      add_host(zone_->create_host("host " + std::to_string(hosts_.size()), 1e9));
+    }
+  }
+
+  void add_host(s4u::Host* host) {
+    hosts_.push_back(host);
+    start_.push_back(0);
+    steps_.emplace_back();
+  }
+
+  simgrid::kernel::routing::NetPoint* end_of(std::size_t host) const {
+    return hosts_.at(host)->get_netpoint();
+  }
+
+  s4u::Link* make_link(double bandwidth, double latency) {
+    return zone_->create_link("link " + std::to_string(made_++), bandwidth)
+        ->set_latency(latency)
+        ->seal();
+  }
+
+  void make_crossbar(std::istream& line) {
+    zone_ = s4u::create_star_zone("fabric");
+    add_hosts(next<std::size_t>(line));
+    const auto bandwidth = next<double>(line);
+    const auto latency = next<double>(line);
+    for (std::size_t host = 0; host < hosts_.size(); ++host) {
+      const s4u::LinkInRoute up(make_link(bandwidth, latency));
+      const s4u::LinkInRoute down(make_link(bandwidth, latency));
+      zone_->add_route(end_of(host), nullptr, nullptr, nullptr, {up}, false);
+      zone_->add_route(nullptr, end_of(host), nullptr, nullptr, {down}, false);
+    }
+  }
+
+  void make_cluster(const std::string& kind, std::istream& line) {
+    const s4u::ClusterCallbacks callbacks(
+        [this](s4u::NetZone* zone, const std::vector<unsigned long>&, unsigned long id) {
+          add_host(zone->create_host("host " + std::to_string(id), 1e9));
+          simgrid::kernel::routing::NetPoint* no_gateway = nullptr;
+          return std::make_pair(hosts_.back()->get_netpoint(), no_gateway);
+        });
+    constexpr auto policy = s4u::Link::SharingPolicy::SPLITDUPLEX;
+    if (kind == "torus") {
+      const auto sides = list<unsigned long>(line);
+      const auto bandwidth = next<double>(line);
+      s4u::create_torus_zone("fabric", nullptr, sides, callbacks, bandwidth, next<double>(line),
+                             policy)
           ->seal();
-    };
-    auto* end = hosts.back()->get_netpoint();
-    zone->add_route(end, nullptr, nullptr, nullptr, {s4u::LinkInRoute(link(" up"))}, false);
-    zone->add_route(nullptr, end, nullptr, nullptr, {s4u::LinkInRoute(link(" down"))}, false);
+    } else {
+      const auto children = list<unsigned>(line);
+      const auto parents = list<unsigned>(line);
+      const auto cables = list<unsigned>(line);
+      const auto bandwidth = next<double>(line);
+      const s4u::FatTreeParams shape(static_cast<unsigned>(children.size()), children, parents,
+                                     cables);
+      s4u::create_fatTree_zone("fabric", nullptr, shape, callbacks, bandwidth, next<double>(line),
+                               policy)
+          ->seal();
+    }
   }
-  zone->seal();
-  return hosts;
-}
 
-std::vector<s4u::Host*> fat_tree(const std::vector<unsigned>& children,
-                                 const std::vector<unsigned>& parents, const Settings& settings) {
-  std::vector<s4u::Host*> hosts;
-  const auto add_host = [&](s4u::NetZone* zone, const std::vector<unsigned long>&,
-                            unsigned long id) {
-    hosts.push_back(zone->create_host(std::to_string(id), 1e9));
-    simgrid::kernel::routing::NetPoint* no_gateway = nullptr;
-    return std::make_pair(hosts.back()->get_netpoint(), no_gateway);
-  };
-  const auto levels = static_cast<unsigned>(children.size());
-  const std::vector<unsigned> cables(levels, 1);
-  s4u::create_fatTree_zone("fat tree", nullptr, {levels, children, parents, cables},
-                           s4u::ClusterCallbacks(add_host), settings.bytes_per_second,
-                           settings.latency, s4u::Link::SharingPolicy::SPLITDUPLEX)
-      ->seal();
-  return hosts;
-}
-
-std::vector<s4u::Host*> build(const Settings& settings) {
-  const std::vector<std::string> words = split(settings.platform, ':');
-  if (words[0] == "crossbar") return crossbar(std::stoi(words.at(1)), settings);
-  return fat_tree(numbers(words.at(1)), numbers(words.at(2)), settings);
-}
-
-struct Neighbors {
-  std::vector<s4u::Mailbox*> out;
-  std::vector<s4u::Mailbox*> in;
-};
-
-std::vector<Neighbors> read_arcs(const char* path, std::size_t nodes) {
-  std::vector<Neighbors> neighbors(nodes);
-  std::ifstream file(path);
-  std::size_t source = 0;
-  std::size_t destination = 0;
-  while (file >> source >> destination) {
+  void add_message(std::istream& line) {
+    const auto step = next<std::size_t>(line);
+    const auto source = next<std::size_t>(line);
+    const auto destination = next<std::size_t>(line);
+    if (step >= steps_.at(0).size()) {
+      for (auto& of_node : steps_) of_node.resize(step + 1);
+    }
     auto* mailbox =
         s4u::Mailbox::by_name(std::to_string(source) + " " + std::to_string(destination));
-    neighbors.at(source).out.push_back(mailbox);
-    neighbors.at(destination).in.push_back(mailbox);
+    steps_.at(source)[step].sends.emplace_back(mailbox, next<std::uint64_t>(line));
+    steps_.at(destination)[step].receives.push_back(mailbox);
   }
-  return neighbors;
-}
 
-/// Returns when the node is done.
-double exchange(const Neighbors& neighbors, const Settings& settings) {
-  static char content;  // SimGrid takes no null pointer; nobody reads it
-  std::vector<char*> received(neighbors.in.size());
-  for (int step = 0; step < settings.steps; ++step) {
-    std::vector<s4u::CommPtr> arriving;
-    for (auto* mailbox : neighbors.out) mailbox->put_init(&content, settings.bytes)->detach();
-    for (std::size_t i = 0; i < neighbors.in.size(); ++i) {
-      arriving.push_back(neighbors.in[i]->get_async<char>(&received[i]));
+  void take(const Step& step) const {
+    static char content;  // SimGrid takes no null pointer
+    std::vector<char*> received(step.receives.size());
+    std::vector<s4u::CommPtr> waits;
+    for (const auto& [mailbox, bytes] : step.sends) {
+      auto message = mailbox->put_init(&content, bytes);
+      if (waits_for_own_) {
+        message->start();
+        waits.push_back(message);
+      } else {
+        message->detach();
+      }
     }
-    s4u::Comm::wait_all(arriving);
+    for (std::size_t i = 0; i < received.size(); ++i) {
+      waits.push_back(step.receives[i]->get_async<char>(&received[i]));
+    }
+    s4u::Comm::wait_all(waits);
   }
-  return s4u::Engine::get_clock();
-}
+
+  s4u::NetZone* zone_ = nullptr;  // to be sealed
+  std::vector<s4u::Host*> hosts_;
+  std::vector<s4u::Link*> links_;
+  std::size_t made_ = 0;                  // links
+  std::vector<double> start_;             // (nodes)
+  std::vector<std::vector<Step>> steps_;  // (nodes, steps)
+  bool waits_for_own_ = false;
+};
 
 }  // namespace
 
 int main(int argc, char** argv) {
   s4u::Engine engine(&argc, argv);  // takes its --cfg out of the arguments
-  if (argc != 7) return 2;
-  const Settings settings{argv[1], std::stoull(argv[2]), std::atoi(argv[3]), std::atof(argv[4]),
-                          std::atof(argv[5])};
-  const std::vector<s4u::Host*> hosts = build(settings);
-  const std::vector<Neighbors> neighbors = read_arcs(argv[6], hosts.size());
-  std::vector<double> finish(hosts.size());
-  for (std::size_t i = 0; i < hosts.size(); ++i) {
-    s4u::Actor::create("node", hosts[i], [&, i] { finish[i] = exchange(neighbors[i], settings); });
-  }
-  engine.run();
-  for (const double time : finish) std::printf("%.17g\n", time);
+  if (argc != 2) return 2;
+  for (const double time : Exchange(argv[1]).run(engine)) std::printf("%.17g\n", time);
 }
