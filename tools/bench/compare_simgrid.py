@@ -256,7 +256,7 @@ def uneven_cases():
     yield native(33, (12_500_000_000, 5e-7), "cm02", "fabric = crossbar", "crossbar 33")
     yield native(30, (12_500_000_000, 1e-6), "cm02_nocross", "fabric = torus | sides = 3, 5, 2", "torus 3,5,2")
     yield native(21, (1_000_000_000, 5e-5), "lv08", "fabric = torus | sides = 7, 3", "torus 7,3")
-    yield native(24, (7_300_000_000, 0.0), "maxmin_lat0", "fabric = torus | sides = 2, 3, 2, 2", "torus 2,3,2,2")
+    yield native(32, (7_300_000_000, 0.0), "maxmin_lat0", "fabric = torus | sides = 2, 4, 2, 2", "torus 2,4,2,2")
     yield native(36, (12_500_000_000, 0.0), "maxmin_lat0",
                  "fabric = fat_tree | children = 3, 4, 3 | parents = 1, 2, 3 | cables = 1, 1, 2", "fat_tree 3,4,3 1,2,3 1,1,2")
     yield native(40, (1_250_000_000, 1e-5), "lv08_nocross", "fabric = fat_tree | children = 8, 5 | parents = 1, 3",
