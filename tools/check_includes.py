@@ -40,6 +40,7 @@ OWNERS = (
     (r"zlib\.h$", ("kernels/idx_dataset.cpp",)),
     (r"mpi\.h$", ("sim/mpi/",)),
     (r"Random123/", ("sim/base/random.cpp",)),
+    (r"simgrid/", ("tools/bench/compare_simgrid.cpp",)),
     (r"cu|nv", ("kernels/cuda/plugin.cu",)),
     (r"[a-z_0-9]+$|[a-z_0-9]+\.h$|sys/|netinet/|arpa/", ("",)),
 )

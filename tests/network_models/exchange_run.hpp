@@ -136,16 +136,22 @@ class ExchangeRun final : public NetworkClock {
 
 // ----- patterns, `rounds` times over
 
+/// The number that follows, and the state after it (Steele, Lea, Flood, "Fast splittable pseudorandom
+/// number generators", OOPSLA 2014).
+inline std::uint64_t splitmix64(std::uint64_t& state) {
+  std::uint64_t z = (state += 0x9E3779B97F4A7C15u);
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
 /// The permutations of the reference: Fisher-Yates from the top, j = splitmix64 mod (i + 1).
 inline std::vector<NodeId> reference_permutation(NodeId nodes, std::uint64_t index) {
   std::vector<NodeId> order(static_cast<std::size_t>(nodes));
   std::iota(order.begin(), order.end(), 0);
   std::uint64_t state = 1000 + index;
   for (std::size_t i = order.size() - 1; i > 0; --i) {
-    std::uint64_t z = (state += 0x9E3779B97F4A7C15u);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    std::swap(order[i], order[(z ^ (z >> 31)) % (i + 1)]);
+    std::swap(order[i], order[splitmix64(state) % (i + 1)]);
   }
   return order;
 }

@@ -29,6 +29,7 @@ SKIPPED = {  # beginning of a command: why
     "ninja -C build benchmarks": "would build, while other tests run",
     "tools/gpu_check": "takes a GPU, or all benchmarks built",
     "build/tests/benchmarks": "measuring takes a quiet machine and time",
+    "tools/bench/compare_simgrid.py": "measuring takes SimGrid, a quiet machine and time",
     "CC=clang-16 CXX=clang++-16 meson": "takes Clang and minutes",
     "clang-format": "FILE stands for a file",
     "tools/lint": "is a suite of its own",
