@@ -195,11 +195,10 @@ Task<> run(Node& node, const Settings& settings) {
     companions.enter();
     node.spawn(serve(node, settings, companions));
   }
-  std::vector<double> versions(
-      static_cast<std::size_t>(settings.servers));  // of the pieces fetched last
-  Vector sum;                                       // of gradients not yet pushed
-  Step pushes = 0;                                  // since the last fetch
-  Step sent = 0;                                    // messages to each server
+  double version = 0;  // of the first server's piece, as fetched last
+  Vector sum;          // of gradients not yet pushed
+  Step pushes = 0;     // since the last fetch
+  Step sent = 0;       // messages to each server
   Step fetches = 0;
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
@@ -234,9 +233,10 @@ Task<> run(Node& node, const Settings& settings) {
                           s, node.id(), to_text(settings.patience)));
         }
         const Message m = co_await receive_rest(node, std::move(first), size);
-        double& version = versions[static_cast<std::size_t>(s)];
-        if (s == 0) node.record("staleness", k, m.number - version - static_cast<double>(pushes));
-        version = m.number;
+        if (s == 0) {
+          node.record("staleness", k, m.number - version - static_cast<double>(pushes));
+          version = m.number;
+        }
         shards.push_back(m.values);
       }
       x = join_shards(shards);

@@ -123,13 +123,12 @@ Task<> ping_pong(Node& node, Step rounds, bool is_unequal) {
   }
 }
 
-/// Sleeps for times between 0 and 2^20 ps, about 1 us (splitmix64: a draw costs next to nothing).
+/// Sleeps for times between 0 and 2^20 ps, about 1 us.
 Task<> sleep_again(Node& node, Step count) {
   auto state = static_cast<std::uint64_t>(node.id());
   for (Step k = 0; k < count; ++k) {
-    state += 0x9e3779b97f4a7c15U;
-    const std::uint64_t mixed = (state ^ state >> 31) * 0xbf58476d1ce4e5b9U;
-    co_await node.sleep(Duration{static_cast<std::int64_t>(mixed >> 44)});
+    const std::uint64_t drawn = network_test::splitmix64(state);
+    co_await node.sleep(Duration{static_cast<std::int64_t>(drawn >> 44)});
   }
 }
 
