@@ -194,6 +194,21 @@ TEST_CASE("a parameter server that gave up on a slow node tells it so") {
       Error);
 }
 
+TEST_CASE(
+    "a node that is slower than the patience of parameter servers is named, and so is the key") {
+  // Node 0 takes 10 ms a step, the others 1: when they have ended, the servers have nobody to hear from for 5 ms.
+  for (const std::string keys :
+       {"", "servers = 3\n", "consistency = bounded\n", "push_period = 2\nfetch_period = 3\n"}) {
+    CAPTURE(keys);
+    CHECK_THROWS_WITH_AS(
+        run_bounded("kind = async_parameter_server\nlearning_rate = 0.1\n" + keys,
+                    {"compute.slow_nodes=1", "compute.slowdown=10", "algorithm.patience=5 ms"}),
+        doctest::Contains("ended before node 0 fetched: it had no message for 5 ms "
+                          "(algorithm.patience)"),
+        Error);
+  }
+}
+
 TEST_CASE("pairwise averaging conserves the sum with partners that pause longer than patience") {
   // Requests are given up after 2 ms and completed when the partner is back: the mean of the models
   // stays 0.35. A gradient takes 1 ms; nobody pauses at the end.
