@@ -57,6 +57,25 @@ struct Settings {
   }
 };
 
+/// What a message's number says: a version, and which message of the node this is, or answers, from 1 on: some come twice.
+struct Header {
+  std::int64_t count;
+  Step version;
+};
+constexpr std::int64_t most_versions = std::int64_t{1} << 30;
+constexpr std::int64_t most_messages = std::int64_t{1} << 23;
+
+double pack(const Header& header) {
+  ensure(header.version < most_versions && header.count < most_messages,
+         "more updates or messages than can be counted");
+  return static_cast<double>(header.count * most_versions + header.version);
+}
+
+Header unpack(double number) {
+  const auto packed = static_cast<std::int64_t>(number);
+  return {packed / most_versions, packed % most_versions};
+}
+
 /// One piece of the model and what its server knows of the nodes.
 class Server {
  public:
@@ -66,14 +85,22 @@ class Server {
         optimizer_(settings.optimizer),
         x_(shard(node.initial_model(), node.id(), settings.servers)),
         pushes_(static_cast<std::size_t>(node.nodes())),
+        seen_(pushes_.size()),
         is_silent_(static_cast<std::size_t>(node.nodes())) {}
+
+  /// Whether `m` has not come before.
+  bool is_new(const Message& m) const { return unpack(m.number).count > seen(m.source); }
+  /// The last message of node i that has come; 0: none.
+  std::int64_t seen(NodeId i) const { return seen_[static_cast<std::size_t>(i)]; }
 
   /// A message with values is a push, one without a fetch: one tag, so that they stay in order.
   void handle(const Message& m) {
-    is_silent_[static_cast<std::size_t>(m.source)] = false;
+    const auto source = static_cast<std::size_t>(m.source);
+    seen_[source] = unpack(m.number).count;
+    is_silent_[source] = false;
     if (m.values) {
       apply(m);
-      ++pushes_[static_cast<std::size_t>(m.source)];
+      ++pushes_[source];
     } else {
       fetching_.push_back(m.source);
     }
@@ -93,7 +120,7 @@ class Server {
 
  private:
   void apply(const Message& m) {
-    const Step staleness = version_ - static_cast<Step>(m.number);
+    const Step staleness = version_ - unpack(m.number).version;
     Vector g = m.values;
     if (settings_.is_staleness_aware)
       g.scale(1.0 / static_cast<double>(std::max<Step>(1, staleness)));
@@ -112,7 +139,8 @@ class Server {
       const Step ahead = pushes_[static_cast<std::size_t>(i)] - fewest_pushes();
       if (ahead > *settings_.staleness_bound) return false;
     }
-    send_in_pieces(node_, i, tag_of(Channel::reply), x_, static_cast<double>(version_));
+    // A node that waits for its answer has sent nothing since it asked.
+    send_in_pieces(node_, i, tag_of(Channel::reply), x_, pack({seen(i), version_}));
     return true;
   }
 
@@ -128,10 +156,11 @@ class Server {
   const Settings& settings_;
   Optimizer optimizer_;
   Vector x_;
-  Step version_ = 0;              // updates so far
-  std::vector<Step> pushes_;      // (nodes)
-  std::vector<bool> is_silent_;   // (nodes): nobody waits for them
-  std::vector<NodeId> fetching_;  // in order of asking
+  Step version_ = 0;                // updates so far
+  std::vector<Step> pushes_;        // (nodes)
+  std::vector<std::int64_t> seen_;  // (nodes): messages
+  std::vector<bool> is_silent_;     // (nodes): nobody waits for them
+  std::vector<NodeId> fetching_;    // in order of asking
 };
 
 Task<> serve(Node& node, const Settings& settings, Companions& companions) {
@@ -141,9 +170,8 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
     each += settings.pushes_after(k, node.steps()) ? 1 : 0;
     each += settings.fetches_after(k, node.steps()) ? 1 : 0;
   }
-  std::vector<Step> missing(static_cast<std::size_t>(node.nodes()), each);
   const Pattern patterns[] = {{any_source, tag_of(Channel::request)}};
-  for (Step left = each * node.nodes(); left > 0;) {
+  for (NodeId unfinished = each > 0 ? node.nodes() : 0; unfinished > 0;) {
     const std::optional<Time> until = patience_ends(node, settings.patience);
     Node::Select::Result got = co_await node.select(patterns, until);
     if (got.index > 0) {
@@ -151,14 +179,14 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
       break;
     }
     Message m = std::move(got.message);
+    if (!server.is_new(m)) continue;
     if (m.values) m = co_await receive_rest(node, std::move(m), server.size());
     server.handle(m);
-    --missing[static_cast<std::size_t>(m.source)];
-    --left;
+    if (server.seen(m.source) == each) --unfinished;
   }
   // An answer without a model, for those who fetch after all.
   for (NodeId i = 0; i < node.nodes(); ++i) {
-    if (missing[static_cast<std::size_t>(i)] > 0) node.send(i, tag_of(Channel::reply));
+    if (server.seen(i) < each) node.send(i, tag_of(Channel::reply));
   }
   companions.leave();
 }
@@ -170,8 +198,9 @@ Task<> run(Node& node, const Settings& settings) {
     companions.enter();
     node.spawn(serve(node, settings, companions));
   }
-  std::vector<double> versions(
+  std::vector<Step> versions(
       static_cast<std::size_t>(settings.servers));  // of the pieces fetched last
+  std::int64_t sent = 0;                            // messages to each server
   Vector sum;                                       // of gradients not yet pushed
   Step pushes = 0;                                  // since the last fetch
   for (Step k = 0; k < node.steps(); ++k) {
@@ -183,19 +212,25 @@ Task<> run(Node& node, const Settings& settings) {
       sum = g.values;
     }
     if (settings.pushes_after(k, node.steps())) {
+      ++sent;
       for (NodeId s = 0; s < settings.servers; ++s) {
         send_in_pieces(node, s, tag_of(Channel::request), shard(sum, s, settings.servers),
-                       versions[static_cast<std::size_t>(s)]);
+                       pack({sent, versions[static_cast<std::size_t>(s)]}));
       }
       sum = {};
       ++pushes;
     }
     if (settings.fetches_after(k, node.steps())) {
-      for (NodeId s = 0; s < settings.servers; ++s) node.send(s, tag_of(Channel::request));
+      ++sent;
+      for (NodeId s = 0; s < settings.servers; ++s)
+        node.send(s, tag_of(Channel::request), {}, pack({sent, 0}));
       std::vector<Vector> shards;
       for (NodeId s = 0; s < settings.servers; ++s) {
         const std::size_t size = shard(x, s, settings.servers).size();
         Message first = co_await node.receive(s, tag_of(Channel::reply));
+        while (first.values && unpack(first.number).count < sent) {  // it came twice
+          first = co_await node.receive(s, tag_of(Channel::reply));
+        }
         if (!first.values) {
           throw Error(
               fmt::format("the parameter server on node {} ended before node {} fetched: "
@@ -203,9 +238,10 @@ Task<> run(Node& node, const Settings& settings) {
                           s, node.id(), to_text(settings.patience)));
         }
         const Message m = co_await receive_rest(node, std::move(first), size);
-        double& version = versions[static_cast<std::size_t>(s)];
-        if (s == 0) node.record("staleness", k, m.number - version - static_cast<double>(pushes));
-        version = m.number;
+        Step& version = versions[static_cast<std::size_t>(s)];
+        const Step latest = unpack(m.number).version;
+        if (s == 0) node.record("staleness", k, static_cast<double>(latest - version - pushes));
+        version = latest;
         shards.push_back(m.values);
       }
       x = join_shards(shards);
