@@ -100,18 +100,53 @@ class Float4 final : public Codec {
   std::uint32_t bucket_;
 };
 
+/// Codes of 1-bit SGD, with two values per column, one after the other.
+class ColumnSigns final : public Codec {
+ public:
+  explicit ColumnSigns(std::vector<Columns> columns) : columns_(std::move(columns)) {}
+  Code encode(const Vector& v, const Random&) const override {
+    std::vector<Vector> words;
+    std::int64_t bytes = bytes_of(v.size(), 1);
+    std::size_t at = 0;
+    for (const auto& [count, size] : columns_) {
+      words.push_back(transformed(ToSigns{false, narrow(size)}, {v.slice(at, count * size)}));
+      bytes += bytes_of(2 * count, 32);
+      at += count * size;
+    }
+    return {concatenate(words), bytes};
+  }
+  Vector decode(const Vector& words, std::size_t, const Random&, const Vector&) const override {
+    std::vector<Vector> parts;
+    std::size_t at = 0;
+    for (const auto& [count, size] : columns_) {
+      const std::size_t length = 2 * count + (count * size + 31) / 32;
+      parts.push_back(transformed(FromSigns{false, narrow(size), narrow(count * size)},
+                                  {words.slice(at, length)}));
+      at += length;
+    }
+    return concatenate(parts);
+  }
+  bool is_unbiased() const override { return false; }
+
+ private:
+  std::vector<Columns> columns_;
+};
+
 class Signs final : public Codec {
  public:
   explicit Signs(bool is_symmetric) : is_symmetric_(is_symmetric) {}
   Code encode(const Vector& v, const Random&) const override {
-    return {transformed(ToSigns{is_symmetric_}, {v}),
+    return {transformed(ToSigns{is_symmetric_, narrow(v.size())}, {v}),
             (is_symmetric_ ? 4 : 8) + bytes_of(v.size(), 1)};
   }
   Vector decode(const Vector& words, std::size_t size, const Random&,
                 const Vector&) const override {
-    return transformed(FromSigns{is_symmetric_, narrow(size)}, {words});
+    return transformed(FromSigns{is_symmetric_, narrow(size), narrow(size)}, {words});
   }
   bool is_unbiased() const override { return false; }
+  SharedCodec of_columns(std::vector<Columns> columns) const override {
+    return is_symmetric_ ? nullptr : std::make_shared<ColumnSigns>(std::move(columns));
+  }
 
  private:
   bool is_symmetric_;
@@ -183,6 +218,8 @@ class Keys {
 };
 
 }  // namespace
+
+SharedCodec Codec::of_columns(std::vector<Columns>) const { return nullptr; }
 
 SharedCodec read_codec(const Section& section, std::string_view fallback, std::string_view prefix,
                        bool is_contractive) {

@@ -16,7 +16,7 @@
 //   levels        4 ceil(d / bucket) + d b / 8     QSGD: `levels` stochastic levels of b = 1 + ceil(log2(levels + 1)) bits
 //   ternary       4 + d / 4                        one level of the largest magnitude; terngrad.cpp shares it and clips
 //   sign          4 + d / 8                        +-||v||_1 / d
-//   one_bit       8 + d / 8                        the mean of either side (1-bit SGD)
+//   one_bit       8 + d / 8                        the mean of either side; in one_bit.cpp 8 bytes for every column
 //   lattice       d b / 8                          colours of a cubic lattice of side `cell`, read beside a reference
 //
 // Unbiased: none, random_k with `unbiased`, levels, ternary, lattice with a shift. The others lose something for good
@@ -36,6 +36,12 @@
 
 namespace starling::algorithms {
 
+/// Columns of weight matrices that lie one after the other, `size` entries each.
+struct Columns {
+  std::size_t count;
+  std::size_t size;
+};
+
 class Codec {
  public:
   virtual ~Codec() = default;
@@ -49,6 +55,8 @@ class Codec {
   virtual bool is_unbiased() const = 0;
   /// Whether nothing is lost.
   virtual bool is_exact() const { return false; }
+  /// The same for vectors that are made of `columns`, with values of each; null if it has no such form.
+  virtual std::shared_ptr<const Codec> of_columns(std::vector<Columns> columns) const;
 };
 
 using SharedCodec = std::shared_ptr<const Codec>;

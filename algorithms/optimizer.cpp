@@ -148,16 +148,18 @@ Vector Optimizer::adam_step(const Vector& d) {
   return transformed(divide, {first_, second_});
 }
 
+Vector clipped(const OptimizerSettings& settings, const Vector& g) {
+  if (settings.clip_norm == 0) return g;
+  return transformed(transforms::ClipNorm{static_cast<float>(settings.clip_norm)}, {g});
+}
+
 void Optimizer::update(Vector& x, const Vector& g, const Vector& at, Step k) {
   x.add_scaled(-settings_.rate(k), direction(g, at));
 }
 
 Vector Optimizer::direction(const Vector& g, const Vector& at) {
   const double decay = settings_.weight_decay;
-  Vector d = g;
-  if (settings_.clip_norm > 0) {
-    d = transformed(transforms::ClipNorm{static_cast<float>(settings_.clip_norm)}, {d});
-  }
+  Vector d = clipped(settings_, g);
   if (decay > 0 && settings_.rule != Rule::adamw) d.add_scaled(decay, at);
   Vector step = settings_.rule == Rule::sgd       ? sgd_step(d)
                 : settings_.rule == Rule::adagrad ? adagrad_step(d)

@@ -59,6 +59,9 @@ OptimizerSettings read_optimizer(const Section& section, Step steps, double mome
 void read_rule(const Section& section, std::string_view prefix, double epsilon,
                OptimizerSettings& settings);
 
+/// `g` cut to clip_norm, if there is one.
+Vector clipped(const OptimizerSettings& settings, const Vector& g);
+
 /// The update rule with one node's moments. `settings` are the program's and outlive it.
 class Optimizer {
  public:

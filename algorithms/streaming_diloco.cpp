@@ -14,6 +14,10 @@
 // mu = 0.9 and 4 fragments are ours. Fragments are consecutive pieces of the parameters. With one
 // fragment, delay 0 and local_share 0 this is DiLoCo. What began in the last `delay` steps is not merged.
 //
+// Inner optimizer state stays on its node, as published, unless `momentum_policy` says otherwise: averaged, that of a
+// fragment goes with its outer gradient and is merged with it, with the same share of one's own; reset, it is forgotten
+// when the fragment is merged.
+//
 // The paper sends outer gradients in 4 bits (E3M0) and adds them up in full precision: compression = float4, or any
 // other codec. Codes do not add, so each goes around a ring to all others, (n - 1) d / 2 bytes per node and period: few nodes
 // gain. What a code loses is lost.
@@ -36,10 +40,12 @@ struct Settings {
   NodeId fragments;
   Step delay;
   double local_share;
+  MomentumPolicy momentum_policy;
   CollectiveKind collective;
   SharedCodec codec;  // of outer gradients
   OptimizerSettings outer;
   OptimizerSettings inner;
+  OptimizerSettings inner_of_fragment;  // without clip_norm, which needs the whole gradient
 
   /// Whether fragment p begins its exchange after step k.
   bool is_due(NodeId p, Step k) const {
@@ -55,6 +61,7 @@ struct Fragment {
         everybody(all_nodes(node)),
         theta(shard(node.initial_model(), p, settings.fragments)),
         outer(settings.outer),
+        inner(settings.inner_of_fragment),
         exchange(node) {}
 
   Node& node;
@@ -62,7 +69,9 @@ struct Fragment {
   std::vector<NodeId> everybody;
   Vector theta;
   Optimizer outer;
+  Optimizer inner;  // unless all fragments share one
   Vector gradient;  // D_p, own until averaged
+  Vector moments;   // of `inner`, the same; empty if they stay
   Step begun = -1;  // step after which the exchange under way began; -1: none
   Companions exchange;
 };
@@ -81,14 +90,27 @@ Task<> exchange_gradient(Fragment& fragment, Step number) {
     fragment.gradient =
         co_await mean_of_codes(node, fragment.everybody, tag, codec, own, size, number);
   }
+  if (fragment.moments) {
+    fragment.moments = co_await average(node, fragment.everybody, tag_of(Channel::tracker, number),
+                                        fragment.moments, fragment.settings.collective);
+  }
   fragment.exchange.leave();
 }
 
 void begin_exchange(Fragment& fragment, const Vector& piece, NodeId p, Step k) {
   fragment.gradient = difference(fragment.theta, piece);
+  if (fragment.settings.momentum_policy == MomentumPolicy::average)
+    fragment.moments = fragment.inner.moments();
   fragment.begun = k;
   fragment.exchange.enter();
   fragment.node.spawn(exchange_gradient(fragment, k * fragment.settings.fragments + p));
+}
+
+Vector merged(double share, Vector own, const Vector& common) {
+  if (share == 0) return common;
+  own.scale(share);
+  own.add_scaled(1 - share, common);
+  return own;
 }
 
 /// The piece of the model after the outer step.
@@ -96,10 +118,25 @@ Vector merge(Fragment& fragment, Vector piece) {
   fragment.outer.update(fragment.theta, fragment.gradient, fragment.theta, fragment.begun);
   fragment.begun = -1;
   const double share = fragment.settings.local_share;
-  if (share == 0) return fragment.theta;
-  piece.scale(share);
-  piece.add_scaled(1 - share, fragment.theta);
-  return piece;
+  if (fragment.settings.momentum_policy == MomentumPolicy::reset) fragment.inner.forget();
+  if (fragment.moments)
+    fragment.inner.set_moments(merged(share, fragment.inner.moments(), fragment.moments));
+  return merged(share, std::move(piece), fragment.theta);
+}
+
+/// An inner step of every fragment by its own optimizer; the new model.
+Vector step_of_fragments(std::list<Fragment>& fragments, const Settings& settings, const Vector& x,
+                         const Vector& gradient, Step k) {
+  const Vector g = clipped(settings.inner, gradient);
+  std::vector<Vector> pieces;
+  NodeId p = 0;
+  for (Fragment& fragment : fragments) {
+    Vector piece = shard(x, p, settings.fragments);
+    fragment.inner.update(piece, shard(g, p, settings.fragments), piece, k);
+    pieces.push_back(std::move(piece));
+    ++p;
+  }
+  return join_shards(pieces);
 }
 
 Task<> run(Node& node, const Settings& settings) {
@@ -109,7 +146,11 @@ Task<> run(Node& node, const Settings& settings) {
   for (NodeId p = 0; p < settings.fragments; ++p) fragments.emplace_back(node, settings, p);
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
-    inner.update(x, g.values, x, k);
+    if (settings.momentum_policy == MomentumPolicy::keep) {
+      inner.update(x, g.values, x, k);
+    } else {
+      x = step_of_fragments(fragments, settings, x, g.values, k);
+    }
 
     std::vector<Vector> pieces;
     NodeId p = 0;
@@ -151,8 +192,12 @@ Program streaming_diloco(const Section& section, const Context& context) {
       read_between(section, "local_share", 0.5, 0, 0.999, "share of the own model in a merge");
   settings.outer = read_outer_optimizer(section, 0.7, 0.9);
   settings.codec = read_plain_codec(section);
-  if (settings.codec->is_exact()) settings.collective = read_collective(section);
+  settings.momentum_policy = read_momentum_policy(section, "keep");
+  if (settings.codec->is_exact() || settings.momentum_policy == MomentumPolicy::average)
+    settings.collective = read_collective(section);
   settings.inner = read_optimizer(section, context.steps);
+  settings.inner_of_fragment = settings.inner;
+  settings.inner_of_fragment.clip_norm = 0;
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

@@ -86,15 +86,19 @@ void compute(const Rotate& t, const TransformJob& job) {
 
 void compute(const PanelsToRows& t, const TransformJob& job) {
   for (std::size_t r = 0; r < t.rows; ++r) {
-    for (std::size_t c = 0; c < t.columns; ++c)
-      job.out[r * t.columns + c] = job.inputs[0][dense::weight_index(t.rows, t.columns, r, c)];
+    for (std::size_t c = 0; c < t.columns; ++c) {
+      const std::size_t at = t.is_transposed ? c * t.rows + r : r * t.columns + c;
+      job.out[at] = job.inputs[0][dense::weight_index(t.rows, t.columns, r, c)];
+    }
   }
 }
 
 void compute(const RowsToPanels& t, const TransformJob& job) {
   for (std::size_t r = 0; r < t.rows; ++r) {
-    for (std::size_t c = 0; c < t.columns; ++c)
-      job.out[dense::weight_index(t.rows, t.columns, r, c)] = job.inputs[0][r * t.columns + c];
+    for (std::size_t c = 0; c < t.columns; ++c) {
+      const std::size_t at = t.is_transposed ? c * t.rows + r : r * t.columns + c;
+      job.out[dense::weight_index(t.rows, t.columns, r, c)] = job.inputs[0][at];
+    }
   }
 }
 

@@ -221,35 +221,41 @@ void compute(const FromIntegers& t, const TransformJob& job) {
 
 void compute(const ToSigns& t, const TransformJob& job) {
   const std::span<const float> v = job.inputs[0];
-  const auto is_negative = [v](std::size_t i) { return std::signbit(v[i]) && v[i] != 0; };
-  const double positive_sum =
-      lane_sum(v.size(), [&](std::size_t i) { return is_negative(i) ? 0.0 : double{v[i]}; });
-  const double negative_sum =
-      lane_sum(v.size(), [&](std::size_t i) { return is_negative(i) ? double{v[i]} : 0.0; });
-  std::size_t header = 1;
-  if (t.is_symmetric) {
-    job.out[0] = static_cast<float>((positive_sum - negative_sum) / static_cast<double>(v.size()));
-  } else {
-    std::size_t negatives = 0;
-    for (std::size_t i = 0; i < v.size(); ++i) negatives += is_negative(i) ? 1 : 0;
-    const auto mean = [](double sum, std::size_t count) {
-      return count == 0 ? 0.0F : static_cast<float>(sum / static_cast<double>(count));
-    };
-    job.out[0] = mean(positive_sum, v.size() - negatives);
-    job.out[1] = mean(negative_sum, negatives);
-    header = 2;
+  const auto is_negative = [](float x) { return std::signbit(x) && x != 0; };
+  const auto mean = [](double sum, std::size_t count) {
+    return count == 0 ? 0.0F : static_cast<float>(sum / static_cast<double>(count));
+  };
+  const std::size_t buckets = (v.size() + t.bucket - 1) / t.bucket;
+  for (std::size_t k = 0; k < buckets; ++k) {
+    const std::size_t begin = k * t.bucket;
+    const auto b = v.subspan(begin, std::min<std::size_t>(t.bucket, v.size() - begin));
+    const double positive_sum =
+        lane_sum(b.size(), [&](std::size_t i) { return is_negative(b[i]) ? 0.0 : double{b[i]}; });
+    const double negative_sum =
+        lane_sum(b.size(), [&](std::size_t i) { return is_negative(b[i]) ? double{b[i]} : 0.0; });
+    if (t.is_symmetric) {
+      job.out[k] = mean(positive_sum - negative_sum, b.size());
+    } else {
+      const auto negatives = static_cast<std::size_t>(std::ranges::count_if(b, is_negative));
+      job.out[2 * k] = mean(positive_sum, b.size() - negatives);
+      job.out[2 * k + 1] = mean(negative_sum, negatives);
+    }
   }
-  FieldWriter fields(job.out.subspan(header));
-  for (std::size_t i = 0; i < v.size(); ++i) fields.put(is_negative(i) ? 1 : 0, 1);
+  FieldWriter fields(job.out.subspan((t.is_symmetric ? 1 : 2) * buckets));
+  for (const float x : v) fields.put(is_negative(x) ? 1 : 0, 1);
   fields.finish();
 }
 
 void compute(const FromSigns& t, const TransformJob& job) {
   const std::span<const float> code = job.inputs[0];
-  const float positive = code[0];
-  const float negative = t.is_symmetric ? -positive : code[1];
-  FieldReader fields(code.subspan(t.is_symmetric ? 1 : 2));
-  for (float& v : job.out) v = fields.take(1) != 0 ? negative : positive;
+  const std::size_t buckets = (job.out.size() + t.bucket - 1) / t.bucket;
+  FieldReader fields(code.subspan((t.is_symmetric ? 1 : 2) * buckets));
+  for (std::size_t i = 0; i < job.out.size(); ++i) {
+    const std::size_t k = i / t.bucket;
+    const float positive = code[t.is_symmetric ? k : 2 * k];
+    const float negative = t.is_symmetric ? -positive : code[2 * k + 1];
+    job.out[i] = fields.take(1) != 0 ? negative : positive;
+  }
 }
 
 void compute(const ToFloat4& t, const TransformJob& job) {

@@ -64,9 +64,11 @@ struct MapKernel {
       }
       case Map::from_signs: {
         const bool is_symmetric = (t.flags & 1) != 0;
-        const float positive = t.in[0][0];
-        const float negative = is_symmetric ? -positive : t.in[0][1];
-        return field_of(t.in[0] + (is_symmetric ? 1 : 2), i, 1) != 0 ? negative : positive;
+        const std::uint32_t values = is_symmetric ? 1 : 2, k = i / t.a;
+        const float positive = t.in[0][values * k];
+        const float negative = is_symmetric ? -positive : t.in[0][2 * k + 1];
+        const std::uint32_t buckets = (t.out_size - 1) / t.a + 1;
+        return field_of(t.in[0] + values * buckets, i, 1) != 0 ? negative : positive;
       }
       case Map::from_float4:
         return from_float4(t, i);
@@ -77,10 +79,12 @@ struct MapKernel {
       case Map::matrix_product:
         return product(t, i);
       case Map::panels_to_rows:
-        return t.in[0][weight_at(t.a, t.b, i / t.b, i % t.b)];
+        return (t.flags & 1) != 0 ? t.in[0][weight_at(t.a, t.b, i % t.a, i / t.a)]
+                                  : t.in[0][weight_at(t.a, t.b, i / t.b, i % t.b)];
       case Map::rows_to_panels: {
         const Place place = place_of(t.a, t.b, i);
-        return t.in[0][std::uint64_t{place.input} * t.b + place.output];
+        return t.in[0][(t.flags & 1) != 0 ? std::uint64_t{place.output} * t.a + place.input
+                                          : std::uint64_t{place.input} * t.b + place.output];
       }
       case Map::scale_by: {
         const float factor = t.f[0] * t.in[1][0];

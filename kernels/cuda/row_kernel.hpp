@@ -258,35 +258,40 @@ struct RowKernel {
     return count == 0 ? 0.0F : static_cast<float>(sum / static_cast<double>(count));
   }
 
-  /// flag 0: symmetric.
+  /// a: entries of a bucket; flag 0: symmetric.
   STARLING_DEVICE static void to_signs(const Block& block, const TransformTask& t) {
-    const float* v = t.in[0];
-    const std::uint32_t count = t.size[0];
-    const auto is_negative = [&](std::uint32_t i) {
-      return (bits_of(v[i]) >> 31) != 0 && v[i] != 0;
-    };
-    lane_sum(
-        block, count, [&](std::uint32_t i) { return is_negative(i) ? 0.0 : double{v[i]}; }, Plus{});
-    const double positive_sum = lane_result(block);
-    block.each([](unsigned) {});
-    lane_sum(
-        block, count, [&](std::uint32_t i) { return is_negative(i) ? double{v[i]} : 0.0; }, Plus{});
-    const double negative_sum = lane_result(block);
-    block.each([](unsigned) {});
-    const std::uint32_t negatives = count_of(block, count, is_negative);
+    const auto is_negative = [](float x) { return (bits_of(x) >> 31) != 0 && x != 0; };
     const bool is_symmetric = (t.flags & 1) != 0;
-    const std::uint32_t header = is_symmetric ? 1 : 2;
-    block.each([&](unsigned thread) {
-      if (thread != 0) return;
-      t.out[0] =
-          is_symmetric
-              ? static_cast<float>((positive_sum - negative_sum) / static_cast<double>(count))
-              : mean_of(positive_sum, count - negatives);
-      if (!is_symmetric) t.out[1] = mean_of(negative_sum, negatives);
-    });
+    const std::uint32_t buckets = t.size[0] == 0 ? 0 : (t.size[0] - 1) / t.a + 1;
+    for (std::uint32_t k = 0; k < buckets; ++k) {
+      const float* v = t.in[0] + std::uint64_t{k} * t.a;
+      const std::uint32_t count = lesser(t.a, t.size[0] - k * t.a);
+      lane_sum(
+          block, count, [&](std::uint32_t i) { return is_negative(v[i]) ? 0.0 : double{v[i]}; },
+          Plus{});
+      const double positive_sum = lane_result(block);
+      block.each([](unsigned) {});
+      lane_sum(
+          block, count, [&](std::uint32_t i) { return is_negative(v[i]) ? double{v[i]} : 0.0; },
+          Plus{});
+      const double negative_sum = lane_result(block);
+      block.each([](unsigned) {});
+      const std::uint32_t negatives =
+          count_of(block, count, [&](std::uint32_t i) { return is_negative(v[i]); });
+      block.each([&](unsigned thread) {
+        if (thread != 0) return;
+        if (is_symmetric) {
+          t.out[k] = mean_of(positive_sum - negative_sum, count);
+        } else {
+          t.out[2 * k] = mean_of(positive_sum, count - negatives);
+          t.out[2 * k + 1] = mean_of(negative_sum, negatives);
+        }
+      });
+    }
+    const std::uint32_t header = (is_symmetric ? 1 : 2) * buckets;
     spread(block, t.out_size - header, [&](std::uint32_t word) {
-      t.out[header + word] =
-          packed_word(word, count, 1, [&](std::uint32_t i) { return is_negative(i) ? 1U : 0U; });
+      t.out[header + word] = packed_word(
+          word, t.size[0], 1, [&](std::uint32_t i) { return is_negative(t.in[0][i]) ? 1U : 0U; });
     });
   }
 

@@ -62,8 +62,14 @@ struct Encoder {
   void operator()(const Ternarize& t) { map(Map::ternarize), task.random = stream_of(t.random); }
   void operator()(const ToIntegers& t) { map(Map::to_integers), sizes(t.bits); }
   void operator()(const FromIntegers& t) { map(Map::from_integers), sizes(t.bits); }
-  void operator()(const ToSigns& t) { row(Row::to_signs), task.flags = t.is_symmetric ? 1 : 0; }
-  void operator()(const FromSigns& t) { map(Map::from_signs), task.flags = t.is_symmetric ? 1 : 0; }
+  void operator()(const ToSigns& t) {
+    row(Row::to_signs), sizes(t.bucket);
+    task.flags = t.is_symmetric ? 1 : 0;
+  }
+  void operator()(const FromSigns& t) {
+    map(Map::from_signs), sizes(t.bucket);
+    task.flags = t.is_symmetric ? 1 : 0;
+  }
   void operator()(const ToFloat4& t) { row(Row::to_float4), sizes(t.bucket); }
   void operator()(const FromFloat4& t) { map(Map::from_float4), sizes(t.bucket); }
   void operator()(const ToColours& t) {
@@ -91,8 +97,14 @@ struct Encoder {
     sizes(t.rows, t.columns);
     to.scratch_doubles = std::size_t{t.rows} * t.columns;
   }
-  void operator()(const PanelsToRows& t) { map(Map::panels_to_rows), sizes(t.rows, t.columns); }
-  void operator()(const RowsToPanels& t) { map(Map::rows_to_panels), sizes(t.rows, t.columns); }
+  void operator()(const PanelsToRows& t) {
+    map(Map::panels_to_rows), sizes(t.rows, t.columns);
+    task.flags = t.is_transposed ? 1 : 0;
+  }
+  void operator()(const RowsToPanels& t) {
+    map(Map::rows_to_panels), sizes(t.rows, t.columns);
+    task.flags = t.is_transposed ? 1 : 0;
+  }
   void operator()(const ClipNorm& t) { row(Row::clip_norm), task.f[0] = t.limit; }
   void operator()(const ClipDeviations& t) { row(Row::clip_deviations), task.f[0] = t.limit; }
   void operator()(const ScaleBy& t) { map(Map::scale_by), task.f[0] = t.factor; }

@@ -88,14 +88,16 @@ std::size_t size_of(const FromIntegers& t, Sizes sizes) {
   return t.size;
 }
 
-std::size_t sign_words(std::size_t size, bool is_symmetric) {
-  return (is_symmetric ? 1 : 2) + packed_words(size, 1);
+std::size_t sign_words(std::size_t size, std::uint32_t bucket, bool is_symmetric) {
+  ensure(bucket >= 1, "quantization without buckets");
+  const std::size_t buckets = (size + bucket - 1) / bucket;
+  return (is_symmetric ? 1 : 2) * buckets + packed_words(size, 1);
 }
 std::size_t size_of(const ToSigns& t, Sizes sizes) {
-  return sign_words(Inputs(sizes, 1)[0], t.is_symmetric);
+  return sign_words(Inputs(sizes, 1)[0], t.bucket, t.is_symmetric);
 }
 std::size_t size_of(const FromSigns& t, Sizes sizes) {
-  Inputs(sizes, 1).expect(0, sign_words(t.size, t.is_symmetric));
+  Inputs(sizes, 1).expect(0, sign_words(t.size, t.bucket, t.is_symmetric));
   return t.size;
 }
 

@@ -132,17 +132,19 @@ struct FromFloat4 {
   bool operator==(const FromFloat4&) const = default;
 };
 
-/// v (d) -> code: a value for entries >= 0, one for entries < 0, then one bit per entry, set where negative. The values
-/// are the means of either side (Seide et al., "1-bit SGD", Interspeech 2014), or, symmetric, +-||v||_1 / d
-/// (Karimireddy et al., "Error feedback fixes SignSGD", ICML 2019) and the first alone is kept.
+/// v (d) -> code: per bucket of `bucket` entries a value for entries >= 0 and one for entries < 0, then for every entry of v
+/// one bit, set where negative. The values are the means of either side (Seide et al., "1-bit SGD", Interspeech 2014), or,
+/// symmetric, +-||v||_1 / d (Karimireddy et al., "Error feedback fixes SignSGD", ICML 2019) and the first alone is kept.
 struct ToSigns {
   bool is_symmetric;
+  std::uint32_t bucket;
   bool operator==(const ToSigns&) const = default;
 };
 
 /// code -> dense (size)
 struct FromSigns {
   bool is_symmetric;
+  std::uint32_t bucket;
   std::uint32_t size;
   bool operator==(const FromSigns&) const = default;
 };
@@ -227,10 +229,12 @@ struct Orthonormalize {
 /// Between the panel-major storage of a (rows x columns) weight matrix (kernels/dense.hpp) and row-major order.
 struct PanelsToRows {
   std::uint32_t rows, columns;
+  bool is_transposed = false;  // column-major order instead
   bool operator==(const PanelsToRows&) const = default;
 };
 struct RowsToPanels {
   std::uint32_t rows, columns;
+  bool is_transposed = false;
   bool operator==(const RowsToPanels&) const = default;
 };
 
@@ -312,20 +316,18 @@ struct LargestDifference {
 
 namespace starling {
 
-using Transform =
-    std::variant<transforms::KeepLargest, transforms::KeepAbove, transforms::KeepSide,
-                 transforms::SignedPositions, transforms::ScatterSigns, transforms::Scatter,
-                 transforms::GatherRandom, transforms::ScatterRandom, transforms::ClearWhere,
-                 transforms::ToHalf, transforms::FromHalf, transforms::ToLevels,
-                 transforms::FromLevels, transforms::Ternarize, transforms::ToIntegers,
-                 transforms::FromIntegers, transforms::ToSigns, transforms::FromSigns,
-                 transforms::ToFloat4, transforms::FromFloat4, transforms::ToColours,
-                 transforms::FromColours, transforms::Hash, transforms::Rotate,
-                 transforms::MatrixProduct,
-                 transforms::Orthonormalize, transforms::PanelsToRows, transforms::RowsToPanels,
-                 transforms::ClipNorm, transforms::ClipDeviations, transforms::ScaleBy,
-                 transforms::LargestMagnitude, transforms::Larger, transforms::AddSquare,
-                 transforms::DivideByRoot, transforms::SideMeans, transforms::ShiftSides>;
+using Transform = std::variant<
+    transforms::KeepLargest, transforms::KeepAbove, transforms::KeepSide,
+    transforms::SignedPositions, transforms::ScatterSigns, transforms::Scatter,
+    transforms::GatherRandom, transforms::ScatterRandom, transforms::ClearWhere, transforms::ToHalf,
+    transforms::FromHalf, transforms::ToLevels, transforms::FromLevels, transforms::Ternarize,
+    transforms::ToIntegers, transforms::FromIntegers, transforms::ToSigns, transforms::FromSigns,
+    transforms::ToFloat4, transforms::FromFloat4, transforms::ToColours, transforms::FromColours,
+    transforms::Hash, transforms::Rotate, transforms::MatrixProduct, transforms::Orthonormalize,
+    transforms::PanelsToRows, transforms::RowsToPanels, transforms::ClipNorm,
+    transforms::ClipDeviations, transforms::ScaleBy, transforms::LargestMagnitude,
+    transforms::Larger, transforms::AddSquare, transforms::DivideByRoot, transforms::SideMeans,
+    transforms::ShiftSides>;
 
 /// A transform whose result is a number.
 using Measure = std::variant<transforms::CountNonzero, transforms::LeastMagnitude,

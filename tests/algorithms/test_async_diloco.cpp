@@ -166,3 +166,24 @@ TEST_CASE("blocks that last equally long leave less stale progress") {
   };
   CHECK(mean_staleness("by_speed") < 0.8 * mean_staleness("fixed"));
 }
+
+TEST_CASE("progress that is s outer steps late counts 1 / sqrt(1 + s) of its weight, if damped") {
+  // f_i = 1/2 (x - i)^2 from 2, blocks of one step of rate 0.05, weight 0.8, eta = 0.5, no momentum. Node 0 takes 10 ms a step,
+  // so its first block comes after all three of node 1.
+  for (const bool is_damped : {false, true}) {
+    double theta = 2;
+    const auto apply = [&theta](double progress, double share) {
+      theta -= 0.5 * 0.8 * share * progress;
+    };
+    for (int block = 0; block < 3; ++block) apply(0.05 * (theta - 1), 1);
+    apply(0.05 * 2, is_damped ? 0.5 : 1);
+    for (int block = 0; block < 2; ++block) apply(0.05 * theta, 1);
+    const Recorder recorder =
+        test::run(async_scenario(2, 3, "vanilla"),
+                  {"workload.centers=index", "workload.start=2", "compute.slow_nodes=1",
+                   "compute.slowdown=10", "algorithm.period=1", "algorithm.weight=0.8",
+                   "algorithm.outer_momentum=0", "algorithm.outer_learning_rate=0.5",
+                   std::string("algorithm.stale_progress=") + (is_damped ? "damped" : "full")});
+    CHECK(test::model(recorder, 0, 0) == doctest::Approx(theta).epsilon(1e-6));
+  }
+}

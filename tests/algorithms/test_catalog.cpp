@@ -75,3 +75,61 @@ TEST_CASE("every algorithm refuses a learning rate that is not positive") {
     CHECK_THROWS_AS(test::run(text, {"algorithm.learning_rate=-1"}), ScenarioError);
   }
 }
+
+TEST_CASE("with equal problems every synchronous average is gradient descent on every node") {
+  // Equal minima and curvatures, one start: all nodes take the same step x <- x - 0.1 (x - 3), and averages of equal models are
+  // that model. Outer momentum and pulls are off.
+  const std::string methods[] = {
+      "allreduce",
+      "dpsgd",
+      "dpsgd\norder = adapt_then_combine",
+      "local_sgd\nperiod = 4",
+      "slowmo\nperiod = 4\nslow_momentum = 0",
+      "bmuf\nperiod = 4\nblock_momentum = 0",
+      "diloco\nperiod = 4\nouter_learning_rate = 1\nouter_momentum = 0",
+      "streaming_diloco\nperiod = 4\nouter_learning_rate = 1\nouter_momentum = 0\ndelay = 0",
+      "adaptive_period",
+      "dasgd\nperiod = 4\nmerge = delta",
+      "a2sgd",
+      "coda\ngamma = 0",
+      "parameter_server",
+      "gradient_coding",
+      "gc_dc",
+      "compressed_parameter_server\nkeep = 1",
+      "one_bit",
+      "terngrad\nclip_deviations = 0",
+      "dgc\nkeep = 1\nmasking = no\nmomentum = 0",
+      "def\nblocks = 1\nmomentum = 0",
+      "powersgd",
+      "sgp",
+      "sgp\npeers = topology",
+      "overlap_sgp\ntau = 0",
+      "choco",
+      "choco\norder = mix_old",
+      "dcd",
+      "ecd",
+      "deep_squeeze",
+      "moniqua",
+      "gradient_tracking",
+      "gradient_tracking\norder = combine_while_adapt",
+      "push_pull",
+      "d2",
+      "d2\nmixing = exact_diffusion",
+      "epidemic",
+      "local_gossip",
+      "swarm\naveraging = blocking",
+      "eager\nactivation = full",
+      "wagma",
+      "wagma\nactivation = full"};
+  for (const std::string& method : methods) {
+    CAPTURE(method);
+    const Recorder recorder =
+        test::run(test::quadratic_scenario(8, 24, "ring", "learning_rate = 0.1\nkind = " + method),
+                  {"workload.centers=list", "workload.center_values=3", "workload.curvature_min=1",
+                   "workload.curvature_max=1"});
+    for (NodeId i = 0; i < 8; ++i) {
+      CHECK(test::model(recorder, i, 2) ==
+            doctest::Approx(3 * (1 - std::pow(0.9, 24))).epsilon(2e-5));
+    }
+  }
+}

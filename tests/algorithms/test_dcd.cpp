@@ -25,10 +25,19 @@ Recorder run(const std::string& algorithm, const std::vector<std::string>& overr
 
 using Numbers = std::vector<double>;
 
+/// x less 0.1 times the gradient of node i at `at`.
+Numbers gradient_step(const Assembly& parts, NodeId i, Numbers x, const Numbers& at) {
+  const auto& problem = dynamic_cast<const Quadratic&>(*parts.workload);
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    x[k] -= 0.1 * static_cast<double>(problem.curvature(i, k)) *
+            (at[k] - static_cast<double>(problem.center(i, k)));
+  }
+  return x;
+}
+
 /// DCD-PSGD with the two largest entries of five, in double: every node i has a replica of every x_j, itself included, and
 /// moves it by what j sent.
 std::vector<Numbers> slow_twin(const Assembly& parts) {
-  const auto& problem = dynamic_cast<const Quadratic&>(*parts.workload);
   const auto n = static_cast<std::size_t>(parts.settings.nodes);
   const std::size_t d = 5;
   const Numbers w = test::mixing_matrix(*parts.topology);
@@ -37,13 +46,11 @@ std::vector<Numbers> slow_twin(const Assembly& parts) {
     std::vector<Numbers> codes;
     for (std::size_t i = 0; i < n; ++i) {
       Numbers z(d);
-      for (std::size_t k = 0; k < d; ++k) {
-        const auto node = static_cast<NodeId>(i);
-        const double x = replicas[i][i][k];
-        for (std::size_t j = 0; j < n; ++j) z[k] += w[i * n + j] * replicas[i][j][k];
-        z[k] -= x + 0.1 * static_cast<double>(problem.curvature(node, k)) *
-                        (x - static_cast<double>(problem.center(node, k)));
+      for (std::size_t j = 0; j < n; ++j) {
+        for (std::size_t k = 0; k < d; ++k) z[k] += w[i * n + j] * replicas[i][j][k];
       }
+      z = gradient_step(parts, static_cast<NodeId>(i), z, replicas[i][i]);
+      for (std::size_t k = 0; k < d; ++k) z[k] -= replicas[i][i][k];
       codes.push_back(test::keep_largest(z, 2));
     }
     for (std::size_t i = 0; i < n; ++i) {
@@ -69,6 +76,76 @@ TEST_CASE("DCD-PSGD with one vector beside the model is the one with a replica p
     for (std::size_t i = 0; i < 7; ++i) {
       for (std::size_t k = 0; k < 5; ++k)
         CHECK(std::abs(test::model(recorder, static_cast<NodeId>(i), k) - twin[i][k]) < 1e-5);
+    }
+  }
+}
+
+TEST_CASE("ECD-PSGD with one vector beside the model is the one with an estimate per neighbor") {
+  for (const std::string topology : {"ring", "star"}) {
+    const std::string text = test::quadratic_scenario(
+        7, 12, topology, section("ecd", "compression = top_k\nkeep = 0.4"));
+    const Recorder recorder = test::run(text);
+    const Assembly parts = assemble(Scenario::parse(text, "test.ini"));
+    const Numbers w = test::mixing_matrix(*parts.topology);
+    std::vector<Numbers> x(7, Numbers(5));
+    std::vector<std::vector<Numbers>> estimates(7, x);  // of node j at node i
+    for (int t = 1; t <= 12; ++t) {
+      std::vector<Numbers> next(7, Numbers(5));
+      std::vector<Numbers> codes;
+      for (std::size_t i = 0; i < 7; ++i) {
+        next[i] = gradient_step(parts, static_cast<NodeId>(i), Numbers(5), x[i]);
+        Numbers z(5);
+        for (std::size_t k = 0; k < 5; ++k) {
+          for (std::size_t j = 0; j < 7; ++j) next[i][k] += w[i * 7 + j] * estimates[i][j][k];
+          z[k] = (1 - t / 2.0) * x[i][k] + t / 2.0 * next[i][k];
+        }
+        codes.push_back(test::keep_largest(z, 2));
+      }
+      for (auto& of_node : estimates) {
+        for (std::size_t j = 0; j < 7; ++j) {
+          for (std::size_t k = 0; k < 5; ++k)
+            of_node[j][k] = (1 - 2.0 / t) * of_node[j][k] + 2.0 / t * codes[j][k];
+        }
+      }
+      x = next;
+    }
+    for (std::size_t i = 0; i < 7; ++i) {
+      for (std::size_t k = 0; k < 5; ++k) {
+        const double found = test::model(recorder, static_cast<NodeId>(i), k);
+        CHECK(std::abs(found - x[i][k]) < 1e-4 * (1 + std::abs(x[i][k])));
+      }
+    }
+  }
+}
+
+TEST_CASE("DeepSqueeze follows its recursion: step, feed back, send, mix") {
+  for (const std::string topology : {"ring", "star"}) {
+    const std::string text = test::quadratic_scenario(
+        7, 25, topology,
+        section("deep_squeeze", "consensus_rate = 0.3\ncompression = top_k\nkeep = 0.4"));
+    const Recorder recorder = test::run(text);
+    const Assembly parts = assemble(Scenario::parse(text, "test.ini"));
+    const Numbers w = test::mixing_matrix(*parts.topology);
+    std::vector<Numbers> x(7, Numbers(5));
+    std::vector<Numbers> errors = x;
+    for (int t = 0; t < 25; ++t) {
+      std::vector<Numbers> codes;
+      for (std::size_t i = 0; i < 7; ++i) {
+        x[i] = gradient_step(parts, static_cast<NodeId>(i), x[i], x[i]);
+        for (std::size_t k = 0; k < 5; ++k) errors[i][k] += x[i][k];
+        codes.push_back(test::keep_largest(errors[i], 2));
+        for (std::size_t k = 0; k < 5; ++k) errors[i][k] -= codes[i][k];
+      }
+      for (std::size_t i = 0; i < 7; ++i) {
+        for (std::size_t j = 0; j < 7; ++j) {
+          for (std::size_t k = 0; k < 5; ++k)
+            x[i][k] += 0.3 * w[i * 7 + j] * (codes[j][k] - codes[i][k]);
+        }
+      }
+    }
+    for (std::size_t i = 0; i < 7; ++i) {
+      for (std::size_t k = 0; k < 5; ++k)
+        CHECK(std::abs(test::model(recorder, static_cast<NodeId>(i), k) - x[i][k]) < 1e-5);
     }
   }
 }

@@ -142,6 +142,20 @@ TEST_CASE("messages that come twice change no synchronous algorithm and no param
   }
 }
 
+TEST_CASE("a parameter server takes nothing twice, whatever its nodes exchange") {
+  // What node 0 sends to itself does not come twice, and one order of messages is certain where all wait for all: with a bound
+  // of 0. Two nodes, as who comes first matters to sums of more.
+  for (const std::string keys : {"", "servers = 2\n", "push_period = 2\nfetch_period = 2\n"}) {
+    const std::string section =
+        "kind = async_parameter_server\nlearning_rate = 0.1\nconsistency = bounded\n"
+        "staleness_bound = 0\n" +
+        keys;
+    const Ending doubled = run_bounded(section, {"failures.duplicate=0.3", "run.nodes=2"});
+    CHECK(doubled.status == "complete");
+    CHECK(doubled.recorder.models == run_bounded(section, {"run.nodes=2"}).recorder.models);
+  }
+}
+
 TEST_CASE("messages that come twice change no collective") {
   for (const std::string collective : {"ring", "recursive_doubling", "rabenseifner"}) {
     CAPTURE(collective);
@@ -193,6 +207,21 @@ TEST_CASE("a parameter server that gave up on a slow node tells it so") {
       doctest::Contains("the parameter server on node 0 ended before node 1 fetched: it had no "
                         "message for 2 ms (algorithm.patience)"),
       Error);
+}
+
+TEST_CASE(
+    "a node that is slower than the patience of parameter servers is named, and so is the key") {
+  // Node 0 takes 10 ms a step, the others 1: when they have ended, the servers have nobody to hear from for 5 ms.
+  for (const std::string keys :
+       {"", "servers = 3\n", "consistency = bounded\n", "push_period = 2\nfetch_period = 3\n"}) {
+    CAPTURE(keys);
+    CHECK_THROWS_WITH_AS(
+        run_bounded("kind = async_parameter_server\nlearning_rate = 0.1\n" + keys,
+                    {"compute.slow_nodes=1", "compute.slowdown=10", "algorithm.patience=5 ms"}),
+        doctest::Contains("ended before node 0 fetched: it had no message for 5 ms "
+                          "(algorithm.patience)"),
+        Error);
+  }
 }
 
 TEST_CASE("pairwise averaging conserves the sum with partners that pause longer than patience") {

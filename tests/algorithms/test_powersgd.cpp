@@ -63,3 +63,19 @@ TEST_CASE("error feedback lets rank one learn the digits") {
   const std::size_t last = recorder.evaluation.rows() - 1;
   CHECK(recorder.evaluation.value("test_accuracy", last) > 0.9);
 }
+
+TEST_CASE(
+    "what PowerSGD loses of a step comes back: updates and residuals add up to the gradients") {
+  // At a learning rate of 1e-4 the model hardly moves and the gradients of all samples stay as they are, g: after T steps it
+  // has moved by 1e-4 (T g - mean e), and e stays bounded. So what a step loses on average falls like 1 / T.
+  const std::string softmax = "kind = softmax\nbatch_size = 718";
+  const std::vector<std::string> small{"algorithm.learning_rate=1e-4"};
+  const auto lost = [&](int steps) {
+    const Recorder exact = run(2, steps, softmax, "kind = allreduce\n", small);
+    const Recorder coded = run(2, steps, softmax, "kind = powersgd\nrank = 4\n", small);
+    return test::largest_difference(coded, exact) / steps;
+  };
+  const double early = lost(5);
+  CHECK(early > 1e-7);
+  CHECK(lost(100) < 0.25 * early);
+}

@@ -117,3 +117,69 @@ TEST_CASE("exchanges that are ready in time are hidden behind local steps") {
             test::run(text, {"network.latency=0.4 ms", "algorithm.delay=0"}).nodes[1].finished) ==
         doctest::Approx(0.0304).epsilon(1e-6));
 }
+
+TEST_CASE("in one fragment without overlap, momentum fares as in DiLoCo, to the bit") {
+  const std::vector<std::string> whole{"algorithm.fragments=1", "algorithm.delay=0",
+                                       "algorithm.local_share=0"};
+  for (const std::string policy : {"keep", "average", "reset"}) {
+    for (const std::string rule : {"momentum = 0.8", "optimizer = adam\nclip_norm = 0.5"}) {
+      const auto text = [&](const std::string& kind) {
+        return test::quadratic_scenario(6, 40, "ring",
+                                        "kind = " + kind + "\nlearning_rate = 0.05\nperiod = 4\n" +
+                                            rule + "\nmomentum_policy = " + policy);
+      };
+      const Recorder streamed = test::run(text("streaming_diloco"), whole);
+      const Recorder diloco = test::run(text("diloco"));
+      CHECK(streamed.models == diloco.models);
+      CHECK(streamed.nodes[1].bytes_sent == diloco.nodes[1].bytes_sent);
+    }
+  }
+}
+
+TEST_CASE("fragments' momentum is kept, merged late with the model, or forgotten then") {
+  // 2 nodes, f_i = 1/2 (x - i)^2 from 0 in 4 dimensions, rate 0.1, momentum 0.5. 2 fragments, period 6: fragment p is due
+  // after steps 3 (p + 1), 3 (p + 1) + 6, ..; merged one step later, a quarter of one's own kept.
+  for (const std::string policy : {"keep", "average", "reset"}) {
+    CAPTURE(policy);
+    const Recorder recorder =
+        test::run(test::quadratic_scenario(
+                      2, 25, "complete",
+                      "kind = streaming_diloco\nlearning_rate = 0.1\nmomentum = 0.5\nperiod = "
+                      "6\nfragments = 2\nlocal_share = 0.25\nmomentum_policy = " +
+                          policy),
+                  {"workload.centers=index", "workload.dimension=4"});
+    for (int p = 0; p < 2; ++p) {
+      double x[2] = {0, 0};
+      double m[2] = {0, 0};
+      double theta = 0;
+      double velocity = 0;
+      double d = 0;
+      double mean = 0;  // of the momenta
+      for (int k = 1; k <= 25; ++k) {
+        for (int i = 0; i < 2; ++i) {
+          m[i] = 0.5 * m[i] + (x[i] - i);
+          x[i] -= 0.1 * m[i];
+        }
+        if (k > 3 * (p + 1) && (k - 1 - 3 * (p + 1)) % 6 == 0) {
+          velocity = 0.9 * velocity + d;
+          theta -= 0.7 * (d + 0.9 * velocity);
+          for (int i = 0; i < 2; ++i) {
+            x[i] = 0.25 * x[i] + 0.75 * theta;
+            if (policy == "average") m[i] = 0.25 * m[i] + 0.75 * mean;
+            if (policy == "reset") m[i] = 0;
+          }
+        }
+        if ((k - 3 * (p + 1)) % 6 == 0) {
+          d = theta - (x[0] + x[1]) / 2;
+          mean = (m[0] + m[1]) / 2;
+        }
+      }
+      for (NodeId i = 0; i < 2; ++i) {
+        for (std::size_t c = 0; c < 2; ++c) {
+          CHECK(test::model(recorder, i, 2 * static_cast<std::size_t>(p) + c) ==
+                doctest::Approx(x[i]).epsilon(1e-5));
+        }
+      }
+    }
+  }
+}

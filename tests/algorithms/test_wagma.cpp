@@ -107,6 +107,26 @@ TEST_CASE("nobody waits for a slow node between global steps of WAGMA") {
   }
 }
 
+TEST_CASE("a late node takes the newest sum and its own model, S + 1 models in all") {
+  // f_i = 1/2 (x - i)^2 from 2. Node 0 takes 10 ms a step: node 1 has made its four steps by then, with node 0's first model
+  // in every sum; node 0 takes the last of these sums at each of its own.
+  double fast = 2;
+  double sum = 0;
+  for (int t = 0; t < 4; ++t) {
+    sum = fast - 0.1 * (fast - 1) + 2;
+    fast = sum / 2;
+  }
+  double slow = 2;
+  for (int t = 0; t < 4; ++t) slow = (sum + slow - 0.1 * slow) / 3;
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(
+                    2, 4, "ring", "kind = wagma\nlearning_rate = 0.1\ngroup_size = 2\ntau = 100"),
+                {"workload.centers=index", "workload.start=2", "compute.slow_nodes=1",
+                 "compute.slowdown=10"});
+  CHECK(test::model(recorder, 1, 0) == doctest::Approx(fast).epsilon(1e-5));
+  CHECK(test::model(recorder, 0, 0) == doctest::Approx(slow).epsilon(1e-5));
+}
+
 TEST_CASE("with everybody on time, waiting or not makes no difference to WAGMA") {
   const std::string text = test::quadratic_scenario(16, 20, "ring", wagma);
   CHECK(test::run(text, {"algorithm.activation=full"}).models ==

@@ -175,7 +175,7 @@ void verbs(cuda::Device& device) {
   codes("top 1 %", transforms::KeepLargest{static_cast<std::uint32_t>(size / 100)});
   codes("bfloat16", transforms::ToHalf{true});
   codes("127 levels", transforms::ToLevels{127, 512, true, Random(1, "bench")});
-  codes("signs", transforms::ToSigns{true});
+  codes("signs", transforms::ToSigns{true, static_cast<std::uint32_t>(size)});
   std::vector<double> found(nodes);
   std::vector<DistanceJob> distances;
   for (std::size_t n = 0; n < nodes; ++n) {

@@ -205,8 +205,10 @@ TEST_CASE("cuda: every transform and measure is the CPU's, bit for bit") {
       for (const bool yes : {false, true}) {
         check(ToHalf{yes}, {v});
         check(FromHalf{yes, d}, {code(ToHalf{yes})});
-        check(ToSigns{yes}, {v});
-        check(FromSigns{yes, d}, {code(ToSigns{yes})});
+        for (const std::uint32_t bucket : {1U, 100U, d}) {
+          check(ToSigns{yes, bucket}, {v});
+          check(FromSigns{yes, bucket, d}, {code(ToSigns{yes, bucket})});
+        }
         check(KeepSide{yes}, {v});
         check(Rotate{stream, yes}, {v});
         for (const std::uint32_t bits : {1U, 5U, 8U, 24U}) {
@@ -258,7 +260,9 @@ TEST_CASE("cuda: every transform and measure is the CPU's, bit for bit") {
     const Values a = random_values(rows * columns, 8), b = random_values(rows * columns, 9);
     for (const Transform& transform :
          {Transform(PanelsToRows{rows, columns}), Transform(RowsToPanels{rows, columns}),
-          Transform(Orthonormalize{rows, columns}), Transform(Orthonormalize{columns, rows})}) {
+          Transform(PanelsToRows{rows, columns, true}),
+          Transform(RowsToPanels{rows, columns, true}), Transform(Orthonormalize{rows, columns}),
+          Transform(Orthonormalize{columns, rows})}) {
       transforms_seen.insert(transform.index());
       rig.check(transform, {a});
     }

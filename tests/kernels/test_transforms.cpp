@@ -309,16 +309,34 @@ TEST_CASE("one level of the largest magnitude keeps ternary vectors") {
 TEST_CASE(
     "signs with two values keep the sum, and two-valued vectors; symmetric ones keep the 1-norm") {
   const Values two{3, -1, 3, 3, -1};
-  CHECK(apply(FromSigns{false, 5}, {apply(ToSigns{false}, {two})}) == two);
+  CHECK(apply(FromSigns{false, 5, 5}, {apply(ToSigns{false, 5}, {two})}) == two);
   const Values v = random_values(1001, 13);
-  const Values back = apply(FromSigns{false, 1001}, {apply(ToSigns{false}, {v})});
+  const Values back = apply(FromSigns{false, 1001, 1001}, {apply(ToSigns{false, 1001}, {v})});
   CHECK(std::accumulate(back.begin(), back.end(), 0.0) ==
         doctest::Approx(std::accumulate(v.begin(), v.end(), 0.0)).epsilon(1e-5));
   // (1 + 2 + 3 + 4) / 4 = 2.5
-  CHECK(apply(FromSigns{true, 4}, {apply(ToSigns{true}, {{1, -2, 3, -4}})}) ==
+  CHECK(apply(FromSigns{true, 4, 4}, {apply(ToSigns{true, 4}, {{1, -2, 3, -4}})}) ==
         Values{2.5F, -2.5F, 2.5F, -2.5F});
-  CHECK(apply(ToSigns{false}, {Values(65, 1.0F)}).size() == 2 + 3);
-  CHECK(apply(FromSigns{false, 2}, {apply(ToSigns{false}, {{5, 7}})}) == Values{6, 6});
+  CHECK(apply(ToSigns{false, 65}, {Values(65, 1.0F)}).size() == 2 + 3);
+  CHECK(apply(FromSigns{false, 2, 2}, {apply(ToSigns{false, 2}, {{5, 7}})}) == Values{6, 6});
+}
+
+TEST_CASE("signs of buckets are those of each bucket alone") {
+  const Values v = random_values(103, 14);  // four buckets of 25, one of 3
+  for (const bool is_symmetric : {false, true}) {
+    const Values code = apply(ToSigns{is_symmetric, 25}, {v});
+    CHECK(code.size() == (is_symmetric ? 5 : 10) + 4);
+    Values expected;
+    for (std::size_t begin = 0; begin < v.size(); begin += 25) {
+      const auto size = static_cast<std::uint32_t>(std::min<std::size_t>(25, v.size() - begin));
+      const auto first = v.begin() + static_cast<std::ptrdiff_t>(begin);
+      const Values alone =
+          apply(FromSigns{is_symmetric, size, size},
+                {apply(ToSigns{is_symmetric, size}, {Values(first, first + size)})});
+      expected.insert(expected.end(), alone.begin(), alone.end());
+    }
+    CHECK(apply(FromSigns{is_symmetric, 25, 103}, {code}) == expected);
+  }
 }
 
 TEST_CASE("a lattice point is found from any reference in range, and missed out of it") {
@@ -384,6 +402,9 @@ TEST_CASE("weight panels to rows and back") {
   const Values rows = apply(PanelsToRows{3, 70}, {panels});
   CHECK(rows[1 * 70 + 65] == panels[dense::weight_index(3, 70, 1, 65)]);
   CHECK(apply(RowsToPanels{3, 70}, {rows}) == panels);
+  const Values columns = apply(PanelsToRows{3, 70, true}, {panels});
+  CHECK(columns[65 * 3 + 1] == panels[dense::weight_index(3, 70, 1, 65)]);
+  CHECK(apply(RowsToPanels{3, 70, true}, {columns}) == panels);
 }
 
 TEST_CASE("clipping keeps directions and short vectors") {
