@@ -144,8 +144,8 @@ class Signs final : public Codec {
     return transformed(FromSigns{is_symmetric_, narrow(size), narrow(size)}, {words});
   }
   bool is_unbiased() const override { return false; }
-  SharedCodec of_columns(std::vector<Columns> columns) const override {
-    return is_symmetric_ ? nullptr : std::make_shared<ColumnSigns>(std::move(columns));
+  SharedCodec of_columns(const std::vector<Columns>& columns) const override {
+    return is_symmetric_ ? nullptr : std::make_shared<ColumnSigns>(columns);
   }
 
  private:
@@ -219,7 +219,7 @@ class Keys {
 
 }  // namespace
 
-SharedCodec Codec::of_columns(std::vector<Columns>) const { return nullptr; }
+SharedCodec Codec::of_columns(const std::vector<Columns>&) const { return nullptr; }
 
 SharedCodec read_codec(const Section& section, std::string_view fallback, std::string_view prefix,
                        bool is_contractive) {

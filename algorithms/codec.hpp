@@ -56,7 +56,7 @@ class Codec {
   /// Whether nothing is lost.
   virtual bool is_exact() const { return false; }
   /// The same for vectors that are made of `columns`, with values of each; null if it has no such form.
-  virtual std::shared_ptr<const Codec> of_columns(std::vector<Columns> columns) const;
+  virtual std::shared_ptr<const Codec> of_columns(const std::vector<Columns>& columns) const;
 };
 
 using SharedCodec = std::shared_ptr<const Codec>;

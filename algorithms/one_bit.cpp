@@ -46,8 +46,8 @@ std::vector<SharedCodec> codecs_of(const Node& node, const ColumnOrder& order,
   for (std::size_t s = 0; s < pieces; ++s) {
     const std::size_t begin = s * node.parameters() / pieces;
     const std::size_t end = (s + 1) * node.parameters() / pieces;
-    SharedCodec of_columns = codec->of_columns(order.columns_in(begin, end - begin));
-    codecs.push_back(of_columns ? std::move(of_columns) : codec);
+    const SharedCodec of_columns = codec->of_columns(order.columns_in(begin, end - begin));
+    codecs.push_back(of_columns ? of_columns : codec);
   }
   return codecs;
 }

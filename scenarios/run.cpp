@@ -22,7 +22,7 @@ namespace {
 
 constexpr auto between_progress = std::chrono::milliseconds(200);
 constexpr auto first_save_after = std::chrono::seconds(10);
-constexpr std::size_t reserve_bytes = std::size_t{64} << 20;  // never touched
+constexpr std::size_t reserve_bytes = std::size_t{64} << 20;
 constexpr int save_share = 30;  // saving takes at most one part in so many of the time
 
 std::string processor_name() {
@@ -53,8 +53,8 @@ void Run::begin(ComputeGraph::Execution execution, std::uint32_t rank, Sharing s
   observer_ = std::make_unique<Observer>(*graph_, recorder_, parts_.workload->facts());
   if (settings.marks_divergence) observer_->leave_out_diverged();
   network_log_ = std::make_unique<NetworkLog>(settings.timeline_until);
-  reserve_ = std::make_unique_for_overwrite<std::byte[]>(
-      reserve_bytes + 2 * sizeof(NodeTotals) * static_cast<std::size_t>(settings.nodes));
+  reserve_ =
+      set_aside(reserve_bytes + 2 * sizeof(NodeTotals) * static_cast<std::size_t>(settings.nodes));
   nodes_here_ = settings.nodes;
   started_ = last_pulse_ = last_progress_ = Clock::now();
   thread_start_ = thread_time();

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 #include <deque>
 #include <exception>
 #include <functional>
@@ -13,6 +12,7 @@
 #include "kernels/place.hpp"
 #include "scenarios/assemble.hpp"
 #include "scenarios/checkpointing.hpp"
+#include "sim/base/memory.hpp"
 #include "sim/engine/network_log.hpp"
 #include "sim/node/compute_graph.hpp"
 #include "sim/node/observer.hpp"
@@ -101,7 +101,7 @@ class Run {
   Assembly parts_;
   Hooks hooks_;
   Recorder recorder_;
-  std::unique_ptr<std::byte[]> reserve_;  // given up when no memory is left, to save results in
+  Reserve reserve_;  // given up when no memory is left, to save results in
   ComputePlace place_;
   /// Whether this process, of those that share the run, saves results.
   std::function<bool()> is_keeper_ = [] { return true; };

@@ -1,7 +1,10 @@
 #include "sim/base/memory.hpp"
 
 #include <fstream>
+#include <new>
 #include <string>
+
+#include <sys/mman.h>
 
 namespace starling {
 
@@ -21,5 +24,14 @@ void expect_memory(const Section& section, std::string_view key, double bytes,
                  "must be fewer: {} = {:.1f} GiB, but {:.1f} GiB of memory are free", arithmetic,
                  bytes / gibibyte, available / gibibyte);
 }
+
+// Mapped, as malloc touches what it gives where MALLOC_PERTURB_ is set, which Meson does for tests.
+Reserve set_aside(std::size_t bytes) {
+  void* reserve = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (reserve == MAP_FAILED) throw std::bad_alloc();
+  return Reserve(static_cast<std::byte*>(reserve), {bytes});
+}
+
+void GiveBack::operator()(std::byte* reserve) const noexcept { munmap(reserve, bytes); }
 
 }  // namespace starling
