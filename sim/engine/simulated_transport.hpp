@@ -129,7 +129,8 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   void schedule(Time time, std::uint64_t payload);
   void schedule(Time time, Kind kind, std::uint64_t what);
   /// Asks for the memory that the next events will use.
-  void look_ahead() const;
+  void look_near() const;
+  void look_far() const;
   /// The deliveries of one event: all messages but those that were put off since.
   void dispatch_deliveries(std::uint64_t payload);
   void dispatch(std::uint64_t payload);
