@@ -20,28 +20,23 @@ ColumnOrder::ColumnOrder(const Node& node) : has_matrices_(!node.matrices().empt
   if (at == 0) add_tensor(node.parameters());
 }
 
-Vector ColumnOrder::ordered(const Vector& v) const {
+template <class Reordering>
+Vector ColumnOrder::reordered(const Vector& v) const {
   if (!has_matrices_) return v;
   std::vector<Vector> parts;
   for (const Tensor& t : tensors_) {
     const Vector part = v.slice(t.offset, t.size());
-    parts.push_back(t.is_matrix
-                        ? transformed(transforms::PanelsToRows{t.rows, t.columns, true}, {part})
-                        : part);
+    parts.push_back(t.is_matrix ? transformed(Reordering{t.rows, t.columns, true}, {part}) : part);
   }
   return concatenate(parts);
 }
 
+Vector ColumnOrder::ordered(const Vector& v) const {
+  return reordered<transforms::PanelsToRows>(v);
+}
+
 Vector ColumnOrder::restored(const Vector& v) const {
-  if (!has_matrices_) return v;
-  std::vector<Vector> parts;
-  for (const Tensor& t : tensors_) {
-    const Vector part = v.slice(t.offset, t.size());
-    parts.push_back(t.is_matrix
-                        ? transformed(transforms::RowsToPanels{t.rows, t.columns, true}, {part})
-                        : part);
-  }
-  return concatenate(parts);
+  return reordered<transforms::RowsToPanels>(v);
 }
 
 std::vector<Columns> ColumnOrder::columns_in(std::size_t begin, std::size_t size) const {

@@ -28,6 +28,9 @@ class ColumnOrder {
     std::size_t size() const { return std::size_t{rows} * columns; }
   };
 
+  template <class Reordering>
+  Vector reordered(const Vector& v) const;
+
   bool has_matrices_;
   std::vector<Tensor> tensors_;
 };
