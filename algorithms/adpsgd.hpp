@@ -27,6 +27,7 @@ class AdpsgdSteps {
 
   Task<> take(Step first, Step last);
   const Vector& model() const { return x_; }
+  double weight() const { return 1; }
   Optimizer& optimizer() { return optimizer_; }
 
   /// x when all nodes have ended the exchanges of their steps up to `last`: no model changes any more.

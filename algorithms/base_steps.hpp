@@ -4,6 +4,7 @@
 //   Settings, read(section, context)   its keys, the optimizer's included; `optimizer` is a member
 //   take(first, last)   takes the steps first .. last, and ends all but the last
 //   model()             where the next gradient is taken
+//   weight()            of that in the mean over the nodes
 //   optimizer()         of the node
 //   settle(last)        waits for what is under way; answers x_i, whose mean over the nodes is exact then
 //   restart(last, x)    goes on from x, which is the same on all nodes
@@ -22,7 +23,7 @@ Task<> run_alone(Node& node, const typename Base::Settings& settings) {
   Base base(node, settings);
   const Step last = node.steps() - 1;
   co_await base.take(0, last);
-  if (last >= 0) node.end_step(last, base.model());
+  if (last >= 0) node.end_step(last, base.model(), base.weight());
   co_await base.finish();
 }
 

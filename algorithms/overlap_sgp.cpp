@@ -65,7 +65,7 @@ Task<> OverlapSgpSteps::take(Step first, Step last) {
     fold_arrived();
     z_ = settings_.is_debiased ? mass_.model() : mass_.x;
     node_.record("push_sum_weight", k, mass_.w);
-    if (k < last) node_.end_step(k, z_);
+    if (k < last) node_.end_step(k, z_, weight());
   }
 }
 

@@ -30,6 +30,7 @@ class OverlapSgpSteps {
   Task<> take(Step first, Step last);
   /// z = x / w
   const Vector& model() const { return z_; }
+  double weight() const { return settings_.is_debiased ? mass_.w : 1; }
   Optimizer& optimizer() { return optimizer_; }
 
   /// x when all shares up to step `last` have come: nothing is under way, so the mean of w is one.

@@ -78,7 +78,7 @@ Task<> run(Node& node, const Settings& settings) {
       take(*m, mass, unfinished);
     z = mass.model();
     node.record("push_sum_weight", k, mass.w);
-    node.end_step(k, z);
+    node.end_step(k, z, mass.w);
   }
 
   for (const NodeId peer : peers) node.send(peer, tag);

@@ -8,8 +8,7 @@
 // 2019, Algorithm 1. The gradient is taken at z but applied to x. Schedules and shares are in
 // push_shares.hpp (key `peers`); the class that the released code uses by default alternates
 // distances +2^j and -2^j instead. Momentum stays local and weight decay acts at z. What is
-// evaluated is the plain mean of all z, which is sum x / sum w where every w is one (exponential peers, regular graphs), and
-// tends to it elsewhere; the weight w is recorded as `push_sum_weight`.
+// evaluated is sum x / sum w; the weight w is recorded as `push_sum_weight`.
 
 #include "algorithms/sgp.hpp"
 
@@ -36,7 +35,7 @@ Task<> SgpSteps::take(Step first, Step last) {
     co_await node_.finish_backward();
     z_ = mass_.model();
     node_.record("push_sum_weight", k, mass_.w);
-    if (k < last) node_.end_step(k, z_);
+    if (k < last) node_.end_step(k, z_, weight());
   }
 }
 

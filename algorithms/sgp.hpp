@@ -26,6 +26,7 @@ class SgpSteps {
   Task<> take(Step first, Step last);
   /// z = x / w
   const Vector& model() const { return z_; }
+  double weight() const { return mass_.w; }
   Optimizer& optimizer() { return optimizer_; }
 
   /// x: nothing is under way between steps, so the mean of w is one.

@@ -66,6 +66,7 @@ class PlainSteps {
     }
   }
   const Vector& model() const { return x_; }
+  double weight() const { return 1; }
   Optimizer& optimizer() { return optimizer_; }
 
   Task<Vector> settle(Step /*last*/) { co_return x_; }
@@ -101,7 +102,7 @@ Task<> run(Node& node, const Slow& slow, const typename Base::Settings& settings
                                      slow.momentum_policy, base.optimizer(), slow.collective);
       co_await base.restart(k, start);
     }
-    node.end_step(k, base.model());
+    node.end_step(k, base.model(), base.weight());
   }
   co_await base.finish();
 }

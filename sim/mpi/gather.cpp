@@ -65,6 +65,7 @@ struct Place {
   int rank;
   Time time;
   std::size_t size;  // floats; 0: none
+  double weight;     // in the mean of a row
 
   friend bool operator<(const Place& a, const Place& b) {
     return std::tie(a.row, a.node) < std::tie(b.row, b.node);
@@ -166,8 +167,8 @@ void gather_snapshots(MpiSession& session, ComputeGraph& graph, Observer& observ
   if (session.rank() != 0) snapshots = observer.take_snapshots();  // by row, then node
   std::vector<Place> own;
   for (const auto& snapshot : snapshots) {
-    own.push_back(
-        {snapshot.row, snapshot.node, session.rank(), snapshot.time, snapshot.model.size()});
+    own.push_back({snapshot.row, snapshot.node, session.rank(), snapshot.time,
+                   snapshot.model.size(), snapshot.weight});
   }
   const std::vector<Place> places = gather_places(session, own);
   for (auto& snapshot : snapshots) {
@@ -177,7 +178,7 @@ void gather_snapshots(MpiSession& session, ComputeGraph& graph, Observer& observ
   for (std::size_t i = 0; i < places.size(); ++i) {
     const Place& place = places[i];
     observer.add_snapshot(
-        {place.node, place.row, place.time, receive_model(session, graph, place)});
+        {place.node, place.row, place.time, receive_model(session, graph, place), place.weight});
     // Evaluate the row now, so that its models can go.
     if (i + 1 == places.size() || places[i + 1].row != place.row) graph.flush();
   }
@@ -187,7 +188,7 @@ void gather_models(MpiSession& session, NodeBlock block, ComputeGraph& graph, Ob
   std::vector<Place> own;
   for (NodeId node = block.begin; session.rank() != 0 && node < block.end; ++node) {
     own.push_back(
-        {0, node, session.rank(), {}, observer.model(node) ? observer.model(node).size() : 0});
+        {0, node, session.rank(), {}, observer.model(node) ? observer.model(node).size() : 0, 1});
   }
   for (const Place& place : gather_places(session, own)) {
     if (place.size > 0) observer.set_model(place.node, receive_model(session, graph, place));

@@ -24,14 +24,15 @@ void Observer::record(NodeId node, std::string_view metric, Step k, const Scalar
   }
 }
 
-void Observer::end_step(NodeId node, Step k, const Vector& x, Time now) {
+void Observer::end_step(NodeId node, Step k, const Vector& x, Time now, double weight) {
   NodeTotals& totals = recorder_.nodes[static_cast<std::size_t>(node)];
   ++totals.steps;
   totals.finished = now;
   ++steps_finished_;
   set_model(node, x);
   record(node, "time", k, to_seconds(now));
-  if (const auto row = recorder_.evaluation.schedule().row(k)) add_snapshot({node, *row, now, x});
+  if (const auto row = recorder_.evaluation.schedule().row(k))
+    add_snapshot({node, *row, now, x, weight});
 }
 
 void Observer::set_model(NodeId node, Vector x) {
@@ -43,6 +44,7 @@ Observer::Row& Observer::row_of(std::size_t index) {
   Row& row = rows_[index];
   if (row.models.empty() && row.arrived == 0) {
     row.models.resize(recorder_.nodes.size());
+    row.weights.resize(recorder_.nodes.size());
     row.has_arrived.resize(recorder_.nodes.size());
     row.missing = recorder_.nodes.size() - lost_nodes_;
   }
@@ -53,6 +55,7 @@ void Observer::add_snapshot(Snapshot snapshot) {
   Row& row = row_of(snapshot.row);
   const auto node = static_cast<std::size_t>(snapshot.node);
   row.models[node] = std::move(snapshot.model);
+  row.weights[node] = snapshot.weight;
   row.has_arrived[node] = true;
   row.latest = std::max(row.latest, snapshot.time);
   ++row.arrived;
@@ -75,7 +78,8 @@ std::vector<Observer::Snapshot> Observer::take_snapshots() {
     if (row.missing == 0) continue;
     for (std::size_t i = 0; i < row.models.size(); ++i) {
       if (!row.models[i]) continue;
-      snapshots.push_back({static_cast<NodeId>(i), index, row.latest, std::move(row.models[i])});
+      snapshots.push_back(
+          {static_cast<NodeId>(i), index, row.latest, std::move(row.models[i]), row.weights[i]});
     }
   }
   std::erase_if(rows_, [](const auto& entry) { return entry.second.missing > 0; });
@@ -101,12 +105,23 @@ void Observer::evaluate(std::size_t index, Row& row) {
     return;
   }
   if (leaves_out_diverged_) drop_diverged(index, row);
-  std::erase_if(row.models, [](const Vector& x) { return !x; });  // of nodes that stopped before
+  double total = 0;
+  for (std::size_t i = 0; i < row.models.size(); ++i) {
+    if (!row.models[i]) row.weights[i] = 0;  // of nodes that stopped before
+    total += row.weights[i];
+  }
+  std::erase(row.weights, 0);
+  std::erase_if(row.models, [](const Vector& x) { return !x; });
   if (counts_live_nodes_) {
     table.cell("live_nodes", index) = static_cast<double>(row.models.size());
   }
   if (row.models.empty()) return;
-  const Vector center = mean(row.models);
+  std::vector<Weighted> terms;
+  terms.reserve(row.models.size());
+  for (std::size_t i = 0; i < row.models.size(); ++i) {
+    terms.push_back({row.weights[i] / total, row.models[i]});
+  }
+  const Vector center = weighted_sum(terms);
   const ModelQuality quality = graph_.evaluate(center);
   graph_.deliver(quality.loss, &table.cell("test_loss", index));
   if (facts_.has_accuracy) {

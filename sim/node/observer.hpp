@@ -26,7 +26,8 @@ class Observer {
 
   void record(NodeId node, std::string_view metric, Step k, double value);
   void record(NodeId node, std::string_view metric, Step k, const Scalar& value);
-  void end_step(NodeId node, Step k, const Vector& x, Time now);
+  /// `weight`: of x in the mean over the nodes, see Node::end_step().
+  void end_step(NodeId node, Step k, const Vector& x, Time now, double weight = 1);
   void count_messages(NodeId node, std::int64_t count, std::int64_t bytes) {
     NodeTotals& totals = recorder_.nodes[static_cast<std::size_t>(node)];
     totals.messages_sent += count;
@@ -45,6 +46,7 @@ class Observer {
     std::size_t row;
     Time time;
     Vector model;
+    double weight = 1;
   };
   /// Adds a snapshot; the last of a row starts its evaluation. Ranks of a real run hand theirs to rank 0 so.
   void add_snapshot(Snapshot snapshot);
@@ -77,6 +79,7 @@ class Observer {
  private:
   struct Row {
     std::vector<Vector> models;     // (nodes)
+    std::vector<double> weights;    // (nodes), of the models in their mean
     std::vector<double> distances;  // squared, from the mean; of those in the mean, by node
     std::vector<bool> has_arrived;  // (nodes)
     std::size_t arrived = 0;
@@ -98,7 +101,8 @@ class Observer {
   std::size_t lost_nodes_ = 0;
   bool counts_live_nodes_ = false;
   bool leaves_out_diverged_ = false;
-  std::map<NodeId, Step> not_finite_;  // nodes, and the steps after which their model was first seen so
+  std::map<NodeId, Step>
+      not_finite_;  // nodes, and the steps after which their model was first seen so
   std::int64_t steps_finished_ = 0;
 };
 

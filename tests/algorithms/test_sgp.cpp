@@ -44,6 +44,24 @@ TEST_CASE("SGP conserves the sums of numerators and weights on any directed topo
   }
 }
 
+TEST_CASE("what push-sum evaluates is the sum of numerators over that of weights") {
+  // Pushing only moves both sums about, so the evaluated model stays (0.1 * 3, ..) although the z_i and their plain mean
+  // change: f has the same value after every step.
+  for (const std::string& algorithm :
+       {sgp + "topology", std::string("kind = push_sum\nlearning_rate = 0.1\ngradient = numerator"),
+        std::string("kind = overlap_sgp\nlearning_rate = 0.1\npeers = topology\ntau = 0")}) {
+    CAPTURE(algorithm);
+    const Recorder recorder =
+        test::run(test::quadratic_scenario(7, 3, "star", algorithm), no_gradients_after_the_first);
+    const auto loss = [&](std::size_t row) { return recorder.evaluation.value("test_loss", row); };
+    for (std::size_t row = 1; row < 3; ++row)
+      CHECK(loss(row) == doctest::Approx(loss(0)).epsilon(1e-6));
+    double plain = 0;
+    for (NodeId i = 0; i < 7; ++i) plain += test::model(recorder, i, 0) / 7;
+    CHECK(std::abs(plain - 0.3) > 0.001);
+  }
+}
+
 TEST_CASE("without gradients every node of SGP reaches the mean, whatever the degrees") {
   // Column-stochastic mixing alone would tend to Perron weights; dividing by w gives lr mean(i) =
   // 0.1 * 3 everywhere.
