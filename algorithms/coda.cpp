@@ -18,8 +18,8 @@
 //
 // Guo, Liu, Yuan, Shen, Liu, Yang, "Communication-Efficient Distributed Stochastic AUC Maximization
 // with Deep Neural Networks", ICML 2020, Algorithms 1 and 2; defaults are those of the authors' later
-// federated code (4000, 3, gamma 500, period 8; it clips gradients to norm 1: clip_norm). Without dual
-// parameters it is local SGD in stages with a proximal pull.
+// federated code (4000, 3, gamma 500, period 8; it clips gradients to norm 1: clip_norm). Weight decay is of v
+// alone. Without dual parameters it is local SGD in stages with a proximal pull.
 
 #include <array>
 #include <cmath>
@@ -80,7 +80,8 @@ Task<> run(Node& node, const Settings& settings) {
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
     const Vector d = pulled(settings, g.values, x, center);
-    optimizer.update(x, d, x, k);
+    const Vector at = settings.dual == 0 ? x : join(x.slice(0, primal), node.zeros(settings.dual));
+    optimizer.update(x, d, at, k);  // weight decay is of v alone
 
     const auto end = static_cast<Step>(settings.optimizer.decay_steps[stage]);
     if (k + 1 == end || (k + 1 - begin) % settings.period == 0) {

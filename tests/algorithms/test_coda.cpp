@@ -31,9 +31,14 @@ TEST_CASE("CODA that averages every step is parallel primal-dual SGD") {
 
 TEST_CASE("CODA on one node is the single-machine method, stages and all") {
   // By hand on the workload's own gradients: T = 5, 15, .., rates l, l / 3, .., pull with gamma = 2; at the end of a
-  // stage a fresh mini-batch sets alpha, then the center moves.
-  const std::string text =
-      scenario(1, 30, "kind = coda\nlearning_rate = 0.06\nstage_steps = 5\ngamma = 2\nperiod = 4");
+  // stage a fresh mini-batch sets alpha, then the center moves. Weight decay is of v alone.
+  double decay = 0;
+  SUBCASE("without weight decay") {}
+  SUBCASE("with weight decay") { decay = 0.5; }
+  const std::string text = scenario(
+      1, 30,
+      "kind = coda\nlearning_rate = 0.06\nstage_steps = 5\ngamma = 2\nperiod = 4\nweight_decay = " +
+          std::to_string(decay));
   const Recorder recorder = test::run(text);
   const Assembly parts = assemble(Scenario::parse(text, "test.ini"));
   const Workload& workload = *parts.workload;
@@ -51,7 +56,8 @@ TEST_CASE("CODA on one node is the single-machine method, stages and all") {
   for (Step k = 0; k < 30; ++k) {
     gradient();
     for (std::size_t c = 0; c < x.size(); ++c) {
-      const double pull = c == alpha ? 0 : (double{x[c]} - double{center[c]}) / 2;
+      const double pull =
+          c == alpha ? 0 : (double{x[c]} - double{center[c]}) / 2 + decay * double{x[c]};
       x[c] = static_cast<float>(x[c] - rate * (g[c] + pull));
     }
     if (k + 1 != end) continue;
