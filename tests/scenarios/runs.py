@@ -1,26 +1,34 @@
 """What tests of whole runs share: the processes of a run, and what its results file says."""
-import subprocess
+import os
+import pathlib
 import time
 
 import h5py
 import numpy as np
 
 
-def of_children(pid, column):
-    """What ps says, as numbers, of the processes that `pid` has started and that are there."""
-    done = subprocess.run(["ps", "-o", f"{column}=", "--ppid", str(pid)], stdout=subprocess.PIPE, text=True)
-    return [int(word) for word in done.stdout.split()]
+def of_children(pid):
+    """{process: seconds of processor time} of the processes that `pid` has started and that are there."""
+    found = {}
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue  # it has gone meanwhile
+        if int(fields[1]) == pid:
+            found[int(path.parent.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return found
 
 
 def children(pid):
     """The processes that `pid` has started, the oldest first."""
-    return sorted(of_children(pid, "pid"))
+    return sorted(of_children(pid))
 
 
 def wait_until_at_work(pid, processes, seconds=2):
     """Until so many processes that `pid` has started have computed for so long, however busy the machine is."""
     for _ in range(600):
-        if sum(used >= seconds for used in of_children(pid, "cputimes")) >= processes:
+        if sum(used >= seconds for used in of_children(pid).values()) >= processes:
             return
         time.sleep(0.1)
     raise TimeoutError(f"process {pid} has no {processes} processes at work")
