@@ -2,17 +2,19 @@
 // the models drift apart. At every averaging, with the learning rate gamma of that step,
 //
 //   S <- (1/n) sum_i ||mean(x) - x_i||^2
-//   in the first `sampling_steps` steps   C <- mean of S / gamma so far;   p stays
-//   afterwards   S < low * gamma * C   =>   p <- p + 1
-//                S > high * gamma * C  =>   p <- max(1, p - 1)
+//   before `switch_step`        models are averaged at every step, as if p were 1
+//   before `sampling_steps`     C <- mean of S / gamma so far;   p stays
+//   afterwards                  S < low * gamma * C   =>   p <- p + 1
+//                               S > high * gamma * C  =>   p <- max(1, p - 1)
 //
 // so that the drift stays proportional to the learning rate. S is summed over all nodes, so p is
 // the same on each.
 //
 // Jiang, Agrawal, "Adaptive Periodic Averaging: A Practical Approach to Reducing Communication in
 // Distributed Learning", 2020. Defaults: p starts at 4, C is sampled for the first quarter of all
-// steps, low = 0.7, high = 1.3. The paper's first epoch with p = 1 is not offered. S depends on the
-// models, so every averaging waits for the arithmetic; without numbers (workload `timing`) p stays.
+// steps, low = 0.7, high = 1.3. In the paper, p is 1 in the first epoch: switch_step is its steps. C is
+// sampled only after it, as models drift less in one step than in p. S depends on the models, so every
+// averaging waits for the arithmetic; without numbers (workload `timing`) p stays.
 
 #include <algorithm>
 #include <limits>
@@ -26,6 +28,7 @@ namespace {
 
 struct Settings {
   Step period;
+  Step switch_step;
   Step sampling_steps;
   double low;
   double high;
@@ -40,10 +43,12 @@ class AdaptivePeriod {
   explicit AdaptivePeriod(const Settings& settings)
       : settings_(settings), period_(settings.period) {}
 
-  Step value() const { return period_; }
+  /// Local steps between the averagings before and after step k.
+  Step at(Step k) const { return k < settings_.switch_step ? 1 : period_; }
 
   /// Takes the drift `s` found when averaging after step k.
   void adapt(Step k, double s) {
+    if (k < settings_.switch_step) return;
     const double rate = settings_.optimizer.rate(k);
     if (k < settings_.sampling_steps) {
       ++samples_;
@@ -72,7 +77,7 @@ Task<> run(Node& node, const Settings& settings) {
     const Gradient g = co_await node.gradient(x);
     optimizer.update(x, g.values, x, k);
     ++local_steps;
-    if (local_steps == period.value()) {
+    if (local_steps == period.at(k)) {
       local_steps = 0;
       const Vector local = x;
       x = co_await average(node, everybody, tag_of(Channel::collective, k), x, settings.collective);
@@ -83,7 +88,7 @@ Task<> run(Node& node, const Settings& settings) {
       co_await apply_momentum_policy(node, everybody, tag_of(Channel::tracker, k),
                                      settings.momentum_policy, optimizer, settings.collective);
     }
-    node.record("period", k, static_cast<double>(period.value()));
+    node.record("period", k, static_cast<double>(period.at(k + 1)));
     node.end_step(k, x);
   }
 }
@@ -93,11 +98,20 @@ Task<> run(Node& node, const Settings& settings) {
 Program adaptive_period(const Section& section, const Context& context) {
   Settings settings;
   settings.period = read_period(section, 4);
+  settings.switch_step = section.optional<std::int64_t>(
+      "switch_step", 0,
+      "steps with an averaging each before the first period (an epoch's in the paper)");
+  section.expect(settings.switch_step >= 0, "switch_step", "must not be negative, got {}",
+                 settings.switch_step);
   settings.sampling_steps =
       section.optional<std::int64_t>("sampling_steps", context.steps / 4,
-                                     "steps with the first period, in which the drift is sampled");
+                                     "steps before the period changes; the drift is sampled in "
+                                     "them, but for those before switch_step");
   section.expect(settings.sampling_steps >= 0, "sampling_steps", "must not be negative, got {}",
                  settings.sampling_steps);
+  section.expect(settings.switch_step == 0 || settings.sampling_steps > settings.switch_step,
+                 "switch_step", "must leave steps to sample the drift in, of {}, got {}",
+                 settings.sampling_steps, settings.switch_step);
   settings.low = section.optional<double>(
       "low", 0.7, "share of the sampled drift under which the period grows");
   section.expect(settings.low >= 0, "low", "must not be negative, got {}", settings.low);

@@ -2,17 +2,18 @@
 // gradient, so that heterogeneous data leave no bias. With g_i(k) the gradient of step k at x_i(k),
 // y_i(0) = g_i(0), and either
 //
-//   adapt_then_combine    x_i(k+1) = sum_j W_ij (x_j(k) - learning_rate * y_j(k))
-//                         y_i(k+1) = sum_j W_ij (y_j(k) + g_j(k+1) - g_j(k))
-//   combine_while_adapt   x_i(k+1) = sum_j W_ij x_j(k) - learning_rate * y_i(k)
-//                         y_i(k+1) = sum_j W_ij y_j(k) + g_i(k+1) - g_i(k)
+//   adapt_then_combine    x_i(k+1) = sum_j W_ij(k) (x_j(k) - learning_rate * y_j(k))
+//                         y_i(k+1) = sum_j W_ij(k) (y_j(k) + g_j(k+1) - g_j(k))
+//   combine_while_adapt   x_i(k+1) = sum_j W_ij(k) x_j(k) - learning_rate * y_i(k)
+//                         y_i(k+1) = sum_j W_ij(k+1) y_j(k) + g_i(k+1) - g_i(k)
 //
 // Pu, Nedic, "Distributed Stochastic Gradient Tracking Methods", Math. Programming 187, 2021, eq. 6
 // (the first); Nedic, Olshevsky, Shi, "Achieving Geometric Convergence for Distributed Optimization
 // over Time-Varying Graphs", SIAM J. Optimization 27(4), 2017 (DIGing, the second). The first needs
 // two dependent exchanges a step; in the second one message carries x(k) and y(k-1) together, under
-// way while the gradient is computed. g(k) is the same mini-batch in both differences. The shared
-// update rule takes y for the gradient.
+// way while the gradient is computed, so that y is mixed with the weights of the next step where the
+// topology changes; DIGing has W(k) for both. g(k) is the same mini-batch in both differences. The
+// shared update rule takes y for the gradient.
 
 #include <array>
 
@@ -43,8 +44,8 @@ Task<> adapt_then_combine(Node& node, const Settings& settings) {
     } else {
       y.add(g.values);
       y.add_scaled(-1, previous);
-      co_await trackers.send(k, y);
-      y = co_await trackers.mix(k, y);
+      co_await trackers.send(k - 1, y);  // with the weights that x was mixed with
+      y = co_await trackers.mix(k - 1, y);
     }
     previous = g.values;
     optimizer.update(x, y, x, k);

@@ -1,15 +1,17 @@
 // Overlap SGP (tau-OSGP): stochastic gradient push whose messages travel while nodes compute.
-// Shares are added whenever they arrive; a node waits only if shares of step k - tau or older are
-// missing after its step k.
+// After its step k a node adds what has arrived of the shares of steps up to k; it waits only if some
+// of step k - tau or older are missing.
 //
 //   x_i <- x_i - learning_rate * g_i(z_i);   send p_ji (x_i, w_i) to j, keep p_ii (x_i, w_i)
-//   add the shares of steps <= k - tau (waiting for them) and later ones that have arrived
+//   add the shares of steps <= k - tau (waiting for them) and those up to k that have arrived
 //   z_i <- x_i / w_i
 //
 // Assran, Loizou, Ballas, Rabbat, "Stochastic Gradient Push for Distributed Deep Learning", ICML
 // 2019, Algorithm 2. tau = 0 is SGP, bit for bit; tau = 1 hides the transfer behind the next
-// gradient, as the released code does. `debias = no` is the paper's ablation that must fail: x is
-// added without w, so what is under way is missing from the model.
+// gradient, as the released code does. As there, what faster nodes sent in steps that a node has not
+// come to yet waits for these. With tau > 1 that code begins no exchange before its last one is
+// complete; here every step has one. `debias = no` is the paper's ablation that must fail: x is added
+// without w, so what is under way is missing from the model.
 
 #include "algorithms/overlap_sgp.hpp"
 

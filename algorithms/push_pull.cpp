@@ -9,8 +9,9 @@
 // Columns of C sum to one, so sum_i y_i = sum_i g_i at all times; rows of R do, so equal models stay
 // equal: where nothing moves, every node is at the optimum, whatever the degrees. R is the topology's
 // mixing matrix; C_ij = 1 / (1 + out-degree of j). One message carries both vectors; in the second order
-// it is under way while the gradient is computed. g(k) is the same mini-batch in both differences. The
-// shared update rule takes y for the gradient.
+// it is under way while the gradient is computed and brings x(k) with y(k-1), so that a C that changes is
+// one step ahead. g(k) is the same mini-batch in both differences. The shared update rule takes y for the
+// gradient.
 //
 // Pu, Shi, Xu, Nedic, "Push-Pull Gradient Methods for Distributed Optimization in Networks", IEEE
 // Transactions on Automatic Control 66(1), 2021, Algorithm 1 (the first order); Xin, Khan, "A Linear

@@ -8,6 +8,7 @@
 //   four_peer  at step k, i sends fifths to the peers of steps k to k + 3
 //   topology   i sends to its out-neighbors in the scenario's topology
 //
+// The authors' code moves on by as many peers as it sends to: 1, 2, then 4, 8 away, where here 2, 4 come between.
 // With `distances` below L the schedule is that much shorter, and nodes further apart never meet at one step; a peer whose
 // turn comes twice at a step gets two shares.
 //

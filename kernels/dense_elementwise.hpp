@@ -214,12 +214,33 @@ STARLING_INLINE void combine_few(float* out, const float* sums, const LinearTerm
   }
 }
 
+/// out = values, whatever the bits mean.
+template <bool streams>
+STARLING_INLINE void copy_columns(float* out, const float* values, std::size_t begin,
+                                  std::size_t end) {
+  std::size_t i = begin;
+  for (; i + width <= end; i += width) {
+    if constexpr (streams) {
+      Lanes::stream(out + i, Lanes::load(values + i));
+    } else {
+      Lanes::store(out + i, Lanes::load(values + i));
+    }
+  }
+  if (i < end) {
+    const Mask mask = Lanes::first(end - i);
+    Lanes::store(out + i, Lanes::load(values + i, mask), mask);
+  }
+}
+
 template <bool streams>
 STARLING_INLINE void linear_columns(float* out, const LinearTerm* terms, std::size_t term_count,
                                     std::size_t begin, std::size_t end) {
   if (term_count == 0) {
     for (std::size_t i = begin; i < end; ++i) out[i] = 0;
     return;
+  }
+  if (term_count == 1 && terms[0].factor == 1) {
+    return copy_columns<streams>(out, terms[0].values, begin, end);
   }
   if (term_count <= most_at_once) {
     return combine_few<false, streams>(out, nullptr, terms, term_count, begin, end);

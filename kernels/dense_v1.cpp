@@ -2,6 +2,7 @@
 // builds meet bit for bit. It runs on every processor; without a fused multiply-add instruction
 // fmaf is a slow library call.
 #include <cmath>
+#include <cstring>
 
 #include "kernels/dense.hpp"
 #include "kernels/dense_image_loops.hpp"
@@ -164,6 +165,10 @@ void logarithm(const float* x, float* y, std::size_t count) {
 
 void linear(float* out, const LinearTerm* terms, std::size_t term_count, std::size_t begin,
             std::size_t end, bool) {
+  if (term_count == 1 && terms[0].factor == 1) {  // whatever the bits mean
+    std::memmove(out + begin, terms[0].values + begin, (end - begin) * sizeof(float));
+    return;
+  }
   for (std::size_t i = begin; i < end; ++i) {
     float sum = term_count == 0 ? 0 : terms[0].factor * terms[0].values[i];
     for (std::size_t t = 1; t < term_count; ++t) {

@@ -7,8 +7,9 @@
 
 namespace starling::cuda {
 
-/// out[i] = fma(f_t, v_t[i], .. f_0 * v_0[i]). Block b does columns (b / jobs) * tile .. of job b mod jobs: jobs that
-/// read the same row (neighbors' models) meet in the second-level cache. Each thread has 4 quads of floats in flight.
+/// out[i] = fma(f_t, v_t[i], .. f_0 * v_0[i]), or the bits of v_0 if that is all and f_0 is one. Block b does columns
+/// (b / jobs) * tile .. of job b mod jobs: jobs that read the same row (neighbors' models) meet in the second-level
+/// cache. Each thread has 4 quads of floats in flight.
 struct LinearKernel {
   static constexpr unsigned threads = 256;
   static constexpr unsigned quads = 4;
@@ -26,6 +27,8 @@ struct LinearKernel {
     const TermOnDevice* terms = a.terms + task.first_term;
     const std::uint32_t end = lesser(task.length - begin, tile) + begin;
     const std::uint32_t quads_end = task.is_aligned != 0 ? end / 4 * 4 : begin;
+    if (task.terms == 1 && terms[0].factor == 1.0F)
+      return copy(block, task, terms[0].values, begin, quads_end, end);
     block.each([&](unsigned thread) {
       combine_quads(task, terms, begin + 4 * thread, quads_end);
       for (std::uint32_t i = quads_end + thread; i < end; i += threads) {
@@ -38,6 +41,18 @@ struct LinearKernel {
   }
 
  private:
+  /// Loads and stores alone, which keep bits that arithmetic would not: a product with one quiets NaNs.
+  STARLING_DEVICE static void copy(const Block& block, const LinearTask& task, const float* from,
+                                   std::uint32_t begin, std::uint32_t quads_end,
+                                   std::uint32_t end) {
+    block.each([&](unsigned thread) {
+      Quad values[quads];
+      load_quads(values, from, begin + 4 * thread, quads_end);
+      store_quads(values, task.out, begin + 4 * thread, quads_end);
+      for (std::uint32_t i = quads_end + thread; i < end; i += threads) task.out[i] = from[i];
+    });
+  }
+
   /// The thread's quads: floats first, first + 4 * threads, .. below `end`.
   STARLING_DEVICE static void combine_quads(const LinearTask& task, const TermOnDevice* terms,
                                             std::uint32_t first, std::uint32_t end) {
@@ -46,13 +61,8 @@ struct LinearKernel {
     for (unsigned q = 0; q < quads; ++q) sums[q] = {0.0F, 0.0F, 0.0F, 0.0F};
     for (std::uint32_t t = 0; t < task.terms; ++t) {
       const float factor = terms[t].factor;
-      const float* from = terms[t].values;
       Quad values[quads];
-      STARLING_UNROLL
-      for (unsigned q = 0; q < quads; ++q) {
-        const std::uint32_t i = first + 4 * threads * q;
-        values[q] = i < end ? *reinterpret_cast<const Quad*>(from + i) : Quad{};
-      }
+      load_quads(values, terms[t].values, first, end);
       STARLING_UNROLL
       for (unsigned q = 0; q < quads; ++q) {
         if (first + 4 * threads * q >= end) continue;
@@ -62,10 +72,24 @@ struct LinearKernel {
                                 fmaf(factor, v.z, s.z), fmaf(factor, v.w, s.w)};
       }
     }
+    store_quads(sums, task.out, first, end);
+  }
+
+  STARLING_DEVICE static void load_quads(Quad* values, const float* from, std::uint32_t first,
+                                         std::uint32_t end) {
     STARLING_UNROLL
     for (unsigned q = 0; q < quads; ++q) {
       const std::uint32_t i = first + 4 * threads * q;
-      if (i < end) *reinterpret_cast<Quad*>(task.out + i) = sums[q];
+      values[q] = i < end ? *reinterpret_cast<const Quad*>(from + i) : Quad{};
+    }
+  }
+
+  STARLING_DEVICE static void store_quads(const Quad* values, float* out, std::uint32_t first,
+                                          std::uint32_t end) {
+    STARLING_UNROLL
+    for (unsigned q = 0; q < quads; ++q) {
+      const std::uint32_t i = first + 4 * threads * q;
+      if (i < end) *reinterpret_cast<Quad*>(out + i) = values[q];
     }
   }
 };

@@ -17,9 +17,9 @@ struct LinearTerm {
   float factor;
 };
 
-/// out[i] = fma(f_t, v_t[i], .. fma(f_1, v_1[i], f_0 * v_0[i]) ..), i < length, terms in order: one rounding per
-/// term, so a chain of separate verbs and one fused job give the same bits. No terms: zeros. `out` may be
-/// identical to a term's `values`, but must not overlap it otherwise.
+/// out[i] = fma(f_t, v_t[i], .. fma(f_1, v_1[i], f_0 * v_0[i]) ..), i < length, terms in order: one rounding per term, so
+/// separate verbs and one fused job give the same bits. No terms: zeros. One term of factor 1: its bits, numbers or not
+/// (codes travel as floats). `out` may be identical to a term's `values`, but must not overlap it otherwise.
 struct LinearJob {
   float* out;
   std::uint32_t length;

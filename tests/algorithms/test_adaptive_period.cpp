@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <cmath>
 
 #include <doctest/doctest.h>
 
+#include "sim/base/error.hpp"
 #include "tests/support/block_averaging.hpp"
 
 using namespace starling;
@@ -62,6 +64,28 @@ TEST_CASE("the period follows the drift of the models, by the published rule") {
       {"workload.centers=index", "workload.dimension=1", "run.record_every=1",
        "algorithm.sampling_steps=8", "algorithm.schedule=step", "algorithm.decay_steps=8"});
   CHECK(periods(recorder, 0) == expected);
+}
+
+TEST_CASE("before switch_step models are averaged at every step, and their drift is not sampled") {
+  // As above, S = ((1 - q^p) / 2)^2. Sampling the averagings of p = 4 alone, after steps 9 and 13, gives C = S(4) / r, and p stays
+  // where it is. With the six of p = 1 before them C were a third of that, and p would shrink.
+  const std::string text =
+      test::quadratic_scenario(2, 40, "ring", "kind = adaptive_period\nlearning_rate = 0.1");
+  const std::vector<std::string> settings = {"workload.centers=index", "workload.dimension=1",
+                                             "run.record_every=1", "algorithm.switch_step=6",
+                                             "algorithm.sampling_steps=14"};
+  const Recorder recorder = test::run(text, settings);
+  std::vector<double> expected(40, 4);
+  std::fill_n(expected.begin(), 5, 1);
+  CHECK(periods(recorder, 1) == expected);
+
+  // With a period that stays it is post-local SGD.
+  const Recorder local = test::run(
+      test::quadratic_scenario(2, 40, "ring", "kind = local_sgd\nlearning_rate = 0.1\nperiod = 4"),
+      {"workload.centers=index", "workload.dimension=1", "algorithm.switch_step=6"});
+  CHECK(test::largest_difference(recorder, local) < 1e-6);
+  CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.switch_step=10"}),
+                       doctest::Contains("switch_step must leave steps"), ScenarioError);
 }
 
 TEST_CASE("all nodes choose the same period from noisy gradients, on any number of nodes") {

@@ -1,4 +1,7 @@
+#include <array>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -77,6 +80,43 @@ TEST_CASE("both orders of gradient tracking follow their recursions") {
                   {"workload.centers=index"});
     for (NodeId i = 0; i < 2; ++i)
       CHECK(test::model(recorder, i, 0) == doctest::Approx(x[i]).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("with the step first, models and estimates are mixed with the weights of one step") {
+  // Four nodes, of which i hears from i - 2^(k mod 2) at step k, both with weight 1/2; lr = 0.05.
+  const std::string text =
+      test::quadratic_scenario(4, 7, "one_peer_exponential", tracking + "adapt_then_combine");
+  const Assembly parts = assemble(Scenario::parse(text, "test.ini"));
+  const auto& problem = dynamic_cast<const Quadratic&>(*parts.workload);
+  const auto gradient = [&problem](std::size_t i, double x) {
+    const auto node = static_cast<NodeId>(i);
+    return double{problem.curvature(node, 0)} * (x - double{problem.center(node, 0)});
+  };
+  std::vector<float> start(problem.facts().parameters);
+  problem.initial_model(start);
+  std::array<double, 4> x{}, y{}, g{};
+  x.fill(start[0]);
+  for (std::size_t i = 0; i < 4; ++i) y[i] = g[i] = gradient(i, x[i]);
+  for (int k = 0; k < 7; ++k) {
+    const std::size_t hop = k % 2 == 0 ? 1 : 2;
+    const auto mixed = [hop](const std::array<double, 4>& v) {
+      std::array<double, 4> sum{};
+      for (std::size_t i = 0; i < 4; ++i) sum[i] = (v[i] + v[(i + 4 - hop) % 4]) / 2;
+      return sum;
+    };
+    for (std::size_t i = 0; i < 4; ++i) x[i] -= 0.05 * y[i];
+    x = mixed(x);
+    for (std::size_t i = 0; i < 4; ++i) {
+      const double next = gradient(i, x[i]);
+      y[i] += next - std::exchange(g[i], next);
+    }
+    y = mixed(y);
+  }
+  const Recorder recorder = test::run(text);
+  for (NodeId i = 0; i < 4; ++i) {
+    CHECK(test::model(recorder, i, 0) ==
+          doctest::Approx(x[static_cast<std::size_t>(i)]).epsilon(1e-5));
   }
 }
 

@@ -205,6 +205,19 @@ TEST_CASE("two nodes of quantized SwarmSGD average what the codes say, so they e
   CHECK(recorder.models[0] == recorder.models[1]);
 }
 
+TEST_CASE("codes of quantized SwarmSGD that look like NaNs are read right") {
+  // In cells of 1e-3, entries from -0.065 to -0.128 have the 16 bits 0xffbf to 0xff80. Two of them in a word are a signalling
+  // NaN, which any arithmetic turns into a quiet one: another 64 cells. Models pass there on their way from 0.
+  const std::string text = test::quadratic_scenario(4, 24, "complete", swarm + "local_steps = 2");
+  std::vector<std::string> settings = uneven_times;
+  settings.back() = "workload.centers=list";
+  settings.emplace_back("workload.center_values=-0.1, -0.2, -0.15, -0.05");
+  const Recorder plain = test::run(text, settings);
+  for (const std::string setting : {"compression=lattice", "cell=1e-3", "bits=16"})
+    settings.push_back("algorithm." + setting);
+  CHECK(test::largest_difference(plain, test::run(text, settings)) < 5e-3);
+}
+
 TEST_CASE("non-blocking quantized SwarmSGD sends two codes each way, blocking one") {
   // 8 bits for each of 5 entries. Without a third node requests and replies alone: 12 phases, then 1 notice of 16 bytes.
   const std::string text =

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <vector>
@@ -80,6 +81,26 @@ TEST_CASE(
         out.pop_back();
         CHECK(same_bits(out, combined(terms, length)));
       }
+    }
+  }
+}
+
+TEST_CASE("one term with factor one is copied bit for bit, codes that look like NaNs, too") {
+  // Signalling and quiet NaNs, infinity, subnormal numbers, both zeros.
+  const std::uint32_t patterns[] = {0xff80'0001, 0x7fb7'ffdb, 0xffff'ffff,
+                                    0x7fc0'0000, 0xff80'0000, 0x003c'003c,
+                                    0x8000'0001, 0x8000'0000, 0};
+  for (const auto* kernels : runnable_kernels()) {
+    CAPTURE(kernels->name);
+    CpuBackend backend(*kernels);
+    for (const std::size_t length : {1, 7, 16, 33, 1025}) {
+      std::vector<float> words(length), out(length);
+      for (std::size_t i = 0; i < length; ++i)
+        words[i] = std::bit_cast<float>(patterns[i % std::size(patterns)]);
+      const LinearTerm term{words.data(), 1};
+      const LinearJob job{out.data(), static_cast<std::uint32_t>(length), 0, 1};
+      backend.linear({&job, 1}, {&term, 1});
+      CHECK(same_bits(out, words));
     }
   }
 }

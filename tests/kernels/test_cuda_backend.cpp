@@ -1,6 +1,9 @@
 // The GPU backend against the CPU's, bit for bit: every verb, transform and measure, over sizes around every tile. Here
 // on the emulated device (tests/kernels/cuda/emulated.cpp), which runs the kernels' own source.
 #include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
 #include <deque>
 #include <limits>
 #include <numeric>
@@ -153,6 +156,23 @@ TEST_CASE("cuda: linear combinations are the CPU's, bit for bit") {
     CAPTURE(cases[j].terms);
     CHECK(test::first_difference(*results[j].second, results[j].first->values()) ==
           cases[j].length);
+  }
+}
+
+TEST_CASE("cuda: one term with factor one is copied bit for bit, codes that look like NaNs, too") {
+  Rig rig;
+  const std::uint32_t patterns[] = {0xff80'0001, 0x7fb7'ffdb, 0xffff'ffff, 0x003c'003c,
+                                    0x8000'0000};
+  for (const std::size_t length : {3, 1024, 4099}) {
+    Values words(length);
+    for (std::size_t i = 0; i < length; ++i) words[i] = std::bit_cast<float>(patterns[i % 5]);
+    const DeviceRow from(*rig.device, words);
+    const DeviceRow to(*rig.device, Values(length, -7));
+    const LinearTerm term{from.row().data(), 1};
+    const LinearJob job{to.row().data(), static_cast<std::uint32_t>(length), 0, 1};
+    rig.gpu.linear({&job, 1}, {&term, 1});
+    const Values found = to.values();
+    CHECK(std::memcmp(found.data(), words.data(), length * sizeof(float)) == 0);
   }
 }
 
