@@ -107,19 +107,16 @@ void Observer::evaluate(std::size_t index, Row& row) {
   if (leaves_out_diverged_) drop_diverged(index, row);
   double total = 0;
   for (std::size_t i = 0; i < row.models.size(); ++i) {
-    if (!row.models[i]) row.weights[i] = 0;  // of nodes that stopped before
-    total += row.weights[i];
+    if (row.models[i]) total += row.weights[i];
   }
-  std::erase(row.weights, 0);
-  std::erase_if(row.models, [](const Vector& x) { return !x; });
-  if (counts_live_nodes_) {
-    table.cell("live_nodes", index) = static_cast<double>(row.models.size());
-  }
-  if (row.models.empty()) return;
   std::vector<Weighted> terms;
-  terms.reserve(row.models.size());
   for (std::size_t i = 0; i < row.models.size(); ++i) {
-    terms.push_back({row.weights[i] / total, row.models[i]});
+    if (row.models[i]) terms.push_back({row.weights[i] / total, row.models[i]});
+  }
+  if (counts_live_nodes_) table.cell("live_nodes", index) = static_cast<double>(terms.size());
+  if (terms.empty()) {
+    row.models.clear();
+    return;
   }
   const Vector center = weighted_sum(terms);
   const ModelQuality quality = graph_.evaluate(center);
@@ -127,6 +124,7 @@ void Observer::evaluate(std::size_t index, Row& row) {
   if (facts_.has_accuracy) {
     graph_.deliver(quality.accuracy, &table.cell(facts_.accuracy_metric, index));
   }
+  std::erase_if(row.models, [](const Vector& x) { return !x; });  // of nodes that stopped before
   row.distances.assign(row.models.size(), std::nan(""));
   for (std::size_t i = 0; i < row.models.size(); ++i) {
     graph_.deliver(squared_distance(row.models[i], center), &row.distances[i]);

@@ -101,8 +101,7 @@ class Observer {
   std::size_t lost_nodes_ = 0;
   bool counts_live_nodes_ = false;
   bool leaves_out_diverged_ = false;
-  std::map<NodeId, Step>
-      not_finite_;  // nodes, and the steps after which their model was first seen so
+  std::map<NodeId, Step> not_finite_;  // the steps after which a node's model was first seen so
   std::int64_t steps_finished_ = 0;
 };
 
