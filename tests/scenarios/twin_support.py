@@ -1,0 +1,90 @@
+"""What twins of algorithms share: nodes with quadratics of known minima, the update rule, and runs of the program beside them."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import h5py
+import numpy as np
+
+CENTERS = [1, -2, 0.5, 3, 4, -1, 2.5, 0.25]  # minima of the nodes' quadratics, whose curvature is
+CURVATURE = 1.3
+START = 0.7
+OPTIMIZERS = [{"learning_rate": 0.1},
+              {"learning_rate": 0.1, "momentum": 0.9, "weight_decay": 0.05},
+              {"learning_rate": 0.05, "momentum": 0.8, "nesterov": True, "weight_decay": 0.02}]
+
+SCENARIO = """[run]
+nodes = {nodes}
+steps = {steps}
+output = {output}
+save_models = yes
+[topology]
+kind = {topology}
+[network]
+kind = constant
+latency = {latency} ms
+[compute]
+gradient = 10 ms
+speeds = {speeds}
+[workload]
+kind = quadratic
+dimension = 2
+centers = list
+center_values = {centers}
+curvature_min = {curvature}
+curvature_max = {curvature}
+start = {start}
+[algorithm]
+{algorithm}
+"""
+
+
+def gradient(x, node=None):
+    """Of one node, or of the first len(x)."""
+    return CURVATURE * (x - (np.array(CENTERS[:len(x)]) if node is None else CENTERS[node]))
+
+
+class Optimizer:
+    """SGD with momentum; of all nodes at once, or of one."""
+
+    def __init__(self, nodes, learning_rate, momentum=0.0, nesterov=False, weight_decay=0.0):
+        self.velocity = np.zeros(nodes)
+        self.rate, self.momentum, self.nesterov, self.decay = learning_rate, momentum, nesterov, weight_decay
+
+    def step(self, g, at, node=slice(None)):
+        d = g + self.decay * at
+        self.velocity[node] = self.momentum * self.velocity[node] + d
+        return self.rate * (d + self.momentum * self.velocity[node] if self.nesterov else self.velocity[node])
+
+
+class TwinCase(unittest.TestCase):
+    program = None
+
+    def setUp(self):
+        self.place = tempfile.TemporaryDirectory(prefix="starling-twins-")
+        self.addCleanup(self.place.cleanup)
+
+    def models(self, nodes, steps, algorithm, topology="ring", times=None, latency=1e-6):
+        """(nodes), what the program's nodes end with; both entries are the same. Milliseconds of the nodes' gradients and of a
+        message."""
+        path = pathlib.Path(self.place.name)
+        lines = "\n".join(f"{key} = {'yes' if value is True else value}" for key, value in algorithm.items())
+        speeds = ", ".join(repr(10 / time) for time in times or [10] * nodes)
+        (path / "twin.ini").write_text(SCENARIO.format(
+            nodes=nodes, steps=steps, topology=topology, latency=latency, speeds=speeds, algorithm=lines,
+            curvature=CURVATURE, start=START, output=path / "twin.h5", centers=", ".join(map(str, CENTERS[:nodes]))),
+            encoding="utf-8")
+        subprocess.run([self.program, "run", "--quiet", path / "twin.ini"], check=True)
+        with h5py.File(path / "twin.h5") as results:
+            return results["models"][:, 0]
+
+    def expect(self, twin, nodes, steps, algorithm, **where):
+        with self.subTest(nodes=nodes, **algorithm, **where):
+            np.testing.assert_allclose(self.models(nodes, steps, algorithm, **where), twin, rtol=2e-6, atol=2e-6)
+
+
+def main():
+    TwinCase.program = sys.argv.pop()
+    unittest.main()
