@@ -74,7 +74,9 @@ Program local_gossip(const Section& section, const Context& context) {
   section.expect(settings.local_steps >= 1, "local_steps", "must be at least 1, got {}",
                  settings.local_steps);
   const auto auxiliary = section.optional<std::int64_t>(
-      "auxiliary", 0, "so many nodes, from the first on, only mix and compute no gradients");
+      "auxiliary", 0,
+      "so many nodes, from the first on, only mix and compute no gradients; samples, epochs and "
+      "throughput count their steps, too");
   section.expect(auxiliary >= 0 && auxiliary < context.nodes, "auxiliary",
                  "must be from 0 to {}, got {}", context.nodes - 1, auxiliary);
   settings.auxiliary = static_cast<NodeId>(auxiliary);

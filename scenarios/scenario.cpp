@@ -195,8 +195,7 @@ void Scenario::read_heading(std::string_view line, const std::string& origin) {
   open_ = static_cast<std::size_t>(other - sections_.data()) + 1;
 }
 
-void Scenario::override_with(std::string_view assignment) {
-  const std::string origin(command_line);
+void Scenario::override_with(std::string_view assignment, const std::string& origin) {
   const auto [path, value] = split(trim(assignment), origin, "section.key=value");
   const std::size_t dot = path.find('.');
   const std::string_view key = dot == path.npos ? std::string_view() : path.substr(dot + 1);
@@ -225,7 +224,9 @@ void Scenario::override_with(std::string_view assignment) {
 
 Section Scenario::section(std::string_view name) const {
   const Entry* entry = find(name);
-  Section section(std::string(name), entry ? entry->origin : name_,
+  // What is missing is missing in the file.
+  const bool is_ours = entry != nullptr && entry->origin != command_line;
+  Section section(std::string(name), is_ours ? entry->origin : name_,
                   entry ? entry->settings : std::vector<Setting>());
   section.set_directory(std::filesystem::path(name_).parent_path().string());
   return section;

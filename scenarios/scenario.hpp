@@ -37,7 +37,7 @@ class Scenario {
 
   /// Sets section.key to `value` as from the command line: "algorithm.learning_rate=0.1". The key
   /// may be new.
-  void override_with(std::string_view assignment);
+  void override_with(std::string_view assignment, const std::string& origin = "command line");
 
   /// The settings of [name]; none, located at the file, if it is absent.
   Section section(std::string_view name) const;

@@ -83,7 +83,11 @@ std::vector<std::string> read_range(const Setting& setting, std::string_view tex
     const double factor = std::pow(change.number, static_cast<double>(i));
     const double number = is_geometric ? first.number * factor
                                        : first.number + static_cast<double>(i) * change.number;
-    if (number > last.number + slack) return values;
+    if (number > last.number + slack) {
+      if (values.size() == 1 && last.number > first.number)
+        refuse(fmt::format("needs a step that fits between {} and {}", first.number, last.number));
+      return values;
+    }
     if (values.size() == most_points)
       refuse(fmt::format("has a range of more than {} values", most_points));
     values.push_back(short_text(number) + (first.unit.empty() ? "" : " " + first.unit));
@@ -110,9 +114,10 @@ std::vector<std::string> read_values(const Setting& setting) {
   return values;
 }
 
-/// Keys whose values go along together, (keys, values).
+/// Keys whose values go along together, (keys, values), and where they stand.
 struct Axis {
   std::vector<std::string> keys;
+  std::vector<std::string> origins;
   std::vector<std::vector<std::string>> values;
   std::size_t size() const { return values.front().size(); }
 };
@@ -138,6 +143,7 @@ void zip_axes(const Setting& zip, std::vector<Axis>& axes) {
                          first->keys.front(), first->size(), name, found->size()));
     }
     first->keys.push_back(name);
+    first->origins.push_back(found->origins.front());
     first->values.push_back(std::move(found->values.front()));
     found->keys.clear();  // taken
   }
@@ -203,7 +209,7 @@ void append_repeats(const Setting& repeats, const Scenario& scenario, std::vecto
   }
   const Section run = scenario.section("run");
   const auto first = run.optional<std::int64_t>("seed", 1, "");
-  Axis axis{{std::string(seed_key)}, {{}}};
+  Axis axis{{std::string(seed_key)}, {repeats.origin}, {{}}};
   for (std::int64_t i = 0; i < count; ++i) axis.values[0].push_back(std::to_string(first + i));
   axes.push_back(std::move(axis));
 }
@@ -238,7 +244,7 @@ Sweep read_sweep(const Scenario& scenario) {
           fmt::format("{}: sweep.{} must be section.key of another section, zip or repeats",
                       setting.origin, setting.key));
     } else {
-      axes.push_back({{setting.key}, {read_values(setting)}});
+      axes.push_back({{setting.key}, {setting.origin}, {read_values(setting)}});
     }
   }
   if (zip != nullptr) zip_axes(*zip, axes);
@@ -248,6 +254,7 @@ Sweep read_sweep(const Scenario& scenario) {
   std::size_t count = 1;
   for (const Axis& axis : axes) {
     sweep.keys.insert(sweep.keys.end(), axis.keys.begin(), axis.keys.end());
+    sweep.origins.insert(sweep.origins.end(), axis.origins.begin(), axis.origins.end());
     count *= axis.size();
     if (count > most_points) {
       throw ScenarioError(

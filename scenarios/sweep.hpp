@@ -33,6 +33,8 @@ struct SweepPoint {
 struct Sweep {
   /// "section.key" as written; seed_key is last if there are repetitions.
   std::vector<std::string> keys;
+  /// Where the list of each key stands: "sweep.ini:30".
+  std::vector<std::string> origins;
   std::vector<SweepPoint> points;
 
   /// "section.key=value" for every key of a point.

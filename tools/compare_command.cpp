@@ -316,8 +316,9 @@ std::string reference_of(const std::string& path, const po::variables_map& value
 
 void compare_command(const Arguments& arguments) {
   po::options_description options("options");
-  options.add_options()("time", po::value<double>()->default_value(0.1, "0.1"),
-                        "relative tolerance of time per step and throughput")(
+  options.add_options()(
+      "time", po::value<double>()->default_value(0.1, "0.1"),
+      "relative tolerance of time per step and throughput: difference over the larger of the two")(
       "loss", po::value<double>()->default_value(0.05, "0.05"),
       "relative tolerance of losses, absolute one of accuracy and AUC")(
       "models", po::value<double>(), "largest difference of final models; 0: the same bits");

@@ -69,7 +69,7 @@ Rows read_rows(const std::string& path) {
   std::string line;
   Place place{path, 0};
   while (std::getline(file, line)) {
-    ++place.line;
+    if (++place.line == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);  // byte order mark
     line = std::string(trim(line));
     if (line.empty()) continue;
     if (line[0] == '#') {

@@ -21,10 +21,30 @@ namespace po = boost::program_options;
 
 namespace {
 
+/// A run from a results file must not take its place: what a real run measured cannot be had again.
+void check_output(const std::vector<std::string>& words, const Assembly& parts) {
+  std::error_code none;
+  if (std::filesystem::path(words[0]).extension() != ".h5" ||
+      !std::filesystem::equivalent(words[0], parts.settings.output, none))
+    return;
+  throw UsageError(fmt::format(
+      "{} would be replaced by its repetition; name another file with --output", words[0]));
+}
+
+Assembly assemble_checked(const std::vector<std::string>& words) {
+  Assembly parts = assemble(read_scenario(words));
+  check_output(words, parts);
+  return parts;
+}
+
 #ifdef STARLING_HAVE_MPI
 void run_over_mpi(const std::vector<std::string>& words, bool speaks) {
   in_session([&](MpiSession& session) {
-    Assembly parts = assemble_on_all_ranks(session, words, check_for_mpi);
+    const auto check = [&words](const Assembly& parts) {
+      check_for_mpi(parts);
+      check_output(words, parts);
+    };
+    Assembly parts = assemble_on_all_ranks(session, words, check);
     execute_run(std::move(parts), speaks && session.rank() == 0,
                 [&session](Run& run) { run.execute(session); });
   });
@@ -44,13 +64,16 @@ void check_alone() {
 /// A simulation: by this process, or by all that mpirun has started.
 void simulate(const std::vector<std::string>& words, bool speaks) {
   const auto alone = [&] {
-    execute_run(assemble(read_scenario(words)), speaks, [](Run& run) { run.simulate(); });
+    execute_run(assemble_checked(words), speaks, [](Run& run) { run.simulate(); });
   };
   if (!MpiSession::is_launched()) return alone();
   in_session([&](MpiSession& session) {
     const int ranks = session.ranks();
     if (ranks == 1) return alone();
-    const auto check = [ranks](const Assembly& parts) { check_for_sharing(parts, ranks); };
+    const auto check = [ranks, &words](const Assembly& parts) {
+      check_for_sharing(parts, ranks);
+      check_output(words, parts);
+    };
     Assembly parts = assemble_on_all_ranks(session, words, check, ranks);
     execute_run(std::move(parts), speaks && session.rank() == 0,
                 [&session](Run& run) { run.share(session); });
@@ -62,7 +85,7 @@ void run_over_mpi(const std::vector<std::string>&, bool) {
 }
 
 void simulate(const std::vector<std::string>& words, bool speaks) {
-  execute_run(assemble(read_scenario(words)), speaks, [](Run& run) { run.simulate(); });
+  execute_run(assemble_checked(words), speaks, [](Run& run) { run.simulate(); });
 }
 
 void check_alone() {}
@@ -83,6 +106,7 @@ void replay(std::vector<std::string> words, const std::string& path, bool speaks
   if (std::filesystem::equivalent(parts.settings.output, path, none)) {
     throw UsageError(fmt::format("--output must name another file than {}, the recording", path));
   }
+  check_output(words, parts);
   check_for_replay(parts, recorded, path);
   execute_run(std::move(parts), speaks, [&recorded](Run& run) { run.simulate(&recorded); });
 }

@@ -5,6 +5,7 @@
 // where it was when it is started again.
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <csignal>
@@ -13,6 +14,7 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <system_error>
 #include <thread>
 
 #include <fmt/format.h>
@@ -114,7 +116,11 @@ void prepare(const fs::path& folder, const Scenario& scenario) {
   std::ofstream file(partial);
   file << settings_of(scenario);
   file.close();
-  if (!file) throw Error(fmt::format("{}: cannot write", partial.string()));
+  if (!file) {
+    const std::string why = std::generic_category().message(errno);
+    fs::remove(partial, error);
+    throw Error(fmt::format("{}: cannot write: {}", kept.string(), why));
+  }
   fs::rename(partial, kept);
 }
 
@@ -182,6 +188,16 @@ Ending run_points(const Sweep& sweep, const std::vector<std::string>& words,
   return outcome;
 }
 
+/// Which points failed, and why; nothing if none did.
+std::string tell_failures(const std::vector<std::string>& failures, const fs::path& folder) {
+  if (failures.empty()) return "";
+  std::string text = fmt::format("{} point{} failed; the logs are in {}:", failures.size(),
+                                 failures.size() == 1 ? "" : "s", folder.string());
+  for (std::size_t i = 0; i < std::min(failures.size(), most_failures_named); ++i)
+    text += fmt::format("\n  {}: {}", failures[i], first_line_of(folder / (failures[i] + ".log")));
+  return text;
+}
+
 }  // namespace
 
 void sweep_command(const Arguments& arguments) {
@@ -215,8 +231,9 @@ void sweep_command(const Arguments& arguments) {
 
   // What is wrong with all points is better told once, before anything runs.
   Scenario first = scenario;
-  for (const std::string& setting : sweep.overrides(sweep.points.front()))
-    first.override_with(setting);
+  const std::vector<std::string> settings = sweep.overrides(sweep.points.front());
+  for (std::size_t i = 0; i < settings.size(); ++i)
+    first.override_with(settings[i], sweep.origins[i]);
   assemble(first);
 
   const fs::path folder = values.count("output") > 0
@@ -237,20 +254,19 @@ void sweep_command(const Arguments& arguments) {
   }
   share_cores(cores, jobs * shard.on_this_machine);
   const Ending outcome = run_points(sweep, words, todo, folder, jobs, speaks);
-  const std::size_t finished = table.write();
+  const std::string failed = tell_failures(outcome.failures, folder);
+  std::size_t finished = 0;
+  try {
+    finished = table.write();
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}{}{}", error.what(), failed.empty() ? "" : "\n", failed));
+  }
   if (!outcome.is_whole) throw Interrupted(asked_to_end);
   if (values.count("quiet") == 0 && (shard.index == 0 || finished == sweep.points.size())) {
     fmt::print("{} of {} points are finished; see {}\n", finished, sweep.points.size(),
                (folder / "table.csv").string());
   }
-  if (outcome.failures.empty()) return;
-  std::string failed;
-  for (std::size_t i = 0; i < std::min(outcome.failures.size(), most_failures_named); ++i) {
-    const fs::path log = folder / (outcome.failures[i] + ".log");
-    failed += fmt::format("\n  {}: {}", outcome.failures[i], first_line_of(log));
-  }
-  throw Error(fmt::format("{} points failed; their logs are in {}:{}", outcome.failures.size(),
-                          folder.string(), failed));
+  if (!failed.empty()) throw Error(failed);
 }
 
 }  // namespace starling

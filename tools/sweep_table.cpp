@@ -1,9 +1,12 @@
 #include "tools/sweep_table.hpp"
 
+#include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <limits>
 #include <map>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -47,15 +50,19 @@ void write_whole(const fs::path& path, const std::string& bytes) {
   }
   const mode_t mask = umask(0);
   umask(mask);
-  if (file >= 0) {
-    is_written = fchmod(file, 0666 & ~mask) == 0 && is_written;
-    is_written = close(file) == 0 && is_written;
+  if (is_written) is_written = fchmod(file, 0666 & ~mask) == 0;
+  const int first_error = errno;  // why it is not written, if it is not
+  if (file >= 0 && close(file) != 0) {
+    is_written = false;
+  } else {
+    errno = first_error;
   }
+  is_written = is_written && std::rename(partial.c_str(), path.c_str()) == 0;
   if (!is_written) {
+    const std::string why = std::generic_category().message(errno);
     unlink(partial.c_str());
-    throw Error(fmt::format("{}: cannot write", path.string()));
+    throw Error(fmt::format("{}: cannot write: {}", path.string(), why));
   }
-  fs::rename(partial, path);
 }
 
 std::string to_csv(const NamedTable& table) {

@@ -262,6 +262,7 @@ def check_commands(folder):
     expect(folder.run("export", "results/good.h5", "--table", "nodes", "-o", "nodes.csv"), 0)
     with open(folder.file("nodes.csv"), encoding="utf-8") as table:
         assert len(table.read().splitlines()) == 9  # a head and eight nodes
+    expect(folder.run("run", "results/good.h5", "run.steps=3"), 2, "results/good.h5 would be replaced by its repetition")
     again = folder.run("run", "results/good.h5", "-o", "again.h5")
     expect(again, 0)
     assert "different experiments" not in folder.run("compare", "results/good.h5", "again.h5").stdout

@@ -169,6 +169,10 @@ class CompareTest(unittest.TestCase):
         self.assertNotIn("warning", said)
         self.assertIn("--models needs two runs", self.starling("compare", "a.h5", "r.csv", "--models", "0", status=1))
 
+    def test_a_reference_may_begin_with_a_byte_order_mark(self):
+        (self.folder / "r.csv").write_text("\ufeffstep,test_loss\n40,1\n", encoding="utf-8")
+        self.assertIn("final test loss", self.starling("compare", "a.h5", "r.csv", "--loss", "9"))
+
     def test_a_bad_reference_is_refused_with_its_line(self):
         for text, expected in BAD:
             with self.subTest(text):

@@ -10,10 +10,14 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
+
+import h5py
+import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-from pictures import convergence
+from pictures import convergence, sweep
 
 SCENARIO = """[run]
 nodes = 4
@@ -55,6 +59,26 @@ class PlotTest(unittest.TestCase):
                               timeout=120)
         self.assertEqual(done.returncode, status, done.stderr)
         return done.stdout + done.stderr
+
+    def changed(self, name, change):
+        """A copy of a.h5 in which `change` has written."""
+        (self.folder / name).write_bytes((self.folder / "a.h5").read_bytes())
+        with h5py.File(self.folder / name, "r+") as file:
+            change(file)
+        return name
+
+    def texts(self, *words):
+        """What a picture says, glyph by glyph replaced by what the glyphs were drawn for."""
+        self.plot(*words, "-o", "read.svg")
+        return re.findall(r"<!-- (.*?) -->", (self.folder / "read.svg").read_text())
+
+    def points_of_the_green_line(self, *words):
+        """Numbers of points of the unbroken pieces of the green line on the left."""
+        self.plot(*words, "-o", "read.svg")
+        tree = xml.etree.ElementTree.parse(self.folder / "read.svg")
+        lines = [path.get("d") for path in tree.iter("{http://www.w3.org/2000/svg}path")
+                 if "stroke: #009e73" in path.get("style", "") and "fill: none" in path.get("style", "")]
+        return [piece.count("L") + 1 for piece in lines[0].split("M")[1:]]
 
     def test_every_kind_is_drawn(self):
         for suffix, start, *words in ((".png", b"\x89PNG", "a.h5"), (".svg", b"<?xml", "a.h5", "--links"),
@@ -98,7 +122,77 @@ class PlotTest(unittest.TestCase):
         self.assertEqual(run.first_time("test_accuracy", 0.4), 10)        # there from the first row on
         self.assertTrue(math.isnan(run.first_time("test_accuracy", 0.71)))
 
+    def test_a_run_over_mpi_takes_wall_time(self):
+        def change(file):
+            file["facts"].attrs["transport"] = np.bytes_("mpi")
+        said = self.texts(self.changed("real.h5", change))
+        self.assertFalse([text for text in said if "virtual" in text])
+        self.assertTrue(any("of wall time" in text for text in said))
+        self.assertTrue(any("of virtual time" in text for text in self.texts("a.h5")))
+
+    def test_the_share_of_computing_is_that_of_all_nodes_time(self):
+        # One node computes for 9 s of 9 s, three compute for 1 s of 2 s: 12 of 15 s. The mean of their shares would be 62 %,
+        # the share of the 9 s that the run takes 33 %.
+        def change(file):
+            for name, values in {"compute": [9, 1, 1, 1], "wait": [0, 1, 1, 1], "communicate": [0] * 4, "finished": [9, 2, 2, 2]}.items():
+                file[f"nodes/{name}"][...] = values
+        self.assertTrue(any(text.endswith("nodes compute 80% of theirs") for text in self.texts(self.changed("uneven.h5", change))))
+
+    def test_a_distance_of_zero_breaks_the_line_of_a_logarithmic_axis(self):
+        def change(file):
+            file["evaluation/consensus_distance"][...] = [0.1, 0.2, 0, 0.3]
+        self.assertEqual(self.points_of_the_green_line(self.changed("zero.h5", change)), [2, 1])
+        self.assertEqual(self.points_of_the_green_line("a.h5"), [4])
+
+    def test_samples_of_a_reference_that_tells_none_are_not_known(self):
+        (self.folder / "untold.csv").write_text("\ufeffstep,time_seconds,test_loss\n20,0.03,2\n40,0.08,1\n", encoding="utf-8")
+        run = convergence.Run(self.folder / "untold.csv")
+        self.assertEqual(len(run.curve("test_loss", "samples")[0]), 0)
+        self.assertEqual(len(run.curve("test_loss", "step")[0]), 2)
+
+    def test_runs_of_one_name_are_told_apart_by_their_folders(self):
+        (self.folder / "real").mkdir()
+        (self.folder / "real" / "a.h5").write_bytes((self.folder / "slow.h5").read_bytes())
+        self.assertIn(f"real/a against {self.folder.name}/a: time per step +", self.plot("a.h5", "real/a.h5"))
+
+    def test_zipped_keys_are_one_axis(self):
+        (self.folder / "zip.ini").write_text(SCENARIO + "[sweep]\nrun.nodes = 4, 6, 8\nrun.steps = 10, 20, 30\n"
+                                             "algorithm.learning_rate = 0.05, 0.1\nzip = run.nodes run.steps\n")
+        subprocess.run([PROGRAM, "sweep", "zip.ini", "-q", "-o", "zipped"], cwd=self.folder, check=True)
+        swept = sweep.Sweep(self.folder / "zipped")
+        self.assertEqual(swept.varied(), ["run.nodes", "algorithm.learning_rate"])
+        said = self.texts("zipped")
+        self.assertIn("zipped: 6 runs", said)
+        self.assertIn("8 / 30", said)
+        self.assertIn("nodes / steps", said)
+        self.assertIn("zipped: 2 runs, at nodes / steps = 6 / 20", self.texts("zipped", "--at", "run.steps=20"))
+        self.assertIn("no finished point has run.steps = 25; there are 10, 20, 30",
+                      self.plot("zipped", "--at", "run.steps=25", status=1))
+
+    def test_keys_of_one_name_are_told_apart_by_their_sections(self):
+        (self.folder / "kinds.ini").write_text(SCENARIO + "[sweep]\nalgorithm.kind = dpsgd, sgp\ntopology.kind = ring, complete\n")
+        subprocess.run([PROGRAM, "sweep", "kinds.ini", "-q", "-o", "kinds"], cwd=self.folder, check=True)
+        self.assertLessEqual({"algorithm kind", "topology kind"}, set(self.texts("kinds")))
+
+    def test_curves_are_as_many_as_can_be_told_apart(self):
+        (self.folder / "many.ini").write_text(SCENARIO + "[sweep]\nrun.nodes = 4, 8\nalgorithm.learning_rate = 0.01 .. 0.2 step 0.01\n")
+        subprocess.run([PROGRAM, "sweep", "many.ini", "-q", "-o", "many"], cwd=self.folder, check=True)
+        self.assertIn("learning rate, 8 of 20", self.texts("many"))
+        self.assertIn("9 runs are too many", self.plot(*["a.h5"] * 9, status=1))
+
+    def test_times_of_some_seeds_alone_say_so(self):
+        with h5py.File(self.folder / "swept" / "nodes=4,learning_rate=0.05,seed=1.h5") as one, \
+             h5py.File(self.folder / "swept" / "nodes=4,learning_rate=0.05,seed=2.h5") as two:
+            best = sorted(file["evaluation/test_accuracy"][()].max() for file in (one, two))
+        self.assertLess(*best)
+        self.assertTrue(any("without runs that never get there" in text
+                            for text in self.texts("swept", "--target", str(sum(best) / 2))))
+        self.assertFalse(any("never" in text for text in self.texts("swept", "--target", "0.01")))
+
     def test_what_cannot_be_drawn_is_refused(self):
+        self.assertIn("the node timeline ends at 1 s", self.plot("a.h5", "--window", "1", "2", status=1))
+        self.assertIn("--metric wants the folder of a sweep", self.plot("a.h5", "--metric", "test_loss", status=2))
+        self.assertIn("--links wants a run", self.plot("swept", "--links", status=2))
         self.assertIn("--target wants", self.plot("a.h5", "--target", "0.9", status=2))
         self.assertIn("folder of a sweep among them", self.plot("a.h5", "swept", status=2))
         self.assertIn("expected a results file", self.plot("a.h5", "nowhere.h5", status=1))

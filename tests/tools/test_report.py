@@ -13,7 +13,7 @@ import sys
 import tempfile
 import unittest
 
-from test_sweep import SMALL
+from test_sweep import SCENARIO, SMALL
 
 TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools"
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -100,6 +100,19 @@ class ReportTest(unittest.TestCase):
         self.assertNotRegex(page, r"https?://")
         self.assertIn("learning_rate = 0.05", page)
         self.assertRegex(page, r"<dt>code version</dt><dd>[^<]+</dd>")
+
+    def test_quantities_are_sorted_whatever_their_units(self):
+        (self.folder / "units.ini").write_text(SCENARIO + "[sweep]\ncompute.gradient = 500 us, 1 ms, 0.01 s\n")
+        self.run_tool(PROGRAM, "sweep", "units.ini", "-o", "units", "-q")
+        self.run_tool(TOOLS / "report", "units", "-o", "units.html")
+        page = (self.folder / "units.html").read_text()
+        values = [float(re.search(f'data-value="([^"]*)">{text}<', page)[1]) for text in ("500 us", "1 ms", "0.01 s")]
+        self.assertEqual(values, [0.0005, 0.001, 0.01])
+
+    def test_a_page_that_cannot_be_written_whole_is_not_begun(self):
+        (self.folder / "taken").mkdir(exist_ok=True)
+        self.assertIn("report: taken: cannot write: Is a directory", self.run_tool(TOOLS / "report", "out", "-o", "taken", status=1))
+        self.assertEqual(list(self.folder.glob("taken*")), [self.folder / "taken"])
 
     def test_a_run_has_a_page_too(self):
         self.run_tool(PROGRAM, "run", "s.ini", "-q", "-o", "one.h5")

@@ -59,6 +59,7 @@ POINTS = [
     ("run.nodes = 1 .. 10 step 0", "positive step"),
     ("run.nodes = 9 .. 1", "does not fall"),
     ("run.nodes = two .. 9", "needs numbers at the ends of a range, got two"),
+    ("algorithm.learning_rate = 0.1 .. 0.3", "needs a step that fits between 0.1 and 0.3"),
     ("run.nodes = 1 .. 9 times 1", "needs a positive start and a factor above 1"),
     ("compute.gradient = 1 ms .. 3 s", "one unit"),
     ("run.nodes = 2, 4\nrun.steps = 1 .. 3\nzip = run.nodes run.steps", "lists of one length"),
@@ -170,15 +171,27 @@ class SweepTest(unittest.TestCase):
         self.write(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.05, 1e30, 0.1\n")
         said = self.sweep(status=1)
         self.assertIn("2 of 3 points are finished", said)
-        self.assertIn("1 points failed", said)
+        self.assertIn("1 point failed", said)
         self.assertIn("learning_rate=1e+30: starling: ", said.replace("1e30", "1e+30"))
         self.assertIn("diverged", said)
         self.assertEqual(len(self.table("points.csv")), 2)
 
     def test_what_is_wrong_with_every_point_is_told_before_any_runs(self):
         self.write(SCENARIO + "[sweep]\nalgorithm.learning_rat = 0.05, 0.1\n")
-        self.assertIn("algorithm.learning_rat is not a key here", self.sweep(status=2))
+        self.assertIn("s.ini:19: algorithm.learning_rat is not a key here", self.sweep(status=2))
         self.assertFalse((self.folder / "out").exists())
+        self.write(SCENARIO + "[sweep]\nrun.nodes = 4, 8\nrun.steps = none, 6\nzip = run.nodes run.steps\n")
+        self.assertIn("s.ini:20: run.steps must be an integer, got none", self.sweep(status=2))
+        self.assertIn("command line: run.steps must be", self.sweep("sweep.run.steps=few, 6", status=2))
+
+    def test_a_folder_that_takes_no_tables_is_told_beside_the_points_that_failed(self):
+        self.write(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.05, 1e30\n")
+        self.sweep(status=1)
+        (self.folder / "out" / "points.csv").unlink()
+        (self.folder / "out" / "points.csv").mkdir()
+        said = self.sweep(status=1)
+        self.assertIn("points.csv: cannot write: Is a directory", said)
+        self.assertIn("learning_rate=1e30: starling: ", said)
 
     def test_a_folder_of_another_sweep_is_refused(self):
         self.write(SMALL)

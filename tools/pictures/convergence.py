@@ -8,18 +8,20 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, short, text, time_scale
+from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, short, text, time_scale
 
 METRICS = {"test_accuracy": "Test accuracy", "test_auc": "Test AUC", "test_loss": "Test loss", "consensus_distance": "Consensus distance"}
 AXES = {"time": "time", "step": "steps", "samples": "samples", "epoch": "epochs"}
 HIGHER_IS_BETTER = ("test_accuracy", "test_auc")
+MOST_RUNS = 8            # as many as there are colours
+LONGEST_TITLE = 120      # characters
 
 
 class Run:
     """Name, evaluation table and time per step of a run."""
 
-    def __init__(self, path):
-        self.name = pathlib.Path(path).stem
+    def __init__(self, path, name=""):
+        self.name = name or pathlib.Path(path).stem
         self.columns = read_csv(path) if pathlib.Path(path).suffix == ".csv" else read_results(path)
         if "step" not in self.columns:
             raise Failure(f"{path}: has no column step")
@@ -62,17 +64,19 @@ def read_results(path):
 
 def read_csv(path):
     """The file of tools/reference_run.hpp."""
-    facts = {"nodes": 1.0, "samples_per_step": 1.0}
+    facts = {"nodes": np.nan, "samples_per_step": np.nan}
     lines = []
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:
             for line in file:
                 key, equals, value = line.strip().removeprefix("#").partition("=")
                 if not line.startswith("#"):
                     lines.append(line)
                 elif equals and key.strip() in facts:
                     facts[key.strip()] = float(value)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise Failure(f"{path}: cannot read: {error.strerror}") from error
+    except ValueError as error:
         raise Failure(f"{path}: cannot read: {error}") from error
     rows = list(csv.DictReader(line for line in lines if line.strip()))
     columns = {}
@@ -82,7 +86,7 @@ def read_csv(path):
                 columns["time" if name == "time_seconds" else name] = np.array([float(row[name] or "nan") for row in rows])
             except (TypeError, ValueError) as error:
                 raise Failure(f"{path}: {name} must be numbers") from error
-    if "step" in columns:
+    if "step" in columns:  # samples are not known unless both are told
         columns["samples"] = columns["step"] * facts["nodes"] * facts["samples_per_step"]
         if "time" in columns and np.isfinite(columns["time"][-1]):
             columns["step_time"] = columns["time"][-1] / columns["step"][-1]
@@ -130,7 +134,8 @@ def draw_curves(ax, runs, metric, against, scale):
     ax.set_xlim(left=0)
     if metric == "test_accuracy":
         ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
-    if metric == "consensus_distance" and any((run.curve(metric, against)[1] > 0).any() for run in runs):
+    seen = np.concatenate([run.curve(metric, against)[1] for run in runs])
+    if metric == "consensus_distance" and len(seen[seen > 0]) and seen.max() > 3 * seen[seen > 0].min():
         ax.set_yscale("log")
 
 
@@ -163,9 +168,21 @@ def default_targets(runs, metric):
     return [float(f"{factor * bottom:.2g}") for factor in (2, 1.4, 1.01)]
 
 
+def names_of(paths):
+    """The files' names without ending; with their folders, as far up as they need to differ."""
+    parts = [[*pathlib.Path(path).absolute().parts[1:-1], pathlib.Path(path).stem] for path in paths]
+    for depth in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(each[-depth:]) for each in parts]
+        if len(set(names)) == len(names):
+            return names
+    return names
+
+
 def draw(paths, targets=()):
     """The picture and lines of text that tell the deviations of the other runs from the first."""
-    runs = [Run(path) for path in paths]
+    if len(paths) > MOST_RUNS:
+        raise Failure(f"{len(paths)} runs are too many to tell apart in one picture, expected at most {MOST_RUNS}")
+    runs = [Run(path, name) for path, name in zip(paths, names_of(paths))]
     metrics = [metric for metric in METRICS if any(len(run.curve(metric, "step")[0]) for run in runs)]
     said = [f"{run.name} against {runs[0].name}: {', '.join(deviations(runs[0], run)) or 'nothing in common'}" for run in runs[1:]]
     if not metrics:
@@ -194,5 +211,5 @@ def draw(paths, targets=()):
         if said and len(axes) > 1:
             lines = [line.replace(": ", ":\n  ", 1).replace(", ", ",\n  ") for line in said]
             grid[-1, 1].text(0, 1, "\n".join(lines), fontsize=9, color=GREY, va="top")
-    figure.suptitle(", ".join(run.name for run in runs), fontsize=13, fontweight="bold", x=0.01, ha="left")
+    figure.suptitle(cut(", ".join(run.name for run in runs), LONGEST_TITLE), fontsize=13, fontweight="bold", x=0.01, ha="left")
     return figure, said

@@ -56,7 +56,7 @@ def draw_link_heat(figure, ax, results, shown, names):
                       extent=(0, last * factor, len(shown) - 0.5, -0.5))
     ax.set_yticks(np.arange(len(shown)), names)
     ax.grid(False)
-    ax.set_xlabel(f"virtual time ({unit})")
+    ax.set_xlabel(f"{results.clock} ({unit})")
     ax.set_title("Load of the busiest links over time")
     figure.colorbar(image, ax=ax, format=PercentFormatter(1.0), fraction=0.04, pad=0.02)
 

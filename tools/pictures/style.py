@@ -34,10 +34,30 @@ def save(figure, path):
         raise Failure(f"{path}: cannot write: {error.strerror}") from error
 
 
+def cut(text, most):
+    """A text of at most `most` characters; of a longer one both ends."""
+    return text if len(text) <= most else text[:most // 2] + "…" + text[len(text) - (most - most // 2 - 1):]
+
+
 def quantity(text):
     """(number, unit) of "160 ms"; None if it is no quantity."""
     found = re.fullmatch(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([^\s\d].*)?", text)
     return (float(found[1]), (found[2] or "").strip()) if found else None
+
+
+# what a unit is worth in seconds, bytes, or bytes per second
+UNITS = {"ps": 1e-12, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600,
+         "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+UNITS |= {f"{prefix}bit/s": factor / 8 for prefix, factor in {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}.items()}
+UNITS |= {f"{unit}/s": UNITS[unit] for unit in ("B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")}
+
+
+def rank(text):
+    """The number by which a quantity is sorted among others of other units; None if it is no quantity."""
+    found = quantity(text)
+    if found is None or (found[1] and found[1] not in UNITS):
+        return None
+    return found[0] * UNITS.get(found[1], 1)
 
 
 def numbers(texts):

@@ -1,16 +1,20 @@
 """Pictures of a sweep: how an outcome depends on one or two swept keys, and the curves behind it."""
+import configparser
 import csv
 import pathlib
 
 import h5py
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.ticker import PercentFormatter, ScalarFormatter
+from matplotlib.ticker import PercentFormatter
 
 from pictures import convergence
-from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, numbers, short
+from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, numbers, short
 
-MOST_CURVES = 8
+MOST_CURVES = 8          # as many as there are colours
+MOST_LABELS = 16         # values named along an axis
+MOST_CELLS = 14          # cells of a heat map side by side that have room for a number; twice as many above each other
+LONGEST_LABEL = 28       # characters
 TITLES = {
     "test_accuracy": "Test accuracy of the mean model", "best_test_accuracy": "Best test accuracy of the mean model",
     "test_auc": "Test AUC of the mean model", "best_test_auc": "Best test AUC of the mean model",
@@ -32,8 +36,38 @@ class Sweep:
         if not self.table:
             raise Failure(f"{folder}: no point of the sweep is finished")
         columns = list(self.table[0])
-        self.keys = columns[:columns.index("runs")]
+        self.all_keys = columns[:columns.index("runs")]
+        self.zipped = self.read_zip()
+        self.keys = [key for key in self.all_keys if key not in self.zipped[1:]]  # of zipped keys, the first stands for all
         self.outcomes = [name for name in columns[columns.index("runs") + 1:] if not name.endswith("_deviation")]
+
+    def read_zip(self):
+        """Keys whose values go along together, by the scenario of the sweep."""
+        scenario = configparser.ConfigParser(delimiters=("=",), comment_prefixes=("#",), strict=False, interpolation=None)
+        try:
+            scenario.read_string((self.folder / "scenario.ini").read_text(encoding="utf-8"))
+        except (OSError, configparser.Error):
+            return []
+        named = scenario.get("sweep", "zip", fallback="").split()
+        return [key for key in self.all_keys if key in named]
+
+    def first_of(self, key):
+        """The key that stands for `key` in a picture."""
+        return self.zipped[0] if key in self.zipped else key
+
+    def label(self, key, value):
+        """A value as it is written along an axis or in a legend, with those that go along with it."""
+        if value is None or not self.zipped or key != self.zipped[0]:
+            return cut(value, LONGEST_LABEL) if value is not None else None
+        row = next(row for row in self.table if row[key] == value)
+        return cut(" / ".join(row[other] for other in self.zipped), LONGEST_LABEL)
+
+    def name_of(self, key):
+        """How a swept key is named: without its section, if no other is named so; with those that go along with it."""
+        def name(key):
+            is_alike = sum(name_of(other) == name_of(key) for other in self.all_keys) > 1
+            return key.replace(".", " ").replace("_", " ") if is_alike else name_of(key)
+        return " / ".join(name(other) for other in self.zipped) if self.zipped and key == self.zipped[0] else name(key)
 
     def values(self, key):
         """Values of a swept key, smallest number first, or as they were written."""
@@ -75,13 +109,24 @@ def name_of(key):
     return key.split(".", 1)[1].replace("_", " ")
 
 
-def label_of(key, texts):
-    found = numbers(texts)
-    return f"{name_of(key)} ({found[1]})" if found and found[1] else name_of(key)
+def label_of(sweep, key, texts):
+    found = numbers(texts) if key not in sweep.zipped else None
+    return f"{sweep.name_of(key)} ({found[1]})" if found and found[1] else sweep.name_of(key)
 
 
 def write_metric(metric, value):
     return f"{100 * value:.1f}" if metric in SHARES else short(value)
+
+
+def spaced(count, most):
+    """At most `most` of the positions 0 .. count - 1, the first and the last among them."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
+
+
+def slant(ax):
+    """Turns the names along the x axis if they are too long to stand beside each other."""
+    if sum(len(label.get_text()) + 2 for label in ax.get_xticklabels()) > 80:
+        plt.setp(ax.get_xticklabels(), rotation=20, ha="right")
 
 
 def heat_map(figure, ax, sweep, metric, x_key, y_key, fixed):
@@ -89,16 +134,20 @@ def heat_map(figure, ax, sweep, metric, x_key, y_key, fixed):
     xs, ys = sweep.values(x_key), sweep.values(y_key)
     cells = np.array([[sweep.cell(metric, {**fixed, x_key: x, y_key: y})[0] for x in xs] for y in ys])
     image = ax.imshow(cells, origin="lower", aspect="auto", cmap="cividis")
-    middle = (np.nanmin(cells) + np.nanmax(cells)) / 2
+    known = cells[np.isfinite(cells)]
+    middle = (known.min() + known.max()) / 2 if len(known) else 0
+    has_room = len(xs) <= MOST_CELLS and len(ys) <= 2 * MOST_CELLS
     for row, line in enumerate(cells):
         for column, value in enumerate(line):
-            if np.isfinite(value):
+            if np.isfinite(value) and has_room:
                 ax.text(column, row, write_metric(metric, value), ha="center", va="center", fontsize=8,
                         color="white" if value < middle else "black")
-    ax.set_xticks(range(len(xs)), xs)
-    ax.set_yticks(range(len(ys)), ys)
-    ax.set_xlabel(name_of(x_key))
-    ax.set_ylabel(name_of(y_key))
+    for key, texts, set_ticks in ((x_key, xs, ax.set_xticks), (y_key, ys, ax.set_yticks)):
+        shown = spaced(len(texts), MOST_LABELS)
+        set_ticks(shown, [sweep.label(key, texts[i]) for i in shown])
+    slant(ax)
+    ax.set_xlabel(sweep.name_of(x_key))
+    ax.set_ylabel(sweep.name_of(y_key))
     ax.grid(False)
     title = TITLES.get(metric, metric.replace("_", " "))
     ax.set_title(title + (" (%)" if metric in SHARES else ""))
@@ -108,57 +157,88 @@ def heat_map(figure, ax, sweep, metric, x_key, y_key, fixed):
         bar.ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
 
 
+def some_values(sweep, key):
+    """As many values of a swept key as can be told apart, the first and the last among them; [None] for no key."""
+    values = sweep.values(key) if key else [None]
+    return [values[i] for i in spaced(len(values), MOST_CURVES)]
+
+
+def add_legend(ax, sweep, key):
+    """Names the curves of an axis, and says if they are not all."""
+    handles, labels = ax.get_legend_handles_labels()
+    if not key or not handles:
+        return
+    shown, count = len(some_values(sweep, key)), len(sweep.values(key))
+    some = f", {shown} of {count}" if shown < count else ""
+    ax.legend(handles, labels, title=sweep.name_of(key) + some, ncols=2 if len(handles) > 4 else 1)
+
+
+def has_distance(x, is_log):
+    """Whether all of `x` can be named along an axis."""
+    places = np.log(x) if is_log else np.asarray(x, dtype=float)
+    return len(x) < 2 or np.diff(places).min() >= 0.03 * (places.max() - places.min())
+
+
 def lines(ax, sweep, metric, x_key, series_key, fixed, cell_of=None):
     """Mean against the values of one key, a line per value of the other, bars for one standard deviation over seeds. The cells
     are those of `metric` unless `cell_of` says otherwise."""
     cell_of = cell_of or (lambda settings: sweep.cell(metric, settings))
     texts = sweep.values(x_key)
-    found = numbers(texts)
+    found = numbers(texts) if x_key not in sweep.zipped else None
     x = found[0] if found else list(range(len(texts)))
-    for i, series in enumerate(sweep.values(series_key) if series_key else [None]):
+    for i, series in enumerate(some_values(sweep, series_key)):
         settings = {**fixed, series_key: series} if series_key else fixed
         cells = [cell_of({**settings, x_key: value}) for value in texts]
         deviations = [deviation for _, deviation in cells]
         ax.errorbar(x, [mean for mean, _ in cells], deviations if np.isfinite(deviations).any() else None, capsize=2.5,
                     color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)], markersize=4.5,
-                    linestyle=DASHES[i % len(DASHES)], label=series)
-    if found and min(x) > 0 and max(x) / min(x) >= 8:
+                    linestyle=DASHES[i % len(DASHES)], label=sweep.label(series_key, series))
+    is_log = bool(found) and min(x) > 0 and max(x) / min(x) >= 8
+    if is_log:
         ax.set_xscale("log", base=2)
-        ax.xaxis.set_major_formatter(ScalarFormatter())
-    if not found or len(texts) <= 12:
-        ax.set_xticks(x, [f"{number:g}" for number in x] if found else texts)
+        ax.xaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
+    if not found:
+        shown = spaced(len(texts), MOST_LABELS)
+        ax.set_xticks(shown, [sweep.label(x_key, texts[i]) for i in shown])
+        slant(ax)
+    elif len(texts) <= 12 and has_distance(x, is_log):
+        ax.set_xticks(x, [f"{number:g}" for number in x])
         ax.minorticks_off()
     if metric in SHARES:
         ax.yaxis.set_major_formatter(PercentFormatter(1.0))
-    ax.set_xlabel(label_of(x_key, texts))
+    ax.set_xlabel(label_of(sweep, x_key, texts))
     ax.set_title(TITLES.get(metric, metric.replace("_", " ")))
-    if series_key:
-        ax.legend(title=name_of(series_key), ncols=2 if len(sweep.values(series_key)) > 4 else 1)
+    add_legend(ax, sweep, series_key)
 
 
 def time_to(ax, sweep, target, x_key, series_key, fixed):
     """Virtual time until the mean model has the target accuracy (or AUC, or loss); seeds that never get there are left out."""
     metric = sweep.quality() or "test_loss"
 
+    is_partial = False
+
     def cell_of(settings):
-        times = [convergence.Run(sweep.folder / f"{point['point']}.h5").first_time(metric, target) for point in sweep.runs(settings)]
-        times = [time for time in times if np.isfinite(time)]
+        nonlocal is_partial
+        all_times = [convergence.Run(sweep.folder / f"{point['point']}.h5").first_time(metric, target)
+                     for point in sweep.runs(settings)]
+        times = [time for time in all_times if np.isfinite(time)]
+        is_partial = is_partial or len(times) < len(all_times)
         return (np.mean(times), np.std(times, ddof=1) if len(times) > 1 else np.nan) if times else (np.nan, np.nan)
 
     lines(ax, sweep, "virtual_time_seconds", x_key, series_key, fixed, cell_of)
     wanted = f"{target:.0%} test accuracy" if metric == "test_accuracy" else f"a {convergence.METRICS[metric].replace('Test', 'test')} of {target:g}"
-    ax.set_title(f"Virtual time to {wanted}, s")
+    ax.set_title(f"Virtual time to {wanted}, s{', without runs that never get there' if is_partial else ''}")
 
 
 def speed_up(ax, sweep, series_key, fixed):
     """Throughput against nodes as a multiple of what the smallest number of nodes reaches, and the ideal."""
     texts = sweep.values("run.nodes")
     nodes = np.array([float(text) for text in texts])
-    for i, series in enumerate(sweep.values(series_key) if series_key else [None]):
+    for i, series in enumerate(some_values(sweep, series_key)):
         settings = {**fixed, series_key: series} if series_key else fixed
         rates = np.array([sweep.cell("samples_per_second", {**settings, "run.nodes": text})[0] for text in texts])
         ax.plot(nodes, rates / rates[0] * nodes[0], color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)],
-                linestyle=DASHES[i % len(DASHES)], label=series)
+                linestyle=DASHES[i % len(DASHES)], label=sweep.label(series_key, series))
     ax.plot(nodes, nodes, color=GREY, linewidth=1, linestyle=":", label="ideal")
     ax.set_xscale("log", base=2)
     ax.set_yscale("log", base=2)
@@ -166,16 +246,13 @@ def speed_up(ax, sweep, series_key, fixed):
     ax.set_yticks(nodes, texts)
     ax.minorticks_off()
     ax.set_xlabel("nodes")
-    ax.set_title(f"Speed-up (of {texts[0]} nodes: {texts[0]})")
+    ax.set_title(f"Speed-up (of {texts[0]} node{'s' * (texts[0] != '1')}: {texts[0]})")
     ax.legend()
 
 
 def curves(ax, sweep, metric, against, key, fixed, held):
     """The metric over a run, mean over seeds, a curve per value of `key`. `held` keys have these values in this panel alone."""
-    values = sweep.values(key) if key else [None]
-    if len(values) > MOST_CURVES:
-        values = [values[i] for i in np.unique(np.linspace(0, len(values) - 1, MOST_CURVES).round().astype(int))]
-    for i, value in enumerate(values):
+    for i, value in enumerate(some_values(sweep, key)):
         settings = {**fixed, **held, **({key: value} if key else {})}
         found = []
         for point in sweep.runs(settings):
@@ -188,23 +265,27 @@ def curves(ax, sweep, metric, against, key, fixed, held):
         x = np.mean([x[:rows] for x, _ in found], axis=0)
         y = np.mean([y[:rows] for _, y in found], axis=0)
         ax.plot(x, y, color=SERIES[i % len(SERIES)], linestyle=DASHES[i % len(DASHES)],
-                marker=MARKERS[i % len(MARKERS)] if rows == 1 else None, label=value)
+                marker=MARKERS[i % len(MARKERS)] if rows == 1 else None, label=sweep.label(key, value))
     if metric in SHARES:
         ax.yaxis.set_major_formatter(PercentFormatter(1.0))
     ax.set_xlabel("virtual time (s)" if against == "time" else "steps")
-    ax.set_title(", ".join([TITLES.get(metric, metric.replace("_", " ")), *(f"{name_of(k)} = {v}" for k, v in held.items())]))
-    if key:
-        ax.legend(title=name_of(key))
+    ax.set_title(", ".join([TITLES.get(metric, metric.replace("_", " ")), *(f"{sweep.name_of(k)} = {sweep.label(k, v)}" for k, v in held.items())]))
+    add_legend(ax, sweep, key)
 
 
 def draw(folder, metrics=(), keys=(), fixed=(), targets=()):
     """The picture of the sweep in `folder`: `metrics`, and the times to `targets`, over the swept `keys` (one or two), others held
     at `fixed` values."""
     sweep = Sweep(folder)
-    fixed = dict(fixed)
-    for key in list(keys) + list(fixed):
-        if key not in sweep.keys:
-            raise Failure(f"{folder}: {key} is not swept; swept are {', '.join(sweep.keys)}")
+    for key in [*keys, *(key for key, _ in fixed)]:
+        if key not in sweep.all_keys:
+            raise Failure(f"{folder}: {key} is not swept; swept are {', '.join(sweep.all_keys)}")
+    for key, value in fixed:
+        if value not in sweep.values(key):
+            raise Failure(f"{folder}: no finished point has {key} = {value}; there are {', '.join(sweep.values(key))}")
+    keys = list(dict.fromkeys(sweep.first_of(key) for key in keys))
+    fixed = {sweep.first_of(key): next(row[sweep.first_of(key)] for row in sweep.table if row[key] == value)
+             for key, value in fixed}
     for metric in metrics:
         if not sweep.knows(metric):
             raise Failure(f"{folder}: no outcome {metric}; known are "
@@ -213,6 +294,8 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=()):
     for key in sweep.keys:
         if key not in axes_keys and key not in fixed:
             fixed[key] = sweep.values(key)[0]
+    if targets and not sweep.quality():
+        raise Failure(f"{folder}: --target wants runs with a test accuracy, AUC or loss")
     if not metrics:
         metrics = [name for name in (sweep.quality(), "samples_per_second") if name and sweep.knows(name)]
     has_curves = metrics[0] in (*QUALITIES, "consensus_distance")
@@ -230,7 +313,8 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=()):
         other = [key for key in axes_keys if key != "run.nodes"]
         panels.append(lambda f, ax: speed_up(ax, sweep, other[0] if other else None, fixed))
     if has_curves:
-        held = {second: sweep.values(second)[-1]} if second else {}
+        done = [value for value in sweep.values(second) if sweep.runs({**fixed, second: value})] if second else []
+        held = {second: done[-1]} if done else {}
         panels.append(lambda f, ax: curves(ax, sweep, metrics[0], "time", first, fixed, held))
         panels.append(lambda f, ax: curves(ax, sweep, metrics[0], "step", first, fixed, held))
     if not panels:
@@ -243,8 +327,10 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=()):
         panel(figure, ax)
     for ax in grid.flat[len(panels):]:
         ax.set_visible(False)
-    note = ", ".join(f"{name_of(key)} = {value}" for key, value in fixed.items())
+    note = ", ".join(f"{sweep.name_of(key)} = {sweep.label(key, value)}" for key, value in fixed.items())
     count = len(sweep.runs(fixed))
     title = f"{sweep.folder.name}: {count} run{'s' * (count != 1)}" + (f", at {note}" if note else "")
+    if any(float(row["runs"]) > 1 for row in sweep.table):
+        title += "; mean over seeds, bars for one standard deviation"
     figure.suptitle(title, fontsize=13, fontweight="bold", x=0.01, ha="left")
     return figure
