@@ -87,14 +87,14 @@ std::optional<Time> Failures::stopped(NodeId node, Time time) {
 }
 
 Time Failures::finish(NodeId node, Time begin, Duration work) {
-  Time at = away_until(node, begin).value_or(begin);
-  while (at != never) {
-    const std::optional<Outage> outage = next(node, at);
-    if (!outage || outage->begin - at >= work) return after(at, work);
-    work -= outage->begin - at;
-    at = *away_until(node, outage->begin);
+  for (Time at = begin;;) {
+    const Time up = away_until(node, at).value_or(at);
+    if (up == never) return at;
+    const std::optional<Outage> outage = next(node, up);
+    if (!outage || outage->begin - up >= work) return after(up, work);
+    work -= outage->begin - up;
+    at = outage->begin;
   }
-  return never;
 }
 
 Failures::Fate Failures::next_message(NodeId source) {

@@ -66,8 +66,8 @@ class Failures {
   std::optional<Time> away_until(NodeId node, Time time);
   /// When `node` has stopped, if it has at `time`.
   std::optional<Time> stopped(NodeId node, Time time);
-  /// When work of that duration, begun at `begin`, is done by a node that rests while it is away;
-  /// `never` if it stops before.
+  /// When work of that duration, begun at `begin`, is done by a node that rests while it is away; if it
+  /// stops before, when it does, and nothing more happens.
   Time finish(NodeId node, Time begin, Duration work);
 
   enum class Fate : std::uint8_t { delivered, lost, duplicated };

@@ -68,6 +68,7 @@ void SimulatedTransport::note_stop(NodeId node) {
 
 void SimulatedTransport::lose(std::uint32_t id) {
   const InFlight lost = std::exchange(in_flight_[id], {});
+  leave_lane(lost);
   free_in_flight_.push_back(id);
   ++failed_.lost_messages;
   last_loss_ = fmt::format("from node {} to node {} ({}), due at {:.6g} s", lost.message.source,

@@ -71,6 +71,7 @@ std::uint32_t SimulatedTransport::take_off(NodeId to, Message&& message) {
   flight.next = no_message;
   flight.fate = Failures::Fate::delivered;
   flight.leg = Leg::network;
+  flight.is_in_lane = false;
   return id;
 }
 
@@ -80,15 +81,34 @@ void SimulatedTransport::send(NodeId to, Message&& message) {
   const std::uint32_t id = take_off(to, std::move(message));
   if (source == to) return deliver(now_, id);
   if (settings_.failures != nullptr) in_flight_[id].fate = settings_.failures->next_message(source);
-  if (is_staged(in_flight_[id].message)) {
-    in_flight_[id].leg = Leg::out;
-    return deliver(host_->copy_out(source, now_, bytes), id);
-  }
+  if (host_ != nullptr && host_->is_staging() && enter_lane(id)) return;
   network_.start({.id = id, .source = source, .destination = to, .bytes = bytes}, *this);
 }
 
-bool SimulatedTransport::is_staged(const Message& message) const {
-  return host_ != nullptr && host_->is_staging() && message.values && !message.is_on_host;
+SimulatedTransport::LaneName SimulatedTransport::lane_of(const InFlight& flight) {
+  return {flight.message.source, flight.destination, flight.message.tag};
+}
+
+bool SimulatedTransport::enter_lane(std::uint32_t id) {
+  InFlight& flight = in_flight_[id];
+  const Message& message = flight.message;
+  if (message.is_on_host) return false;
+  const bool is_staged = static_cast<bool>(message.values);
+  if (!is_staged && !lanes_.contains(lane_of(flight))) return false;
+  Lane& lane = lanes_[lane_of(flight)];
+  ++lane.messages;
+  flight.is_in_lane = true;
+  if (is_staged) lane.out = host_->copy_out(message.source, now_, message.bytes);
+  if (lane.out < now_) return false;
+  flight.leg = Leg::out;
+  deliver(lane.out, id);
+  return true;
+}
+
+void SimulatedTransport::leave_lane(const InFlight& flight) {
+  if (!flight.is_in_lane) return;
+  const auto lane = lanes_.find(lane_of(flight));
+  if (--lane->second.messages == 0) lanes_.erase(lane);
 }
 
 void SimulatedTransport::pass_on(std::uint32_t id) {
@@ -102,9 +122,14 @@ void SimulatedTransport::pass_on(std::uint32_t id) {
                            .bytes = flight.message.bytes},
                           *this);
   }
-  if (flight.leg == Leg::network && source != flight.destination && is_staged(flight.message)) {
-    flight.leg = Leg::in;
-    return deliver(host_->copy_in(flight.destination, now_, flight.message.bytes), id);
+  if (flight.leg == Leg::network && flight.is_in_lane) {
+    Lane& lane = lanes_.at(lane_of(flight));
+    if (flight.message.values)
+      lane.in = host_->copy_in(flight.destination, now_, flight.message.bytes);
+    if (lane.in >= now_) {
+      flight.leg = Leg::in;
+      return deliver(lane.in, id);
+    }
   }
   arrive(id);
 }
@@ -112,6 +137,7 @@ void SimulatedTransport::pass_on(std::uint32_t id) {
 void SimulatedTransport::arrive(std::uint32_t id) {
   InFlight& flight = in_flight_[id];
   if (flight.fate == Failures::Fate::lost) return lose(id);
+  leave_lane(flight);
   // Its place may be used again as soon as the receiver has moved the message out; till then nobody sends.
   free_in_flight_.push_back(id);
   const NodeId to = flight.destination;
@@ -159,17 +185,18 @@ void SimulatedTransport::compute(GradientWait& wait) {
     const double seconds = to_seconds(settings_.per_episode) * wait.result.episodes.value();
     duration = after(Time{duration}, from_seconds(seconds)).time_since_epoch();
   }
-  Time end = after(now_, duration);
-  if (settings_.failures != nullptr) {
-    const Time finished = settings_.failures->finish(node, now_, duration);
-    if (finished != never) end = finished;  // else the event will be dropped
-  }
-  wait.backward_begin = wait.backward_end = end;
+  wait.backward = Duration{0};
   if (wait.is_in_pieces && settings_.backward) {
-    const Duration backward = settings_.backward(node, wait.count);
-    wait.backward_begin = std::max(now_, Time{end.time_since_epoch() - backward});
+    wait.backward = std::min(settings_.backward(node, wait.count), duration);
   }
+  wait.backward_begin = finish(node, now_, duration - wait.backward);
+  wait.backward_end = finish(node, now_, duration);
   wake(*wait.fibre, wait.backward_begin);
+}
+
+Time SimulatedTransport::finish(NodeId node, Time begin, Duration work) {
+  return settings_.failures == nullptr ? after(begin, work)
+                                       : settings_.failures->finish(node, begin, work);
 }
 
 bool SimulatedTransport::meet(MeetWait& wait) {

@@ -8,8 +8,10 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -71,6 +73,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   void receive(ReceiveWait& wait) override;
   void compute(GradientWait& wait) override;
   void wake(Fibre& fibre, Time time) override;
+  Time finish(NodeId node, Time begin, Duration work) override;
   bool meet(MeetWait& wait) override;
   bool announce(NodeId source, Tag tag, double number) override;
 
@@ -114,7 +117,15 @@ class SimulatedTransport final : public Transport, private NetworkClock {
     std::uint32_t next = no_message;  // delivered right behind it, by the same event
     Failures::Fate fate{};
     Leg leg = Leg::network;
+    bool is_in_lane = false;
   };
+  /// Messages of one (source, destination, tag) under way of which some are staged. Notices have nothing to copy, but wait
+  /// for what was sent before them, at either end.
+  struct Lane {
+    int messages = 0;
+    Time out{}, in{};  // when the last one leaves the sender's host, and the receiver's
+  };
+  using LaneName = std::tuple<NodeId, NodeId, Tag>;
   struct Meeting {
     std::vector<MeetWait*> waits;
     std::vector<NodeId> members;
@@ -142,7 +153,10 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   /// The receive has been served: its deadline, if it was held, will not pass.
   void withdraw_deadline(const ReceiveWait& wait);
   std::uint32_t take_off(NodeId to, Message&& message);
-  bool is_staged(const Message& message) const;
+  static LaneName lane_of(const InFlight& flight);
+  /// Begins the leg out of a message that is staged, or has to wait for one that is; else false.
+  bool enter_lane(std::uint32_t id);
+  void leave_lane(const InFlight& flight);
   void pass_on(std::uint32_t id);
   void arrive(std::uint32_t id);
   void hand_over(NodeId to, Message& message);
@@ -175,6 +189,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   std::uint32_t newest_ = no_message;  // whose delivery is the newest event, if one may join it
   std::vector<ReceiveWait*> timers_;   // null: the receive was served before its deadline
   std::vector<std::uint32_t> free_timers_;
+  std::map<LaneName, Lane> lanes_;
   std::unordered_map<Tag, std::vector<Meeting>> meetings_;  // looked up only, never walked
   std::unordered_map<Tag, double> announced_;               // the newest number of each tag
 

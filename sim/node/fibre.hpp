@@ -28,7 +28,7 @@ struct Fibre {
   std::int32_t number;             // among the node's, in order of spawn: names it in an Act
   std::coroutine_handle<> handle;  // where it goes on
   Task<> task;
-  Time last_sent{};  // when the last message it waited for was sent
+  Time last_sent{};  // of the last message that it, or who notified it, waited for; or deadline
 };
 static_assert(sizeof(Fibre) == 32);
 
@@ -66,6 +66,7 @@ struct GradientWait : TimedWait {
   Gradient result;            // out, unless x was left
   Time backward_begin{};      // out; both are now where pieces cannot come early
   Time backward_end{};        // out
+  Duration backward{};        // out: what of the gradient lies between, without absences of the node
 };
 
 /// The ways to run a collective; the engine knows what each costs in closed form.

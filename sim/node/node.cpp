@@ -50,10 +50,10 @@ Node::ComputeGradient Node::gradient_in_pieces(const Vector& x) {
 }
 
 Time Node::time_of(const Piece& piece) const {
-  const auto [begin, end] = world_.backward_of(id_);
+  const auto [begin, end, work] = world_.backward_of(id_);
   if (piece.ready >= 1) return end;
-  const auto length = static_cast<double>((end - begin).count());
-  return after(begin, Duration{std::llround(piece.ready * length)});
+  const auto length = static_cast<double>(work.count());
+  return world_.transport.finish(id_, begin, Duration{std::llround(piece.ready * length)});
 }
 
 Node::Until Node::enter_operation() {
@@ -129,7 +129,8 @@ Node::Meet Node::meet(Tag tag, std::span<const NodeId> members, CollectiveKind k
 Gradient Node::ComputeGradient::await_resume() {
   const NodeId node = wait_.fibre->node;
   if (wait_.is_in_pieces) {
-    world_.backward[static_cast<std::size_t>(node)] = {wait_.backward_begin, wait_.backward_end};
+    world_.backward[static_cast<std::size_t>(node)] = {wait_.backward_begin, wait_.backward_end,
+                                                       wait_.backward};
   }
   if (wait_.fibre->is_program()) {
     const Time end = std::max(wait_.backward_end, world_.transport.now());
@@ -144,7 +145,8 @@ Gradient Node::ComputeGradient::await_resume() {
 Message Node::Select::message() {
   Message* message = wait_.message;
   if (wait_.fibre != nullptr) {  // it had to wait
-    if (message != nullptr) wait_.turn = wait_.fibre->last_sent = message->sent;
+    if (message != nullptr) wait_.turn = message->sent;
+    wait_.fibre->last_sent = wait_.turn;
     account(world_, wait_);
   }
   return message == nullptr ? Message{} : std::move(*message);
@@ -168,6 +170,10 @@ void Signal::notify() {
   }
 }
 
-void Signal::Wait::await_resume() { account(signal_.node_.world_, wait_); }
+void Signal::Wait::await_resume() {
+  // Whom this fibre notifies next has waited for the same.
+  wait_.fibre->last_sent = std::max(wait_.fibre->last_sent, wait_.turn);
+  account(signal_.node_.world_, wait_);
+}
 
 }  // namespace starling

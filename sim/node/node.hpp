@@ -32,6 +32,7 @@ namespace starling {
 /// The backward pass of a gradient whose pieces may leave before it has ended.
 struct BackwardPass {
   Time begin{}, end{};
+  Duration work{};  // less than what lies between if the node was away
 };
 
 /// What all nodes of a run share. Owned by the run, outlives every Node.

@@ -38,6 +38,8 @@ class Transport {
   virtual void compute(GradientWait& wait) = 0;
   /// Resumes a suspended fibre at `time`; at once, in the order of calls, if that is not later than now.
   virtual void wake(Fibre& fibre, Time time) = 0;
+  /// When `node` has done work of that duration, begun at `begin`; later than after() says if it is away meanwhile.
+  virtual Time finish(NodeId, Time begin, Duration work) { return after(begin, work); }
   /// Suspends until all members met and the closed-form cost has passed. Returns false, and does nothing, where
   /// messages are really exchanged one by one: the caller then runs the collective itself.
   virtual bool meet(MeetWait& wait) = 0;

@@ -109,3 +109,12 @@ TEST_CASE("the bipartite variant needs two sides") {
       test::run(test::quadratic_scenario(8, 30, "ring", adpsgd), {"algorithm.pairs=bipartite"});
   for (const NodeTotals& node : ring.nodes) CHECK(node.steps == 30);
 }
+
+TEST_CASE("who is done waits for slower nodes, which is no communicating") {
+  // Gradients of 10 ms, of node 3 100 ms: it says that it exchanges no more when it begins its second one.
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(4, 2, "complete", "kind = adpsgd\nlearning_rate = 0.1\n"),
+                {"compute.gradient=10 ms", "compute.speeds=1, 1, 1, 0.1", "network.latency=0 s"});
+  CHECK(to_seconds(recorder.nodes[0].wait) == doctest::Approx(80e-3));
+  CHECK(recorder.nodes[0].communicate == Duration::zero());
+}

@@ -47,6 +47,15 @@ TEST_CASE("equally fast nodes have staleness n - 1") {
   }
 }
 
+TEST_CASE("a fetch does not overtake the gradient before it, which is staged") {
+  const std::string text = server_scenario(4, 20, "0.1");
+  const std::vector<std::string> uneven{"compute.distribution=lognormal", "compute.sigma=0.3"};
+  const std::vector<std::string> staged = with(uneven, {"network.staging_latency=1 ns"});
+  CHECK(test::run(text, staged).models == test::run(text, uneven).models);
+  CHECK(test::run(text, with(staged, {"algorithm.consistency=bounded"})).facts.at("status") ==
+        "complete");
+}
+
 TEST_CASE("stale gradients are stable below 2 sin(pi / (2 (2 s + 1))) and not above") {
   // Four equal nodes, curvature 1, center 3: the server's updates are x_{v+1} = x_v - lr (x_{v-s} -
   // 3) with s = 3, stable iff lr < 2 sin(pi / 14) = 0.445.

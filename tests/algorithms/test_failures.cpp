@@ -187,6 +187,20 @@ TEST_CASE("with patience, asynchronous algorithms survive neighbors that stop") 
   }
 }
 
+TEST_CASE("patience with a silent partner is time spent waiting") {
+  // Gradients of 1 ms end at 1, 2.3, 3.6, 4.6, 5.9, 6.9, 7.9 ms, ..: the partner is asked at 1, 2.3, 4.6 and 7.9 ms for 0.3 ms
+  // each, and left alone for 0.6, 1.2, 2.4 ms after that. At the end its own end is waited for, 0.3 ms.
+  const std::string swarm =
+      "kind = swarm\nlocal_steps = 1\nlearning_rate = 0.1\npatience = 300 us\n";
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(2, 8, "ring", swarm),
+                {"failures.stop=1 @ 500 us", "compute.gradient=1 ms", "network.latency=0 s"});
+  const NodeTotals& left = recorder.nodes[0];
+  CHECK(to_seconds(left.finished) == doctest::Approx(9.2e-3));
+  CHECK(to_seconds(left.wait) == doctest::Approx(1.5e-3));
+  CHECK(left.communicate == Duration::zero());
+}
+
 TEST_CASE("with patience, nodes that wait for slower ones go on without those that stop") {
   const std::string bounded =
       "kind = async_parameter_server\nconsistency = bounded\nlearning_rate = 0.1\n";

@@ -199,6 +199,16 @@ TEST_CASE("an injected delay comes before the backward pass, not within") {
   CHECK(ends(two_tensors(2, "kind = dpsgd"), late) == doctest::Approx(33.5));
 }
 
+TEST_CASE("a pause within the backward pass holds up only what comes after it") {
+  // Node 1 is away from 8 to 28 ms: its 3 MB have left at 7.5 and are there at 11.5; its 1 MB is ready at 30, there at 32.
+  // Node 0's pieces come in meanwhile.
+  Overrides paused = overlapped;
+  paused.emplace_back("failures.pause=1 @ 8 ms for 20 ms");
+  const Recorder recorder = test::run(two_tensors(2, "kind = dpsgd"), paused);
+  CHECK(finished(recorder, 0) == doctest::Approx(32));
+  CHECK(finished(recorder, 1) == doctest::Approx(30));
+}
+
 TEST_CASE("a step without an exchange still waits for the end of its backward pass") {
   Overrides settings = overlapped;
   settings.emplace_back("run.steps=3");

@@ -45,6 +45,18 @@ TEST_CASE("push-sum conserves numerators and weights, shares in flight included"
   }
 }
 
+TEST_CASE("the end of a push-sum node does not overtake its last share, which is staged") {
+  for (const std::string staging : {"staging_latency=3 ms", "staging_bandwidth=1 kB/s"}) {
+    std::vector<std::string> staged = averaging;
+    staged.push_back("network." + staging);
+    const Recorder recorder =
+        test::run(test::quadratic_scenario(8, 30, "complete", push_sum), staged);
+    double w = 0;
+    for (std::size_t i = 0; i < 8; ++i) w += weight(recorder, i);
+    CHECK(w == 8);
+  }
+}
+
 TEST_CASE("estimates of push-sum converge to the mean on directed graphs") {
   const Recorder recorder =
       test::run(test::quadratic_scenario(8, 200, "exponential", push_sum), averaging);

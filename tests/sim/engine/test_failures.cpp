@@ -71,7 +71,9 @@ TEST_CASE("work rests during outages") {
   CHECK(f.finish(1, at(0.5), second) == at(2));
   CHECK(f.finish(1, at(0.5), 4 * second) == at(6));
   CHECK(f.finish(1, at(5), 4 * second) == at(9));
-  CHECK(f.finish(1, at(5.5), 4 * second) == never);
+  CHECK(f.finish(1, at(5.5), 4 * second) == at(9));  // stops before
+  CHECK(f.finish(1, at(3.5), 5 * second) == at(9));  // the same after a pause
+  CHECK(f.finish(1, at(9.5), second) == at(9.5));
   CHECK(f.finish(0, at(5.5), 4 * second) == at(9.5));
 }
 

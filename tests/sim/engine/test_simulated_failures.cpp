@@ -101,6 +101,15 @@ TEST_CASE("a gradient rests while its node is away; sleeps and deadlines do not"
   CHECK(log == Log{"0 woke at 0.004", "0 selected 1 at 0.009"});
 }
 
+TEST_CASE("a gradient is not done if its node stops before, not even if it pauses, too") {
+  // Of 1 ms, 0.4 ms are done before the pause and 0.2 ms after it; 1 ms after its begin is within the pause.
+  Place place(1, false, {.outages = {{0, at(400us), at(3400us)}, {0, at(3600us), never}}});
+  Log log;
+  place.run([&log](Node& node) { return compute_twice(node, log); });
+  CHECK(log.empty());
+  CHECK(place.transport.failures().stopped_nodes == std::vector<NodeId>{0});
+}
+
 TEST_CASE("a node that joins late begins then, and its messages have waited for it") {
   Place place(2, false, {.outages = {{1, at(0ms), at(2500us)}}});
   Log log;
