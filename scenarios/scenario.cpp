@@ -130,6 +130,9 @@ void Scenario::read_line(std::string_view line, const std::string& origin) {
     if (key == "include") return include(trim(value), origin);
     throw ScenarioError(fmt::format("{}: {} stands before the first [section]", origin, key));
   }
+  if (key == "include") {
+    throw ScenarioError(fmt::format("{}: include must stand before the first [section]", origin));
+  }
   Entry& section = sections_[open_ - 1];
   const auto other = std::ranges::find(section.settings, key, &Setting::key);
   Setting setting{std::string(key), std::string(value), origin};
