@@ -63,7 +63,7 @@ std::vector<std::string> read_range(const Setting& setting, std::string_view tex
   const bool is_geometric = times_at != rest.npos;
   const std::size_t end = std::min(step_at, times_at);
   const Quantity last = read_quantity(setting, rest.substr(0, end));
-  Quantity change{1, first.unit};
+  Quantity change{1, ""};
   if (is_geometric) {
     change = read_quantity(setting, rest.substr(times_at + 7));
     if (!change.unit.empty()) refuse("needs a plain number after times");
@@ -71,10 +71,14 @@ std::vector<std::string> read_range(const Setting& setting, std::string_view tex
       refuse("needs a positive start and a factor above 1");
   } else if (step_at != rest.npos) {
     change = read_quantity(setting, rest.substr(step_at + 6));
-    if (change.unit != first.unit) refuse("needs one unit throughout a range");
     if (change.number <= 0) refuse("needs a positive step");
   }
-  if (last.unit != first.unit) refuse("needs one unit throughout a range");
+  std::string unit;  // one for all: those without one take that of the others
+  for (const std::string& own : {first.unit, last.unit, change.unit}) {
+    if (own.empty()) continue;
+    if (!unit.empty() && own != unit) refuse("needs one unit throughout a range");
+    unit = own;
+  }
   if (last.number < first.number) refuse("needs a range that does not fall");
 
   std::vector<std::string> values;
@@ -90,7 +94,7 @@ std::vector<std::string> read_range(const Setting& setting, std::string_view tex
     }
     if (values.size() == most_points)
       refuse(fmt::format("has a range of more than {} values", most_points));
-    values.push_back(short_text(number) + (first.unit.empty() ? "" : " " + first.unit));
+    values.push_back(short_text(number) + (unit.empty() ? "" : " " + unit));
   }
 }
 

@@ -3,7 +3,7 @@
 //
 //   [sweep]
 //   algorithm.group_size = 2, 4, 8                  a list; or separated by | where values hold commas
-//   compute.delay = 0 ms .. 320 ms step 160 ms      a range, both ends included
+//   compute.delay = 0 .. 320 ms step 160 ms         a range, both ends included
 //   run.nodes = 4 .. 64 times 2                     a geometric one
 //   run.steps = 1 .. 3                              step 1
 //   zip = run.nodes algorithm.group_size            these lists go along together, value by value

@@ -133,7 +133,7 @@ commas; *yes/no*; *text*; or one of the words listed. A default "by" other keys 
 `starling describe SCENARIO.ini` prints them.
 
 `[sweep]` is read by `starling sweep` alone. Its keys are `section.key` of other sections, with lists (`2, 4, 8`; separated by `|`
-where values hold commas) or ranges (`1 .. 5`, `0 ms .. 320 ms step 160 ms`, `4 .. 64 times 2`) of values; `zip = KEY KEY`: the
+where values hold commas) or ranges (`1 .. 5`, `0 .. 320 ms step 160 ms`, `4 .. 64 times 2`) of values; `zip = KEY KEY`: the
 lists of these keys go along together; `repeats = N`: every point with so many seeds.
 )";
 

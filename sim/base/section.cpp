@@ -60,7 +60,10 @@ struct Kind<std::int64_t> {
   static std::string write(std::int64_t value) { return fmt::format("{}", value); }
   static std::int64_t parse(const std::string& text) {
     if (const auto value = to_integer(text)) return *value;
-    throw std::invalid_argument("must be an integer, got " + or_nothing(text));
+    const std::optional<double> number = to_number(text);
+    const bool is_too_large = number && *number == std::floor(*number);
+    throw std::invalid_argument("must be an integer, got " + or_nothing(text) +
+                                (is_too_large ? ", which is too large" : ""));
   }
 };
 

@@ -46,6 +46,7 @@ POINTS = [
     ("run.steps = 1 .. 3", ["steps=1", "steps=2", "steps=3"]),
     ("run.nodes = 4 .. 16 times 2", ["nodes=4", "nodes=8", "nodes=16"]),
     ("algorithm.learning_rate = 0.1 .. 0.3 step 0.1, 1", [f"learning_rate={v}" for v in ("0.1", "0.2", "0.3", "1")]),
+    ("compute.gradient = 0 .. 320 ms step 160", ["gradient=0ms", "gradient=160ms", "gradient=320ms"]),
     ("compute.speeds = 1, 2 | 1, 1", ["speeds=1-2", "speeds=1-1"]),
     ("run.nodes = 2, 4\nrun.steps = 5, 6\nzip = run.nodes run.steps", ["nodes=2,steps=5", "nodes=4,steps=6"]),
     ("run.nodes = 2, 4\nrepeats = 2", ["nodes=2,seed=1", "nodes=2,seed=2", "nodes=4,seed=1", "nodes=4,seed=2"]),

@@ -81,6 +81,8 @@ TEST_CASE("a value of the wrong type is refused with place, key and text") {
   CHECK(refusal<double>("abc") == "ring.ini:15: algorithm.value must be a number, got abc");
   CHECK(refusal<double>("") == "ring.ini:15: algorithm.value must be a number, got nothing");
   CHECK(refusal<std::int64_t>("1.5") == "ring.ini:15: algorithm.value must be an integer, got 1.5");
+  CHECK(refusal<std::int64_t>("1e17") ==
+        "ring.ini:15: algorithm.value must be an integer, got 1e17, which is too large");
   CHECK(refusal<bool>("maybe") == "ring.ini:15: algorithm.value must be yes or no, got maybe");
   CHECK(refusal<Duration>("5") ==
         "ring.ini:15: algorithm.value must be a duration such as 1.5 ms "
