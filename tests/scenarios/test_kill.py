@@ -21,7 +21,7 @@ import tempfile
 import time
 
 import h5py
-from runs import children, content
+from runs import children, content, wait_until_at_work
 
 KILLS = int(os.environ.get("STARLING_KILLS", "5"))
 SECONDS = float(os.environ.get("STARLING_KILL_SECONDS", "3"))
@@ -153,7 +153,10 @@ def check_kills(starling, folder, name, overrides, chance):
 def check_sigterm(starling, folder):
     run = Killed(starling, folder, "asked", CASES["adpsgd"], 100_000, "1 h")
     process = run.start()
-    time.sleep(3 if MPIRUN else 1)
+    if MPIRUN:
+        wait_until_at_work(process.pid, run.processes, 1)
+    else:
+        wait_until_at_work(os.getpid(), 1, 1)
     # One process tells the others, whichever it is.
     os.kill(children(process.pid)[-1] if MPIRUN else process.pid, signal.SIGTERM)
     sentence = process.communicate()[1].decode()
