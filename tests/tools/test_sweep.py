@@ -17,6 +17,9 @@ import unittest
 
 import h5py
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "scenarios"))
+from runs import wait_until_at_work
+
 SCENARIO = """[run]
 nodes = 8
 steps = 20
@@ -231,7 +234,7 @@ class SweepTest(unittest.TestCase):
     def test_asked_to_end_it_ends_its_points_and_goes_on_later(self):
         self.write(SMALL.replace("steps = 20", "steps = 200000"))
         started = subprocess.Popen(self.command("-q"), cwd=self.folder, stderr=subprocess.PIPE, text=True)
-        time.sleep(0.5)
+        wait_until_at_work(started.pid, 1, 0.3)
         started.send_signal(signal.SIGTERM)
         _, said = started.communicate(timeout=60)
         self.assertEqual(started.returncode, 128 + signal.SIGTERM)
