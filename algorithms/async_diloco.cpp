@@ -59,14 +59,17 @@ constexpr NodeId server = 0;
 /// The shared model and the rule that moves it.
 class SharedModel {
  public:
-  SharedModel(Vector theta, const Settings& settings)
-      : settings_(settings), outer_(settings.outer), theta_(std::move(theta)) {}
+  SharedModel(Node& node, const Settings& settings)
+      : settings_(settings),
+        outer_(settings.outer),
+        theta_(node.initial_model()),
+        fetched_(static_cast<std::size_t>(node.nodes())) {}
 
   /// vanilla, delayed_nesterov: applies one arrival.
   void apply(const Message& m) {
     if (settings_.rule == Rule::vanilla) {
       Vector d = m.values;
-      const double staleness = static_cast<double>(version_) - m.number;
+      const auto staleness = static_cast<double>(version_ - fetched(m.source));
       d.scale(settings_.weight / (settings_.damps_stale ? std::sqrt(1 + staleness) : 1));
       outer_.update(theta_, d, theta_, version_);
     } else {
@@ -84,11 +87,15 @@ class SharedModel {
     ++version_;
   }
 
-  void send(Node& node, NodeId to) const {
-    send_in_pieces(node, to, tag_of(Channel::reply), theta_, static_cast<double>(version_));
+  /// Answers the progress of a block.
+  void send(Node& node, NodeId to, Step block) {
+    fetched(to) = version_;
+    send_in_pieces(node, to, tag_of(Channel::reply, block), theta_, static_cast<double>(version_));
   }
 
  private:
+  Step& fetched(NodeId node) { return fetched_[static_cast<std::size_t>(node)]; }
+
   void apply_delayed_nesterov(const Vector& d) {
     const auto n = static_cast<double>(settings_.delay);
     const double mu = settings_.outer.momentum;
@@ -120,6 +127,7 @@ class SharedModel {
   Vector momentum_;  // m; empty while zero
   Vector buffer_;    // B; empty while zero
   Step version_ = 0;
+  std::vector<Step> fetched_;  // (nodes) version that each has
 };
 
 /// The blocks of all nodes, as the server plans them.
@@ -164,7 +172,7 @@ class Blocks {
 };
 
 Task<> serve(Node& node, const Settings& settings, Companions& companions) {
-  SharedModel model(node.initial_model(), settings);
+  SharedModel model(node, settings);
   Blocks blocks(node, settings);
   // Nodes that will come without being answered first.
   NodeId computing = blocks.will_end(server) ? node.nodes() : 0;
@@ -174,12 +182,14 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
   while (computing > 0) {
     Node::Select::Result got = co_await node.select(patterns, deadline);
     if (got.index == 0) {
+      const auto block = static_cast<Step>(got.message.number);
+      if (block < blocks.ended(got.message.source)) continue;  // came twice
       if (arrivals.empty() && settings.rule != Rule::delayed)
         deadline = after(node.now(), settings.grace);
       Message m = co_await receive_rest(node, std::move(got.message), node.parameters());
       double pace = 0;
       if (settings.is_dynamic) {
-        const Tag tag = tag_of(Channel::entry, blocks.ended(m.source));
+        const Tag tag = tag_of(Channel::entry, block);
         const Message told = co_await node.receive(m.source, tag);
         pace = told.number;
       }
@@ -197,11 +207,12 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
       for (const Message& m : arrivals) model.apply(m);
     }
     for (const Message& m : arrivals) {
+      const auto block = static_cast<Step>(m.number);
       if (settings.is_dynamic) {
-        const Tag tag = tag_of(Channel::reply, blocks.ended(m.source));
+        const Tag tag = tag_of(Channel::program, block);
         node.send(m.source, tag, {}, static_cast<double>(blocks.length(m.source)));
       }
-      model.send(node, m.source);
+      model.send(node, m.source, block);
       if (blocks.will_end(m.source)) ++computing;
     }
     arrivals.clear();
@@ -235,21 +246,23 @@ Task<> run(Node& node, const Settings& settings) {
     if (k + 1 == end) {
       const Tag told = tag_of(Channel::entry, blocks);
       if (settings.is_dynamic) node.send(server, told, {}, pace(node.now() - begun, end - first));
-      send_in_pieces(node, server, tag_of(Channel::request), difference(theta, x), version);
-      const Message m = co_await receive_in_pieces(node, server, tag_of(Channel::reply), x.size());
+      send_in_pieces(node, server, tag_of(Channel::request), difference(theta, x),
+                     static_cast<double>(blocks));
+      const Tag answer = tag_of(Channel::reply, blocks);
+      const Message m = co_await receive_in_pieces(node, server, answer, x.size());
       node.record("staleness", k, m.number - version - 1);  // outer steps besides the own one
       theta = m.values;
       version = m.number;
       x = theta;
       first = end;
       end += settings.period;
-      ++blocks;
       if (settings.is_dynamic) {
-        const Message planned = co_await node.receive(server, tag_of(Channel::reply, blocks));
+        const Message planned = co_await node.receive(server, tag_of(Channel::program, blocks));
         end = first + static_cast<Step>(planned.number);
         node.record("local_steps", k, planned.number);
         begun = node.now();
       }
+      ++blocks;
     }
     node.end_step(k, x);
   }

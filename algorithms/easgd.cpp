@@ -40,15 +40,23 @@ Vector pull(Vector x, double a, const Vector& y) {
   return x;
 }
 
+/// Of the answer to the request of that number.
+Tag reply_tag(double number) { return tag_of(Channel::reply, static_cast<Step>(number)); }
+
 /// Keeps the anchor: answers every model with the anchor as it was, then lets the model pull it.
 Task<> serve(Node& node, const Settings& settings, Companions& companions) {
   Vector z = node.initial_model();
-  const Step requests = node.nodes() * (node.steps() / settings.period);
-  for (Step r = 0; r < requests; ++r) {
-    const Message m =
-        co_await receive_in_pieces(node, any_source, tag_of(Channel::request), z.size());
-    send_in_pieces(node, m.source, tag_of(Channel::reply), z, m.number);
+  Step requests = node.nodes() * (node.steps() / settings.period);
+  std::vector<double> newest(static_cast<std::size_t>(node.nodes()), -1);  // number of each node's
+  while (requests > 0) {
+    Message first = co_await node.receive(any_source, tag_of(Channel::request));
+    double& last = newest[static_cast<std::size_t>(first.source)];
+    if (first.number <= last) continue;  // came twice
+    last = first.number;
+    const Message m = co_await receive_rest(node, std::move(first), z.size());
+    send_in_pieces(node, m.source, reply_tag(m.number), z);
     z = pull(z, settings.elasticity, m.values);
+    --requests;
   }
   companions.leave();
 }
@@ -76,10 +84,7 @@ Task<> run(Node& node, const Settings& settings) {
       } else {
         const auto number = static_cast<double>(k);
         send_in_pieces(node, server, tag_of(Channel::request), x, number);
-        Message m = co_await receive_in_pieces(node, server, tag_of(Channel::reply), x.size());
-        while (m.number != number) {  // an answer that came twice
-          m = co_await receive_in_pieces(node, server, tag_of(Channel::reply), x.size());
-        }
+        const Message m = co_await receive_in_pieces(node, server, reply_tag(number), x.size());
         x = pull(x, a, m.values);
       }
       co_await apply_momentum_policy(node, everybody, tag_of(Channel::tracker, k),

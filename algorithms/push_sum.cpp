@@ -36,7 +36,19 @@ struct Settings {
   OptimizerSettings optimizer;
 };
 
-constexpr Tag tag = tag_of(Channel::program);
+/// One that may send shares, each with the number of its step. A message without a share says that it is done; it has the
+/// tag of the last share, so it stays behind that where messages are staged.
+struct Sender {
+  NodeId id;
+  Step next = 0;  // steps before this one send no more
+  bool is_done = false;
+};
+
+std::vector<Sender> all_senders(const Node& node) {
+  std::vector<Sender> senders;
+  for (const NodeId id : senders_to(node)) senders.push_back({.id = id});
+  return senders;
+}
 
 void apply(Optimizer& optimizer, Mass& mass, const Vector& z, const Vector& g, Step k,
            bool to_model) {
@@ -50,12 +62,15 @@ void apply(Optimizer& optimizer, Mass& mass, const Vector& z, const Vector& g, S
   mass.x.add_scaled(-mass.w, z);
 }
 
-/// A message without a share says that its sender is done; it comes after all its shares.
-void take(const Message& m, Mass& mass, std::vector<NodeId>& unfinished) {
-  if (m.values) {
+/// Adds a share, unless it came before: what comes twice would be mass that nobody gave.
+void take(const Message& m, Mass& mass, std::vector<Sender>& senders) {
+  Sender& sender = *std::ranges::lower_bound(senders, m.source, {}, &Sender::id);
+  const auto k = static_cast<Step>(m.tag);  // as by tag_of(Channel::program, k)
+  if (!m.values) {
+    sender.is_done = true;
+  } else if (k >= sender.next) {
+    sender.next = k + 1;
     mass.fold(m);
-  } else {
-    std::erase(unfinished, m.source);
   }
 }
 
@@ -64,30 +79,33 @@ Task<> run(Node& node, const Settings& settings) {
   const std::vector<NodeId> peers = node.topology().neighbors(node.id());
   Mass mass{node.initial_model(), 1};
   Vector z = mass.x;
-  std::vector<NodeId> unfinished = senders_to(node);
+  std::vector<Sender> senders = all_senders(node);
+  std::vector<Tag> last(peers.size(), tag_of(Channel::program));  // of each peer's newest share
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(z);
     apply(optimizer, mass, z, g.values, k, settings.is_applied_to_model);
 
     Random random = node.random("push", k);
     if (!peers.empty() && random.uniform() < settings.send_chance) {
-      const Shares half{.kept = 0.5, .out = {{peers[random.below(peers.size())], 0.5}}, .in = {}};
-      half.send(node, mass, tag);
+      const std::size_t p = random.below(peers.size());
+      const Shares half{.kept = 0.5, .out = {{peers[p], 0.5}}, .in = {}};
+      last[p] = tag_of(Channel::program, k);
+      half.send(node, mass, last[p]);
     }
-    for (auto m = node.poll(any_source, tag); m; m = node.poll(any_source, tag))
-      take(*m, mass, unfinished);
+    for (auto m = node.poll(any_source, any_tag); m; m = node.poll(any_source, any_tag))
+      take(*m, mass, senders);
     z = mass.model();
     node.record("push_sum_weight", k, mass.w);
     node.end_step(k, z, mass.w);
   }
 
-  for (const NodeId peer : peers) node.send(peer, tag);
-  const Pattern patterns[] = {{any_source, tag}};
-  while (!unfinished.empty()) {
+  for (std::size_t p = 0; p < peers.size(); ++p) node.send(peers[p], last[p]);
+  const Pattern patterns[] = {{any_source, any_tag}};
+  while (!std::ranges::all_of(senders, &Sender::is_done)) {
     const std::optional<Time> until = patience_ends(node, settings.patience);
     const Node::Select::Result got = co_await node.select(patterns, until);
     if (got.index > 0) break;
-    take(got.message, mass, unfinished);
+    take(got.message, mass, senders);
   }
   if (node.steps() > 0) node.record("push_sum_weight", node.steps() - 1, mass.w);
   node.set_final_model(mass.model());

@@ -142,6 +142,31 @@ TEST_CASE("messages that come twice change no synchronous algorithm and no param
   }
 }
 
+TEST_CASE("messages that come twice change no algorithm where no two events coincide") {
+  const std::vector<std::string> uneven{"compute.distribution=lognormal", "compute.sigma=0.4"};
+  std::vector<std::string> sections;
+  for (const auto& entry : algorithms::catalog()) sections.push_back(section_of(entry.name));
+  for (const std::string settings :
+       {"kind = async_diloco\nperiod = 3\nlocal_steps = by_speed",
+        "kind = async_diloco\nperiod = 2",
+        "kind = async_diloco\nperiod = 2\nrule = delayed\ndelay = 3",
+        "kind = async_diloco\nperiod = 2\nrule = vanilla\nstale_progress = damped",
+        "kind = async_parameter_server\nservers = 3\npush_period = 2\nconsistency = bounded",
+        "kind = easgd\nperiod = 2\norder = asynchronous",
+        "kind = easgd\nperiod = 2\norder = asynchronous\nexchange = buckets\nbucket_size = 20 B"}) {
+    sections.push_back(settings + "\nlearning_rate = 0.1\n");
+  }
+  for (const std::string& section : sections) {
+    CAPTURE(section);
+    const Ending doubled = run_bounded(section, with(uneven, {"failures.duplicate=0.3"}));
+    CHECK(doubled.status == "complete");
+    const Ending once = run_bounded(section, uneven);
+    CHECK(doubled.recorder.models == once.recorder.models);
+    for (std::size_t i = 0; i < 8; ++i)
+      CHECK(doubled.recorder.nodes[i].finished == once.recorder.nodes[i].finished);
+  }
+}
+
 TEST_CASE("a parameter server takes nothing twice, whatever its nodes exchange") {
   // What node 0 sends to itself does not come twice, and one order of messages is certain where all wait for all: with a bound
   // of 0. Two nodes, as who comes first matters to sums of more.
