@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <omp.h>
 
+#include "kernels/model_facts.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 
@@ -86,6 +87,9 @@ Auc::Auc(Problem problem)
                                    problem_.hidden.empty() ? "a linear" : "an MLP", sizes,
                                    problem_.data.description, 100 * share_);
   facts_.parameters = layers_.back().bias + 1 + 3;
+  for (const Mlp::Layer& layer : layers_)
+    add_dense_layer(facts_, layer.weights, layer.inputs, layer.outputs);
+  facts_.tensors.push_back(3);
   facts_.wire_parameters = problem_.wire_parameters > 0
                                ? problem_.wire_parameters
                                : static_cast<std::int64_t>(facts_.parameters);

@@ -54,6 +54,7 @@ Cnn::Cnn(Problem problem, const dense::Kernels& kernels)
     calibration_samples_ = draw_calibration_samples(problem_.data.train.samples, problem_.seed);
   }
   facts_.parameters = network_.parameters();
+  network_.add_tensors(facts_);
   facts_.description =
       fmt::format("{} of {} layers and {} parameters on {}", problem_.name,
                   problem_.layers.size() + 1, facts_.parameters, problem_.data.description);

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/model_facts.hpp"
 #include "sim/base/random.hpp"
 
 namespace starling {
@@ -252,6 +253,19 @@ void CnnNetwork::plan_buffers() {
     const bool is_padded = use.by_dense && !use.by_batch_normalization;
     buffers_[b].stride = is_padded ? dense::row_stride(buffers_[b].size) : buffers_[b].size;
     buffers_[b].is_local = use.first_stage == use.last_stage && stages_[use.first_stage].is_local;
+  }
+}
+
+void CnnNetwork::add_tensors(WorkloadFacts& facts) const {
+  for (const Placed& place : operations_) {
+    if (const auto* convolve = std::get_if<Convolve>(&place.operation)) {
+      add_weights(facts, convolve->weights, convolve->shape.inputs(), convolve->shape.outputs);
+      if (convolve->is_biased) facts.tensors.push_back(convolve->shape.outputs);
+    } else if (const auto* dense = std::get_if<Dense>(&place.operation)) {
+      add_dense_layer(facts, dense->weights, dense->inputs, dense->outputs);
+    } else if (std::holds_alternative<Normalize>(place.operation)) {
+      facts.tensors.insert(facts.tensors.end(), {place.from.channels, place.from.channels});
+    }
   }
 }
 

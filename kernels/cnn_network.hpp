@@ -17,6 +17,7 @@
 #include "kernels/dense.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/types.hpp"
+#include "sim/node/workload.hpp"
 
 namespace starling {
 
@@ -91,6 +92,8 @@ class CnnNetwork {
   CnnNetwork(const std::vector<CnnLayer>& layers, Extent image, std::size_t classes);
 
   std::size_t parameters() const { return parameters_; }
+  /// Adds tensors and weight matrices; that of a convolution has a row for each input of a sum.
+  void add_tensors(WorkloadFacts& facts) const;
   std::span<const Placed> operations() const { return operations_; }
   Extent image() const { return image_; }
   std::size_t classes() const { return classes_; }

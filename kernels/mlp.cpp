@@ -10,6 +10,7 @@
 #include "kernels/cache.hpp"
 #include "kernels/for_all.hpp"
 #include "kernels/keys.hpp"
+#include "kernels/model_facts.hpp"
 #include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/prefetch.hpp"
@@ -103,16 +104,11 @@ Mlp::Mlp(Problem problem, const dense::Kernels& kernels)
       fmt::format("{} {} on {}", problem_.hidden.empty() ? "softmax regression" : "MLP", sizes,
                   problem_.data.description);
   facts_.parameters = last.bias + last.outputs;
-  for (const Layer& layer : layers_) {
-    facts_.matrices.push_back({layer.weights, static_cast<std::uint32_t>(layer.inputs),
-                               static_cast<std::uint32_t>(layer.outputs)});
-  }
+  for (const Layer& layer : layers_)
+    add_dense_layer(facts_, layer.weights, layer.inputs, layer.outputs);
   facts_.wire_parameters = problem_.wire_parameters > 0
                                ? problem_.wire_parameters
                                : static_cast<std::int64_t>(facts_.parameters);
-  for (const Layer& layer : layers_) {
-    facts_.tensors.insert(facts_.tensors.end(), {layer.inputs * layer.outputs, layer.outputs});
-  }
   facts_.has_accuracy = problem_.data.test.samples > 0;
   facts_.batch_size = problem_.batch_size;
   if (!problem_.data.train.length.empty()) facts_.cost_unit = "token";

@@ -10,6 +10,7 @@
 
 #include "kernels/for_all.hpp"
 #include "kernels/keys.hpp"
+#include "kernels/model_facts.hpp"
 #include "kernels/registry.hpp"
 #include "sim/base/elementary.hpp"
 #include "sim/base/error.hpp"
@@ -115,6 +116,8 @@ Navigation::Navigation(Problem problem, const dense::Kernels& kernels)
       "navigation by an MLP {} on {} maps of {} x {} cells per node, {} moves per gradient", sizes,
       maps, problem_.side, problem_.side, moves());
   facts_.parameters = at;
+  for (const Layer& layer : layers_)
+    add_dense_layer(facts_, layer.weights, layer.inputs, layer.outputs);
   facts_.wire_parameters =
       problem_.wire_parameters > 0 ? problem_.wire_parameters : static_cast<std::int64_t>(at);
   facts_.has_accuracy = true;

@@ -50,6 +50,7 @@ Transformer::Transformer(Problem problem, const dense::Kernels& kernels)
                                    problem_.heads == 1 ? "head" : "heads", problem_.width,
                                    problem_.data.description);
   facts_.parameters = model_.parameters();
+  model_.add_tensors(facts_);
   facts_.wire_parameters = problem_.wire_parameters > 0
                                ? problem_.wire_parameters
                                : static_cast<std::int64_t>(facts_.parameters);

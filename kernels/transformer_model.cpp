@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/model_facts.hpp"
 #include "sim/base/error.hpp"
 
 namespace starling {
@@ -48,6 +49,25 @@ TransformerModel::TransformerModel(TransformerShape shape, const dense::Kernels&
   output_norm_ = norm();
   head_ = connected(width, shape.classes);
   parameters_ = at;
+}
+
+void TransformerModel::add_tensors(WorkloadFacts& facts) const {
+  const std::size_t width = shape_.width;
+  const auto norm = [&] { facts.tensors.insert(facts.tensors.end(), {width, width}); };
+  const auto connected = [&](const Dense& layer) {
+    add_dense_layer(facts, layer.weights, layer.inputs, layer.outputs);
+  };
+  facts.tensors.insert(facts.tensors.end(), {shape_.vocabulary * width, shape_.context * width});
+  for (const Layer& layer : layers_) {
+    norm();
+    connected(layer.qkv);
+    connected(layer.project);
+    norm();
+    connected(layer.expand);
+    connected(layer.contract);
+  }
+  norm();
+  connected(head_);
 }
 
 void TransformerModel::initialize(std::span<float> x, Random random) const {

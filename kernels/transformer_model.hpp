@@ -25,6 +25,7 @@
 
 #include "kernels/dense.hpp"
 #include "sim/base/random.hpp"
+#include "sim/node/workload.hpp"
 
 namespace starling {
 
@@ -90,6 +91,8 @@ class TransformerModel {
   TransformerModel(TransformerShape shape, const dense::Kernels& kernels);
 
   std::size_t parameters() const { return parameters_; }
+  /// Adds tensors and weight matrices; embeddings are no matrices, as they lie row by row.
+  void add_tensors(WorkloadFacts& facts) const;
   const TransformerShape& shape() const { return shape_; }
   /// Embeddings are normal with deviation 0.1; weights of dense layers with 1 / sqrt(inputs), those
   /// that add to the residual stream divided by sqrt(2 layers) (GPT-2), those of the head by 10;

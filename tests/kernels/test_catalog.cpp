@@ -168,6 +168,48 @@ TEST_CASE("every workload states its facts") {
   }
 }
 
+TEST_CASE("layers tell their tensors and weight matrices, which make up the model") {
+  struct Case {
+    std::vector<Setting> settings;
+    std::size_t tensors, matrices;
+  };
+  const auto layers = [](const char* text) { return Setting{"layers", text, "test.ini:3"}; };
+  const Case cases[] = {
+      {{{"kind", "softmax", ""}}, 2, 1},
+      {{{"kind", "mlp", ""}}, 4, 2},
+      {{{"kind", "auc", ""}}, 3, 1},  // a, b, alpha are one tensor
+      {{{"kind", "navigation", ""}}, 4, 2},
+      {{{"kind", "cnn", ""}}, 8, 4},
+      // convolution 1, normalization 2; residual with 3 of each; normalization 2; dense 2
+      {{{"kind", "cnn", ""},
+        layers("conv 8 3x3 same unbiased, groupnorm 2, relu, residual 16 4 /2, batchnorm")},
+       16,
+       5},
+      {{{"kind", "cnn", ""}, layers("conv 3 2x5, residual 3 1, average")}, 10, 4},
+      // two embeddings; normalizations 2 * 2, dense layers 4 * 2; normalization 2, head 2
+      {{{"kind", "transformer", ""}}, 18, 5},
+      {{{"kind", "transformer", ""}, layers("3")}, 42, 13},
+  };
+  for (const Case& wanted : cases) {
+    const Section section("workload", "test.ini:1", wanted.settings);
+    CAPTURE(wanted.settings[0].text);
+    const auto workload = workloads::find(section).make(section, nodes, seed);
+    const WorkloadFacts& facts = workload->facts();
+    CHECK(facts.tensors.size() == wanted.tensors);
+    CHECK(facts.matrices.size() == wanted.matrices);
+    std::size_t at = 0, matrix = 0;
+    for (const std::size_t size : facts.tensors) {
+      if (matrix < facts.matrices.size() && facts.matrices[matrix].offset == at) {
+        CHECK(std::size_t{facts.matrices[matrix].rows} * facts.matrices[matrix].columns == size);
+        ++matrix;
+      }
+      at += size;
+    }
+    CHECK(at == facts.parameters);
+    CHECK(matrix == wanted.matrices);
+  }
+}
+
 TEST_CASE("every gradient is the slope of the loss in any direction") {
   // Central difference along a unit vector v: (L(x + h v) - L(x - h v)) / 2h = g . v + O(h^2). The
   // loss carries float32 rounding of about 1e-6, so h = 1e-2 leaves 1e-4; a hundredth of |g| is
