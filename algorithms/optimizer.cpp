@@ -14,6 +14,8 @@ namespace {
 
 using Rule = OptimizerSettings::Rule;
 
+constexpr double least_float = 1e-37;  // smaller ones have few digits, or are 0
+
 double read_share(const Section& section, std::string_view key, double fallback,
                   std::string_view help) {
   const auto share = section.optional<double>(key, fallback, help);
@@ -48,6 +50,8 @@ void read_rule(const Section& section, std::string_view prefix, double epsilon,
       "added to the root of the second moments");
   section.expect(settings.epsilon > 0, key("epsilon"), "must be positive, got {}",
                  settings.epsilon);
+  section.expect(settings.epsilon >= least_float, key("epsilon"), "must be at least {}, got {}",
+                 least_float, settings.epsilon);
 }
 
 OptimizerSettings read_optimizer(const Section& section, Step steps, double momentum) {
@@ -64,6 +68,8 @@ OptimizerSettings read_optimizer(const Section& section, Step steps, double mome
   s.clip_norm = section.optional<double>(
       "clip_norm", 0.0, "longest gradient, in the Euclidean norm; longer ones are cut; 0: any");
   section.expect(s.clip_norm >= 0, "clip_norm", "must not be negative, got {}", s.clip_norm);
+  section.expect(s.clip_norm == 0 || s.clip_norm >= least_float, "clip_norm",
+                 "must be 0 or at least {}, got {}", least_float, s.clip_norm);
   s.schedule = section.choice("schedule", {"constant", "step", "cosine"}, "constant",
                               "how the learning rate changes with the node's step");
   s.warmup_steps =
@@ -74,6 +80,10 @@ OptimizerSettings read_optimizer(const Section& section, Step steps, double mome
     s.decay_steps = section.numbers("decay_steps", {}, "steps at which the learning rate falls");
     section.expect(!s.decay_steps.empty(), "decay_steps",
                    "must list the steps for schedule = step");
+    for (const double at : s.decay_steps) {
+      section.expect(at >= 0 && at == std::floor(at), "decay_steps",
+                     "must be whole numbers from 0 on, got {}", at);
+    }
     section.expect(std::is_sorted(s.decay_steps.begin(), s.decay_steps.end()), "decay_steps",
                    "must grow");
     s.decay_factor = section.optional<double>("decay_factor", 0.1, "factor at each of decay_steps");

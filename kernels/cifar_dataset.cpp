@@ -1,11 +1,6 @@
 // CIFAR-10 (Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009) in its binary
 // version: records of 3073 bytes, a label 0 .. 9, then 1024 bytes of red, of green and of blue, each
 // 32 x 32 by rows. In memory channels are last, as convolutions want them.
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
-
 #include <fmt/format.h>
 
 #include "kernels/dataset.hpp"
@@ -19,10 +14,7 @@ constexpr int classes = 10;
 
 /// Appends the records of one file.
 void read_file(const std::string& path, Dataset& data) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
-  const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (file.bad()) throw Error(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
+  const std::string bytes = read_whole_file(path);
   const std::size_t records = bytes.size() / record_bytes;
   if (bytes.empty() || bytes.size() % record_bytes != 0) {
     throw Error(fmt::format("{}: expected records of {} bytes, found {} bytes in record {}", path,

@@ -11,6 +11,7 @@
 #include "kernels/dataset.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -26,6 +27,7 @@
 #include "sim/base/memory.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/shipped_file.hpp"
+#include "sim/base/text.hpp"
 
 namespace starling {
 namespace {
@@ -151,6 +153,7 @@ SplitDataset load_digits(const std::string& path) {
   Dataset all{.features = digit_pixels, .classes = digit_classes};
   std::string line;
   for (std::size_t number = 1; std::getline(file, line); ++number) {
+    if (number == 1 && line.starts_with(byte_order_mark)) line.erase(0, byte_order_mark.size());
     if (!line.empty() && line.back() == '\r') line.pop_back();
     parse_digit(line, fmt::format("{}:{}", path, number), all.x, all.y);
   }
@@ -234,6 +237,17 @@ DatasetSettings read_dataset_settings(const Section& section) {
     read_hdf5(section, settings);
   }
   return settings;
+}
+
+std::string read_whole_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Error(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
+  std::string bytes;
+  std::array<char, 1 << 16> part{};
+  while (file.read(part.data(), part.size()) || file.gcount() > 0)
+    bytes.append(part.data(), static_cast<std::size_t>(file.gcount()));
+  if (file.bad()) throw Error(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
+  return bytes;
 }
 
 SplitDataset load_dataset(const DatasetSettings& settings, std::uint64_t seed) {

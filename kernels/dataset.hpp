@@ -77,6 +77,9 @@ DatasetSettings read_dataset_settings(const Section& section);
 /// expected and what was found.
 SplitDataset load_dataset(const DatasetSettings& settings, std::uint64_t seed);
 
+/// All bytes of a file. Throws Error that names it.
+std::string read_whole_file(const std::string& path);
+
 /// Parts of load_dataset, two of them each the only user of its library. They leave `classes` and
 /// `description` to load_dataset, which also checks the labels.
 ///

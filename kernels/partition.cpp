@@ -30,6 +30,8 @@ namespace {
 
 using Parts = std::vector<std::vector<std::int32_t>>;  // (nodes), samples of each
 
+constexpr double most_alpha = 1e12;  // of Dirichlet; beyond, parts are equal in any case
+
 // --- Dealing ------------------------------------------------------------------------------------
 
 std::vector<std::int32_t> shuffled(std::size_t samples, Random random) {
@@ -222,6 +224,8 @@ PartitionSettings read_partition_settings(const Section& section, bool has_sampl
         "alpha", 1,
         "concentration: near 0 a label lives on one node, a large value approaches iid");
     section.expect(settings.alpha > 0, "alpha", "must be positive, got {}", settings.alpha);
+    section.expect(settings.alpha <= most_alpha, "alpha", "must be at most {}, got {}", most_alpha,
+                   settings.alpha);
   }
   if (has_sampling) {
     settings.sampling =

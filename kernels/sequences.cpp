@@ -2,11 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "kernels/keys.hpp"
@@ -71,10 +67,7 @@ Sequences cut(std::vector<std::int32_t> tokens, std::size_t context, int vocabul
 
 SplitSequences load_text(const SequenceSettings& settings, std::size_t context) {
   const std::string path = settings.path.empty() ? shipped_file("sonnets.txt") : settings.path;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (file.bad()) throw Error(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
+  const std::string text = read_whole_file(path);
   const auto held_out =
       static_cast<std::size_t>(settings.test_fraction * static_cast<double>(text.size()));
   if (held_out < 2 || text.size() - held_out < 2) {

@@ -39,8 +39,6 @@ bool is_header(std::string_view line) {
   }
 }
 
-constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";  // of UTF-8, as spreadsheets write it
-
 }  // namespace
 
 NumberFile::NumberFile(std::string path, std::string_view what, std::string_view expected)

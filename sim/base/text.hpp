@@ -5,6 +5,9 @@
 
 namespace starling {
 
+/// Of UTF-8, as spreadsheets write it in front of a table.
+inline constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+
 /// `text` without the spaces, tabs and carriage returns around it.
 constexpr std::string_view trim(std::string_view text) {
   constexpr std::string_view spaces = " \t\r";

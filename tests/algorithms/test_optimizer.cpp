@@ -180,6 +180,18 @@ TEST_CASE("settings that do not belong together are errors") {
                        doctest::Contains("epsilon must be positive"), ScenarioError);
   CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.clip_norm=-1"}),
                        doctest::Contains("must not be negative, got -1"), ScenarioError);
+  // As floats these are 0: a gradient of 0 would be divided by 0, others cut to nothing.
+  CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.optimizer=adam", "algorithm.epsilon=1e-60"}),
+                       doctest::Contains("epsilon must be at least 1e-37, got 1e-60"),
+                       ScenarioError);
+  CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.clip_norm=1e-300"}),
+                       doctest::Contains("clip_norm must be 0 or at least 1e-37, got 1e-300"),
+                       ScenarioError);
+  for (const std::string steps : {"-3", "1.5"}) {
+    CHECK_THROWS_WITH_AS(
+        test::run(text, {"algorithm.schedule=step", "algorithm.decay_steps=" + steps}),
+        doctest::Contains("decay_steps must be whole numbers from 0 on"), ScenarioError);
+  }
   CHECK_THROWS_WITH_AS(
       test::run(test::quadratic_scenario(2, 3, "ring",
                                          "kind = async_diloco\nlearning_rate = 0.1\nperiod = 1"),

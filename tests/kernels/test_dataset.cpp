@@ -202,6 +202,7 @@ TEST_CASE("a wrong digits file is located by line and column") {
   fails_with(zeros + "1,2\n", ":1: expected the end of the line after column 65, found ,2");
   fails_with(zeros, ":1: expected an integer 0 to 9 in column 65, found the end of the line");
   fails_with("", ": expected at least 2 samples, found 0");
+  fails_with("\xEF\xBB\xBF" + zeros + "3\n", ": expected at least 2 samples, found 1");
 }
 
 TEST_CASE("a relative path is taken from the directory of the scenario") {
@@ -560,4 +561,6 @@ TEST_CASE("a wrong CIFAR-10 file is named with the record") {
   const auto keys = cifar_files(directory);
   std::filesystem::remove(directory / "data_batch_4.bin");
   CHECK(contains(failure(keys), "data_batch_4.bin: cannot open: No such file or directory"));
+  std::filesystem::create_directory(directory / "data_batch_4.bin");
+  CHECK(contains(failure(keys), "data_batch_4.bin: cannot read: Is a directory"));
 }

@@ -619,6 +619,7 @@ TEST_CASE("wrong settings of a transformer are errors at their place in the scen
   wrong({{"dataset", "sequences"}, {"batching", "bucket"}, {"sampling", "epochs"}}, "sampling");
   CHECK_THROWS_WITH_AS(make({{"path", "/nowhere/text"}}), doctest::Contains("/nowhere/text"),
                        Error);
+  CHECK_THROWS_WITH_AS(make({{"path", "/"}}), "/: cannot read: Is a directory", Error);
 }
 
 }  // namespace
