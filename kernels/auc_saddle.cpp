@@ -97,7 +97,8 @@ Auc::Auc(Problem problem)
   facts_.accuracy_metric = "test_auc";
   facts_.dual_parameters = 1;
   facts_.dual_curvature = 2 * share_ * (1 - share_);
-  facts_.batch_size = problem_.batch_size;
+  facts_.batch_size = static_cast<double>(problem_.batch_size);
+  if (!problem_.data.train.length.empty()) facts_.cost_unit = "token";
   facts_.samples = sampler_.samples();
 }
 

@@ -46,9 +46,15 @@ void BucketSampler::batch(NodeId node, Step draw, std::vector<std::int32_t>& sam
 }
 
 double BucketSampler::mean_batch_size() const {
-  double sum = 0;
-  for (const Bucket& bucket : buckets_) sum += static_cast<double>(bucket.batch_size);
-  return sum / static_cast<double>(buckets_.size());
+  const std::size_t nodes = first_bucket_.size() - 1;
+  double mean = 0;
+  for (std::size_t i = 0; i < nodes; ++i) {
+    double sum = 0;
+    for (std::size_t b = first_bucket_[i]; b < first_bucket_[i + 1]; ++b)
+      sum += static_cast<double>(buckets_[b].batch_size);
+    mean += sum / static_cast<double>(first_bucket_[i + 1] - first_bucket_[i]);
+  }
+  return mean / static_cast<double>(nodes);
 }
 
 }  // namespace starling

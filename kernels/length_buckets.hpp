@@ -31,7 +31,7 @@ class BucketSampler {
   /// Writes the samples of the node's draw-th mini-batch.
   void batch(NodeId node, Step draw, std::vector<std::int32_t>& samples) const;
 
-  /// Samples of a mini-batch, the mean over all buckets of all nodes.
+  /// Samples of a mini-batch, the mean over the nodes of the mean over a node's buckets.
   double mean_batch_size() const;
 
  private:

@@ -110,7 +110,7 @@ Mlp::Mlp(Problem problem, const dense::Kernels& kernels)
                                ? problem_.wire_parameters
                                : static_cast<std::int64_t>(facts_.parameters);
   facts_.has_accuracy = problem_.data.test.samples > 0;
-  facts_.batch_size = problem_.batch_size;
+  facts_.batch_size = static_cast<double>(problem_.batch_size);
   if (!problem_.data.train.length.empty()) facts_.cost_unit = "token";
   facts_.samples = sampler_.samples();
   models_exceed_cache_ =

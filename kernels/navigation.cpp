@@ -122,7 +122,7 @@ Navigation::Navigation(Problem problem, const dense::Kernels& kernels)
       problem_.wire_parameters > 0 ? problem_.wire_parameters : static_cast<std::int64_t>(at);
   facts_.has_accuracy = true;
   facts_.counts_episodes = true;
-  facts_.batch_size = static_cast<std::int64_t>(moves());
+  facts_.batch_size = static_cast<double>(moves());
   // There is no end of experience: an epoch is as many moves as all maps have cells.
   facts_.samples.assign(static_cast<std::size_t>(problem_.nodes),
                         problem_.maps * problem_.side * problem_.side);

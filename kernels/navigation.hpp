@@ -75,7 +75,9 @@ class Navigation final : public Workload {
   /// moves are nearly equally likely.
   void initial_model(std::span<float> x) const override;
   /// Moves of a rollout, always as many.
-  std::int64_t batch_cost(NodeId, Step) const override { return facts_.batch_size; }
+  std::int64_t batch_cost(NodeId, Step) const override {
+    return static_cast<std::int64_t>(moves());
+  }
   void gradients(std::span<GradientRequest> requests) const override;
   /// Plays test_episodes on held-out maps, moves drawn from the policy, the same episodes and draws
   /// for every model. accuracy is the fraction that arrives within the horizon; loss is 1 - SPL, the

@@ -12,7 +12,6 @@
 //
 // Batches have the same size always, or tokens of uneven samples (lengths.hpp), which a
 // compute-time model turns into seconds.
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -48,12 +47,12 @@ constexpr std::int64_t most_floats = std::numeric_limits<std::int32_t>::max();  
 
 class Timing final : public Workload {
  public:
-  Timing(WorkloadFacts facts, std::optional<LengthSampler> lengths)
-      : facts_(std::move(facts)), lengths_(std::move(lengths)) {}
+  Timing(WorkloadFacts facts, std::int64_t batch_size, std::optional<LengthSampler> lengths)
+      : facts_(std::move(facts)), batch_size_(batch_size), lengths_(std::move(lengths)) {}
 
   const WorkloadFacts& facts() const override { return facts_; }
   std::int64_t batch_cost(NodeId node, Step draw) const override {
-    return lengths_ ? lengths_->cost(node, draw) : facts_.batch_size;
+    return lengths_ ? lengths_->cost(node, draw) : batch_size_;
   }
   void initial_model(std::span<float>) const override { fail(); }
   void gradients(std::span<GradientRequest>) const override { fail(); }
@@ -63,6 +62,7 @@ class Timing final : public Workload {
   static void fail() { ensure(false, "a timing-only workload was asked for numbers"); }
 
   WorkloadFacts facts_;
+  std::int64_t batch_size_;  // without lengths
   std::optional<LengthSampler> lengths_;
 };
 
@@ -160,15 +160,14 @@ std::unique_ptr<Workload> timing(const Section& section, NodeId nodes, std::uint
       .parameters = floats,
       .wire_parameters = parameters,
       .has_numbers = false,
-      .batch_size = lengths ? std::max<std::int64_t>(1, std::llround(lengths->mean_batch_size()))
-                            : batch_size,
+      .batch_size = lengths ? lengths->mean_batch_size() : static_cast<double>(batch_size),
       .cost_unit = lengths ? "token" : "sample",
       .tensors = std::move(tensors),
       .samples = {}};
   for (NodeId i = 0; i < nodes; ++i) {  // as equal as can be, the first ones get the rest
     facts.samples.push_back(samples / nodes + (i < samples % nodes ? 1 : 0));
   }
-  return std::make_unique<Timing>(std::move(facts), std::move(lengths));
+  return std::make_unique<Timing>(std::move(facts), batch_size, std::move(lengths));
 }
 
 }  // namespace starling::workloads

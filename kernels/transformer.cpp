@@ -1,7 +1,5 @@
 #include "kernels/transformer.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <memory>
 #include <string>
 
@@ -55,7 +53,7 @@ Transformer::Transformer(Problem problem, const dense::Kernels& kernels)
                                ? problem_.wire_parameters
                                : static_cast<std::int64_t>(facts_.parameters);
   facts_.has_accuracy = true;
-  facts_.batch_size = problem_.batch_size;
+  facts_.batch_size = static_cast<double>(problem_.batch_size);
   facts_.cost_unit = "token";
   facts_.samples = sampler_.samples();
   if (problem_.buckets > 0) {
@@ -63,7 +61,7 @@ Transformer::Transformer(Problem problem, const dense::Kernels& kernels)
         problem_.parts, problem_.data.train.samples.length,
         BucketSampler::Limits{problem_.batch_size, problem_.buckets, problem_.max_tokens},
         problem_.seed);
-    facts_.batch_size = std::max<std::int64_t>(1, std::llround(bucket_sampler_->mean_batch_size()));
+    facts_.batch_size = bucket_sampler_->mean_batch_size();
   }
   problem_.parts.clear();  // the samplers have their own copies
   problem_.parts.shrink_to_fit();

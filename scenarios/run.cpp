@@ -67,7 +67,7 @@ void Run::describe(const std::string& transport) {
   recorder_.facts["scenario_name"] = parts_.scenario_name;
   recorder_.facts["algorithm"] = parts_.algorithm;
   recorder_.facts["workload"] = parts_.workload->facts().description;
-  recorder_.facts["samples_per_step"] = std::to_string(parts_.workload->facts().batch_size);
+  recorder_.facts["samples_per_step"] = fmt::format("{}", parts_.workload->facts().batch_size);
   recorder_.facts["transport"] = transport;
   recorder_.facts["status"] = "running";
   recorder_.machine["code_version"] = hooks_.code_version;

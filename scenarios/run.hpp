@@ -29,7 +29,7 @@ struct Standing {
   std::int64_t steps = 0;  // finished, over all nodes here
   double all_steps = 0;
   std::int64_t steps_before = 0;  // finished when the run went on from a checkpoint
-  std::int64_t samples_per_step = 0;
+  double samples_per_step = 0;
   bool is_replaying = false;  // on the way to the place of a checkpoint
 };
 

@@ -55,8 +55,7 @@ class Heartbeat {
     }
     if (std::exchange(was_replaying_, false)) progress_.begin_at(share);
     const auto steps_here = static_cast<double>(standing.steps - standing.steps_before);
-    const double rate =
-        steps_here * static_cast<double>(standing.samples_per_step) / progress_.seconds();
+    const double rate = steps_here * standing.samples_per_step / progress_.seconds();
     progress_.show(
         share, fmt::format("virtual time {:.4g} s", to_seconds(standing.now)),
         fmt::format("{} of {:.0f} steps, {:.3g} samples/s, {:.0f} MiB", standing.steps,

@@ -94,7 +94,7 @@ void Observer::evaluate(std::size_t index, Row& row) {
   for (std::size_t i = 0; i < recorder_.nodes.size(); ++i) {  // nodes that stopped worked, too
     if (!row.has_arrived[i]) steps += static_cast<double>(recorder_.nodes[i].steps);
   }
-  const double samples = steps * static_cast<double>(facts_.batch_size);
+  const double samples = steps * facts_.batch_size;
   table.cell("samples", index) = samples;
   const auto held = std::accumulate(facts_.samples.begin(), facts_.samples.end(), std::int64_t{0});
   if (held > 0) table.cell("epoch", index) = samples / static_cast<double>(held);

@@ -29,7 +29,7 @@ struct WorkloadFacts {
   std::int64_t wire_parameters = 0;
   bool has_numbers = true;            // false: sizes only, no gradient is ever computed
   bool has_accuracy = false;          // evaluate() fills accuracy
-  std::int64_t batch_size = 1;        // samples of one gradient
+  double batch_size = 1;              // samples of one gradient, on the mean where they differ
   std::string cost_unit = "sample";   // what batch_cost() counts: "sample" or "token"
   std::vector<std::size_t> tensors;   // floats of each tensor, first layer first; empty: one tensor
   std::vector<std::int64_t> samples;  // (nodes) training samples held by each node; for epochs

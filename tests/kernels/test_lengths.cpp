@@ -130,6 +130,8 @@ TEST_CASE("a timing workload counts tokens of the lengths that are shipped") {
   const auto capped = make({{"batching", "bucket"}, {"batch_size", "256"}});
   CHECK(capped->facts().batch_size < 256);
   CHECK(capped->facts().batch_size > 200);
+  // Of the shipped pairs, 8192 / longest of a bucket and at most 256, over 10 buckets.
+  CHECK(capped->facts().batch_size == doctest::Approx(250.3));
   for (Step k = 0; k < 1'000; ++k) CHECK(capped->batch_cost(0, k) <= 8192);
 }
 

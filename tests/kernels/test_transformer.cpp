@@ -462,6 +462,9 @@ TEST_CASE("a bucket holds sequences of like length, and short ones make larger b
   // samples they give min(5, 16 / longest) = 5, 4, 2, 2 samples: 13 / 4 on the mean.
   const BucketSampler sampler({{7, 6, 5, 4, 3, 2, 1, 0}}, {1, 2, 3, 4, 5, 6, 7, 8}, {5, 4, 16}, 9);
   CHECK(sampler.mean_batch_size() == 3.25);
+  // A second node with one bucket, of 16 / 8 = 2 samples, counts as much as the first.
+  CHECK(BucketSampler({{7, 6, 5, 4, 3, 2, 1, 0}, {7}}, {1, 2, 3, 4, 5, 6, 7, 8}, {5, 4, 16}, 9)
+            .mean_batch_size() == 2.625);
   std::map<std::int32_t, std::size_t> sizes;  // by bucket
   std::vector<std::int32_t> samples;
   for (Step draw = 0; draw < 200; ++draw) {
