@@ -14,6 +14,7 @@
 #include "kernels/registry.hpp"
 #include "sim/base/elementary.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/memory.hpp"
 #include "sim/base/random.hpp"
 
 namespace starling {
@@ -371,6 +372,23 @@ void read_learning(const Section& section, Navigation::Problem& problem) {
       read_fraction(section, "entropy_weight", 0.01, 1e6, "of the entropy, which keeps exploring");
 }
 
+void expect_room(const Section& section, const Navigation::Problem& problem) {
+  const double cells = static_cast<double>(problem.side) * problem.side;
+  const auto maps = static_cast<double>(problem.maps);
+  expect_memory(section, "maps", problem.nodes * maps * cells,
+                fmt::format("{} nodes * {} maps * {} cells * 1 B", problem.nodes, maps, cells));
+  const auto episodes = static_cast<double>(problem.test_episodes);
+  expect_memory(section, "test_episodes", episodes * cells * 4,
+                fmt::format("{} episodes * {} cells * 4 B", episodes, cells));
+  std::size_t numbers = Episode::features(problem.view) + outputs;
+  for (const std::size_t width : problem.hidden) numbers += width;
+  const auto moves =
+      static_cast<double>(problem.environments) * static_cast<double>(problem.rollout_steps);
+  expect_memory(section, "rollout_steps", moves * static_cast<double>(numbers) * 4,
+                fmt::format("{} environments * {} moves * {} numbers * 4 B", problem.environments,
+                            problem.rollout_steps, numbers));
+}
+
 }  // namespace
 
 std::unique_ptr<Workload> navigation(const Section& section, NodeId nodes, std::uint64_t seed) {
@@ -381,6 +399,7 @@ std::unique_ptr<Workload> navigation(const Section& section, NodeId nodes, std::
   problem.hidden = read_hidden(section, {32}, "widths of the hidden layers, from the input on");
   read_learning(section, problem);
   problem.wire_parameters = read_wire_parameters(section);
+  expect_room(section, problem);
   section.finish();
   return std::make_unique<Navigation>(std::move(problem));
 }

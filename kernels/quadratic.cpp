@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -17,6 +18,7 @@
 
 #include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/memory.hpp"
 #include "sim/base/random.hpp"
 
 namespace starling {
@@ -114,12 +116,15 @@ struct Settings {
   std::string start_file;
 };
 
-Settings read_settings(const Section& section) {
+Settings read_settings(const Section& section, NodeId nodes) {
   Settings settings{};
   const auto dimension = section.optional<std::int64_t>("dimension", 16, "parameters of the model");
-  section.expect(dimension >= 1 && dimension <= (std::int64_t{1} << 31), "dimension",
-                 "must be 1 to 2147483648, got {}", dimension);
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();  // floats of a vector
+  section.expect(dimension >= 1 && dimension <= most, "dimension", "must be 1 to {}, got {}", most,
+                 dimension);
   settings.dimension = static_cast<std::size_t>(dimension);
+  expect_memory(section, "dimension", 8.0 * nodes * static_cast<double>(dimension),
+                fmt::format("{} nodes * {} curvatures and centers * 8 B", nodes, dimension));
   settings.centers =
       section.choice("centers", {"random", "index", "list"}, "random",
                      "minimum of node i: drawn, (i, .., i), or the i-th of center_values");
@@ -184,7 +189,7 @@ std::vector<double> read_start(const std::string& path, std::size_t dimension) {
 }  // namespace
 
 std::unique_ptr<Workload> quadratic(const Section& section, NodeId nodes, std::uint64_t seed) {
-  const Settings settings = read_settings(section);
+  const Settings settings = read_settings(section, nodes);
   Quadratic::Problem problem{.nodes = nodes, .dimension = settings.dimension, .seed = seed};
   problem.noise = section.optional<double>(
       "noise", 0, "standard deviation of the noise on each entry of a gradient");

@@ -8,6 +8,7 @@
 #include "kernels/keys.hpp"
 #include "sim/base/elementary.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/memory.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/shipped_file.hpp"
 
@@ -23,7 +24,7 @@ void read_test_fraction(const Section& section, SequenceSettings& settings, doub
                  "must be between 0 and 1, got {}", settings.test_fraction);
 }
 
-void read_made(const Section& section, SequenceSettings& settings) {
+void read_made(const Section& section, SequenceSettings& settings, std::size_t context) {
   constexpr std::int64_t many = std::int64_t{1} << 24;
   settings.vocabulary = static_cast<int>(
       read_in_range(section, "vocabulary", 16, 2, most_tokens, "different tokens"));
@@ -43,6 +44,10 @@ void read_made(const Section& section, SequenceSettings& settings) {
       "length_sigma", 0.5, "standard deviation of the logarithm of the lengths; 0: all alike");
   section.expect(settings.length_sigma >= 0, "length_sigma", "must not be negative, got {}",
                  settings.length_sigma);
+  const auto samples = static_cast<double>(settings.samples + settings.test_samples);
+  const double length = std::min(settings.median_length, static_cast<double>(context));
+  expect_memory(section, "samples", samples * length * 4,
+                fmt::format("{} samples * {} tokens * 4 B", samples, length));
   settings.noise =
       section.optional<double>("noise", 0.1, "fraction of tokens that do not follow the rule");
   section.expect(settings.noise >= 0 && settings.noise <= 1, "noise", "must be 0 to 1, got {}",
@@ -170,7 +175,7 @@ SplitSequences load_file(const SequenceSettings& settings, std::size_t context) 
 
 }  // namespace
 
-SequenceSettings read_sequence_settings(const Section& section) {
+SequenceSettings read_sequence_settings(const Section& section, std::size_t context) {
   SequenceSettings settings;
   settings.kind =
       section.choice("dataset", {"text", "sequences", "hdf5"}, "text",
@@ -180,7 +185,7 @@ SequenceSettings read_sequence_settings(const Section& section) {
         section.optional<std::string>("path", "", "text file; empty: the sonnets shipped"));
     read_test_fraction(section, settings, 0.1);
   } else if (settings.kind == "sequences") {
-    read_made(section, settings);
+    read_made(section, settings, context);
   } else {
     settings.path = section.resolve_path(section.required<std::string>(
         "path", "HDF5 file: x (samples, longest) of token numbers, y and, optionally, length"));

@@ -49,8 +49,9 @@ struct SequenceSettings {
   double noise = 0;
 };
 
-/// Reads and checks the keys `dataset` and those of its kind. Call it before Section::finish().
-SequenceSettings read_sequence_settings(const Section& section);
+/// Reads and checks the keys `dataset` and those of its kind; made sequences have at most `context` tokens. Call it
+/// before Section::finish().
+SequenceSettings read_sequence_settings(const Section& section, std::size_t context);
 
 /// Reads or makes the sequences, none longer than `context`. `seed` matters to `sequences` only.
 ///

@@ -183,7 +183,7 @@ std::unique_ptr<Workload> transformer(const Section& section, NodeId nodes, std:
   problem.seed = seed;
   read_shape(section, problem);
   read_batches(section, problem);
-  const SequenceSettings dataset = read_sequence_settings(section);
+  const SequenceSettings dataset = read_sequence_settings(section, problem.context);
   const PartitionSettings dealing =
       read_partition_settings(section, problem.buckets == 0);  // buckets draw anew
   section.expect(
