@@ -1,6 +1,9 @@
 // CIFAR-10 (Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009) in its binary
 // version: records of 3073 bytes, a label 0 .. 9, then 1024 bytes of red, of green and of blue, each
 // 32 x 32 by rows. In memory channels are last, as convolutions want them.
+#include <array>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "kernels/dataset.hpp"
@@ -12,8 +15,10 @@ namespace {
 constexpr std::size_t channels = 3, pixels = 32 * 32, record_bytes = 1 + channels * pixels;
 constexpr int classes = 10;
 
+using Scale = std::array<std::array<float, 256>, channels>;  // of each color
+
 /// Appends the records of one file.
-void read_file(const std::string& path, Dataset& data) {
+void read_file(const std::string& path, const Scale& scale, Dataset& data) {
   const std::string bytes = read_whole_file(path);
   const std::size_t records = bytes.size() / record_bytes;
   if (bytes.empty() || bytes.size() % record_bytes != 0) {
@@ -30,7 +35,7 @@ void read_file(const std::string& path, Dataset& data) {
     data.y.push_back(record[0]);
     for (std::size_t p = 0; p < pixels; ++p) {
       for (std::size_t c = 0; c < channels; ++c) {
-        data.x.push_back(static_cast<float>(record[1 + c * pixels + p]) / 255.0f);
+        data.x.push_back(scale[c][record[1 + c * pixels + p]]);
       }
     }
   }
@@ -42,10 +47,18 @@ void read_file(const std::string& path, Dataset& data) {
 SplitDataset load_cifar10_dataset(const DatasetSettings& settings) {
   const Dataset none{.features = channels * pixels, .classes = classes};
   SplitDataset split{.train = none, .test = none};
-  for (int part = 1; part <= 5; ++part) {
-    read_file(fmt::format("{}/data_batch_{}.bin", settings.directory, part), split.train);
+  const auto of_color = [](const std::vector<double>& values, std::size_t c) {
+    return values.size() == 1 ? values[0] : values[c];
+  };
+  Scale scale{};
+  for (std::size_t c = 0; c < channels; ++c) {
+    scale[c] =
+        scaled_pixels(of_color(settings.pixel_mean, c), of_color(settings.pixel_deviation, c));
   }
-  read_file(settings.directory + "/test_batch.bin", split.test);
+  for (int part = 1; part <= 5; ++part) {
+    read_file(fmt::format("{}/data_batch_{}.bin", settings.directory, part), scale, split.train);
+  }
+  read_file(settings.directory + "/test_batch.bin", scale, split.test);
   return split;
 }
 

@@ -60,6 +60,26 @@ void read_blobs(const Section& section, DatasetSettings& settings) {
   section.expect(settings.spread >= 0, "spread", "must not be negative, got {}", settings.spread);
 }
 
+/// One mean and deviation of all colors, or one of each color.
+void read_pixel_scale(const Section& section, DatasetSettings& settings, std::size_t colors) {
+  const auto read = [&](const char* key, double fallback, const char* help) {
+    std::vector<double> values = section.numbers(key, {fallback}, help);
+    section.expect(values.size() == 1 || values.size() == colors, key, "must be {}, got {} numbers",
+                   colors == 1 ? "one number" : fmt::format("1 or {} numbers", colors),
+                   values.size());
+    return values;
+  };
+  const bool has_colors = colors > 1;
+  settings.pixel_mean =
+      read("pixel_mean", 0,
+           has_colors ? "subtracted from pixels scaled to 0 .. 1: one number, or one of each color"
+                      : "subtracted from pixels scaled to 0 .. 1");
+  settings.pixel_deviation = read("pixel_deviation", 1, "what pixels are divided by after that");
+  for (const double deviation : settings.pixel_deviation) {
+    section.expect(deviation > 0, "pixel_deviation", "must be positive, got {}", deviation);
+  }
+}
+
 void read_idx(const Section& section, DatasetSettings& settings) {
   const char* directory_help =
       "where train-images-idx3-ubyte and its companions are, or the same with .gz";
@@ -78,12 +98,7 @@ void read_idx(const Section& section, DatasetSettings& settings) {
   settings.train_labels = read("train_labels", "train-labels-idx1-ubyte");
   settings.test_images = read("test_images", "t10k-images-idx3-ubyte");
   settings.test_labels = read("test_labels", "t10k-labels-idx1-ubyte");
-  settings.pixel_mean =
-      section.optional<double>("pixel_mean", 0, "subtracted from pixels scaled to 0 .. 1");
-  settings.pixel_deviation =
-      section.optional<double>("pixel_deviation", 1, "what pixels are divided by after that");
-  section.expect(settings.pixel_deviation > 0, "pixel_deviation", "must be positive, got {}",
-                 settings.pixel_deviation);
+  read_pixel_scale(section, settings, 1);
   settings.classes = static_cast<int>(read_in_range(section, "classes", 0, 0, most_classes,
                                                     "number of classes; 0: largest label + 1"));
 }
@@ -233,6 +248,7 @@ DatasetSettings read_dataset_settings(const Section& section) {
   } else if (settings.kind == "cifar10") {
     settings.directory = section.resolve_path(section.required<std::string>(
         "directory", "where data_batch_1.bin .. data_batch_5.bin and test_batch.bin are"));
+    read_pixel_scale(section, settings, 3);
   } else {
     read_hdf5(section, settings);
   }
@@ -248,6 +264,15 @@ std::string read_whole_file(const std::string& path) {
     bytes.append(part.data(), static_cast<std::size_t>(file.gcount()));
   if (file.bad()) throw Error(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
   return bytes;
+}
+
+std::array<float, 256> scaled_pixels(double mean, double deviation) {
+  std::array<float, 256> scaled{};
+  for (std::size_t pixel = 0; pixel < scaled.size(); ++pixel) {
+    const float share = static_cast<float>(pixel) / 255.0f;
+    scaled[pixel] = static_cast<float>((double{share} - mean) / deviation);
+  }
+  return scaled;
 }
 
 SplitDataset load_dataset(const DatasetSettings& settings, std::uint64_t seed) {

@@ -9,6 +9,7 @@
 // Reading a scenario and reading files are two calls: a maker calls Section::finish() in between.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -56,9 +57,10 @@ struct DatasetSettings {
   double test_fraction = 0.2;
 
   std::string train_images, train_labels, test_images, test_labels;  // idx
-  double pixel_mean = 0, pixel_deviation = 1;  // idx: pixels 0 .. 1 become (p - mean) / deviation
+  std::string directory;                                             // cifar10
 
-  std::string directory;  // cifar10
+  /// idx, cifar10: pixels 0 .. 1 become (p - mean) / deviation; one of each, or one of each per color.
+  std::vector<double> pixel_mean{0}, pixel_deviation{1};
 
   int classes = 0;  // blobs: required; idx, hdf5: 0 means largest label + 1
 
@@ -80,6 +82,9 @@ SplitDataset load_dataset(const DatasetSettings& settings, std::uint64_t seed);
 /// All bytes of a file. Throws Error that names it.
 std::string read_whole_file(const std::string& path);
 
+/// (value / 255 - mean) / deviation of every byte.
+std::array<float, 256> scaled_pixels(double mean, double deviation);
+
 /// Parts of load_dataset, two of them each the only user of its library. They leave `classes` and
 /// `description` to load_dataset, which also checks the labels.
 ///
@@ -89,8 +94,8 @@ SplitDataset load_idx_dataset(const DatasetSettings& settings);
 /// HDF5: x (samples, features...) of numbers, taken as they are, y (samples) of integers and,
 /// optionally, length (samples) of positive integers.
 SplitDataset load_hdf5_dataset(const DatasetSettings& settings);
-/// CIFAR-10: data_batch_1.bin .. data_batch_5.bin and test_batch.bin, pixels scaled to 0 .. 1,
-/// (32, 32, 3) with channels last.
+/// CIFAR-10: data_batch_1.bin .. data_batch_5.bin and test_batch.bin, pixels scaled to 0 .. 1, then
+/// shifted and divided by color, (32, 32, 3) with channels last.
 SplitDataset load_cifar10_dataset(const DatasetSettings& settings);
 
 }  // namespace starling

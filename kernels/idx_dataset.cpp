@@ -149,11 +149,7 @@ Dataset read_part(const std::string& images_path, const std::string& labels_path
   }
   Dataset part{.samples = images.shape[0], .features = images.values.size() / images.shape[0]};
   part.x.reserve(images.values.size());
-  std::array<float, 256> scaled{};  // by pixel
-  for (std::size_t pixel = 0; pixel < scaled.size(); ++pixel) {
-    const float share = static_cast<float>(pixel) / 255.0f;
-    scaled[pixel] = static_cast<float>((double{share} - mean) / deviation);
-  }
+  const std::array<float, 256> scaled = scaled_pixels(mean, deviation);
   for (const std::uint8_t pixel : images.values) part.x.push_back(scaled[pixel]);
   part.y.assign(labels.values.begin(), labels.values.end());
   return part;
@@ -162,10 +158,10 @@ Dataset read_part(const std::string& images_path, const std::string& labels_path
 }  // namespace
 
 SplitDataset load_idx_dataset(const DatasetSettings& settings) {
-  SplitDataset split{.train = read_part(settings.train_images, settings.train_labels,
-                                        settings.pixel_mean, settings.pixel_deviation),
-                     .test = read_part(settings.test_images, settings.test_labels,
-                                       settings.pixel_mean, settings.pixel_deviation)};
+  const double mean = settings.pixel_mean.front(), deviation = settings.pixel_deviation.front();
+  SplitDataset split{
+      .train = read_part(settings.train_images, settings.train_labels, mean, deviation),
+      .test = read_part(settings.test_images, settings.test_labels, mean, deviation)};
   if (split.train.features != split.test.features) {
     throw Error(fmt::format("{}: expected images of {} pixels as in {}, found {}",
                             settings.test_images, split.train.features, settings.train_images,

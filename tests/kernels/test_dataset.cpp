@@ -543,6 +543,26 @@ TEST_CASE("CIFAR-10 files follow each other, colors of a pixel lie side by side"
   CHECK(data.test.row(0)[3071] == 200.0f / 255.0f);
 }
 
+TEST_CASE("pixels of CIFAR-10 are shifted and divided, all colors alike or each by its own") {
+  const Directory directory;
+  auto keys = cifar_files(directory);
+  keys["pixel_mean"] = "0.5";
+  keys["pixel_deviation"] = "0.25, 0.5, 2";
+  const SplitDataset data = load(keys);
+  const auto sample = data.train.row(4);  // colors 3, 53, 103
+  CHECK(sample[0] == doctest::Approx((3 / 255.0 - 0.5) / 0.25));
+  CHECK(sample[1] == doctest::Approx((53 / 255.0 - 0.5) / 0.5));
+  CHECK(sample[2] == doctest::Approx((103 / 255.0 - 0.5) / 2));
+  keys["pixel_mean"] = "0.1, 0.2, 0.3";
+  CHECK(load(keys).test.row(0)[3071] == doctest::Approx((200 / 255.0 - 0.3) / 2));
+  keys["pixel_mean"] = "0.1, 0.2";
+  CHECK_THROWS_WITH_AS(load(keys), doctest::Contains("pixel_mean must be 1 or 3 numbers, got 2"),
+                       ScenarioError);
+  keys["pixel_mean"] = "0";
+  keys["pixel_deviation"] = "1, 0, 1";
+  CHECK_THROWS_WITH_AS(load(keys), doctest::Contains("must be positive, got 0"), ScenarioError);
+}
+
 TEST_CASE("a wrong CIFAR-10 file is named with the record") {
   const Directory directory;
   const auto fails = [&](const std::string& name, const Bytes8& bytes) {
