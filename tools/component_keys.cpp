@@ -56,6 +56,30 @@ std::vector<std::string> options_of(const KeyUse& use) {
   return options;
 }
 
+/// Whether a row tells the same as `use`, a key that was read with one of the options of `choice`.
+bool says(const ComponentKey& row, const KeyUse& use, const std::string& choice) {
+  if (row.use.key != use.key || row.use.help != use.help || row.use.required != use.required)
+    return false;
+  return row.choice.empty() || (row.choice == choice && row.use.fallback == use.fallback);
+}
+
+/// Keys that are read by default, but not with every one of the options of `choice`: notes with which.
+void note_absences(std::vector<ComponentKey>& keys, const std::string& choice,
+                   const std::vector<std::string>& options,
+                   const std::vector<std::vector<KeyUse>>& reads) {
+  for (ComponentKey& key : keys) {
+    if (!key.choice.empty()) continue;
+    std::vector<std::string> with;
+    for (std::size_t o = 0; o < options.size(); ++o) {
+      const auto is_told = [&](const KeyUse& use) { return says(key, use, choice); };
+      if (std::ranges::any_of(reads[o], is_told)) with.push_back(options[o]);
+    }
+    if (with.empty() || with.size() == options.size()) continue;
+    key.choice = choice;
+    key.options = with;
+  }
+}
+
 /// The keys of a component: those it always reads, then those that come with a choice.
 std::vector<ComponentKey> keys_for(const std::string& section_name, const ProbeRun& run,
                                    const Make& make) {
@@ -70,20 +94,30 @@ std::vector<ComponentKey> keys_for(const std::string& section_name, const ProbeR
   for (const KeyUse& use : always) {
     if (use.key == "kind" || use.type.find('|') == std::string::npos) continue;
     const std::vector<std::string> options = options_of(use);
+    std::vector<std::vector<KeyUse>> reads;  // [option]
     for (const std::string& option : options) {
-      for (const KeyUse& further : probe(section_name, run, make, {{use.key, option, "probe"}})) {
+      reads.push_back(probe(section_name, run, make, {{use.key, option, "probe"}}));
+      for (const KeyUse& further : reads.back()) {
         if (further.key == "kind") continue;
-        const auto known = find(further.key);
-        if (known == keys.end()) {
-          keys.push_back({further, use.key, {option}, {}, {}});
-        } else if (known->choice == use.key && known->options.back() != option) {
-          known->options.push_back(option);
-        } else if (known->choice.empty() && known->use.fallback != further.fallback &&
-                   std::ranges::find(known->depends_on, use.key) == known->depends_on.end()) {
-          known->depends_on.push_back(use.key);
+        const auto first = find(further.key);
+        const auto known = std::ranges::find_if(first, keys.end(), [&](const ComponentKey& key) {
+          return says(key, further, use.key);
+        });
+        if (known != keys.end() && known->choice == use.key) {
+          if (known->options.back() != option) known->options.push_back(option);
+        } else if (known != keys.end()) {
+          if (known->use.fallback != further.fallback &&
+              std::ranges::find(known->depends_on, use.key) == known->depends_on.end())
+            known->depends_on.push_back(use.key);
+        } else if (first == keys.end() || first->choice.empty() || first->choice == use.key) {
+          const auto last = std::ranges::find(keys.rbegin(), keys.rend(), further.key,
+                                              [](const ComponentKey& row) { return row.use.key; });
+          keys.insert(last.base() == keys.begin() ? keys.end() : last.base(),
+                      {further, use.key, {option}, {}, {}});
         }
       }
     }
+    note_absences(keys, use.key, options, reads);
     for (ComponentKey& key : keys) {
       if (key.choice != use.key) continue;
       std::ranges::copy_if(options, std::back_inserter(key.others), [&key](const auto& option) {
@@ -99,8 +133,11 @@ std::vector<ComponentKey> keys_of(const std::string& section_name, const Make& m
   const auto compare_with = [&](const ProbeRun& run, const char* what) {
     const std::vector<ComponentKey> others = keys_for(section_name, run, make);
     for (ComponentKey& key : keys) {
-      const auto other = std::ranges::find(others, key.use.key,
-                                           [](const ComponentKey& known) { return known.use.key; });
+      const auto other = std::ranges::find_if(others, [&key](const ComponentKey& known) {
+        if (known.use.key != key.use.key || known.choice != key.choice) return false;
+        return key.options.empty() ||
+               std::ranges::find(known.options, key.options[0]) != known.options.end();
+      });
       if (other != others.end() && other->use.fallback != key.use.fallback)
         key.depends_on.emplace_back(what);
     }

@@ -83,6 +83,7 @@ std::string missing(const Component& component, const std::vector<std::string>& 
     const auto is_row = [&row](const ComponentKey& key) { return row_of(key) == row; };
     if (std::ranges::any_of(component.keys, is_row)) continue;
     const std::string name = row.substr(2, row.find(' ', 2) - 2);
+    if (names.ends_with(name)) continue;  // another row of the same key
     names += (names.empty() ? "" : ", ") + name;
   }
   return names;
@@ -108,7 +109,7 @@ void print_as_markdown(const Chapter& chapter) {
     const std::string lacking = missing(component, shared);
     if (lacking.empty()) {
       fmt::print("\nHas all shared keys.\n");
-    } else if (static_cast<std::size_t>(std::ranges::count(lacking, ',')) + 1 == shared.size()) {
+    } else if (lacking == missing({}, shared)) {
       fmt::print("\nHas no shared keys.\n");
     } else {
       fmt::print("\nHas the shared keys but {}.\n", lacking);

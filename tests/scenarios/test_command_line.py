@@ -255,6 +255,16 @@ def check_commands(folder):
     for text in ("dpsgd", "ring", "loggp", "mlp", "learning_rate", "group_size", "evaluate_every",
                  "with dataset = idx", "collectives"):
         assert text in listed.stdout, text
+    # a key is told for each choice that gives it another default or meaning, and only for those that have it
+    for name, key, said in (("adpsgd", "momentum", "number (0) with optimizer = sgd: share"),
+                            ("adpsgd", "epsilon", "number (1e-10) with optimizer = adagrad: added"),
+                            ("adpsgd", "epsilon", "number (1e-08) with optimizer = adam or adamw: added"),
+                            ("mlp", "classes", "integer (10) with dataset = blobs: number"),
+                            ("mlp", "classes", "integer (0) with dataset = idx or hdf5: number"),
+                            ("mlp", "path", "text (required) with dataset = hdf5: HDF5"),
+                            ("mlp", "shards_per_node", "integer (1) with partition = by_length: pieces")):
+        rows = [" ".join(line.split()) for line in folder.run("list", name).stdout.splitlines()]
+        assert any(row.startswith(f"{key} {said}") for row in rows), (name, key, said)
     # the longest key has a gap behind it, too
     assert re.search(r"^ +mean_time_between_failures +duration ", folder.run("list", "failures").stdout, re.MULTILINE)
     expect(folder.run("run", "good.ini", *FLUID, "run.timeline=1 s", "-o", "fluid.h5"), 0)

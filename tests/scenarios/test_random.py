@@ -23,7 +23,7 @@ SEED = int(os.environ.get("STARLING_RANDOM_SEED", "1"))
 LIMIT = 120       # seconds of a run on a busy machine; most take a tenth of one
 MOST_CHANGES = 20  # until a scenario is one that runs
 
-Key = collections.namedtuple("Key", "name default values condition")
+Key = collections.namedtuple("Key", "name default values conditions")
 
 # Keys that name files, ask for other programs, or make runs long.
 NOT_DRAWN = {
@@ -83,8 +83,9 @@ class Catalog:
             elif found := re.match(r"\| `(\w+)` \| (.*?) \| (.*) \| (.*?) \|$", line):
                 name, default, values, text = found.groups()
                 condition = re.match(r"(with|unless) (\w+) = ([\w ]+): ", text)
-                key = Key(name, default, values.split(" \\| "), condition and condition.groups())
-                (self.own[section][kind] if kind else self.shared[section])[name] = key
+                keys = self.own[section][kind] if kind else self.shared[section]
+                key = keys.setdefault(name, Key(name, default, values.split(" \\| "), []))  # another row: another condition
+                key.conditions.append(condition and condition.groups())
             elif found := re.match(r"Has (no shared|the shared keys but (.*)\.)", line):
                 self.lacking[section, kind] = set(re.findall(r"`(\w+)`", found[2])) if found[2] else None
 
@@ -99,11 +100,10 @@ class Catalog:
 
 def is_read(key, chosen, keys):
     """Whether what the key depends on has been chosen, as far as its description says so."""
-    if not key.condition:
-        return True
-    word, other, values = key.condition
-    value = chosen.get(other, keys[other].default if other in keys else None)
-    return (value in values.split(" or ")) == (word == "with")
+    def holds(word, other, values):
+        value = chosen.get(other, keys[other].default if other in keys else None)
+        return (value in values.split(" or ")) == (word == "with")
+    return any(condition is None or holds(*condition) for condition in key.conditions)
 
 
 def draw_value(draw, key):
