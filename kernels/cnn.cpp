@@ -71,7 +71,7 @@ Cnn::Cnn(Problem problem, const dense::Kernels& kernels)
 
 void Cnn::initial_model(std::span<float> x) const {
   ensure(x.size() == facts_.parameters, "initial_model: wrong size");
-  network_.initial_model(problem_.seed, x);
+  network_.initial_model(problem_.seed, problem_.is_uniform, x);
 }
 
 std::int64_t Cnn::batch_cost(NodeId node, Step draw) const {
@@ -227,6 +227,7 @@ std::unique_ptr<Workload> cnn(const Section& section, NodeId nodes, std::uint64_
   section.expect(image == "square" || parse_extent(image, problem.image), "image",
                  "must be HEIGHTxWIDTHxCHANNELS or square, got {}", image);
   problem.batch_size = read_batch_size(section);
+  problem.is_uniform = read_is_uniform(section);
   const DatasetSettings dataset = read_dataset_settings(section);
   const PartitionSettings partition_settings = read_partition_settings(section);
   problem.wire_parameters = read_wire_parameters(section);

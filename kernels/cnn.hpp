@@ -40,6 +40,7 @@ class Cnn final : public Workload {
         parts;                        // training samples of each node, as from partition()
     std::int64_t batch_size = 16;     // a node with fewer samples draws some of them more than once
     std::string sampling = "epochs";  // as BatchSampler wants it
+    bool is_uniform = false;          // the initial model
     std::uint64_t seed = 1;
     std::int64_t wire_parameters = 0;  // 0: as many as the model has
   };
@@ -52,7 +53,7 @@ class Cnn final : public Workload {
   /// Weights are normal with variance 2 / (inputs of a sum) (He et al., "Delving Deep into
   /// Rectifiers", ICCV 2015), in the last layer 2 / (inputs + outputs) (Glorot and Bengio,
   /// "Understanding the Difficulty of Training Deep Feedforward Neural Networks", AISTATS 2010);
-  /// drawn layer by layer, input by input. Scales are 1, biases and shifts 0.
+  /// drawn layer by layer, input by input. Scales are 1, biases and shifts 0. Uniform: as in Mlp::initial_model.
   void initial_model(std::span<float> x) const override;
   std::int64_t batch_cost(NodeId node, Step draw) const override;
   /// A gradient that is not finite makes the loss NaN, so the run ends there.

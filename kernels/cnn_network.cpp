@@ -269,25 +269,35 @@ void CnnNetwork::add_tensors(WorkloadFacts& facts) const {
   }
 }
 
-void CnnNetwork::initial_model(std::uint64_t seed, std::span<float> x) const {
+void CnnNetwork::initial_model(std::uint64_t seed, bool is_uniform, std::span<float> x) const {
   Random random(seed, "initial model");
+  const auto uniform = [&](std::size_t inputs) {
+    const double bound = 1 / std::sqrt(static_cast<double>(inputs));
+    return static_cast<float>(bound * (2 * random.uniform() - 1));
+  };
   const auto draw = [&](std::size_t inputs, std::size_t outputs, std::size_t weights, double fan) {
     const double deviation = std::sqrt(2.0 / fan);
     for (std::size_t i = 0; i < inputs; ++i) {
       for (std::size_t o = 0; o < outputs; ++o) {
         x[weights + dense::weight_index(inputs, outputs, i, o)] =
-            static_cast<float>(deviation * random.normal());
+            is_uniform ? uniform(inputs) : static_cast<float>(deviation * random.normal());
       }
     }
+  };
+  const auto draw_bias = [&](std::size_t inputs, std::size_t outputs, std::size_t bias) {
+    if (!is_uniform) return;
+    for (std::size_t o = 0; o < outputs; ++o) x[bias + o] = uniform(inputs);
   };
   std::fill(x.begin(), x.end(), 0.0f);
   for (const Placed& place : operations_) {
     if (const auto* convolve = std::get_if<Convolve>(&place.operation)) {
       const std::size_t inputs = convolve->shape.inputs();
       draw(inputs, convolve->shape.outputs, convolve->weights, static_cast<double>(inputs));
+      if (convolve->is_biased) draw_bias(inputs, convolve->shape.outputs, convolve->bias);
     } else if (const auto* dense = std::get_if<Dense>(&place.operation)) {
       const std::size_t fan = dense->inputs + (dense->is_last ? dense->outputs : 0);
       draw(dense->inputs, dense->outputs, dense->weights, static_cast<double>(fan));
+      draw_bias(dense->inputs, dense->outputs, dense->bias);
     } else if (const auto* normalize = std::get_if<Normalize>(&place.operation)) {
       std::fill_n(x.begin() + static_cast<std::ptrdiff_t>(normalize->scale), place.from.channels,
                   1.0f);

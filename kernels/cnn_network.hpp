@@ -102,7 +102,7 @@ class CnnNetwork {
   std::size_t channels_normalized() const { return channels_normalized_; }
 
   /// Draws the model that training starts from; see Cnn::initial_model.
-  void initial_model(std::uint64_t seed, std::span<float> x) const;
+  void initial_model(std::uint64_t seed, bool is_uniform, std::span<float> x) const;
 
   /// Makes `work` large enough for a forward pass of `batch` samples, or also for the pass back.
   void fit(Work& work, std::size_t batch, bool is_backward_too) const;

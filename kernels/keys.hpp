@@ -25,6 +25,13 @@ inline std::int64_t read_batch_size(const Section& section) {
       "samples of one gradient; a node with fewer draws some of them more than once");
 }
 
+/// The key `initialization` of a classifier: whether its first model is drawn uniformly.
+inline bool read_is_uniform(const Section& section) {
+  return section.choice("initialization", {"normal", "uniform"}, "normal",
+                        "weights of the first model: normal (He, Glorot), or uniform like "
+                        "PyTorch's") == "uniform";
+}
+
 /// The key `hidden`: widths of the hidden layers. Wider ones than any machine holds are refused with the reason.
 inline std::vector<std::size_t> read_hidden(const Section& section,
                                             const std::vector<double>& fallback, const char* help) {

@@ -122,7 +122,7 @@ Mlp::Mlp(Problem problem, const dense::Kernels& kernels)
 void Mlp::initial_model(std::span<float> x) const {
   ensure(x.size() == facts_.parameters, "initial_model: wrong size");
   Random random(problem_.seed, "initial model");
-  const bool is_normal = problem_.initialization == "normal";
+  const bool is_normal = !problem_.is_uniform;
   for (const Layer& layer : layers_) {
     const bool is_last = &layer == &layers_.back();
     const auto fan = static_cast<double>(is_last ? layer.inputs + layer.outputs : layer.inputs);
@@ -290,9 +290,7 @@ std::unique_ptr<Workload> make_mlp(const Section& section, std::vector<std::size
   problem.hidden = std::move(hidden);
   problem.seed = seed;
   problem.batch_size = read_batch_size(section);
-  problem.initialization =
-      section.choice("initialization", {"normal", "uniform"}, "normal",
-                     "weights of the first model: normal (He, Glorot), or uniform like PyTorch's");
+  problem.is_uniform = read_is_uniform(section);
   const DatasetSettings dataset = read_dataset_settings(section);
   const PartitionSettings partition_settings = read_partition_settings(section);
   problem.wire_parameters = read_wire_parameters(section);

@@ -33,7 +33,7 @@ class Mlp final : public Workload {
         parts;                        // training samples of each node, as from partition()
     std::int64_t batch_size = 16;     // a node with fewer samples draws some of them more than once
     std::string sampling = "epochs";  // as BatchSampler wants it
-    std::string initialization = "normal";  // or "uniform"
+    bool is_uniform = false;          // the initial model
     std::uint64_t seed = 1;
     std::int64_t wire_parameters = 0;  // 0: as many as the model has
   };

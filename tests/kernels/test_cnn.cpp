@@ -156,6 +156,31 @@ TEST_CASE("the initial model is drawn input by input, with zero biases and unit 
   CHECK(matrix == 3);
 }
 
+TEST_CASE("the uniform initial model has weights and biases within one over the root of inputs") {
+  auto setup = problem("conv 3 2x2, groupnorm 3, relu, conv 4 2x1 unbiased", {3, 3, 2}, 4, 1);
+  setup.is_uniform = true;
+  const Cnn cnn(std::move(setup));
+  const auto x = initial_model(cnn);
+  Random random(5, "initial model");
+  double bound = 0;  // of the last matrix
+  std::size_t drawn = 0;
+  for_each_tensor(cnn.network(), [&](std::size_t first, std::size_t inputs, std::size_t outputs,
+                                     bool is_scale) {
+    if (inputs > 0) bound = 1 / std::sqrt(static_cast<double>(inputs));
+    const bool is_of_norm = is_scale || first == 3 * 8 + 3 + 3;  // behind weights, bias, scale
+    for (std::size_t i = 0; i < std::max<std::size_t>(inputs, 1) * outputs; ++i) {
+      const float value = x[place_of(first, inputs, outputs, i)];
+      if (is_of_norm) {
+        CHECK(value == (is_scale ? 1 : 0));
+      } else {
+        CHECK(value == static_cast<float>(bound * (2 * random.uniform() - 1)));
+        ++drawn;
+      }
+    }
+  });
+  CHECK(drawn == 3 * 8 + 3 + 4 * 6 + (8 + 1) * 4);
+}
+
 TEST_CASE("a gradient that is not finite makes the loss NaN, even if the loss itself is finite") {
   // y = w x with w = 0 and logits (1e30 y, 0), both 0: loss ln 2. The gradient of w is
   // -1/2 * 1e30 * 1e30, beyond all floats.

@@ -246,7 +246,7 @@ TEST_CASE("the initial model is drawn input by input, whatever the layout, with 
 TEST_CASE(
     "the uniform initial model draws weights, then biases, within one over the root of inputs") {
   Mlp::Problem uniform = problem({40}, 6, 4, 4, 1);
-  uniform.initialization = "uniform";
+  uniform.is_uniform = true;
   const Mlp mlp(std::move(uniform));
   const auto x = initial_model(mlp);
   Random random(5, "initial model");
