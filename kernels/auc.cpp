@@ -17,23 +17,26 @@ struct Settings {
   double positive_share = 0;  // of the training samples; 0: as they come
 };
 
-/// Labels 1 for the positive class, 0 for the rest; training samples of the positive class beyond the
+/// Labels 1 for the positive class, 0 for the rest; training samples of the side that is beyond its
 /// wanted share are left out, the last ones first.
 Dataset one_against_rest(const Dataset& from, const Settings& settings, bool thins) {
-  std::size_t positives = 0;
-  for (const std::int32_t label : from.y) positives += label == settings.positive_class ? 1 : 0;
-  std::size_t kept = positives;
+  const auto positives =
+      static_cast<std::size_t>(std::ranges::count(from.y, settings.positive_class));
+  std::size_t kept[2] = {from.samples - positives, positives};
   if (thins && settings.positive_share > 0) {
-    const auto negatives = static_cast<double>(from.samples - positives);
-    const double wanted =
-        std::floor(negatives * settings.positive_share / (1 - settings.positive_share) + 0.5);
-    if (wanted < static_cast<double>(kept)) kept = static_cast<std::size_t>(wanted);
+    const double odds = settings.positive_share / (1 - settings.positive_share);
+    const double wanted[2] = {std::floor(static_cast<double>(kept[1]) / odds + 0.5),
+                              std::floor(static_cast<double>(kept[0]) * odds + 0.5)};
+    const std::size_t side = wanted[1] < static_cast<double>(kept[1]) ? 1 : 0;
+    if (wanted[side] < static_cast<double>(kept[side]))
+      kept[side] = static_cast<std::size_t>(wanted[side]);
   }
   Dataset data{.features = from.features, .classes = 2};
-  std::size_t seen = 0;
+  std::size_t seen[2] = {0, 0};
   for (std::size_t s = 0; s < from.samples; ++s) {
     const bool is_positive = from.y[s] == settings.positive_class;
-    if (is_positive && seen++ >= kept) continue;
+    const std::size_t side = is_positive ? 1 : 0;
+    if (seen[side]++ >= kept[side]) continue;
     const auto row = from.row(s);
     data.x.insert(data.x.end(), row.begin(), row.end());
     data.y.push_back(is_positive ? 1 : 0);
@@ -62,7 +65,8 @@ std::unique_ptr<Workload> auc(const Section& section, NodeId nodes, std::uint64_
   settings.positive_class = static_cast<std::int32_t>(positive);
   settings.positive_share = section.optional<double>(
       "positive_share", 0,
-      "share of positives among the training samples, by leaving some out; 0: as they come");
+      "share of positives among the training samples, by leaving out some of them, or of the rest; "
+      "0: as they come");
   section.expect(settings.positive_share >= 0 && settings.positive_share < 1, "positive_share",
                  "must be in [0, 1), got {}", settings.positive_share);
   problem.seed = seed;
@@ -76,9 +80,12 @@ std::unique_ptr<Workload> auc(const Section& section, NodeId nodes, std::uint64_
   const SplitDataset all = load_dataset(dataset, seed);
   problem.data.train = one_against_rest(all.train, settings, true);
   problem.data.test = one_against_rest(all.test, settings, false);
-  section.expect(has_both(problem.data.train), "positive_class",
+  section.expect(has_both(one_against_rest(all.train, settings, false)), "positive_class",
                  "must leave samples on both sides, got class {} of {} in {}", positive,
                  all.train.classes, all.description);
+  section.expect(has_both(problem.data.train), "positive_share",
+                 "must leave samples on both sides, got {} in {}", settings.positive_share,
+                 all.description);
   section.expect(has_both(problem.data.test), "positive_class",
                  "must have test samples on both sides, got class {} in {}", positive,
                  all.description);

@@ -142,7 +142,8 @@ TEST_CASE("evaluation gives the surrogate and the area under the curve of the te
   CHECK(workload->facts().accuracy_metric == "test_auc");
 }
 
-TEST_CASE("leaving positives out keeps every negative, and the wanted share") {
+TEST_CASE(
+    "leaving out positives keeps all negatives, or the other way round, and the wanted share") {
   const auto whole = make({});
   const auto thin = make({{"positive_share", "0.02"}});
   const auto count = [](const Workload& w, int label) {
@@ -153,6 +154,13 @@ TEST_CASE("leaving positives out keeps every negative, and the wanted share") {
   CHECK(count(*thin, 1) == std::floor(negatives * 0.02 / 0.98 + 0.5));
   CHECK(dynamic_cast<const Auc&>(*thin).data().test.samples ==
         dynamic_cast<const Auc&>(*whole).data().test.samples);
+  const auto thick = make({{"positive_share", "0.6"}});  // more than there are
+  CHECK(count(*thick, 1) == count(*whole, 1));
+  CHECK(count(*thick, 0) == std::floor(static_cast<double>(count(*whole, 1)) / 1.5 + 0.5));
+  CHECK_THROWS_WITH_AS(
+      make({{"positive_share", "1e-9"}}),
+      doctest::Contains("positive_share must leave samples on both sides, got 1e-09"),
+      ScenarioError);
 }
 
 TEST_CASE("a class that is not there cannot be ranked") {
