@@ -55,6 +55,7 @@ struct DatasetSettings {
   std::string path;       // digits: empty means the shipped file; hdf5: required
   std::string test_path;  // hdf5: empty means that the last `test_fraction` of `path` is held out
   double test_fraction = 0.2;
+  bool is_padded = false;  // hdf5: rows of two files may be of different width
 
   std::string train_images, train_labels, test_images, test_labels;  // idx
   std::string directory;                                             // cifar10

@@ -164,6 +164,7 @@ SplitSequences load_file(const SequenceSettings& settings, std::size_t context) 
   file.path = settings.path;
   file.test_path = settings.test_path;
   file.test_fraction = settings.test_fraction;
+  file.is_padded = true;
   SplitDataset padded = load_dataset(file, 0);
   SplitSequences split;
   split.classes = padded.train.classes;

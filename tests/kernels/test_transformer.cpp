@@ -506,10 +506,11 @@ TEST_CASE("a text is cut into windows that foretell every character of its part 
 TEST_CASE("an HDF5 file's sequences lose their padding, and bad tokens are told") {
   const auto path =
       (std::filesystem::temp_directory_path() / "starling_test_sequences.h5").string();
-  const auto write = [&path](const std::vector<float>& x, const std::vector<int>& lengths) {
+  const auto write = [&path](const std::vector<float>& x, const std::vector<int>& lengths,
+                             hsize_t width = 3) {
     const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-    const auto set = [file](const char* name, int rank, hid_t type, const void* values) {
-      const hsize_t shape[] = {4, 3};
+    const auto set = [&](const char* name, int rank, hid_t type, const void* values) {
+      const hsize_t shape[] = {4, width};
       const hid_t space = H5Screate_simple(rank, shape, nullptr);
       const hid_t id = H5Dcreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
       REQUIRE(H5Dwrite(id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
@@ -538,6 +539,15 @@ TEST_CASE("an HDF5 file's sequences lose their padding, and bad tokens are told"
   const SplitSequences full = load_sequences(settings, 3, 1);
   CHECK(full.train.samples.length == std::vector<std::int32_t>{3, 3, 3});
   CHECK(full.vocabulary == 10);
+  const std::string narrow = path + ".narrow";  // held-out samples may have less padding
+  std::filesystem::rename(path, narrow);
+  write({5, 6, 0, 0, 7, 0, 0, 0, 1, 2, 3, 4, 4, 0, 0, 0}, {2, 1, 4, 1}, 4);
+  settings.test_path = narrow;
+  const SplitSequences both = load_sequences(settings, 4, 1);
+  CHECK(both.train.tokens == std::vector<std::int32_t>{5, 6, 7, 1, 2, 3, 4, 4});
+  CHECK(both.test.tokens == std::vector<std::int32_t>{5, 6, 9, 7, 9, 9, 1, 2, 3, 4, 4, 9});
+  settings.test_path = "";
+  std::filesystem::remove(narrow);
   write({5, 6, 9, 0.5, 9, 9, 1, 2, 3, 4, 4, 9}, {2, 1, 3, 2});
   CHECK_THROWS_WITH_AS(load_sequences(settings, 3, 1), doctest::Contains("found 0.5 at sample 1"),
                        Error);
