@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True
@@ -55,6 +56,10 @@ class ChangedTest(unittest.TestCase):
             return None
         sources = sorted((self.root / "sim").glob("*.cpp"))
         return [path.name for path in sources if different.intersection(self.lint.closure(path))]
+
+    def test_without_git_nothing_is_known(self):
+        with unittest.mock.patch.object(self.lint.shutil, "which", return_value=None):
+            self.assertIsNone(self.looked_at())
 
     def test_nothing_has_changed(self):
         self.assertEqual(self.looked_at(), [])

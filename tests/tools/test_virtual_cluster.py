@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -90,6 +91,8 @@ class VirtualClusterTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="starling-cluster-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
+        if not shutil.which("ip"):
+            self.skipTest("no network namespaces with rate-limited links here: there is no ip (iproute2)")
         self.cluster = VirtualCluster(self.folder)
         self.addCleanup(self.cluster.stop)
         try:
