@@ -17,11 +17,11 @@
 namespace starling {
 
 void Run::execute(MpiSession& session) {
+  // Ranks of a host share its cores; the gradients of a rank run on one worker thread.
+  if (std::getenv("OMP_NUM_THREADS") == nullptr)
+    omp_set_num_threads(std::max(1, omp_get_num_procs() / session.ranks_here()));
   begin(ComputeGraph::Execution::inline_, static_cast<std::uint32_t>(session.rank()));
   describe("mpi");
-  // Ranks share the cores; the gradients of a rank run on one worker thread.
-  if (std::getenv("OMP_NUM_THREADS") == nullptr)
-    omp_set_num_threads(std::max(1, omp_get_num_procs() / session.ranks()));
   recorder_.machine["ranks"] = std::to_string(session.ranks());
   const RunSettings& settings = parts_.settings;
   GradientDuration duration;
@@ -59,11 +59,22 @@ void Run::execute(MpiSession& session) {
     try {
       transport.run();
     } catch (const Lost&) {
-      gather_what_is_left(session, transport.block(), *graph_, recorder_);
+      graph_->flush();
+      gather_what_is_left(session, transport.block(), recorder_);
+      throw;
+    } catch (const Stalled&) {
+      throw;  // with numbers that are whole
+    } catch (const Error&) {
+      if (session.has_failed_together()) gather_what_is_left(session, transport.block(), recorder_);
       throw;
     }
   };
-  conclude(run, gather, session.rank() == 0);
+  try {
+    conclude(run, gather, session.rank() == 0);
+  } catch (const Interrupted&) {
+    session.fail_together();
+    throw;
+  }
 }
 
 }  // namespace starling

@@ -2,14 +2,47 @@
 
 #ifdef STARLING_HAVE_MPI
 
+#include <algorithm>
 #include <exception>
 #include <optional>
+#include <sstream>
+
+#include <fmt/format.h>
 
 #include "sim/base/error.hpp"
+#include "starling_version.hpp"
 #include "tools/arguments.hpp"
 #include "tools/failure.hpp"
 
 namespace starling {
+namespace {
+
+/// The first line of `text` that is another one than in `other`, without its comment.
+std::string first_other_line(const std::string& text, const std::string& other) {
+  std::istringstream lines(text), others(other);
+  std::string line, other_line;
+  while (std::getline(lines, line)) {
+    if (std::getline(others, other_line) && line == other_line) continue;
+    line.resize(std::min(line.find(" #"), line.size()));
+    return line.substr(0, line.find_last_not_of(' ') + 1);
+  }
+  return "fewer lines";
+}
+
+/// Ranks that read different files, say each its host's, would mix two runs into one.
+void check_same_settings(MpiSession& session, const Assembly& parts) {
+  const std::string own =
+      fmt::format("version {}\n{}", STARLING_VERSION, Scenario::to_text(parts.described));
+  const std::string expected = session.broadcast(own);
+  on_all_ranks(session, [&] {
+    if (own == expected) return;
+    throw Error(fmt::format("rank {} has other settings than rank 0: expected `{}`, found `{}`",
+                            session.rank(), first_other_line(expected, own),
+                            first_other_line(own, expected)));
+  });
+}
+
+}  // namespace
 
 void in_session(const std::function<void(MpiSession&)>& how) {
   MpiSession session;
@@ -44,6 +77,7 @@ Assembly assemble_on_all_ranks(MpiSession& session, const std::vector<std::strin
     parts = assemble(read_scenario(words), processes);
     check(*parts);
   });
+  check_same_settings(session, *parts);
   return std::move(*parts);
 }
 

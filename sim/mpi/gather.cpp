@@ -215,8 +215,7 @@ void gather_results(MpiSession& session, NodeBlock block, ComputeGraph& graph, O
   if (with_models) gather_models(session, block, graph, observer);
 }
 
-void gather_what_is_left(MpiSession& session, NodeBlock block, ComputeGraph& graph,
-                         Recorder& recorder) {
+void gather_what_is_left(MpiSession& session, NodeBlock block, Recorder& recorder) {
   if (session.is_lost(session.rank())) return;  // for the others
   graph.flush();
   if (session.rank() != session.keeper()) {

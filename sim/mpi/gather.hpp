@@ -22,9 +22,9 @@ namespace starling {
 void gather_results(MpiSession& session, NodeBlock block, ComputeGraph& graph, Observer& observer,
                     Recorder& recorder, bool with_models);
 
-/// After run() has thrown Lost: the ranks that are left call it together. The session's keeper gets their columns, totals
-/// and timelines; models and evaluations that were put off are lost.
-void gather_what_is_left(MpiSession& session, NodeBlock block, ComputeGraph& graph,
-                         Recorder& recorder);
+/// After run() has thrown Lost, or another Error that all share: the ranks that are left call it together. The session's
+/// keeper gets their columns, totals and timelines, as far as they are known; models and evaluations that were put off are
+/// lost.
+void gather_what_is_left(MpiSession& session, NodeBlock block, Recorder& recorder);
 
 }  // namespace starling

@@ -6,7 +6,8 @@
 //
 // How a failure ends: run() of the transport fails on all ranks alike. Anything else that fails on
 // one rank only must not leave the others waiting: the session's end is a meeting of all ranks, and
-// a failing rank that waits there in vain for a few seconds ends them all by MPI_Abort. So the one
+// a failing rank that waits there in vain for a few seconds (for the patience, if all ranks share the
+// failure, because one of them may be saving results) ends them all by MPI_Abort. So the one
 // `catch` belongs inside the session's life: it prints if speaks() says so, then calls fail().
 #pragma once
 
@@ -89,6 +90,8 @@ class MpiSession {
   void fail() { is_failed_ = true; }
   /// All ranks have failed, and know it.
   void fail_together() { failure_is_shared_ = is_failed_ = true; }
+  /// Whether all ranks know of a failure.
+  bool has_failed_together() const { return failure_is_shared_; }
   /// Whether this rank should print the error it caught: not if all ranks share it and another one
   /// prints.
   bool speaks() const { return rank_ == keeper() || !failure_is_shared_; }

@@ -163,6 +163,7 @@ void MpiTransport::run() {
     channel_.progress(arrived_);
   if (!is_ending_) return;
   if (shared_failure_.empty()) throw Interrupted(shared_signal_);
+  if (stands_still_) throw Stalled(shared_failure_);
   throw Error(shared_failure_);
 }
 
@@ -317,6 +318,7 @@ bool MpiTransport::take_census() {
 
 void MpiTransport::share_ending(bool is_standstill) {
   is_ending_ = true;
+  stands_still_ = is_standstill;
   if (is_standstill) {
     std::string all;
     std::size_t named = 0;

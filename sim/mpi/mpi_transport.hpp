@@ -75,8 +75,8 @@ class MpiTransport final : public Transport {
   NodeBlock block() const { return block_; }
 
   /// Runs until every fibre on every rank has ended. All ranks call it together, once, and it
-  /// throws the same on all of them: Error when a fibre failed anywhere or all of them wait for
-  /// each other, Interrupted when a pulse threw that. Afterwards no message is under way, whatever
+  /// throws the same on all of them: Error when a fibre failed anywhere, Stalled when all of them
+  /// wait for each other, Interrupted when a pulse threw that. Afterwards no message is under way, whatever
   /// happened, and the session can be used.
   void run();
 
@@ -148,6 +148,7 @@ class MpiTransport final : public Transport {
   std::string failure_;         // of this rank
   int signal_ = 0;              // that interrupted this rank
   bool is_ending_ = false;      // all ranks know that the run ends early
+  bool stands_still_ = false;   // because all wait for each other
   std::string shared_failure_;  // why; empty: interrupted
   int shared_signal_ = 0;
 

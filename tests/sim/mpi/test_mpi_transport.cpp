@@ -488,6 +488,8 @@ TEST_CASE("a deadlock is reported on all ranks: who waits for whom") {
   CHECK(text.find("deadlock at") != text.npos);
   CHECK(text.find("node 1 waits for node 0 (tag 12)") != text.npos);
   CHECK(text.find("node 0 waits") == text.npos);
+  SmallRun again(nodes, workload);
+  CHECK_THROWS_AS(again(wait_for_left), Stalled);  // so its numbers are whole, and are kept
 }
 
 Task<> wait_or_sleep(Node& node) {
