@@ -46,6 +46,7 @@ class Unpacker {
     return value;
   }
   std::string_view take_text() { return take_bytes(take<std::size_t>()); }
+  bool is_empty() const { return bytes_.empty(); }
 
  private:
   std::string_view take_bytes(std::size_t size) {
@@ -66,6 +67,7 @@ struct Place {
   Time time;
   std::size_t size;  // floats; 0: none
   double weight;     // in the mean of a row
+  Step draws;        // of the node by then
 
   friend bool operator<(const Place& a, const Place& b) {
     return std::tie(a.row, a.node) < std::tie(b.row, b.node);
@@ -162,13 +164,29 @@ std::vector<Place> gather_places(MpiSession& session, std::span<const Place> own
   return all;
 }
 
+/// Rank 0 learns which nodes diverged, before it evaluates.
+void gather_diverged(MpiSession& session, ComputeGraph& graph, Observer& observer) {
+  Packer packer;
+  for (const auto& [node, draw] : graph.diverged()) {
+    packer.put(node);
+    packer.put(draw);
+  }
+  for (const std::string& told : session.gather(packer.bytes())) {
+    Unpacker unpacker(told);
+    while (!unpacker.is_empty()) {
+      const auto node = unpacker.take<NodeId>();
+      observer.add_diverged(node, unpacker.take<Step>());
+    }
+  }
+}
+
 void gather_snapshots(MpiSession& session, ComputeGraph& graph, Observer& observer) {
   std::vector<Observer::Snapshot> snapshots;
   if (session.rank() != 0) snapshots = observer.take_snapshots();  // by row, then node
   std::vector<Place> own;
   for (const auto& snapshot : snapshots) {
     own.push_back({snapshot.row, snapshot.node, session.rank(), snapshot.time,
-                   snapshot.model.size(), snapshot.weight});
+                   snapshot.model.size(), snapshot.weight, snapshot.draws});
   }
   const std::vector<Place> places = gather_places(session, own);
   for (auto& snapshot : snapshots) {
@@ -177,8 +195,8 @@ void gather_snapshots(MpiSession& session, ComputeGraph& graph, Observer& observ
   }
   for (std::size_t i = 0; i < places.size(); ++i) {
     const Place& place = places[i];
-    observer.add_snapshot(
-        {place.node, place.row, place.time, receive_model(session, graph, place), place.weight});
+    observer.add_snapshot({place.node, place.row, place.time, receive_model(session, graph, place),
+                           place.weight, place.draws});
     // Evaluate the row now, so that its models can go.
     if (i + 1 == places.size() || places[i + 1].row != place.row) graph.flush();
   }
@@ -187,8 +205,13 @@ void gather_snapshots(MpiSession& session, ComputeGraph& graph, Observer& observ
 void gather_models(MpiSession& session, NodeBlock block, ComputeGraph& graph, Observer& observer) {
   std::vector<Place> own;
   for (NodeId node = block.begin; session.rank() != 0 && node < block.end; ++node) {
-    own.push_back(
-        {0, node, session.rank(), {}, observer.model(node) ? observer.model(node).size() : 0, 1});
+    own.push_back({0,
+                   node,
+                   session.rank(),
+                   {},
+                   observer.model(node) ? observer.model(node).size() : 0,
+                   1,
+                   0});
   }
   for (const Place& place : gather_places(session, own)) {
     if (place.size > 0) observer.set_model(place.node, receive_model(session, graph, place));
@@ -211,13 +234,13 @@ void gather_results(MpiSession& session, NodeBlock block, ComputeGraph& graph, O
     unpack(unpacker, recorder);
   }
   if (session.rank() == 0) sort_timeline(recorder);
+  gather_diverged(session, graph, observer);
   gather_snapshots(session, graph, observer);
   if (with_models) gather_models(session, block, graph, observer);
 }
 
 void gather_what_is_left(MpiSession& session, NodeBlock block, Recorder& recorder) {
   if (session.is_lost(session.rank())) return;  // for the others
-  graph.flush();
   if (session.rank() != session.keeper()) {
     Packer packer;
     pack(packer, block, recorder);

@@ -170,7 +170,7 @@ class Node {
   /// Marks the end of step `k` with model `x`: counts the step, evaluates where the scenario asks for it. `weight`, which is
   /// positive: of x in the mean over the nodes (push-sum: mean of s / w with weights w is sum of s / sum of w).
   void end_step(Step k, const Vector& x, double weight = 1) {
-    world_.observer.end_step(id_, k, x, world_.transport.now(), weight);
+    world_.observer.end_step(id_, k, x, world_.transport.now(), weight, draws_);
   }
   /// Says that the node's model changed after its last step (exchanges that were still under way).
   void set_final_model(const Vector& x) { world_.observer.set_model(id_, x); }

@@ -24,7 +24,7 @@ void Observer::record(NodeId node, std::string_view metric, Step k, const Scalar
   }
 }
 
-void Observer::end_step(NodeId node, Step k, const Vector& x, Time now, double weight) {
+void Observer::end_step(NodeId node, Step k, const Vector& x, Time now, double weight, Step draws) {
   NodeTotals& totals = recorder_.nodes[static_cast<std::size_t>(node)];
   ++totals.steps;
   totals.finished = now;
@@ -32,7 +32,7 @@ void Observer::end_step(NodeId node, Step k, const Vector& x, Time now, double w
   set_model(node, x);
   record(node, "time", k, to_seconds(now));
   if (const auto row = recorder_.evaluation.schedule().row(k))
-    add_snapshot({node, *row, now, x, weight});
+    add_snapshot({node, *row, now, x, weight, draws});
 }
 
 void Observer::set_model(NodeId node, Vector x) {
@@ -46,6 +46,7 @@ Observer::Row& Observer::row_of(std::size_t index) {
     row.models.resize(recorder_.nodes.size());
     row.weights.resize(recorder_.nodes.size());
     row.has_arrived.resize(recorder_.nodes.size());
+    row.draws.resize(recorder_.nodes.size());
     row.missing = recorder_.nodes.size() - lost_nodes_;
   }
   return row;
@@ -57,6 +58,7 @@ void Observer::add_snapshot(Snapshot snapshot) {
   row.models[node] = std::move(snapshot.model);
   row.weights[node] = snapshot.weight;
   row.has_arrived[node] = true;
+  row.draws[node] = snapshot.draws;
   row.latest = std::max(row.latest, snapshot.time);
   ++row.arrived;
   if (--row.missing == 0) evaluate(snapshot.row, row);
@@ -78,8 +80,8 @@ std::vector<Observer::Snapshot> Observer::take_snapshots() {
     if (row.missing == 0) continue;
     for (std::size_t i = 0; i < row.models.size(); ++i) {
       if (!row.models[i]) continue;
-      snapshots.push_back(
-          {static_cast<NodeId>(i), index, row.latest, std::move(row.models[i]), row.weights[i]});
+      snapshots.push_back({static_cast<NodeId>(i), index, row.latest, std::move(row.models[i]),
+                           row.weights[i], row.draws[i]});
     }
   }
   std::erase_if(rows_, [](const auto& entry) { return entry.second.missing > 0; });
@@ -105,6 +107,7 @@ void Observer::evaluate(std::size_t index, Row& row) {
     return;
   }
   if (leaves_out_diverged_) drop_diverged(index, row);
+  row.draws = {};
   double total = 0;
   for (std::size_t i = 0; i < row.models.size(); ++i) {
     if (row.models[i]) total += row.weights[i];
@@ -137,7 +140,7 @@ void Observer::drop_diverged(std::size_t index, Row& row) {
   for (std::size_t i = 0; i < row.models.size(); ++i) {  // 0, or NaN if an element is not finite
     if (row.models[i]) distances[i] = squared_distance(row.models[i], row.models[i]);
   }
-  const std::map<NodeId, Step>& diverged = graph_.diverged();
+  const std::map<NodeId, Step> diverged = this->diverged();
   for (std::size_t i = 0; i < row.models.size(); ++i) {
     if (!row.models[i]) continue;
     const auto node = static_cast<NodeId>(i);
@@ -145,13 +148,22 @@ void Observer::drop_diverged(std::size_t index, Row& row) {
     if (!is_finite) {
       not_finite_.try_emplace(node, recorder_.evaluation.schedule().finished(index));
     }
-    if (!is_finite || diverged.contains(node)) row.models[i] = {};
+    const auto found = diverged.find(node);
+    // Whoever is ahead of the others, or evaluated after the run, may have diverged since.
+    const bool has_diverged = found != diverged.end() && found->second < row.draws[i];
+    if (!is_finite || has_diverged) row.models[i] = {};
   }
+}
+
+std::map<NodeId, Step> Observer::diverged() {
+  std::map<NodeId, Step> all = graph_.diverged();
+  all.insert(diverged_elsewhere_.begin(), diverged_elsewhere_.end());
+  return all;
 }
 
 std::vector<std::string> Observer::diverged_nodes() {
   std::vector<std::string> nodes;
-  const std::map<NodeId, Step>& diverged = graph_.diverged();
+  const std::map<NodeId, Step> diverged = this->diverged();
   for (const auto& [node, draw] : diverged) {
     nodes.push_back(fmt::format("node {} at its gradient {}", node, draw));
   }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string_view>
 #include <vector>
@@ -26,8 +27,10 @@ class Observer {
 
   void record(NodeId node, std::string_view metric, Step k, double value);
   void record(NodeId node, std::string_view metric, Step k, const Scalar& value);
-  /// `weight`: of x in the mean over the nodes, see Node::end_step().
-  void end_step(NodeId node, Step k, const Vector& x, Time now, double weight = 1);
+  /// `weight`: of x in the mean over the nodes, see Node::end_step(). `draws`: gradients that the node has asked for by now;
+  /// x does not know of what later ones find.
+  void end_step(NodeId node, Step k, const Vector& x, Time now, double weight = 1,
+                Step draws = std::numeric_limits<Step>::max());
   void count_messages(NodeId node, std::int64_t count, std::int64_t bytes) {
     NodeTotals& totals = recorder_.nodes[static_cast<std::size_t>(node)];
     totals.messages_sent += count;
@@ -47,6 +50,7 @@ class Observer {
     Time time;
     Vector model;
     double weight = 1;
+    Step draws = std::numeric_limits<Step>::max();
   };
   /// Adds a snapshot; the last of a row starts its evaluation. Ranks of a real run hand theirs to rank 0 so.
   void add_snapshot(Snapshot snapshot);
@@ -60,6 +64,8 @@ class Observer {
 
   /// Has evaluations leave out models of nodes that diverged, and waits for the numbers to know them.
   void leave_out_diverged() { leaves_out_diverged_ = counts_live_nodes_ = true; }
+  /// The loss of `node` was not finite at its gradient `draw`, as another rank of a real run found.
+  void add_diverged(NodeId node, Step draw) { diverged_elsewhere_.try_emplace(node, draw); }
   /// Those nodes, and how they were found: "node 3 at its gradient 17". Only with leave_out_diverged().
   std::vector<std::string> diverged_nodes();
 
@@ -82,6 +88,7 @@ class Observer {
     std::vector<double> weights;    // (nodes), of the models in their mean
     std::vector<double> distances;  // squared, from the mean; of those in the mean, by node
     std::vector<bool> has_arrived;  // (nodes)
+    std::vector<Step> draws;        // (nodes), of a node when its model arrived
     std::size_t arrived = 0;
     std::size_t missing = 0;  // nodes to wait for
     Time latest{};
@@ -91,6 +98,7 @@ class Observer {
 
   void evaluate(std::size_t index, Row& row);
   void drop_diverged(std::size_t index, Row& row);
+  std::map<NodeId, Step> diverged();
 
   ComputeGraph& graph_;
   Recorder& recorder_;
@@ -101,6 +109,7 @@ class Observer {
   std::size_t lost_nodes_ = 0;
   bool counts_live_nodes_ = false;
   bool leaves_out_diverged_ = false;
+  std::map<NodeId, Step> diverged_elsewhere_;
   std::map<NodeId, Step> not_finite_;  // the steps after which a node's model was first seen so
   std::int64_t steps_finished_ = 0;
 };

@@ -77,3 +77,29 @@ TEST_CASE("evaluations leave out what diverged, and say over how many nodes they
   CHECK(observer.diverged_nodes() ==
         std::vector<std::string>{"node 2 at its gradient 5", "node 0 within 2 steps"});
 }
+
+TEST_CASE("a node counts until it diverges, even if that is known when the others get there") {
+  CpuBackend backend;
+  const test::ToyWorkload workload{2};
+  ComputeGraph graph(backend, workload, {.stops_at_divergence = false},
+                     ComputeGraph::Execution::overlapped);
+  Recorder recorder(2, RowSchedule(1, 2), RowSchedule(1, 2), Time{});
+  Observer observer(graph, recorder, workload.facts());
+  observer.leave_out_diverged();
+
+  // Node 1 is ahead: one gradient in step 0, the next one, in step 1, has an infinite loss.
+  observer.end_step(1, 0, filled(graph, 4.0F), Time{}, 1, 1);
+  const Gradient lost = graph.gradient(1, 1, filled(graph, infinity));
+  observer.end_step(1, 1, filled(graph, 5.0F), Time{}, 1, 2);
+  observer.end_step(0, 0, filled(graph, 2.0F), Time{}, 1, 1);
+  // Node 0 diverges at its gradient 2, after step 1, as another rank tells.
+  observer.add_diverged(0, 2);
+  observer.end_step(0, 1, filled(graph, 3.0F), Time{}, 1, 2);
+  observer.settle();
+  CHECK(recorder.evaluation.value("test_loss", 0) == 3);
+  CHECK(recorder.evaluation.value("live_nodes", 0) == 2);
+  CHECK(recorder.evaluation.value("test_loss", 1) == 3);
+  CHECK(recorder.evaluation.value("live_nodes", 1) == 1);
+  CHECK(observer.diverged_nodes() ==
+        std::vector<std::string>{"node 0 at its gradient 2", "node 1 at its gradient 1"});
+}
