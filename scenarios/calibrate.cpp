@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <deque>
 #include <map>
 
@@ -198,12 +199,13 @@ Task<> measure_messages(Node& node, const Places& places, Figures& figures) {
     co_await barrier(node);
   }
   const NodeId next = places.next[static_cast<std::size_t>(node.id())];
-  const int host = places.host_of[static_cast<std::size_t>(node.id())];
-  const auto ranks_here = std::ranges::count(places.host_of, host);
+  std::ptrdiff_t most_ranks = 0;  // of a host, which is the one that takes longest
+  for (const int host : places.host_of)
+    most_ranks = std::max(most_ranks, std::ranges::count(places.host_of, host));
   for (const std::int64_t size : sizes) {
     std::vector<double> seconds;
     co_await measure_all(node, next, size, seconds);
-    figures.all.emplace_back(static_cast<double>(size * ranks_here), median(seconds));
+    figures.all.emplace_back(static_cast<double>(size * most_ranks), median(seconds));
   }
 }
 
@@ -231,6 +233,15 @@ void run_on_ranks(MpiSession& session, const Workload& workload, const Program& 
   Node node(world, session.rank());
   node.spawn(program(node));
   transport.run();
+}
+
+/// What `rank` measured, which is what rank 0 gets.
+LinkFigures told_by(MpiSession& session, int rank, const LinkFigures& own) {
+  const auto all = session.gather({reinterpret_cast<const char*>(&own), sizeof own});
+  LinkFigures figures = own;
+  if (!all.empty())
+    std::memcpy(&figures, all[static_cast<std::size_t>(rank)].data(), sizeof figures);
+  return figures;
 }
 
 /// Four digits are more than was measured.
@@ -265,8 +276,8 @@ Calibration calibrate(MpiSession& session, const Workload* workload) {
     const auto slowest = session.largest(static_cast<std::int64_t>(seconds * 1e9));
     all.emplace_back(size, static_cast<double>(slowest) * 1e-9);
   }
-  if (places.within) result.within = figures.within;
-  if (places.between) result.between = figures.between;
+  if (places.within) result.within = told_by(session, places.within->first, figures.within);
+  if (places.between) result.between = figures.between;  // rank 0 measured it
   if (result.within) result.within->shared_per_byte = slope(all);
   std::string mine;
   for (const double seconds : figures.gradients) mine += fmt::format("{} ", seconds);

@@ -1,7 +1,9 @@
 // starling calibrate: measures the machine under mpirun and writes what a scenario includes.
 
+#include <cerrno>
 #include <cstdio>
 #include <optional>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -20,10 +22,13 @@ namespace po = boost::program_options;
 namespace {
 
 void write(const std::string& text, const std::string& path) {
+  const auto fail = [&path] {
+    throw Error(fmt::format("{}: cannot write: {}", path, std::generic_category().message(errno)));
+  };
   std::FILE* file = std::fopen(path.c_str(), "w");
-  if (file == nullptr) throw Error(fmt::format("{}: cannot write", path));
+  if (file == nullptr) fail();
   const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) != 0 || !is_written) throw Error(fmt::format("{}: cannot write", path));
+  if (std::fclose(file) != 0 || !is_written) fail();
 }
 
 void measure(MpiSession& session, const std::vector<std::string>& words,

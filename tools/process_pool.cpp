@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -40,7 +41,10 @@ void ProcessPool::start(const Task& task, std::size_t index) {
   const pid_t self = getpid();
   const pid_t child = fork();
   if (child < 0) throw Error(fmt::format("cannot start a process: {}", std::strerror(errno)));
-  if (child == 0) become(words.data(), task.log.c_str(), self);
+  if (child == 0) {
+    for (const char* name : kept_back_) unsetenv(name);
+    become(words.data(), task.log.c_str(), self);
+  }
   running_[child] = index;
 }
 

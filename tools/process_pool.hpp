@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <sys/types.h>
@@ -20,7 +21,9 @@ class ProcessPool {
   /// How a task ended: exit status, or 128 + signal.
   using Ended = std::function<void(std::size_t task, int status)>;
 
-  explicit ProcessPool(std::size_t at_once) : at_once_(at_once) {}
+  /// The programs do not get the variables `kept_back` of the environment.
+  explicit ProcessPool(std::size_t at_once, std::vector<const char*> kept_back = {})
+      : at_once_(at_once), kept_back_(std::move(kept_back)) {}
 
   /// Runs all tasks. `ended` is told of each; `pulse` is called several times a second and ends all if it answers
   /// true: the tasks are asked to end (SIGTERM) and waited for, the rest is never begun. Returns whether all were run.
@@ -31,6 +34,7 @@ class ProcessPool {
   void collect(bool waits, const Ended& ended);
 
   std::size_t at_once_;
+  std::vector<const char*> kept_back_;
   std::map<pid_t, std::size_t> running_;
 };
 

@@ -3,6 +3,9 @@
 // The folder holds what is known: NAME.h5 per point (a point is finished if that says so), NAME.log if a point failed,
 // scenario.ini (the settings of the sweep, to refuse another one), and the tables points.csv, table.csv, table.h5. So a killed sweep goes on
 // where it was when it is started again.
+//
+// Under mpirun every process takes its share of the points. Whoever is done waits for the others, as mpirun would kill
+// them if one ended because a point failed; the first one tells how it ended.
 
 #include <algorithm>
 #include <cerrno>
@@ -12,6 +15,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <optional>
 #include <sstream>
 #include <system_error>
@@ -25,6 +29,7 @@
 #include "sim/base/error.hpp"
 #include "tools/arguments.hpp"
 #include "tools/failure.hpp"
+#include "tools/on_all_ranks.hpp"
 #include "tools/process_pool.hpp"
 #include "tools/progress.hpp"
 #include "tools/sweep_table.hpp"
@@ -46,6 +51,7 @@ struct Shard {
   std::size_t index = 0;
   std::size_t count = 1;
   std::size_t on_this_machine = 1;
+  bool is_of_job = false;  // one of several that mpirun has started
 };
 
 /// A whole number, or 0 if the text is anything else.
@@ -79,6 +85,7 @@ Shard read_shard(const po::variables_map& values) {
     shard = {number_in_environment("PMI_RANK"), number_in_environment("PMI_SIZE"),
              std::max<std::size_t>(1, number_in_environment("MPI_LOCALNRANKS"))};
   }
+  shard.is_of_job = values.count("shard") == 0 && shard.count > 1;
   return shard;
 }
 
@@ -183,13 +190,37 @@ Ending run_points(const Sweep& sweep, const std::vector<std::string>& words,
     }
     return asked_to_end != 0;
   };
-  outcome.is_whole = ProcessPool(jobs).run(tasks, ended, pulse);
+  // A point is a run of its own, not a process of ours.
+  ProcessPool pool(jobs, {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"});
+  outcome.is_whole = pool.run(tasks, ended, pulse);
   progress.clear();
   return outcome;
 }
 
+#ifdef STARLING_HAVE_MPI
+/// Waits for the other processes of the job; then the first one calls `end` with the failures of all.
+void end_together(const std::vector<std::string>& failures,
+                  const std::function<void(std::vector<std::string>)>& end) {
+  in_session([&](MpiSession& session) {
+    std::string names;
+    for (const std::string& name : failures) names += name + '\n';
+    const std::vector<std::string> told = session.gather(names);
+    on_all_ranks(session, [&] {
+      if (session.rank() > 0) return;
+      std::vector<std::string> all;
+      for (const std::string& text : told) {
+        std::istringstream lines(text);
+        for (std::string name; std::getline(lines, name);) all.push_back(name);
+      }
+      end(std::move(all));
+    });
+  });
+}
+#endif
+
 /// Which points failed, and why; nothing if none did.
-std::string tell_failures(const std::vector<std::string>& failures, const fs::path& folder) {
+std::string tell_failures(std::vector<std::string> failures, const fs::path& folder) {
+  std::ranges::sort(failures);
   if (failures.empty()) return "";
   std::string text = fmt::format("{} point{} failed; the logs are in {}:", failures.size(),
                                  failures.size() == 1 ? "" : "s", folder.string());
@@ -223,8 +254,6 @@ void sweep_command(const Arguments& arguments) {
     }
     return;
   }
-  // A point is a run of its own, not a process of ours.
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"}) unsetenv(name);
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
   const std::size_t jobs =
       asked_jobs.value_or(std::max<std::size_t>(1, cores / shard.on_this_machine));
@@ -254,19 +283,25 @@ void sweep_command(const Arguments& arguments) {
   }
   share_cores(cores, jobs * shard.on_this_machine);
   const Ending outcome = run_points(sweep, words, todo, folder, jobs, speaks);
-  const std::string failed = tell_failures(outcome.failures, folder);
-  std::size_t finished = 0;
-  try {
-    finished = table.write();
-  } catch (const Error& error) {
-    throw Error(fmt::format("{}{}{}", error.what(), failed.empty() ? "" : "\n", failed));
-  }
-  if (!outcome.is_whole) throw Interrupted(asked_to_end);
-  if (values.count("quiet") == 0 && (shard.index == 0 || finished == sweep.points.size())) {
-    fmt::print("{} of {} points are finished; see {}\n", finished, sweep.points.size(),
-               (folder / "table.csv").string());
-  }
-  if (!failed.empty()) throw Error(failed);
+  const auto end = [&](const std::vector<std::string>& failures) {
+    const std::string failed = tell_failures(failures, folder);
+    std::size_t finished = 0;
+    try {
+      finished = table.write();
+    } catch (const Error& error) {
+      throw Error(fmt::format("{}{}{}", error.what(), failed.empty() ? "" : "\n", failed));
+    }
+    if (!outcome.is_whole) throw Interrupted(asked_to_end);
+    if (values.count("quiet") == 0 && (shard.index == 0 || finished == sweep.points.size())) {
+      fmt::print("{} of {} points are finished; see {}\n", finished, sweep.points.size(),
+                 (folder / "table.csv").string());
+    }
+    if (!failed.empty()) throw Error(failed);
+  };
+#ifdef STARLING_HAVE_MPI
+  if (shard.is_of_job && outcome.is_whole) return end_together(outcome.failures, end);
+#endif
+  end(outcome.failures);
 }
 
 }  // namespace starling

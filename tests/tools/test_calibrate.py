@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """`starling calibrate`, and the way from there to a validated simulation: calibrate, simulate, run, compare.
 
-usage: test_calibrate.py STARLING MPIRUN
+usage: test_calibrate.py STARLING MPIRUN PRELOADED
 """
 import pathlib
 import re
@@ -40,8 +40,9 @@ class CalibrateTest(unittest.TestCase):
         (self.folder / "machine.ini").write_text("[network]\nkind = constant\nlatency = 1 us\n")
         (self.folder / "s.ini").write_text(SCENARIO)
 
-    def starling(self, *words, ranks=0, status=0):
-        start = [MPIRUN, "-n", str(ranks), "--oversubscribe"] if ranks else []
+    def starling(self, *words, ranks=0, status=0, environment=()):
+        exported = [word for name, value in dict(environment).items() for word in ("-x", f"{name}={value}")]
+        start = [MPIRUN, "-n", str(ranks), "--oversubscribe", *exported] if ranks else []
         done = subprocess.run([*start, PROGRAM, *words], cwd=self.folder, capture_output=True, text=True, timeout=240)
         if status is not None:
             self.assertEqual(done.returncode, status, done.stdout + done.stderr)
@@ -62,6 +63,18 @@ class CalibrateTest(unittest.TestCase):
         measured = SCENARIO.replace("machine.ini", "measured.ini").replace("gradient = 20 ms\ndistribution = constant\n", "")
         (self.folder / "s.ini").write_text(measured)
         self.assertIn("virtual time", self.starling("run", "s.ini"))
+
+    def test_ways_within_a_host_are_those_of_the_ranks_that_measured_them(self):
+        for hosts in "011", "001":
+            self.starling("calibrate", "-o", "measured.ini", ranks=3, environment={
+                "LD_PRELOAD": PRELOADED, "STARLING_TEST_HOSTS": hosts, "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0"})
+            text = (self.folder / "measured.ini").read_text()
+            self.assertIn("3 ranks on 2 hosts", text)
+            self.assertGreater(float(re.search(r"^local_latency = ([\d.e+]+) us$", text, re.M)[1]), 0, text)
+
+    def test_a_file_that_cannot_be_written_is_told_with_the_reason(self):
+        self.assertIn("nowhere/m.ini: cannot write: No such file or directory",
+                      self.starling("calibrate", "-o", "nowhere/m.ini", ranks=2, status=1))
 
     def test_calibrate_simulate_run_compare(self):
         self.starling("calibrate", "-o", "machine.ini", ranks=4)
@@ -93,6 +106,7 @@ class CalibrateTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    PRELOADED = pathlib.Path(sys.argv.pop(3)).resolve()
     MPIRUN = sys.argv.pop(2)
     PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
     unittest.main()

@@ -1,0 +1,56 @@
+#!/usr/bin/python3
+"""`mpirun starling sweep`: the processes of a job share the points, and none ends the others.
+
+usage: test_sweep_job.py STARLING MPIRUN
+"""
+import csv
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SCENARIO = """[run]
+nodes = 4
+steps = 40000
+record_every = 1000
+evaluate_every = 40000
+[topology]
+kind = ring
+[network]
+kind = constant
+latency = 20 us
+[compute]
+gradient = 1 ms
+[workload]
+kind = mlp
+dataset = digits
+hidden = 32
+[algorithm]
+kind = dpsgd
+[sweep]
+run.seed = 1, 2
+algorithm.learning_rate = 1e30, 0.05
+"""
+
+
+class SweepJobTest(unittest.TestCase):
+    def test_points_that_fail_end_neither_the_other_processes_nor_their_points(self):
+        """The first of two processes has the points that diverge, and is done at once."""
+        with tempfile.TemporaryDirectory(prefix="starling-sweep-job-") as folder:
+            pathlib.Path(folder, "s.ini").write_text(SCENARIO)
+            done = subprocess.run([MPIRUN, "--oversubscribe", "-n", "2", PROGRAM, "sweep", "s.ini", "-o", "out", "-j", "1"],
+                                  cwd=folder, capture_output=True, text=True, timeout=240)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertEqual(done.stdout, "2 of 4 points are finished; see out/table.csv\n")
+            self.assertEqual(done.stderr.count("starling: 2 points failed; the logs are in out:"), 1, done.stderr)
+            for seed in 1, 2:
+                self.assertIn(f"\n  seed={seed},learning_rate=1e30: starling: the loss of node", done.stderr)
+            with open(pathlib.Path(folder, "out", "points.csv"), newline="") as file:
+                self.assertEqual([row["point"] for row in csv.DictReader(file)], ["seed=1,learning_rate=0.05", "seed=2,learning_rate=0.05"])
+
+
+if __name__ == "__main__":
+    PROGRAM, MPIRUN = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:3])
+    del sys.argv[1:3]
+    unittest.main()
