@@ -97,7 +97,9 @@ void Run::pulse(Time now, std::optional<std::int64_t> events) {
                      .all_steps = static_cast<double>(parts_.settings.steps) * nodes_here_,
                      .steps_before = checkpoints_ ? checkpoints_->steps_before() : 0,
                      .samples_per_step = parts_.workload->facts().batch_size,
-                     .is_replaying = is_replaying()});
+                     .is_replaying = is_replaying(),
+                     .share_here = static_cast<double>(nodes_here_) / parts_.settings.nodes,
+                     .is_real = !events});
   }
   if (events && wall >= next_save_ && !is_replaying()) {
     if (!was_away) save_so_far();

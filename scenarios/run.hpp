@@ -25,12 +25,14 @@ class MpiSession;
 
 /// How far a run has come.
 struct Standing {
-  Time now{};              // virtual
+  Time now{};              // virtual, or over MPI of the clock
   std::int64_t steps = 0;  // finished, over all nodes here
   double all_steps = 0;
   std::int64_t steps_before = 0;  // finished when the run went on from a checkpoint
   double samples_per_step = 0;
   bool is_replaying = false;  // on the way to the place of a checkpoint
+  double share_here = 1;      // of the nodes; over MPI a rank knows its own
+  bool is_real = false;       // over MPI
 };
 
 class Run {

@@ -56,10 +56,13 @@ class Heartbeat {
     if (std::exchange(was_replaying_, false)) progress_.begin_at(share);
     const auto steps_here = static_cast<double>(standing.steps - standing.steps_before);
     const double rate = steps_here * standing.samples_per_step / progress_.seconds();
-    progress_.show(
-        share, fmt::format("virtual time {:.4g} s", to_seconds(standing.now)),
-        fmt::format("{} of {:.0f} steps, {:.3g} samples/s, {:.0f} MiB", standing.steps,
-                    standing.all_steps, rate, static_cast<double>(resident_memory()) / (1 << 20)));
+    progress_.show(share,
+                   fmt::format("{} time {:.4g} s", standing.is_real ? "wall" : "virtual",
+                               to_seconds(standing.now)),
+                   fmt::format("{} of {:.0f} steps{}, {:.3g} samples/s, {:.0f} MiB", standing.steps,
+                               standing.all_steps, standing.is_real ? " of this rank" : "",
+                               rate / standing.share_here,
+                               static_cast<double>(resident_memory()) / (1 << 20)));
   }
   void clear() { progress_.clear(); }
 

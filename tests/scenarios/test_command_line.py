@@ -444,6 +444,23 @@ def check_mpi_failures(folder, mpirun):
         assert len(said) == 1, done.stderr
 
 
+def check_progress_over_mpi(folder, mpirun):
+    """The clock is a real one; a rank counts its own steps and tells the throughput of all nodes."""
+    process = subprocess.Popen([mpirun, "--oversubscribe", "-n", "4", folder.starling, "run", "good.ini", "run.steps=100000000",
+                                "run.record_every=10000", "run.evaluate_every=10000", "run.record_order=no", "-o", "progress.h5",
+                                "--transport", "mpi"],
+                               cwd=folder.path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                               env={**os.environ, "STARLING_HEARTBEAT": "1"})
+    lines = [process.stderr.readline() for _ in range(4)]
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    found = re.search(r"wall time (\S+) s, (\d+) of 200000000 steps of this rank, (\S+) samples/s", lines[-1])
+    assert found, lines
+    seconds, steps, rate = map(float, found.groups())
+    own_rate = steps * 16 / seconds
+    assert 2 < rate / own_rate < 6, lines  # 4, but for the time that the start took
+
+
 def check_replay(folder, mpirun):
     """A run over MPI is replayed beside it, and what cannot be replayed is refused; the recording stays as it is."""
     done = folder.run("run", "good.ini", "-o", "real.h5", "--transport", "mpi",
@@ -493,6 +510,7 @@ def main():
         cases.append(lambda f: check_lost_checkpoints(f, *mpirun))
         if mpirun:
             cases.append(lambda f: check_mpi_failures(f, mpirun[0]))
+            cases.append(lambda f: check_progress_over_mpi(f, mpirun[0]))
             cases.append(lambda f: check_replay(f, mpirun[0]))
         for case in cases:
             try:
