@@ -46,6 +46,13 @@ constexpr std::size_t most_failures_named = 10;
 volatile std::sig_atomic_t asked_to_end = 0;
 extern "C" void note_sweep_signal(int signal) { asked_to_end = signal; }
 
+/// How signals that ask to end are met from now on; those that nohup had ignored still are.
+void meet_signals(void (*how)(int)) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    if (std::signal(signal, how) == SIG_IGN) std::signal(signal, SIG_IGN);
+  }
+}
+
 /// Which of several processes this is.
 struct Shard {
   std::size_t index = 0;
@@ -201,6 +208,7 @@ Ending run_points(const Sweep& sweep, const std::vector<std::string>& words,
 /// Waits for the other processes of the job; then the first one calls `end` with the failures of all.
 void end_together(const std::vector<std::string>& failures,
                   const std::function<void(std::vector<std::string>)>& end) {
+  meet_signals(SIG_DFL);  // nothing is left to be saved
   in_session([&](MpiSession& session) {
     std::string names;
     for (const std::string& name : failures) names += name + '\n';
@@ -278,9 +286,7 @@ void sweep_command(const Arguments& arguments) {
   const bool speaks = values.count("quiet") == 0 && shard.index == 0;
   if (speaks && found > 0) fmt::print("{} points are finished already\n", found);
 
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    if (std::signal(signal, note_sweep_signal) == SIG_IGN) std::signal(signal, SIG_IGN);  // nohup
-  }
+  meet_signals(note_sweep_signal);
   share_cores(cores, jobs * shard.on_this_machine);
   const Ending outcome = run_points(sweep, words, todo, folder, jobs, speaks);
   const auto end = [&](const std::vector<std::string>& failures) {
