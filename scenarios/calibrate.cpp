@@ -7,6 +7,7 @@
 #include <map>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "kernels/cpu_backend.hpp"
@@ -270,6 +271,7 @@ Calibration calibrate(MpiSession& session, const Workload* workload) {
   Calibration result;
   result.ranks = session.ranks();
   result.hosts = places.hosts;
+  result.host_of = places.host_of;
   // Ranks finish their rounds at different moments; the slowest counts.
   std::vector<std::pair<double, double>> all;
   for (const auto& [size, seconds] : figures.all) {
@@ -308,7 +310,14 @@ std::string to_scenario_text(const Calibration& c) {
   text += fmt::format("bandwidth = {}\n", bandwidth_text(link.gap_per_byte));
   text += "concurrent = no\n";  // MPI has one connection per pair of ranks
   if (c.within) {
-    text += fmt::format("nodes_per_host = {}\n", (c.ranks + c.hosts - 1) / c.hosts);
+    const int nodes_per_host = (c.ranks + c.hosts - 1) / c.hosts;
+    for (int rank = 0; rank < c.ranks; ++rank) {
+      if (c.host_of[static_cast<std::size_t>(rank)] == rank / nodes_per_host) continue;
+      text += fmt::format("# The ranks were on hosts {}, which nodes_per_host cannot say.\n",
+                          fmt::join(c.host_of, " "));
+      break;
+    }
+    text += fmt::format("nodes_per_host = {}\n", nodes_per_host);
     text += fmt::format("local_latency = {}\n",
                         duration_text(c.within->latency + 2 * c.within->overhead));
     text += fmt::format("local_bandwidth = {}\n", bandwidth_text(c.within->shared_per_byte));

@@ -36,6 +36,7 @@ struct LinkFigures {
 struct Calibration {
   int ranks = 0;
   int hosts = 0;
+  std::vector<int> host_of;            // (ranks), counted from 0
   std::optional<LinkFigures> within;   // a host; none if no host has two ranks
   std::optional<LinkFigures> between;  // hosts; none if there is one host
   std::vector<double> gradients;       // seconds, of all ranks at once; empty without a workload

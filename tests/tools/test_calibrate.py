@@ -70,6 +70,7 @@ class CalibrateTest(unittest.TestCase):
                 "LD_PRELOAD": PRELOADED, "STARLING_TEST_HOSTS": hosts, "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0"})
             text = (self.folder / "measured.ini").read_text()
             self.assertIn("3 ranks on 2 hosts", text)
+            self.assertEqual("# The ranks were on hosts 0 1 1, which nodes_per_host cannot say." in text, hosts == "011")
             self.assertGreater(float(re.search(r"^local_latency = ([\d.e+]+) us$", text, re.M)[1]), 0, text)
 
     def test_a_file_that_cannot_be_written_is_told_with_the_reason(self):
