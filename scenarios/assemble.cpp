@@ -165,6 +165,12 @@ void check_for_mpi(const Assembly& parts) {
         fmt::format("{}: [compute] per_episode must not be there over MPI: it is for simulations",
                     parts.scenario_name));
   }
+  if (parts.settings.pace == Pace::measured && !parts.workload->facts().has_numbers) {
+    throw ScenarioError(fmt::format(
+        "{}: compute.pace must be modelled over MPI where workload.kind has no numbers, "
+        "whose gradients take no time of their own; got measured",
+        parts.scenario_name));
+  }
   if (!parts.failures) return;
   throw ScenarioError(
       fmt::format("{}: [failures] must not be there over MPI, where nodes fail by themselves: it "

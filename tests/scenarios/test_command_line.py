@@ -430,11 +430,13 @@ def check_mpi_failures(folder, mpirun):
     os.environ.update(environment)
     prefix = [mpirun, "--oversubscribe", "-n", "4"]
     folder.write("walks.ini", GOOD.replace(OF_MLP, "navigation"))
+    folder.write("sizes.ini", GOOD.replace(OF_MLP, "timing"))
     for overrides, sentence in ((["algorithm.learning_rate=1e30"], "the run diverged"),
                                 (["algorithm.learning_rate=-1"], "learning_rate must be positive"),
                                 (["failures.stop=3 @ 5 ms"], "[failures] must not be there over MPI"),
                                 (["run.checkpoint=5 steps"], "run.checkpoint must be never over MPI"),
                                 (["walks.ini", "compute.per_episode=1 ms"], "[compute] per_episode must not be there over MPI"),
+                                (["sizes.ini", "compute.pace=measured"], "compute.pace must be modelled over MPI where"),
                                 (["run.nodes=2"], "rank")):
         scenario = [] if overrides[0].endswith(".ini") else ["good.ini"]
         done = folder.run("run", *scenario, *overrides, "--transport", "mpi", prefix=prefix)
