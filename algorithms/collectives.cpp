@@ -147,9 +147,10 @@ Task<Vector> sum_of_piece(Node& node, std::span<const NodeId> members, Tag tag, 
   co_return total;
 }
 
-/// What every member brought, passed on around the ring; the engine copies lists between device and host.
+/// What every member brought, passed on around the ring: in host memory, or from device to device, where the engine
+/// copies it out and in for each hop.
 Task<std::vector<Vector>> pass_around(Node& node, std::span<const NodeId> members, Tag tag,
-                                      Code own) {
+                                      Code own, bool is_on_host) {
   const std::size_t n = members.size();
   std::size_t at = place_of(node, members);
   const NodeId right = members[(at + 1) % n];
@@ -158,7 +159,12 @@ Task<std::vector<Vector>> pass_around(Node& node, std::span<const NodeId> member
   words[at] = own.words;
   for (std::size_t s = 0; s + 1 < n; ++s) {
     const Tag hop = tag_of_part(tag, s);
-    node.send_code(right, hop, own, static_cast<double>(own.bytes));
+    const auto bytes = static_cast<double>(own.bytes);
+    if (is_on_host) {
+      node.send_from_host(right, hop, own, bytes);
+    } else {
+      node.send_code(right, hop, own, bytes);
+    }
     const Message m = co_await node.receive(left, hop);
     own = {m.values, static_cast<std::int64_t>(m.number)};
     at = (at + n - 1) % n;
@@ -167,18 +173,21 @@ Task<std::vector<Vector>> pass_around(Node& node, std::span<const NodeId> member
   co_return words;
 }
 
-/// The sum of lists of so many bytes, which go to the device.
+/// The sum of lists of so many bytes, which are in host memory and go to the device, all of them.
 Task<Vector> sum_of_lists(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
                           std::int64_t bytes) {
   const Code own{.words = std::move(v), .bytes = bytes};
   const std::shared_ptr<Met> met = co_await node.meet(tag, members, CollectiveKind::allgather, own);
+  Vector total;
   if (met) {
-    node.stage_in(bytes * static_cast<std::int64_t>(members.size()));
     if (!met->combined) met->combined = combine(met->values, CollectiveKind::recursive_doubling);
-    co_return met->combined;
+    total = met->combined;
+  } else {
+    const std::vector<Vector> lists = co_await pass_around(node, members, tag, own, true);
+    total = combine(lists, CollectiveKind::recursive_doubling);
   }
-  const std::vector<Vector> lists = co_await pass_around(node, members, tag, own);
-  co_return combine(lists, CollectiveKind::recursive_doubling);
+  node.stage_in(bytes * static_cast<std::int64_t>(members.size()));
+  co_return total;
 }
 
 CollectiveKind kind_for(const Node& node, const Vector& v, CollectiveKind kind) {
@@ -242,8 +251,9 @@ Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vec
   for (std::size_t i = 0; i < cut.count(); ++i) {
     const Tag own = tag_of_part(tag, i);
     const Vector part = cut.part(i);
-    co_await node.stage_out(cut[i], part, begin);
-    if (gathered > 0 && i + 1 == cut.count()) {
+    const bool is_list = gathered > 0 && i + 1 == cut.count();
+    co_await node.stage_out(cut[i], is_list ? gathered : part.wire_bytes(), begin);
+    if (is_list) {
       Vector total = co_await sum_of_lists(node, members, own, part, gathered);
       sums.add(std::move(total));
       continue;
@@ -263,7 +273,7 @@ Task<std::vector<Vector>> allgather(Node& node, std::span<const NodeId> members,
   if (members.size() == 1) co_return {own.words};
   const std::shared_ptr<Met> met = co_await node.meet(tag, members, CollectiveKind::allgather, own);
   if (met) co_return met->values;
-  std::vector<Vector> words = co_await pass_around(node, members, tag, std::move(own));
+  std::vector<Vector> words = co_await pass_around(node, members, tag, std::move(own), false);
   co_return words;
 }
 

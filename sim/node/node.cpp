@@ -84,6 +84,14 @@ void Node::send_from_host(NodeId to, Tag tag, Vector values, double number) {
             .bytes = bytes});
 }
 
+void Node::send_from_host(NodeId to, Tag tag, const Code& code, double number) {
+  send(to, {.is_on_host = true,
+            .tag = tag,
+            .values = code.words,
+            .number = number,
+            .bytes = bytes_on_wire(code)});
+}
+
 void Node::send(NodeId to, Message&& message) {
   ensure(to >= 0 && to < nodes(), "a message to a node that does not exist");
   message.source = id_;

@@ -112,6 +112,7 @@ class Node {
   void send_code(NodeId to, Tag tag, const Code& code, double number = 0);
   /// The same for values in host memory, which stage_out() has brought there: see Host.
   void send_from_host(NodeId to, Tag tag, Vector values, double number = 0);
+  void send_from_host(NodeId to, Tag tag, const Code& code, double number = 0);
   /// Waits for a message; any_source and any_tag accept all. Messages of one (source, tag) come in order.
   class Receive;
   Receive receive(NodeId source, Tag tag = any_tag);
@@ -134,6 +135,8 @@ class Node {
   /// Waits until the backward pass has come to `piece` and `v`, its values, are in host memory. Copies of an exchange
   /// follow each other from `since` on, beside everything else.
   Until stage_out(const Piece& piece, const Vector& v, Time since);
+  /// The same for so many bytes in place of the piece.
+  Until stage_out(const Piece& piece, std::int64_t bytes, Time since);
   /// Lets `v`, or so many bytes, be copied back to the device, beside everything else.
   void stage_in(const Vector& v) { stage_in(v.wire_bytes()); }
   void stage_in(std::int64_t bytes);
@@ -375,11 +378,15 @@ inline Node::Receive Node::receive(NodeId source, Tag tag) { return {world_, id_
 
 inline Node::Until Node::finish_backward() { return {world_, world_.backward_of(id_).end}; }
 
-inline Node::Until Node::stage_out(const Piece& piece, const Vector& v, Time since) {
+inline Node::Until Node::stage_out(const Piece& piece, std::int64_t bytes, Time since) {
   const Time ready = world_.backward.empty() ? Time{} : time_of(piece);
   Host* host = world_.transport.host();
   if (host == nullptr) return {world_, ready};
-  return {world_, host->copy_out(id_, std::max(since, ready), v.wire_bytes())};
+  return {world_, host->copy_out(id_, std::max(since, ready), bytes)};
+}
+
+inline Node::Until Node::stage_out(const Piece& piece, const Vector& v, Time since) {
+  return stage_out(piece, v.wire_bytes(), since);
 }
 
 inline void Node::stage_in(std::int64_t bytes) {

@@ -267,11 +267,17 @@ TEST_CASE("lists of rows are gathered, not summed") {
        {"network.collectives=expanded", "network.collectives=analytic"}) {
     CHECK(ends(sum, {tensors[0], collectives}) == doctest::Approx(10 + 5 + 3));
   }
-  // Copies at 4 GB/s: the first piece before; both lists, 4 MB, go to the device; by messages, one comes and one goes.
+  // Copies at 4 GB/s: the first piece before; both lists, 4 MB, go to the device.
   const std::string staging = "network.staging_bandwidth=4 GB/s";
   for (const std::string collectives :
        {"network.collectives=expanded", "network.collectives=analytic"}) {
     CHECK(ends(sum, {tensors[0], collectives, staging}) == doctest::Approx(10 + 0.75 + 5 + 3 + 1));
+    // In one piece, of three nodes: the own list goes out, not the 4 MB that it stands for; two hops; three lists come in.
+    const std::string whole = two_tensors(3, "kind = allreduce\ngathered = 2 MB");
+    CHECK(ends(whole, {collectives, staging}) == doctest::Approx(10 + 0.5 + 2 * 3 + 1.5));
+    // A copy's latency is paid once for what goes out, once for all that comes in.
+    CHECK(ends(whole, {collectives, staging, "network.staging_latency=2 ms"}) ==
+          doctest::Approx(10 + 2.5 + 2 * 3 + 3.5));
   }
 }
 
