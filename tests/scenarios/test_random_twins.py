@@ -1,0 +1,475 @@
+#!/usr/bin/python3
+"""Asynchronous algorithms beside twins (see test_twins.py) that draw the same random numbers: partners, lengths of phases,
+receivers, initiators. Gradients of random lengths, messages that take time, nodes that pause or join late, and messages that come
+twice, which nobody notices. Models and the end of every step are the same.
+
+usage: test_random_twins.py STARLING
+"""
+import itertools
+
+import numpy as np
+
+from twin_support import CURVATURE, START, Optimizer
+from twin_world import MS, Constant, Stream, World, WorldCase, come, drawn, main
+
+
+def tagged(*tags):
+    return [lambda m: m.tag in tags]
+
+
+class Task:
+    """What twins share: nodes with quadratics, and an optimizer."""
+
+    def __init__(self, world, centers, settings, peers):
+        self.world, self.nodes, self.steps = world, world.nodes, len(world.durations[0])
+        self.centers, self.peers = centers, peers
+        self.x, self.optimizer = np.full(world.nodes, START), Optimizer(world.nodes, **settings)
+
+    def step(self, i, at):
+        """The step of node i by its gradient at so and so."""
+        return self.optimizer.step(CURVATURE * (at - self.centers[i]), at, i)
+
+    def stream(self, purpose, node, step):
+        return Stream(self.world.seed, purpose, node, step)
+
+    def partner(self, purpose, i, step):
+        return self.peers[i][self.stream(purpose, i, step).below(len(self.peers[i]))]
+
+
+def push_sum(t, send_chance, to_model):
+    weight, unfinished = np.ones(t.nodes), [{j for j in range(t.nodes) if i in t.peers[j]} for i in range(t.nodes)]
+
+    def take(i, m):
+        if m.value is None:
+            unfinished[i].discard(m.source)
+        else:
+            t.x[i], weight[i] = t.x[i] + m.value[0], weight[i] + m.value[1]
+
+    def node(i):
+        for k in range(t.steps):
+            z = t.x[i] / weight[i]
+            yield "compute", k
+            t.x[i] -= (weight[i] if to_model else 1) * t.step(i, z)
+            stream = t.stream("push", i, k)
+            if stream.uniform() < send_chance:
+                to = t.peers[i][stream.below(len(t.peers[i]))]
+                t.x[i], weight[i] = t.x[i] / 2, weight[i] / 2
+                t.world.send(i, to, "share", (t.x[i], weight[i]))
+            while m := t.world.take(i, tagged("share")):
+                take(i, m)
+            t.world.ends[i].append(t.world.now)
+        for to in t.peers[i]:
+            t.world.send(i, to, "share")
+        while unfinished[i]:
+            take(i, (yield (tagged("share"),)))
+
+    t.world.run(node)
+    return t.x / weight
+
+
+class Pairs:
+    """Averages in pairs, by half the difference of what was sent. Requests tell how many of the other's were seen: two that cross
+    are one exchange."""
+
+    def __init__(self, world, x):
+        self.world, self.x = world, x
+        self.open = [{} for _ in range(world.nodes)]  # {partner: what was sent}
+        self.asked, self.seen = np.zeros((2, world.nodes, world.nodes), int)
+        for i in range(world.nodes):
+            world.start(i, self.serve(i))
+
+    def serve(self, i):
+        while True:
+            m = yield (tagged("ask", "answer"),)
+            j = m.source
+            ends_own = m.tag == "answer" or (j in self.open[i] and m.number < self.asked[i, j])
+            sent = self.open[i].pop(j) if ends_own else self.x[i]
+            self.x[i] += (m.value - sent) / 2
+            self.seen[i, j] += m.tag == "ask"
+            if not ends_own:
+                self.world.send(i, j, "answer", sent)
+
+    def exchange(self, i, j):
+        self.open[i][j] = self.x[i]
+        self.asked[i, j] += 1
+        self.world.send(i, j, "ask", self.x[i], self.seen[i, j])
+        yield "until", lambda: j not in self.open[i]
+
+
+def length(t, i, phase, local_steps, is_geometric):
+    stream, steps = t.stream("local steps", i, phase), 1
+    while is_geometric and stream.below(local_steps):
+        steps += 1
+    return steps if is_geometric else local_steps
+
+
+def swarm(t, local_steps, is_geometric):
+    pairs, live = Pairs(t.world, t.x), np.full(t.nodes, START)
+
+    def node(i):
+        base, phase, end = START, 0, length(t, i, 0, local_steps, is_geometric)
+        for k in range(1, t.steps + 1):
+            yield "compute", k - 1
+            live[i] -= t.step(i, live[i])
+            if k in (end, t.steps):
+                if k == end:
+                    yield from pairs.exchange(i, t.partner("partner", i, phase))
+                t.x[i] += live[i] - base
+                base = live[i] = t.x[i]
+                phase += 1
+                end += length(t, i, phase, local_steps, is_geometric)
+            t.world.ends[i].append(t.world.now)
+
+    t.world.run(node)
+    return t.x
+
+
+def matching(t, r):
+    stream, order, partner = t.stream("matching", -1, r), list(range(t.nodes)), list(range(t.nodes))
+    stream.shuffle(order)
+    for i in order:
+        free = [j for j in t.peers[i] if partner[j] == j]
+        if partner[i] == i and free:
+            partner[i] = free[stream.below(len(free))]
+            partner[partner[i]] = i
+    return partner
+
+
+def blocking_swarm(t, local_steps, is_geometric):
+    """All take part in the same rounds; steps that are left over come last."""
+    def node(i):
+        r, end = 0, length(t, i, 0, local_steps, is_geometric)
+        for k in itertools.count(1):
+            if k <= t.steps:
+                yield "compute", k - 1
+                t.x[i] -= t.step(i, t.x[i])
+            if k >= end and r < t.steps // local_steps:
+                j = matching(t, r)[i]
+                if j != i:
+                    t.world.send(i, j, r, t.x[i])
+                    m = yield come(j, r)
+                    t.x[i] = (t.x[i] + m.value) / 2
+                r += 1
+                end += length(t, i, r, local_steps, is_geometric)
+            if k <= t.steps:
+                t.world.ends[i].append(t.world.now)
+            elif r == t.steps // local_steps:
+                return
+
+    t.world.run(node)
+    return t.x
+
+
+def adpsgd(t, exchanges_per_step):
+    pairs, begun = Pairs(t.world, t.x), np.zeros(t.nodes, int)
+
+    def gossip(i):
+        for e in range(t.steps * exchanges_per_step):
+            yield "until", lambda e=e: e < begun[i] * exchanges_per_step
+            yield from pairs.exchange(i, t.partner("partner", i, e))
+
+    def node(i):
+        t.world.start(i, gossip(i))
+        for k in range(t.steps):
+            begun[i] += 1
+            at = t.x[i]
+            yield "compute", k
+            t.x[i] -= t.step(i, at)
+            t.world.ends[i].append(t.world.now)
+
+    t.world.run(node)
+    return t.x
+
+
+def token_walk(t, is_cyclic):
+    models = np.zeros(t.nodes)
+
+    def node(i):
+        if i == 0:
+            t.world.send(0, 0, "token", START, 0)
+        while True:
+            m = yield (tagged("token", "done"),)
+            if m.tag == "done":
+                break
+            visit = len(t.world.ends[i])
+            yield "compute", visit
+            x = m.value - t.step(i, m.value)
+            t.world.ends[i].append(t.world.now)
+            if m.number + 1 == t.steps * t.nodes:
+                for j in range(t.nodes):
+                    t.world.send(i, j, "done", x)
+                continue
+            stream, to = t.stream("walk", i, m.number), (i + 1) % t.nodes
+            if not is_cyclic:
+                to = t.peers[i][stream.below(len(t.peers[i]))]
+                to = to if stream.uniform() < len(t.peers[i]) / len(t.peers[to]) else i
+            t.world.send(i, to, "token", x, m.number + 1)
+        models[i] = m.value
+        t.world.ends[i] = (t.world.ends[i] + [t.world.now] * t.steps)[:t.steps]
+
+    t.world.run(node)
+    return models
+
+
+def epidemic(t, receivers, local_steps, timeout):
+    """Rounds end at a deadline."""
+    def sample(stream):
+        chosen = []
+        for last in range(t.nodes - 1 - receivers, t.nodes - 1):
+            j = stream.below(last + 1)
+            chosen.append(last if j in chosen else j)
+        return chosen
+
+    def node(i):
+        for k in range(t.steps):
+            yield "compute", k
+            t.x[i] -= t.step(i, t.x[i])
+            if (k + 1) % local_steps == 0:
+                for j in sorted(sample(t.stream("epidemic receivers", -1, k * t.nodes + i))):
+                    t.world.send(i, j + (j >= i), k, t.x[i])
+                models, deadline = {i: t.x[i]}, t.world.now + timeout
+                while m := (yield [lambda m, k=k: m.tag <= k], deadline):
+                    if m.tag == k:
+                        models[m.source] = m.value
+                t.x[i] = sum(models.values()) / len(models)
+            t.world.ends[i].append(t.world.now)
+
+    t.world.run(node)
+    return t.x
+
+
+class PartialSums:
+    """Wait-avoiding sums over groups of a butterfly: whoever may starts one, tells the others along a hypercube, and takes of
+    late members what is in their buffers."""
+
+    def __init__(self, t, operations, may_start, waits_for_all, bits, late, buffer):
+        self.t, self.may_start, self.late = t, may_start, late
+        self.buffer, self.made, self.done, self.entered = [buffer] * t.nodes, *(np.full((3, t.nodes), -1))
+        self.newest = [None] * t.nodes
+        self.in_time = [{} for _ in range(t.nodes)]  # {step: sum} that the node's own part of the step is in
+        for i in range(t.nodes):
+            t.world.start(i, self.communicate(i, operations, waits_for_all, bits))
+
+    def communicate(self, i, operations, waits_for_all, bits):
+        world = self.t.world
+        for k in operations:
+            starts = [lambda m: m.tag == ("start", k) or m.tag[:2] == ("sum", k)]
+            m = yield (starts,)
+            if m.tag[0] == "sum":
+                world.mail[i].insert(0, m)
+            if waits_for_all(k):
+                yield "until", lambda: self.entered[i] >= k
+            for r in range(self.t.nodes.bit_length() - 1):
+                world.send(i, i ^ 1 << r, ("start", k))
+            total, is_in_time = self.buffer[i], self.made[i] == k
+            if self.late != "keep":
+                self.buffer[i] = 0.0
+            for bit in bits(k):
+                world.send(i, i ^ 1 << bit, ("sum", k, bit), total)
+                m = yield come(i ^ 1 << bit, ("sum", k, bit))
+                total += m.value
+            self.newest[i], self.done[i] = total, k
+            if is_in_time:
+                self.in_time[i][k] = total
+
+    def set(self, i, k, v):
+        self.buffer[i] = self.buffer[i] + v if self.late == "accumulate" else v
+        self.made[i] = k
+
+    def enter(self, i, k, v):
+        """Answers (sum, whether v is in it)."""
+        self.set(i, k, v)
+        self.entered[i] = k
+        if self.done[i] < k and self.may_start(i, k):
+            self.t.world.send(i, i, ("start", k))
+        yield "until", lambda: self.done[i] >= k
+        return self.in_time[i].get(k, self.newest[i]), k in self.in_time[i]
+
+
+def mean(t, i, k, v):
+    """Over all nodes, by recursive doubling."""
+    for r in range(t.nodes.bit_length() - 1):
+        t.world.send(i, i ^ 1 << r, ("mean", k, r), v)
+        m = yield come(i ^ 1 << r, ("mean", k, r))
+        v += m.value
+    return v / t.nodes
+
+
+def eager(t, activation, late, full_every, synchronize_every):
+    def waits_for_all(k):
+        return activation == "full" or (full_every > 0 and (k + 1) % full_every == 0)
+
+    def may_start(i, k):
+        return activation != "majority" or waits_for_all(k) or t.stream("initiator", -1, k).below(t.nodes) == i
+
+    sums = PartialSums(t, range(t.steps), may_start, waits_for_all, lambda k: range(t.nodes.bit_length() - 1), late, 0.0)
+
+    def node(i):
+        for k in range(t.steps):
+            g = CURVATURE * (t.x[i] - t.centers[i]) / t.nodes
+            yield "compute", k
+            total, _ = yield from sums.enter(i, k, g)
+            t.x[i] -= t.optimizer.step(total, t.x[i], i)
+            if synchronize_every and (k + 1) % synchronize_every == 0:
+                t.x[i] = yield from mean(t, i, k, t.x[i])
+            t.world.ends[i].append(t.world.now)
+
+    t.world.run(node)
+    return t.x
+
+
+def wagma(t, group_size, tau, groups):
+    bits, all_bits = group_size.bit_length() - 1, t.nodes.bit_length() - 1
+    sums = PartialSums(t, [k for k in range(t.steps) if (k + 1) % tau], lambda i, k: True, lambda k: False,
+                       lambda k: [((k if groups == "dynamic" else 0) * bits + r) % all_bits for r in range(bits)], "keep", START)
+
+    def node(i):
+        for k in range(t.steps):
+            yield "compute", k
+            v = t.x[i] - t.step(i, t.x[i])
+            if (k + 1) % tau == 0:
+                sums.set(i, k, v)  # what others get who are ahead
+                t.x[i] = yield from mean(t, i, k, v)
+                sums.set(i, k, t.x[i])
+            else:
+                total, is_in_time = yield from sums.enter(i, k, v)
+                t.x[i] = total / group_size if is_in_time else (total + v) / (group_size + 1)
+            t.world.ends[i].append(t.world.now)
+
+    t.world.run(node)
+    return t.x
+
+
+def async_parameter_server(t, settings, servers, push_period, fetch_period, divides, bound):
+    """A model of 7 numbers in nearly equal pieces on the first nodes; of each piece the one number that all its entries are."""
+    x, version = np.full(servers, START), np.zeros(servers, int)
+    optimizers = [Optimizer(1, **settings) for _ in range(servers)]
+    fetched, pushes, asking = np.zeros((servers, t.nodes), int), np.zeros((servers, t.nodes), int), [[] for _ in range(servers)]
+    models = np.zeros((t.nodes, servers))
+
+    def serve(s):
+        while True:
+            m = yield (tagged("push", "fetch"),)
+            if m.tag == "push":
+                staleness = version[s] - fetched[s, m.source]
+                x[s] -= optimizers[s].step(m.value / max(1, staleness) if divides else m.value, x[s], 0)
+                version[s] += 1
+                pushes[s, m.source] += 1
+            else:
+                asking[s].append(m.source)
+            for i in [i for i in asking[s] if bound is None or pushes[s, i] - pushes[s].min() <= bound]:
+                asking[s].remove(i)
+                fetched[s, i] = version[s]
+                t.world.send(s, i, ("model", s), x[s])
+
+    def node(i):
+        if i < servers:
+            t.world.start(i, serve(i))
+        at, pushed = np.full(servers, START), 0
+        for k in range(1, t.steps + 1):
+            g = CURVATURE * (at - t.centers[i])
+            yield "compute", k - 1
+            at, pushed = at - settings["learning_rate"] * g, pushed + g
+            if k % push_period == 0 or k == t.steps:
+                for s in range(servers):
+                    t.world.send(i, s, "push", pushed[s])
+                pushed = 0
+            if k % fetch_period == 0 or k == t.steps:
+                for s in range(servers):
+                    t.world.send(i, s, "fetch")
+                for s in range(servers):
+                    m = yield (tagged(("model", s)),)
+                    at[s] = m.value
+            t.world.ends[i].append(t.world.now)
+        models[i] = at
+
+    t.world.run(node)
+    return models[:, 0]
+
+
+PLAIN, MOMENTUM = {"learning_rate": 0.05}, {"learning_rate": 0.03, "momentum": 0.7, "weight_decay": 0.03}
+
+
+class RandomTwins(WorldCase):
+    def expect(self, twin, arguments, kind, keys, seed, sizes=(3, 5, 8), settings=None):
+        """The same with all that a case draws: nodes, topology, latencies, lengths of gradients, and who is away."""
+        rng = drawn(f"{kind} {keys} {seed}")
+        nodes, steps = rng.choice(sizes), rng.choice((7, 12))
+        settings = settings or rng.choice((PLAIN, MOMENTUM))
+        latency = rng.choice((0, 10**6, rng.randrange(MS, 30 * MS)))
+        topology = rng.choice(("ring", "complete", "star"))
+        peers = {"ring": [sorted({(i - 1) % nodes, (i + 1) % nodes}) for i in range(nodes)],
+                 "complete": [[j for j in range(nodes) if j != i] for i in range(nodes)],
+                 "star": [list(range(1, nodes))] + [[0]] * (nodes - 1)}[topology]
+        centers = [rng.randrange(-3000, 3000) / 1000 for _ in range(nodes)]
+        durations = self.durations(rng, nodes, steps * (nodes if kind == "token_walk" else 1), slow=rng.sample(range(nodes), 1))
+        away = {i: (rng.randrange(80 * MS), rng.randrange(MS, 60 * MS)) for i in rng.sample(range(nodes), rng.randrange(nodes))}
+        late = [i for i in away if i % 3 == 2]
+        outages = [(i, 0 if i in late else begin, begin + long) for i, (begin, long) in away.items()]
+        failures = {"duplicate": 0.2}
+        if set(away) - set(late):
+            failures["pause"] = ", ".join(f"{i} @ {away[i][0]} ps for {away[i][1]} ps" for i in away if i not in late)
+        if late:
+            failures["join"] = ", ".join(f"{i} @ {sum(away[i])} ps" for i in late)
+        world = World(durations, Constant(latency), seed, outages)
+        task = Task(world, centers, settings, peers)
+        task.steps = steps
+        models = twin(task, *arguments)
+        with self.subTest(kind=kind, nodes=nodes, topology=topology, latency=latency, seed=seed, **keys, **failures):
+            sections = {"run": {"seed": seed, "steps": steps, "save_models": True}, "failures": failures,
+                        "topology": {"kind": topology}, "network": {"latency": f"{latency} ps"},
+                        "workload": {"kind": "quadratic", "dimension": 7, "centers": "list", "start": START,
+                                     "center_values": ", ".join(map(str, centers)), "curvature_min": CURVATURE,
+                                     "curvature_max": CURVATURE},
+                        "algorithm": {"kind": kind, **keys, **settings}}
+            program, time, _ = self.results(sections, durations)
+            self.expect_ends(world, time)
+            np.testing.assert_allclose(program, models, rtol=3e-6, atol=3e-6)
+
+    def test_push_sum(self):
+        for chance, gradient, seed in itertools.product((1, 0.5), ("model", "numerator"), range(1, 5)):
+            self.expect(push_sum, (chance, gradient == "model"), "push_sum", {"send_chance": chance, "gradient": gradient}, seed,
+                        settings=PLAIN)
+
+    def test_swarm(self):
+        for averaging, phase, steps, seed in itertools.product(("blocking", "non_blocking"), ("fixed", "geometric"), (1, 3),
+                                                               (1, 2)):
+            self.expect(swarm if averaging == "non_blocking" else blocking_swarm, (steps, phase == "geometric"), "swarm",
+                        {"averaging": averaging, "phase": phase, "local_steps": steps}, seed)
+
+    def test_adpsgd(self):
+        for exchanges, seed in itertools.product((1, 3), range(1, 6)):
+            self.expect(adpsgd, (exchanges,), "adpsgd", {"exchanges_per_step": exchanges}, seed)
+
+    def test_token_walk(self):
+        for walk, seed in itertools.product(("random", "cyclic"), range(1, 4)):
+            self.expect(token_walk, (walk == "cyclic",), "token_walk", {"walk": walk}, seed)
+
+    def test_epidemic(self):
+        for receivers, local_steps, timeout, seed in itertools.product((1, 2), (1, 2), (2, 15), (1, 2)):
+            self.expect(epidemic, (receivers, local_steps, timeout * MS), "epidemic", {
+                "receivers": receivers, "local_steps": local_steps, "agreement": "deadline", "timeout": f"{timeout} ms"}, seed)
+
+    def test_eager(self):
+        for activation, late, full, synchronize in itertools.product(("solo", "majority", "full"), ("accumulate", "drop"), (0, 3),
+                                                                     (0, 5)):
+            self.expect(eager, (activation, late, full, synchronize), "eager", {
+                "activation": activation, "late": late, "full_every": full, "synchronize_every": synchronize,
+                "collective": "recursive_doubling"}, 1, sizes=(2, 4, 8))
+
+    def test_wagma(self):
+        for size, tau, groups, seed in itertools.product((2, 4), (3, 100), ("dynamic", "fixed"), (1, 2)):
+            self.expect(wagma, (size, tau, groups), "wagma", {"group_size": size, "tau": tau, "groups": groups,
+                                                              "collective": "recursive_doubling"}, seed, sizes=(4, 8))
+
+    def test_async_parameter_server(self):
+        for servers, (push, fetch), divides, bound in itertools.product((1, 3), ((1, 1), (2, 3)), (False, True), (None, 0, 2)):
+            settings = {"learning_rate": 0.01, "momentum": 0.5}
+            bounded = {} if bound is None else {"consistency": "bounded", "staleness_bound": bound}
+            self.expect(async_parameter_server, (settings, servers, push, fetch, divides, bound), "async_parameter_server", {
+                "servers": servers, "push_period": push, "fetch_period": fetch, **bounded,
+                "stale_gradients": "divided" if divides else "full"}, 1, settings=settings)
+
+
+if __name__ == "__main__":
+    main()
