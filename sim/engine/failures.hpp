@@ -7,8 +7,9 @@
 //                 delivered. Its last model stays in the results, evaluations go on without it.
 //   It pauses     and goes on where it was, with its model, its step and its memory. Messages that
 //                 reach it meanwhile wait and are delivered in their order when it is back. What was
-//                 left of a gradient is computed then; a sleep or a deadline that has passed ends at
-//                 once. Its network card works on: what it sent before travels, transfers arrive.
+//                 left of a gradient is computed then; a sleep that has passed ends at once, a wait
+//                 whose deadline has passed before the messages that came after it. Its network card
+//                 works on: what it sent before travels, transfers arrive.
 //   It joins late begins its program later than time zero, with the initial model and its step 0;
 //                 messages that were sent to it before wait for it.
 //

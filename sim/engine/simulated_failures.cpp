@@ -33,7 +33,7 @@ bool SimulatedTransport::is_held_back(std::uint64_t payload) {
   // What comes at the very instant of return queues up behind what came before.
   const auto waiting = held_back_.find(*node);
   if (waiting != held_back_.end()) {
-    waiting->second.push_back(payload);
+    waiting->second.push_back({now_, payload});
     return true;
   }
   const std::optional<Time> end = settings_.failures->away_until(*node, now_);
@@ -41,16 +41,31 @@ bool SimulatedTransport::is_held_back(std::uint64_t payload) {
   if (*end == never) {
     drop(*node, payload);
   } else {
-    held_back_[*node].push_back(payload);
+    held_back_[*node].push_back({now_, payload});
     schedule(*end, Kind::back, static_cast<std::uint64_t>(*node));
   }
   return true;
 }
 
 void SimulatedTransport::come_back(NodeId node) {
-  const std::vector<std::uint64_t> payloads = std::move(held_back_.at(node));
+  const std::vector<HeldBack> held = std::move(held_back_.at(node));
   held_back_.erase(node);
-  for (const std::uint64_t payload : payloads) happen(payload);
+  catching_up_.assign(held.begin(), held.end());
+  while (!catching_up_.empty()) {
+    const std::uint64_t payload = catching_up_.front().payload;
+    catching_up_.pop_front();
+    happen(payload);
+  }
+}
+
+bool SimulatedTransport::has_missed(const ReceiveWait& wait) {
+  // Only fibres of the node that is back run while anything is left.
+  if (catching_up_.empty() || wait.deadline >= now_) return false;
+  const auto later = std::ranges::upper_bound(catching_up_, wait.deadline, {}, &HeldBack::time);
+  const std::uint64_t what = wait.timer;
+  catching_up_.insert(
+      later, {wait.deadline, what << kind_bits | static_cast<std::uint64_t>(Kind::deadline)});
+  return true;
 }
 
 void SimulatedTransport::drop(NodeId stopped, std::uint64_t payload) {

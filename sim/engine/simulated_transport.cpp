@@ -164,6 +164,7 @@ void SimulatedTransport::receive(ReceiveWait& wait) {
   if (!wait.has_deadline()) return;
   wait.timer = take_slot(timers_, free_timers_);
   timers_[wait.timer] = &wait;
+  if (has_missed(wait)) return;
   schedule(std::max(wait.deadline, now_), Kind::deadline, wait.timer);
 }
 

@@ -7,6 +7,7 @@
 // node that has stopped are dropped.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -168,6 +169,8 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   /// Whether an event must not happen now, because its node is away: kept for later, or dropped.
   bool is_held_back(std::uint64_t payload);
   void come_back(NodeId node);
+  /// Whether the node is just back, and the deadline, which has passed, takes its place among what is held back for it.
+  bool has_missed(const ReceiveWait& wait);
   void drop(NodeId stopped, std::uint64_t payload);
   void note_stop(NodeId node);
   std::string describe_failures() const;
@@ -193,8 +196,13 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   std::unordered_map<Tag, std::vector<Meeting>> meetings_;  // looked up only, never walked
   std::unordered_map<Tag, double> announced_;               // the newest number of each tag
 
-  std::unordered_map<NodeId, std::vector<std::uint64_t>>
-      held_back_;  // of nodes that come back; looked up only
+  struct HeldBack {
+    Time time;  // when it would have happened
+    std::uint64_t payload;
+  };
+  std::unordered_map<NodeId, std::vector<HeldBack>>
+      held_back_;                     // of nodes that come back; looked up only
+  std::deque<HeldBack> catching_up_;  // what is left of it for the node that is just back
   FailureCounts failed_;
   std::string last_loss_;
 };

@@ -90,19 +90,20 @@ class World:
         self.mail, self.waiting, self.held = ([[] for _ in range(self.nodes)] for _ in range(3))
         self.ends = [[] for _ in range(self.nodes)]  # of steps
 
-    def at(self, time, action, *arguments, last=False):
-        """An event; what is to be the last of its instant comes behind all others."""
-        heapq.heappush(self.events, (time, last, next(self.order), action, arguments))
+    def at(self, time, action, *arguments, last=False, due=None):
+        """An event; what is to be the last of its instant comes behind all others, what was due before that before them."""
+        place = (2 if last else 1, 0) if due is None else (0, due)
+        heapq.heappush(self.events, (time, place, next(self.order), action, arguments))
 
     def of_node(self, i, time, action, *arguments):
-        """An event of a node, which waits while that is away."""
+        """An event of a node, which waits while that is away, and keeps its place among others that do."""
         def happen():
             back = next((end for begin, end in self.outages[i] if begin <= self.now < end), None)
             if back is None:
                 action(*arguments)
             else:
-                self.at(back, happen)
-        self.at(time, happen)
+                self.at(back, happen, due=time)
+        self.at(max(time, self.now), happen, due=time if time < self.now else None)
 
     def end_of_work(self, i, work):
         """A node that is away rests."""
@@ -143,7 +144,7 @@ class World:
                 wait = (wish[0], fibre)
                 self.waiting[i].append(wait)
                 if len(wish) > 1:
-                    self.of_node(i, max(wish[1], self.now), self.expire, i, wait)
+                    self.of_node(i, wish[1], self.expire, i, wait)
                 break
         for wait in [wait for wait in self.held[i] if wait[0]()]:
             self.held[i].remove(wait)

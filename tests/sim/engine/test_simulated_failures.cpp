@@ -53,6 +53,21 @@ Task<> sleep_and_select(Node& node, Log& log) {
   note(log, node, fmt::format("selected {}", got.index));
 }
 
+/// Node 0 streams; node 1 takes what comes until a deadline.
+Task<> stream_until(Node& node, Log& log, int count, Time deadline) {
+  if (node.id() == 0) {
+    co_await stream(node, log, count);
+    co_return;
+  }
+  const Pattern patterns[] = {{any_source, 7}};
+  for (;;) {
+    const Node::Select::Result got = co_await node.select(patterns, deadline);
+    if (got.index != 0) break;
+    note(log, node, fmt::format("got {}", got.message.number));
+  }
+  note(log, node, "ended");
+}
+
 Task<> meet_all(Node& node, const std::vector<NodeId>& members) {
   co_await node.sleep(1ms);
   co_await node.meet(9, members, CollectiveKind::ring, node.initial_model());
@@ -86,6 +101,15 @@ TEST_CASE("messages to a node that pauses wait and come in their order when it i
   CHECK(log == Log{"1 got 0 at 1e-05", "1 got 1 at 0.00101", "1 got 2 at 0.00401",
                    "1 got 3 at 0.00401", "1 got 4 at 0.00401", "1 got 5 at 0.00501"});
   CHECK(place.transport.failures().lost_messages == 0);
+}
+
+TEST_CASE("a deadline that passes within a pause keeps its place among the messages") {
+  // Away from 0.5 to 4.5 ms; 1 and 2 are due before the deadline at 2.5 ms, 3 and 4 after it.
+  Place place(2, false, {.outages = {{1, at(500us), at(4500us)}}});
+  Log log;
+  place.run([&log](Node& node) { return stream_until(node, log, 5, at(2500us)); });
+  CHECK(log ==
+        Log{"1 got 0 at 1e-05", "1 got 1 at 0.0045", "1 got 2 at 0.0045", "1 ended at 0.0045"});
 }
 
 TEST_CASE("a gradient rests while its node is away; sleeps and deadlines do not") {
