@@ -82,7 +82,7 @@ void PairAveraging::tell(NodeId to, Kind kind) { node_.send(to, tag, {}, pack(to
 
 Task<> PairAveraging::serve() {
   const Pattern patterns[] = {{any_source, tag}};
-  while (!unfinished_.empty()) {
+  while (!unfinished_.empty() || !open_.empty()) {
     const std::optional<Time> until = deadline_;
     const Node::Select::Result got = co_await node_.select(patterns, until);
     if (got.index == 0) {
@@ -227,6 +227,7 @@ void PairAveraging::stop_waiting() {
 void PairAveraging::give_up() {
   if (partner_ == nobody) {  // at the end
     unfinished_.clear();
+    open_.clear();
     return;
   }
   Pair& pair = pairs_[partner_];

@@ -226,6 +226,23 @@ TEST_CASE("patience with a silent partner is time spent waiting") {
   CHECK(left.communicate == Duration::zero());
 }
 
+TEST_CASE("with patience, who has ended completes an exchange with a partner that was away") {
+  // Node 1 makes its steps of 1 ms, says that it is done, and pauses from 3 to 40 ms. Node 0, with steps of 10 ms, asks it at
+  // 10 ms, gives up at 25 ms and ends at 35 ms; the answer comes when node 1 is back.
+  const std::string swarm = "kind = swarm\nlocal_steps = 1\npatience = 15 ms\n";
+  const Ending end = [&] {
+    std::vector<std::string> keys{"run.nodes=2",           "run.steps=2",
+                                  "compute.gradient=1 ms", "compute.speeds=0.1, 1",
+                                  "network.latency=0 s",   "failures.pause=1 @ 3 ms for 37 ms"};
+    return run_bounded(swarm, with(keys, averaging));
+  }();
+  CHECK(end.status == "complete");
+  CHECK(to_seconds(end.recorder.nodes[0].finished) == doctest::Approx(35e-3));
+  const double sum = test::model(end.recorder, 0, 0) + test::model(end.recorder, 1, 0);
+  CHECK(sum == doctest::Approx(0.1));
+  CHECK(test::model(end.recorder, 0, 0) == doctest::Approx(0.05));
+}
+
 TEST_CASE("with patience, nodes that wait for slower ones go on without those that stop") {
   const std::string bounded =
       "kind = async_parameter_server\nconsistency = bounded\nlearning_rate = 0.1\n";
