@@ -34,8 +34,8 @@ std::unique_ptr<NetworkModel> tcp(const Section& section, NodeId nodes, std::uin
   rules.window = static_cast<double>(
       section
           .optional<Bytes>("window", Bytes{4'194'304},
-                           "at most so much is under way: rate <= window / (2 latency); 0 B: "
-                           "without bound")
+                           "at most so much is under way: rate <= bandwidth_factor * window / (2 "
+                           "latency); 0 B: without bound")
           .count);
   rules.weight_bytes = static_cast<double>(
       section

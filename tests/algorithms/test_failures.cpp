@@ -230,12 +230,10 @@ TEST_CASE("with patience, who has ended completes an exchange with a partner tha
   // Node 1 makes its steps of 1 ms, says that it is done, and pauses from 3 to 40 ms. Node 0, with steps of 10 ms, asks it at
   // 10 ms, gives up at 25 ms and ends at 35 ms; the answer comes when node 1 is back.
   const std::string swarm = "kind = swarm\nlocal_steps = 1\npatience = 15 ms\n";
-  const Ending end = [&] {
-    std::vector<std::string> keys{"run.nodes=2",           "run.steps=2",
-                                  "compute.gradient=1 ms", "compute.speeds=0.1, 1",
-                                  "network.latency=0 s",   "failures.pause=1 @ 3 ms for 37 ms"};
-    return run_bounded(swarm, with(keys, averaging));
-  }();
+  const std::vector<std::string> keys{"run.nodes=2",           "run.steps=2",
+                                      "compute.gradient=1 ms", "compute.speeds=0.1, 1",
+                                      "network.latency=0 s",   "failures.pause=1 @ 3 ms for 37 ms"};
+  const Ending end = run_bounded(swarm, with(keys, averaging));
   CHECK(end.status == "complete");
   CHECK(to_seconds(end.recorder.nodes[0].finished) == doctest::Approx(35e-3));
   const double sum = test::model(end.recorder, 0, 0) + test::model(end.recorder, 1, 0);
