@@ -47,6 +47,7 @@ class HostedWorkload final : public Workload {
     for (std::size_t r = 0; r < here.size(); ++r) {
       device_.write(requests[r].gradient, here[r].gradient, size * sizeof(float));
       requests[r].loss = here[r].loss;
+      requests[r].episodes = here[r].episodes;
     }
   }
 

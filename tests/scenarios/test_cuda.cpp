@@ -76,6 +76,16 @@ TEST_CASE("cuda: a workload that has no kernels is computed on the CPU") {
         std::string::npos);
 }
 
+TEST_CASE("cuda: gradients take longer for each episode, as on the CPU") {
+  const std::string text = with_workload(
+      test::quadratic_scenario(4, 6, "ring", "kind = dpsgd\nlearning_rate = 0.1"),
+      "kind = navigation\nmaps = 3\nhorizon = 8\ntest_episodes = 5\nrollout_steps = 16");
+  check_same(text, {"compute.per_episode=30 ms"});
+  // Else the comparison would say nothing.
+  CHECK(test::run(text, {"compute.per_episode=30 ms"}).evaluation.value("time", 0) !=
+        test::run(text).evaluation.value("time", 0));
+}
+
 TEST_CASE("cuda: a GPU that is not there is an error, or with auto the CPU") {
   const std::string text =
       test::quadratic_scenario(4, 3, "ring", "kind = dpsgd\nlearning_rate = 0.1");
