@@ -75,6 +75,14 @@ FoundCheckpoint find_checkpoint(const std::string& path) {
   return found;
 }
 
+void remove_checkpoints(const std::string& results) {
+  std::error_code ignored;  // files that are not there
+  const std::string newest = newest_of(results);
+  // Who was killed while writing one has left its beginning (PartialFile).
+  for (const std::string& path : {newest, previous_of(results), newest + ".partial"})
+    std::filesystem::remove(path, ignored);
+}
+
 void check_facts(const CheckpointFile& file, const std::map<std::string, std::string>& facts) {
   for (const auto& [name, here] : facts) {
     const auto found = file.content().facts.find(name);
@@ -205,12 +213,6 @@ void Checkpointing::check_replayed() const {
       "{}: the replay passed the checkpoint's place: a file that the scenario names may "
       "have changed",
       from_->path()));
-}
-
-void Checkpointing::remove() {
-  std::error_code ignored;
-  std::filesystem::remove(newest_of(settings_.results), ignored);
-  std::filesystem::remove(previous_of(settings_.results), ignored);
 }
 
 }  // namespace starling

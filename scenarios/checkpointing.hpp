@@ -1,7 +1,7 @@
 // Checkpoints of one simulation: when they are due, where they lie, and the replay of a run that goes on from one.
 //
 // They lie beside the results file: RESULTS.h5.checkpoint, and RESULTS.h5.checkpoint.previous, the one before. Each is
-// whole or not there, whenever the program is killed; both are removed when the run is complete.
+// whole or not there, whenever the program is killed; both are removed when a run that writes these results is complete.
 #pragma once
 
 #include <chrono>
@@ -36,6 +36,8 @@ struct FoundCheckpoint {
 };
 /// Throws Error if there is none.
 FoundCheckpoint find_checkpoint(const std::string& path);
+/// Removes those of a results file, whose run is complete: nobody shall go on with an older one in its place.
+void remove_checkpoints(const std::string& results);
 /// Throws Error unless `file` is of the run that has these facts: of this program, and of the same scenario.
 void check_facts(const CheckpointFile& file, const std::map<std::string, std::string>& facts);
 
@@ -68,8 +70,6 @@ class Checkpointing {
   bool is_time() const { return !is_replaying() && Clock::now() >= due_at_; }
   /// The run has ended of itself. Throws Error if its replay has not.
   void check_replayed() const;
-  /// Removes the files: the run is complete.
-  void remove();
 
   bool is_replaying() const { return from_ != nullptr; }
   /// The newest checkpoint; empty if this process has neither written nor gone on from one.

@@ -228,7 +228,7 @@ void Run::conclude(const std::function<void()>& run, const std::function<void()>
     end_with(std::current_exception());
   }
   if (early) std::rethrow_exception(early);
-  if (checkpoints_ && hooks_.saves && is_keeper_()) checkpoints_->remove();
+  if (hooks_.saves && is_keeper_()) remove_checkpoints(parts_.settings.output);
 }
 
 void Run::end_with(const std::exception_ptr& failure) {

@@ -37,9 +37,37 @@ void tell_complete(const std::string& path, bool speaks) {
   if (speaks) fmt::print("{}: the run is complete, there is nothing to resume\n", path);
 }
 
+/// Of a results file; empty if it cannot be read.
+std::string scenario_of(const std::string& path) {
+  try {
+    const Recorder recorder = load(path);
+    const auto scenario = recorder.facts.find("scenario");
+    return scenario == recorder.facts.end() ? "" : scenario->second;
+  } catch (const Error&) {
+    return "";  // damaged: all the more reason to go on
+  }
+}
+
+/// Results that a later run has left there would be replaced.
+void check_results(const FoundCheckpoint& found) {
+  namespace fs = std::filesystem;
+  const std::string& path = found.file->path();
+  std::error_code none;  // results file
+  if (fs::last_write_time(found.results, none) <= fs::last_write_time(path) || none) return;
+  const auto& facts = found.file->content().facts;
+  const auto scenario = facts.find("scenario");
+  const std::string there = scenario_of(found.results);
+  if (there.empty() || scenario == facts.end() || there == scenario->second) return;
+  throw Error(
+      fmt::format("{}: holds later results, of another scenario than {}; move them away to "
+                  "go on with that, or remove it",
+                  found.results, path));
+}
+
 FoundCheckpoint find(const std::string& path) {
   FoundCheckpoint found = find_checkpoint(path);
   if (!found.warning.empty()) fmt::print(stderr, "starling: {}\n", found.warning);
+  check_results(found);
   return found;
 }
 

@@ -234,6 +234,20 @@ TEST_CASE("checkpoints of another run are replaced, never fallen back on") {
   CHECK(CheckpointFile(run.newest()).content().legs.back().events == 3 * 256);
 }
 
+TEST_CASE("a complete run leaves no checkpoint of an earlier one, nor the beginning of one") {
+  Resumable run(blobs, {"algorithm.kind=adpsgd"});
+  REQUIRE(!run.go_on(3));
+  REQUIRE(!run.go_on(3));
+  std::ofstream(run.newest() + ".partial") << "killed here";
+  Run::Hooks hooks;
+  hooks.code_version = "7";
+  run.overrides.emplace_back("run.checkpoint=never");
+  Run(assemble(Scenario::parse(run.text, "test.ini", run.overrides)), std::move(hooks)).simulate();
+  CHECK(std::filesystem::exists(run.results()));
+  for (const std::string& path : {run.newest(), run.previous(), run.newest() + ".partial"})
+    CHECK(!std::filesystem::exists(path));
+}
+
 TEST_CASE("a checkpoint of another program, another scenario or other data is refused") {
   Resumable run(blobs, {"algorithm.kind=adpsgd"});
   REQUIRE(!run.go_on(3));

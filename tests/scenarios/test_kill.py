@@ -168,10 +168,21 @@ def check_sigterm(starling, folder):
         assert file["facts"].attrs["status"] == b"interrupted by signal 15", file["facts"].attrs["status"]
     print("SIGTERM: status 143, a checkpoint and readable results")
 
+    # Results that another run has left there meanwhile are not replaced.
+    os.rename(run.results, "aside.h5")
+    later = ["algorithm.learning_rate=1e30", "run.steps=100"]
+    words = [starling, "run", "--quiet", run.scenario, "-o", run.results, *run.overrides, *later, "run.checkpoint=never"]
+    assert subprocess.run(words, stderr=subprocess.DEVNULL).returncode == 1, "it must diverge"
+    sentence = run.start().communicate()[1].decode()
+    assert sentence.count("holds later results, of another scenario than") == 1, sentence
+    with h5py.File(run.results, "r") as file:
+        assert "diverged" in str(file["facts"].attrs["status"])
+    os.replace("aside.h5", run.results)
+
     # A second one while the first is still being replayed changes nothing; nor does a damaged newest file.
-    before = os.stat(run.results).st_mtime_ns
     with open(run.results + ".checkpoint", "r+b") as file:
         file.truncate(1000)
+    before = os.stat(run.results).st_mtime_ns
     process = run.start()
     sentence = process.communicate()[1].decode()
     assert process.returncode == 1 and "damaged or cut short" in sentence, sentence
