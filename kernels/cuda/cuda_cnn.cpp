@@ -77,12 +77,6 @@ CudaCnn::CudaCnn(const Cnn& cnn, Device& device, std::size_t scratch_bytes)
   }
 }
 
-CudaCnn::~CudaCnn() {
-  const auto lock = device_.use();
-  scratch_.free(device_);
-  statistics_.free(device_);
-}
-
 bool CudaCnn::fits(const Cnn& cnn, const Device& device) {
   return std::ranges::all_of(cnn.network().operations(), [&](const CnnNetwork::Placed& place) {
     return !std::holds_alternative<CnnNetwork::Normalize>(place.operation) ||

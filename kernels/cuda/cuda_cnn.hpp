@@ -14,7 +14,6 @@ class CudaCnn final : public Workload {
  public:
   /// `scratch_bytes`: for what lies between layers; larger batches come in pieces. Results do not depend on it.
   CudaCnn(const Cnn& cnn, cuda::Device& device, std::size_t scratch_bytes = std::size_t{1} << 30);
-  ~CudaCnn() override;
   /// Normalizations of a block must fit into its shared memory.
   static bool fits(const Cnn& cnn, const cuda::Device& device);
 

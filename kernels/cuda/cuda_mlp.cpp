@@ -37,11 +37,6 @@ CudaMlp::CudaMlp(const Mlp& mlp, Device& device, Precision precision, const Limi
               std::min(limits.shared_bytes, device.facts().shared_bytes);
 }
 
-CudaMlp::~CudaMlp() {
-  const auto lock = device_.use();
-  scratch_.free(device_);
-}
-
 /// Floats between the rows of a gradient of activations.
 std::uint32_t CudaMlp::slope_stride() const {
   std::uint32_t widest = 0;

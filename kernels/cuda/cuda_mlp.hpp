@@ -27,7 +27,6 @@ class CudaMlp final : public Workload {
   CudaMlp(const Mlp& mlp, cuda::Device& device, Precision precision)
       : CudaMlp(mlp, device, precision, Limits{}) {}
   CudaMlp(const Mlp& mlp, cuda::Device& device, Precision precision, const Limits& limits);
-  ~CudaMlp() override;
 
   const WorkloadFacts& facts() const override { return mlp_.facts(); }
   void initial_model(std::span<float> x) const override { mlp_.initial_model(x); }

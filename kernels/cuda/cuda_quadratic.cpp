@@ -22,12 +22,6 @@ CudaQuadratic::CudaQuadratic(const Quadratic& quadratic, Device& device)
   optimum_at_ = optimum_.fill(device_, quadratic.optimum(), "the optimum");
 }
 
-CudaQuadratic::~CudaQuadratic() {
-  const auto lock = device_.use();
-  for (DeviceMemory* memory : {&curvature_, &center_, &mean_curvature_, &optimum_})
-    memory->free(device_);
-}
-
 void CudaQuadratic::gradients(std::span<GradientRequest> requests) const {
   const std::size_t most = quadratic_.noise() > 0
                                ? std::max<std::size_t>(1, noise_floats / facts().parameters)

@@ -10,7 +10,6 @@ namespace starling {
 class CudaQuadratic final : public Workload {
  public:
   CudaQuadratic(const Quadratic& quadratic, cuda::Device& device);
-  ~CudaQuadratic() override;
 
   const WorkloadFacts& facts() const override { return quadratic_.facts(); }
   void initial_model(std::span<float> x) const override { quadratic_.initial_model(x); }

@@ -72,11 +72,6 @@ CudaTransformer::CudaTransformer(const Transformer& transformer, Device& device,
       device_(device),
       scratch_bytes_(scratch_bytes) {}
 
-CudaTransformer::~CudaTransformer() {
-  const auto lock = device_.use();
-  scratch_.free(device_);
-}
-
 /// One operation after the other, on the whole batch; see TransformerModel.
 struct CudaTransformer::Passes {
   Device& device;

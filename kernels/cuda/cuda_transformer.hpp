@@ -14,7 +14,6 @@ class CudaTransformer final : public Workload {
   /// `scratch_bytes`: for what lies between layers; larger batches come in pieces. Results do not depend on it.
   CudaTransformer(const Transformer& transformer, cuda::Device& device,
                   std::size_t scratch_bytes = std::size_t{1} << 30);
-  ~CudaTransformer() override;
 
   const WorkloadFacts& facts() const override { return transformer_.facts(); }
   void initial_model(std::span<float> x) const override { transformer_.initial_model(x); }

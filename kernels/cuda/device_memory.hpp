@@ -1,4 +1,4 @@
-// DeviceMemory: a block of device memory and its owner. The device's lock must be held to change it.
+// DeviceMemory: a block of device memory and its owner. The device's lock must be held to change it, but not at its end.
 #pragma once
 
 #include "kernels/cuda/device.hpp"
@@ -10,13 +10,19 @@ class DeviceMemory {
   DeviceMemory() = default;
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
+  ~DeviceMemory() {
+    if (memory_ == nullptr) return;
+    const auto lock = device_->use();
+    free();
+  }
 
   /// At least `bytes`, with what was there lost if it must grow.
   void* fit(Device& device, std::size_t bytes, const char* purpose) {
     if (bytes > bytes_) {
-      free(device);
+      free();
       memory_ = device.allocate(bytes, purpose);
       bytes_ = bytes;
+      device_ = &device;
     }
     return memory_;
   }
@@ -27,13 +33,15 @@ class DeviceMemory {
     device.write(memory, values.data(), values.size_bytes());
     return memory;
   }
-  void free(Device& device) noexcept {
-    device.release(memory_, bytes_);
+
+ private:
+  void free() noexcept {
+    if (memory_ != nullptr) device_->release(memory_, bytes_);
     memory_ = nullptr;
     bytes_ = 0;
   }
 
- private:
+  Device* device_ = nullptr;  // of the memory
   void* memory_ = nullptr;
   std::size_t bytes_ = 0;
 };

@@ -12,12 +12,6 @@ DeviceSamples::DeviceSamples(Device& device, const Dataset& dataset, const std::
               static_cast<std::uint32_t>(dataset.features)};
 }
 
-DeviceSamples::~DeviceSamples() {
-  const auto lock = device_.use();
-  x_.free(device_);
-  y_.free(device_);
-}
-
 void fill_gradient_tasks(std::span<const GradientRequest> requests, const BatchSampler& sampler,
                          const Twin<StepTask>& tasks, const Twin<std::int32_t>& indices) {
   const std::size_t rows = indices.count / requests.size();

@@ -21,7 +21,6 @@ class DeviceSamples {
  public:
   /// `kind` completes "out of memory for .. samples".
   DeviceSamples(Device& device, const Dataset& dataset, const std::string& kind);
-  ~DeviceSamples();
   DeviceSamples(const DeviceSamples&) = delete;
   DeviceSamples& operator=(const DeviceSamples&) = delete;
 

@@ -96,6 +96,21 @@ TEST_CASE("cuda: a GPU that is not there is an error, or with auto the CPU") {
         "CPU (no GPU can be used: no NVIDIA driver (emulated))");
 }
 
+TEST_CASE("cuda: memory that is out before the run has begun is told, and given back") {
+  // The data fit into a million bytes, the 8 MiB of tables that copy them do not.
+  const std::string text =
+      test::quadratic_scenario(4, 3, "ring", "kind = dpsgd\nlearning_rate = 0.1");
+  const std::vector<std::string> overrides = on_cuda({});
+  const test::Environment limit("STARLING_EMULATED_BYTES", "1000000");
+  for (const std::string& workload :
+       {quadratic, "kind = mlp\nhidden = 7\n" + blobs,
+        "kind = cnn\nimage = 2x3x1\nlayers = conv 3 2x2, relu\n" + blobs}) {
+    CAPTURE(workload);
+    CHECK_THROWS_WITH_AS(test::run(with_workload(text, workload), overrides),
+                         doctest::Contains("asked for 8388608 bytes for job tables"), Error);
+  }
+}
+
 TEST_CASE("cuda: models that do not fit are refused with the arithmetic") {
   // 4 nodes * 100,000 parameters * 4 B are 1.6 million bytes of a million.
   const std::string text =
