@@ -211,6 +211,7 @@ Assembly assemble(const Scenario& scenario, int processes) {
   parts.scenario_name = scenario.name();
   const auto note = [&parts](const Section& section) {
     parts.described.push_back({section.name(), section.uses()});
+    parts.files.insert(parts.files.end(), section.files().begin(), section.files().end());
   };
 
   const Section run = scenario.section("run");
@@ -275,7 +276,7 @@ Assembly assemble(const Scenario& scenario, int processes) {
   if (scenario.has_section("reference")) {
     const Section reference = scenario.section("reference");
     static_cast<void>(read_reference_section(reference));
-    note(reference);
+    parts.described.push_back({reference.name(), reference.uses()});  // no run reads its file
   }
   return parts;
 }

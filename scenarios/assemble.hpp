@@ -35,7 +35,7 @@ struct RunSettings {
   bool save_models = false;
   CheckpointSchedule checkpoint;
   std::chrono::nanoseconds patience{};  // of a process with others
-  bool record_order = true;  // over MPI
+  bool record_order = true;             // over MPI
   std::int64_t window_bytes = 0;
   DeviceChoice device = DeviceChoice::cpu;
   Precision precision = Precision::strict;
@@ -60,6 +60,7 @@ struct Assembly {
   std::string algorithm;                    // its name in the catalog
   std::string scenario_name;                // file it was read from
   std::vector<DescribedSection> described;  // every key in effect, defaults included
+  std::vector<std::string> files;           // that these name
 };
 
 /// Builds all parts. Throws ScenarioError (what the scenario says is wrong) or Error (a file it names is). So many

@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <fstream>
 #include <limits>
+#include <span>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "sim/base/checksum.hpp"
 #include "sim/base/error.hpp"
 
 namespace starling {
@@ -17,10 +21,22 @@ namespace {
 constexpr std::string_view suffix = ".checkpoint";
 constexpr std::string_view previous_suffix = ".checkpoint.previous";
 constexpr std::string_view wall_fact = "wall_seconds";
+constexpr std::string_view file_prefix = "file ";
 
 std::string newest_of(const std::string& results) { return results + std::string(suffix); }
 std::string previous_of(const std::string& results) {
   return results + std::string(previous_suffix);
+}
+
+/// Checksum of a file's content behind `before`.
+std::uint32_t checksum_of(const std::filesystem::path& path, std::uint32_t before) {
+  std::ifstream file(path, std::ios::binary);
+  std::vector<char> part(std::size_t{1} << 20);
+  while (file.read(part.data(), std::ssize(part)) || file.gcount() > 0) {
+    const auto bytes = std::as_bytes(std::span(part));
+    before = crc32c(bytes.first(static_cast<std::size_t>(file.gcount())), before);
+  }
+  return before;
 }
 
 /// "500 steps"; 0 if `text` is something else.
@@ -83,11 +99,33 @@ void remove_checkpoints(const std::string& results) {
     std::filesystem::remove(path, ignored);
 }
 
+std::pair<std::string, std::string> file_fact(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  std::vector<fs::path> files{path};
+  if (fs::is_directory(path, none)) {
+    files.clear();
+    for (const auto& entry : fs::directory_iterator(path, none)) files.push_back(entry.path());
+    std::ranges::sort(files);
+  } else if (!fs::exists(path, none)) {
+    files.front() += ".gz";  // as IDX files may be found
+  }
+  std::uint32_t checksum = 0;
+  for (const fs::path& file : files) {
+    if (fs::is_regular_file(file, none)) checksum = checksum_of(file, checksum);
+  }
+  return {std::string(file_prefix) + path, fmt::format("{:08x}", checksum)};
+}
+
 void check_facts(const CheckpointFile& file, const std::map<std::string, std::string>& facts) {
   for (const auto& [name, here] : facts) {
     const auto found = file.content().facts.find(name);
     const std::string there = found == file.content().facts.end() ? "unknown" : found->second;
     if (there == here) continue;
+    if (name.starts_with(file_prefix)) {
+      throw Error(fmt::format("{}: {} has changed since it was written", file.path(),
+                              name.substr(file_prefix.size())));
+    }
     if (name != "code_version") throw Error(file.path() + ": is of another scenario");
     throw Error(
         fmt::format("{}: was written by version {} of the program, this is {}: a run goes on "

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "sim/base/section.hpp"
 #include "sim/base/types.hpp"
@@ -38,7 +39,9 @@ struct FoundCheckpoint {
 FoundCheckpoint find_checkpoint(const std::string& path);
 /// Removes those of a results file, whose run is complete: nobody shall go on with an older one in its place.
 void remove_checkpoints(const std::string& results);
-/// Throws Error unless `file` is of the run that has these facts: of this program, and of the same scenario.
+/// What a checkpoint says of a file or directory that the scenario names: its name, and a checksum of the content.
+std::pair<std::string, std::string> file_fact(const std::string& path);
+/// Throws Error unless `file` is of the run that has these facts: of this program, the same scenario and the same data.
 void check_facts(const CheckpointFile& file, const std::map<std::string, std::string>& facts);
 
 /// Where a simulation is.

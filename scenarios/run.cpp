@@ -262,9 +262,11 @@ void Run::resume(std::unique_ptr<CheckpointFile> from) {
 }
 
 std::map<std::string, std::string> Run::checkpoint_facts() const {
-  return {{"scenario", Scenario::to_text(parts_.described)},
-          {"scenario_name", parts_.scenario_name},
-          {"code_version", hooks_.code_version}};
+  std::map<std::string, std::string> facts{{"scenario", Scenario::to_text(parts_.described)},
+                                           {"scenario_name", parts_.scenario_name},
+                                           {"code_version", hooks_.code_version}};
+  for (const std::string& path : parts_.files) facts.insert(file_fact(path));
+  return facts;
 }
 
 void Run::simulate(const Recorder* recorded) {

@@ -26,11 +26,16 @@ void Run::share(MpiSession& session, std::unique_ptr<CheckpointFile> from) {
   parts_.settings.window_bytes = -session.largest(-parts_.settings.window_bytes);
   is_keeper_ = [&session] { return session.rank() == session.keeper(); };
   if (from) {
+    std::string failure;
     try {
       check_facts(*from, checkpoint_facts());
-    } catch (const Error&) {
-      session.fail_together();  // all have the same file
-      throw;
+    } catch (const Error& error) {
+      failure = error.what();
+    }
+    failure = session.share_failure(failure);  // machines may have other data each
+    if (!failure.empty()) {
+      session.fail_together();
+      throw Error(failure);
     }
   }
   from_ = std::move(from);

@@ -255,8 +255,9 @@ void Section::finish() const {
 }
 
 std::string Section::resolve_path(const std::string& path) const {
-  if (path.empty() || directory_.empty()) return path;
-  return (std::filesystem::path(directory_) / path).string();  // an absolute path stays
+  if (path.empty()) return path;
+  files_.push_back((std::filesystem::path(directory_) / path).string());  // an absolute path stays
+  return files_.back();
 }
 
 const Setting* Section::find(std::string_view key) const {

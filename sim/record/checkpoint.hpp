@@ -8,7 +8,8 @@
 //   name (4 characters), 0 (uint32), bytes of content (uint64), content, filled up with 0 to 8 bytes,
 //   CRC-32C of all these (uint32), 0 (uint32)
 //
-//   FACT   texts in pairs, name and value, each ended by 0: code_version, scenario, scenario_name, ..
+//   FACT   texts in pairs, name and value, each ended by 0: code_version, scenario, scenario_name, "file PATH" of each
+//          file that the scenario names (CRC-32C of its content, in hexadecimal), ..
 //   LEGS   (events, window in bytes) as int64 pairs: where the graph was flushed for a checkpoint, and how many bytes
 //          its windows have from there on; the first begins at event 0, the last is the place of this checkpoint
 //   COUN   int64, the compute graph's counters

@@ -259,12 +259,43 @@ TEST_CASE("a checkpoint of another program, another scenario or other data is re
   CHECK(error_of(run) == run.newest() + ": is of another scenario");
 }
 
-TEST_CASE("a replay that takes another way than the run is found out") {
+TEST_CASE("a run whose data have changed, be it where the timeline does not show it, is refused") {
   test::TemporaryDirectory data;
-  const auto write_times = [&](const char* seconds) { return data.write("times.csv", seconds); };
+  // As many samples of the same classes take the same time.
+  const auto write_digits = [&](int first) {
+    std::string lines;
+    for (int i = 0; i < 80; ++i) {
+      for (int pixel = 0; pixel < 64; ++pixel)
+        lines += fmt::format("{},", (first + i + pixel) % 17);
+      lines += fmt::format("{}\n", i % 10);
+    }
+    return data.write("digits.csv", lines);
+  };
+  const std::string path = write_digits(0);
+  std::string text = blobs;
+  const std::size_t workload = text.find("[workload]");
+  text.replace(
+      workload, text.find("[algorithm]") - workload,
+      "[workload]\nkind = softmax\ndataset = digits\nbatch_size = 4\npath = " + path + "\n");
+  Resumable run(text, {"algorithm.kind=adpsgd"});
+  REQUIRE(!run.go_on(3));
+  write_digits(1);
+  CHECK(error_of(run) == run.newest() + ": " + path + " has changed since it was written");
+  write_digits(0);
+  CHECK(run.go_on(1'000'000));
+}
+
+TEST_CASE("a replay that takes another way than the run is found out") {
+  // Files that the scenario does not name have no checksum in the checkpoint.
+  test::TemporaryDirectory data;
+  const auto write_times = [&](const char* seconds) {
+    return data.write("times_rl_habitat.csv", seconds);
+  };
   const std::string path = write_times("seconds\n0.001\n0.002\n0.003\n");
-  Resumable run(blobs, {"algorithm.kind=adpsgd", "compute.distribution=empirical",
-                        "compute.samples=" + path});
+  const std::string directory = path.substr(0, path.rfind('/'));
+  const test::Environment shipped("STARLING_DATA", directory.c_str());
+  Resumable run(blobs, {"algorithm.kind=adpsgd", "compute.distribution=published",
+                        "compute.name=rl_habitat"});
   std::string& text = run.text;
   text.erase(text.find("sigma"), 12);
   text.erase(text.find("gradient"), 16);

@@ -225,6 +225,8 @@ TEST_CASE("relative paths are resolved against the directory of the scenario") {
   CHECK(section.resolve_path("data.csv") == "scenarios/first/data.csv");
   CHECK(section.resolve_path("/data.csv") == "/data.csv");
   CHECK(section.resolve_path("") == "");
+  CHECK(section.files() ==
+        std::vector<std::string>{"data.csv", "scenarios/first/data.csv", "/data.csv"});
 }
 
 }  // namespace
