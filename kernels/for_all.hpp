@@ -8,51 +8,68 @@
 
 #include <omp.h>
 
+#include "sim/node/workload.hpp"
+
 namespace starling {
 
 /// Calls task(i, work) for i < count on all threads, each with its own `work`, and rethrows the first exception.
-/// Indices begin in their order, so a task may wait for what an earlier one does. While somebody_else(), asked now and
-/// then, says that another thread of this process is busy, and there are as many threads as processors, one of them
-/// stands back: taken off its processor, it would keep everybody waiting for what it has begun.
-template <class Work, class Task, class Question>
-void for_all(std::size_t count, const Task& task, const Question& somebody_else) {
+template <class Work, class Task>
+void for_all(std::size_t count, const Task& task) {
   // A few indices at a time: fewer trips to the shared counter, yet no thread is left with a long
   // tail.
   const std::size_t chunk = std::clamp<std::size_t>(count / 64, 1, 8);
   std::atomic<std::size_t> next = 0;
   std::exception_ptr failure;
-  const auto take_chunk = [&] {
+  const int threads = count > 1 ? omp_get_max_threads() : 1;
+#pragma omp parallel if (threads > 1)
+  {
     thread_local Work work;  // lives on between calls, so that batches do not allocate
-    const std::size_t first = next.fetch_add(chunk);
-    for (std::size_t i = first; i < std::min(first + chunk, count); ++i) {
-      try {
-        task(i, work);
-      } catch (...) {
+    for (std::size_t first; (first = next.fetch_add(chunk)) < count;) {
+      for (std::size_t i = first; i < std::min(first + chunk, count); ++i) {
+        try {
+          task(i, work);
+        } catch (...) {
 #pragma omp critical(starling_for_all_failure)
-        if (!failure) failure = std::current_exception();
+          if (!failure) failure = std::current_exception();
+        }
       }
     }
-  };
-  const auto is_left = [&] { return next.load(std::memory_order_relaxed) < count; };
-
-  const int threads = count > 1 ? omp_get_max_threads() : 1;
-  if (threads > 1 && threads >= omp_get_num_procs() && somebody_else()) {
-#pragma omp parallel if (threads > 2)
-    {
-      const bool stands_back = omp_get_thread_num() == threads - 1;
-      while (!stands_back && is_left() && somebody_else()) take_chunk();
-    }
-  }
-  if (is_left()) {
-#pragma omp parallel if (threads > 1)
-    while (is_left()) take_chunk();
   }
   if (failure) std::rethrow_exception(failure);
 }
 
+/// Calls task(request, work) for every request that `owner` hands out on all threads, each with its own `work`, and
+/// rethrows the first exception, after which no other begins. While the owner records on another thread, and there are as
+/// many threads as processors, one of them stands back: taken off its processor, it would keep those waiting that read
+/// what it makes.
 template <class Work, class Task>
-void for_all(std::size_t count, const Task& task) {
-  for_all<Work>(count, task, [] { return false; });
+void for_all_of(RowOwner& owner, const Task& task) {
+  std::exception_ptr failure;
+  const auto work_while = [&](const auto& goes_on) {
+    thread_local Work work;
+    RequestQueue::Lane lane;
+    while (goes_on()) {
+      GradientRequest* const request = owner.begin(lane);
+      if (request == nullptr) break;
+      try {
+        task(*request, work);
+        owner.end(*request);
+      } catch (...) {
+        owner.fail();
+#pragma omp critical(starling_for_all_failure)
+        if (!failure) failure = std::current_exception();
+      }
+    }
+    owner.leave(lane);
+  };
+  const int threads = omp_get_max_threads();
+  if (threads > 1 && threads >= omp_get_num_procs() && owner.is_recording()) {
+#pragma omp parallel if (threads > 2)
+    if (omp_get_thread_num() < threads - 1) work_while([&] { return owner.is_recording(); });
+  }
+#pragma omp parallel if (threads > 1)
+  work_while([] { return true; });
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace starling

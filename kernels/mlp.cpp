@@ -238,27 +238,15 @@ void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activa
 }
 
 void Mlp::gradients(std::span<GradientRequest> requests) const {
-  struct Nobody final : RowOwner {
-    void begin(GradientRequest&) override {}
-    void end(GradientRequest&) override {}
-    void fail() override {}
-    bool is_recording() const override { return false; }
-  } nobody;
-  gradients_of(nobody, requests);
+  for_all<Activations>(requests.size(), [&](std::size_t r, Activations& work) {
+    gradient(requests[r], r + 1 < requests.size() ? &requests[r + 1] : nullptr, work);
+  });
 }
 
 void Mlp::gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const {
-  const auto compute = [&](std::size_t r, Activations& work) {
-    try {
-      owner.begin(requests[r]);
-      gradient(requests[r], r + 1 < requests.size() ? &requests[r + 1] : nullptr, work);
-      owner.end(requests[r]);
-    } catch (...) {
-      owner.fail();
-      throw;
-    }
-  };
-  for_all<Activations>(requests.size(), compute, [&] { return owner.is_recording(); });
+  for_all_of<Activations>(owner, [&](GradientRequest& request, Activations& work) {
+    gradient(request, &request < &requests.back() ? &request + 1 : nullptr, work);
+  });
 }
 
 Score Mlp::score(const float* x, std::size_t first, std::size_t count, Activations& work) const {

@@ -60,7 +60,7 @@ class Mlp final : public Workload {
   bool folds_sums() const override { return true; }
   void gradients(std::span<GradientRequest> requests) const override;
   void gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const override;
-  bool begins_in_order() const override { return true; }
+  bool takes_one_by_one() const override { return true; }
   /// Mean loss over the test samples and the fraction whose largest logit (the first, if equal) is
   /// the label's.
   void evaluate(std::span<EvaluationRequest> requests) const override;

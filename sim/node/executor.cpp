@@ -5,12 +5,26 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <omp.h>
 
 #include "sim/base/error.hpp"
 #include "sim/base/patience.hpp"
 #include "sim/base/prefetch.hpp"
 
 namespace starling {
+namespace {
+
+/// Nodes of a strip of gradients, of `nodes` in all.
+std::size_t strip_width(std::size_t nodes, std::size_t gradients, std::size_t waves) {
+  // If none waits: short ones, so that all threads end at once, but few.
+  if (waves == 1) return std::clamp<std::size_t>(gradients / 64, 1, 8);
+  // Else wide ones, as their edges wait for each other, but some for every thread, which may have to stand back.
+  const auto threads = static_cast<std::size_t>(omp_get_max_threads());
+  const auto part = [nodes](std::size_t parts) { return (nodes - 1) / parts + 1; };
+  return std::max(part(4 * threads), std::min(2 * waves, part(2 * threads)));
+}
+
+}  // namespace
 
 Executor::Executor(Backend& backend, const Workload& workload, bool threaded,
                    bool stops_at_divergence, Sharing sharing)
@@ -112,22 +126,20 @@ void Executor::run_window() {
     ++statistics_.waves;
     return end;
   };
-  const bool flows = workload_.begins_in_order() && !sharding_;
+  const bool flows = workload_.takes_one_by_one() && !sharding_;
   for (std::size_t begin = 0, end = 0; begin < count; begin = end) {
     end = end_of_wave(begin);
     current_ = 0;
     const ShardPlan::Wave wave = operation(begin).wave;
     if (sharding_) sharding_->before(wave);
     if (operation(begin).kind == ComputeGraph::Kind::gradient) {
-      order_by_node(begin, end);
-      ++statistics_.gradient_batches;
+      std::size_t waves = 1;
       // Gradients of the waves behind wait for what they read, not for the whole wave.
       while (flows && end < count && operation(end).kind == ComputeGraph::Kind::gradient) {
-        const std::size_t next = std::exchange(end, end_of_wave(end));
-        order_by_node(next, end);
-        ++statistics_.gradient_batches;
+        end = end_of_wave(end);
+        ++waves;
       }
-      run_gradients(begin, end);
+      run_gradients(begin, end, waves);
     } else {
       run_wave(begin, end);
     }
@@ -245,20 +257,57 @@ void Executor::run_wave(std::size_t begin, std::size_t end) {
   }
 }
 
-void Executor::order_by_node(std::size_t begin, std::size_t end) {
-  keys_.clear();
+// The turn of a gradient comes behind those of all whose results it reads, and behind the nodes before its own. So on a ring
+// a node's second gradient follows its right neighbor's first one, and so on: some models at a time make all their way
+// through the window while they are in the cache, and the next ones follow.
+void Executor::order_in_strips(std::size_t begin, std::size_t end, std::size_t waves) {
+  constexpr auto none = ComputeGraph::none;
+  const auto node_of = [this](ComputeGraph::OperationId gradient) {
+    return static_cast<std::size_t>(window_.batches[window_.operations[gradient].call].node);
+  };
+  std::size_t lowest = node_of(window_.order[begin]), highest = lowest;
   for (std::size_t i = begin; i < end; ++i) {
-    const ComputeGraph::OperationId id = window_.order[i];
-    const NodeId node = window_.batches[window_.operations[id].call].node;
-    keys_.push_back(static_cast<std::uint64_t>(node) << 32 | id);
+    lowest = std::min(lowest, node_of(window_.order[i]));
+    highest = std::max(highest, node_of(window_.order[i]));
+  }
+  const std::size_t width = strip_width(highest - lowest + 1, end - begin, waves);
+  const std::size_t turns = width + waves;  // of a strip, at most
+
+  keys_.clear();
+  if (waves > 1) next_turns_.assign(window_.operations.size(), 0);
+  for (std::size_t i = begin; i < end; ++i) {
+    const ComputeGraph::OperationId gradient = window_.order[i];
+    const std::size_t place = node_of(gradient) - lowest;
+    std::size_t turn = place % width;
+    if (waves > 1) {
+      for (auto id = gradient; id != none; id = window_.operations[id].next_folded) {
+        for (auto t = window_.operations[id].first_term; t != none; t = window_.terms[t].next) {
+          const ComputeGraph::OperationId producer = window_.terms[t].producer;
+          if (producer < next_turns_.size())
+            turn = std::max<std::size_t>(turn, next_turns_[producer]);
+        }
+      }
+      for (auto id = gradient; id != none; id = window_.operations[id].next_folded) {
+        next_turns_[id] = static_cast<std::uint32_t>(turn + 1);
+      }
+    }
+    keys_.push_back((place / width * turns + turn) << 32 | gradient);
   }
   std::sort(keys_.begin(), keys_.end());
-  for (std::size_t i = begin; i < end; ++i) {
-    window_.order[i] = static_cast<ComputeGraph::OperationId>(keys_[i - begin]);
+
+  strips_.clear();
+  const auto strip_of = [&](std::uint64_t key) { return (key >> 32) / turns; };
+  for (std::size_t i = 0; i < keys_.size(); ++i) {
+    window_.order[begin + i] = static_cast<ComputeGraph::OperationId>(keys_[i]);
+    if (i > 0 && strip_of(keys_[i]) != strip_of(keys_[i - 1])) strips_.push_back(i);
   }
+  strips_.push_back(keys_.size());
+  queue_.reset(strips_);
 }
 
-void Executor::run_gradients(std::size_t begin, std::size_t end) {
+void Executor::run_gradients(std::size_t begin, std::size_t end, std::size_t waves) {
+  order_in_strips(begin, end, waves);
+  statistics_.gradient_batches += static_cast<std::int64_t>(waves);
   first_gradient_ = begin;
   gradients_.clear();
   std::size_t sums = 0, terms = 0;
@@ -288,7 +337,7 @@ void Executor::run_gradients(std::size_t begin, std::size_t end) {
     try {
       workload_.gradients_of(*this, gradients_);
     } catch (...) {
-      if (has_failed_) std::rethrow_exception(first_failure_);
+      if (first_failure_) std::rethrow_exception(first_failure_);
       throw;
     }
   }
@@ -320,15 +369,36 @@ void Executor::fetch_ahead(std::size_t index) const {
   }
 }
 
-void Executor::begin(GradientRequest& request) {
-  const auto index = static_cast<std::size_t>(&request - gradients_.data());
+GradientRequest* Executor::begin(RequestQueue::Lane& lane) {
+  const auto index = queue_.take(lane, [this](std::size_t i) { return try_to_begin(i); });
+  return index ? &gradients_[*index] : nullptr;
+}
+
+bool Executor::try_to_begin(std::size_t index) {
+  GradientRequest& request = gradients_[index];
   const auto& operation = gradient(index);
   fetch_ahead(index);
   const auto& x = window_.terms[operation.first_term];
-  request.x = await(x.value, operation) + x.offset;
+  if (!rows_.is_made(x.value)) return false;
+  request.x = row(x.value) + x.offset;
   if (request.sums.empty()) {
     request.gradient = rows_.make(operation.out);
-    return;
+    return true;
+  }
+  const auto is_own = [&](ValueId value) {  // a sum that is computed with the same gradient
+    auto id = operation.next_folded;
+    while (id != ComputeGraph::none && window_.operations[id].out != value) {
+      id = window_.operations[id].next_folded;
+    }
+    return id != ComputeGraph::none;
+  };
+  for (auto id = operation.next_folded; id != ComputeGraph::none;
+       id = window_.operations[id].next_folded) {
+    for (auto t = window_.operations[id].first_term; t != ComputeGraph::none;
+         t = window_.terms[t].next) {
+      const ValueId value = window_.terms[t].value;
+      if (value != operation.out && !rows_.is_made(value) && !is_own(value)) return false;
+    }
   }
   LinearJob* job = jobs_.data() + (request.sums.data() - jobs_.data());
   LinearTerm* const first = terms_.data() + (request.terms - terms_.data());
@@ -343,31 +413,17 @@ void Executor::begin(GradientRequest& request) {
     for (std::uint32_t t = sum.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
       const auto& term = window_.terms[t];
       const bool is_gradient = term.value == operation.out;
-      *next++ = {is_gradient ? nullptr : await(term.value, operation) + term.offset, term.factor};
+      *next++ = {is_gradient ? nullptr : row(term.value) + term.offset, term.factor};
     }
     (job++)->out = output_row(sum, x.value);
   }
-}
-
-float* Executor::await(ValueId value, const ComputeGraph::Operation& reader) {
-  const auto is_own = [&] {  // a sum that is computed with the same gradient
-    auto id = reader.next_folded;
-    while (id != ComputeGraph::none && window_.operations[id].out != value) {
-      id = window_.operations[id].next_folded;
-    }
-    return id != ComputeGraph::none;
-  };
-  if (rows_.is_made(value) || is_own()) return row(value);
-  for (Patience patience; !rows_.is_made(value); patience.pause()) {
-    if (has_failed_) throw Abandoned();
-  }
-  return row(value);
+  return true;
 }
 
 void Executor::fail() {
   const std::lock_guard lock(mutex_);
-  if (!has_failed_) first_failure_ = std::current_exception();
-  has_failed_ = true;
+  if (!first_failure_) first_failure_ = std::current_exception();
+  queue_.stop();
 }
 
 void Executor::end(GradientRequest& request) {

@@ -1,5 +1,6 @@
 // Executor: runs the windows that a ComputeGraph records. Owns the numbers (row_store.hpp). A row whose last reader is a
-// sum becomes that sum's result in place. Gradients begin and end one by one, on any thread (RowOwner).
+// sum becomes that sum's result in place. Gradients begin and end one by one, on any
+// thread (RowOwner, request_queue.hpp).
 //
 // With a worker thread, one window runs while the next is recorded; the graph talks to the executor only
 // between windows, so nothing here is locked but the hand-over.
@@ -63,9 +64,11 @@ class Executor final : private RowOwner {
   void execute();
   void run_window();
   void run_wave(std::size_t begin, std::size_t end);
-  void run_gradients(std::size_t begin, std::size_t end);
-  /// Sorts gradients: neighbors in most topologies are near, what they share is still in the cache.
-  void order_by_node(std::size_t begin, std::size_t end);
+  /// Runs gradients of so many waves.
+  void run_gradients(std::size_t begin, std::size_t end, std::size_t waves);
+  /// Sorts them into strips of nodes, each of which is computed by one thread at a time: neighbors in most topologies are
+  /// near, and what they share is still in the cache.
+  void order_in_strips(std::size_t begin, std::size_t end, std::size_t waves);
   std::array<std::span<const float>, most_inputs> inputs_of(
       const ComputeGraph::Operation& operation) const;
   /// Gives the result of `operation` the row of an input which is used up, or a new one. `x` is read, too.
@@ -76,12 +79,13 @@ class Executor final : private RowOwner {
   }
   /// Asks for what begin() will look at some gradients after the index-th.
   void fetch_ahead(std::size_t index) const;
-  void begin(GradientRequest& request) override;
+  GradientRequest* begin(RequestQueue::Lane& lane) override;
   void end(GradientRequest& request) override;
+  void leave(RequestQueue::Lane& lane) override { queue_.leave(lane); }
   void fail() override;
   bool is_recording() const override { return worker_.joinable() && !is_awaited_; }
-  /// The row of a value that `reader`, a gradient, or a sum of it reads; waits until its numbers are there.
-  float* await(ValueId value, const ComputeGraph::Operation& reader);
+  /// Whether all is there that the index-th gradient reads; then its rows are in place.
+  bool try_to_begin(std::size_t index);
   void release_inputs(const ComputeGraph::Operation& operation);
 
   Backend& backend_;
@@ -97,11 +101,13 @@ class Executor final : private RowOwner {
   std::vector<EvaluationRequest> evaluations_;
   std::vector<std::size_t> evaluated_;
   std::vector<GradientRequest> gradients_;
-  std::size_t first_gradient_ = 0;    // in the window's order
-  std::vector<std::uint64_t> keys_;   // node and operation
-  NodeId current_ = 0;                // whose gradient is looked at
-  std::exception_ptr first_failure_;  // of a gradient, on any thread
-  std::atomic<bool> has_failed_ = false;
+  std::size_t first_gradient_ = 0;         // in the window's order
+  RequestQueue queue_;                     // of gradients
+  std::vector<std::size_t> strips_;        // the gradient of the batch that each ends before
+  std::vector<std::uint64_t> keys_;        // turn and operation
+  std::vector<std::uint32_t> next_turns_;  // by operation: the first turn of what reads its result
+  NodeId current_ = 0;                     // whose gradient is looked at
+  std::exception_ptr first_failure_;       // of a gradient, on any thread
   std::unique_ptr<Sharding> sharding_;
   GraphStatistics statistics_;
   const bool stops_at_divergence_;

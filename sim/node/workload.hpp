@@ -11,6 +11,7 @@
 
 #include "sim/base/types.hpp"
 #include "sim/node/backend.hpp"
+#include "sim/node/request_queue.hpp"
 
 namespace starling {
 
@@ -60,15 +61,18 @@ struct GradientRequest {
 };
 
 /// Who owns the rows that requests read and write. Between begin() and end() the rows of a request are in place; before,
-/// its node and draw alone are known. From several threads at once, for requests of each its own.
+/// its node and draw alone are known. All threads may call at once.
 class RowOwner {
  public:
   virtual ~RowOwner() = default;
-  /// Waits where the request reads what another one, begun earlier, makes (see Workload::begins_in_order()).
-  virtual void begin(GradientRequest& request) = 0;
+  /// A request that the thread of `lane` computes next, one that reads nothing that is still being made; waits while
+  /// there is none. Null: all have begun, or one has failed.
+  virtual GradientRequest* begin(RequestQueue::Lane& lane) = 0;
   /// The request is done. What only it still read may hold the results of the next that begins on this thread.
   virtual void end(GradientRequest& request) = 0;
-  /// The exception being handled has ended a request: nobody will wait for it.
+  /// The thread begins nothing more for now.
+  virtual void leave(RequestQueue::Lane& lane) = 0;
+  /// The exception being handled has ended a request; no other begins.
   virtual void fail() = 0;
   /// Whether its owner's other thread, which records, is at work beside those that compute.
   virtual bool is_recording() const = 0;
@@ -97,15 +101,17 @@ class Workload {
   /// not an error here; the caller looks at the loss. Called only if has_numbers.
   virtual void gradients(std::span<GradientRequest> requests) const = 0;
   /// The same for requests whose rows `owner` brings. The later a request begins and the sooner it ends, the fewer rows
-  /// are in use at once, and the more of them are in the cache.
+  /// are in use at once, and the more of them are in the cache. Only where takes_one_by_one() may one request read what
+  /// another makes.
   virtual void gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const {
-    for (GradientRequest& request : requests) owner.begin(request);
+    RequestQueue::Lane lane;
+    while (owner.begin(lane) != nullptr) {
+    }
     gradients(requests);
     for (GradientRequest& request : requests) owner.end(request);
   }
-  /// Whether gradients_of() begins requests in their order, each thread when the one before is done: then a request may
-  /// read what an earlier one makes.
-  virtual bool begins_in_order() const { return false; }
+  /// Whether gradients_of() ends each request before its thread begins the next.
+  virtual bool takes_one_by_one() const { return false; }
   /// Evaluates every request; called only if has_numbers. Sums run in one fixed order.
   virtual void evaluate(std::span<EvaluationRequest> requests) const = 0;
 };

@@ -62,7 +62,7 @@ const Case cases[] = {
      4,
      40,
      1},
-    {"B", "features = 64\nhidden = 32\nbatch_size = 16", {64, 32, 10}, 16, 0.45, 32, 400, 1},
+    {"B", "features = 64\nhidden = 32\nbatch_size = 16", {64, 32, 10}, 16, 0.45, 32, 1200, 1},
     {"C",
      "features = 784\nhidden = 1024, 1024\nbatch_size = 64",
      {784, 1024, 1024, 10},

@@ -1,4 +1,4 @@
-// Loops over requests on all threads: their order, and who stands back for another thread of the process.
+// Loops over requests on all threads, and who stands back for another thread of the process.
 #include <atomic>
 #include <stdexcept>
 #include <vector>
@@ -27,45 +27,70 @@ class Threads {
   int before_ = omp_get_max_threads();
 };
 
+/// Requests in strips of eight; records until so many have begun.
+class Owner final : public RowOwner {
+ public:
+  Owner(std::size_t count, std::size_t busy) : threads(count), requests_(count), busy_(busy) {
+    std::vector<std::size_t> ends;
+    for (std::size_t i = 0; i < count; ++i) {
+      requests_[i].draw = static_cast<Step>(i);
+      if (i % 8 == 7) ends.push_back(i + 1);
+    }
+    queue_.reset(ends);
+  }
+  GradientRequest* begin(RequestQueue::Lane& lane) override {
+    const auto index = queue_.take(lane, [](std::size_t) { return true; });
+    if (index) threads[begun_++] = omp_get_thread_num();
+    return index ? &requests_[*index] : nullptr;
+  }
+  void end(GradientRequest&) override { ++ended; }
+  void leave(RequestQueue::Lane& lane) override { queue_.leave(lane); }
+  void fail() override { queue_.stop(); }
+  bool is_recording() const override { return begun_ < busy_; }
+
+  std::vector<int> threads;  // in order of beginning
+  std::atomic<std::size_t> ended = 0;
+
+ private:
+  RequestQueue queue_;
+  std::vector<GradientRequest> requests_;
+  std::size_t busy_;
+  std::atomic<std::size_t> begun_ = 0;
+};
+
 }  // namespace
 
-TEST_CASE("a task may wait for any that has a smaller index") {
-  constexpr std::size_t count = 700;  // chunks of 8
-  for (const int threads : {1, 2, 5}) {
-    const Threads all(threads);
-    std::atomic<std::size_t> done = 0;
-    for_all<Nothing>(count, [&](std::size_t i, Nothing&) {
-      while (done != i) sched_yield();
-      ++done;
-    });
-    CHECK(done == count);
-  }
-}
-
-TEST_CASE("while somebody else is busy and there is no processor for him, one thread stands back") {
+TEST_CASE("while the owner records and there is no processor for it, one thread stands back") {
   constexpr std::size_t count = 2000, busy = 900;
   const int processors = omp_get_num_procs();
   for (const int threads : {2, processors - 1, processors, processors + 1, 3 * processors}) {
     if (threads < 2) continue;
     CAPTURE(threads);
     const Threads all(threads);
+    Owner owner(count, busy);
     std::vector<int> times(count);
-    std::vector<int> thread(count);
-    std::atomic<std::size_t> begun = 0;
-    for_all<Nothing>(
-        count,
-        [&](std::size_t i, Nothing&) {
-          ++times[i];
-          thread[i] = omp_get_thread_num();
-          ++begun;
-          sched_yield();
-        },
-        [&] { return begun < busy; });
+    for_all_of<Nothing>(owner, [&](GradientRequest& request, Nothing&) {
+      ++times[static_cast<std::size_t>(request.draw)];
+      sched_yield();
+    });
     CHECK(times == std::vector<int>(count, 1));
-    const auto stood_back = [&](std::size_t i) { return thread[i] != threads - 1; };
+    CHECK(owner.ended == count);
     bool is_absent = true;
-    for (std::size_t i = 0; i < busy; ++i) is_absent = is_absent && stood_back(i);
+    for (std::size_t i = 0; i < busy; ++i) is_absent = is_absent && owner.threads[i] != threads - 1;
     if (threads >= processors) CHECK(is_absent);
+  }
+}
+
+TEST_CASE("after a request has failed no other begins, and its exception is thrown") {
+  for (const int threads : {1, 2, 5}) {
+    const Threads all(threads);
+    Owner owner(10'000, 0);
+    const auto task = [&](const GradientRequest& request, Nothing&) {
+      if (request.draw == 17) throw std::runtime_error("seventeen");
+    };
+    CHECK_THROWS_WITH_AS(for_all_of<Nothing>(owner, task), "seventeen", std::runtime_error);
+    CHECK(owner.ended >= 17);
+    CHECK(owner.ended < 10'000);
   }
 }
 

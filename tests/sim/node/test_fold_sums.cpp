@@ -49,27 +49,19 @@ class FoldingToy : public test::ToyWorkload {
   }
 };
 
-/// Begins requests in order and takes its time, so that some wait for others; may fail at one.
+/// Takes requests one by one, and its time, so that some wait for others; may fail at one.
 class FlowingToy final : public FoldingToy {
  public:
   FlowingToy(NodeId nodes, NodeId failing) : FoldingToy(nodes), failing_(failing) {}
-  bool begins_in_order() const override { return true; }
-  void gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const override {
+  bool takes_one_by_one() const override { return true; }
+  void gradients_of(RowOwner& owner, std::span<GradientRequest>) const override {
     ++calls;
     struct Nothing {};
-    for_all<Nothing>(requests.size(), [&](std::size_t r, Nothing&) {
-      try {
-        GradientRequest& request = requests[r];
-        owner.begin(request);
-        if ((request.node * 7 + request.draw) % 5 == 0)
-          std::this_thread::sleep_for(std::chrono::microseconds(100));
-        if (request.node == failing_ && request.draw == 2) throw std::runtime_error("no luck");
-        gradients({&request, 1});
-        owner.end(request);
-      } catch (...) {
-        owner.fail();
-        throw;
-      }
+    for_all_of<Nothing>(owner, [&](GradientRequest& request, Nothing&) {
+      if ((request.node * 7 + request.draw) % 5 == 0)
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+      if (request.node == failing_ && request.draw == 2) throw std::runtime_error("no luck");
+      gradients({&request, 1});
     });
   }
   mutable int calls = 0;
