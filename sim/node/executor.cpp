@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,13 +16,13 @@
 namespace starling {
 namespace {
 
-/// Nodes of a strip of gradients, of `nodes` in all.
-std::size_t strip_width(std::size_t nodes, std::size_t gradients, std::size_t waves) {
+/// Places of a strip of gradients, of `places` in all.
+std::size_t strip_width(std::size_t places, std::size_t gradients, std::size_t waves) {
   // If none waits: short ones, so that all threads end at once, but few.
   if (waves == 1) return std::clamp<std::size_t>(gradients / 64, 1, 8);
   // Else wide ones, as their edges wait for each other, but some for every thread, which may have to stand back.
   const auto threads = static_cast<std::size_t>(omp_get_max_threads());
-  const auto part = [nodes](std::size_t parts) { return (nodes - 1) / parts + 1; };
+  const auto part = [places](std::size_t parts) { return (places - 1) / parts + 1; };
   return std::max(part(4 * threads), std::min(2 * waves, part(2 * threads)));
 }
 
@@ -262,46 +264,50 @@ void Executor::run_wave(std::size_t begin, std::size_t end) {
 // through the window while they are in the cache, and the next ones follow.
 void Executor::order_in_strips(std::size_t begin, std::size_t end, std::size_t waves) {
   constexpr auto none = ComputeGraph::none;
-  const auto node_of = [this](ComputeGraph::OperationId gradient) {
-    return static_cast<std::size_t>(window_.batches[window_.operations[gradient].call].node);
-  };
-  std::size_t lowest = node_of(window_.order[begin]), highest = lowest;
-  for (std::size_t i = begin; i < end; ++i) {
-    lowest = std::min(lowest, node_of(window_.order[i]));
-    highest = std::max(highest, node_of(window_.order[i]));
+  const auto& operations = window_.operations;
+  NodeId lowest = std::numeric_limits<NodeId>::max(), highest = 0;
+  for (const auto& batch : window_.batches) {
+    lowest = std::min(lowest, batch.node);
+    highest = std::max(highest, batch.node);
   }
-  const std::size_t width = strip_width(highest - lowest + 1, end - begin, waves);
+  const auto nodes = static_cast<std::size_t>(highest - lowest) + 1;
+  const std::size_t nodes_per_place = nodes / (end - begin) + 1;
+  const std::size_t places = (nodes - 1) / nodes_per_place + 1;
+  const std::size_t width = strip_width(places, end - begin, waves);
   const std::size_t turns = width + waves;  // of a strip, at most
 
+  if (waves > 1) turns_.assign(operations.size(), 0);
   keys_.clear();
-  if (waves > 1) next_turns_.assign(window_.operations.size(), 0);
+  ends_.assign(((places - 1) / width + 1) * turns, 0);
   for (std::size_t i = begin; i < end; ++i) {
     const ComputeGraph::OperationId gradient = window_.order[i];
-    const std::size_t place = node_of(gradient) - lowest;
+    const NodeId node = window_.batches[operations[gradient].call].node;
+    const std::size_t place = static_cast<std::size_t>(node - lowest) / nodes_per_place;
+    const std::size_t strip = place / width;
     std::size_t turn = place % width;
-    if (waves > 1) {
-      for (auto id = gradient; id != none; id = window_.operations[id].next_folded) {
-        for (auto t = window_.operations[id].first_term; t != none; t = window_.terms[t].next) {
-          const ComputeGraph::OperationId producer = window_.terms[t].producer;
-          if (producer < next_turns_.size())
-            turn = std::max<std::size_t>(turn, next_turns_[producer]);
-        }
-      }
-      for (auto id = gradient; id != none; id = window_.operations[id].next_folded) {
-        next_turns_[id] = static_cast<std::uint32_t>(turn + 1);
+    for (auto id = waves > 1 ? gradient : none; id != none; id = operations[id].next_folded) {
+      for (auto t = operations[id].first_term; t != none; t = window_.terms[t].next) {
+        const ComputeGraph::OperationId producer = window_.terms[t].producer;
+        if (producer < turns_.size()) turn = std::max<std::size_t>(turn, turns_[producer]);
       }
     }
-    keys_.push_back((place / width * turns + turn) << 32 | gradient);
+    for (auto id = waves > 1 ? gradient : none; id != none; id = operations[id].next_folded) {
+      turns_[id] = static_cast<std::uint32_t>(turn + 1);
+    }
+    keys_.push_back(strip * turns + turn);
+    ++ends_[keys_.back()];
   }
-  std::sort(keys_.begin(), keys_.end());
 
-  strips_.clear();
-  const auto strip_of = [&](std::uint64_t key) { return (key >> 32) / turns; };
-  for (std::size_t i = 0; i < keys_.size(); ++i) {
-    window_.order[begin + i] = static_cast<ComputeGraph::OperationId>(keys_[i]);
-    if (i > 0 && strip_of(keys_[i]) != strip_of(keys_[i - 1])) strips_.push_back(i);
+  std::exclusive_scan(ends_.begin(), ends_.end(), ends_.begin(), std::size_t{0});
+  unsorted_.assign(window_.order.begin() + static_cast<std::ptrdiff_t>(begin),
+                   window_.order.begin() + static_cast<std::ptrdiff_t>(end));
+  for (std::size_t i = 0; i < unsorted_.size(); ++i) {
+    window_.order[begin + ends_[keys_[i]]++] = unsorted_[i];
   }
-  strips_.push_back(keys_.size());
+  strips_.clear();
+  for (std::size_t last = turns - 1; last < ends_.size(); last += turns) {
+    strips_.push_back(ends_[last]);
+  }
   queue_.reset(strips_);
 }
 

@@ -101,13 +101,15 @@ class Executor final : private RowOwner {
   std::vector<EvaluationRequest> evaluations_;
   std::vector<std::size_t> evaluated_;
   std::vector<GradientRequest> gradients_;
-  std::size_t first_gradient_ = 0;         // in the window's order
-  RequestQueue queue_;                     // of gradients
-  std::vector<std::size_t> strips_;        // the gradient of the batch that each ends before
-  std::vector<std::uint64_t> keys_;        // turn and operation
-  std::vector<std::uint32_t> next_turns_;  // by operation: the first turn of what reads its result
-  NodeId current_ = 0;                     // whose gradient is looked at
-  std::exception_ptr first_failure_;       // of a gradient, on any thread
+  std::size_t first_gradient_ = 0;    // in the window's order
+  RequestQueue queue_;                // of gradients
+  std::vector<std::uint32_t> turns_;  // by operation: the first of those that read its result
+  std::vector<std::size_t> keys_;     // of gradients: strip and turn
+  std::vector<std::size_t> ends_;     // by key: where in the batch its gradients end
+  std::vector<std::size_t> strips_;   // the gradient of the batch that each ends before
+  std::vector<ComputeGraph::OperationId> unsorted_;
+  NodeId current_ = 0;                // whose gradient is looked at
+  std::exception_ptr first_failure_;  // of a gradient, on any thread
   std::unique_ptr<Sharding> sharding_;
   GraphStatistics statistics_;
   const bool stops_at_divergence_;
