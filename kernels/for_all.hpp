@@ -38,12 +38,12 @@ void for_all(std::size_t count, const Task& task) {
   if (failure) std::rethrow_exception(failure);
 }
 
-/// Calls task(request, work) for every request that `owner` hands out on all threads, each with its own `work`, and
-/// rethrows the first exception, after which no other begins. While the owner records on another thread, and there are as
+/// Calls task(request, work) for all of the `count` requests that `owner` hands out, on all threads, each with its own
+/// `work`, and rethrows the first exception, after which no other begins. While the owner records on another thread, and there are as
 /// many threads as processors, one of them stands back: taken off its processor, it would keep those waiting that read
 /// what it makes.
 template <class Work, class Task>
-void for_all_of(RowOwner& owner, const Task& task) {
+void for_all_of(RowOwner& owner, std::size_t count, const Task& task) {
   std::exception_ptr failure;
   const auto work_while = [&](const auto& goes_on) {
     thread_local Work work;
@@ -62,7 +62,7 @@ void for_all_of(RowOwner& owner, const Task& task) {
     }
     owner.leave(lane);
   };
-  const int threads = omp_get_max_threads();
+  const int threads = count > 1 ? omp_get_max_threads() : 1;
   if (threads > 1 && threads >= omp_get_num_procs() && owner.is_recording()) {
 #pragma omp parallel if (threads > 2)
     if (omp_get_thread_num() < threads - 1) work_while([&] { return owner.is_recording(); });

@@ -244,7 +244,7 @@ void Mlp::gradients(std::span<GradientRequest> requests) const {
 }
 
 void Mlp::gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const {
-  for_all_of<Activations>(owner, [&](GradientRequest& request, Activations& work) {
+  for_all_of<Activations>(owner, requests.size(), [&](GradientRequest& request, Activations& work) {
     gradient(request, &request < &requests.back() ? &request + 1 : nullptr, work);
   });
 }

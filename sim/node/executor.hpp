@@ -1,6 +1,6 @@
 // Executor: runs the windows that a ComputeGraph records. Owns the numbers (row_store.hpp). A row whose last reader is a
-// sum becomes that sum's result in place. Gradients begin and end one by one, on any
-// thread (RowOwner, request_queue.hpp).
+// sum becomes that sum's result in place. Gradients begin and end one by one, on any thread (RowOwner), strip by strip of
+// nodes (request_queue.hpp).
 //
 // With a worker thread, one window runs while the next is recorded; the graph talks to the executor only
 // between windows, so nothing here is locked but the hand-over.

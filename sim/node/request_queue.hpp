@@ -9,6 +9,7 @@
 #include <span>
 
 #include "sim/base/patience.hpp"
+#include "sim/base/prefetch.hpp"
 
 namespace starling {
 
@@ -32,7 +33,7 @@ class RequestQueue {
   /// after stop(). begin() is asked for a request by one thread at a time, until it is true.
   template <class Begin>
   std::optional<std::size_t> take(Lane& lane, const Begin& begin) {
-    for (Patience patience;; patience.pause()) {
+    for (Patience patience(longest_nap);; patience.pause()) {
       for (std::size_t looks = count_ + lane.has_it; looks > 0; --looks) {
         if (is_stopped_.load(std::memory_order_relaxed)) return {};
         Strip& strip = strips_[lane.strip];
@@ -59,7 +60,9 @@ class RequestQueue {
   void stop() { is_stopped_.store(true, std::memory_order_relaxed); }
 
  private:
-  struct alignas(64) Strip {
+  static constexpr Patience::Nap longest_nap{20};  // a request may be shorter
+
+  struct alignas(cache_line) Strip {
     std::atomic<bool> is_taken = false;
     std::atomic<std::size_t> next = 0;  // set by the thread that has the strip
     std::size_t end = 0;

@@ -69,7 +69,7 @@ TEST_CASE("while the owner records and there is no processor for it, one thread 
     const Threads all(threads);
     Owner owner(count, busy);
     std::vector<int> times(count);
-    for_all_of<Nothing>(owner, [&](GradientRequest& request, Nothing&) {
+    for_all_of<Nothing>(owner, count, [&](GradientRequest& request, Nothing&) {
       ++times[static_cast<std::size_t>(request.draw)];
       sched_yield();
     });
@@ -88,7 +88,7 @@ TEST_CASE("after a request has failed no other begins, and its exception is thro
     const auto task = [&](const GradientRequest& request, Nothing&) {
       if (request.draw == 17) throw std::runtime_error("seventeen");
     };
-    CHECK_THROWS_WITH_AS(for_all_of<Nothing>(owner, task), "seventeen", std::runtime_error);
+    CHECK_THROWS_WITH_AS(for_all_of<Nothing>(owner, 10'000, task), "seventeen", std::runtime_error);
     CHECK(owner.ended >= 17);
     CHECK(owner.ended < 10'000);
   }

@@ -54,10 +54,10 @@ class FlowingToy final : public FoldingToy {
  public:
   FlowingToy(NodeId nodes, NodeId failing) : FoldingToy(nodes), failing_(failing) {}
   bool takes_one_by_one() const override { return true; }
-  void gradients_of(RowOwner& owner, std::span<GradientRequest>) const override {
+  void gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const override {
     ++calls;
     struct Nothing {};
-    for_all_of<Nothing>(owner, [&](GradientRequest& request, Nothing&) {
+    for_all_of<Nothing>(owner, requests.size(), [&](GradientRequest& request, Nothing&) {
       if ((request.node * 7 + request.draw) % 5 == 0)
         std::this_thread::sleep_for(std::chrono::microseconds(100));
       if (request.node == failing_ && request.draw == 2) throw std::runtime_error("no luck");
