@@ -101,6 +101,16 @@ class ReportTest(unittest.TestCase):
         self.assertIn("learning_rate = 0.05", page)
         self.assertRegex(page, r"<dt>code version</dt><dd>[^<]+</dd>")
 
+    def test_a_page_names_the_points_that_failed(self):
+        (self.folder / "failing.ini").write_text(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.1, 1e30\nrun.seed = 1, 2\n")
+        self.run_tool(PROGRAM, "sweep", "failing.ini", "-o", "failing", "-q", status=1)
+        self.run_tool(TOOLS / "report", "failing", "-o", "failing.html")
+        page = (self.folder / "failing.html").read_text()
+        self.assertIn("2 runs, and 2 that failed; ", page)
+        self.assertEqual(re.findall(r">(learning_rate=[^<]*)</td><td[^>]*>starling: the loss of node \d+ became", page),
+                         ["learning_rate=1e30,seed=1", "learning_rate=1e30,seed=2"])
+        self.assertNotIn("failed", self.page())
+
     def test_quantities_are_sorted_whatever_their_units(self):
         (self.folder / "units.ini").write_text(SCENARIO + "[sweep]\ncompute.gradient = 500 us, 1 ms, 0.01 s\n")
         self.run_tool(PROGRAM, "sweep", "units.ini", "-o", "units", "-q")
