@@ -13,6 +13,7 @@
 #include "kernels/for_all.hpp"
 #include "kernels/keys.hpp"
 #include "kernels/registry.hpp"
+#include "kernels/whole_gradient.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 
@@ -99,15 +100,23 @@ void Cnn::gradient(GradientRequest& request, CnnNetwork::Work& work) const {
                                  work.labels.data(), work.losses.data());
   double loss = 0;
   for (const double sample_loss : work.losses) loss += sample_loss;
-  network_.backward(kernels_, request.x, work, request.gradient);
-  request.loss = all_finite({request.gradient, facts_.parameters})
-                     ? loss / static_cast<double>(work.batch)
-                     : std::numeric_limits<double>::quiet_NaN();
+  make_whole_gradient(request, facts_.parameters, kernels_, [&](float* gradient) {
+    network_.backward(kernels_, request.x, work, gradient);
+    request.loss = all_finite({gradient, facts_.parameters})
+                       ? loss / static_cast<double>(work.batch)
+                       : std::numeric_limits<double>::quiet_NaN();
+  });
 }
 
 void Cnn::gradients(std::span<GradientRequest> requests) const {
   for_all<CnnNetwork::Work>(
       requests.size(), [&](std::size_t r, CnnNetwork::Work& work) { gradient(requests[r], work); });
+}
+
+void Cnn::gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const {
+  for_all_of<CnnNetwork::Work>(
+      owner, requests.size(),
+      [&](GradientRequest& request, CnnNetwork::Work& work) { gradient(request, work); });
 }
 
 void Cnn::calibrate(const float* x, std::span<float> statistics, CnnNetwork::Work& work) const {

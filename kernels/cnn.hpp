@@ -56,8 +56,11 @@ class Cnn final : public Workload {
   /// drawn layer by layer, input by input. Scales are 1, biases and shifts 0. Uniform: as in Mlp::initial_model.
   void initial_model(std::span<float> x) const override;
   std::int64_t batch_cost(NodeId node, Step draw) const override;
+  bool folds_sums() const override { return true; }
   /// A gradient that is not finite makes the loss NaN, so the run ends there.
   void gradients(std::span<GradientRequest> requests) const override;
+  void gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const override;
+  bool takes_one_by_one() const override { return true; }
   /// Mean loss over the test samples and the fraction whose largest logit (the first, if equal) is
   /// the label's.
   void evaluate(std::span<EvaluationRequest> requests) const override;

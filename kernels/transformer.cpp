@@ -8,6 +8,7 @@
 #include "kernels/for_all.hpp"
 #include "kernels/keys.hpp"
 #include "kernels/registry.hpp"
+#include "kernels/whole_gradient.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 
@@ -110,13 +111,23 @@ void Transformer::pack(NodeId node, Step draw, TransformerModel::Work& work) con
   }
 }
 
+void Transformer::gradient(GradientRequest& request, TransformerModel::Work& work) const {
+  pack(request.node, request.draw, work);
+  make_whole_gradient(request, facts_.parameters, kernels_, [&](float* gradient) {
+    request.loss = model_.gradient(request.x, work, gradient);
+  });
+}
+
 void Transformer::gradients(std::span<GradientRequest> requests) const {
   for_all<TransformerModel::Work>(
-      requests.size(), [&](std::size_t r, TransformerModel::Work& work) {
-        GradientRequest& request = requests[r];
-        pack(request.node, request.draw, work);
-        request.loss = model_.gradient(request.x, work, request.gradient);
-      });
+      requests.size(),
+      [&](std::size_t r, TransformerModel::Work& work) { gradient(requests[r], work); });
+}
+
+void Transformer::gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const {
+  for_all_of<TransformerModel::Work>(
+      owner, requests.size(),
+      [&](GradientRequest& request, TransformerModel::Work& work) { gradient(request, work); });
 }
 
 PackedBatch Transformer::pack_test(std::size_t block) const {

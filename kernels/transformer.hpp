@@ -41,7 +41,10 @@ class Transformer final : public Workload {
   void initial_model(std::span<float> x) const override;
   /// Tokens of the mini-batch.
   std::int64_t batch_cost(NodeId node, Step draw) const override;
+  bool folds_sums() const override { return true; }
   void gradients(std::span<GradientRequest> requests) const override;
+  void gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const override;
+  bool takes_one_by_one() const override { return true; }
   /// Mean loss over all labels of the test sequences, and the fraction whose largest logit (the
   /// first, if equal) is the label's. Sequences are taken in order, some 1,024 tokens at a time.
   void evaluate(std::span<EvaluationRequest> requests) const override;
@@ -56,6 +59,7 @@ class Transformer final : public Workload {
  private:
   void samples_of(NodeId node, Step draw, std::vector<std::int32_t>& samples) const;
   void push(const Sequences& from, std::size_t sample, PackedBatch& batch) const;
+  void gradient(GradientRequest& request, TransformerModel::Work& work) const;
   Score score(const float* x, std::size_t block, TransformerModel::Work& work) const;
 
   Problem problem_;

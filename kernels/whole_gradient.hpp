@@ -1,0 +1,35 @@
+// Sums that are computed with their gradient, by workloads that make a gradient as a whole: it is added up while it lies in
+// the cache, and no node keeps one.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "kernels/dense.hpp"
+#include "sim/node/workload.hpp"
+
+namespace starling {
+
+/// Calls compute(gradient) with a place for the gradient, (parameters): that of the request, or one of the thread's, from
+/// which its sums follow (GradientRequest::sums).
+template <class Compute>
+void make_whole_gradient(GradientRequest& request, std::size_t parameters,
+                         const dense::Kernels& kernels, const Compute& compute) {
+  if (request.sums.empty()) return compute(request.gradient);
+  thread_local std::vector<float> gradient;  // lives on between calls
+  gradient.resize(parameters);
+  compute(gradient.data());
+  for (const LinearJob& job : request.sums) {
+    std::array<LinearTerm, most_folded_terms> terms;
+    std::transform(
+        request.terms + job.first_term, request.terms + job.first_term + job.terms, terms.begin(),
+        [](const LinearTerm& term) {
+          return term.values == nullptr ? LinearTerm{gradient.data(), term.factor} : term;
+        });
+    kernels.linear(job.out, terms.data(), job.terms, 0, job.length, false);
+  }
+}
+
+}  // namespace starling
