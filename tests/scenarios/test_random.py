@@ -63,7 +63,7 @@ WORKLOADS = {
 }
 FABRICS = ["crossbar", "ring", "star", "torus", "hypercube", "fat_tree", "dragonfly"]
 # How a run may end that fails: its nodes wait for what does not come, or the numbers overflow.
-FAILURES = re.compile(r"starling: (stalled|deadlock) at |.*(not finite|diverged)")
+FAILURES = re.compile(r"starling: (stalled|deadlock) at |.*(not finite|diverged)|.* ended before node \d+ fetched")
 
 
 class Catalog:
