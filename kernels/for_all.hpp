@@ -49,9 +49,9 @@ void for_all_of(RowOwner& owner, std::size_t count, const Task& task) {
     thread_local Work work;
     RequestQueue::Lane lane;
     while (goes_on()) {
-      GradientRequest* const request = owner.begin(lane);
-      if (request == nullptr) break;
       try {
+        GradientRequest* const request = owner.begin(lane);
+        if (request == nullptr) break;
         task(*request, work);
         owner.end(*request);
       } catch (...) {

@@ -66,13 +66,13 @@ class RowOwner {
  public:
   virtual ~RowOwner() = default;
   /// A request that the thread of `lane` computes next, one that reads nothing that is still being made; waits while
-  /// there is none. Null: all have begun, or one has failed.
+  /// there is none. Null: all have begun, or one has failed. Throws Error if its rows do not fit into memory.
   virtual GradientRequest* begin(RequestQueue::Lane& lane) = 0;
   /// The request is done. What only it still read may hold the results of the next that begins on this thread.
   virtual void end(GradientRequest& request) = 0;
   /// The thread begins nothing more for now.
   virtual void leave(RequestQueue::Lane& lane) = 0;
-  /// The exception being handled has ended a request; no other begins.
+  /// The exception being handled has ended a request, or kept it from beginning; no other begins.
   virtual void fail() = 0;
   /// Whether its owner's other thread, which records, is at work beside those that compute.
   virtual bool is_recording() const = 0;

@@ -1,5 +1,6 @@
 // Loops over requests on all threads, and who stands back for another thread of the process.
 #include <atomic>
+#include <new>
 #include <stdexcept>
 #include <vector>
 
@@ -40,6 +41,7 @@ class Owner final : public RowOwner {
   }
   GradientRequest* begin(RequestQueue::Lane& lane) override {
     const auto index = queue_.take(lane, [](std::size_t) { return true; });
+    if (index && *index == too_large) throw std::bad_alloc();
     if (index) threads[begun_++] = omp_get_thread_num();
     return index ? &requests_[*index] : nullptr;
   }
@@ -48,7 +50,8 @@ class Owner final : public RowOwner {
   void fail() override { queue_.stop(); }
   bool is_recording() const override { return begun_ < busy_; }
 
-  std::vector<int> threads;  // in order of beginning
+  std::size_t too_large = ~std::size_t{0};  // the request that does not fit into memory
+  std::vector<int> threads;                 // in order of beginning
   std::atomic<std::size_t> ended = 0;
 
  private:
@@ -89,7 +92,19 @@ TEST_CASE("after a request has failed no other begins, and its exception is thro
       if (request.draw == 17) throw std::runtime_error("seventeen");
     };
     CHECK_THROWS_WITH_AS(for_all_of<Nothing>(owner, 10'000, task), "seventeen", std::runtime_error);
-    CHECK(owner.ended >= 17);
+    if (threads == 1) CHECK(owner.ended == 17);
+    CHECK(owner.ended < 10'000);
+  }
+}
+
+TEST_CASE("a request that cannot begin has failed, too") {
+  for (const int threads : {1, 2, 5}) {
+    const Threads all(threads);
+    Owner owner(10'000, 0);
+    owner.too_large = 17;
+    CHECK_THROWS_AS(for_all_of<Nothing>(owner, 10'000, [](GradientRequest&, Nothing&) {}),
+                    std::bad_alloc);
+    if (threads == 1) CHECK(owner.ended == 17);
     CHECK(owner.ended < 10'000);
   }
 }
