@@ -340,12 +340,7 @@ void Executor::run_gradients(std::size_t begin, std::size_t end, std::size_t wav
   statistics_.folded += static_cast<std::int64_t>(sums);
   {
     const RowStore::Lanes lanes(rows_, workload_.facts().parameters);
-    try {
-      workload_.gradients_of(*this, gradients_);
-    } catch (...) {
-      if (first_failure_) std::rethrow_exception(first_failure_);
-      throw;
-    }
+    workload_.gradients_of(*this, gradients_);
   }
   for (const GradientRequest& request : gradients_) {
     current_ = request.node;
@@ -424,12 +419,6 @@ bool Executor::try_to_begin(std::size_t index) {
     (job++)->out = output_row(sum, x.value);
   }
   return true;
-}
-
-void Executor::fail() {
-  const std::lock_guard lock(mutex_);
-  if (!first_failure_) first_failure_ = std::current_exception();
-  queue_.stop();
 }
 
 void Executor::end(GradientRequest& request) {

@@ -77,12 +77,12 @@ class Executor final : private RowOwner {
   const ComputeGraph::Operation& gradient(std::size_t index) const {
     return window_.operations[window_.order[first_gradient_ + index]];
   }
-  /// Asks for what begin() will look at some gradients after the index-th.
+  /// Asks for what try_to_begin() will look at some gradients after the index-th.
   void fetch_ahead(std::size_t index) const;
   GradientRequest* begin(RequestQueue::Lane& lane) override;
   void end(GradientRequest& request) override;
   void leave(RequestQueue::Lane& lane) override { queue_.leave(lane); }
-  void fail() override;
+  void fail() override { queue_.stop(); }
   bool is_recording() const override { return worker_.joinable() && !is_awaited_; }
   /// Whether all is there that the index-th gradient reads; then its rows are in place.
   bool try_to_begin(std::size_t index);
@@ -108,8 +108,7 @@ class Executor final : private RowOwner {
   std::vector<std::size_t> ends_;     // by key: where in the batch its gradients end
   std::vector<std::size_t> strips_;   // the gradient of the batch that each ends before
   std::vector<ComputeGraph::OperationId> unsorted_;
-  NodeId current_ = 0;                // whose gradient is looked at
-  std::exception_ptr first_failure_;  // of a gradient, on any thread
+  NodeId current_ = 0;  // whose gradient is looked at
   std::unique_ptr<Sharding> sharding_;
   GraphStatistics statistics_;
   const bool stops_at_divergence_;

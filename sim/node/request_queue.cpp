@@ -9,10 +9,10 @@ void RequestQueue::reset(std::span<const std::size_t> ends) {
   }
   count_ = ends.size();
   std::size_t begin = 0;
-  for (std::size_t b = 0; b < count_; ++b) {
-    strips_[b].is_taken = false;
-    strips_[b].next = begin;
-    strips_[b].end = begin = ends[b];
+  for (std::size_t i = 0; i < count_; ++i) {
+    strips_[i].is_taken = false;
+    strips_[i].next = begin;
+    strips_[i].end = begin = ends[i];
   }
   is_stopped_ = false;
 }

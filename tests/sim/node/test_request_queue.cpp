@@ -1,7 +1,7 @@
 // Who gets which request when: strips in order, each with one thread at a time, and requests that wait for others.
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <optional>
 #include <thread>
 #include <vector>
 
