@@ -56,6 +56,7 @@ Cnn::Cnn(Problem problem, const dense::Kernels& kernels)
   }
   facts_.parameters = network_.parameters();
   network_.add_tensors(facts_);
+  facts_.scratch_floats = network_.work_floats(static_cast<std::size_t>(problem_.batch_size));
   facts_.description =
       fmt::format("{} of {} layers and {} parameters on {}", problem_.name,
                   problem_.layers.size() + 1, facts_.parameters, problem_.data.description);

@@ -305,41 +305,43 @@ void CnnNetwork::initial_model(std::uint64_t seed, bool is_uniform, std::span<fl
   }
 }
 
-void CnnNetwork::fit(Work& work, std::size_t batch, bool is_backward_too) const {
-  const auto whole_lines = [](std::size_t count) { return (count + 15) / 16 * 16; };
-  std::size_t total = 16;
-  for (int pass = 0; pass < 2; ++pass) {  // first to count, then to deal
-    float* next = nullptr;
-    if (pass == 1) {
-      if (work.floats.size() < total) work.floats.resize(total);
-      next = work.floats.data();
-      while (reinterpret_cast<std::uintptr_t>(next) % 64 != 0) ++next;
-    }
-    const auto deal = [&](std::size_t count) {
-      float* const at = next;
-      if (pass == 0) {
-        total += whole_lines(count);
-      } else {
-        next += whole_lines(count);
-      }
-      return at;
-    };
-    work.values.resize(buffers_.size());
-    work.slopes.resize(buffers_.size());
-    for (std::size_t b = 0; b < buffers_.size(); ++b) {
-      const Buffer& buffer = buffers_[b];
-      work.values[b] = {deal(batch * buffer.stride), buffer.stride};
-      if (!buffer.has_slope || !is_backward_too) continue;
-      work.slopes[b] = {deal(buffer.is_local ? buffer.stride : batch * buffer.stride),
-                        buffer.is_local ? 0 : buffer.stride};
-    }
-    work.framed = deal(framed_size_);
-    work.flipped = deal(is_backward_too ? flipped_size_ : 0);
-    work.zeros = deal(widest_);
-    work.shares = deal(2 * widest_);
-    work.mean = deal(batch * channels_normalized_);
-    work.rate = deal(batch * channels_normalized_);
+std::size_t CnnNetwork::deal(Work& work, float* base, std::size_t batch,
+                             bool is_backward_too) const {
+  std::size_t used = 0;
+  const auto floats = [&](std::size_t count) {
+    float* const at = base == nullptr ? nullptr : base + used;
+    used += (count + 15) / 16 * 16;
+    return at;
+  };
+  work.values.resize(buffers_.size());
+  work.slopes.resize(buffers_.size());
+  for (std::size_t b = 0; b < buffers_.size(); ++b) {
+    const Buffer& buffer = buffers_[b];
+    work.values[b] = {floats(batch * buffer.stride), buffer.stride};
+    if (!buffer.has_slope || !is_backward_too) continue;
+    work.slopes[b] = {floats(buffer.is_local ? buffer.stride : batch * buffer.stride),
+                      buffer.is_local ? 0 : buffer.stride};
   }
+  work.framed = floats(framed_size_);
+  work.flipped = floats(is_backward_too ? flipped_size_ : 0);
+  work.zeros = floats(widest_);
+  work.shares = floats(2 * widest_);
+  work.mean = floats(batch * channels_normalized_);
+  work.rate = floats(batch * channels_normalized_);
+  return used;
+}
+
+std::size_t CnnNetwork::work_floats(std::size_t batch) const {
+  Work nobodys;
+  return deal(nobodys, nullptr, batch, true);
+}
+
+void CnnNetwork::fit(Work& work, std::size_t batch, bool is_backward_too) const {
+  const std::size_t total = deal(work, nullptr, batch, is_backward_too) + 16;
+  if (work.floats.size() < total) work.floats.resize(total);
+  float* base = work.floats.data();
+  while (reinterpret_cast<std::uintptr_t>(base) % 64 != 0) ++base;
+  deal(work, base, batch, is_backward_too);
   std::fill_n(work.zeros, widest_, 0.0f);
   work.sums.resize(2 * widest_);
   work.batch = batch;

@@ -106,6 +106,8 @@ class CnnNetwork {
 
   /// Makes `work` large enough for a forward pass of `batch` samples, or also for the pass back.
   void fit(Work& work, std::size_t batch, bool is_backward_too) const;
+  /// Floats of a Work that fits the gradient of `batch` samples.
+  std::size_t work_floats(std::size_t batch) const;
   /// From images in the first buffer of `work` to logits in the last.
   void forward(const dense::Kernels& kernels, const float* x, const Chance& chance, Mode mode,
                Work& work) const;
@@ -118,6 +120,8 @@ class CnnNetwork {
   struct Passes;  // in cnn_passes.cpp
   void plan_buffers();
   void plan_stages();
+  /// Deals floats out from `base` on, aligned to cache lines, and returns how many; null: only counts them.
+  std::size_t deal(Work& work, float* base, std::size_t batch, bool is_backward_too) const;
 
   Extent image_;
   std::size_t classes_;

@@ -64,26 +64,30 @@ struct Mlp::Activations {
   } ahead;                   // the mini-batch that is likely to be the next
   std::uint64_t fitted = 0;  // for which Mlp
 
+  /// Deals floats out from `base` on, and returns how many; null: only counts them.
+  std::size_t deal(float* base, std::span<const Layer> layers, std::size_t batch) {
+    std::size_t widest = 0, used = 0;
+    input.resize(layers.size() + 1);
+    for (std::size_t l = 0; l < input.size(); ++l) {
+      const std::size_t columns = l < layers.size() ? layers[l].inputs : layers.back().outputs;
+      const std::size_t stride = dense::row_stride(columns);
+      input[l] = {base == nullptr ? nullptr : base + used, stride};
+      used += batch * stride;
+      if (l > 0) widest = std::max(widest, batch * stride);
+    }
+    if (base != nullptr) slope = {base + used, base + used + widest};
+    return used + 2 * widest;
+  }
+
   /// Makes room for mini-batches of an Mlp.
   void fit(std::uint64_t mlp, std::span<const Layer> layers, std::size_t batch) {
     if (mlp == fitted && labels.size() == batch) return;
     fitted = mlp;
-    std::size_t widest = 0, total = 16;
-    input.resize(layers.size() + 1);
-    for (std::size_t l = 0; l < input.size(); ++l) {
-      const std::size_t columns = l < layers.size() ? layers[l].inputs : layers.back().outputs;
-      input[l].stride = dense::row_stride(columns);
-      total += batch * input[l].stride;
-      if (l > 0) widest = std::max(widest, batch * input[l].stride);
-    }
-    if (floats.size() < total + 2 * widest) floats.resize(total + 2 * widest);
-    float* next = floats.data();
-    while (reinterpret_cast<std::uintptr_t>(next) % 64 != 0) ++next;
-    for (Rows& rows : input) {
-      rows.at = next;
-      next += batch * rows.stride;
-    }
-    slope = {next, next + widest};
+    const std::size_t total = deal(nullptr, layers, batch) + 16;
+    if (floats.size() < total) floats.resize(total);
+    float* base = floats.data();
+    while (reinterpret_cast<std::uintptr_t>(base) % 64 != 0) ++base;
+    deal(base, layers, batch);
     indices.resize(batch);
     labels.resize(batch);
     losses.resize(batch);
@@ -113,6 +117,8 @@ Mlp::Mlp(Problem problem, const dense::Kernels& kernels)
   facts_.batch_size = static_cast<double>(problem_.batch_size);
   if (!problem_.data.train.length.empty()) facts_.cost_unit = "token";
   facts_.samples = sampler_.samples();
+  facts_.scratch_floats =
+      Activations{}.deal(nullptr, layers_, static_cast<std::size_t>(problem_.batch_size));
   models_exceed_cache_ =
       2 * facts_.samples.size() * facts_.parameters * sizeof(float) > last_level_cache();
   problem_.parts.clear();  // the sampler has its own copy

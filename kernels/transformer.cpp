@@ -1,5 +1,6 @@
 #include "kernels/transformer.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -64,6 +65,11 @@ Transformer::Transformer(Problem problem, const dense::Kernels& kernels)
         problem_.seed);
     facts_.batch_size = bucket_sampler_->mean_batch_size();
   }
+  const auto sequences = static_cast<std::size_t>(facts_.batch_size);
+  const Sequences& train = problem_.data.train;
+  facts_.scratch_floats =
+      model_.work_floats({sequences, sequences * train.tokens.size() / train.samples.samples,
+                          static_cast<std::size_t>(std::ranges::max(train.samples.length))});
   problem_.parts.clear();  // the samplers have their own copies
   problem_.parts.shrink_to_fit();
 }

@@ -103,17 +103,10 @@ void TransformerModel::initialize(std::span<float> x, Random random) const {
   weights(head_, 0.1);
 }
 
-void TransformerModel::fit(Work& work, bool keeps) const {
-  const std::size_t tokens = work.batch.tokens.size();
-  const std::size_t sequences = work.batch.begin.size() - 1;
-  const std::size_t outputs = shape_.predicts_next ? tokens : sequences, width = shape_.width;
-  std::size_t longest = 0;
-  for (std::size_t s = 0; s < sequences; ++s) {
-    longest = std::max(longest, work.batch.begin[s + 1] - work.batch.begin[s]);
-  }
-  // Two passes over one list: the first counts, the second hands out.
+std::size_t TransformerModel::deal(Work& work, float* base, const Extent& batch, bool keeps) const {
+  const auto [sequences, tokens, longest] = batch;
+  const std::size_t width = shape_.width;
   std::size_t used = 0;
-  float* base = nullptr;
   const auto floats = [&](std::size_t count) {
     float* const at = base == nullptr ? nullptr : base + used;
     used += (count + 15) / 16 * 16;
@@ -123,40 +116,49 @@ void TransformerModel::fit(Work& work, bool keeps) const {
     const std::size_t stride = dense::row_stride(columns);
     return Matrix{floats(rows * stride), stride};
   };
-  const auto hand_out = [&] {
-    work.kept.resize(keeps ? layers_.size() : 1);
-    for (Kept& kept : work.kept) {
-      kept.input = matrix(tokens, width);
-      kept.input_normed = matrix(tokens, width);
-      kept.qkv = matrix(tokens, 3 * width);
-      kept.attended = matrix(tokens, width);
-      kept.middle = matrix(tokens, width);
-      kept.middle_normed = matrix(tokens, width);
-      kept.expanded = matrix(tokens, 4 * width);
-      kept.activated = matrix(tokens, 4 * width);
-      kept.input_moments = floats(2 * tokens);
-      kept.middle_moments = floats(2 * tokens);
-    }
-    work.output = matrix(tokens, width);
-    work.output_normed = matrix(tokens, width);
-    work.output_moments = floats(2 * tokens);
-    work.pooled = matrix(sequences, width);
-    work.logits = matrix(outputs, shape_.classes);
-    work.branch = matrix(tokens, width);
-    work.scratch = floats(dense::attention_scratch(longest, head_width()));
-    if (!keeps) return;
-    work.slope = matrix(tokens, width);
-    work.normed_slope = matrix(tokens, width);
-    work.wide_slope = matrix(tokens, 4 * width);
-    work.qkv_slope = matrix(tokens, 3 * width);
-  };
-  hand_out();
-  if (work.floats.size() < used + 16) work.floats.resize(used + 16);
-  base = work.floats.data();
+  work.kept.resize(keeps ? layers_.size() : 1);
+  for (Kept& kept : work.kept) {
+    kept.input = matrix(tokens, width);
+    kept.input_normed = matrix(tokens, width);
+    kept.qkv = matrix(tokens, 3 * width);
+    kept.attended = matrix(tokens, width);
+    kept.middle = matrix(tokens, width);
+    kept.middle_normed = matrix(tokens, width);
+    kept.expanded = matrix(tokens, 4 * width);
+    kept.activated = matrix(tokens, 4 * width);
+    kept.input_moments = floats(2 * tokens);
+    kept.middle_moments = floats(2 * tokens);
+  }
+  work.output = matrix(tokens, width);
+  work.output_normed = matrix(tokens, width);
+  work.output_moments = floats(2 * tokens);
+  work.pooled = matrix(sequences, width);
+  work.logits = matrix(outputs(batch), shape_.classes);
+  work.branch = matrix(tokens, width);
+  work.scratch = floats(dense::attention_scratch(longest, head_width()));
+  if (!keeps) return used;
+  work.slope = matrix(tokens, width);
+  work.normed_slope = matrix(tokens, width);
+  work.wide_slope = matrix(tokens, 4 * width);
+  work.qkv_slope = matrix(tokens, 3 * width);
+  return used;
+}
+
+std::size_t TransformerModel::work_floats(const Extent& batch) const {
+  Work nobodys;
+  return deal(nobodys, nullptr, batch, true);
+}
+
+void TransformerModel::fit(Work& work, bool keeps) const {
+  Extent batch{work.batch.begin.size() - 1, work.batch.tokens.size(), 0};
+  for (std::size_t s = 0; s < batch.sequences; ++s)
+    batch.longest = std::max(batch.longest, work.batch.begin[s + 1] - work.batch.begin[s]);
+  const std::size_t total = deal(work, nullptr, batch, keeps) + 16;
+  if (work.floats.size() < total) work.floats.resize(total);
+  float* base = work.floats.data();
   while (reinterpret_cast<std::uintptr_t>(base) % 64 != 0) ++base;
-  used = 0;
-  hand_out();
-  work.losses.resize(outputs);
+  deal(work, base, batch, keeps);
+  work.losses.resize(outputs(batch));
 }
 
 void TransformerModel::run(const Dense& layer, const float* x, std::size_t rows, Matrix in,

@@ -76,6 +76,10 @@ class TransformerModel {
     Matrix input, input_normed, qkv, attended, middle, middle_normed, expanded, activated;
     float *input_moments, *middle_moments;
   };
+  /// How much a mini-batch is.
+  struct Extent {
+    std::size_t sequences, tokens, longest;  // longest: tokens of a sequence
+  };
   /// Scratch of one thread, as large as its largest batch so far.
   struct Work {
     std::vector<float> floats;
@@ -94,6 +98,8 @@ class TransformerModel {
   /// Adds tensors and weight matrices; embeddings are no matrices, as they lie row by row.
   void add_tensors(WorkloadFacts& facts) const;
   const TransformerShape& shape() const { return shape_; }
+  /// Floats of a Work that fits the gradient of such a batch.
+  std::size_t work_floats(const Extent& batch) const;
   /// Embeddings are normal with deviation 0.1; weights of dense layers with 1 / sqrt(inputs), those
   /// that add to the residual stream divided by sqrt(2 layers) (GPT-2), those of the head by 10;
   /// drawn in the order of the model, input by input. Gains are 1, biases 0.
@@ -111,7 +117,13 @@ class TransformerModel {
   const Dense& head() const { return head_; }
 
  private:
+  std::size_t outputs(const Extent& batch) const {
+    return shape_.predicts_next ? batch.tokens : batch.sequences;
+  }
+  /// Makes `work` large enough for its batch.
   void fit(Work& work, bool keeps) const;
+  /// Deals floats out from `base` on, aligned to cache lines, and returns how many; null: only counts them.
+  std::size_t deal(Work& work, float* base, const Extent& batch, bool keeps) const;
   void forward(const float* x, Work& work) const;
   void embed(const float* x, const PackedBatch& batch, Matrix out) const;
   void run_layer(const float* x, const Layer& layer, const Kept& kept, Matrix out,

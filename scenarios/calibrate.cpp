@@ -136,8 +136,9 @@ Task<> measure_prtt(Node& node, NodeId client, NodeId server, int count, Duratio
   }
 }
 
-/// Least squares through measured (bytes, seconds), each weighted by its size, so that relative errors count.
-double slope(const std::vector<std::pair<double, double>>& points) {
+/// Least squares through measured (bytes, seconds), each weighted by its size, so that relative errors count. Where a
+/// busy machine shows no slope: what the last, the largest, took for each of its bytes, the most it can be.
+double seconds_per_byte(const std::vector<std::pair<double, double>>& points) {
   double w = 0, x = 0, y = 0, xx = 0, xy = 0;
   for (const auto& [size, seconds] : points) {
     const double weight = 1 / (seconds * seconds);
@@ -147,7 +148,8 @@ double slope(const std::vector<std::pair<double, double>>& points) {
     xx += weight * size * size;
     xy += weight * size * seconds;
   }
-  return std::max(0.0, (w * xy - x * y) / (w * xx - x * x));
+  const double slope = (w * xy - x * y) / (w * xx - x * x);
+  return slope > 0 ? slope : points.back().second / points.back().first;
 }
 
 Task<> measure_pair(Node& node, NodeId client, NodeId server, LinkFigures& figures) {
@@ -169,7 +171,7 @@ Task<> measure_pair(Node& node, NodeId client, NodeId server, LinkFigures& figur
   figures.overhead = std::min(figures.overhead, 0.25 * single);
   figures.gap = std::max(0.0, (together - single) / (burst - 1));
   figures.latency = std::max(0.0, 0.5 * single - 2 * figures.overhead);
-  figures.gap_per_byte = slope(points);
+  figures.gap_per_byte = seconds_per_byte(points);
 }
 
 /// Every rank sends to the next one of its host at once; seconds of every round on this rank.
@@ -280,7 +282,7 @@ Calibration calibrate(MpiSession& session, const Workload* workload) {
   }
   if (places.within) result.within = told_by(session, places.within->first, figures.within);
   if (places.between) result.between = figures.between;  // rank 0 measured it
-  if (result.within) result.within->shared_per_byte = slope(all);
+  if (result.within) result.within->shared_per_byte = seconds_per_byte(all);
   std::string mine;
   for (const double seconds : figures.gradients) mine += fmt::format("{} ", seconds);
   for (const std::string& ranks : session.gather(mine)) {

@@ -1,8 +1,10 @@
 #include "scenarios/memory.hpp"
 
+#include <algorithm>
 #include <fstream>
 
 #include <fmt/format.h>
+#include <omp.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -29,14 +31,20 @@ void check_memory_of_models(const RunSettings& settings, const WorkloadFacts& fa
   if (settings.device == DeviceChoice::cuda) return;  // find_place() looks at the GPU's
   const std::int64_t available = available_memory();
   if (!facts.has_numbers || available == 0) return;
-  const double needed = 4.0 * static_cast<double>(facts.parameters) * settings.nodes / processes;
-  if (needed <= static_cast<double>(available)) return;
-  const std::string share = processes > 1 ? fmt::format(" / {} processes", processes) : "";
-  throw Error(
-      fmt::format("the models alone need {} nodes * {} parameters * 4 B{} = {:.1f} GiB, but "
-                  "{:.1f} GiB of memory are free",
-                  settings.nodes, facts.parameters, share, needed / (1 << 30),
-                  static_cast<double>(available) / (1 << 30)));
+  const auto refuse_beyond = [&](double bytes, const std::string& arithmetic) {
+    if (bytes <= static_cast<double>(available)) return;
+    throw Error(fmt::format("{} = {:.1f} GiB, but {:.1f} GiB of memory are free", arithmetic,
+                            bytes / gibibyte, static_cast<double>(available) / gibibyte));
+  };
+  const double models = 4.0 * static_cast<double>(facts.parameters) * settings.nodes / processes;
+  std::string arithmetic =
+      fmt::format("the models alone need {} nodes * {} parameters * 4 B{}", settings.nodes,
+                  facts.parameters, processes > 1 ? fmt::format(" / {} processes", processes) : "");
+  refuse_beyond(models, arithmetic);
+  const int threads = std::min(omp_get_max_threads(), (settings.nodes + processes - 1) / processes);
+  arithmetic += fmt::format(", and what lies between the layers {} {} * {} floats * 4 B", threads,
+                            threads == 1 ? "thread" : "threads", facts.scratch_floats);
+  refuse_beyond(models + 4.0 * static_cast<double>(facts.scratch_floats) * threads, arithmetic);
 }
 
 void check_memory_of_nodes(const Section& run, std::int64_t nodes) {

@@ -17,7 +17,8 @@ std::string describe_memory(const RunSettings& settings, const WorkloadFacts& fa
 /// Says that so many nodes cannot fit, before anything is built for each of them.
 void check_memory_of_nodes(const Section& run, std::int64_t nodes);
 
-/// A simulation holds a model per node at least; says so before it starts if they cannot fit.
+/// A simulation holds a model per node at least, and what lies between the layers in each thread that computes a
+/// gradient; throws Error before it starts if they cannot fit.
 void check_memory_of_models(const RunSettings& settings, const WorkloadFacts& facts, int processes);
 
 /// Memory of this process that is in use now, in bytes; 0 if the system does not tell.

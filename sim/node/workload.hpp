@@ -42,6 +42,8 @@ struct WorkloadFacts {
   std::size_t dual_parameters = 0;
   double dual_curvature = 0;
   bool counts_episodes = false;  // gradients() fills GradientRequest::episodes
+  /// That a thread holds beside models while it computes a gradient, at least: what lies between the layers.
+  std::size_t scratch_floats = 0;
 };
 
 /// One gradient to compute. Results depend on (node, draw, x) alone, to the bit, never on who shares the batch.
