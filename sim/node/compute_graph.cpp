@@ -312,8 +312,13 @@ ModelQuality ComputeGraph::evaluate(const Vector& x) {
 
 // --- Windows -------------------------------------------------------------------------------------------------
 
+bool ComputeGraph::is_full() const {
+  return open_gradients_ >= limits_.window_gradients || open_bytes_ >= limits_.window_bytes ||
+         open_.operations.size() >= limits_.window_operations;
+}
+
 void ComputeGraph::close_if_full() {
-  if (open_gradients_ >= limits_.window_gradients || open_bytes_ >= limits_.window_bytes) submit();
+  if (is_full()) submit();
 }
 
 std::vector<ComputeGraph::PutOff> ComputeGraph::drop_unread(bool puts_off) {
@@ -402,9 +407,7 @@ void ComputeGraph::submit() {
   // A gradient that is still held, but that nothing has read yet, is put off to the next window when this one is
   // only full: the sum that it can be folded into has not been recorded yet. Else every node would have a stored
   // gradient whenever a window closes.
-  const bool is_full =
-      open_gradients_ >= limits_.window_gradients || open_bytes_ >= limits_.window_bytes;
-  const std::vector<PutOff> put_off = drop_unread(is_full && folds_sums_);
+  const std::vector<PutOff> put_off = drop_unread(is_full() && folds_sums_);
   place_operations();
   order_by_level();
   const std::vector<ValueId> never_made = settle_uses();

@@ -14,7 +14,7 @@
 // gradients as ONE batched call. So nodes that never act at the same instant still share a batch, whatever the order they
 // were recorded in. Where no sum stands between them, gradients of many stages are one call (executor.cpp).
 //
-// A window closes when a number is demanded, or when its operations or bytes reach their limits. While one
+// A window closes when a number is demanded, or when its gradients, operations or bytes reach their limits. While one
 // window runs on the worker thread, the next is recorded. Windows close at recorded counts, never by the clock:
 // statistics are repeatable.
 //
@@ -70,8 +70,10 @@ class ComputeGraph {
   struct Limits {
     /// A window closes when its results, if all were alive at once, would fill this many bytes.
     std::int64_t window_bytes = std::int64_t{1} << 30;
-    /// .. or when it holds this many gradients; 0: 16 per node, but no more than 8192.
+    /// .. or when it holds this many gradients; 0: 16 per node, but no more than 8192;
     std::int64_t window_gradients = 0;
+    /// .. or this many operations, which methods of many small pieces reach first.
+    std::size_t window_operations = std::size_t{1} << 17;
     /// Whether sums may be computed with their gradients; results do not depend on it.
     bool folds_sums = true;
     /// Whether a loss that is not finite ends the run (Diverged), or is only noted.
@@ -327,6 +329,7 @@ class ComputeGraph {
   void scale(Vector& x, double factor);
   void add_scaled(Vector& x, double factor, const Vector& y);
   Vector hollow(std::uint32_t size);
+  bool is_full() const;
   void close_if_full();
   void fetch_output(const Operation& operation) const {
     if (operation.out != none) prefetch(&values_[operation.out]);

@@ -120,6 +120,20 @@ TEST_CASE("results nobody reads are not computed") {
   CHECK(bench.graph.statistics().dropped > 0);
 }
 
+TEST_CASE("a window closes at so many operations, gradients or not") {
+  Bench bench({.window_operations = 100});
+  const Vector x = bench.graph.initial_model();
+  std::vector<Vector> results;
+  for (int i = 0; i < 350; ++i) {
+    results.push_back(x);
+    results.back().scale(1.0 + i);
+  }
+  bench.graph.flush();
+  CHECK(bench.graph.statistics().windows == 4);
+  CHECK(bench.graph.statistics().sums == 350);
+  CHECK(numbers(bench.graph, results[349])[4] == 350 * numbers(bench.graph, x)[4]);
+}
+
 TEST_CASE("slices are views and concatenation puts them together again") {
   Bench bench;
   Vector x = bench.graph.initial_model();
