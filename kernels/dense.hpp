@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/dense_codes.hpp"
 #include "kernels/dense_images.hpp"
 #include "kernels/dense_sequences.hpp"
 #include "sim/node/backend.hpp"
@@ -121,6 +122,8 @@ struct Kernels {
   ImageKernels images;
   /// Layer norm, GELU and attention.
   SequenceKernels sequences;
+  /// What compression does with entries.
+  CodeKernels codes;
 };
 
 /// The build that this process uses: the best one the processor can run, or the one that the

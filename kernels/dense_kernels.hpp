@@ -4,12 +4,14 @@
 
 #include "kernels/dense.hpp"
 #include "kernels/dense_attention.hpp"
+#include "kernels/dense_code_loops.hpp"
 #include "kernels/dense_convolutions.hpp"
 #include "kernels/dense_elementwise.hpp"
 #include "kernels/dense_image_loops.hpp"
 #include "kernels/dense_lanes.hpp"
 #include "kernels/dense_normalize.hpp"
 #include "kernels/dense_products.hpp"
+#include "kernels/dense_random.hpp"
 
 namespace starling::dense {
 namespace {
@@ -42,7 +44,27 @@ constexpr Kernels vectorized_kernels = {.name = Lanes::build_name,
                                                       .gelu = gelu,
                                                       .gelu_gradient = gelu_gradient,
                                                       .attention = attention,
-                                                      .attention_gradient = attention_gradient}};
+                                                      .attention_gradient = attention_gradient},
+                                        .codes = {.random_words = random_words,
+                                                  .pack = pack,
+                                                  .unpack = unpack,
+                                                  .largest_magnitude = largest_magnitude,
+                                                  .to_half = to_half,
+                                                  .from_half = from_half,
+                                                  .to_bfloat = to_bfloat,
+                                                  .from_bfloat = from_bfloat,
+                                                  .to_levels = to_levels,
+                                                  .from_levels = from_levels,
+                                                  .to_float4 = to_float4,
+                                                  .from_float4 = from_float4,
+                                                  .sign_sums = sign_sums,
+                                                  .to_signs = to_signs,
+                                                  .from_signs = from_signs,
+                                                  .to_colours = to_colours,
+                                                  .from_colours = from_colours,
+                                                  .ternarize = ternarize,
+                                                  .side_sums = side_sums,
+                                                  .hadamard = hadamard}};
 
 }  // namespace
 }  // namespace starling::dense

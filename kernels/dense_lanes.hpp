@@ -81,6 +81,14 @@ struct Lanes {
   STARLING_INLINE Integers add(Integers a, Integers b) { return _mm512_add_epi32(a, b); }
   STARLING_INLINE Integers subtract(Integers a, Integers b) { return _mm512_sub_epi32(a, b); }
   STARLING_INLINE Integers both(Integers a, Integers b) { return _mm512_and_si512(a, b); }
+  STARLING_INLINE Integers differ(Integers a, Integers b) { return _mm512_xor_si512(a, b); }
+  STARLING_INLINE void store(std::uint32_t* p, Integers v) { _mm512_storeu_si512(p, v); }
+  /// 0, 1, .. in lanes of 64 bits.
+  STARLING_INLINE Integers wide_indices() { return _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0); }
+  /// Of lanes of 64 bits: the product of the lower halves.
+  STARLING_INLINE Integers multiply_wide(Integers a, Integers b) { return _mm512_mul_epu32(a, b); }
+  /// Of lanes of 64 bits: the upper half, moved down.
+  STARLING_INLINE Integers upper_half(Integers v) { return _mm512_srli_epi64(v, 32); }
   template <int bits>
   STARLING_INLINE Integers shift_right(Integers v) {
     return _mm512_srai_epi32(v, bits);
@@ -186,6 +194,16 @@ struct Lanes {
   STARLING_INLINE Integers add(Integers a, Integers b) { return _mm256_add_epi32(a, b); }
   STARLING_INLINE Integers subtract(Integers a, Integers b) { return _mm256_sub_epi32(a, b); }
   STARLING_INLINE Integers both(Integers a, Integers b) { return _mm256_and_si256(a, b); }
+  STARLING_INLINE Integers differ(Integers a, Integers b) { return _mm256_xor_si256(a, b); }
+  STARLING_INLINE void store(std::uint32_t* p, Integers v) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v);
+  }
+  /// 0, 1, .. in lanes of 64 bits.
+  STARLING_INLINE Integers wide_indices() { return _mm256_set_epi64x(3, 2, 1, 0); }
+  /// Of lanes of 64 bits: the product of the lower halves.
+  STARLING_INLINE Integers multiply_wide(Integers a, Integers b) { return _mm256_mul_epu32(a, b); }
+  /// Of lanes of 64 bits: the upper half, moved down.
+  STARLING_INLINE Integers upper_half(Integers v) { return _mm256_srli_epi64(v, 32); }
   template <int bits>
   STARLING_INLINE Integers shift_left(Integers v) {
     return _mm256_slli_epi32(v, bits);

@@ -59,27 +59,21 @@ void compute(const Orthonormalize& t, const TransformJob& job) {
 
 void compute(const Rotate& t, const TransformJob& job) {
   const std::span<const float> v = job.inputs[0];
-  Random random = t.random;
+  RandomWords random(t.random);
   std::vector<double> piece;
+  std::vector<std::uint32_t> words;
   for (std::size_t begin = 0; begin < v.size(); begin += piece.size()) {
     piece.resize(std::bit_floor(v.size() - begin));
-    std::vector<double> signs(piece.size());
-    for (double& sign : signs) sign = (random() >> 31) != 0 ? -1 : 1;
+    words.resize(piece.size());
+    random.take(words);
+    const auto sign = [&words](std::size_t i) { return (words[i] >> 31) != 0 ? -1.0 : 1.0; };
     for (std::size_t i = 0; i < piece.size(); ++i)
-      piece[i] = t.is_inverse ? double{v[begin + i]} : signs[i] * v[begin + i];
-    for (std::size_t half = 1; half < piece.size(); half *= 2) {
-      for (std::size_t i = 0; i < piece.size(); ++i) {
-        if ((i & half) != 0) continue;
-        const double a = piece[i];
-        const double b = piece[i + half];
-        piece[i] = a + b;
-        piece[i + half] = a - b;
-      }
-    }
+      piece[i] = t.is_inverse ? double{v[begin + i]} : sign(i) * v[begin + i];
+    dense::kernels().codes.hadamard(piece.data(), piece.size());
     const double factor = 1 / std::sqrt(static_cast<double>(piece.size()));
     for (std::size_t i = 0; i < piece.size(); ++i) {
       const double rotated = factor * piece[i];
-      job.out[begin + i] = static_cast<float>(t.is_inverse ? signs[i] * rotated : rotated);
+      job.out[begin + i] = static_cast<float>(t.is_inverse ? sign(i) * rotated : rotated);
     }
   }
 }
@@ -154,17 +148,12 @@ void compute(const DivideByRoot& t, const TransformJob& job) {
 
 void compute(const SideMeans&, const TransformJob& job) {
   const std::span<const float> g = job.inputs[0];
-  std::size_t upper = 0;
-  for (const float v : g) upper += v >= 0 ? 1 : 0;
-  const double upper_sum =
-      lane_sum(g.size(), [g](std::size_t i) { return g[i] >= 0 ? double{g[i]} : 0.0; });
-  const double lower_sum =
-      lane_sum(g.size(), [g](std::size_t i) { return g[i] >= 0 ? 0.0 : -double{g[i]}; });
+  const dense::SideSums sums = dense::kernels().codes.side_sums(g.data(), g.size());
   const auto mean = [](double sum, std::size_t count) {
     return count == 0 ? 0.0F : static_cast<float>(sum / static_cast<double>(count));
   };
-  job.out[0] = mean(upper_sum, upper);
-  job.out[1] = mean(lower_sum, g.size() - upper);
+  job.out[0] = mean(sums.upper, g.size() - sums.lower_count);
+  job.out[1] = mean(sums.lower, sums.lower_count);
 }
 
 void compute(const ShiftSides&, const TransformJob& job) {

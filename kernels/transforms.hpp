@@ -61,6 +61,21 @@ double value(const LargestDifference& measure, const MeasureJob& job);
 /// max_i |v_i|; NaN if the last entry is, but for an earlier one as if v began behind it.
 float largest_magnitude(std::span<const float> v);
 
+/// Entries that are encoded or decoded at once: the fields of a whole piece end with a word.
+inline constexpr std::size_t piece_entries = 512;
+
+/// The words of a stream, many at a time.
+class RandomWords {
+ public:
+  explicit RandomWords(const Random& random) : state_(random.state()) {}
+  void take(std::span<std::uint32_t> words);
+
+ private:
+  void blocks(std::size_t count, std::uint32_t* words);
+
+  Random::State state_;
+};
+
 /// `count` distinct positions below `size`, ascending (Floyd's algorithm; Bentley and Floyd, CACM 30(9), 1987).
 std::vector<std::uint32_t> random_positions(std::size_t count, std::size_t size, Random random);
 
