@@ -73,7 +73,8 @@ Fluid::Pair Fluid::describe(NodeId source, NodeId destination, std::uint32_t num
   const double latency = to_seconds(route.latency);
   if (rules_.window > 0 && latency > 0) {
     const double bound = rules_.window / (2 * latency);
-    if (bound < route.bytes_per_second) pair.bound = rules_.bandwidth_factor * bound;
+    const double fastest = settings_.schedule.largest_factor() * route.bytes_per_second;
+    if (bound < fastest) pair.bound = rules_.bandwidth_factor * bound;
   }
   if (rules_.is_weighted && latency > 0) {
     double cost = latency;

@@ -64,6 +64,9 @@ LinkSchedule::LinkSchedule(std::vector<LinkChange> changes, RandomFailures failu
       failures_(std::move(failures)),
       scheduled_(links, 1),
       is_away_(links, 0) {
+  for (const LinkChange& change : changes_) {
+    largest_factor_ = std::max(largest_factor_, change.factor);
+  }
   if (failures_.interval == Duration{0}) return;
   for (const LinkId link : failures_.links) plan(link, 0, Time{});
 }

@@ -41,6 +41,8 @@ class LinkSchedule {
   /// `changes` in order of time.
   LinkSchedule(std::vector<LinkChange> changes, RandomFailures failures, std::size_t links);
 
+  /// No link ever carries more than so many times its bandwidth.
+  double largest_factor() const { return largest_factor_; }
   /// When the next change comes; Time::max() if none does.
   Time next() const;
   /// Appends the changes until `now`, in order of time, and forgets them.
@@ -56,6 +58,7 @@ class LinkSchedule {
   void plan(LinkId link, Step turn, Time from);
 
   std::vector<LinkChange> changes_;
+  double largest_factor_ = 1;
   std::size_t next_change_ = 0;
   RandomFailures failures_;
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns_;

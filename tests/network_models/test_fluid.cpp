@@ -384,6 +384,12 @@ TEST_CASE("fluid: a schedule can make links faster, too") {
   const test::TemporaryDirectory directory;
   const auto model = network_test::network(scheduled(directory, "3 us, *, 2\n"), 4);
   CHECK(in_ns(network_test::ScriptedRun(*model, {{0, 0, 2, 4'000}}).arrivals) == Times{4'500});
+  // But not than the window allows: 6000 B over a round trip of 4 us are 1.5 GB/s.
+  auto keys = with(scheduled(directory, "3 us, *, 2\n"),
+                   {{"latency_factor", "1"}, {"bandwidth_factor", "1"}, {"window", "6000 B"}});
+  keys[0].second = "tcp";
+  const auto windowed = network_test::network(keys, 4);
+  CHECK(in_ns(network_test::ScriptedRun(*windowed, {{0, 0, 2, 4'000}}).arrivals) == Times{5'000});
 }
 
 TEST_CASE("fluid: messages that can never go on are reported with the link that is away") {
