@@ -46,13 +46,13 @@ class Drawing {
     for (const std::size_t host : hosts_) {
       if (graph_.is_directed || edges_of[host].size() != 1) continue;
       const std::size_t other = other_end(edges_of[host][0], host);
-      is_port[host] = edges_of[other].size() > 1 && is_port[other] == 0;
+      is_port[host] = goes_on(other) && edges_of[other].size() > 1 && is_port[other] == 0;
     }
     std::vector<std::uint32_t> number(vertices);
     std::vector<char> forwards;
     for (std::size_t v = 0; v < vertices; ++v) {
       number[v] = static_cast<std::uint32_t>(forwards.size());
-      if (is_port[v] == 0) forwards.push_back(is_switch_[v] != 0 || !has_switches_);
+      if (is_port[v] == 0) forwards.push_back(goes_on(v));
     }
     std::vector<Arc> arcs;
     for (std::size_t e = 0; e < graph_.edges.size(); ++e) {
@@ -129,6 +129,9 @@ class Drawing {
            to_text(link.latency), source, target);
     links_.insert(links_.end(), graph_.is_directed ? 1 : 2, link);
   }
+
+  /// Whether a vertex passes on messages of others.
+  bool goes_on(std::size_t vertex) const { return is_switch_[vertex] != 0 || !has_switches_; }
 
   LinkId first_link(std::size_t edge) const {
     return static_cast<LinkId>(graph_.is_directed ? edge : 2 * edge);

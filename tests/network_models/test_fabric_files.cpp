@@ -135,6 +135,10 @@ TEST_CASE("a fabric file: hosts with several cables pass nothing on where there 
   CHECK(file_refusal(
             "graph {\n  x [kind=switch]; y [kind=switch];\n  a -- x; a -- y; b -- x; c -- y }", 3)
             .find("expected ways between all hosts, found none from") != std::string::npos);
+  // Nor does b pass on what comes from a, whose only cable leads there.
+  CHECK(file_refusal("graph { s [kind=switch]; a -- b; b -- s; c -- s }", 3) ==
+        ": expected ways between all hosts, found none from c to a (where there are switches, "
+        "hosts pass nothing on)");
   const test::TemporaryDirectory directory;
   const auto path = directory.write(
       "two.dot",
