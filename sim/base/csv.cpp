@@ -51,6 +51,7 @@ std::string csv_field(const std::string& text) {
 
 std::vector<CsvRow> parse_csv(std::string_view text) {
   std::vector<CsvRow> rows;
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   for (std::size_t number = 1; !text.empty(); ++number) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = trim(text.substr(0, end));

@@ -1,6 +1,6 @@
 // Tables as text: one row per line, cells separated by commas, spaces around them dropped. A cell in
 // double quotes may hold commas, and a quote as two (RFC 4180). Empty lines and lines that begin
-// with # are skipped.
+// with # are skipped, and so is a byte order mark.
 #pragma once
 
 #include <string>
