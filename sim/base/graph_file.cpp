@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <numeric>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <type_traits>
@@ -23,10 +24,17 @@
 #include <boost/property_tree/xml_parser.hpp>
 #include <boost/range/iterator_range.hpp>
 
+#include "sim/base/text.hpp"
+
 namespace starling {
 namespace {
 
 // ----- where things are written
+
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
 
 /// A place in a text that knows its line.
 class Scanner {
@@ -37,6 +45,7 @@ class Scanner {
   char next() const { return text_[at_]; }
   bool is_at(std::string_view word) const { return text_.substr(at_, word.size()) == word; }
   std::size_t line() const { return line_; }
+  std::size_t place() const { return at_; }
   void skip(std::size_t count = 1) {
     for (; count > 0 && !at_end(); --count) line_ += text_[at_++] == '\n' ? 1 : 0;
   }
@@ -45,17 +54,31 @@ class Scanner {
     while (!at_end() && !is_at(word)) skip();
     skip(word.size());
   }
-  /// Skips a quoted string, in which a backslash guards a quote, and returns what is in it.
+  /// Skips a quoted string, in which a backslash guards a quote or another, and returns what is in it.
   std::string skip_quoted() {
     skip();
     std::string inside;
     while (!at_end() && next() != '"') {
-      if (is_at("\\\"")) skip();
+      if (is_at("\\\\")) {
+        inside += next();
+        skip();
+      } else if (is_at("\\\"")) {
+        skip();
+      }
       inside += next();
       skip();
     }
     skip();
     return inside;
+  }
+  /// Skips a string of HTML, from < to the > that closes it; whether there is one.
+  bool skip_html() {
+    int open = 0;
+    do {
+      open += next() == '<' ? 1 : next() == '>' ? -1 : 0;
+      skip();
+    } while (!at_end() && open > 0);
+    return open == 0;
   }
   /// Skips a tag of XML with its quoted values; whether it closes itself.
   bool skip_tag() {
@@ -209,7 +232,7 @@ class Attention {
 
   /// "; did you mean latency?", whatever the case of the letters; nothing for what Graphviz writes.
   static std::string suggestion(const Names& names, std::string found) {
-    for (char& c : found) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    found = lower(std::move(found));
     if (found == "height" || found == "lheight") return {};  // no weights
     return did_you_mean(found, names);
   }
@@ -234,6 +257,49 @@ class Attention {
 };
 
 // ----- DOT
+
+/// A value in quotes.
+std::string quoted(std::string_view inside) {
+  std::string text = "\"";
+  for (const char c : inside) text.append(c == '"' || c == '\\' ? "\\" : "").push_back(c);
+  return text + '"';
+}
+
+/// The same graph without what Boost's parser stumbles over, on the same lines: a byte order mark,
+/// strings of HTML (in quotes instead), and subgraphs that are braces alone (a -- {b c}).
+std::string plain_dot(std::string_view text) {
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
+  std::string plain;
+  int levels = 0;
+  bool is_announced = false;  // behind the word subgraph, or its name
+  for (Scanner scan(text); !scan.at_end();) {
+    const std::size_t begin = scan.place();
+    const char first = scan.next();
+    const auto skipped = [&] { return text.substr(begin, scan.place() - begin); };
+    if (scan.is_at("/*")) {
+      scan.skip_past("*/");
+    } else if (scan.is_at("//") || first == '#') {
+      scan.skip_past("\n");
+    } else if (first == '"') {
+      scan.skip_quoted();
+    } else if (first == '<' && scan.skip_html()) {
+      plain += quoted(skipped().substr(1, skipped().size() - 2));
+      continue;
+    } else if (scan.is_at("--") || scan.is_at("->")) {
+      scan.skip(2);
+      is_announced = false;
+    } else if (const std::string word = scan.skip_word(); !word.empty()) {
+      is_announced |= lower(word) == "subgraph";
+    } else {
+      if (first == '{' && levels++ > 0 && !is_announced) plain += "subgraph ";
+      if (first == '}') --levels;
+      is_announced &= std::isspace(static_cast<unsigned char>(first)) != 0;
+      scan.skip();
+    }
+    plain += skipped();
+  }
+  return plain;
+}
 
 template <class Direction>
 GraphFile read_dot_as(const std::string& text, Attention& attention) {
@@ -365,21 +431,37 @@ class GraphmlReceiver : public boost::mutate_graph {
 };
 
 /// The names of the nodes in order of appearance, which is the order in which Boost's reader
-/// numbers them (it keeps the names to itself).
-std::vector<std::string> graphml_names(const std::string& text) {
+/// numbers them (it keeps the names to itself). Data whose key no <key> names would be lost there: if
+/// it is one that somebody would read, that is an error here.
+std::vector<std::string> graphml_names(const std::string& text, Attention& attention) {
   using boost::property_tree::ptree;
+  const ptree::path_type attr_name("<xmlattr>/attr.name", '/');
   std::istringstream stream(text);
   ptree document;
   boost::property_tree::read_xml(stream, document);
+  const auto graph = document.get_child_optional("graphml.graph");
+  if (!graph) throw std::runtime_error("expected a tag graphml with a tag graph in it, found none");
+  std::set<std::string> named;
+  for (const auto& [tag, key] : document.get_child("graphml")) {
+    if (tag == "key" && key.get_optional<std::string>(attr_name)) {
+      named.insert(key.get("<xmlattr>.id", ""));
+    }
+  }
   std::vector<std::string> names;
-  for (const auto& [tag, node] : document.get_child("graphml.graph")) {
-    if (tag == "node") names.push_back(node.get<std::string>("<xmlattr>.id"));
+  for (const auto& [tag, owner] : *graph) {
+    if (tag == "node") names.push_back(owner.get<std::string>("<xmlattr>.id"));
+    for (const auto& [inner, data] : owner) {
+      const auto key = data.get("<xmlattr>.key", "");
+      if (inner != "data" || named.contains(key) || !attention.keeps(key)) continue;
+      throw std::runtime_error(fmt::format(
+          "expected <key id=\"{0}\" attr.name=..> for the data with key {0}, found none", key));
+    }
   }
   return names;
 }
 
 GraphFile read_graphml_as(const std::string& text, bool is_directed, Attention& attention) {
-  const std::vector<std::string> names = graphml_names(text);
+  const std::vector<std::string> names = graphml_names(text, attention);
   GraphFile graph{.is_directed = is_directed, .attributes = {}, .vertices = {}, .edges = {}};
   GraphmlReceiver receiver(graph, attention);
   std::istringstream stream(text);
@@ -416,11 +498,12 @@ GraphFile read_graphml(const std::string& text, Attention& attention) {
 
 GraphFile parse_graph(const std::string& text, GraphFormat format, const GraphAttributes& known) {
   const bool is_graphml = format == GraphFormat::graphml;
+  const std::string plain = is_graphml ? text : plain_dot(text);
   Attention attention(known);
   try {
     // Before Boost recurses: the scan refuses what is nested too deep.
-    is_graphml ? static_cast<void>(find_tags(text)) : static_cast<void>(find_operators(text));
-    GraphFile graph = is_graphml ? read_graphml(text, attention) : read_dot(text, attention);
+    is_graphml ? static_cast<void>(find_tags(plain)) : static_cast<void>(find_operators(plain));
+    GraphFile graph = is_graphml ? read_graphml(plain, attention) : read_dot(plain, attention);
     attention.refuse_strangers(graph);
     return graph;
   } catch (const GraphFileError&) {
@@ -428,11 +511,15 @@ GraphFile parse_graph(const std::string& text, GraphFormat format, const GraphAt
   } catch (const boost::undirected_graph_error&) {
     throw GraphFileError(0, "expected edges that are all directed or all undirected, found both");
   } catch (const boost::bad_graphviz_syntax& error) {
-    throw GraphFileError(dot_fault_line(text),
+    throw GraphFileError(dot_fault_line(plain),
                          fmt::format("not a valid DOT file: {}", error.what()));
   } catch (const boost::property_tree::xml_parser_error& error) {
     throw GraphFileError(error.line(),
                          fmt::format("not a valid GraphML file: {}", error.message()));
+  } catch (const boost::property_tree::ptree_bad_path& error) {
+    const std::string path = error.path<boost::property_tree::path>().dump();
+    throw GraphFileError(0, fmt::format("not a valid GraphML file: a tag lacks the attribute {}",
+                                        path.substr(path.find_last_of("./") + 1)));
   } catch (const std::exception& error) {
     throw GraphFileError(
         0, fmt::format("not a valid {} file: {}", is_graphml ? "GraphML" : "DOT", error.what()));
@@ -442,8 +529,8 @@ GraphFile parse_graph(const std::string& text, GraphFormat format, const GraphAt
 GraphFile read_graph(const Section& section, std::string_view key, const std::string& path,
                      const GraphAttributes& known) {
   const std::size_t dot = path.find_last_of("./");
-  std::string extension = dot == path.npos || path[dot] == '/' ? "" : path.substr(dot + 1);
-  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string extension =
+      dot == path.npos || path[dot] == '/' ? "" : lower(path.substr(dot + 1));
   const bool is_graphml = extension == "graphml" || extension == "xml";
   section.expect(is_graphml || extension == "dot" || extension == "gv", key,
                  "must end in .graphml, .xml, .dot or .gv, got {}", path);

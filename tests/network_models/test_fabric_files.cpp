@@ -236,6 +236,69 @@ TEST_CASE("a DOT file that is wrong is refused by line") {
   CHECK(line("graph {\n a -- b;\n b [label=\"x];\n c\n}") == 3);  // an open quote
 }
 
+TEST_CASE("a DOT file may have subgraphs without names, strings of HTML and a byte order mark") {
+  const auto read = [](const std::string& text) {
+    const auto graph =
+        parse_graph(text, GraphFormat::dot, {.vertices = {"kind"}, .edges = {"latency"}});
+    std::string told;
+    for (const auto& vertex : graph.vertices) {
+      told += fmt::format("{}{} ", vertex.name, attribute(vertex.attributes, "kind"));
+    }
+    for (const auto& edge : graph.edges) {
+      told += fmt::format("{}-{}{} ", graph.vertices[edge.source].name,
+                          graph.vertices[edge.target].name, attribute(edge.attributes, "latency"));
+    }
+    return told;
+  };
+  CHECK(read("\xEF\xBB\xBFgraph { a -- b }") == "a b a-b ");
+  CHECK(read("graph { { rank=same; node [kind=switch]; s; t } a -- b }") ==
+        "a b sswitch tswitch a-b ");
+  CHECK(read("graph { subgraph one { a } -- {\n{b c} } }") == "a b c a-b a-c ");
+  CHECK(read("graph { SubGraph \"x y\"\n{a; b} SUBGRAPH {c} }") == "a b c ");
+  CHECK(read("graph { a [label=<{<b>x</b> -- \"y\\\"}>]; a -- b [latency=<5 us>] }") ==
+        "a b a-b5 us ");
+  CHECK(read("graph { a [label=\"\\\\\"]; b [label=\"{ < \\\" \"]; /* { < */ a -- {b}\n# <\n}") ==
+        "a b a-b ");
+  const auto refusal = [&](const std::string& text) {
+    try {
+      return read(text);
+    } catch (const GraphFileError& error) {
+      return fmt::format("{}: {}", error.line, error.what());
+    }
+  };
+  CHECK(refusal("graph {\n{a b}\n a [label=<\n<b> };\n}").find("HTML") != std::string::npos);
+  CHECK(refusal("graph {\n{a b}\n a [label=<\n>]; a -- ;\n}").starts_with("4: "));
+}
+
+TEST_CASE(
+    "a GraphML file: what is missing is named, and known data whose key is not declared is "
+    "refused") {
+  const auto told = [](const std::string& key, const std::string& body,
+                       const std::string& direction = "edgedefault=\"undirected\"") {
+    return file_refusal("<graphml>" + key + "<graph " + direction +
+                            "><node id=\"a\"/><node id=\"b\"/>" + body + "</graph></graphml>",
+                        2, "net.graphml");
+  };
+  const std::string cable = R"(<edge source="a" target="b"><data key="latency">2 us</data></edge>)";
+  const std::string refused =
+      ": not a valid GraphML file: expected <key id=\"latency\" attr.name=..> for the data with "
+      "key "
+      "latency, found none";
+  CHECK(told(R"(<key id="latency" for="edge" attr.name="latency"/>)", cable) == "accepted");
+  CHECK(told("", cable) == refused);
+  CHECK(told(R"(<key id="latency" for="edge"/>)", cable) == refused);
+  // What no reader would miss may be as it likes; drawing tools have keys without names.
+  CHECK(told(R"(<key id="d0" for="edge"/>)",
+             R"(<edge source="a" target="b"><data key="d0">x</data><data key="d1"/></edge>)") ==
+        "accepted");
+  CHECK(told("", R"(<edge source="a"/>)") ==
+        ": not a valid GraphML file: a tag lacks the attribute target");
+  CHECK(told("", R"(<edge source="a" target="b"/>)", "") ==
+        ": not a valid GraphML file: a tag lacks the attribute edgedefault");
+  CHECK(file_refusal("<svg/>", 2, "net.xml") ==
+        ": not a valid GraphML file: expected a tag graphml with a tag graph in it, found none");
+}
+
 TEST_CASE("a graph file that is nested too deep is refused, not read") {
   const auto refusal = [](const std::string& text, GraphFormat format) {
     try {
