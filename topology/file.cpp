@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,15 +68,18 @@ class Arcs {
   void add(const GraphFile::Edge& edge, bool is_directed) {
     const NodeId source = numbers_[edge.source];
     const NodeId target = numbers_[edge.target];
-    expect(source != target, "expected edges between two nodes, found one from {} to itself",
-           name(source));
+    expect(source != target, edge.line,
+           "expected edges between two nodes, found one from {} to itself", name(source));
     const double weight = has_weights_ ? parse_weight(edge) : 0;
     arcs_.push_back({source, target, weight});
-    if (!is_directed) arcs_.push_back({target, source, weight});
+    lines_.push_back(edge.line);
+    if (is_directed) return;
+    arcs_.push_back({target, source, weight});
+    lines_.push_back(edge.line);
   }
 
   void expect_weight_like_others(const GraphFile::Edge& edge) const {
-    expect(weight_of(edge).empty() != has_weights_,
+    expect(weight_of(edge).empty() != has_weights_, edge.line,
            "expected a weight on every edge or on none, found an edge {} one (between {} and {})",
            has_weights_ ? "without" : "with", name(numbers_[edge.source]),
            name(numbers_[edge.target]));
@@ -85,7 +90,7 @@ class Arcs {
     const std::string_view text = weight_of(edge);
     const char* const end = text.data() + text.size();
     const auto [rest, error] = std::from_chars(text.data(), end, weight);
-    expect(error == std::errc() && rest == end && weight > 0 && weight <= 1,
+    expect(error == std::errc() && rest == end && weight > 0 && weight <= 1, edge.line,
            "expected mixing weights above 0 and at most 1, found {} (between {} and {}); {}", text,
            name(numbers_[edge.source]), name(numbers_[edge.target]), way_out);
     return weight;
@@ -94,11 +99,14 @@ class Arcs {
   void reject_doubles() const {
     std::vector<std::pair<NodeId, NodeId>> ends;
     for (const Topology::Arc& arc : arcs_) ends.emplace_back(arc.sender, arc.receiver);
-    std::ranges::sort(ends);
-    const auto twice = std::ranges::adjacent_find(ends);
-    if (twice == ends.end()) return;
-    fail("expected each edge once, found two from {} to {}", name(twice->first),
-         name(twice->second));
+    std::vector<std::size_t> order(ends.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const auto ends_of = [&](std::size_t arc) { return ends[arc]; };
+    std::ranges::stable_sort(order, {}, ends_of);
+    const auto twice = std::ranges::adjacent_find(order, {}, ends_of);
+    if (twice == order.end()) return;
+    fail(lines_[*std::next(twice)], "expected each edge once, found two from {} to {}",
+         name(ends_of(*twice).first), name(ends_of(*twice).second));
   }
 
   void check_rows() const {
@@ -106,19 +114,22 @@ class Arcs {
     for (const Topology::Arc& arc : arcs_) sums[to_index(arc.receiver)] += arc.weight;
     for (std::size_t i = 0; i < sums.size(); ++i) {
       // Room for the rounding of weights that were floats, no more: W_ii must not be negative.
-      expect(sums[i] <= 1 + 1e-7,
+      expect(sums[i] <= 1 + 1e-7, 0,
              "expected weights that add up to at most 1 at each node, found {} at {}; {}", sums[i],
              name_of_[i], way_out);
     }
   }
 
   template <class... Args>
-  [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) const {
-    section_.fail("path", "{}: {}", path_, fmt::format(format, std::forward<Args>(args)...));
+  [[noreturn]] void fail(std::size_t line, fmt::format_string<Args...> format,
+                         Args&&... args) const {
+    section_.fail("path", "{}{}: {}", path_, line > 0 ? fmt::format(":{}", line) : "",
+                  fmt::format(format, std::forward<Args>(args)...));
   }
   template <class... Args>
-  void expect(bool condition, fmt::format_string<Args...> format, Args&&... args) const {
-    if (!condition) fail(format, std::forward<Args>(args)...);
+  void expect(bool condition, std::size_t line, fmt::format_string<Args...> format,
+              Args&&... args) const {
+    if (!condition) fail(line, format, std::forward<Args>(args)...);
   }
 
   static constexpr const char* way_out = "mixing = uniform or metropolis ignores the weights";
@@ -129,6 +140,7 @@ class Arcs {
   std::vector<std::string> name_of_;  // by node
   bool has_weights_ = false;
   std::vector<Topology::Arc> arcs_;
+  std::vector<std::size_t> lines_;  // of the arcs
 };
 
 }  // namespace

@@ -240,24 +240,26 @@ TEST_CASE("an unconnected graph is refused with two nodes that show it") {
         "t.ini:2: topology.kind file: PATH is not connected: no path leads from d to a");
 }
 
-TEST_CASE("edges that make no mixing matrix are refused with their nodes") {
-  CHECK(file_refusal("e.dot", "graph { a -- b; b -- b }", 2) ==
-        "expected edges between two nodes, found one from b to itself");
-  CHECK(file_refusal("e.dot", "graph { a -- b; b -- a }", 2) ==
-        "expected each edge once, found two from a to b");
+TEST_CASE("edges that make no mixing matrix are refused with their lines and nodes") {
+  CHECK(file_refusal("e.dot", "graph {\n a -- b;\n b -- b }", 2) ==
+        ":3: expected edges between two nodes, found one from b to itself");
+  CHECK(file_refusal("e.dot", "graph {\n a -- b;\n b -- a }", 2) ==
+        ":3: expected each edge once, found two from a to b");
   CHECK(file_refusal("e.dot", "digraph { a -> b; b -> a }", 2) == "accepted");
-  CHECK(file_refusal("e.dot", "graph { a -- b [weight=0.5]; b -- c }", 3) ==
-        "expected a weight on every edge or on none, found an edge without one (between b and c)");
-  CHECK(file_refusal("e.dot", "graph { a -- b; b -- c [weight=0.5] }", 3) ==
-        "expected a weight on every edge or on none, found an edge with one (between b and c)");
+  CHECK(file_refusal("e.dot", "graph { a -- b [weight=0.5];\n b -- c }", 3) ==
+        ":2: expected a weight on every edge or on none, found an edge without one (between b and "
+        "c)");
+  CHECK(file_refusal("e.dot", "graph { a -- b;\n b -- c [weight=0.5] }", 3) ==
+        ":2: expected a weight on every edge or on none, found an edge with one (between b and c)");
   CHECK(file_refusal("e.dot", "graph {\n a -- b [wieght=0.5]\n}", 2) ==
         ":2: unknown attribute wieght of the edge between a and b; did you mean weight?");
   for (const char* weight : {"2", "0", "-0.5", "nan", "heavy", "0.5kg"}) {
     CAPTURE(weight);
     CHECK(file_refusal("e.dot", fmt::format("graph {{ a -- b [weight=\"{}\"] }}", weight), 2) ==
-          fmt::format("expected mixing weights above 0 and at most 1, found {} (between a and b); "
-                      "mixing = uniform or metropolis ignores the weights",
-                      weight));
+          fmt::format(
+              ":1: expected mixing weights above 0 and at most 1, found {} (between a and b); "
+              "mixing = uniform or metropolis ignores the weights",
+              weight));
   }
   CHECK(file_refusal("e.dot", "graph { a -- b [weight=0.75]; b -- c [weight=0.5] }", 3) ==
         "expected weights that add up to at most 1 at each node, found 1.25 at b; mixing = uniform "
