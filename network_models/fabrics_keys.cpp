@@ -62,8 +62,7 @@ Build read_torus(const Section& section, NodeId hosts) {
   const auto sides = whole_numbers(section, "sides", {side, side, side},
                                    "hosts along each dimension, such as 4, 4, 2");
   expect_room(section, "sides", count(sides), hosts);
-  const auto dimensions = std::ranges::count_if(sides, [](NodeId s) { return s > 1; });
-  expect_links_fit(section, "sides", count(sides) * static_cast<double>(dimensions));
+  expect_links_fit(section, "sides", count(sides) * static_cast<double>(sides.size()));
   return [sides](Link link) { return torus(sides, link); };
 }
 

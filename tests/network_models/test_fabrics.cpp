@@ -592,6 +592,10 @@ TEST_CASE("fabrics: a shape that cannot be is refused, with what is wrong") {
   // Too many links. 3000 x 3000 switches with a host and 2 * 2999 neighbors each: 9e6 (1 + 2999) cables.
   refused({{"fabric", "hyperx"}, {"sides", "3000, 3000"}, {"hosts_per_switch", "1"}}, 8,
           "gives a fabric of 2 * 2.7e+10 links, of 16 bytes each 805 GiB, expected at most 1e+08");
+  // Sides of one have links, too, which no message crosses: 1e6 points of 60 dimensions.
+  std::string sides = "1000000";
+  for (int d = 1; d < 60; ++d) sides += ", 1";
+  refused({{"fabric", "torus"}, {"sides", sides}}, 8, "gives a fabric of 2 * 6e+07 links");
   // 100,000 switches with a host and 99,999 cables to others each.
   refused({{"fabric", "jellyfish"}, {"switches", "100000"}, {"degree", "99999"}}, 8,
           "gives a fabric of 2 * 5.00005e+09 links");
