@@ -431,16 +431,18 @@ class GraphmlReceiver : public boost::mutate_graph {
 };
 
 /// The names of the nodes in order of appearance, which is the order in which Boost's reader
-/// numbers them (it keeps the names to itself). Data whose key no <key> names would be lost there: if
-/// it is one that somebody would read, that is an error here.
+/// numbers them (it keeps the names to itself). What it would lose is an error here: other graphs than
+/// the first, hyperedges, and data with a known key that no <key> names.
 std::vector<std::string> graphml_names(const std::string& text, Attention& attention) {
   using boost::property_tree::ptree;
   const ptree::path_type attr_name("<xmlattr>/attr.name", '/');
   std::istringstream stream(text);
   ptree document;
   boost::property_tree::read_xml(stream, document);
+  const auto refuse = [](const std::string& what) { throw std::runtime_error(what); };
   const auto graph = document.get_child_optional("graphml.graph");
-  if (!graph) throw std::runtime_error("expected a tag graphml with a tag graph in it, found none");
+  if (!graph) refuse("expected a tag graphml with a tag graph in it, found none");
+  if (document.get_child("graphml").count("graph") > 1) refuse("expected one graph, found several");
   std::set<std::string> named;
   for (const auto& [tag, key] : document.get_child("graphml")) {
     if (tag == "key" && key.get_optional<std::string>(attr_name)) {
@@ -450,10 +452,12 @@ std::vector<std::string> graphml_names(const std::string& text, Attention& atten
   std::vector<std::string> names;
   for (const auto& [tag, owner] : *graph) {
     if (tag == "node") names.push_back(owner.get<std::string>("<xmlattr>.id"));
+    if (tag == "hyperedge") refuse("expected edges between two nodes, found a hyperedge");
     for (const auto& [inner, data] : owner) {
+      if (inner == "graph") refuse("expected one graph, found another within a node");
       const auto key = data.get("<xmlattr>.key", "");
       if (inner != "data" || named.contains(key) || !attention.keeps(key)) continue;
-      throw std::runtime_error(fmt::format(
+      refuse(fmt::format(
           "expected <key id=\"{0}\" attr.name=..> for the data with key {0}, found none", key));
     }
   }

@@ -295,6 +295,12 @@ TEST_CASE(
         ": not a valid GraphML file: a tag lacks the attribute target");
   CHECK(told("", R"(<edge source="a" target="b"/>)", "") ==
         ": not a valid GraphML file: a tag lacks the attribute edgedefault");
+  CHECK(told("", "<hyperedge><endpoint node=\"a\"/><endpoint node=\"b\"/></hyperedge>") ==
+        ": not a valid GraphML file: expected edges between two nodes, found a hyperedge");
+  const std::string another = "<graph edgedefault=\"undirected\"><node id=\"c\"/></graph>";
+  CHECK(told(another, cable) == ": not a valid GraphML file: expected one graph, found several");
+  CHECK(told("", "<node id=\"d\">" + another + "</node>") ==
+        ": not a valid GraphML file: expected one graph, found another within a node");
   CHECK(file_refusal("<svg/>", 2, "net.xml") ==
         ": not a valid GraphML file: expected a tag graphml with a tag graph in it, found none");
 }
