@@ -7,10 +7,11 @@ same time.
 usage: test_network_twins.py STARLING
 """
 import collections
+import functools
 import itertools
 import math
 
-from twin_world import MS, Constant, World, WorldCase, come, drawn, main
+from twin_world import MS, NEVER, Constant, World, WorldCase, come, drawn, main
 
 ROUNDING = 100  # picoseconds, of some hundred changes of rates
 
@@ -209,6 +210,29 @@ def dragonfly(hosts, routers, ports, groups):
     return route
 
 
+def shortest(vertices, arcs, goes_on):
+    """Fewest links, then least latency; of equal turns number (source + destination) mod how many there are. Arcs are (from, to,
+    link, latency), in order of the file."""
+    @functools.cache
+    def rest(to):
+        best = {to: (0, 0)}
+        for _ in range(vertices):
+            for a, b, _, latency in arcs:
+                if a != to and b in best and (b == to or goes_on(b)):
+                    best[a] = min(best.get(a, (NEVER, 0)), (best[b][0] + 1, best[b][1] + latency))
+        return best
+
+    def route(a, b):
+        links, at, to_go = [], a, rest(b)
+        while at != b:
+            turns = [(y, link) for x, y, link, latency in arcs if x == at and y in to_go and (y == b or goes_on(y))
+                     and (to_go[y][0] + 1, to_go[y][1] + latency) == to_go[at]]
+            at, link = turns[(a + b) % len(turns)]
+            links.append(link)
+        return links
+    return route
+
+
 def exchange(world, out, size):
     """D-PSGD: models leave when a step begins."""
     def node(i):
@@ -384,6 +408,30 @@ class NetworkTwins(WorldCase):
                     return [("own", a)] if a == b else route(a, b)
 
                 self.expect_exchange(rng, min(hosts * per_host, 16), Fluid(way, bandwidth, latency, own), keys)
+
+    def test_drawn_fabrics(self):
+        for directed, kind, seed in itertools.product((False, True), ("fluid", "tcp"), range(4)):
+            rng = drawn(f"{directed} {kind} {seed}")
+            hosts, switches, bandwidth = rng.randrange(2, 8), rng.randrange(5), 10**8
+            core = range(hosts, hosts + switches) if switches else range(hosts)
+            pairs = [(v, rng.choice(core[:v - core[0]])) for v in core[1:]] + [rng.sample(core, 2) for _ in range(len(core) // 2)]
+            pairs += [(h, rng.choice(core)) for h in range(hosts) for _ in range(rng.randrange(1, 3)) if switches]
+            if directed:
+                pairs += [(b, a) for a, b in pairs]
+            rng.shuffle(pairs)
+            arcs, own, lines = [], {}, [f"v{v} [kind=switch]" for v in range(hosts, hosts + switches)]
+            for edge, (a, b) in enumerate(pairs):
+                latency, speed = rng.choice((MS // 100, MS // 50)), rng.choice((bandwidth, bandwidth // 2))
+                lines.append(f"v{a} {'->' if directed else '--'} v{b} [latency=\"{latency} ps\", bandwidth=<{speed} B/s>]")
+                for x, y in [(a, b)] if directed else [(a, b), (b, a)]:
+                    arcs.append((x, y, (edge, x), latency))
+                    own[edge, x] = (speed, latency)
+            route = shortest(hosts + switches, arcs, lambda v, first=core[0]: v >= first)
+            rules = {"latency_factor": 13.01, "bandwidth_factor": 0.97, "window": 4194304, "weight_bytes": 20537, "cross_traffic": 0.05}
+            network = Fluid(route, bandwidth, 0, own, **(rules if kind == "tcp" else {}))
+            keys = {"kind": kind, "fabric": "file", "file": "fabric.dot", "bandwidth": "1 GB/s", "latency": "1 s"}
+            text = f"{'digraph' if directed else 'graph'} {{\n" + "".join(f"{{ {line} }}\n" for line in lines) + "}\n"
+            self.expect_exchange(rng, hosts, network, keys, {"fabric.dot": text})
 
     def test_collectives_in_pieces(self):
         for kind, exchanged, gathered, seed in itertools.product(("ring", "recursive_doubling", "rabenseifner"),
