@@ -13,8 +13,10 @@ void NetworkLog::describe(std::vector<double> bandwidths,
 
 void NetworkLog::end_stretch(std::uint32_t link, Time now) {
   State& state = states_[link];
+  if (now == state.since) return;
   state.busy += now - state.since;
-  if (state.since >= timeline_until_ || now == state.since) return;
+  state.peak_rate = std::max(state.peak_rate, state.rate);
+  if (state.since >= timeline_until_) return;
   timeline_.push_back({link, state.rate, state.since, std::min(now, timeline_until_)});
 }
 
@@ -25,12 +27,14 @@ void NetworkLog::report(Recorder& recorder) const {
   std::vector<std::uint32_t> row_of(states_.size(), 0);
   for (std::uint32_t link = 0; link < states_.size(); ++link) {
     const State& state = states_[link];
-    if (state.bytes == 0 && state.peak_rate == 0) continue;
-    row_of[link] = static_cast<std::uint32_t>(recorder.links.size());
     const Duration open = state.rate > 0 ? latest_ - state.since : Duration{};
+    const double open_rate = open > Duration{} ? state.rate : 0;
+    const double peak_rate = std::max(state.peak_rate, open_rate);
+    if (state.bytes == 0 && peak_rate == 0) continue;
+    row_of[link] = static_cast<std::uint32_t>(recorder.links.size());
     recorder.links.push_back({.name = name_(link),
                               .bandwidth = bandwidths_[link],
-                              .peak_rate = state.peak_rate,
+                              .peak_rate = peak_rate,
                               .busy = state.busy + open,
                               .bytes = state.bytes});
   }

@@ -22,7 +22,7 @@ class NetworkLog {
 
   /// `bytes` of a message have crossed `link`.
   void carry(std::uint32_t link, std::int64_t bytes) { states_[link].bytes += bytes; }
-  /// From `now` on `link` carries so many bytes per second.
+  /// From `now` on `link` carries so many bytes per second. What is set anew at the same instant was never carried.
   void set_rate(std::uint32_t link, double rate, Time now) {
     State& state = states_[link];
     latest_ = now;
@@ -30,7 +30,6 @@ class NetworkLog {
     if (state.rate > 0) end_stretch(link, now);
     state.since = now;
     state.rate = rate;
-    if (rate > state.peak_rate) state.peak_rate = rate;
   }
 
   /// Sets the links of the recorder to those that were used until the last change noted, in their order, and adds

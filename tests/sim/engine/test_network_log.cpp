@@ -1,0 +1,32 @@
+// What a network model's log makes of the rates that it is told.
+
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "sim/engine/network_log.hpp"
+
+namespace starling {
+
+TEST_CASE("the log counts rates that links had for a time, not those between two of an instant") {
+  NetworkLog log(Time::max());
+  log.describe({1e9, 1e9}, [](std::uint32_t link) { return "link " + std::to_string(link); });
+  const auto at = [](std::int64_t ps) { return Time{Duration{ps}}; };
+  log.set_rate(0, 5e8, at(0));
+  log.set_rate(0, 1e9, at(1'000));
+  log.set_rate(1, 1e9, at(1'000));
+  log.set_rate(0, 2e8, at(1'000));
+  log.set_rate(1, 0, at(1'000));
+  log.set_rate(0, 7e8, at(3'000));
+  Recorder recorder;
+  log.report(recorder);
+  CHECK(recorder.links == std::vector<LinkTotals>{{"link 0", 1e9, 5e8, Duration{3'000}, 0}});
+  CHECK(recorder.link_timeline ==
+        std::vector<LinkSegment>{{0, 5e8, at(0), at(1'000)}, {0, 2e8, at(1'000), at(3'000)}});
+  // The last stretch is open: it counts as far as it is known.
+  log.set_rate(1, 1e8, at(4'000));
+  log.report(recorder);
+  CHECK(recorder.links == std::vector<LinkTotals>{{"link 0", 1e9, 7e8, Duration{4'000}, 0}});
+}
+
+}  // namespace starling
