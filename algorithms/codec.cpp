@@ -64,15 +64,16 @@ class Levels final : public Codec {
   Vector decode(const Vector& words, std::size_t size, const Random&,
                 const Vector&) const override {
     const std::uint32_t bucket = bucket_of(size);
-    return transformed(FromLevels{levels_, bucket, factor(bucket), narrow(size)}, {words});
+    const float factor = factor_of(std::min(bucket, narrow(size)));
+    return transformed(FromLevels{levels_, bucket, factor, narrow(size)}, {words});
   }
   bool is_unbiased() const override { return !is_contractive_; }
 
  private:
   /// Of b entries with s levels at most min(b / s^2, sqrt(b) / s) times their squares are lost on average.
-  float factor(std::uint32_t bucket) const {
+  float factor_of(std::uint32_t entries) const {
     if (!is_contractive_) return 1;
-    const double ratio = std::sqrt(static_cast<double>(bucket)) / levels_;
+    const double ratio = std::sqrt(static_cast<double>(entries)) / levels_;
     return static_cast<float>(1 / (1 + std::min(ratio * ratio, ratio)));
   }
   std::uint32_t bucket_of(std::size_t size) const { return bucket_ == 0 ? narrow(size) : bucket_; }

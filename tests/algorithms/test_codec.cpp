@@ -399,6 +399,15 @@ TEST_CASE("contractive codecs lose what their formulas say") {
   CHECK(lost({{"compression", "lattice"}, {"cell", "0.1"}}) < 1001 * 0.05 * 0.05);
 }
 
+TEST_CASE(
+    "contractive levels count the entries that there are, not those that a bucket could hold") {
+  // One entry is its own norm, the highest of 7 levels. w = min(1 / 49, 1 / 7), so 10 is read as 10 / (1 + 1 / 49) = 9.8.
+  const Recorder recorder =
+      send_codes(codec_of({{"compression", "levels"}, {"contractive", "yes"}}),
+                 {"workload.dimension=1", "workload.start=10"});
+  CHECK(test::model(recorder, 1, 0) == doctest::Approx(9.8));
+}
+
 namespace {
 
 /// Node 0 keeps the sum of what it sent and the residual, node 1 the sum of the same inputs.
