@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <limits>
 
 #include "kernels/dense.hpp"
 #include "kernels/transforms.hpp"
@@ -76,12 +75,7 @@ int integer_of_field(std::uint32_t field, std::uint32_t bits) {
 }  // namespace
 
 float largest_magnitude(std::span<const float> v) {
-  const std::uint32_t word = dense::kernels().codes.largest_magnitude(v.data(), v.size());
-  if (word <= std::bit_cast<std::uint32_t>(std::numeric_limits<float>::infinity()))
-    return std::bit_cast<float>(word);
-  float largest = 0;  // some entry is NaN
-  for (const float x : v) largest = std::isnan(x) ? x : std::max(std::fabs(x), largest);
-  return largest;
+  return std::bit_cast<float>(dense::kernels().codes.largest_magnitude(v.data(), v.size()));
 }
 
 void RandomWords::blocks(std::size_t count, std::uint32_t* words) {

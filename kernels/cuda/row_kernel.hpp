@@ -130,16 +130,11 @@ struct RowKernel {
     spread(block, t.size[0], [&](std::uint32_t i) { t.out[t.positions[i]] = t.f[0] * t.in[0][i]; });
   }
 
-  /// The largest magnitude, as the CPU's loop finds it: a NaN begins anew, and stays if it comes last.
+  /// The largest magnitude; a NaN is larger than all.
   STARLING_DEVICE static float largest_magnitude(const Block& block, const float* v,
                                                  std::uint32_t count) {
-    const std::uint32_t past_nan =
-        largest_key(block, count, [&](std::uint32_t i) { return isnan(v[i]) ? i + 1 : 0; });
-    if (past_nan == count && count > 0) return v[count - 1];
-    block.each([](unsigned) {});  // all have read past_nan
-    return float_of(largest_key(block, count, [&](std::uint32_t i) {
-      return i >= past_nan ? bits_of(v[i]) & 0x7fff'ffff : 0;
-    }));
+    return float_of(
+        largest_key(block, count, [&](std::uint32_t i) { return bits_of(v[i]) & 0x7fff'ffff; }));
   }
 
   STARLING_DEVICE static double sum_of_squares(const Block& block, const float* v,

@@ -139,8 +139,11 @@ TEST_CASE("floats of four bits: the nearest power of two below the largest, or z
         Values{1000, 0, 1, -0.5F});
   CHECK(apply(FromFloat4{4, 4}, {apply(ToFloat4{4}, {Values(4, 0.0F)})}) == Values(4, 0.0F));
   const float infinity = std::numeric_limits<float>::infinity();
-  for (const float x : apply(FromFloat4{2, 2}, {apply(ToFloat4{2}, {{infinity, 1}})}))
-    CHECK(std::isnan(x));
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const Values& wild : {Values{infinity, 1}, Values{nan, 1}, Values{1, nan}}) {
+    for (const float x : apply(FromFloat4{2, 2}, {apply(ToFloat4{2}, {wild})}))
+      CHECK(std::isnan(x));
+  }
 }
 
 TEST_CASE("a hash sees every bit and every place") {
@@ -241,6 +244,9 @@ TEST_CASE("entries are cut at standard deviations around zero; the largest is fo
   CHECK(apply(ClipDeviations{3}, {v}) == v);
   CHECK(apply(ClipDeviations{1}, {{-5, -5}}) == Values{-5, -5});
   CHECK(apply(LargestMagnitude{}, {{1, -3, 2}}) == Values{3});
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const Values& v : {Values{nan, -3, 2}, Values{1, -3, nan}})
+    CHECK(std::isnan(apply(LargestMagnitude{}, {v})[0]));
   CHECK(apply(Larger{}, {{1, -3, 2}, {0, -2, 2}}) == Values{1, -2, 2});
   CHECK(apply(ScaleBy{0.5F}, {{1, -3}, {4}}) == Values{2, -6});
 }
