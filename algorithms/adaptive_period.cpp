@@ -3,7 +3,8 @@
 //
 //   S <- (1/n) sum_i ||mean(x) - x_i||^2
 //   before `switch_step`        models are averaged at every step, as if p were 1
-//   before `sampling_steps`     C <- mean of S / gamma so far;   p stays
+//   before `sampling_steps`, and at the first averaging after `switch_step`
+//                               C <- mean of S / gamma so far;   p stays
 //   afterwards                  S < low * gamma * C   =>   p <- p + 1
 //                               S > high * gamma * C  =>   p <- max(1, p - 1)
 //
@@ -50,7 +51,7 @@ class AdaptivePeriod {
   void adapt(Step k, double s) {
     if (k < settings_.switch_step) return;
     const double rate = settings_.optimizer.rate(k);
-    if (k < settings_.sampling_steps) {
+    if (k < settings_.sampling_steps || samples_ == 0) {
       ++samples_;
       drift_per_rate_ += (s / rate - drift_per_rate_) / samples_;
     } else if (s < settings_.low * rate * drift_per_rate_) {

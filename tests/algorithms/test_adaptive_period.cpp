@@ -88,6 +88,14 @@ TEST_CASE("before switch_step models are averaged at every step, and their drift
                        doctest::Contains("switch_step must leave steps"), ScenarioError);
 }
 
+TEST_CASE("the first averaging is a sample, even if it comes after sampling_steps") {
+  // With nothing sampled any drift were too much, and the period would fall to 1.
+  const Recorder fixed = test::run(test::quadratic_scenario(6, 40, "ring", adaptive),
+                                   {"run.record_every=1", "algorithm.low=0", "algorithm.high=1e30",
+                                    "algorithm.sampling_steps=3"});
+  for (const double p : periods(fixed, 0)) CHECK(p == 4);
+}
+
 TEST_CASE("all nodes choose the same period from noisy gradients, on any number of nodes") {
   for (const int nodes : {5, 8, 11}) {
     const Recorder recorder =
