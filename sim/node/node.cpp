@@ -27,7 +27,7 @@ std::int64_t bytes_on_wire(const Vector& values) {
 }  // namespace
 
 std::int64_t bytes_on_wire(const Code& code) {
-  if (code.words.size() == 0) return control_bytes;
+  if (code.bytes == 0) return control_bytes;
   const double bytes_per_word =
       static_cast<double>(code.words.wire_bytes()) / static_cast<double>(code.words.size());
   return static_cast<std::int64_t>(static_cast<double>(code.bytes) * bytes_per_word / 4 + 0.5);

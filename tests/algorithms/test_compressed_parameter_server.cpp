@@ -193,6 +193,13 @@ TEST_CASE("messages are charged 8 bytes per entry, downlink as many as the union
   CHECK(measured.models == uplink.models);
   CHECK(measured.nodes[0].bytes_sent == uplink.nodes[0].bytes_sent);
   CHECK(measured.nodes[1].bytes_sent == uplink.nodes[1].bytes_sent);
+  // Nor where no entry reaches a threshold: a message without a vector.
+  const Recorder silent =
+      test::run(test::quadratic_scenario(4, 30, "ring",
+                                         "kind = compressed_parameter_server\nlearning_rate = 0.1\n"
+                                         "compression = threshold\nthreshold = 1e6\nkeep = 1\n"),
+                {"algorithm.gap_period=3"});
+  CHECK(silent.nodes[1].bytes_sent == 30 * 16);
 }
 
 TEST_CASE(
