@@ -58,7 +58,7 @@ double value(const CountNonzero& measure, const MeasureJob& job);
 double value(const LeastMagnitude& measure, const MeasureJob& job);
 double value(const LargestDifference& measure, const MeasureJob& job);
 
-/// max_i |v_i|; NaN if the last entry is, but for an earlier one as if v began behind it.
+/// max_i |v_i|; NaN if any entry is.
 float largest_magnitude(std::span<const float> v);
 
 /// Entries that are encoded or decoded at once: the fields of a whole piece end with a word.
