@@ -159,8 +159,11 @@ void compute(const SideMeans&, const TransformJob& job) {
 void compute(const ShiftSides&, const TransformJob& job) {
   const auto& [g, own, now] = job.inputs;
   const float upper = now[0] - own[0];
-  const float lower = now[1] - own[1];
-  for (std::size_t i = 0; i < g.size(); ++i) job.out[i] = g[i] >= 0 ? g[i] + upper : g[i] - lower;
+  const float lower = -(now[1] - own[1]);
+  for (std::size_t i = 0; i < g.size(); ++i) {
+    const float shift = g[i] >= 0 ? upper : lower;  // no branch: signs are hard to foresee
+    job.out[i] = g[i] + shift;
+  }
 }
 
 }  // namespace starling::transforms
