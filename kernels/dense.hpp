@@ -118,6 +118,13 @@ struct Kernels {
   /// then lanes fold in halves: l + 8, l + 4, l + 2, l + 1 is added to l.
   double (*squared_distance)(const float* a, const float* b, std::size_t count);
 
+  /// out_i = keep s_i + share g_i^2, in double, rounded once.
+  void (*add_square)(const float* sums, const float* g, std::size_t count, float keep, float share,
+                     float* out);
+  /// out_i = scale m_i / (sqrt(spread s_i) + epsilon), in double, rounded once; 0 where that is no positive divisor.
+  void (*divide_by_root)(const float* m, const float* squares, std::size_t count, float scale,
+                         float spread, float epsilon, float* out);
+
   /// Convolution and what goes with it.
   ImageKernels images;
   /// Layer norm, GELU and attention.

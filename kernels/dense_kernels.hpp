@@ -12,6 +12,7 @@
 #include "kernels/dense_normalize.hpp"
 #include "kernels/dense_products.hpp"
 #include "kernels/dense_random.hpp"
+#include "kernels/dense_step_loops.hpp"
 
 namespace starling::dense {
 namespace {
@@ -27,6 +28,8 @@ constexpr Kernels vectorized_kernels = {.name = Lanes::build_name,
                                         .logarithm = logarithm,
                                         .linear = linear,
                                         .squared_distance = squared_distance,
+                                        .add_square = add_square,
+                                        .divide_by_root = divide_by_root,
                                         .images = {.convolve = convolve,
                                                    .convolution_gradient = convolution_gradient,
                                                    .relu = relu,

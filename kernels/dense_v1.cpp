@@ -11,6 +11,7 @@
 #include "kernels/dense_plain_math.hpp"
 #include "kernels/dense_plain_random.hpp"
 #include "kernels/dense_plain_sequences.hpp"
+#include "kernels/dense_step_loops.hpp"
 
 namespace starling::dense {
 namespace {
@@ -206,6 +207,8 @@ const Kernels& kernels_v1() {
                                     .logarithm = logarithm,
                                     .linear = linear,
                                     .squared_distance = squared_distance,
+                                    .add_square = add_square,
+                                    .divide_by_root = divide_by_root,
                                     .images = {.convolve = convolve,
                                                .convolution_gradient = convolution_gradient,
                                                .relu = relu,

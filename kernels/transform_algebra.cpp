@@ -132,18 +132,13 @@ void compute(const Larger&, const TransformJob& job) {
 
 void compute(const AddSquare& t, const TransformJob& job) {
   const auto& [sums, g, none] = job.inputs;
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    const double square = static_cast<double>(g[i]) * g[i];
-    job.out[i] = static_cast<float>(double{t.keep} * sums[i] + double{t.share} * square);
-  }
+  dense::kernels().add_square(sums.data(), g.data(), sums.size(), t.keep, t.share, job.out.data());
 }
 
 void compute(const DivideByRoot& t, const TransformJob& job) {
   const auto& [m, squares, none] = job.inputs;
-  for (std::size_t i = 0; i < m.size(); ++i) {
-    const double root = std::sqrt(double{t.spread} * squares[i]) + t.epsilon;
-    job.out[i] = root > 0 ? static_cast<float>(double{t.scale} * m[i] / root) : 0.0F;
-  }
+  dense::kernels().divide_by_root(m.data(), squares.data(), m.size(), t.scale, t.spread, t.epsilon,
+                                  job.out.data());
 }
 
 void compute(const SideMeans&, const TransformJob& job) {

@@ -169,6 +169,36 @@ TEST_CASE("colours of a lattice are numbers of cells modulo a power of two") {
   });
 }
 
+TEST_CASE("running squares, and directions by them, are the same in every build") {
+  for (const Kernels* build : runnable_kernels()) {
+    for (const std::size_t size : sizes) {
+      const std::vector<float> g = odd_values(size);
+      std::vector<float> squares(size), expected_squares(size), steps(size), expected_steps(size);
+      for (std::size_t i = 0; i < size; ++i) squares[i] = std::fabs(g[size - 1 - i]);
+      const std::vector<float> before = squares;
+      for (const float epsilon : {0.0F, 1e-8F}) {
+        build->add_square(before.data(), g.data(), size, 0.999F, 0.001F, squares.data());
+        build->divide_by_root(g.data(), squares.data(), size, 0.1F, 1.2F, epsilon, steps.data());
+        for (std::size_t i = 0; i < size; ++i) {
+          const double square = double{g[i]} * double{g[i]};
+          expected_squares[i] =
+              static_cast<float>(double{0.999F} * double{before[i]} + double{0.001F} * square);
+          const double root = std::sqrt(double{1.2F} * double{squares[i]}) + double{epsilon};
+          expected_steps[i] =
+              root > 0 ? static_cast<float>(double{0.1F} * double{g[i]} / root) : 0.0F;
+        }
+        // Which NaN it is may differ.
+        for (std::size_t i = 0; i < size; ++i) {
+          CHECK((squares[i] == expected_squares[i] || std::isnan(expected_squares[i])));
+          CHECK(std::isnan(squares[i]) == std::isnan(expected_squares[i]));
+          CHECK((steps[i] == expected_steps[i] || std::isnan(expected_steps[i])));
+          CHECK(std::isnan(steps[i]) == std::isnan(expected_steps[i]));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("every build encodes, decodes, sums and rotates as the plain one") {
   const CodeKernels& plain = kernels_v1().codes;
   for_builds_and_sizes([&](const CodeKernels& codes, std::size_t size) {
