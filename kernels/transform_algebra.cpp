@@ -17,16 +17,23 @@ void compute(const MatrixProduct& t, const TransformJob& job) {
   const std::size_t a_inner = t.is_left_transposed ? t.rows : 1;
   const std::size_t b_inner = t.is_right_transposed ? 1 : t.columns;
   const std::size_t b_column = t.is_right_transposed ? t.inner : 1;
-  std::vector<double> sums(t.columns);
-  for (std::size_t r = 0; r < t.rows; ++r) {
-    std::ranges::fill(sums, 0.0);
-    for (std::size_t k = 0; k < t.inner; ++k) {
-      const double left = a[r * a_row + k * a_inner];
-      const float* right = b.data() + k * b_inner;
-      for (std::size_t c = 0; c < t.columns; ++c) sums[c] += left * right[c * b_column];
+  constexpr std::size_t together = 8;  // rows: a sum waits for its last term, others need not
+  for (std::size_t begin = 0; begin < t.rows; begin += together) {
+    const std::size_t these = std::min<std::size_t>(together, t.rows - begin);
+    const float* const left = a.data() + begin * a_row;
+    for (std::size_t c = 0; c < t.columns; ++c) {
+      const float* const right = b.data() + c * b_column;
+      double sums[together] = {};
+      const auto add_terms = [&](std::size_t count) {
+        for (std::size_t k = 0; k < t.inner; ++k) {
+          const double factor = right[k * b_inner];
+          for (std::size_t r = 0; r < count; ++r) sums[r] += left[r * a_row + k * a_inner] * factor;
+        }
+      };
+      these == together ? add_terms(together) : add_terms(these);  // a known number, mostly
+      for (std::size_t r = 0; r < these; ++r)
+        job.out[(begin + r) * t.columns + c] = static_cast<float>(sums[r]);
     }
-    for (std::size_t c = 0; c < t.columns; ++c)
-      job.out[r * t.columns + c] = static_cast<float>(sums[c]);
   }
 }
 
