@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "kernels/model_facts.hpp"
+#include "kernels/scratch.hpp"
 #include "sim/base/random.hpp"
 
 namespace starling {
@@ -307,12 +308,7 @@ void CnnNetwork::initial_model(std::uint64_t seed, bool is_uniform, std::span<fl
 
 std::size_t CnnNetwork::deal(Work& work, float* base, std::size_t batch,
                              bool is_backward_too) const {
-  std::size_t used = 0;
-  const auto floats = [&](std::size_t count) {
-    float* const at = base == nullptr ? nullptr : base + used;
-    used += (count + 15) / 16 * 16;
-    return at;
-  };
+  ScratchDealer floats(base);
   work.values.resize(buffers_.size());
   work.slopes.resize(buffers_.size());
   for (std::size_t b = 0; b < buffers_.size(); ++b) {
@@ -328,7 +324,7 @@ std::size_t CnnNetwork::deal(Work& work, float* base, std::size_t batch,
   work.shares = floats(2 * widest_);
   work.mean = floats(batch * channels_normalized_);
   work.rate = floats(batch * channels_normalized_);
-  return used;
+  return floats.used();
 }
 
 std::size_t CnnNetwork::work_floats(std::size_t batch) const {
@@ -337,11 +333,7 @@ std::size_t CnnNetwork::work_floats(std::size_t batch) const {
 }
 
 void CnnNetwork::fit(Work& work, std::size_t batch, bool is_backward_too) const {
-  const std::size_t total = deal(work, nullptr, batch, is_backward_too) + 16;
-  if (work.floats.size() < total) work.floats.resize(total);
-  float* base = work.floats.data();
-  while (reinterpret_cast<std::uintptr_t>(base) % 64 != 0) ++base;
-  deal(work, base, batch, is_backward_too);
+  deal_out(work.floats, [&](float* base) { return deal(work, base, batch, is_backward_too); });
   std::fill_n(work.zeros, widest_, 0.0f);
   work.sums.resize(2 * widest_);
   work.batch = batch;

@@ -372,5 +372,29 @@ void hadamard(double* v, std::size_t size) {
   }
 }
 
+/// All of them, with what each build has of its own.
+constexpr CodeKernels code_kernels(decltype(CodeKernels::random_words) random_words) {
+  return {.random_words = random_words,
+          .pack = pack,
+          .unpack = unpack,
+          .largest_magnitude = largest_magnitude,
+          .to_half = to_half,
+          .from_half = from_half,
+          .to_bfloat = to_bfloat,
+          .from_bfloat = from_bfloat,
+          .to_levels = to_levels,
+          .from_levels = from_levels,
+          .to_float4 = to_float4,
+          .from_float4 = from_float4,
+          .sign_sums = sign_sums,
+          .to_signs = to_signs,
+          .from_signs = from_signs,
+          .to_colours = to_colours,
+          .from_colours = from_colours,
+          .ternarize = ternarize,
+          .side_sums = side_sums,
+          .hadamard = hadamard};
+}
+
 }  // namespace
 }  // namespace starling::dense

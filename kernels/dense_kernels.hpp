@@ -48,26 +48,7 @@ constexpr Kernels vectorized_kernels = {.name = Lanes::build_name,
                                                       .gelu_gradient = gelu_gradient,
                                                       .attention = attention,
                                                       .attention_gradient = attention_gradient},
-                                        .codes = {.random_words = random_words,
-                                                  .pack = pack,
-                                                  .unpack = unpack,
-                                                  .largest_magnitude = largest_magnitude,
-                                                  .to_half = to_half,
-                                                  .from_half = from_half,
-                                                  .to_bfloat = to_bfloat,
-                                                  .from_bfloat = from_bfloat,
-                                                  .to_levels = to_levels,
-                                                  .from_levels = from_levels,
-                                                  .to_float4 = to_float4,
-                                                  .from_float4 = from_float4,
-                                                  .sign_sums = sign_sums,
-                                                  .to_signs = to_signs,
-                                                  .from_signs = from_signs,
-                                                  .to_colours = to_colours,
-                                                  .from_colours = from_colours,
-                                                  .ternarize = ternarize,
-                                                  .side_sums = side_sums,
-                                                  .hadamard = hadamard}};
+                                        .codes = code_kernels(random_words)};
 
 }  // namespace
 }  // namespace starling::dense

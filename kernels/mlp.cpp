@@ -12,6 +12,7 @@
 #include "kernels/keys.hpp"
 #include "kernels/model_facts.hpp"
 #include "kernels/registry.hpp"
+#include "kernels/scratch.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/prefetch.hpp"
 #include "sim/base/random.hpp"
@@ -66,28 +67,25 @@ struct Mlp::Activations {
 
   /// Deals floats out from `base` on, and returns how many; null: only counts them.
   std::size_t deal(float* base, std::span<const Layer> layers, std::size_t batch) {
-    std::size_t widest = 0, used = 0;
+    ScratchDealer dealer(base);
+    std::size_t widest = 0;
     input.resize(layers.size() + 1);
     for (std::size_t l = 0; l < input.size(); ++l) {
       const std::size_t columns = l < layers.size() ? layers[l].inputs : layers.back().outputs;
       const std::size_t stride = dense::row_stride(columns);
-      input[l] = {base == nullptr ? nullptr : base + used, stride};
-      used += batch * stride;
+      input[l] = {dealer(batch * stride), stride};
       if (l > 0) widest = std::max(widest, batch * stride);
     }
-    if (base != nullptr) slope = {base + used, base + used + widest};
-    return used + 2 * widest;
+    slope.resize(2);
+    for (float*& one : slope) one = dealer(widest);
+    return dealer.used();
   }
 
   /// Makes room for mini-batches of an Mlp.
   void fit(std::uint64_t mlp, std::span<const Layer> layers, std::size_t batch) {
     if (mlp == fitted && labels.size() == batch) return;
     fitted = mlp;
-    const std::size_t total = deal(nullptr, layers, batch) + 16;
-    if (floats.size() < total) floats.resize(total);
-    float* base = floats.data();
-    while (reinterpret_cast<std::uintptr_t>(base) % 64 != 0) ++base;
-    deal(base, layers, batch);
+    deal_out(floats, [&](float* base) { return deal(base, layers, batch); });
     indices.resize(batch);
     labels.resize(batch);
     losses.resize(batch);

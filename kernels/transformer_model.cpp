@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/model_facts.hpp"
+#include "kernels/scratch.hpp"
 #include "sim/base/error.hpp"
 
 namespace starling {
@@ -106,12 +107,7 @@ void TransformerModel::initialize(std::span<float> x, Random random) const {
 std::size_t TransformerModel::deal(Work& work, float* base, const Extent& batch, bool keeps) const {
   const auto [sequences, tokens, longest] = batch;
   const std::size_t width = shape_.width;
-  std::size_t used = 0;
-  const auto floats = [&](std::size_t count) {
-    float* const at = base == nullptr ? nullptr : base + used;
-    used += (count + 15) / 16 * 16;
-    return at;
-  };
+  ScratchDealer floats(base);
   const auto matrix = [&](std::size_t rows, std::size_t columns) {
     const std::size_t stride = dense::row_stride(columns);
     return Matrix{floats(rows * stride), stride};
@@ -136,12 +132,12 @@ std::size_t TransformerModel::deal(Work& work, float* base, const Extent& batch,
   work.logits = matrix(outputs(batch), shape_.classes);
   work.branch = matrix(tokens, width);
   work.scratch = floats(dense::attention_scratch(longest, head_width()));
-  if (!keeps) return used;
+  if (!keeps) return floats.used();
   work.slope = matrix(tokens, width);
   work.normed_slope = matrix(tokens, width);
   work.wide_slope = matrix(tokens, 4 * width);
   work.qkv_slope = matrix(tokens, 3 * width);
-  return used;
+  return floats.used();
 }
 
 std::size_t TransformerModel::work_floats(const Extent& batch) const {
@@ -153,11 +149,7 @@ void TransformerModel::fit(Work& work, bool keeps) const {
   Extent batch{work.batch.begin.size() - 1, work.batch.tokens.size(), 0};
   for (std::size_t s = 0; s < batch.sequences; ++s)
     batch.longest = std::max(batch.longest, work.batch.begin[s + 1] - work.batch.begin[s]);
-  const std::size_t total = deal(work, nullptr, batch, keeps) + 16;
-  if (work.floats.size() < total) work.floats.resize(total);
-  float* base = work.floats.data();
-  while (reinterpret_cast<std::uintptr_t>(base) % 64 != 0) ++base;
-  deal(work, base, batch, keeps);
+  deal_out(work.floats, [&](float* base) { return deal(work, base, batch, keeps); });
   work.losses.resize(outputs(batch));
 }
 
