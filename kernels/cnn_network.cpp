@@ -328,7 +328,7 @@ std::size_t CnnNetwork::deal(Work& work, float* base, std::size_t batch,
 }
 
 std::size_t CnnNetwork::work_floats(std::size_t batch) const {
-  Work nobodys;
+  Work nobodys{};
   return deal(nobodys, nullptr, batch, true);
 }
 

@@ -141,7 +141,7 @@ std::size_t TransformerModel::deal(Work& work, float* base, const Extent& batch,
 }
 
 std::size_t TransformerModel::work_floats(const Extent& batch) const {
-  Work nobodys;
+  Work nobodys{};
   return deal(nobodys, nullptr, batch, true);
 }
 

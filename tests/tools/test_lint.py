@@ -1,7 +1,10 @@
 #!/usr/bin/python3
-"""Which sources tools/lint looks at: those that changed since the commit that was clean, themselves or by a header."""
+"""Which sources tools/lint looks at: those that changed since the commit that was clean, themselves or by a header; and
+that both of its tools look at a file that is named."""
+import contextlib
 import importlib.machinery
 import importlib.util
+import io
 import pathlib
 import shutil
 import subprocess
@@ -87,6 +90,24 @@ class ChangedTest(unittest.TestCase):
     def test_no_commit_was_ever_clean(self):
         (self.root / "tools" / "lint_clean").unlink()
         self.assertIsNone(self.looked_at())
+
+
+class NamedFileTest(unittest.TestCase):
+    def test_cppcheck_looks_at_it_too(self):
+        lint = load()
+        if not lint.find_tidy()[0] or not shutil.which("cppcheck"):
+            self.skipTest("needs clang-tidy and cppcheck")
+        with tempfile.TemporaryDirectory(prefix="starling-lint-") as folder:
+            source = pathlib.Path(folder) / "source.cpp"
+            (pathlib.Path(folder) / "compile_commands.json").write_text("[]")
+            for text, status in (("int f() { int a[2] = {}; return a[1]; }\n", 0),
+                                 ("int f() { int a[2] = {}; return a[2]; }\n", 1)):
+                source.write_text(text)
+                output = io.StringIO()
+                arguments = ["lint", "--build", folder, str(source)]
+                with unittest.mock.patch.object(sys, "argv", arguments), contextlib.redirect_stdout(output):
+                    self.assertEqual(lint.main(), status, output.getvalue())
+                self.assertEqual("arrayIndexOutOfBounds" in output.getvalue(), status == 1)
 
 
 if __name__ == "__main__":
