@@ -9,9 +9,9 @@
 #include "kernels/dense_image_loops.hpp"
 #include "kernels/dense_math.hpp"
 #include "kernels/dense_plain_math.hpp"
-#include "kernels/dense_plain_random.hpp"
 #include "kernels/dense_plain_sequences.hpp"
 #include "kernels/dense_step_loops.hpp"
+#include "sim/base/random.hpp"
 
 namespace starling::dense {
 namespace {
@@ -191,6 +191,16 @@ double squared_distance(const float* a, const float* b, std::size_t count) {
     for (std::size_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
   }
   return lanes[0];
+}
+
+void random_words(const std::uint32_t (&key)[2], std::uint32_t first,
+                  const std::uint32_t (&counter)[3], std::size_t blocks, std::uint32_t* words) {
+  for (std::size_t b = 0; b < blocks; ++b, words += 4) {
+    const auto block =
+        philox({first + static_cast<std::uint32_t>(b), counter[0], counter[1], counter[2]},
+               {key[0], key[1]});
+    std::memcpy(words, block.data(), sizeof block);
+  }
 }
 
 }  // namespace

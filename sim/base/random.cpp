@@ -59,6 +59,13 @@ std::uint64_t draw_64(Random& random) {
 
 }  // namespace
 
+std::array<std::uint32_t, 4> philox(const std::array<std::uint32_t, 4>& counter,
+                                    const std::array<std::uint32_t, 2>& key) {
+  const auto block =
+      r123::Philox4x32()({{counter[0], counter[1], counter[2], counter[3]}}, {{key[0], key[1]}});
+  return {block[0], block[1], block[2], block[3]};
+}
+
 Random::Random(std::uint64_t seed, std::string_view purpose, NodeId node, Step step) {
   const std::uint64_t key = mix(mix(seed) ^ hash(purpose));
   key_ = {low(key), high(key)};
@@ -73,10 +80,7 @@ Random Random::at(NodeId node, Step step) const {
 }
 
 void Random::refill() {
-  const r123::Philox4x32::ctr_type counter = {{counter_[0], counter_[1], counter_[2], counter_[3]}};
-  const r123::Philox4x32::key_type key = {{key_[0], key_[1]}};
-  const auto block = r123::Philox4x32()(counter, key);
-  block_ = {block[0], block[1], block[2], block[3]};
+  block_ = philox(counter_, key_);
   if (++counter_[0] == 0) ++key_[0];
   used_ = 0;
 }

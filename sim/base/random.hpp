@@ -15,6 +15,10 @@ namespace starling {
 /// The node of streams that all nodes share.
 inline constexpr NodeId shared_stream = -1;
 
+/// A block of Philox4x32-10: the four words that `key` makes of `counter`.
+std::array<std::uint32_t, 4> philox(const std::array<std::uint32_t, 4>& counter,
+                                    const std::array<std::uint32_t, 2>& key);
+
 /// One stream of random numbers; a small value, cheap to make and to copy. Satisfies
 /// std::uniform_random_bit_generator, but use the members: the distributions of <random> differ between
 /// standard libraries.
