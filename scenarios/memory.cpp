@@ -16,11 +16,11 @@ namespace starling {
 namespace {
 
 constexpr double gibibyte = 1 << 30;
-/// Of program, mailbox, totals, recorded operations: what scenarios/scale/million_nodes.ini held at most, less its models. It is
-/// the upper end: with a model of 4 floats, two such runs of 100,000 and 300,000 nodes differ by 2,110 B per node, and with
-/// normal gradient times (sigma = 0.2) by 2,310 B. With large models and lognormal times nodes drift apart, and 0.4
-/// of a model per node more is in flight.
-constexpr double node_bytes = 3800;
+/// Of program, mailbox, totals, recorded operations, rounded up: scenarios/scale/million_nodes.ini takes 2,210 B per node beside
+/// its models at most. With a model of 4 floats, runs of 100,000 and 300,000 nodes differ by 2,050 B per node, with normal
+/// gradient times (sigma = 0.2) by 2,310 B, with lognormal ones (0.3) by 2,350 B. With large models and
+/// lognormal times nodes drift apart, and 0.4 of a model per node more is in flight.
+constexpr double node_bytes = 2400;
 /// What a node takes beside its model, at least: one that only sleeps takes most of it (tests/benchmarks/bench_engine.cpp).
 constexpr std::int64_t bytes_per_idle_node = 380;
 
