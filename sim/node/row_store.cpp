@@ -8,11 +8,20 @@
 namespace starling {
 namespace {
 
-constexpr std::size_t row_granularity = 16;                // floats: rows begin on cache lines
-constexpr std::size_t slab_floats = std::size_t{1} << 19;  // 2 MiB, one huge page
+constexpr std::size_t row_granularity = 16;  // floats: rows begin on cache lines
 
 std::int64_t bytes_of(std::size_t floats) {
   return static_cast<std::int64_t>(floats * sizeof(float));
+}
+
+/// Floats of the next slab for rows of `row` floats, where there are slabs of `before` floats: as much again, but of some
+/// rows, so that little is left over, and in whole huge pages if it is larger than one. Large rows are alone.
+std::size_t slab_floats(std::size_t row, std::size_t before) {
+  constexpr std::size_t rows = 8;
+  constexpr std::size_t huge_page = std::size_t{1} << 19;  // 2 MiB
+  constexpr std::size_t most = 64 * huge_page;
+  const std::size_t wanted = rows * row > most ? row : std::clamp(before, rows * row, most);
+  return wanted < huge_page ? wanted : (wanted + huge_page - 1) / huge_page * huge_page;
 }
 
 }  // namespace
@@ -22,8 +31,8 @@ std::size_t RowStore::row_floats(std::size_t size) {
 }
 
 RowStore::~RowStore() {
-  for (auto& [size, shelf] : shelves_) {
-    for (float* slab : shelf.slabs) backend_.release(slab, size * shelf.rows_per_slab);
+  for (const auto& [row, shelf] : shelves_) {
+    for (const Slab& slab : shelf.slabs) backend_.release(slab.floats, slab.size);
   }
 }
 
@@ -77,11 +86,11 @@ void RowStore::release_unread(ValueId value) {
 float* RowStore::take_from_shelf(std::size_t count) {
   Shelf& shelf = shelves_[count];
   if (shelf.free.empty()) {
-    shelf.rows_per_slab = std::max<std::size_t>(1, slab_floats / count);
-    float* slab = backend_.allocate(count * shelf.rows_per_slab);
-    shelf.slabs.push_back(slab);
-    for (std::size_t i = shelf.rows_per_slab; i > 0; --i)
-      shelf.free.push_back(slab + (i - 1) * count);
+    const std::size_t size = slab_floats(count, shelf.size);
+    float* const slab = backend_.allocate(size);
+    shelf.slabs.push_back({slab, size});
+    shelf.size += size;
+    for (std::size_t i = size / count; i > 0; --i) shelf.free.push_back(slab + (i - 1) * count);
   }
   float* row = shelf.free.back();
   shelf.free.pop_back();

@@ -86,11 +86,15 @@ class RowStore {
     bool is_made = false;       // its numbers are there
   };
 
+  struct Slab {
+    float* floats;
+    std::size_t size;
+  };
   /// Rows of one (rounded) size.
   struct Shelf {
     std::vector<float*> free;
-    std::vector<float*> slabs;
-    std::size_t rows_per_slab = 0;
+    std::vector<Slab> slabs;
+    std::size_t size = 0;  // floats of all slabs
   };
 
   struct alignas(64) Lane {

@@ -1,6 +1,7 @@
 // Rows of floats: when they are free again, who gets them next, and that threads change nothing but places.
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <set>
 #include <vector>
 
@@ -60,6 +61,23 @@ TEST_CASE("the last reader of a value may take its row over, if it fits") {
   CHECK(rows.make(7, 20, 0) != row);
   rows.store.release_unread(7);
   CHECK(rows.store.at(7) == nullptr);
+}
+
+TEST_CASE("rows lie one after another in ever larger slabs, which begin huge pages") {
+  constexpr std::size_t row = 109'392;  // of case A: four rows do not fill the first huge page, five are more
+  constexpr std::uintptr_t huge_page = 2 << 20;
+  Rows rows;
+  int slabs = 0;
+  float* next = nullptr;
+  for (RowStore::ValueId i = 0; i < 200; ++i) {
+    float* const values = rows.make(i, 109'386, 1, false);
+    if (values != next) {
+      ++slabs;
+      CHECK(reinterpret_cast<std::uintptr_t>(values) % huge_page == 0);
+    }
+    next = values + row;
+  }
+  CHECK(slabs <= 6);  // of 9, 9, 19, 38, 76 and 153 rows
 }
 
 TEST_CASE("many threads take and free rows at once; what was in use does not depend on them") {
