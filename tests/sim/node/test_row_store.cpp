@@ -64,7 +64,8 @@ TEST_CASE("the last reader of a value may take its row over, if it fits") {
 }
 
 TEST_CASE("rows lie one after another in ever larger slabs, which begin huge pages") {
-  constexpr std::size_t row = 109'392;  // of case A: four rows do not fill the first huge page, five are more
+  constexpr std::size_t row =
+      109'392;  // of case A: four rows do not fill the first huge page, five are more
   constexpr std::uintptr_t huge_page = 2 << 20;
   Rows rows;
   int slabs = 0;
