@@ -205,10 +205,11 @@ std::string state_of(const Recorder& run) {
   if (run.nodes.empty()) return fact(run, "status");
   const auto [least, most] = std::ranges::minmax(run.nodes, {}, &NodeTotals::steps);
   const Step planned = run.evaluation.schedule().steps();
+  if (is_reference(run)) return fmt::format("by other code, {} steps", planned);
   const std::string done = least.steps == most.steps
                                ? fmt::format("{}", least.steps)
                                : fmt::format("{} to {}", least.steps, most.steps);
-  return fmt::format("{}, {} steps", is_reference(run) ? "by other code" : fact(run, "status"),
+  return fmt::format("{}, {} steps", fact(run, "status"),
                      least.steps == planned ? done : fmt::format("{} of {}", done, planned));
 }
 

@@ -50,6 +50,12 @@ struct Rows {
   }
 };
 
+/// Whether a column is read; others are ignored.
+bool is_ours(std::string_view column) {
+  return column == "step" || column == "time_seconds" || column == "train_loss" ||
+         column.starts_with("test_");
+}
+
 void read_comment(std::string_view line, const Place& place, Rows& rows) {
   const std::size_t equals = line.find('=');
   if (equals == line.npos) return;
@@ -59,7 +65,8 @@ void read_comment(std::string_view line, const Place& place, Rows& rows) {
                                               : nullptr;
   if (value == nullptr) return;
   *value = place.number(trim(line.substr(equals + 1)), key);
-  if (!(*value >= 1) || *value > 1e9) place.refuse(fmt::format("{} must be from 1 to 1e9", key));
+  if (!(*value >= 1) || *value > 1e7 || *value != std::floor(*value))
+    place.refuse(fmt::format("{} must be a whole number from 1 to 1e7", key));
 }
 
 Rows read_rows(const std::string& path) {
@@ -68,6 +75,7 @@ Rows read_rows(const std::string& path) {
   Rows rows;
   std::string line;
   Place place{path, 0};
+  double latest = 0;  // time that a row told
   while (std::getline(file, line)) {
     if (++place.line == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);  // byte order mark
     line = std::string(trim(line));
@@ -81,20 +89,27 @@ Rows read_rows(const std::string& path) {
       rows.columns = std::move(cells);
       if (rows.column("step") == rows.columns.size())
         place.refuse("expected names of columns, one of them step");
+      for (std::size_t i = 0; i < rows.columns.size(); ++i) {
+        if (rows.column(rows.columns[i]) < i && is_ours(rows.columns[i]))
+          place.refuse(fmt::format("two columns are called {}", rows.columns[i]));
+      }
       continue;
     }
     if (cells.size() != rows.columns.size())
       place.refuse(fmt::format("expected {} cells, got {}", rows.columns.size(), cells.size()));
     std::vector<double>& row = rows.cells.emplace_back();
     for (std::size_t i = 0; i < cells.size(); ++i) {
-      const bool is_ours = rows.columns[i] == "step" || rows.columns[i] == "time_seconds" ||
-                           rows.columns[i].starts_with("test_") || rows.columns[i] == "train_loss";
-      row.push_back(is_ours ? place.number(cells[i], rows.columns[i]) : 0);
+      row.push_back(is_ours(rows.columns[i]) ? place.number(cells[i], rows.columns[i]) : 0);
     }
     const std::size_t step = rows.column("step");
     const double last = rows.cells.size() > 1 ? rows.cells[rows.cells.size() - 2][step] : 0;
     if (!(row[step] > last) || row[step] != std::floor(row[step]) || row[step] > 1e12)
       place.refuse("step must be a whole number that grows");
+    const std::size_t time = rows.column("time_seconds");
+    if (time == row.size() || std::isnan(row[time])) continue;
+    if (row[time] < latest)
+      place.refuse(fmt::format("time_seconds must not fall, got {} after {}", row[time], latest));
+    latest = row[time];
   }
   if (rows.cells.empty()) throw Error(fmt::format("{}: holds no rows", path));
   return rows;
@@ -113,21 +128,24 @@ Recorder read_reference(const std::string& path) {
     throw Error(fmt::format("{}: steps are too uneven for one table", path));
   Recorder run(static_cast<NodeId>(std::max(1.0, rows.nodes)), RowSchedule(steps, steps),
                RowSchedule(every, steps), Time{});
-  double end = 0;
+  double end = 0;        // seconds
+  Step timed_steps = 0;  // done by then
   for (const auto& row : rows.cells) {
     const auto at = static_cast<std::size_t>(static_cast<Step>(row[step_column]) / every) - 1;
     for (std::size_t i = 0; i < rows.columns.size(); ++i) {
       const std::string& column = rows.columns[i];
       if (column == "time_seconds") {
         run.evaluation.cell("time", at) = row[i];
-        if (!std::isnan(row[i])) end = row[i];
+        if (std::isnan(row[i])) continue;
+        end = row[i];
+        timed_steps = static_cast<Step>(row[step_column]);
       } else if (column.starts_with("test_") || column == "train_loss") {
         run.evaluation.cell(column, at) = row[i];
       }
     }
   }
   for (NodeTotals& node : run.nodes) {
-    node.steps = end > 0 ? steps : 0;
+    node.steps = end > 0 ? timed_steps : 0;
     node.finished = Time{from_seconds(end)};
   }
   if (rows.nodes > 0 && rows.samples_per_step > 0) {  // else nothing is known of throughput

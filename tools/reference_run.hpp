@@ -5,7 +5,7 @@
 // ignored; empty cells are unknown:
 //
 //   step            finished steps of every node; needed, growing
-//   time_seconds    since the start
+//   time_seconds    since the start, never falling; the last that is known, and its step, give the time per step
 //   test_loss, test_accuracy, train_loss    of the mean model, accuracy as a share of 1
 //
 // and, in comment lines before the first, "# nodes = 64" and "# samples_per_step = 128" (of one node), which give

@@ -13,6 +13,10 @@ import unittest
 import h5py
 import numpy as np
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+from pictures.reference import read_reference
+from pictures.style import Failure
+
 SCENARIO = """[run]
 nodes = 4
 steps = 40
@@ -42,7 +46,11 @@ BAD = [
     ("step,test_loss\n10,much\n", "r.csv:2: test_loss must be a number, got much"),
     ("step,test_loss\n10,1\n10,1\n", "r.csv:3: step must be a whole number that grows"),
     ("step,test_loss\n-3,1\n", "r.csv:2: step must be a whole number that grows"),
-    ("# nodes = 0\nstep,test_loss\n3,1\n", "r.csv:1: nodes must be from 1"),
+    ("# nodes = 0\nstep,test_loss\n3,1\n", "r.csv:1: nodes must be a whole number from 1"),
+    ("# nodes = 2.5\nstep,test_loss\n3,1\n", "r.csv:1: nodes must be a whole number from 1"),
+    ("step,test_loss,test_loss\n3,1,2\n", "r.csv:1: two columns are called test_loss"),
+    ("step,time_seconds\n3,5\n4,\n5,4.5\n", "r.csv:4: time_seconds must not fall, got 4.5 after 5"),
+    ("step,time_seconds\n3,-1\n", "r.csv:2: time_seconds must not fall, got -1 after 0"),
     ("step,test_loss\n1,1\n100000000001,1\n", "too uneven"),
 ]
 
@@ -178,6 +186,17 @@ class CompareTest(unittest.TestCase):
             with self.subTest(text):
                 (self.folder / "r.csv").write_text(text)
                 self.assertIn(expected, self.starling("compare", "a.h5", "r.csv", status=1))
+                if expected != "too uneven":  # for a table; a picture has none
+                    with self.assertRaises(Failure) as refused:
+                        read_reference(self.folder / "r.csv")
+                    self.assertIn(expected, str(refused.exception))
+
+    def test_the_last_time_that_is_told_gives_the_time_per_step(self):
+        (self.folder / "r.csv").write_text("# nodes = 4\n# samples_per_step = 16\nstep,time_seconds,machine,machine\n20,0.04,,\n40,,,\n")
+        said = self.starling("compare", "a.h5", "r.csv", "--time", "2")
+        self.assertRegex(said, r"time per step, s +0.001 +0.002 ")
+        self.assertIn("B: r.csv (by other code, 40 steps)", said)
+        self.assertEqual(read_reference(self.folder / "r.csv")["step_time"], 0.002)
 
     def test_a_scenario_may_name_what_its_results_are_compared_with(self):
         # 40 steps of 1 ms and zero latency; the real run took 41 ms: 2.4 % of it more

@@ -197,9 +197,9 @@ class PlotTest(unittest.TestCase):
         self.assertIn("folder of a sweep among them", self.plot("a.h5", "swept", status=2))
         self.assertIn("expected a results file", self.plot("a.h5", "nowhere.h5", status=1))
         (self.folder / "bad.csv").write_text("time_seconds\n1\n")
-        self.assertIn("bad.csv: has no column step", self.plot("a.h5", "bad.csv", status=1))
+        self.assertIn("bad.csv:1: expected names of columns, one of them step", self.plot("a.h5", "bad.csv", status=1))
         (self.folder / "words.csv").write_text("step,test_loss\n1,much\n")
-        self.assertIn("words.csv: test_loss must be numbers", self.plot("a.h5", "words.csv", status=1))
+        self.assertIn("words.csv:2: test_loss must be a number, got much", self.plot("a.h5", "words.csv", status=1))
 
 
 if __name__ == "__main__":

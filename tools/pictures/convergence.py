@@ -1,6 +1,5 @@
 """Several runs in one picture, the first against the others: simulated and real, or any; results files, or CSV files of runs by
 anybody's code (columns: tools/reference_run.hpp). Quality against time, steps, samples and epochs, and the time to a target."""
-import csv
 import pathlib
 
 import h5py
@@ -8,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from pictures.reference import read_reference
 from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, short, text, time_scale
 
 METRICS = {"test_accuracy": "Test accuracy", "test_auc": "Test AUC", "test_loss": "Test loss", "consensus_distance": "Consensus distance"}
@@ -22,9 +22,7 @@ class Run:
 
     def __init__(self, path, name=""):
         self.name = name or pathlib.Path(path).stem
-        self.columns = read_csv(path) if pathlib.Path(path).suffix == ".csv" else read_results(path)
-        if "step" not in self.columns:
-            raise Failure(f"{path}: has no column step")
+        self.columns = read_reference(path) if pathlib.Path(path).suffix == ".csv" else read_results(path)
         self.step_time = self.columns.pop("step_time", np.nan)
 
     def curve(self, metric, against):
@@ -59,37 +57,6 @@ def read_results(path):
         raise Failure(f"{path}: expected a results file of Starling: {error}") from error
     if steps.sum() > 0 and finished.max() > 0:
         columns["step_time"] = float(finished.max() * len(steps) / steps.sum())  # as in tools/summary.cpp
-    return columns
-
-
-def read_csv(path):
-    """The file of tools/reference_run.hpp."""
-    facts = {"nodes": np.nan, "samples_per_step": np.nan}
-    lines = []
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            for line in file:
-                key, equals, value = line.strip().removeprefix("#").partition("=")
-                if not line.startswith("#"):
-                    lines.append(line)
-                elif equals and key.strip() in facts:
-                    facts[key.strip()] = float(value)
-    except OSError as error:
-        raise Failure(f"{path}: cannot read: {error.strerror}") from error
-    except ValueError as error:
-        raise Failure(f"{path}: cannot read: {error}") from error
-    rows = list(csv.DictReader(line for line in lines if line.strip()))
-    columns = {}
-    for name in (rows[0] if rows else ()):
-        if name in ("step", "time_seconds", "train_loss") or name.startswith("test_"):
-            try:
-                columns["time" if name == "time_seconds" else name] = np.array([float(row[name] or "nan") for row in rows])
-            except (TypeError, ValueError) as error:
-                raise Failure(f"{path}: {name} must be numbers") from error
-    if "step" in columns:  # samples are not known unless both are told
-        columns["samples"] = columns["step"] * facts["nodes"] * facts["samples_per_step"]
-        if "time" in columns and np.isfinite(columns["time"][-1]):
-            columns["step_time"] = columns["time"][-1] / columns["step"][-1]
     return columns
 
 
