@@ -16,8 +16,16 @@ void add(std::string& text, std::string_view what, const std::string& value) {
   text += fmt::format("  {:<36}{}\n", what, value);
 }
 
-/// Last value of an evaluation metric that is known.
-double last(const Table& table, std::string_view metric) {
+double statistic(const Recorder& recorder, const std::string& name) {
+  const auto found = recorder.statistics.find(name);
+  return found == recorder.statistics.end() ? 0.0 : found->second;
+}
+
+/// Last value of an evaluation metric that is known; none where all nodes diverged.
+double last(const Recorder& recorder, std::string_view metric) {
+  const double diverged = statistic(recorder, "diverged_nodes");
+  if (diverged > 0 && diverged == static_cast<double>(recorder.nodes.size())) return unknown;
+  const Table& table = recorder.evaluation;
   for (std::size_t row = table.rows(metric); row-- > 0;) {
     const double value = table.value(metric, row);
     if (!std::isnan(value)) return value;
@@ -95,10 +103,10 @@ void add_network(std::string& text, const Recorder& recorder, double seconds) {
 std::string summarize(const Recorder& recorder) {
   std::string text;
   const Totals all(recorder);
-  const double accuracy = last(recorder.evaluation, "test_accuracy");
-  const double area = last(recorder.evaluation, "test_auc");
-  const double loss = last(recorder.evaluation, "test_loss");
-  const double distance = last(recorder.evaluation, "consensus_distance");
+  const double accuracy = last(recorder, "test_accuracy");
+  const double area = last(recorder, "test_auc");
+  const double loss = last(recorder, "test_loss");
+  const double distance = last(recorder, "consensus_distance");
   if (!std::isnan(accuracy))
     add(text, "test accuracy of the mean model", fmt::format("{:.2f} %", 100 * accuracy));
   if (!std::isnan(area)) add(text, "test AUC of the mean model", fmt::format("{:.4f}", area));
@@ -123,13 +131,9 @@ std::string summarize(const Recorder& recorder) {
         fmt::format("{:.4g} per step of a node, {:.4g} MB", all.messages / all.steps,
                     all.bytes / all.steps / 1e6));
   }
-  const auto count = [&recorder](const char* name) {
-    const auto found = recorder.statistics.find(name);
-    return found == recorder.statistics.end() ? 0.0 : found->second;
-  };
-  const double stopped = count("failures.stopped_nodes");
-  const double lost = count("failures.lost_messages");
-  const double duplicated = count("failures.duplicated_messages");
+  const double stopped = statistic(recorder, "failures.stopped_nodes");
+  const double lost = statistic(recorder, "failures.lost_messages");
+  const double duplicated = statistic(recorder, "failures.duplicated_messages");
   if (stopped + lost + duplicated > 0) {
     add(text, "failures",
         fmt::format("{} of {} nodes stopped, {} messages lost, {} duplicated", stopped,
@@ -137,8 +141,8 @@ std::string summarize(const Recorder& recorder) {
   }
   if (const std::string diverged = fact(recorder, "diverged"); !diverged.empty()) {
     add(text, "diverged",
-        fmt::format("{} of {} nodes: {}", count("diverged_nodes"), recorder.nodes.size(),
-                    diverged));
+        fmt::format("{} of {} nodes: {}", statistic(recorder, "diverged_nodes"),
+                    recorder.nodes.size(), diverged));
   }
   add_network(text, recorder, all.end);
   return text;
@@ -149,12 +153,12 @@ std::vector<Outcome> outcomes(const Recorder& recorder) {
   const double steps = all.steps;
   const bool has_samples = !fact(recorder, "samples_per_step").empty();
   return {
-      {"test_accuracy", last(recorder.evaluation, "test_accuracy")},
+      {"test_accuracy", last(recorder, "test_accuracy")},
       {"best_test_accuracy", best(recorder.evaluation, "test_accuracy")},
-      {"test_auc", last(recorder.evaluation, "test_auc")},
+      {"test_auc", last(recorder, "test_auc")},
       {"best_test_auc", best(recorder.evaluation, "test_auc")},
-      {"test_loss", last(recorder.evaluation, "test_loss")},
-      {"consensus_distance", last(recorder.evaluation, "consensus_distance")},
+      {"test_loss", last(recorder, "test_loss")},
+      {"consensus_distance", last(recorder, "consensus_distance")},
       {"virtual_time_seconds", all.end},
       {"step_time_seconds", ratio(all.end * static_cast<double>(recorder.nodes.size()), steps)},
       {"samples_per_second",

@@ -189,6 +189,15 @@ class PlotTest(unittest.TestCase):
                             for text in self.texts("swept", "--target", str(sum(best) / 2))))
         self.assertFalse(any("never" in text for text in self.texts("swept", "--target", "0.01")))
 
+    def test_runs_whose_nodes_all_diverged_have_no_final_loss(self):
+        (self.folder / "q.ini").write_text(re.sub(r"kind = mlp\n.*?\[", "kind = quadratic\n[", SCENARIO, flags=re.DOTALL))
+        done = subprocess.run([PROGRAM, "run", "q.ini", "-o", "q.h5", "run.on_divergence=mark", "run.steps=60", "algorithm.learning_rate=5"],
+                              cwd=self.folder, check=True, capture_output=True, text=True)
+        self.assertIn("4 of 4 nodes", done.stdout)
+        self.assertNotIn("test loss", done.stdout)  # that of step 40 is finite
+        said = self.texts("q.h5")
+        self.assertTrue(any(text.startswith("all nodes diverged, 60 steps") for text in said), said)
+
     def test_what_cannot_be_drawn_is_refused(self):
         self.assertIn("the node timeline ends at 1 s", self.plot("a.h5", "--window", "1", "2", status=1))
         self.assertIn("--metric wants the folder of a sweep", self.plot("a.h5", "--metric", "test_loss", status=2))
