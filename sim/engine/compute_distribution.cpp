@@ -65,7 +65,7 @@ double mean_cost(const BatchCost& cost, NodeId nodes) {
 
 }  // namespace
 
-DistributionSettings read_distribution(const Section& section) {
+DistributionSettings read_distribution(const Section& section, NodeId nodes) {
   DistributionSettings read;
   read.name = section.choice("distribution",
                              {"constant", "normal", "lognormal", "gamma", "exponential",
@@ -95,7 +95,7 @@ DistributionSettings read_distribution(const Section& section) {
     read.samples = published_file(section.choice(
         "name", published_names(), "", "whose batch times; see scenarios/data/README.md"));
   } else if (read.name == "trace") {
-    read.trace = read_trace_settings(section);
+    read.trace = read_trace_settings(section, nodes);
   }
   section.expect(read.sigma >= 0 && read.sigma <= 5, "sigma", "must be between 0 and 5, got {}",
                  read.sigma);

@@ -32,8 +32,8 @@ struct DistributionSettings {
   bool is_per_node = false;
 };
 
-/// Reads the keys that say how durations vary; touches no file.
-DistributionSettings read_distribution(const Section& section);
+/// Reads the keys that say how durations of `nodes` nodes vary; touches no file.
+DistributionSettings read_distribution(const Section& section, NodeId nodes);
 
 /// Random factors that take one normal draw each, of mean 1 but for the floor of the normal distribution: those of
 /// `block_lanes` steps of a node at once, because most of the time of a draw is waiting for the instruction before. Nodes

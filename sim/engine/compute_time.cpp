@@ -9,7 +9,7 @@ namespace starling {
 
 ComputeTime::Settings ComputeTime::read(const Section& section, NodeId nodes) {
   Settings settings;
-  settings.distribution = read_distribution(section);
+  settings.distribution = read_distribution(section, nodes);
   settings.speed = read_speed(section, nodes);
   settings.delays = read_delays(section, nodes);
   section.finish();

@@ -23,7 +23,7 @@ bool is_index(double value) {
 
 }  // namespace
 
-TraceSettings read_trace_settings(const Section& section) {
+TraceSettings read_trace_settings(const Section& section, NodeId nodes) {
   TraceSettings settings;
   settings.path = section.resolve_path(section.required<std::string>(
       "trace", "CSV file: a line per step with a column per node, or node,step,seconds"));
@@ -31,6 +31,12 @@ TraceSettings read_trace_settings(const Section& section) {
       "trace_shift", 0, "nodes beyond the recorded ones replay them, begun so many steps later");
   section.expect(settings.shift >= 0, "trace_shift", "must not be negative, got {}",
                  settings.shift);
+  // Half of what 64 bits hold is left to the steps of the run.
+  const Step most = std::numeric_limits<Step>::max() / 2 / nodes;
+  section.expect(
+      settings.shift <= most, "trace_shift",
+      "must be at most {}, so that 64 bits hold the shift of each of the {} nodes, got {}", most,
+      nodes, settings.shift);
   settings.repeats =
       section.choice("trace_end", {"repeat", "fail"}, "repeat",
                      "behind its end the trace starts over, or the run ends") == "repeat";

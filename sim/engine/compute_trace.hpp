@@ -22,8 +22,8 @@ struct TraceSettings {
   bool repeats = true;  // starts over behind its end; else that is an error
 };
 
-/// Reads `trace`, `trace_shift` and `trace_end`.
-TraceSettings read_trace_settings(const Section& section);
+/// Reads `trace`, `trace_shift` and `trace_end` of a run with `nodes` nodes.
+TraceSettings read_trace_settings(const Section& section, NodeId nodes);
 
 class DurationTrace {
  public:

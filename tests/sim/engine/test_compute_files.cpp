@@ -124,6 +124,14 @@ TEST_CASE("nodes beyond the recorded ones begin trace_shift steps later, each ti
   CHECK(seconds(time, 5, 1) == 2);
 }
 
+TEST_CASE("a trace may be shifted as far as 64 bits hold for all nodes") {
+  const TemporaryFile file("1\n2\n3\n");
+  const Step shift = 576'460'752'303'423'487;  // 2^59 - 1
+  const ComputeTime time = compute(
+      {{"distribution", "trace"}, {"trace", file.path()}, {"trace_shift", std::to_string(shift)}});
+  for (NodeId i = 0; i < 8; ++i) CHECK(seconds(time, i, 4) == 1 + (4 + i * (shift % 3)) % 3);
+}
+
 TEST_CASE("a trace may come as a list, in any order, with nodes of different length") {
   const TemporaryFile file("node, step, seconds\n1,0,5\n0,1,2\n0,0,1\n0,2,3\n");
   const ComputeTime time =

@@ -313,6 +313,10 @@ TEST_CASE("wrong settings are refused by name and place") {
   expect({{"distribution", "trace"}}, "compute.trace is missing");
   expect({{"distribution", "trace"}, {"trace", "x"}, {"trace_shift", "-1"}},
          "compute.trace_shift must not be negative, got -1");
+  expect(
+      {{"distribution", "trace"}, {"trace", "x"}, {"trace_shift", "4611686018427387904"}},
+      "compute.trace_shift must be at most 576460752303423487, so that 64 bits hold the shift of "
+      "each of the 8 nodes, got 4611686018427387904");
   expect({{"delay", "1 ms"}},
          "compute.delay needs delay_probability, delayed_nodes or delay_draws");
   expect({{"delay_probability", "0.5"}}, "compute.delay must say how long");
