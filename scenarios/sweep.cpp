@@ -218,6 +218,31 @@ void append_repeats(const Setting& repeats, const Scenario& scenario, std::vecto
   axes.push_back(std::move(axis));
 }
 
+/// Refuses a list whose values would change no run, or that would hide a setting of the command line.
+void check_key(const Setting& list, const Scenario& scenario) {
+  const std::size_t dot = list.key.find('.');
+  const std::string section = list.key.substr(0, dot);
+  if (dot == list.key.npos || section == "sweep") {
+    throw ScenarioError(
+        fmt::format("{}: sweep.{} must be section.key of another section, zip or repeats",
+                    list.origin, list.key));
+  }
+  if (section == "reference" || list.key == "run.output") {
+    throw ScenarioError(
+        fmt::format("{}: sweep.{} would change no run: every point has a file of its own, and "
+                    "references are for starling compare",
+                    list.origin, list.key));
+  }
+  const Section settings = scenario.section(section);
+  for (const Setting& setting : settings.settings()) {
+    if (list.key == section + "." + setting.key && setting.origin == "command line") {
+      throw ScenarioError(
+          fmt::format("{}: {} has a list in [sweep], which would win; give the list, sweep.{}={}",
+                      setting.origin, list.key, list.key, setting.text));
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> Sweep::overrides(const SweepPoint& point) const {
@@ -243,11 +268,8 @@ Sweep read_sweep(const Scenario& scenario) {
       zip = &setting;
     } else if (setting.key == "repeats") {
       repeats = &setting;
-    } else if (setting.key.find('.') == std::string::npos) {
-      throw ScenarioError(
-          fmt::format("{}: sweep.{} must be section.key of another section, zip or repeats",
-                      setting.origin, setting.key));
     } else {
+      check_key(setting, scenario);
       axes.push_back({{setting.key}, {setting.origin}, {read_values(setting)}});
     }
   }

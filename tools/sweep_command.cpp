@@ -13,6 +13,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -158,6 +159,13 @@ std::string first_line_of(const fs::path& log) {
   return line;
 }
 
+/// What is said of a point that ended without a word.
+std::string why_silent(int status) {
+  if (status <= 128) return fmt::format("ended with status {}\n", status);
+  return fmt::format("ended by signal {} ({}){}\n", status - 128, strsignal(status - 128),
+                     status - 128 == SIGKILL ? ", perhaps because memory ran out" : "");
+}
+
 struct Ending {
   std::vector<std::string> failures;  // names of points
   bool is_whole = true;               // nobody asked it to end
@@ -184,11 +192,14 @@ Ending run_points(const Sweep& sweep, const std::vector<std::string>& words,
   Progress progress;
   const auto ended = [&](std::size_t task, int status) {
     ++done;
-    if (status == 0) {
+    const bool was_asked = asked_to_end != 0 && status > 128;
+    if (status == 0 ||
+        was_asked) {  // one that was asked to end has not failed, and runs again next time
       fs::remove(log_of(task));
-    } else {
-      outcome.failures.push_back(sweep.points[todo[task]].name);
+      return;
     }
+    outcome.failures.push_back(sweep.points[todo[task]].name);
+    if (first_line_of(log_of(task)).empty()) std::ofstream(log_of(task)) << why_silent(status);
   };
   const auto pulse = [&] {
     if (speaks) {

@@ -71,6 +71,9 @@ POINTS = [
     ("run.nodes = 1 .. 100000\nrun.steps = 1 .. 100000", "more than 1000000 points"),
     ("run.seed = 1, 2\nrepeats = 2", "cannot stand beside a list of run.seed"),
     ("run.nodes = 2\nrepeats = 0", "must be from 1 to"),
+    ("run.output = a.h5, b.h5", "s.ini:19: sweep.run.output would change no run"),
+    ("reference.file = a.csv, b.csv", "sweep.reference.file would change no run"),
+    ("sweep.repeats = 1, 2", "must be section.key of another section"),
 ]
 
 
@@ -188,6 +191,12 @@ class SweepTest(unittest.TestCase):
         self.assertIn("s.ini:20: run.steps must be an integer, got none", self.sweep(status=2))
         self.assertIn("command line: run.steps must be", self.sweep("sweep.run.steps=few, 6", status=2))
 
+    def test_a_setting_of_the_command_line_does_not_hide_behind_a_list(self):
+        self.write(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.05, 0.1\n")
+        self.assertIn("command line: algorithm.learning_rate has a list in [sweep], which would win; give the list, sweep.algorithm.learning_rate=1",
+                      self.sweep("algorithm.learning_rate=1", "--list", status=2))
+        self.assertEqual(self.sweep("sweep.algorithm.learning_rate=1", "--list"), "learning_rate=1\n")
+
     def test_a_folder_that_takes_no_tables_is_told_beside_the_points_that_failed(self):
         self.write(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.05, 1e30\n")
         self.sweep(status=1)
@@ -239,6 +248,17 @@ class SweepTest(unittest.TestCase):
         _, said = started.communicate(timeout=60)
         self.assertEqual(started.returncode, 128 + signal.SIGTERM)
         self.assertIn("results so far are kept", said)
+        self.assertEqual(list((self.folder / "out").glob("*.log")), [])  # they have not failed
+
+    def test_a_point_that_is_killed_is_told_as_such(self):
+        self.write(SCENARIO.replace("steps = 20", "steps = 20000000") + "[sweep]\nalgorithm.learning_rate = 0.05\n")
+        started = subprocess.Popen(self.command(), cwd=self.folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        wait_until_at_work(started.pid, 1, 0.3)
+        children = pathlib.Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
+        os.kill(int(children[0]), signal.SIGKILL)
+        _, said = started.communicate(timeout=60)
+        self.assertEqual(started.returncode, 1)
+        self.assertIn("learning_rate=0.05: ended by signal 9 (Killed), perhaps because memory ran out", said)
 
 
 if __name__ == "__main__":
