@@ -13,11 +13,13 @@ import unittest
 import xml.etree.ElementTree
 
 import h5py
+import matplotlib.pyplot as plt
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 from pictures import convergence, sweep
+from pictures.style import numbers
 
 SCENARIO = """[run]
 nodes = 4
@@ -168,6 +170,26 @@ class PlotTest(unittest.TestCase):
         self.assertIn("zipped: 2 runs, at nodes / steps = 6 / 20", self.texts("zipped", "--at", "run.steps=20"))
         self.assertIn("no finished point has run.steps = 25; there are 10, 20, 30",
                       self.plot("zipped", "--at", "run.steps=25", status=1))
+
+    def test_quantities_of_one_kind_share_an_axis(self):
+        self.assertEqual(numbers(["0.001 s", "2 ms", "100 us", "0"]), ([1, 2, 0.1, 0], "ms"))
+        self.assertEqual(numbers(["1 GB/s", "16 Gbit/s"]), ([8, 16], "Gbit/s"))
+        self.assertEqual(numbers(["3", "4"]), ([3, 4], ""))
+        self.assertEqual(numbers(["3 things", "0"]), ([3, 0], "things"))
+        for texts in (["1 s", "1 MB"], ["1 s", "2"], ["ring", "2"]):
+            self.assertIsNone(numbers(texts))
+
+    def test_the_speed_up_begins_with_what_is_finished(self):
+        folder = self.folder / "holes"
+        folder.mkdir()
+        for name in ("table.csv", "points.csv"):
+            lines = (self.folder / "swept" / name).read_text().splitlines(keepends=True)
+            (folder / name).write_text("".join(line for line in lines if "4,0.1," not in line))
+        figure, ax = plt.subplots()
+        sweep.speed_up(ax, sweep.Sweep(folder), "algorithm.learning_rate", {})
+        self.assertEqual([list(line.get_xdata()) for line in ax.lines], [[4, 8], [8], [4, 8]])
+        self.assertEqual(list(ax.lines[1].get_ydata()), [8])
+        plt.close(figure)
 
     def test_keys_of_one_name_are_told_apart_by_their_sections(self):
         (self.folder / "kinds.ini").write_text(SCENARIO + "[sweep]\nalgorithm.kind = dpsgd, sgp\ntopology.kind = ring, complete\n")

@@ -45,11 +45,12 @@ def quantity(text):
     return (float(found[1]), (found[2] or "").strip()) if found else None
 
 
-# what a unit is worth in seconds, bytes, or bytes per second
-UNITS = {"ps": 1e-12, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600,
-         "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
-UNITS |= {f"{prefix}bit/s": factor / 8 for prefix, factor in {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}.items()}
-UNITS |= {f"{unit}/s": UNITS[unit] for unit in ("B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")}
+# what units of one kind are worth: seconds; bytes; bytes per second
+SECONDS = {"ps": 1e-12, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600}
+BYTES = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+RATES = {f"{unit}/s": worth for unit, worth in BYTES.items()}
+RATES |= {f"{prefix}bit/s": worth / 8 for prefix, worth in {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}.items()}
+UNITS = {**SECONDS, **BYTES, **RATES}
 
 
 def rank(text):
@@ -61,14 +62,17 @@ def rank(text):
 
 
 def numbers(texts):
-    """Numbers of quantities that share a unit (zero fits any), and the unit; None if they are not such."""
+    """Numbers of quantities of one kind, in the unit of the largest (zero fits any), and that unit; None if they are not such."""
     found = [quantity(text) for text in texts]
     if any(one is None for one in found):
         return None
     units = {unit for number, unit in found if number != 0}
-    if len(units) > 1:
+    if len(units) > 1 and not any(units <= kind.keys() for kind in (SECONDS, BYTES, RATES)):
         return None
-    return [number for number, _ in found], units.pop() if units else ""
+    if len(units) < 2:
+        return [number for number, _ in found], units.pop() if units else ""
+    _, largest = max(found, key=lambda one: abs(one[0]) * UNITS.get(one[1], 0))
+    return [float(f"{number * UNITS.get(unit, 0) / UNITS[largest]:.12g}") for number, unit in found], largest
 
 
 def short(value):

@@ -231,13 +231,16 @@ def time_to(ax, sweep, target, x_key, series_key, fixed):
 
 
 def speed_up(ax, sweep, series_key, fixed):
-    """Throughput against nodes as a multiple of what the smallest number of nodes reaches, and the ideal."""
+    """Throughput against nodes as a multiple of what the smallest number of nodes that is finished reaches, and the ideal."""
     texts = sweep.values("run.nodes")
     nodes = np.array([float(text) for text in texts])
     for i, series in enumerate(some_values(sweep, series_key)):
         settings = {**fixed, series_key: series} if series_key else fixed
         rates = np.array([sweep.cell("samples_per_second", {**settings, "run.nodes": text})[0] for text in texts])
-        ax.plot(nodes, rates / rates[0] * nodes[0], color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)],
+        known = np.flatnonzero(np.isfinite(rates))
+        if not len(known):
+            continue
+        ax.plot(nodes[known], rates[known] / rates[known[0]] * nodes[known[0]], color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)],
                 linestyle=DASHES[i % len(DASHES)], label=sweep.label(series_key, series))
     ax.plot(nodes, nodes, color=GREY, linewidth=1, linestyle=":", label="ideal")
     ax.set_xscale("log", base=2)
