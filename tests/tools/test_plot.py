@@ -202,6 +202,10 @@ class PlotTest(unittest.TestCase):
         self.assertIn("learning rate, 8 of 20", self.texts("many"))
         self.assertIn("9 runs are too many", self.plot(*["a.h5"] * 9, status=1))
 
+    def test_an_option_given_twice_adds_to_the_first(self):
+        said = self.texts("a.h5", "slow.h5", "--target", "0.25", "--target", "0.125")
+        self.assertLessEqual({"25%", "12%"}, set(said))
+
     def test_times_of_some_seeds_alone_say_so(self):
         with h5py.File(self.folder / "swept" / "nodes=4,learning_rate=0.05,seed=1.h5") as one, \
              h5py.File(self.folder / "swept" / "nodes=4,learning_rate=0.05,seed=2.h5") as two:
@@ -226,7 +230,13 @@ class PlotTest(unittest.TestCase):
         self.assertIn("--links wants a run", self.plot("swept", "--links", status=2))
         self.assertIn("--target wants", self.plot("a.h5", "--target", "0.9", status=2))
         self.assertIn("folder of a sweep among them", self.plot("a.h5", "swept", status=2))
-        self.assertIn("expected a results file", self.plot("a.h5", "nowhere.h5", status=1))
+        (self.folder / "text.h5").write_text("no results")
+        for words in (["{}"], ["a.h5", "{}"]):
+            for name, expected in {"nowhere.h5": "nowhere.h5: cannot read: No such file or directory\n",
+                                   "text.h5": "text.h5: expected a results file, found something that is not HDF5\n",
+                                   "swept/table.h5": "swept/table.h5: expected a results file of Starling, found another HDF5 file\n"}.items():
+                self.assertEqual(self.plot(*(word.format(name) for word in words), status=1), f"plot: {expected}")
+        self.assertEqual(self.plot(".", status=1), "plot: .: holds no sweep: there is no table.csv\n")
         (self.folder / "bad.csv").write_text("time_seconds\n1\n")
         self.assertIn("bad.csv:1: expected names of columns, one of them step", self.plot("a.h5", "bad.csv", status=1))
         (self.folder / "words.csv").write_text("step,test_loss\n1,much\n")

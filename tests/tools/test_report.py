@@ -86,8 +86,8 @@ class ReportTest(unittest.TestCase):
         self.assertIn("run.nodes is not swept; swept are algorithm.learning_rate",
                       self.run_tool(TOOLS / "plot", "out", "--over", "run.nodes", status=1))
         (self.folder / "empty").mkdir(exist_ok=True)
-        self.assertIn("cannot read", self.run_tool(TOOLS / "plot", "empty", status=1))
-        self.assertIn("cannot read", self.run_tool(TOOLS / "report", "empty", status=1))
+        for tool in ("plot", "report"):
+            self.assertEqual(self.run_tool(TOOLS / tool, "empty", status=1), f"{tool}: empty: holds no sweep: there is no table.csv\n")
 
     def test_a_page_holds_the_table_and_needs_nothing_else(self):
         page = self.page()
@@ -110,6 +110,15 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(re.findall(r">(learning_rate=[^<]*)</td><td[^>]*>starling: the loss of node \d+ became", page),
                          ["learning_rate=1e30,seed=1", "learning_rate=1e30,seed=2"])
         self.assertNotIn("failed", self.page())
+
+    def test_a_sweep_of_which_no_picture_can_be_drawn_has_a_page(self):
+        timing = re.sub(r"kind = mlp\n.*?\[", "kind = timing\nparameters = 100\n[", SCENARIO, flags=re.DOTALL)
+        (self.folder / "one.ini").write_text(timing + "[sweep]\nalgorithm.learning_rate = 0.1\n")
+        self.run_tool(PROGRAM, "sweep", "one.ini", "-o", "one", "-q")
+        self.run_tool(TOOLS / "report", "one", "-o", "one.html")
+        page = (self.folder / "one.html").read_text()
+        self.assertIn("<p>No picture: one: one point alone makes no picture of a sweep.</p>", page)
+        self.assertEqual(Cells(page).rows[1][0], "0.1")
 
     def test_quantities_are_sorted_whatever_their_units(self):
         (self.folder / "units.ini").write_text(SCENARIO + "[sweep]\ncompute.gradient = 500 us, 1 ms, 0.01 s\n")

@@ -2,12 +2,12 @@
 anybody's code (columns: tools/reference_run.hpp). Quality against time, steps, samples and epochs, and the time to a target."""
 import pathlib
 
-import h5py
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from pictures.reference import read_reference
+from pictures.results import opened
 from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, short, text, time_scale
 
 METRICS = {"test_accuracy": "Test accuracy", "test_auc": "Test AUC", "test_loss": "Test loss", "consensus_distance": "Consensus distance"}
@@ -49,12 +49,9 @@ class Run:
 
 
 def read_results(path):
-    try:
-        with h5py.File(path, "r") as file:
-            columns = {name: values[()].astype(float) for name, values in file["evaluation"].items()}
-            steps, finished = file["nodes/steps"][()], file["nodes/finished"][()]
-    except (OSError, KeyError) as error:
-        raise Failure(f"{path}: expected a results file of Starling: {error}") from error
+    with opened(path) as file:
+        columns = {name: values[()].astype(float) for name, values in file["evaluation"].items()}
+        steps, finished = file["nodes/steps"][()], file["nodes/finished"][()]
     if steps.sum() > 0 and finished.max() > 0:
         columns["step_time"] = float(finished.max() * len(steps) / steps.sum())  # as in tools/summary.cpp
     return columns
@@ -62,7 +59,7 @@ def read_results(path):
 
 def reference_of(path):
     """The file that [reference] in the scenario of a results file names; its folder is that of the scenario."""
-    with h5py.File(path, "r") as file:
+    with opened(path) as file:
         scenario = text(file["scenario"][()])
         place = pathlib.Path(text(file["facts"].attrs["scenario_name"])).parent
     _, found, section = scenario.partition("[reference]")

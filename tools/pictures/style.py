@@ -24,6 +24,11 @@ class Failure(Exception):
     """Something outside the program is wrong; the message is for the user."""
 
 
+def named(failure, *paths):
+    """What a failure says, behind the first path unless it names one itself."""
+    return str(failure) if str(failure).startswith(tuple(map(str, paths))) else f"{paths[0]}: {failure}"
+
+
 def save(figure, path):
     """Writes a picture without anything that differs between equal ones."""
     metadata = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}

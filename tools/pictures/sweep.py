@@ -3,12 +3,12 @@ import configparser
 import csv
 import pathlib
 
-import h5py
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import PercentFormatter
 
 from pictures import convergence
+from pictures.results import opened
 from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, numbers, short
 
 MOST_CURVES = 8          # as many as there are colours
@@ -31,6 +31,8 @@ class Sweep:
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
+        if not (self.folder / "table.csv").exists():
+            raise Failure(f"{folder}: holds no sweep: there is no table.csv")
         self.table = read_csv(self.folder / "table.csv")
         self.points = read_csv(self.folder / "points.csv")
         if not self.table:
@@ -259,7 +261,7 @@ def curves(ax, sweep, metric, against, key, fixed, held):
         settings = {**fixed, **held, **({key: value} if key else {})}
         found = []
         for point in sweep.runs(settings):
-            with h5py.File(sweep.folder / f"{point['point']}.h5") as file:
+            with opened(sweep.folder / f"{point['point']}.h5") as file:
                 if metric in file["evaluation"]:
                     found.append((file["evaluation"][against][()], file["evaluation"][metric][()]))
         rows = min((len(y) for _, y in found), default=0)
@@ -332,7 +334,7 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=()):
         ax.set_visible(False)
     note = ", ".join(f"{sweep.name_of(key)} = {sweep.label(key, value)}" for key, value in fixed.items())
     count = len(sweep.runs(fixed))
-    title = f"{sweep.folder.name}: {count} run{'s' * (count != 1)}" + (f", at {note}" if note else "")
+    title = f"{sweep.folder.resolve().name}: {count} run{'s' * (count != 1)}" + (f", at {note}" if note else "")
     if any(float(row["runs"]) > 1 for row in sweep.table):
         title += "; mean over seeds, bars for one standard deviation"
     figure.suptitle(title, fontsize=13, fontweight="bold", x=0.01, ha="left")

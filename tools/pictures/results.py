@@ -1,0 +1,29 @@
+"""Results files (docs/results_format.md), opened with the same words about wrong ones as `starling` has."""
+import contextlib
+
+import h5py
+
+from pictures.style import Failure, text
+
+FORMAT_VERSION = 1
+
+
+@contextlib.contextmanager
+def opened(path):
+    """The file, open to be read. Failure names it, also where what is read from it is not there."""
+    try:
+        with open(path, "rb") as file:
+            if file.read(8) != b"\x89HDF\r\n\x1a\n":
+                raise Failure(f"{path}: expected a results file, found something that is not HDF5")
+    except OSError as error:
+        raise Failure(f"{path}: cannot read: {error.strerror}") from error
+    try:
+        with h5py.File(path, "r") as file:
+            if text(file.attrs.get("format", "")) != "starling results":
+                raise Failure(f"{path}: expected a results file of Starling, found another HDF5 file")
+            version = int(file.attrs["format_version"])
+            if version > FORMAT_VERSION:
+                raise Failure(f"{path}: written in format {version}, this program reads up to format {FORMAT_VERSION}")
+            yield file
+    except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
+        raise Failure(f"{path}: damaged or cut short: {str(error).splitlines()[0]}") from error
