@@ -217,9 +217,9 @@ Task<Vector> mean_estimate(Node& node, const Settings& settings, Step k, Vector 
                    hashed_code(*codec, all.mean, code_stream(node, node.id(), k)), all.radius);
     const std::array<Pattern, 2> answers{{{parent, tag_of(down, k)}, {parent, tag_of(again, k)}}};
     Node::Select::Result answer = co_await node.select(answers);
-    while (answer.index == 1) {
+    if (answer.index == 1) {  // answered once, should it come twice
       node.send(parent, tag_of(plain, k), all.mean);
-      answer = co_await node.select(answers);
+      answer.message = co_await node.receive(parent, tag_of(down, k));
     }
     bound = answer.message.number;
     code = {answer.message.values, settings.bytes(bound, own.size())};

@@ -99,6 +99,12 @@ TEST_CASE("wrong decodes are seen and sent again, uncompressed: all models stay 
     CHECK(largest > 1e4);
     CHECK(test::largest_difference(recorder, exact) < 0.01 * largest);
     for (const auto& x : recorder.models) CHECK(x == recorder.models[0]);
+    const Recorder doubled =
+        run(6, 8, "kind = lqsgd\nbits = 12\nroute = " + route + "\n" + diverging,
+            {"workload.dimension=20", "failures.duplicate=1"});
+    CHECK(sums_of(doubled).messages ==
+          sums.messages);  // a request that comes twice is answered once
+    CHECK(doubled.models == recorder.models);
   }
 }
 
