@@ -56,8 +56,8 @@ ExchangeSettings read_exchange(const Section& section, std::string_view kind) {
                        "whether a piece leaves when the backward pass has come to it") ==
         "backward";
   }
-  if (section.has("collective_switch"))
-    settings.collective_switch = read_collective_switch(section);
+  // Out of a copy: read_collective() is who notes the key, in its place behind `collective`.
+  settings.collective_switch = read_collective_switch(Section(section));
   return settings;
 }
 

@@ -84,7 +84,9 @@ void read_idx(const Section& section, DatasetSettings& settings) {
   const char* directory_help =
       "where train-images-idx3-ubyte and its companions are, or the same with .gz";
   const char* file_help = "IDX file; without it, the one in `directory`";
-  const bool names_files = section.has("train_images") && !section.has("directory");
+  // A scenario with its defaults filled in has an empty directory.
+  const bool has_directory = !Section(section).optional<std::string>("directory", "", "").empty();
+  const bool names_files = section.has("train_images") && !has_directory;
   const auto directory = names_files
                              ? section.optional<std::string>("directory", "", directory_help)
                              : section.required<std::string>("directory", directory_help);

@@ -302,11 +302,23 @@ TEST_CASE("IDX files give pixels divided by 255 and one class more than the larg
     CHECK_THROWS_AS(load(scaled), ScenarioError);
   }
   SUBCASE("named one by one") {
-    check(load({{"dataset", "idx"},
-                {"train_images", directory / standard_names[0]},
-                {"train_labels", directory / standard_names[1]},
-                {"test_images", directory / standard_names[2]},
-                {"test_labels", directory / standard_names[3]}}));
+    std::map<std::string, std::string> named{{"dataset", "idx"},
+                                             {"train_images", directory / standard_names[0]},
+                                             {"train_labels", directory / standard_names[1]},
+                                             {"test_images", directory / standard_names[2]},
+                                             {"test_labels", directory / standard_names[3]}};
+    check(load(named));
+    const Section first = section(named);
+    read_dataset_settings(first);
+    named["directory"] = "";  // as a results file has it
+    check(load(named));
+    const Section again = section(named);
+    read_dataset_settings(again);
+    REQUIRE(first.uses().size() == again.uses().size());
+    for (std::size_t i = 0; i < first.uses().size(); ++i) {
+      CHECK(first.uses()[i].key == again.uses()[i].key);
+      CHECK(first.uses()[i].required == again.uses()[i].required);
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <omp.h>
 
+#include "algorithms/registry.hpp"
 #include "kernels/navigation.hpp"
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
@@ -201,6 +202,22 @@ TEST_CASE("a results file runs again from itself and gives the same content") {
   again.simulate();
   std::string difference;
   CHECK_MESSAGE(same_content(again.recorder(), saved, &difference), difference);
+}
+
+TEST_CASE("a scenario with its defaults filled in, read again, is the same text") {
+  const auto fill_in = [](const std::string& text, const std::vector<std::string>& overrides) {
+    return Scenario::to_text(assemble(Scenario::parse(text, "test.ini", overrides)).described);
+  };
+  const auto check = [&](const std::string& text, const std::vector<std::string>& overrides) {
+    CAPTURE(text);
+    const std::string filled_in = fill_in(text, overrides);
+    CHECK(fill_in(filled_in, {}) == filled_in);
+  };
+  for (const auto& entry : algorithms::catalog())
+    check(test::quadratic_scenario(8, 3, "ring", test::section_of(entry.name)), {});
+  for (const std::string algorithm : {"allreduce", "eager", "local_sgd", "slowmo", "wagma"})
+    check(test::quadratic_scenario(8, 3, "ring", test::section_of(algorithm)),
+          {"algorithm.collective=by_size"});
 }
 
 TEST_CASE("a mistake in a scenario is one sentence with the place") {
