@@ -1,6 +1,7 @@
 // How kernels are written so that one source runs on a GPU and, for tests, on the host: a kernel is the work of one
 // block, a sequence of phases; each phase is the same function for every thread of the block, and all threads finish a
-// phase before the next begins. On a GPU a phase ends with a barrier; on the host it is a loop.
+// phase before the next begins. On a GPU a phase ends with a barrier; on the host it is a loop, or each thread goes alone
+// from barrier to barrier.
 //
 // What a thread keeps from phase to phase is a Local (registers on a GPU), what threads share lies in the block's shared
 // memory. Whatever decides which phases run must be the same for all threads. Code between phases may read shared memory
@@ -60,14 +61,17 @@ STARLING_DEVICE std::uint64_t bits_of(double x) {
 
 #else
 
+/// Some of a block's threads: all of them, or one that goes through the kernel alone.
 struct Block {
   unsigned index;
   unsigned char* shared_memory;
-  unsigned threads;
+  unsigned first, last;  // threads first, first + 1, .. last - 1
+  void (*end_phase)();   // null, or waits for the block's other threads
 
   template <class F>
   void each(const F& f) const {
-    for (unsigned thread = 0; thread < threads; ++thread) f(thread);
+    for (unsigned thread = first; thread < last; ++thread) f(thread);
+    if (end_phase != nullptr) end_phase();
   }
 };
 
