@@ -6,7 +6,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -29,16 +31,26 @@ inline bool is_emulated(const cuda::Device& device) {
   return std::string_view(device.facts().name) == "emulated device";
 }
 
-/// An environment variable for as long as this lives.
+/// An environment variable for as long as this lives; then it is what it was.
 class Environment {
  public:
-  Environment(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Environment() { unsetenv(name_); }
+  Environment(const char* name, const char* value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    setenv(name, value, 1);
+  }
+  ~Environment() {
+    if (before_) {
+      setenv(name_, before_->c_str(), 1);
+    } else {
+      unsetenv(name_);
+    }
+  }
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
 
  private:
   const char* name_;
+  std::optional<std::string> before_;
 };
 
 /// Floats in device memory, beginning `offset` floats after an aligned address.

@@ -11,8 +11,8 @@
 // that reads what another one writes in the same phase (or before it, between phases) makes results differ, and threads that
 // do not all come to a barrier end the program.
 //
-// STARLING_EMULATED_BYTES limits the device memory. STARLING_EMULATED_FAULT makes the plug-in refuse: "version" (another
-// interface), "driver" (no device).
+// STARLING_EMULATED_BYTES limits the device memory. STARLING_EMULATED_NAME gives another name, as if it were a GPU.
+// STARLING_EMULATED_FAULT makes the plug-in refuse: "version" (another interface), "driver" (no device).
 #include <cmath>
 #include <csetjmp>
 #include <cstdio>
@@ -207,7 +207,9 @@ void* open(std::uint32_t, DeviceFacts* facts) {
   if (const char* bytes = std::getenv("STARLING_EMULATED_BYTES"))
     device->limit = std::strtoull(bytes, nullptr, 10);
   std::memset(facts, 0, sizeof *facts);
-  std::snprintf(facts->name, sizeof facts->name, "emulated device");
+  const char* named = std::getenv("STARLING_EMULATED_NAME");
+  std::snprintf(facts->name, sizeof facts->name, "%s",
+                named != nullptr ? named : "emulated device");
   facts->total_bytes = facts->free_bytes = device->limit;
   facts->shared_bytes = shared_limit;
   facts->multiprocessors = 1;
