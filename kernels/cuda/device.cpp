@@ -83,9 +83,12 @@ void Device::check(int status) const {
 void* Device::allocate(std::size_t bytes, const char* purpose) {
   void* memory = interface_->allocate(device_, std::max<std::size_t>(bytes, 1));
   if (memory == nullptr) {
+    const std::string why = interface_->error();
     throw Error(fmt::format(
-        "out of memory on {}: asked for {} bytes for {}, with {} bytes in use, {} free, {} in all",
-        facts_.name, bytes, purpose, bytes_in_use_, interface_->free_bytes(device_),
+        "{}: asked for {} bytes for {}, got none ({}); {} are in use by this process, {} free, {} "
+        "in all: take a smaller run.window, fewer nodes or a smaller model, end what else uses the "
+        "GPU, or set run.device = cpu",
+        facts_.name, bytes, purpose, why, bytes_in_use_, interface_->free_bytes(device_),
         facts_.total_bytes));
   }
   bytes_in_use_ += bytes;
@@ -110,8 +113,12 @@ void Device::begin(std::size_t bytes) {
     capacity_ = 0;
     const std::size_t wanted = std::max(2 * bytes, first_capacity);
     pinned_ = static_cast<std::byte*>(interface_->allocate_pinned(device_, wanted));
-    if (pinned_ == nullptr)
-      throw Error(fmt::format("out of pinned memory: asked for {} bytes for job tables", wanted));
+    if (pinned_ == nullptr) {
+      throw Error(fmt::format(
+          "{}: asked for {} bytes of the host's memory for job tables, got none ({}): take fewer "
+          "nodes or a smaller model, or set run.device = cpu",
+          facts_.name, wanted, interface_->error()));
+    }
     paired_ = static_cast<std::byte*>(allocate(wanted, "job tables"));
     capacity_ = wanted;
   }

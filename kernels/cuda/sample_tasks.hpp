@@ -19,7 +19,7 @@ namespace starling::cuda {
 /// A copy of a data set in device memory. Takes the device's lock to come and to go.
 class DeviceSamples {
  public:
-  /// `kind` completes "out of memory for .. samples".
+  /// `kind` completes "asked for .. bytes for .. samples".
   DeviceSamples(Device& device, const Dataset& dataset, const std::string& kind);
   DeviceSamples(const DeviceSamples&) = delete;
   DeviceSamples& operator=(const DeviceSamples&) = delete;

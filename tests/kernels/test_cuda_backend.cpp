@@ -345,9 +345,12 @@ TEST_CASE("cuda: out of memory is a sentence with the arithmetic, and nothing is
     rig.gpu.allocate(300000);
     FAIL("1,200,000 bytes of 1,000,000");
   } catch (const Error& error) {
-    CHECK(std::string(error.what()) ==
-          "out of memory on emulated device: asked for 1200000 bytes for vectors, with 4000 bytes "
-          "in use, 995904 free, 1000000 in all");
+    CHECK(
+        std::string(error.what()) ==
+        "emulated device: asked for 1200000 bytes for vectors, got none (no memory left "
+        "(emulated)); 4000 are in use by this process, 995904 free, 1000000 in all: take a smaller "
+        "run.window, fewer nodes or a smaller model, end what else uses the GPU, or set "
+        "run.device = cpu");
   }
   rig.gpu.release(block, 1000);
   rig.gpu.release(rig.gpu.allocate(240000), 240000);
