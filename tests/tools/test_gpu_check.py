@@ -1,0 +1,120 @@
+#!/usr/bin/python3
+"""tools/gpu_check with programs that only pretend: its order, its limits of time, and what it leaves when it is ended."""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HANGS = 'sleep 600 & echo $! > "$LOG.child"; wait'
+
+
+def is_alive(pid):
+    """A zombie, which a container without an init process may keep, is dead."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+class GpuCheckTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="starling-gpu-check-")
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        self.log, self.table = self.root / "log", self.root / "table.md"
+        (self.root / "tools").mkdir()
+        shutil.copy2(ROOT / "tools/gpu_check", self.root / "tools")
+        for name in ("build/tools/starling", "build/tests/starling_emulated.so", "build/kernels/cuda/starling_cuda.so"):
+            self.program(name, "exit 1")
+        self.program("bin/nvidia-smi", "echo 'Pretended GPU, 1.0, 1 MiB, 9.0'")
+        self.program("bin/nvcc", 'while [ "$1" != -o ]; do [ $# = 0 ] && exit; shift; done; echo built > "$2"')
+        self.program("bin/compute-sanitizer", 'echo "$2" >> "$LOG"')
+        for name in ("test_kernels", "test_scenarios"):
+            self.program("build/tests/" + name, f'echo "{name} $(basename $STARLING_CUDA_PLUGIN)" >> "$LOG"')
+        self.bench('printf "verb\\t2e9\\tB/s\\n"')
+        (self.root / "tools/bench").mkdir()
+        (self.root / "tools/bench/compare_gpu.py").write_text('print("limit copy\\t4e9\\tB/s")\n')
+
+    def program(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("#!/bin/sh\n" + text + "\n")
+        path.chmod(0o755)
+
+    def bench(self, text):
+        self.program("build/tests/benchmarks/bench_cuda", 'echo bench >> "$LOG"\n' + text)
+
+    def start(self, *words):
+        environment = dict(os.environ, PATH=f"{self.root / 'bin'}:{os.environ['PATH']}", LOG=str(self.log))
+        return subprocess.Popen([sys.executable, self.root / "tools/gpu_check", "--output", self.table, *words],
+                                env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def run_check(self, *words):
+        with self.start(*words) as process:
+            return process.communicate(timeout=120)[0], process.returncode
+
+    def assert_child_is_dead(self):
+        pid = int(pathlib.Path(f"{self.log}.child").read_text())
+        end = time.monotonic() + 10
+        while is_alive(pid) and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertFalse(is_alive(pid))
+
+    def test_measures_before_what_takes_long(self):
+        text, status = self.run_check()
+        self.assertEqual(status, 0, text)
+        self.assertEqual(self.log.read_text().splitlines(),
+                         ["test_kernels starling_cuda.so", "test_scenarios starling_cuda.so", "bench",
+                          "test_kernels starling_emulated.so", "test_scenarios starling_emulated.so",
+                          "memcheck", "racecheck", "initcheck"])
+        self.assertEqual((self.root / "build/kernels/cuda/starling_cuda.so").read_text(), "built\n")
+        table = self.table.read_text()
+        self.assertIn("Pretended GPU", table)
+        self.assertIn("| verb | 2 G | B/s | 50 % |", table)
+
+    def test_only_the_steps_that_are_named(self):
+        text, status = self.run_check("--steps", "measure")
+        self.assertEqual(status, 0, text)
+        self.assertEqual(self.log.read_text(), "bench\n")
+
+    def test_a_program_that_hangs_is_ended_with_what_it_started_and_the_rest_goes_on(self):
+        self.bench('printf "verb\\t2e9\\tB/s\\n"\n' + HANGS)
+        text, status = self.run_check("--minutes", "0.1", "--steps", "measure", "sanitize")
+        self.assertEqual(status, 1, text)
+        self.assertIn("its time limit", text)
+        self.assert_child_is_dead()
+        table = self.table.read_text()
+        self.assertIn("| measuring this program | FAILED |", table)
+        self.assertIn("| verb | 2 G | B/s | 50 % |", table)
+        self.assertIn("| compute-sanitizer memcheck | passed |", table)
+
+    def test_without_time_nothing_begins(self):
+        text, status = self.run_check("--minutes", "0", "--steps", "test")
+        self.assertEqual(status, 1, text)
+        self.assertFalse(self.log.exists())
+        self.assertIn("| test_kernels on the GPU: the CPU's bits | FAILED | no time left |", self.table.read_text())
+
+    def test_ended_early_it_leaves_what_it_found(self):
+        self.bench('printf "verb\\t2e9\\tB/s\\n"\n' + HANGS)
+        with self.start("--steps", "test", "measure") as process:
+            while not pathlib.Path(f"{self.log}.child").exists():
+                self.assertIsNone(process.poll())
+                time.sleep(0.05)
+            time.sleep(0.5)
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 1)
+        self.assert_child_is_dead()
+        table = self.table.read_text()
+        self.assertIn("| test_kernels on the GPU: the CPU's bits | passed |", table)
+        self.assertIn("| verb | 2 G | B/s |", table)
+
+
+if __name__ == "__main__":
+    unittest.main()
