@@ -15,13 +15,18 @@ namespace starling {
 
 class CudaMlp final : public Workload {
  public:
+  /// Most shared memory of a block if so many are to share a multiprocessor of compute capability 9.0, which has 228 KiB,
+  /// deals them out in units of 128 bytes and keeps 1 KiB of each block's for itself.
+  static constexpr std::uint32_t shared_by(std::uint32_t blocks) {
+    return 228 * 1024 / blocks / 128 * 128 - 1024;
+  }
   /// What a step may use; results do not depend on it.
   struct Limits {
     std::size_t scratch_bytes = std::size_t{1}
                                 << 30;  // activations of larger batches come in pieces
     /// Of a block: two share a multiprocessor, one computes while the other waits.
-    std::uint32_t shared_bytes = 116224;
-    std::uint32_t narrow_bytes = 45056;  // up to here five do, and few threads are enough for each
+    std::uint32_t shared_bytes = shared_by(2);
+    std::uint32_t narrow_bytes = shared_by(5);  // up to here five do, and few threads are enough
   };
 
   CudaMlp(const Mlp& mlp, cuda::Device& device, Precision precision)

@@ -16,8 +16,8 @@ using namespace starling;
 using test::compare;
 using test::DeviceRow;
 using test::model_of;
-using test::noise;
 using test::nodes;
+using test::noise;
 
 namespace {
 
@@ -148,6 +148,17 @@ TEST_CASE("cuda: a model too large for a block's shared memory runs layer by lay
   const CudaMlp moved(large, *device, Precision::strict);
   CHECK(!moved.is_small());
   compare(*device, large, moved);
+}
+
+TEST_CASE("cuda: two blocks of a step share a multiprocessor, or five narrow ones") {
+  // An H100 has 228 KiB for all blocks of a multiprocessor, of which 1 KiB per block is the system's.
+  constexpr CudaMlp::Limits limits;
+  CHECK(limits.shared_bytes == 113 * 1024);
+  CHECK(5 * (limits.narrow_bytes + 1024) <= 228 * 1024);
+  // With 258 inputs a block takes 115,936 bytes, which leaves no room for a second one; with 257, 115,540.
+  const auto device = test::open_device();
+  CHECK(!CudaMlp(make({258, {96}, 10, 4}), *device, Precision::strict).is_small());
+  CHECK(CudaMlp(make({257, {96}, 10, 4}), *device, Precision::strict).is_small());
 }
 
 TEST_CASE("cuda: quadratics are the CPU's, bit for bit") {
