@@ -13,6 +13,11 @@ namespace {
 /// Below this a product is too small for tensor cores to matter.
 constexpr std::uint32_t large_inputs = 128, large_outputs = 64;
 
+/// Rows of models begin at multiples of 64 bytes, and so do panels within weights; layers begin where the last one ends.
+bool is_aligned(const LayerShape& layer) {
+  return layer.weights * sizeof(float) % ProductBatch::alignment == 0;
+}
+
 std::size_t panels_of(const LayerShape& layer) {
   return (layer.outputs + panel_columns - 1) / panel_columns;
 }
@@ -21,7 +26,7 @@ std::size_t panels_of(const LayerShape& layer) {
 
 bool CudaMlp::is_fast(std::size_t l) const {
   return precision_ == Precision::fast && layers_[l].inputs >= large_inputs &&
-         layers_[l].outputs >= large_outputs;
+         layers_[l].outputs >= large_outputs && is_aligned(layers_[l]);
 }
 
 std::size_t CudaMlp::pointer_room(std::size_t tasks, bool is_gradient) const {

@@ -30,6 +30,8 @@ struct DeviceFacts {
 /// x inner) and B (inner x columns), all row-major with a stride between rows; a transposed operand is stored the other
 /// way round. In no promised order of sums, and in TF32 if the device has it: the fast mode.
 struct ProductBatch {
+  /// Every matrix begins at a multiple of so many bytes, as cuBLAS asks for where it computes in TF32.
+  static constexpr std::uint32_t alignment = 16;
   const float* const* a;  // (count) in device memory
   const float* const* b;
   float* const* c;

@@ -288,9 +288,16 @@ int launch(void* device, std::uint32_t kernel, std::uint32_t blocks, std::uint32
 /// As TF32 has it: 10 bits of mantissa.
 float rounded(float x) { return float_of((bits_of(x) + 0x1000) & 0xffffe000U); }
 
+void expect_aligned(const float* matrix) {
+  if (reinterpret_cast<std::uintptr_t>(matrix) % ProductBatch::alignment != 0)
+    give_up("a matrix of a product is not aligned");
+}
+
 int products(void* device, const ProductBatch* batch) {
   of(device)->queue.emplace_back([p = *batch] {
     for (std::uint32_t i = 0; i < p.count; ++i) {
+      for (const float* matrix : {p.a[i], p.b[i], static_cast<const float*>(p.c[i])})
+        expect_aligned(matrix);
       for (std::uint32_t r = 0; r < p.rows; ++r) {
         for (std::uint32_t c = 0; c < p.columns; ++c) {
           float& to = p.c[i][std::size_t{r} * p.c_stride + c];
