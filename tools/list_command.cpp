@@ -124,8 +124,9 @@ Made by `starling list --markdown`; a test compares. A scenario is a text file:
 * `[section]` begins a section, `key = value` sets a key, `#` begins a comment. `[topology]`, `[network]`, `[workload]` and
   `[algorithm]` choose one of several kinds by `kind = ..`. Sections `[run]`, `[network]`, `[compute]`, `[workload]`
   and `[algorithm]` must be there; `[topology]` (else a ring), `[failures]`, `[reference]` and `[sweep]` may.
-* Paths are relative to the file that names them, those on the command line to the scenario.
-* `include = FILE` before the first section takes the sections of another file over; keys of the file that includes win.
+* `include = FILE` before the first section, relative to the file it stands in, takes the sections of another file over; keys of
+  the file that includes win.
+* Other paths are relative to the scenario, those of included files and of the command line, too.
 * Any key can be set on the command line: `section.key=value`. A key that nobody reads is an error.
 
 Kinds of values: *integer* and *number* without a unit; *duration* with `ps`, `ns`, `us`, `ms`, `s`, `min` or `h`; *bytes* with

@@ -231,6 +231,8 @@ TEST_CASE("an included file gives sections that the including one overrides") {
         "2\n");
   CHECK(scenario.section("network").settings()[1].origin ==
         (directory / "machines/base.ini").string() + ":3");
+  // Of whatever file: results keep the settings alone, to_text().
+  CHECK(scenario.section("network").resolve_path("x.csv") == (directory / "x.csv").string());
 
   const auto refusal = [](const std::string& file) -> std::string {
     try {
