@@ -7,12 +7,13 @@
 #include <unistd.h>
 
 #include "sim/base/error.hpp"
+#include "sim/base/shipped_file.hpp"
 #include "tools/commands.hpp"
 
 namespace starling {
 
 void report_command(const Arguments& arguments) {
-  std::vector<std::string> words = {STARLING_TOOLS_DIR "/report"};
+  std::vector<std::string> words = {shipped_tool("report")};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());

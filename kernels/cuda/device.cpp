@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
+#include "sim/base/shipped_file.hpp"
 
 namespace starling::cuda {
 namespace {
@@ -22,9 +23,9 @@ constexpr const char* file_name = "starling_cuda.so";
 std::string find_plugin() {
   if (const char* named = std::getenv("STARLING_CUDA_PLUGIN")) return named;
   std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  for (const auto& folder : {program, program / "../kernels/cuda", program / "../lib/starling",
-                             program / "../lib64/starling"}) {
+  const std::filesystem::path program = program_folder();
+  for (const auto& folder :
+       {program, program / "../kernels/cuda", program / STARLING_PLUGIN_FOLDER}) {
     if (std::filesystem::exists(folder / file_name, error)) return (folder / file_name).string();
   }
   throw Error(fmt::format(

@@ -1,4 +1,4 @@
-// Where the data files are that come with the project (scenarios/data), from any working directory.
+// Where the files are that come with the program, from any working directory.
 #pragma once
 
 #include <string>
@@ -6,8 +6,14 @@
 
 namespace starling {
 
-/// Path of a file in scenarios/data: below the environment's STARLING_DATA if that is set, else in
-/// the source tree that the program was built from.
+/// The folder that the running program lies in.
+std::string program_folder();
+
+/// Path of a file in scenarios/data: below the environment's STARLING_DATA if that is set, else below the installation's
+/// share/starling, else in the source tree that the program was built from.
 std::string shipped_file(std::string_view name);
+
+/// Path of a script in tools/: in the installation, else in the source tree.
+std::string shipped_tool(std::string_view name);
 
 }  // namespace starling
