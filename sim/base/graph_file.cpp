@@ -1,10 +1,9 @@
-// Boost's readers, and what they leave out: names of GraphML's vertices, lines, a bound on how deep they
-// recurse, and attributes that nobody reads.
+// Boost's readers, and what they leave out: names of GraphML's vertices, lines (graph_text.hpp), and attributes that
+// nobody reads.
 
 #include "sim/base/graph_file.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -24,173 +23,11 @@
 #include <boost/property_tree/xml_parser.hpp>
 #include <boost/range/iterator_range.hpp>
 
+#include "sim/base/graph_text.hpp"
 #include "sim/base/text.hpp"
 
 namespace starling {
 namespace {
-
-// ----- where things are written
-
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
-/// A place in a text that knows its line.
-class Scanner {
- public:
-  explicit Scanner(std::string_view text) : text_(text) {}
-
-  bool at_end() const { return at_ >= text_.size(); }
-  char next() const { return text_[at_]; }
-  bool is_at(std::string_view word) const { return text_.substr(at_, word.size()) == word; }
-  std::size_t line() const { return line_; }
-  std::size_t place() const { return at_; }
-  void skip(std::size_t count = 1) {
-    for (; count > 0 && !at_end(); --count) line_ += text_[at_++] == '\n' ? 1 : 0;
-  }
-  /// Skips to behind the next `word`.
-  void skip_past(std::string_view word) {
-    while (!at_end() && !is_at(word)) skip();
-    skip(word.size());
-  }
-  /// Skips a quoted string, in which a backslash guards a quote or another, and returns what is in it.
-  std::string skip_quoted() {
-    skip();
-    std::string inside;
-    while (!at_end() && next() != '"') {
-      if (is_at("\\\\")) {
-        inside += next();
-        skip();
-      } else if (is_at("\\\"")) {
-        skip();
-      }
-      inside += next();
-      skip();
-    }
-    skip();
-    return inside;
-  }
-  /// Skips a string of HTML, from < to the > that closes it; whether there is one.
-  bool skip_html() {
-    int open = 0;
-    do {
-      open += next() == '<' ? 1 : next() == '>' ? -1 : 0;
-      skip();
-    } while (!at_end() && open > 0);
-    return open == 0;
-  }
-  /// Skips a tag of XML with its quoted values; whether it closes itself.
-  bool skip_tag() {
-    char last = '<';
-    while (!at_end() && next() != '>') {
-      last = next();
-      skip();
-      if (last != '"' && last != '\'') continue;
-      while (!at_end() && next() != last) skip();
-      skip();
-    }
-    skip();
-    return last == '/';
-  }
-  std::string skip_word() {
-    std::string word;
-    const auto is_letter = [](char c) {
-      return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' ||
-             static_cast<unsigned char>(c) >= 0x80;
-    };
-    for (; !at_end() && (is_letter(next()) || (word.empty() && next() == '-')); skip()) {
-      word += next();
-    }
-    return word;
-  }
-
- private:
-  std::string_view text_;
-  std::size_t at_ = 0;
-  std::size_t line_ = 1;
-};
-
-/// Boost's readers recurse: some ten thousand levels end the program.
-class Depth {
- public:
-  void enter(std::size_t line) {
-    constexpr int deepest = 500;
-    if (++levels_ <= deepest) return;
-    throw GraphFileError(line,
-                         fmt::format("expected at most {} levels, one in the other", deepest));
-  }
-  void leave() { --levels_; }
-
- private:
-  int levels_ = 0;
-};
-
-/// Lines of the tags <node and <edge of a GraphML file, in order.
-struct TagLines {
-  std::vector<std::size_t> vertices;
-  std::vector<std::size_t> edges;
-};
-
-TagLines find_tags(std::string_view text) {
-  TagLines lines;
-  Depth depth;
-  for (Scanner scan(text); !scan.at_end();) {
-    if (scan.is_at("<!--")) {
-      scan.skip_past("-->");
-    } else if (scan.is_at("<![CDATA[")) {
-      scan.skip_past("]]>");
-    } else if (scan.is_at("<!") || scan.is_at("<?")) {
-      scan.skip_past(">");
-    } else if (scan.is_at("</")) {
-      depth.leave();
-      scan.skip_past(">");
-    } else if (scan.next() == '<') {
-      if (scan.is_at("<node")) lines.vertices.push_back(scan.line());
-      if (scan.is_at("<edge")) lines.edges.push_back(scan.line());
-      depth.enter(scan.line());
-      if (scan.skip_tag()) depth.leave();
-    } else {
-      scan.skip();
-    }
-  }
-  return lines;
-}
-
-/// Lines of the operators -- and -> of a DOT file, in order, and of the first use of each name.
-struct OperatorLines {
-  std::map<std::string, std::size_t> names;
-  std::vector<std::size_t> edges;
-};
-
-OperatorLines find_operators(std::string_view text) {
-  OperatorLines lines;
-  Depth depth;
-  for (Scanner scan(text); !scan.at_end();) {
-    const std::size_t line = scan.line();
-    if (scan.is_at("/*")) {
-      scan.skip_past("*/");
-    } else if (scan.is_at("//") || scan.next() == '#') {
-      scan.skip_past("\n");
-    } else if (scan.next() == '[') {
-      while (!scan.at_end() && scan.next() != ']') {
-        scan.next() == '"' ? static_cast<void>(scan.skip_quoted()) : scan.skip();
-      }
-    } else if (scan.is_at("--") || scan.is_at("->")) {
-      lines.edges.push_back(line);
-      scan.skip(2);
-    } else if (scan.next() == '"') {
-      lines.names.emplace(scan.skip_quoted(), line);
-    } else if (const std::string word = scan.skip_word(); !word.empty()) {
-      lines.names.emplace(word, line);
-    } else {
-      if (scan.next() == '{') depth.enter(line);
-      if (scan.next() == '}') depth.leave();
-      scan.skip();
-    }
-  }
-  return lines;
-}
 
 // ----- attributes
 
@@ -257,49 +94,6 @@ class Attention {
 };
 
 // ----- DOT
-
-/// A value in quotes.
-std::string quoted(std::string_view inside) {
-  std::string text = "\"";
-  for (const char c : inside) text.append(c == '"' || c == '\\' ? "\\" : "").push_back(c);
-  return text + '"';
-}
-
-/// The same graph without what Boost's parser stumbles over, on the same lines: a byte order mark,
-/// strings of HTML (in quotes instead), and subgraphs that are braces alone (a -- {b c}).
-std::string plain_dot(std::string_view text) {
-  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
-  std::string plain;
-  int levels = 0;
-  bool is_announced = false;  // behind the word subgraph, or its name
-  for (Scanner scan(text); !scan.at_end();) {
-    const std::size_t begin = scan.place();
-    const char first = scan.next();
-    const auto skipped = [&] { return text.substr(begin, scan.place() - begin); };
-    if (scan.is_at("/*")) {
-      scan.skip_past("*/");
-    } else if (scan.is_at("//") || first == '#') {
-      scan.skip_past("\n");
-    } else if (first == '"') {
-      scan.skip_quoted();
-    } else if (first == '<' && scan.skip_html()) {
-      plain += quoted(skipped().substr(1, skipped().size() - 2));
-      continue;
-    } else if (scan.is_at("--") || scan.is_at("->")) {
-      scan.skip(2);
-      is_announced = false;
-    } else if (const std::string word = scan.skip_word(); !word.empty()) {
-      is_announced |= lower(word) == "subgraph";
-    } else {
-      if (first == '{' && levels++ > 0 && !is_announced) plain += "subgraph ";
-      if (first == '}') --levels;
-      is_announced &= std::isspace(static_cast<unsigned char>(first)) != 0;
-      scan.skip();
-    }
-    plain += skipped();
-  }
-  return plain;
-}
 
 template <class Direction>
 GraphFile read_dot_as(const std::string& text, Attention& attention) {

@@ -1,6 +1,8 @@
 // What readers of lines, lists and tables share.
 #pragma once
 
+#include <cctype>
+#include <string>
 #include <string_view>
 
 namespace starling {
@@ -14,6 +16,12 @@ constexpr std::string_view trim(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(spaces);
   if (begin == text.npos) return {};
   return text.substr(begin, text.find_last_not_of(spaces) - begin + 1);
+}
+
+/// `text` with small letters for ASCII's capital ones.
+inline std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
 }
 
 }  // namespace starling
