@@ -259,8 +259,9 @@ TEST_CASE("codes whose size follows from values have a share of the entries wher
       {{{"compression", "threshold"}, {"threshold", "1"}, {"keep", "0.05"}}, 8 * 50},
       {{{"compression", "threshold_quantization"}, {"threshold", "1"}, {"keep", "0.05"}}, 4 * 50},
       {{{"compression", "adaptive_quantization"}, {"keep", "0.05"}}, 8 + 4 * 50}};
-  for (const auto& [keys, bytes] : codecs) {
-    CAPTURE(keys[0].second);
+  for (const auto& entry : codecs) {
+    CAPTURE(entry.first[0].second);
+    const auto& [keys, bytes] = entry;
     const SharedCodec codec = codec_of(keys);
     const Recorder hollow =
         test::run_program(text, [codec](Node& node) { return send_hollow(node, codec); });

@@ -47,8 +47,9 @@ TEST_CASE(
       {"sign", 8},
       {"one_bit", 12},
       {"threshold\nthreshold = 1e-30\nkeep = 1\nerror_feedback = no", 256}};
-  for (const auto& [codec, bytes] : codecs) {
-    CAPTURE(codec);
+  for (const auto& entry : codecs) {
+    CAPTURE(entry.first);
+    const auto& [codec, bytes] = entry;
     const std::string text = "compression = " + std::string(codec) + "\n";
     const Recorder recorder = run(text);
     for (const NodeTotals& node : recorder.nodes) {

@@ -152,11 +152,11 @@ TEST_CASE("DeepSqueeze follows its recursion: step, feed back, send, mix") {
 
 TEST_CASE("without compression DCD, ECD and DeepSqueeze are D-PSGD, up to rounding") {
   for (const std::string topology : {"ring", "star"}) {
-    for (const auto& [kind, order] :
-         {std::pair<std::string, std::string>{"dcd", "combine_while_adapt"},
-          {"ecd", "combine_while_adapt"},
-          {"deep_squeeze", "adapt_then_combine"}}) {
-      CAPTURE(kind);
+    for (const auto& entry : {std::pair<std::string, std::string>{"dcd", "combine_while_adapt"},
+                              {"ecd", "combine_while_adapt"},
+                              {"deep_squeeze", "adapt_then_combine"}}) {
+      CAPTURE(entry.first);
+      const auto& [kind, order] = entry;
       const Recorder plain = run(section("dpsgd", "order = " + order), {}, 60, topology);
       // ECD's estimates multiply differences of z by 2/t and gain t/3 roundings on the way.
       CHECK(test::largest_difference(run(section(kind), {}, 60, topology), plain) < 2e-5);

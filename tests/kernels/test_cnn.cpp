@@ -21,8 +21,9 @@ using namespace starling;
 using namespace starling::test;
 
 TEST_CASE("every build gives the same bits for gradient, loss and evaluation") {
-  for (const auto& [layers, image] : networks) {
-    CAPTURE(layers);
+  for (const auto& network : networks) {
+    CAPTURE(network.first);
+    const auto& [layers, image] = network;
     const Cnn plain(problem(layers, image, 5, 2), dense::kernels_v1());
     const auto x = initial_model(plain);
     const Result expected = gradient(plain, 1, 3, x);
@@ -43,8 +44,9 @@ TEST_CASE("every build gives the same bits for gradient, loss and evaluation") {
 
 TEST_CASE("a result depends on its own request only, not on the batch, nor on threads") {
   const int before = omp_get_max_threads();
-  for (const auto& [layers, image] : networks) {
-    CAPTURE(layers);
+  for (const auto& network : networks) {
+    CAPTURE(network.first);
+    const auto& [layers, image] = network;
     const Cnn cnn(problem(layers, image, 4, 6));
     std::vector<std::vector<float>> models;
     std::vector<Result> alone;

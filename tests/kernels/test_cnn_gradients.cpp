@@ -214,8 +214,9 @@ double reference_loss(const Cnn::Problem& setup, std::span<const std::int32_t> s
 }
 
 TEST_CASE("loss and gradient are those of finite differences in double") {
-  for (const auto& [layers, image] : networks) {
-    CAPTURE(layers);
+  for (const auto& network : networks) {
+    CAPTURE(network.first);
+    const auto& [layers, image] = network;
     const auto setup = problem(layers, image, 3, 2);
     const Cnn cnn(setup);
     auto x = initial_model(cnn);

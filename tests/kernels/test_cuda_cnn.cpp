@@ -11,8 +11,9 @@ using test::nodes;
 
 TEST_CASE("cuda: gradients and evaluations of a CNN are the CPU's, bit for bit") {
   const auto device = test::open_device();
-  for (const auto& [layers, image] : test::networks) {
-    CAPTURE(layers);
+  for (const auto& network : test::networks) {
+    CAPTURE(network.first);
+    const auto& [layers, image] = network;
     for (const std::int64_t batch_size : {1, 7}) {
       const Cnn cnn(test::problem(layers, image, batch_size, nodes));
       REQUIRE(CudaCnn::fits(cnn, *device));
@@ -25,11 +26,12 @@ TEST_CASE("cuda: gradients and evaluations of a CNN are the CPU's, bit for bit")
 TEST_CASE("cuda: tiles of a convolution end anywhere") {
   const auto device = test::open_device();
   // Around tiles of 16 and 64 columns, panels of 32, and 32 rows; kernels that are not square; several images to a tile.
-  for (const auto& [layers, image] : std::vector<std::pair<std::string, Extent>>{
+  for (const auto& network : std::vector<std::pair<std::string, Extent>>{
            {"conv 17 1x1, relu, conv 65 3x1 same unbiased, relu, average", {4, 3, 33}},
            {"conv 64 2x3 /3, relu, conv 16 1x2", {8, 10, 3}},
            {"conv 5 7x7 same /4, relu, pool 2", {13, 11, 1}}}) {
-    CAPTURE(layers);
+    CAPTURE(network.first);
+    const auto& [layers, image] = network;
     const Cnn cnn(test::problem(layers, image, 3, nodes));
     compare(*device, cnn, CudaCnn(cnn, *device));
   }

@@ -214,8 +214,9 @@ TEST_CASE("cuda: the fast mode is within 2e-3 of the strict one, beside units th
   // A unit whose input rounds across zero is on in one mode and off in the other: rare, and worth some 1e-3 of a gradient.
   const Mlp units = make({150, {100, 132, 65}, 10, 15});
   for (const CudaMlp::Limits& limits : {by_layers, one_by_one}) {
-    for (const auto& [mlp, most] : {std::pair{&regression, 2e-3}, {&units, 2e-2}}) {
-      CAPTURE(most);
+    for (const auto& bounded : {std::pair{&regression, 2e-3}, {&units, 2e-2}}) {
+      CAPTURE(bounded.second);
+      const auto& [mlp, most] = bounded;
       const double away = distance_of_fast(*device, *mlp, limits);
       CHECK(away < most);
       CHECK(away > 0);  // it is another way of computing

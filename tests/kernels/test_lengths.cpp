@@ -109,8 +109,9 @@ TEST_CASE("a batch depends on seed, node and draw alone") {
 TEST_CASE("two numbers of a line make one length") {
   const std::map<std::string, std::int64_t> expected = {
       {"sum", 10}, {"longest", 7}, {"first", 3}, {"second", 7}};
-  for (const auto& [pair, length] : expected) {
-    CAPTURE(pair);
+  for (const auto& entry : expected) {
+    CAPTURE(entry.first);
+    const auto& [pair, length] = entry;
     CHECK(sampler("en,de\n3,7\n", "packed", 1, 1, 0, pair).cost(0, 0) == length);
   }
 }

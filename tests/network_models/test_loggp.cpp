@@ -188,8 +188,9 @@ TEST_CASE("loggp: a send before an arrival begins delays it, also at its very in
                                                              {1'050, {1'450, 2'250}},
                                                              {1'100, {1'500, 2'300}},
                                                              {1'101, {1'400, 2'600}}};
-  for (const auto& [time, expected] : cases) {
-    CAPTURE(time);
+  for (const auto& entry : cases) {
+    CAPTURE(entry.first);
+    const auto& [time, expected] = entry;
     const auto model = network_test::network(simple, 3);
     const network_test::ScriptedRun run(*model, {{0, 1, 0, 201}, {time * 1'000, 0, 2, 1}});
     CHECK(in_ns(run.arrivals) == expected);

@@ -142,8 +142,9 @@ TEST_CASE(
       {"adaptive period", {"algorithm.kind=adaptive_period", "run.steps=200"}},
       {"a code whose size follows from values", {"algorithm.kind=dgc"}},
   };
-  for (const auto& [name, overrides] : cases) {
-    CAPTURE(name);
+  for (const auto& entry : cases) {
+    CAPTURE(entry.first);
+    const auto& [name, overrides] = entry;
     for (const int pieces : {2, 4}) check_pieces(blobs, overrides, pieces);
   }
 }

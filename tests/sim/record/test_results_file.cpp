@@ -312,8 +312,9 @@ TEST_CASE("what does not fit the rest of a results file is damage, named with it
        "/nodes/steps: fewer bytes than its shape needs"},
       {"f['facts'].attrs['empty'] = 3",
        "attribute empty of /facts is not one text of fixed length"}};
-  for (const auto& [change, sentence] : cases) {
-    CAPTURE(change);
+  for (const auto& damaged : cases) {
+    CAPTURE(damaged.first);
+    const auto& [change, sentence] = damaged;
     REQUIRE(damage(change));
     CHECK(message_of([&] { load(path); }) == path + ": damaged or cut short: " + sentence);
   }
