@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 
 #include "kernels/dense_images.hpp"
 
@@ -38,8 +39,8 @@ void max_pool(std::size_t height, std::size_t width, std::size_t channels, std::
   }
 }
 
-/// As many floats as a register holds, anywhere in memory: arithmetic, comparison and ?: work lane by
-/// lane. Where it stands, the compiler would not vectorize a loop.
+/// As many floats as a register holds: arithmetic, comparison and ?: work lane by lane. Where it stands, the compiler
+/// would not vectorize a loop.
 #if defined(__AVX512F__)
 constexpr std::size_t strip = 16;
 #elif defined(__AVX__)
@@ -47,26 +48,38 @@ constexpr std::size_t strip = 8;
 #else
 constexpr std::size_t strip = 4;
 #endif
-using Strip = float __attribute__((vector_size(strip * sizeof(float)), aligned(4), may_alias));
+using Strip = float __attribute__((vector_size(strip * sizeof(float))));
+
+/// A float or a strip, anywhere in memory.
+template <class Value>
+Value load(const float* from) {
+  Value value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+template <class Value>
+void store(float* to, const Value& value) {
+  std::memcpy(to, &value, sizeof value);
+}
 
 /// max_pool_gradient of a square whose first pixel is at x: of one channel, or of a strip.
 template <class Value>
 void max_pool_gradient_of_square(std::size_t width, std::size_t channels, std::size_t window,
                                  const float* x, const float* dy, float* dx) {
-  Value highest = *reinterpret_cast<const Value*>(x);
+  auto highest = load<Value>(x);
   for (std::size_t row = 0; row < window; ++row) {
     for (std::size_t column = 0; column < window; ++column) {
-      const Value& value = *reinterpret_cast<const Value*>(x + (row * width + column) * channels);
+      const auto value = load<Value>(x + (row * width + column) * channels);
       highest = value > highest ? value : highest;
     }
   }
-  Value rest = *reinterpret_cast<const Value*>(dy);  // the gradient, until a pixel has taken it
+  auto rest = load<Value>(dy);  // the gradient, until a pixel has taken it
   const Value zero{};
   for (std::size_t row = 0; row < window; ++row) {
     for (std::size_t column = 0; column < window; ++column) {
       const std::size_t at = (row * width + column) * channels;
-      const auto is_highest = *reinterpret_cast<const Value*>(x + at) == highest;
-      *reinterpret_cast<Value*>(dx + at) = is_highest ? rest : zero;
+      const auto is_highest = load<Value>(x + at) == highest;
+      store<Value>(dx + at, is_highest ? rest : zero);
       rest = is_highest ? zero : rest;
     }
   }
