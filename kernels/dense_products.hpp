@@ -253,7 +253,7 @@ STARLING_INLINE void run_rows(Tile t, std::size_t rows, std::size_t columns, std
   for (std::size_t i = 0, row = 0; i < tiles; ++i) {
     const std::size_t height = (rows - row + (tiles - i) - 1) / (tiles - i);
     t.left = origin.left + row * left_step;
-    t.c = origin.c + row * t.c_stride;
+    if (origin.c != nullptr) t.c = origin.c + row * t.c_stride;
     t.at = origin.at + row * t.c_stride;
     if (origin.positive != nullptr) t.positive = origin.positive + row * t.c_stride;
     row += height;

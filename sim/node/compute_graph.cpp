@@ -25,7 +25,7 @@ constexpr std::size_t operations_ahead = 8, others_ahead = 24;
 /// Asks for the place of a coming entry.
 template <class T>
 void fetch_end(const std::vector<T>& entries, std::size_t ahead) {
-  prefetch_to_write(entries.data() + entries.size() + ahead);
+  if (!entries.empty()) prefetch_to_write(entries.data() + entries.size() + ahead);
 }
 
 }  // namespace
