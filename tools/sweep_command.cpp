@@ -28,6 +28,7 @@
 #include "scenarios/assemble.hpp"
 #include "scenarios/sweep.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/shipped_file.hpp"
 #include "tools/arguments.hpp"
 #include "tools/failure.hpp"
 #include "tools/on_all_ranks.hpp"
@@ -139,13 +140,6 @@ void prepare(const fs::path& folder, const Scenario& scenario) {
   fs::rename(partial, kept);
 }
 
-std::string own_program() {
-  std::error_code error;
-  const fs::path path = fs::read_symlink("/proc/self/exe", error);
-  if (error) throw Error("a sweep needs /proc to find its own program");
-  return path.string();
-}
-
 /// One core for each of the points that run side by side, as far as there are cores.
 void share_cores(std::size_t cores, std::size_t jobs) {
   setenv("OMP_WAIT_POLICY", "passive", 1);
@@ -174,7 +168,8 @@ struct Ending {
 Ending run_points(const Sweep& sweep, const std::vector<std::string>& words,
                   const std::vector<std::size_t>& todo, const fs::path& folder, std::size_t jobs,
                   bool speaks) {
-  const std::string program = own_program();
+  const std::string program = program_path();
+  if (program.empty()) throw Error("a sweep needs /proc to find its own program");
   std::vector<ProcessPool::Task> tasks;
   const auto log_of = [&](std::size_t task) {
     return folder / (sweep.points[todo[task]].name + ".log");

@@ -23,7 +23,7 @@ constexpr const char* file_name = "starling_cuda.so";
 std::string find_plugin() {
   if (const char* named = std::getenv("STARLING_CUDA_PLUGIN")) return named;
   std::error_code error;
-  const std::filesystem::path program = program_folder();
+  const auto program = std::filesystem::path(program_path()).parent_path();
   for (const auto& folder :
        {program, program / "../kernels/cuda", program / STARLING_PLUGIN_FOLDER}) {
     if (std::filesystem::exists(folder / file_name, error)) return (folder / file_name).string();

@@ -12,15 +12,15 @@ namespace fs = std::filesystem;
 // STARLING_SHARE_FOLDER is where they are once installed, relative to the program's folder.
 fs::path root() {
   std::error_code error;
-  const fs::path installed = fs::path(program_folder()) / STARLING_SHARE_FOLDER;
+  const fs::path installed = fs::path(program_path()).parent_path() / STARLING_SHARE_FOLDER;
   return fs::exists(installed, error) ? installed.lexically_normal() : STARLING_SOURCE_FOLDER;
 }
 
 }  // namespace
 
-std::string program_folder() {
+std::string program_path() {
   std::error_code error;
-  return fs::read_symlink("/proc/self/exe", error).parent_path().string();
+  return fs::read_symlink("/proc/self/exe", error).string();
 }
 
 std::string shipped_file(std::string_view name) {

@@ -6,8 +6,8 @@
 
 namespace starling {
 
-/// The folder that the running program lies in.
-std::string program_folder();
+/// The file of the running program; empty where /proc does not tell.
+std::string program_path();
 
 /// Path of a file in scenarios/data: below the environment's STARLING_DATA if that is set, else below the installation's
 /// share/starling, else in the source tree that the program was built from.

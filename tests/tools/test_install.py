@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 BUILD = pathlib.Path(sys.argv.pop(1))
+SCENARIOS = pathlib.Path(__file__).resolve().parents[2] / "scenarios"
 
 
 class InstallTest(unittest.TestCase):
@@ -25,6 +26,10 @@ class InstallTest(unittest.TestCase):
     def starling(self, *words, **environment):
         return subprocess.run([self.prefix / "bin/starling", *words], cwd=self.prefix, text=True, capture_output=True,
                               env={**{k: v for k, v in os.environ.items() if not k.startswith("STARLING_")}, **environment})
+
+    def test_all_folders_of_scenarios_are_there(self):
+        self.assertEqual({path.name for path in (self.share / "scenarios").iterdir()},
+                         {path.name for path in SCENARIOS.iterdir() if path.is_dir()})
 
     def test_a_scenario_runs_and_is_reported(self):
         run = self.starling("run", self.share / "scenarios/first/quickstart.ini", "run.steps=3", "-o", "q.h5")
