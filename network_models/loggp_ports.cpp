@@ -32,15 +32,13 @@ inline bool LogGP::has_plan(const Ports& ports, Time now) const {
 void LogGP::start(const Transfer& transfer, NetworkClock& clock) {
   const Time now = clock.now();
   if (transfer.id >= messages_.size()) messages_.resize(transfer.id + std::size_t{1});
-  messages_[transfer.id] = {.rest = std::max<std::int64_t>(transfer.bytes - 1, 0),
-                            .since = now,
-                            .cpu_before = {},
-                            .rx_before = {},
-                            .wake = {},
-                            .destination = transfer.destination,
-                            .next = none};
+  Message& message = messages_[transfer.id];  // one by one: no record is copied
+  message.rest = std::max<std::int64_t>(transfer.bytes - 1, 0);
+  message.since = now;
+  message.wake = Time{};
+  message.destination = transfer.destination;
   Ports& ports = ports_of(transfer.source);
-  const EndCost cost = cost_at(transfer.source, messages_[transfer.id].rest);
+  const EndCost cost = cost_at(transfer.source, message.rest);
   const bool goes_now =
       ports.is_idle() &&
       (has_plan(ports, now) ? std::max(messages_[ports.planned].cpu_before, ports.tx) <= now &&

@@ -52,6 +52,7 @@ class LogGP final : public NetworkModel {
   }
 
   NodeRecords node_records() const override { return {ports_.data(), sizeof(Ports)}; }
+  const void* transfer_record(std::uint32_t id) const override { return messages_.data() + id; }
 
  private:
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
@@ -59,7 +60,7 @@ class LogGP final : public NetworkModel {
   /// node that its ports may be free.
   enum class TimerKind : std::uint8_t { first_byte, first_byte_again, wake_up };
 
-  struct Message {
+  struct alignas(cache_line) Message {
     std::int64_t rest;  // k'
     Time since;         // waits to be sent from then; once sent, its first byte comes then
     Time cpu_before;    // if its arrival is planned: the cpu is free from then until planned_begin

@@ -1,8 +1,9 @@
-// The colder half of the ladder queue: building rungs, taking buckets, late arrivals. See
+// The colder half of the ladder queue: building rungs, taking buckets, pushing into the run. See
 // calendar.hpp.
 
 #include "sim/engine/calendar.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstdlib>
 
@@ -22,9 +23,13 @@ constexpr int max_rung_bits = 10;
 // The run is to hold one of so many events, at most so many.
 constexpr std::size_t run_share = 32;
 constexpr std::size_t longest_run = 64;
-// Late arrivals beyond this many, and beyond a quarter of the run, become a rung: a fixed cost per
+// Places of popped events that are kept before the run: what is pushed into it needs one.
+constexpr std::size_t room = 64;
+// Most of what is pushed into the run comes before its next few events: these are looked at one by one.
+constexpr std::size_t few = 16;
+// Pushes that move more events than this, more than the run holds altogether, have it spread over a rung: a fixed cost per
 // event.
-constexpr std::size_t late_limit = 64;
+constexpr std::size_t short_shift = 64;
 
 // Stable, by time alone; see Calendar::Bucket.
 void sort_by_time(std::vector<Event>& events) {
@@ -55,47 +60,57 @@ void Calendar::add_block(Bucket& bucket) {
   bucket.last = block;
 }
 
-void Calendar::push_late(const Event& event) {
-  const bool is_last = run_head_ == run_.size() ? late_.empty() : event.time >= run_.back().time;
-  if (is_last) {  // keeps the run sorted; the rule for events at this very instant
-    if (run_.size() == run_.capacity() && 2 * run_head_ >= run_.size()) {
-      run_.erase(run_.begin(), run_.begin() + static_cast<std::ptrdiff_t>(run_head_));
-      run_head_ = 0;
-    }
+void Calendar::push_into_run(const Event& event) {
+  if (left() == 0 || event.time >= run_.back().time) {
+    if (run_.size() == run_.capacity() && 2 * run_head_ >= run_.size()) drop_popped(0);
     run_.push_back(event);
     return;
   }
-  // Earlier than the end of the run, which only moves on: whatever of this time is in the run was pushed before.
-  late_.push_back({event, pushed_late_++});
-  std::push_heap(late_.begin(), late_.end(), is_after);
-  if (late_.size() > std::max(late_limit, (run_.size() - run_head_) / 4)) spread_late();
+  if (run_head_ == 0) {
+    run_.insert(run_.begin(), room, Event{});
+    run_head_ = room;
+  }
+  // What comes before it moves into the place of what was popped. Whatever of its own time is in the run was pushed before.
+  const Event* const last = run_.data() + run_.size() - 1;  // comes behind it, as is known
+  Event* to = run_.data() + --run_head_;
+  const Event* from = to + 1;
+  const Event* const next_few = std::min(from + few, last);
+  while (from < next_few && from->time <= event.time) *to++ = *from++;
+  if (from->time <= event.time) {
+    const Event* const behind =
+        std::upper_bound(from, last, event.time,
+                         [](Time time, const Event& other) { return time < other.time; });
+    to = std::copy(from, behind, to);
+  }
+  *to = event;
+  const auto moved = static_cast<std::size_t>(to - run_.data()) - run_head_;
+  if (moved > short_shift && (shifts_ += moved) > left()) spread_run();
 }
 
-void Calendar::spread_late() {
-  std::sort(late_.begin(), late_.end(), is_before);
-  scratch_.clear();
-  auto next = run_.begin() + static_cast<std::ptrdiff_t>(run_head_);
-  for (const Late& late : late_) {
-    for (; next != run_.end() && next->time <= late.event.time; ++next) scratch_.push_back(*next);
-    scratch_.push_back(late.event);
-  }
-  scratch_.insert(scratch_.end(), next, run_.end());
-  late_.clear();
-  run_.clear();
-  run_head_ = 0;
+// Forgets popped events at the front of the run, but for so many.
+void Calendar::drop_popped(std::size_t kept) {
+  const std::size_t dropped = run_head_ - std::min(kept, run_head_);
+  run_.erase(run_.begin(), run_.begin() + static_cast<std::ptrdiff_t>(dropped));
+  run_head_ -= dropped;
+}
+
+void Calendar::spread_run() {
+  scratch_.assign(run_.begin() + static_cast<std::ptrdiff_t>(run_head_), run_.end());
+  run_head_ = run_.size();
+  shifts_ = 0;
   extend_run(scratch_, scratch_.front().time, scratch_.back().time);
 }
 
 // Takes buckets until the run holds enough events to look ahead (Calendar::ahead), but not so many that new ones
 // often come before its end.
 void Calendar::refill() {
-  run_.erase(run_.begin(), run_.begin() + static_cast<std::ptrdiff_t>(run_head_));
-  run_head_ = 0;
+  drop_popped(room);
+  shifts_ = 0;
   const std::size_t wanted = std::clamp<std::size_t>(size_ / run_share, 1, longest_run);
   margin_ = wanted / 4;
-  while (run_.size() < wanted) {
+  while (left() < wanted) {
     if (depth_ == 0) {
-      if (!run_.empty()) {
+      if (left() > 0) {
         margin_ = 0;
         return;
       }
@@ -156,8 +171,9 @@ void Calendar::extend_run(std::vector<Event>& events, Time earliest, Time latest
     return;
   }
   if (earliest < latest) sort_by_time(events);
-  if (run_.empty()) {
+  if (left() == 0 && events.size() > sort_limit) {
     run_.swap(events);
+    run_head_ = 0;
   } else {
     run_.insert(run_.end(), events.begin(), events.end());
   }

@@ -2,7 +2,7 @@
 // amortized per event, whatever the spread of times, in exactly the order of a plain heap (tests
 // compare both).
 //
-//   now ... | run + late | rung n (fine) | ... | rung 0 (coarse) | top (unsorted) ... infinity
+//   now ... | run (sorted) | rung n (fine) | ... | rung 0 (coarse) | top (unsorted) ... infinity
 //
 // Events far ahead lie unsorted in `top`. When everything before has been popped, `top` is spread
 // over the buckets of a rung; a bucket that is still too full when its turn comes is spread over a
@@ -10,9 +10,9 @@
 // of two, so finding one is a shift.
 //
 // Tang, Goh, Thng, "Ladder queue: an O(1) priority queue structure for large-scale discrete event
-// simulation", ACM TOMACS 15(3), 2005. Ours differs: late arrivals in the popped range wait in a
-// small heap, buckets keep their events in pooled blocks, and a rung fits the times really present,
-// so ties never need sorting.
+// simulation", ACM TOMACS 15(3), 2005. Ours differs: what is pushed into the range of the run moves
+// the fewer of its neighbors aside, buckets keep their events in pooled blocks, and a rung fits the
+// times really present, so ties never need sorting.
 #pragma once
 
 #include <algorithm>
@@ -53,14 +53,15 @@ class Calendar {
         return;
       }
     }
-    push_late(event);
+    push_into_run(event);
   }
 
-  /// Removes and returns the first event by (time, sequence). The calendar must not be empty.
+  /// Removes and returns the first event by (time, insertion). The calendar must not be empty.
   Event pop() {
     if (empty()) [[unlikely]]
       fail_empty();
-    const Event event = take_first();
+    prepare();
+    const Event event = run_[run_head_++];
     now_ = event.time;
     --size_;
     return event;
@@ -69,9 +70,7 @@ class Calendar {
   /// Time of the event that pop() would return. The calendar must not be empty.
   Time top_time() {
     prepare();
-    if (late_.empty()) return run_[run_head_].time;
-    if (run_head_ == run_.size()) return late_.front().event.time;
-    return std::min(late_.front().event.time, run_[run_head_].time);
+    return run_[run_head_].time;
   }
 
   /// The event that pop() will return after `pops` others, if that is known already and nothing is pushed in
@@ -102,7 +101,7 @@ class Calendar {
 
   struct Rung {
     Time start;       // of bucket 0
-    Time next_start;  // of bucket `next`: earlier events belong to a finer rung or to the late ones
+    Time next_start;  // of bucket `next`: earlier events belong to a finer rung or to the run
     int shift;        // a bucket is 2^shift ps wide; the last one takes all that lies beyond
     std::uint32_t next;  // first bucket not yet taken
     std::uint32_t count;
@@ -114,29 +113,10 @@ class Calendar {
     }
   };
 
-  struct Late {
-    Event event;
-    std::uint64_t sequence;  // order among those that are late: a heap is not stable
-  };
-  static bool is_before(const Late& a, const Late& b) {
-    return a.event.time != b.event.time ? a.event.time < b.event.time : a.sequence < b.sequence;
-  }
-  static bool is_after(const Late& a, const Late& b) { return is_before(b, a); }
-
+  /// Events in the run.
+  std::size_t left() const { return run_.size() - run_head_; }
   void prepare() {
-    if (run_.size() - run_head_ <= margin_ && (depth_ > 0 || !top_.empty())) refill();
-  }
-
-  Event take_first() {
-    prepare();
-    if (late_.empty()) return run_[run_head_++];
-    // Of equal times the run's was there first, see push_late().
-    if (run_head_ < run_.size() && run_[run_head_].time <= late_.front().event.time)
-      return run_[run_head_++];
-    std::pop_heap(late_.begin(), late_.end(), is_after);
-    const Event event = late_.back().event;
-    late_.pop_back();
-    return event;
+    if (left() <= margin_ && (depth_ > 0 || !top_.empty())) refill();
   }
 
   void append(Bucket& bucket, const Event& event) {
@@ -146,8 +126,9 @@ class Calendar {
   }
 
   void add_block(Bucket& bucket);
-  void push_late(const Event& event);
-  void spread_late();
+  void push_into_run(const Event& event);
+  void drop_popped(std::size_t kept);
+  void spread_run();
   void refill();
   void take_bucket(Bucket bucket);
   void extend_run(std::vector<Event>& events, Time earliest, Time latest);
@@ -158,7 +139,7 @@ class Calendar {
   std::vector<Event> run_;  // sorted; [run_head_, end) is still to come
   std::size_t run_head_ = 0;
   std::size_t margin_ = 0;   // the run is extended when so few are left in it
-  std::vector<Late> late_;   // heap: pushed into the range that `run_` covers
+  std::size_t shifts_ = 0;   // of events in the run, by pushes that moved many, since it was last extended
   std::vector<Rung> rungs_;  // [0, depth_) in use, each finer and earlier than the one before
   std::size_t depth_ = 0;
   std::vector<Event> top_;  // all later than top_limit_, in order of pushing
@@ -170,7 +151,6 @@ class Calendar {
   std::uint32_t free_block_ = no_block;
   std::vector<Event> scratch_;
   std::size_t size_ = 0;
-  std::uint64_t pushed_late_ = 0;
   Time now_{};  // time of the last event popped
 };
 

@@ -54,6 +54,9 @@ class NetworkModel {
   virtual LinkCost link_cost() const = 0;
   /// What the model keeps of every node and uses when one sends, if so; for prefetching.
   virtual NodeRecords node_records() const { return {}; }
+  /// What the model keeps of a transfer and uses when it starts or its timer comes, if so; for prefetching. `id` need not
+  /// have been started.
+  virtual const void* transfer_record(std::uint32_t /*id*/) const { return nullptr; }
   /// Asks a model that knows links to note in `log`, which outlives it, what they carry. Called before the first
   /// transfer or never.
   virtual void watch(NetworkLog& /*log*/) {}

@@ -67,6 +67,7 @@ void SimulatedTransport::look_far() const {
     if (kind_of(payload) == Kind::delivery) {
       const NodeId node = destination_of(payload);
       prefetch(&in_flight_[place_of(payload)], sizeof(InFlight));
+      prefetch(network_.transfer_record(place_of(payload)));  // what is sent next takes its place
       prefetch(mailbox_.place(node));
       for (const NodeRecords& records : records_) records.prefetch(node);
     }
