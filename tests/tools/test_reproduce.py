@@ -14,6 +14,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 from papers import accuracy, eager, swarm, wagma, zou
+from papers.overlay import LOOKS
 from papers.table import Row, Table, lines_of, published, with_algorithm
 
 TABLES = {table.name: table for module in (wagma, accuracy, eager, zou, swarm) for table in module.TABLES}
@@ -46,7 +47,7 @@ class ReproduceTest(unittest.TestCase):
         self.assertEqual(pictures, {})
 
     def test_an_unknown_table_is_refused(self):
-        self.reproduce("wagma_fig7", status=2)
+        self.reproduce("wagma_fig99", status=2)
 
     def test_a_program_that_is_not_there_is_named(self):
         self.reproduce("wagma_fig6", "--program", "/nowhere/starling", status=2)
@@ -59,6 +60,12 @@ class ReproduceTest(unittest.TestCase):
             self.assertEqual((readme.count(f"<!-- {name} -->\n"), readme.count(f"<!-- end of {name} -->")), (1, 1), name)
             for row in published(name):
                 self.assertIn(f"| {row['algorithm']} | {row['at']} |", readme)
+
+    def test_every_series_of_a_picture_with_lines_has_its_look_and_no_two_share_one(self):
+        for name, table in TABLES.items():
+            if table.shape != "dots":
+                looks = {row["algorithm"]: LOOKS[row["algorithm"]] for row in published(name)}
+                self.assertEqual(len(set(looks.values())), len(looks), name)
 
     def test_deviations_are_relative_to_the_published_value_and_given_rows_do_not_count(self):
         table = Table("t", "T", "nodes", "s", None, 10)
@@ -73,6 +80,10 @@ class ReproduceTest(unittest.TestCase):
         self.assertFalse(zou.both_ends_lower(excess)[0])
         wrong_way = [Row(series, "12", 0, float(i), False) for i, series in enumerate(accuracy.VARIANTS)]
         self.assertFalse(accuracy.order(wrong_way)[0])
+        for over_sgp, holds in ((2.1, True), (1.8, False)):
+            throughput = {"sgp_four": 1.0, "dpsgd": 1.2, "wagma": over_sgp}
+            told = [Row(series, "1024", math.nan, value, False) for series, value in throughput.items()]
+            self.assertEqual(wagma.ahead_of_sgp(told)[0], holds)
         growing = [Row("swarm", nodes, math.nan, time, False) for nodes, time in (("8", 1.0), ("16", 1.2))]
         self.assertFalse(swarm.scales(growing)[0])
 

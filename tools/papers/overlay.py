@@ -15,6 +15,9 @@ from pictures.style import BLUE, DASHES, GREY, MARKERS, ORANGE, SERIES, STYLE, s
 NAMES = {"local_sgd": "local SGD", "allreduce": "allreduce", "dpsgd": "D-PSGD", "sgp": "SGP", "sgp_one": "SGP, one neighbor",
          "sgp_four": "SGP, four neighbors", "adpsgd": "AD-PSGD", "eager": "eager-SGD", "wagma": "WAGMA-SGD",
          "swarm": "SwarmSGD"}
+# An algorithm looks alike in all pictures: its color, marker and dashes. Variants share them.
+LOOKS = {"adpsgd": 0, "allreduce": 1, "dpsgd": 2, "eager": 3, "local_sgd": 4, "sgp": 5, "sgp_one": 5, "sgp_four": 5, "wagma": 6,
+         "majority": 3, "solo": 4, "swarm": 0}
 
 
 def name_of(series):
@@ -40,7 +43,8 @@ def draw_lines(ax, table, rows):
     series = list(dict.fromkeys(row.series for row in rows))
     if table.shape == "shares":
         rows = [dataclasses.replace(row, published=row.published / float(row.at), simulated=row.simulated / float(row.at)) for row in rows]
-    for i, name in enumerate(series):
+    for name in series:
+        i = LOOKS[name]
         mine = sorted((row for row in rows if row.series == name), key=lambda row: float(row.at))
         x = [float(row.at) for row in mine]
         color, marker = SERIES[i % len(SERIES)], MARKERS[i % len(MARKERS)]
@@ -58,7 +62,10 @@ def draw_lines(ax, table, rows):
     if max(values) > 5 * min(values) > 0:
         ax.set_yscale("log")
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
-        ax.yaxis.set_minor_formatter(NullFormatter())
+        if max(values) > 30 * min(values):
+            ax.yaxis.set_minor_formatter(NullFormatter())
+        else:  # one power of ten may be all there is: 2 and 5 are labeled, too
+            ax.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: short(value) if f"{value:e}"[0] in "25" else ""))
     else:
         ax.set_ylim(bottom=0.8 * min(values) if table.shape == "shares" else 0)
     if any(not math.isnan(row.published) for row in rows):
