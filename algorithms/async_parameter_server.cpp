@@ -274,7 +274,7 @@ Program async_parameter_server(const Section& section, const Context& context) {
                    "must not be negative, got {}", *settings.staleness_bound);
   }
   settings.patience = read_patience(section);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_server_optimizer(section, context.steps, settings.servers);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

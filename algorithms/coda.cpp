@@ -18,8 +18,9 @@
 //
 // Guo, Liu, Yuan, Shen, Liu, Yang, "Communication-Efficient Distributed Stochastic AUC Maximization
 // with Deep Neural Networks", ICML 2020, Algorithms 1 and 2; defaults are those of the authors' later
-// federated code (4000, 3, gamma 500, period 8; it clips gradients to norm 1: clip_norm). Weight decay is of v
-// alone. Without dual parameters it is local SGD in stages with a proximal pull.
+// federated code (4000, 3, gamma 500, period 8), which also cuts each entry of dF/dv to +-1; clip_norm, too, cuts the
+// gradient alone, before the pull and weight decay, which is of v alone. Without dual parameters it is local SGD in
+// stages with a proximal pull.
 
 #include <array>
 #include <cmath>
@@ -40,6 +41,7 @@ struct Settings {
   double dual_curvature;
   CollectiveKind collective;
   OptimizerSettings optimizer;  // its learning rate falls with the stages
+  OptimizerSettings steps;  // the same without clip_norm, which is of the gradient, not of the pull
 };
 
 /// The model's two parts as one vector.
@@ -70,7 +72,7 @@ Task<Vector> best_dual(Node& node, const Settings& settings, std::span<const Nod
 }
 
 Task<> run(Node& node, const Settings& settings) {
-  Optimizer optimizer(settings.optimizer);
+  Optimizer optimizer(settings.steps);
   const std::vector<NodeId> everybody = all_nodes(node);
   Vector x = node.initial_model();
   const std::size_t primal = x.size() - settings.dual;
@@ -79,7 +81,7 @@ Task<> run(Node& node, const Settings& settings) {
   Step begin = 0;  // of the stage
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
-    const Vector d = pulled(settings, g.values, x, center);
+    const Vector d = pulled(settings, clipped(settings.optimizer, g.values), x, center);
     const Vector at = settings.dual == 0 ? x : join(x.slice(0, primal), node.zeros(settings.dual));
     optimizer.update(x, d, at, k);  // weight decay is of v alone
 
@@ -138,6 +140,8 @@ Program coda(const Section& section, const Context& context) {
   settings.dual_curvature = context.workload.dual_curvature;
   settings.optimizer.decay_steps = stage_ends(settings.stage_steps, settings.decay, context.steps);
   settings.optimizer.decay_factor = 1 / settings.decay;
+  settings.steps = settings.optimizer;
+  settings.steps.clip_norm = 0;
   return [settings](Node& node) { return run(node, settings); };
 }
 

@@ -220,6 +220,8 @@ class Keys {
 
 }  // namespace
 
+std::size_t Codec::entries_of(std::size_t, std::size_t size) const { return size; }
+
 SharedCodec Codec::of_columns(const std::vector<Columns>&) const { return nullptr; }
 
 SharedCodec read_codec(const Section& section, std::string_view fallback, std::string_view prefix,

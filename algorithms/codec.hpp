@@ -53,6 +53,8 @@ class Codec {
   virtual bool needs_reference() const { return false; }
   /// Whether the mean of what is decoded is what was encoded.
   virtual bool is_unbiased() const = 0;
+  /// How many entries, of a vector of so many floats, a code of so many words says something of: no others are not zero.
+  virtual std::size_t entries_of(std::size_t words, std::size_t size) const;
   /// Whether nothing is lost.
   virtual bool is_exact() const { return false; }
   /// The same for vectors that are made of `columns`, with values of each; null if it has no such form.

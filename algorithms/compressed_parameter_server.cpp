@@ -88,6 +88,7 @@ class Server {
     const std::size_t size = node_.parameters();
     std::vector<Vector> updates, wanted, steps;
     std::size_t words = 0;
+    std::size_t entries = 0;
     for (NodeId i = 0; i < node_.nodes(); ++i) {
       const Push push = Push::unpack(messages[static_cast<std::size_t>(i)], size,
                                      settings_.measures_gap(messages[0], k));
@@ -95,12 +96,13 @@ class Server {
       if (push.wanted) wanted.push_back(push.wanted);
       if (push.step) steps.push_back(push.step);
       words += push.words.size();
+      entries += settings_.uplink->entries_of(push.words.size(), size);
     }
     Vector target;  // of the gap: what the node's codec was not allowed to see
     if (!wanted.empty()) target = mean(wanted);
     if (target && feedback_.residual()) target.add(feedback_.residual());
 
-    const Encoded sent = encode_update(mean(updates), k, words / 2);
+    const Encoded sent = encode_update(mean(updates), k, std::min(entries, size));
     node_.record(
         "downlink_per_uplink", k,
         static_cast<double>(sent.code.words.size()) * node_.nodes() / static_cast<double>(words));

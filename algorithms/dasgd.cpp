@@ -3,7 +3,7 @@
 // its result is merged:
 //
 //   mix      x_i <- local_share * x_i + (1 - local_share) * mean_j s_j
-//   delta    x_i <- x_i + mean_j s_j - s_i          keeps what was learned meanwhile
+//   delta    x_i <- x_i + mean_j s_j - s_i          keeps what was learned meanwhile; CoCoD-SGD with delay = period
 //   anchor   after every `period`-th step, with the average begun one period before:
 //            v <- anchor_momentum * v + mean_j s_j - z;   z <- z + v
 //            x_i <- (1 - pull) x_i + pull * z;            s_i = x_i, the next average begins
@@ -12,10 +12,11 @@
 // merges them as it (mix only: a correction could make second moments negative), reset forgets them at
 // every merge.
 //
-// Nodes wait only for an allreduce that takes longer than the steps taken meanwhile.
+// Nodes wait only for an allreduce that takes longer than the steps taken meanwhile. With delay = period the last
+// average is merged before the next snapshot is taken, so one is always under way.
 //
 // mix: Zhou et al., "DaSGD: Squeezing SGD Parallelization Performance in Distributed Training Using
-// Delayed Averaging", 2020 (the convex merge; the default share, 1/4, is ours). delta: CoCoD-SGD
+// Delayed Averaging", 2020 (the convex merge; the default share, 1/4, is ours). CoCoD-SGD
 // (Shen, Xu, Liu, Chen, Cheng, "Faster Distributed Deep Net Training: Computation and Communication
 // Decoupled Stochastic Gradient Descent", IJCAI 2019). anchor: Wang, Liang, Joshi, "Overlap
 // Local-SGD: An Algorithmic Approach to Hide Communication Delays in Distributed SGD", ICASSP 2020;
@@ -125,18 +126,18 @@ Task<> run(Node& node, const Settings& settings) {
     const Gradient g = co_await node.gradient(x);
     optimizer.update(x, g.values, x, k);
     const bool ends_period = (k + 1) % settings.period == 0;
-    if (ends_period && settings.merge != Merge::anchor) {
-      begin_average(state, averaged(x, optimizer, settings), k, settings.collective);
-      begun = k;
-    }
     if (state.snapshot && k == begun + settings.delay) {
       co_await state.background.join();
       merge_average(x, optimizer, state, anchor, settings);
     }
-    if (ends_period && settings.merge == Merge::anchor) {
-      mix(x, 1 - settings.pull, anchor.z);
-      begin_average(state, x, k, settings.collective);
+    if (ends_period) {
+      if (settings.merge == Merge::anchor) mix(x, 1 - settings.pull, anchor.z);
+      begin_average(state, averaged(x, optimizer, settings), k, settings.collective);
       begun = k;
+      if (settings.delay == 0) {
+        co_await state.background.join();
+        merge_average(x, optimizer, state, anchor, settings);
+      }
     }
     node.end_step(k, x);
   }
@@ -163,12 +164,12 @@ Program dasgd(const Section& section, const Context& context) {
     settings.anchor_momentum =
         read_between(section, "anchor_momentum", 0.7, 0, 0.999, "momentum of the anchor");
   } else {
-    settings.delay = section.optional<std::int64_t>(
-        "delay", std::min<Step>(1, settings.period - 1),
-        "local steps between a snapshot and the merge of its average");
-    section.expect(settings.delay >= 0 && settings.delay < settings.period, "delay",
-                   "must be at least 0 and less than period ({}), got {}", settings.period,
-                   settings.delay);
+    settings.delay =
+        section.optional<std::int64_t>("delay", std::min<Step>(1, settings.period - 1),
+                                       "local steps between a snapshot and the merge of its "
+                                       "average; period, the most: just before the next snapshot");
+    section.expect(settings.delay >= 0 && settings.delay <= settings.period, "delay",
+                   "must be from 0 to period ({}), got {}", settings.period, settings.delay);
   }
   if (settings.merge == Merge::mix) {
     settings.local_share =

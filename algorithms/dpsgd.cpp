@@ -57,8 +57,8 @@ Program dpsgd(const Section& section, const Context& context) {
                      "average and step: at once, or step first") == "adapt_then_combine";
   settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context.steps);
-  settings.momentum_policy =
-      read_gossip_momentum(section, context.topology, settings.optimizer, {"keep", "mix"});
+  settings.momentum_policy = read_gossip_momentum(section, context.topology, *settings.codec,
+                                                  settings.optimizer, {"keep", "mix"});
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

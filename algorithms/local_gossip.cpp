@@ -86,8 +86,8 @@ Program local_gossip(const Section& section, const Context& context) {
       "random_matching";
   settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context.steps);
-  settings.momentum_policy =
-      read_gossip_momentum(section, context.topology, settings.optimizer, {"keep", "mix", "reset"});
+  settings.momentum_policy = read_gossip_momentum(section, context.topology, *settings.codec,
+                                                  settings.optimizer, {"keep", "mix", "reset"});
   const bool mixes_moments = settings.momentum_policy == GossipMomentum::mix;
   section.expect(!mixes_moments || !is_matching, "momentum_policy",
                  "= mix needs mixing = topology");

@@ -20,15 +20,16 @@ bool has_negative_weights(const Topology& topology) {
 }  // namespace
 
 GossipMomentum read_gossip_momentum(const Section& section, const Topology& topology,
-                                    const OptimizerSettings& optimizer,
+                                    const Codec& codec, const OptimizerSettings& optimizer,
                                     const std::vector<std::string>& policies) {
   const std::string policy =
       section.choice("momentum_policy", policies, policies.front(),
                      "what happens to momentum and moments when models are mixed");
-  section.expect(policy != "mix" || optimizer.rule == OptimizerSettings::Rule::sgd ||
-                     !has_negative_weights(topology),
-                 "momentum_policy",
+  const bool mixes_squares = policy == "mix" && optimizer.rule != OptimizerSettings::Rule::sgd;
+  section.expect(!mixes_squares || !has_negative_weights(topology), "momentum_policy",
                  "= mix of second moments needs mixing weights that are not negative");
+  section.expect(!mixes_squares || codec.is_exact(), "momentum_policy",
+                 "= mix of second moments needs compression = none, which keeps them positive");
   return policy == "keep"  ? GossipMomentum::keep
          : policy == "mix" ? GossipMomentum::mix
                            : GossipMomentum::reset;

@@ -23,9 +23,10 @@ namespace starling::algorithms {
 enum class GossipMomentum { keep, mix, reset };
 
 /// Reads `momentum_policy` of gossip; `policies` are those offered, the first by default. Mixing of
-/// moments that must not become negative wants weights that are not.
+/// moments that must not become negative wants weights that are not, and a codec that loses nothing:
+/// second moments are small, and what it loses of a neighbor's is subtracted from one's own.
 GossipMomentum read_gossip_momentum(const Section& section, const Topology& topology,
-                                    const OptimizerSettings& optimizer,
+                                    const Codec& codec, const OptimizerSettings& optimizer,
                                     const std::vector<std::string>& policies);
 
 class MomentMixing;

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "algorithms/optimizer.hpp"
 #include "sim/base/section.hpp"
 #include "sim/node/node.hpp"
 
@@ -16,6 +17,15 @@ inline NodeId read_servers(const Section& section, NodeId nodes) {
   section.expect(servers >= 1 && servers <= nodes, "servers",
                  "must be 1 to the number of nodes ({}), got {}", nodes, servers);
   return static_cast<NodeId>(servers);
+}
+
+/// Reads the update rule of servers that know a piece of every gradient each.
+inline OptimizerSettings read_server_optimizer(const Section& section, Step steps, NodeId servers) {
+  OptimizerSettings optimizer = read_optimizer(section, steps);
+  section.expect(servers == 1 || optimizer.clip_norm == 0, "clip_norm",
+                 "needs the whole gradient, which none of {} servers has: take servers = 1",
+                 servers);
+  return optimizer;
 }
 
 /// Piece `s` of `v`; no copy.

@@ -40,6 +40,7 @@ class Sparse : public Codec {
                 const Vector&) const override {
     return transformed(Scatter{narrow(size)}, {words});
   }
+  std::size_t entries_of(std::size_t words, std::size_t) const override { return words / 2; }
   bool is_unbiased() const override { return false; }
 
  private:
@@ -124,6 +125,7 @@ class ThresholdQuantization final : public Codec {
                 const Vector&) const override {
     return transformed(ScatterSigns{narrow(size), threshold_}, {words});
   }
+  std::size_t entries_of(std::size_t words, std::size_t) const override { return words; }
   bool is_unbiased() const override { return false; }
 
  private:
@@ -152,6 +154,9 @@ class AdaptiveQuantization final : public Codec {
   Vector decode(const Vector& words, std::size_t size, const Random&,
                 const Vector&) const override {
     return transformed(ScatterSigns{narrow(size), 0}, {words});
+  }
+  std::size_t entries_of(std::size_t words, std::size_t) const override {
+    return words == 0 ? 0 : words - 2;
   }
   bool is_unbiased() const override { return false; }
 
@@ -185,6 +190,7 @@ class RandomK final : public Codec {
         is_unbiased_ ? static_cast<double>(size) / static_cast<double>(words.size()) : 1.0;
     return transformed(ScatterRandom{narrow(size), static_cast<float>(factor), stream}, {words});
   }
+  std::size_t entries_of(std::size_t words, std::size_t) const override { return words; }
   bool is_unbiased() const override { return is_unbiased_; }
 
  private:

@@ -3,7 +3,8 @@
 //   at node i:  x <- x - learning_rate(k) * g_i(x);   send x on      k: visits so far / n
 //
 //   random    the next node is a random neighbor j, with chance min(1, degree_i / degree_j), else i
-//             itself (Metropolis): in the long run all nodes are visited equally often
+//             itself (Metropolis): in the long run all nodes are visited equally often. On a directed
+//             graph that is so only if as many ways, by their chances, lead to each node as away from it
 //   cyclic    0, 1, .., n-1, 0, ..: incremental gradient descent; needs no topology
 //
 // Johansson, Rabi, Johansson, "A Randomized Incremental Subgradient Method for Distributed
@@ -13,7 +14,10 @@
 // of steps take steps, too, but are not recorded; a node visited less often ends its other steps
 // with the final model. Momentum stays at the node.
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <vector>
 
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
@@ -40,6 +44,24 @@ NodeId next(const Node& node, Step visits, bool is_cyclic) {
   const double ratio = static_cast<double>(peers.size()) /
                        static_cast<double>(node.topology().neighbors(peer).size());
   return random.uniform() < ratio ? peer : node.id();
+}
+
+/// Whether a random walk is at every node equally often: each is come to as often as it is left, if all are.
+bool is_even(const Topology& topology) {
+  std::vector<double> surplus(static_cast<std::size_t>(topology.nodes()));
+  std::vector<double> degree;
+  for (NodeId i = 0; i < topology.nodes(); ++i)
+    degree.push_back(static_cast<double>(topology.neighbors(i).size()));
+  for (NodeId i = 0; i < topology.nodes(); ++i) {
+    for (const NodeId j : topology.neighbors(i)) {
+      const auto from = static_cast<std::size_t>(i);
+      const auto to = static_cast<std::size_t>(j);
+      const double chance = 1 / std::max(degree[from], degree[to]);
+      surplus[from] -= chance;
+      surplus[to] += chance;
+    }
+  }
+  return std::ranges::all_of(surplus, [](double s) { return std::abs(s) < 1e-6; });
 }
 
 Task<> run(Node& node, const Settings& settings) {
@@ -82,6 +104,9 @@ Program token_walk(const Section& section, const Context& context) {
       section.choice("walk", {"random", "cyclic"}, "random",
                      "to a random neighbor, or through all nodes in turn") == "cyclic";
   settings.optimizer = read_optimizer(section, context.steps);
+  section.expect(settings.is_cyclic || is_even(context.topology), "walk",
+                 "= random needs a topology on which the walk visits all nodes equally often: an "
+                 "undirected one, or as many ways to each node as from it");
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -33,12 +36,14 @@ TEST_CASE("CODA on one node is the single-machine method, stages and all") {
   // By hand on the workload's own gradients: T = 5, 15, .., rates l, l / 3, .., pull with gamma = 2; at the end of a
   // stage a fresh mini-batch sets alpha, then the center moves. Weight decay is of v alone.
   double decay = 0;
+  double clip = 0;
   SUBCASE("without weight decay") {}
   SUBCASE("with weight decay") { decay = 0.5; }
+  SUBCASE("with gradients that are cut, and a pull that is not") { clip = 0.05; }
   const std::string text = scenario(
       1, 30,
       "kind = coda\nlearning_rate = 0.06\nstage_steps = 5\ngamma = 2\nperiod = 4\nweight_decay = " +
-          std::to_string(decay));
+          std::to_string(decay) + "\nclip_norm = " + std::to_string(clip));
   const Recorder recorder = test::run(text);
   const Assembly parts = assemble(Scenario::parse(text, "test.ini"));
   const Workload& workload = *parts.workload;
@@ -55,10 +60,13 @@ TEST_CASE("CODA on one node is the single-machine method, stages and all") {
   Step end = 5, length = 5;
   for (Step k = 0; k < 30; ++k) {
     gradient();
+    double square = 0;
+    for (const float entry : g) square += double{entry} * double{entry};
+    const double kept = clip > 0 ? std::min(1.0, clip / std::sqrt(square)) : 1;
     for (std::size_t c = 0; c < x.size(); ++c) {
       const double pull =
           c == alpha ? 0 : (double{x[c]} - double{center[c]}) / 2 + decay * double{x[c]};
-      x[c] = static_cast<float>(x[c] - rate * (g[c] + pull));
+      x[c] = static_cast<float>(x[c] - rate * (kept * g[c] + pull));
     }
     if (k + 1 != end) continue;
     gradient();

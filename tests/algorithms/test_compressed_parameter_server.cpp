@@ -213,6 +213,27 @@ TEST_CASE(
   CHECK(recorder.nodes[0].bytes_sent == 10 * 3 * 4 * 8 * 255'591);
 }
 
+TEST_CASE("without numbers a code of few words may still say something of every entry") {
+  // What the server sends is the union of what four codes say of 1,000 entries, 8 bytes each, or the whole model.
+  const std::vector<std::pair<std::string, std::int64_t>> codecs{
+      {"sign", 4 * 1000},
+      {"levels", 4 * 1000},
+      {"half", 4 * 1000},
+      {"random_k\nkeep = 0.02", 8 * 4 * 20},
+      {"threshold_quantization\nthreshold = 1\nkeep = 0.02", 8 * 4 * 20},
+      {"adaptive_quantization\nkeep = 0.02", 8 * 4 * 20},
+      {"top_k\nkeep = 0.02", 8 * 4 * 20},
+      {"top_k\nkeep = 0.3", 4 * 1000}};
+  for (const auto& entry : codecs) {
+    CAPTURE(entry.first);
+    std::string text = test::quadratic_scenario(
+        4, 3, "ring", compressed + "learning_rate = 0.1\ncompression = " + entry.first);
+    const std::string quadratic = "kind = quadratic\ndimension = 5";
+    text.replace(text.find(quadratic), quadratic.size(), "kind = timing\nparameters = 1000");
+    CHECK(test::run(text).nodes[0].bytes_sent == 3 * 3 * entry.second);
+  }
+}
+
 TEST_CASE("a codec that needs a reference is refused") {
   CHECK_THROWS_AS(
       test::run(test::quadratic_scenario(4, 10, "ring", compressed + "learning_rate = 1"),

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "sim/base/error.hpp"
 #include "tests/support/block_averaging.hpp"
 
 using namespace starling;
@@ -60,4 +61,14 @@ TEST_CASE(
   CHECK(central.nodes[4].bytes_sent == 20 * 20);
   for (const NodeTotals& node : test::run(text, {"algorithm.servers=5"}).nodes)
     CHECK(node.bytes_sent == 20 * (4 * 4 + 4 * 4));
+}
+
+TEST_CASE("several servers refuse to clip: each would cut its piece of a gradient by itself") {
+  for (const std::string kind : {"parameter_server", "async_parameter_server"}) {
+    const std::string text = test::quadratic_scenario(
+        4, 5, "ring", "kind = " + kind + "\nlearning_rate = 0.1\nclip_norm = 0.5");
+    CHECK_NOTHROW(test::run(text));
+    CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.servers=2"}),
+                         doctest::Contains("take servers = 1"), ScenarioError);
+  }
 }

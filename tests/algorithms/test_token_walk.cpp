@@ -4,7 +4,9 @@
 #include <doctest/doctest.h>
 
 #include "kernels/quadratic.hpp"
+#include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 using namespace starling;
 
@@ -72,4 +74,18 @@ TEST_CASE("a random walk solves heterogeneous quadratics up to the noise of its 
                 {"workload.centers=index"});
   CHECK(test::model(recorder, 2, 0) == doctest::Approx(3.5).epsilon(0.05));
   CHECK(recorder.models[2] == recorder.models[5]);
+}
+
+TEST_CASE("a random walk refuses directed graphs on which it would favor some nodes") {
+  // 2/7, 1/7 and 4/7 of the visits: to node 2 lead two ways, from it one.
+  const test::TemporaryDirectory directory;
+  const std::string uneven =
+      "file\npath = " + directory.write("uneven.dot", "digraph { 0 -> 1; 1 -> 2; 2 -> 0; 0 -> 2 }");
+  CHECK_THROWS_WITH_AS(test::run(test::quadratic_scenario(3, 4, uneven, walk + "random")),
+                       doctest::Contains("visits all nodes equally often"), ScenarioError);
+  CHECK_NOTHROW(test::run(test::quadratic_scenario(3, 4, uneven, walk + "cyclic")));
+  const std::string circle =
+      "file\npath = " + directory.write("circle.dot", "digraph { 0 -> 1; 1 -> 2; 2 -> 0 }");
+  for (const std::string& even : {circle, std::string("exponential"), std::string("star")})
+    CHECK_NOTHROW(test::run(test::quadratic_scenario(3, 4, even, walk + "random")));
 }
