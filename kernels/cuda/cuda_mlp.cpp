@@ -244,7 +244,7 @@ void CudaMlp::backward(const Batch& batch) const {
     layer.output = dy;
     layer.slope = batch.slope[l % 2];
     // First, because a sum may take the place of the model.
-    if (l > 0) launch_tiles<InputGradientKernel>(device_, batch.tasks.count, layer);
+    if (l > 0) launch_input_gradient(device_, batch.tasks.count, layer);
     if (is_fast(l)) {
       parameter_gradient_fast(batch, layer);
     } else {

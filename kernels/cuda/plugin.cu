@@ -76,8 +76,18 @@ Queue* enter(void* device) {
   return queue;
 }
 
+/// So many blocks of a kernel at least shall fit into a multiprocessor's registers.
 template <class Kernel>
-__global__ void __launch_bounds__(Kernel::threads)
+constexpr unsigned resident_blocks() {
+  if constexpr (requires { Kernel::resident; }) {
+    return Kernel::resident;
+  } else {
+    return 0;  // as many as nvcc likes
+  }
+}
+
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::threads, resident_blocks<Kernel>())
     entry(const __grid_constant__ typename Kernel::Arguments arguments) {
   extern __shared__ __align__(16) unsigned char shared_memory[];
   Kernel::run(Block{blockIdx.x, shared_memory}, arguments);
@@ -200,11 +210,13 @@ void release_pinned(void* device, void* memory) {
 }
 
 int upload(void* device, void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return 0;
   return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, enter(device)->stream),
                "copying to the GPU");
 }
 
 int download(void* device, void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return 0;
   return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, enter(device)->stream),
                "copying from the GPU");
 }

@@ -78,10 +78,12 @@ double distance_of_fast(cuda::Device& device, const Mlp& mlp, const CudaMlp::Lim
 TEST_CASE("cuda: gradients and evaluations of an MLP are the CPU's, bit for bit") {
   const auto device = test::open_device();
   // Around octets of inputs, groups of 4 samples, tiles of 32 rows, panels of 32 and tiles of 16 and 64 columns; softmax
-  // regression; evaluations of one block of 64 samples, of less and of more.
+  // regression; evaluations of one block of 64 samples, of less and of more; whole tiles of 32 and of 64 rows, quads of
+  // floats that begin at multiples of 16 bytes, and sums of whole pieces of 16.
   const Sizes all[] = {{1, {}, 2, 1},        {7, {}, 10, 5, 1},     {9, {1}, 2, 4, 64},
                        {8, {5}, 3, 33},      {33, {31}, 17, 16},    {64, {32}, 10, 16, 200},
-                       {40, {33, 8}, 33, 3}, {16, {64, 65}, 64, 2}, {5, {100, 3, 70}, 40, 35}};
+                       {40, {33, 8}, 33, 3}, {16, {64, 65}, 64, 2}, {5, {100, 3, 70}, 40, 35},
+                       {80, {96}, 20, 32},   {64, {64}, 20, 64},    {80, {66}, 40, 36}};
   for (const Sizes& sizes : all) {
     const Mlp mlp = make(sizes);
     CAPTURE(mlp.facts().description);
@@ -96,7 +98,8 @@ TEST_CASE("cuda: gradients and evaluations of an MLP are the CPU's, bit for bit"
 
 TEST_CASE("cuda: sums in the place of gradients are the CPU's, bit for bit") {
   const auto device = test::open_device();
-  for (const Sizes& sizes : {Sizes{9, {}, 3, 4}, Sizes{20, {33, 7}, 10, 16}}) {
+  for (const Sizes& sizes :
+       {Sizes{9, {}, 3, 4}, Sizes{20, {33, 7}, 10, 16}, Sizes{68, {72}, 36, 20}}) {
     const Mlp mlp = make(sizes);
     const std::size_t size = mlp.facts().parameters;
     const auto length = static_cast<std::uint32_t>(size);
