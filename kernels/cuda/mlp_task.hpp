@@ -56,11 +56,42 @@ STARLING_DEVICE void store_gradient(const StepTask& task, std::uint64_t at, floa
   }
 }
 
+/// store_gradient() of `used` entries at first, first + apart, .. of a small model. The loads of a term wait for each other's addresses, and
+/// for stores that might change them: so entries take them together.
+template <std::uint32_t most>
+STARLING_DEVICE void store_gradients(const StepTask& task, std::uint32_t first, std::uint32_t apart,
+                                     const float (&gradients)[most], std::uint32_t used) {
+  if (task.sum_count == 0) {
+    STARLING_UNROLL
+    for (std::uint32_t i = 0; i < most; ++i) {
+      if (i < used) task.gradient[first + i * apart] = gradients[i];
+    }
+    return;
+  }
+  for (std::uint32_t s = 0; s < task.sum_count; ++s) {
+    const LinearTask sum = task.sums[s];
+    float totals[most] = {};
+    for (std::uint32_t t = 0; t < sum.terms; ++t) {
+      const TermOnDevice term = task.terms[sum.first_term + t];
+      STARLING_UNROLL
+      for (std::uint32_t i = 0; i < most; ++i) {
+        if (i >= used) continue;
+        const float value = term.values == nullptr ? gradients[i] : term.values[first + i * apart];
+        totals[i] = t == 0 ? term.factor * value : fmaf(term.factor, value, totals[i]);
+      }
+    }
+    STARLING_UNROLL
+    for (std::uint32_t i = 0; i < most; ++i) {
+      if (i < used) sum.out[first + i * apart] = totals[i];
+    }
+  }
+}
+
 STARLING_DEVICE bool is_even(const float* at) {
   return reinterpret_cast<std::uintptr_t>(at) % sizeof(Quad) == 0;
 }
 
-/// Whether store_gradients() may be asked: all rows begin at multiples of 16 bytes.
+/// Whether quads may be stored: all rows begin at multiples of 16 bytes.
 STARLING_DEVICE bool takes_quads(const StepTask& task) {
   if (task.sum_count == 0) return is_even(task.gradient);
   for (std::uint32_t s = 0; s < task.sum_count; ++s) {
@@ -73,8 +104,7 @@ STARLING_DEVICE bool takes_quads(const StepTask& task) {
   return true;
 }
 
-/// store_gradient() of entries at[i], .. at[i] + 3 for every i, each a multiple of 4 apart from the others. The loads of a
-/// term wait for each other's addresses, and for stores that might change them: so there are `count` at a time.
+/// store_gradient() of entries at[i], .. at[i] + 3 for every i, at[i] being multiples of 4.
 template <std::uint32_t count>
 STARLING_DEVICE void store_gradients(const StepTask& task, const std::uint64_t (&at)[count],
                                      const Quad (&gradients)[count]) {
