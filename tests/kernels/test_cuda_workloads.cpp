@@ -96,6 +96,41 @@ TEST_CASE("cuda: gradients and evaluations of an MLP are the CPU's, bit for bit"
   }
 }
 
+TEST_CASE("cuda: mini-batches drawn on the device have the CPU's samples") {
+  const auto device = test::open_device();
+  constexpr std::int32_t samples = 700;
+  for (const char* sampling : {"epochs", "uniform"}) {
+    Mlp::Problem problem{.hidden = {}, .data = {}, .parts = {}};
+    problem.data.train = noise(samples, 3, 2, 1);
+    problem.batch_size = 50;  // within an epoch, over the end of one, and over the ends of many
+    problem.sampling = sampling;
+    std::int32_t next = 0;
+    for (const std::int32_t size : {1, 2, 3, 63, 64, 65, 66, 128, 129, 179}) {
+      problem.parts.emplace_back();
+      for (std::int32_t s = 0; s < size; ++s) problem.parts.back().push_back(samples - 1 - next++);
+    }
+    const Mlp mlp(std::move(problem));
+    const CudaMlp moved(mlp, *device, Precision::strict);
+    const std::size_t size = mlp.facts().parameters, count = 10 * 12;
+    const Values x = model_of(mlp, 1, 0.1);
+    const DeviceRow dx(*device, x), dg(*device, Values(count * size, -7));
+    Values g(count * size, -7);
+    std::vector<GradientRequest> here, there;
+    for (std::size_t r = 0; r < count; ++r) {
+      const auto k = static_cast<Step>(r / 10);
+      const GradientRequest request{.node = static_cast<NodeId>(r % 10),
+                                    .draw = k < 10 ? k : (Step{1} << 32) * k + 3};
+      here.push_back(request), there.push_back(request);
+      here.back().x = x.data(), here.back().gradient = g.data() + r * size;
+      there.back().x = dx.row().data(), there.back().gradient = dg.row().data() + r * size;
+    }
+    mlp.gradients(here);
+    moved.gradients(there);
+    CAPTURE(sampling);
+    CHECK(test::first_difference(g, dg.values()) == count * size);
+  }
+}
+
 TEST_CASE("cuda: sums in the place of gradients are the CPU's, bit for bit") {
   const auto device = test::open_device();
   for (const Sizes& sizes :
