@@ -54,14 +54,13 @@ std::size_t CudaMlp::scratch_floats(std::size_t rows) const {
   return floats + 2 * rows * slope_stride();
 }
 
-/// Of the first 0, 1, .. requests: where each one's begin.
-std::vector<CudaMlp::SumCount> CudaMlp::count_sums(std::span<const GradientRequest> requests) {
-  std::vector<SumCount> before(requests.size() + 1);
-  for (std::size_t r = 0; r < requests.size(); ++r) {
-    before[r + 1] = {before[r].sums + requests[r].sums.size(), before[r].terms};
-    for (const LinearJob& sum : requests[r].sums) before[r + 1].terms += sum.terms;
+CudaMlp::SumCount CudaMlp::count_sums(std::span<const GradientRequest> requests) {
+  SumCount count;
+  for (const GradientRequest& request : requests) {
+    count.sums += request.sums.size();
+    for (const LinearJob& sum : request.sums) count.terms += sum.terms;
   }
-  return before;
+  return count;
 }
 
 /// What Device::begin() must make room for before take(), for so many indices of gradients or none, and sums.
@@ -86,25 +85,27 @@ CudaMlp::Batch CudaMlp::take(std::size_t tasks, std::size_t rows, std::size_t in
   return batch;
 }
 
-/// The tables of request r. Lists the sums that it wants in the place of a gradient.
-void CudaMlp::fill(const Batch& batch, const GradientRequest& request, std::size_t r,
-                   const SumCount& before) {
-  batch.tasks.host[r] = {.x = request.x,
-                         .gradient = request.gradient,
-                         .samples = batch.indices.device + r * batch.rows,
-                         .first = 0,
-                         .rows = batch.rows,
-                         .sums = batch.sums.device + before.sums,
-                         .terms = batch.terms.device,
-                         .sum_count = whole(request.sums.size())};
-  batch.draws.host[r] = {request.draw, static_cast<std::uint32_t>(request.node), 0};
-  LinearTask* sums = batch.sums.host + before.sums;
-  std::size_t next = before.terms;
-  for (const LinearJob& sum : request.sums) {
-    *sums++ = {sum.out, sum.length, whole(next), sum.terms, 0};
-    for (std::uint32_t t = 0; t < sum.terms; ++t) {
-      const LinearTerm& term = request.terms[sum.first_term + t];
-      batch.terms.host[next++] = {term.values, term.factor};
+/// The tables of gradients, with the sums that are wanted in their place. One thread does it in less time than it takes to
+/// wake others up, which sleep while they wait.
+void CudaMlp::fill(const Batch& batch, std::span<const GradientRequest> requests) {
+  SumCount next;
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    const GradientRequest& request = requests[r];
+    batch.tasks.host[r] = {.x = request.x,
+                           .gradient = request.gradient,
+                           .samples = batch.indices.device + r * batch.rows,
+                           .first = 0,
+                           .rows = batch.rows,
+                           .sums = batch.sums.device + next.sums,
+                           .terms = batch.terms.device,
+                           .sum_count = whole(request.sums.size())};
+    batch.draws.host[r] = {request.draw, static_cast<std::uint32_t>(request.node), 0};
+    for (const LinearJob& sum : request.sums) {
+      batch.sums.host[next.sums++] = {sum.out, sum.length, whole(next.terms), sum.terms, 0};
+      for (std::uint32_t t = 0; t < sum.terms; ++t) {
+        const LinearTerm& term = request.terms[sum.first_term + t];
+        batch.terms.host[next.terms++] = {term.values, term.factor};
+      }
     }
   }
 }
@@ -117,21 +118,20 @@ void CudaMlp::gradients(std::span<GradientRequest> requests) const {
   const auto lock = device_.use();
   for (std::size_t r = 0; r < requests.size(); r += tabled_at_once) {
     const auto together = requests.subspan(r, std::min(tabled_at_once, requests.size() - r));
-    const std::vector<SumCount> before = count_sums(together);
     const auto pieces = [&](const auto& each) {
       for (std::size_t p = 0; p < together.size(); p += most)
         each(p, std::min(most, together.size() - p));
     };
     std::size_t room = 0;
+    std::vector<SumCount> sums;
     pieces([&](std::size_t p, std::size_t count) {
-      room += room_of(
-          count, count * rows,
-          {before[p + count].sums - before[p].sums, before[p + count].terms - before[p].terms});
+      sums.push_back(count_sums(together.subspan(p, count)));
+      room += room_of(count, count * rows, sums.back());
     });
     device_.begin(room);
     std::vector<Batch> batches;  // the device works on one while the host prepares the next
     pieces([&](std::size_t p, std::size_t count) {
-      batches.push_back(queue_gradients(together.subspan(p, count), before.data() + p));
+      batches.push_back(queue_gradients(together.subspan(p, count), sums[p / most]));
     });
     device_.wait();
     pieces([&](std::size_t p, std::size_t count) {
@@ -141,16 +141,11 @@ void CudaMlp::gradients(std::span<GradientRequest> requests) const {
   }
 }
 
-/// before[r] are the sums of all requests before request r of these; of the first of these, too, some may come before.
 CudaMlp::Batch CudaMlp::queue_gradients(std::span<const GradientRequest> requests,
-                                        const SumCount* before) const {
+                                        const SumCount& count) const {
   const auto rows = static_cast<std::size_t>(facts().batch_size);
-  const SumCount first = *before, last = before[requests.size()];
-  Batch batch = take(requests.size(), rows, requests.size() * rows, train_.get(),
-                     {last.sums - first.sums, last.terms - first.terms});
-#pragma omp parallel for schedule(static)
-  for (std::size_t r = 0; r < requests.size(); ++r)
-    fill(batch, requests[r], r, {before[r].sums - first.sums, before[r].terms - first.terms});
+  Batch batch = take(requests.size(), rows, requests.size() * rows, train_.get(), count);
+  fill(batch, requests);
   device_.upload(batch.tasks);
   device_.upload(batch.draws);
   device_.upload(batch.sums);

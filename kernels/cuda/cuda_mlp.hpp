@@ -52,8 +52,8 @@ class CudaMlp final : public Workload {
   struct SumCount {
     std::size_t sums = 0, terms = 0;
   };
-  static std::vector<SumCount> count_sums(std::span<const GradientRequest> requests);
-  Batch queue_gradients(std::span<const GradientRequest> requests, const SumCount* before) const;
+  static SumCount count_sums(std::span<const GradientRequest> requests);
+  Batch queue_gradients(std::span<const GradientRequest> requests, const SumCount& count) const;
   void lay_out(Batch& batch) const;
   template <class Kernel>
   void launch_step(const Batch& batch) const;
@@ -71,8 +71,7 @@ class CudaMlp final : public Workload {
   std::size_t room_of(std::size_t tasks, std::size_t indices, const SumCount& count) const;
   Batch take(std::size_t tasks, std::size_t rows, std::size_t indices, const cuda::Samples& data,
              const SumCount& count) const;
-  static void fill(const Batch& batch, const GradientRequest& request, std::size_t r,
-                   const SumCount& before);
+  static void fill(const Batch& batch, std::span<const GradientRequest> requests);
   std::uint32_t slope_stride() const;
   std::size_t scratch_floats(std::size_t rows) const;
   std::size_t pointer_room(std::size_t tasks, bool is_gradient) const;
