@@ -96,13 +96,14 @@ __global__ void __launch_bounds__(Kernel::threads, resident_blocks<Kernel>())
 struct KernelEntry {
   const void* function;
   unsigned threads;
+  bool shares;  // a multiprocessor with as many others as its memory has room for
   std::size_t argument_bytes;
 };
 
 template <class Kernel>
 KernelEntry entry_of() {
   return {reinterpret_cast<const void*>(&entry<Kernel>), Kernel::threads,
-          sizeof(typename Kernel::Arguments)};
+          resident_blocks<Kernel>() > 0, sizeof(typename Kernel::Arguments)};
 }
 
 const KernelEntry* entries() {
@@ -151,6 +152,13 @@ int set_up(Queue* queue, DeviceFacts* facts) {
             cudaFuncSetAttribute(entries()[k].function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  static_cast<int>(facts->shared_bytes)),
             "asking for shared memory") != 0)
+      return 1;
+    // Memory that caches would have otherwise: no fewer blocks than have room in all of it.
+    if (entries()[k].shares &&
+        check(cudaFuncSetAttribute(entries()[k].function,
+                                   cudaFuncAttributePreferredSharedMemoryCarveout,
+                                   cudaSharedmemCarveoutMaxShared),
+              "asking for most shared memory") != 0)
       return 1;
   }
   return 0;

@@ -3,7 +3,8 @@
 //
 // Weights keep their panels, but rows are an odd number of floats apart: reading down a column (the input gradient) and
 // along a row (everything else) both meet every bank once. Rows of activations are whole octets of floats, so that one
-// load serves four inputs.
+// load serves four inputs. A thread does several rows (or inputs) of two columns: shared memory gives 128 bytes in a cycle,
+// in which a multiprocessor does 128 multiply-adds.
 #pragma once
 
 #include "kernels/cuda/mlp_task.hpp"

@@ -95,6 +95,12 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(self.log.read_text().splitlines()[-1],
                          f"{root}/lib:/the/driver:{root}/lib64:{self.root}/packages/nvidia/cu13/lib")
 
+    def test_the_table_says_why_a_test_failed(self):
+        self.program("build/tests/test_kernels", "echo 'a.cpp:1: ERROR: no driver'; echo 'b.cpp:2: ERROR: no more'; echo counts; exit 1")
+        text, status = self.run_check("--steps", "test")
+        self.assertEqual(status, 1, text)
+        self.assertIn("FAILED | a.cpp:1: ERROR: no driver |", self.table.read_text())
+
     def test_says_what_to_do_where_the_program_cannot_be_built(self):
         (self.root / "build/tools/starling").unlink()
         self.program("bin/meson", "exit 0")
