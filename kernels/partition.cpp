@@ -292,6 +292,10 @@ std::int64_t BatchSampler::cost(NodeId node, Step draw, const Dataset& train) co
   return sum;
 }
 
+BatchSampler::State BatchSampler::state() const {
+  return {begin_, samples_, with_replacement_, Random(seed_, "batches")};
+}
+
 std::vector<std::int64_t> BatchSampler::samples() const {
   std::vector<std::int64_t> counts;
   for (std::size_t i = 1; i < begin_.size(); ++i) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/dataset.hpp"
+#include "sim/base/random.hpp"
 #include "sim/base/section.hpp"
 #include "sim/base/types.hpp"
 
@@ -63,6 +64,15 @@ class BatchSampler {
   NodeId nodes() const { return static_cast<NodeId>(begin_.size() - 1); }
   /// Number of samples of each node, as WorkloadFacts::samples wants them.
   std::vector<std::int64_t> samples() const;
+
+  /// All there is to a sampler, for a device that draws by itself.
+  struct State {
+    std::span<const std::size_t> begin;     // (nodes + 1), where each node's samples start
+    std::span<const std::int32_t> samples;  // all parts, one after the other
+    bool with_replacement;
+    Random random;  // of node and draw by Random::at
+  };
+  State state() const;
 
  private:
   std::span<const std::int32_t> part(NodeId node) const;

@@ -17,11 +17,17 @@
 
 #if defined(__CUDACC__)
 #define STARLING_DEVICE __device__ __forceinline__
-#define STARLING_UNROLL _Pragma("unroll")
+#define STARLING_PRAGMA(text) _Pragma(#text)
+#define STARLING_UNROLL STARLING_PRAGMA(unroll)
+#define STARLING_UNROLL_BY(times) STARLING_PRAGMA(unroll times)
 #else
 #include <cmath>
+#include <cstdlib>
+#include <vector>
+
 #define STARLING_DEVICE inline
 #define STARLING_UNROLL
+#define STARLING_UNROLL_BY(times)
 #endif
 
 namespace starling::cuda {
@@ -50,6 +56,34 @@ struct Local {
 STARLING_DEVICE void add_atomically(std::uint32_t& counter, std::uint32_t amount) {
   atomicAdd(&counter, amount);
 }
+
+/// Copies from device memory to shared memory that a thread queues and goes on. It closes what it has queued into a group;
+/// after await_copies_but_last() all groups but the last one are there, for other threads from the next phase on.
+STARLING_DEVICE void copy_quad_ahead(float* to,
+                                     const float* from) {  // both at multiples of 16 bytes
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                   static_cast<unsigned>(__cvta_generic_to_shared(to))),
+               "l"(__cvta_generic_to_global(from))
+               : "memory");
+}
+STARLING_DEVICE void copy_float_ahead(float* to, const float* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(
+                   static_cast<unsigned>(__cvta_generic_to_shared(to))),
+               "l"(__cvta_generic_to_global(from))
+               : "memory");
+}
+STARLING_DEVICE void end_copies_ahead() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+STARLING_DEVICE void await_copies_but_last() {
+  asm volatile("cp.async.wait_group 1;" ::: "memory");
+}
+
+/// The same number, of which the compiler does not know it: what follows from it is worked out where it is needed, and
+/// not kept in registers from before a loop.
+STARLING_DEVICE unsigned anew(unsigned x) {
+  asm volatile("mov.u32 %0, %0;" : "+r"(x));
+  return x;
+}
+
 STARLING_DEVICE std::uint32_t bits_of(float x) { return __float_as_uint(x); }
 STARLING_DEVICE float float_of(std::uint32_t bits) { return __uint_as_float(bits); }
 STARLING_DEVICE double double_of(std::uint64_t bits) {
@@ -61,6 +95,20 @@ STARLING_DEVICE std::uint64_t bits_of(double x) {
 
 #else
 
+struct CopyAhead {
+  float* to;
+  const float* from;
+  std::size_t bytes;
+};
+/// Queued by one thread of the block: happens as late as it may.
+struct CopiesAhead {
+  std::vector<CopyAhead> open, last,
+      before;  // group that is not closed, the last one, and those before it
+  bool are_over() const { return open.empty() && last.empty() && before.empty(); }
+};
+inline CopiesAhead copies_ahead[1024];
+inline unsigned copying_thread = 0;
+
 /// Some of a block's threads: all of them, or one that goes through the kernel alone.
 struct Block {
   unsigned index;
@@ -70,7 +118,10 @@ struct Block {
 
   template <class F>
   void each(const F& f) const {
-    for (unsigned thread = first; thread < last; ++thread) f(thread);
+    for (unsigned thread = first; thread < last; ++thread) {
+      copying_thread = thread;
+      f(thread);
+    }
     if (end_phase != nullptr) end_phase();
   }
 };
@@ -82,6 +133,26 @@ struct Local {
 };
 
 inline void add_atomically(std::uint32_t& counter, std::uint32_t amount) { counter += amount; }
+inline void copy_quad_ahead(float* to, const float* from) {
+  const auto at = reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from);
+  if (at % 16 != 0) std::abort();
+  copies_ahead[copying_thread].open.push_back({to, from, 4 * sizeof(float)});
+}
+inline void copy_float_ahead(float* to, const float* from) {
+  copies_ahead[copying_thread].open.push_back({to, from, sizeof(float)});
+}
+inline void end_copies_ahead() {
+  CopiesAhead& own = copies_ahead[copying_thread];
+  own.before.insert(own.before.end(), own.last.begin(), own.last.end());
+  own.last.swap(own.open);
+  own.open.clear();
+}
+inline void await_copies_but_last() {
+  CopiesAhead& own = copies_ahead[copying_thread];
+  for (const CopyAhead& copy : own.before) std::memcpy(copy.to, copy.from, copy.bytes);
+  own.before.clear();
+}
+inline unsigned anew(unsigned x) { return x; }
 template <class To, class From>
 To same_bits(From from) {
   static_assert(sizeof(To) == sizeof(From));
@@ -106,7 +177,10 @@ using std::sqrt;
 
 #endif
 
-/// Four floats moved as one.
+/// Two and four floats moved as one.
+struct alignas(8) Pair {
+  float x, y;
+};
 struct alignas(16) Quad {
   float x, y, z, w;
 };

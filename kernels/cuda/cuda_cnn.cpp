@@ -153,7 +153,7 @@ struct CudaCnn::Passes {
     launch_parameter_gradient(device, tasks(), a);
     if (place.input == 0) return;
     a.slope = {batch.slopes[place.input], a.layer.inputs};
-    launch_tiles<InputGradientKernel>(device, tasks(), a);
+    launch_input_gradient(device, tasks(), a);
   }
 
   // --- Normalize --------------------------------------------------------------------------------

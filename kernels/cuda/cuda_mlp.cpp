@@ -26,7 +26,8 @@ CudaMlp::CudaMlp(const Mlp& mlp, Device& device, Precision precision, const Limi
       precision_(precision),
       limits_(limits),
       train_(device, mlp.train(), "training"),
-      test_(device, mlp.test(), "test") {
+      test_(device, mlp.test(), "test"),
+      sampler_(device, mlp.sampler()) {
   for (const Mlp::Layer& layer : mlp.layers()) {
     layers_.push_back(
         {whole(layer.inputs), whole(layer.outputs), whole(layer.weights), whole(layer.bias)});
@@ -53,13 +54,7 @@ std::size_t CudaMlp::scratch_floats(std::size_t rows) const {
   return floats + 2 * rows * slope_stride();
 }
 
-namespace {
-
-struct SumCount {
-  std::size_t sums = 0, terms = 0;
-};
-
-SumCount count_sums(std::span<const GradientRequest> requests) {
+CudaMlp::SumCount CudaMlp::count_sums(std::span<const GradientRequest> requests) {
   SumCount count;
   for (const GradientRequest& request : requests) {
     count.sums += request.sums.size();
@@ -68,46 +63,48 @@ SumCount count_sums(std::span<const GradientRequest> requests) {
   return count;
 }
 
-}  // namespace
-
-/// What Device::begin() must make room for before take().
-std::size_t CudaMlp::room_of(std::size_t tasks, std::size_t indices,
-                             std::span<const GradientRequest> requests) const {
-  const SumCount count = count_sums(requests);
-  return pointer_room(tasks, !requests.empty()) + Device::room_of<StepTask>(tasks) +
+/// What Device::begin() must make room for before take(), for so many indices of gradients or none, and sums.
+std::size_t CudaMlp::room_of(std::size_t tasks, std::size_t indices, const SumCount& count) const {
+  const std::size_t draws = indices > 0 ? tasks : 0;
+  return pointer_room(tasks, indices > 0) + Device::room_of<StepTask>(tasks) +
          Device::room_of<std::int32_t>(indices) + Device::room_of<double>(tasks) +
-         Device::room_of<std::uint32_t>(tasks) + Device::room_of<LinearTask>(count.sums) +
-         Device::room_of<TermOnDevice>(count.terms);
+         Device::room_of<std::uint32_t>(tasks) + Device::room_of<DrawTask>(draws) +
+         Device::room_of<LinearTask>(count.sums) + Device::room_of<TermOnDevice>(count.terms);
 }
 
 CudaMlp::Batch CudaMlp::take(std::size_t tasks, std::size_t rows, std::size_t indices,
-                             const Samples& data, std::span<const GradientRequest> requests) const {
-  const SumCount count = count_sums(requests);
+                             const Samples& data, const SumCount& count) const {
   Batch batch{.rows = whole(rows), .data = data};
   batch.tasks = device_.twin<StepTask>(tasks);
   batch.indices = device_.twin<std::int32_t>(indices);
   batch.losses = device_.twin<double>(tasks);
   batch.right = device_.twin<std::uint32_t>(tasks);
+  batch.draws = device_.twin<DrawTask>(indices > 0 ? tasks : 0);
   batch.sums = device_.twin<LinearTask>(count.sums);
   batch.terms = device_.twin<TermOnDevice>(count.terms);
-  std::fill_n(batch.tasks.host, tasks, StepTask{});
-  take_sums(batch, requests);
   return batch;
 }
 
-/// Lists the sums that the requests want in the place of gradients.
-void CudaMlp::take_sums(const Batch& batch, std::span<const GradientRequest> requests) {
-  std::uint32_t next_sum = 0, next_term = 0;
+/// The tables of gradients, with the sums that are wanted in their place. One thread does it in less time than it takes to
+/// wake others up, which sleep while they wait.
+void CudaMlp::fill(const Batch& batch, std::span<const GradientRequest> requests) {
+  SumCount next;
   for (std::size_t r = 0; r < requests.size(); ++r) {
-    StepTask& task = batch.tasks.host[r];
-    task.sums = batch.sums.device + next_sum;
-    task.terms = batch.terms.device;
-    task.sum_count = whole(requests[r].sums.size());
-    for (const LinearJob& sum : requests[r].sums) {
-      batch.sums.host[next_sum++] = {sum.out, sum.length, next_term, sum.terms, 0};
+    const GradientRequest& request = requests[r];
+    batch.tasks.host[r] = {.x = request.x,
+                           .gradient = request.gradient,
+                           .samples = batch.indices.device + r * batch.rows,
+                           .first = 0,
+                           .rows = batch.rows,
+                           .sums = batch.sums.device + next.sums,
+                           .terms = batch.terms.device,
+                           .sum_count = whole(request.sums.size())};
+    batch.draws.host[r] = {request.draw, static_cast<std::uint32_t>(request.node), 0};
+    for (const LinearJob& sum : request.sums) {
+      batch.sums.host[next.sums++] = {sum.out, sum.length, whole(next.terms), sum.terms, 0};
       for (std::uint32_t t = 0; t < sum.terms; ++t) {
-        const LinearTerm& term = requests[r].terms[sum.first_term + t];
-        batch.terms.host[next_term++] = {term.values, term.factor};
+        const LinearTerm& term = request.terms[sum.first_term + t];
+        batch.terms.host[next.terms++] = {term.values, term.factor};
       }
     }
   }
@@ -123,29 +120,37 @@ void CudaMlp::gradients(std::span<GradientRequest> requests) const {
     const auto together = requests.subspan(r, std::min(tabled_at_once, requests.size() - r));
     const auto pieces = [&](const auto& each) {
       for (std::size_t p = 0; p < together.size(); p += most)
-        each(together.subspan(p, std::min(most, together.size() - p)));
+        each(p, std::min(most, together.size() - p));
     };
     std::size_t room = 0;
-    pieces([&](std::span<GradientRequest> piece) {
-      room += room_of(piece.size(), piece.size() * rows, piece);
+    std::vector<SumCount> sums;
+    pieces([&](std::size_t p, std::size_t count) {
+      sums.push_back(count_sums(together.subspan(p, count)));
+      room += room_of(count, count * rows, sums.back());
     });
     device_.begin(room);
     std::vector<Batch> batches;  // the device works on one while the host prepares the next
-    pieces([&](std::span<GradientRequest> piece) { batches.push_back(queue_gradients(piece)); });
+    pieces([&](std::size_t p, std::size_t count) {
+      batches.push_back(queue_gradients(together.subspan(p, count), sums[p / most]));
+    });
     device_.wait();
-    for (std::size_t i = 0; i < together.size(); ++i)
-      together[i].loss = batches[i / most].losses.host[i % most];
+    pieces([&](std::size_t p, std::size_t count) {
+      const Batch& batch = batches[p / most];
+      for (std::size_t i = 0; i < count; ++i) together[p + i].loss = batch.losses.host[i];
+    });
   }
 }
 
-CudaMlp::Batch CudaMlp::queue_gradients(std::span<const GradientRequest> requests) const {
+CudaMlp::Batch CudaMlp::queue_gradients(std::span<const GradientRequest> requests,
+                                        const SumCount& count) const {
   const auto rows = static_cast<std::size_t>(facts().batch_size);
-  Batch batch = take(requests.size(), rows, requests.size() * rows, train_.get(), requests);
-  fill_gradient_tasks(requests, mlp_.sampler(), batch.tasks, batch.indices);
+  Batch batch = take(requests.size(), rows, requests.size() * rows, train_.get(), count);
+  fill(batch, requests);
   device_.upload(batch.tasks);
-  device_.upload(batch.indices);
+  device_.upload(batch.draws);
   device_.upload(batch.sums);
   device_.upload(batch.terms);
+  sampler_.draw(batch.draws, batch.indices);
   if (is_small_) {
     small_step(batch);
   } else {
@@ -244,7 +249,7 @@ void CudaMlp::backward(const Batch& batch) const {
     layer.output = dy;
     layer.slope = batch.slope[l % 2];
     // First, because a sum may take the place of the model.
-    if (l > 0) launch_tiles<InputGradientKernel>(device_, batch.tasks.count, layer);
+    if (l > 0) launch_input_gradient(device_, batch.tasks.count, layer);
     if (is_fast(l)) {
       parameter_gradient_fast(batch, layer);
     } else {
@@ -263,6 +268,7 @@ void CudaMlp::evaluate(std::span<EvaluationRequest> requests) const {
     const std::size_t count = std::min(most, evaluations.tasks() - begin);
     device_.begin(room_of(count, 0, {}));
     Batch batch = take(count, evaluation_block, 0, test_.get(), {});
+    std::fill_n(batch.tasks.host, count, StepTask{});
     evaluations.fill(begin, batch.tasks);
     device_.upload(batch.tasks);
     lay_out(batch);

@@ -1,7 +1,7 @@
 // Multilayer perceptrons on a GPU. Strict: the bits of kernels/mlp.cpp, whatever the batch. A model that fits into a
 // block's shared memory takes its whole step in one block (step_kernel.hpp); a larger one runs layer by layer over all
-// nodes (layer_kernels.hpp), and in fast mode multiplies with cuBLAS. The data set is on the GPU; which samples a
-// mini-batch has is decided on the host.
+// nodes (layer_kernels.hpp), and in fast mode multiplies with cuBLAS. The data set is on the GPU, and who holds
+// which samples: mini-batches are drawn there, too (draw_kernel.hpp).
 #pragma once
 
 #include <vector>
@@ -48,7 +48,12 @@ class CudaMlp final : public Workload {
  private:
   struct Batch;
 
-  Batch queue_gradients(std::span<const GradientRequest> requests) const;
+  /// Sums and their terms, of some requests.
+  struct SumCount {
+    std::size_t sums = 0, terms = 0;
+  };
+  static SumCount count_sums(std::span<const GradientRequest> requests);
+  Batch queue_gradients(std::span<const GradientRequest> requests, const SumCount& count) const;
   void lay_out(Batch& batch) const;
   template <class Kernel>
   void launch_step(const Batch& batch) const;
@@ -63,11 +68,10 @@ class CudaMlp final : public Workload {
   void multiply_panels(const Batch& batch, const cuda::LayerArguments& layer,
                        bool is_gradient) const;
   cuda::LayerArguments arguments(const Batch& batch, std::size_t layer) const;
-  std::size_t room_of(std::size_t tasks, std::size_t indices,
-                      std::span<const GradientRequest> requests) const;
+  std::size_t room_of(std::size_t tasks, std::size_t indices, const SumCount& count) const;
   Batch take(std::size_t tasks, std::size_t rows, std::size_t indices, const cuda::Samples& data,
-             std::span<const GradientRequest> requests) const;
-  static void take_sums(const Batch& batch, std::span<const GradientRequest> requests);
+             const SumCount& count) const;
+  static void fill(const Batch& batch, std::span<const GradientRequest> requests);
   std::uint32_t slope_stride() const;
   std::size_t scratch_floats(std::size_t rows) const;
   std::size_t pointer_room(std::size_t tasks, bool is_gradient) const;
@@ -80,6 +84,7 @@ class CudaMlp final : public Workload {
   bool is_small_;
   cuda::StepLayout layout_{};
   cuda::DeviceSamples train_, test_;
+  cuda::DeviceSampler sampler_;
   mutable cuda::DeviceMemory scratch_;  // of one call; under the device's lock
 };
 

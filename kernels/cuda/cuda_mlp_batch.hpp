@@ -13,6 +13,7 @@ struct CudaMlp::Batch {
   cuda::Twin<std::int32_t> indices{};
   cuda::Twin<double> losses{};
   cuda::Twin<std::uint32_t> right{};
+  cuda::Twin<cuda::DrawTask> draws{};
   cuda::Twin<cuda::LinearTask> sums{};
   cuda::Twin<cuda::TermOnDevice> terms{};
   cuda::Samples data{};

@@ -109,7 +109,7 @@ struct CudaTransformer::Passes {
   void run_back(LayerArguments a, float* slope) const {
     launch_parameter_gradient(device, tasks(), a);
     a.slope = {slope, a.layer.inputs};
-    launch_tiles<InputGradientKernel>(device, tasks(), a);
+    launch_input_gradient(device, tasks(), a);
   }
 
   // --- The others -------------------------------------------------------------------------------

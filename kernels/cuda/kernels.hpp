@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/convolution_kernels.hpp"
+#include "kernels/cuda/draw_kernel.hpp"
 #include "kernels/cuda/fast_kernels.hpp"
 #include "kernels/cuda/image_kernels.hpp"
 #include "kernels/cuda/layer_kernels.hpp"

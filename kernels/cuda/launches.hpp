@@ -38,9 +38,20 @@ void launch_tiles(Device& device, std::uint64_t tasks, std::uint32_t columns,
   }
 }
 
-/// A dense layer, and the gradients of its parameters.
+/// A dense layer, and the gradients of its input and its parameters.
 inline void launch_forward(Device& device, std::uint64_t tasks, const LayerArguments& a) {
-  launch_tiles<ForwardKernel, NarrowForwardKernel>(device, tasks, a.layer.outputs, a);
+  if (a.rows > 32) {
+    launch_tiles<ForwardKernel, NarrowForwardKernel>(device, tasks, a.layer.outputs, a);
+  } else {
+    launch_tiles<FlatForwardKernel, NarrowForwardKernel>(device, tasks, a.layer.outputs, a);
+  }
+}
+inline void launch_input_gradient(Device& device, std::uint64_t tasks, const LayerArguments& a) {
+  if (a.rows > 32) {
+    launch_tiles<InputGradientKernel>(device, tasks, a);
+  } else {
+    launch_tiles<FlatInputGradientKernel>(device, tasks, a);
+  }
 }
 inline void launch_parameter_gradient(Device& device, std::uint64_t tasks,
                                       const LayerArguments& a) {

@@ -6,6 +6,7 @@
 #include "kernels/cuda/mlp_task.hpp"
 #include "kernels/cuda/softmax.hpp"
 #include "kernels/cuda/tile_product.hpp"
+#include "kernels/cuda/wide_product.hpp"
 
 namespace starling::cuda {
 
@@ -35,6 +36,18 @@ STARLING_DEVICE const float* input_row(const LayerArguments& a, std::uint32_t t,
   return a.input.at + (std::uint64_t{t} * a.rows + row) * a.input.stride;
 }
 
+/// Whether such rows, and those of other activations, begin at multiples of 16 bytes.
+STARLING_DEVICE bool has_even_rows(const Activations& a) {
+  return is_even(a.at) && a.stride % 4 == 0;
+}
+STARLING_DEVICE bool has_even_inputs(const LayerArguments& a) {
+  return a.is_first != 0 ? is_even(a.data.x) && a.data.features % 4 == 0 : has_even_rows(a.input);
+}
+/// Whether groups of 4 neighbors among the layer's weights do.
+STARLING_DEVICE bool has_even_weights(const LayerShape& layer, const float* weights) {
+  return is_even(weights) && layer.outputs % 4 == 0;
+}
+
 /// How a task is cut into tiles; a task's blocks are neighbors.
 struct Tiles {
   std::uint32_t down, across;
@@ -49,16 +62,17 @@ STARLING_DEVICE std::uint32_t pieces_of(std::uint32_t size, std::uint32_t piece)
 struct Tile {
   std::uint32_t t, row, column;
 
-  STARLING_DEVICE static Tile of(const Block& block, const Tiles& tiles, std::uint32_t width) {
+  STARLING_DEVICE static Tile of(const Block& block, const Tiles& tiles, std::uint32_t width,
+                                 std::uint32_t height = tile_rows) {
     const std::uint32_t tile = block.index % tiles.count();
-    return {block.index / tiles.count(), tile % tiles.down * tile_rows, tile / tiles.down * width};
+    return {block.index / tiles.count(), tile % tiles.down * height, tile / tiles.down * width};
   }
 };
 
-/// y = x W + bias, then ReLU unless it is the last layer.
-template <std::uint32_t width>
-struct ForwardOf {
+/// y = x W + bias, then ReLU unless it is the last layer. By tiles of 16 columns, or of 64 (below).
+struct NarrowForwardKernel {
   static constexpr unsigned threads = tile_threads;
+  static constexpr std::uint32_t width = 16;
   static constexpr std::uint32_t shared_bytes = sizeof(TileMemory<width>);
   using Arguments = LayerArguments;
 
@@ -86,13 +100,107 @@ struct ForwardOf {
         });
   }
 };
-using ForwardKernel = ForwardOf<64>;
-using NarrowForwardKernel = ForwardOf<16>;
 
-/// dW = x^T dy and dbias = sum of dy over the rows.
-template <std::uint32_t width>
-struct ParameterGradientOf {
+/// What kernels of wide tiles share: as many of a multiprocessor's 65,536 registers as eight blocks of 64 threads have.
+template <std::uint32_t warps_down>
+struct WideKernel {
+  using Shape = WideTile<warps_down>;
+  static constexpr unsigned threads = Shape::threads;
+  static constexpr unsigned resident = 16 / warps_down;
+  using Arguments = LayerArguments;
+
+  STARLING_DEVICE static Tiles tiles_of(std::uint32_t rows, std::uint32_t columns) {
+    return {pieces_of(rows, Shape::rows), pieces_of(columns, Shape::columns)};
+  }
+  STARLING_DEVICE static Tile tile_of(const Block& block, const Tiles& tiles) {
+    return Tile::of(block, tiles, Shape::columns, Shape::rows);
+  }
+};
+
+template <std::uint32_t warps_down>
+struct ForwardOf : WideKernel<warps_down> {
+  using Arguments = LayerArguments;
+  using Product = WideProduct<warps_down, Runs::along_inner, Runs::across>;
+  static constexpr std::uint32_t shared_bytes = sizeof(typename Product::Memory);
+
+  STARLING_DEVICE static Tiles tiles(const Arguments& a) {
+    return ForwardOf::tiles_of(a.rows, a.layer.outputs);
+  }
+
+  STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
+    const Tile tile = ForwardOf::tile_of(block, tiles(a));
+    const std::uint32_t t = tile.t, row = tile.row, column = tile.column;
+    const StepTask task = a.tasks[t];
+    if (row >= task.rows) return;
+    const float* weights = task.x + a.layer.weights;
+    const float* bias = task.x + a.layer.bias + column;
+    const std::uint32_t rows = task.rows - row, columns = a.layer.outputs - column;
+    typename Product::Sums sums;
+    block.each([&](unsigned thread) {
+      const WarpLane lane = WarpLane::of(thread);
+      STARLING_UNROLL
+      for (std::uint32_t j = 0; j < 8; ++j) {
+        const std::uint32_t n = Product::column_of(lane, j);
+        const float start = n < columns ? bias[n] : 0.0F;
+        STARLING_UNROLL
+        for (std::uint32_t i = 0; i < 8; ++i) sums[thread].at[i][j] = start;
+      }
+    });
+    Product::run(
+        block, a.layer.inputs, rows, columns, has_even_inputs(a),
+        [&](std::uint32_t k, std::uint32_t m) { return input_row(a, t, task, row + m) + k; },
+        has_even_weights(a.layer, weights),
+        [&](std::uint32_t k, std::uint32_t n) {
+          return weights + weight_at(a.layer.inputs, a.layer.outputs, k, column + n);
+        },
+        sums);
+    float* y = a.output.at + (std::uint64_t{t} * a.rows + row) * a.output.stride + column;
+    const bool are_quads = has_even_rows(a.output);
+    block.each([&](unsigned thread) {
+      const WarpLane lane = WarpLane::of(thread);
+      const auto out = [&](float sum) { return a.is_last == 0 && sum < 0 ? 0.0F : sum; };
+      STARLING_UNROLL
+      for (std::uint32_t i = 0; i < 8; ++i) {
+        const std::uint32_t m = Product::row_of(lane, i);
+        STARLING_UNROLL
+        for (std::uint32_t j = 0; j < 8; j += 4) {
+          const std::uint32_t n = Product::column_of(lane, j);
+          const float(&four)[8] = sums[thread].at[i];
+          float* to = y + std::uint64_t{m} * a.output.stride + n;
+          if (m < rows && are_quads && n + 4 <= columns) {
+            *reinterpret_cast<Quad*>(to) = {out(four[j]), out(four[j + 1]), out(four[j + 2]),
+                                            out(four[j + 3])};
+          } else {
+            STARLING_UNROLL
+            for (std::uint32_t l = 0; l < 4; ++l) {
+              if (m < rows && n + l < columns) to[l] = out(four[j + l]);
+            }
+          }
+        }
+      }
+    });
+  }
+};
+using ForwardKernel = ForwardOf<2>;
+using FlatForwardKernel = ForwardOf<1>;  // for 32 rows and less
+
+/// dbias = sum of dy over the rows, of up to `width` columns from `column` on.
+STARLING_DEVICE void bias_gradient(const Block& block, const LayerArguments& a,
+                                   const StepTask& task, const float* dy, std::uint32_t column,
+                                   std::uint32_t width) {
+  block.each([&](unsigned thread) {
+    const std::uint32_t o = column + thread;
+    if (thread >= width || o >= a.layer.outputs) return;
+    float sum = 0;
+    for (std::uint32_t b = 0; b < task.rows; ++b) sum += dy[std::uint64_t{b} * a.output.stride + o];
+    store_gradient(task, a.layer.bias + o, sum);
+  });
+}
+
+/// dW = x^T dy and dbias.
+struct NarrowParameterGradientKernel {
   static constexpr unsigned threads = tile_threads;
+  static constexpr std::uint32_t width = 16;
   static constexpr std::uint32_t shared_bytes = sizeof(TileMemory<width>);
   using Arguments = LayerArguments;
 
@@ -117,54 +225,127 @@ struct ParameterGradientOf {
               weight_at(a.layer.inputs, a.layer.outputs, input + m, column + n);
           store_gradient(task, a.layer.weights + at, sum);
         });
-    if (input > 0) return;
-    block.each([&](unsigned thread) {
-      const std::uint32_t o = column + thread;
-      if (thread >= width || o >= a.layer.outputs) return;
-      float sum = 0;
-      for (std::uint32_t b = 0; b < task.rows; ++b)
-        sum += dy[std::uint64_t{b} * a.output.stride + o];
-      store_gradient(task, a.layer.bias + o, sum);
-    });
+    if (input == 0) bias_gradient(block, a, task, dy, column, width);
   }
 };
-using ParameterGradientKernel = ParameterGradientOf<64>;
-using NarrowParameterGradientKernel = ParameterGradientOf<16>;
 
-/// dx = dy W^T where x, the output of a ReLU, is positive, else 0; or everywhere, see is_free.
-struct InputGradientKernel {
-  static constexpr unsigned threads = tile_threads;
-  static constexpr std::uint32_t width = 64;
-  static constexpr std::uint32_t shared_bytes = sizeof(TileMemory<width>);
-  using Arguments = LayerArguments;
+struct ParameterGradientKernel : WideKernel<2> {
+  using Product = WideProduct<2, Runs::across, Runs::across>;
+  static constexpr std::uint32_t shared_bytes = sizeof(Product::Memory);
 
   STARLING_DEVICE static Tiles tiles(const Arguments& a) {
-    return {pieces_of(a.rows, tile_rows), pieces_of(a.layer.inputs, width)};
+    return tiles_of(a.layer.inputs, a.layer.outputs);
   }
 
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
-    const Tile tile = Tile::of(block, tiles(a), width);
+    const Tile tile = tile_of(block, tiles(a));
+    const std::uint32_t t = tile.t, input = tile.row, column = tile.column;
+    const StepTask task = a.tasks[t];
+    const float* dy = a.output.at + std::uint64_t{t} * a.rows * a.output.stride;
+    const std::uint32_t rows = a.layer.inputs - input, columns = a.layer.outputs - column;
+    Product::Sums sums;
+    block.each([&](unsigned thread) { sums[thread] = {}; });
+    Product::run(
+        block, task.rows, rows, columns, has_even_inputs(a),
+        [&](std::uint32_t b, std::uint32_t m) { return input_row(a, t, task, b) + input + m; },
+        has_even_rows(a.output),
+        [&](std::uint32_t b, std::uint32_t n) {
+          return dy + std::uint64_t{b} * a.output.stride + column + n;
+        },
+        sums);
+    const bool are_quads =
+        a.layer.weights % 4 == 0 && a.layer.outputs % 4 == 0 && takes_quads(task);
+    block.each([&](unsigned thread) {
+      STARLING_UNROLL
+      for (std::uint32_t i = 0; i < 8; i += 2)
+        store_two_rows(a, task, tile, thread, i, are_quads, sums[thread].at[i],
+                       sums[thread].at[i + 1]);
+    });
+    if (input == 0) bias_gradient(block, a, task, dy, column, WideTile<2>::columns);
+  }
+
+ private:
+  /// Rows i and i + 1 of a thread.
+  STARLING_DEVICE static void store_two_rows(const Arguments& a, const StepTask& task,
+                                             const Tile& tile, unsigned thread, std::uint32_t i,
+                                             bool are_quads, const float (&upper)[8],
+                                             const float (&lower)[8]) {
+    const WarpLane lane = WarpLane::of(thread);
+    const std::uint32_t m = tile.row + Product::row_of(lane, i);
+    const std::uint32_t n = tile.column + Product::column_of(lane, 0);
+    const auto at = [&](std::uint32_t input, std::uint32_t output) {
+      return a.layer.weights + weight_at(a.layer.inputs, a.layer.outputs, input, output);
+    };
+    if (are_quads && m + 2 <= a.layer.inputs && n + 32 < a.layer.outputs) {
+      const std::uint64_t places[] = {at(m, n), at(m, n + 32), at(m + 1, n), at(m + 1, n + 32)};
+      const Quad quads[] = {{upper[0], upper[1], upper[2], upper[3]},
+                            {upper[4], upper[5], upper[6], upper[7]},
+                            {lower[0], lower[1], lower[2], lower[3]},
+                            {lower[4], lower[5], lower[6], lower[7]}};
+      store_gradients(task, places, quads);
+      return;
+    }
+    STARLING_UNROLL
+    for (std::uint32_t j = 0; j < 8; ++j) {
+      const std::uint32_t output = tile.column + Product::column_of(lane, j);
+      if (output >= a.layer.outputs) continue;
+      if (m < a.layer.inputs) store_gradient(task, at(m, output), upper[j]);
+      if (m + 1 < a.layer.inputs) store_gradient(task, at(m + 1, output), lower[j]);
+    }
+  }
+};
+
+/// dx = dy W^T where x, the output of a ReLU, is positive, else 0; or everywhere, see is_free.
+template <std::uint32_t warps_down>
+struct InputGradientOf : WideKernel<warps_down> {
+  using Arguments = LayerArguments;
+  using Product = WideProduct<warps_down, Runs::along_inner, Runs::along_inner>;
+  static constexpr std::uint32_t shared_bytes = sizeof(typename Product::Memory);
+
+  STARLING_DEVICE static Tiles tiles(const Arguments& a) {
+    return InputGradientOf::tiles_of(a.rows, a.layer.inputs);
+  }
+
+  STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
+    const Tile tile = InputGradientOf::tile_of(block, tiles(a));
     const std::uint32_t t = tile.t, row = tile.row, input = tile.column;
     const StepTask task = a.tasks[t];
     if (row >= task.rows) return;
     const float* weights = task.x + a.layer.weights;
     const std::uint64_t first_row = std::uint64_t{t} * a.rows + row;
     const float* dy = a.output.at + first_row * a.output.stride;
-    tile_product<width, Runs::along_inner, Runs::along_inner>(
-        block, a.layer.outputs, task.rows - row, a.layer.inputs - input,
+    const std::uint32_t rows = task.rows - row, columns = a.layer.inputs - input;
+    typename Product::Sums sums;
+    block.each([&](unsigned thread) { sums[thread] = {}; });
+    Product::run(
+        block, a.layer.outputs, rows, columns, has_even_rows(a.output),
         [&](std::uint32_t o, std::uint32_t m) {
-          return dy[std::uint64_t{m} * a.output.stride + o];
+          return dy + std::uint64_t{m} * a.output.stride + o;
         },
+        has_even_weights(a.layer, weights),
         [&](std::uint32_t o, std::uint32_t n) {
-          return weights[weight_at(a.layer.inputs, a.layer.outputs, input + n, o)];
+          return weights + weight_at(a.layer.inputs, a.layer.outputs, input + n, o);
         },
-        [](std::uint32_t, std::uint32_t) { return 0.0F; },
-        [&](std::uint32_t m, std::uint32_t n, float sum) {
-          const bool is_open = a.is_free != 0 || input_row(a, t, task, row + m)[input + n] > 0;
-          a.slope.at[(first_row + m) * a.slope.stride + input + n] = is_open ? sum : 0.0F;
-        });
+        sums);
+    block.each([&](unsigned thread) {
+      const WarpLane lane = WarpLane::of(thread);
+      STARLING_UNROLL
+      for (std::uint32_t i = 0; i < 8; ++i) {
+        const std::uint32_t m = Product::row_of(lane, i);
+        if (m >= rows) continue;
+        const float* x = a.is_free != 0 ? nullptr : input_row(a, t, task, row + m) + input;
+        float* dx = a.slope.at + (first_row + m) * a.slope.stride + input;
+        STARLING_UNROLL
+        for (std::uint32_t j = 0; j < 8; ++j) {
+          const std::uint32_t n = Product::column_of(lane, j);
+          if (n < columns) dx[n] = x == nullptr || x[n] > 0 ? sums[thread].at[i][j] : 0.0F;
+        }
+      }
+    });
   }
 };
+using InputGradientKernel = InputGradientOf<2>;
+using FlatInputGradientKernel = InputGradientOf<1>;  // for 32 rows and less
 
 /// Logits to losses: of a gradient, the mean over the mini-batch, and the logits become its gradient; of an evaluation,
 /// the sum, and how many largest logits (the first, if equal) are the label's. One block per task, a thread per sample.

@@ -76,8 +76,18 @@ Queue* enter(void* device) {
   return queue;
 }
 
+/// So many blocks of a kernel at least shall fit into a multiprocessor's registers.
 template <class Kernel>
-__global__ void __launch_bounds__(Kernel::threads)
+constexpr unsigned resident_blocks() {
+  if constexpr (requires { Kernel::resident; }) {
+    return Kernel::resident;
+  } else {
+    return 0;  // as many as nvcc likes
+  }
+}
+
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::threads, resident_blocks<Kernel>())
     entry(const __grid_constant__ typename Kernel::Arguments arguments) {
   extern __shared__ __align__(16) unsigned char shared_memory[];
   Kernel::run(Block{blockIdx.x, shared_memory}, arguments);
@@ -86,13 +96,14 @@ __global__ void __launch_bounds__(Kernel::threads)
 struct KernelEntry {
   const void* function;
   unsigned threads;
+  bool shares;  // a multiprocessor with as many others as its memory has room for
   std::size_t argument_bytes;
 };
 
 template <class Kernel>
 KernelEntry entry_of() {
   return {reinterpret_cast<const void*>(&entry<Kernel>), Kernel::threads,
-          sizeof(typename Kernel::Arguments)};
+          resident_blocks<Kernel>() > 0, sizeof(typename Kernel::Arguments)};
 }
 
 const KernelEntry* entries() {
@@ -141,6 +152,13 @@ int set_up(Queue* queue, DeviceFacts* facts) {
             cudaFuncSetAttribute(entries()[k].function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  static_cast<int>(facts->shared_bytes)),
             "asking for shared memory") != 0)
+      return 1;
+    // Memory that caches would have otherwise: no fewer blocks than have room in all of it.
+    if (entries()[k].shares &&
+        check(cudaFuncSetAttribute(entries()[k].function,
+                                   cudaFuncAttributePreferredSharedMemoryCarveout,
+                                   cudaSharedmemCarveoutMaxShared),
+              "asking for most shared memory") != 0)
       return 1;
   }
   return 0;
@@ -200,11 +218,13 @@ void release_pinned(void* device, void* memory) {
 }
 
 int upload(void* device, void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return 0;
   return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, enter(device)->stream),
                "copying to the GPU");
 }
 
 int download(void* device, void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return 0;
   return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, enter(device)->stream),
                "copying from the GPU");
 }

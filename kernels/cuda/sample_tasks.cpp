@@ -12,6 +12,26 @@ DeviceSamples::DeviceSamples(Device& device, const Dataset& dataset, const std::
               static_cast<std::uint32_t>(dataset.features)};
 }
 
+DeviceSampler::DeviceSampler(Device& device, const BatchSampler& sampler) : device_(device) {
+  const BatchSampler::State state = sampler.state();
+  const std::vector<std::uint32_t> begin(state.begin.begin(), state.begin.end());
+  const Random::State random = state.random.state();
+  const auto lock = device_.use();
+  parts_ = {begin_.fill(device_, std::span<const std::uint32_t>(begin), "the nodes' samples"),
+            samples_.fill(device_, state.samples, "the nodes' samples"),
+            {random.key[0], random.key[1]},
+            state.with_replacement ? 1U : 0U};
+}
+
+void DeviceSampler::draw(const Twin<DrawTask>& draws, const Twin<std::int32_t>& indices) const {
+  if (draws.count == 0) return;
+  device_.launch<DrawKernel>(
+      (draws.count + DrawKernel::threads - 1) / DrawKernel::threads,
+      {draws.device, parts_, static_cast<std::uint32_t>(draws.count),
+       static_cast<std::uint32_t>(indices.count / draws.count), indices.device},
+      0);
+}
+
 void fill_gradient_tasks(std::span<const GradientRequest> requests, const BatchSampler& sampler,
                          const Twin<StepTask>& tasks, const Twin<std::int32_t>& indices) {
   const std::size_t rows = indices.count / requests.size();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/cuda/device_memory.hpp"
+#include "kernels/cuda/draw_kernel.hpp"
 #include "kernels/cuda/mlp_task.hpp"
 #include "kernels/dataset.hpp"
 #include "kernels/partition.hpp"
@@ -30,6 +31,22 @@ class DeviceSamples {
   Device& device_;
   DeviceMemory x_, y_;
   Samples samples_{};
+};
+
+/// A copy of who holds which samples in device memory; lock as above.
+class DeviceSampler {
+ public:
+  DeviceSampler(Device& device, const BatchSampler& sampler);
+  DeviceSampler(const DeviceSampler&) = delete;
+  DeviceSampler& operator=(const DeviceSampler&) = delete;
+
+  /// Queues the draws of the mini-batches of `draws`, which are uploaded; indices.device is (draws, batch size).
+  void draw(const Twin<DrawTask>& draws, const Twin<std::int32_t>& indices) const;
+
+ private:
+  Device& device_;
+  DeviceMemory begin_, samples_;
+  Parts parts_{};
 };
 
 /// A task for each gradient, on its mini-batch: `indices` is (requests, batch size).

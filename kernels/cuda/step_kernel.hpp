@@ -3,7 +3,8 @@
 //
 // Weights keep their panels, but rows are an odd number of floats apart: reading down a column (the input gradient) and
 // along a row (everything else) both meet every bank once. Rows of activations are whole octets of floats, so that one
-// load serves four inputs.
+// load serves four inputs. A thread does several rows (or inputs) of two columns: shared memory gives 128 bytes in a cycle,
+// in which a multiprocessor does 128 multiply-adds.
 #pragma once
 
 #include "kernels/cuda/mlp_task.hpp"
@@ -26,8 +27,9 @@ struct StepLayout {
 template <unsigned thread_count>
 struct StepOf {
   static constexpr unsigned threads = thread_count;
-  static constexpr std::uint32_t row_group = 4;    // samples that a thread does together
-  static constexpr std::uint32_t input_group = 8;  // inputs, in the gradient
+  static constexpr unsigned resident = 1024 / threads;  // 64 registers a thread
+  static constexpr std::uint32_t row_group = 4;         // samples that a thread does together
+  static constexpr std::uint32_t input_group = 8;       // inputs, in the gradient
   struct Arguments {
     const StepTask* tasks;
     Samples data;
@@ -133,42 +135,79 @@ struct StepOf {
     });
   }
 
+  /// A thread takes two columns of a layer, half of its outputs apart: what it loads of rows serves both.
+  struct Columns {
+    std::uint32_t o[2];
+    bool has_second;  // else it is the first again, and in vain
+
+    STARLING_DEVICE static std::uint32_t pairs(const LayerShape& layer) {
+      return (layer.outputs + 1) / 2;
+    }
+    STARLING_DEVICE static Columns of(const LayerShape& layer, std::uint32_t pair) {
+      const std::uint32_t second = pair + pairs(layer);
+      const bool has_second = second < layer.outputs;
+      return {{pair, has_second ? second : pair}, has_second};
+    }
+  };
+
   STARLING_DEVICE static void forward(const Block& block, const Arguments& a, const StepTask& task,
                                       float* shared, std::uint32_t l) {
     const LayerShape& layer = a.layers[l];
     const std::uint32_t stride = a.at.stride[l];
     const std::uint32_t groups = (task.rows + row_group - 1) / row_group;
+    const std::uint32_t pairs = Columns::pairs(layer);
     block.each([&](unsigned thread) {
-      for (std::uint32_t item = thread; item < groups * layer.outputs; item += threads) {
-        const std::uint32_t o = item % layer.outputs, row = item / layer.outputs * row_group;
-        const std::uint32_t panel = o / panel_columns * panel_columns;
-        const std::uint32_t step = odd(panel_width(layer, panel));
-        const float* w = shared + a.at.weights[l] + panel_at(layer, panel) + (o - panel);
+      for (std::uint32_t item = thread; item < groups * pairs; item += threads) {
+        const Columns columns = Columns::of(layer, item % pairs);
+        const std::uint32_t row = item / pairs * row_group;
         const float* x = shared + a.at.input[l] + row * stride;
-        float sums[row_group];
+        const float* w[2];
+        std::uint32_t step[2];
+        float sums[2][row_group];
         STARLING_UNROLL
-        for (std::uint32_t r = 0; r < row_group; ++r) sums[r] = shared[a.at.bias[l] + o];
+        for (std::uint32_t c = 0; c < 2; ++c) {
+          const std::uint32_t o = columns.o[c], panel = o / panel_columns * panel_columns;
+          step[c] = odd(panel_width(layer, panel));
+          w[c] = shared + a.at.weights[l] + panel_at(layer, panel) + (o - panel);
+          STARLING_UNROLL
+          for (std::uint32_t r = 0; r < row_group; ++r) sums[c][r] = shared[a.at.bias[l] + o];
+        }
         std::uint32_t k = 0;
         for (; k + 4 <= layer.inputs; k += 4) {
-          const float w0 = w[k * step], w1 = w[(k + 1) * step], w2 = w[(k + 2) * step],
-                      w3 = w[(k + 3) * step];
+          Quad v[row_group];
           STARLING_UNROLL
-          for (std::uint32_t r = 0; r < row_group; ++r) {
-            const Quad v = *reinterpret_cast<const Quad*>(x + r * stride + k);
-            sums[r] = fmaf(v.w, w3, fmaf(v.z, w2, fmaf(v.y, w1, fmaf(v.x, w0, sums[r]))));
+          for (std::uint32_t r = 0; r < row_group; ++r)
+            v[r] = *reinterpret_cast<const Quad*>(x + r * stride + k);
+          STARLING_UNROLL
+          for (std::uint32_t c = 0; c < 2; ++c) {
+            const float w0 = w[c][k * step[c]], w1 = w[c][(k + 1) * step[c]],
+                        w2 = w[c][(k + 2) * step[c]], w3 = w[c][(k + 3) * step[c]];
+            STARLING_UNROLL
+            for (std::uint32_t r = 0; r < row_group; ++r) {
+              const float low = fmaf(v[r].y, w1, fmaf(v[r].x, w0, sums[c][r]));
+              sums[c][r] = fmaf(v[r].w, w3, fmaf(v[r].z, w2, low));
+            }
           }
         }
         for (; k < layer.inputs; ++k) {
           STARLING_UNROLL
-          for (std::uint32_t r = 0; r < row_group; ++r)
-            sums[r] = fmaf(x[r * stride + k], w[k * step], sums[r]);
+          for (std::uint32_t c = 0; c < 2; ++c) {
+            STARLING_UNROLL
+            for (std::uint32_t r = 0; r < row_group; ++r)
+              sums[c][r] = fmaf(x[r * stride + k], w[c][k * step[c]], sums[c][r]);
+          }
         }
         const bool is_last = l + 1 == a.layer_count;
-        float* y = shared + a.at.input[l + 1] + row * a.at.stride[l + 1] + o;
+        float* y = shared + a.at.input[l + 1] + row * a.at.stride[l + 1];
         STARLING_UNROLL
-        for (std::uint32_t r = 0; r < row_group; ++r) {
-          if (row + r < task.rows)
-            y[r * a.at.stride[l + 1]] = !is_last && sums[r] < 0 ? 0.0F : sums[r];
+        for (std::uint32_t c = 0; c < 2; ++c) {
+          STARLING_UNROLL
+          for (std::uint32_t r = 0; r < row_group; ++r) {
+            if (row + r < task.rows && (c == 0 || columns.has_second)) {
+              y[r * a.at.stride[l + 1] + columns.o[c]] =
+                  !is_last && sums[c][r] < 0 ? 0.0F : sums[c][r];
+            }
+          }
         }
       }
     });
@@ -199,25 +238,35 @@ struct StepOf {
     const LayerShape& layer = a.layers[l];
     const std::uint32_t x_stride = a.at.stride[l], dy_stride = a.at.stride[l + 1];
     const std::uint32_t groups = (layer.inputs + input_group - 1) / input_group;
+    const std::uint32_t pairs = Columns::pairs(layer);
     block.each([&](unsigned thread) {
-      for (std::uint32_t item = thread; item < groups * layer.outputs; item += threads) {
-        const std::uint32_t o = item % layer.outputs, k = item / layer.outputs * input_group;
+      for (std::uint32_t item = thread; item < groups * pairs; item += threads) {
+        const Columns columns = Columns::of(layer, item % pairs);
+        const std::uint32_t k = item / pairs * input_group;
         const float* x = shared + a.at.input[l] + k;
-        float sums[input_group] = {};
+        float sums[2][input_group] = {};
         for (std::uint32_t b = 0; b < task.rows; ++b) {
-          const float slope = dy[b * dy_stride + o];
+          const float slope[] = {dy[b * dy_stride + columns.o[0]],
+                                 dy[b * dy_stride + columns.o[1]]};
           const Quad low = *reinterpret_cast<const Quad*>(x + b * x_stride);
           const Quad high = *reinterpret_cast<const Quad*>(x + b * x_stride + 4);
           const float eight[input_group] = {low.x,  low.y,  low.z,  low.w,
                                             high.x, high.y, high.z, high.w};
           STARLING_UNROLL
-          for (std::uint32_t i = 0; i < input_group; ++i) sums[i] = fmaf(eight[i], slope, sums[i]);
+          for (std::uint32_t c = 0; c < 2; ++c) {
+            STARLING_UNROLL
+            for (std::uint32_t i = 0; i < input_group; ++i)
+              sums[c][i] = fmaf(eight[i], slope[c], sums[c][i]);
+          }
         }
+        const std::uint32_t used = lesser(input_group, layer.inputs - k);
         STARLING_UNROLL
-        for (std::uint32_t i = 0; i < input_group; ++i) {
-          if (k + i < layer.inputs)
-            store_gradient(task, layer.weights + weight_at(layer.inputs, layer.outputs, k + i, o),
-                           sums[i]);
+        for (std::uint32_t c = 0; c < 2; ++c) {
+          const std::uint32_t o = columns.o[c];
+          const auto first = static_cast<std::uint32_t>(
+              layer.weights + weight_at(layer.inputs, layer.outputs, k, o));
+          const std::uint32_t apart = panel_width(layer, o / panel_columns * panel_columns);
+          if (c == 0 || columns.has_second) store_gradients(task, first, apart, sums[c], used);
         }
       }
       for (std::uint32_t o = thread; o < layer.outputs; o += threads) {

@@ -78,10 +78,12 @@ double distance_of_fast(cuda::Device& device, const Mlp& mlp, const CudaMlp::Lim
 TEST_CASE("cuda: gradients and evaluations of an MLP are the CPU's, bit for bit") {
   const auto device = test::open_device();
   // Around octets of inputs, groups of 4 samples, tiles of 32 rows, panels of 32 and tiles of 16 and 64 columns; softmax
-  // regression; evaluations of one block of 64 samples, of less and of more.
+  // regression; evaluations of one block of 64 samples, of less and of more; whole tiles of 32 and of 64 rows, quads of
+  // floats that begin at multiples of 16 bytes, and sums of whole pieces of 16.
   const Sizes all[] = {{1, {}, 2, 1},        {7, {}, 10, 5, 1},     {9, {1}, 2, 4, 64},
                        {8, {5}, 3, 33},      {33, {31}, 17, 16},    {64, {32}, 10, 16, 200},
-                       {40, {33, 8}, 33, 3}, {16, {64, 65}, 64, 2}, {5, {100, 3, 70}, 40, 35}};
+                       {40, {33, 8}, 33, 3}, {16, {64, 65}, 64, 2}, {5, {100, 3, 70}, 40, 35},
+                       {80, {96}, 20, 32},   {64, {64}, 20, 64},    {80, {66}, 40, 36}};
   for (const Sizes& sizes : all) {
     const Mlp mlp = make(sizes);
     CAPTURE(mlp.facts().description);
@@ -94,9 +96,45 @@ TEST_CASE("cuda: gradients and evaluations of an MLP are the CPU's, bit for bit"
   }
 }
 
+TEST_CASE("cuda: mini-batches drawn on the device have the CPU's samples") {
+  const auto device = test::open_device();
+  constexpr std::int32_t samples = 700;
+  for (const char* sampling : {"epochs", "uniform"}) {
+    Mlp::Problem problem{.hidden = {}, .data = {}, .parts = {}};
+    problem.data.train = noise(samples, 3, 2, 1);
+    problem.batch_size = 50;  // within an epoch, over the end of one, and over the ends of many
+    problem.sampling = sampling;
+    std::int32_t next = 0;
+    for (const std::int32_t size : {1, 2, 3, 63, 64, 65, 66, 128, 129, 179}) {
+      problem.parts.emplace_back();
+      for (std::int32_t s = 0; s < size; ++s) problem.parts.back().push_back(samples - 1 - next++);
+    }
+    const Mlp mlp(std::move(problem));
+    const CudaMlp moved(mlp, *device, Precision::strict);
+    const std::size_t size = mlp.facts().parameters, count = 10 * 12;
+    const Values x = model_of(mlp, 1, 0.1);
+    const DeviceRow dx(*device, x), dg(*device, Values(count * size, -7));
+    Values g(count * size, -7);
+    std::vector<GradientRequest> here, there;
+    for (std::size_t r = 0; r < count; ++r) {
+      const auto k = static_cast<Step>(r / 10);
+      const GradientRequest request{.node = static_cast<NodeId>(r % 10),
+                                    .draw = k < 10 ? k : (Step{1} << 32) * k + 3};
+      here.push_back(request), there.push_back(request);
+      here.back().x = x.data(), here.back().gradient = g.data() + r * size;
+      there.back().x = dx.row().data(), there.back().gradient = dg.row().data() + r * size;
+    }
+    mlp.gradients(here);
+    moved.gradients(there);
+    CAPTURE(sampling);
+    CHECK(test::first_difference(g, dg.values()) == count * size);
+  }
+}
+
 TEST_CASE("cuda: sums in the place of gradients are the CPU's, bit for bit") {
   const auto device = test::open_device();
-  for (const Sizes& sizes : {Sizes{9, {}, 3, 4}, Sizes{20, {33, 7}, 10, 16}}) {
+  for (const Sizes& sizes :
+       {Sizes{9, {}, 3, 4}, Sizes{20, {33, 7}, 10, 16}, Sizes{68, {72}, 36, 20}}) {
     const Mlp mlp = make(sizes);
     const std::size_t size = mlp.facts().parameters;
     const auto length = static_cast<std::uint32_t>(size);

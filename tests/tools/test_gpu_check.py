@@ -50,13 +50,13 @@ class GpuCheckTest(unittest.TestCase):
     def bench(self, text):
         self.program("build/tests/benchmarks/bench_cuda", 'echo bench >> "$LOG"\n' + text)
 
-    def start(self, *words):
-        environment = dict(os.environ, PATH=f"{self.root / 'bin'}:{os.environ['PATH']}", LOG=str(self.log))
+    def start(self, *words, **variables):
+        environment = dict(os.environ, PATH=f"{self.root / 'bin'}:{os.environ['PATH']}", LOG=str(self.log), **variables)
         return subprocess.Popen([sys.executable, self.root / "tools/gpu_check", "--output", self.table, *words],
                                 env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
-    def run_check(self, *words):
-        with self.start(*words) as process:
+    def run_check(self, *words, **variables):
+        with self.start(*words, **variables) as process:
             return process.communicate(timeout=120)[0], process.returncode
 
     def assert_child_is_dead(self):
@@ -82,6 +82,33 @@ class GpuCheckTest(unittest.TestCase):
         text, status = self.run_check("--steps", "measure")
         self.assertEqual(status, 0, text)
         self.assertEqual(self.log.read_text(), "bench\n")
+
+    def test_finds_the_driver_where_the_machine_says_and_cublas_beside_nvcc_or_among_pytorchs_packages(self):
+        (self.root / "lib").mkdir()  # as in a packed folder
+        for folder in ("lib64", "packages/nvidia/cu13/lib"):
+            (self.root / folder).mkdir(parents=True)
+            (self.root / folder / "libcublas.so.13").touch()
+        self.bench('echo "$LD_LIBRARY_PATH" >> "$LOG"')
+        text, status = self.run_check("--steps", "measure", LD_LIBRARY_PATH="/the/driver", PYTHONPATH=str(self.root / "packages"))
+        self.assertEqual(status, 0, text)
+        root = self.root.resolve()
+        self.assertEqual(self.log.read_text().splitlines()[-1],
+                         f"{root}/lib:/the/driver:{root}/lib64:{self.root}/packages/nvidia/cu13/lib")
+
+    def test_the_table_says_why_a_test_failed(self):
+        self.program("build/tests/test_kernels", "echo 'a.cpp:1: ERROR: no driver'; echo 'b.cpp:2: ERROR: no more'; echo counts; exit 1")
+        text, status = self.run_check("--steps", "test")
+        self.assertEqual(status, 1, text)
+        self.assertIn("FAILED | a.cpp:1: ERROR: no driver |", self.table.read_text())
+
+    def test_says_what_to_do_where_the_program_cannot_be_built(self):
+        (self.root / "build/tools/starling").unlink()
+        self.program("bin/meson", "exit 0")
+        self.program("bin/ninja", "echo no boost here; exit 1")
+        text, status = self.run_check()
+        self.assertEqual(status, 1, text)
+        self.assertIn("pack FOLDER", text)
+        self.assertNotIn("Traceback", text)
 
     def test_a_program_that_hangs_is_ended_with_what_it_started_and_the_rest_goes_on(self):
         self.bench('printf "verb\\t2e9\\tB/s\\n"\n' + HANGS)

@@ -4,7 +4,8 @@
 //   * nothing queued happens before somebody waits, so whoever forgets to wait, or changes what a queued copy still
 //     reads, gets wrong numbers;
 //   * device memory cannot be touched outside of kernels and copies: a host that follows a device pointer crashes;
-//   * fresh device memory and the shared memory of every block hold NaNs, and shared memory ends with a canary.
+//   * fresh device memory and the shared memory of every block hold NaNs, and shared memory ends with a canary;
+//   * copies to shared memory that a thread queues (copy_quad_ahead) happen when it waits for them, and must be aligned.
 //
 // A block's threads do each phase in a loop. With STARLING_EMULATED_THREADS = forwards or backwards every thread goes alone
 // from barrier to barrier, also through the code between phases, the first thread and block first or the last: then a thread
@@ -179,6 +180,10 @@ void run_blocks(std::uint32_t blocks, std::uint32_t shared, const void* raw) {
     std::memset(bytes, poison, shared);
     std::memset(bytes + shared, 0x5a, canary_bytes);
     run_block<Kernel>(turns == Turns::backwards ? blocks - 1 - b : b, bytes, arguments);
+    for (const CopiesAhead& copies : copies_ahead) {
+      if (!copies.are_over())
+        give_up("a block ended with copies to its shared memory on their way");
+    }
     for (std::size_t i = 0; i < canary_bytes; ++i) {
       if (bytes[shared + i] != 0x5a) give_up("a kernel wrote past its shared memory");
     }

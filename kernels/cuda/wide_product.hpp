@@ -1,0 +1,219 @@
+// The product of tile_product.hpp for matrices of more than 16 columns whose numbers lie in device memory as they are: a
+// warp computes 32 rows x 64 columns, each thread 8 x 8, from shared memory into which the next piece comes while this
+// one is multiplied. Every element is the same chain of fused multiply-adds over the inner index, from 0 up.
+//
+// A thread of 4 x 4 asks shared memory for more than it delivers: 128 bytes in a cycle, in which a multiprocessor does 128
+// fused multiply-adds. Of 8 x 8, each number that it loads serves 8. A warp's threads lie so that in each half of it
+// neighbors, or every other one, load the same 16 bytes, which then count once.
+#pragma once
+
+#include "kernels/cuda/block.hpp"
+#include "kernels/cuda/tile_product.hpp"
+
+namespace starling::cuda {
+
+/// warps_down x 1 warps.
+template <std::uint32_t warps_down>
+struct WideTile {
+  static constexpr std::uint32_t rows = 32 * warps_down, columns = 64;
+  static constexpr unsigned threads = 32 * warps_down;
+  static constexpr std::uint32_t depth = 16;  // inner indices of a piece; divides a panel
+};
+
+/// Where a piece of a matrix lies in shared memory. If it runs along the inner index, the threads of a warp read as many
+/// neighboring rows at once, which 16 bytes more lead to other banks.
+template <Runs runs, std::uint32_t across, std::uint32_t depth>
+struct Piece {
+  static constexpr bool is_along = runs == Runs::along_inner;
+  static constexpr std::uint32_t size = across * (is_along ? depth + 4 : depth);
+  STARLING_DEVICE static std::uint32_t at(std::uint32_t k, std::uint32_t i) {
+    return is_along ? i * (depth + 4) + k : k * across + i;
+  }
+};
+
+/// Where a thread's 8 rows (or columns) are, of 32 (or 64): in two groups of 4 neighbors if neighbors lie side by side,
+/// else as many apart as there are threads.
+template <Runs runs, std::uint32_t threads_across>
+STARLING_DEVICE std::uint32_t own_place(std::uint32_t lane, std::uint32_t i) {
+  if (runs == Runs::across) return i / 4 * 4 * threads_across + 4 * lane + i % 4;
+  return lane + threads_across * i;
+}
+
+struct WarpLane {
+  std::uint32_t warp, row, column;  // of 4 and 8
+
+  STARLING_DEVICE static WarpLane of(unsigned thread) {
+    const unsigned lane = thread % 32;
+    return {thread / 32, (lane & 1) | (lane >> 4 << 1), lane >> 1 & 7};
+  }
+};
+
+/// Queues copies of a piece: from(k, i) is where element (k, i) lies, k < inner, i < size, neighbors in the direction in
+/// which it runs side by side; is_even says that groups of 4 of them begin at multiples of 16 bytes.
+template <Runs runs, std::uint32_t across, std::uint32_t depth, unsigned threads, class From>
+STARLING_DEVICE void fetch_piece(unsigned thread, float* to, std::uint32_t begin,
+                                 std::uint32_t inner, std::uint32_t size, bool is_even,
+                                 const From& from) {
+  using Here = Piece<runs, across, depth>;
+  constexpr bool is_along = Here::is_along;
+  constexpr std::uint32_t groups = across * depth / 4;
+  const auto k_of = [](std::uint32_t e) {
+    return is_along ? e % (depth / 4) * 4 : e / (across / 4);
+  };
+  const auto i_of = [](std::uint32_t e) {
+    return is_along ? e / (depth / 4) : e % (across / 4) * 4;
+  };
+  const auto place_of = [&](std::uint32_t e) { return to + Here::at(k_of(e), i_of(e)); };
+  if (is_even && begin + depth <= inner && across <= size) {
+    STARLING_UNROLL
+    for (std::uint32_t e = 0; e < groups; e += threads)
+      copy_quad_ahead(place_of(e + thread), from(begin + k_of(e + thread), i_of(e + thread)));
+    return;
+  }
+  STARLING_UNROLL_BY(1)
+  for (std::uint32_t e = thread; e < groups; e += threads) {
+    const std::uint32_t k = begin + k_of(e), i = i_of(e);
+    if (k >= inner || i >= size) continue;
+    const float* source = from(k, i);
+    const std::uint32_t there = lesser(4, is_along ? inner - k : size - i);
+    if (is_even && there == 4) {
+      copy_quad_ahead(place_of(e), source);
+    } else {
+      for (std::uint32_t n = 0; n < there; ++n) copy_float_ahead(place_of(e) + n, source + n);
+    }
+  }
+}
+
+/// The sums of all threads after product(), or before it, where they begin.
+struct WideSums {
+  float at[8][8];
+};
+
+/// A product as a block sees it: sums <- fmaf(a(k, m), b(k, n), sums) for k = 0, 1, .. of m < rows, n < columns.
+template <std::uint32_t warps_down, Runs a_runs, Runs b_runs>
+struct WideProduct {
+  using Tile = WideTile<warps_down>;
+  using Sums = Local<WideSums, Tile::threads>;
+  using PieceOfA = Piece<a_runs, Tile::rows, Tile::depth>;
+  using PieceOfB = Piece<b_runs, Tile::columns, Tile::depth>;
+  /// Two pieces of either matrix, of which one is on its way.
+  struct Memory {
+    float a[2][PieceOfA::size], b[2][PieceOfB::size];
+  };
+
+  STARLING_DEVICE static std::uint32_t row_of(const WarpLane& lane, std::uint32_t i) {
+    return 32 * lane.warp + own_place<a_runs, 4>(lane.row, i);
+  }
+  STARLING_DEVICE static std::uint32_t column_of(const WarpLane& lane, std::uint32_t j) {
+    return own_place<b_runs, 8>(lane.column, j);
+  }
+
+  template <class A, class B>
+  STARLING_DEVICE static void run(const Block& block, std::uint32_t inner, std::uint32_t rows,
+                                  std::uint32_t columns, bool is_a_even, const A& a, bool is_b_even,
+                                  const B& b, Sums& sums) {
+    auto& memory = *reinterpret_cast<Memory*>(block.shared_memory);
+    const auto fetch = [&](unsigned anybody, std::uint32_t begin) {
+      const unsigned thread = anew(anybody);  // no registers for addresses while sums need them
+      const std::uint32_t half = begin / Tile::depth % 2;
+      fetch_piece<a_runs, Tile::rows, Tile::depth, Tile::threads>(thread, memory.a[half], begin,
+                                                                  inner, rows, is_a_even, a);
+      fetch_piece<b_runs, Tile::columns, Tile::depth, Tile::threads>(thread, memory.b[half], begin,
+                                                                     inner, columns, is_b_even, b);
+      end_copies_ahead();
+    };
+    for (std::uint32_t begin = 0; begin < inner; begin += Tile::depth) {
+      block.each([&](unsigned thread) {
+        if (begin == 0) fetch(thread, 0);
+        fetch(thread, begin + Tile::depth);  // of nothing, at the end
+        await_copies_but_last();
+      });
+      block.each([&](unsigned thread) {
+        const std::uint32_t half = begin / Tile::depth % 2;
+        add(WarpLane::of(anew(thread)), lesser(Tile::depth, inner - begin), memory.a[half],
+            memory.b[half], sums[thread]);
+      });
+    }
+  }
+
+ private:
+  STARLING_DEVICE static const float* a_at(const float* a, std::uint32_t k, std::uint32_t m) {
+    return a + PieceOfA::at(k, m);
+  }
+  STARLING_DEVICE static const float* b_at(const float* b, std::uint32_t k, std::uint32_t n) {
+    return b + PieceOfB::at(k, n);
+  }
+
+  struct Eight {
+    float at[8];
+  };
+  /// 8 numbers of one k that lie in two groups of 4.
+  STARLING_DEVICE static Eight two_quads(const float* first, std::uint32_t apart) {
+    const Quad low = *reinterpret_cast<const Quad*>(first);
+    const Quad high = *reinterpret_cast<const Quad*>(first + apart);
+    return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
+  }
+  STARLING_DEVICE static void add_outer(const Eight& a, const Eight& b, WideSums& sums) {
+    STARLING_UNROLL
+    for (std::uint32_t i = 0; i < 8; ++i) {
+      STARLING_UNROLL
+      for (std::uint32_t j = 0; j < 8; ++j) sums.at[i][j] = fmaf(a.at[i], b.at[j], sums.at[i][j]);
+    }
+  }
+
+  STARLING_DEVICE static void add(const WarpLane& lane, std::uint32_t depth, const float* a,
+                                  const float* b, WideSums& sums) {
+    if constexpr (a_runs == Runs::across) {
+      static_assert(b_runs == Runs::across, "nobody needs the other");
+      STARLING_UNROLL_BY(4)
+      for (std::uint32_t k = 0; k < depth; ++k) {
+        add_outer(two_quads(a_at(a, k, row_of(lane, 0)), 16),
+                  two_quads(b_at(b, k, column_of(lane, 0)), 32), sums);
+      }
+    } else {  // no term of zeros is added: it could turn -0 into 0
+      STARLING_UNROLL_BY(2)
+      for (std::uint32_t k = 0; k < depth / 2 * 2; k += 2) add_two(lane, k, a, b, sums);
+      if (depth % 2 != 0) add_last(lane, depth - 1, a, b, sums);
+    }
+  }
+
+  STARLING_DEVICE static void add_two(const WarpLane& lane, std::uint32_t k, const float* a,
+                                      const float* b, WideSums& sums) {
+    Eight left[2];
+    STARLING_UNROLL
+    for (std::uint32_t i = 0; i < 8; ++i) {
+      const Pair two = *reinterpret_cast<const Pair*>(a_at(a, k, row_of(lane, i)));
+      left[0].at[i] = two.x;
+      left[1].at[i] = two.y;
+    }
+    if constexpr (b_runs == Runs::across) {
+      STARLING_UNROLL
+      for (std::uint32_t l = 0; l < 2; ++l)
+        add_outer(left[l], two_quads(b_at(b, k + l, column_of(lane, 0)), 32), sums);
+    } else {
+      STARLING_UNROLL
+      for (std::uint32_t j = 0; j < 8; ++j) {
+        const Pair right = *reinterpret_cast<const Pair*>(b_at(b, k, column_of(lane, j)));
+        STARLING_UNROLL
+        for (std::uint32_t i = 0; i < 8; ++i)
+          sums.at[i][j] = fmaf(left[0].at[i], right.x, sums.at[i][j]);
+        STARLING_UNROLL
+        for (std::uint32_t i = 0; i < 8; ++i)
+          sums.at[i][j] = fmaf(left[1].at[i], right.y, sums.at[i][j]);
+      }
+    }
+  }
+
+  STARLING_DEVICE static void add_last(const WarpLane& lane, std::uint32_t k, const float* a,
+                                       const float* b, WideSums& sums) {
+    Eight left, right;
+    STARLING_UNROLL
+    for (std::uint32_t i = 0; i < 8; ++i) {
+      left.at[i] = *a_at(a, k, row_of(lane, i));
+      right.at[i] = *b_at(b, k, column_of(lane, i));
+    }
+    add_outer(left, right, sums);
+  }
+};
+
+}  // namespace starling::cuda
