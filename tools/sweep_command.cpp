@@ -34,6 +34,7 @@
 #include "tools/on_all_ranks.hpp"
 #include "tools/process_pool.hpp"
 #include "tools/progress.hpp"
+#include "tools/sweep_check.hpp"
 #include "tools/sweep_table.hpp"
 
 namespace starling {
@@ -44,6 +45,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t most_failures_named = 10;
+constexpr auto longest_check = std::chrono::seconds(5);
 
 volatile std::sig_atomic_t asked_to_end = 0;
 extern "C" void note_sweep_signal(int signal) { asked_to_end = signal; }
@@ -252,7 +254,9 @@ void sweep_command(const Arguments& arguments) {
       "jobs,j", po::value<std::string>(), "points at a time (default: one per core)")(
       "shard", po::value<std::string>(),
       "i/n: only every n-th point from the i-th on, for job arrays; mpirun does that by itself")(
-      "list", "print the points and run none")("quiet,q", "no progress, no closing lines");
+      "list", "print the points and run none")(
+      "unchecked", "begin at once; points whose settings are wrong fail beside the others")(
+      "quiet,q", "no progress, no closing lines");
   po::variables_map values;
   if (!parse_arguments(arguments, "starling sweep SCENARIO.ini [section.key=value ...] [options]",
                        options, values))
@@ -272,16 +276,10 @@ void sweep_command(const Arguments& arguments) {
   const std::size_t jobs =
       asked_jobs.value_or(std::max<std::size_t>(1, cores / shard.on_this_machine));
 
-  // What is wrong with all points is better told once, before anything runs.
-  Scenario first = scenario;
-  const std::vector<std::string> settings = sweep.overrides(sweep.points.front());
-  for (std::size_t i = 0; i < settings.size(); ++i)
-    first.override_with(settings[i], sweep.origins[i]);
-  assemble(first);
-
   const fs::path folder = values.count("output") > 0
                               ? fs::path(values["output"].as<std::string>())
                               : fs::path(default_output(scenario.name())).replace_extension();
+  if (values.count("unchecked") == 0) check_points(scenario, sweep, folder, longest_check);
   prepare(folder, scenario);
   SweepTable table(sweep, folder);
   std::vector<std::size_t> todo;

@@ -191,6 +191,22 @@ class SweepTest(unittest.TestCase):
         self.assertIn("s.ini:20: run.steps must be an integer, got none", self.sweep(status=2))
         self.assertIn("command line: run.steps must be", self.sweep("sweep.run.steps=few, 6", status=2))
 
+    def test_what_is_wrong_with_one_point_is_told_before_any_runs(self):
+        self.write(SCENARIO + "[sweep]\ntopology.kind = ring, hypercube\nrun.nodes = 4, 6, 8\nrepeats = 2\n")
+        self.assertEqual(self.sweep(status=2), "starling: s.ini:19: topology.kind hypercube needs a power of two of nodes, got 6 (the nearest "
+                         "are 4 and 8) (at kind=hypercube,nodes=6,seed=1)\nno point was run; --unchecked runs the others\n")
+        self.assertFalse((self.folder / "out").exists())
+        said = self.sweep("--unchecked", status=1)
+        self.assertIn("10 of 12 points are finished", said)
+        self.assertIn("2 points failed", said)
+
+    def test_a_folder_that_no_point_could_name_is_told_before_any_runs(self):
+        self.write(SCENARIO + "[sweep]\nrun.nodes = 4, 6\n")
+        done = subprocess.run([str(PROGRAM), "sweep", "s.ini", "-o", "a #b"], cwd=self.folder, capture_output=True, text=True, timeout=240)
+        self.assertEqual((done.returncode, done.stderr),
+                         (2, "starling: command line: run.output must be one line without a comment, got a #b\n"))
+        self.assertFalse((self.folder / "a #b").exists())
+
     def test_a_setting_of_the_command_line_does_not_hide_behind_a_list(self):
         self.write(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.05, 0.1\n")
         self.assertIn("command line: algorithm.learning_rate has a list in [sweep], which would win; give the list, sweep.algorithm.learning_rate=1",
