@@ -157,6 +157,26 @@ class PlotTest(unittest.TestCase):
         (self.folder / "real" / "a.h5").write_bytes((self.folder / "slow.h5").read_bytes())
         self.assertIn(f"real/a against {self.folder.name}/a: time per step +", self.plot("a.h5", "real/a.h5"))
 
+    def test_points_of_a_sweep_are_told_apart_by_what_differs(self):
+        (self.folder / "four.ini").write_text(SCENARIO + "[sweep]\nrun.nodes = 4, 6\nrun.steps = 10\ntopology.kind = ring, complete\nrepeats = 2\n")
+        subprocess.run([PROGRAM, "sweep", "four.ini", "-q", "-o", "four"], cwd=self.folder, check=True)
+        points = sorted(f"four/{path.name}" for path in (self.folder / "four").glob("*seed=1.h5"))
+        self.assertEqual(convergence.names_of(points), ["nodes=4,kind=complete", "nodes=4,kind=ring", "nodes=6,kind=complete", "nodes=6,kind=ring"])
+        self.assertEqual(convergence.names_of([points[0], "a.h5"]), ["nodes=4,steps=10,kind=complete,seed=1", "a"])
+        self.assertIn("nodes=6,kind=ring against nodes=4,kind=complete: time per step ", self.plot(*points))
+        said = self.texts(*points, "a.h5")  # long names stand above the panels, each once, and once in the title
+        self.assertEqual(len([text for text in said if text == "nodes=6,steps=10,kind=ring,seed=1"]), 1)
+
+    def test_words_along_an_axis_are_not_joined_by_a_line(self):
+        (self.folder / "words.ini").write_text(SCENARIO + "[sweep]\ntopology.kind = ring, complete, star\n")
+        subprocess.run([PROGRAM, "sweep", "words.ini", "-q", "-o", "words"], cwd=self.folder, check=True)
+        (self.folder / "rates.ini").write_text(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.01, 0.02, 0.05\n")
+        subprocess.run([PROGRAM, "sweep", "rates.ini", "-q", "-o", "rates"], cwd=self.folder, check=True)
+        self.assertIn("topology kind", self.texts("words"))
+        for name, joined in (("words", False), ("rates", True)):
+            figure = sweep.draw(self.folder / name, ["samples_per_second"])
+            self.assertEqual([line.get_linestyle() != "None" for line in figure.axes[0].get_lines()], [joined])
+
     def test_zipped_keys_are_one_axis(self):
         (self.folder / "zip.ini").write_text(SCENARIO + "[sweep]\nrun.nodes = 4, 6, 8\nrun.steps = 10, 20, 30\n"
                                              "algorithm.learning_rate = 0.05, 0.1\nzip = run.nodes run.steps\n")
