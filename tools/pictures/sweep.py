@@ -65,9 +65,10 @@ class Sweep:
         return cut(" / ".join(row[other] for other in self.zipped), LONGEST_LABEL)
 
     def name_of(self, key):
-        """How a swept key is named: without its section, if no other is named so; with those that go along with it."""
+        """How a swept key is named: without its section, if no other is named so and it is no `kind`, which says nothing alone; with
+        those that go along with it."""
         def name(key):
-            is_alike = sum(name_of(other) == name_of(key) for other in self.all_keys) > 1
+            is_alike = name_of(key) == "kind" or sum(name_of(other) == name_of(key) for other in self.all_keys) > 1
             return key.replace(".", " ").replace("_", " ") if is_alike else name_of(key)
         return " / ".join(name(other) for other in self.zipped) if self.zipped and key == self.zipped[0] else name(key)
 
@@ -182,19 +183,24 @@ def has_distance(x, is_log):
 
 
 def lines(ax, sweep, metric, x_key, series_key, fixed, cell_of=None):
-    """Mean against the values of one key, a line per value of the other, bars for one standard deviation over seeds. The cells
-    are those of `metric` unless `cell_of` says otherwise."""
+    """Mean against the values of one key, a line per value of the other, bars for one standard deviation over seeds; over words,
+    which have no order, points side by side. The cells are those of `metric` unless `cell_of` says otherwise."""
     cell_of = cell_of or (lambda settings: sweep.cell(metric, settings))
     texts = sweep.values(x_key)
     found = numbers(texts) if x_key not in sweep.zipped else None
     x = found[0] if found else list(range(len(texts)))
-    for i, series in enumerate(some_values(sweep, series_key)):
+    are_words = numbers(texts) is None
+    all_series = some_values(sweep, series_key)
+    for i, series in enumerate(all_series):
         settings = {**fixed, series_key: series} if series_key else fixed
         cells = [cell_of({**settings, x_key: value}) for value in texts]
         deviations = [deviation for _, deviation in cells]
-        ax.errorbar(x, [mean for mean, _ in cells], deviations if np.isfinite(deviations).any() else None, capsize=2.5,
+        aside = 0.6 * (i - (len(all_series) - 1) / 2) / len(all_series) if are_words else 0
+        ax.errorbar(np.add(x, aside), [mean for mean, _ in cells], deviations if np.isfinite(deviations).any() else None, capsize=2.5,
                     color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)], markersize=4.5,
-                    linestyle=DASHES[i % len(DASHES)], label=sweep.label(series_key, series))
+                    linestyle="none" if are_words else DASHES[i % len(DASHES)], label=sweep.label(series_key, series))
+    if are_words:
+        ax.set_xlim(-0.5, len(texts) - 0.5)
     is_log = bool(found) and min(x) > 0 and max(x) / min(x) >= 8
     if is_log:
         ax.set_xscale("log", base=2)
