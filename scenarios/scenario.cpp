@@ -297,4 +297,14 @@ const Scenario::Entry* Scenario::find(std::string_view name) const {
   return found == sections_.end() ? nullptr : &*found;
 }
 
+std::string find_scenario(const std::string& name, const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  const fs::path there = fs::path(folder) / name;  // an absolute name stays
+  const bool is_elsewhere = !folder.empty() && fs::current_path(none) != folder;
+  if (!is_elsewhere || fs::exists(name, none) || !fs::exists(there.parent_path(), none))
+    return name;
+  return there.lexically_normal().string();
+}
+
 }  // namespace starling

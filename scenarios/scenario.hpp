@@ -82,4 +82,8 @@ class Scenario {
   std::size_t open_ = 0;  // 1 + the section that lines belong to; 0: none yet
 };
 
+/// Where the scenario `name` of a results file or checkpoint is, which a run in `folder` has left ("" if that is not
+/// known): here if it is here, else there, if its folder is still there.
+std::string find_scenario(const std::string& name, const std::string& folder);
+
 }  // namespace starling

@@ -48,8 +48,12 @@ Scenario read_scenario(const std::vector<std::string>& words) {
   const auto scenario = recorder.facts.find("scenario");
   if (scenario == recorder.facts.end()) throw Error(fmt::format("{}: holds no scenario", words[0]));
   const auto name = recorder.facts.find("scenario_name");
-  return Scenario::parse(scenario->second, name == recorder.facts.end() ? words[0] : name->second,
-                         overrides);
+  if (name == recorder.facts.end()) return Scenario::parse(scenario->second, words[0], overrides);
+  const auto folder = recorder.machine.find("folder");
+  return Scenario::parse(
+      scenario->second,
+      find_scenario(name->second, folder == recorder.machine.end() ? "" : folder->second),
+      overrides);
 }
 
 }  // namespace starling

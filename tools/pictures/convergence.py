@@ -60,10 +60,13 @@ def read_results(path):
 
 
 def reference_of(path):
-    """The file that [reference] in the scenario of a results file names; its folder is that of the scenario."""
+    """The file that [reference] in the scenario of a results file names; its folder is that of the scenario, found as
+    find_scenario() in scenarios/scenario.cpp does."""
     with opened(path) as file:
         scenario = text(file["scenario"][()])
-        place = pathlib.Path(text(file["facts"].attrs["scenario_name"])).parent
+        name = pathlib.Path(text(file["facts"].attrs["scenario_name"]))
+        there = pathlib.Path(text(file["machine"].attrs.get("folder", ""))) / name
+    place = name.parent if name.exists() or not there.parent.exists() else there.parent
     _, found, section = scenario.partition("[reference]")
     for line in section.splitlines()[1:] if found else ():
         if line.startswith("["):
