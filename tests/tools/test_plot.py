@@ -222,6 +222,15 @@ class PlotTest(unittest.TestCase):
         self.assertIn("learning rate, 8 of 20", self.texts("many"))
         self.assertIn("9 runs are too many", self.plot(*["a.h5"] * 9, status=1))
 
+    def test_runs_without_numbers_are_compared_by_their_time_per_step(self):
+        timing = re.sub(r"kind = mlp\n.*?\[", "kind = timing\nparameters = 100\n[", SCENARIO, flags=re.DOTALL)
+        (self.folder / "timing.ini").write_text(timing)
+        subprocess.run([PROGRAM, "run", "timing.ini", "-q", "-o", "timing.h5"], cwd=self.folder, check=True)
+        (self.folder / "long.csv").write_text("step,time_seconds\n100000,125\n")  # 1.25 ms per step
+        said = self.texts("timing.h5", "long.csv")
+        self.assertIn("time per step (ms)", said)
+        self.assertIn("1.25", said)
+
     def test_an_option_given_twice_adds_to_the_first(self):
         said = self.texts("a.h5", "slow.h5", "--target", "0.25", "--target", "0.125")
         self.assertLessEqual({"25%", "12%"}, set(said))

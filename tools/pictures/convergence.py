@@ -141,6 +141,21 @@ def draw_targets(ax, runs, metric, targets, scale, unit):
     ax.set_title(f"Time to {METRICS[metric].lower()}")
 
 
+def draw_pace(ax, runs):
+    """The time per step, which can be compared even where one run is a small part of the other."""
+    times = np.array([run.step_time for run in runs])
+    factor, unit = time_scale(np.nanmax(times))
+    for i, time in enumerate(times * factor):
+        ax.barh(i, 0 if np.isnan(time) else time, 0.7, color=SERIES[i % len(SERIES)])
+        ax.annotate("not known" if np.isnan(time) else short(time), (0 if np.isnan(time) else time, i), xytext=(4, 0),
+                    textcoords="offset points", va="center", fontsize=8, color=GREY)
+    ax.set_yticks([])
+    ax.set_ylim(max(2, len(runs)) - 0.5, -0.5)
+    ax.margins(x=0.15)
+    ax.grid(False, axis="y")
+    ax.set_xlabel(f"time per step ({unit})")
+
+
 def default_targets(runs, metric):
     """What the worst run reaches in the end, and two easier ones."""
     ends = [run.curve(metric, "time")[1] for run in runs]
@@ -186,14 +201,15 @@ def draw(paths, targets=()):
     scale, unit = time_scale(last)
     quality = metrics[0]
     has_targets = quality in METRICS and quality != "consensus_distance" and any(len(run.curve(quality, "time")[0]) for run in runs)
+    has_pace = metrics == ["step"] and any(np.isfinite(run.step_time) for run in runs)
     targets = (list(targets) or default_targets(runs, quality)) if has_targets else []
-    width = 1.2 + 3.6 * len(axes)
+    width = 1.2 + 3.6 * (len(axes) + has_pace)
     columns = legend_columns(runs, width)
     heights = [PANEL] * len(metrics)
     if has_targets:
         heights.append(max(PANEL, 0.9 + BAR * len(targets) * len(runs), 0.2 + LINE * 4 * len(said)))
     above = [0.1 + 0.2 * math.ceil(len(runs) / columns)] if columns else []
-    figure, grid = plt.subplots(len(above + heights), len(axes), figsize=(width, 1.1 + sum(above + heights)), squeeze=False,
+    figure, grid = plt.subplots(len(above + heights), len(axes) + has_pace, figsize=(width, 1.1 + sum(above + heights)), squeeze=False,
                                 height_ratios=above + heights, layout="constrained")
     for row, metric in enumerate(metrics):
         for column, axis in enumerate(axes):
@@ -202,6 +218,8 @@ def draw(paths, targets=()):
             ax.set_xlabel(f"time ({unit})" if axis == "time" else AXES[axis])
             if column == 0:
                 ax.set_ylabel(METRICS.get(metric, "finished steps").lower())
+    if has_pace:
+        draw_pace(grid[-1, -1], runs)
     handles, names = grid[len(above), 0].get_legend_handles_labels()
     legend = grid[0, 0].legend(handles, names, **({"loc": "upper left", "ncols": columns, "borderaxespad": 0} if above else {}))
     for ax in grid[0, :] if above else ():
