@@ -267,7 +267,7 @@ class PlotTest(unittest.TestCase):
                 self.assertEqual(self.plot(*(word.format(name) for word in words), status=1), f"plot: {expected}")
         self.assertEqual(self.plot(".", status=1), "plot: .: holds no sweep: there is no table.csv\n")
         (self.folder / "bad.csv").write_text("time_seconds\n1\n")
-        self.assertIn("bad.csv:1: expected names of columns, one of them step", self.plot("a.h5", "bad.csv", status=1))
+        self.assertIn("bad.csv:1: expected names of columns with commas between them, one of them step", self.plot("a.h5", "bad.csv", status=1))
         (self.folder / "words.csv").write_text("step,test_loss\n1,much\n")
         self.assertIn("words.csv:2: test_loss must be a number, got much", self.plot("a.h5", "words.csv", status=1))
 
