@@ -43,7 +43,7 @@ bool is_name(std::string_view text, bool dots) {
 /// Enough of `text` to recognize it in a message.
 std::string excerpt(std::string_view text) {
   constexpr std::size_t longest = 60;
-  return text.size() <= longest ? std::string(text) : fmt::format("{}...", text.substr(0, longest));
+  return printable(text.substr(0, longest)) + (text.size() > longest ? "..." : "");
 }
 
 /// Splits "key = value"; the key is checked. `line` has no comment and no space around it.
@@ -74,7 +74,7 @@ void check_size(std::size_t size, const std::string& name) {
 std::string read_file(const std::string& path) {
   if (std::filesystem::is_directory(path)) throw Error(path + ": cannot read: is a directory");
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
+  if (!file) throw Error(fmt::format("{}: cannot open: {}", printable(path), std::strerror(errno)));
   std::string text;
   char block[65536];
   while (file) {

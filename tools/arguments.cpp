@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
 #include "sim/record/results_file.hpp"
 #include "tools/failure.hpp"
 
@@ -39,7 +40,7 @@ Scenario read_scenario(const std::vector<std::string>& words) {
   const std::vector<std::string> overrides(words.begin() + 1, words.end());
   for (const std::string& word : overrides) {
     if (word.find('=') == std::string::npos || word.find('.') > word.find('=')) {
-      throw UsageError(fmt::format("expected section.key=value, got {}", word));
+      throw UsageError(fmt::format("expected section.key=value, got {}", printable(word)));
     }
   }
   if (std::filesystem::path(words[0]).extension() != ".h5")

@@ -29,6 +29,7 @@
 #include "scenarios/sweep.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/shipped_file.hpp"
+#include "sim/base/text.hpp"
 #include "tools/arguments.hpp"
 #include "tools/failure.hpp"
 #include "tools/on_all_ranks.hpp"
@@ -86,7 +87,8 @@ Shard read_shard(const po::variables_map& values) {
     shard.index = number_in(std::string_view(text).substr(0, slash));
     shard.count = slash == text.npos ? 0 : number_in(std::string_view(text).substr(slash + 1));
     if (shard.index < 1 || shard.index > shard.count)
-      throw UsageError(fmt::format("--shard must be i/n with i from 1 to n, got {}", text));
+      throw UsageError(
+          fmt::format("--shard must be i/n with i from 1 to n, got {}", printable(text)));
     --shard.index;
   } else if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) {
     shard = {number_in_environment("OMPI_COMM_WORLD_RANK"),
@@ -106,7 +108,8 @@ std::optional<std::size_t> read_jobs(const po::variables_map& values) {
   const std::string text = values["jobs"].as<std::string>();
   const std::size_t jobs = number_in(text);
   if (jobs < 1 || jobs > 4096)
-    throw UsageError(fmt::format("--jobs must be a whole number from 1 to 4096, got {}", text));
+    throw UsageError(
+        fmt::format("--jobs must be a whole number from 1 to 4096, got {}", printable(text)));
   return jobs;
 }
 

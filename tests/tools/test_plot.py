@@ -231,6 +231,10 @@ class PlotTest(unittest.TestCase):
         self.assertIn("time per step (ms)", said)
         self.assertIn("1.25", said)
 
+    def test_a_picture_that_cannot_be_written_is_what_is_named(self):
+        (self.folder / "file").write_text("")
+        self.assertTrue(self.plot("a.h5", "-o", "file/x.png", status=1).startswith("plot: file/x.png: cannot write: "))
+
     def test_an_option_given_twice_adds_to_the_first(self):
         said = self.texts("a.h5", "slow.h5", "--target", "0.25", "--target", "0.125")
         self.assertLessEqual({"25%", "12%"}, set(said))
