@@ -191,6 +191,17 @@ class PlotTest(unittest.TestCase):
         self.assertIn("no finished point has run.steps = 25; there are 10, 20, 30",
                       self.plot("zipped", "--at", "run.steps=25", status=1))
 
+    def test_zipped_keys_may_repeat_values(self):
+        for name, nodes, steps, told in (("second", "4, 4, 6", "10, 20, 30", "steps / nodes"), ("neither", "4, 4, 6", "10, 20, 20", "nodes / steps")):
+            (self.folder / f"{name}.ini").write_text(SCENARIO + f"[sweep]\nrun.nodes = {nodes}\nrun.steps = {steps}\nzip = run.nodes run.steps\n")
+            subprocess.run([PROGRAM, "sweep", f"{name}.ini", "-q", "-o", name], cwd=self.folder, check=True)
+            said = self.texts(name)
+            self.assertIn(f"{name}: 3 runs", said)
+            self.assertIn(told, said)
+            self.assertEqual(len(sweep.Sweep(self.folder / name).values(sweep.Sweep(self.folder / name).keys[0])), 3)
+            self.assertEqual(sweep.Sweep(self.folder / name).varied(), ["run.steps"] if name == "second" else ["zip"])
+        self.assertIn("neither: 1 run, at nodes / steps = 6 / 20", self.texts("neither", "--at", "run.nodes=6"))
+
     def test_quantities_of_one_kind_share_an_axis(self):
         self.assertEqual(numbers(["0.001 s", "2 ms", "100 us", "0"]), ([1, 2, 0.1, 0], "ms"))
         self.assertEqual(numbers(["1 GB/s", "16 Gbit/s"]), ([8, 16], "Gbit/s"))

@@ -60,6 +60,8 @@ POINTS = [
     ("nodes = 2", "must be section.key of another section"),
     ("run.nodes = 2,, 3", "has an empty value"),
     ("run.nodes = 2, 2", "has a value twice"),
+    ("run.nodes = 2, 4, 4\nrun.steps = 5, 5, 6\nzip = run.nodes run.steps", ["nodes=2,steps=5", "nodes=4,steps=5", "nodes=4,steps=6"]),
+    ("run.nodes = 2, 4, 4\nrun.steps = 5, 6, 6\nzip = run.nodes run.steps", "sweep.zip has the same values twice: 4, 6"),
     ("run.nodes = 1 .. 10 step 0", "positive step"),
     ("run.nodes = 9 .. 1", "does not fall"),
     ("run.nodes = two .. 9", "needs numbers at the ends of a range, got two"),

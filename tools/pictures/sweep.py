@@ -23,6 +23,7 @@ TITLES = {
     "wait_share": "Share of time waiting", "consensus_distance": "Consensus distance",
 }
 QUALITIES = ("test_accuracy", "test_auc", "test_loss")  # of which the first that is known is drawn
+ALL_ZIPPED = "zip"       # stands for zipped keys none of which tells all points apart
 SHARES = ("test_accuracy", "best_test_accuracy", "wait_share", "compute_share", "communicate_share")
 
 
@@ -40,7 +41,10 @@ class Sweep:
         columns = list(self.table[0])
         self.all_keys = columns[:columns.index("runs")]
         self.zipped = self.read_zip()
-        self.keys = [key for key in self.all_keys if key not in self.zipped[1:]]  # of zipped keys, the first stands for all
+        self.put_first_what_stands_for_all()
+        rest = [key for key in self.all_keys if key not in self.zipped]
+        place = min((self.all_keys.index(key) for key in self.zipped if key != ALL_ZIPPED), default=0)
+        self.keys = rest[:place] + self.zipped[:1] + rest[place:]  # of zipped keys, the first stands for all
         self.outcomes = [name for name in columns[columns.index("runs") + 1:] if not name.endswith("_deviation")]
 
     def read_zip(self):
@@ -53,6 +57,15 @@ class Sweep:
         named = scenario.get("sweep", "zip", fallback="").split()
         return [key for key in self.all_keys if key in named]
 
+    def put_first_what_stands_for_all(self):
+        """Of zipped keys, one that has another value in each row; if none has, one more that joins them."""
+        rows = {tuple(row[key] for key in self.zipped) for row in self.table}
+        self.zipped.sort(key=lambda key: len({row[key] for row in self.table}) < len(rows))  # stays in order otherwise
+        if self.zipped and len({row[self.zipped[0]] for row in self.table}) < len(rows):
+            for row in [*self.table, *self.points]:
+                row[ALL_ZIPPED] = " / ".join(row[key] for key in self.zipped)
+            self.zipped.insert(0, ALL_ZIPPED)
+
     def first_of(self, key):
         """The key that stands for `key` in a picture."""
         return self.zipped[0] if key in self.zipped else key
@@ -62,7 +75,7 @@ class Sweep:
         if value is None or not self.zipped or key != self.zipped[0]:
             return cut(value, LONGEST_LABEL) if value is not None else None
         row = next(row for row in self.table if row[key] == value)
-        return cut(" / ".join(row[other] for other in self.zipped), LONGEST_LABEL)
+        return cut(" / ".join(row[other] for other in self.zipped if other != ALL_ZIPPED), LONGEST_LABEL)
 
     def name_of(self, key):
         """How a swept key is named: without its section, if no other is named so and it is no `kind`, which says nothing alone; with
@@ -70,12 +83,12 @@ class Sweep:
         def name(key):
             is_alike = name_of(key) == "kind" or sum(name_of(other) == name_of(key) for other in self.all_keys) > 1
             return key.replace(".", " ").replace("_", " ") if is_alike else name_of(key)
-        return " / ".join(name(other) for other in self.zipped) if self.zipped and key == self.zipped[0] else name(key)
+        return " / ".join(name(other) for other in self.zipped if other != ALL_ZIPPED) if self.zipped and key == self.zipped[0] else name(key)
 
     def values(self, key):
         """Values of a swept key, smallest number first, or as they were written."""
         texts = list(dict.fromkeys(row[key] for row in self.table))
-        as_numbers = numbers(texts)
+        as_numbers = numbers(texts) if key != ALL_ZIPPED else None
         return [text for _, text in sorted(zip(as_numbers[0], texts))] if as_numbers else texts
 
     def varied(self):
@@ -189,7 +202,7 @@ def lines(ax, sweep, metric, x_key, series_key, fixed, cell_of=None):
     texts = sweep.values(x_key)
     found = numbers(texts) if x_key not in sweep.zipped else None
     x = found[0] if found else list(range(len(texts)))
-    are_words = numbers(texts) is None
+    are_words = x_key == ALL_ZIPPED or numbers(texts) is None
     all_series = some_values(sweep, series_key)
     for i, series in enumerate(all_series):
         settings = {**fixed, series_key: series} if series_key else fixed
