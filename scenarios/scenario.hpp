@@ -7,6 +7,7 @@
 //   # comment, on a line of its own or after white space
 //   [section]            names: letters, digits, _ and -; each once
 //   key = value          keys: the same and dots; each once per section; the value may be empty
+//   key = default        as if the key stood nowhere: takes away what an included file sets, or, on the command line, any
 #pragma once
 
 #include <span>

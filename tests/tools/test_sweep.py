@@ -133,6 +133,13 @@ class SweepTest(unittest.TestCase):
         with h5py.File(self.folder / "out" / f"{points[-1]['point']}.h5") as file:
             self.assertEqual(file["evaluation/test_loss"][-1], float(points[-1]["test_loss"]))
 
+    def test_kinds_with_keys_of_their_own_are_swept_side_by_side(self):
+        self.write(SCENARIO + "[sweep]\nalgorithm.kind = allreduce, dpsgd, local_sgd, local_sgd\nalgorithm.period = default, default, 2, 8\n"
+                   "zip = algorithm.kind algorithm.period\n")
+        self.assertIn("4 of 4 points are finished", self.sweep())
+        self.assertEqual([(row["algorithm.kind"], row["algorithm.period"]) for row in self.table()],
+                         [("allreduce", "default"), ("dpsgd", "default"), ("local_sgd", "2"), ("local_sgd", "8")])
+
     def test_the_area_under_the_curve_is_an_outcome(self):
         self.write(SCENARIO.replace("kind = mlp", "kind = auc\npositive_class = 8").replace("kind = dpsgd", "kind = coda\nstage_steps = 40") +
                    "[sweep]\nalgorithm.learning_rate = 0.05, 1\n")
