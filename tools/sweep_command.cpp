@@ -304,7 +304,12 @@ void sweep_command(const Arguments& arguments) {
     } catch (const Error& error) {
       throw Error(fmt::format("{}{}{}", error.what(), failed.empty() ? "" : "\n", failed));
     }
-    if (!outcome.is_whole) throw Interrupted(asked_to_end);
+    if (!outcome.is_whole) {
+      if (speaks)
+        fmt::print("{} of {} points are finished; started again, the sweep goes on\n", finished,
+                   sweep.points.size());
+      throw Interrupted(asked_to_end);
+    }
     if (values.count("quiet") == 0 && (shard.index == 0 || finished == sweep.points.size())) {
       fmt::print("{} of {} points are finished; see {}\n", finished, sweep.points.size(),
                  (folder / "table.csv").string());

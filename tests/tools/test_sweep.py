@@ -267,11 +267,12 @@ class SweepTest(unittest.TestCase):
 
     def test_asked_to_end_it_ends_its_points_and_goes_on_later(self):
         self.write(SMALL.replace("steps = 20", "steps = 200000"))
-        started = subprocess.Popen(self.command("-q"), cwd=self.folder, stderr=subprocess.PIPE, text=True)
+        started = subprocess.Popen(self.command(), cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         wait_until_at_work(started.pid, 1, 0.3)
         started.send_signal(signal.SIGTERM)
-        _, said = started.communicate(timeout=60)
+        told, said = started.communicate(timeout=60)
         self.assertEqual(started.returncode, 128 + signal.SIGTERM)
+        self.assertIn("0 of 12 points are finished; started again, the sweep goes on\n", told)
         self.assertIn("results so far are kept", said)
         self.assertEqual(list((self.folder / "out").glob("*.log")), [])  # they have not failed
 
