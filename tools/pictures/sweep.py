@@ -41,6 +41,7 @@ class Sweep:
         columns = list(self.table[0])
         self.all_keys = columns[:columns.index("runs")]
         self.zipped = self.read_zip()
+        self.zipped_as_written = list(self.zipped)
         self.put_first_what_stands_for_all()
         rest = [key for key in self.all_keys if key not in self.zipped]
         place = min((self.all_keys.index(key) for key in self.zipped if key != ALL_ZIPPED), default=0)
@@ -63,7 +64,7 @@ class Sweep:
         self.zipped.sort(key=lambda key: len({row[key] for row in self.table}) < len(rows))  # stays in order otherwise
         if self.zipped and len({row[self.zipped[0]] for row in self.table}) < len(rows):
             for row in [*self.table, *self.points]:
-                row[ALL_ZIPPED] = " / ".join(row[key] for key in self.zipped)
+                row[ALL_ZIPPED] = " / ".join(row[key] for key in self.zipped_as_written)
             self.zipped.insert(0, ALL_ZIPPED)
 
     def first_of(self, key):
@@ -75,7 +76,9 @@ class Sweep:
         if value is None or not self.zipped or key != self.zipped[0]:
             return cut(value, LONGEST_LABEL) if value is not None else None
         row = next(row for row in self.table if row[key] == value)
-        return cut(" / ".join(row[other] for other in self.zipped if other != ALL_ZIPPED), LONGEST_LABEL)
+        parts = [row[other] for other in self.zipped_as_written]
+        set_ones = [part for part in parts if part != "default"]  # that a kind has no such key goes without saying
+        return cut(" / ".join(set_ones or parts), LONGEST_LABEL)
 
     def name_of(self, key):
         """How a swept key is named: without its section, if no other is named so and it is no `kind`, which says nothing alone; with
@@ -83,7 +86,7 @@ class Sweep:
         def name(key):
             is_alike = name_of(key) == "kind" or sum(name_of(other) == name_of(key) for other in self.all_keys) > 1
             return key.replace(".", " ").replace("_", " ") if is_alike else name_of(key)
-        return " / ".join(name(other) for other in self.zipped if other != ALL_ZIPPED) if self.zipped and key == self.zipped[0] else name(key)
+        return " / ".join(name(other) for other in self.zipped_as_written) if self.zipped and key == self.zipped[0] else name(key)
 
     def values(self, key):
         """Values of a swept key, smallest number first, or as they were written."""
