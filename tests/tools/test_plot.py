@@ -164,6 +164,7 @@ class PlotTest(unittest.TestCase):
         self.assertEqual(convergence.names_of(points), ["nodes=4,kind=complete", "nodes=4,kind=ring", "nodes=6,kind=complete", "nodes=6,kind=ring"])
         self.assertEqual(convergence.names_of([points[0], "a.h5"]), ["nodes=4,steps=10,kind=complete,seed=1", "a"])
         self.assertIn("nodes=6,kind=ring against nodes=4,kind=complete: time per step ", self.plot(*points))
+        self.assertEqual(self.plot(*points, "four/table.h5"), self.plot(*points))  # as four/*.h5 names it
         said = self.texts(*points, "a.h5")  # long names stand above the panels, each once, and once in the title
         self.assertEqual(len([text for text in said if text == "nodes=6,steps=10,kind=ring,seed=1"]), 1)
 
