@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "scenarios/scenario.hpp"
 #include "sim/base/checksum.hpp"
 #include "sim/base/error.hpp"
 
@@ -21,6 +22,7 @@ namespace {
 constexpr std::string_view suffix = ".checkpoint";
 constexpr std::string_view previous_suffix = ".checkpoint.previous";
 constexpr std::string_view wall_fact = "wall_seconds";
+constexpr std::string_view folder_fact = "folder";
 constexpr std::string_view file_prefix = "file ";
 
 std::string newest_of(const std::string& results) { return results + std::string(suffix); }
@@ -91,6 +93,15 @@ FoundCheckpoint find_checkpoint(const std::string& path) {
   return found;
 }
 
+std::string other_folder_of(const CheckpointFile& file) {
+  namespace fs = std::filesystem;
+  const auto& facts = file.content().facts;
+  const auto name = facts.find("scenario_name");
+  const auto folder = facts.find(std::string(folder_fact));
+  if (name == facts.end() || folder == facts.end()) return "";
+  return find_scenario(name->second, folder->second) == name->second ? "" : folder->second;
+}
+
 void remove_checkpoints(const std::string& results) {
   std::error_code ignored;  // files that are not there
   const std::string newest = newest_of(results);
@@ -141,6 +152,7 @@ Checkpointing::Checkpointing(Settings settings, ComputeGraph& graph,
       window_bytes_(graph.window()),
       from_(std::move(from)) {
   checkpoint_.facts = settings_.facts;
+  checkpoint_.facts[std::string(folder_fact)] = settings_.folder;
   if (from_ == nullptr) {
     checkpoint_.legs.push_back({.events = 0, .window_bytes = window_bytes_});
     graph_.keep_journal();

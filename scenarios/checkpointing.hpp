@@ -39,6 +39,8 @@ struct FoundCheckpoint {
 FoundCheckpoint find_checkpoint(const std::string& path);
 /// Removes those of a results file, whose run is complete: nobody shall go on with an older one in its place.
 void remove_checkpoints(const std::string& results);
+/// The folder that the run of `file` was begun in, if its scenario is there and not here; else "".
+std::string other_folder_of(const CheckpointFile& file);
 /// What a checkpoint says of a file or directory that the scenario names: its name, and a checksum of the content.
 std::pair<std::string, std::string> file_fact(const std::string& path);
 /// Throws Error unless `file` is of the run that has these facts: of this program, the same scenario and the same data.
@@ -57,8 +59,9 @@ class Checkpointing {
     NodeId nodes;
     std::string results;  // path of the results file
     bool writes = true;   // false: another process that shares the run does
-    /// What checkpoints say beside their place; wall_seconds is added.
+    /// What checkpoints say beside their place; wall_seconds and folder are added.
     std::map<std::string, std::string> facts;
+    std::string folder;  // from which paths of the scenario are found
     /// Told once why a checkpoint cannot be written (a full disk): the run goes on, the last good one stays.
     std::function<void(const std::string&)> warn;
   };

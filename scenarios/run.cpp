@@ -1,6 +1,7 @@
 #include "scenarios/run.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <new>
 #include <optional>
@@ -31,6 +32,12 @@ std::string processor_name() {
     if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
   }
   return "unknown";
+}
+
+/// What relative paths are relative to; "" if it has gone.
+std::string current_folder() {
+  std::error_code none;
+  return std::filesystem::current_path(none).string();
 }
 
 }  // namespace
@@ -73,6 +80,7 @@ void Run::describe(const std::string& transport) {
   recorder_.machine["code_version"] = hooks_.code_version;
   recorder_.machine["processor"] = processor_name();
   recorder_.machine["device"] = place_.description;
+  recorder_.machine["folder"] = current_folder();
   recorder_.machine["threads"] = std::to_string(omp_get_max_threads());
 }
 
@@ -293,6 +301,7 @@ void Run::run_simulation(const Recorder* recorded) {
                                                                 .results = settings.output,
                                                                 .writes = is_keeper_(),
                                                                 .facts = checkpoint_facts(),
+                                                                .folder = current_folder(),
                                                                 .warn = hooks_.warn},
                                         *graph_, std::move(from_));
   }

@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::size_t largest_file = std::size_t{16} << 20;
 constexpr std::string_view command_line = "command line";
+constexpr std::string_view unset = "default";  // in place of a value: as if the key stood nowhere
 
 bool is_space(char c) { return c == ' ' || c == '\t'; }
 
@@ -43,7 +44,19 @@ bool is_name(std::string_view text, bool dots) {
 /// Enough of `text` to recognize it in a message.
 std::string excerpt(std::string_view text) {
   constexpr std::size_t longest = 60;
-  return text.size() <= longest ? std::string(text) : fmt::format("{}...", text.substr(0, longest));
+  return printable(text.substr(0, longest)) + (text.size() > longest ? "..." : "");
+}
+
+/// Adds `setting` to those of its section, or puts it into the place of the one with its key; or takes that away.
+void set(std::vector<Setting>& settings, Setting setting) {
+  const auto old = std::ranges::find(settings, setting.key, &Setting::key);
+  if (setting.text == unset) {
+    if (old != settings.end()) settings.erase(old);
+  } else if (old == settings.end()) {
+    settings.push_back(std::move(setting));
+  } else {
+    *old = std::move(setting);
+  }
 }
 
 /// Splits "key = value"; the key is checked. `line` has no comment and no space around it.
@@ -74,7 +87,7 @@ void check_size(std::size_t size, const std::string& name) {
 std::string read_file(const std::string& path) {
   if (std::filesystem::is_directory(path)) throw Error(path + ": cannot read: is a directory");
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
+  if (!file) throw Error(fmt::format("{}: cannot open: {}", printable(path), std::strerror(errno)));
   std::string text;
   char block[65536];
   while (file) {
@@ -135,15 +148,11 @@ void Scenario::read_line(std::string_view line, const std::string& origin) {
   }
   Entry& section = sections_[open_ - 1];
   const auto other = std::ranges::find(section.settings, key, &Setting::key);
-  Setting setting{std::string(key), std::string(value), origin};
-  if (other == section.settings.end()) {
-    section.settings.push_back(std::move(setting));
-  } else if (!is_own(*other)) {
-    *other = std::move(setting);
-  } else {
+  if (other != section.settings.end() && is_own(*other)) {
     throw ScenarioError(
         fmt::format("{}: {}.{} is already set at {}", origin, section.name, key, other->origin));
   }
+  set(section.settings, {std::string(key), std::string(trim(value)), origin});
 }
 
 bool Scenario::is_own(const Setting& setting) const {
@@ -213,16 +222,9 @@ void Scenario::override_with(std::string_view assignment, const std::string& ori
   }
 
   const std::string_view name = path.substr(0, dot);
+  if (!find(name) && value == unset) return;
   if (!find(name)) sections_.push_back({std::string(name), origin, {}, false});
-  std::vector<Setting>& settings = find(name)->settings;
-  const auto old = std::find_if(settings.begin(), settings.end(),
-                                [key = key](const Setting& setting) { return setting.key == key; });
-  Setting setting{std::string(key), std::string(value), origin};
-  if (old == settings.end()) {
-    settings.push_back(std::move(setting));
-  } else {
-    *old = std::move(setting);
-  }
+  set(find(name)->settings, {std::string(key), std::string(value), origin});
 }
 
 Section Scenario::section(std::string_view name) const {
@@ -295,6 +297,16 @@ const Scenario::Entry* Scenario::find(std::string_view name) const {
   const auto found = std::find_if(sections_.begin(), sections_.end(),
                                   [name](const Entry& section) { return section.name == name; });
   return found == sections_.end() ? nullptr : &*found;
+}
+
+std::string find_scenario(const std::string& name, const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  const fs::path there = fs::path(folder) / name;  // an absolute name stays
+  const bool is_elsewhere = !folder.empty() && fs::current_path(none) != folder;
+  if (!is_elsewhere || fs::exists(name, none) || !fs::exists(there.parent_path(), none))
+    return name;
+  return there.lexically_normal().string();
 }
 
 }  // namespace starling

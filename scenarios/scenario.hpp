@@ -7,6 +7,7 @@
 //   # comment, on a line of its own or after white space
 //   [section]            names: letters, digits, _ and -; each once
 //   key = value          keys: the same and dots; each once per section; the value may be empty
+//   key = default        as if the key stood nowhere: takes away what an included file sets, or, on the command line, any
 #pragma once
 
 #include <span>
@@ -81,5 +82,9 @@ class Scenario {
   int depth_;             // of includes
   std::size_t open_ = 0;  // 1 + the section that lines belong to; 0: none yet
 };
+
+/// Where the scenario `name` of a results file or checkpoint is, which a run in `folder` has left ("" if that is not
+/// known): here if it is here, else there, if its folder is still there.
+std::string find_scenario(const std::string& name, const std::string& folder);
 
 }  // namespace starling

@@ -113,8 +113,6 @@ std::vector<std::string> read_values(const Setting& setting) {
     const std::vector<std::string> range = read_range(setting, item);
     values.insert(values.end(), range.begin(), range.end());
   }
-  if (std::set<std::string>(values.begin(), values.end()).size() != values.size())
-    throw ScenarioError(fmt::format("{}: sweep.{} has a value twice", setting.origin, setting.key));
   return values;
 }
 
@@ -153,6 +151,21 @@ void zip_axes(const Setting& zip, std::vector<Axis>& axes) {
   }
   if (first == nullptr || first->keys.size() < 2) refuse("needs two keys or more");
   std::erase_if(axes, [](const Axis& axis) { return axis.keys.empty(); });
+}
+
+/// Two points that are the same would have one file.
+void check_distinct(const Axis& axis) {
+  std::set<std::vector<std::string>> seen;
+  for (std::size_t i = 0; i < axis.size(); ++i) {
+    std::vector<std::string> together;
+    for (const auto& values : axis.values) together.push_back(values[i]);
+    if (seen.insert(together).second) continue;
+    throw ScenarioError(
+        axis.keys.size() == 1
+            ? fmt::format("{}: sweep.{} has a value twice", axis.origins.front(), axis.keys.front())
+            : fmt::format("{}: sweep.zip has the same values twice: {}", axis.origins.front(),
+                          fmt::join(together, ", ")));
+  }
 }
 
 std::string last_part(const std::string& key) { return key.substr(key.find('.') + 1); }
@@ -274,6 +287,7 @@ Sweep read_sweep(const Scenario& scenario) {
     }
   }
   if (zip != nullptr) zip_axes(*zip, axes);
+  for (const Axis& axis : axes) check_distinct(axis);
   if (repeats != nullptr) append_repeats(*repeats, scenario, axes);
 
   Sweep sweep;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
 #include "sim/record/results_file.hpp"
 #include "tools/failure.hpp"
 
@@ -39,7 +40,7 @@ Scenario read_scenario(const std::vector<std::string>& words) {
   const std::vector<std::string> overrides(words.begin() + 1, words.end());
   for (const std::string& word : overrides) {
     if (word.find('=') == std::string::npos || word.find('.') > word.find('=')) {
-      throw UsageError(fmt::format("expected section.key=value, got {}", word));
+      throw UsageError(fmt::format("expected section.key=value, got {}", printable(word)));
     }
   }
   if (std::filesystem::path(words[0]).extension() != ".h5")
@@ -48,8 +49,12 @@ Scenario read_scenario(const std::vector<std::string>& words) {
   const auto scenario = recorder.facts.find("scenario");
   if (scenario == recorder.facts.end()) throw Error(fmt::format("{}: holds no scenario", words[0]));
   const auto name = recorder.facts.find("scenario_name");
-  return Scenario::parse(scenario->second, name == recorder.facts.end() ? words[0] : name->second,
-                         overrides);
+  if (name == recorder.facts.end()) return Scenario::parse(scenario->second, words[0], overrides);
+  const auto folder = recorder.machine.find("folder");
+  return Scenario::parse(
+      scenario->second,
+      find_scenario(name->second, folder == recorder.machine.end() ? "" : folder->second),
+      overrides);
 }
 
 }  // namespace starling

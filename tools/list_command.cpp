@@ -127,7 +127,8 @@ Made by `starling list --markdown`; a test compares. A scenario is a text file:
 * `include = FILE` before the first section, relative to the file it stands in, takes the sections of another file over; keys of
   the file that includes win.
 * Other paths are relative to the scenario, those of included files and of the command line, too.
-* Any key can be set on the command line: `section.key=value`. A key that nobody reads is an error.
+* Any key can be set on the command line: `section.key=value`. A key that nobody reads is an error. `default` in place of a value takes
+  away what an included file, or the scenario, sets: `algorithm.kind=allreduce algorithm.patience=default`.
 
 Kinds of values: *integer* and *number* without a unit; *duration* with `ps`, `ns`, `us`, `ms`, `s`, `min` or `h`; *bytes* with
 `B`, `kB`, `MB`, `GB`, `KiB`, `MiB`, `GiB`; *bandwidth* in bytes (`1 GB/s`) or bits (`10 Gbit/s`) per second; *numbers* separated by
@@ -136,7 +137,7 @@ commas; *yes/no*; *text*; or one of the words listed. A default "by" other keys 
 
 `[sweep]` is read by `starling sweep` alone. Its keys are `section.key` of other sections, with lists (`2, 4, 8`; separated by `|`
 where values hold commas) or ranges (`1 .. 5`, `0 .. 320 ms step 160 ms`, `4 .. 64 times 2`) of values; `zip = KEY KEY`: the
-lists of these keys go along together; `repeats = N`: every point with so many seeds.
+lists of these keys go along together (`default` for a kind without the key); `repeats = N`: every point with so many seeds.
 )";
 
 /// Throws UsageError unless `name` is a section or a component.

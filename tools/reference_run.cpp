@@ -1,8 +1,10 @@
 #include "tools/reference_run.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -56,6 +58,8 @@ bool is_ours(std::string_view column) {
          column.starts_with("test_");
 }
 
+bool is_share(std::string_view column) { return column == "test_accuracy" || column == "test_auc"; }
+
 void read_comment(std::string_view line, const Place& place, Rows& rows) {
   const std::size_t equals = line.find('=');
   if (equals == line.npos) return;
@@ -71,7 +75,7 @@ void read_comment(std::string_view line, const Place& place, Rows& rows) {
 
 Rows read_rows(const std::string& path) {
   std::ifstream file(path);
-  if (!file) throw Error(fmt::format("{}: cannot open", path));
+  if (!file) throw Error(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
   Rows rows;
   std::string line;
   Place place{path, 0};
@@ -88,7 +92,8 @@ Rows read_rows(const std::string& path) {
     if (rows.columns.empty()) {
       rows.columns = std::move(cells);
       if (rows.column("step") == rows.columns.size())
-        place.refuse("expected names of columns, one of them step");
+        place.refuse(fmt::format(
+            "expected names of columns with commas between them, one of them step, got {}", line));
       for (std::size_t i = 0; i < rows.columns.size(); ++i) {
         if (rows.column(rows.columns[i]) < i && is_ours(rows.columns[i]))
           place.refuse(fmt::format("two columns are called {}", rows.columns[i]));
@@ -100,11 +105,15 @@ Rows read_rows(const std::string& path) {
     std::vector<double>& row = rows.cells.emplace_back();
     for (std::size_t i = 0; i < cells.size(); ++i) {
       row.push_back(is_ours(rows.columns[i]) ? place.number(cells[i], rows.columns[i]) : 0);
+      if (is_share(rows.columns[i]) && (row[i] < 0 || row[i] > 1))
+        place.refuse(fmt::format("{} must be a share from 0 to 1, not in percent, got {}",
+                                 rows.columns[i], cells[i]));
     }
     const std::size_t step = rows.column("step");
     const double last = rows.cells.size() > 1 ? rows.cells[rows.cells.size() - 2][step] : 0;
     if (!(row[step] > last) || row[step] != std::floor(row[step]) || row[step] > 1e12)
-      place.refuse("step must be a whole number that grows");
+      place.refuse(
+          fmt::format("step must be a whole number that grows, from 1 on, got {}", cells[step]));
     const std::size_t time = rows.column("time_seconds");
     if (time == row.size() || std::isnan(row[time])) continue;
     if (row[time] < latest)

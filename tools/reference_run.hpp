@@ -4,7 +4,7 @@
 // The first line names the columns; each further line is a row of the evaluation table. Columns, in any order, others are
 // ignored; empty cells are unknown:
 //
-//   step            finished steps of every node; needed, growing
+//   step            finished steps of every node; needed, growing, from 1 on
 //   time_seconds    since the start, never falling; the last that is known, and its step, give the time per step
 //   test_loss, test_accuracy, train_loss    of the mean model, accuracy as a share of 1
 //

@@ -83,6 +83,21 @@ Assembly assemble_from(const FoundCheckpoint& found, int processes = 1) {
   return parts;
 }
 
+/// Goes to the folder in which the run of `path` was begun, if its scenario is found from there and not from here: relative
+/// paths mean then what they meant. Returns where `path` is from there.
+std::string go_to_its_folder(const std::string& path) {
+  namespace fs = std::filesystem;
+  try {
+    const std::string folder = other_folder_of(*find_checkpoint(path).file);
+    if (folder.empty()) return path;
+    const fs::path whole = fs::absolute(path);
+    fs::current_path(folder);
+    return whole.lexically_normal().string();
+  } catch (const std::exception&) {
+    return path;  // what is wrong is told by who goes on
+  }
+}
+
 void go_on_alone(const std::string& path, bool speaks) {
   if (is_complete(path)) return tell_complete(path, speaks);
   FoundCheckpoint found = find(path);
@@ -136,7 +151,7 @@ void resume_command(const Arguments& arguments) {
         "expected one file, whose run is to go on as its scenario says, got {}", words.size()));
   }
   const bool speaks = values.count("quiet") == 0;
-  go_on(words[0], speaks);
+  go_on(go_to_its_folder(words[0]), speaks);
 }
 
 }  // namespace starling

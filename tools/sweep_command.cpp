@@ -29,11 +29,13 @@
 #include "scenarios/sweep.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/shipped_file.hpp"
+#include "sim/base/text.hpp"
 #include "tools/arguments.hpp"
 #include "tools/failure.hpp"
 #include "tools/on_all_ranks.hpp"
 #include "tools/process_pool.hpp"
 #include "tools/progress.hpp"
+#include "tools/sweep_check.hpp"
 #include "tools/sweep_table.hpp"
 
 namespace starling {
@@ -44,6 +46,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t most_failures_named = 10;
+constexpr auto longest_check = std::chrono::seconds(5);
 
 volatile std::sig_atomic_t asked_to_end = 0;
 extern "C" void note_sweep_signal(int signal) { asked_to_end = signal; }
@@ -84,7 +87,8 @@ Shard read_shard(const po::variables_map& values) {
     shard.index = number_in(std::string_view(text).substr(0, slash));
     shard.count = slash == text.npos ? 0 : number_in(std::string_view(text).substr(slash + 1));
     if (shard.index < 1 || shard.index > shard.count)
-      throw UsageError(fmt::format("--shard must be i/n with i from 1 to n, got {}", text));
+      throw UsageError(
+          fmt::format("--shard must be i/n with i from 1 to n, got {}", printable(text)));
     --shard.index;
   } else if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) {
     shard = {number_in_environment("OMPI_COMM_WORLD_RANK"),
@@ -104,7 +108,8 @@ std::optional<std::size_t> read_jobs(const po::variables_map& values) {
   const std::string text = values["jobs"].as<std::string>();
   const std::size_t jobs = number_in(text);
   if (jobs < 1 || jobs > 4096)
-    throw UsageError(fmt::format("--jobs must be a whole number from 1 to 4096, got {}", text));
+    throw UsageError(
+        fmt::format("--jobs must be a whole number from 1 to 4096, got {}", printable(text)));
   return jobs;
 }
 
@@ -252,7 +257,9 @@ void sweep_command(const Arguments& arguments) {
       "jobs,j", po::value<std::string>(), "points at a time (default: one per core)")(
       "shard", po::value<std::string>(),
       "i/n: only every n-th point from the i-th on, for job arrays; mpirun does that by itself")(
-      "list", "print the points and run none")("quiet,q", "no progress, no closing lines");
+      "list", "print the points and run none")(
+      "unchecked", "begin at once; points whose settings are wrong fail beside the others")(
+      "quiet,q", "no progress, no closing lines");
   po::variables_map values;
   if (!parse_arguments(arguments, "starling sweep SCENARIO.ini [section.key=value ...] [options]",
                        options, values))
@@ -272,16 +279,10 @@ void sweep_command(const Arguments& arguments) {
   const std::size_t jobs =
       asked_jobs.value_or(std::max<std::size_t>(1, cores / shard.on_this_machine));
 
-  // What is wrong with all points is better told once, before anything runs.
-  Scenario first = scenario;
-  const std::vector<std::string> settings = sweep.overrides(sweep.points.front());
-  for (std::size_t i = 0; i < settings.size(); ++i)
-    first.override_with(settings[i], sweep.origins[i]);
-  assemble(first);
-
   const fs::path folder = values.count("output") > 0
                               ? fs::path(values["output"].as<std::string>())
                               : fs::path(default_output(scenario.name())).replace_extension();
+  if (values.count("unchecked") == 0) check_points(scenario, sweep, folder, longest_check);
   prepare(folder, scenario);
   SweepTable table(sweep, folder);
   std::vector<std::size_t> todo;
@@ -303,7 +304,12 @@ void sweep_command(const Arguments& arguments) {
     } catch (const Error& error) {
       throw Error(fmt::format("{}{}{}", error.what(), failed.empty() ? "" : "\n", failed));
     }
-    if (!outcome.is_whole) throw Interrupted(asked_to_end);
+    if (!outcome.is_whole) {
+      if (speaks)
+        fmt::print("{} of {} points are finished; started again, the sweep goes on\n", finished,
+                   sweep.points.size());
+      throw Interrupted(asked_to_end);
+    }
     if (values.count("quiet") == 0 && (shard.index == 0 || finished == sweep.points.size())) {
       fmt::print("{} of {} points are finished; see {}\n", finished, sweep.points.size(),
                  (folder / "table.csv").string());

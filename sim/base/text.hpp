@@ -18,6 +18,25 @@ constexpr std::string_view trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(spaces) - begin + 1);
 }
 
+/// `text` on one line, for a message: what ends lines or is no character at all becomes "\\n" or "\\x07".
+inline std::string printable(std::string_view text) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string line;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7f) {
+      line += c;
+    } else if (c == '\n') {
+      line += "\\n";
+    } else {
+      line += "\\x";
+      line += digits[byte / 16];
+      line += digits[byte % 16];
+    }
+  }
+  return line;
+}
+
 /// `text` with small letters for ASCII's capital ones.
 inline std::string lower(std::string text) {
   for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));

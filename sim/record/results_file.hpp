@@ -10,7 +10,7 @@
 //   /              attributes     format = "starling results", format_version = 1
 //   /scenario      text           facts["scenario"], if known: `starling run FILE.h5` repeats it
 //   /facts         attributes     the other facts of the run: text
-//   /machine       attributes     processor, threads, wall time, ..: text
+//   /machine       attributes     processor, folder it was started in, threads, wall time, ..: text
 //   /statistics    attributes     of the machinery: float64
 //   /steps         attributes     every, steps, columns (= nodes): int64
 //     step         (rows)           int64    finished steps at each row

@@ -110,11 +110,14 @@ TEST_CASE("the catalog is sorted and every entry says in a line what it is") {
 
 TEST_CASE("an unknown workload is an error that lists the known ones") {
   const Section section("workload", "test.ini:1", {{"kind", "sofmax", "test.ini:2"}});
-  CHECK_THROWS_WITH_AS(workloads::find(section),
-                       "test.ini:2: workload.kind must be one of auc, cnn, mlp, navigation, "
-                       "quadratic, softmax, timing, "
-                       "transformer, got sofmax; did you mean softmax?",
-                       ScenarioError);
+  std::string names;
+  for (const auto& entry : workloads::catalog()) {
+    names += (names.empty() ? "" : ", ") + std::string(entry.name);
+  }
+  CHECK(names.starts_with("auc, cnn"));
+  const std::string expected =
+      "test.ini:2: workload.kind must be one of " + names + ", got sofmax; did you mean softmax?";
+  CHECK_THROWS_WITH_AS(workloads::find(section), expected.c_str(), ScenarioError);
 }
 
 TEST_CASE("every workload reports its keys to a probe and builds nothing") {

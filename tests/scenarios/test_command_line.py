@@ -216,6 +216,8 @@ def check_usage(folder):
                             (["run", "good.ini", "--transport", "carrier"], "must be simulated or mpi, got carrier"),
                             (["run", "--fast", "good.ini"], "unrecognised option '--fast'"),
                             (["run", "good.ini", "nodes=3"], "expected section.key=value, got nodes=3"),
+                            (["run", "good.ini", "no\ndes=3"], "expected section.key=value, got no\\ndes=3"),
+                            (["run", "good.ini", "run.nodes=3\n4"], "run.nodes must be one line without a comment, got 3\\n4"),
                             (["export", "x.h5"], "export takes either --table NAME or --trace"),
                             (["export", "x.h5", "--trace", "--table", "steps"], "either --table NAME or --trace"),
                             (["list", "a", "b"], "list takes one name at most"),

@@ -190,6 +190,35 @@ def check_sigterm(starling, folder):
     print("a damaged checkpoint without an older one: status 1,", sentence.strip())
 
 
+def check_other_folder(starling, folder):
+    """A scenario with a relative path, run by a relative name, is resumed, and run again from its results, wherever one is."""
+    os.mkdir("sub")
+    with open("sub/s.ini", "w") as file:
+        file.write(SCENARIO.format(steps=30_000, checkpoint="1 h").replace("kind = ring", "kind = file\npath = pairs.dot"))
+    with open("sub/pairs.dot", "w") as file:
+        file.write("graph { " + " ".join(f"{i} -- {(i + 1) % 16};" for i in range(16)) + " }\n")
+    words = ["sub/s.ini", "--quiet", *CASES["dpsgd"]]
+    process = subprocess.Popen([starling, "run", *words, "-o", "there.h5"], stderr=subprocess.DEVNULL)
+    wait_until_at_work(os.getpid(), 1, 0.3)
+    process.terminate()
+    assert process.wait() == 128 + signal.SIGTERM, process.returncode
+    assert os.path.exists("there.h5.checkpoint")
+    os.mkdir("elsewhere")
+    for words in (["resume", "../there.h5"], ["run", "../there.h5", "run.steps=3", "-o", "again.h5"], ["describe", "../there.h5"]):
+        subprocess.run([starling, *words], cwd="elsewhere", stdout=subprocess.DEVNULL, check=True)
+    assert not os.path.exists("there.h5.checkpoint") and os.path.exists("elsewhere/again.h5")
+    with h5py.File("there.h5", "r") as file:
+        assert file["facts"].attrs["status"] == b"complete"
+        assert file["facts"].attrs["scenario_name"] == b"sub/s.ini"
+        assert os.path.samefile(file["machine"].attrs["folder"].decode(), folder)
+    # Where the scenario has been taken along, that is the one that counts.
+    os.mkdir("elsewhere/sub")
+    os.rename("sub/s.ini", "elsewhere/sub/s.ini")
+    os.rename("sub/pairs.dot", "elsewhere/sub/pairs.dot")
+    subprocess.run([starling, "describe", "../there.h5"], cwd="elsewhere", stdout=subprocess.DEVNULL, check=True)
+    print("resumed and repeated from another folder")
+
+
 def check_heartbeat(starling, folder):
     run = Killed(starling, folder, "beating", CASES["dpsgd"], 100_000, "never")
     words = [word for word in run.words("run") if word != "--quiet"]
@@ -218,6 +247,7 @@ def main():
         assert resumed > 0, "no kill came late enough to have a checkpoint"
         check_sigterm(starling, folder)
         if not MPIRUN:
+            check_other_folder(starling, folder)
             check_heartbeat(starling, folder)
 
 

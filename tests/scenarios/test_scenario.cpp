@@ -13,6 +13,8 @@
 
 #include "scenarios/scenario.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace starling {
 namespace {
@@ -146,6 +148,23 @@ TEST_CASE("an override may add a key, a section and a key with dots") {
   CHECK(scenario.section_names().back() == "compute");
 }
 
+TEST_CASE("default in place of a value takes away what the scenario or an included file sets") {
+  const std::string text = "[algorithm]\nkind = wagma\ngroup_size = 8\n";
+  const std::string without = "[algorithm]\nkind = dpsgd\n";
+  CHECK(Scenario::parse(text, "ring.ini", {"algorithm.kind=dpsgd", "algorithm.group_size=default"})
+            .to_text() == without);
+  CHECK(Scenario::parse(without, "ring.ini", {"algorithm.period=default", "run.seed= default"})
+            .to_text() == without);
+  CHECK(mistake("[algorithm]\nkind = wagma\nkind = default\n") ==
+        "ring.ini:3: algorithm.kind is already set at ring.ini:2");
+
+  const test::TemporaryDirectory directory;
+  std::ofstream(directory.path("base.ini")) << text;
+  std::ofstream(directory.path("s.ini"))
+      << "include = base.ini\n[algorithm]\nkind = dpsgd\ngroup_size = default  # none\n";
+  CHECK(Scenario::read(directory.path("s.ini")).to_text() == without);
+}
+
 TEST_CASE("a malformed override is refused") {
   for (const char* text : {"", "nodes", "nodes=3", "run.=3", ".nodes=3", "run.nodes"}) {
     CAPTURE(text);
@@ -155,7 +174,8 @@ TEST_CASE("a malformed override is refused") {
   CHECK(mistake(ring, {"=3"}) == "command line: expected a key before the =, got =3");
   for (const char* value : {"#1", "a # b", "a\nb"}) {
     CHECK(mistake(ring, {fmt::format("run.name={}", value)}) ==
-          fmt::format("command line: run.name must be one line without a comment, got {}", value));
+          fmt::format("command line: run.name must be one line without a comment, got {}",
+                      printable(value)));
   }
 }
 

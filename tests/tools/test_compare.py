@@ -46,6 +46,9 @@ BAD = [
     ("step,test_loss\n10,much\n", "r.csv:2: test_loss must be a number, got much"),
     ("step,test_loss\n10,1\n10,1\n", "r.csv:3: step must be a whole number that grows"),
     ("step,test_loss\n-3,1\n", "r.csv:2: step must be a whole number that grows"),
+    ("step,test_loss\n0,2\n3,1\n", "r.csv:2: step must be a whole number that grows, from 1 on, got 0"),
+    ("step;test_loss\n3;1\n", "r.csv:1: expected names of columns with commas between them, one of them step, got step;test_loss"),
+    ("step,test_accuracy\n3,0.5\n4,52\n", "r.csv:3: test_accuracy must be a share from 0 to 1, not in percent, got 52"),
     ("# nodes = 0\nstep,test_loss\n3,1\n", "r.csv:1: nodes must be a whole number from 1"),
     ("# nodes = 2.5\nstep,test_loss\n3,1\n", "r.csv:1: nodes must be a whole number from 1"),
     ("step,test_loss,test_loss\n3,1,2\n", "r.csv:1: two columns are called test_loss"),
@@ -215,7 +218,7 @@ class CompareTest(unittest.TestCase):
         (folder / "measured.csv").write_text("step,time_seconds\n40,0.041\n")  # of nobody knows how many nodes
         self.assertNotIn("throughput", self.starling("compare", "elsewhere.h5", "--time", "0.03"))
         (folder / "measured.csv").unlink()
-        self.assertIn("cluster/measured.csv: cannot open", self.starling("compare", "elsewhere.h5", status=1))
+        self.assertIn("cluster/measured.csv: cannot open: No such file or directory", self.starling("compare", "elsewhere.h5", status=1))
         (folder / "s.ini").write_text(scenario.replace("0.02", "-1"))
         self.assertIn("s.ini:23: reference.time_tolerance must not be negative, got -1",
                       self.starling("run", "cluster/s.ini", status=2))

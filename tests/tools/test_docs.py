@@ -164,6 +164,9 @@ class DocumentsTest(unittest.TestCase):
     def test_commands_of_the_results_format_run(self):
         self.run_all("docs/results_format.md")
 
+    def test_commands_for_own_files_run(self):
+        self.run_all("docs/own_files.md")
+
     def test_job_scripts_run(self):
         self.run_all("docs/slurm.md")
 
@@ -171,7 +174,7 @@ class DocumentsTest(unittest.TestCase):
         self.run_all("docs/gpu.md")
 
     def test_no_other_document_has_commands(self):
-        ran = ("README.md", "CONTRIBUTING.md", "docs/results_format.md", "docs/slurm.md", "docs/gpu.md")
+        ran = ("README.md", "CONTRIBUTING.md", "docs/results_format.md", "docs/own_files.md", "docs/slurm.md", "docs/gpu.md")
         self.assertEqual([str(c) for document in set(DOCUMENTS) - set(ran) for c in commands(document)], [])
 
     def test_the_keys_are_those_of_the_program(self):

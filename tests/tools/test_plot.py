@@ -157,6 +157,27 @@ class PlotTest(unittest.TestCase):
         (self.folder / "real" / "a.h5").write_bytes((self.folder / "slow.h5").read_bytes())
         self.assertIn(f"real/a against {self.folder.name}/a: time per step +", self.plot("a.h5", "real/a.h5"))
 
+    def test_points_of_a_sweep_are_told_apart_by_what_differs(self):
+        (self.folder / "four.ini").write_text(SCENARIO + "[sweep]\nrun.nodes = 4, 6\nrun.steps = 10\ntopology.kind = ring, complete\nrepeats = 2\n")
+        subprocess.run([PROGRAM, "sweep", "four.ini", "-q", "-o", "four"], cwd=self.folder, check=True)
+        points = sorted(f"four/{path.name}" for path in (self.folder / "four").glob("*seed=1.h5"))
+        self.assertEqual(convergence.names_of(points), ["nodes=4,kind=complete", "nodes=4,kind=ring", "nodes=6,kind=complete", "nodes=6,kind=ring"])
+        self.assertEqual(convergence.names_of([points[0], "a.h5"]), ["nodes=4,steps=10,kind=complete,seed=1", "a"])
+        self.assertIn("nodes=6,kind=ring against nodes=4,kind=complete: time per step ", self.plot(*points))
+        self.assertEqual(self.plot(*points, "four/table.h5"), self.plot(*points))  # as four/*.h5 names it
+        said = self.texts(*points, "a.h5")  # long names stand above the panels, each once, and once in the title
+        self.assertEqual(len([text for text in said if text == "nodes=6,steps=10,kind=ring,seed=1"]), 1)
+
+    def test_words_along_an_axis_are_not_joined_by_a_line(self):
+        (self.folder / "words.ini").write_text(SCENARIO + "[sweep]\ntopology.kind = ring, complete, star\n")
+        subprocess.run([PROGRAM, "sweep", "words.ini", "-q", "-o", "words"], cwd=self.folder, check=True)
+        (self.folder / "rates.ini").write_text(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.01, 0.02, 0.05\n")
+        subprocess.run([PROGRAM, "sweep", "rates.ini", "-q", "-o", "rates"], cwd=self.folder, check=True)
+        self.assertIn("topology kind", self.texts("words"))
+        for name, joined in (("words", False), ("rates", True)):
+            figure = sweep.draw(self.folder / name, ["samples_per_second"])
+            self.assertEqual([line.get_linestyle() != "None" for line in figure.axes[0].get_lines()], [joined])
+
     def test_zipped_keys_are_one_axis(self):
         (self.folder / "zip.ini").write_text(SCENARIO + "[sweep]\nrun.nodes = 4, 6, 8\nrun.steps = 10, 20, 30\n"
                                              "algorithm.learning_rate = 0.05, 0.1\nzip = run.nodes run.steps\n")
@@ -170,6 +191,23 @@ class PlotTest(unittest.TestCase):
         self.assertIn("zipped: 2 runs, at nodes / steps = 6 / 20", self.texts("zipped", "--at", "run.steps=20"))
         self.assertIn("no finished point has run.steps = 25; there are 10, 20, 30",
                       self.plot("zipped", "--at", "run.steps=25", status=1))
+
+    def test_zipped_keys_may_repeat_values(self):
+        for name, nodes, steps in (("second", "4, 4, 6", "10, 20, 30"), ("neither", "4, 4, 6", "10, 20, 20")):
+            (self.folder / f"{name}.ini").write_text(SCENARIO + f"[sweep]\nrun.nodes = {nodes}\nrun.steps = {steps}\nzip = run.nodes run.steps\n")
+            subprocess.run([PROGRAM, "sweep", f"{name}.ini", "-q", "-o", name], cwd=self.folder, check=True)
+            said = self.texts(name)
+            self.assertIn(f"{name}: 3 runs", said)
+            self.assertIn("nodes / steps", said)
+            self.assertEqual(len(sweep.Sweep(self.folder / name).values(sweep.Sweep(self.folder / name).keys[0])), 3)
+            self.assertEqual(sweep.Sweep(self.folder / name).varied(), ["run.steps"] if name == "second" else ["zip"])
+        self.assertIn("neither: 1 run, at nodes / steps = 6 / 20", self.texts("neither", "--at", "run.nodes=6"))
+
+    def test_keys_that_a_kind_lacks_are_not_named(self):
+        (self.folder / "lacks.ini").write_text(SCENARIO + "[sweep]\nalgorithm.kind = dpsgd, local_sgd, local_sgd\nalgorithm.period = default, 2, 4\n"
+                                               "zip = algorithm.kind algorithm.period\n")
+        subprocess.run([PROGRAM, "sweep", "lacks.ini", "-q", "-o", "lacks"], cwd=self.folder, check=True)
+        self.assertLessEqual({"dpsgd", "local_sgd / 2", "local_sgd / 4"}, set(self.texts("lacks")))
 
     def test_quantities_of_one_kind_share_an_axis(self):
         self.assertEqual(numbers(["0.001 s", "2 ms", "100 us", "0"]), ([1, 2, 0.1, 0], "ms"))
@@ -201,6 +239,19 @@ class PlotTest(unittest.TestCase):
         subprocess.run([PROGRAM, "sweep", "many.ini", "-q", "-o", "many"], cwd=self.folder, check=True)
         self.assertIn("learning rate, 8 of 20", self.texts("many"))
         self.assertIn("9 runs are too many", self.plot(*["a.h5"] * 9, status=1))
+
+    def test_runs_without_numbers_are_compared_by_their_time_per_step(self):
+        timing = re.sub(r"kind = mlp\n.*?\[", "kind = timing\nparameters = 100\n[", SCENARIO, flags=re.DOTALL)
+        (self.folder / "timing.ini").write_text(timing)
+        subprocess.run([PROGRAM, "run", "timing.ini", "-q", "-o", "timing.h5"], cwd=self.folder, check=True)
+        (self.folder / "long.csv").write_text("step,time_seconds\n100000,125\n")  # 1.25 ms per step
+        said = self.texts("timing.h5", "long.csv")
+        self.assertIn("time per step (ms)", said)
+        self.assertIn("1.25", said)
+
+    def test_a_picture_that_cannot_be_written_is_what_is_named(self):
+        (self.folder / "file").write_text("")
+        self.assertTrue(self.plot("a.h5", "-o", "file/x.png", status=1).startswith("plot: file/x.png: cannot write: "))
 
     def test_an_option_given_twice_adds_to_the_first(self):
         said = self.texts("a.h5", "slow.h5", "--target", "0.25", "--target", "0.125")
@@ -238,7 +289,7 @@ class PlotTest(unittest.TestCase):
                 self.assertEqual(self.plot(*(word.format(name) for word in words), status=1), f"plot: {expected}")
         self.assertEqual(self.plot(".", status=1), "plot: .: holds no sweep: there is no table.csv\n")
         (self.folder / "bad.csv").write_text("time_seconds\n1\n")
-        self.assertIn("bad.csv:1: expected names of columns, one of them step", self.plot("a.h5", "bad.csv", status=1))
+        self.assertIn("bad.csv:1: expected names of columns with commas between them, one of them step", self.plot("a.h5", "bad.csv", status=1))
         (self.folder / "words.csv").write_text("step,test_loss\n1,much\n")
         self.assertIn("words.csv:2: test_loss must be a number, got much", self.plot("a.h5", "words.csv", status=1))
 

@@ -139,6 +139,12 @@ class ReportTest(unittest.TestCase):
         cells = Cells((self.folder / "one.html").read_text())
         self.assertIn("test_loss", cells.rows[0])
 
+    def test_the_table_of_a_run_begins_with_its_steps_and_times(self):
+        self.run_tool(PROGRAM, "run", "s.ini", "-q", "-o", "columns.h5")
+        self.run_tool(TOOLS / "report", "columns.h5", "-o", "columns.html")
+        heads = re.findall(r"<th>([^<]*)", (self.folder / "columns.html").read_text())
+        self.assertEqual(heads[:5], ["step", "time", "epoch", "samples", "consensus_distance"])
+
     @unittest.skipUnless(BROWSER, "no Chromium on this machine")
     def test_a_click_sorts_the_table_in_a_browser(self):
         click = "document.querySelectorAll('th')[{}].click();"

@@ -60,6 +60,8 @@ POINTS = [
     ("nodes = 2", "must be section.key of another section"),
     ("run.nodes = 2,, 3", "has an empty value"),
     ("run.nodes = 2, 2", "has a value twice"),
+    ("run.nodes = 2, 4, 4\nrun.steps = 5, 5, 6\nzip = run.nodes run.steps", ["nodes=2,steps=5", "nodes=4,steps=5", "nodes=4,steps=6"]),
+    ("run.nodes = 2, 4, 4\nrun.steps = 5, 6, 6\nzip = run.nodes run.steps", "sweep.zip has the same values twice: 4, 6"),
     ("run.nodes = 1 .. 10 step 0", "positive step"),
     ("run.nodes = 9 .. 1", "does not fall"),
     ("run.nodes = two .. 9", "needs numbers at the ends of a range, got two"),
@@ -131,6 +133,13 @@ class SweepTest(unittest.TestCase):
         with h5py.File(self.folder / "out" / f"{points[-1]['point']}.h5") as file:
             self.assertEqual(file["evaluation/test_loss"][-1], float(points[-1]["test_loss"]))
 
+    def test_kinds_with_keys_of_their_own_are_swept_side_by_side(self):
+        self.write(SCENARIO + "[sweep]\nalgorithm.kind = allreduce, dpsgd, local_sgd, local_sgd\nalgorithm.period = default, default, 2, 8\n"
+                   "zip = algorithm.kind algorithm.period\n")
+        self.assertIn("4 of 4 points are finished", self.sweep())
+        self.assertEqual([(row["algorithm.kind"], row["algorithm.period"]) for row in self.table()],
+                         [("allreduce", "default"), ("dpsgd", "default"), ("local_sgd", "2"), ("local_sgd", "8")])
+
     def test_the_area_under_the_curve_is_an_outcome(self):
         self.write(SCENARIO.replace("kind = mlp", "kind = auc\npositive_class = 8").replace("kind = dpsgd", "kind = coda\nstage_steps = 40") +
                    "[sweep]\nalgorithm.learning_rate = 0.05, 1\n")
@@ -191,6 +200,22 @@ class SweepTest(unittest.TestCase):
         self.assertIn("s.ini:20: run.steps must be an integer, got none", self.sweep(status=2))
         self.assertIn("command line: run.steps must be", self.sweep("sweep.run.steps=few, 6", status=2))
 
+    def test_what_is_wrong_with_one_point_is_told_before_any_runs(self):
+        self.write(SCENARIO + "[sweep]\ntopology.kind = ring, hypercube\nrun.nodes = 4, 6, 8\nrepeats = 2\n")
+        self.assertEqual(self.sweep(status=2), "starling: s.ini:19: topology.kind hypercube needs a power of two of nodes, got 6 (the nearest "
+                         "are 4 and 8) (at kind=hypercube,nodes=6,seed=1)\nno point was run; --unchecked runs the others\n")
+        self.assertFalse((self.folder / "out").exists())
+        said = self.sweep("--unchecked", status=1)
+        self.assertIn("10 of 12 points are finished", said)
+        self.assertIn("2 points failed", said)
+
+    def test_a_folder_that_no_point_could_name_is_told_before_any_runs(self):
+        self.write(SCENARIO + "[sweep]\nrun.nodes = 4, 6\n")
+        done = subprocess.run([str(PROGRAM), "sweep", "s.ini", "-o", "a #b"], cwd=self.folder, capture_output=True, text=True, timeout=240)
+        self.assertEqual((done.returncode, done.stderr),
+                         (2, "starling: command line: run.output must be one line without a comment, got a #b\n"))
+        self.assertFalse((self.folder / "a #b").exists())
+
     def test_a_setting_of_the_command_line_does_not_hide_behind_a_list(self):
         self.write(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.05, 0.1\n")
         self.assertIn("command line: algorithm.learning_rate has a list in [sweep], which would win; give the list, sweep.algorithm.learning_rate=1",
@@ -242,11 +267,12 @@ class SweepTest(unittest.TestCase):
 
     def test_asked_to_end_it_ends_its_points_and_goes_on_later(self):
         self.write(SMALL.replace("steps = 20", "steps = 200000"))
-        started = subprocess.Popen(self.command("-q"), cwd=self.folder, stderr=subprocess.PIPE, text=True)
+        started = subprocess.Popen(self.command(), cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         wait_until_at_work(started.pid, 1, 0.3)
         started.send_signal(signal.SIGTERM)
-        _, said = started.communicate(timeout=60)
+        told, said = started.communicate(timeout=60)
         self.assertEqual(started.returncode, 128 + signal.SIGTERM)
+        self.assertIn("0 of 12 points are finished; started again, the sweep goes on\n", told)
         self.assertIn("results so far are kept", said)
         self.assertEqual(list((self.folder / "out").glob("*.log")), [])  # they have not failed
 

@@ -1,5 +1,6 @@
 """Several runs in one picture, the first against the others: simulated and real, or any; results files, or CSV files of runs by
 anybody's code (columns: tools/reference_run.hpp). Quality against time, steps, samples and epochs, and the time to a target."""
+import math
 import pathlib
 
 import matplotlib.pyplot as plt
@@ -8,13 +9,14 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from pictures.reference import read_reference
 from pictures.results import opened
-from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, short, text, time_scale
+from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, set_log, short, text, time_scale
 
 METRICS = {"test_accuracy": "Test accuracy", "test_auc": "Test AUC", "test_loss": "Test loss", "consensus_distance": "Consensus distance"}
 AXES = {"time": "time", "step": "steps", "samples": "samples", "epoch": "epochs"}
 HIGHER_IS_BETTER = ("test_accuracy", "test_auc")
 MOST_RUNS = 8            # as many as there are colours
 LONGEST_TITLE = 120      # characters
+PANEL, BAR, LINE = 2.6, 0.14, 0.16  # heights in inches: of a row, at least; of a bar with its number; of a line of text
 
 
 class Run:
@@ -58,10 +60,13 @@ def read_results(path):
 
 
 def reference_of(path):
-    """The file that [reference] in the scenario of a results file names; its folder is that of the scenario."""
+    """The file that [reference] in the scenario of a results file names; its folder is that of the scenario, found as
+    find_scenario() in scenarios/scenario.cpp does."""
     with opened(path) as file:
         scenario = text(file["scenario"][()])
-        place = pathlib.Path(text(file["facts"].attrs["scenario_name"])).parent
+        name = pathlib.Path(text(file["facts"].attrs["scenario_name"]))
+        there = pathlib.Path(text(file["machine"].attrs.get("folder", ""))) / name
+    place = name.parent if name.exists() or not there.parent.exists() else there.parent
     _, found, section = scenario.partition("[reference]")
     for line in section.splitlines()[1:] if found else ():
         if line.startswith("["):
@@ -87,6 +92,21 @@ def deviations(first, other):
     return lines
 
 
+def settings_of(name):
+    """["nodes=4", "kind=ring"] of a point of a sweep, which is called by its settings."""
+    parts = name.split(",")
+    return parts if all("=" in part for part in parts) else []
+
+
+def told_apart(names):
+    """Points of one sweep are called by the settings in which they differ, others as they are."""
+    parts = [settings_of(name) for name in names]
+    if len(names) < 2 or any([part.partition("=")[0] for part in each] != [part.partition("=")[0] for part in parts[0]] for each in parts):
+        return names
+    differing = [i for i in range(len(parts[0])) if len({each[i] for each in parts}) > 1]
+    return [",".join(each[i] for i in differing) for each in parts] if differing else names
+
+
 def draw_curves(ax, runs, metric, against, scale):
     for i, run in enumerate(runs):
         x, y = run.curve(metric, against)
@@ -100,7 +120,7 @@ def draw_curves(ax, runs, metric, against, scale):
         ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
     seen = np.concatenate([run.curve(metric, against)[1] for run in runs])
     if metric == "consensus_distance" and len(seen[seen > 0]) and seen.max() > 3 * seen[seen > 0].min():
-        ax.set_yscale("log")
+        set_log(ax)
 
 
 def draw_targets(ax, runs, metric, targets, scale, unit):
@@ -121,6 +141,21 @@ def draw_targets(ax, runs, metric, targets, scale, unit):
     ax.set_title(f"Time to {METRICS[metric].lower()}")
 
 
+def draw_pace(ax, runs):
+    """The time per step, which can be compared even where one run is a small part of the other."""
+    times = np.array([run.step_time for run in runs])
+    factor, unit = time_scale(np.nanmax(times))
+    for i, time in enumerate(times * factor):
+        ax.barh(i, 0 if np.isnan(time) else time, 0.7, color=SERIES[i % len(SERIES)])
+        ax.annotate("not known" if np.isnan(time) else short(time), (0 if np.isnan(time) else time, i), xytext=(4, 0),
+                    textcoords="offset points", va="center", fontsize=8, color=GREY)
+    ax.set_yticks([])
+    ax.set_ylim(max(2, len(runs)) - 0.5, -0.5)
+    ax.margins(x=0.15)
+    ax.grid(False, axis="y")
+    ax.set_xlabel(f"time per step ({unit})")
+
+
 def default_targets(runs, metric):
     """What the worst run reaches in the end, and two easier ones."""
     ends = [run.curve(metric, "time")[1] for run in runs]
@@ -138,8 +173,16 @@ def names_of(paths):
     for depth in range(1, max(map(len, parts)) + 1):
         names = ["/".join(each[-depth:]) for each in parts]
         if len(set(names)) == len(names):
-            return names
-    return names
+            break
+    return told_apart(names)
+
+
+def legend_columns(runs, width):
+    """How many names stand side by side above all panels, in so many inches; 0 if the first panel has room for them."""
+    longest = max(len(run.name) for run in runs)
+    if len(runs) <= 4 and longest <= 24:
+        return 0
+    return int(max(1, min(len(runs), 11 * width // (longest + 8))))
 
 
 def draw(paths, targets=()):
@@ -158,22 +201,36 @@ def draw(paths, targets=()):
     scale, unit = time_scale(last)
     quality = metrics[0]
     has_targets = quality in METRICS and quality != "consensus_distance" and any(len(run.curve(quality, "time")[0]) for run in runs)
-    rows = len(metrics) + has_targets
-    figure, grid = plt.subplots(rows, len(axes), figsize=(1.2 + 3.6 * len(axes), 1.1 + 2.6 * rows), squeeze=False, layout="constrained")
+    has_pace = metrics == ["step"] and any(np.isfinite(run.step_time) for run in runs)
+    targets = (list(targets) or default_targets(runs, quality)) if has_targets else []
+    width = 1.2 + 3.6 * (len(axes) + has_pace)
+    columns = legend_columns(runs, width)
+    heights = [PANEL] * len(metrics)
+    if has_targets:
+        heights.append(max(PANEL, 0.9 + BAR * len(targets) * len(runs), 0.2 + LINE * 4 * len(said)))
+    above = [0.1 + 0.2 * math.ceil(len(runs) / columns)] if columns else []
+    figure, grid = plt.subplots(len(above + heights), len(axes) + has_pace, figsize=(width, 1.1 + sum(above + heights)), squeeze=False,
+                                height_ratios=above + heights, layout="constrained")
     for row, metric in enumerate(metrics):
         for column, axis in enumerate(axes):
-            ax = grid[row, column]
+            ax = grid[len(above) + row, column]
             draw_curves(ax, runs, metric, axis, scale if axis == "time" else 1.0)
             ax.set_xlabel(f"time ({unit})" if axis == "time" else AXES[axis])
             if column == 0:
                 ax.set_ylabel(METRICS.get(metric, "finished steps").lower())
-    grid[0, 0].legend()
+    if has_pace:
+        draw_pace(grid[-1, -1], runs)
+    handles, names = grid[len(above), 0].get_legend_handles_labels()
+    legend = grid[0, 0].legend(handles, names, **({"loc": "upper left", "ncols": columns, "borderaxespad": 0} if above else {}))
+    for ax in grid[0, :] if above else ():
+        ax.axis("off")
+        legend.set_in_layout(False)  # it crosses the columns
     if has_targets:
-        draw_targets(grid[-1, 0], runs, quality, list(targets) or default_targets(runs, quality), scale, unit)
+        draw_targets(grid[-1, 0], runs, quality, targets, scale, unit)
         for ax in grid[-1, 1:]:
             ax.axis("off")
         if said and len(axes) > 1:
             lines = [line.replace(": ", ":\n  ", 1).replace(", ", ",\n  ") for line in said]
-            grid[-1, 1].text(0, 1, "\n".join(lines), fontsize=9, color=GREY, va="top")
+            grid[-1, 1].text(0, 1, "\n".join(lines), fontsize=9, color=GREY, va="top").set_in_layout(False)  # it may cross the columns
     figure.suptitle(cut(", ".join(run.name for run in runs), LONGEST_TITLE), fontsize=13, fontweight="bold", x=0.01, ha="left")
     return figure, said

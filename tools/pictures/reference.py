@@ -7,6 +7,9 @@ import numpy as np
 from pictures.style import Failure
 
 
+SHARES = ("test_accuracy", "test_auc")
+
+
 def is_read(column):
     return column in ("step", "time_seconds", "train_loss") or column.startswith("test_")
 
@@ -31,9 +34,9 @@ def read_comment(line, place, facts):
         raise Failure(f"{place}: {key} must be a whole number from 1 to 1e7")
 
 
-def read_names(cells, place):
+def read_names(cells, line, place):
     if "step" not in cells:
-        raise Failure(f"{place}: expected names of columns, one of them step")
+        raise Failure(f"{place}: expected names of columns with commas between them, one of them step, got {line}")
     for i, name in enumerate(cells):
         if is_read(name) and name in cells[:i]:
             raise Failure(f"{place}: two columns are called {name}")
@@ -45,8 +48,11 @@ def read_row(names, cells, before, place):
     if len(cells) != len(names):
         raise Failure(f"{place}: expected {len(names)} cells, got {len(cells)}")
     row = {name: number(cell, name, place) for name, cell in zip(names, cells) if is_read(name)}
+    for name in SHARES:
+        if row.get(name, 0) < 0 or row.get(name, 0) > 1:
+            raise Failure(f"{place}: {name} must be a share from 0 to 1, not in percent, got {cells[names.index(name)]}")
     if not before["step"] < row["step"] <= 1e12 or row["step"] % 1:
-        raise Failure(f"{place}: step must be a whole number that grows")
+        raise Failure(f"{place}: step must be a whole number that grows, from 1 on, got {cells[names.index('step')]}")
     before["step"] = row["step"]
     time = row.get("time_seconds", math.nan)
     if time < before["time"]:
@@ -63,7 +69,7 @@ def read_reference(path):
         with open(path, encoding="utf-8-sig") as file:
             lines = file.read().split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise Failure(f"{path}: cannot read: {getattr(error, 'strerror', None) or error}") from error
+        raise Failure(f"{path}: cannot read: {getattr(error, 'strerror', None) or 'expected UTF-8, found other bytes'}") from error
     for i, line in enumerate(map(str.strip, lines), 1):
         place = f"{path}:{i}"
         if line.startswith("#"):
@@ -71,7 +77,7 @@ def read_reference(path):
         elif line:
             cells = [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True))]
             if names is None:
-                names = read_names(cells, place)
+                names = read_names(cells, line, place)
             else:
                 rows.append(read_row(names, cells, before, place))
     if not rows:

@@ -2,6 +2,9 @@
 import math
 import re
 
+import numpy as np
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
 # Okabe and Ito's colours, which most colour-blind people tell apart, in an order whose lightness alternates.
 BLUE, ORANGE, GREEN, VERMILLION, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#666666"
 SERIES = [BLUE, ORANGE, GREEN, VERMILLION, "#56B4E9", "#CC79A7", "#000000", "#F0E442"]
@@ -89,6 +92,26 @@ def short(value):
             scale = limit if suffix != "k" else 1e3
             return f"{value / scale:.3g}{suffix}"
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def set_log(ax):
+    """A logarithmic y axis of at least a decade, with labels enough to read it."""
+    ax.set_yscale("log")
+    low, high = ax.get_ylim()
+    if high < 10 * low:  # at least a decade, so that noise looks small and there are labels
+        low, high = np.sqrt(low * high) / np.sqrt(10), np.sqrt(low * high) * np.sqrt(10)
+        ax.set_ylim(low, high)
+    if high < 300 * low:
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 30 * low else (1, 3), numticks=12))
+    ax.yaxis.set_major_formatter(FuncFormatter(short_number))
+    ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def short_number(value, _):
+    """A tick's text: 0.01, but 10⁻⁴ rather than 0.0001."""
+    if value > 0 and not 1e-3 <= value <= 1e4 and np.isclose(np.log10(value), round(np.log10(value))):
+        return f"$10^{{{round(np.log10(value))}}}$"
+    return f"{value:g}"
 
 
 def time_scale(seconds):

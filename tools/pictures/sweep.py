@@ -23,6 +23,7 @@ TITLES = {
     "wait_share": "Share of time waiting", "consensus_distance": "Consensus distance",
 }
 QUALITIES = ("test_accuracy", "test_auc", "test_loss")  # of which the first that is known is drawn
+ALL_ZIPPED = "zip"       # stands for zipped keys none of which tells all points apart
 SHARES = ("test_accuracy", "best_test_accuracy", "wait_share", "compute_share", "communicate_share")
 
 
@@ -40,7 +41,11 @@ class Sweep:
         columns = list(self.table[0])
         self.all_keys = columns[:columns.index("runs")]
         self.zipped = self.read_zip()
-        self.keys = [key for key in self.all_keys if key not in self.zipped[1:]]  # of zipped keys, the first stands for all
+        self.zipped_as_written = list(self.zipped)
+        self.put_first_what_stands_for_all()
+        rest = [key for key in self.all_keys if key not in self.zipped]
+        place = min((self.all_keys.index(key) for key in self.zipped if key != ALL_ZIPPED), default=0)
+        self.keys = rest[:place] + self.zipped[:1] + rest[place:]  # of zipped keys, the first stands for all
         self.outcomes = [name for name in columns[columns.index("runs") + 1:] if not name.endswith("_deviation")]
 
     def read_zip(self):
@@ -53,6 +58,15 @@ class Sweep:
         named = scenario.get("sweep", "zip", fallback="").split()
         return [key for key in self.all_keys if key in named]
 
+    def put_first_what_stands_for_all(self):
+        """Of zipped keys, one that has another value in each row; if none has, one more that joins them."""
+        rows = {tuple(row[key] for key in self.zipped) for row in self.table}
+        self.zipped.sort(key=lambda key: len({row[key] for row in self.table}) < len(rows))  # stays in order otherwise
+        if self.zipped and len({row[self.zipped[0]] for row in self.table}) < len(rows):
+            for row in [*self.table, *self.points]:
+                row[ALL_ZIPPED] = " / ".join(row[key] for key in self.zipped_as_written)
+            self.zipped.insert(0, ALL_ZIPPED)
+
     def first_of(self, key):
         """The key that stands for `key` in a picture."""
         return self.zipped[0] if key in self.zipped else key
@@ -62,19 +76,22 @@ class Sweep:
         if value is None or not self.zipped or key != self.zipped[0]:
             return cut(value, LONGEST_LABEL) if value is not None else None
         row = next(row for row in self.table if row[key] == value)
-        return cut(" / ".join(row[other] for other in self.zipped), LONGEST_LABEL)
+        parts = [row[other] for other in self.zipped_as_written]
+        set_ones = [part for part in parts if part != "default"]  # that a kind has no such key goes without saying
+        return cut(" / ".join(set_ones or parts), LONGEST_LABEL)
 
     def name_of(self, key):
-        """How a swept key is named: without its section, if no other is named so; with those that go along with it."""
+        """How a swept key is named: without its section, if no other is named so and it is no `kind`, which says nothing alone; with
+        those that go along with it."""
         def name(key):
-            is_alike = sum(name_of(other) == name_of(key) for other in self.all_keys) > 1
+            is_alike = name_of(key) == "kind" or sum(name_of(other) == name_of(key) for other in self.all_keys) > 1
             return key.replace(".", " ").replace("_", " ") if is_alike else name_of(key)
-        return " / ".join(name(other) for other in self.zipped) if self.zipped and key == self.zipped[0] else name(key)
+        return " / ".join(name(other) for other in self.zipped_as_written) if self.zipped and key == self.zipped[0] else name(key)
 
     def values(self, key):
         """Values of a swept key, smallest number first, or as they were written."""
         texts = list(dict.fromkeys(row[key] for row in self.table))
-        as_numbers = numbers(texts)
+        as_numbers = numbers(texts) if key != ALL_ZIPPED else None
         return [text for _, text in sorted(zip(as_numbers[0], texts))] if as_numbers else texts
 
     def varied(self):
@@ -182,19 +199,24 @@ def has_distance(x, is_log):
 
 
 def lines(ax, sweep, metric, x_key, series_key, fixed, cell_of=None):
-    """Mean against the values of one key, a line per value of the other, bars for one standard deviation over seeds. The cells
-    are those of `metric` unless `cell_of` says otherwise."""
+    """Mean against the values of one key, a line per value of the other, bars for one standard deviation over seeds; over words,
+    which have no order, points side by side. The cells are those of `metric` unless `cell_of` says otherwise."""
     cell_of = cell_of or (lambda settings: sweep.cell(metric, settings))
     texts = sweep.values(x_key)
     found = numbers(texts) if x_key not in sweep.zipped else None
     x = found[0] if found else list(range(len(texts)))
-    for i, series in enumerate(some_values(sweep, series_key)):
+    are_words = x_key == ALL_ZIPPED or numbers(texts) is None
+    all_series = some_values(sweep, series_key)
+    for i, series in enumerate(all_series):
         settings = {**fixed, series_key: series} if series_key else fixed
         cells = [cell_of({**settings, x_key: value}) for value in texts]
         deviations = [deviation for _, deviation in cells]
-        ax.errorbar(x, [mean for mean, _ in cells], deviations if np.isfinite(deviations).any() else None, capsize=2.5,
+        aside = 0.6 * (i - (len(all_series) - 1) / 2) / len(all_series) if are_words else 0
+        ax.errorbar(np.add(x, aside), [mean for mean, _ in cells], deviations if np.isfinite(deviations).any() else None, capsize=2.5,
                     color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)], markersize=4.5,
-                    linestyle=DASHES[i % len(DASHES)], label=sweep.label(series_key, series))
+                    linestyle="none" if are_words else DASHES[i % len(DASHES)], label=sweep.label(series_key, series))
+    if are_words:
+        ax.set_xlim(-0.5, len(texts) - 0.5)
     is_log = bool(found) and min(x) > 0 and max(x) / min(x) >= 8
     if is_log:
         ax.set_xscale("log", base=2)

@@ -1,0 +1,109 @@
+#include "tools/sweep_check.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "scenarios/assemble.hpp"
+#include "sim/base/error.hpp"
+
+namespace starling {
+namespace {
+
+constexpr std::size_t most_told = 10;
+
+/// The points to look at, in order: a wrong value shows within the first ones, however many combinations there are.
+std::vector<std::size_t> order_of(const Sweep& sweep) {
+  std::vector<std::size_t> first;
+  std::vector<std::size_t> others;
+  std::set<std::pair<std::size_t, std::string>> seen;
+  std::set<std::string> combinations;  // whatever the seed
+  for (std::size_t p = 0; p < sweep.points.size(); ++p) {
+    const std::vector<std::string>& values = sweep.points[p].values;
+    bool has_new_value = false;
+    std::string combination;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      has_new_value |= seen.emplace(i, values[i]).second;
+      if (sweep.keys[i] != seed_key) combination += values[i] + '\n';
+    }
+    const bool is_new = combinations.insert(std::move(combination)).second;
+    if (has_new_value) {
+      first.push_back(p);
+    } else if (is_new) {
+      others.push_back(p);
+    }
+  }
+  first.insert(first.end(), others.begin(), others.end());
+  return first;
+}
+
+/// One thing that is wrong, with the points that have it.
+struct Fault {
+  std::string what;
+  bool is_of_scenario;
+  std::size_t points;
+  std::string first_point;
+};
+
+void note(std::vector<Fault>& faults, const std::string& what, bool is_of_scenario,
+          const SweepPoint& point) {
+  const auto known = std::ranges::find(faults, what, &Fault::what);
+  known == faults.end() ? faults.push_back({what, is_of_scenario, 1, point.name})
+                        : void(++known->points);
+}
+
+std::string describe(const std::vector<Fault>& faults, std::size_t checked) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(faults.size(), most_told); ++i) {
+    const Fault& fault = faults[i];
+    text += fault.what;
+    if (fault.points == 1 && checked > 1) {
+      text += fmt::format(" (at {})", fault.first_point);
+    } else if (fault.points < checked) {
+      text += fmt::format(" (at {} points, the first {})", fault.points, fault.first_point);
+    }
+    text += '\n';
+  }
+  if (faults.size() > most_told) text += fmt::format(".. and {} more\n", faults.size() - most_told);
+  std::size_t wrong = 0;
+  for (const Fault& fault : faults) wrong += fault.points;
+  if (wrong == checked) return text.substr(0, text.size() - 1);
+  return text + "no point was run; --unchecked runs the others";
+}
+
+}  // namespace
+
+void check_points(const Scenario& scenario, const Sweep& sweep, const std::filesystem::path& folder,
+                  std::chrono::nanoseconds at_most) {
+  const auto until = std::chrono::steady_clock::now() + at_most;
+  // Every point's file lies there, and its scenario names it.
+  Scenario(scenario).override_with("run.output=" + folder.string());
+  std::vector<Fault> faults;
+  std::size_t checked = 0;
+  for (const std::size_t p : order_of(sweep)) {
+    if (checked > 0 && std::chrono::steady_clock::now() > until) break;
+    const SweepPoint& point = sweep.points[p];
+    const std::vector<std::string> settings = sweep.overrides(point);
+    ++checked;
+    try {
+      Scenario whole = scenario;
+      for (std::size_t i = 0; i < settings.size(); ++i)
+        whole.override_with(settings[i], sweep.origins[i]);
+      assemble(whole);
+    } catch (const ScenarioError& error) {
+      note(faults, error.what(), true, point);
+    } catch (const Error& error) {
+      note(faults, error.what(), false, point);
+    }
+  }
+  if (faults.empty()) return;
+  const std::string text = describe(faults, checked);
+  if (std::ranges::any_of(faults, &Fault::is_of_scenario)) throw ScenarioError(text);
+  throw Error(text);
+}
+
+}  // namespace starling
