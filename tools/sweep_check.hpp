@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <string>
 
 #include "scenarios/scenario.hpp"
 #include "scenarios/sweep.hpp"
@@ -10,9 +11,10 @@
 namespace starling {
 
 /// Builds what each point would run, and runs nothing: first the points with which every value of every key has been
-/// seen, then the others, but for repetitions, for `at_most` (the first point always). Throws ScenarioError, or Error if
-/// no setting is to blame, that says each thing that is wrong once, and at how many points.
-void check_points(const Scenario& scenario, const Sweep& sweep, const std::filesystem::path& folder,
-                  std::chrono::nanoseconds at_most);
+/// seen, then the others, but for repetitions, for `at_most` (the first point always). Returns each thing that is wrong
+/// with some of them, once, and at how many points; "" if nothing is. Throws ScenarioError, or Error if no setting is to
+/// blame, if all of them are wrong.
+std::string check_points(const Scenario& scenario, const Sweep& sweep,
+                         const std::filesystem::path& folder, std::chrono::nanoseconds at_most);
 
 }  // namespace starling

@@ -258,7 +258,6 @@ void sweep_command(const Arguments& arguments) {
       "shard", po::value<std::string>(),
       "i/n: only every n-th point from the i-th on, for job arrays; mpirun does that by itself")(
       "list", "print the points and run none")(
-      "unchecked", "begin at once; points whose settings are wrong fail beside the others")(
       "quiet,q", "no progress, no closing lines");
   po::variables_map values;
   if (!parse_arguments(arguments, "starling sweep SCENARIO.ini [section.key=value ...] [options]",
@@ -282,7 +281,9 @@ void sweep_command(const Arguments& arguments) {
   const fs::path folder = values.count("output") > 0
                               ? fs::path(values["output"].as<std::string>())
                               : fs::path(default_output(scenario.name())).replace_extension();
-  if (values.count("unchecked") == 0) check_points(scenario, sweep, folder, longest_check);
+  const bool speaks = values.count("quiet") == 0 && shard.index == 0;
+  const std::string wrong = check_points(scenario, sweep, folder, longest_check);
+  if (speaks && !wrong.empty()) fmt::print(stderr, "starling: warning: {}\nthe other points run\n", wrong);
   prepare(folder, scenario);
   SweepTable table(sweep, folder);
   std::vector<std::size_t> todo;
@@ -290,7 +291,6 @@ void sweep_command(const Arguments& arguments) {
   for (std::size_t i = shard.index; i < sweep.points.size(); i += shard.count) {
     table.is_finished(i) ? void(++found) : todo.push_back(i);
   }
-  const bool speaks = values.count("quiet") == 0 && shard.index == 0;
   if (speaks && found > 0) fmt::print("{} points are finished already\n", found);
 
   meet_signals(note_sweep_signal);
