@@ -66,9 +66,9 @@ void Calendar::push_into_run(const Event& event) {
     run_.push_back(event);
     return;
   }
-  if (run_head_ == 0) {
-    run_.insert(run_.begin(), room, Event{});
-    run_head_ = room;
+  if (run_head_ == 0) {  // several pushes per pop; as many places as the run has, so that each push moves few events
+    run_head_ = std::max(room, left());
+    run_.insert(run_.begin(), run_head_, Event{});
   }
   // What comes before it moves into the place of what was popped. Whatever of its own time is in the run was pushed before.
   const Event* const last = run_.data() + run_.size() - 1;  // comes behind it, as is known

@@ -163,6 +163,17 @@ TEST_CASE("late arrivals before a far event keep their order") {
   both.check();
 }
 
+TEST_CASE("a hundred thousand events, each before the one pushed last, keep their order") {
+  Both both;
+  both.push(Time{Duration{1'000'000'000}}, 1);
+  both.push(Time{Duration{0}}, 2);
+  both.pop();  // the run reaches from now to the far event
+  for (std::uint64_t i = 0; i < 100'000; ++i)
+    both.push(Time{Duration{1'000'000 - static_cast<std::int64_t>(i / 2)}}, i);
+  while (!both.empty()) both.pop();
+  both.check();
+}
+
 TEST_CASE("a ping-pong before ten thousand ties keeps their order") {
   Both both;
   for (std::uint64_t i = 0; i < 10'000; ++i) both.push(Time{Duration{1'000'000}}, i);
