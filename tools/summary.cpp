@@ -128,7 +128,7 @@ std::string summarize(const Recorder& recorder) {
   }
   if (all.steps > 0) {
     add(text, "messages",
-        fmt::format("{:.4g} per step of a node, {:.4g} MB", all.messages / all.steps,
+        fmt::format("{:.4g} per step of a node, {:.4g} MB together", all.messages / all.steps,
                     all.bytes / all.steps / 1e6));
   }
   const double stopped = statistic(recorder, "failures.stopped_nodes");
