@@ -84,7 +84,9 @@ void Calendar::push_into_run(const Event& event) {
   }
   *to = event;
   const auto moved = static_cast<std::size_t>(to - run_.data()) - run_head_;
-  if (moved > short_shift && (shifts_ += moved) > left()) spread_run();
+  if (moved <= short_shift) return;
+  shifts_ += moved;
+  if (shifts_ > left()) spread_run();
 }
 
 // Forgets popped events at the front of the run, but for so many.
