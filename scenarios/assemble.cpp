@@ -153,7 +153,12 @@ Duration read_per_episode(const Section& compute) {
   return each;
 }
 
-void check_for_mpi(const Assembly& parts) {
+void check_for_mpi(const Assembly& parts, int ranks) {
+  if (parts.settings.nodes < ranks) {
+    throw ScenarioError(
+        fmt::format("{}: run.nodes must be at least the number of ranks, {}, got {}",
+                    parts.scenario_name, ranks, parts.settings.nodes));
+  }
   if (parts.settings.checkpoint.is_on()) {
     throw ScenarioError(
         fmt::format("{}: run.checkpoint must be never over MPI: what real time did cannot be "

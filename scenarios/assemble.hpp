@@ -67,8 +67,8 @@ struct Assembly {
 /// `processes` share the models.
 Assembly assemble(const Scenario& scenario, int processes = 1);
 
-/// Throws ScenarioError for what a scenario asks that only a simulation can do.
-void check_for_mpi(const Assembly& parts);
+/// Throws ScenarioError for what a scenario asks that only a simulation, or fewer `ranks`, can do.
+void check_for_mpi(const Assembly& parts, int ranks);
 /// Throws ScenarioError for what `processes` cannot share.
 void check_for_sharing(const Assembly& parts, int processes);
 

@@ -40,8 +40,8 @@ Assembly assemble_checked(const std::vector<std::string>& words) {
 #ifdef STARLING_HAVE_MPI
 void run_over_mpi(const std::vector<std::string>& words, bool speaks) {
   in_session([&](MpiSession& session) {
-    const auto check = [&words](const Assembly& parts) {
-      check_for_mpi(parts);
+    const auto check = [&session, &words](const Assembly& parts) {
+      check_for_mpi(parts, session.ranks());
       check_output(words, parts);
     };
     Assembly parts = assemble_on_all_ranks(session, words, check);

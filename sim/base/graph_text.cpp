@@ -1,6 +1,8 @@
 #include "sim/base/graph_text.hpp"
 
+#include <algorithm>
 #include <cctype>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -100,6 +102,17 @@ class Depth {
   int levels_ = 0;
 };
 
+/// Whether DOT takes this for one word: a name, or digits with at most one point. It takes all else apart, 1e-3 into
+/// the number 1, the name e and the number -3.
+bool is_one_word(std::string_view word) {
+  const auto is_digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
+  if (word[0] != '-' && word[0] != '.' && !is_digit(word[0])) return word.find('.') == word.npos;
+  if (word[0] == '-') word.remove_prefix(1);
+  const auto points = std::ranges::count(word, '.');
+  const auto digits = std::ranges::count_if(word, is_digit);
+  return points <= 1 && digits >= 1 && points + digits == std::ssize(word);
+}
+
 /// A value in quotes.
 std::string quoted(std::string_view inside) {
   std::string text = "\"";
@@ -185,6 +198,12 @@ std::string plain_dot(std::string_view text) {
       scan.skip(2);
       is_announced = false;
     } else if (const std::string word = scan.skip_word(); !word.empty()) {
+      if (!is_one_word(word)) {
+        throw GraphFileError(
+            scan.line(), fmt::format("expected a name or a number in digits, found {}..; anything "
+                                     "else must be in quotes, like \"1e-3\"",
+                                     word));
+      }
       is_announced |= lower(word) == "subgraph";
     } else {
       if (first == '{' && levels++ > 0 && !is_announced) plain += "subgraph ";

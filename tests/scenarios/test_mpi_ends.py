@@ -122,6 +122,11 @@ class EndsTest(unittest.TestCase):
                         self.assertTrue(np.array_equal(real["evaluation"][metric][()], simulated["evaluation"][metric][()],
                                                        equal_nan=True), (ranks, metric))
 
+    def test_more_ranks_than_nodes_are_refused_as_a_wrong_setting(self):
+        for words, who in (MPI, "ranks"), ((), "processes"):
+            errors = self.run_it(5, "-o", "five.h5", *words, status=2)
+            self.assertEqual(errors.count(f"starling: s.ini: run.nodes must be at least the number of {who}, 5, got 4"), 1, errors)
+
     def test_ranks_that_read_different_settings_do_not_make_one_run(self):
         for words in (MPI, ()):
             second = [":", "-n", "1", STARLING, "run", "s.ini", "-q", "-o", "mixed.h5", "algorithm.learning_rate=0.2", *words]

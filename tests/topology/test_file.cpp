@@ -200,6 +200,29 @@ TEST_CASE("malformed files are refused with the reader's reason") {
             .ends_with("but 2 different ones occur"));
 }
 
+TEST_CASE("what DOT would take apart into several words is refused, and read in quotes") {
+  // Boost's reader makes weight = 1 of the first, and the second a path of other nodes.
+  for (const auto& [wrong, found] :
+       {std::pair{"digraph {\n0 -> 1 [weight=1e-1]; 1 -> 0 [weight=1e-1] }", "1e"},
+        {"graph {\nhost.1 -- host.2 }", "host.1"},
+        {"graph {\n10.0.0.1 -- 10.0.0.2 }", "10.0.0.1"},
+        {"graph {\n4f -- a2 }", "4f"},
+        {"graph {\n0 -- 1 [weight=.] }", "."}}) {
+    CHECK(file_refusal("m.dot", wrong, 2) ==
+          fmt::format(":2: expected a name or a number in digits, found {}..; anything else must "
+                      "be in quotes, like \"1e-3\"",
+                      found));
+  }
+  const test::TemporaryDirectory directory;
+  const auto quoted = make_file(
+      directory.write("q.dot", "digraph { 0 -> 1 [weight=\"1e-1\"]; 1 -> 0 [weight=.125] }"), 2);
+  CHECK(quoted.in(1)[0].weight == 0.1f);
+  CHECK(quoted.in(0)[0].weight == 0.125f);
+  const auto named = make_file(
+      directory.write("n.dot", "graph { \"10.0.0.2\" -- \"10.0.0.1\"; -1. -- \"10.0.0.1\" }"), 3);
+  CHECK(test::peers(named.in(1)) == Peers{0, 2});
+}
+
 TEST_CASE("tags within comments and character data of a GraphML file are no nodes") {
   const test::TemporaryDirectory directory;
   const std::string named =
