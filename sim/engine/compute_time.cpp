@@ -39,7 +39,7 @@ Duration ComputeTime::duration(NodeId node, Step step) const {
 }
 
 Duration ComputeTime::mean() const {
-  constexpr double longest = 9.2e6;  // seconds that the clock holds
+  constexpr double longest = 9.19e6;  // seconds; the clock holds little more
   const double mean = distribution_.mean() * speed_.mean_factor() + delays_.mean_seconds();
   return from_seconds(std::min(mean, longest));
 }
