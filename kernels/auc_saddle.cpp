@@ -53,6 +53,12 @@ struct Auc::Work {
     next_slope.resize(most);
     indices.resize(batch);
   }
+
+  std::size_t floats() const {
+    std::size_t count = slope.size() + next_slope.size();
+    for (const Rows& rows : input) count += rows.at.size();
+    return count;
+  }
 };
 
 namespace {
@@ -100,6 +106,8 @@ Auc::Auc(Problem problem)
   facts_.batch_size = static_cast<double>(problem_.batch_size);
   if (!problem_.data.train.length.empty()) facts_.cost_unit = "token";
   facts_.samples = sampler_.samples();
+  facts_.data_bytes = problem_.data.bytes();
+  facts_.scratch_floats = Work(layers_, 1).floats() * static_cast<std::size_t>(problem_.batch_size);
 }
 
 void Auc::initial_model(std::span<float> x) const {

@@ -67,6 +67,7 @@ Cnn::Cnn(Problem problem, const dense::Kernels& kernels)
   facts_.batch_size = static_cast<double>(problem_.batch_size);
   if (!problem_.data.train.length.empty()) facts_.cost_unit = "token";
   facts_.samples = sampler_.samples();
+  facts_.data_bytes = problem_.data.bytes();
   problem_.parts.clear();  // the sampler has its own copy
   problem_.parts.shrink_to_fit();
 }

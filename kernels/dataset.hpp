@@ -33,6 +33,7 @@ struct Dataset {
   std::vector<std::int32_t> y{};       // (samples), label of each sample
   std::vector<std::int32_t> length{};  // (samples) > 0, or empty if samples have no length
 
+  double bytes() const { return 4.0 * static_cast<double>(x.size() + y.size() + length.size()); }
   /// The features of one sample.
   std::span<const float> row(std::size_t sample) const {
     return {x.data() + sample * features, features};
@@ -45,6 +46,8 @@ struct SplitDataset {
   Dataset test;
   std::string
       description{};  // "digits, 1437 training and 360 test samples, 64 features, 10 classes"
+
+  double bytes() const { return train.bytes() + test.bytes(); }
 };
 
 /// What a scenario says of the dataset; paths are resolved, values checked. Fields of other kinds

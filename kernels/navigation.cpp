@@ -86,6 +86,12 @@ struct Navigation::Work {
     }
     for (auto& slope : slopes) slope.resize(std::max(slope.size(), widest));
   }
+
+  std::size_t floats() const {
+    std::size_t count = slopes[0].size() + slopes[1].size();
+    for (const Rows& rows : values) count += rows.floats.size();
+    return count;
+  }
 };
 
 Navigation::Navigation(Problem problem, const dense::Kernels& kernels)
@@ -124,6 +130,12 @@ Navigation::Navigation(Problem problem, const dense::Kernels& kernels)
   facts_.has_accuracy = true;
   facts_.counts_episodes = true;
   facts_.batch_size = static_cast<double>(moves());
+  const auto cells = static_cast<std::size_t>(problem_.side * problem_.side);
+  facts_.data_bytes = static_cast<double>((maps_.size() + test_maps_.size()) * cells);
+  Work row;
+  row.fit(layers_, 1);
+  facts_.scratch_floats =
+      row.floats() * (moves() + problem_.environments) + cells * problem_.environments;
   // There is no end of experience: an epoch is as many moves as all maps have cells.
   facts_.samples.assign(static_cast<std::size_t>(problem_.nodes),
                         problem_.maps * problem_.side * problem_.side);

@@ -2,7 +2,9 @@
 // from its own experience. A mini-batch is a rollout: `environments` agents make `rollout_steps`
 // moves each, drawn from the policy at x, and begin a new episode when one ends, at the goal or after
 // `horizon` moves. So the experience of a gradient is fixed, while episodes are of very uneven
-// length. With rewards
+// length. Every rollout begins with new episodes, as a gradient depends on (node, draw, x) alone: what
+// is left of an episode after rollout_steps moves is not played, V stands for it, and a horizon beyond
+// rollout_steps is only met by the evaluation. With rewards
 //
 //   r = 0.1 (steps nearer to the goal) - 0.01 + [at the goal]
 //

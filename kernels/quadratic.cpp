@@ -36,6 +36,7 @@ Quadratic::Quadratic(Problem problem) : problem_(std::move(problem)) {
   facts_.wire_parameters = problem_.wire_parameters > 0 ? problem_.wire_parameters
                                                         : static_cast<std::int64_t>(dimension);
   facts_.samples.assign(nodes, 1);  // a function is one sample: an epoch is a step
+  facts_.data_bytes = 4.0 * static_cast<double>(problem_.curvature.size() + problem_.center.size());
 
   mean_curvature_.resize(dimension);
   optimum_.resize(dimension);

@@ -25,6 +25,10 @@ struct Sequences {
   std::size_t length(std::size_t sample) const {
     return static_cast<std::size_t>(samples.length[sample]);
   }
+  double bytes() const {
+    return samples.bytes() + 4.0 * static_cast<double>(tokens.size()) +
+           8.0 * static_cast<double>(begin.size());
+  }
 };
 
 /// Training and held-out sequences over one vocabulary.

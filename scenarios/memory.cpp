@@ -21,8 +21,22 @@ constexpr double gibibyte = 1 << 30;
 /// gradient times (sigma = 0.2) by 2,310 B, with lognormal ones (0.3) by 2,350 B. With large models and
 /// lognormal times nodes drift apart, and 0.4 of a model per node more is in flight.
 constexpr double node_bytes = 2400;
+/// Of the program with all its libraries: a run of three nodes and a few numbers takes 22 MB.
+constexpr double program_bytes = 22e6;
 /// What a node takes beside its model, at least: one that only sleeps takes most of it (tests/benchmarks/bench_engine.cpp).
 constexpr std::int64_t bytes_per_idle_node = 380;
+
+int threads_that_compute(NodeId nodes) { return std::min(omp_get_max_threads(), nodes); }
+
+double scratch_bytes(const WorkloadFacts& facts, int threads) {
+  return 4.0 * static_cast<double>(facts.scratch_floats) * threads;
+}
+
+/// The same as arithmetic.
+std::string scratch(const WorkloadFacts& facts, int threads) {
+  return fmt::format("{} {} * {} floats * 4 B", threads, threads == 1 ? "thread" : "threads",
+                     facts.scratch_floats);
+}
 
 }  // namespace
 
@@ -41,10 +55,9 @@ void check_memory_of_models(const RunSettings& settings, const WorkloadFacts& fa
       fmt::format("the models alone need {} nodes * {} parameters * 4 B{}", settings.nodes,
                   facts.parameters, processes > 1 ? fmt::format(" / {} processes", processes) : "");
   refuse_beyond(models, arithmetic);
-  const int threads = std::min(omp_get_max_threads(), (settings.nodes + processes - 1) / processes);
-  arithmetic += fmt::format(", and what lies between the layers {} {} * {} floats * 4 B", threads,
-                            threads == 1 ? "thread" : "threads", facts.scratch_floats);
-  refuse_beyond(models + 4.0 * static_cast<double>(facts.scratch_floats) * threads, arithmetic);
+  const int threads = threads_that_compute((settings.nodes + processes - 1) / processes);
+  arithmetic += fmt::format(", and what lies between the layers {}", scratch(facts, threads));
+  refuse_beyond(models + scratch_bytes(facts, threads), arithmetic);
 }
 
 void check_memory_of_nodes(const Section& run, std::int64_t nodes) {
@@ -58,16 +71,25 @@ double model_bytes(const RunSettings& settings, const WorkloadFacts& facts) {
 
 std::string describe_memory(const RunSettings& settings, const WorkloadFacts& facts) {
   const double models = model_bytes(settings, facts);
-  const double nodes = node_bytes * settings.nodes;
+  const double rest = program_bytes + node_bytes * settings.nodes;
   const auto in_words = [](double bytes) {
     return bytes < 0.1 * gibibyte ? fmt::format("{:.4g} MB", bytes / 1e6)
                                   : fmt::format("{:.2f} GiB", bytes / gibibyte);
   };
-  return fmt::format(
-      "{} nodes * {} floats * 4 B = {} of models, and about {:.0f} B * {} = {} of all else: {}; as "
-      "much again for each further model that nodes keep, or have in flight",
-      settings.nodes, RowStore::row_floats(facts.parameters), in_words(models), node_bytes,
-      settings.nodes, in_words(nodes), in_words(models + nodes));
+  std::string text = fmt::format("{} nodes * {} floats * 4 B = {} of models", settings.nodes,
+                                 RowStore::row_floats(facts.parameters), in_words(models));
+  double sum = models + rest + facts.data_bytes;
+  if (facts.scratch_floats > 0 && settings.device != DeviceChoice::cuda) {  // else on the GPU
+    const int threads = threads_that_compute(settings.nodes);
+    sum += scratch_bytes(facts, threads);
+    text += fmt::format(", {} = {} between the layers", scratch(facts, threads),
+                        in_words(scratch_bytes(facts, threads)));
+  }
+  return text + fmt::format(
+                    ", {} of data, and about {:.0f} MB + {:.0f} B * {} = {} of all else: {}; the "
+                    "models' share again for each further model that nodes keep, or have in flight",
+                    in_words(facts.data_bytes), program_bytes / 1e6, node_bytes, settings.nodes,
+                    in_words(rest), in_words(sum));
 }
 
 std::int64_t resident_memory() {

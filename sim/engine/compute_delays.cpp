@@ -63,6 +63,17 @@ Duration ComputeDelays::delay(NodeId node, Step step) const {
   return is_delayed ? settings_.delay : Duration{0};
 }
 
+double ComputeDelays::mean_seconds() const {
+  double share = settings_.probability;
+  if (settings_.delayed_nodes > 0) share = static_cast<double>(settings_.delayed_nodes) / nodes_;
+  if (settings_.draws > 0) {
+    double misses = 1;  // that a node misses itself in all its draws
+    for (int i = 0; i < settings_.draws; ++i) misses *= 1 - 1.0 / nodes_;
+    share = 1 - misses;
+  }
+  return share * to_seconds(settings_.delay);
+}
+
 bool ComputeDelays::draws_itself(NodeId node, Step step) const {
   const Step begin = settings_.restart > 0 ? step - step % settings_.restart : 0;
   Cursor& cursor = cursors_[static_cast<std::size_t>(node)];

@@ -35,6 +35,8 @@ class ComputeDelays {
 
   /// Zero for most. One thread at a time may ask.
   Duration delay(NodeId node, Step step) const;
+  /// Seconds that delays add to a gradient, on the mean over nodes and steps.
+  double mean_seconds() const;
 
  private:
   /// The delayed nodes of a step, sorted.

@@ -58,7 +58,12 @@ double ComputeSpeed::slow_share() const {
   return settings_.slow_steps / (settings_.slow_steps + settings_.nominal_steps);
 }
 
-double ComputeSpeed::mean_factor() const { return 1 + slow_share() * (settings_.slow_factor - 1); }
+double ComputeSpeed::mean_factor() const {
+  double steady = 0;
+  for (const double speed : settings_.speeds) steady += 1 / speed;
+  steady /= static_cast<double>(settings_.speeds.size());
+  return steady * (1 + slow_share() * (settings_.slow_factor - 1));
+}
 
 bool ComputeSpeed::is_slow(NodeId node, Step step) const {
   if (settings_.slow_factor == 1) return false;

@@ -39,7 +39,7 @@ class ComputeSpeed {
     return is_slow(node, step) ? steady * settings_.slow_factor : steady;
   }
   bool is_slow(NodeId node, Step step) const;
-  /// Mean factor over time of a node with speed 1.
+  /// Mean over time and nodes of what nominal durations are multiplied by.
   double mean_factor() const;
 
  private:

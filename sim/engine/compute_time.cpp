@@ -1,5 +1,6 @@
 #include "sim/engine/compute_time.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -38,7 +39,9 @@ Duration ComputeTime::duration(NodeId node, Step step) const {
 }
 
 Duration ComputeTime::mean() const {
-  return from_seconds(distribution_.mean() * speed_.mean_factor());
+  constexpr double longest = 9.19e6;  // seconds; the clock holds little more
+  const double mean = distribution_.mean() * speed_.mean_factor() + delays_.mean_seconds();
+  return from_seconds(std::min(mean, longest));
 }
 
 }  // namespace starling

@@ -57,8 +57,7 @@ class ComputeTime {
   NodeRecords node_records() const { return distribution_.node_records(); }
   /// The injected delay alone (zero for most).
   Duration delay(NodeId node, Step step) const { return delays_.delay(node, step); }
-  /// Mean duration over distribution and slow states, without delays, of a node with speed factor 1
-  /// (for `describe`).
+  /// Mean duration over steps and nodes, injected delays included, 106 days at most (for `describe`).
   Duration mean() const;
 
  private:

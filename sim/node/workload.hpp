@@ -44,6 +44,8 @@ struct WorkloadFacts {
   bool counts_episodes = false;  // gradients() fills GradientRequest::episodes
   /// That a thread holds beside models while it computes a gradient, at least: what lies between the layers.
   std::size_t scratch_floats = 0;
+  /// Of samples, or whatever else defines the problem; of all nodes together.
+  double data_bytes = 0;
 };
 
 /// One gradient to compute. Results depend on (node, draw, x) alone, to the bit, never on who shares the batch.

@@ -7,21 +7,27 @@
 #include <omp.h>
 
 #include "scenarios/assemble.hpp"
+#include "scenarios/memory.hpp"
 #include "scenarios/scenario.hpp"
 #include "sim/base/error.hpp"
 
 namespace starling {
 namespace {
 
-/// Why two nodes with this workload cannot run; empty if they can.
-std::string refusal(const std::string& workload) {
+/// Two nodes with this workload.
+Assembly assembled(const std::string& workload) {
   const std::string text = fmt::format(
       "[run]\nnodes = 2\nsteps = 1\n[topology]\nkind = complete\n[network]\nkind = constant\n"
       "latency = 1 us\nbandwidth = 1 GB/s\n[compute]\ngradient = 1 ms\n[workload]\n{}\n"
       "[algorithm]\nkind = allreduce\nlearning_rate = 0.1\n",
       workload);
+  return assemble(Scenario::parse(text, "large.ini"));
+}
+
+/// Why they cannot run; empty if they can.
+std::string refusal(const std::string& workload) {
   try {
-    assemble(Scenario::parse(text, "large.ini"));
+    assembled(workload);
   } catch (const Error& error) {
     return error.what();
   }
@@ -58,6 +64,34 @@ TEST_CASE("so are those of convolutions and of attention") {
       refusal("kind = transformer\nlayers = 1000\nbatch_size = 1048576");
   CHECK_MESSAGE(transformer.find("what lies between the layers " + threads()) != transformer.npos,
                 transformer);
+}
+
+TEST_CASE("memory is described with the data and what lies between the layers, not models alone") {
+  const Assembly cnn = assembled(
+      "kind = cnn\ndataset = blobs\nfeatures = 4096\nsamples = 1000\ntest_samples = 500\n"
+      "batch_size = 64");
+  const WorkloadFacts& facts = cnn.workload->facts();
+  const std::string text = describe_memory(cnn.settings, facts);
+  CHECK_MESSAGE(text.find(fmt::format(", {} * {} floats * 4 B = ", threads(),
+                                      facts.scratch_floats)) != text.npos,
+                text);
+  CHECK_MESSAGE(text.find(", 24.58 MB of data, ") != text.npos, text);  // 1500 * 4097 * 4 B
+  // For each of 4096 pixels there are 1 + 8 + 8 / 4 + 16 / 4 + 16 / 16 numbers at least.
+  const double scratch = 64.0 * 16 * 4096 * 4;
+  CHECK(4.0 * static_cast<double>(facts.scratch_floats) > scratch);
+}
+
+TEST_CASE("every workload with numbers tells how much its data are, and its scratch") {
+  for (const char* kind : {"softmax", "mlp", "cnn", "auc", "transformer", "navigation"}) {
+    CAPTURE(kind);
+    const Assembly parts = assembled(fmt::format("kind = {}", kind));
+    CHECK(parts.workload->facts().data_bytes > 4096);
+    CHECK(parts.workload->facts().scratch_floats > 0);
+  }
+  CHECK(assembled("kind = quadratic\ndimension = 7").workload->facts().data_bytes == 2 * 7 * 2 * 4);
+  // 64 nodes' worth of ways to the goal of 20 x 20 cells.
+  const Assembly wide = assembled("kind = navigation\nside = 20\nenvironments = 64");
+  CHECK(wide.workload->facts().scratch_floats > 64 * 400);
 }
 
 TEST_CASE("what fits is not refused") {

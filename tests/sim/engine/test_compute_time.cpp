@@ -102,6 +102,26 @@ TEST_CASE("speeds divide, slow nodes multiply, delays add") {
   CHECK(time.duration(2, 0) == Duration{3'000'000'000});
 }
 
+TEST_CASE("the mean duration knows of slow nodes and of injected delays") {
+  // Of four nodes one takes three times as long: 2 ms * (3 + 1 + 1 + 1) / 4 = 3 ms, and delays come on top.
+  const Keys slow = {{"gradient", "2 ms"}, {"slow_nodes", "1"}, {"slowdown", "3"}};
+  CHECK(to_seconds(compute(slow, 4).mean()) == doctest::Approx(0.003));
+  // A node that never gets done makes it no error: that tells the run.
+  CHECK(to_seconds(compute({{"gradient", "2 ms"}, {"speeds", "1e-300, 1"}}, 2).mean()) == 9.19e6);
+  const std::pair<Keys, double> delays[] = {{{{"delayed_nodes", "1"}}, 0.008 / 4},
+                                            {{{"delay_probability", "0.3"}}, 0.008 * 0.3},
+                                            {{{"delay_draws", "2"}}, 0.008 * (1 - 0.75 * 0.75)}};
+  for (const auto& [whom, more] : delays) {
+    CAPTURE(whom[0].first);
+    Keys keys = slow;
+    keys.push_back({"delay", "8 ms"});
+    keys.push_back(whom[0]);
+    const auto time = compute(keys, 4);
+    CHECK(to_seconds(time.mean()) == doctest::Approx(0.003 + more));
+    CHECK(to_seconds(time.mean()) == doctest::Approx(moments(time, 4, 4'000).mean).epsilon(0.03));
+  }
+}
+
 TEST_CASE("per_token adds to the mean for every token of the batch, and jitter scales the sum") {
   // Batch (node, step) has 10 node + step tokens: 4 ms + 2 ms each, exactly.
   const BatchCost cost = [](NodeId node, Step step) { return 10 * node + step; };
