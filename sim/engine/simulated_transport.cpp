@@ -12,7 +12,8 @@
 namespace starling {
 namespace {
 
-Time opposite(Time time) { return Time{-time.time_since_epoch()}; }
+/// A negative time that stands for `time`, which may be 0; and back.
+Time opposite(Time time) { return Time{Duration{~time.time_since_epoch().count()}}; }
 
 template <class T>
 std::uint32_t take_slot(std::vector<T>& items, std::vector<std::uint32_t>& free) {
