@@ -4,7 +4,7 @@
 //   send at t     cpu = t + o + k' O               tx = t + g + k' G    first byte: t + o + L
 //   arrival at t  cpu = t + o + max(k' O, k' G)    rx = t + g + k' G    delivered: the new cpu
 //
-// so an undisturbed message takes L + 2 o + k' G (where O <= G). A send waits until cpu and tx are
+// so an undisturbed message takes L + 2 o + k' max(O, G). A send waits until cpu and tx are
 // free, an arrival until cpu and rx are; whoever waits longest goes first among those that can, a
 // send before an arrival of the same instant. Both queues are first come, first served, hence so is
 // each pair of nodes. Computing gradients does not occupy this cpu. A node with a slowdown pays o,
@@ -22,6 +22,7 @@
 // planned arrival begins takes the plan back, and the message arrives event by event.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <utility>
@@ -48,7 +49,8 @@ class LogGP final : public NetworkModel {
   void start(const Transfer& transfer, NetworkClock& clock) override;
   void on_timer(std::uint64_t cookie, NetworkClock& clock) override;
   LinkCost link_cost() const override {
-    return {2 * costs_.overhead + costs_.latency, 1e-12 * costs_.gap_per_byte};
+    return {2 * costs_.overhead + costs_.latency,
+            1e-12 * std::max(costs_.overhead_per_byte, costs_.gap_per_byte)};
   }
 
   NodeRecords node_records() const override { return {ports_.data(), sizeof(Ports)}; }

@@ -230,7 +230,7 @@ void run_on_ranks(MpiSession& session, const Workload& workload, const Program& 
   Recorder recorder(nodes, RowSchedule(1, 1), RowSchedule(1, 1), Time{});
   Observer observer(graph, recorder, workload.facts());
   GradientDuration none;
-  if (!workload.facts().has_numbers) none = [](NodeId, Step) { return Duration{0}; };
+  if (!workload.facts().has_numbers) none = [](NodeId, Step, BatchName) { return Duration{0}; };
   MpiTransport transport({.nodes = nodes, .pulse = {}}, session, graph, workload, none);
   World world{transport, graph, observer, nobody, 1, 1};
   Node node(world, session.rank());

@@ -312,9 +312,10 @@ void Run::run_simulation(const Recorder* recorded) {
     host.emplace(settings.host, settings.nodes);
   }
   const double backward_share = 1 - settings.forward_share;
-  const GradientDuration backward = [this, backward_share](NodeId node, Step step) {
+  const GradientDuration backward = [this, backward_share](NodeId node, Step step,
+                                                           BatchName batch) {
     const ComputeTime& times = *parts_.compute_time;
-    const Duration own = times.duration(node, step) - times.delay(node, step);
+    const Duration own = times.duration(node, step, batch) - times.delay(node, step);
     return from_seconds(backward_share * to_seconds(own));
   };
   std::optional<Replay> replay;
@@ -328,8 +329,9 @@ void Run::run_simulation(const Recorder* recorded) {
                                 .failures = parts_.failures.get(),
                                 .on_stop = [this](NodeId node) { observer_->lose(node); },
                                 .replay = replay ? &*replay : nullptr},
-                               *parts_.network, *graph_, [this](NodeId node, Step step) {
-                                 return parts_.compute_time->duration(node, step);
+                               *parts_.network, *graph_,
+                               [this](NodeId node, Step step, BatchName batch) {
+                                 return parts_.compute_time->duration(node, step, batch);
                                });
   clock = &transport;
   graph_->follow(transport.running());

@@ -26,7 +26,9 @@ void Run::execute(MpiSession& session) {
   const RunSettings& settings = parts_.settings;
   GradientDuration duration;
   if (settings.pace == Pace::modelled) {
-    duration = [this](NodeId node, Step step) { return parts_.compute_time->duration(node, step); };
+    duration = [this](NodeId node, Step step, BatchName batch) {
+      return parts_.compute_time->duration(node, step, batch);
+    };
   }
   if (settings.record_order) recorder_.acts.resize(static_cast<std::size_t>(settings.nodes));
   const MpiTransport* clock = nullptr;

@@ -11,6 +11,12 @@ using NodeId = std::int32_t;
 /// One iteration of a node's own loop, from 0.
 using Step = std::int64_t;
 
+/// A mini-batch: the `draw`-th of its owner, whoever computes with it.
+struct BatchName {
+  NodeId owner;
+  Step draw;
+};
+
 /// Names a message among those of one (source, destination) pair. Plain numbers below 2^48 are free for
 /// programs; every protocol in `algorithms/` takes its own channel, so that its tags meet nobody else's.
 using Tag = std::uint64_t;

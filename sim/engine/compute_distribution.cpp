@@ -131,12 +131,14 @@ ComputeDistribution::ComputeDistribution(const Section& section,
   if (settings.name == "trace") {
     DurationTrace trace(settings.trace);
     mean_ = rescale(section, settings.gradient, trace);
-    seconds_ = [trace = std::move(trace)](NodeId node, Step step) { return trace.at(node, step); };
+    seconds_ = [trace = std::move(trace)](NodeId node, Step step, BatchName) {
+      return trace.at(node, step);
+    };
   } else if (is_recorded(settings.name)) {
     DurationSamples samples(settings.samples);
     mean_ = rescale(section, settings.gradient, samples);
     seconds_ = [samples = std::move(samples), stream = Random(seed, "compute"),
-                is_per_node = settings.is_per_node](NodeId node, Step step) {
+                is_per_node = settings.is_per_node](NodeId node, Step step, BatchName) {
       Random random = stream.at(node, is_per_node ? 0 : step);
       return samples.draw(random);
     };
@@ -147,26 +149,25 @@ ComputeDistribution::ComputeDistribution(const Section& section,
 
 void ComputeDistribution::vary(const DistributionSettings& settings, NodeId nodes,
                                std::uint64_t seed, const BatchCost& cost) {
-  std::function<double(NodeId, Step)> nominal = [mean = to_seconds(settings.gradient)](
-                                                    NodeId, Step) { return mean; };
   mean_ = to_seconds(settings.gradient);
+  seconds_ = [mean = mean_](NodeId, Step, BatchName) { return mean; };
   if (settings.per_token.count() > 0) {
     ensure(cost != nullptr, "a cost per token needs a workload");
     const double per_token = to_seconds(settings.per_token);
-    nominal = [base = mean_, per_token, cost](NodeId node, Step step) {
-      return std::fma(per_token, static_cast<double>(cost(node, step)), base);
+    seconds_ = [base = mean_, per_token, cost](NodeId, Step, BatchName batch) {
+      return std::fma(per_token, static_cast<double>(cost(batch.owner, batch.draw)), base);
     };
     mean_ += per_token * mean_cost(cost, nodes);
   }
-  seconds_ = nominal;
   if (settings.name == "normal") mean_ *= floored_normal_mean(settings.sigma);
   if (settings.name == "normal" || settings.name == "lognormal") {
     ahead_.emplace(settings, nodes, Random(seed, "compute"));
   } else if (auto factor = make_factor(settings)) {
     seconds_ = [stream = Random(seed, "compute"), is_per_node = settings.is_per_node,
-                nominal = std::move(nominal), factor = std::move(factor)](NodeId node, Step step) {
+                nominal = std::move(seconds_),
+                factor = std::move(factor)](NodeId node, Step step, BatchName batch) {
       Random random = stream.at(node, is_per_node ? 0 : step);
-      return nominal(node, step) * factor(random);
+      return nominal(node, step, batch) * factor(random);
     };
   }
 }

@@ -18,8 +18,8 @@
 
 namespace starling {
 
-/// Size of the mini-batch of a node's gradient: Workload::batch_cost.
-using BatchCost = std::function<std::int64_t(NodeId node, Step step)>;
+/// Size of a mini-batch: Workload::batch_cost.
+using BatchCost = std::function<std::int64_t(NodeId owner, Step draw)>;
 
 struct DistributionSettings {
   std::string name;
@@ -75,8 +75,8 @@ class ComputeDistribution {
   ComputeDistribution(const Section& section, const DistributionSettings& settings, NodeId nodes,
                       std::uint64_t seed, const BatchCost& cost);
 
-  double seconds(NodeId node, Step step) const {
-    const double seconds = seconds_(node, step);
+  double seconds(NodeId node, Step step, BatchName batch) const {
+    const double seconds = seconds_(node, step, batch);
     return ahead_ ? seconds * ahead_->at(node, step) : seconds;
   }
   /// What is kept of every node, for prefetching.
@@ -88,7 +88,7 @@ class ComputeDistribution {
   void vary(const DistributionSettings& settings, NodeId nodes, std::uint64_t seed,
             const BatchCost& cost);
 
-  std::function<double(NodeId, Step)> seconds_;
+  std::function<double(NodeId, Step, BatchName)> seconds_;
   mutable std::optional<FactorsAhead> ahead_;  // by which they vary
   double mean_ = 0;
 };

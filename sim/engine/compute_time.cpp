@@ -27,8 +27,8 @@ ComputeTime::ComputeTime(const Section& section, const Settings& settings, NodeI
       speed_(settings.speed, seed),
       delays_(settings.delays, nodes, seed) {}
 
-Duration ComputeTime::duration(NodeId node, Step step) const {
-  const double seconds = speed_.seconds(node, step, distribution_.seconds(node, step));
+Duration ComputeTime::duration(NodeId node, Step step, BatchName batch) const {
+  const double seconds = speed_.seconds(node, step, distribution_.seconds(node, step, batch));
   try {
     return after(Time{from_seconds(seconds)}, delay(node, step)).time_since_epoch();
   } catch (const std::invalid_argument&) {

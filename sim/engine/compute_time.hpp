@@ -27,8 +27,9 @@
 //     delay_draws         who draws itself among so many of a stream that all seed alike
 //                         (compute_delays.hpp)
 //
-// Every draw is named by (seed, node, step), so a duration depends on nothing else, and the
-// simulation and a paced MPI run agree on it.
+// Every draw is named by (seed, node, step), so a duration depends on nothing else but, with per_token,
+// the batch, and the simulation and a paced MPI run agree on it. A batch that several nodes compute with
+// (gradient coding) has the same tokens for each.
 #pragma once
 
 #include <cstdint>
@@ -49,10 +50,12 @@ class ComputeTime {
   /// Error if a file cannot be read or holds anything but non-negative numbers.
   ComputeTime(const Section& section, NodeId nodes, std::uint64_t seed, const BatchCost& cost = {});
 
-  /// Duration of the gradient that `node` computes at its local step `step` (its `step`-th
+  /// Duration of the gradient of `batch` that `node` computes at its local step `step` (its `step`-th
   /// gradient), injected delay included. One thread at a time may ask. Throws Error if it passes
   /// the end of the clock, or of a trace that does not repeat.
-  Duration duration(NodeId node, Step step) const;
+  Duration duration(NodeId node, Step step, BatchName batch) const;
+  /// The same of the batch that is the node's own at that step.
+  Duration duration(NodeId node, Step step) const { return duration(node, step, {node, step}); }
   /// What is kept of every node, for prefetching.
   NodeRecords node_records() const { return distribution_.node_records(); }
   /// The injected delay alone (zero for most).

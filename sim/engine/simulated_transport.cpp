@@ -12,7 +12,8 @@
 namespace starling {
 namespace {
 
-Time opposite(Time time) { return Time{-time.time_since_epoch()}; }
+/// A negative time that stands for `time`, which may be 0; and back.
+Time opposite(Time time) { return Time{Duration{~time.time_since_epoch().count()}}; }
 
 template <class T>
 std::uint32_t take_slot(std::vector<T>& items, std::vector<std::uint32_t>& free) {
@@ -180,7 +181,8 @@ void SimulatedTransport::pass(std::uint32_t timer) {
 
 void SimulatedTransport::compute(GradientWait& wait) {
   const NodeId node = wait.fibre->node;
-  Duration duration = duration_(node, wait.count);
+  const BatchName batch{wait.owner, wait.draw};
+  Duration duration = duration_(node, wait.count, batch);
   if (settings_.per_episode > Duration{0}) {
     wait.result = graph_.gradient(wait.owner, wait.draw, std::exchange(wait.x, {}));
     const double seconds = to_seconds(settings_.per_episode) * wait.result.episodes.value();
@@ -188,7 +190,7 @@ void SimulatedTransport::compute(GradientWait& wait) {
   }
   wait.backward = Duration{0};
   if (wait.is_in_pieces && settings_.backward) {
-    wait.backward = std::min(settings_.backward(node, wait.count), duration);
+    wait.backward = std::min(settings_.backward(node, wait.count, batch), duration);
   }
   wait.backward_begin = finish(node, now_, duration - wait.backward);
   wait.backward_end = finish(node, now_, duration);

@@ -124,7 +124,8 @@ void MpiTransport::compute(GradientWait& wait) {
   if (!graph_.has_numbers()) {
     graph_.finish_gradient(work->job);
     wait.result = std::move(work->job.result);
-    return wake(*wait.fibre, after(begin, duration_(wait.fibre->node, wait.count)));
+    return wake(*wait.fibre,
+                after(begin, duration_(wait.fibre->node, wait.count, {wait.owner, wait.draw})));
   }
   note_made(graph_.parameters());
   ++gradients_under_way_;
@@ -193,8 +194,10 @@ bool MpiTransport::finish_gradients() {
     if (work->failure) rethrow_for(wait, work->failure);
     graph_.finish_gradient(work->job);
     wait.result = std::move(work->job.result);
-    const Time modelled =
-        duration_ ? after(work->begin, duration_(wait.fibre->node, wait.count)) : work->begin;
+    const BatchName batch{wait.owner, wait.draw};
+    const Time modelled = duration_
+                              ? after(work->begin, duration_(wait.fibre->node, wait.count, batch))
+                              : work->begin;
     wake(*wait.fibre, modelled);
   }
   return !finished.empty();

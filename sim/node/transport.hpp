@@ -17,8 +17,8 @@
 
 namespace starling {
 
-/// Duration of the gradient that a node computes at its local step: the compute-time model.
-using GradientDuration = std::function<Duration(NodeId node, Step step)>;
+/// Duration of the gradient that a node computes at its local step, of that batch: the compute-time model.
+using GradientDuration = std::function<Duration(NodeId node, Step step, BatchName batch)>;
 
 /// "tag 7", or "channel 9, tag 7" of a shared protocol.
 std::string describe_tag(Tag tag);

@@ -99,6 +99,20 @@ TEST_CASE("gradient coding without redundancy is the parameter server, to the ti
   for (std::size_t k = 0; k < 40; ++k) CHECK(coded.steps.value("answers", k, 0) == 6);
 }
 
+TEST_CASE("a batch of uneven samples takes the same time on every node that computes with it") {
+  // Every node computes all four batches of a step, in another order: all end together, at 1 us per token of them.
+  const std::string text =
+      "[run]\nnodes = 4\nsteps = 3\n[network]\nkind = constant\nlatency = 0 s\n"
+      "[compute]\ngradient = 0 s\nper_token = 1 us\n"
+      "[workload]\nkind = timing\nparameters = 10\nbatching = padded\n"
+      "[algorithm]\nlearning_rate = 0.1\nkind = ";
+  const Recorder coded = test::run(text + "gradient_coding\nstragglers = 3\ncode = repetition\n");
+  const Recorder own = test::run(text + "local_sgd\nperiod = 100\n");
+  Duration all{};
+  for (const NodeTotals& node : own.nodes) all += node.compute;
+  for (const NodeTotals& node : coded.nodes) CHECK(node.compute == all);
+}
+
 TEST_CASE("a repetition code needs even groups") {
   CHECK_THROWS_AS(run("kind = gradient_coding\ncode = repetition\nstragglers = 3"), ScenarioError);
   CHECK_THROWS_AS(run("kind = gradient_coding\nstragglers = 6"), ScenarioError);

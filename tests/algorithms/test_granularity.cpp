@@ -298,6 +298,15 @@ TEST_CASE("other messages with a model are staged by the engine, one at a time p
   }
 }
 
+TEST_CASE("a copy that takes less than a picosecond at time zero loses no message") {
+  const Recorder staged =
+      test::run(two_tensors(3, "kind = parameter_server"),
+                {"workload.tensors=one", "workload.parameters=4", "compute.gradient=0 s",
+                 "network.latency=0 s", "network.bandwidth=infinite",
+                 "network.staging_bandwidth=1000000 GB/s"});
+  for (std::size_t i = 0; i < 3; ++i) CHECK(finished(staged, i) == 0);
+}
+
 TEST_CASE("entering a partial allreduce costs an entry, late or not") {
   // Two nodes, everybody on time: 10 ms, the entry, then one round of 1 + 4 ms.
   const std::string text = two_tensors(2, "kind = eager\nsynchronize_every = 0\nactivation = full");

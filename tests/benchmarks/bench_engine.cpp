@@ -68,7 +68,7 @@ struct Place {
         graph(backend, *parts.workload, {}, ComputeGraph::Execution::overlapped),
         observer(graph, recorder, parts.workload->facts()),
         transport({.nodes = count, .pulse = {}}, *parts.network, graph,
-                  [](NodeId, Step) { return Duration{}; }),
+                  [](NodeId, Step, BatchName) { return Duration{}; }),
         world{transport, graph, observer, *parts.topology, 1, 1},
         nodes(world, count) {
     transport.add_records(nodes.records());

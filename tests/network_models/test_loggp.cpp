@@ -312,6 +312,19 @@ TEST_CASE("loggp: a price per byte that is no whole number of picoseconds is not
   CHECK(run.arrivals[0] == 333'333'333'333);
 }
 
+TEST_CASE(
+    "loggp: where the processor is slower than the port, formulas know what a message costs") {
+  const auto model = network_test::network({{"kind", "loggp"},
+                                            {"latency", "1 us"},
+                                            {"overhead", "100 ns"},
+                                            {"bandwidth", "1 GB/s"},
+                                            {"overhead_per_byte", "3 ns"}},
+                                           2);
+  const network_test::ScriptedRun run(*model, {{0, 0, 1, 1'001}});
+  CHECK(in_ns(run.arrivals) == Times{1'200 + 3'000});
+  CHECK(model->link_cost().seconds_per_byte == doctest::Approx(3e-9));
+}
+
 TEST_CASE("loggp: every preset is a network, and its keys can be overridden") {
   struct Expected {
     std::string preset;

@@ -33,7 +33,7 @@ struct Place {
                    .on_stop = [this](NodeId node) { observer.lose(node); },
                    .replay = replay},
                   *network, graph,
-                  [](NodeId, Step) { return Duration(std::chrono::milliseconds(1)); }),
+                  [](NodeId, Step, BatchName) { return Duration(std::chrono::milliseconds(1)); }),
         world{transport, graph, observer, topology, 100, 1} {
     for (NodeId i = 0; i < nodes; ++i) this->nodes.emplace_back(world, i);
   }

@@ -139,6 +139,10 @@ TEST_CASE("per_token adds to the mean for every token of the batch, and jitter s
       compute({{"gradient", "4 ms"}, {"distribution", "lognormal"}, {"sigma", "0.3"}}, 2, 1, cost);
   CHECK(to_seconds(uneven.duration(1, 3)) ==
         doctest::Approx(7.5 * to_seconds(even.duration(1, 3))).epsilon(1e-9));
+  // Another's batch has that batch's tokens, and the jitter of who computes with it.
+  CHECK(time.duration(0, 7, {1, 3}) == time.duration(1, 3));
+  CHECK(to_seconds(uneven.duration(1, 3, {0, 0})) ==
+        doctest::Approx(to_seconds(even.duration(1, 3))).epsilon(1e-9));
 }
 
 TEST_CASE("independent delays hit each node at each step with their probability") {

@@ -399,7 +399,7 @@ TEST_CASE("a gradient takes at least its modelled time, with numbers or without"
   const NodeId nodes = uneven();
   for (const bool has_numbers : {true, false}) {
     Quadratic workload(nodes, 4, 0, has_numbers);
-    SmallRun run(nodes, workload, 1, [](NodeId, Step) { return from_seconds(0.005); });
+    SmallRun run(nodes, workload, 1, [](NodeId, Step, BatchName) { return from_seconds(0.005); });
     run(one_gradient);
   }
 }
@@ -423,7 +423,7 @@ TEST_CASE(
   const NodeId nodes = uneven();
   for (const bool has_numbers : {true, false}) {
     Quadratic workload(nodes, 1000, 250'000, has_numbers);
-    SmallRun run(nodes, workload, 1, [](NodeId, Step) { return Duration{0}; });
+    SmallRun run(nodes, workload, 1, [](NodeId, Step, BatchName) { return Duration{0}; });
     run(pass_models);
     // Five models of 1 MB and five notices of 16 bytes per node.
     for (NodeId i = run.transport.block().begin; i < run.transport.block().end; ++i) {
@@ -658,7 +658,7 @@ TEST_CASE("gossip gives the same bits over MPI as simulated, in every column and
     Surroundings around(nodes, workload, steps, ComputeGraph::Execution::overlapped);
     Wire wire;
     SimulatedTransport transport({.nodes = nodes, .pulse = {}}, wire, around.graph,
-                                 [](NodeId, Step) { return from_seconds(1e-3); });
+                                 [](NodeId, Step, BatchName) { return from_seconds(1e-3); });
     World world{transport, around.graph, around.observer, around.topology, steps, 1};
     std::deque<Node> all;
     for (NodeId i = 0; i < nodes; ++i) {
@@ -732,7 +732,7 @@ int train_until_signal(MpiSession& mpi) {
     std::signal(number, [](int caught) { caught_signal = caught; });
   Quadratic workload(mpi.ranks(), 4);
   SmallRun run(
-      mpi.ranks(), workload, 1, [](NodeId, Step) { return from_seconds(0.01); },
+      mpi.ranks(), workload, 1, [](NodeId, Step, BatchName) { return from_seconds(0.01); },
       [] {
         if (caught_signal != 0) throw Interrupted(caught_signal);
       });
