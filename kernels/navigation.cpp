@@ -130,7 +130,8 @@ Navigation::Navigation(Problem problem, const dense::Kernels& kernels)
   facts_.has_accuracy = true;
   facts_.counts_episodes = true;
   facts_.batch_size = static_cast<double>(moves());
-  const auto cells = static_cast<std::size_t>(problem_.side * problem_.side);
+  const auto side = static_cast<std::size_t>(problem_.side);
+  const std::size_t cells = side * side;
   facts_.data_bytes = static_cast<double>((maps_.size() + test_maps_.size()) * cells);
   Work row;
   row.fit(layers_, 1);
