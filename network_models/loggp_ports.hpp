@@ -54,7 +54,9 @@ class LogGP final : public NetworkModel {
   }
 
   NodeRecords node_records() const override { return {ports_.data(), sizeof(Ports)}; }
-  const void* transfer_record(std::uint32_t id) const override { return messages_.data() + id; }
+  const void* transfer_record(std::uint32_t id) const override {
+    return id < messages_.size() ? &messages_[id] : nullptr;
+  }
 
  private:
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();

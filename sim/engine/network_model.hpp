@@ -55,7 +55,7 @@ class NetworkModel {
   /// What the model keeps of every node and uses when one sends, if so; for prefetching.
   virtual NodeRecords node_records() const { return {}; }
   /// What the model keeps of a transfer and uses when it starts or its timer comes, if so; for prefetching. `id` need not
-  /// have been started.
+  /// have been started; null if there is none.
   virtual const void* transfer_record(std::uint32_t /*id*/) const { return nullptr; }
   /// Asks a model that knows links to note in `log`, which outlives it, what they carry. Called before the first
   /// transfer or never.
