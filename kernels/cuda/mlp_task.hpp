@@ -56,8 +56,8 @@ STARLING_DEVICE void store_gradient(const StepTask& task, std::uint64_t at, floa
   }
 }
 
-/// store_gradient() of `used` entries at first, first + apart, .. of a small model. The loads of a term wait for each other's addresses, and
-/// for stores that might change them: so entries take them together.
+/// store_gradient() of `used` entries at first, first + apart, .. of a small model. The loads of a term wait for each
+/// other's addresses, and for stores that might change them: so entries take them together.
 template <std::uint32_t most>
 STARLING_DEVICE void store_gradients(const StepTask& task, std::uint32_t first, std::uint32_t apart,
                                      const float (&gradients)[most], std::uint32_t used) {
