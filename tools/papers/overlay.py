@@ -8,9 +8,8 @@ import numpy as np
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from pictures.style import BLUE, DASHES, GREY, MARKERS, ORANGE, SERIES, STYLE, save, short
+from pictures.style import BLUE, DASHES, GREY, MARKERS, ORANGE, SERIES, STYLE, save, set_log, short
 
 NAMES = {"local_sgd": "local SGD", "allreduce": "allreduce", "dpsgd": "D-PSGD", "sgp": "SGP", "sgp_one": "SGP, one neighbor",
          "sgp_four": "SGP, four neighbors", "adpsgd": "AD-PSGD", "eager": "eager-SGD", "wagma": "WAGMA-SGD",
@@ -60,12 +59,7 @@ def draw_lines(ax, table, rows):
     ax.minorticks_off()
     values = [value for row in rows for value in (row.simulated, row.published) if not math.isnan(value)]
     if max(values) > 5 * min(values) > 0:
-        ax.set_yscale("log")
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
-        if max(values) > 30 * min(values):
-            ax.yaxis.set_minor_formatter(NullFormatter())
-        else:  # one power of ten may be all there is: 2 and 5 are labeled, too
-            ax.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: short(value) if f"{value:e}"[0] in "25" else ""))
+        set_log(ax)
     else:
         ax.set_ylim(bottom=0.8 * min(values) if table.shape == "shares" else 0)
     if any(not math.isnan(row.published) for row in rows):
