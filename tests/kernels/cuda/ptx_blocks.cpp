@@ -1,0 +1,172 @@
+// Carries out what nvcc compiled, thread by thread from barrier to barrier. What the source can hide is seen here: what the
+// compiler made of it, addresses beyond the memory they are meant for or not aligned, threads that touch what others write
+// before a barrier parts them, and barriers that threads of a warp reach at different places.
+//
+// STARLING_PTX names another file than the build's. With STARLING_PTX_COUNTS=10 the program prints at its end what each
+// kernel cost, and each of its ten dearest lines.
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <string>
+#include <typeinfo>
+#include <vector>
+
+#include <cxxabi.h>
+#include <fmt/format.h>
+
+#include "kernels/cuda/kernels.hpp"
+#include "tests/kernels/cuda/emulated_blocks.hpp"
+#include "tests/kernels/cuda/ptx_counts.hpp"
+#include "tests/kernels/cuda/ptx_program.hpp"
+#include "tests/kernels/cuda/ptx_thread.hpp"
+
+namespace starling::cuda {
+namespace {
+
+struct Entry {
+  const std::type_info& type;
+  std::size_t argument_bytes;
+  unsigned threads;
+};
+const Entry entries[] = {
+#define STARLING_KERNEL(name) {typeid(name), sizeof(name::Arguments), name::threads},
+#include "kernels/cuda/kernels.inc"
+#undef STARLING_KERNEL
+};
+
+constexpr std::uint32_t warp = 32;
+
+class Machine {
+ public:
+  Machine() {
+    const char* named = std::getenv("STARLING_PTX");
+    program_ = ptx::read(named != nullptr ? named : STARLING_PTX);
+    ptx::set_files(program_.files);
+    for (const Entry& entry : entries) {
+      char* name = abi::__cxa_demangle(entry.type.name(), nullptr, nullptr, nullptr);
+      const std::string wanted = fmt::format("entry<{}", name);
+      std::free(name);
+      const ptx::Kernel* found = nullptr;
+      for (const ptx::Kernel& kernel : program_.kernels) {
+        const std::size_t at = kernel.name.find(wanted);
+        if (at == std::string::npos) continue;
+        const char next = kernel.name[at + wanted.size()];
+        if (next == '>' || next == ' ') found = &kernel;
+      }
+      if (found == nullptr) give_up(("the PTX lacks " + wanted).c_str());
+      if (found->threads != entry.threads) give_up(("other threads in " + found->name).c_str());
+      kernels_.push_back(found);
+    }
+    counts_.resize(kernels_.size());
+  }
+
+  ~Machine() {
+    if (!counts_anything_) return;
+    ptx::Counts::print_head();
+    const std::size_t lines = std::strtoul(std::getenv("STARLING_PTX_COUNTS"), nullptr, 10);
+    for (std::size_t k = 0; k < counts_.size(); ++k)
+      counts_[k].print(*kernels_[k], program_.files, lines);
+  }
+
+  void run(std::uint32_t number, std::uint32_t blocks, std::uint32_t shared, const void* arguments,
+           const DeviceMemory& memory) {
+    const ptx::Kernel& kernel = *kernels_[number];
+    block_.kernel = &kernel;
+    block_.device_memory = &memory;
+    block_.arguments = static_cast<const unsigned char*>(arguments);
+    block_.argument_bytes = entries[number].argument_bytes;
+    block_.launch_phase = block_.phase + 1;
+    if (threads_.size() < kernel.threads) threads_.resize(kernel.threads);
+    for (std::uint32_t t = 0; t < kernel.threads; ++t) set_up(threads_[t], t);
+    for (std::uint32_t b = 0; b < blocks; ++b) {
+      block_.shared.assign(shared, poison);
+      run_block(turns_ == Turns::backwards ? blocks - 1 - b : b);
+      if (counts_anything_) counts_[number].add(kernel, threads_);
+    }
+  }
+
+ private:
+  void set_up(ptx::Thread& thread, std::uint32_t number) {
+    const ptx::Kernel& kernel = *block_.kernel;
+    thread.block = &block_;
+    thread.number = number;
+    if (thread.registers.size() < kernel.registers) thread.registers.resize(kernel.registers);
+    thread.set(ptx::thread_register, number);
+    for (const auto& [place, bits] : kernel.values) thread.registers[place] = bits;
+    thread.piece_begin = 1;  // memory may have been given back since
+    thread.piece_end = 0;
+  }
+
+  void run_block(std::uint32_t index) {
+    const std::uint32_t threads = block_.kernel->threads;
+    block_.block_phase = block_.phase + 1;
+    for (std::uint32_t t = 0; t < threads; ++t) {
+      ptx::Thread& thread = threads_[t];
+      thread.set(ptx::block_register, index);
+      thread.local.assign(block_.kernel->local_bytes, poison);
+      thread.next = 0;
+      thread.log.is_on = counts_anything_;
+      thread.log.touches.clear();
+      if (counts_anything_) thread.log.times.assign(block_.kernel->code.size(), 0);
+    }
+    for (std::uint32_t ended = 0; ended < threads;) {
+      ++block_.phase;
+      for (std::uint32_t i = 0; i < threads; ++i) {
+        ptx::Thread& thread = threads_[turns_ == Turns::backwards ? threads - 1 - i : i];
+        go(thread);
+        ended += thread.state == ptx::Thread::State::has_ended ? 1 : 0;
+      }
+      if (ended != 0 && ended != threads) give_up("some threads of a block missed a barrier");
+      for (std::uint32_t t = 0; t < threads; ++t) {
+        const ptx::Thread& thread = threads_[t];
+        if (ended == 0 && thread.next != threads_[t / warp * warp].next)
+          thread.fail("waits at another barrier than its warp");
+        if (ended != 0 && (!thread.copies.empty() || !thread.open_copies.empty()))
+          check_over(thread);
+      }
+    }
+  }
+
+  /// Carries a thread's instructions out up to a barrier or its end.
+  void go(ptx::Thread& thread) {
+    const std::vector<ptx::Instruction>& code = block_.kernel->code;
+    for (thread.state = ptx::Thread::State::runs; thread.state == ptx::Thread::State::runs;) {
+      if (thread.next == code.size()) give_up("a kernel goes on behind its end");
+      const ptx::Instruction& instruction = code[thread.next++];
+      if (thread.log.is_on) ++thread.log.times[thread.next - 1];
+      if (instruction.is_guarded &&
+          (thread.registers[instruction.guard] != 0) != instruction.wanted)
+        continue;
+      thread.instruction = &instruction;
+      instruction.step(thread, instruction);
+    }
+  }
+
+  static void check_over(const ptx::Thread& thread) {
+    bool is_over = thread.open_copies.empty();
+    for (const auto& group : thread.copies) is_over = is_over && group.empty();
+    if (!is_over) thread.fail("ends with copies to shared memory on their way");
+  }
+
+  ptx::Program program_;
+  std::vector<const ptx::Kernel*> kernels_;  // by number
+  std::vector<ptx::Counts> counts_;          // likewise
+  std::vector<ptx::Thread> threads_;
+  ptx::Block block_;
+  const Turns turns_ = named_turns();
+  const bool counts_anything_ = std::getenv("STARLING_PTX_COUNTS") != nullptr;
+};
+
+}  // namespace
+
+std::size_t argument_bytes(std::uint32_t kernel) {
+  return kernel < std::size(entries) ? entries[kernel].argument_bytes : 0;
+}
+
+void run_blocks(std::uint32_t kernel, std::uint32_t blocks, std::uint32_t shared,
+                const void* arguments, const DeviceMemory& memory) {
+  static Machine machine;
+  machine.run(kernel, blocks, shared, arguments, memory);
+}
+
+}  // namespace starling::cuda
