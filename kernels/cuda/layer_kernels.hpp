@@ -168,8 +168,7 @@ struct ForwardOf : WideKernel<warps_down> {
           const float(&four)[8] = sums[thread].at[i];
           float* to = y + std::uint64_t{m} * a.output.stride + n;
           if (m < rows && are_quads && n + 4 <= columns) {
-            *reinterpret_cast<Quad*>(to) = {out(four[j]), out(four[j + 1]), out(four[j + 2]),
-                                            out(four[j + 3])};
+            store_quad(to, {out(four[j]), out(four[j + 1]), out(four[j + 2]), out(four[j + 3])});
           } else {
             STARLING_UNROLL
             for (std::uint32_t l = 0; l < 4; ++l) {
@@ -282,7 +281,8 @@ struct ParameterGradientKernel : WideKernel<2> {
                             {upper[4], upper[5], upper[6], upper[7]},
                             {lower[0], lower[1], lower[2], lower[3]},
                             {lower[4], lower[5], lower[6], lower[7]}};
-      store_gradients(task, places, quads);
+      store_gradients(
+          task, quads, [&](std::uint32_t q) { return places[q]; }, All{});
       return;
     }
     STARLING_UNROLL

@@ -18,4 +18,17 @@ struct TermOnDevice {
   float factor;
 };
 
+/// The first term of a sum, and one that joins it; of quads, four sums.
+STARLING_DEVICE float first_term(float factor, float value) { return factor * value; }
+STARLING_DEVICE float next_term(float factor, float value, float sum) {
+  return fmaf(factor, value, sum);
+}
+STARLING_DEVICE Quad first_term(float factor, const Quad& v) {
+  return {factor * v.x, factor * v.y, factor * v.z, factor * v.w};
+}
+STARLING_DEVICE Quad next_term(float factor, const Quad& v, const Quad& sum) {
+  return {fmaf(factor, v.x, sum.x), fmaf(factor, v.y, sum.y), fmaf(factor, v.z, sum.z),
+          fmaf(factor, v.w, sum.w)};
+}
+
 }  // namespace starling::cuda

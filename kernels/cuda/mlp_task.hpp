@@ -37,54 +37,66 @@ STARLING_DEVICE std::uint32_t sample_of(const StepTask& task, std::uint32_t row)
   return task.samples == nullptr ? task.first + row : static_cast<std::uint32_t>(task.samples[row]);
 }
 
-/// Where every kernel hands over a finished entry of a gradient: it is stored, or joins the sums that want it. A sum may
-/// take the place of the model, so nobody may read entry `at` of the model afterwards.
-STARLING_DEVICE void store_gradient(const StepTask& task, std::uint64_t at, float gradient) {
-  if (task.sum_count == 0) {
-    task.gradient[at] = gradient;
-    return;
-  }
-  for (std::uint32_t s = 0; s < task.sum_count; ++s) {
-    const LinearTask sum = task.sums[s];
-    float total = 0.0F;
-    for (std::uint32_t t = 0; t < sum.terms; ++t) {
-      const TermOnDevice term = task.terms[sum.first_term + t];
-      const float value = term.values == nullptr ? gradient : term.values[at];
-      total = t == 0 ? term.factor * value : fmaf(term.factor, value, total);
-    }
-    sum.out[at] = total;
-  }
+template <class T>
+STARLING_DEVICE T load_as(const float* from) {
+  return *reinterpret_cast<const T*>(from);
 }
+STARLING_DEVICE void store_as(float* to, float value) { *to = value; }
+STARLING_DEVICE void store_as(float* to, const Quad& value) { store_quad(to, value); }
 
-/// store_gradient() of `used` entries at first, first + apart, .. of a small model. The loads of a term wait for each
-/// other's addresses, and for stores that might change them: so entries take them together.
-template <std::uint32_t most>
-STARLING_DEVICE void store_gradients(const StepTask& task, std::uint32_t first, std::uint32_t apart,
-                                     const float (&gradients)[most], std::uint32_t used) {
+/// Where every kernel hands over finished entries of a gradient, at(0), at(1), ..: numbers, or quads of them that lie at
+/// multiples of 16 bytes. They are stored, or join the sums that want them; all at once, as the loads of a term wait for each
+/// other's addresses, and for stores that might change them. A sum may take the place of the model, so nobody may read an
+/// entry of the model afterwards. is_used(i) says that there is an entry i.
+template <class T, std::uint32_t count, class At, class IsUsed>
+STARLING_DEVICE void store_gradients(const StepTask& task, const T (&gradients)[count],
+                                     const At& at, const IsUsed& is_used) {
   if (task.sum_count == 0) {
     STARLING_UNROLL
-    for (std::uint32_t i = 0; i < most; ++i) {
-      if (i < used) task.gradient[first + i * apart] = gradients[i];
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (is_used(i)) store_as(task.gradient + at(i), gradients[i]);
     }
     return;
   }
   for (std::uint32_t s = 0; s < task.sum_count; ++s) {
     const LinearTask sum = task.sums[s];
-    float totals[most] = {};
+    T totals[count] = {};
     for (std::uint32_t t = 0; t < sum.terms; ++t) {
       const TermOnDevice term = task.terms[sum.first_term + t];
-      STARLING_UNROLL
-      for (std::uint32_t i = 0; i < most; ++i) {
-        if (i >= used) continue;
-        const float value = term.values == nullptr ? gradients[i] : term.values[first + i * apart];
-        totals[i] = t == 0 ? term.factor * value : fmaf(term.factor, value, totals[i]);
+      const auto join = [&](const T(&values)[count]) {
+        STARLING_UNROLL
+        for (std::uint32_t i = 0; i < count; ++i) {
+          totals[i] = t == 0 ? first_term(term.factor, values[i])
+                             : next_term(term.factor, values[i], totals[i]);
+        }
+      };
+      if (term.values == nullptr) {
+        join(gradients);
+      } else {
+        T values[count] = {};
+        STARLING_UNROLL
+        for (std::uint32_t i = 0; i < count; ++i) {
+          if (is_used(i)) values[i] = load_as<T>(term.values + at(i));
+        }
+        join(values);
       }
     }
     STARLING_UNROLL
-    for (std::uint32_t i = 0; i < most; ++i) {
-      if (i < used) sum.out[first + i * apart] = totals[i];
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (is_used(i)) store_as(sum.out + at(i), totals[i]);
     }
   }
+}
+
+/// Of store_gradients(): there are all entries.
+struct All {
+  STARLING_DEVICE constexpr bool operator()(std::uint32_t) const { return true; }
+};
+
+STARLING_DEVICE void store_gradient(const StepTask& task, std::uint64_t at, float gradient) {
+  const float gradients[] = {gradient};
+  store_gradients(
+      task, gradients, [&](std::uint32_t) { return at; }, All{});
 }
 
 STARLING_DEVICE bool is_even(const float* at) {
@@ -102,43 +114,6 @@ STARLING_DEVICE bool takes_quads(const StepTask& task) {
     }
   }
   return true;
-}
-
-/// store_gradient() of entries at[i], .. at[i] + 3 for every i, at[i] being multiples of 4.
-template <std::uint32_t count>
-STARLING_DEVICE void store_gradients(const StepTask& task, const std::uint64_t (&at)[count],
-                                     const Quad (&gradients)[count]) {
-  const auto quad_at = [](float* values, std::uint64_t i) -> Quad& {
-    return *reinterpret_cast<Quad*>(values + i);
-  };
-  if (task.sum_count == 0) {
-    STARLING_UNROLL
-    for (std::uint32_t i = 0; i < count; ++i) quad_at(task.gradient, at[i]) = gradients[i];
-    return;
-  }
-  for (std::uint32_t s = 0; s < task.sum_count; ++s) {
-    const LinearTask sum = task.sums[s];
-    Quad totals[count] = {};
-    for (std::uint32_t t = 0; t < sum.terms; ++t) {
-      const TermOnDevice term = task.terms[sum.first_term + t];
-      const float f = term.factor;
-      Quad values[count];
-      STARLING_UNROLL
-      for (std::uint32_t i = 0; i < count; ++i) {
-        values[i] = term.values == nullptr ? gradients[i]
-                                           : *reinterpret_cast<const Quad*>(term.values + at[i]);
-      }
-      STARLING_UNROLL
-      for (std::uint32_t i = 0; i < count; ++i) {
-        const Quad v = values[i], o = totals[i];
-        totals[i] = t == 0 ? Quad{f * v.x, f * v.y, f * v.z, f * v.w}
-                           : Quad{fmaf(f, v.x, o.x), fmaf(f, v.y, o.y), fmaf(f, v.z, o.z),
-                                  fmaf(f, v.w, o.w)};
-      }
-    }
-    STARLING_UNROLL
-    for (std::uint32_t i = 0; i < count; ++i) quad_at(sum.out, at[i]) = totals[i];
-  }
 }
 
 }  // namespace starling::cuda

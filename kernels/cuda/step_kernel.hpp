@@ -122,8 +122,12 @@ struct StepOf {
           float* to = shared + a.at.weights[l] + panel_at(layer, panel);
           const std::uint32_t count = columns * layer.inputs;
           if (columns == panel_columns) {
-            for (std::uint32_t i = thread; i < count; i += threads)
-              to[i / panel_columns * odd(panel_columns) + i % panel_columns] = from[i];
+            static_assert(panel_columns == 32 && threads % 32 == 0);  // a warp takes a row
+            constexpr std::uint32_t apart = odd(panel_columns);
+            float* own = to + thread / 32 * apart + lane;
+            STARLING_UNROLL_BY(4)
+            for (std::uint32_t i = 0; thread + i * threads < count; ++i)
+              own[i * (threads / 32) * apart] = from[thread + i * threads];
           } else {
             for (std::uint32_t i = thread; i < count; i += threads)
               to[i / columns * odd(columns) + i % columns] = from[i];
@@ -266,7 +270,15 @@ struct StepOf {
           const auto first = static_cast<std::uint32_t>(
               layer.weights + weight_at(layer.inputs, layer.outputs, k, o));
           const std::uint32_t apart = panel_width(layer, o / panel_columns * panel_columns);
-          if (c == 0 || columns.has_second) store_gradients(task, first, apart, sums[c], used);
+          if (c == 1 && !columns.has_second) continue;
+          if (apart == panel_columns && used == input_group) {
+            store_gradients(
+                task, sums[c], [&](std::uint32_t i) { return first + i * panel_columns; }, All{});
+          } else {
+            store_gradients(
+                task, sums[c], [&](std::uint32_t i) { return first + i * apart; },
+                [&](std::uint32_t i) { return i < used; });
+          }
         }
       }
       for (std::uint32_t o = thread; o < layer.outputs; o += threads) {

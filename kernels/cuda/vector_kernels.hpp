@@ -67,9 +67,7 @@ struct LinearKernel {
       for (unsigned q = 0; q < quads; ++q) {
         if (first + 4 * threads * q >= end) continue;
         const Quad v = values[q], s = sums[q];
-        sums[q] = t == 0 ? Quad{factor * v.x, factor * v.y, factor * v.z, factor * v.w}
-                         : Quad{fmaf(factor, v.x, s.x), fmaf(factor, v.y, s.y),
-                                fmaf(factor, v.z, s.z), fmaf(factor, v.w, s.w)};
+        sums[q] = t == 0 ? first_term(factor, v) : next_term(factor, v, s);
       }
     }
     store_quads(sums, task.out, first, end);
@@ -89,7 +87,7 @@ struct LinearKernel {
     STARLING_UNROLL
     for (unsigned q = 0; q < quads; ++q) {
       const std::uint32_t i = first + 4 * threads * q;
-      if (i < end) *reinterpret_cast<Quad*>(out + i) = values[q];
+      if (i < end) store_quad(out + i, values[q]);
     }
   }
 };
