@@ -87,7 +87,7 @@ struct LinearKernel {
     STARLING_UNROLL
     for (unsigned q = 0; q < quads; ++q) {
       const std::uint32_t i = first + 4 * threads * q;
-      if (i < end) store_quad(out + i, values[q]);
+      if (i < end) *reinterpret_cast<Quad*>(out + i) = values[q];
     }
   }
 };
