@@ -92,6 +92,10 @@ TEST_CASE("every workload with numbers tells how much its data are, and its scra
   // 64 nodes' worth of ways to the goal of 20 x 20 cells.
   const Assembly wide = assembled("kind = navigation\nside = 20\nenvironments = 64");
   CHECK(wide.workload->facts().scratch_floats > 64 * 400);
+  // And what a layer of 512 makes of every move.
+  const Assembly policy = assembled("kind = navigation\nhidden = 512");
+  CHECK(static_cast<double>(policy.workload->facts().scratch_floats) >
+        512 * policy.workload->facts().batch_size);
 }
 
 TEST_CASE("what fits is not refused") {
