@@ -180,11 +180,12 @@ TEST_CASE(
 }
 
 TEST_CASE("the trace counts the loads of the 32 links that were busiest") {
-  // All of 100 B/s; link 5 carried nothing but a byte.
+  // All of 100 B/s but link 5, which carried more than the others, for its bandwidth less.
   Recorder recorder(0, {}, {}, Time(Duration(9'000'000)));
   for (std::uint32_t link = 0; link < 33; ++link) {
-    recorder.links.push_back(
-        {"link " + std::to_string(link), 100, 100, Duration(0), link == 5 ? 1 : 10 + link});
+    const bool is_wide = link == 5;
+    recorder.links.push_back({"link " + std::to_string(link), is_wide ? 1e6 : 100, 100, Duration(0),
+                              is_wide ? 1000 : 10 + link});
     recorder.link_timeline.push_back({link, 100, at(0), Time(Duration(1'000'000))});
   }
   const std::string text = trace(recorder);
