@@ -36,7 +36,7 @@ class NetworkLog {
   /// the statistics.
   void report(Recorder& recorder) const;
 
-  std::map<std::string, double> statistics;  // of the model: "network.largest_delay"
+  std::map<std::string, double> statistics;  // of the model: "network.deviation"
 
  private:
   struct State {

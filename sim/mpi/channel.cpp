@@ -117,7 +117,6 @@ struct Channel::State {
   std::vector<Block> free_fillers;
   std::int64_t sent = 0;
   std::int64_t received = 0;
-  std::size_t most_outstanding = 0;
 
   void send_bytes(int rank, const std::byte* bytes, std::size_t size, const Vector& keep) {
     for_each_piece(bytes, size, [&](const std::byte* piece, int count) {
@@ -243,7 +242,6 @@ void Channel::send(int rank, NodeId to, const Message& message) {
   state.send_bytes(rank, numbers.data(), numbers.size(), message.values);
   if (filler > 0) state.send_bytes(rank, state.zeros_of(filler), filler, {});
   ++state.sent;
-  state.most_outstanding = std::max(state.most_outstanding, state.sends.size());
 }
 
 bool Channel::progress(std::deque<Arrival>& arrived) {
@@ -261,6 +259,5 @@ bool Channel::progress(std::deque<Arrival>& arrived) {
 std::int64_t Channel::sent() const { return state_->sent; }
 std::int64_t Channel::received() const { return state_->received; }
 std::size_t Channel::outstanding() const { return state_->sends.size(); }
-std::size_t Channel::most_outstanding() const { return state_->most_outstanding; }
 
 }  // namespace starling

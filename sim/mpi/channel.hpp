@@ -40,9 +40,8 @@ class Channel {
   std::int64_t sent() const;
   /// Messages handed out by progress().
   std::int64_t received() const;
-  /// MPI sends that are not complete, now and at most.
+  /// MPI sends that are not complete.
   std::size_t outstanding() const;
-  std::size_t most_outstanding() const;
 
  private:
   struct State;

@@ -285,7 +285,6 @@ void MpiTransport::nap(Patience& patience) {
     nap = std::min(nap, left < shortest_sleep ? std::chrono::nanoseconds(0) : left);
   }
   if (nap.count() == 0) return std::this_thread::yield();
-  ++statistics_.naps;
   worker_.nap(nap);
 }
 
@@ -342,7 +341,6 @@ MpiTransport::Statistics MpiTransport::statistics() const {
   Statistics statistics = statistics_;
   statistics.messages_sent = channel_.sent();
   statistics.messages_received = channel_.received();
-  statistics.most_outstanding_sends = static_cast<std::int64_t>(channel_.most_outstanding());
   return statistics;
 }
 

@@ -58,9 +58,7 @@ class MpiTransport final : public Transport {
     std::int64_t messages_sent = 0;      // to other ranks
     std::int64_t messages_received = 0;  // from other ranks
     std::int64_t messages_within = 0;    // between nodes of this rank
-    std::int64_t most_outstanding_sends = 0;
     std::int64_t gradients = 0;
-    std::int64_t naps = 0;
   };
 
   /// All ranks make theirs together. `graph` executes inline and, with `session` and `workload`,

@@ -305,7 +305,6 @@ class ComputeGraph {
 
   ValueId new_value(std::uint32_t size);
   std::uint32_t new_slot();
-  Vector new_vector(std::uint32_t size);
   Operation& begin(Kind kind);
   /// Begins a gradient.
   Operation& begin(const Batch& batch, const Vector& x);

@@ -95,7 +95,7 @@ std::string joined(const std::map<std::string, std::string>& facts) {
   return text;
 }
 
-/// The content of a section as items; empty if it is not made of whole ones.
+/// The content of a section as items; less than one behind the last is left out.
 template <class Item>
 std::span<const Item> items_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const Item*>(bytes.data()), bytes.size() / sizeof(Item)};

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "sim/base/error.hpp"
 #include "tests/support/block_averaging.hpp"
@@ -34,36 +35,46 @@ TEST_CASE("with thresholds that nothing passes the period stays: local SGD, to t
 TEST_CASE("the period follows the drift of the models, by the published rule") {
   // Two nodes, centers 0 and 1, curvature 1, rate r: p local steps from a common x leave x_i - i =
   // q^p (x - i), so the models are 1 - q^p apart and S = ((1 - q^p) / 2)^2. Sampling 8 steps of p =
-  // 4 gives C = S(4) / r. The rate falls to a tenth at step 8: S / r^2 is nearly constant, so S / r
-  // is a tenth of C, and the period grows until it is not.
-  std::vector<double> expected;
-  double c = 0;
-  int samples = 0;
-  int p = 4;
-  int local = 0;
-  for (int k = 0; k < 60; ++k) {
-    const double rate = k < 8 ? 0.1 : 0.01;
-    if (++local == p) {
-      double moved = 1;
-      for (int step = k - p + 1; step <= k; ++step) moved *= 1 - (step < 8 ? 0.1 : 0.01);
-      const double s = std::pow((1 - moved) / 2, 2);
-      local = 0;
-      if (k < 8) {
-        c += (s / rate - c) / ++samples;
-      } else if (s < 0.7 * rate * c) {
-        ++p;
-      } else if (s > 1.3 * rate * c) {
-        --p;
+  // 4 gives C = S(4) / r. Where the rate falls to a tenth at step 8, S / r^2 is nearly constant, so S / r
+  // is a tenth of C, and the period grows until it is not; where the rate is five times as high from then on, it shrinks.
+  struct Rates {
+    double before, after;
+    std::string factor;
+  };
+  for (const Rates& rates : {Rates{0.1, 0.01, "0.1"}, Rates{0.02, 0.1, "5"}}) {
+    const auto rate_at = [&](int k) { return k < 8 ? rates.before : rates.after; };
+    std::vector<double> expected;
+    double c = 0;
+    int samples = 0;
+    int p = 4;
+    int local = 0;
+    for (int k = 0; k < 60; ++k) {
+      const double rate = rate_at(k);
+      if (++local == p) {
+        double moved = 1;
+        for (int step = k - p + 1; step <= k; ++step) moved *= 1 - rate_at(step);
+        const double s = std::pow((1 - moved) / 2, 2);
+        local = 0;
+        if (k < 8) {
+          c += (s / rate - c) / ++samples;
+        } else if (s < 0.7 * rate * c) {
+          ++p;
+        } else if (s > 1.3 * rate * c) {
+          --p;
+        }
       }
+      expected.push_back(p);
     }
-    expected.push_back(p);
+    CHECK((rates.after < rates.before ? expected.back() >= 8 : expected.back() == 2));
+    const std::string keys =
+        fmt::format("kind = adaptive_period\nlearning_rate = {}", rates.before);
+    const Recorder recorder =
+        test::run(test::quadratic_scenario(2, 60, "ring", keys),
+                  {"workload.centers=index", "workload.dimension=1", "run.record_every=1",
+                   "algorithm.sampling_steps=8", "algorithm.schedule=step",
+                   "algorithm.decay_steps=8", "algorithm.decay_factor=" + rates.factor});
+    CHECK(periods(recorder, 0) == expected);
   }
-  CHECK(expected.back() >= 8);
-  const Recorder recorder = test::run(
-      test::quadratic_scenario(2, 60, "ring", "kind = adaptive_period\nlearning_rate = 0.1"),
-      {"workload.centers=index", "workload.dimension=1", "run.record_every=1",
-       "algorithm.sampling_steps=8", "algorithm.schedule=step", "algorithm.decay_steps=8"});
-  CHECK(periods(recorder, 0) == expected);
 }
 
 TEST_CASE("before switch_step models are averaged at every step, and their drift is not sampled") {
@@ -109,6 +120,13 @@ TEST_CASE("all nodes choose the same period from noisy gradients, on any number 
     for (std::size_t i = 1; i < static_cast<std::size_t>(nodes); ++i)
       CHECK(periods(recorder, i) == first);
   }
+}
+
+TEST_CASE("the upper threshold may be the lower one, but not below it") {
+  const std::string text = test::quadratic_scenario(2, 4, "ring", adaptive);
+  CHECK_NOTHROW(test::run(text, {"algorithm.low=1", "algorithm.high=1"}));
+  CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.low=1", "algorithm.high=0.9"}),
+                       doctest::Contains("high must be at least low (1), got 0.9"), ScenarioError);
 }
 
 TEST_CASE("models that do not drift keep their period") {

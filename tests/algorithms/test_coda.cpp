@@ -128,4 +128,7 @@ TEST_CASE("the stages of CODA set the learning rate, and nothing else may") {
   CHECK_THROWS_WITH_AS(
       test::run(scenario(2, 3, "kind = coda\nlearning_rate = 0.1\nschedule = cosine")),
       doctest::Contains("schedule must be constant"), ScenarioError);
+  // Stages that shrink would never end.
+  CHECK_THROWS_WITH_AS(test::run(scenario(2, 3, "kind = coda\nlearning_rate = 0.1\ndecay = 0.5")),
+                       doctest::Contains("decay must be at least 1, got 0.5"), ScenarioError);
 }

@@ -108,6 +108,17 @@ TEST_CASE("wrong decodes are seen and sent again, uncompressed: all models stay 
   }
 }
 
+TEST_CASE("the mean comes down a deep tree right to whoever is farthest, without a margin") {
+  // The bound of the mean's code is twice the radius of the tree, over all its levels: each child's own radius counts. One
+  // that read the mean wrong would be apart from the others.
+  for (const int nodes : {7, 15, 31}) {
+    const Recorder recorder =
+        run(nodes, 12, lqsgd + "route = tree\nmargin = 1\nbits = 6",
+            {"workload.dimension=30", "workload.noise=1", "workload.centers=index"});
+    for (const auto& x : recorder.models) CHECK(x == recorder.models[0]);
+  }
+}
+
 TEST_CASE("the error of LQSGD does not grow with the gradients, only with their differences") {
   // From x = 1000 gradients are near 1000 in every entry and differ by a few: levels in ratio to the norm lose more than
   // cells in ratio to the differences.

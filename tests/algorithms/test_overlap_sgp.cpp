@@ -57,6 +57,16 @@ TEST_CASE("overlap SGP conserves the sums of numerators and weights, messages in
   }
 }
 
+TEST_CASE("the weight that is recorded after a step is what the node holds then") {
+  // Half of it leaves at every step; what left at 1 ms comes back at 3.3 ms, during the fourth step, from somebody else.
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(8, 5, "ring", overlap + "tau = 5\npeers = one_peer"),
+                {"network.latency=2.3 ms", "run.record_every=1"});
+  const double expected[] = {0.5, 0.25, 0.125, 0.125 / 2 + 0.5};
+  for (std::size_t k = 0; k < 4; ++k)
+    CHECK(recorder.steps.value("push_sum_weight", k, 3) == expected[k]);
+}
+
 TEST_CASE("late shares leave the mean alone if weights travel with them, and not otherwise") {
   // z -> mean = 0.3 on every node. Without division by w, nodes hold x alone: a part of the mass is
   // under way at every step, and uneven degrees make x_i / mean the Perron weight of i, so the

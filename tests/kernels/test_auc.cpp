@@ -143,6 +143,25 @@ TEST_CASE("evaluation gives the surrogate and the area under the curve of the te
 }
 
 TEST_CASE(
+    "one class against the rest is every sample of the data, in order, labelled by its side") {
+  const auto workload = make({{"positive_class", "3"}});
+  const SplitDataset& sides = dynamic_cast<const Auc&>(*workload).data();
+  DatasetSettings digits;
+  digits.kind = "digits";
+  const SplitDataset data = load_dataset(digits, 5);
+  const auto check = [](const Dataset& one_against_rest, const Dataset& all) {
+    CHECK(one_against_rest.samples == all.samples);
+    CHECK(one_against_rest.x == all.x);
+    CHECK(one_against_rest.classes == 2);
+    std::vector<std::int32_t> is_three;
+    for (const std::int32_t label : all.y) is_three.push_back(label == 3 ? 1 : 0);
+    CHECK(one_against_rest.y == is_three);
+  };
+  check(sides.train, data.train);
+  check(sides.test, data.test);
+}
+
+TEST_CASE(
     "leaving out positives keeps all negatives, or the other way round, and the wanted share") {
   const auto whole = make({});
   const auto thin = make({{"positive_share", "0.02"}});

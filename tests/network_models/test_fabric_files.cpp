@@ -180,6 +180,8 @@ TEST_CASE("a fabric file: misspelt attributes are refused, those of drawing tool
         ":3: unknown attribute latancy of the edge between a and b; did you mean latency?");
   CHECK(file_refusal("graph {\n a -- b [Latency=\"1 us\"]\n}", 2) ==
         ":2: unknown attribute Latency of the edge between a and b; did you mean latency?");
+  CHECK(file_refusal("graph {\n a -- b [LATENCY=\"1 us\"]\n}", 2) ==
+        ":2: unknown attribute LATENCY of the edge between a and b; did you mean latency?");
   CHECK(file_refusal("graph {\n s [knid=switch];\n a -- s -- b }", 2) ==
         ":2: unknown attribute knid of vertex s; did you mean kind?");
   CHECK(file_refusal("graph {\n a [bandwidth=\"1 GB/s\"]; a -- b }", 2) ==

@@ -558,6 +558,7 @@ TEST_CASE("fabrics: a scenario names them, and without a shape they are the smal
       {"dragonfly", 72, 144 + 36 * 4 + 36 * 2},  // p = 2, a = 4, h = 2, g = 9; links to itself idle
       {"slim_fly", 200, 400 + 50 * 7},           // q = 5
       {"slim_fly", 201, 2 * 588 + 98 * 11},      // q = 7: k' = 11
+      {"slim_fly", 589, 2 * 768 + 128 * 12},     // q = 8: k' = 12
       {"star", 10, 18},
       {"hyperx", 27, 54 + 9 * 4},      // 3 x 3 switches, 3 hosts each
       {"jellyfish", 16, 40 + 20 * 3},  // k = 4: 20 switches, a host each, 3 cables
@@ -607,6 +608,8 @@ TEST_CASE("fabrics: a shape that cannot be is refused, with what is wrong") {
           8, "gives a fabric of 2 * 1e+10 links");
   refused({{"fabric", "jellyfish"}, {"switches", "5"}, {"degree", "5"}}, 5,
           "less than switches, 4");
+  refused({{"fabric", "jellyfish"}, {"switches", "5"}, {"degree", "3"}, {"hosts_per_switch", "1"}},
+          6, "network.switches gives a fabric of 5 hosts");
   refused({{"fabric", "hyperx"}, {"sides", "2, 2"}, {"hosts_per_switch", "1"}}, 5, "4 hosts");
   refused({{"fabric", "cube"}}, 8, "cube");
   refused({{"slow_hosts", "8"}}, 8, "must be numbers of hosts, 0 to 7, got 8");

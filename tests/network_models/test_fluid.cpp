@@ -400,6 +400,10 @@ TEST_CASE("fluid: messages that can never go on are reported with the link that 
   CHECK(run.deliveries == std::vector<int>{0, 1});
   CHECK(model->standstill() ==
         "1 messages wait for links that are away: host 2 down (since 3e-06 s)");
+  // The link is away here, too, but holds nobody up.
+  const auto idle = network_test::network(scheduled(directory, "3 us, host 2 down, 0\n"), 4);
+  CHECK(network_test::ScriptedRun(*idle, {{0, 1, 3, 4'000}}).deliveries == std::vector<int>{1});
+  CHECK(idle->standstill().empty());
 }
 
 TEST_CASE("fluid: links fail at random by their own streams, and every message gets through") {

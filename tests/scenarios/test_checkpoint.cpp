@@ -220,6 +220,18 @@ TEST_CASE(
   check_equal(run.outcome, whole.outcome);
 }
 
+TEST_CASE("a run that writes one checkpoint after the other keeps the last two") {
+  Resumable run(blobs, {"algorithm.kind=adpsgd", "run.checkpoint=5 steps"});
+  REQUIRE(!run.go_on(7));
+  REQUIRE(std::filesystem::exists(run.previous()));
+  const auto legs = [](const std::string& path) { return CheckpointFile(path).content().legs; };
+  const auto newest = legs(run.newest()), previous = legs(run.previous());
+  CHECK(newest.size() > 3);
+  CHECK(previous.size() == newest.size() - 1);
+  CHECK(previous.back().events == newest[previous.size() - 1].events);
+  CHECK(newest.back().events == 8 * 256);
+}
+
 TEST_CASE("checkpoints of another run are replaced, never fallen back on") {
   Resumable run(blobs, {"algorithm.kind=adpsgd"});
   REQUIRE(!run.go_on(3));

@@ -66,6 +66,16 @@ TEST_CASE("so are those of convolutions and of attention") {
                 transformer);
 }
 
+TEST_CASE("models that cannot fit by themselves are refused with nothing else counted") {
+  // 2 * 10^6 + 10^6 + 10^12 + 10^6 + 2 * 10^6 + 2 parameters.
+  const std::string mlp = refusal(
+      "kind = mlp\ndataset = blobs\nfeatures = 2\nclasses = 2\nsamples = 100\n"
+      "hidden = 1000000, 1000000");
+  CHECK_MESSAGE(
+      mlp.find("the models alone need 2 nodes * 1000006000002 parameters * 4 B = ") != mlp.npos,
+      mlp);
+}
+
 TEST_CASE("memory is described with the data and what lies between the layers, not models alone") {
   const Assembly cnn = assembled(
       "kind = cnn\ndataset = blobs\nfeatures = 4096\nsamples = 1000\ntest_samples = 500\n"
@@ -92,6 +102,10 @@ TEST_CASE("every workload with numbers tells how much its data are, and its scra
   // 64 nodes' worth of ways to the goal of 20 x 20 cells.
   const Assembly wide = assembled("kind = navigation\nside = 20\nenvironments = 64");
   CHECK(wide.workload->facts().scratch_floats > 64 * 400);
+  // And what a layer of 512 makes of every move.
+  const Assembly policy = assembled("kind = navigation\nhidden = 512");
+  CHECK(static_cast<double>(policy.workload->facts().scratch_floats) >
+        512 * policy.workload->facts().batch_size);
 }
 
 TEST_CASE("what fits is not refused") {

@@ -135,7 +135,10 @@ TEST_CASE("a diverging run that marks its nodes goes on, and names them") {
   CHECK(recorder.facts.at("status") == "complete");
   const auto nodes = static_cast<double>(recorder.nodes.size());
   CHECK(recorder.statistics.at("diverged_nodes") == nodes);
-  CHECK(recorder.facts.at("diverged").starts_with("node 0 at its gradient "));
+  const std::string& named = recorder.facts.at("diverged");
+  CHECK(named.starts_with("node 0 at its gradient "));
+  for (std::size_t i = 1; i < recorder.nodes.size(); ++i)
+    CHECK(named.find(", node " + std::to_string(i) + " at its gradient ") != std::string::npos);
   const std::size_t last = recorder.evaluation.rows("live_nodes") - 1;
   CHECK(recorder.evaluation.value("live_nodes", last) == 0);
   CHECK(std::isnan(recorder.evaluation.value("test_loss", last)));

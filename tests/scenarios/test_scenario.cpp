@@ -294,5 +294,22 @@ TEST_CASE("a file is read from disk, and its directory resolves relative paths")
                        (path + ": cannot open: No such file or directory").c_str(), Error);
 }
 
+TEST_CASE("a scenario that a run has left is looked for here, then where the run was started") {
+  const test::TemporaryDirectory directory;
+  const std::string there = directory.path("");
+  const std::string written = directory.write("left.ini", "[run]\n");
+  CHECK(find_scenario("left.ini", there) == written);
+  CHECK(find_scenario("./left.ini", there) == written);
+  CHECK(find_scenario("lost.ini", there) ==
+        directory.path("lost.ini"));  // the error names this place
+  CHECK(find_scenario(written, "/") == written);
+  CHECK(find_scenario("left.ini", "") == "left.ini");
+  CHECK(find_scenario("left.ini", std::filesystem::current_path()) == "left.ini");
+  CHECK(find_scenario("gone/left.ini", there) == "gone/left.ini");
+  // What is here wins.
+  const std::string here = std::filesystem::relative(written);
+  CHECK(find_scenario(here, there) == here);
+}
+
 }  // namespace
 }  // namespace starling

@@ -4,6 +4,7 @@
 usage: test_compare.py STARLING
 """
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -183,6 +184,12 @@ class CompareTest(unittest.TestCase):
     def test_a_reference_may_begin_with_a_byte_order_mark(self):
         (self.folder / "r.csv").write_text("\ufeffstep,test_loss\n40,1\n", encoding="utf-8")
         self.assertIn("final test loss", self.starling("compare", "a.h5", "r.csv", "--loss", "9"))
+
+    def test_a_reference_of_one_evaluation_is_compared_by_step(self):
+        (self.folder / "r.csv").write_text("step,test_loss\n40,1\n")
+        said = self.starling("compare", "a.h5", "r.csv", "--loss", "9")
+        final = re.search(r"final test loss .* ([0-9.]+ %) ", said)[1]
+        self.assertRegex(said, rf"test loss by step, mean +{final} ")
 
     def test_a_bad_reference_is_refused_with_its_line(self):
         for text, expected in BAD:

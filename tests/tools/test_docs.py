@@ -201,6 +201,14 @@ class DocumentsTest(unittest.TestCase):
                 known = known or (group in ("evaluation", "steps") and f"`{name}`" in described)
                 self.assertTrue(known, f"docs/results_format.md does not name {path}")
 
+    def test_the_results_format_names_what_few_results_hold(self):
+        described = (ROOT / "docs/results_format.md").read_text()
+        for folder, call in (("algorithms", r'\brecord\("(\w+)"'), ("scenarios", r'\b(?:facts|machine)\["(\w+)"\]')):
+            written = {name for path in sorted((ROOT / folder).glob("*.cpp")) for name in re.findall(call, path.read_text())}
+            self.assertGreater(len(written), 5, folder)
+            for name in sorted(written):
+                self.assertIn(f"`{name}`", described, f"docs/results_format.md does not name {name}, of {folder}/")
+
     def test_the_readme_shows_what_the_quickstart_prints(self):
         shown = ["\n".join(lines) for language, _, lines in blocks("README.md") if language == "text"]
         self.assertEqual(len(shown), 1, "README.md has one block of language text")

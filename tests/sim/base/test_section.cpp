@@ -133,6 +133,7 @@ TEST_CASE("a suggestion is the nearest name and only a near one") {
   CHECK(did_you_mean("rat", known) == "; did you mean rate?");           // one letter missing
   CHECK(did_you_mean("learning-rate", known) == "; did you mean learning_rate?");
   CHECK(did_you_mean("learning_rate", known) == "; did you mean learning_rate?");
+  CHECK(did_you_mean("momentun", {"momentum", "momentous"}) == "; did you mean momentum?");
   CHECK(did_you_mean("speed", known) == "");
   CHECK(did_you_mean("", known) == "");
   CHECK(did_you_mean("x", {"y"}) == "");  // nothing in common

@@ -137,13 +137,15 @@ TEST_CASE(
 TEST_CASE("texts in the trace are escaped, and what is not UTF-8 is replaced") {
   Recorder recorder;
   recorder.facts["scenario_name"] =
-      "a\"b\\c\n\x01 \xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\xa6 \xff \xc0\x80 \xed\xa0\x80 \xe2\x82";
-  // 0xc0 0x80 is an overlong form, 0xed 0xa0 0x80 a surrogate, the last two bytes lack a third.
+      "a\"b\\c\n\x01 \xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\xa6 \xff \xc0\x80 \xed\xa0\x80 \xe2(\xac "
+      "\xe2\x82";
+  // 0xc0 0x80 is an overlong form, 0xed 0xa0 0x80 a surrogate, a parenthesis goes on no sequence, the last two bytes lack a
+  // third.
   CHECK(trace(recorder) ==
         "[{\"ph\":\"M\",\"pid\":0,\"name\":\"process_name\",\"args\":{\"name\":"
         "\"a\\\"b\\\\c\\u000a\\u0001 \xc3\xa9 "
         "\xe2\x82\xac \xf0\x9f\x90\xa6 \\ufffd \\ufffd\\ufffd \\ufffd\\ufffd\\ufffd "
-        "\\ufffd\\ufffd\"}}]\n");
+        "\\ufffd(\\ufffd \\ufffd\\ufffd\"}}]\n");
 }
 
 TEST_CASE("links are written a line per link, with their loads over the run") {
@@ -175,6 +177,23 @@ TEST_CASE(
   CHECK(count("4", "0"));
   CHECK(count("6", "25"));
   CHECK(count("7", "0"));
+}
+
+TEST_CASE("the trace counts the loads of the 32 links that were busiest") {
+  // All of 100 B/s but link 5, which carried more than the others, for its bandwidth less.
+  Recorder recorder(0, {}, {}, Time(Duration(9'000'000)));
+  for (std::uint32_t link = 0; link < 33; ++link) {
+    const bool is_wide = link == 5;
+    recorder.links.push_back({"link " + std::to_string(link), is_wide ? 1e6 : 100, 100, Duration(0),
+                              is_wide ? 1000 : 10 + link});
+    recorder.link_timeline.push_back({link, 100, at(0), Time(Duration(1'000'000))});
+  }
+  const std::string text = trace(recorder);
+  for (std::uint32_t link = 0; link < 33; ++link) {
+    CAPTURE(link);
+    const std::string counter = "\"name\":\"link " + std::to_string(link) + "\",\"args\"";
+    CHECK((text.find(counter) != std::string::npos) == (link != 5));
+  }
 }
 
 TEST_CASE("an unknown table is an error that lists the known ones") {

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "sim/base/error.hpp"
+#include "sim/record/hdf5_file.hpp"
 #include "sim/record/results_file.hpp"
 #include "tests/sim/record/full_recorder.hpp"
 #include "tests/support/hdf5_leaks.hpp"
@@ -62,6 +63,22 @@ void check_round_trip(const Recorder& recorder) {
 }  // namespace
 
 TEST_CASE("a saved recorder is loaded to the bit") { check_round_trip(full_recorder()); }
+
+TEST_CASE("times that are whole picoseconds are there in seconds, too, for other readers") {
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.path("x.h5");
+  save(full_recorder(), path);
+  const hdf5::Reader file(path, fs::file_size(path));
+  for (const std::string column :
+       {"/nodes/finished", "/nodes/compute", "/nodes/wait", "/nodes/communicate", "/links/busy"}) {
+    CAPTURE(column);
+    const auto exact = file.column<std::int64_t>(column + "_picoseconds");
+    const auto seconds = file.column<double>(column, exact.size());
+    CHECK(exact != std::vector<std::int64_t>(exact.size(), 0));
+    for (std::size_t i = 0; i < exact.size(); ++i)
+      CHECK(seconds[i] == to_seconds(Duration(exact[i])));
+  }
+}
 
 TEST_CASE("large tables, which are compressed in chunks, are loaded to the bit") {
   // 2,500 rows of 300 cells are 12 chunks of 218 rows; 70,000 nodes are more than a chunk is wide.
