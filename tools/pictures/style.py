@@ -47,6 +47,26 @@ def cut(text, most):
     return text if len(text) <= most else text[:most // 2] + "…" + text[len(text) - (most - most // 2 - 1):]
 
 
+def literal(words):
+    """Words of others as they are: no formula between dollar signs, and named in a legend though an underscore begins them."""
+    return ("\u200b" if words.startswith("_") else "") + words.replace("$", r"\$")
+
+
+def percent(share):
+    """A share in percent with the digits that it has: 90%, 99.5%."""
+    return f"{100 * share:g}%"
+
+
+def write(figure, x, y, words, right, **look):
+    """A line of text that ends left of `right`, both shares of the picture's width; of one too long, its beginning and end."""
+    line = figure.text(x, y, literal(words), **look)
+    most = len(words)
+    while most > 8 and (width := line.get_window_extent().width) > (right - x) * figure.bbox.width:
+        most = max(8, min(most - 1, int(most * (right - x) * figure.bbox.width / width)))
+        line.set_text(literal(cut(words, most)))
+    return line
+
+
 def quantity(text):
     """(number, unit) of "160 ms"; None if it is no quantity."""
     found = re.fullmatch(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([^\s\d].*)?", text)
