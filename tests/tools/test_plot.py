@@ -6,6 +6,7 @@ usage: test_plot.py STARLING
 import math
 import pathlib
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -253,6 +254,15 @@ class PlotTest(unittest.TestCase):
     def test_a_picture_that_cannot_be_written_is_what_is_named(self):
         (self.folder / "file").write_text("")
         self.assertTrue(self.plot("a.h5", "-o", "file/x.png", status=1).startswith("plot: file/x.png: cannot write: "))
+
+    def test_an_older_picture_stays_if_a_new_one_cannot_be_written_whole(self):
+        self.plot("a.h5", "-o", "kept.png")
+        before = (self.folder / "kept.png").read_bytes()
+        done = subprocess.run([sys.executable, ROOT / "tools" / "plot", "a.h5", "--links", "-o", "kept.png"], cwd=self.folder,
+                              capture_output=True, text=True, timeout=120,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000)))
+        self.assertEqual((done.returncode, done.stderr), (1, "plot: kept.png: cannot write: File too large\n"))
+        self.assertEqual([(path.name, path.read_bytes()) for path in self.folder.glob("kept*")], [("kept.png", before)])
 
     def test_an_option_given_twice_adds_to_the_first(self):
         said = self.texts("a.h5", "slow.h5", "--target", "0.25", "--target", "0.125")

@@ -1,4 +1,5 @@
 """The look of all pictures, and small helpers that several of them need."""
+import contextlib
 import math
 import re
 
@@ -33,13 +34,18 @@ def named(failure, *paths):
 
 
 def save(figure, path):
-    """Writes a picture without anything that differs between equal ones."""
+    """Writes a picture without anything that differs between equal ones; an older one stays unless it is written whole."""
     metadata = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    partial = path.with_name(path.name + ".partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=150, metadata=metadata[path.suffix])
+        figure.savefig(partial, dpi=150, format=path.suffix[1:], metadata=metadata[path.suffix])
+        partial.replace(path)
     except OSError as error:
         raise Failure(f"{path}: cannot write: {error.strerror}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink()
 
 
 def cut(text, most):
