@@ -269,6 +269,16 @@ void Run::resume(std::unique_ptr<CheckpointFile> from) {
   simulate();
 }
 
+void Run::resume_or_simulate(std::unique_ptr<CheckpointFile> from) {
+  try {
+    check_facts(*from, checkpoint_facts());
+    from_ = std::move(from);
+  } catch (const Error& error) {
+    if (hooks_.warn) hooks_.warn(fmt::format("{}; the run begins anew", error.what()));
+  }
+  simulate();
+}
+
 std::map<std::string, std::string> Run::checkpoint_facts() const {
   std::map<std::string, std::string> facts{{"scenario", Scenario::to_text(parts_.described)},
                                            {"scenario_name", parts_.scenario_name},

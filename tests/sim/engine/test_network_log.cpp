@@ -38,14 +38,13 @@ TEST_CASE("the timeline of a run that was ended early has the stretches that are
   log.set_rate(0, 7e8, at(3'000));
   Recorder recorder;
   log.report(recorder);  // as results are saved while the run goes on
-  CHECK(recorder.link_timeline == std::vector<LinkSegment>{{0, 5e8, at(1'000), at(3'000)},
-                                                           {1, 1e8, at(500), at(3'000)}});
+  CHECK(recorder.link_timeline ==
+        std::vector<LinkSegment>{{0, 5e8, at(1'000), at(3'000)}, {1, 1e8, at(500), at(3'000)}});
   log.set_rate(0, 8e8, at(4'000));
   log.report(recorder);
-  CHECK(recorder.link_timeline ==
-        std::vector<LinkSegment>{{0, 5e8, at(1'000), at(3'000)},
-                                 {0, 7e8, at(3'000), at(3'500)},
-                                 {1, 1e8, at(500), at(3'500)}});
+  CHECK(recorder.link_timeline == std::vector<LinkSegment>{{0, 5e8, at(1'000), at(3'000)},
+                                                           {0, 7e8, at(3'000), at(3'500)},
+                                                           {1, 1e8, at(500), at(3'500)}});
 }
 
 }  // namespace starling
