@@ -345,7 +345,12 @@ void Run::run_simulation(const Recorder* recorded) {
                                });
   clock = &transport;
   graph_->follow(transport.running());
-  if (parts_.failures) observer_->count_live_nodes();
+  if (parts_.failures) {
+    observer_->count_live_nodes();
+    observer_->leave_out_absence([this](NodeId node, Time begin, Time end) {
+      return parts_.failures->presence(node, begin, end);
+    });
+  }
 
   World world{transport,      *graph_,       *observer_,   *parts_.topology,
               settings.steps, settings.seed, settings.plan};
