@@ -70,6 +70,11 @@ CheckpointSchedule read_checkpoint(const Section& run) {
   return {.wall = whole};
 }
 
+bool has_checkpoint(const std::string& results) {
+  namespace fs = std::filesystem;
+  return fs::exists(newest_of(results)) || fs::exists(previous_of(results));
+}
+
 FoundCheckpoint find_checkpoint(const std::string& path) {
   namespace fs = std::filesystem;
   FoundCheckpoint found{.file = nullptr, .results = path, .warning = ""};
@@ -78,7 +83,7 @@ FoundCheckpoint find_checkpoint(const std::string& path) {
   }
   const std::string newest = newest_of(found.results);
   const std::string previous = previous_of(found.results);
-  if (!fs::exists(newest) && !fs::exists(previous))
+  if (!has_checkpoint(found.results))
     throw Error(fmt::format("{}: there is no checkpoint to resume", newest));
   if (!path.ends_with(previous_suffix)) {
     try {

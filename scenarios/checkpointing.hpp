@@ -35,6 +35,8 @@ struct FoundCheckpoint {
   std::string results;  // the results file it belongs to
   std::string warning;  // why it is not the newest; empty if it is
 };
+/// Whether one lies beside a results file, be it whole or not.
+bool has_checkpoint(const std::string& results);
 /// Throws Error if there is none.
 FoundCheckpoint find_checkpoint(const std::string& path);
 /// Removes those of a results file, whose run is complete: nobody shall go on with an older one in its place.

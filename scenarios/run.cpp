@@ -269,6 +269,16 @@ void Run::resume(std::unique_ptr<CheckpointFile> from) {
   simulate();
 }
 
+void Run::resume_or_simulate(std::unique_ptr<CheckpointFile> from) {
+  try {
+    check_facts(*from, checkpoint_facts());
+    from_ = std::move(from);
+  } catch (const Error& error) {
+    if (hooks_.warn) hooks_.warn(fmt::format("{}; the run begins anew", error.what()));
+  }
+  simulate();
+}
+
 std::map<std::string, std::string> Run::checkpoint_facts() const {
   std::map<std::string, std::string> facts{{"scenario", Scenario::to_text(parts_.described)},
                                            {"scenario_name", parts_.scenario_name},
@@ -335,7 +345,12 @@ void Run::run_simulation(const Recorder* recorded) {
                                });
   clock = &transport;
   graph_->follow(transport.running());
-  if (parts_.failures) observer_->count_live_nodes();
+  if (parts_.failures) {
+    observer_->count_live_nodes();
+    observer_->leave_out_absence([this](NodeId node, Time begin, Time end) {
+      return parts_.failures->presence(node, begin, end);
+    });
+  }
 
   World world{transport,      *graph_,       *observer_,   *parts_.topology,
               settings.steps, settings.seed, settings.plan};

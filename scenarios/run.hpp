@@ -58,6 +58,8 @@ class Run {
   void simulate(const Recorder* recorded = nullptr);
   /// The same, from a checkpoint on. Throws Error if `from` is of another program or another scenario.
   void resume(std::unique_ptr<CheckpointFile> from);
+  /// The same; where it would throw, the run begins anew and says why.
+  void resume_or_simulate(std::unique_ptr<CheckpointFile> from);
   /// The same in virtual time, the numbers shared among the processes of the session; rank 0 saves all results. From a
   /// checkpoint on if there is one, of whatever number of processes.
   void share(MpiSession& session, std::unique_ptr<CheckpointFile> from = nullptr);

@@ -26,8 +26,7 @@ namespace {
 /// Whether `path` is the results file of a run that needs no checkpoint any more.
 bool is_complete(const std::string& path) {
   namespace fs = std::filesystem;
-  if (fs::exists(path + ".checkpoint") || fs::exists(path + ".checkpoint.previous")) return false;
-  if (!path.ends_with(".h5") || !fs::exists(path)) return false;
+  if (has_checkpoint(path) || !path.ends_with(".h5") || !fs::exists(path)) return false;
   const Recorder recorder = load(path);
   const auto status = recorder.facts.find("status");
   return status != recorder.facts.end() && status->second == "complete";

@@ -1,11 +1,15 @@
 // starling run: executes a scenario, simulated or over MPI, and ends with a short table.
 
 #include <algorithm>
+#include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "scenarios/checkpointing.hpp"
 #include "scenarios/replay_check.hpp"
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
@@ -31,6 +35,19 @@ void check_output(const std::vector<std::string>& words, const Assembly& parts) 
       "{} would be replaced by its repetition; name another file with --output", words[0]));
 }
 
+/// The newest whole checkpoint beside the results file of a run; nothing if there is none.
+std::unique_ptr<CheckpointFile> checkpoint_of(const Assembly& parts) {
+  if (!has_checkpoint(parts.settings.output)) return nullptr;
+  try {
+    FoundCheckpoint found = find_checkpoint(parts.settings.output);
+    if (!found.warning.empty()) fmt::print(stderr, "starling: warning: {}\n", found.warning);
+    return std::move(found.file);
+  } catch (const Error& error) {
+    fmt::print(stderr, "starling: warning: {}; the run begins anew\n", error.what());
+    return nullptr;
+  }
+}
+
 Assembly assemble_checked(const std::vector<std::string>& words) {
   Assembly parts = assemble(read_scenario(words));
   check_output(words, parts);
@@ -50,14 +67,14 @@ void run_over_mpi(const std::vector<std::string>& words, bool speaks) {
   });
 }
 
-/// A replay follows one real run in one process.
-void check_alone() {
+/// A replay follows one real run in one process; under mpirun, `starling resume` goes on.
+void check_alone(const char* option) {
   if (!MpiSession::is_launched()) return;
-  in_session([](MpiSession& session) {
+  in_session([option](MpiSession& session) {
     if (session.ranks() == 1) return;
-    session.share_failure("--replay");  // every rank has the same to say
-    throw UsageError(fmt::format("--replay is for one process, got {} from mpirun: run it without",
-                                 session.ranks()));
+    session.share_failure(option);  // every rank has the same to say
+    throw UsageError(fmt::format("{} is for one process, got {} from mpirun: run it without",
+                                 option, session.ranks()));
   });
 }
 
@@ -88,8 +105,17 @@ void simulate(const std::vector<std::string>& words, bool speaks) {
   execute_run(assemble_checked(words), speaks, [](Run& run) { run.simulate(); });
 }
 
-void check_alone() {}
+void check_alone(const char*) {}
 #endif
+
+/// Goes on with a simulation that was ended early, if its checkpoint is there and of this scenario, or begins it.
+void go_on(const std::vector<std::string>& words, bool speaks) {
+  Assembly parts = assemble_checked(words);
+  std::unique_ptr<CheckpointFile> from = checkpoint_of(parts);
+  execute_run(std::move(parts), speaks, [&from](Run& run) {
+    from ? run.resume_or_simulate(std::move(from)) : run.simulate();
+  });
+}
 
 /// Simulates in the order of the real run that wrote `path`. Results go beside it unless the words say where.
 void replay(std::vector<std::string> words, const std::string& path, bool speaks) {
@@ -120,7 +146,8 @@ void run_command(const Arguments& arguments) {
       "output,o", po::value<std::string>(), "results file (instead of run.output)")(
       "replay", po::value<std::string>(),
       "results of a run over MPI, whose order of events the simulation follows")(
-      "quiet,q", "no progress, no table");
+      "resume", "go on from the run's checkpoint, if it has left one")("quiet,q",
+                                                                       "no progress, no table");
   po::variables_map values;
   if (!parse_arguments(arguments,
                        "starling run SCENARIO.ini|RESULTS.h5 [section.key=value ...] [options]",
@@ -135,10 +162,16 @@ void run_command(const Arguments& arguments) {
     words.push_back("run.output=" + values["output"].as<std::string>());
 
   const bool speaks = values.count("quiet") == 0;
+  if (values.count("replay") > 0 && values.count("resume") > 0)
+    throw UsageError("--replay and --resume do not go together");
   if (values.count("replay") > 0) {
     if (transport != "simulated") throw UsageError("--replay is a simulation, got --transport mpi");
-    check_alone();
+    check_alone("--replay");
     replay(words, values["replay"].as<std::string>(), speaks);
+  } else if (values.count("resume") > 0) {
+    if (transport != "simulated") throw UsageError("--resume is a simulation, got --transport mpi");
+    check_alone("--resume");
+    go_on(words, speaks);
   } else if (transport == "simulated") {
     simulate(words, speaks);
   } else {

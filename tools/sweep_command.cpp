@@ -2,7 +2,7 @@
 //
 // The folder holds what is known: NAME.h5 per point (a point is finished if that says so), NAME.log if a point failed,
 // scenario.ini (the settings of the sweep, to refuse another one), and the tables points.csv, table.csv, table.h5. So a killed sweep goes on
-// where it was when it is started again.
+// where it was when it is started again, and within a point where its checkpoint was, if the scenario asks for some.
 //
 // Under mpirun every process takes its share of the points. Whoever is done waits for the others, as mpirun would kill
 // them if one ended because a point failed; the first one tells how it ended.
@@ -184,7 +184,7 @@ Ending run_points(const Sweep& sweep, const std::vector<std::string>& words,
     ProcessPool::Task task{{program, "run"}, log_of(i).string()};
     task.words.insert(task.words.end(), words.begin(), words.end());
     for (const std::string& setting : sweep.overrides(point)) task.words.push_back(setting);
-    task.words.insert(task.words.end(), {"--quiet", "-o", results_of(folder, point).string()});
+    task.words.insert(task.words.end(), {"--quiet", "--resume", "-o", results_of(folder, point).string()});
     tasks.push_back(std::move(task));
   }
   Ending outcome;

@@ -97,6 +97,13 @@ Time Failures::finish(NodeId node, Time begin, Duration work) {
   }
 }
 
+std::pair<Time, Time> Failures::presence(NodeId node, Time begin, Time end) {
+  const Time up = away_until(node, begin).value_or(begin);
+  if (up >= end) return {end, end};
+  const std::optional<Outage> outage = next(node, up);
+  return {up, outage ? std::min(outage->begin, end) : end};
+}
+
 Failures::Fate Failures::next_message(NodeId source) {
   if (settings_.lose + settings_.duplicate == 0) return Fate::delivered;
   std::uint64_t& messages = agendas_[static_cast<std::size_t>(source)].messages;

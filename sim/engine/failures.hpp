@@ -27,6 +27,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "sim/base/section.hpp"
@@ -70,6 +71,8 @@ class Failures {
   /// When work of that duration, begun at `begin`, is done by a node that rests while it is away; if it
   /// stops before, when it does, and nothing more happens.
   Time finish(NodeId node, Time begin, Duration work);
+  /// The first stretch of begin <= t < end in which `node` is up; an empty one at the end if there is none.
+  std::pair<Time, Time> presence(NodeId node, Time begin, Time end);
 
   enum class Fate : std::uint8_t { delivered, lost, duplicated };
   /// Of the next message that `source` sends.

@@ -25,6 +25,7 @@ void NetworkLog::report(Recorder& recorder) const {
   recorder.links.clear();
   recorder.link_timeline.clear();
   std::vector<std::uint32_t> row_of(states_.size(), 0);
+  std::vector<LinkSegment> open_stretches;  // of a run that has not ended
   for (std::uint32_t link = 0; link < states_.size(); ++link) {
     const State& state = states_[link];
     const Duration open = state.rate > 0 ? latest_ - state.since : Duration{};
@@ -37,11 +38,17 @@ void NetworkLog::report(Recorder& recorder) const {
                               .peak_rate = peak_rate,
                               .busy = state.busy + open,
                               .bytes = state.bytes});
+    if (open_rate > 0 && state.since < timeline_until_) {
+      open_stretches.push_back(
+          {row_of[link], open_rate, state.since, std::min(latest_, timeline_until_)});
+    }
   }
   for (const LinkSegment& segment : timeline_) {
     recorder.link_timeline.push_back(
         {row_of[segment.link], segment.rate, segment.begin, segment.end});
   }
+  recorder.link_timeline.insert(recorder.link_timeline.end(), open_stretches.begin(),
+                                open_stretches.end());
 }
 
 }  // namespace starling

@@ -8,9 +8,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/base/time.hpp"
@@ -37,10 +39,17 @@ class Observer {
     totals.bytes_sent += bytes;
   }
   void spend(NodeId node, Activity activity, Time begin, Time end) {
-    recorder_.spend(node, activity, begin, end);
+    if (!presence_) return recorder_.spend(node, activity, begin, end);
+    while (begin < end) {
+      const auto [from, to] = presence_(node, begin, end);
+      recorder_.spend(node, activity, from, to);
+      begin = to;
+    }
   }
   void spend_waiting(NodeId node, Time since, Time turn, Time now) {
-    recorder_.spend_waiting(node, since, turn, now);
+    if (!presence_) return recorder_.spend_waiting(node, since, turn, now);
+    spend(node, Activity::wait, since, turn);
+    spend(node, Activity::communicate, turn, now);
   }
 
   /// The model of one node after the steps of one row of the evaluation table.
@@ -59,6 +68,10 @@ class Observer {
 
   /// `node` has stopped for ever: rows do not wait for it any more.
   void lose(NodeId node);
+  /// The first stretch of begin <= t < end in which a node is up; an empty one at the end if there is none.
+  using Presence = std::function<std::pair<Time, Time>(NodeId node, Time begin, Time end)>;
+  /// Nodes are away now and then: that time counts neither as computing nor as waiting or communicating.
+  void leave_out_absence(Presence presence) { presence_ = std::move(presence); }
   /// Has every row of the evaluation table tell over how many nodes its mean is.
   void count_live_nodes() { counts_live_nodes_ = true; }
 
@@ -107,6 +120,7 @@ class Observer {
   std::map<std::size_t, Row> rows_;
   std::vector<bool> lost_;  // (nodes)
   std::size_t lost_nodes_ = 0;
+  Presence presence_;  // empty: they are always up
   bool counts_live_nodes_ = false;
   bool leaves_out_diverged_ = false;
   std::map<NodeId, Step> diverged_elsewhere_;

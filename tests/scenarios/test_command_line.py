@@ -225,6 +225,8 @@ def check_usage(folder):
                             (["list", "workloads"], "all components: starling list --brief; did you mean workload?"),
                             (["list", "--markdown", "dpsgd"], "--markdown lists everything, got a name"),
                             (["resume", "a.h5", "b.h5"], "expected one file, whose run is to go on"),
+                            (["run", "s.ini", "--resume", "--replay", "a.h5"], "--replay and --resume do not go together"),
+                            (["run", "s.ini", "--resume", "--transport", "mpi"], "--resume is a simulation, got --transport mpi"),
                             *((["sweep", "points.ini", f"--jobs={count}", *more],
                                f"--jobs must be a whole number from 1 to 4096, got {count}")
                               for count in ("4097", "0", "-1", "x", "1.5", "9" * 30) for more in ([], ["--list"])),

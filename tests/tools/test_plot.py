@@ -6,6 +6,8 @@ usage: test_plot.py STARLING
 import math
 import pathlib
 import re
+import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -253,9 +255,40 @@ class PlotTest(unittest.TestCase):
         (self.folder / "file").write_text("")
         self.assertTrue(self.plot("a.h5", "-o", "file/x.png", status=1).startswith("plot: file/x.png: cannot write: "))
 
+    def test_an_older_picture_stays_if_a_new_one_cannot_be_written_whole(self):
+        self.plot("a.h5", "-o", "kept.png")
+        before = (self.folder / "kept.png").read_bytes()
+        done = subprocess.run([sys.executable, ROOT / "tools" / "plot", "a.h5", "--links", "-o", "kept.png"], cwd=self.folder,
+                              capture_output=True, text=True, timeout=120,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000)))
+        self.assertEqual((done.returncode, done.stderr), (1, "plot: kept.png: cannot write: File too large\n"))
+        self.assertEqual([(path.name, path.read_bytes()) for path in self.folder.glob("kept*")], [("kept.png", before)])
+
     def test_an_option_given_twice_adds_to_the_first(self):
         said = self.texts("a.h5", "slow.h5", "--target", "0.25", "--target", "0.125")
-        self.assertLessEqual({"25%", "12%"}, set(said))
+        self.assertLessEqual({"25%", "12.5%"}, set(said))
+
+    def test_a_target_is_not_rounded_to_one_that_nobody_asked_for(self):
+        said = self.texts("swept", "--target", "0.125")
+        self.assertIn("Virtual time to 12.5% test accuracy, s", said)
+        self.assertLessEqual({"99.5%", "100%"}, set(self.texts("a.h5", "slow.h5", "--target", "0.995", "1")))
+
+    def test_names_with_dollar_signs_and_underscores_are_no_formulas_and_are_named(self):
+        shutil.copy(self.folder / "a.h5", self.folder / "_cost$x_{$.h5")
+        shutil.copytree(self.folder / "swept", self.folder / "_swept$a_{$")
+        for words in (["_cost$x_{$.h5"], ["_cost$x_{$.h5", "--links"], ["_swept$a_{$"]):
+            self.assertTrue(any("$" in text for text in self.texts(*words)), words)
+        said = self.texts("_cost$x_{$.h5", "slow.h5")
+        self.assertEqual([text.strip("\u200b") for text in said].count("_cost$x_{$"), 1, said)  # in the legend
+
+    def test_a_long_name_does_not_run_into_what_stands_beside_it(self):
+        name = "group_size=4,delay=160 ms,learning_rate=0.1,activation=full,nodes=1024,seed=1"
+        shutil.copy(self.folder / "a.h5", self.folder / f"{name}.h5")
+        for words in ([], ["--links"]):
+            said = self.texts(f"{name}.h5", *words)
+            self.assertFalse([text for text in said if text.startswith(name)])
+            self.assertTrue(any(re.match("group_size=4,delay.*….*seed=1|group_size=4,delay.*….*links", text) for text in said), said)
+        self.assertIn("slow", self.texts("slow.h5"))
 
     def test_times_of_some_seeds_alone_say_so(self):
         with h5py.File(self.folder / "swept" / "nodes=4,learning_rate=0.05,seed=1.h5") as one, \

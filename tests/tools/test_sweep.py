@@ -18,7 +18,7 @@ import unittest
 import h5py
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "scenarios"))
-from runs import wait_until_at_work
+from runs import children, content, wait_until_at_work
 
 SCENARIO = """[run]
 nodes = 8
@@ -275,6 +275,39 @@ class SweepTest(unittest.TestCase):
         self.assertIn("0 of 12 points are finished; started again, the sweep goes on\n", told)
         self.assertIn("results so far are kept", said)
         self.assertEqual(list((self.folder / "out").glob("*.log")), [])  # they have not failed
+
+    def test_points_go_on_from_their_checkpoints(self):
+        self.write(SCENARIO.replace("steps = 20", "steps = 40000\ncheckpoint = 1 h\nsave_models = yes")
+                   + "[sweep]\nalgorithm.learning_rate = 0.05, 0.1\n")
+        started = subprocess.Popen(self.command("-q"), cwd=self.folder, stderr=subprocess.DEVNULL)
+        wait_until_at_work(started.pid, 2, 0.2)
+        for child in children(started.pid):
+            os.kill(child, signal.SIGSTOP)
+        time.sleep(8)  # more than a point takes; what is noted of a run counts it
+        for child in children(started.pid):
+            os.kill(child, signal.SIGCONT)
+        started.send_signal(signal.SIGTERM)
+        self.assertEqual(started.wait(60), 128 + signal.SIGTERM)
+        points = [self.folder / "out" / f"learning_rate={rate}.h5" for rate in ("0.05", "0.1")]
+        saved = [pathlib.Path(f"{point}.checkpoint") for point in points]
+        self.assertTrue(all(path.exists() for path in saved))
+        (self.folder / "other.h5.checkpoint").write_bytes(saved[1].read_bytes())
+        saved[1].write_bytes(saved[1].read_bytes()[:-1])  # one is damaged: its point begins anew
+        self.sweep()
+        self.assertFalse(any(path.exists() for path in saved))
+        for point in points:
+            whole = self.folder / "whole.h5"
+            subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", whole, f"algorithm.{point.stem}"], cwd=self.folder, check=True)
+            but = ["scenario"]  # it says where the results are
+            self.assertEqual(content(point, but), content(whole, but))
+            with h5py.File(point) as file:
+                took = float(file["machine"].attrs["wall_seconds"])
+            if point == points[0]:
+                self.assertGreater(took, 8)
+        done = subprocess.run([PROGRAM, "run", "s.ini", "run.steps=10", "--resume", "-o", "other.h5"], cwd=self.folder, check=True,
+                              capture_output=True, text=True)
+        self.assertEqual(done.stderr, "starling: warning: other.h5.checkpoint: is of another scenario; the run begins anew\n")
+        self.assertFalse((self.folder / "other.h5.checkpoint").exists())
 
     def test_a_point_that_is_killed_is_told_as_such(self):
         self.write(SCENARIO.replace("steps = 20", "steps = 20000000") + "[sweep]\nalgorithm.learning_rate = 0.05\n")

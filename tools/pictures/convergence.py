@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from pictures.reference import read_reference
 from pictures.results import opened
-from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, set_log, short, text, time_scale
+from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, literal, percent, set_log, short, text, time_scale
 
 METRICS = {"test_accuracy": "Test accuracy", "test_auc": "Test AUC", "test_loss": "Test loss", "consensus_distance": "Consensus distance"}
 AXES = {"time": "time", "step": "steps", "samples": "samples", "epoch": "epochs"}
@@ -111,7 +111,7 @@ def draw_curves(ax, runs, metric, against, scale):
     for i, run in enumerate(runs):
         x, y = run.curve(metric, against)
         few = len(x) <= 25
-        ax.plot(x * scale, y, color=SERIES[i % len(SERIES)], linestyle=DASHES[i % len(DASHES)], label=run.name,
+        ax.plot(x * scale, y, color=SERIES[i % len(SERIES)], linestyle=DASHES[i % len(DASHES)], label=literal(run.name),
                 marker=MARKERS[i % len(MARKERS)] if few else None, markersize=4, markerfacecolor="none" if i else None)
     ax.xaxis.set_major_locator(MaxNLocator(5))
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
@@ -130,10 +130,10 @@ def draw_targets(ax, runs, metric, targets, scale, unit):
         for row, target in enumerate(targets):
             time = run.first_time(metric, target) * scale
             y = row + (i - (len(runs) - 1) / 2) * height
-            ax.barh(y, 0 if np.isnan(time) else time, 0.9 * height, color=SERIES[i % len(SERIES)], label=run.name if row == 0 else None)
+            ax.barh(y, 0 if np.isnan(time) else time, 0.9 * height, color=SERIES[i % len(SERIES)], label=literal(run.name) if row == 0 else None)
             ax.annotate("never" if np.isnan(time) else short(time), (0 if np.isnan(time) else time, y), xytext=(4, 0),
                         textcoords="offset points", va="center", fontsize=8, color=GREY)
-    ax.set_yticks(range(len(targets)), [f"{target:.0%}" if metric == "test_accuracy" else f"{target:g}" for target in targets])
+    ax.set_yticks(range(len(targets)), [percent(target) if metric == "test_accuracy" else f"{target:g}" for target in targets])
     ax.invert_yaxis()
     ax.margins(x=0.12)
     ax.grid(False, axis="y")
@@ -231,6 +231,6 @@ def draw(paths, targets=()):
             ax.axis("off")
         if said and len(axes) > 1:
             lines = [line.replace(": ", ":\n  ", 1).replace(", ", ",\n  ") for line in said]
-            grid[-1, 1].text(0, 1, "\n".join(lines), fontsize=9, color=GREY, va="top").set_in_layout(False)  # it may cross the columns
-    figure.suptitle(cut(", ".join(run.name for run in runs), LONGEST_TITLE), fontsize=13, fontweight="bold", x=0.01, ha="left")
+            grid[-1, 1].text(0, 1, literal("\n".join(lines)), fontsize=9, color=GREY, va="top").set_in_layout(False)  # it may cross the columns
+    figure.suptitle(literal(cut(", ".join(run.name for run in runs), LONGEST_TITLE)), fontsize=13, fontweight="bold", x=0.01, ha="left")
     return figure, said

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
 
-from pictures.style import BLUE, GREY, ORANGE, Failure, text, time_scale
+from pictures.style import BLUE, GREY, ORANGE, Failure, literal, text, time_scale, write
 
 MOST_LINKS = 20          # the busiest
 
@@ -70,7 +70,7 @@ def draw(results, title, subtitle):
     peak = results.links["peak_rate"] / results.links["bandwidth"]
     order = np.argsort(-mean, kind="stable")
     shown = order[:MOST_LINKS]
-    names = [text(results.links["name"][link]) for link in shown]
+    names = [literal(text(results.links["name"][link])) for link in shown]
     has_heat = bool(results.link_timeline)
     height = 9.2 if has_heat else 5.2  # inches, as are the distances of the texts from the top
     figure = plt.figure(figsize=(13, height))
@@ -81,9 +81,9 @@ def draw(results, title, subtitle):
     draw_busiest_links(figure.add_subplot(grid[0, 1]), names, mean[shown], peak[shown])
     if has_heat:
         draw_link_heat(figure, figure.add_subplot(grid[1, :]), results, shown, names)
-    figure.suptitle(f"{title}: traffic of the network's links", x=0.02, y=1 - 0.1 / height, ha="left", va="top", fontsize=13,
-                    fontweight="bold")
-    figure.text(0.02, 1 - 0.4 / height, subtitle, va="top", fontsize=9, color=GREY)
-    figure.legend(handles=[Patch(color=BLUE, label="mean over the run"), Patch(color=ORANGE, label="peak")], loc="upper right",
+    legend = figure.legend(handles=[Patch(color=BLUE, label="mean over the run"), Patch(color=ORANGE, label="peak")], loc="upper right",
                   bbox_to_anchor=(0.98, 1 - 0.1 / height), borderaxespad=0, ncols=2)
+    write(figure, 0.02, 1 - 0.1 / height, f"{title}: traffic of the network's links",
+          legend.get_window_extent().x0 / figure.bbox.width - 0.015, va="top", fontsize=13, fontweight="bold")
+    write(figure, 0.02, 1 - 0.4 / height, subtitle, 0.98, va="top", fontsize=9, color=GREY)
     return figure

@@ -1,4 +1,5 @@
 """The look of all pictures, and small helpers that several of them need."""
+import contextlib
 import math
 import re
 
@@ -33,18 +34,43 @@ def named(failure, *paths):
 
 
 def save(figure, path):
-    """Writes a picture without anything that differs between equal ones."""
+    """Writes a picture without anything that differs between equal ones; an older one stays unless it is written whole."""
     metadata = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    partial = path.with_name(path.name + ".partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=150, metadata=metadata[path.suffix])
+        figure.savefig(partial, dpi=150, format=path.suffix[1:], metadata=metadata[path.suffix])
+        partial.replace(path)
     except OSError as error:
         raise Failure(f"{path}: cannot write: {error.strerror}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink()
 
 
 def cut(text, most):
     """A text of at most `most` characters; of a longer one both ends."""
     return text if len(text) <= most else text[:most // 2] + "…" + text[len(text) - (most - most // 2 - 1):]
+
+
+def literal(words):
+    """Words of others as they are: no formula between dollar signs, and named in a legend though an underscore begins them."""
+    return ("\u200b" if words.startswith("_") else "") + words.replace("$", r"\$")
+
+
+def percent(share):
+    """A share in percent with the digits that it has: 90%, 99.5%."""
+    return f"{100 * share:g}%"
+
+
+def write(figure, x, y, words, right, **look):
+    """A line of text that ends left of `right`, both shares of the picture's width; of one too long, its beginning and end."""
+    line = figure.text(x, y, literal(words), **look)
+    most = len(words)
+    while most > 8 and (width := line.get_window_extent().width) > (right - x) * figure.bbox.width:
+        most = max(8, min(most - 1, int(most * (right - x) * figure.bbox.width / width)))
+        line.set_text(literal(cut(words, most)))
+    return line
 
 
 def quantity(text):

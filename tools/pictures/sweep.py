@@ -9,7 +9,7 @@ from matplotlib.ticker import PercentFormatter
 
 from pictures import convergence
 from pictures.results import opened
-from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, numbers, short
+from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, literal, numbers, percent, short
 
 MOST_CURVES = 8          # as many as there are colours
 MOST_LABELS = 16         # values named along an axis
@@ -74,11 +74,11 @@ class Sweep:
     def label(self, key, value):
         """A value as it is written along an axis or in a legend, with those that go along with it."""
         if value is None or not self.zipped or key != self.zipped[0]:
-            return cut(value, LONGEST_LABEL) if value is not None else None
+            return literal(cut(value, LONGEST_LABEL)) if value is not None else None
         row = next(row for row in self.table if row[key] == value)
         parts = [row[other] for other in self.zipped_as_written]
         set_ones = [part for part in parts if part != "default"]  # that a kind has no such key goes without saying
-        return cut(" / ".join(set_ones or parts), LONGEST_LABEL)
+        return literal(cut(" / ".join(set_ones or parts), LONGEST_LABEL))
 
     def name_of(self, key):
         """How a swept key is named: without its section, if no other is named so and it is no `kind`, which says nothing alone; with
@@ -250,7 +250,7 @@ def time_to(ax, sweep, target, x_key, series_key, fixed):
         return (np.mean(times), np.std(times, ddof=1) if len(times) > 1 else np.nan) if times else (np.nan, np.nan)
 
     lines(ax, sweep, "virtual_time_seconds", x_key, series_key, fixed, cell_of)
-    wanted = f"{target:.0%} test accuracy" if metric == "test_accuracy" else f"a {convergence.METRICS[metric].replace('Test', 'test')} of {target:g}"
+    wanted = f"{percent(target)} test accuracy" if metric == "test_accuracy" else f"a {convergence.METRICS[metric].replace('Test', 'test')} of {target:g}"
     ax.set_title(f"Virtual time to {wanted}, s{', without runs that never get there' if is_partial else ''}")
 
 
@@ -356,7 +356,7 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=()):
         ax.set_visible(False)
     note = ", ".join(f"{sweep.name_of(key)} = {sweep.label(key, value)}" for key, value in fixed.items())
     count = len(sweep.runs(fixed))
-    title = f"{sweep.folder.resolve().name}: {count} run{'s' * (count != 1)}" + (f", at {note}" if note else "")
+    title = f"{literal(sweep.folder.resolve().name)}: {count} run{'s' * (count != 1)}" + (f", at {note}" if note else "")
     if any(float(row["runs"]) > 1 for row in sweep.table):
         title += "; mean over seeds, bars for one standard deviation"
     figure.suptitle(title, fontsize=13, fontweight="bold", x=0.01, ha="left")

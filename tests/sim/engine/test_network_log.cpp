@@ -32,4 +32,22 @@ TEST_CASE("the log counts rates that links had for a time, not those between two
         segments);  // a later report of the same run replaces the one before
 }
 
+TEST_CASE("the timeline of a run that was ended early has the stretches that are open") {
+  const auto at = [](std::int64_t ps) { return Time{Duration{ps}}; };
+  NetworkLog log(at(3'500));
+  log.describe({1e9, 1e9}, [](std::uint32_t link) { return "link " + std::to_string(link); });
+  log.set_rate(1, 1e8, at(500));
+  log.set_rate(0, 5e8, at(1'000));
+  log.set_rate(0, 7e8, at(3'000));
+  Recorder recorder;
+  log.report(recorder);  // as results are saved while the run goes on
+  CHECK(recorder.link_timeline ==
+        std::vector<LinkSegment>{{0, 5e8, at(1'000), at(3'000)}, {1, 1e8, at(500), at(3'000)}});
+  log.set_rate(0, 8e8, at(4'000));
+  log.report(recorder);
+  CHECK(recorder.link_timeline == std::vector<LinkSegment>{{0, 5e8, at(1'000), at(3'000)},
+                                                           {0, 7e8, at(3'000), at(3'500)},
+                                                           {1, 1e8, at(500), at(3'500)}});
+}
+
 }  // namespace starling

@@ -125,6 +125,30 @@ TEST_CASE("a gradient rests while its node is away; sleeps and deadlines do not"
   CHECK(log == Log{"0 woke at 0.004", "0 selected 1 at 0.009"});
 }
 
+TEST_CASE("a node that is away neither computes nor waits nor communicates") {
+  // Gradients of 1 ms, away from 0.4 to 3.4 ms. Node 1 waits for what is sent at 0, 1 .. 5 ms, away from 1.5 to 4.5 ms.
+  Place place(2, false, {.outages = {{1, at(1500us), at(4500us)}}});
+  place.observer.leave_out_absence([&place](NodeId node, Time begin, Time end) {
+    return place.failures.presence(node, begin, end);
+  });
+  Log log;
+  place.run([&log](Node& node) { return stream(node, log, 6); });
+  const NodeTotals& waiting = place.recorder.nodes[1];
+  // 0, 1 and 5 come after 10 us each; 2, 3 and 4 have come during the pause.
+  CHECK(waiting.communicate == 30us);
+  CHECK(waiting.wait == 990us + 490us + 500us);
+  Place computing(1, false, {.outages = {{0, at(400us), at(3400us)}}});
+  computing.observer.leave_out_absence([&computing](NodeId node, Time begin, Time end) {
+    return computing.failures.presence(node, begin, end);
+  });
+  computing.run([&log](Node& node) { return compute_twice(node, log); });
+  CHECK(computing.recorder.nodes[0].compute == 2ms);
+  CHECK(computing.recorder.timeline ==
+        std::vector<Segment>{{0, Activity::compute, at(0us), at(400us)},
+                             {0, Activity::compute, at(3400us), at(4ms)},
+                             {0, Activity::compute, at(4ms), at(5ms)}});
+}
+
 TEST_CASE("a gradient is not done if its node stops before, not even if it pauses, too") {
   // Of 1 ms, 0.4 ms are done before the pause and 0.2 ms after it; 1 ms after its begin is within the pause.
   Place place(1, false, {.outages = {{0, at(400us), at(3400us)}, {0, at(3600us), never}}});
