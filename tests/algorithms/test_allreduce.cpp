@@ -9,7 +9,7 @@ using namespace starling;
 
 TEST_CASE("allreduce SGD keeps all models equal to the bit and follows plain gradient descent") {
   // mean gradient of the quadratics with centers c_i = i, curvature 1, start 0: x_k = mean(c) (1 - (1 - lr)^k).
-  for (const std::string collective : {"ring", "recursive_doubling", "rabenseifner"}) {
+  for (const std::string collective : {"ring", "recursive_doubling", "rabenseifner", "tree"}) {
     const Recorder recorder = test::run(
         test::quadratic_scenario(6, 30, "complete", "kind = allreduce\nlearning_rate = 0.1"),
         {"workload.centers=index", "algorithm.collective=" + collective});
@@ -69,7 +69,7 @@ TEST_CASE("a cosine schedule ends near zero") {
 }
 
 TEST_CASE("closed-form and expanded collectives give the same models") {
-  for (const std::string collective : {"ring", "recursive_doubling", "rabenseifner"}) {
+  for (const std::string collective : {"ring", "recursive_doubling", "rabenseifner", "tree"}) {
     for (const int nodes : {2, 5, 6, 8}) {
       const std::string text =
           test::quadratic_scenario(nodes, 15, "complete", "kind = allreduce\nlearning_rate = 0.1");
