@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <string>
 
 #include <doctest/doctest.h>
 
@@ -84,6 +86,36 @@ TEST_CASE("closed-form and expanded collectives give the same models") {
               4 * analytic.nodes[i].messages_sent);
       }
     }
+  }
+}
+
+TEST_CASE("a late node holds a ring allreduce on shared links up by as much as it is late") {
+  // 100 MB among 16 nodes over 1 GB/s: 30 chunks of 6.25 ms, 187.5 ms. Node 0 comes 50 ms after the others. As long as chunks of a
+  // pair shared the link, nodes that were ahead sent two at once, and the ring took 2.3 s.
+  const char* const text = R"([run]
+nodes = 16
+steps = 1
+[network]
+kind = fluid
+latency = 0 s
+bandwidth = 1 GB/s
+[compute]
+gradient = 10 ms
+slow_nodes = 1
+slowdown = 6
+[workload]
+kind = timing
+bytes = 100 MB
+[algorithm]
+kind = allreduce
+collective = ring
+learning_rate = 0.1
+)";
+  for (const std::string concurrent : {"yes", "no"}) {
+    const Recorder recorder = test::run(text, {"network.concurrent=" + concurrent});
+    Time last{};
+    for (const NodeTotals& node : recorder.nodes) last = std::max(last, node.finished);
+    CHECK(to_seconds(last) == doctest::Approx(0.06 + 0.1875).epsilon(1e-9));
   }
 }
 
