@@ -15,11 +15,9 @@ Vector sum(Vector lower, const Vector& upper) {
   return lower;
 }
 
-/// Elements [begin, end) of chunk `c` of `n` nearly equal ones.
-Vector chunk(const Vector& v, std::size_t c, std::size_t n) {
-  const std::size_t begin = c * v.size() / n;
-  const std::size_t end = (c + 1) * v.size() / n;
-  return v.slice(begin, end - begin);
+/// All chunks of a vector like `whole`; without numbers `whole` itself, for fractions of floats need not add up.
+Vector joined(std::span<const Vector> chunks, const Vector& whole) {
+  return whole.has_numbers() ? concatenate(chunks) : whole;
 }
 
 /// Index of the caller among the members.
@@ -49,13 +47,13 @@ Task<Vector> ring(Node& node, std::span<const NodeId> members, std::size_t me, T
   const NodeId right = members[(me + 1) % n];
   const NodeId left = members[(me + n - 1) % n];
 
-  Vector part = chunk(v, me, n);  // chunk c starts at member c and ends, complete, at member c - 1
+  Vector part = v.share(me, n);  // chunk c starts at member c and ends, complete, at member c - 1
   for (std::size_t s = 0; s + 1 < n; ++s) {
     node.send_from_host(right, tag, std::move(part), number_of(s));
     Message m = co_await node.receive(left, tag);
     while (m.number != number_of(s)) m = co_await node.receive(left, tag);
     part = std::move(m.values);
-    part.add(chunk(v, (me + n - s - 1) % n, n));
+    part.add(v.share((me + n - s - 1) % n, n));
     co_await node.reduce(part);
   }
 
@@ -69,7 +67,7 @@ Task<Vector> ring(Node& node, std::span<const NodeId> members, std::size_t me, T
     at = (at + n - 1) % n;
     chunks[at] = m.values;
   }
-  co_return concatenate(chunks);
+  co_return joined(chunks, v);
 }
 
 Task<Vector> recursive_doubling(Node& node, std::span<const NodeId> members, std::size_t seat,
@@ -86,10 +84,13 @@ Task<Vector> recursive_doubling(Node& node, std::span<const NodeId> members, std
 
 Task<Vector> rabenseifner(Node& node, std::span<const NodeId> members, std::size_t seat,
                           const Seats& seats, Tag tag, Vector v) {
+  Vector whole;
+  if (!v.has_numbers())
+    whole = v;  // as in joined(); a handle would keep numbers from being added up in place
   for (std::size_t bit = 1; bit < seats.count; bit *= 2) {
     const NodeId peer = members[seats.member(seat ^ bit)];
-    const Vector low = chunk(v, 0, 2);
-    const Vector high = chunk(v, 1, 2);
+    const Vector low = v.share(0, 2);
+    const Vector high = v.share(1, 2);
     const bool keeps_low = (seat & bit) == 0;
     node.send_from_host(peer, tag, keeps_low ? high : low, number_of(bit));
     Message m = co_await node.receive(peer, tag);
@@ -105,6 +106,29 @@ Task<Vector> rabenseifner(Node& node, std::span<const NodeId> members, std::size
     const bool is_low = (seat & bit) == 0;
     const Vector halves[] = {is_low ? v : m.values, is_low ? m.values : v};
     v = concatenate(halves);
+  }
+  co_return whole ? whole : v;
+}
+
+/// Sums travel down the bits of a seat to seat 0, and the result back: one message each way between a seat and the one
+/// with its lowest bit cleared.
+Task<Vector> tree(Node& node, std::span<const NodeId> members, std::size_t seat, const Seats& seats,
+                  Tag tag, Vector v) {
+  std::size_t bit = 1;
+  for (; bit < seats.count; bit *= 2) {
+    const NodeId peer = members[seats.member(seat ^ bit)];
+    if ((seat & bit) != 0) {
+      node.send_from_host(peer, tag, std::move(v));
+      Message m = co_await node.receive(peer, tag);
+      v = std::move(m.values);
+      break;
+    }
+    const Message m = co_await node.receive(peer, tag);
+    v.add(m.values);
+    co_await node.reduce(v);
+  }
+  for (bit /= 2; bit > 0; bit /= 2) {
+    node.send_from_host(members[seats.member(seat | bit)], tag, v);
   }
   co_return v;
 }
@@ -140,6 +164,8 @@ Task<Vector> sum_of_piece(Node& node, std::span<const NodeId> members, Tag tag, 
   Vector total;
   if (kind == CollectiveKind::recursive_doubling) {
     total = co_await recursive_doubling(node, members, seat, seats, tag, std::move(v));
+  } else if (kind == CollectiveKind::tree) {
+    total = co_await tree(node, members, seat, seats, tag, std::move(v));
   } else {
     total = co_await rabenseifner(node, members, seat, seats, tag, std::move(v));
   }
@@ -207,9 +233,10 @@ std::int64_t read_collective_switch(const Section& section) {
 
 CollectiveKind read_collective(const Section& section, std::string_view fallback) {
   const std::string name = section.choice(
-      "collective", {"ring", "recursive_doubling", "rabenseifner", "by_size"}, fallback,
+      "collective", {"ring", "recursive_doubling", "rabenseifner", "tree", "by_size"}, fallback,
       "how models or gradients are summed over all nodes; by_size: see collective_switch");
   if (name == "ring") return CollectiveKind::ring;
+  if (name == "tree") return CollectiveKind::tree;
   if (name == "by_size") {
     static_cast<void>(read_collective_switch(section));  // its value is in the ExchangePlan
     return CollectiveKind::by_size;
@@ -224,11 +251,11 @@ Vector combine(std::span<const Vector> values, CollectiveKind kind) {
     std::vector<Vector> chunks;
     for (std::size_t c = 0; c < n; ++c) {
       // The chunk that starts at member c: x_c + x_{c+1} + .., as it travels around the ring.
-      Vector part = chunk(values[c], c, n);
-      for (std::size_t s = 1; s < n; ++s) part.add(chunk(values[(c + s) % n], c, n));
+      Vector part = values[c].share(c, n);
+      for (std::size_t s = 1; s < n; ++s) part.add(values[(c + s) % n].share(c, n));
       chunks.push_back(std::move(part));
     }
-    return concatenate(chunks);
+    return joined(chunks, values[0]);
   }
   const Seats seats(n);
   std::vector<Vector> sums;

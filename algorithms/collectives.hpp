@@ -6,6 +6,8 @@
 //   recursive_doubling   whole vectors between partners at distance 1, 2, 4, ..; lower member first in each sum
 //   rabenseifner         reduce-scatter by halving vectors at distance 1, 2, 4, .., then the way back; the sums
 //                        are those of recursive_doubling, bit for bit
+//   tree                 whole vectors up a binomial tree to the first member, and the result back down; the sums are
+//                        those of recursive_doubling, too
 //
 //   by_size              per piece: recursive_doubling up to `collective_switch` bytes, else rabenseifner (as MPICH does)
 //

@@ -9,7 +9,8 @@
 //
 // The server is a fibre on node 0 beside that node's own work; with `servers` > 1 nodes 0, 1, ..
 // keep a piece of the model each. Momentum and weight decay are the server's. All other nodes send
-// to it at once (incast): that is for the network model to charge.
+// to it at once (incast): that is for the network model to charge. When all have come it adds them
+// up, one after the other (Node::reduce()).
 //
 // Li et al., "Scaling Distributed Machine Learning with the Parameter Server", OSDI 2014; backup
 // nodes: Chen, Pan, Monga, Bengio, Jozefowicz, "Revisiting Distributed Synchronous SGD", 2016.
@@ -49,7 +50,10 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
     std::ranges::sort(pushes, {}, &Message::source);
     std::vector<Vector> gradients;
     gradients.reserve(pushes.size());
-    for (Message& m : pushes) gradients.push_back(std::move(m.values));
+    for (Message& m : pushes) {
+      if (!gradients.empty()) co_await node.reduce(m.values);
+      gradients.push_back(std::move(m.values));
+    }
     optimizer.update(x, mean(gradients), x, k);
     for (NodeId i = 0; i < node.nodes(); ++i) {
       send_in_pieces(node, i, tag_of(Channel::reply, k), x);

@@ -116,15 +116,24 @@ void Fluid::start(const Transfer& transfer, NetworkClock& clock) {
                       .bytes = transfer.bytes,
                       .sequence = next_sequence_++,
                       .next = none,
+                      .stream = transfer.stream,
+                      .is_held = false,
                       .is_ready = false,
                       .is_through = false};
   Pair& pair = pairs_[number];
+  messages_[index].is_held =
+      transfer.stream != 0 && pair.first != none && messages_[pair.last].stream == transfer.stream;
   (pair.first == none ? pair.first : messages_[pair.last].next) = index;
   pair.last = index;
-  if (pair.latency == Duration{0}) {
+  if (!messages_[index].is_held) set_off(index, clock);
+}
+
+void Fluid::set_off(std::uint32_t index, NetworkClock& clock) {
+  const Duration latency = pairs_[messages_[index].route].latency;
+  if (latency == Duration{0}) {
     join(index, clock);
   } else {
-    clock.set_timer(after(clock.now(), pair.latency), 4 * std::uint64_t{index} + join_timer);
+    clock.set_timer(after(clock.now(), latency), 4 * std::uint64_t{index} + join_timer);
   }
 }
 
@@ -198,6 +207,7 @@ void Fluid::arrive(std::uint32_t index, NetworkClock& clock) {
     if (message.is_ready && message.bytes == 0) message.is_through = true;
     if (!message.is_through) {
       if (std::exchange(message.is_ready, false)) open_flow(first, clock);
+      if (std::exchange(message.is_held, false)) set_off(first, clock);
       return;
     }
     pairs_[route].first = message.next;
@@ -292,7 +302,7 @@ std::unique_ptr<NetworkModel> make_fluid(const Section& section, NodeId nodes,
   settings.is_concurrent = section.optional<bool>(
       "concurrent", true,
       "whether messages of a pair of nodes share the way at once, or follow each other as in one "
-      "connection");
+      "connection; those of a collective always follow");
   settings.is_checked = section.optional<bool>(
       "check", false, "verify at each change that links are shared fairly; slow");
   section.finish();

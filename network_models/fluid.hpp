@@ -1,7 +1,8 @@
 // Fluid: messages as flows that share the links of a fabric max-min fairly. A message first pays
 // the latency of its route, then joins the sharing with its bytes; it arrives when they are
 // through. Messages of a pair of nodes share at once, as SimGrid's do, or follow each other, as in
-// one connection. `kind = fluid` shares equally, `kind = tcp` by the rules of SimGrid's model of TCP.
+// one connection; those of a collective always follow. `kind = fluid` shares equally, `kind = tcp` by
+// the rules of SimGrid's model of TCP.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,8 @@ struct FlowRules {
 /// How the sharing is worked out.
 struct FluidSettings {
   double accuracy = 0;  // of capacities (max_min.hpp); 0: exact
-  /// Messages of a pair share at once, each a flow of its own, instead of following each other.
+  /// Messages of a pair share at once, each a flow of its own, instead of following each other. Those of a stream
+  /// (Transfer) always follow, and pay their latency when the last one is through, as if their sender had waited.
   bool is_concurrent = true;
   /// Verifies the invariants of the sharing at every change of it, which is slow.
   bool is_checked = false;
@@ -62,6 +64,8 @@ class Fluid final : public NetworkModel {
     std::int64_t bytes;
     std::uint64_t sequence;  // order of starting
     std::uint32_t next;      // started after it by the same pair; or next free record
+    std::uint64_t stream;    // see Transfer
+    bool is_held;            // sets off when the earlier ones of its pair are through
     bool is_ready;           // has paid its latency, waits for an earlier one of its pair
     bool is_through;         // but an earlier one of its pair is not
   };
@@ -80,6 +84,7 @@ class Fluid final : public NetworkModel {
   std::uint32_t find_pair(NodeId source, NodeId destination);
   Pair describe(NodeId source, NodeId destination, std::uint32_t route);
   std::uint32_t allocate();
+  void set_off(std::uint32_t index, NetworkClock& clock);
   void join(std::uint32_t index, NetworkClock& clock);
   void open_flow(std::uint32_t index, NetworkClock& clock);
   void finish(NetworkClock& clock);

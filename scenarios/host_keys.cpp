@@ -64,9 +64,10 @@ HostSettings read_host(const Section& network) {
   host.costs.staging_seconds_per_byte = seconds_per_byte(
       network, "staging_bandwidth", preset.staging_bandwidth,
       "of such copies, one at a time per node and direction; infinite: bytes cost nothing");
-  host.costs.reduction_seconds_per_byte =
-      seconds_per_byte(network, "reduction_bandwidth", preset.reduction_bandwidth,
-                       "adding up what a collective received; infinite: costs nothing");
+  host.costs.reduction_seconds_per_byte = seconds_per_byte(
+      network, "reduction_bandwidth", preset.reduction_bandwidth,
+      "adding up what a collective, or a synchronous parameter server, received; infinite: costs "
+      "nothing");
   host.cache = network
                    .optional<Bytes>("cache", parse_bytes(preset.cache),
                                     "models up to this size are added up in the processor's cache")

@@ -128,6 +128,33 @@ std::vector<ComponentKey> keys_for(const std::string& section_name, const ProbeR
   return keys;
 }
 
+/// Another value than the sample that a probe has for a required key of this type; empty where no default follows from it.
+std::string other_sample(const std::string& type) {
+  if (type == "bandwidth") return "3 GB/s";
+  if (type == "duration") return "3 s";
+  if (type == "bytes") return "3 MiB";
+  if (type == "number" || type == "integer") return "3";
+  return "";
+}
+
+/// Notes which defaults follow from the sample values of required keys.
+void note_samples(std::vector<ComponentKey>& keys, const std::string& section_name,
+                  const Make& make) {
+  if (section_name == "run") return;  // whose required keys are the probe's
+  for (const KeyUse& sampled : probe(section_name, small, make, {})) {
+    const std::string other = other_sample(sampled.type);
+    if (!sampled.required || other.empty()) continue;
+    const std::vector<KeyUse> others =
+        probe(section_name, small, make, {{sampled.key, other, "probe"}});
+    for (ComponentKey& key : keys) {
+      const auto use = std::ranges::find(others, key.use.key, &KeyUse::key);
+      if (!key.choice.empty() || use == others.end() || use->fallback == key.use.fallback) continue;
+      key.depends_on.push_back(sampled.key);
+      key.is_made_up = true;
+    }
+  }
+}
+
 std::vector<ComponentKey> keys_of(const std::string& section_name, const Make& make) {
   std::vector<ComponentKey> keys = keys_for(section_name, small, make);
   const auto compare_with = [&](const ProbeRun& run, const char* what) {
@@ -138,12 +165,14 @@ std::vector<ComponentKey> keys_of(const std::string& section_name, const Make& m
         return key.options.empty() ||
                std::ranges::find(known.options, key.options[0]) != known.options.end();
       });
-      if (other != others.end() && other->use.fallback != key.use.fallback)
-        key.depends_on.emplace_back(what);
+      if (other == others.end() || other->use.fallback == key.use.fallback) continue;
+      key.depends_on.emplace_back(what);
+      key.is_made_up = true;
     }
   };
   compare_with(more_nodes, "run.nodes");
   compare_with(more_steps, "run.steps");
+  note_samples(keys, section_name, make);
   return keys;
 }
 
@@ -190,8 +219,7 @@ std::string ComponentKey::fallback() const {
   std::string value = use.fallback.empty() ? "none" : use.fallback;
   if (depends_on.empty()) return value;
   const std::string keys = fmt::format("by {}", fmt::join(depends_on, ", "));
-  const bool is_of_run = depends_on.back().starts_with("run.");  // whose numbers a probe makes up
-  return is_of_run ? keys : fmt::format("{}, {}", value, keys);
+  return is_made_up ? keys : fmt::format("{}, {}", value, keys);
 }
 
 std::vector<Chapter> all_chapters() {

@@ -23,6 +23,7 @@ Duration collective_cost(CollectiveKind kind, std::int64_t members, std::int64_t
   if (kind == CollectiveKind::recursive_doubling) {
     return from_seconds(fold + rounds * (a + whole + sum));
   }
+  if (kind == CollectiveKind::tree) return from_seconds(fold + rounds * (2 * (a + whole) + sum));
   return from_seconds(fold + 2 * rounds * a + (p - 1) / p * (2 * whole + sum));
 }
 
@@ -36,9 +37,15 @@ Traffic collective_traffic(CollectiveKind kind, std::int64_t members, std::int64
   const bool is_folded = place < 2 * (n - p);
   if (is_folded && place % 2 == 1) return {1, bytes};  // hands its vector over and gets the result
   const std::int64_t rounds = std::countr_zero(static_cast<std::uint64_t>(p));
-  const Traffic seated = kind == CollectiveKind::recursive_doubling
-                             ? Traffic{rounds, rounds * bytes}
-                             : Traffic{2 * rounds, 2 * bytes * (p - 1) / p};
+  Traffic seated{2 * rounds, 2 * bytes * (p - 1) / p};
+  if (kind == CollectiveKind::recursive_doubling) seated = {rounds, rounds * bytes};
+  if (kind == CollectiveKind::tree) {
+    const std::int64_t seat = is_folded ? place / 2 : place - (n - p);
+    // To all seats that differ in a lower bit than its lowest one, and to the one without that.
+    const std::int64_t sent =
+        seat == 0 ? rounds : std::countr_zero(static_cast<std::uint64_t>(seat)) + 1;
+    seated = {sent, sent * bytes};
+  }
   return is_folded ? Traffic{seated.messages + 1, seated.bytes + bytes} : seated;
 }
 

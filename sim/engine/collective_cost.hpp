@@ -15,7 +15,8 @@ namespace starling {
 ///   ring                 2 (n-1) a + 2 (n-1)/n m b + (n-1)/n m c
 ///   recursive doubling   log2(n) (a + m b + m c)
 ///   Rabenseifner         2 log2(n) a + 2 (n-1)/n m b + (n-1)/n m c
-/// the last two with 2 (a + m b) + m c more, and the power of two below, if n is not one; and of an allgather around a
+///   binomial tree        2 log2(n) (a + m b) + log2(n) m c, a reduction and a broadcast
+/// the last three with 2 (a + m b) + m c more, and the power of two below, if n is not one; and of an allgather around a
 /// ring, where each brings `bytes` (the most of all members, if they differ), (n-1) (a + m b).
 Duration collective_cost(CollectiveKind kind, std::int64_t members, std::int64_t bytes,
                          const LinkCost& link, double reduction);

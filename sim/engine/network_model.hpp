@@ -19,6 +19,9 @@ struct Transfer {
   NodeId source;
   NodeId destination;
   std::int64_t bytes;
+  /// Not 0: of a stream, whose messages between two nodes set off when the one before is through, even if the network could
+  /// carry them side by side.
+  std::uint64_t stream = 0;
 };
 
 /// What a network model may ask of the engine. The engine implements it; it is not an extension point.

@@ -15,6 +15,12 @@ namespace {
 /// A negative time that stands for `time`, which may be 0; and back.
 Time opposite(Time time) { return Time{Duration{~time.time_since_epoch().count()}}; }
 
+/// The messages of a collective between two nodes have one tag. Their sender would wait for each in MPI's collectives, but
+/// sends the next one at once here.
+std::uint64_t stream_of(const Message& message) {
+  return message.is_on_host ? 1 + std::uint64_t{message.tag} : 0;
+}
+
 template <class T>
 std::uint32_t take_slot(std::vector<T>& items, std::vector<std::uint32_t>& free) {
   if (free.empty()) {
@@ -79,11 +85,13 @@ std::uint32_t SimulatedTransport::take_off(NodeId to, Message&& message) {
 void SimulatedTransport::send(NodeId to, Message&& message) {
   const NodeId source = message.source;
   const std::int64_t bytes = message.bytes;
+  const std::uint64_t stream = stream_of(message);
   const std::uint32_t id = take_off(to, std::move(message));
   if (source == to) return deliver(now_, id);
   if (settings_.failures != nullptr) in_flight_[id].fate = settings_.failures->next_message(source);
   if (host_ != nullptr && host_->is_staging() && enter_lane(id)) return;
-  network_.start({.id = id, .source = source, .destination = to, .bytes = bytes}, *this);
+  network_.start({.id = id, .source = source, .destination = to, .bytes = bytes, .stream = stream},
+                 *this);
 }
 
 SimulatedTransport::LaneName SimulatedTransport::lane_of(const InFlight& flight) {
@@ -120,7 +128,8 @@ void SimulatedTransport::pass_on(std::uint32_t id) {
     return network_.start({.id = id,
                            .source = source,
                            .destination = flight.destination,
-                           .bytes = flight.message.bytes},
+                           .bytes = flight.message.bytes,
+                           .stream = stream_of(flight.message)},
                           *this);
   }
   if (flight.leg == Leg::network && flight.is_in_lane) {

@@ -416,7 +416,10 @@ inline void Vector::release() { graph_->release(value_); }
 
 inline std::int64_t Vector::wire_bytes() const {
   const double bytes_per_float = are_numbers() ? 4.0 : graph_->wire_bytes_per_float_;
-  return static_cast<std::int64_t>(static_cast<double>(size_) * bytes_per_float + 0.5);
+  constexpr double unit = 1.0 / (std::uint64_t{1} << fraction_bits);
+  const double floats = graph_->has_numbers_ ? static_cast<double>(size_)
+                                             : unit * static_cast<double>(size_with_fraction());
+  return static_cast<std::int64_t>(floats * bytes_per_float + 0.5);
 }
 
 inline Scalar::Scalar(const Scalar& other) : graph_(other.graph_), slot_(other.slot_) {

@@ -75,6 +75,7 @@ enum class CollectiveKind : std::uint8_t {
   ring,
   recursive_doubling,
   rabenseifner,
+  tree,
   allgather,
   by_size
 };

@@ -2,7 +2,7 @@
 // in, host memory; both take time that no network model knows.
 //
 //   staging     latency + bytes / bandwidth per copy between device and host, one at a time per node and direction
-//   reduction   seconds per byte of adding up what a collective has received
+//   reduction   seconds per byte of adding up what a collective, or a parameter server, has received
 //   operator    seconds per byte of each array that the program's own loops go through, see Node::operate()
 //   entry       time to hand an operation to the node's communication thread (partial collectives)
 //

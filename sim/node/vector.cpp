@@ -13,9 +13,29 @@ bool Vector::has_numbers() const { return graph_->has_numbers_; }
 Vector Vector::slice(std::size_t offset, std::size_t size) const {
   ensure(offset + size <= size_, "a slice reaches past the end of its vector");
   Vector part = *this;
+  if (!graph_->has_numbers_) {
+    part.set_size_with_fraction(std::uint64_t{size} << fraction_bits);
+    return part;
+  }
   part.place_ += static_cast<std::uint32_t>(offset);
   part.size_ = static_cast<std::uint32_t>(size);
   return part;
+}
+
+Vector Vector::share(std::size_t index, std::size_t count) const {
+  if (graph_->has_numbers_) {
+    const std::size_t begin = index * size_ / count;
+    return slice(begin, (index + 1) * size_ / count - begin);
+  }
+  Vector part = *this;
+  part.set_size_with_fraction(size_with_fraction() / count);
+  return part;
+}
+
+void Vector::set_size_with_fraction(std::uint64_t size) {
+  constexpr std::uint64_t fraction = (std::uint64_t{1} << fraction_bits) - 1;
+  size_ = static_cast<std::uint32_t>(size >> fraction_bits);
+  place_ = (place_ & numbers_bit) | static_cast<std::uint32_t>(size & fraction);
 }
 
 Vector Vector::as_numbers() const {
@@ -55,7 +75,13 @@ Vector concatenate(std::span<const Vector> pieces) {
   std::uint32_t size = 0;
   for (const Vector& piece : pieces) size += piece.size_;
   const auto finished = [&] {
-    if (!graph->has_numbers_) return graph->hollow(size);
+    if (!graph->has_numbers_) {
+      std::uint64_t with_fractions = 0;
+      for (const Vector& piece : pieces) with_fractions += piece.size_with_fraction();
+      Vector whole = graph->hollow(size);
+      whole.set_size_with_fraction(with_fractions);
+      return whole;
+    }
     ComputeGraph::Operation& operation = graph->begin(ComputeGraph::Kind::concatenation);
     for (const Vector& piece : pieces) graph->add_term(operation, piece, 1.0F);
     return graph->finish_vector(size);

@@ -58,6 +58,8 @@ class Vector {
 
   /// Elements [offset, offset + size) as a vector of their own; no copy.
   Vector slice(std::size_t offset, std::size_t size) const;
+  /// The index-th of so many slices, of nearly equal size; without numbers of equal size, not of whole floats.
+  Vector share(std::size_t index, std::size_t count) const;
 
   /// x <- factor * x
   void scale(double factor);
@@ -80,11 +82,17 @@ class Vector {
   /// Set where the floats are numbers beside a model: a field of its own would make every move of a handle longer.
   static constexpr std::uint32_t numbers_bit = std::uint32_t{1} << 31;
   std::uint32_t offset() const { return place_ & ~numbers_bit; }
+  /// A vector without numbers has the fraction of a float beyond its size in place of an offset.
+  static constexpr int fraction_bits = 30;
+  std::uint64_t size_with_fraction() const {
+    return (std::uint64_t{size_} << fraction_bits) + offset();
+  }
+  void set_size_with_fraction(std::uint64_t size);
   bool are_numbers() const { return (place_ & numbers_bit) != 0; }
 
   ComputeGraph* graph_ = nullptr;
   std::uint32_t value_ = 0;
-  std::uint32_t place_ = 0;  // the offset of the first float, and numbers_bit
+  std::uint32_t place_ = 0;  // the offset of the first float (or a fraction), and numbers_bit
   std::uint32_t size_ = 0;
 };
 

@@ -109,7 +109,7 @@ TEST_CASE("A2SGD sends eight bytes in log2 n messages per step, in closed form, 
 }
 
 TEST_CASE("A2SGD gives the same models with closed-form and with expanded collectives") {
-  for (const std::string collective : {"ring", "recursive_doubling", "rabenseifner"}) {
+  for (const std::string collective : {"ring", "recursive_doubling", "rabenseifner", "tree"}) {
     for (const int nodes : {3, 8}) {
       const std::string text = test::quadratic_scenario(nodes, 15, "ring", a2sgd);
       const std::string kind = "algorithm.collective=" + collective;

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <string>
 
 #include <doctest/doctest.h>
 
@@ -9,7 +11,7 @@ using namespace starling;
 
 TEST_CASE("allreduce SGD keeps all models equal to the bit and follows plain gradient descent") {
   // mean gradient of the quadratics with centers c_i = i, curvature 1, start 0: x_k = mean(c) (1 - (1 - lr)^k).
-  for (const std::string collective : {"ring", "recursive_doubling", "rabenseifner"}) {
+  for (const std::string collective : {"ring", "recursive_doubling", "rabenseifner", "tree"}) {
     const Recorder recorder = test::run(
         test::quadratic_scenario(6, 30, "complete", "kind = allreduce\nlearning_rate = 0.1"),
         {"workload.centers=index", "algorithm.collective=" + collective});
@@ -69,7 +71,7 @@ TEST_CASE("a cosine schedule ends near zero") {
 }
 
 TEST_CASE("closed-form and expanded collectives give the same models") {
-  for (const std::string collective : {"ring", "recursive_doubling", "rabenseifner"}) {
+  for (const std::string collective : {"ring", "recursive_doubling", "rabenseifner", "tree"}) {
     for (const int nodes : {2, 5, 6, 8}) {
       const std::string text =
           test::quadratic_scenario(nodes, 15, "complete", "kind = allreduce\nlearning_rate = 0.1");
@@ -84,6 +86,36 @@ TEST_CASE("closed-form and expanded collectives give the same models") {
               4 * analytic.nodes[i].messages_sent);
       }
     }
+  }
+}
+
+TEST_CASE("a late node holds a ring allreduce on shared links up by as much as it is late") {
+  // 100 MB among 16 nodes over 1 GB/s: 30 chunks of 6.25 ms, 187.5 ms. Node 0 comes 50 ms after the others. As long as chunks of a
+  // pair shared the link, nodes that were ahead sent two at once, and the ring took 2.3 s.
+  const char* const text = R"([run]
+nodes = 16
+steps = 1
+[network]
+kind = fluid
+latency = 0 s
+bandwidth = 1 GB/s
+[compute]
+gradient = 10 ms
+slow_nodes = 1
+slowdown = 6
+[workload]
+kind = timing
+bytes = 100 MB
+[algorithm]
+kind = allreduce
+collective = ring
+learning_rate = 0.1
+)";
+  for (const std::string concurrent : {"yes", "no"}) {
+    const Recorder recorder = test::run(text, {"network.concurrent=" + concurrent});
+    Time last{};
+    for (const NodeTotals& node : recorder.nodes) last = std::max(last, node.finished);
+    CHECK(to_seconds(last) == doctest::Approx(0.06 + 0.1875).epsilon(1e-9));
   }
 }
 

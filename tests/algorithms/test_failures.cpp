@@ -182,7 +182,7 @@ TEST_CASE("a parameter server takes nothing twice, whatever its nodes exchange")
 }
 
 TEST_CASE("messages that come twice change no collective") {
-  for (const std::string collective : {"ring", "recursive_doubling", "rabenseifner"}) {
+  for (const std::string collective : {"ring", "recursive_doubling", "rabenseifner", "tree"}) {
     CAPTURE(collective);
     const std::vector<std::string> keys{"algorithm.collective=" + collective};
     const Ending doubled =

@@ -240,7 +240,14 @@ TEST_CASE("additions of collectives and the program's own loops take time on the
     CHECK(ends(sum, {adding, collectives, "algorithm.collective=recursive_doubling"}) ==
           doctest::Approx(15 + 1));
     CHECK(ends(sum, {adding, collectives, "algorithm.collective=ring"}) == doctest::Approx(16.5));
+    // Up, added, and down: a message more.
+    const Recorder tree = test::run(sum, {adding, collectives, "algorithm.collective=tree"});
+    CHECK(finished(tree, 1) == doctest::Approx(15 + 1 + 5));
   }
+  // A server adds up three gradients beside its own when all have come: 10 + 5 + 3, and 5 back.
+  const Recorder served = test::run(two_tensors(4, "kind = parameter_server"), {adding});
+  CHECK(finished(served, 0) == doctest::Approx(18));
+  CHECK(finished(served, 3) == doctest::Approx(23));
   // A model that fits the cache is added up at the cache's speed.
   const std::string sum = two_tensors(2, "kind = allreduce\ncollective = recursive_doubling");
   CHECK(ends(sum, {adding, "network.cache=4 MB", "network.cache_bandwidth=8 GB/s"}) ==

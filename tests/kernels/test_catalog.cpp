@@ -179,6 +179,7 @@ TEST_CASE("layers tell their tensors and weight matrices, which make up the mode
   const auto layers = [](const char* text) { return Setting{"layers", text, "test.ini:3"}; };
   const Case cases[] = {
       {{{"kind", "softmax", ""}}, 2, 1},
+      {{{"kind", "linear", ""}}, 2, 1},
       {{{"kind", "mlp", ""}}, 4, 2},
       {{{"kind", "auc", ""}}, 3, 1},  // a, b, alpha are one tensor
       {{{"kind", "navigation", ""}}, 4, 2},

@@ -248,8 +248,9 @@ def exchange(world, out, size):
     world.run(node)
 
 
-def chunk(size, c, n):
-    return size * (c + 1) // n - size * c // n
+def whole(floats):
+    """Bytes: a model without numbers is cut into equal parts, not of whole floats."""
+    return math.floor(4 * floats + 0.5)
 
 
 class Host:
@@ -270,14 +271,14 @@ def allreduce(world, host, i, tag, size, kind):
     nodes = world.nodes
 
     def add(floats):
-        return world.now + 4 * floats * host.reduction
+        return world.now + whole(floats) * host.reduction
 
     if kind == "ring":
         for s in range(2 * nodes - 2):
-            world.send(i, (i + 1) % nodes, (tag, s), size=4 * chunk(size, (i - s) % nodes, nodes))
+            world.send(i, (i + 1) % nodes, (tag, s), size=whole(size / nodes))
             yield come((i - 1) % nodes, (tag, s))
             if s < nodes - 1:
-                yield add(chunk(size, (i - s - 1) % nodes, nodes))
+                yield add(size / nodes)
         return
     extra = nodes - (1 << nodes.bit_length() - 1)  # so many pairs fold into their lower ones
     if i < 2 * extra and i % 2:
@@ -288,20 +289,33 @@ def allreduce(world, host, i, tag, size, kind):
         yield come(i + 1, (tag, "fold"))
         yield add(size)
     seat, rounds, have, way_back = i // 2 if i < 2 * extra else i - extra, (nodes - extra).bit_length() - 1, size, []
-    for r in range(rounds):
-        peer = seat ^ 1 << r
-        peer = 2 * peer if peer < extra else peer + extra
-        keep = have if kind == "recursive_doubling" else chunk(have, seat >> r & 1, 2)
-        give = have if kind == "recursive_doubling" else have - keep
-        world.send(i, peer, (tag, r), size=4 * give)
+
+    def member(seat):
+        return 2 * seat if seat < extra else seat + extra
+
+    for r in range(rounds if kind != "tree" else 0):
+        peer = member(seat ^ 1 << r)
+        have = have if kind == "recursive_doubling" else have / 2
+        world.send(i, peer, (tag, r), size=whole(have))
         yield come(peer, (tag, r))
-        yield add(keep)
-        have = keep
-        way_back.append((peer, give))
+        yield add(have)
+        way_back.append((peer, have))
     for peer, more in reversed(way_back) if kind == "rabenseifner" else ():
-        world.send(i, peer, (tag, "back", more), size=4 * have)
+        world.send(i, peer, (tag, "back", more), size=whole(have))
         yield ([lambda m, peer=peer: m.source == peer and m.tag[:2] == (tag, "back")],)
         have += more
+    if kind == "tree":
+        bit = 1
+        while bit < nodes - extra and not seat & bit:
+            yield come(member(seat | bit), (tag, "up"))
+            yield add(size)
+            bit *= 2
+        if seat:
+            world.send(i, member(seat ^ bit), (tag, "up"), size=4 * size)
+            yield come(member(seat ^ bit), (tag, "down"))
+        while bit > 1:
+            bit //= 2
+            world.send(i, member(seat | bit), (tag, "down"), size=4 * size)
     if i < 2 * extra:
         world.send(i, i + 1, (tag, "result"), size=4 * size)
 
@@ -434,7 +448,7 @@ class NetworkTwins(WorldCase):
             self.expect_exchange(rng, hosts, network, keys, {"fabric.dot": text})
 
     def test_collectives_in_pieces(self):
-        for kind, exchanged, gathered, seed in itertools.product(("ring", "recursive_doubling", "rabenseifner"),
+        for kind, exchanged, gathered, seed in itertools.product(("ring", "recursive_doubling", "rabenseifner", "tree"),
                                                                  ("whole", "tensors", "buckets"), (0, 5000), range(2)):
             rng = drawn(f"{kind} {exchanged} {gathered} {seed}")
             nodes = rng.choice((2, 3, 6, 8, 11))

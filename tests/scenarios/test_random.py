@@ -53,6 +53,7 @@ VALUES = {
 }
 WORKLOADS = {
     "quadratic": {},
+    "linear": {"samples": "300", "test_samples": "40"},
     "softmax": {"dataset": "blobs", "samples": "300", "test_samples": "40"},
     "mlp": {"dataset": "blobs", "samples": "300", "test_samples": "40", "hidden": "12, 7"},
     "auc": {"dataset": "blobs", "samples": "300", "test_samples": "40"},

@@ -168,7 +168,7 @@ TEST_CASE("exchanges of 64 nodes, run as scenarios, end when they do in SimGrid"
       {"rd", {"===", ">>=", ">>=", "===", "==="}},
       {"rab", {"===", "..=", "..=", "===", "==="}},
       {"wagma16", {"===", "..=", "..=", "===", "==="}},
-      {"ring_ar", {"===", "===", "=..", "=..", "=.."}},
+      {"ring_ar", {"===", "===", "=>>", "=>.", "=>."}},
       {"perm4", {">>>", ">>>", ">>>", ">>>", ">>>"}},
       {"incast", {">>>", ">>>", ">>>", ">>>", ">>>"}}};
   double worst = 0;
@@ -199,8 +199,29 @@ TEST_CASE("exchanges of 64 nodes, run as scenarios, end when they do in SimGrid"
     worst = std::max(worst, off_mean);
   }
   CHECK(rows['='] == 61);
-  CHECK(rows['>'] == 37);
+  CHECK(rows['>'] == 41);
   MESSAGE("largest relative deviation ", worst);
+}
+
+TEST_CASE("chunks of a model without numbers are equal, so that nodes around a ring keep in step") {
+  // 100 MB over 12.5 GB/s: 2 (n - 1) chunks of 100 MB / n, one after the other. With chunks of whole floats, of which some
+  // are larger, nodes got apart and messages met: 0.07 % more on 128 nodes, 0.13 % on 256.
+  for (const NodeId nodes : {64, 96, 128, 256}) {
+    const auto time_of = [nodes](const std::string& collective) {
+      return std::ranges::max(
+          finish_times(run({.nodes = nodes,
+                            .steps = 1,
+                            .bytes = 100'000'000,
+                            .network = network_of("maxmin_lat0", 12.5e9, 0),
+                            .topology = "complete",
+                            .algorithm = "kind = allreduce\ncollective = " + collective})));
+    };
+    CAPTURE(nodes);
+    const double chunk = std::round(1e8 / nodes);  // a message has whole bytes
+    CHECK(deviation(time_of("ring"), 2 * (nodes - 1) * chunk / 12.5e9) <= 1e-12);
+    if (nodes == 96) continue;
+    CHECK(deviation(time_of("rabenseifner"), 2 * (1e8 - chunk) / 12.5e9) <= 1e-8);
+  }
 }
 
 TEST_CASE("every node of a random matching ends when it does in SimGrid") {

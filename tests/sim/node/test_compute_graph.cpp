@@ -150,6 +150,38 @@ TEST_CASE("slices are views and concatenation puts them together again") {
   CHECK(numbers(bench.graph, x)[3] == 6.0F);
 }
 
+TEST_CASE("shares are whole floats of nearly equal size, or equal and without numbers") {
+  Bench bench;
+  const Vector x = bench.graph.initial_model();
+  CHECK(x.share(0, 4).size() == 9);
+  CHECK(x.share(3, 4).size() == 10);
+  CHECK(numbers(bench.graph, x.share(3, 4))[0] == 27);
+
+  class SizesOnly final : public test::ToyWorkload {
+   public:
+    SizesOnly() : ToyWorkload(4), facts_(ToyWorkload::facts()) { facts_.has_numbers = false; }
+    const WorkloadFacts& facts() const override { return facts_; }
+
+   private:
+    WorkloadFacts facts_;
+  };
+  CpuBackend backend;
+  const SizesOnly workload;
+  ComputeGraph graph(backend, workload, {}, ComputeGraph::Execution::overlapped);
+  const Vector y = graph.initial_model();  // 37 floats, 148 bytes
+  for (const std::size_t i : {0, 1, 3}) CHECK(y.share(i, 4).wire_bytes() == 37);
+  CHECK(y.share(2, 3).wire_bytes() == 49);  // 49.33
+  CHECK(y.share(0, 8).wire_bytes() == 19);  // 18.5
+  // Halves of halves keep their fractions, and are whole again together.
+  const Vector half = y.share(0, 2);
+  const Vector quarters[] = {half.share(0, 2), half.share(1, 2)};
+  const Vector halves[] = {concatenate(quarters), half};
+  CHECK(halves[0].wire_bytes() == 74);
+  CHECK(concatenate(halves).size() == 37);
+  CHECK(half.slice(3, 5).wire_bytes() == 20);
+  CHECK(half.as_numbers().wire_bytes() == 74);
+}
+
 TEST_CASE("means, weighted sums, zeros and distances") {
   Bench bench;
   const Vector start = bench.graph.initial_model();
