@@ -71,7 +71,7 @@ class AdaptivePeriod {
 Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   AdaptivePeriod period(settings);
-  const std::vector<NodeId> everybody = all_nodes(node);
+  const std::span<const NodeId> everybody = node.everybody();
   Vector x = node.initial_model();
   Step local_steps = 0;
   for (Step k = 0; k < node.steps(); ++k) {

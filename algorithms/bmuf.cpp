@@ -34,7 +34,7 @@ struct Settings {
 
 Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
-  const std::vector<NodeId> everybody = all_nodes(node);
+  const std::span<const NodeId> everybody = node.everybody();
   Vector x = node.initial_model();
   Vector start = x;   // W_g
   Vector global = x;  // W

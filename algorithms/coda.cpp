@@ -73,7 +73,7 @@ Task<Vector> best_dual(Node& node, const Settings& settings, std::span<const Nod
 
 Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.steps);
-  const std::vector<NodeId> everybody = all_nodes(node);
+  const std::span<const NodeId> everybody = node.everybody();
   Vector x = node.initial_model();
   const std::size_t primal = x.size() - settings.dual;
   Vector center = x.slice(0, primal);

@@ -49,10 +49,10 @@ struct Settings {
 
 /// What the program shares with the average in the background.
 struct State {
-  explicit State(Node& node) : node(node), everybody(all_nodes(node)), background(node) {}
+  explicit State(Node& node) : node(node), everybody(node.everybody()), background(node) {}
 
   Node& node;
-  std::vector<NodeId> everybody;
+  std::span<const NodeId> everybody;
   Vector snapshot;  // empty if there is nothing to merge
   Vector mean;      // of the snapshots
   Companions background;

@@ -87,7 +87,7 @@ Vector scatter(const Blocks& blocks, const Vector& v, const Vector& gathered) {
 
 Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
-  const std::vector<NodeId> everybody = all_nodes(node);
+  const std::span<const NodeId> everybody = node.everybody();
   Vector x = node.initial_model();
   Vector p = node.zeros(x.size());  // what has not travelled yet; e_i right after an exchange
   Vector y = x;

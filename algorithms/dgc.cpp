@@ -67,7 +67,7 @@ Vector clipped(const Vector& g, const std::vector<std::size_t>& tensors, float l
 }
 
 Task<> run(Node& node, const Settings& settings) {
-  const std::vector<NodeId> everybody = all_nodes(node);
+  const std::span<const NodeId> everybody = node.everybody();
   const double momentum = settings.optimizer.momentum;
   Vector x = node.initial_model();
   Vector u, v;

@@ -32,7 +32,7 @@ struct Settings {
 Task<> run(Node& node, const Settings& settings) {
   Optimizer inner(settings.inner);
   Optimizer outer(settings.outer);
-  const std::vector<NodeId> everybody = all_nodes(node);
+  const std::span<const NodeId> everybody = node.everybody();
   Vector x = node.initial_model();
   Vector theta = x;
   for (Step k = 0; k < node.steps(); ++k) {

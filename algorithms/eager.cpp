@@ -47,7 +47,7 @@ struct Settings {
 Task<Vector> synchronized(Node& node, const Settings& settings, Step t, Vector x) {
   const Tag tag = tag_of(Channel::collective, t);
   if (settings.is_average) {
-    const std::vector<NodeId> everybody = all_nodes(node);
+    const std::span<const NodeId> everybody = node.everybody();
     x = co_await allreduce(node, everybody, tag, x, settings.collective);
     x.scale(1.0 / node.nodes());
     co_return x;

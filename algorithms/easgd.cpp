@@ -64,7 +64,7 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
 Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   Companions companions(node);
-  const std::vector<NodeId> everybody = all_nodes(node);
+  const std::span<const NodeId> everybody = node.everybody();
   const double a = settings.elasticity;
   Vector x = node.initial_model();
   Vector z = x;

@@ -70,7 +70,8 @@ Round draw(const Node& node, Step number, const Settings& settings) {
   };
   if (settings.is_oracle) {
     Random random = node.shared_random("epidemic oracle", number);
-    std::vector<NodeId> circle = all_nodes(node);
+    const std::span<const NodeId> everybody = node.everybody();
+    std::vector<NodeId> circle(everybody.begin(), everybody.end());
     random.shuffle(circle);
     for (const NodeId distance : sample(random, n - 1, settings.receivers)) {
       for (NodeId i = 0; i < n; ++i) {
@@ -130,9 +131,12 @@ Task<Vector> round_until_deadline(Node& node, Arrivals& arrivals, Step k, Vector
 Task<> run(Node& node, std::shared_ptr<RoundCache<Round>> rounds, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   const auto me = static_cast<std::size_t>(node.id());
-  std::vector<NodeId> others = all_nodes(node);
-  others.erase(others.begin() + node.id());
   const bool sends_notices = settings.end == Settings::End::notices;
+  std::vector<NodeId> others;
+  if (sends_notices) {
+    others.assign(node.everybody().begin(), node.everybody().end());
+    others.erase(others.begin() + node.id());
+  }
   Arrivals arrivals;
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {

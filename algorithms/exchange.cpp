@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "algorithms/pieces.hpp"
 
@@ -109,12 +108,6 @@ std::vector<NodeId> senders_to(const Node& node) {
   std::sort(senders.begin(), senders.end());
   senders.erase(std::unique(senders.begin(), senders.end()), senders.end());
   return senders;
-}
-
-std::vector<NodeId> all_nodes(const Node& node) {
-  std::vector<NodeId> nodes(static_cast<std::size_t>(node.nodes()));
-  std::iota(nodes.begin(), nodes.end(), 0);
-  return nodes;
 }
 
 }  // namespace starling::algorithms

@@ -52,7 +52,5 @@ bool is_symmetric(const Topology& topology);
 
 /// The nodes that ever send to `node`, over the topology's whole period, sorted, each once.
 std::vector<NodeId> senders_to(const Node& node);
-/// All nodes of the run, 0 .. n-1.
-std::vector<NodeId> all_nodes(const Node& node);
 
 }  // namespace starling::algorithms

@@ -18,6 +18,7 @@
 // Buyukates, Ozfatura, Ulukus, Gunduz, "Gradient Coding with Dynamic Clustering for Straggler Mitigation", ICC 2021.
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 
 #include "algorithms/averaging.hpp"
@@ -32,7 +33,7 @@ namespace starling::algorithms {
 namespace {
 
 struct Settings {
-  std::string code;
+  std::shared_ptr<SharedGradientCode> code;  // of one cluster
   std::size_t clusters;
   std::size_t stragglers;
   bool reassigns;
@@ -40,30 +41,21 @@ struct Settings {
   OptimizerSettings optimizer;
 };
 
-GradientCode make_code(const Node& node, const Settings& settings) {
-  return {settings.code, static_cast<std::size_t>(node.nodes()) / settings.clusters,
-          settings.stragglers, node.shared_random("gradient code", 0)};
-}
-
 /// One step as the server sees it.
 class Round {
  public:
   Round(const std::vector<Assignment>& assignments, const GradientCode& code, std::size_t clusters)
       : assignments_(assignments),
-        code_(code),
         arrivals_(assignments.size()),
-        answers_(clusters),
+        answers_(clusters, CodedAnswers(code, assignments.size() / clusters)),
         sums_(clusters) {}
 
   void take(const Message& m, Duration after) {
     const auto source = static_cast<std::size_t>(m.source);
     const Assignment at = assignments_[source];
     arrivals_[source] = after;
-    std::vector<Answer>& answers = answers_[at.cluster];
-    if (std::ranges::find(answers, at.row, &Answer::row) != answers.end()) return;  // it came twice
-    answers.push_back({at.row, m.values});
-    std::ranges::sort(answers, {}, &Answer::row);
-    if (!sums_[at.cluster]) sums_[at.cluster] = decode(answers);
+    answers_[at.cluster].take(at.row, m.values);
+    if (!sums_[at.cluster]) sums_[at.cluster] = answers_[at.cluster].sum();
   }
 
   bool is_complete() const {
@@ -89,34 +81,16 @@ class Round {
   }
 
  private:
-  struct Answer {
-    std::size_t row;
-    Vector values;
-  };
-
-  Vector decode(const std::vector<Answer>& answers) const {
-    std::vector<std::size_t> rows;
-    rows.reserve(answers.size());
-    for (const Answer& answer : answers) rows.push_back(answer.row);
-    const std::vector<double> factors = code_.decode(rows);
-    std::vector<Weighted> terms;
-    for (std::size_t a = 0; a < factors.size(); ++a) {
-      if (factors[a] != 0) terms.push_back({factors[a], answers[a].values});
-    }
-    return terms.empty() ? Vector() : weighted_sum(terms);
-  }
-
   const std::vector<Assignment>& assignments_;
-  const GradientCode& code_;
   std::vector<std::optional<Duration>> arrivals_;  // (nodes), since the step began
-  std::vector<std::vector<Answer>> answers_;       // (clusters), by row
+  std::vector<CodedAnswers> answers_;              // (clusters), by row
   std::vector<Vector> sums_;                       // (clusters), empty until decoded
 };
 
 Task<> serve(Node& node, const Settings& settings, Companions& companions) {
   const auto n = static_cast<std::size_t>(node.nodes());
   const std::size_t size = n / settings.clusters;
-  const GradientCode code = make_code(node, settings);
+  const GradientCode& code = settings.code->of(node);
   Optimizer optimizer(settings.optimizer);
   std::vector<bool> slow(n);
   Vector x = node.initial_model();
@@ -149,7 +123,7 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
 
 Task<> run(Node& node, const Settings& settings) {
   Companions companions(node);
-  const GradientCode code = make_code(node, settings);
+  const GradientCode& code = settings.code->of(node);
   const std::size_t size = static_cast<std::size_t>(node.nodes()) / settings.clusters;
   if (node.id() == 0) {
     companions.enter();
@@ -183,8 +157,8 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program gc_dc(const Section& section, const Context& context) {
   Settings settings;
-  settings.code = section.choice("code", {"cyclic", "repetition"}, "cyclic",
-                                 "which parts a node computes, and how they combine");
+  const std::string code = section.choice("code", {"cyclic", "repetition"}, "cyclic",
+                                          "which parts a node computes, and how they combine");
   const auto clusters =
       section.optional<std::int64_t>("clusters", 2, "groups of nodes with a gradient code each");
   section.expect(clusters >= 1 && context.nodes % clusters == 0, "clusters",
@@ -196,7 +170,7 @@ Program gc_dc(const Section& section, const Context& context) {
   section.expect(stragglers >= 0 && stragglers < size, "stragglers",
                  "must be 0 to {}, one less than a cluster has nodes, got {}", size - 1,
                  stragglers);
-  section.expect(settings.code == "cyclic" || size % (stragglers + 1) == 0, "stragglers",
+  section.expect(code == "cyclic" || size % (stragglers + 1) == 0, "stragglers",
                  "plus one must divide the {} nodes of a cluster for a repetition code, got {}",
                  size, stragglers);
   settings.stragglers = static_cast<std::size_t>(stragglers);
@@ -206,6 +180,8 @@ Program gc_dc(const Section& section, const Context& context) {
                                    "a node is slow if it takes this many times the median");
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();
+  settings.code = std::make_shared<SharedGradientCode>(code, static_cast<std::size_t>(size),
+                                                       settings.stragglers);
   return [settings](Node& node) { return run(node, settings); };
 }
 

@@ -1,5 +1,6 @@
 #include "algorithms/gradient_code.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -8,34 +9,58 @@
 namespace starling::algorithms {
 namespace {
 
-/// A dense matrix by columns.
-using Columns = std::vector<std::vector<double>>;
+/// A column of a matrix: the rows from `first` on; all others are zero.
+struct Column {
+  std::size_t first = 0;
+  std::vector<double> values = {};
 
-/// The x that minimizes |A x - b|, for A with at least as many rows as columns, by Householder reflections.
-std::vector<double> least_squares(Columns a, std::vector<double> b) {
-  const std::size_t rows = b.size();
+  std::size_t end() const { return first + values.size(); }
+  double& operator[](std::size_t row) { return values[row - first]; }
+  /// Makes room for the rows from `begin` to `behind`.
+  void widen(std::size_t begin, std::size_t behind) {
+    if (begin < first) {
+      values.insert(values.begin(), first - begin, 0.0);
+      first = begin;
+    }
+    if (behind > end()) values.resize(behind - first);
+  }
+};
+
+/// The x that minimizes |A x - b|, for A with at least as many rows as columns, by Householder reflections. The columns before
+/// `wide` begin and end each behind the one before; of them only those that overlap are combined, which leaves out
+/// nothing but zeros.
+std::vector<double> least_squares(std::vector<Column> a, std::size_t wide, Column b) {
   const std::size_t columns = a.size();
+  const auto for_later = [&](std::size_t c, std::size_t row, auto visit) {
+    for (std::size_t o = c + 1; o < wide && a[o].first <= row; ++o) visit(o);
+    for (std::size_t o = std::max(c + 1, wide); o < columns; ++o) visit(o);
+  };
   for (std::size_t c = 0; c < columns; ++c) {
+    a[c].widen(c, a[c].end());
     double norm = 0;
-    for (std::size_t r = c; r < rows; ++r) norm = std::fma(a[c][r], a[c][r], norm);
+    for (std::size_t r = c; r < a[c].end(); ++r) norm = std::fma(a[c][r], a[c][r], norm);
     norm = std::sqrt(norm);
     ensure(norm > 0, "a gradient code with dependent rows");
-    std::vector<double> v(a[c].begin() + static_cast<std::ptrdiff_t>(c), a[c].end());
+    const std::size_t end = a[c].end();
+    std::vector<double> v(a[c].values.end() - static_cast<std::ptrdiff_t>(end - c),
+                          a[c].values.end());
     v[0] += a[c][c] > 0 ? norm : -norm;
     double square = 0;
     for (const double x : v) square = std::fma(x, x, square);
-    const auto reflect = [&](std::vector<double>& y) {
+    const auto reflect = [&](Column& y) {
+      y.widen(c, end);
       double along = 0;
-      for (std::size_t r = c; r < rows; ++r) along = std::fma(v[r - c], y[r], along);
-      for (std::size_t r = c; r < rows; ++r) y[r] -= 2 * along / square * v[r - c];
+      for (std::size_t r = c; r < end; ++r) along = std::fma(v[r - c], y[r], along);
+      for (std::size_t r = c; r < end; ++r) y[r] -= 2 * along / square * v[r - c];
     };
-    for (std::size_t other = c; other < columns; ++other) reflect(a[other]);
+    reflect(a[c]);
+    for_later(c, end - 1, [&](std::size_t other) { reflect(a[other]); });
     reflect(b);
   }
   std::vector<double> x(columns);
   for (std::size_t c = columns; c-- > 0;) {
     double rest = b[c];
-    for (std::size_t other = c + 1; other < columns; ++other) rest -= a[other][c] * x[other];
+    for_later(c, c, [&](std::size_t other) { rest -= a[other][c] * x[other]; });
     x[c] = rest / a[c][c];
   }
   return x;
@@ -63,20 +88,22 @@ void GradientCode::make_repetition() {
 }
 
 void GradientCode::make_cyclic(Random random) {
-  Columns h(workers_, std::vector<double>(stragglers_));
+  std::vector<std::vector<double>> h(workers_, std::vector<double>(stragglers_));
   for (std::size_t r = 0; r < stragglers_; ++r) {
     double sum = 0;
     for (std::size_t c = 0; c + 1 < workers_; ++c) sum += h[c][r] = random.normal();
     h[workers_ - 1][r] = -sum;
   }
   for (std::size_t i = 0; i < workers_; ++i) {
-    Columns others;
-    for (std::size_t p = 1; p <= stragglers_; ++p) others.push_back(h[(i + p) % workers_]);
+    std::vector<Column> others;
+    for (std::size_t p = 1; p <= stragglers_; ++p)
+      others.push_back({.values = h[(i + p) % workers_]});
     std::vector<double> right = h[i];
     for (double& x : right) x = -x;
     terms_[i].push_back({i, 1});
     if (stragglers_ == 0) continue;
-    const std::vector<double> factors = least_squares(std::move(others), std::move(right));
+    const std::vector<double> factors =
+        least_squares(std::move(others), 0, {.values = std::move(right)});
     for (std::size_t p = 1; p <= stragglers_; ++p) {
       terms_[i].push_back({(i + p) % workers_, factors[p - 1]});
     }
@@ -86,12 +113,18 @@ void GradientCode::make_cyclic(Random random) {
 std::vector<double> GradientCode::decode(std::span<const std::size_t> arrived) const {
   if (!is_cyclic_) return decode_repetition(arrived);
   if (arrived.size() + stragglers_ < workers_) return {};
-  Columns rows;
+  std::vector<Column> rows;
+  std::size_t wide = 0;
   for (const std::size_t worker : arrived.first(workers_ - stragglers_)) {
-    rows.emplace_back(workers_);
-    for (const Term& term : terms_[worker]) rows.back()[term.part] = term.factor;
+    const bool goes_around = worker + stragglers_ >= workers_;
+    if (!goes_around) ++wide;
+    Column& row = rows.emplace_back();
+    row.first = goes_around ? 0 : worker;
+    row.values.resize(goes_around ? workers_ : stragglers_ + 1);
+    for (const Term& term : terms_[worker]) row[term.part] = term.factor;
   }
-  std::vector<double> factors = least_squares(std::move(rows), std::vector<double>(workers_, 1.0));
+  std::vector<double> factors =
+      least_squares(std::move(rows), wide, {.values = std::vector<double>(workers_, 1.0)});
   factors.resize(arrived.size());
   return factors;
 }
@@ -110,6 +143,32 @@ std::vector<double> GradientCode::decode_repetition(std::span<const std::size_t>
   }
   if (groups < is_there.size()) return {};
   return factors;
+}
+
+CodedAnswers::CodedAnswers(const GradientCode& code, std::size_t workers)
+    : code_(code), combinations_(workers), has_kind_(workers) {}
+
+void CodedAnswers::take(std::size_t worker, Vector combination) {
+  if (combinations_[worker]) return;
+  combinations_[worker] = std::move(combination);
+  ++count_;
+  const std::size_t kind = code_.kind_of(worker);
+  if (!has_kind_[kind]) ++kinds_;
+  has_kind_[kind] = true;
+}
+
+Vector CodedAnswers::sum() const {
+  if (kinds_ < code_.kinds_needed()) return {};
+  std::vector<std::size_t> arrived;
+  for (std::size_t i = 0; i < combinations_.size(); ++i) {
+    if (combinations_[i]) arrived.push_back(i);
+  }
+  const std::vector<double> factors = code_.decode(arrived);
+  std::vector<Weighted> terms;
+  for (std::size_t a = 0; a < factors.size(); ++a) {
+    if (factors[a] != 0) terms.push_back({factors[a], combinations_[arrived[a]]});
+  }
+  return weighted_sum(terms);
 }
 
 }  // namespace starling::algorithms

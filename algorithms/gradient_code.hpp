@@ -11,11 +11,14 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/base/random.hpp"
+#include "sim/node/node.hpp"
 
 namespace starling::algorithms {
 
@@ -35,6 +38,13 @@ class GradientCode {
   /// Factors with which the combinations of the workers `arrived` (ascending) add up to the sum over all parts; empty
   /// if they do not suffice.
   std::vector<double> decode(std::span<const std::size_t> arrived) const;
+  /// Workers of one number send the same; any so many different ones suffice.
+  std::size_t kind_of(std::size_t worker) const {
+    return is_cyclic_ ? worker : worker / (stragglers_ + 1);
+  }
+  std::size_t kinds_needed() const {
+    return is_cyclic_ ? workers_ - stragglers_ : workers_ / (stragglers_ + 1);
+  }
 
  private:
   void make_repetition();
@@ -44,6 +54,42 @@ class GradientCode {
   std::size_t workers_, stragglers_;
   bool is_cyclic_;
   std::vector<std::vector<Term>> terms_;  // (workers)
+};
+
+/// The code that all nodes of a run share: the first that asks makes it.
+class SharedGradientCode {
+ public:
+  SharedGradientCode(std::string kind, std::size_t workers, std::size_t stragglers)
+      : kind_(std::move(kind)), workers_(workers), stragglers_(stragglers) {}
+
+  const GradientCode& of(const Node& node) {
+    if (!code_) code_.emplace(kind_, workers_, stragglers_, node.shared_random("gradient code", 0));
+    return *code_;
+  }
+
+ private:
+  std::string kind_;
+  std::size_t workers_, stragglers_;
+  std::optional<GradientCode> code_;
+};
+
+/// What the workers have sent in one step.
+class CodedAnswers {
+ public:
+  CodedAnswers(const GradientCode& code, std::size_t workers);
+
+  /// What comes twice is left out.
+  void take(std::size_t worker, Vector combination);
+  std::size_t count() const { return count_; }
+  /// The sum over all parts; empty as long as the answers do not suffice.
+  Vector sum() const;
+
+ private:
+  const GradientCode& code_;
+  std::vector<Vector> combinations_;  // (workers), empty until they come
+  std::vector<bool> has_kind_;
+  std::size_t count_ = 0;
+  std::size_t kinds_ = 0;
 };
 
 }  // namespace starling::algorithms

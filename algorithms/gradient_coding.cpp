@@ -15,7 +15,6 @@
 //
 // Tandon, Lei, Dimakis, Karampatziakis, "Gradient Coding: Avoiding Stragglers in Distributed Learning", ICML 2017.
 
-#include <algorithm>
 #include <memory>
 
 #include "algorithms/companions.hpp"
@@ -28,44 +27,24 @@ namespace starling::algorithms {
 namespace {
 
 struct Settings {
-  std::string code;
-  std::size_t stragglers;
+  std::shared_ptr<SharedGradientCode> code;
   OptimizerSettings optimizer;
 };
 
-GradientCode make_code(const Node& node, const Settings& settings) {
-  return {settings.code, static_cast<std::size_t>(node.nodes()), settings.stragglers,
-          node.shared_random("gradient code", 0)};
-}
-
-/// The sum over all parts, if `answers` (sorted by source) suffice; else empty.
-Vector decode(const GradientCode& code, std::span<const Message> answers) {
-  std::vector<std::size_t> arrived;
-  for (const Message& m : answers) arrived.push_back(static_cast<std::size_t>(m.source));
-  const std::vector<double> factors = code.decode(arrived);
-  std::vector<Weighted> terms;
-  for (std::size_t a = 0; a < factors.size(); ++a) {
-    if (factors[a] != 0) terms.push_back({factors[a], answers[a].values});
-  }
-  return terms.empty() ? Vector() : weighted_sum(terms);
-}
-
 Task<> serve(Node& node, const Settings& settings, Companions& companions) {
-  const GradientCode code = make_code(node, settings);
+  const GradientCode& code = settings.code->of(node);
   Optimizer optimizer(settings.optimizer);
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
-    std::vector<Message> answers;
+    CodedAnswers answers(code, static_cast<std::size_t>(node.nodes()));
     Vector sum;
     while (!sum) {
       Message m = co_await node.receive(any_source, tag_of(Channel::request));
-      const bool is_twice = std::ranges::find(answers, m.source, &Message::source) != answers.end();
-      if (static_cast<Step>(m.number) != k || is_twice) continue;
-      answers.push_back(std::move(m));
-      std::ranges::sort(answers, {}, &Message::source);
-      sum = decode(code, answers);
+      if (static_cast<Step>(m.number) != k) continue;
+      answers.take(static_cast<std::size_t>(m.source), std::move(m.values));
+      sum = answers.sum();
     }
-    node.record("answers", k, static_cast<double>(answers.size()));
+    node.record("answers", k, static_cast<double>(answers.count()));
     sum.scale(1.0 / node.nodes());
     optimizer.update(x, sum, x, k);
     for (NodeId i = 0; i < node.nodes(); ++i) node.send(i, tag_of(Channel::reply, k), x);
@@ -75,7 +54,7 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
 
 Task<> run(Node& node, const Settings& settings) {
   Companions companions(node);
-  const GradientCode code = make_code(node, settings);
+  const GradientCode& code = settings.code->of(node);
   Vector x = node.initial_model();
   if (node.id() == 0) {
     companions.enter();
@@ -105,19 +84,20 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program gradient_coding(const Section& section, const Context& context) {
   Settings settings;
-  settings.code = section.choice("code", {"cyclic", "repetition"}, "cyclic",
-                                 "which parts a node computes, and how they combine");
+  const std::string code = section.choice("code", {"cyclic", "repetition"}, "cyclic",
+                                          "which parts a node computes, and how they combine");
   const auto stragglers = section.optional<std::int64_t>(
       "stragglers", 1,
       "nodes that a step can do without; each node computes one part more than that");
   section.expect(stragglers >= 0 && stragglers < context.nodes, "stragglers",
                  "must be 0 to {}, got {}", context.nodes - 1, stragglers);
-  section.expect(settings.code == "cyclic" || context.nodes % (stragglers + 1) == 0, "stragglers",
+  section.expect(code == "cyclic" || context.nodes % (stragglers + 1) == 0, "stragglers",
                  "plus one must divide the {} nodes for a repetition code, got {}", context.nodes,
                  stragglers);
-  settings.stragglers = static_cast<std::size_t>(stragglers);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();
+  settings.code = std::make_shared<SharedGradientCode>(
+      code, static_cast<std::size_t>(context.nodes), static_cast<std::size_t>(stragglers));
   return [settings](Node& node) { return run(node, settings); };
 }
 

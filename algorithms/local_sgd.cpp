@@ -31,7 +31,7 @@ struct Settings {
 
 Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
-  const std::vector<NodeId> everybody = all_nodes(node);
+  const std::span<const NodeId> everybody = node.everybody();
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
     Gradient g = co_await node.gradient_in_pieces(x);

@@ -11,7 +11,8 @@ namespace {
 
 std::vector<NodeId> draw(const Node& node, Step round) {
   Random random = node.shared_random("matching", round);
-  std::vector<NodeId> order = all_nodes(node);
+  const std::span<const NodeId> everybody = node.everybody();
+  std::vector<NodeId> order(everybody.begin(), everybody.end());
   std::vector<NodeId> partner = order;
   const auto is_free = [&](NodeId i) { return partner[static_cast<std::size_t>(i)] == i; };
   random.shuffle(order);

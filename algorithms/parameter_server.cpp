@@ -15,8 +15,6 @@
 // Li et al., "Scaling Distributed Machine Learning with the Parameter Server", OSDI 2014; backup
 // nodes: Chen, Pan, Monga, Bengio, Jozefowicz, "Revisiting Distributed Synchronous SGD", 2016.
 
-#include <algorithm>
-
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
@@ -39,22 +37,18 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
   Vector x = shard(node.initial_model(), node.id(), settings.servers);
   const auto needed = static_cast<std::size_t>(node.nodes() - settings.backup_nodes);
   for (Step k = 0; k < node.steps(); ++k) {
-    std::vector<Message> pushes;
-    while (pushes.size() < needed) {
+    std::vector<Vector> pushes(static_cast<std::size_t>(node.nodes()));  // empty until they come
+    for (std::size_t count = 0; count < needed;) {
       Message first = co_await node.receive(any_source, tag_of(Channel::request));
-      const bool is_late = static_cast<Step>(first.number) != k;
-      if (is_late || std::ranges::count(pushes, first.source, &Message::source) > 0) continue;
-      Message m = co_await receive_rest(node, std::move(first), x.size());
-      pushes.push_back(std::move(m));
+      Vector& push = pushes[static_cast<std::size_t>(first.source)];
+      if (static_cast<Step>(first.number) != k || push) continue;
+      const Message m = co_await receive_rest(node, std::move(first), x.size());
+      push = m.values;
+      ++count;
     }
-    std::ranges::sort(pushes, {}, &Message::source);
-    std::vector<Vector> gradients;
-    gradients.reserve(pushes.size());
-    for (Message& m : pushes) {
-      if (!gradients.empty()) co_await node.reduce(m.values);
-      gradients.push_back(std::move(m.values));
-    }
-    optimizer.update(x, mean(gradients), x, k);
+    std::erase_if(pushes, [](const Vector& push) { return !push; });
+    for (std::size_t i = 1; i < pushes.size(); ++i) co_await node.reduce(pushes[i]);
+    optimizer.update(x, mean(pushes), x, k);
     for (NodeId i = 0; i < node.nodes(); ++i) {
       send_in_pieces(node, i, tag_of(Channel::reply, k), x);
     }

@@ -130,14 +130,18 @@ void PartialAllreduce::activate_others(Step t, Step n) {
   for (NodeId bit = 1; bit < node_.nodes(); bit *= 2) node_.send(node_.id() ^ bit, tag, {}, number);
 }
 
-std::vector<NodeId> PartialAllreduce::group_of(const std::vector<int>& bits) const {
-  std::vector<NodeId> members{node_.id()};
+/// The nodes whose numbers differ from this one's in `bits` alone, in order.
+std::span<const NodeId> PartialAllreduce::group_of(std::vector<int> bits) {
+  if (NodeId{1} << bits.size() == node_.nodes()) return node_.everybody();
+  std::ranges::sort(bits);
+  NodeId first = node_.id();
+  for (const int bit : bits) first &= ~(NodeId{1} << bit);
+  group_.assign(1, first);
   for (const int bit : bits) {
-    const std::size_t count = members.size();
-    for (std::size_t i = 0; i < count; ++i) members.push_back(members[i] ^ (NodeId{1} << bit));
+    const std::size_t count = group_.size();
+    for (std::size_t i = 0; i < count; ++i) group_.push_back(group_[i] + (NodeId{1} << bit));
   }
-  std::sort(members.begin(), members.end());
-  return members;
+  return group_;
 }
 
 Task<Vector> PartialAllreduce::exchange(Step t, Step n, Vector v) {

@@ -89,7 +89,7 @@ class PartialAllreduce {
   Step number(Step t, std::size_t i) const {
     return t * static_cast<Step>(slots_.size()) + static_cast<Step>(i);
   }
-  std::vector<NodeId> group_of(const std::vector<int>& bits) const;
+  std::span<const NodeId> group_of(std::vector<int> bits);
 
   Node& node_;
   Settings settings_;
@@ -100,7 +100,8 @@ class PartialAllreduce {
   Step done_ = -1;           // newest operation done here
   Step grouped_ = -1;        // step of these:
   std::vector<int> bits_;
-  std::vector<NodeId> members_;
+  std::span<const NodeId> members_;
+  std::vector<NodeId> group_;  // these, unless they are all nodes
   int group_size_ = 1;
   bool is_over_ = false;
   std::vector<Message> early_;  // data of an operation whose start they caused

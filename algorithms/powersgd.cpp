@@ -152,7 +152,7 @@ class Compressor {
 Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   Compressor compressor(node, settings);
-  const std::vector<NodeId> everybody = all_nodes(node);
+  const std::span<const NodeId> everybody = node.everybody();
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);

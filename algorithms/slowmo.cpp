@@ -85,7 +85,7 @@ class PlainSteps {
 template <class Base>
 Task<> run(Node& node, const Slow& slow, const typename Base::Settings& settings) {
   Base base(node, settings);
-  const std::vector<NodeId> everybody = all_nodes(node);
+  const std::span<const NodeId> everybody = node.everybody();
   Vector start = base.model();  // of the block
   Vector u = node.zeros(start.size());
   for (Step first = 0; first < node.steps(); first += slow.period) {

@@ -58,7 +58,7 @@ struct Fragment {
   Fragment(Node& node, const Settings& settings, NodeId p)
       : node(node),
         settings(settings),
-        everybody(all_nodes(node)),
+        everybody(node.everybody()),
         theta(shard(node.initial_model(), p, settings.fragments)),
         outer(settings.outer),
         inner(settings.inner_of_fragment),
@@ -66,7 +66,7 @@ struct Fragment {
 
   Node& node;
   const Settings& settings;
-  std::vector<NodeId> everybody;
+  std::span<const NodeId> everybody;
   Vector theta;
   Optimizer outer;
   Optimizer inner;  // unless all fragments share one

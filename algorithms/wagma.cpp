@@ -53,7 +53,7 @@ struct Settings {
 
 Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
-  const std::vector<NodeId> everybody = all_nodes(node);
+  const std::span<const NodeId> everybody = node.everybody();
   const Step tau = settings.tau;
   Vector x = node.initial_model();
 

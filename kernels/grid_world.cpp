@@ -27,9 +27,10 @@ bool has_neighbors(const GridMap& map) {
   return false;
 }
 
-/// Moves from each cell to `goal`, breadth first.
-std::vector<std::int32_t> distances_to(const GridMap& map, int goal) {
-  std::vector<std::int32_t> distances(map.walls.size(), -1);
+/// Finds the moves from each cell to `goal`, breadth first, and answers which cells lead there; the distances of
+/// all others stay as they are, -1.
+std::vector<int> find_distances(const GridMap& map, int goal,
+                                std::span<std::int32_t> distances) {
   std::vector<int> queue = {goal};
   distances[static_cast<std::size_t>(goal)] = 0;
   for (std::size_t next = 0; next < queue.size(); ++next) {
@@ -43,7 +44,7 @@ std::vector<std::int32_t> distances_to(const GridMap& map, int goal) {
       queue.push_back(row * map.side + column);
     }
   }
-  return distances;
+  return queue;
 }
 
 }  // namespace
@@ -59,12 +60,16 @@ GridMap make_grid_map(int side, double obstacles, Random& random) {
   return map;
 }
 
-Episode::Episode(const GridMap& map, Random& random) : map_(&map) {
-  do {
+Episode::Episode(const GridMap& map, Random& random)
+    : map_(&map), distances_(map.walls.size(), -1) {
+  for (;;) {
     goal_ = draw_free_cell(map, random);
     here_ = draw_free_cell(map, random);
-    distances_ = distances_to(map, goal_);
-  } while (distance() <= 0);
+    const std::vector<int> reached = find_distances(map, goal_, distances_);
+    if (distance() > 0) break;
+    // Where walls cut a map into many parts most tries fail: they cost what they reached, not the whole map.
+    for (const int cell : reached) distances_[static_cast<std::size_t>(cell)] = -1;
+  }
   shortest_ = distance();
 }
 

@@ -216,12 +216,13 @@ bool SimulatedTransport::meet(MeetWait& wait) {
   std::vector<Meeting>& rooms =
       meetings_[wait.tag];  // groups that use one tag are told apart by their members
   auto room = std::find_if(rooms.begin(), rooms.end(), [&](const Meeting& meeting) {
-    return std::equal(meeting.members.begin(), meeting.members.end(), wait.members.begin(),
-                      wait.members.end());
+    const bool is_one_list = meeting.members.data() == wait.members.data() &&
+                             meeting.members.size() == wait.members.size();
+    return is_one_list || std::ranges::equal(meeting.members, wait.members);
   });
   if (room == rooms.end()) {
-    rooms.push_back({.waits = std::vector<MeetWait*>(wait.members.size()),
-                     .members = {wait.members.begin(), wait.members.end()}});
+    rooms.push_back(
+        {.waits = std::vector<MeetWait*>(wait.members.size()), .members = wait.members});
     room = rooms.end() - 1;
   }
   const auto place = std::lower_bound(wait.members.begin(), wait.members.end(), wait.fibre->node);

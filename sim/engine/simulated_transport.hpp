@@ -129,7 +129,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   using LaneName = std::tuple<NodeId, NodeId, Tag>;
   struct Meeting {
     std::vector<MeetWait*> waits;
-    std::vector<NodeId> members;
+    std::span<const NodeId> members;  // as the first who came brought them
     std::size_t arrived = 0;
   };
 

@@ -3,22 +3,79 @@
 #include <utility>
 
 namespace starling {
+namespace {
 
-Message* Mailbox::take(NodeId node, std::span<const Pattern> patterns, std::uint32_t& matched) {
-  Box& box = boxes_[static_cast<std::size_t>(node)];
-  for (std::uint32_t at = box.first; at != none; at = pool_[at].next) {
-    Stored& stored = pool_[at];
+constexpr int many = 32;  // messages to look at before they get an index
+
+/// Whether it is one source and one tag that are asked for.
+bool is_one_name(std::span<const Pattern> patterns) {
+  return patterns.size() == 1 && patterns[0].source != any_source && patterns[0].tag != any_tag;
+}
+
+}  // namespace
+
+inline Mailbox::Index* Mailbox::index_of(NodeId node) {
+  if (indexes_.empty()) [[likely]]
+    return nullptr;
+  const auto found = indexes_.find(node);
+  return found == indexes_.end() ? nullptr : &found->second;
+}
+
+void Mailbox::append(Index& index, std::uint32_t at) {
+  if (alike_.size() < pool_.size()) alike_.resize(pool_.capacity(), none);
+  const Message& message = pool_[at].message;
+  Chain& chain = index[{message.source, message.tag}];
+  (chain.first == none ? chain.first : alike_[chain.last]) = at;
+  chain.last = at;
+  alike_[at] = none;
+}
+
+void Mailbox::make_index(NodeId node) {
+  Index& index = indexes_[node];
+  std::uint32_t at = boxes_[static_cast<std::size_t>(node)].first;
+  for (; at != none; at = pool_[at].next) append(index, at);
+}
+
+inline std::uint32_t Mailbox::find(NodeId node, std::span<const Pattern> patterns,
+                                   std::uint32_t& matched) {
+  std::uint32_t at = boxes_[static_cast<std::size_t>(node)].first;
+  const Index* const index = index_of(node);
+  if (index != nullptr && is_one_name(patterns)) {
+    const auto chain = index->find({patterns[0].source, patterns[0].tag});
+    at = chain == index->end() ? none : chain->second.first;  // matches
+  }
+  for (int looked_at = 1; at != none; at = pool_[at].next, ++looked_at) {
+    if (looked_at == many && is_one_name(patterns)) make_index(node);
     for (std::size_t p = 0; p < patterns.size(); ++p) {
-      if (!patterns[p].matches(stored.message)) continue;
+      if (!patterns[p].matches(pool_[at].message)) continue;
       matched = static_cast<std::uint32_t>(p);
-      (stored.previous == none ? box.first : pool_[stored.previous].next) = stored.next;
-      (stored.next == none ? box.last : pool_[stored.next].previous) = stored.previous;
-      stored.next = free_;
-      free_ = at;
-      return &stored.message;
+      return at;
     }
   }
-  return nullptr;
+  return none;
+}
+
+// Whoever accepts a message accepts the older ones of its source and tag: it is the first of its chain.
+inline void Mailbox::take_out(NodeId node, std::uint32_t at) {
+  Box& box = boxes_[static_cast<std::size_t>(node)];
+  Stored& stored = pool_[at];
+  (stored.previous == none ? box.first : pool_[stored.previous].next) = stored.next;
+  (stored.next == none ? box.last : pool_[stored.next].previous) = stored.previous;
+  stored.next = free_;
+  free_ = at;
+  Index* const index = index_of(node);
+  if (index == nullptr) return;
+  const auto chain = index->find({stored.message.source, stored.message.tag});
+  chain->second.first = alike_[at];
+  if (chain->second.first == none) index->erase(chain);
+  if (box.first == none) indexes_.erase(node);
+}
+
+Message* Mailbox::take(NodeId node, std::span<const Pattern> patterns, std::uint32_t& matched) {
+  const std::uint32_t at = find(node, patterns, matched);
+  if (at == none) return nullptr;
+  take_out(node, at);
+  return &pool_[at].message;
 }
 
 void Mailbox::enqueue(NodeId node, ReceiveWait& wait) {
@@ -65,6 +122,7 @@ ReceiveWait* Mailbox::arrive(NodeId node, Message& message) {
   pool_[at].next = none;
   (box.last == none ? box.first : pool_[box.last].next) = at;
   box.last = at;
+  if (Index* const index = index_of(node)) append(*index, at);
   return nullptr;
 }
 

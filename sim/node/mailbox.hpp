@@ -2,10 +2,16 @@
 //
 // Rules (those of MPI): a message goes to the longest waiting receive that accepts it; a receive takes the
 // message that arrived first among those it accepts. So messages of one (source, tag) are received in order.
+//
+// The messages of a node stand in one list, in order of arrival. Where a receive from one source with one tag had to look
+// at many (a server that asks all nodes in turn, a complete topology), they are found by these from then on, until
+// the list is empty.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "sim/node/fibre.hpp"
@@ -46,14 +52,35 @@ class Mailbox {
     std::uint32_t previous, next;
   };
   struct Box {
-    ReceiveWait* first_wait = nullptr;      // its `previous` is the last
+    ReceiveWait* first_wait = nullptr;        // its `previous` is the last
     std::uint32_t first = none, last = none;  // arrived messages, oldest first
   };
   static_assert(sizeof(Box) == bytes_per_node);
 
+  /// Of one source and tag, oldest first; linked by `alike_`.
+  struct Chain {
+    std::uint32_t first = none, last = none;
+  };
+  using Name = std::pair<NodeId, Tag>;
+  struct Hash {
+    std::size_t operator()(const Name& name) const {
+      return static_cast<std::size_t>(name.first) * 0x9E3779B97F4A7C15 + name.second;
+    }
+  };
+  using Index = std::unordered_map<Name, Chain, Hash>;  // looked up only, never walked
+
+  std::uint32_t find(NodeId node, std::span<const Pattern> patterns, std::uint32_t& matched);
+  /// Of the node's messages; null if it has none.
+  Index* index_of(NodeId node);
+  void make_index(NodeId node);
+  void append(Index& index, std::uint32_t at);
+  void take_out(NodeId node, std::uint32_t at);
+
   std::vector<Box> boxes_;
   std::vector<Stored> pool_;
   std::uint32_t free_ = none;
+  std::unordered_map<NodeId, Index> indexes_;
+  std::vector<std::uint32_t> alike_;  // (stored), where a node has an index
 };
 
 }  // namespace starling

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "sim/base/error.hpp"
@@ -31,6 +32,14 @@ std::int64_t bytes_on_wire(const Code& code) {
   const double bytes_per_word =
       static_cast<double>(code.words.wire_bytes()) / static_cast<double>(code.words.size());
   return static_cast<std::int64_t>(static_cast<double>(code.bytes) * bytes_per_word / 4 + 0.5);
+}
+
+std::span<const NodeId> Node::everybody() const {
+  if (world_.everybody.empty()) {
+    world_.everybody.resize(static_cast<std::size_t>(nodes()));
+    std::iota(world_.everybody.begin(), world_.everybody.end(), 0);
+  }
+  return world_.everybody;
 }
 
 Node::Sleep Node::sleep(Duration duration) {

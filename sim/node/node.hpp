@@ -48,6 +48,7 @@ struct World {
   /// (nodes), of the last gradient in pieces; empty if exchanges do not overlap it.
   std::vector<BackwardPass> backward = std::vector<BackwardPass>(
       plan.overlaps_backward ? static_cast<std::size_t>(topology.nodes()) : 0);
+  std::vector<NodeId> everybody = {};  // made when a node asks for it
 
   BackwardPass backward_of(NodeId node) const {
     return backward.empty() ? BackwardPass{} : backward[static_cast<std::size_t>(node)];
@@ -63,6 +64,8 @@ class Node {
   // --- Identity and neighbours -----------------------------------------------------------------------------
   NodeId id() const { return id_; }
   NodeId nodes() const { return world_.topology.nodes(); }
+  /// All of them, 0 .. n-1: one list, which outlives every fibre.
+  std::span<const NodeId> everybody() const;
   Step steps() const { return world_.steps; }
   /// Whom to send to and from whom to receive at step `k`, in order of peer.
   std::span<const Edge> out(Step k = 0) const { return world_.topology.out(id_, k); }

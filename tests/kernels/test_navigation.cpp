@@ -75,6 +75,27 @@ TEST_CASE("maps have as many walls as asked for, and always room for an episode"
   }
 }
 
+TEST_CASE("on a map of many parts a draw that failed leaves nothing behind") {
+  // Pairs of free cells with walls around: most draws put goal and start into different ones.
+  GridMap map{.side = 8};
+  for (int cell = 0; cell < 64; ++cell) {
+    const int row = cell / 8, column = cell % 8;
+    map.walls.push_back(row % 2 == 1 || column % 3 == 2);
+  }
+  Random random(4, "test parts");
+  for (int i = 0; i < 200; ++i) {
+    const Episode episode(map, random);
+    CHECK(episode.shortest() == 1);
+    int ways = 0;
+    for (int direction = 0; direction < Episode::moves; ++direction) {
+      Episode walker = episode;
+      walker.move(direction);
+      ways += walker.is_at_goal() ? 1 : 0;
+    }
+    CHECK(ways == 1);
+  }
+}
+
 Navigation::Problem problem() {
   Navigation::Problem result;
   result.nodes = 2;

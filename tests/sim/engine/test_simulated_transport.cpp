@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -105,6 +107,17 @@ Task<> meet_all(Node& node, const std::vector<NodeId>& members, std::vector<doub
   times.push_back(met ? to_seconds(node.now()) : -1.0);
 }
 
+/// Even nodes bring the list that all share, odd ones a copy.
+Task<> meet_by_any_list(Node& node, std::vector<double>& times) {
+  const std::span<const NodeId> everybody = node.everybody();
+  const std::vector<NodeId> copy(everybody.begin(), everybody.end());
+  const std::span<const NodeId> members = node.id() % 2 == 0 ? everybody : copy;
+  co_await node.sleep(Duration(std::chrono::milliseconds(node.id())));
+  const std::shared_ptr<Met> met =
+      co_await node.meet(9, members, CollectiveKind::recursive_doubling, node.initial_model());
+  times.push_back(met ? to_seconds(node.now()) : -1.0);
+}
+
 Task<> announce_from_two(Node& node, Log& log) {
   if (node.id() == 0) {
     node.announce(7, 1);
@@ -189,6 +202,17 @@ TEST_CASE("a closed-form collective ends for all members at its formula after th
   for (const double time : times) CHECK(time == doctest::Approx(0.003020));
   CHECK(place.recorder.nodes[0].wait == Duration(std::chrono::milliseconds(3)));
   CHECK(place.recorder.nodes[0].communicate == 2 * latency);
+}
+
+TEST_CASE("all nodes have one list of all nodes, and meet by it or by an equal one") {
+  Place place(4, true);
+  std::vector<double> times;
+  place.run([&times](Node& node) { return meet_by_any_list(node, times); });
+  CHECK(times.size() == 4);
+  for (const double time : times) CHECK(time == doctest::Approx(0.003020));  // as by any other list
+  const std::span<const NodeId> everybody = place.nodes[0].everybody();
+  CHECK(std::ranges::equal(everybody, std::vector<NodeId>{0, 1, 2, 3}));
+  CHECK(place.nodes[3].everybody().data() == everybody.data());
 }
 
 TEST_CASE("without closed forms a meeting sends everybody back to messages") {

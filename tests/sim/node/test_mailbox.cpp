@@ -1,7 +1,10 @@
+#include <algorithm>
 #include <array>
+#include <vector>
 
 #include <doctest/doctest.h>
 
+#include "sim/base/random.hpp"
 #include "sim/node/mailbox.hpp"
 
 using namespace starling;
@@ -64,4 +67,39 @@ TEST_CASE("a message goes to the receive that has waited longest among those tha
   CHECK(arrive(mailbox, 0, message(1, 5, 2)) == &third);
   CHECK(arrive(mailbox, 0, message(1, 5, 3)) == nullptr);
   CHECK(mailbox.waiting(0) == nullptr);
+}
+
+TEST_CASE("among many messages the same are found as by looking at one after the other") {
+  Mailbox mailbox(2);
+  std::vector<Message> arrived;  // the slow twin: in order of arrival
+  const auto take_from_twin = [&](Pattern pattern) {
+    const auto found =
+        std::ranges::find_if(arrived, [&](const Message& m) { return pattern.matches(m); });
+    if (found == arrived.end()) return -1.0;
+    const double number = found->number;
+    arrived.erase(found);
+    return number;
+  };
+  Random random(1, "mailbox");
+  const auto draw = [&](std::uint64_t bound) { return random.below(bound); };
+  std::size_t most = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    // Grows to some hundreds, is emptied, and grows again.
+    const bool grows = i % 4000 < 2000;
+    if (draw(4) < (grows ? 3u : 1u)) {
+      const Message m = message(static_cast<NodeId>(draw(30)), draw(4), i);
+      CHECK(arrive(mailbox, 0, m) == nullptr);
+      arrived.push_back(m);
+    } else {
+      const Pattern pattern{draw(8) == 0 ? any_source : static_cast<NodeId>(draw(30)),
+                            draw(8) == 0 ? any_tag : draw(4)};
+      REQUIRE(take(mailbox, pattern) == take_from_twin(pattern));
+    }
+    most = std::max(most, arrived.size());
+    if (i % 4000 == 3999) {
+      while (!arrived.empty()) REQUIRE(take(mailbox, {}) == take_from_twin({}));
+    }
+  }
+  CHECK(most > 300);
+  CHECK(mailbox.unreceived(0) == 0);
 }
