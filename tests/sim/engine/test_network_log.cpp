@@ -23,13 +23,14 @@ TEST_CASE("the log counts rates that links had for a time, not those between two
   CHECK(recorder.links == std::vector<LinkTotals>{{"link 0", 1e9, 5e8, Duration{3'000}, 0}});
   CHECK(recorder.link_timeline ==
         std::vector<LinkSegment>{{0, 5e8, at(0), at(1'000)}, {0, 2e8, at(1'000), at(3'000)}});
-  const auto segments = recorder.link_timeline;
   // The last stretch is open: it counts as far as it is known.
   log.set_rate(1, 1e8, at(4'000));
   log.report(recorder);
   CHECK(recorder.links == std::vector<LinkTotals>{{"link 0", 1e9, 7e8, Duration{4'000}, 0}});
-  CHECK(recorder.link_timeline ==
-        segments);  // a later report of the same run replaces the one before
+  // A later report of the same run replaces the one before.
+  CHECK(recorder.link_timeline == std::vector<LinkSegment>{{0, 5e8, at(0), at(1'000)},
+                                                           {0, 2e8, at(1'000), at(3'000)},
+                                                           {0, 7e8, at(3'000), at(4'000)}});
 }
 
 TEST_CASE("the timeline of a run that was ended early has the stretches that are open") {
