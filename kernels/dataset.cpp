@@ -41,15 +41,12 @@ constexpr std::int32_t most_classes = 1'000'000;   // a larger label is surely n
 // --- Settings -----------------------------------------------------------------------------------
 
 void read_blobs(const Section& section, DatasetSettings& settings) {
-  constexpr std::int64_t many = std::int64_t{1} << 30;
   settings.classes = static_cast<int>(
       read_in_range(section, "classes", 10, 1, most_classes, "number of blobs, one per class"));
-  settings.features = static_cast<std::size_t>(
-      read_in_range(section, "features", 16, 1, 1 << 20, "numbers of one sample"));
-  settings.samples = static_cast<std::size_t>(
-      read_in_range(section, "samples", 2000, 1, many, "training samples, over all nodes"));
-  settings.test_samples = static_cast<std::size_t>(
-      read_in_range(section, "test_samples", 500, 1, many, "held-out samples"));
+  const MadeSamples made = read_made_samples(section);
+  settings.features = made.features;
+  settings.samples = made.samples;
+  settings.test_samples = made.test_samples;
   const std::size_t samples = settings.samples + settings.test_samples;
   expect_memory(section, "samples",
                 4.0 * static_cast<double>(samples) * static_cast<double>(settings.features),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -23,6 +24,25 @@ inline std::int64_t read_batch_size(const Section& section) {
   return read_in_range(
       section, "batch_size", 16, 1, 1 << 20,
       "samples of one gradient; a node with fewer draws some of them more than once");
+}
+
+/// How many samples a workload makes for itself, and of what size.
+struct MadeSamples {
+  std::size_t features, samples, test_samples;
+};
+
+/// The keys `features`, `samples` and `test_samples`.
+inline MadeSamples read_made_samples(const Section& section) {
+  constexpr std::int64_t most = std::int64_t{1} << 30;
+  const auto read = [&](const char* key, std::int64_t fallback, std::int64_t limit,
+                        const char* help) {
+    return static_cast<std::size_t>(read_in_range(section, key, fallback, 1, limit, help));
+  };
+  MadeSamples made{};
+  made.features = read("features", 16, 1 << 20, "numbers of one sample");
+  made.samples = read("samples", 2000, most, "training samples, over all nodes");
+  made.test_samples = read("test_samples", 500, most, "held-out samples");
+  return made;
 }
 
 /// The key `initialization` of a classifier: whether its first model is drawn uniformly.

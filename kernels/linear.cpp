@@ -152,14 +152,12 @@ void Linear::evaluate(std::span<EvaluationRequest> requests) const {
 namespace workloads {
 
 std::unique_ptr<Workload> linear(const Section& section, NodeId nodes, std::uint64_t seed) {
-  constexpr std::int64_t most = 1 << 30;
-  Linear::Problem problem{.nodes = nodes, .seed = seed};
-  problem.features = static_cast<std::size_t>(
-      read_in_range(section, "features", 16, 1, 1 << 20, "numbers of one sample"));
-  problem.samples = static_cast<std::size_t>(
-      read_in_range(section, "samples", 2000, 1, most, "training samples, over all nodes"));
-  problem.test_samples = static_cast<std::size_t>(
-      read_in_range(section, "test_samples", 500, 1, most, "held-out samples"));
+  const MadeSamples made = read_made_samples(section);
+  Linear::Problem problem{.nodes = nodes,
+                          .features = made.features,
+                          .samples = made.samples,
+                          .test_samples = made.test_samples,
+                          .seed = seed};
   section.expect(problem.samples >= static_cast<std::size_t>(nodes), "samples",
                  "must be at least the number of nodes, {}, got {}", nodes, problem.samples);
   const double floats = static_cast<double>(problem.samples + problem.test_samples) *

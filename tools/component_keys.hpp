@@ -15,8 +15,8 @@ struct ComponentKey {
   std::string choice;  // key whose value decides whether this one exists; empty: always
   std::vector<std::string> options;  // those values
   std::vector<std::string> others;   // the other values of that key
-  std::vector<std::string>
-      depends_on;           // what its default follows from: run.nodes, run.steps, other keys here
+  /// What its default follows from: run.nodes, run.steps, other keys here.
+  std::vector<std::string> depends_on;
   bool is_made_up = false;  // its default follows from numbers that the probe makes up
 
   /// "with fabric = torus or ring: ", "unless compression = none: ", or nothing.
