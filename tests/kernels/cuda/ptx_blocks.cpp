@@ -5,14 +5,10 @@
 // STARLING_PTX names another file than the build's. With STARLING_PTX_COUNTS=10 the program prints at its end what each
 // kernel cost, and each of its ten dearest lines.
 #include <cstdlib>
-#include <cstring>
 #include <iterator>
 #include <string>
 #include <typeinfo>
 #include <vector>
-
-#include <cxxabi.h>
-#include <fmt/format.h>
 
 #include "kernels/cuda/kernels.hpp"
 #include "tests/kernels/cuda/emulated_blocks.hpp"
@@ -34,18 +30,14 @@ const Entry entries[] = {
 #undef STARLING_KERNEL
 };
 
-constexpr std::uint32_t warp = 32;
-
 class Machine {
  public:
   Machine() {
     const char* named = std::getenv("STARLING_PTX");
     program_ = ptx::read(named != nullptr ? named : STARLING_PTX);
-    ptx::set_files(program_.files);
+    block_.files = &program_.files;
     for (const Entry& entry : entries) {
-      char* name = abi::__cxa_demangle(entry.type.name(), nullptr, nullptr, nullptr);
-      const std::string wanted = fmt::format("entry<{}", name);
-      std::free(name);
+      const std::string wanted = "entry<" + ptx::demangled(entry.type.name());
       const ptx::Kernel* found = nullptr;
       for (const ptx::Kernel& kernel : program_.kernels) {
         const std::size_t at = kernel.name.find(wanted);
@@ -118,11 +110,10 @@ class Machine {
       }
       if (ended != 0 && ended != threads) give_up("some threads of a block missed a barrier");
       for (std::uint32_t t = 0; t < threads; ++t) {
-        const ptx::Thread& thread = threads_[t];
-        if (ended == 0 && thread.next != threads_[t / warp * warp].next)
+        ptx::Thread& thread = threads_[t];
+        if (ended == 0 && thread.next != threads_[t / ptx::warp * ptx::warp].next)
           thread.fail("waits at another barrier than its warp");
-        if (ended != 0 && (!thread.copies.empty() || !thread.open_copies.empty()))
-          check_over(thread);
+        if (ended != 0) thread.end_copies();
       }
     }
   }
@@ -140,12 +131,6 @@ class Machine {
       thread.instruction = &instruction;
       instruction.step(thread, instruction);
     }
-  }
-
-  static void check_over(const ptx::Thread& thread) {
-    bool is_over = thread.open_copies.empty();
-    for (const auto& group : thread.copies) is_over = is_over && group.empty();
-    if (!is_over) thread.fail("ends with copies to shared memory on their way");
   }
 
   ptx::Program program_;

@@ -14,7 +14,7 @@
 namespace starling::ptx {
 namespace {
 
-constexpr std::uint32_t warp = 32, banks = 32, word = 4, sector = 32;
+constexpr std::uint32_t banks = 32, word = 4, sector = 32;
 
 /// What a warp's threads ask for by one instruction.
 using Request = std::span<const Address>;
@@ -59,8 +59,8 @@ Cost& Cost::operator+=(const Cost& other) {
 void Counts::add(const Kernel& kernel, const std::vector<Thread>& threads) {
   ++blocks_;
   costs_.resize(kernel.code.size());
-  using Place =
-      std::tuple<std::uint32_t, bool, std::uint32_t>;  // instruction, is shared, how often before
+  // Instruction, is shared, how often before.
+  using Place = std::tuple<std::uint32_t, bool, std::uint32_t>;
   struct Asked {
     std::vector<Address> by;
     std::uint32_t bytes = 0;

@@ -15,8 +15,8 @@ struct Cost {
   std::uint64_t instructions = 0;  // of warps: one where several of a warp's threads carry it out
   std::uint64_t fused = 0;         // multiply-adds, of threads
   std::uint64_t shared_requests = 0;
-  std::uint64_t shared_cycles =
-      0;  // of these: one for each 128 bytes, and for each time that a bank is met again
+  /// Of these: one for each 128 bytes, and for each time that a bank is met again.
+  std::uint64_t shared_cycles = 0;
   std::uint64_t device_requests = 0;
   std::uint64_t device_bytes = 0;  // of these: 32 for every aligned 32 bytes that are touched
   std::uint64_t wanted_bytes = 0;  // by threads, the same bytes by several of them counted as often

@@ -18,14 +18,6 @@ namespace {
 
 using cuda::give_up;
 
-std::string demangled(const std::string& name) {
-  int status = 0;
-  char* plain = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
-  std::string result = status == 0 ? plain : name;
-  std::free(plain);
-  return result;
-}
-
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0)
     text.remove_prefix(1);
@@ -57,7 +49,7 @@ std::vector<std::string_view> operands_of(std::string_view text) {
 class KernelReader {
  public:
   explicit KernelReader(std::string_view name) : symbol_(name) {
-    kernel_.name = demangled(symbol_);
+    kernel_.name = demangled(symbol_.c_str());
     registers_["%tid.x"] = thread_register;
     registers_["%ctaid.x"] = block_register;
     kernel_.registers = 2;
@@ -177,6 +169,14 @@ class KernelReader {
 };
 
 }  // namespace
+
+std::string demangled(const char* name) {
+  int status = 0;
+  char* plain = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+  std::string result = status == 0 ? plain : name;
+  std::free(plain);
+  return result;
+}
 
 Program read(const char* path) {
   std::ifstream file(path);

@@ -48,8 +48,13 @@ struct Program {
   std::vector<std::string> files;  // by number
 };
 
+inline constexpr std::uint32_t warp = 32;  // threads that go together
+
 /// Where a block's shared memory, the arguments and a thread's local memory begin, as addresses: nothing lies at zero.
 inline constexpr std::uint32_t first_address = 1024;
+
+/// The name as the source has it.
+std::string demangled(const char* name);
 
 /// Reads a .ptx file. Gives up if there is an instruction that it does not know.
 Program read(const char* path);

@@ -217,10 +217,18 @@ void add_moves(Steps& steps, const std::string& type) {
   steps["selp." + type] = select<T>;
 }
 
-template <class T, class Unsigned = T>
-void add_integers(Steps& steps, const std::string& type) {
+/// What integers and floats have in common.
+template <class T>
+void add_numbers(Steps& steps, const std::string& type) {
   add_moves<T>(steps, type);
   add_comparisons<T>(steps, type);
+  steps["min." + type] = binary<T, lesser_number>;
+  steps["max." + type] = binary<T, greater_number>;
+}
+
+template <class T, class Unsigned = T>
+void add_integers(Steps& steps, const std::string& type) {
+  add_numbers<T>(steps, type);
   // Unsigned, as signed ones may not wrap round in C++.
   steps["add." + type] = binary<Unsigned, add>;
   steps["sub." + type] = binary<Unsigned, subtract>;
@@ -229,8 +237,6 @@ void add_integers(Steps& steps, const std::string& type) {
   steps["neg." + type] = unary<Unsigned, negated>;
   steps["div." + type] = divide<T, quotient>;
   steps["rem." + type] = divide<T, remainder>;
-  steps["min." + type] = binary<T, lesser_number>;
-  steps["max." + type] = binary<T, greater_number>;
   steps["shr." + type] = shift<T, right>;
 }
 
@@ -248,8 +254,7 @@ void add_bits(Steps& steps, const std::string& type) {
 
 template <class T>
 void add_floats(Steps& steps, const std::string& type) {
-  add_moves<T>(steps, type);
-  add_comparisons<T>(steps, type);
+  add_numbers<T>(steps, type);
   steps["setp.nan." + type] = compare<T, incomparable>;
   steps["add.rn." + type] = steps["add." + type] = binary<T, add>;
   steps["sub.rn." + type] = steps["sub." + type] = binary<T, subtract>;
@@ -261,8 +266,6 @@ void add_floats(Steps& steps, const std::string& type) {
   steps["abs." + type] = unary<T, magnitude>;
   steps["neg." + type] = unary<T, negated>;
   steps["copysign." + type] = binary<T, with_sign_of>;
-  steps["min." + type] = binary<T, lesser_number>;
-  steps["max." + type] = binary<T, greater_number>;
 }
 
 template <class T>
@@ -276,8 +279,8 @@ void add_memory(Steps& steps, const std::string& type) {
       steps["st" + end] = store<space, T>;
     }
   };
-  both_ways.template operator()<Space::global>(
-      "");  // by an address of any space: none but device memory has one
+  // By an address of any space: none but device memory has one.
+  both_ways.template operator()<Space::global>("");
   both_ways.template operator()<Space::global>(".global");
   both_ways.template operator()<Space::shared>(".shared");
   both_ways.template operator()<Space::local>(".local");

@@ -1,23 +1,21 @@
 #include "tests/kernels/cuda/ptx_thread.hpp"
 
+#include <string>
+
 #include <fmt/format.h>
 
 namespace starling::ptx {
 namespace {
 
-constexpr std::uint32_t many = ~0U,
-                        adding =
-                            many - 1;  // in place of a thread: several; those that add atomically
-
-const std::vector<std::string>* file_names = nullptr;
+// In place of a thread: several; those that add atomically.
+constexpr std::uint32_t many = ~0U, adding = many - 1;
 
 }  // namespace
 
-void set_files(const std::vector<std::string>& files) { file_names = &files; }
-
 void Thread::fail(const char* what) const {
   const Instruction& i = *instruction;
-  const std::string file = i.file < file_names->size() ? (*file_names)[i.file] : "?";
+  const std::vector<std::string>& files = *block->files;
+  const std::string file = i.file < files.size() ? files[i.file] : "?";
   cuda::give_up(
       fmt::format("{} (thread {}; {}:{} in {})", what, number, file, i.line, block->kernel->name)
           .c_str());
@@ -105,6 +103,13 @@ void Thread::await_copies(std::size_t count) {
                   check(Space::global, copy.from, copy.bytes, Access::read), copy.bytes);
     }
   }
+}
+
+void Thread::end_copies() {
+  bool is_over = open_copies.empty();
+  for (const std::vector<CopyAhead>& group : copies) is_over = is_over && group.empty();
+  if (!is_over) fail("ends with copies to shared memory on their way");
+  copies.clear();
 }
 
 }  // namespace starling::ptx

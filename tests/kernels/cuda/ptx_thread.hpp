@@ -55,6 +55,7 @@ class Marks {
 
 /// What a block's threads share.
 struct Block {
+  const std::vector<std::string>* files = nullptr;  // sources, for messages
   const Kernel* kernel = nullptr;
   const cuda::DeviceMemory* device_memory = nullptr;
   const unsigned char* arguments = nullptr;
@@ -120,13 +121,12 @@ struct Thread {
   void queue_copy(Address to, Address from, std::uint32_t bytes);
   /// Copies all closed groups but the last `count`.
   void await_copies(std::size_t count);
+  /// Of a thread that has ended: fails if there are copies on their way.
+  void end_copies();
 
  private:
   unsigned char* check(Space space, Address address, std::uint32_t bytes, Access access);
   void touch(Mark& mark, bool is_shared, Access access) const;
 };
-
-/// The sources' names, for messages.
-void set_files(const std::vector<std::string>& files);
 
 }  // namespace starling::ptx
