@@ -416,9 +416,11 @@ inline void Vector::release() { graph_->release(value_); }
 
 inline std::int64_t Vector::wire_bytes() const {
   const double bytes_per_float = are_numbers() ? 4.0 : graph_->wire_bytes_per_float_;
-  constexpr double unit = 1.0 / (std::uint64_t{1} << fraction_bits);
-  const double floats = graph_->has_numbers_ ? static_cast<double>(size_)
-                                             : unit * static_cast<double>(size_with_fraction());
+  auto floats = static_cast<double>(size_);
+  if (offset() != 0 && !graph_->has_numbers_) {  // a fraction
+    constexpr double unit = 1.0 / (std::uint64_t{1} << fraction_bits);
+    floats += unit * offset();
+  }
   return static_cast<std::int64_t>(floats * bytes_per_float + 0.5);
 }
 

@@ -14,13 +14,6 @@ bool is_one_name(std::span<const Pattern> patterns) {
 
 }  // namespace
 
-inline Mailbox::Index* Mailbox::index_of(NodeId node) {
-  if (indexes_.empty()) [[likely]]
-    return nullptr;
-  const auto found = indexes_.find(node);
-  return found == indexes_.end() ? nullptr : &found->second;
-}
-
 void Mailbox::append(Index& index, std::uint32_t at) {
   if (alike_.size() < pool_.size()) alike_.resize(pool_.capacity(), none);
   const Message& message = pool_[at].message;
@@ -36,46 +29,51 @@ void Mailbox::make_index(NodeId node) {
   for (; at != none; at = pool_[at].next) append(index, at);
 }
 
-inline std::uint32_t Mailbox::find(NodeId node, std::span<const Pattern> patterns,
-                                   std::uint32_t& matched) {
-  std::uint32_t at = boxes_[static_cast<std::size_t>(node)].first;
-  const Index* const index = index_of(node);
-  if (index != nullptr && is_one_name(patterns)) {
-    const auto chain = index->find({patterns[0].source, patterns[0].tag});
-    at = chain == index->end() ? none : chain->second.first;  // matches
-  }
-  for (int looked_at = 1; at != none; at = pool_[at].next, ++looked_at) {
-    if (looked_at == many && is_one_name(patterns)) make_index(node);
-    for (std::size_t p = 0; p < patterns.size(); ++p) {
-      if (!patterns[p].matches(pool_[at].message)) continue;
-      matched = static_cast<std::uint32_t>(p);
-      return at;
-    }
-  }
-  return none;
+std::uint32_t Mailbox::first_candidate(NodeId node, std::span<const Pattern> patterns) const {
+  const auto index = indexes_.find(node);
+  if (index == indexes_.end() || !is_one_name(patterns))
+    return boxes_[static_cast<std::size_t>(node)].first;
+  const auto chain = index->second.find({patterns[0].source, patterns[0].tag});
+  return chain == index->second.end() ? none : chain->second.first;
+}
+
+void Mailbox::note_arrival(NodeId node, std::uint32_t at) {
+  const auto index = indexes_.find(node);
+  if (index != indexes_.end()) append(index->second, at);
 }
 
 // Whoever accepts a message accepts the older ones of its source and tag: it is the first of its chain.
-inline void Mailbox::take_out(NodeId node, std::uint32_t at) {
-  Box& box = boxes_[static_cast<std::size_t>(node)];
-  Stored& stored = pool_[at];
-  (stored.previous == none ? box.first : pool_[stored.previous].next) = stored.next;
-  (stored.next == none ? box.last : pool_[stored.next].previous) = stored.previous;
-  stored.next = free_;
-  free_ = at;
-  Index* const index = index_of(node);
-  if (index == nullptr) return;
-  const auto chain = index->find({stored.message.source, stored.message.tag});
+void Mailbox::note_departure(NodeId node, std::uint32_t at) {
+  const auto index = indexes_.find(node);
+  if (index == indexes_.end()) return;
+  const Message& message = pool_[at].message;
+  const auto chain = index->second.find({message.source, message.tag});
   chain->second.first = alike_[at];
-  if (chain->second.first == none) index->erase(chain);
-  if (box.first == none) indexes_.erase(node);
+  if (chain->second.first == none) index->second.erase(chain);
+  if (boxes_[static_cast<std::size_t>(node)].first == none) indexes_.erase(index);
 }
 
-Message* Mailbox::take(NodeId node, std::span<const Pattern> patterns, std::uint32_t& matched) {
-  const std::uint32_t at = find(node, patterns, matched);
-  if (at == none) return nullptr;
-  take_out(node, at);
-  return &pool_[at].message;
+Message* Mailbox::find(NodeId node, std::span<const Pattern> patterns, std::uint32_t& matched) {
+  Box& box = boxes_[static_cast<std::size_t>(node)];
+  std::uint32_t at = box.first;
+  if (!indexes_.empty()) [[unlikely]]
+    at = first_candidate(node, patterns);
+  for (int looked_at = 0; at != none; at = pool_[at].next) {
+    Stored& stored = pool_[at];
+    for (std::size_t p = 0; p < patterns.size(); ++p) {
+      if (!patterns[p].matches(stored.message)) continue;
+      matched = static_cast<std::uint32_t>(p);
+      (stored.previous == none ? box.first : pool_[stored.previous].next) = stored.next;
+      (stored.next == none ? box.last : pool_[stored.next].previous) = stored.previous;
+      stored.next = free_;
+      free_ = at;
+      if (!indexes_.empty()) [[unlikely]]
+        note_departure(node, at);
+      return &stored.message;
+    }
+    if (++looked_at == many && is_one_name(patterns)) make_index(node);
+  }
+  return nullptr;
 }
 
 void Mailbox::enqueue(NodeId node, ReceiveWait& wait) {
@@ -122,7 +120,8 @@ ReceiveWait* Mailbox::arrive(NodeId node, Message& message) {
   pool_[at].next = none;
   (box.last == none ? box.first : pool_[box.last].next) = at;
   box.last = at;
-  if (Index* const index = index_of(node)) append(*index, at);
+  if (!indexes_.empty()) [[unlikely]]
+    note_arrival(node, at);
   return nullptr;
 }
 

@@ -25,7 +25,10 @@ class Mailbox {
 
   /// Looks for a message that has already arrived; if there is one, takes it out of the queue and sets `matched`.
   /// It must be moved away before the next arrival. Null if there is none.
-  Message* take(NodeId node, std::span<const Pattern> patterns, std::uint32_t& matched);
+  Message* take(NodeId node, std::span<const Pattern> patterns, std::uint32_t& matched) {
+    const Box& box = boxes_[static_cast<std::size_t>(node)];
+    return box.first == none ? nullptr : find(node, patterns, matched);
+  }
   /// Queues a receive that found nothing; `wait` stays where it is until matched or withdrawn.
   void enqueue(NodeId node, ReceiveWait& wait);
   void withdraw(NodeId node, ReceiveWait& wait);
@@ -69,17 +72,20 @@ class Mailbox {
   };
   using Index = std::unordered_map<Name, Chain, Hash>;  // looked up only, never walked
 
-  std::uint32_t find(NodeId node, std::span<const Pattern> patterns, std::uint32_t& matched);
-  /// Of the node's messages; null if it has none.
-  Index* index_of(NodeId node);
+  /// `take` where messages have arrived.
+  Message* find(NodeId node, std::span<const Pattern> patterns, std::uint32_t& matched);
   void make_index(NodeId node);
   void append(Index& index, std::uint32_t at);
-  void take_out(NodeId node, std::uint32_t at);
+  /// The message with which a search begins: by the node's index, if it has one that helps.
+  std::uint32_t first_candidate(NodeId node, std::span<const Pattern> patterns) const;
+  /// Of a message that has come into the node's list, or left it.
+  void note_arrival(NodeId node, std::uint32_t at);
+  void note_departure(NodeId node, std::uint32_t at);
 
   std::vector<Box> boxes_;
   std::vector<Stored> pool_;
   std::uint32_t free_ = none;
-  std::unordered_map<NodeId, Index> indexes_;
+  std::unordered_map<NodeId, Index> indexes_;  // of few nodes, mostly none
   std::vector<std::uint32_t> alike_;  // (stored), where a node has an index
 };
 

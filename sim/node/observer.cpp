@@ -64,6 +64,19 @@ void Observer::add_snapshot(Snapshot snapshot) {
   if (--row.missing == 0) evaluate(snapshot.row, row);
 }
 
+void Observer::spend_present(NodeId node, Activity activity, Time begin, Time end) {
+  while (begin < end) {
+    const auto [from, to] = presence_(node, begin, end);
+    recorder_.spend(node, activity, from, to);
+    begin = to;
+  }
+}
+
+void Observer::spend_waiting_present(NodeId node, Time since, Time turn, Time now) {
+  spend_present(node, Activity::wait, since, turn);
+  spend_present(node, Activity::communicate, turn, now);
+}
+
 void Observer::lose(NodeId node) {
   const auto lost = static_cast<std::size_t>(node);
   if (lost_[lost]) return;

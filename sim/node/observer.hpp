@@ -39,17 +39,14 @@ class Observer {
     totals.bytes_sent += bytes;
   }
   void spend(NodeId node, Activity activity, Time begin, Time end) {
-    if (!presence_) return recorder_.spend(node, activity, begin, end);
-    while (begin < end) {
-      const auto [from, to] = presence_(node, begin, end);
-      recorder_.spend(node, activity, from, to);
-      begin = to;
-    }
+    if (presence_) [[unlikely]]
+      return spend_present(node, activity, begin, end);
+    recorder_.spend(node, activity, begin, end);
   }
   void spend_waiting(NodeId node, Time since, Time turn, Time now) {
-    if (!presence_) return recorder_.spend_waiting(node, since, turn, now);
-    spend(node, Activity::wait, since, turn);
-    spend(node, Activity::communicate, turn, now);
+    if (presence_) [[unlikely]]
+      return spend_waiting_present(node, since, turn, now);
+    recorder_.spend_waiting(node, since, turn, now);
   }
 
   /// The model of one node after the steps of one row of the evaluation table.
@@ -96,6 +93,10 @@ class Observer {
   void note_consensus();
 
  private:
+  /// The same of nodes that are away now and then.
+  void spend_present(NodeId node, Activity activity, Time begin, Time end);
+  void spend_waiting_present(NodeId node, Time since, Time turn, Time now);
+
   struct Row {
     std::vector<Vector> models;     // (nodes)
     std::vector<double> weights;    // (nodes), of the models in their mean
