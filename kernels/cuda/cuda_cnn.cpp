@@ -133,7 +133,6 @@ struct CudaCnn::Passes {
 
   LayerArguments arguments(const CnnNetwork::Dense& o, const CnnNetwork::Placed& place) const {
     return {.tasks = batch.tasks.device,
-            .data = {},
             .layer = {whole(o.inputs), whole(o.outputs), whole(o.weights), whole(o.bias)},
             .rows = batch.rows,
             .is_first = 0,

@@ -206,14 +206,14 @@ void CudaMlp::lay_out(Batch& batch) const {
 }
 
 LayerArguments CudaMlp::arguments(const Batch& batch, std::size_t l) const {
+  const Rows samples{batch.data.x, batch.data.features};
   return {.tasks = batch.tasks.device,
-          .data = batch.data,
           .layer = layers_[l],
           .rows = batch.rows,
           .is_first = l == 0 ? 1U : 0U,
           .is_last = l + 1 == layers_.size() ? 1U : 0U,
           .is_free = 0,
-          .input = l == 0 ? Activations{} : batch.after[l - 1],
+          .input = l == 0 ? samples : Rows{batch.after[l - 1].at, batch.after[l - 1].stride},
           .output = batch.after[l],
           .slope = {}};
 }

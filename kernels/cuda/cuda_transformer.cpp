@@ -93,7 +93,6 @@ struct CudaTransformer::Passes {
   LayerArguments layer(const TransformerModel::Dense& dense, float* in, float* out,
                        bool is_head = false) const {
     return {.tasks = is_head ? batch.label_tasks.device : batch.tasks.device,
-            .data = {},
             .layer = {whole(dense.inputs), whole(dense.outputs), whole(dense.weights),
                       whole(dense.bias)},
             .rows = whole(is_head ? batch.room.labels : batch.room.rows),

@@ -14,34 +14,49 @@ struct Activations {
   float* at;
   std::uint32_t stride;
 };
+/// Rows that are only read.
+struct Rows {
+  const float* at;
+  std::uint32_t stride;
+};
 
 struct LayerArguments {
   const StepTask* tasks;
-  Samples data;  // what the first layer reads
   LayerShape layer;
-  std::uint32_t rows;  // room of a task in activations
-  std::uint32_t is_first;
-  std::uint32_t is_last;  // no ReLU after it
+  std::uint32_t rows;      // room of a task in activations
+  std::uint32_t is_first;  // reads samples
+  std::uint32_t is_last;   // no ReLU after it
   std::uint32_t
       is_free;  // the gradient of its input passes everywhere, not only where the input is positive
-  Activations input;   // of the layer; unused by the first
+  Rows input;   // activations, or all samples
   Activations output;  // forward: written; backward: the gradient of it, read
   Activations slope;   // gradient of the input, written
 };
 
-/// Row `row` of the layer's input.
-STARLING_DEVICE const float* input_row(const LayerArguments& a, std::uint32_t t,
-                                       const StepTask& task, std::uint32_t row) {
-  if (a.is_first != 0) return a.data.x + std::uint64_t{sample_of(task, row)} * a.data.features;
-  return a.input.at + (std::uint64_t{t} * a.rows + row) * a.input.stride;
+/// Which rows of a layer's input are a task's: a mini-batch is looked up, others follow each other. (Numbers of 32 bits: there
+/// is no memory for more rows of all tasks.)
+struct RowNumbers {
+  const std::int32_t* lookup;
+  std::uint32_t first;
+
+  STARLING_DEVICE static RowNumbers of(const LayerArguments& a, std::uint32_t t,
+                                       const StepTask& task) {
+    if (a.is_first == 0) return {nullptr, t * a.rows};
+    return {task.samples, task.first};
+  }
+  STARLING_DEVICE std::uint32_t operator[](std::uint32_t row) const {
+    return lookup == nullptr ? first + row : static_cast<std::uint32_t>(lookup[row]);
+  }
+};
+
+STARLING_DEVICE const float* row_of(const Rows& rows, std::uint32_t number) {
+  return rows_on(rows.at, number, rows.stride);
 }
 
-/// Whether such rows, and those of other activations, begin at multiples of 16 bytes.
-STARLING_DEVICE bool has_even_rows(const Activations& a) {
+/// Whether rows begin at multiples of 16 bytes.
+template <class RowsOrActivations>
+STARLING_DEVICE bool has_even_rows(const RowsOrActivations& a) {
   return is_even(a.at) && a.stride % 4 == 0;
-}
-STARLING_DEVICE bool has_even_inputs(const LayerArguments& a) {
-  return a.is_first != 0 ? is_even(a.data.x) && a.data.features % 4 == 0 : has_even_rows(a.input);
 }
 /// Whether groups of 4 neighbors among the layer's weights do.
 STARLING_DEVICE bool has_even_weights(const LayerShape& layer, const float* weights) {
@@ -87,9 +102,10 @@ struct NarrowForwardKernel {
     if (row >= task.rows) return;
     const float* weights = task.x + a.layer.weights;
     const float* bias = task.x + a.layer.bias;
+    const RowNumbers numbers = RowNumbers::of(a, t, task);
     tile_product<width, Runs::along_inner, Runs::across>(
         block, a.layer.inputs, task.rows - row, a.layer.outputs - column,
-        [&](std::uint32_t k, std::uint32_t m) { return input_row(a, t, task, row + m)[k]; },
+        [&](std::uint32_t k, std::uint32_t m) { return row_of(a.input, numbers[row + m])[k]; },
         [&](std::uint32_t k, std::uint32_t n) {
           return weights[weight_at(a.layer.inputs, a.layer.outputs, k, column + n)];
         },
@@ -101,12 +117,13 @@ struct NarrowForwardKernel {
   }
 };
 
-/// What kernels of wide tiles share: as many of a multiprocessor's 65,536 registers as eight blocks of 64 threads have.
+/// What kernels of wide tiles share: as many of a multiprocessor's 65,536 registers as 12 warps have, 168 a thread. With four
+/// warps more the addresses of the next piece are worked out anew in the midst of the products.
 template <std::uint32_t warps_down>
 struct WideKernel {
   using Shape = WideTile<warps_down>;
   static constexpr unsigned threads = Shape::threads;
-  static constexpr unsigned resident = 16 / warps_down;
+  static constexpr unsigned resident = 12 / warps_down;
   using Arguments = LayerArguments;
 
   STARLING_DEVICE static Tiles tiles_of(std::uint32_t rows, std::uint32_t columns) {
@@ -146,12 +163,14 @@ struct ForwardOf : WideKernel<warps_down> {
         for (std::uint32_t i = 0; i < 8; ++i) sums[thread].at[i][j] = start;
       }
     });
+    const RowNumbers numbers = RowNumbers::of(a, t, task);
     Product::run(
-        block, a.layer.inputs, rows, columns, has_even_inputs(a),
-        [&](std::uint32_t k, std::uint32_t m) { return input_row(a, t, task, row + m) + k; },
+        block, a.layer.inputs, rows, columns, has_even_rows(a.input),
+        [&](std::uint32_t k, std::uint32_t m) { return row_of(a.input, numbers[row + m]) + k; },
         has_even_weights(a.layer, weights),
         [&](std::uint32_t k, std::uint32_t n) {
-          return weights + weight_at(a.layer.inputs, a.layer.outputs, k, column + n);
+          const Column there = column_of(a.layer.inputs, a.layer.outputs, column + n);
+          return rows_on(weights + there.first, k, there.stride);
         },
         sums);
     float* y = a.output.at + (std::uint64_t{t} * a.rows + row) * a.output.stride + column;
@@ -212,9 +231,10 @@ struct NarrowParameterGradientKernel {
     const std::uint32_t t = tile.t, input = tile.row, column = tile.column;
     const StepTask task = a.tasks[t];
     const float* dy = a.output.at + std::uint64_t{t} * a.rows * a.output.stride;
+    const RowNumbers numbers = RowNumbers::of(a, t, task);
     tile_product<width, Runs::across, Runs::across>(
         block, task.rows, a.layer.inputs - input, a.layer.outputs - column,
-        [&](std::uint32_t b, std::uint32_t m) { return input_row(a, t, task, b)[input + m]; },
+        [&](std::uint32_t b, std::uint32_t m) { return row_of(a.input, numbers[b])[input + m]; },
         [&](std::uint32_t b, std::uint32_t n) {
           return dy[std::uint64_t{b} * a.output.stride + column + n];
         },
@@ -244,54 +264,78 @@ struct ParameterGradientKernel : WideKernel<2> {
     const std::uint32_t rows = a.layer.inputs - input, columns = a.layer.outputs - column;
     Product::Sums sums;
     block.each([&](unsigned thread) { sums[thread] = {}; });
+    const RowNumbers numbers = RowNumbers::of(a, t, task);
     Product::run(
-        block, task.rows, rows, columns, has_even_inputs(a),
-        [&](std::uint32_t b, std::uint32_t m) { return input_row(a, t, task, b) + input + m; },
+        block, task.rows, rows, columns, has_even_rows(a.input),
+        [&](std::uint32_t b, std::uint32_t m) { return row_of(a.input, numbers[b]) + input + m; },
         has_even_rows(a.output),
         [&](std::uint32_t b, std::uint32_t n) {
-          return dy + std::uint64_t{b} * a.output.stride + column + n;
+          return rows_on(dy + column + n, b, a.output.stride);
         },
         sums);
     const bool are_quads =
         a.layer.weights % 4 == 0 && a.layer.outputs % 4 == 0 && takes_quads(task);
     block.each([&](unsigned thread) {
       STARLING_UNROLL
-      for (std::uint32_t i = 0; i < 8; i += 2)
-        store_two_rows(a, task, tile, thread, i, are_quads, sums[thread].at[i],
-                       sums[thread].at[i + 1]);
+      for (std::uint32_t i = 0; i < 8; i += 4)
+        store_four_rows(a, task, tile, thread, i, are_quads, sums[thread]);
     });
     if (input == 0) bias_gradient(block, a, task, dy, column, WideTile<2>::columns);
   }
 
  private:
-  /// Rows i and i + 1 of a thread.
-  STARLING_DEVICE static void store_two_rows(const Arguments& a, const StepTask& task,
-                                             const Tile& tile, unsigned thread, std::uint32_t i,
-                                             bool are_quads, const float (&upper)[8],
-                                             const float (&lower)[8]) {
+  STARLING_DEVICE static Quad quad_of(const WideSums& sums, std::uint32_t i, std::uint32_t j) {
+    return {sums.at[i][j], sums.at[i][j + 1], sums.at[i][j + 2], sums.at[i][j + 3]};
+  }
+
+  /// Rows i .. i + 3 of a thread, which lie side by side, as its columns do four by four.
+  STARLING_DEVICE static void store_four_rows(const Arguments& a, const StepTask& task,
+                                              const Tile& tile, unsigned thread, std::uint32_t i,
+                                              bool are_quads, const WideSums& sums) {
     const WarpLane lane = WarpLane::of(thread);
     const std::uint32_t m = tile.row + Product::row_of(lane, i);
     const std::uint32_t n = tile.column + Product::column_of(lane, 0);
-    const auto at = [&](std::uint32_t input, std::uint32_t output) {
-      return a.layer.weights + weight_at(a.layer.inputs, a.layer.outputs, input, output);
-    };
-    if (are_quads && m + 2 <= a.layer.inputs && n + 32 < a.layer.outputs) {
-      const std::uint64_t places[] = {at(m, n), at(m, n + 32), at(m + 1, n), at(m + 1, n + 32)};
-      const Quad quads[] = {{upper[0], upper[1], upper[2], upper[3]},
-                            {upper[4], upper[5], upper[6], upper[7]},
-                            {lower[0], lower[1], lower[2], lower[3]},
-                            {lower[4], lower[5], lower[6], lower[7]}};
+    if (m >= a.layer.inputs) return;
+    are_quads = are_quads && m + 4 <= a.layer.inputs;
+    if (are_quads &&
+        tile.column + WideTile<2>::columns <= a.layer.outputs) {  // of two whole panels
+      const std::uint64_t first =
+          a.layer.weights + weight_at(a.layer.inputs, a.layer.outputs, m, n);
+      const std::uint32_t panel = panel_columns * a.layer.inputs;
+      Quad quads[8];
+      STARLING_UNROLL
+      for (std::uint32_t q = 0; q < 8; ++q) quads[q] = quad_of(sums, i + q / 2, q % 2 * 4);
       store_gradients(
-          task, quads, [&](std::uint32_t q) { return places[q]; }, All{});
+          task, quads,
+          [&](std::uint32_t q) { return first + q % 2 * panel + q / 2 * panel_columns; }, All{});
       return;
     }
     STARLING_UNROLL
-    for (std::uint32_t j = 0; j < 8; ++j) {
-      const std::uint32_t output = tile.column + Product::column_of(lane, j);
-      if (output >= a.layer.outputs) continue;
-      if (m < a.layer.inputs) store_gradient(task, at(m, output), upper[j]);
-      if (m + 1 < a.layer.inputs) store_gradient(task, at(m + 1, output), lower[j]);
+    for (std::uint32_t j = 0; j < 8; j += 4)
+      store_block(a, task, m, n + j / 4 * panel_columns, i, j, are_quads, sums);
+  }
+
+  /// Of four rows, those of four columns that there are.
+  STARLING_DEVICE static void store_block(const Arguments& a, const StepTask& task, std::uint32_t m,
+                                          std::uint32_t n, std::uint32_t i, std::uint32_t j,
+                                          bool are_quads, const WideSums& sums) {
+    if (n >= a.layer.outputs) return;
+    const Column column = column_of(a.layer.inputs, a.layer.outputs, n);
+    const std::uint64_t first = a.layer.weights + column.first + std::uint64_t{m} * column.stride;
+    if (are_quads) {
+      Quad quads[4];
+      STARLING_UNROLL
+      for (std::uint32_t q = 0; q < 4; ++q) quads[q] = quad_of(sums, i + q, j);
+      store_gradients(
+          task, quads, [&](std::uint32_t q) { return first + q * column.stride; }, All{});
+      return;
     }
+    float numbers[16];
+    STARLING_UNROLL
+    for (std::uint32_t e = 0; e < 16; ++e) numbers[e] = sums.at[i + e / 4][j + e % 4];
+    store_gradients(
+        task, numbers, [&](std::uint32_t e) { return first + e / 4 * column.stride + e % 4; },
+        [&](std::uint32_t e) { return m + e / 4 < a.layer.inputs && n + e % 4 < a.layer.outputs; });
   }
 };
 
@@ -319,21 +363,21 @@ struct InputGradientOf : WideKernel<warps_down> {
     block.each([&](unsigned thread) { sums[thread] = {}; });
     Product::run(
         block, a.layer.outputs, rows, columns, has_even_rows(a.output),
-        [&](std::uint32_t o, std::uint32_t m) {
-          return dy + std::uint64_t{m} * a.output.stride + o;
-        },
+        [&](std::uint32_t o, std::uint32_t m) { return rows_on(dy + o, m, a.output.stride); },
         has_even_weights(a.layer, weights),
         [&](std::uint32_t o, std::uint32_t n) {
-          return weights + weight_at(a.layer.inputs, a.layer.outputs, input + n, o);
+          const Column there = column_of(a.layer.inputs, a.layer.outputs, o);
+          return rows_on(weights + there.first, input + n, there.stride);
         },
         sums);
+    const RowNumbers numbers = RowNumbers::of(a, t, task);
     block.each([&](unsigned thread) {
       const WarpLane lane = WarpLane::of(thread);
       STARLING_UNROLL
       for (std::uint32_t i = 0; i < 8; ++i) {
         const std::uint32_t m = Product::row_of(lane, i);
         if (m >= rows) continue;
-        const float* x = a.is_free != 0 ? nullptr : input_row(a, t, task, row + m) + input;
+        const float* x = a.is_free != 0 ? nullptr : row_of(a.input, numbers[row + m]) + input;
         float* dx = a.slope.at + (first_row + m) * a.slope.stride + input;
         STARLING_UNROLL
         for (std::uint32_t j = 0; j < 8; ++j) {

@@ -18,17 +18,21 @@ struct TermOnDevice {
   float factor;
 };
 
-/// The first term of a sum, and one that joins it; of quads, four sums.
-STARLING_DEVICE float first_term(float factor, float value) { return factor * value; }
-STARLING_DEVICE float next_term(float factor, float value, float sum) {
-  return fmaf(factor, value, sum);
+/// Where a sum begins: without terms at 0, else at -0, to which the first product adds up as it is, -0 as well.
+STARLING_DEVICE void begin_sum(std::uint32_t terms, float& sum) { sum = terms == 0 ? 0.0F : -0.0F; }
+STARLING_DEVICE void begin_sum(std::uint32_t terms, Quad& sums) {
+  float start;
+  begin_sum(terms, start);
+  sums = {start, start, start, start};
 }
-STARLING_DEVICE Quad first_term(float factor, const Quad& v) {
-  return {factor * v.x, factor * v.y, factor * v.z, factor * v.w};
+
+/// sum <- factor * value + sum, rounded once; of quads, four sums.
+STARLING_DEVICE void add_term(float& sum, float factor, float value) {
+  sum = fmaf(factor, value, sum);
 }
-STARLING_DEVICE Quad next_term(float factor, const Quad& v, const Quad& sum) {
-  return {fmaf(factor, v.x, sum.x), fmaf(factor, v.y, sum.y), fmaf(factor, v.z, sum.z),
-          fmaf(factor, v.w, sum.w)};
+STARLING_DEVICE void add_term(Quad& sums, float factor, const Quad& v) {
+  sums = {fmaf(factor, v.x, sums.x), fmaf(factor, v.y, sums.y), fmaf(factor, v.z, sums.z),
+          fmaf(factor, v.w, sums.w)};
 }
 
 }  // namespace starling::cuda

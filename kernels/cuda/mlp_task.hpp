@@ -60,15 +60,14 @@ STARLING_DEVICE void store_gradients(const StepTask& task, const T (&gradients)[
   }
   for (std::uint32_t s = 0; s < task.sum_count; ++s) {
     const LinearTask sum = task.sums[s];
-    T totals[count] = {};
+    T totals[count];
+    STARLING_UNROLL
+    for (std::uint32_t i = 0; i < count; ++i) begin_sum(sum.terms, totals[i]);
     for (std::uint32_t t = 0; t < sum.terms; ++t) {
       const TermOnDevice term = task.terms[sum.first_term + t];
       const auto join = [&](const T(&values)[count]) {
         STARLING_UNROLL
-        for (std::uint32_t i = 0; i < count; ++i) {
-          totals[i] = t == 0 ? first_term(term.factor, values[i])
-                             : next_term(term.factor, values[i], totals[i]);
-        }
+        for (std::uint32_t i = 0; i < count; ++i) add_term(totals[i], term.factor, values[i]);
       };
       if (term.values == nullptr) {
         join(gradients);

@@ -7,12 +7,24 @@ namespace starling::cuda {
 
 inline constexpr std::uint32_t panel_columns = 32;
 
-/// Where weight (input, output) of an (inputs x outputs) layer lies.
+/// Where a column of weights begins, and how far apart its floats are.
+struct Column {
+  std::uint64_t first;
+  std::uint32_t stride;
+};
+
+/// Of an (inputs x outputs) layer.
+STARLING_DEVICE Column column_of(std::uint32_t inputs, std::uint32_t outputs,
+                                 std::uint32_t output) {
+  const std::uint32_t panel = output / panel_columns * panel_columns;
+  return {std::uint64_t{panel} * inputs + (output - panel), lesser(panel_columns, outputs - panel)};
+}
+
+/// Where weight (input, output) lies.
 STARLING_DEVICE std::uint64_t weight_at(std::uint32_t inputs, std::uint32_t outputs,
                                         std::uint32_t input, std::uint32_t output) {
-  const std::uint32_t panel = output / panel_columns * panel_columns;
-  const std::uint32_t columns = lesser(panel_columns, outputs - panel);
-  return std::uint64_t{panel} * inputs + std::uint64_t{input} * columns + (output - panel);
+  const Column column = column_of(inputs, outputs, output);
+  return column.first + std::uint64_t{input} * column.stride;
 }
 
 struct Place {

@@ -107,12 +107,21 @@ struct StepOf {
 
   STARLING_DEVICE static void fetch(const Block& block, const Arguments& a, const StepTask& task,
                                     float* shared) {
+    const bool are_quads = is_even(a.data.x) && a.data.features % 4 == 0;
     block.each([&](unsigned thread) {
       const unsigned lane = thread % 32;
       for (std::uint32_t row = thread / 32; row < task.rows; row += threads / 32) {
         const float* from = a.data.x + std::uint64_t{sample_of(task, row)} * a.data.features;
         float* to = shared + a.at.input[0] + row * a.at.stride[0];
-        for (std::uint32_t k = lane; k < a.data.features; k += 32) to[k] = from[k];
+        if (are_quads) {
+          STARLING_UNROLL_BY(1)
+          for (std::uint32_t k = 4 * lane; k < a.data.features; k += 4 * 32)
+            copy_quad_ahead(to + k, from + k);
+        } else {
+          STARLING_UNROLL_BY(1)
+          for (std::uint32_t k = lane; k < a.data.features; k += 32)
+            copy_float_ahead(to + k, from + k);
+        }
       }
       for (std::uint32_t l = 0; l < a.layer_count; ++l) {
         const LayerShape& layer = a.layers[l];
@@ -120,23 +129,45 @@ struct StepOf {
           const std::uint32_t columns = panel_width(layer, panel);
           const float* from = task.x + layer.weights + panel * layer.inputs;
           float* to = shared + a.at.weights[l] + panel_at(layer, panel);
-          const std::uint32_t count = columns * layer.inputs;
           if (columns == panel_columns) {
-            static_assert(panel_columns == 32 && threads % 32 == 0);  // a warp takes a row
-            constexpr std::uint32_t apart = odd(panel_columns);
-            float* own = to + thread / 32 * apart + lane;
-            STARLING_UNROLL_BY(4)
-            for (std::uint32_t i = 0; thread + i * threads < count; ++i)
-              own[i * (threads / 32) * apart] = from[thread + i * threads];
+            fetch_panel(thread, to, from, layer.inputs);
           } else {
-            for (std::uint32_t i = thread; i < count; i += threads)
-              to[i / columns * odd(columns) + i % columns] = from[i];
+            STARLING_UNROLL_BY(1)
+            for (std::uint32_t i = thread; i < columns * layer.inputs; i += threads)
+              copy_float_ahead(to + i / columns * odd(columns) + i % columns, from + i);
           }
         }
+        STARLING_UNROLL_BY(1)
         for (std::uint32_t o = thread; o < layer.outputs; o += threads)
-          shared[a.at.bias[l] + o] = task.x[layer.bias + o];
+          copy_float_ahead(shared + a.at.bias[l] + o, task.x + layer.bias + o);
       }
+      end_copies_ahead();
+      end_copies_ahead();  // of nothing, so that there is a last group that need not be awaited
+      await_copies_but_last();
     });
+  }
+
+  /// A whole panel of weights: a warp takes a row, four times if there are as many.
+  STARLING_DEVICE static void fetch_panel(unsigned thread, float* to, const float* from,
+                                          std::uint32_t rows) {
+    static_assert(panel_columns == 32 && threads % 32 == 0);
+    constexpr std::uint32_t apart = odd(panel_columns), step = threads / 32;
+    std::uint32_t row = thread / 32;
+    to += row * apart + thread % 32;
+    from += thread;
+    for (; row + 3 * step < rows; row += 4 * step) {
+      STARLING_UNROLL
+      for (std::uint32_t n = 0; n < 4; ++n)
+        copy_float_ahead(to + n * step * apart, from + n * threads);
+      to += 4 * step * apart;
+      from += 4 * threads;
+    }
+    STARLING_UNROLL_BY(1)
+    for (; row < rows; row += step) {
+      copy_float_ahead(to, from);
+      to += step * apart;
+      from += threads;
+    }
   }
 
   /// A thread takes two columns of a layer, half of its outputs apart: what it loads of rows serves both.
@@ -267,8 +298,7 @@ struct StepOf {
         STARLING_UNROLL
         for (std::uint32_t c = 0; c < 2; ++c) {
           const std::uint32_t o = columns.o[c];
-          const auto first = static_cast<std::uint32_t>(
-              layer.weights + weight_at(layer.inputs, layer.outputs, k, o));
+          const std::uint64_t first = layer.weights + weight_at(layer.inputs, layer.outputs, k, o);
           const std::uint32_t apart = panel_width(layer, o / panel_columns * panel_columns);
           if (c == 1 && !columns.has_second) continue;
           if (apart == panel_columns && used == input_group) {

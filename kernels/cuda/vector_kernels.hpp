@@ -32,9 +32,10 @@ struct LinearKernel {
     block.each([&](unsigned thread) {
       combine_quads(task, terms, begin + 4 * thread, quads_end);
       for (std::uint32_t i = quads_end + thread; i < end; i += threads) {
-        float sum = task.terms == 0 ? 0.0F : terms[0].factor * terms[0].values[i];
-        for (std::uint32_t t = 1; t < task.terms; ++t)
-          sum = fmaf(terms[t].factor, terms[t].values[i], sum);
+        float sum;
+        begin_sum(task.terms, sum);
+        for (std::uint32_t t = 0; t < task.terms; ++t)
+          add_term(sum, terms[t].factor, terms[t].values[i]);
         task.out[i] = sum;
       }
     });
@@ -58,16 +59,14 @@ struct LinearKernel {
                                             std::uint32_t first, std::uint32_t end) {
     Quad sums[quads];
     STARLING_UNROLL
-    for (unsigned q = 0; q < quads; ++q) sums[q] = {0.0F, 0.0F, 0.0F, 0.0F};
+    for (unsigned q = 0; q < quads; ++q) begin_sum(task.terms, sums[q]);
     for (std::uint32_t t = 0; t < task.terms; ++t) {
       const float factor = terms[t].factor;
       Quad values[quads];
       load_quads(values, terms[t].values, first, end);
       STARLING_UNROLL
       for (unsigned q = 0; q < quads; ++q) {
-        if (first + 4 * threads * q >= end) continue;
-        const Quad v = values[q], s = sums[q];
-        sums[q] = t == 0 ? first_term(factor, v) : next_term(factor, v, s);
+        if (first + 4 * threads * q < end) add_term(sums[q], factor, values[q]);
       }
     }
     store_quads(sums, task.out, first, end);

@@ -20,14 +20,17 @@ struct WideTile {
   static constexpr std::uint32_t depth = 16;  // inner indices of a piece; divides a panel
 };
 
-/// Where a piece of a matrix lies in shared memory. If it runs along the inner index, the threads of a warp read as many
-/// neighboring rows at once, which 16 bytes more lead to other banks.
+/// How a piece of a matrix lies in shared memory: lines of the direction in which it runs. If that is along the inner index,
+/// the threads of a warp read as many neighboring lines at once, which 16 bytes more lead to other banks.
 template <Runs runs, std::uint32_t across, std::uint32_t depth>
 struct Piece {
   static constexpr bool is_along = runs == Runs::along_inner;
-  static constexpr std::uint32_t size = across * (is_along ? depth + 4 : depth);
+  static constexpr std::uint32_t lines = is_along ? across : depth,
+                                 length = is_along ? depth : across;
+  static constexpr std::uint32_t apart = is_along ? depth + 4 : across;
+  static constexpr std::uint32_t size = lines * apart;
   STARLING_DEVICE static std::uint32_t at(std::uint32_t k, std::uint32_t i) {
-    return is_along ? i * (depth + 4) + k : k * across + i;
+    return is_along ? i * apart + k : k * apart + i;
   }
 };
 
@@ -49,37 +52,41 @@ struct WarpLane {
 };
 
 /// Queues copies of a piece: from(k, i) is where element (k, i) lies, k < inner, i < size, neighbors in the direction in
-/// which it runs side by side; is_even says that groups of 4 of them begin at multiples of 16 bytes.
+/// which it runs side by side; is_even says that groups of 4 of them begin at multiples of 16 bytes. A thread copies the same
+/// quad of some lines: what of from() does not depend on the line is worked out once.
 template <Runs runs, std::uint32_t across, std::uint32_t depth, unsigned threads, class From>
 STARLING_DEVICE void fetch_piece(unsigned thread, float* to, std::uint32_t begin,
                                  std::uint32_t inner, std::uint32_t size, bool is_even,
                                  const From& from) {
   using Here = Piece<runs, across, depth>;
-  constexpr bool is_along = Here::is_along;
-  constexpr std::uint32_t groups = across * depth / 4;
-  const auto k_of = [](std::uint32_t e) {
-    return is_along ? e % (depth / 4) * 4 : e / (across / 4);
+  constexpr unsigned quads = Here::length / 4, step = threads / quads;
+  static_assert(threads % quads == 0 && Here::lines % step == 0);
+  const std::uint32_t first = thread / quads, place = thread % quads * 4;
+  float* own = to + first * Here::apart + place;
+  const auto source = [&](std::uint32_t line) {
+    return Here::is_along ? from(begin + place, line) : from(begin + line, place);
   };
-  const auto i_of = [](std::uint32_t e) {
-    return is_along ? e / (depth / 4) : e % (across / 4) * 4;
-  };
-  const auto place_of = [&](std::uint32_t e) { return to + Here::at(k_of(e), i_of(e)); };
   if (is_even && begin + depth <= inner && across <= size) {
+    const float*
+        sources[Here::lines / step];  // all of them first, as what they look up takes its time
     STARLING_UNROLL
-    for (std::uint32_t e = 0; e < groups; e += threads)
-      copy_quad_ahead(place_of(e + thread), from(begin + k_of(e + thread), i_of(e + thread)));
+    for (std::uint32_t n = 0; n < Here::lines / step; ++n) sources[n] = source(first + n * step);
+    STARLING_UNROLL
+    for (std::uint32_t n = 0; n < Here::lines / step; ++n)
+      copy_quad_ahead(own + n * step * Here::apart, sources[n]);
     return;
   }
+  const std::uint32_t lines = Here::is_along ? size : inner - begin;
+  const std::uint32_t there = Here::is_along ? inner - begin : size;
+  if (place >= there) return;
   STARLING_UNROLL_BY(1)
-  for (std::uint32_t e = thread; e < groups; e += threads) {
-    const std::uint32_t k = begin + k_of(e), i = i_of(e);
-    if (k >= inner || i >= size) continue;
-    const float* source = from(k, i);
-    const std::uint32_t there = lesser(4, is_along ? inner - k : size - i);
-    if (is_even && there == 4) {
-      copy_quad_ahead(place_of(e), source);
+  for (std::uint32_t line = first; line < lesser(lines, Here::lines); line += step) {
+    float* here = own + (line - first) * Here::apart;
+    if (is_even && place + 4 <= there) {
+      copy_quad_ahead(here, source(line));
     } else {
-      for (std::uint32_t n = 0; n < there; ++n) copy_float_ahead(place_of(e) + n, source + n);
+      for (std::uint32_t n = 0; n < lesser(4, there - place); ++n)
+        copy_float_ahead(here + n, source(line) + n);
     }
   }
 }
@@ -116,19 +123,22 @@ struct WideProduct {
     const auto fetch = [&](unsigned anybody, std::uint32_t begin) {
       const unsigned thread = anew(anybody);  // no registers for addresses while sums need them
       const std::uint32_t half = begin / Tile::depth % 2;
-      fetch_piece<a_runs, Tile::rows, Tile::depth, Tile::threads>(thread, memory.a[half], begin,
-                                                                  inner, rows, is_a_even, a);
-      fetch_piece<b_runs, Tile::columns, Tile::depth, Tile::threads>(thread, memory.b[half], begin,
-                                                                     inner, columns, is_b_even, b);
+      if (begin < inner) {
+        fetch_piece<a_runs, Tile::rows, Tile::depth, Tile::threads>(thread, memory.a[half], begin,
+                                                                    inner, rows, is_a_even, a);
+        fetch_piece<b_runs, Tile::columns, Tile::depth, Tile::threads>(
+            thread, memory.b[half], begin, inner, columns, is_b_even, b);
+      }
       end_copies_ahead();
     };
     for (std::uint32_t begin = 0; begin < inner; begin += Tile::depth) {
       block.each([&](unsigned thread) {
         if (begin == 0) fetch(thread, 0);
-        fetch(thread, begin + Tile::depth);  // of nothing, at the end
+        fetch(thread, begin + Tile::depth);  // an empty group, at the end
         await_copies_but_last();
       });
       block.each([&](unsigned thread) {
+        if (thread / 32 * 32 >= rows) return;  // at the matrix's end a warp may have none
         const std::uint32_t half = begin / Tile::depth % 2;
         add(WarpLane::of(anew(thread)), lesser(Tile::depth, inner - begin), memory.a[half],
             memory.b[half], sums[thread]);
@@ -165,7 +175,7 @@ struct WideProduct {
                                   const float* b, WideSums& sums) {
     if constexpr (a_runs == Runs::across) {
       static_assert(b_runs == Runs::across, "nobody needs the other");
-      STARLING_UNROLL_BY(4)
+      STARLING_UNROLL_BY(8)
       for (std::uint32_t k = 0; k < depth; ++k) {
         add_outer(two_quads(a_at(a, k, row_of(lane, 0)), 16),
                   two_quads(b_at(b, k, column_of(lane, 0)), 32), sums);
