@@ -234,6 +234,8 @@ void gather_results(MpiSession& session, NodeBlock block, ComputeGraph& graph, O
   Packer packer;
   if (session.rank() != 0) pack(packer, block, recorder);
   const std::vector<std::string> told = session.gather(packer.bytes());
+  // An evaluation may take longer than ranks wait for each other.
+  if (session.rank() != 0) session.be_patient();
   for (std::size_t rank = 1; rank < told.size(); ++rank) {
     Unpacker unpacker(told[rank]);
     unpack(unpacker, recorder);

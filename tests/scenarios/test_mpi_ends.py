@@ -183,7 +183,7 @@ class EndsTest(unittest.TestCase):
 
     def read_and_end(self, process):
         """Status and steps of the nodes in the results, once there are some."""
-        for _ in range(600):
+        for _ in range(1200):
             if (self.folder / "real.h5").exists() or process.poll() is not None:
                 break
             time.sleep(0.1)
@@ -199,6 +199,15 @@ class EndsTest(unittest.TestCase):
         with h5py.File(self.folder / "real.h5") as file:
             self.assertIn(file["facts"].attrs["status"].decode(), ("running", "interrupted by signal 15"))
             self.assertTrue(np.isfinite(file["steps/train_loss"][()]).all())
+
+    def test_a_rank_that_evaluates_for_longer_than_the_others_wait_is_not_lost(self):
+        self.run_it(3, "-o", "real.h5", "run.nodes=3", "run.steps=6", "run.evaluate_every=3", "run.patience=2 s", "topology.kind=complete",
+                    "algorithm.learning_rate=0.001", "workload.kind=mlp", "workload.dataset=blobs", "workload.hidden=1200,1200",
+                    "workload.samples=100", "workload.test_samples=150000", "workload.batch_size=1",
+                    *(f"workload.{key}" for key in QUADRATIC_DEFAULTS), *MPI)
+        with h5py.File(self.folder / "real.h5") as file:
+            self.assertEqual(file["facts"].attrs["status"].decode(), "complete")
+            self.assertTrue(np.isfinite(file["evaluation/test_loss"][()]).all())
 
     def test_an_interrupted_real_run_saves_before_it_evaluates(self):
         process = self.start_with_slow_evaluations(steps=10**6, evaluate_every=100)
