@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <deque>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 #include <omp.h>
@@ -49,13 +50,27 @@ void Run::execute(MpiSession& session) {
   }
   is_keeper_ = [&session] { return session.rank() == session.keeper(); };
   session.limit_waits(settings.patience, hooks_.interruption);
+  int late_signal = 0;  // came during evaluations
   const auto gather = [&] {
     session.limit_waits(settings.patience, nullptr);  // all have come here
+    const bool is_complete = recorder_.facts["status"] == "complete";
+    // Evaluations may take longer than those who send signals wait before they kill.
+    const auto goes_on = [&, is_saved = false]() mutable {
+      if (is_complete && hooks_.interruption) late_signal = hooks_.interruption();
+      if (late_signal != 0) return false;
+      if (std::exchange(is_saved, true) || (is_complete && Clock::now() < next_save_)) return true;
+      const std::string status = recorder_.facts["status"];
+      if (is_complete) recorder_.facts["status"] = "running";
+      save_so_far();
+      recorder_.facts["status"] = status;
+      return true;
+    };
     recorder_.statistics["mpi.gradients"] = static_cast<double>(transport.statistics().gradients);
     recorder_.statistics["mpi.messages"] =
         static_cast<double>(transport.statistics().messages_sent);
-    gather_results(session, transport.block(), *graph_, *observer_, recorder_,
-                   settings.save_models);
+    gather_results(session, transport.block(), *graph_, *observer_, recorder_, settings.save_models,
+                   goes_on);
+    if (late_signal != 0) recorder_.facts["status"] = Interrupted(late_signal).what();
   };
   const auto run = [&] {
     try {
@@ -73,6 +88,7 @@ void Run::execute(MpiSession& session) {
   };
   try {
     conclude(run, gather, session.rank() == 0);
+    if (late_signal != 0) throw Interrupted(late_signal);
   } catch (const Interrupted&) {
     session.fail_together();
     throw;

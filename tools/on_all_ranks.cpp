@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "scenarios/checkpointing.hpp"
 #include "sim/base/error.hpp"
 #include "starling_version.hpp"
 #include "tools/arguments.hpp"
@@ -39,6 +40,21 @@ void check_same_settings(MpiSession& session, const Assembly& parts) {
     throw Error(fmt::format("rank {} has other settings than rank 0: expected `{}`, found `{}`",
                             session.rank(), first_other_line(expected, own),
                             first_other_line(own, expected)));
+  });
+}
+
+/// So would ranks that have other data each under the same name.
+void check_same_files(MpiSession& session, const std::vector<std::string>& files) {
+  std::string own;  // a line each
+  on_all_ranks(session, [&] {
+    for (const std::string& path : files) own += file_fact(path).second + ' ' + path + '\n';
+  });
+  const std::string expected = session.broadcast(own);
+  on_all_ranks(session, [&] {
+    if (own == expected) return;
+    const std::string line = first_other_line(own, expected);
+    throw Error(fmt::format("{}: holds something else on rank {} than on rank 0",
+                            line.substr(line.find(' ') + 1), session.rank()));
   });
 }
 
@@ -78,6 +94,7 @@ Assembly assemble_on_all_ranks(MpiSession& session, const std::vector<std::strin
     check(*parts);
   });
   check_same_settings(session, *parts);
+  check_same_files(session, parts->files);
   return std::move(*parts);
 }
 

@@ -18,8 +18,8 @@ void in_session(const std::function<void(MpiSession&)>& how);
 /// Every rank does `what`. If one cannot, all fail, and one says why.
 void on_all_ranks(MpiSession& session, const std::function<void()>& what);
 
-/// Every rank reads the scenario that the words name, and `check` may refuse it by throwing; all must read the same. So
-/// many `processes` share the models of a simulation.
+/// Every rank reads the scenario that the words name, and `check` may refuse it by throwing; all must read the same, and
+/// the same data. So many `processes` share the models of a simulation.
 Assembly assemble_on_all_ranks(MpiSession& session, const std::vector<std::string>& words,
                                const std::function<void(const Assembly&)>& check,
                                int processes = 1);

@@ -27,6 +27,7 @@ namespace {
 
 /// A run from a results file must not take its place: what a real run measured cannot be had again.
 void check_output(const std::vector<std::string>& words, const Assembly& parts) {
+  refuse_to_replace_others(parts.settings.output);
   std::error_code none;
   if (std::filesystem::path(words[0]).extension() != ".h5" ||
       !std::filesystem::equivalent(words[0], parts.settings.output, none))
@@ -60,6 +61,7 @@ void run_over_mpi(const std::vector<std::string>& words, bool speaks) {
     const auto check = [&session, &words](const Assembly& parts) {
       check_for_mpi(parts, session.ranks());
       check_output(words, parts);
+      if (session.rank() == 0) expect_writable(parts.settings.output);
     };
     Assembly parts = assemble_on_all_ranks(session, words, check);
     execute_run(std::move(parts), speaks && session.rank() == 0,

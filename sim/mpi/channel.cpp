@@ -176,12 +176,9 @@ struct Channel::State {
                                .sent = Time{Duration{header.sent}}};
     if (header.size != MessageHeader::no_vector) {
       std::span<float> room;
-      Vector values = graph.make(header.size, room);
+      const Vector values = graph.make(header.size, room);
       const auto bytes = std::as_writable_bytes(room);
-      // Part of a stand-in's model would have brought filler.
-      const bool are_numbers =
-          header.filler == 0 && values.wire_bytes() > static_cast<std::int64_t>(bytes.size());
-      message.arrival.message.values = are_numbers ? values.as_numbers() : std::move(values);
+      message.arrival.message.values = values.with_wire_marks(header.marks);
       receive_bytes(rank, message, bytes.data(), bytes.size());
     }
     if (header.filler > 0) {
@@ -223,12 +220,14 @@ void Channel::send(int rank, NodeId to, const Message& message) {
                                                     .number = message.number,
                                                     .sent = message.sent.time_since_epoch().count(),
                                                     .size = MessageHeader::no_vector,
+                                                    .marks = 0,
                                                     .filler = 0,
                                                     .source = message.source,
                                                     .destination = to});
   std::span<const std::byte> numbers;
   if (message.values) {
-    header->size = message.values.size();
+    header->size = static_cast<std::uint32_t>(message.values.size());
+    header->marks = message.values.wire_marks();
     numbers = std::as_bytes(state.graph.read(message.values));
     const auto wire_bytes = static_cast<std::size_t>(message.values.wire_bytes());
     if (wire_bytes > numbers.size()) header->filler = wire_bytes - numbers.size();

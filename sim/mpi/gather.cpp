@@ -180,7 +180,8 @@ void gather_diverged(MpiSession& session, ComputeGraph& graph, Observer& observe
   }
 }
 
-void gather_snapshots(MpiSession& session, ComputeGraph& graph, Observer& observer) {
+void gather_snapshots(MpiSession& session, ComputeGraph& graph, Observer& observer,
+                      const std::function<bool()>& goes_on) {
   std::vector<Observer::Snapshot> snapshots;
   if (session.rank() != 0) snapshots = observer.take_snapshots();  // by row, then node
   std::vector<Place> own;
@@ -193,10 +194,14 @@ void gather_snapshots(MpiSession& session, ComputeGraph& graph, Observer& observ
     send_model(session, graph, snapshot.model);
     snapshot.model = {};
   }
+  bool is_over = false;
   for (std::size_t i = 0; i < places.size(); ++i) {
     const Place& place = places[i];
-    observer.add_snapshot({place.node, place.row, place.time, receive_model(session, graph, place),
-                           place.weight, place.draws});
+    Vector model = receive_model(session, graph, place);
+    if (i == 0 || places[i - 1].row != place.row) is_over = is_over || !goes_on();
+    if (is_over) continue;
+    observer.add_snapshot(
+        {place.node, place.row, place.time, std::move(model), place.weight, place.draws});
     // Evaluate the row now, so that its models can go.
     if (i + 1 == places.size() || places[i + 1].row != place.row) graph.flush();
   }
@@ -224,18 +229,20 @@ void gather_models(MpiSession& session, NodeBlock block, ComputeGraph& graph, Ob
 }  // namespace
 
 void gather_results(MpiSession& session, NodeBlock block, ComputeGraph& graph, Observer& observer,
-                    Recorder& recorder, bool with_models) {
+                    Recorder& recorder, bool with_models, const std::function<bool()>& goes_on) {
   graph.flush();  // scalars that were recorded reach their cells
   Packer packer;
   if (session.rank() != 0) pack(packer, block, recorder);
   const std::vector<std::string> told = session.gather(packer.bytes());
+  // An evaluation may take longer than ranks wait for each other.
+  if (session.rank() != 0) session.be_patient();
   for (std::size_t rank = 1; rank < told.size(); ++rank) {
     Unpacker unpacker(told[rank]);
     unpack(unpacker, recorder);
   }
   if (session.rank() == 0) sort_timeline(recorder);
   gather_diverged(session, graph, observer);
-  gather_snapshots(session, graph, observer);
+  gather_snapshots(session, graph, observer, goes_on);
   if (with_models) gather_models(session, block, graph, observer);
 }
 

@@ -4,6 +4,8 @@
 // they have the same bits.
 #pragma once
 
+#include <functional>
+
 #include "sim/mpi/mpi_session.hpp"
 #include "sim/mpi/mpi_transport.hpp"
 #include "sim/node/compute_graph.hpp"
@@ -18,9 +20,12 @@ namespace starling {
 /// node), and the sums of all ranks' statistics; `observer` gets all snapshots (rows that lack a
 /// node's model, as after an interrupt, stay open) and, if `with_models`, the last models of all
 /// nodes. Rank 0 then goes on as after a simulation: observer.settle(), save. The others are done;
-/// they gave their snapshots away. Rank 0 holds the models of one evaluation at a time.
-void gather_results(MpiSession& session, NodeBlock block, ComputeGraph& graph, Observer& observer,
-                    Recorder& recorder, bool with_models);
+/// they gave their snapshots away. Rank 0 holds the models of one evaluation at a time, and asks
+/// `goes_on` before each, when it has all but the models: from the first no on, evaluations stay open.
+void gather_results(
+    MpiSession& session, NodeBlock block, ComputeGraph& graph, Observer& observer,
+    Recorder& recorder, bool with_models,
+    const std::function<bool()>& goes_on = [] { return true; });
 
 /// After run() has thrown Lost, or another Error that all share: the ranks that are left call it together. The session's
 /// keeper gets their columns, totals and timelines, as far as they are known; models and evaluations that were put off are

@@ -9,7 +9,7 @@
 namespace starling {
 namespace {
 
-constexpr std::uint64_t most_floats = std::numeric_limits<std::uint32_t>::max();  // of a Vector
+constexpr std::uint32_t most_floats = std::numeric_limits<std::int32_t>::max();  // of a Vector
 /// Of the models that a run may stand in for: 2^40 parameters of 4 bytes.
 constexpr std::uint64_t most_filler = std::uint64_t{1} << 42;
 

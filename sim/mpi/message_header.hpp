@@ -14,12 +14,13 @@ namespace starling {
 
 /// Sent as it lies in memory: all ranks run on machines of one kind.
 struct MessageHeader {
-  static constexpr std::uint64_t no_vector = std::numeric_limits<std::uint64_t>::max();
+  static constexpr std::uint32_t no_vector = std::numeric_limits<std::uint32_t>::max();
 
   Tag tag;
   double number;
   std::int64_t sent;     // ps, on the common clock
-  std::uint64_t size;    // floats, or no_vector
+  std::uint32_t size;    // floats, or no_vector
+  std::uint32_t marks;   // Vector::wire_marks()
   std::uint64_t filler;  // bytes that follow the numbers
   NodeId source;
   NodeId destination;

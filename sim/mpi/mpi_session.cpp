@@ -23,6 +23,7 @@ using Clock = MpiSession::Clock;
 constexpr std::size_t largest_piece = std::size_t{1} << 30;  // MPI counts in int
 constexpr auto farewell = std::chrono::seconds(5);
 constexpr auto while_keeper_saves = std::chrono::minutes(1);
+constexpr auto endless = std::chrono::hours(24 * 365);
 constexpr auto between_looks = std::chrono::milliseconds(20);
 // Of the second that mpirun leaves after its signal.
 constexpr auto after_signal = std::chrono::milliseconds(500);
@@ -130,6 +131,10 @@ void MpiSession::limit_waits(std::chrono::nanoseconds patience, std::function<in
   patience_ = patience;
   interruption_ = std::move(interruption);
   signal_ = 0;
+}
+
+void MpiSession::be_patient() {
+  if (patience_ != std::chrono::nanoseconds::max()) patience_ = endless;
 }
 
 void MpiSession::watch(Clock::duration waited) {

@@ -102,6 +102,8 @@ class MpiSession {
   /// is one, gives a signal, it ends within a second: mpirun sends one to all ranks when it has
   /// noticed that one died, and kills them a second later. Forgets signals of before.
   void limit_waits(std::chrono::nanoseconds patience, std::function<int()> interruption);
+  /// This rank has told all that it knows, and may wait for one that works on it: it calls nobody any more, but answers.
+  void be_patient();
   /// To be called now and then while this rank waits for others, as it has for so long. Throws Lost.
   void watch(Clock::duration waited);
   bool is_lost(int rank) const { return is_lost_[static_cast<std::size_t>(rank)]; }

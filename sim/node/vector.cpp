@@ -44,6 +44,17 @@ Vector Vector::as_numbers() const {
   return numbers;
 }
 
+std::uint32_t Vector::wire_marks() const {
+  return graph_->has_numbers_ ? place_ & numbers_bit : place_;
+}
+
+Vector Vector::with_wire_marks(std::uint32_t marks) const {
+  Vector marked = *this;
+  const std::uint32_t fraction = (std::uint32_t{1} << fraction_bits) - 1;
+  marked.place_ |= marks & (graph_->has_numbers_ ? numbers_bit : numbers_bit | fraction);
+  return marked;
+}
+
 void Vector::scale(double factor) { graph_->scale(*this, factor); }
 void Vector::add_scaled(double factor, const Vector& y) { graph_->add_scaled(*this, factor, y); }
 

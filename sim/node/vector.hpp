@@ -56,6 +56,12 @@ class Vector {
   /// stands in for. Their slices are numbers, and what is added or appended to numbers becomes so.
   Vector as_numbers() const;
 
+  /// What wire_bytes() depends on beside the size, for a message to another process: whether the floats are numbers beside a
+  /// model and, of a vector without numbers, the fraction of a float beyond its size.
+  std::uint32_t wire_marks() const;
+  /// The same floats with the marks of the vector that they are a copy of.
+  Vector with_wire_marks(std::uint32_t marks) const;
+
   /// Elements [offset, offset + size) as a vector of their own; no copy.
   Vector slice(std::size_t offset, std::size_t size) const;
   /// The index-th of so many slices, of nearly equal size; without numbers of equal size, not of whole floats.

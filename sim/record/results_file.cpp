@@ -376,6 +376,8 @@ void refuse_to_replace_others(const std::string& path) {
   throw Error(path + ": is there already and no results file; name another one (--output)");
 }
 
+void expect_writable(const std::string& path) { const PartialFile trial(path); }
+
 void save(const Recorder& recorder, const std::string& path) {
   ensure(recorder.evaluation.width() == 1, "the evaluation table has one cell per row");
   const hdf5::Silence silence;

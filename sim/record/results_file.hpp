@@ -66,6 +66,8 @@ namespace starling {
 void save(const Recorder& recorder, const std::string& path);
 /// Throws Error if save() would replace a file that begins like no results file, such as the scenario.
 void refuse_to_replace_others(const std::string& path);
+/// Throws what save() would throw now if nothing can be written there, for who cannot repeat what shall be saved later.
+void expect_writable(const std::string& path);
 
 /// Reads back all that save() wrote, to the bit. Throws Error if there is no file, it is no results
 /// file, is cut short or damaged (as far as the checksums of HDF5's metadata and of compressed data

@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         read_message_header(std::as_bytes(std::span(data + 1, size - 1)), nodes);
     ensure(header.source >= 0 && header.source < nodes, "a header names a sender that exists");
     ensure(header.destination >= 0 && header.destination < nodes, "and a receiver");
-    ensure(header.size == MessageHeader::no_vector || header.size <= 0xffff'ffff,
+    ensure(header.size == MessageHeader::no_vector || header.size <= 0x7fff'ffff,
            "a vector is no longer than vectors can be");
   });
   return 0;

@@ -7,10 +7,12 @@ usage: test_mpi_ends.py STARLING MPIRUN PRELOADED
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import h5py
@@ -45,6 +47,8 @@ learning_rate = 11
 # Each step takes a node ten times as far from its center, until its loss is infinite, at gradient 39; a node whose center is
 # the start stays there.
 MPI = ("--transport", "mpi")
+# Makes room for another workload.
+QUADRATIC_DEFAULTS = [f"{key}=default" for key in ("dimension", "curvature_min", "curvature_max", "centers", "center_values")]
 
 
 class EndsTest(unittest.TestCase):
@@ -134,6 +138,84 @@ class EndsTest(unittest.TestCase):
             self.assertEqual(errors.count("starling: rank 1 has other settings than rank 0: expected `learning_rate = 11`, "
                                           "found `learning_rate = 0.2`"), 1, errors)
             self.assertFalse((self.folder / "mixed.h5").exists())
+
+    def test_ranks_that_hold_other_data_do_not_make_one_run(self):
+        for name, seed in ("here", 1), ("there", 2):
+            (self.folder / name).mkdir()
+            shutil.copy(self.folder / "s.ini", self.folder / name)
+            with h5py.File(self.folder / name / "data.h5", "w") as file:
+                file["x"] = np.random.default_rng(seed).normal(size=(50, 3)).astype("f4")
+                file["y"] = np.arange(50) % 2
+        words = ["s.ini", "-q", "-o", "../mixed.h5", "workload.kind=softmax", "workload.dataset=hdf5", "workload.path=data.h5",
+                 *(f"workload.{key}" for key in QUADRATIC_DEFAULTS)]
+        for how in (MPI, ()):
+            for other, status in ("here", 0), ("there", 1):
+                ranks = [[MPIRUN, "--oversubscribe"] if not rank else [":"] for rank in range(2)]
+                for part, folder in zip(ranks, ("here", other)):
+                    part += ["-n", "1", "-wdir", str(self.folder / folder), STARLING, "run", *words, *how]
+                done = subprocess.run(sum(ranks, []), text=True, timeout=120, capture_output=True,
+                                      env=dict(os.environ, OMP_NUM_THREADS="1"))
+                self.assertEqual(done.returncode, status, done.stderr)
+                self.assertEqual(done.stderr.count("starling: data.h5: holds something else on rank 1 than on rank 0"), status,
+                                 done.stderr)
+                self.assertEqual((self.folder / "mixed.h5").exists(), not status)
+                (self.folder / "mixed.h5").unlink(missing_ok=True)
+
+    def test_a_file_that_is_no_results_file_is_told_once(self):
+        (self.folder / "notes.h5").write_text("mine")
+        for words in (MPI, ()):
+            errors = self.run_it(3, "-o", "notes.h5", *words, status=1)
+            self.assertEqual(errors.count("starling: notes.h5: is there already and no results file"), 1, errors)
+
+    def test_results_that_cannot_be_written_are_told_before_a_real_run_begins(self):
+        (self.folder / "taken").write_text("a file, no folder")
+        began = time.monotonic()
+        errors = self.run_it(2, "-o", "taken/real.h5", "algorithm.learning_rate=0.1", "run.steps=10000000", *MPI, status=1)
+        self.assertEqual(errors.count("starling: taken/real.h5: cannot write: Not a directory"), 1, errors)
+        self.assertLess(time.monotonic() - began, 60)
+
+    def start_with_slow_evaluations(self, steps, evaluate_every):
+        """A real run of a millisecond a step, each of whose evaluations takes rank 0 a second or more when all have ended."""
+        workload = [f"workload.{key}" for key in ("kind=mlp", "dataset=blobs", "hidden=400,400", "test_samples=100000", "samples=100",
+                                                  "batch_size=1", *QUADRATIC_DEFAULTS)]
+        return self.start(2, "-o", "real.h5", "run.nodes=2", f"run.steps={steps}", f"run.evaluate_every={evaluate_every}",
+                          "topology.kind=complete", "algorithm.learning_rate=0.001", *workload, *MPI)
+
+    def read_and_end(self, process):
+        """Status and steps of the nodes in the results, once there are some."""
+        for _ in range(1200):
+            if (self.folder / "real.h5").exists() or process.poll() is not None:
+                break
+            time.sleep(0.1)
+        with h5py.File(self.folder / "real.h5") as file:
+            said = file["facts"].attrs["status"].decode(), file["nodes/steps"][()].tolist()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=120)
+        return said
+
+    def test_a_real_run_that_is_killed_in_its_last_evaluations_has_saved_what_was_measured(self):
+        process = self.start_with_slow_evaluations(steps=11000, evaluate_every=500)  # ten seconds are not worth a save
+        self.assertEqual(self.read_and_end(process), ("running", [11000, 11000]))
+        with h5py.File(self.folder / "real.h5") as file:
+            self.assertIn(file["facts"].attrs["status"].decode(), ("running", "interrupted by signal 15"))
+            self.assertTrue(np.isfinite(file["steps/train_loss"][()]).all())
+
+    def test_a_rank_that_evaluates_for_longer_than_the_others_wait_is_not_lost(self):
+        self.run_it(3, "-o", "real.h5", "run.nodes=3", "run.steps=6", "run.evaluate_every=3", "run.patience=2 s", "topology.kind=complete",
+                    "algorithm.learning_rate=0.001", "workload.kind=mlp", "workload.dataset=blobs", "workload.hidden=1200,1200",
+                    "workload.samples=100", "workload.test_samples=150000", "workload.batch_size=1",
+                    *(f"workload.{key}" for key in QUADRATIC_DEFAULTS), *MPI)
+        with h5py.File(self.folder / "real.h5") as file:
+            self.assertEqual(file["facts"].attrs["status"].decode(), "complete")
+            self.assertTrue(np.isfinite(file["evaluation/test_loss"][()]).all())
+
+    def test_an_interrupted_real_run_saves_before_it_evaluates(self):
+        process = self.start_with_slow_evaluations(steps=10**6, evaluate_every=100)
+        wait_until_at_work(process.pid, 2, seconds=1.5)
+        process.send_signal(signal.SIGTERM)  # which mpirun passes on, to kill a second later
+        status, steps = self.read_and_end(process)
+        self.assertEqual(status, "interrupted by signal 15")
+        self.assertGreater(min(steps), 0)
 
 
 if __name__ == "__main__":

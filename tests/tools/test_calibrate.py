@@ -64,6 +64,13 @@ class CalibrateTest(unittest.TestCase):
         (self.folder / "s.ini").write_text(measured)
         self.assertIn("virtual time", self.starling("run", "s.ini"))
 
+    def test_a_scenario_need_not_have_what_it_shall_get_from_here(self):
+        bare = SCENARIO.replace("include = machine.ini\n", "").replace("gradient = 20 ms\ndistribution = constant\n", "")
+        (self.folder / "s.ini").write_text(bare)
+        self.starling("calibrate", "s.ini", "-o", "measured.ini", ranks=2)
+        (self.folder / "s.ini").write_text("include = measured.ini\n" + bare)
+        self.assertIn("virtual time", self.starling("run", "s.ini"))
+
     def test_ways_within_a_host_are_those_of_the_ranks_that_measured_them(self):
         for hosts in "011", "001":
             self.starling("calibrate", "-o", "measured.ini", ranks=3, environment={

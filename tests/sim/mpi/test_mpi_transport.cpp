@@ -6,6 +6,7 @@
 // instead does as a whole what must never hang.
 
 #define DOCTEST_CONFIG_IMPLEMENT
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -57,8 +58,14 @@ NodeId uneven() { return 2 * session().ranks() + (session().ranks() + 1) / 2; }
 // --- Headers -------------------------------------------------------------------------------------
 
 TEST_CASE("a header that no rank of this run can have sent is told, with what was expected") {
-  const MessageHeader good{
-      .tag = 7, .number = 0, .sent = 0, .size = 3, .filler = 0, .source = 0, .destination = 4};
+  const MessageHeader good{.tag = 7,
+                           .number = 0,
+                           .sent = 0,
+                           .size = 3,
+                           .marks = 0,
+                           .filler = 0,
+                           .source = 0,
+                           .destination = 4};
   const auto read = [](const MessageHeader& header) {
     return read_message_header(std::as_bytes(std::span(&header, 1)), 5);
   };
@@ -72,8 +79,8 @@ TEST_CASE("a header that no rank of this run can have sent is told, with what wa
   };
   refused([](MessageHeader& h) { h.destination = 5; }, "nodes from 0 to 4, found 5");
   refused([](MessageHeader& h) { h.source = -1; }, "nodes from 0 to 4, found -1");
-  refused([](MessageHeader& h) { h.size = 1ULL << 32; },
-          "at most 4294967295 numbers, found 4294967296");
+  refused([](MessageHeader& h) { h.size = 1U << 31; },
+          "at most 2147483647 numbers, found 2147483648");
   refused([](MessageHeader& h) { h.filler = (1ULL << 42) + 1; },
           "at most 4398046511104 bytes of filler, found 4398046511105");
   CHECK_THROWS_WITH_AS(read_message_header(std::as_bytes(std::span(&good, 1)).first(47), 5),
@@ -430,6 +437,35 @@ TEST_CASE(
       const NodeTotals& totals = run.around.recorder.nodes[static_cast<std::size_t>(i)];
       CHECK(totals.bytes_sent == (nodes > 1 ? 5 * (1'000'000 + 16) : 0));
     }
+  }
+}
+
+/// Sends `vector` around; every node must find it as long on the wire as it left the first.
+Task<> pass_on(Node& node, Vector vector) {
+  const std::int64_t bytes = vector.wire_bytes();
+  for (NodeId hop = 0; hop < node.nodes(); ++hop) {
+    node.send(right_of(node), static_cast<Tag>(hop), vector);
+    const Message message = co_await node.receive(left_of(node), static_cast<Tag>(hop));
+    vector = concatenate(std::array{message.values});
+    CHECK(vector.wire_bytes() == bytes);
+  }
+}
+
+TEST_CASE("what another rank passes on is as long on the wire as it came") {
+  const NodeId nodes = uneven();
+  const auto around = [nodes](Quadratic& workload, auto part) {
+    SmallRun run(nodes, workload, 1, [](NodeId, Step, BatchName) { return Duration{0}; });
+    run([part](Node& node) { return pass_on(node, part(node.initial_model())); });
+  };
+  const auto third = [](const Vector& model) { return model.share(1, 3); };
+  const auto numbers = [](const Vector& model) { return model.slice(0, 14).as_numbers(); };
+  for (const std::int64_t wire_parameters : {1000, 31, 250'000}) {
+    Quadratic whole(nodes, 1000, wire_parameters);
+    Quadratic hollow(nodes, 1000, wire_parameters, false);
+    around(hollow, third);
+    around(hollow, numbers);
+    around(whole, third);
+    around(whole, numbers);
   }
 }
 
