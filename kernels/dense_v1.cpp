@@ -7,7 +7,6 @@
 #include "kernels/dense.hpp"
 #include "kernels/dense_code_loops.hpp"
 #include "kernels/dense_image_loops.hpp"
-#include "kernels/dense_math.hpp"
 #include "kernels/dense_plain_math.hpp"
 #include "kernels/dense_plain_sequences.hpp"
 #include "kernels/dense_step_loops.hpp"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 
 #include "kernels/model_facts.hpp"
 #include "kernels/scratch.hpp"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <deque>
 #include <map>
 
 #include <fmt/format.h>
@@ -14,6 +13,8 @@
 #include "sim/base/error.hpp"
 #include "sim/mpi/mpi_session.hpp"
 #include "sim/mpi/mpi_transport.hpp"
+#include "sim/node/node.hpp"
+#include "sim/node/observer.hpp"
 
 namespace starling {
 namespace {

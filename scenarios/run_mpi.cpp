@@ -5,7 +5,6 @@
 #include <deque>
 #include <string>
 
-#include <fmt/format.h>
 #include <omp.h>
 
 #include "scenarios/run.hpp"

@@ -15,7 +15,6 @@
 
 #include "scenarios/reference.hpp"
 #include "sim/base/error.hpp"
-#include "sim/record/results_file.hpp"
 #include "tools/arguments.hpp"
 #include "tools/failure.hpp"
 #include "tools/reference_run.hpp"

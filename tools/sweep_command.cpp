@@ -184,7 +184,8 @@ Ending run_points(const Sweep& sweep, const std::vector<std::string>& words,
     ProcessPool::Task task{{program, "run"}, log_of(i).string()};
     task.words.insert(task.words.end(), words.begin(), words.end());
     for (const std::string& setting : sweep.overrides(point)) task.words.push_back(setting);
-    task.words.insert(task.words.end(), {"--quiet", "--resume", "-o", results_of(folder, point).string()});
+    task.words.insert(task.words.end(),
+                      {"--quiet", "--resume", "-o", results_of(folder, point).string()});
     tasks.push_back(std::move(task));
   }
   Ending outcome;
@@ -192,9 +193,9 @@ Ending run_points(const Sweep& sweep, const std::vector<std::string>& words,
   Progress progress;
   const auto ended = [&](std::size_t task, int status) {
     ++done;
+    // One that was asked to end has not failed, and runs again next time.
     const bool was_asked = asked_to_end != 0 && status > 128;
-    if (status == 0 ||
-        was_asked) {  // one that was asked to end has not failed, and runs again next time
+    if (status == 0 || was_asked) {
       fs::remove(log_of(task));
       return;
     }
@@ -257,8 +258,7 @@ void sweep_command(const Arguments& arguments) {
       "jobs,j", po::value<std::string>(), "points at a time (default: one per core)")(
       "shard", po::value<std::string>(),
       "i/n: only every n-th point from the i-th on, for job arrays; mpirun does that by itself")(
-      "list", "print the points and run none")(
-      "quiet,q", "no progress, no closing lines");
+      "list", "print the points and run none")("quiet,q", "no progress, no closing lines");
   po::variables_map values;
   if (!parse_arguments(arguments, "starling sweep SCENARIO.ini [section.key=value ...] [options]",
                        options, values))
@@ -283,7 +283,8 @@ void sweep_command(const Arguments& arguments) {
                               : fs::path(default_output(scenario.name())).replace_extension();
   const bool speaks = values.count("quiet") == 0 && shard.index == 0;
   const std::string wrong = check_points(scenario, sweep, folder, longest_check);
-  if (speaks && !wrong.empty()) fmt::print(stderr, "starling: warning: {}\nthe other points run\n", wrong);
+  if (speaks && !wrong.empty())
+    fmt::print(stderr, "starling: warning: {}\nthe other points run\n", wrong);
   prepare(folder, scenario);
   SweepTable table(sweep, folder);
   std::vector<std::size_t> todo;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include <fmt/format.h>
-
 #include "kernels/cuda/launches.hpp"
 #include "kernels/cuda/random_stream.hpp"
 

@@ -2,8 +2,6 @@
 // fit into scratch memory. Which sequences a mini-batch has is decided on the host, which packs them.
 #pragma once
 
-#include <vector>
-
 #include "kernels/cuda/device_memory.hpp"
 #include "kernels/transformer.hpp"
 
