@@ -90,12 +90,10 @@ struct CudaTransformer::Passes {
   // --- Dense layers -----------------------------------------------------------------------------
 
   /// Of the rows of tokens, or of those of labels.
-  LayerArguments layer(const TransformerModel::Dense& dense, float* in, float* out,
-                       bool is_head = false) const {
+  LayerArguments layer(const DenseLayer& dense, float* in, float* out, bool is_head = false) const {
     return {.tasks = is_head ? batch.label_tasks.device : batch.tasks.device,
             .data = {},
-            .layer = {whole(dense.inputs), whole(dense.outputs), whole(dense.weights),
-                      whole(dense.bias)},
+            .layer = shape_of(dense),
             .rows = whole(is_head ? batch.room.labels : batch.room.rows),
             .is_first = 0,
             .is_last = 1,
