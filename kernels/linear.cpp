@@ -171,9 +171,7 @@ std::unique_ptr<Workload> linear(const Section& section, NodeId nodes, std::uint
   section.expect(problem.node_spread >= 0, "node_spread", "must not be negative, got {}",
                  problem.node_spread);
   problem.batch_size = read_batch_size(section);
-  problem.sampling =
-      section.choice("sampling", {"epochs", "uniform"}, "epochs",
-                     "mini-batches: each sample once per epoch, or drawn with replacement");
+  problem.sampling = read_sampling(section);
   problem.wire_parameters = read_wire_parameters(section);
   section.finish();
   return std::make_unique<Linear>(problem);

@@ -81,7 +81,8 @@ Rows read_rows(const std::string& path) {
   Place place{path, 0};
   double latest = 0;  // time that a row told
   while (std::getline(file, line)) {
-    if (++place.line == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);  // byte order mark
+    if (++place.line == 1 && line.starts_with(byte_order_mark))
+      line.erase(0, byte_order_mark.size());
     line = std::string(trim(line));
     if (line.empty()) continue;
     if (line[0] == '#') {
