@@ -16,6 +16,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/processor_time.hpp"
 #include "sim/engine/simulated_transport.hpp"
+#include "sim/record/facts.hpp"
 #include "sim/record/results_file.hpp"
 
 namespace starling {
@@ -117,8 +118,7 @@ void Run::pulse(Time now, std::optional<std::int64_t> events) {
 }
 
 std::string Run::checkpoint() const {
-  const auto status = recorder_.facts.find("status");
-  const bool is_complete = status != recorder_.facts.end() && status->second == "complete";
+  const bool is_complete = fact(recorder_.facts, "status") == "complete";
   return checkpoints_ && !is_complete ? checkpoints_->newest() : "";
 }
 
