@@ -113,11 +113,9 @@ std::optional<std::size_t> read_jobs(const po::variables_map& values) {
   return jobs;
 }
 
-/// The settings that make two sweeps the same.
-std::string settings_of(const Scenario& scenario) { return scenario.to_text(); }
-
-/// Makes the folder ready; one that holds another sweep is refused.
+/// Makes the folder ready; one that holds a sweep of other settings is refused.
 void prepare(const fs::path& folder, const Scenario& scenario) {
+  const std::string settings = scenario.to_text();
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw Error(fmt::format("{}: cannot make: {}", folder.string(), error.message()));
@@ -125,7 +123,7 @@ void prepare(const fs::path& folder, const Scenario& scenario) {
   if (fs::exists(kept)) {
     std::stringstream text;
     text << std::ifstream(kept).rdbuf();
-    if (text.str() == settings_of(scenario)) return;
+    if (text.str() == settings) return;
     throw Error(
         fmt::format("{}: holds a sweep of other settings ({} differs); choose another folder with "
                     "-o, or remove "
@@ -135,7 +133,7 @@ void prepare(const fs::path& folder, const Scenario& scenario) {
   // Several processes of a job may come here at once; each writes the same.
   const fs::path partial = kept.string() + fmt::format(".{}", getpid());
   std::ofstream file(partial);
-  file << settings_of(scenario);
+  file << settings;
   file.close();
   if (!file) {
     const std::string why = std::generic_category().message(errno);
@@ -249,6 +247,32 @@ std::string tell_failures(std::vector<std::string> failures, const fs::path& fol
   return text;
 }
 
+/// Writes the tables of the finished points, and returns how many these are. An Error tells the points that `failed`, too.
+std::size_t write_tables(SweepTable& table, const std::string& failed) {
+  try {
+    return table.write();
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}{}{}", error.what(), failed.empty() ? "" : "\n", failed));
+  }
+}
+
+void list_points(const Sweep& sweep, const Shard& shard) {
+  for (std::size_t i = shard.index; i < sweep.points.size(); i += shard.count)
+    fmt::print("{}\n", sweep.points[i].name);
+}
+
+/// The points of this shard that are not finished yet.
+std::vector<std::size_t> unfinished(const Sweep& sweep, const Shard& shard, SweepTable& table,
+                                    bool speaks) {
+  std::vector<std::size_t> todo;
+  std::size_t found = 0;
+  for (std::size_t i = shard.index; i < sweep.points.size(); i += shard.count) {
+    table.is_finished(i) ? void(++found) : todo.push_back(i);
+  }
+  if (speaks && found > 0) fmt::print("{} points are finished already\n", found);
+  return todo;
+}
+
 }  // namespace
 
 void sweep_command(const Arguments& arguments) {
@@ -268,12 +292,7 @@ void sweep_command(const Arguments& arguments) {
   const Scenario scenario = read_scenario(words);
   const Sweep sweep = read_sweep(scenario);
   const Shard shard = read_shard(values);
-  if (values.count("list") > 0) {
-    for (std::size_t i = shard.index; i < sweep.points.size(); i += shard.count) {
-      fmt::print("{}\n", sweep.points[i].name);
-    }
-    return;
-  }
+  if (values.count("list") > 0) return list_points(sweep, shard);
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
   const std::size_t jobs =
       asked_jobs.value_or(std::max<std::size_t>(1, cores / shard.on_this_machine));
@@ -287,34 +306,21 @@ void sweep_command(const Arguments& arguments) {
     fmt::print(stderr, "starling: warning: {}\nthe other points run\n", wrong);
   prepare(folder, scenario);
   SweepTable table(sweep, folder);
-  std::vector<std::size_t> todo;
-  std::size_t found = 0;
-  for (std::size_t i = shard.index; i < sweep.points.size(); i += shard.count) {
-    table.is_finished(i) ? void(++found) : todo.push_back(i);
-  }
-  if (speaks && found > 0) fmt::print("{} points are finished already\n", found);
+  const std::vector<std::size_t> todo = unfinished(sweep, shard, table, speaks);
 
   meet_signals(note_sweep_signal);
   share_cores(cores, jobs * shard.on_this_machine);
   const Ending outcome = run_points(sweep, words, todo, folder, jobs, speaks);
   const auto end = [&](const std::vector<std::string>& failures) {
     const std::string failed = tell_failures(failures, folder);
-    std::size_t finished = 0;
-    try {
-      finished = table.write();
-    } catch (const Error& error) {
-      throw Error(fmt::format("{}{}{}", error.what(), failed.empty() ? "" : "\n", failed));
+    const std::size_t finished = write_tables(table, failed);
+    const bool is_last = finished == sweep.points.size();
+    if (speaks || (is_last && outcome.is_whole && values.count("quiet") == 0)) {
+      fmt::print("{} of {} points are finished; {}\n", finished, sweep.points.size(),
+                 outcome.is_whole ? "see " + (folder / "table.csv").string()
+                                  : "started again, the sweep goes on");
     }
-    if (!outcome.is_whole) {
-      if (speaks)
-        fmt::print("{} of {} points are finished; started again, the sweep goes on\n", finished,
-                   sweep.points.size());
-      throw Interrupted(asked_to_end);
-    }
-    if (values.count("quiet") == 0 && (shard.index == 0 || finished == sweep.points.size())) {
-      fmt::print("{} of {} points are finished; see {}\n", finished, sweep.points.size(),
-                 (folder / "table.csv").string());
-    }
+    if (!outcome.is_whole) throw Interrupted(asked_to_end);
     if (!failed.empty()) throw Error(failed);
   };
 #ifdef STARLING_HAVE_MPI
