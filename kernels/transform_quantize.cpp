@@ -1,4 +1,4 @@
-// Fewer bits per entry: half precision, levels, floats of four bits, signs, colours of a lattice; and a hash that tells
+// Fewer bits per entry: half precision, levels, floats of four bits, signs, colors of a lattice; and a hash that tells
 // wrong ones.
 #include <algorithm>
 #include <array>
@@ -254,24 +254,24 @@ void compute(const FromFloat4& t, const TransformJob& job) {
               });
 }
 
-void compute(const ToColours& t, const TransformJob& job) {
+void compute(const ToColors& t, const TransformJob& job) {
   const std::span<const float> v = job.inputs[0];
   RandomWords random(t.random);
   Fields words;
   write_fields(v.size(), t.bits, job.out.data(),
                [&](std::size_t begin, std::size_t end, std::uint32_t* fields) {
-                 dense::kernels().codes.to_colours(
+                 dense::kernels().codes.to_colors(
                      v.data() + begin, words_of(random, t.is_shifted, end - begin, words),
                      end - begin, t.cell, t.bits, fields);
                });
 }
 
-void compute(const FromColours& t, const TransformJob& job) {
+void compute(const FromColors& t, const TransformJob& job) {
   RandomWords random(t.random);
   Fields words;
   read_fields(job.out.size(), t.bits, job.inputs[0].data(),
               [&](std::size_t begin, std::size_t end, const std::uint32_t* fields) {
-                dense::kernels().codes.from_colours(
+                dense::kernels().codes.from_colors(
                     fields, job.inputs[1].data() + begin,
                     words_of(random, t.is_shifted, end - begin, words), end - begin, t.cell, t.bits,
                     job.out.data() + begin);

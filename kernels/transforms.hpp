@@ -33,8 +33,8 @@ void compute(const ToSigns& t, const TransformJob& job);
 void compute(const FromSigns& t, const TransformJob& job);
 void compute(const ToFloat4& t, const TransformJob& job);
 void compute(const FromFloat4& t, const TransformJob& job);
-void compute(const ToColours& t, const TransformJob& job);
-void compute(const FromColours& t, const TransformJob& job);
+void compute(const ToColors& t, const TransformJob& job);
+void compute(const FromColors& t, const TransformJob& job);
 
 void compute(const Hash& t, const TransformJob& job);
 void compute(const Rotate& t, const TransformJob& job);

@@ -26,7 +26,7 @@ struct StepTask {
   std::uint32_t sum_count;
 };
 
-/// Labelled samples in device memory.
+/// Labeled samples in device memory.
 struct Samples {
   const float* x;  // (samples, features)
   const std::int32_t* y;

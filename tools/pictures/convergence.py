@@ -14,7 +14,7 @@ from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, literal,
 METRICS = {"test_accuracy": "Test accuracy", "test_auc": "Test AUC", "test_loss": "Test loss", "consensus_distance": "Consensus distance"}
 AXES = {"time": "time", "step": "steps", "samples": "samples", "epoch": "epochs"}
 HIGHER_IS_BETTER = ("test_accuracy", "test_auc")
-MOST_RUNS = 8            # as many as there are colours
+MOST_RUNS = 8            # as many as there are colors
 LONGEST_TITLE = 120      # characters
 PANEL, BAR, LINE = 2.6, 0.14, 0.16  # heights in inches: of a row, at least; of a bar with its number; of a line of text
 

@@ -6,7 +6,7 @@ import re
 import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-# Okabe and Ito's colours, which most colour-blind people tell apart, in an order whose lightness alternates.
+# Okabe and Ito's colors, which most color-blind people tell apart, in an order whose lightness alternates.
 BLUE, ORANGE, GREEN, VERMILLION, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#666666"
 SERIES = [BLUE, ORANGE, GREEN, VERMILLION, "#56B4E9", "#CC79A7", "#000000", "#F0E442"]
 MARKERS = "osD^vPX*"

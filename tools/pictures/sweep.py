@@ -11,7 +11,7 @@ from pictures import convergence
 from pictures.results import opened
 from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, literal, numbers, percent, short
 
-MOST_CURVES = 8          # as many as there are colours
+MOST_CURVES = 8          # as many as there are colors
 MOST_LABELS = 16         # values named along an axis
 MOST_CELLS = 14          # cells of a heat map side by side that have room for a number; twice as many above each other
 LONGEST_LABEL = 28       # characters
