@@ -36,7 +36,7 @@ HOURS_10 = 36_000.0
 
 def group_size(nodes):
     """The square root of the number of nodes, or the power of two above it."""
-    return 1 << ((nodes.bit_length() - 1 + 1) // 2)
+    return 1 << (nodes.bit_length() // 2)
 
 
 def seconds_per_step(bench, scenario, algorithm, nodes, steps, settings=(), tau=11, group=0,

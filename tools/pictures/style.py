@@ -48,6 +48,13 @@ def save(figure, path):
             partial.unlink()
 
 
+def finite(x, y):
+    """The points (x, y) of which both numbers are known; the longer array counts as far as the other reaches."""
+    rows = min(len(x), len(y))
+    known = np.isfinite(x[:rows]) & np.isfinite(y[:rows])
+    return np.asarray(x[:rows])[known], np.asarray(y[:rows])[known]
+
+
 def cut(text, most):
     """A text of at most `most` characters; of a longer one both ends."""
     return text if len(text) <= most else text[:most // 2] + "…" + text[len(text) - (most - most // 2 - 1):]
