@@ -192,17 +192,14 @@ void compute(const FromIntegers& t, const TransformJob& job) {
 
 void compute(const ToSigns& t, const TransformJob& job) {
   const std::span<const float> v = job.inputs[0];
-  const auto mean = [](double sum, std::size_t count) {
-    return count == 0 ? 0.0F : static_cast<float>(sum / static_cast<double>(count));
-  };
   const std::size_t buckets = (v.size() + t.bucket - 1) / t.bucket;
   for_buckets(0, v.size(), t.bucket, [&](std::size_t k, std::size_t first, std::size_t count) {
     const dense::SideSums sums = dense::kernels().codes.sign_sums(v.data() + first, count);
     if (t.is_symmetric) {
-      job.out[k] = mean(sums.upper - sums.lower, count);
+      job.out[k] = mean_of(sums.upper - sums.lower, count);
     } else {
-      job.out[2 * k] = mean(sums.upper, count - sums.lower_count);
-      job.out[2 * k + 1] = mean(sums.lower, sums.lower_count);
+      job.out[2 * k] = mean_of(sums.upper, count - sums.lower_count);
+      job.out[2 * k + 1] = mean_of(sums.lower, sums.lower_count);
     }
   });
   write_fields(v.size(), 1, job.out.data() + (t.is_symmetric ? 1 : 2) * buckets,

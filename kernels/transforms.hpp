@@ -61,6 +61,11 @@ double value(const LargestDifference& measure, const MeasureJob& job);
 /// max_i |v_i|; NaN if any entry is.
 float largest_magnitude(std::span<const float> v);
 
+/// The mean of `count` entries that add up to `sum`; 0 if there are none.
+inline float mean_of(double sum, std::size_t count) {
+  return count == 0 ? 0.0F : static_cast<float>(sum / static_cast<double>(count));
+}
+
 /// Entries that are encoded or decoded at once: the fields of a whole piece end with a word.
 inline constexpr std::size_t piece_entries = 512;
 
