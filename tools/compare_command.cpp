@@ -57,7 +57,7 @@ double relative(double a, double b) {
   return distance / std::max(std::fabs(a), std::fabs(b));
 }
 
-/// A run by other code, from a CSV file: it tells what it tells, and has no status.
+/// Whether a run is by other code, from a CSV file: it has no status.
 bool is_reference(const Recorder& run) { return fact(run.facts, "status").empty(); }
 
 double outcome(const std::vector<Outcome>& all, std::string_view name) {
@@ -96,7 +96,7 @@ Curve curve_of(const Recorder& run, std::string_view metric) {
   return curve;
 }
 
-/// Our run finished the step of `row`, so a metric without a number there has none because it is no number.
+/// Whether a run of ours finished the step of `row`: NaN is then the value of a metric there, and does not mean unknown.
 bool got_to(const Recorder& run, std::size_t row) {
   return !is_reference(run) && !std::isnan(run.evaluation.value("time", row));
 }
@@ -226,7 +226,7 @@ std::map<std::string, std::string> settings_of(const Recorder& run) {
   return settings;
 }
 
-/// A line if the runs are of different scenarios: "algorithm.kind (dpsgd, allreduce), ... and 3 more".
+/// Prints a line if the runs are of different scenarios: "algorithm.kind (dpsgd, allreduce), ... and 3 more".
 void tell_settings_that_differ(const Recorder& a, const Recorder& b) {
   constexpr std::size_t most_named = 5;
   if (is_reference(a) || is_reference(b)) return;
@@ -259,7 +259,7 @@ void tell_settings_that_differ(const Recorder& a, const Recorder& b) {
   fmt::print("different experiments: {}{}\n", fmt::join(named, ", "), more);
 }
 
-/// A line if the run did not end as planned.
+/// Prints a line if the run did not end as planned.
 void warn(const char* name, const Recorder& run) {
   const std::string diverged = fact(run.facts, "diverged");
   if (!is_reference(run) && fact(run.facts, "status") != "complete")
