@@ -23,8 +23,8 @@ namespace {
 constexpr std::size_t evaluation_block =
     64;  // samples; part of the definition of the order of sums
 
-/// Samples of the next mini-batch are fetched while a gradient is computed, if they are so few bytes: they then still
-/// are in the first-level cache, and each is too short for the processor to see it coming.
+/// While a gradient is computed, the samples of the next mini-batch are fetched if they are at most so many bytes: so few
+/// stay in the first-level cache until then, and are too short for the processor to fetch them ahead by itself.
 constexpr std::size_t most_fetched = std::size_t{16} << 10;
 
 std::atomic<std::uint64_t> instances = 0;
