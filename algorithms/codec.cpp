@@ -158,12 +158,12 @@ class Lattice final : public Codec {
   Lattice(double cell, std::uint32_t bits, bool is_shifted)
       : cell_(cell), bits_(bits), is_shifted_(is_shifted) {}
   Code encode(const Vector& v, const Random& stream) const override {
-    return {transformed(ToColours{cell_, bits_, is_shifted_, stream}, {v}),
+    return {transformed(ToColors{cell_, bits_, is_shifted_, stream}, {v}),
             bytes_of(v.size(), bits_)};
   }
   Vector decode(const Vector& words, std::size_t, const Random& stream,
                 const Vector& reference) const override {
-    return transformed(FromColours{cell_, bits_, is_shifted_, stream}, {words, reference});
+    return transformed(FromColors{cell_, bits_, is_shifted_, stream}, {words, reference});
   }
   bool needs_reference() const override { return true; }
   bool is_unbiased() const override { return is_shifted_; }

@@ -17,7 +17,7 @@
 //   ternary       4 + d / 4                        one level of the largest magnitude; terngrad.cpp shares it and clips
 //   sign          4 + d / 8                        +-||v||_1 / d
 //   one_bit       8 + d / 8                        the mean of either side; in one_bit.cpp 8 bytes for every column
-//   lattice       d b / 8                          colours of a cubic lattice of side `cell`, read beside a reference
+//   lattice       d b / 8                          colors of a cubic lattice of side `cell`, read beside a reference
 //
 // Unbiased: none, random_k with `unbiased`, levels, ternary, lattice with a shift. The others lose something for good
 // unless error feedback returns it. Levels of b entries lose up to w = min(b / levels^2, sqrt(b) / levels) times the squares

@@ -42,7 +42,7 @@ struct Auc::Work {
   std::vector<float> next_slope;
   std::vector<std::int32_t> indices;  // (batch)
 
-  Work(std::span<const Mlp::Layer> layers, std::size_t batch) : input(layers.size() + 1) {
+  Work(std::span<const DenseLayer> layers, std::size_t batch) : input(layers.size() + 1) {
     std::size_t most = 0;
     for (std::size_t l = 0; l < input.size(); ++l) {
       input[l].stride = dense::row_stride(l < layers.size() ? layers[l].inputs : 1);
@@ -63,18 +63,6 @@ struct Auc::Work {
 
 namespace {
 
-std::vector<Mlp::Layer> score_layers(std::size_t features, std::vector<std::size_t> widths) {
-  widths.push_back(1);
-  std::vector<Mlp::Layer> layers;
-  std::size_t at = 0, inputs = features;
-  for (const std::size_t outputs : widths) {
-    layers.push_back({inputs, outputs, at, at + inputs * outputs});
-    at += (inputs + 1) * outputs;
-    inputs = outputs;
-  }
-  return layers;
-}
-
 double share_of_positives(const Dataset& data) {
   return static_cast<double>(std::ranges::count(data.y, 1)) / static_cast<double>(data.samples);
 }
@@ -86,19 +74,13 @@ Auc::Auc(Problem problem)
       share_(share_of_positives(problem_.data.train)),
       kernels_(dense::kernels()),
       sampler_(problem_.parts, problem_.batch_size, problem_.sampling, problem_.seed),
-      layers_(score_layers(problem_.data.train.features, problem_.hidden)) {
-  std::string sizes = fmt::format("{}", layers_.front().inputs);
-  for (const Mlp::Layer& layer : layers_) sizes += fmt::format("-{}", layer.outputs);
+      layers_(stack_layers(problem_.data.train.features, problem_.hidden, 1)) {
   facts_.description = fmt::format("AUC of {} score {} on {}, {:.3g} % positive",
-                                   problem_.hidden.empty() ? "a linear" : "an MLP", sizes,
-                                   problem_.data.description, 100 * share_);
-  facts_.parameters = layers_.back().bias + 1 + 3;
-  for (const Mlp::Layer& layer : layers_)
-    add_dense_layer(facts_, layer.weights, layer.inputs, layer.outputs);
+                                   problem_.hidden.empty() ? "a linear" : "an MLP",
+                                   widths_of(layers_), problem_.data.description, 100 * share_);
+  set_parameters(facts_, layers_.back().bias + 1 + 3, problem_.wire_parameters);
+  for (const DenseLayer& layer : layers_) add_dense_layer(facts_, layer);
   facts_.tensors.push_back(3);
-  facts_.wire_parameters = problem_.wire_parameters > 0
-                               ? problem_.wire_parameters
-                               : static_cast<std::int64_t>(facts_.parameters);
   facts_.has_accuracy = true;
   facts_.accuracy_metric = "test_auc";
   facts_.dual_parameters = 1;
@@ -114,16 +96,12 @@ void Auc::initial_model(std::span<float> x) const {
   ensure(x.size() == facts_.parameters, "initial_model: wrong size");
   std::ranges::fill(x, 0.0F);
   Random random(problem_.seed, "initial model");
-  for (const Mlp::Layer& layer : layers_) {
+  for (const DenseLayer& layer : layers_) {
     const bool is_last = &layer == &layers_.back();
     const double deviation =
         std::sqrt(2.0 / static_cast<double>(layer.inputs + (is_last ? layer.outputs : 0)));
-    for (std::size_t i = 0; i < layer.inputs; ++i) {
-      for (std::size_t o = 0; o < layer.outputs; ++o) {
-        x[layer.weights + dense::weight_index(layer.inputs, layer.outputs, i, o)] =
-            static_cast<float>(deviation * random.normal());
-      }
-    }
+    draw_weights(layer.inputs, layer.outputs, &x[layer.weights],
+                 [&] { return static_cast<float>(deviation * random.normal()); });
   }
 }
 
@@ -134,7 +112,7 @@ std::int64_t Auc::batch_cost(NodeId node, Step draw) const {
 void Auc::forward(const float* x, std::size_t batch, const float* input, std::size_t input_stride,
                   Work& work) const {
   for (std::size_t l = 0; l < layers_.size(); ++l) {
-    const Mlp::Layer& layer = layers_[l];
+    const DenseLayer& layer = layers_[l];
     kernels_.forward({batch, layer.inputs, layer.outputs}, l == 0 ? input : work.input[l].at.data(),
                      l == 0 ? input_stride : work.input[l].stride, x + layer.weights,
                      x + layer.bias, l + 1 < layers_.size(), work.input[l + 1].at.data(),
@@ -146,7 +124,7 @@ void Auc::forward(const float* x, std::size_t batch, const float* input, std::si
 void Auc::backward(const float* x, std::size_t batch, Work& work, float* gradient) const {
   const float* dy = work.input.back().at.data();
   for (std::size_t l = layers_.size(); l-- > 0;) {
-    const Mlp::Layer& layer = layers_[l];
+    const DenseLayer& layer = layers_[l];
     const dense::Shape shape{batch, layer.inputs, layer.outputs};
     const auto& input = work.input[l];
     const std::size_t dy_stride = work.input[l + 1].stride;

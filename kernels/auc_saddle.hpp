@@ -12,7 +12,7 @@
 // "Communication-Efficient Distributed Stochastic AUC Maximization with Deep Neural Networks",
 // ICML 2020.
 //
-// A model is the layers of the score, as in kernels/mlp.hpp, then a, b, alpha. Gradients are what a
+// A model is the layers of the score, as in kernels/dense_layer.hpp, then a, b, alpha. Gradients are what a
 // step subtracts: of alpha it is minus the derivative, so that every algorithm descends in w, a, b
 // and ascends in alpha. Sums over samples run in order, in double.
 #pragma once
@@ -22,8 +22,9 @@
 #include <span>
 #include <vector>
 
+#include "kernels/dataset.hpp"
 #include "kernels/dense.hpp"
-#include "kernels/mlp.hpp"
+#include "kernels/dense_layer.hpp"
 #include "kernels/partition.hpp"
 #include "sim/node/workload.hpp"
 
@@ -73,7 +74,7 @@ class Auc final : public Workload {
   double share_ = 0;
   const dense::Kernels& kernels_;
   BatchSampler sampler_;
-  std::vector<Mlp::Layer> layers_;
+  std::vector<DenseLayer> layers_;
   WorkloadFacts facts_;
 };
 

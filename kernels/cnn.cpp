@@ -12,6 +12,7 @@
 
 #include "kernels/for_all.hpp"
 #include "kernels/keys.hpp"
+#include "kernels/model_facts.hpp"
 #include "kernels/registry.hpp"
 #include "kernels/whole_gradient.hpp"
 #include "sim/base/error.hpp"
@@ -54,15 +55,12 @@ Cnn::Cnn(Problem problem, const dense::Kernels& kernels)
   if (network_.has_batch_normalization()) {
     calibration_samples_ = draw_calibration_samples(problem_.data.train.samples, problem_.seed);
   }
-  facts_.parameters = network_.parameters();
+  set_parameters(facts_, network_.parameters(), problem_.wire_parameters);
   network_.add_tensors(facts_);
   facts_.scratch_floats = network_.work_floats(static_cast<std::size_t>(problem_.batch_size));
   facts_.description =
       fmt::format("{} of {} layers and {} parameters on {}", problem_.name,
                   problem_.layers.size() + 1, facts_.parameters, problem_.data.description);
-  facts_.wire_parameters = problem_.wire_parameters > 0
-                               ? problem_.wire_parameters
-                               : static_cast<std::int64_t>(facts_.parameters);
   facts_.has_accuracy = problem_.data.test.samples > 0;
   facts_.batch_size = static_cast<double>(problem_.batch_size);
   if (!problem_.data.train.length.empty()) facts_.cost_unit = "token";

@@ -124,7 +124,7 @@ struct CnnNetwork::Builder {
     const std::size_t inputs = extent.size();
     const std::size_t weights = new_parameters(inputs * outputs);
     const std::size_t bias = new_parameters(outputs);
-    push(Dense{inputs, outputs, weights, bias, is_last}, {1, 1, outputs});
+    push(Dense{{inputs, outputs, weights, bias}, is_last}, {1, 1, outputs});
   }
 
   void residual(const CnnLayer& with) {
@@ -263,7 +263,7 @@ void CnnNetwork::add_tensors(WorkloadFacts& facts) const {
       add_weights(facts, convolve->weights, convolve->shape.inputs(), convolve->shape.outputs);
       if (convolve->is_biased) facts.tensors.push_back(convolve->shape.outputs);
     } else if (const auto* dense = std::get_if<Dense>(&place.operation)) {
-      add_dense_layer(facts, dense->weights, dense->inputs, dense->outputs);
+      add_dense_layer(facts, *dense);
     } else if (std::holds_alternative<Normalize>(place.operation)) {
       facts.tensors.insert(facts.tensors.end(), {place.from.channels, place.from.channels});
     }
@@ -278,12 +278,9 @@ void CnnNetwork::initial_model(std::uint64_t seed, bool is_uniform, std::span<fl
   };
   const auto draw = [&](std::size_t inputs, std::size_t outputs, std::size_t weights, double fan) {
     const double deviation = std::sqrt(2.0 / fan);
-    for (std::size_t i = 0; i < inputs; ++i) {
-      for (std::size_t o = 0; o < outputs; ++o) {
-        x[weights + dense::weight_index(inputs, outputs, i, o)] =
-            is_uniform ? uniform(inputs) : static_cast<float>(deviation * random.normal());
-      }
-    }
+    draw_weights(inputs, outputs, &x[weights], [&] {
+      return is_uniform ? uniform(inputs) : static_cast<float>(deviation * random.normal());
+    });
   };
   const auto draw_bias = [&](std::size_t inputs, std::size_t outputs, std::size_t bias) {
     if (!is_uniform) return;

@@ -9,12 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <variant>
 #include <vector>
 
 #include "kernels/cnn_layers.hpp"
 #include "kernels/dense.hpp"
+#include "kernels/dense_layer.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/types.hpp"
 #include "sim/node/workload.hpp"
@@ -39,8 +39,7 @@ class CnnNetwork {
     bool is_biased;
     std::size_t flipped = 0;  // where the flipped weights are in Work
   };
-  struct Dense {
-    std::size_t inputs, outputs, weights, bias;
+  struct Dense : DenseLayer {
     bool is_last;
   };
   struct Relu {};

@@ -20,7 +20,6 @@
 #include <fstream>
 #include <limits>
 #include <numeric>
-#include <utility>
 
 #include "kernels/keys.hpp"
 #include "sim/base/error.hpp"

@@ -1,4 +1,4 @@
-// Datasets: the labelled samples that workloads train on, and where they come from, by the key
+// Datasets: the labeled samples that workloads train on, and where they come from, by the key
 // `dataset`:
 //   digits   handwritten digits shipped with the project (8x8 pixels, 10 classes), or any CSV file of
 //            that shape
@@ -21,7 +21,7 @@
 
 namespace starling {
 
-/// Labelled samples, all of one width. A plain value; all nodes of a workload share it.
+/// Labeled samples, all of one width. A plain value; all nodes of a workload share it.
 struct Dataset {
   /// On cache lines: a row of whole lines is fetched without a part of another one.
   using Floats = std::vector<float, CacheAligned<float>>;

@@ -308,7 +308,7 @@ void ternarize(const float* v, const std::uint32_t* random, std::size_t count, d
   }
 }
 
-// --- Colours of a lattice -----------------------------------------------------------------------------------------
+// --- Colors of a lattice -----------------------------------------------------------------------------------------
 
 template <bool is_shifted>
 double offset_of(const std::uint32_t* random, std::size_t i, double cell) {
@@ -316,42 +316,42 @@ double offset_of(const std::uint32_t* random, std::size_t i, double cell) {
 }
 
 template <bool is_shifted>
-void colours_of(const float* v, const std::uint32_t* random, std::size_t count, double cell,
-                std::uint32_t bits, std::uint32_t* fields) {
-  const double colours = static_cast<double>(1u << bits);
-  const double share = 1 / colours;
+void colors_of(const float* v, const std::uint32_t* random, std::size_t count, double cell,
+               std::uint32_t bits, std::uint32_t* fields) {
+  const double colors = static_cast<double>(1u << bits);
+  const double share = 1 / colors;
   for (std::size_t i = 0; i < count; ++i) {
     const double offset = offset_of<is_shifted>(random, i, cell);
     const double number = __builtin_nearbyint((static_cast<double>(v[i]) - offset) / cell);
     // Modulo a power of two, every step exact.
-    const double colour = number - colours * __builtin_floor(number * share);
+    const double color = number - colors * __builtin_floor(number * share);
     fields[i] = static_cast<std::uint32_t>(
-        static_cast<std::int32_t>(colour >= 0 && colour < colours ? colour : 0.0));
+        static_cast<std::int32_t>(color >= 0 && color < colors ? color : 0.0));
   }
 }
 
-void to_colours(const float* v, const std::uint32_t* random, std::size_t count, double cell,
-                std::uint32_t bits, std::uint32_t* fields) {
-  random != nullptr ? colours_of<true>(v, random, count, cell, bits, fields)
-                    : colours_of<false>(v, random, count, cell, bits, fields);
+void to_colors(const float* v, const std::uint32_t* random, std::size_t count, double cell,
+               std::uint32_t bits, std::uint32_t* fields) {
+  random != nullptr ? colors_of<true>(v, random, count, cell, bits, fields)
+                    : colors_of<false>(v, random, count, cell, bits, fields);
 }
 
 template <bool is_shifted>
 void points_of(const std::uint32_t* fields, const float* reference, const std::uint32_t* random,
                std::size_t count, double cell, std::uint32_t bits, float* out) {
-  const double colours = static_cast<double>(1u << bits);
-  const double share = 1 / colours;
+  const double colors = static_cast<double>(1u << bits);
+  const double share = 1 / colors;
   for (std::size_t i = 0; i < count; ++i) {
     const double offset = offset_of<is_shifted>(random, i, cell);
-    const double colour = static_cast<std::int32_t>(fields[i]);
+    const double color = static_cast<std::int32_t>(fields[i]);
     const double around = (static_cast<double>(reference[i]) - offset) / cell;
-    const double turns = __builtin_nearbyint((around - colour) * share);
-    out[i] = static_cast<float>(cell * (colours * turns + colour) + offset);
+    const double turns = __builtin_nearbyint((around - color) * share);
+    out[i] = static_cast<float>(cell * (colors * turns + color) + offset);
   }
 }
 
-void from_colours(const std::uint32_t* fields, const float* reference, const std::uint32_t* random,
-                  std::size_t count, double cell, std::uint32_t bits, float* out) {
+void from_colors(const std::uint32_t* fields, const float* reference, const std::uint32_t* random,
+                 std::size_t count, double cell, std::uint32_t bits, float* out) {
   random != nullptr ? points_of<true>(fields, reference, random, count, cell, bits, out)
                     : points_of<false>(fields, reference, random, count, cell, bits, out);
 }
@@ -389,8 +389,8 @@ constexpr CodeKernels code_kernels(decltype(CodeKernels::random_words) random_wo
           .sign_sums = sign_sums,
           .to_signs = to_signs,
           .from_signs = from_signs,
-          .to_colours = to_colours,
-          .from_colours = from_colours,
+          .to_colors = to_colors,
+          .from_colors = from_colors,
           .ternarize = ternarize,
           .side_sums = side_sums,
           .hadamard = hadamard};

@@ -53,12 +53,12 @@ struct CodeKernels {
   void (*from_signs)(const std::uint32_t* fields, std::size_t count, float positive, float negative,
                      float* out);
 
-  /// ToColours and FromColours; `random` is null if nothing is shifted.
-  void (*to_colours)(const float* v, const std::uint32_t* random, std::size_t count, double cell,
-                     std::uint32_t bits, std::uint32_t* fields);
-  void (*from_colours)(const std::uint32_t* fields, const float* reference,
-                       const std::uint32_t* random, std::size_t count, double cell,
-                       std::uint32_t bits, float* out);
+  /// ToColors and FromColors; `random` is null if nothing is shifted.
+  void (*to_colors)(const float* v, const std::uint32_t* random, std::size_t count, double cell,
+                    std::uint32_t bits, std::uint32_t* fields);
+  void (*from_colors)(const std::uint32_t* fields, const float* reference,
+                      const std::uint32_t* random, std::size_t count, double cell,
+                      std::uint32_t bits, float* out);
 
   /// Ternarize.
   void (*ternarize)(const float* v, const std::uint32_t* random, std::size_t count, double scale,

@@ -9,7 +9,6 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <utility>
 
 #include "kernels/dense.hpp"

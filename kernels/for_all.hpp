@@ -39,9 +39,9 @@ void for_all(std::size_t count, const Task& task) {
 }
 
 /// Calls task(request, work) for all of the `count` requests that `owner` hands out, on all threads, each with its own
-/// `work`, and rethrows the first exception, after which no other begins. While the owner records on another thread, and
-/// there are as many threads as processors, one of them stands back: taken off its processor, it would keep those waiting
-/// that read what it makes.
+/// `work`, and rethrows the first exception, after which no other task begins. If there are as many threads as processors,
+/// one of them stands back while the owner records on another thread: else the system would take a thread off its
+/// processor in the middle of a task, and all who read its result would wait.
 template <class Work, class Task>
 void for_all_of(RowOwner& owner, std::size_t count, const Task& task) {
   std::exception_ptr failure;

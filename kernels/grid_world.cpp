@@ -29,8 +29,7 @@ bool has_neighbors(const GridMap& map) {
 
 /// Finds the moves from each cell to `goal`, breadth first, and answers which cells lead there; the distances of
 /// all others stay as they are, -1.
-std::vector<int> find_distances(const GridMap& map, int goal,
-                                std::span<std::int32_t> distances) {
+std::vector<int> find_distances(const GridMap& map, int goal, std::span<std::int32_t> distances) {
   std::vector<int> queue = {goal};
   distances[static_cast<std::size_t>(goal)] = 0;
   for (std::size_t next = 0; next < queue.size(); ++next) {

@@ -3,8 +3,6 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
-#include <optional>
-#include <utility>
 
 #include <hdf5.h>
 

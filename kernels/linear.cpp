@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "kernels/keys.hpp"
+#include "kernels/model_facts.hpp"
 #include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/memory.hpp"
@@ -45,10 +46,7 @@ Linear::Linear(const Problem& problem)
   facts_.description =
       fmt::format("linear regression on {} made samples of {} features, noise {}, {} held out",
                   problem_.samples, features, problem_.noise, problem_.test_samples);
-  facts_.parameters = features + 1;
-  facts_.wire_parameters = problem_.wire_parameters > 0
-                               ? problem_.wire_parameters
-                               : static_cast<std::int64_t>(facts_.parameters);
+  set_parameters(facts_, features + 1, problem_.wire_parameters);
   facts_.batch_size = static_cast<double>(problem_.batch_size);
   facts_.tensors = {features, 1};
   facts_.matrices = {{.offset = 0, .rows = static_cast<std::uint32_t>(features), .columns = 1}};
@@ -173,9 +171,7 @@ std::unique_ptr<Workload> linear(const Section& section, NodeId nodes, std::uint
   section.expect(problem.node_spread >= 0, "node_spread", "must not be negative, got {}",
                  problem.node_spread);
   problem.batch_size = read_batch_size(section);
-  problem.sampling =
-      section.choice("sampling", {"epochs", "uniform"}, "epochs",
-                     "mini-batches: each sample once per epoch, or drawn with replacement");
+  problem.sampling = read_sampling(section);
   problem.wire_parameters = read_wire_parameters(section);
   section.finish();
   return std::make_unique<Linear>(problem);

@@ -23,25 +23,11 @@ namespace {
 constexpr std::size_t evaluation_block =
     64;  // samples; part of the definition of the order of sums
 
-/// Samples of the next mini-batch are fetched while a gradient is computed, if they are so few bytes: they then still
-/// are in the first-level cache, and each is too short for the processor to see it coming.
+/// While a gradient is computed, the samples of the next mini-batch are fetched if they are at most so many bytes: so few
+/// stay in the first-level cache until then, and are too short for the processor to fetch them ahead by itself.
 constexpr std::size_t most_fetched = std::size_t{16} << 10;
 
 std::atomic<std::uint64_t> instances = 0;
-
-std::vector<Mlp::Layer> stack_layers(std::size_t features, const std::vector<std::size_t>& hidden,
-                                     std::size_t classes) {
-  std::vector<Mlp::Layer> layers;
-  std::size_t at = 0, inputs = features;
-  const auto push = [&](std::size_t outputs) {
-    layers.push_back({inputs, outputs, at, at + inputs * outputs});
-    at += (inputs + 1) * outputs;
-    inputs = outputs;
-  };
-  for (const std::size_t width : hidden) push(width);
-  push(classes);
-  return layers;
-}
 
 }  // namespace
 
@@ -66,7 +52,7 @@ struct Mlp::Activations {
   std::uint64_t fitted = 0;  // for which Mlp
 
   /// Deals floats out from `base` on, and returns how many; null: only counts them.
-  std::size_t deal(float* base, std::span<const Layer> layers, std::size_t batch) {
+  std::size_t deal(float* base, std::span<const DenseLayer> layers, std::size_t batch) {
     ScratchDealer dealer(base);
     std::size_t widest = 0;
     input.resize(layers.size() + 1);
@@ -82,7 +68,7 @@ struct Mlp::Activations {
   }
 
   /// Makes room for mini-batches of an Mlp.
-  void fit(std::uint64_t mlp, std::span<const Layer> layers, std::size_t batch) {
+  void fit(std::uint64_t mlp, std::span<const DenseLayer> layers, std::size_t batch) {
     if (mlp == fitted && labels.size() == batch) return;
     fitted = mlp;
     deal_out(floats, [&](float* base) { return deal(base, layers, batch); });
@@ -99,18 +85,12 @@ Mlp::Mlp(Problem problem, const dense::Kernels& kernels)
       layers_(stack_layers(problem_.data.train.features, problem_.hidden,
                            static_cast<std::size_t>(problem_.data.train.classes))),
       instance_(++instances) {
-  const Layer& last = layers_.back();
-  std::string sizes = fmt::format("{}", layers_.front().inputs);
-  for (const Layer& layer : layers_) sizes += fmt::format("-{}", layer.outputs);
   facts_.description =
-      fmt::format("{} {} on {}", problem_.hidden.empty() ? "softmax regression" : "MLP", sizes,
-                  problem_.data.description);
-  facts_.parameters = last.bias + last.outputs;
-  for (const Layer& layer : layers_)
-    add_dense_layer(facts_, layer.weights, layer.inputs, layer.outputs);
-  facts_.wire_parameters = problem_.wire_parameters > 0
-                               ? problem_.wire_parameters
-                               : static_cast<std::int64_t>(facts_.parameters);
+      fmt::format("{} {} on {}", problem_.hidden.empty() ? "softmax regression" : "MLP",
+                  widths_of(layers_), problem_.data.description);
+  const DenseLayer& last = layers_.back();
+  set_parameters(facts_, last.bias + last.outputs, problem_.wire_parameters);
+  for (const DenseLayer& layer : layers_) add_dense_layer(facts_, layer);
   facts_.has_accuracy = problem_.data.test.samples > 0;
   facts_.batch_size = static_cast<double>(problem_.batch_size);
   if (!problem_.data.train.length.empty()) facts_.cost_unit = "token";
@@ -128,7 +108,7 @@ void Mlp::initial_model(std::span<float> x) const {
   ensure(x.size() == facts_.parameters, "initial_model: wrong size");
   Random random(problem_.seed, "initial model");
   const bool is_normal = !problem_.is_uniform;
-  for (const Layer& layer : layers_) {
+  for (const DenseLayer& layer : layers_) {
     const bool is_last = &layer == &layers_.back();
     const auto fan = static_cast<double>(is_last ? layer.inputs + layer.outputs : layer.inputs);
     const double deviation = std::sqrt(2.0 / fan);
@@ -137,11 +117,7 @@ void Mlp::initial_model(std::span<float> x) const {
       return static_cast<float>(is_normal ? deviation * random.normal()
                                           : bound * (2 * random.uniform() - 1));
     };
-    for (std::size_t i = 0; i < layer.inputs; ++i) {
-      for (std::size_t o = 0; o < layer.outputs; ++o) {
-        x[layer.weights + dense::weight_index(layer.inputs, layer.outputs, i, o)] = draw();
-      }
-    }
+    draw_weights(layer.inputs, layer.outputs, &x[layer.weights], draw);
     for (std::size_t o = 0; o < layer.outputs; ++o) {
       x[layer.bias + o] = is_normal ? 0.0f : draw();
     }
@@ -155,7 +131,7 @@ std::int64_t Mlp::batch_cost(NodeId node, Step draw) const {
 void Mlp::forward(const float* x, std::size_t batch, const float* input, std::size_t input_stride,
                   Activations& work) const {
   for (std::size_t l = 0; l < layers_.size(); ++l) {
-    const Layer& layer = layers_[l];
+    const DenseLayer& layer = layers_[l];
     const auto& output = work.input[l + 1];
     kernels_.forward({batch, layer.inputs, layer.outputs}, l == 0 ? input : work.input[l].at,
                      l == 0 ? input_stride : work.input[l].stride, x + layer.weights,
@@ -216,7 +192,7 @@ void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activa
 
   const float* dy = logits.at;
   for (std::size_t l = layers_.size(); l-- > 0;) {
-    const Layer& layer = layers_[l];
+    const DenseLayer& layer = layers_[l];
     const dense::Shape shape{batch, layer.inputs, layer.outputs};
     const auto& input = work.input[l];
     const std::size_t dy_stride = work.input[l + 1].stride;

@@ -2,9 +2,7 @@
 // cross-entropy at the end. Without hidden layers it is softmax regression. The arithmetic, and
 // with it the order of every sum, is that of kernels/dense.hpp; a batch's loss is the sum of its
 // samples' losses in order, in double, over the batch size.
-//
-// A model is its layers one after the other, each its weights (panel-major, see dense.hpp), then
-// its bias.
+// A model is its layers one after the other (kernels/dense_layer.hpp).
 #pragma once
 
 #include <cstddef>
@@ -15,6 +13,7 @@
 
 #include "kernels/dataset.hpp"
 #include "kernels/dense.hpp"
+#include "kernels/dense_layer.hpp"
 #include "kernels/partition.hpp"
 #include "kernels/score.hpp"
 #include "sim/base/section.hpp"
@@ -38,13 +37,6 @@ class Mlp final : public Workload {
     std::int64_t wire_parameters = 0;  // 0: as many as the model has
   };
 
-  /// One fully connected layer and where its parameters are in the flat model.
-  struct Layer {
-    std::size_t inputs, outputs;
-    std::size_t weights;  // index of the first weight
-    std::size_t bias;     // index of the first bias
-  };
-
   /// `kernels` is a parameter for tests; results do not depend on it.
   explicit Mlp(Problem problem, const dense::Kernels& kernels = dense::kernels());
 
@@ -65,7 +57,7 @@ class Mlp final : public Workload {
   /// the label's.
   void evaluate(std::span<EvaluationRequest> requests) const override;
 
-  std::span<const Layer> layers() const { return layers_; }
+  std::span<const DenseLayer> layers() const { return layers_; }
   const Dataset& train() const { return problem_.data.train; }
   const Dataset& test() const { return problem_.data.test; }
   const BatchSampler& sampler() const { return sampler_; }
@@ -83,7 +75,7 @@ class Mlp final : public Workload {
   Problem problem_;
   const dense::Kernels& kernels_;
   BatchSampler sampler_;
-  std::vector<Layer> layers_;
+  std::vector<DenseLayer> layers_;
   WorkloadFacts facts_;
   std::uint64_t instance_;            // 1, 2, .. in this process
   bool models_exceed_cache_ = false;  // those of all nodes, before and after a step

@@ -1,9 +1,11 @@
-// What a workload tells of the tensors of its model, which a network may exchange, and algorithms compress, one by one.
+// What a workload tells of its model: how large it is, and its tensors, which a network may exchange, and algorithms
+// compress, one by one.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/dense_layer.hpp"
 #include "sim/node/workload.hpp"
 
 namespace starling {
@@ -17,10 +19,15 @@ inline void add_weights(WorkloadFacts& facts, std::size_t at, std::size_t inputs
 }
 
 /// The same for a fully connected layer, whose bias comes next.
-inline void add_dense_layer(WorkloadFacts& facts, std::size_t at, std::size_t inputs,
-                            std::size_t outputs) {
-  add_weights(facts, at, inputs, outputs);
-  facts.tensors.push_back(outputs);
+inline void add_dense_layer(WorkloadFacts& facts, const DenseLayer& layer) {
+  add_weights(facts, layer.weights, layer.inputs, layer.outputs);
+  facts.tensors.push_back(layer.outputs);
+}
+
+/// Sets the number of parameters of the model, and how many of them the network sees: `on_the_wire`, or 0 for all.
+inline void set_parameters(WorkloadFacts& facts, std::size_t parameters, std::int64_t on_the_wire) {
+  facts.parameters = parameters;
+  facts.wire_parameters = on_the_wire > 0 ? on_the_wire : static_cast<std::int64_t>(parameters);
 }
 
 }  // namespace starling

@@ -75,7 +75,7 @@ struct Navigation::Work {
   std::vector<int> lengths;
   int arrivals = 0;
 
-  void fit(std::span<const Layer> layers, std::size_t rows) {
+  void fit(std::span<const DenseLayer> layers, std::size_t rows) {
     values.resize(layers.size() + 1);
     std::size_t widest = 0;
     for (std::size_t l = 0; l <= layers.size(); ++l) {
@@ -95,18 +95,9 @@ struct Navigation::Work {
 };
 
 Navigation::Navigation(Problem problem, const dense::Kernels& kernels)
-    : problem_(std::move(problem)), kernels_(kernels) {
-  std::size_t at = 0, inputs = Episode::features(problem_.view);
-  std::string sizes = fmt::format("{}", inputs);
-  const auto push = [&](std::size_t width) {
-    layers_.push_back({inputs, width, at, at + inputs * width});
-    at += (inputs + 1) * width;
-    inputs = width;
-    sizes += fmt::format("-{}", width);
-  };
-  for (const std::size_t width : problem_.hidden) push(width);
-  push(outputs);
-
+    : problem_(std::move(problem)),
+      kernels_(kernels),
+      layers_(stack_layers(Episode::features(problem_.view), problem_.hidden, outputs)) {
   const auto maps = static_cast<Step>(problem_.maps);
   for (NodeId node = 0; node < problem_.nodes; ++node) {
     for (Step m = 0; m < maps; ++m) {
@@ -120,13 +111,10 @@ Navigation::Navigation(Problem problem, const dense::Kernels& kernels)
   }
 
   facts_.description = fmt::format(
-      "navigation by an MLP {} on {} maps of {} x {} cells per node, {} moves per gradient", sizes,
-      maps, problem_.side, problem_.side, moves());
-  facts_.parameters = at;
-  for (const Layer& layer : layers_)
-    add_dense_layer(facts_, layer.weights, layer.inputs, layer.outputs);
-  facts_.wire_parameters =
-      problem_.wire_parameters > 0 ? problem_.wire_parameters : static_cast<std::int64_t>(at);
+      "navigation by an MLP {} on {} maps of {} x {} cells per node, {} moves per gradient",
+      widths_of(layers_), maps, problem_.side, problem_.side, moves());
+  set_parameters(facts_, layers_.back().bias + outputs, problem_.wire_parameters);
+  for (const DenseLayer& layer : layers_) add_dense_layer(facts_, layer);
   facts_.has_accuracy = true;
   facts_.counts_episodes = true;
   facts_.batch_size = static_cast<double>(moves());
@@ -145,23 +133,19 @@ Navigation::Navigation(Problem problem, const dense::Kernels& kernels)
 void Navigation::initial_model(std::span<float> x) const {
   ensure(x.size() == facts_.parameters, "initial_model: wrong size");
   Random random(problem_.seed, "initial model");
-  for (const Layer& layer : layers_) {
+  for (const DenseLayer& layer : layers_) {
     const bool is_last = &layer == &layers_.back();
     const auto fan = static_cast<double>(is_last ? layer.inputs + layer.outputs : layer.inputs);
     const double deviation = std::sqrt(2.0 / fan) * (is_last ? 0.1 : 1);
-    for (std::size_t i = 0; i < layer.inputs; ++i) {
-      for (std::size_t o = 0; o < layer.outputs; ++o) {
-        x[layer.weights + dense::weight_index(layer.inputs, layer.outputs, i, o)] =
-            static_cast<float>(deviation * random.normal());
-      }
-    }
+    draw_weights(layer.inputs, layer.outputs, &x[layer.weights],
+                 [&] { return static_cast<float>(deviation * random.normal()); });
     std::fill_n(x.begin() + static_cast<std::ptrdiff_t>(layer.bias), layer.outputs, 0.0f);
   }
 }
 
 void Navigation::forward(const float* x, std::size_t first, std::size_t rows, Work& work) const {
   for (std::size_t l = 0; l < layers_.size(); ++l) {
-    const Layer& layer = layers_[l];
+    const DenseLayer& layer = layers_[l];
     kernels_.forward({rows, layer.inputs, layer.outputs}, work.values[l].row(first),
                      work.values[l].stride, x + layer.weights, x + layer.bias,
                      l + 1 < layers_.size(), work.values[l + 1].row(first),
@@ -256,7 +240,7 @@ double Navigation::objective(Work& work) const {
 void Navigation::backward(const float* x, Work& work, float* gradient) const {
   const float* dy = work.values.back().row(0);
   for (std::size_t l = layers_.size(); l-- > 0;) {
-    const Layer& layer = layers_[l];
+    const DenseLayer& layer = layers_[l];
     const dense::Shape shape{moves(), layer.inputs, layer.outputs};
     auto& input = work.values[l];
     const std::size_t dy_stride = work.values[l + 1].stride;

@@ -23,7 +23,7 @@
 // pass over the experience, where the ratio of probabilities is 1 and nothing is clipped.
 //
 // The policy is an MLP on what an agent sees, with ReLU; four logits and the value V come out of one
-// layer. The model is layer after layer, as in kernels/mlp.hpp. Rollouts and sums are in double with
+// layer. The model is layer after layer, as in kernels/dense_layer.hpp. Rollouts and sums are in double with
 // our own exp and log, one move after the other.
 #pragma once
 
@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "kernels/dense.hpp"
+#include "kernels/dense_layer.hpp"
 #include "kernels/grid_world.hpp"
 #include "sim/node/workload.hpp"
 
@@ -55,10 +56,6 @@ class Navigation final : public Workload {
     std::size_t test_episodes = 200;
     std::uint64_t seed = 1;
     std::int64_t wire_parameters = 0;  // 0: as many as the model has
-  };
-  struct Layer {
-    std::size_t inputs, outputs;
-    std::size_t weights, bias;  // index of the first
   };
   /// What happened in a rollout; rows are moves, all environments' first moves first.
   struct Experience {
@@ -86,7 +83,7 @@ class Navigation final : public Workload {
   /// mean of success weighted by path length.
   void evaluate(std::span<EvaluationRequest> requests) const override;
 
-  std::span<const Layer> layers() const { return layers_; }
+  std::span<const DenseLayer> layers() const { return layers_; }
   /// The rollout that the gradient of (node, draw) at x learns from.
   Experience experience(NodeId node, Step draw, const float* x) const;
 
@@ -106,7 +103,7 @@ class Navigation final : public Workload {
 
   Problem problem_;
   const dense::Kernels& kernels_;
-  std::vector<Layer> layers_;
+  std::vector<DenseLayer> layers_;
   std::vector<GridMap> maps_;       // (nodes, maps)
   std::vector<GridMap> test_maps_;  // (maps)
   WorkloadFacts facts_;

@@ -17,7 +17,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <numeric>
 #include <queue>
 #include <utility>
@@ -208,6 +207,11 @@ void visit_batch(std::uint64_t seed, bool with_replacement, NodeId node, std::ui
 
 }  // namespace
 
+std::string read_sampling(const Section& section) {
+  return section.choice("sampling", {"epochs", "uniform"}, "epochs",
+                        "mini-batches: each sample once per epoch, or drawn with replacement");
+}
+
 PartitionSettings read_partition_settings(const Section& section, bool has_sampling) {
   PartitionSettings settings;
   settings.kind =
@@ -227,11 +231,7 @@ PartitionSettings read_partition_settings(const Section& section, bool has_sampl
     section.expect(settings.alpha <= most_alpha, "alpha", "must be at most {}, got {}", most_alpha,
                    settings.alpha);
   }
-  if (has_sampling) {
-    settings.sampling =
-        section.choice("sampling", {"epochs", "uniform"}, "epochs",
-                       "mini-batches: each sample once per epoch, or drawn with replacement");
-  }
+  if (has_sampling) settings.sampling = read_sampling(section);
   return settings;
 }
 

@@ -24,6 +24,9 @@ struct PartitionSettings {
   std::string sampling = "epochs";   // "epochs", "uniform"
 };
 
+/// Reads the key `sampling`.
+std::string read_sampling(const Section& section);
+
 /// Reads and checks the keys `partition`, `sampling` (if batches are drawn from all samples of a node) and those of the
 /// chosen partition. Call it before Section::finish().
 PartitionSettings read_partition_settings(const Section& section, bool has_sampling = true);

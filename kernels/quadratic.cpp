@@ -16,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/model_facts.hpp"
 #include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/memory.hpp"
@@ -32,9 +33,7 @@ Quadratic::Quadratic(Problem problem) : problem_(std::move(problem)) {
          "arrays of a quadratic have the wrong shape");
   facts_.description =
       fmt::format("quadratics in {} dimensions, noise {}", dimension, problem_.noise);
-  facts_.parameters = dimension;
-  facts_.wire_parameters = problem_.wire_parameters > 0 ? problem_.wire_parameters
-                                                        : static_cast<std::int64_t>(dimension);
+  set_parameters(facts_, dimension, problem_.wire_parameters);
   facts_.samples.assign(nodes, 1);  // a function is one sample: an epoch is a step
   facts_.data_bytes = 4.0 * static_cast<double>(problem_.curvature.size() + problem_.center.size());
 

@@ -101,7 +101,7 @@ SplitSequences load_text(const SequenceSettings& settings, std::size_t context) 
   return split;
 }
 
-// --- Labelled sequences -------------------------------------------------------------------------
+// --- Labeled sequences --------------------------------------------------------------------------
 
 Sequences make(const SequenceSettings& settings, std::size_t samples, std::size_t context,
                const char* purpose, std::uint64_t seed) {

@@ -1,7 +1,7 @@
 // Sequences of tokens, which a transformer learns from: where they come from, by the key `dataset`:
 //   text       a text file, cut into windows; every character is to be foretold from those before
-//   sequences  labelled sequences of uneven length, made from the seed
-//   hdf5       labelled sequences: x (samples, longest) of token numbers, y, length
+//   sequences  labeled sequences of uneven length, made from the seed
+//   hdf5       labeled sequences: x (samples, longest) of token numbers, y, length
 // Sequences lie one after the other, without padding. As with other datasets, keys are read first
 // and files later.
 #pragma once
@@ -20,7 +20,7 @@ namespace starling {
 struct Sequences {
   std::vector<std::int32_t> tokens{};  // of all sequences, and one more at the end of a text
   std::vector<std::size_t> begin{};    // (samples) first token of each sequence
-  Dataset samples{};                   // length of each and, for labelled ones, y; no features
+  Dataset samples{};                   // length of each and, for labeled ones, y; no features
 
   std::size_t length(std::size_t sample) const {
     return static_cast<std::size_t>(samples.length[sample]);

@@ -151,11 +151,8 @@ void compute(const DivideByRoot& t, const TransformJob& job) {
 void compute(const SideMeans&, const TransformJob& job) {
   const std::span<const float> g = job.inputs[0];
   const dense::SideSums sums = dense::kernels().codes.side_sums(g.data(), g.size());
-  const auto mean = [](double sum, std::size_t count) {
-    return count == 0 ? 0.0F : static_cast<float>(sum / static_cast<double>(count));
-  };
-  job.out[0] = mean(sums.upper, g.size() - sums.lower_count);
-  job.out[1] = mean(sums.lower, sums.lower_count);
+  job.out[0] = mean_of(sums.upper, g.size() - sums.lower_count);
+  job.out[1] = mean_of(sums.lower, sums.lower_count);
 }
 
 void compute(const ShiftSides&, const TransformJob& job) {

@@ -1,4 +1,4 @@
-// Fewer bits per entry: half precision, levels, floats of four bits, signs, colours of a lattice; and a hash that tells
+// Fewer bits per entry: half precision, levels, floats of four bits, signs, colors of a lattice; and a hash that tells
 // wrong ones.
 #include <algorithm>
 #include <array>
@@ -192,17 +192,14 @@ void compute(const FromIntegers& t, const TransformJob& job) {
 
 void compute(const ToSigns& t, const TransformJob& job) {
   const std::span<const float> v = job.inputs[0];
-  const auto mean = [](double sum, std::size_t count) {
-    return count == 0 ? 0.0F : static_cast<float>(sum / static_cast<double>(count));
-  };
   const std::size_t buckets = (v.size() + t.bucket - 1) / t.bucket;
   for_buckets(0, v.size(), t.bucket, [&](std::size_t k, std::size_t first, std::size_t count) {
     const dense::SideSums sums = dense::kernels().codes.sign_sums(v.data() + first, count);
     if (t.is_symmetric) {
-      job.out[k] = mean(sums.upper - sums.lower, count);
+      job.out[k] = mean_of(sums.upper - sums.lower, count);
     } else {
-      job.out[2 * k] = mean(sums.upper, count - sums.lower_count);
-      job.out[2 * k + 1] = mean(sums.lower, sums.lower_count);
+      job.out[2 * k] = mean_of(sums.upper, count - sums.lower_count);
+      job.out[2 * k + 1] = mean_of(sums.lower, sums.lower_count);
     }
   });
   write_fields(v.size(), 1, job.out.data() + (t.is_symmetric ? 1 : 2) * buckets,
@@ -254,24 +251,24 @@ void compute(const FromFloat4& t, const TransformJob& job) {
               });
 }
 
-void compute(const ToColours& t, const TransformJob& job) {
+void compute(const ToColors& t, const TransformJob& job) {
   const std::span<const float> v = job.inputs[0];
   RandomWords random(t.random);
   Fields words;
   write_fields(v.size(), t.bits, job.out.data(),
                [&](std::size_t begin, std::size_t end, std::uint32_t* fields) {
-                 dense::kernels().codes.to_colours(
+                 dense::kernels().codes.to_colors(
                      v.data() + begin, words_of(random, t.is_shifted, end - begin, words),
                      end - begin, t.cell, t.bits, fields);
                });
 }
 
-void compute(const FromColours& t, const TransformJob& job) {
+void compute(const FromColors& t, const TransformJob& job) {
   RandomWords random(t.random);
   Fields words;
   read_fields(job.out.size(), t.bits, job.inputs[0].data(),
               [&](std::size_t begin, std::size_t end, const std::uint32_t* fields) {
-                dense::kernels().codes.from_colours(
+                dense::kernels().codes.from_colors(
                     fields, job.inputs[1].data() + begin,
                     words_of(random, t.is_shifted, end - begin, words), end - begin, t.cell, t.bits,
                     job.out.data() + begin);

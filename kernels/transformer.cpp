@@ -8,6 +8,7 @@
 
 #include "kernels/for_all.hpp"
 #include "kernels/keys.hpp"
+#include "kernels/model_facts.hpp"
 #include "kernels/registry.hpp"
 #include "kernels/whole_gradient.hpp"
 #include "sim/base/error.hpp"
@@ -49,11 +50,8 @@ Transformer::Transformer(Problem problem, const dense::Kernels& kernels)
                                    problem_.layers == 1 ? "layer" : "layers", problem_.heads,
                                    problem_.heads == 1 ? "head" : "heads", problem_.width,
                                    problem_.data.description);
-  facts_.parameters = model_.parameters();
+  set_parameters(facts_, model_.parameters(), problem_.wire_parameters);
   model_.add_tensors(facts_);
-  facts_.wire_parameters = problem_.wire_parameters > 0
-                               ? problem_.wire_parameters
-                               : static_cast<std::int64_t>(facts_.parameters);
   facts_.has_accuracy = true;
   facts_.batch_size = static_cast<double>(problem_.batch_size);
   facts_.cost_unit = "token";

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 
 #include "kernels/model_facts.hpp"
 #include "kernels/scratch.hpp"
@@ -32,10 +31,8 @@ TransformerModel::TransformerModel(TransformerShape shape, const dense::Kernels&
     at += 2 * width;
     return at - 2 * width;
   };
-  const auto connected = [&](std::size_t inputs, std::size_t outputs) {
-    const Dense layer{inputs, outputs, at, at + inputs * outputs};
-    at += (inputs + 1) * outputs;
-    return layer;
+  const auto connected = [&at](std::size_t inputs, std::size_t outputs) {
+    return next_layer(inputs, outputs, at);
   };
   for (std::size_t l = 0; l < shape.layers; ++l) {
     Layer layer{};
@@ -55,9 +52,7 @@ TransformerModel::TransformerModel(TransformerShape shape, const dense::Kernels&
 void TransformerModel::add_tensors(WorkloadFacts& facts) const {
   const std::size_t width = shape_.width;
   const auto norm = [&] { facts.tensors.insert(facts.tensors.end(), {width, width}); };
-  const auto connected = [&](const Dense& layer) {
-    add_dense_layer(facts, layer.weights, layer.inputs, layer.outputs);
-  };
+  const auto connected = [&facts](const DenseLayer& layer) { add_dense_layer(facts, layer); };
   facts.tensors.insert(facts.tensors.end(), {shape_.vocabulary * width, shape_.context * width});
   for (const Layer& layer : layers_) {
     norm();
@@ -74,23 +69,18 @@ void TransformerModel::add_tensors(WorkloadFacts& facts) const {
 void TransformerModel::initialize(std::span<float> x, Random random) const {
   ensure(x.size() == parameters_, "initialize: wrong size");
   std::fill(x.begin(), x.end(), 0.0f);
-  const auto draw = [&](float& value, double deviation) {
-    value = static_cast<float>(deviation * random.normal());
+  const auto draw = [&random](double deviation) {
+    return static_cast<float>(deviation * random.normal());
   };
-  const auto weights = [&](const Dense& layer, double factor) {
+  const auto weights = [&](const DenseLayer& layer, double factor) {
     const double deviation = factor / std::sqrt(static_cast<double>(layer.inputs));
-    for (std::size_t i = 0; i < layer.inputs; ++i) {
-      for (std::size_t o = 0; o < layer.outputs; ++o) {
-        draw(x[layer.weights + dense::weight_index(layer.inputs, layer.outputs, i, o)], deviation);
-      }
-    }
+    draw_weights(layer.inputs, layer.outputs, &x[layer.weights], [&] { return draw(deviation); });
   };
   const auto gain = [&](std::size_t norm) {
     std::fill_n(x.begin() + static_cast<std::ptrdiff_t>(norm), shape_.width, 1.0f);
   };
-  for (float& value : x.first((shape_.vocabulary + shape_.context) * shape_.width)) {
-    draw(value, 0.1);
-  }
+  for (float& value : x.first((shape_.vocabulary + shape_.context) * shape_.width))
+    value = draw(0.1);
   const double into_residual = 1 / std::sqrt(2.0 * static_cast<double>(shape_.layers));
   for (const Layer& layer : layers_) {
     gain(layer.attention_norm);
@@ -153,14 +143,14 @@ void TransformerModel::fit(Work& work, bool keeps) const {
   work.losses.resize(outputs(batch));
 }
 
-void TransformerModel::run(const Dense& layer, const float* x, std::size_t rows, Matrix in,
+void TransformerModel::run(const DenseLayer& layer, const float* x, std::size_t rows, Matrix in,
                            Matrix out) const {
   kernels_.forward({rows, layer.inputs, layer.outputs}, in.at, in.stride, x + layer.weights,
                    x + layer.bias, false, out.at, out.stride);
 }
 
-void TransformerModel::run_back(const Dense& layer, const float* x, std::size_t rows, Matrix in,
-                                Matrix out_slope, Matrix slope, float* gradient) const {
+void TransformerModel::run_back(const DenseLayer& layer, const float* x, std::size_t rows,
+                                Matrix in, Matrix out_slope, Matrix slope, float* gradient) const {
   const dense::Shape shape{rows, layer.inputs, layer.outputs};
   kernels_.parameter_gradient(shape, in.at, in.stride, out_slope.at, out_slope.stride,
                               gradient + layer.weights, gradient + layer.bias);

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "kernels/dense.hpp"
+#include "kernels/dense_layer.hpp"
 #include "sim/base/random.hpp"
 #include "sim/node/workload.hpp"
 
@@ -55,16 +56,11 @@ struct PackedBatch {
 
 class TransformerModel {
  public:
-  /// One fully connected layer and where its parameters are in the flat model.
-  struct Dense {
-    std::size_t inputs, outputs;
-    std::size_t weights, bias;
-  };
   struct Layer {
     std::size_t attention_norm;  // gain, then bias
-    Dense qkv, project;
+    DenseLayer qkv, project;
     std::size_t mlp_norm;
-    Dense expand, contract;
+    DenseLayer expand, contract;
   };
   struct Matrix {
     float* at;
@@ -111,10 +107,9 @@ class TransformerModel {
   void score(const float* x, Work& work) const;
 
   std::span<const Layer> layers() const { return layers_; }
-  std::size_t token_embedding() const { return 0; }
   std::size_t position_embedding() const { return shape_.vocabulary * shape_.width; }
   std::size_t output_norm() const { return output_norm_; }
-  const Dense& head() const { return head_; }
+  const DenseLayer& head() const { return head_; }
 
  private:
   std::size_t outputs(const Extent& batch) const {
@@ -134,17 +129,17 @@ class TransformerModel {
                       float* gradient) const;
   void embedding_gradient(const Work& work, float* gradient) const;
 
-  void run(const Dense& layer, const float* x, std::size_t rows, Matrix in, Matrix out) const;
+  void run(const DenseLayer& layer, const float* x, std::size_t rows, Matrix in, Matrix out) const;
   /// Gradients of a dense layer's parameters and, in `slope`, of its input.
-  void run_back(const Dense& layer, const float* x, std::size_t rows, Matrix in, Matrix out_slope,
-                Matrix slope, float* gradient) const;
+  void run_back(const DenseLayer& layer, const float* x, std::size_t rows, Matrix in,
+                Matrix out_slope, Matrix slope, float* gradient) const;
   std::size_t head_width() const { return shape_.width / shape_.heads; }
 
   TransformerShape shape_;
   const dense::Kernels& kernels_;
   std::vector<Layer> layers_;
   std::size_t output_norm_ = 0;
-  Dense head_{};
+  DenseLayer head_{};
   std::size_t parameters_ = 0;
 };
 

@@ -33,8 +33,8 @@ void compute(const ToSigns& t, const TransformJob& job);
 void compute(const FromSigns& t, const TransformJob& job);
 void compute(const ToFloat4& t, const TransformJob& job);
 void compute(const FromFloat4& t, const TransformJob& job);
-void compute(const ToColours& t, const TransformJob& job);
-void compute(const FromColours& t, const TransformJob& job);
+void compute(const ToColors& t, const TransformJob& job);
+void compute(const FromColors& t, const TransformJob& job);
 
 void compute(const Hash& t, const TransformJob& job);
 void compute(const Rotate& t, const TransformJob& job);
@@ -60,6 +60,11 @@ double value(const LargestDifference& measure, const MeasureJob& job);
 
 /// max_i |v_i|; NaN if any entry is.
 float largest_magnitude(std::span<const float> v);
+
+/// The mean of `count` entries that add up to `sum`; 0 if there are none.
+inline float mean_of(double sum, std::size_t count) {
+  return count == 0 ? 0.0F : static_cast<float>(sum / static_cast<double>(count));
+}
 
 /// Entries that are encoded or decoded at once: the fields of a whole piece end with a word.
 inline constexpr std::size_t piece_entries = 512;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,10 +19,6 @@
 namespace starling {
 namespace {
 
-constexpr std::string_view names[] = {"run",      "topology", "network",   "compute",
-                                      "workload", "failures", "algorithm", "reference"};
-/// Of a scenario, but of no single run: `starling sweep` reads it (sweep.hpp).
-constexpr std::string_view sweep = "sweep";
 constexpr std::int64_t most_nodes = 100'000'000;
 constexpr Duration default_patience = std::chrono::minutes(10);
 
@@ -46,6 +41,11 @@ std::unique_ptr<Failures> assemble_failures(const Section& section, const RunSet
                    chance);
   }
   return std::make_unique<Failures>(std::move(read), settings.nodes, settings.seed);
+}
+
+/// Throws a ScenarioError that says `what` of the scenario unless the condition holds.
+void expect(const Assembly& parts, bool condition, const std::string& what) {
+  if (!condition) throw ScenarioError(fmt::format("{}: {}", parts.scenario_name, what));
 }
 
 void read_device(const Section& section, RunSettings& s) {
@@ -154,64 +154,47 @@ Duration read_per_episode(const Section& compute) {
 }
 
 void check_for_mpi(const Assembly& parts, int ranks) {
-  if (parts.settings.nodes < ranks) {
-    throw ScenarioError(
-        fmt::format("{}: run.nodes must be at least the number of ranks, {}, got {}",
-                    parts.scenario_name, ranks, parts.settings.nodes));
-  }
-  if (parts.settings.checkpoint.is_on()) {
-    throw ScenarioError(
-        fmt::format("{}: run.checkpoint must be never over MPI: what real time did cannot be "
-                    "replayed; it is for simulations",
-                    parts.scenario_name));
-  }
-  if (parts.settings.per_episode > Duration{0}) {
-    throw ScenarioError(
-        fmt::format("{}: [compute] per_episode must not be there over MPI: it is for simulations",
-                    parts.scenario_name));
-  }
-  if (parts.settings.pace == Pace::measured && !parts.workload->facts().has_numbers) {
-    throw ScenarioError(fmt::format(
-        "{}: compute.pace must be modelled over MPI where workload.kind has no numbers, "
-        "whose gradients take no time of their own; got measured",
-        parts.scenario_name));
-  }
-  if (!parts.failures) return;
-  throw ScenarioError(
-      fmt::format("{}: [failures] must not be there over MPI, where nodes fail by themselves: it "
-                  "is for simulations",
-                  parts.scenario_name));
+  const RunSettings& settings = parts.settings;
+  expect(parts, settings.nodes >= ranks,
+         fmt::format("run.nodes must be at least the number of ranks, {}, got {}", ranks,
+                     settings.nodes));
+  expect(parts, !settings.checkpoint.is_on(),
+         "run.checkpoint must be never over MPI: what real time did cannot be replayed; it is for "
+         "simulations");
+  expect(parts, settings.per_episode == Duration{0},
+         "[compute] per_episode must not be there over MPI: it is for simulations");
+  expect(parts, settings.pace != Pace::measured || parts.workload->facts().has_numbers,
+         "compute.pace must be modelled over MPI where workload.kind has no numbers, whose "
+         "gradients take no time of their own; got measured");
+  expect(parts, !parts.failures,
+         "[failures] must not be there over MPI, where nodes fail by themselves: it is for "
+         "simulations");
 }
 
 void check_for_sharing(const Assembly& parts, int processes) {
   const RunSettings& settings = parts.settings;
-  const auto expect = [&](bool condition, const std::string& what) {
-    if (!condition) throw ScenarioError(fmt::format("{}: {}", parts.scenario_name, what));
-  };
-  expect(parts.workload->facts().has_numbers,
+  expect(parts, parts.workload->facts().has_numbers,
          "processes share the numbers of a simulation, and workload.kind has none; run it without "
          "mpirun");
-  expect(settings.nodes >= processes,
+  expect(parts, settings.nodes >= processes,
          fmt::format("run.nodes must be at least the number of processes, {}, got {}", processes,
                      settings.nodes));
   const std::string where =
       " where processes share a simulation, whose numbers no process has all of";
-  expect(settings.device == DeviceChoice::cpu, "run.device must be cpu" + where);
-  expect(!settings.marks_divergence, "run.on_divergence must be stop" + where +
-                                         "; mark is for one process, or --transport mpi");
-  expect(settings.per_episode == Duration{0}, "compute.per_episode must not be there" + where);
+  expect(parts, settings.device == DeviceChoice::cpu, "run.device must be cpu" + where);
+  expect(
+      parts, !settings.marks_divergence,
+      "run.on_divergence must be stop" + where + "; mark is for one process, or --transport mpi");
+  expect(parts, settings.per_episode == Duration{0},
+         "compute.per_episode must not be there" + where);
 }
-
-std::span<const std::string_view> section_names() { return names; }
 
 std::string default_output(const std::string& scenario_name) {
   return "results/" + std::filesystem::path(scenario_name).stem().string() + ".h5";
 }
 
 Assembly assemble(const Scenario& scenario, int processes) {
-  std::vector<std::string_view> known(std::begin(names), std::end(names));
-  known.push_back(sweep);
-  scenario.reject_unknown_sections(known);
+  scenario.reject_unknown_sections(section_names);
   Assembly parts;
   parts.scenario_name = scenario.name();
   const auto note = [&parts](const Section& section) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/place.hpp"
@@ -81,8 +82,10 @@ double read_forward_share(const Section& compute);
 /// Time that a gradient takes longer for each episode of its rollout, by the numbers.
 Duration read_per_episode(const Section& compute);
 
-/// The sections a scenario may have, in their usual order.
-std::span<const std::string_view> section_names();
+/// The sections a scenario may have, in their usual order. [sweep] is of no single run: `starling sweep` reads it.
+inline constexpr std::string_view section_names[] = {"run",       "topology",  "network",
+                                                     "compute",   "workload",  "failures",
+                                                     "algorithm", "reference", "sweep"};
 
 /// "results/NAME.h5" for a scenario read from ".../NAME.ini".
 std::string default_output(const std::string& scenario_name);

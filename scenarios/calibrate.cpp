@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <deque>
 #include <map>
 
 #include <fmt/format.h>
@@ -14,6 +13,8 @@
 #include "sim/base/error.hpp"
 #include "sim/mpi/mpi_session.hpp"
 #include "sim/mpi/mpi_transport.hpp"
+#include "sim/node/node.hpp"
+#include "sim/node/observer.hpp"
 
 namespace starling {
 namespace {
@@ -136,8 +137,8 @@ Task<> measure_prtt(Node& node, NodeId client, NodeId server, int count, Duratio
   }
 }
 
-/// Least squares through measured (bytes, seconds), each weighted by its size, so that relative errors count. Where a
-/// busy machine shows no slope: what the last, the largest, took for each of its bytes, the most it can be.
+/// The slope of a line through measured (bytes, seconds) by least squares of the relative errors. If a busy machine shows
+/// none, the seconds per byte of the last and largest message: the slope cannot be more.
 double seconds_per_byte(const std::vector<std::pair<double, double>>& points) {
   double w = 0, x = 0, y = 0, xx = 0, xy = 0;
   for (const auto& [size, seconds] : points) {

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/assemble.hpp"
+#include "sim/node/workload.hpp"
 
 namespace starling {
 

@@ -15,14 +15,15 @@
 #include "scenarios/scenario.hpp"
 #include "sim/base/checksum.hpp"
 #include "sim/base/error.hpp"
+#include "sim/record/facts.hpp"
 
 namespace starling {
 namespace {
 
 constexpr std::string_view suffix = ".checkpoint";
 constexpr std::string_view previous_suffix = ".checkpoint.previous";
-constexpr std::string_view wall_fact = "wall_seconds";
-constexpr std::string_view folder_fact = "folder";
+constexpr const char* wall_fact = "wall_seconds";
+constexpr const char* folder_fact = "folder";
 constexpr std::string_view file_prefix = "file ";
 
 std::string newest_of(const std::string& results) { return results + std::string(suffix); }
@@ -99,12 +100,11 @@ FoundCheckpoint find_checkpoint(const std::string& path) {
 }
 
 std::string other_folder_of(const CheckpointFile& file) {
-  namespace fs = std::filesystem;
   const auto& facts = file.content().facts;
-  const auto name = facts.find("scenario_name");
-  const auto folder = facts.find(std::string(folder_fact));
-  if (name == facts.end() || folder == facts.end()) return "";
-  return find_scenario(name->second, folder->second) == name->second ? "" : folder->second;
+  const std::string name = fact(facts, "scenario_name");
+  const std::string folder = fact(facts, folder_fact);
+  if (name.empty() || folder.empty()) return "";
+  return find_scenario(name, folder) == name ? "" : folder;
 }
 
 void remove_checkpoints(const std::string& results) {
@@ -157,7 +157,7 @@ Checkpointing::Checkpointing(Settings settings, ComputeGraph& graph,
       window_bytes_(graph.window()),
       from_(std::move(from)) {
   checkpoint_.facts = settings_.facts;
-  checkpoint_.facts[std::string(folder_fact)] = settings_.folder;
+  checkpoint_.facts[folder_fact] = settings_.folder;
   if (from_ == nullptr) {
     checkpoint_.legs.push_back({.events = 0, .window_bytes = window_bytes_});
     graph_.keep_journal();
@@ -166,11 +166,8 @@ Checkpointing::Checkpointing(Settings settings, ComputeGraph& graph,
   }
   const Checkpoint& saved = from_->content();
   checkpoint_.legs = saved.legs;
-  const auto wall = saved.facts.find(std::string(wall_fact));
-  if (wall != saved.facts.end()) {
-    const std::string& text = wall->second;
-    std::from_chars(text.data(), text.data() + text.size(), wall_seconds_before_);
-  }
+  const std::string wall = fact(saved.facts, wall_fact);
+  std::from_chars(wall.data(), wall.data() + wall.size(), wall_seconds_before_);
   if (settings_.writes) newest_ = from_->path();
   graph_.begin_replay(saved.journal);
   graph_.set_window(checkpoint_.legs.front().window_bytes);
@@ -212,8 +209,7 @@ void Checkpointing::write(const Moment& place) {
 
 void Checkpointing::save_whole() {
   const std::chrono::duration<double> wall = Clock::now() - started_;
-  checkpoint_.facts[std::string(wall_fact)] =
-      fmt::format("{:.3f}", wall_seconds_before_ + wall.count());
+  checkpoint_.facts[wall_fact] = fmt::format("{:.3f}", wall_seconds_before_ + wall.count());
   const std::string newest = newest_of(settings_.results);
   const std::string previous = previous_of(settings_.results);
   const auto make_way = [&] {

@@ -4,11 +4,11 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <span>
 
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
+#include "sim/record/facts.hpp"
 
 namespace starling {
 namespace {
@@ -48,10 +48,10 @@ void check_for_replay(const Assembly& parts, const Recorder& recorded, const std
         "{}: holds no order of events to replay: runs over MPI record it (run.record_order)",
         path));
   }
-  const auto status = recorded.facts.find("status");
-  if (status == recorded.facts.end() || status->second != "complete") {
+  const std::string status = fact(recorded.facts, "status");
+  if (status != "complete") {
     throw Error(fmt::format("{}: only a complete run can be replayed, this one: {}", path,
-                            status == recorded.facts.end() ? "unknown" : status->second));
+                            status.empty() ? "unknown" : status));
   }
   const auto refuse = [&](const std::string& what) {
     throw ScenarioError(fmt::format("{}: {}", parts.scenario_name, what));

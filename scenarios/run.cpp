@@ -16,6 +16,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/processor_time.hpp"
 #include "sim/engine/simulated_transport.hpp"
+#include "sim/record/facts.hpp"
 #include "sim/record/results_file.hpp"
 
 namespace starling {
@@ -117,8 +118,7 @@ void Run::pulse(Time now, std::optional<std::int64_t> events) {
 }
 
 std::string Run::checkpoint() const {
-  const auto status = recorder_.facts.find("status");
-  const bool is_complete = status != recorder_.facts.end() && status->second == "complete";
+  const bool is_complete = fact(recorder_.facts, "status") == "complete";
   return checkpoints_ && !is_complete ? checkpoints_->newest() : "";
 }
 
@@ -302,19 +302,23 @@ void Run::simulate(const Recorder* recorded) {
   }
 }
 
+void Run::begin_checkpoints() {
+  const RunSettings& settings = parts_.settings;
+  if (!settings.checkpoint.is_on() && !from_) return;
+  checkpoints_ =
+      std::make_unique<Checkpointing>(Checkpointing::Settings{.schedule = settings.checkpoint,
+                                                              .nodes = settings.nodes,
+                                                              .results = settings.output,
+                                                              .writes = is_keeper_(),
+                                                              .facts = checkpoint_facts(),
+                                                              .folder = current_folder(),
+                                                              .warn = hooks_.warn},
+                                      *graph_, std::move(from_));
+}
+
 void Run::run_simulation(const Recorder* recorded) {
   const RunSettings& settings = parts_.settings;
-  if (settings.checkpoint.is_on() || from_) {
-    checkpoints_ =
-        std::make_unique<Checkpointing>(Checkpointing::Settings{.schedule = settings.checkpoint,
-                                                                .nodes = settings.nodes,
-                                                                .results = settings.output,
-                                                                .writes = is_keeper_(),
-                                                                .facts = checkpoint_facts(),
-                                                                .folder = current_folder(),
-                                                                .warn = hooks_.warn},
-                                        *graph_, std::move(from_));
-  }
+  begin_checkpoints();
   const SimulatedTransport* clock = nullptr;
   parts_.network->watch(*network_log_);
   std::optional<Host> host;
@@ -373,9 +377,9 @@ void Run::run_simulation(const Recorder* recorded) {
     try {
       transport.run();
     } catch (const Stalled&) {
-      throw;  // of all processes alike
+      throw;  // all processes stall alike
     } catch (const Interrupted&) {
-      throw;  // the same
+      throw;  // all are interrupted alike
     } catch (...) {
       graph_->abandon(std::current_exception());
       throw;

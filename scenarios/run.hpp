@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -81,16 +80,19 @@ class Run {
   const Workload& workload() const {
     return place_.moved_workload ? *place_.moved_workload : *parts_.workload;
   }
-  /// Runs, then keeps what is known whichever way that ended: `gather` brings it together, who `completes` computes what
-  /// is missing, and the keeper saves it.
+  /// Calls run(), then saves what is known, however that ended: gather() brings together what the processes have, the
+  /// process that `completes` computes what is missing, and the keeper saves it.
   void conclude(const std::function<void()>& run, const std::function<void()>& gather,
                 bool completes);
-  /// Keeps what there is after `failure`, and throws what is told of it.
+  /// Saves what there is after `failure`, and throws the error that the user is told.
   [[noreturn]] void end_with(const std::exception_ptr& failure);
+  /// Writes checkpoints from now on if the scenario asks for them, or replays the run up to `from_`.
+  void begin_checkpoints();
   /// From the first event on.
   void run_simulation(const Recorder* recorded);
   bool is_replaying() const { return checkpoints_ && checkpoints_->is_replaying(); }
-  /// What happens now and then; in a simulation `events` have been.
+  /// What is done now and then: checkpoints, signals, progress, saving. `events`: how many there were so far in a
+  /// simulation; none over MPI.
   void pulse(Time now, std::optional<std::int64_t> events);
   void describe(const std::string& transport);
   /// What a checkpoint of this run says beside its place.

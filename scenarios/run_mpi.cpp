@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include <fmt/format.h>
 #include <omp.h>
 
 #include "scenarios/run.hpp"

@@ -18,7 +18,6 @@ namespace starling {
 namespace {
 
 constexpr std::size_t largest_file = std::size_t{16} << 20;
-constexpr std::string_view command_line = "command line";
 constexpr std::string_view unset = "default";  // in place of a value: as if the key stood nowhere
 
 bool is_space(char c) { return c == ' ' || c == '\t'; }
@@ -113,9 +112,9 @@ Scenario Scenario::parse(std::string_view text, std::string name,
 }
 
 Scenario::Scenario(std::string_view text, std::string name, int depth)
-    : name_(std::move(name)), text_(text), depth_(depth) {
+    : name_(std::move(name)), depth_(depth) {
   check_size(text.size(), name_);
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // byte order mark
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   for (int number = 1; !text.empty(); ++number) {
     const std::size_t end = text.find('\n');
     std::string_view line = text.substr(0, end);
@@ -178,10 +177,7 @@ void Scenario::include(std::string_view path, const std::string& origin) {
       sections_.push_back({entry.name, entry.origin, {}, true});
       mine = &sections_.back();
     }
-    for (const Setting& setting : entry.settings) {
-      const auto known = std::ranges::find(mine->settings, setting.key, &Setting::key);
-      known == mine->settings.end() ? mine->settings.push_back(setting) : void(*known = setting);
-    }
+    for (const Setting& setting : entry.settings) set(mine->settings, setting);
   }
 }
 

@@ -19,6 +19,9 @@
 
 namespace starling {
 
+/// The origin of a setting that was given on the command line.
+inline constexpr const char* command_line = "command line";
+
 /// A section and the keys that its reader asked for: what `starling describe` prints.
 struct DescribedSection {
   std::string name;
@@ -38,7 +41,7 @@ class Scenario {
 
   /// Sets section.key to `value` as from the command line: "algorithm.learning_rate=0.1". The key
   /// may be new.
-  void override_with(std::string_view assignment, const std::string& origin = "command line");
+  void override_with(std::string_view assignment, const std::string& origin = command_line);
 
   /// The settings of [name]; none, located at the file, if it is absent.
   Section section(std::string_view name) const;
@@ -50,8 +53,6 @@ class Scenario {
 
   /// The file, as it was named.
   const std::string& name() const { return name_; }
-  /// What was read, comments included and overrides not.
-  const std::string& text() const { return text_; }
 
   /// The settings in effect, overrides included, as a text that parses back to the same settings.
   std::string to_text() const;
@@ -77,7 +78,6 @@ class Scenario {
   void read_heading(std::string_view line, const std::string& origin);
 
   std::string name_;
-  std::string text_;
   std::vector<Entry> sections_;
   int depth_;             // of includes
   std::size_t open_ = 0;  // 1 + the section that lines belong to; 0: none yet

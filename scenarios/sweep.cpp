@@ -248,7 +248,7 @@ void check_key(const Setting& list, const Scenario& scenario) {
   }
   const Section settings = scenario.section(section);
   for (const Setting& setting : settings.settings()) {
-    if (list.key == section + "." + setting.key && setting.origin == "command line") {
+    if (list.key == section + "." + setting.key && setting.origin == command_line) {
       throw ScenarioError(
           fmt::format("{}: {} has a list in [sweep], which would win; give the list, sweep.{}={}",
                       setting.origin, list.key, list.key, setting.text));

@@ -13,7 +13,6 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "scenarios/scenario.hpp"

@@ -7,6 +7,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
+#include "sim/record/facts.hpp"
 #include "sim/record/results_file.hpp"
 #include "tools/failure.hpp"
 
@@ -46,14 +47,11 @@ Scenario read_scenario(const std::vector<std::string>& words) {
   if (std::filesystem::path(words[0]).extension() != ".h5")
     return Scenario::read(words[0], overrides);
   const Recorder recorder = load(words[0]);
-  const auto scenario = recorder.facts.find("scenario");
-  if (scenario == recorder.facts.end()) throw Error(fmt::format("{}: holds no scenario", words[0]));
-  const auto name = recorder.facts.find("scenario_name");
-  if (name == recorder.facts.end()) return Scenario::parse(scenario->second, words[0], overrides);
-  const auto folder = recorder.machine.find("folder");
+  const std::string scenario = fact(recorder.facts, "scenario");
+  if (scenario.empty()) throw Error(fmt::format("{}: holds no scenario", words[0]));
+  const std::string name = fact(recorder.facts, "scenario_name");
   return Scenario::parse(
-      scenario->second,
-      find_scenario(name->second, folder == recorder.machine.end() ? "" : folder->second),
+      scenario, name.empty() ? words[0] : find_scenario(name, fact(recorder.machine, "folder")),
       overrides);
 }
 

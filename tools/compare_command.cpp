@@ -15,7 +15,7 @@
 
 #include "scenarios/reference.hpp"
 #include "sim/base/error.hpp"
-#include "sim/record/results_file.hpp"
+#include "sim/record/facts.hpp"
 #include "tools/arguments.hpp"
 #include "tools/failure.hpp"
 #include "tools/reference_run.hpp"
@@ -57,13 +57,8 @@ double relative(double a, double b) {
   return distance / std::max(std::fabs(a), std::fabs(b));
 }
 
-std::string fact(const Recorder& run, const std::string& name) {
-  const auto found = run.facts.find(name);
-  return found == run.facts.end() ? std::string() : found->second;
-}
-
-/// A run by other code, from a CSV file: it tells what it tells, and has no status.
-bool is_reference(const Recorder& run) { return fact(run, "status").empty(); }
+/// Whether a run is by other code, from a CSV file: it has no status.
+bool is_reference(const Recorder& run) { return fact(run.facts, "status").empty(); }
 
 double outcome(const std::vector<Outcome>& all, std::string_view name) {
   for (const Outcome& one : all) {
@@ -101,7 +96,7 @@ Curve curve_of(const Recorder& run, std::string_view metric) {
   return curve;
 }
 
-/// Our run finished the step of `row`, so a metric without a number there has none because it is no number.
+/// Whether a run of ours finished the step of `row`: NaN is then the value of a metric there, and does not mean unknown.
 bool got_to(const Recorder& run, std::size_t row) {
   return !is_reference(run) && !std::isnan(run.evaluation.value("time", row));
 }
@@ -202,14 +197,14 @@ std::vector<Line> compare(const Recorder& a, const Recorder& b, const Tolerances
 
 /// How far a run got: "complete, 40 steps".
 std::string state_of(const Recorder& run) {
-  if (run.nodes.empty()) return fact(run, "status");
+  if (run.nodes.empty()) return fact(run.facts, "status");
   const auto [least, most] = std::ranges::minmax(run.nodes, {}, &NodeTotals::steps);
   const Step planned = run.evaluation.schedule().steps();
   if (is_reference(run)) return fmt::format("by other code, {} steps", planned);
   const std::string done = least.steps == most.steps
                                ? fmt::format("{}", least.steps)
                                : fmt::format("{} to {}", least.steps, most.steps);
-  return fmt::format("{}, {} steps", fact(run, "status"),
+  return fmt::format("{}, {} steps", fact(run.facts, "status"),
                      least.steps == planned ? done : fmt::format("{} of {}", done, planned));
 }
 
@@ -219,7 +214,7 @@ std::map<std::string, std::string> settings_of(const Recorder& run) {
       "run.output",   "run.device",       "run.window",     "run.checkpoint",
       "run.patience", "run.record_order", "run.save_models"};
   std::map<std::string, std::string> settings;
-  const Scenario scenario = Scenario::parse(fact(run, "scenario"), "scenario");
+  const Scenario scenario = Scenario::parse(fact(run.facts, "scenario"), "scenario");
   for (const std::string& section : scenario.section_names()) {
     if (section == "reference") continue;
     const Section here = scenario.section(section);
@@ -231,7 +226,7 @@ std::map<std::string, std::string> settings_of(const Recorder& run) {
   return settings;
 }
 
-/// A line if the runs are of different scenarios: "algorithm.kind (dpsgd, allreduce), ... and 3 more".
+/// Prints a line if the runs are of different scenarios: "algorithm.kind (dpsgd, allreduce), ... and 3 more".
 void tell_settings_that_differ(const Recorder& a, const Recorder& b) {
   constexpr std::size_t most_named = 5;
   if (is_reference(a) || is_reference(b)) return;
@@ -264,10 +259,10 @@ void tell_settings_that_differ(const Recorder& a, const Recorder& b) {
   fmt::print("different experiments: {}{}\n", fmt::join(named, ", "), more);
 }
 
-/// A line if the run did not end as planned.
+/// Prints a line if the run did not end as planned.
 void warn(const char* name, const Recorder& run) {
-  const std::string diverged = fact(run, "diverged");
-  if (!is_reference(run) && fact(run, "status") != "complete")
+  const std::string diverged = fact(run.facts, "diverged");
+  if (!is_reference(run) && fact(run.facts, "status") != "complete")
     fmt::print("warning: {} is not complete: only what it did is compared\n", name);
   if (!diverged.empty()) fmt::print("warning: {} diverged: {}\n", name, diverged);
 }
@@ -340,7 +335,7 @@ void compare_command(const Arguments& arguments) {
   const std::vector<Line> lines = compare(first, second, tolerances);
   if (lines.empty())
     throw Error(fmt::format("{} and {} have nothing in common", words[0], words[1]));
-  if (tolerances.models && lines.back().quantity.rfind("final models", 0) != 0)
+  if (tolerances.models && !lines.back().quantity.starts_with("final models"))
     throw Error("--models needs two runs with run.save_models = yes");
   fmt::print("A: {} ({})\nB: {} ({})\n", words[0], state_of(first), words[1], state_of(second));
   tell_settings_that_differ(first, second);

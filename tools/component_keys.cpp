@@ -42,8 +42,7 @@ std::vector<KeyUse> probe(const std::string& section_name, const ProbeRun& run, 
   const Section section = Section::probe(section_name, std::move(settings));
   try {
     make(section, run);
-  } catch (const ProbeFinished&) {
-    return section.uses();
+  } catch (const ProbeFinished&) {  // Section::finish() ends a probe
   }
   return section.uses();
 }
@@ -80,16 +79,39 @@ void note_absences(std::vector<ComponentKey>& keys, const std::string& choice,
   }
 }
 
+/// The first row of a key.
+auto find(std::vector<ComponentKey>& keys, const std::string& key) {
+  return std::ranges::find(keys, key, [](const ComponentKey& row) { return row.use.key; });
+}
+
+/// Notes that `use` was read with this option of `choice`.
+void note_read(std::vector<ComponentKey>& keys, const KeyUse& use, const std::string& choice,
+               const std::string& option) {
+  const auto first = find(keys, use.key);
+  const auto known = std::ranges::find_if(
+      first, keys.end(), [&](const ComponentKey& row) { return says(row, use, choice); });
+  if (known != keys.end() && known->choice == choice) {
+    if (known->options.back() != option) known->options.push_back(option);
+  } else if (known != keys.end()) {  // it is always read, but may have another default here
+    if (known->use.fallback != use.fallback &&
+        std::ranges::find(known->depends_on, choice) == known->depends_on.end())
+      known->depends_on.push_back(choice);
+  } else if (first == keys.end() || first->choice.empty() || first->choice == choice) {
+    const auto last = std::ranges::find(keys.rbegin(), keys.rend(), use.key,
+                                        [](const ComponentKey& row) { return row.use.key; });
+    keys.insert(last.base() == keys.begin() ? keys.end() : last.base(),
+                {use, choice, {option}, {}, {}});
+  }
+}
+
 /// The keys of a component: those it always reads, then those that come with a choice.
 std::vector<ComponentKey> keys_for(const std::string& section_name, const ProbeRun& run,
                                    const Make& make) {
   std::vector<ComponentKey> keys;
-  const auto find = [&keys](const std::string& key) {
-    return std::ranges::find(keys, key, [](const ComponentKey& known) { return known.use.key; });
-  };
   const std::vector<KeyUse> always = probe(section_name, run, make, {});
   for (const KeyUse& use : always) {
-    if (use.key != "kind" && find(use.key) == keys.end()) keys.push_back({use, "", {}, {}, {}});
+    if (use.key != "kind" && find(keys, use.key) == keys.end())
+      keys.push_back({use, "", {}, {}, {}});
   }
   for (const KeyUse& use : always) {
     if (use.key == "kind" || use.type.find('|') == std::string::npos) continue;
@@ -98,23 +120,7 @@ std::vector<ComponentKey> keys_for(const std::string& section_name, const ProbeR
     for (const std::string& option : options) {
       reads.push_back(probe(section_name, run, make, {{use.key, option, "probe"}}));
       for (const KeyUse& further : reads.back()) {
-        if (further.key == "kind") continue;
-        const auto first = find(further.key);
-        const auto known = std::ranges::find_if(first, keys.end(), [&](const ComponentKey& key) {
-          return says(key, further, use.key);
-        });
-        if (known != keys.end() && known->choice == use.key) {
-          if (known->options.back() != option) known->options.push_back(option);
-        } else if (known != keys.end()) {
-          if (known->use.fallback != further.fallback &&
-              std::ranges::find(known->depends_on, use.key) == known->depends_on.end())
-            known->depends_on.push_back(use.key);
-        } else if (first == keys.end() || first->choice.empty() || first->choice == use.key) {
-          const auto last = std::ranges::find(keys.rbegin(), keys.rend(), further.key,
-                                              [](const ComponentKey& row) { return row.use.key; });
-          keys.insert(last.base() == keys.begin() ? keys.end() : last.base(),
-                      {further, use.key, {option}, {}, {}});
-        }
+        if (further.key != "kind") note_read(keys, further, use.key, option);
       }
     }
     note_absences(keys, use.key, options, reads);

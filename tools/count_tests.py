@@ -5,8 +5,8 @@
 
 Meson counts programs; this counts the cases that they report in their output: doctest, unittest, and scripts that end
 with a line like this program's own. One program may run several times, each time with other suites: a case is skipped
-if no run executed it. A program that says nothing
-countable is one case; one that fails without a failing case (a crash, a sanitizer's report, a timeout) adds a failure.
+if no run executed it. A program that says nothing countable is one case; one that fails without a failing case (a crash,
+a sanitizer's report, a timeout) adds a failure.
 """
 import collections
 import json

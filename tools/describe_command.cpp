@@ -38,8 +38,7 @@ void describe_topology(const Topology& topology) {
                    topology.arc_count(), topology.period(), topology.period() == 1 ? "" : "s",
                    least == most ? fmt::format("{}", most) : fmt::format("{} to {}", least, most)));
   line("mixing weights", topologies::is_doubly_stochastic(topology) ? "doubly stochastic"
-                         : topologies::is_row_stochastic(topology)
-                             ? "row-stochastic"
+                         : topologies::is_row_stochastic(topology)  ? "row-stochastic"
                          : algorithms::has_unit_columns(topology)
                              ? "rows and columns sum to one, some weights are negative"
                              : "neither rows nor columns sum to one");

@@ -8,6 +8,7 @@
 
 #include "scenarios/memory.hpp"
 #include "sim/base/error.hpp"
+#include "sim/record/facts.hpp"
 #include "sim/record/results_file.hpp"
 #include "starling_version.hpp"
 #include "tools/progress.hpp"
@@ -31,8 +32,8 @@ bool is_large(const Assembly& parts) {
 
 void report(const Run& run) {
   fmt::print("{}\n{}", run.recorder().facts.at("workload"), summarize(run.recorder()));
-  const auto replay = run.recorder().facts.find("replay");
-  if (replay != run.recorder().facts.end()) fmt::print("  {:<36}{}\n", "replay", replay->second);
+  const std::string replay = fact(run.recorder().facts, "replay");
+  if (!replay.empty()) fmt::print("  {:<36}{}\n", "replay", replay);
   if (is_large(run.assembly())) {
     fmt::print("  {:<36}{:.2f} GiB at most\n", "memory",
                static_cast<double>(peak_memory()) / (1 << 30));

@@ -63,6 +63,7 @@ void ProcessPool::collect(bool waits, const Ended& ended) {
 
 bool ProcessPool::run(const std::vector<Task>& tasks, const Ended& ended,
                       const std::function<bool()>& pulse) {
+  std::signal(SIGCHLD, SIG_DFL);  // who was started with it ignored would learn no status of a task
   std::size_t next = 0;
   while (next < tasks.size() || !running_.empty()) {
     while (next < tasks.size() && running_.size() < at_once_) {

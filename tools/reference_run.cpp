@@ -44,6 +44,7 @@ struct Rows {
   std::vector<std::string> columns;
   std::vector<std::vector<double>> cells;  // (rows, columns)
   double nodes = 0, samples_per_step = 0;  // 0: not told
+  double last_time = 0;                    // seconds, that a row told
 
   std::size_t column(const std::string& name) const {
     std::size_t i = 0;
@@ -73,52 +74,59 @@ void read_comment(std::string_view line, const Place& place, Rows& rows) {
     place.refuse(fmt::format("{} must be a whole number from 1 to 1e7", key));
 }
 
+void read_names(std::string_view line, const Place& place, Rows& rows) {
+  rows.columns = csv_cells(line);
+  if (rows.column("step") == rows.columns.size())
+    place.refuse(fmt::format(
+        "expected names of columns with commas between them, one of them step, got {}", line));
+  for (std::size_t i = 0; i < rows.columns.size(); ++i) {
+    if (rows.column(rows.columns[i]) < i && is_ours(rows.columns[i]))
+      place.refuse(fmt::format("two columns are called {}", rows.columns[i]));
+  }
+}
+
+void read_row(std::string_view line, const Place& place, Rows& rows) {
+  const std::vector<std::string> cells = csv_cells(line);
+  if (cells.size() != rows.columns.size())
+    place.refuse(fmt::format("expected {} cells, got {}", rows.columns.size(), cells.size()));
+  const std::size_t step = rows.column("step");
+  const double last_step = rows.cells.empty() ? 0 : rows.cells.back()[step];
+  std::vector<double>& row = rows.cells.emplace_back();
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    row.push_back(is_ours(rows.columns[i]) ? place.number(cells[i], rows.columns[i]) : 0);
+    if (is_share(rows.columns[i]) && (row[i] < 0 || row[i] > 1))
+      place.refuse(fmt::format("{} must be a share from 0 to 1, not in percent, got {}",
+                               rows.columns[i], cells[i]));
+  }
+  if (!(row[step] > last_step) || row[step] != std::floor(row[step]) || row[step] > 1e12)
+    place.refuse(
+        fmt::format("step must be a whole number that grows, from 1 on, got {}", cells[step]));
+  const std::size_t time = rows.column("time_seconds");
+  if (time == row.size() || std::isnan(row[time])) return;
+  if (row[time] < rows.last_time)
+    place.refuse(
+        fmt::format("time_seconds must not fall, got {} after {}", row[time], rows.last_time));
+  rows.last_time = row[time];
+}
+
 Rows read_rows(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw Error(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
   Rows rows;
-  std::string line;
   Place place{path, 0};
-  double latest = 0;  // time that a row told
-  while (std::getline(file, line)) {
-    if (++place.line == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);  // byte order mark
-    line = std::string(trim(line));
+  for (std::string text; std::getline(file, text);) {
+    std::string_view line = text;
+    if (++place.line == 1 && line.starts_with(byte_order_mark))
+      line.remove_prefix(byte_order_mark.size());
+    line = trim(line);
     if (line.empty()) continue;
-    if (line[0] == '#') {
+    if (line.front() == '#') {
       read_comment(line, place, rows);
-      continue;
+    } else if (rows.columns.empty()) {
+      read_names(line, place, rows);
+    } else {
+      read_row(line, place, rows);
     }
-    std::vector<std::string> cells = csv_cells(line);
-    if (rows.columns.empty()) {
-      rows.columns = std::move(cells);
-      if (rows.column("step") == rows.columns.size())
-        place.refuse(fmt::format(
-            "expected names of columns with commas between them, one of them step, got {}", line));
-      for (std::size_t i = 0; i < rows.columns.size(); ++i) {
-        if (rows.column(rows.columns[i]) < i && is_ours(rows.columns[i]))
-          place.refuse(fmt::format("two columns are called {}", rows.columns[i]));
-      }
-      continue;
-    }
-    if (cells.size() != rows.columns.size())
-      place.refuse(fmt::format("expected {} cells, got {}", rows.columns.size(), cells.size()));
-    std::vector<double>& row = rows.cells.emplace_back();
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      row.push_back(is_ours(rows.columns[i]) ? place.number(cells[i], rows.columns[i]) : 0);
-      if (is_share(rows.columns[i]) && (row[i] < 0 || row[i] > 1))
-        place.refuse(fmt::format("{} must be a share from 0 to 1, not in percent, got {}",
-                                 rows.columns[i], cells[i]));
-    }
-    const std::size_t step = rows.column("step");
-    const double last = rows.cells.size() > 1 ? rows.cells[rows.cells.size() - 2][step] : 0;
-    if (!(row[step] > last) || row[step] != std::floor(row[step]) || row[step] > 1e12)
-      place.refuse(
-          fmt::format("step must be a whole number that grows, from 1 on, got {}", cells[step]));
-    const std::size_t time = rows.column("time_seconds");
-    if (time == row.size() || std::isnan(row[time])) continue;
-    if (row[time] < latest)
-      place.refuse(fmt::format("time_seconds must not fall, got {} after {}", row[time], latest));
-    latest = row[time];
   }
   if (rows.cells.empty()) throw Error(fmt::format("{}: holds no rows", path));
   return rows;

@@ -11,6 +11,7 @@
 
 #include "scenarios/checkpointing.hpp"
 #include "sim/base/error.hpp"
+#include "sim/record/facts.hpp"
 #include "sim/record/results_file.hpp"
 #include "tools/arguments.hpp"
 #include "tools/execute_run.hpp"
@@ -27,9 +28,7 @@ namespace {
 bool is_complete(const std::string& path) {
   namespace fs = std::filesystem;
   if (has_checkpoint(path) || !path.ends_with(".h5") || !fs::exists(path)) return false;
-  const Recorder recorder = load(path);
-  const auto status = recorder.facts.find("status");
-  return status != recorder.facts.end() && status->second == "complete";
+  return fact(load(path).facts, "status") == "complete";
 }
 
 void tell_complete(const std::string& path, bool speaks) {
@@ -39,9 +38,7 @@ void tell_complete(const std::string& path, bool speaks) {
 /// Of a results file; empty if it cannot be read.
 std::string scenario_of(const std::string& path) {
   try {
-    const Recorder recorder = load(path);
-    const auto scenario = recorder.facts.find("scenario");
-    return scenario == recorder.facts.end() ? "" : scenario->second;
+    return fact(load(path).facts, "scenario");
   } catch (const Error&) {
     return "";  // damaged: all the more reason to go on
   }
@@ -53,10 +50,9 @@ void check_results(const FoundCheckpoint& found) {
   const std::string& path = found.file->path();
   std::error_code none;  // results file
   if (fs::last_write_time(found.results, none) <= fs::last_write_time(path) || none) return;
-  const auto& facts = found.file->content().facts;
-  const auto scenario = facts.find("scenario");
+  const std::string scenario = fact(found.file->content().facts, "scenario");
   const std::string there = scenario_of(found.results);
-  if (there.empty() || scenario == facts.end() || there == scenario->second) return;
+  if (there.empty() || scenario.empty() || there == scenario) return;
   throw Error(
       fmt::format("{}: holds later results, of another scenario than {}; move them away to "
                   "go on with that, or remove it",
@@ -72,12 +68,10 @@ FoundCheckpoint find(const std::string& path) {
 
 /// What the checkpoint's run is made of; so many `processes` share its models.
 Assembly assemble_from(const FoundCheckpoint& found, int processes = 1) {
-  const auto& facts = found.file->content().facts;
-  const auto scenario = facts.find("scenario");
-  const auto name = facts.find("scenario_name");
-  if (scenario == facts.end() || name == facts.end())
-    throw Error(found.file->path() + ": names no scenario");
-  Assembly parts = assemble(Scenario::parse(scenario->second, name->second), processes);
+  const std::string scenario = fact(found.file->content().facts, "scenario");
+  const std::string name = fact(found.file->content().facts, "scenario_name");
+  if (scenario.empty() || name.empty()) throw Error(found.file->path() + ": names no scenario");
+  Assembly parts = assemble(Scenario::parse(scenario, name), processes);
   parts.settings.output = found.results;
   return parts;
 }

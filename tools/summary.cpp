@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/record/facts.hpp"
+
 namespace starling {
 namespace {
 
@@ -42,11 +44,6 @@ double best(const Table& table, std::string_view metric) {
   return best;
 }
 
-std::string fact(const Recorder& recorder, const std::string& name) {
-  const auto found = recorder.facts.find(name);
-  return found == recorder.facts.end() ? std::string() : found->second;
-}
-
 /// Sums over the nodes.
 struct Totals {
   double steps = 0;
@@ -72,7 +69,7 @@ struct Totals {
 };
 
 double samples_per_step(const Recorder& recorder) {
-  return std::max(1.0, std::strtod(fact(recorder, "samples_per_step").c_str(), nullptr));
+  return std::max(1.0, std::strtod(fact(recorder.facts, "samples_per_step").c_str(), nullptr));
 }
 
 double ratio(double a, double b) { return b > 0 ? a / b : unknown; }
@@ -113,7 +110,7 @@ std::string summarize(const Recorder& recorder) {
   if (!std::isnan(loss)) add(text, "test loss of the mean model", fmt::format("{:.4g}", loss));
   if (!std::isnan(distance)) add(text, "consensus distance", fmt::format("{:.4g}", distance));
 
-  const char* clock = fact(recorder, "transport") == "mpi" ? "wall time" : "virtual time";
+  const char* clock = fact(recorder.facts, "transport") == "mpi" ? "wall time" : "virtual time";
   add(text, clock, fmt::format("{:.4g} s", all.end));
   if (all.end > 0) {
     add(text, "throughput",
@@ -139,7 +136,7 @@ std::string summarize(const Recorder& recorder) {
         fmt::format("{} of {} nodes stopped, {} messages lost, {} duplicated", stopped,
                     recorder.nodes.size(), lost, duplicated));
   }
-  if (const std::string diverged = fact(recorder, "diverged"); !diverged.empty()) {
+  if (const std::string diverged = fact(recorder.facts, "diverged"); !diverged.empty()) {
     add(text, "diverged",
         fmt::format("{} of {} nodes: {}", statistic(recorder, "diverged_nodes"),
                     recorder.nodes.size(), diverged));
@@ -151,7 +148,7 @@ std::string summarize(const Recorder& recorder) {
 std::vector<Outcome> outcomes(const Recorder& recorder) {
   const Totals all(recorder);
   const double steps = all.steps;
-  const bool has_samples = !fact(recorder, "samples_per_step").empty();
+  const bool has_samples = !fact(recorder.facts, "samples_per_step").empty();
   return {
       {"test_accuracy", last(recorder, "test_accuracy")},
       {"best_test_accuracy", best(recorder.evaluation, "test_accuracy")},

@@ -113,11 +113,9 @@ std::optional<std::size_t> read_jobs(const po::variables_map& values) {
   return jobs;
 }
 
-/// The settings that make two sweeps the same.
-std::string settings_of(const Scenario& scenario) { return scenario.to_text(); }
-
-/// Makes the folder ready; one that holds another sweep is refused.
+/// Makes the folder ready; one that holds a sweep of other settings is refused.
 void prepare(const fs::path& folder, const Scenario& scenario) {
+  const std::string settings = scenario.to_text();
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw Error(fmt::format("{}: cannot make: {}", folder.string(), error.message()));
@@ -125,7 +123,7 @@ void prepare(const fs::path& folder, const Scenario& scenario) {
   if (fs::exists(kept)) {
     std::stringstream text;
     text << std::ifstream(kept).rdbuf();
-    if (text.str() == settings_of(scenario)) return;
+    if (text.str() == settings) return;
     throw Error(
         fmt::format("{}: holds a sweep of other settings ({} differs); choose another folder with "
                     "-o, or remove "
@@ -135,7 +133,7 @@ void prepare(const fs::path& folder, const Scenario& scenario) {
   // Several processes of a job may come here at once; each writes the same.
   const fs::path partial = kept.string() + fmt::format(".{}", getpid());
   std::ofstream file(partial);
-  file << settings_of(scenario);
+  file << settings;
   file.close();
   if (!file) {
     const std::string why = std::generic_category().message(errno);
@@ -184,7 +182,8 @@ Ending run_points(const Sweep& sweep, const std::vector<std::string>& words,
     ProcessPool::Task task{{program, "run"}, log_of(i).string()};
     task.words.insert(task.words.end(), words.begin(), words.end());
     for (const std::string& setting : sweep.overrides(point)) task.words.push_back(setting);
-    task.words.insert(task.words.end(), {"--quiet", "--resume", "-o", results_of(folder, point).string()});
+    task.words.insert(task.words.end(),
+                      {"--quiet", "--resume", "-o", results_of(folder, point).string()});
     tasks.push_back(std::move(task));
   }
   Ending outcome;
@@ -192,9 +191,9 @@ Ending run_points(const Sweep& sweep, const std::vector<std::string>& words,
   Progress progress;
   const auto ended = [&](std::size_t task, int status) {
     ++done;
+    // One that was asked to end has not failed, and runs again next time.
     const bool was_asked = asked_to_end != 0 && status > 128;
-    if (status == 0 ||
-        was_asked) {  // one that was asked to end has not failed, and runs again next time
+    if (status == 0 || was_asked) {
       fs::remove(log_of(task));
       return;
     }
@@ -248,6 +247,32 @@ std::string tell_failures(std::vector<std::string> failures, const fs::path& fol
   return text;
 }
 
+/// Writes the tables of the finished points, and returns how many these are. An Error tells the points that `failed`, too.
+std::size_t write_tables(SweepTable& table, const std::string& failed) {
+  try {
+    return table.write();
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}{}{}", error.what(), failed.empty() ? "" : "\n", failed));
+  }
+}
+
+void list_points(const Sweep& sweep, const Shard& shard) {
+  for (std::size_t i = shard.index; i < sweep.points.size(); i += shard.count)
+    fmt::print("{}\n", sweep.points[i].name);
+}
+
+/// The points of this shard that are not finished yet.
+std::vector<std::size_t> unfinished(const Sweep& sweep, const Shard& shard, SweepTable& table,
+                                    bool speaks) {
+  std::vector<std::size_t> todo;
+  std::size_t found = 0;
+  for (std::size_t i = shard.index; i < sweep.points.size(); i += shard.count) {
+    table.is_finished(i) ? void(++found) : todo.push_back(i);
+  }
+  if (speaks && found > 0) fmt::print("{} points are finished already\n", found);
+  return todo;
+}
+
 }  // namespace
 
 void sweep_command(const Arguments& arguments) {
@@ -257,8 +282,7 @@ void sweep_command(const Arguments& arguments) {
       "jobs,j", po::value<std::string>(), "points at a time (default: one per core)")(
       "shard", po::value<std::string>(),
       "i/n: only every n-th point from the i-th on, for job arrays; mpirun does that by itself")(
-      "list", "print the points and run none")(
-      "quiet,q", "no progress, no closing lines");
+      "list", "print the points and run none")("quiet,q", "no progress, no closing lines");
   po::variables_map values;
   if (!parse_arguments(arguments, "starling sweep SCENARIO.ini [section.key=value ...] [options]",
                        options, values))
@@ -268,12 +292,7 @@ void sweep_command(const Arguments& arguments) {
   const Scenario scenario = read_scenario(words);
   const Sweep sweep = read_sweep(scenario);
   const Shard shard = read_shard(values);
-  if (values.count("list") > 0) {
-    for (std::size_t i = shard.index; i < sweep.points.size(); i += shard.count) {
-      fmt::print("{}\n", sweep.points[i].name);
-    }
-    return;
-  }
+  if (values.count("list") > 0) return list_points(sweep, shard);
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
   const std::size_t jobs =
       asked_jobs.value_or(std::max<std::size_t>(1, cores / shard.on_this_machine));
@@ -283,37 +302,25 @@ void sweep_command(const Arguments& arguments) {
                               : fs::path(default_output(scenario.name())).replace_extension();
   const bool speaks = values.count("quiet") == 0 && shard.index == 0;
   const std::string wrong = check_points(scenario, sweep, folder, longest_check);
-  if (speaks && !wrong.empty()) fmt::print(stderr, "starling: warning: {}\nthe other points run\n", wrong);
+  if (speaks && !wrong.empty())
+    fmt::print(stderr, "starling: warning: {}\nthe other points run\n", wrong);
   prepare(folder, scenario);
   SweepTable table(sweep, folder);
-  std::vector<std::size_t> todo;
-  std::size_t found = 0;
-  for (std::size_t i = shard.index; i < sweep.points.size(); i += shard.count) {
-    table.is_finished(i) ? void(++found) : todo.push_back(i);
-  }
-  if (speaks && found > 0) fmt::print("{} points are finished already\n", found);
+  const std::vector<std::size_t> todo = unfinished(sweep, shard, table, speaks);
 
   meet_signals(note_sweep_signal);
   share_cores(cores, jobs * shard.on_this_machine);
   const Ending outcome = run_points(sweep, words, todo, folder, jobs, speaks);
   const auto end = [&](const std::vector<std::string>& failures) {
     const std::string failed = tell_failures(failures, folder);
-    std::size_t finished = 0;
-    try {
-      finished = table.write();
-    } catch (const Error& error) {
-      throw Error(fmt::format("{}{}{}", error.what(), failed.empty() ? "" : "\n", failed));
+    const std::size_t finished = write_tables(table, failed);
+    const bool is_last = finished == sweep.points.size();
+    if (speaks || (is_last && outcome.is_whole && values.count("quiet") == 0)) {
+      fmt::print("{} of {} points are finished; {}\n", finished, sweep.points.size(),
+                 outcome.is_whole ? "see " + (folder / "table.csv").string()
+                                  : "started again, the sweep goes on");
     }
-    if (!outcome.is_whole) {
-      if (speaks)
-        fmt::print("{} of {} points are finished; started again, the sweep goes on\n", finished,
-                   sweep.points.size());
-      throw Interrupted(asked_to_end);
-    }
-    if (values.count("quiet") == 0 && (shard.index == 0 || finished == sweep.points.size())) {
-      fmt::print("{} of {} points are finished; see {}\n", finished, sweep.points.size(),
-                 (folder / "table.csv").string());
-    }
+    if (!outcome.is_whole) throw Interrupted(asked_to_end);
     if (!failed.empty()) throw Error(failed);
   };
 #ifdef STARLING_HAVE_MPI

@@ -15,6 +15,7 @@
 
 #include "sim/base/csv.hpp"
 #include "sim/base/error.hpp"
+#include "sim/record/facts.hpp"
 #include "sim/record/results_file.hpp"
 #include "sim/record/table_file.hpp"
 
@@ -30,8 +31,7 @@ std::optional<std::vector<Outcome>> outcomes_of(const fs::path& path) {
   if (!fs::exists(path)) return std::nullopt;
   try {
     const Recorder recorder = load(path.string());
-    const auto status = recorder.facts.find("status");
-    if (status == recorder.facts.end() || status->second != "complete") return std::nullopt;
+    if (fact(recorder.facts, "status") != "complete") return std::nullopt;
     return outcomes(recorder);
   } catch (const Error&) {
     return std::nullopt;  // no results file, or a damaged one: the point is run again

@@ -77,8 +77,8 @@ STARLING_DEVICE void await_copies_but_last() {
   asm volatile("cp.async.wait_group 1;" ::: "memory");
 }
 
-/// The same number, of which the compiler does not know it: what follows from it is worked out where it is needed, and
-/// not kept in registers from before a loop.
+/// The same number, though the compiler cannot know that: it computes what follows from it where that is needed, and
+/// does not keep it in registers from before a loop.
 STARLING_DEVICE unsigned anew(unsigned x) {
   asm volatile("mov.u32 %0, %0;" : "+r"(x));
   return x;
@@ -185,8 +185,8 @@ struct alignas(16) Quad {
   float x, y, z, w;
 };
 
-/// To device memory, at a multiple of 16 bytes, as one store: of a Quad that is assigned, and of a float4, too, nvcc often
-/// makes four, which move 32 bytes for every 4.
+/// Stores to device memory, at a multiple of 16 bytes, by one instruction. Where a Quad or a float4 is assigned, nvcc often
+/// makes four stores instead, each of which moves 32 bytes for its 4.
 STARLING_DEVICE void store_quad(float* to, const Quad& from) {
 #if defined(__CUDACC__)
   asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),

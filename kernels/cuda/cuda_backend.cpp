@@ -10,15 +10,9 @@ namespace {
 
 using namespace cuda;
 
-bool is_aligned(const float* row) {
-  return reinterpret_cast<std::uintptr_t>(row) % sizeof(Quad) == 0;
-}
-
 std::uint64_t pieces(std::uint64_t size, std::uint64_t piece) { return (size + piece - 1) / piece; }
 
 }  // namespace
-
-CudaBackend::~CudaBackend() { device_.release(scratch_, scratch_doubles_ * sizeof(double)); }
 
 float* CudaBackend::allocate(std::size_t count) {
   const auto lock = device_.use();
@@ -42,9 +36,9 @@ void CudaBackend::linear(std::span<const LinearJob> jobs, std::span<const Linear
   std::uint32_t longest = 0;
   for (std::size_t j = 0; j < jobs.size(); ++j) {
     const LinearJob& job = jobs[j];
-    bool aligned = is_aligned(job.out);
+    bool aligned = is_even(job.out);
     for (const LinearTerm& term : terms.subspan(job.first_term, job.terms))
-      aligned = aligned && is_aligned(term.values);
+      aligned = aligned && is_even(term.values);
     tasks.host[j] = {job.out, job.length, job.first_term, job.terms, aligned ? 1U : 0U};
     longest = std::max(longest, job.length);
   }
@@ -71,17 +65,6 @@ void CudaBackend::squared_distances(std::span<const DistanceJob> jobs) {
   for (std::size_t j = 0; j < jobs.size(); ++j) *jobs[j].out = results.host[j];
 }
 
-double* CudaBackend::scratch(std::size_t doubles) {
-  if (doubles > scratch_doubles_) {
-    device_.release(scratch_, scratch_doubles_ * sizeof(double));
-    scratch_ = nullptr;
-    scratch_doubles_ = 0;
-    scratch_ = static_cast<double*>(device_.allocate(doubles * sizeof(double), "orthonormalizing"));
-    scratch_doubles_ = doubles;
-  }
-  return scratch_;
-}
-
 void CudaBackend::transform(std::span<const TransformJob> jobs) {
   const auto lock = device_.use();
   std::vector<EncodedTransform> encoded;
@@ -95,7 +78,7 @@ void CudaBackend::transform(std::span<const TransformJob> jobs) {
     doubles += last.scratch_doubles;
     if (!last.is_row) longest = std::max(longest, last.task.out_size);
   }
-  double* room = scratch(doubles);
+  auto* room = static_cast<double*>(scratch_.fit(device_, doubles * sizeof(double), "transforms"));
   device_.begin(Device::room_of<TransformTask>(jobs.size()) +
                 Device::room_of<std::uint32_t>(positions));
   const auto tasks = device_.twin<TransformTask>(jobs.size());  // rows first

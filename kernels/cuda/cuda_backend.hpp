@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <span>
 
-#include "kernels/cuda/device.hpp"
+#include "kernels/cuda/device_memory.hpp"
 #include "sim/node/backend.hpp"
 
 namespace starling {
@@ -17,7 +17,6 @@ class CudaBackend final : public Backend {
  public:
   /// `device` outlives the backend.
   explicit CudaBackend(cuda::Device& device) : device_(device) {}
-  ~CudaBackend() override;
 
   bool is_host() const override { return false; }
   float* allocate(std::size_t count) override;
@@ -30,11 +29,8 @@ class CudaBackend final : public Backend {
   void read(std::span<float> to, const float* values) override;
 
  private:
-  double* scratch(std::size_t doubles);
-
   cuda::Device& device_;
-  double* scratch_ = nullptr;  // for Orthonormalize, grown when needed
-  std::size_t scratch_doubles_ = 0;
+  cuda::DeviceMemory scratch_;  // of transforms that need some
 };
 
 }  // namespace starling

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include <fmt/format.h>
-
 #include "kernels/cuda/launches.hpp"
 #include "kernels/cuda/random_stream.hpp"
 
@@ -133,7 +131,7 @@ struct CudaCnn::Passes {
 
   LayerArguments arguments(const CnnNetwork::Dense& o, const CnnNetwork::Placed& place) const {
     return {.tasks = batch.tasks.device,
-            .layer = {whole(o.inputs), whole(o.outputs), whole(o.weights), whole(o.bias)},
+            .layer = shape_of(o),
             .rows = batch.rows,
             .is_first = 0,
             .is_last = 1,  // relu is an operation of its own

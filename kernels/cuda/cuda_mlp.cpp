@@ -28,10 +28,7 @@ CudaMlp::CudaMlp(const Mlp& mlp, Device& device, Precision precision, const Limi
       train_(device, mlp.train(), "training"),
       test_(device, mlp.test(), "test"),
       sampler_(device, mlp.sampler()) {
-  for (const Mlp::Layer& layer : mlp.layers()) {
-    layers_.push_back(
-        {whole(layer.inputs), whole(layer.outputs), whole(layer.weights), whole(layer.bias)});
-  }
+  for (const DenseLayer& layer : mlp.layers()) layers_.push_back(shape_of(layer));
   const auto rows = whole(static_cast<std::size_t>(facts().batch_size));
   layout_ = StepKernel::layout(layers_.data(), whole(layers_.size()), rows);
   is_small_ = std::uint64_t{layout_.total} * sizeof(float) <=

@@ -90,11 +90,9 @@ struct CudaTransformer::Passes {
   // --- Dense layers -----------------------------------------------------------------------------
 
   /// Of the rows of tokens, or of those of labels.
-  LayerArguments layer(const TransformerModel::Dense& dense, float* in, float* out,
-                       bool is_head = false) const {
+  LayerArguments layer(const DenseLayer& dense, float* in, float* out, bool is_head = false) const {
     return {.tasks = is_head ? batch.label_tasks.device : batch.tasks.device,
-            .layer = {whole(dense.inputs), whole(dense.outputs), whole(dense.weights),
-                      whole(dense.bias)},
+            .layer = shape_of(dense),
             .rows = whole(is_head ? batch.room.labels : batch.room.rows),
             .is_first = 0,
             .is_last = 1,
@@ -290,7 +288,6 @@ void CudaTransformer::in_pieces(std::span<const Item> items, bool is_training,
 
 /// A batch with its tables uploaded and its scratch memory cut up.
 CudaTransformer::Batch CudaTransformer::take(std::span<const Item> items, bool is_training) const {
-  const TransformerShape& shape = model_.shape();
   const std::size_t tasks = items.size();
   Batch batch{};
   Room& room = batch.room;
@@ -312,14 +309,31 @@ CudaTransformer::Batch CudaTransformer::take(std::span<const Item> items, bool i
   batch.jobs = device_.twin<AttentionJob>(room.jobs);
   batch.losses = device_.twin<double>(tasks);
   batch.right = device_.twin<std::uint32_t>(tasks);
+  fill_tables(batch, items, is_training);
+  device_.upload(batch.tasks);
+  device_.upload(batch.label_tasks);
+  device_.upload(batch.tokens);
+  device_.upload(batch.positions);
+  device_.upload(batch.begin);
+  device_.upload(batch.sequence_of);
+  device_.upload(batch.labels);
+  device_.upload(batch.label_places);
+  device_.upload(batch.jobs);
+  cut_up_scratch(batch, is_training);
+  return batch;
+}
 
+void CudaTransformer::fill_tables(const Batch& batch, std::span<const Item> items,
+                                  bool is_training) const {
+  const Room& room = batch.room;
+  const std::size_t rows = batch.tokens.count, labels = batch.labels.count;
   std::fill_n(batch.tokens.host, rows, 0);
   std::fill_n(batch.positions.host, rows, 0);
   std::fill_n(batch.sequence_of.host, rows, 0U);
   std::fill_n(batch.labels.host, labels, 0);
   std::iota(batch.label_places.host, batch.label_places.host + labels, 0);
   std::uint64_t next_job = 0, next_scratch = 0;
-  for (std::size_t t = 0; t < tasks; ++t) {
+  for (std::size_t t = 0; t < items.size(); ++t) {
     const PackedBatch& from = *items[t].batch;
     const std::size_t first = t * room.rows;
     std::ranges::copy(from.tokens, batch.tokens.host + first);
@@ -330,7 +344,7 @@ CudaTransformer::Batch CudaTransformer::take(std::span<const Item> items, bool i
       const std::size_t length = from.begin[s + 1] - from.begin[s];
       begin[s] = whole(from.begin[s]);
       batch.jobs.host[next_job++] = {first + from.begin[s], whole(length), next_scratch};
-      next_scratch += 2 * length * length * shape.heads;
+      next_scratch += 2 * length * length * model_.shape().heads;
       for (std::size_t p = 0; p < length; ++p) {
         batch.positions.host[first + from.begin[s] + p] = static_cast<std::int32_t>(p);
         batch.sequence_of.host[first + from.begin[s] + p] = whole(s);
@@ -346,16 +360,12 @@ CudaTransformer::Batch CudaTransformer::take(std::span<const Item> items, bool i
     task.samples = is_training ? batch.label_places.device + t * room.labels : nullptr;
     batch.label_tasks.host[t] = task;
   }
-  device_.upload(batch.tasks);
-  device_.upload(batch.label_tasks);
-  device_.upload(batch.tokens);
-  device_.upload(batch.positions);
-  device_.upload(batch.begin);
-  device_.upload(batch.sequence_of);
-  device_.upload(batch.labels);
-  device_.upload(batch.label_places);
-  device_.upload(batch.jobs);
+}
 
+void CudaTransformer::cut_up_scratch(Batch& batch, bool is_training) const {
+  const TransformerShape& shape = model_.shape();
+  const Room& room = batch.room;
+  const std::size_t tasks = batch.tasks.count;
   auto* next = static_cast<float*>(
       scratch_.fit(device_, room.floats(shape, tasks, is_training) * sizeof(float), "activations"));
   const auto deal = [&](std::size_t count) {
@@ -363,9 +373,10 @@ CudaTransformer::Batch CudaTransformer::take(std::span<const Item> items, bool i
     next += count;
     return at;
   };
-  const auto matrix = [&](std::size_t columns) { return deal(rows * columns); };
+  const auto matrix = [&](std::size_t columns) { return deal(tasks * room.rows * columns); };
   const std::size_t width = shape.width;
-  batch.row_losses = reinterpret_cast<double*>(deal(2 * labels));  // doubles want 8 bytes
+  batch.row_losses =
+      reinterpret_cast<double*>(deal(2 * batch.labels.count));  // first, as doubles want 8 bytes
   for (std::size_t l = 0; l < (is_training ? shape.layers : 1); ++l) {
     batch.kept.push_back({.input = matrix(width),
                           .input_normed = matrix(width),
@@ -384,7 +395,7 @@ CudaTransformer::Batch CudaTransformer::take(std::span<const Item> items, bool i
   batch.branch = matrix(width);
   batch.pooled = deal(tasks * room.sequences * width);
   batch.pooled_slope = deal(tasks * room.sequences * width);
-  batch.logits = deal(labels * shape.classes);
+  batch.logits = deal(batch.labels.count * shape.classes);
   batch.attention = deal(room.attention * shape.heads);
   if (is_training) {
     batch.slope = matrix(width);
@@ -392,7 +403,6 @@ CudaTransformer::Batch CudaTransformer::take(std::span<const Item> items, bool i
     batch.wide_slope = matrix(4 * width);
     batch.qkv_slope = matrix(3 * width);
   }
-  return batch;
 }
 
 void CudaTransformer::gradients(std::span<GradientRequest> requests) const {

@@ -2,8 +2,6 @@
 // fit into scratch memory. Which sequences a mini-batch has is decided on the host, which packs them.
 #pragma once
 
-#include <vector>
-
 #include "kernels/cuda/device_memory.hpp"
 #include "kernels/transformer.hpp"
 
@@ -38,6 +36,8 @@ class CudaTransformer final : public Workload {
   template <class Run>
   void in_pieces(std::span<const Item> items, bool is_training, const Run& run) const;
   Batch take(std::span<const Item> items, bool is_training) const;
+  void fill_tables(const Batch& batch, std::span<const Item> items, bool is_training) const;
+  void cut_up_scratch(Batch& batch, bool is_training) const;
 
   const Transformer& transformer_;
   const TransformerModel& model_;

@@ -1,7 +1,6 @@
 #include "kernels/cuda/device.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>

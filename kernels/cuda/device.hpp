@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string>
 
 #include "kernels/cuda/interface.hpp"
@@ -44,7 +43,7 @@ class Device {
   /// Throws Error with the arithmetic if memory is out; `purpose` completes "for ..".
   void* allocate(std::size_t bytes, const char* purpose);
   void release(void* memory, std::size_t bytes) noexcept;
-  /// Makes room for twins of so many bytes altogether (each rounded up by room_of). Twins made before are over.
+  /// Makes room for twins of so many bytes altogether (each rounded up by room_of). Twins made before must not be used any more.
   void begin(std::size_t bytes);
   template <class T>
   static constexpr std::size_t room_of(std::size_t count) {

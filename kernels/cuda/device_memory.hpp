@@ -1,6 +1,8 @@
 // DeviceMemory: a block of device memory and its owner. The device's lock must be held to change it, but not at its end.
 #pragma once
 
+#include <span>
+
 #include "kernels/cuda/device.hpp"
 
 namespace starling::cuda {

@@ -7,11 +7,16 @@
 #include "kernels/cuda/device.hpp"
 #include "kernels/cuda/image_kernels.hpp"
 #include "kernels/cuda/layer_kernels.hpp"
+#include "kernels/dense_layer.hpp"
 
 namespace starling::cuda {
 
 /// For the arguments of a kernel.
 inline std::uint32_t whole(std::size_t n) { return static_cast<std::uint32_t>(n); }
+
+inline LayerShape shape_of(const DenseLayer& layer) {
+  return {whole(layer.inputs), whole(layer.outputs), whole(layer.weights), whole(layer.bias)};
+}
 
 /// A thread per number, `count` of them.
 template <class Kernel>

@@ -72,10 +72,10 @@ struct MapKernel {
       }
       case Map::from_float4:
         return from_float4(t, i);
-      case Map::to_colours:
-        return packed_word(i, t.size[0], t.a, [&](std::uint32_t k) { return colour_of(t, k); });
-      case Map::from_colours:
-        return from_colours(t, i);
+      case Map::to_colors:
+        return packed_word(i, t.size[0], t.a, [&](std::uint32_t k) { return color_of(t, k); });
+      case Map::from_colors:
+        return from_colors(t, i);
       case Map::matrix_product:
         return product(t, i);
       case Map::panels_to_rows:
@@ -143,22 +143,22 @@ struct MapKernel {
     return (t.flags & 1) != 0 ? (uniform_word(t.random, i) - 0.5) * t.cell : 0.0;
   }
 
-  STARLING_DEVICE static std::uint32_t colour_of(const TransformTask& t, std::uint32_t i) {
+  STARLING_DEVICE static std::uint32_t color_of(const TransformTask& t, std::uint32_t i) {
     const double number = nearbyint((t.in[0][i] - offset_of(t, i)) / t.cell);
-    const double colours = static_cast<double>(std::uint32_t{1} << t.a);
+    const double colors = static_cast<double>(std::uint32_t{1} << t.a);
     if (!isfinite(number)) return 0;
-    double colour = fmod(number, colours);
-    if (colour < 0) colour += colours;
-    return static_cast<std::uint32_t>(colour);
+    double color = fmod(number, colors);
+    if (color < 0) color += colors;
+    return static_cast<std::uint32_t>(color);
   }
 
-  STARLING_DEVICE static float from_colours(const TransformTask& t, std::uint32_t i) {
-    const double colours = static_cast<double>(std::uint32_t{1} << t.a);
+  STARLING_DEVICE static float from_colors(const TransformTask& t, std::uint32_t i) {
+    const double colors = static_cast<double>(std::uint32_t{1} << t.a);
     const double offset = offset_of(t, i);
-    const double colour = field_of(t.in[0], i, t.a);
+    const double color = field_of(t.in[0], i, t.a);
     const double around = (t.in[1][i] - offset) / t.cell;
-    const double turns = nearbyint((around - colour) / colours);
-    return static_cast<float>(t.cell * (colours * turns + colour) + offset);
+    const double turns = nearbyint((around - color) / colors);
+    return static_cast<float>(t.cell * (colors * turns + color) + offset);
   }
 
   /// a rows, b inner, c columns.

@@ -26,7 +26,7 @@ struct StepTask {
   std::uint32_t sum_count;
 };
 
-/// Labelled samples in device memory.
+/// Labeled samples in device memory.
 struct Samples {
   const float* x;  // (samples, features)
   const std::int32_t* y;
@@ -44,10 +44,10 @@ STARLING_DEVICE T load_as(const float* from) {
 STARLING_DEVICE void store_as(float* to, float value) { *to = value; }
 STARLING_DEVICE void store_as(float* to, const Quad& value) { store_quad(to, value); }
 
-/// Where every kernel hands over finished entries of a gradient, at(0), at(1), ..: numbers, or quads of them that lie at
-/// multiples of 16 bytes. They are stored, or join the sums that want them; all at once, as the loads of a term wait for each
-/// other's addresses, and for stores that might change them. A sum may take the place of the model, so nobody may read an
-/// entry of the model afterwards. is_used(i) says that there is an entry i.
+/// Every kernel hands over the finished entries of a gradient here, numbers or quads that lie at multiples of 16 bytes:
+/// entry i is for place at(i), if is_used(i). They are stored, or join the sums that want them. All entries go through each
+/// step together: one by one, the loads for an entry would wait for the stores of the entry before, which might change
+/// them. A sum may take the place of the model, so nobody may read these entries of the model afterwards.
 template <class T, std::uint32_t count, class At, class IsUsed>
 STARLING_DEVICE void store_gradients(const StepTask& task, const T (&gradients)[count],
                                      const At& at, const IsUsed& is_used) {

@@ -1,4 +1,4 @@
-// Gradients and evaluations over labelled samples, as tasks for the device: what CudaMlp and CudaCnn share.
+// Gradients and evaluations over labeled samples, as tasks for the device: what CudaMlp and CudaCnn share.
 #pragma once
 
 #include <cstddef>

@@ -72,12 +72,12 @@ struct Encoder {
   }
   void operator()(const ToFloat4& t) { row(Row::to_float4), sizes(t.bucket); }
   void operator()(const FromFloat4& t) { map(Map::from_float4), sizes(t.bucket); }
-  void operator()(const ToColours& t) {
-    map(Map::to_colours);
+  void operator()(const ToColors& t) {
+    map(Map::to_colors);
     lattice(t.cell, t.bits, t.is_shifted, t.random);
   }
-  void operator()(const FromColours& t) {
-    map(Map::from_colours);
+  void operator()(const FromColors& t) {
+    map(Map::from_colors);
     lattice(t.cell, t.bits, t.is_shifted, t.random);
   }
   void operator()(const Hash&) { row(Row::hash); }

@@ -1,7 +1,6 @@
 // From a Transform to the flat record that a kernel reads.
 #pragma once
 
-#include <span>
 #include <vector>
 
 #include "kernels/cuda/transform_task.hpp"

@@ -113,11 +113,11 @@ std::size_t size_of(const FromFloat4& t, Sizes sizes) {
   return t.size;
 }
 
-std::size_t size_of(const ToColours& t, Sizes sizes) {
+std::size_t size_of(const ToColors& t, Sizes sizes) {
   ensure(t.bits >= 1 && t.bits <= 24 && t.cell > 0, "a lattice without cells");
   return packed_words(Inputs(sizes, 1)[0], t.bits);
 }
-std::size_t size_of(const FromColours& t, Sizes sizes) {
+std::size_t size_of(const FromColors& t, Sizes sizes) {
   const Inputs inputs(sizes, 2);
   return inputs.expect(0, packed_words(inputs[1], t.bits))[1];
 }

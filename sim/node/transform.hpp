@@ -174,22 +174,22 @@ struct FromIntegers {
 /// uniform in [-cell/2, cell/2) out of `random`, one word per entry, or zero: shared by both sides it makes the result
 /// unbiased. Davies et al., "New bounds for distributed mean estimation and variance reduction", ICLR 2021; Lu and
 /// De Sa, "Moniqua", ICML 2020, with cell = B / 2^bits.
-struct ToColours {
+struct ToColors {
   double cell;
   std::uint32_t bits;
   bool is_shifted;
   Random random;
-  bool operator==(const ToColours&) const = default;
+  bool operator==(const ToColors&) const = default;
 };
 
-/// (code, reference (d)) -> dense (d): of the points cell * (colour + 2^bits m) + o_i, m an integer, the one nearest to
+/// (code, reference (d)) -> dense (d): of the points cell * (color + 2^bits m) + o_i, m an integer, the one nearest to
 /// the reference. Right if |v_i - reference_i| < cell (2^bits - 1) / 2; a plausible wrong point otherwise.
-struct FromColours {
+struct FromColors {
   double cell;
   std::uint32_t bits;
   bool is_shifted;
   Random random;
-  bool operator==(const FromColours&) const = default;
+  bool operator==(const FromColors&) const = default;
 };
 
 /// v (d) -> (1): a whole number below 2^24 that depends on every bit of v: equal vectors have equal ones, different ones
@@ -322,7 +322,7 @@ using Transform = std::variant<
     transforms::GatherRandom, transforms::ScatterRandom, transforms::ClearWhere, transforms::ToHalf,
     transforms::FromHalf, transforms::ToLevels, transforms::FromLevels, transforms::Ternarize,
     transforms::ToIntegers, transforms::FromIntegers, transforms::ToSigns, transforms::FromSigns,
-    transforms::ToFloat4, transforms::FromFloat4, transforms::ToColours, transforms::FromColours,
+    transforms::ToFloat4, transforms::FromFloat4, transforms::ToColors, transforms::FromColors,
     transforms::Hash, transforms::Rotate, transforms::MatrixProduct, transforms::Orthonormalize,
     transforms::PanelsToRows, transforms::RowsToPanels, transforms::ClipNorm,
     transforms::ClipDeviations, transforms::ScaleBy, transforms::LargestMagnitude,

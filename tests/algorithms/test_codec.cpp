@@ -279,7 +279,7 @@ TEST_CASE("the receiver of a code reads what its sender knows of it, to the bit"
 
 TEST_CASE("a lattice code out of range reads as a plausible wrong vector, and a checksum tells") {
   // 8 bits and cells of 0.01 reach 1.275 from the reference. 10 beside 11 is read as 10, up to half a cell; beside 12,
-  // the nearest point of that colour is 256 cells further on: 12.56.
+  // the nearest point of that color is 256 cells further on: 12.56.
   const SharedCodec codec = codec_of({{"compression", "lattice"}, {"cell", "0.01"}});
   const std::vector<std::string> ten{"workload.start=10"};
   const Recorder right = send_codes(codec, ten, 1.1);

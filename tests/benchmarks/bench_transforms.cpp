@@ -55,7 +55,7 @@ double pass_seconds(Rows& rows, double budget) {
 double seconds_of(Rows& rows, double budget, const Transform& transform, std::size_t from,
                   std::size_t inputs, std::size_t to) {
   const std::size_t sizes[] = {inputs, parameters};
-  const bool has_reference = std::holds_alternative<tr::FromColours>(transform);
+  const bool has_reference = std::holds_alternative<tr::FromColors>(transform);
   const std::size_t size = result_size(transform, std::span(sizes).first(has_reference ? 2 : 1));
   return best_seconds(
       budget, rows.rows, 1,
@@ -107,10 +107,10 @@ int main(int count, char** words) {
        tr::FromLevels{127, 512, 1, size});
   both("float4", tr::ToFloat4{512}, tr::FromFloat4{512, size});
   both("signs", tr::ToSigns{false, size}, tr::FromSigns{false, size, size});
-  both("lattice, 8 bits", tr::ToColours{0.001, 8, true, random},
-       tr::FromColours{0.001, 8, true, random});
-  both("lattice, 4 bits, unshifted", tr::ToColours{0.001, 4, false, random},
-       tr::FromColours{0.001, 4, false, random});
+  both("lattice, 8 bits", tr::ToColors{0.001, 8, true, random},
+       tr::FromColors{0.001, 8, true, random});
+  both("lattice, 4 bits, unshifted", tr::ToColors{0.001, 4, false, random},
+       tr::FromColors{0.001, 4, false, random});
   both("integers, 8 bits", tr::ToIntegers{8}, tr::FromIntegers{8, size});
   both("largest 1 %", tr::KeepLargest{size / 100}, tr::Scatter{size});
   both("random 1 %", tr::GatherRandom{size / 100, random}, tr::ScatterRandom{size, 1, random});

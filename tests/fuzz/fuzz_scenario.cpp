@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string text(reinterpret_cast<const char*>(data), size);
   test::allow_refusal([&] {
     const Scenario scenario = Scenario::parse(text, "fuzz.ini");
-    scenario.reject_unknown_sections(section_names());
+    scenario.reject_unknown_sections(section_names);
     std::vector<DescribedSection> described;
     const Section run = scenario.section("run");
     read_run(run, scenario.name());

@@ -138,31 +138,31 @@ TEST_CASE("levels, floats of four bits and ternaries of any numbers") {
   });
 }
 
-TEST_CASE("colours of a lattice are numbers of cells modulo a power of two") {
+TEST_CASE("colors of a lattice are numbers of cells modulo a power of two") {
   for_builds_and_sizes([](const CodeKernels& codes, std::size_t size) {
     const std::vector<float> v = odd_values(size);
     const Words random = random_words(size);
     for (const std::uint32_t bits : {1U, 4U, 8U, 24U}) {
       for (const bool is_shifted : {false, true}) {
         constexpr double cell = 0.0371;
-        const double colours = std::exp2(bits);
-        Words colour(size), expected(size);
-        codes.to_colours(v.data(), is_shifted ? random.data() : nullptr, size, cell, bits,
-                         colour.data());
+        const double colors = std::exp2(bits);
+        Words color(size), expected(size);
+        codes.to_colors(v.data(), is_shifted ? random.data() : nullptr, size, cell, bits,
+                        color.data());
         std::vector<float> near = v, points(size), expected_points(size);
         for (float& x : near) x = std::isfinite(x) ? x + 0.3F * static_cast<float>(cell) : 1.0F;
         for (std::size_t i = 0; i < size; ++i) {
           const double offset = is_shifted ? (random[i] * 0x1p-32 - 0.5) * cell : 0.0;
           const double number = std::nearbyint((v[i] - offset) / cell);
-          double rest = std::isfinite(number) ? std::fmod(number, colours) : 0;
-          if (rest < 0) rest += colours;
+          double rest = std::isfinite(number) ? std::fmod(number, colors) : 0;
+          if (rest < 0) rest += colors;
           expected[i] = static_cast<std::uint32_t>(rest);
-          const double turns = std::nearbyint(((near[i] - offset) / cell - rest) / colours);
-          expected_points[i] = static_cast<float>(cell * (colours * turns + rest) + offset);
+          const double turns = std::nearbyint(((near[i] - offset) / cell - rest) / colors);
+          expected_points[i] = static_cast<float>(cell * (colors * turns + rest) + offset);
         }
-        codes.from_colours(colour.data(), near.data(), is_shifted ? random.data() : nullptr, size,
-                           cell, bits, points.data());
-        CHECK(colour == expected);
+        codes.from_colors(color.data(), near.data(), is_shifted ? random.data() : nullptr, size,
+                          cell, bits, points.data());
+        CHECK(color == expected);
         CHECK(bits_of(points) == bits_of(expected_points));
       }
     }

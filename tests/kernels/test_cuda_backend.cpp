@@ -232,9 +232,9 @@ TEST_CASE("cuda: every transform and measure is the CPU's, bit for bit") {
         check(KeepSide{yes}, {v});
         check(Rotate{stream, yes}, {v});
         for (const std::uint32_t bits : {1U, 5U, 8U, 24U}) {
-          check(ToColours{0.01, bits, yes, stream}, {v});
-          check(FromColours{0.01, bits, yes, stream},
-                {code(ToColours{0.01, bits, yes, stream}), other});
+          check(ToColors{0.01, bits, yes, stream}, {v});
+          check(FromColors{0.01, bits, yes, stream},
+                {code(ToColors{0.01, bits, yes, stream}), other});
         }
         for (const std::uint32_t levels : {1U, 4U, 255U, 100000U}) {
           for (const std::uint32_t bucket : {7U, 512U, 100000U}) {

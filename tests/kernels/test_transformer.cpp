@@ -44,7 +44,7 @@ std::vector<Tensor> tensors(const TransformerModel& model) {
     for (std::size_t i = 0; i < count; ++i) tensor.places.push_back(first + i);
     all.push_back(tensor);
   };
-  const auto connected = [&](const std::string& name, const TransformerModel::Dense& layer,
+  const auto connected = [&](const std::string& name, const DenseLayer& layer,
                              const std::string& suffix) {
     Tensor weights{name + suffix, {}};
     for (std::size_t i = 0; i < layer.inputs; ++i) {
@@ -57,7 +57,7 @@ std::vector<Tensor> tensors(const TransformerModel& model) {
     flat(name + "_bias" + suffix, layer.bias, layer.outputs);
   };
   const TransformerShape& shape = model.shape();
-  flat("token", model.token_embedding(), shape.vocabulary * shape.width);
+  flat("token", 0, shape.vocabulary * shape.width);
   flat("position", model.position_embedding(), shape.context * shape.width);
   for (std::size_t l = 0; l < model.layers().size(); ++l) {
     const auto& layer = model.layers()[l];
@@ -143,7 +143,7 @@ class Twin {
  private:
   using Rows = std::vector<Doubles>;
 
-  Doubles connect(const TransformerModel::Dense& layer, const Doubles& in) const {
+  Doubles connect(const DenseLayer& layer, const Doubles& in) const {
     Doubles out(layer.outputs);
     for (std::size_t o = 0; o < layer.outputs; ++o) {
       out[o] = x_[layer.bias + o];

@@ -350,16 +350,16 @@ TEST_CASE("a lattice point is found from any reference in range, and missed out 
   const std::uint32_t bits = 8;  // right for |v - reference| < 0.01 * 255 / 2 = 1.275
   const Values v = random_values(500, 17, 100);
   for (const bool is_shifted : {false, true}) {
-    const Values code = apply(ToColours{cell, bits, is_shifted, stream}, {v});
+    const Values code = apply(ToColors{cell, bits, is_shifted, stream}, {v});
     CHECK(code.size() == 125);
     Values near = v;
     for (std::size_t i = 0; i < near.size(); ++i) near[i] += i % 2 == 0 ? 1.27F : -1.27F;
-    const Values back = apply(FromColours{cell, bits, is_shifted, stream}, {code, near});
+    const Values back = apply(FromColors{cell, bits, is_shifted, stream}, {code, near});
     // Half a cell, and the rounding of floats near 300 (2^-16).
     for (std::size_t i = 0; i < v.size(); ++i) CHECK(std::fabs(back[i] - v[i]) < 0.005 + 3.2e-5);
     Values far = v;
     for (float& x : far) x += 1.30F;
-    const Values wrong = apply(FromColours{cell, bits, is_shifted, stream}, {code, far});
+    const Values wrong = apply(FromColors{cell, bits, is_shifted, stream}, {code, far});
     for (std::size_t i = 0; i < v.size(); ++i)
       CHECK(std::fabs(wrong[i] - v[i]) == doctest::Approx(2.56).epsilon(0.01));
   }
@@ -372,7 +372,7 @@ TEST_CASE("a shifted lattice is unbiased") {
   for (int r = 0; r < repetitions; ++r) {
     const Random random(23, "shift", 0, r);
     const Values back =
-        apply(FromColours{1, 6, true, random}, {apply(ToColours{1, 6, true, random}, {v}), v});
+        apply(FromColors{1, 6, true, random}, {apply(ToColors{1, 6, true, random}, {v}), v});
     for (std::size_t i = 0; i < 3; ++i) sum[i] += back[i];
   }
   // Error uniform in +- half a cell: sigma 0.29, of the mean 0.0046; 5 sigma.

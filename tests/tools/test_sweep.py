@@ -91,9 +91,10 @@ class SweepTest(unittest.TestCase):
     def command(self, *words):
         return [str(PROGRAM), "sweep", "s.ini", "-o", "out", "-j", "2", *words]
 
-    def sweep(self, *words, status=0, environment=()):
+    def sweep(self, *words, status=0, environment=(), before=None):
+        """Runs it, after `before` in its process."""
         done = subprocess.run(self.command(*words), cwd=self.folder, capture_output=True, text=True, timeout=240,
-                              env=dict(os.environ, **dict(environment)))
+                              env=dict(os.environ, **dict(environment)), preexec_fn=before)
         self.assertEqual(done.returncode, status, done.stderr)
         return done.stdout + done.stderr
 
@@ -191,6 +192,11 @@ class SweepTest(unittest.TestCase):
         self.assertIn("learning_rate=1e+30: starling: ", said.replace("1e30", "1e+30"))
         self.assertIn("diverged", said)
         self.assertEqual(len(self.table("points.csv")), 2)
+
+    def test_a_failing_point_is_told_to_a_parent_that_ignores_the_ends_of_its_children(self):
+        self.write(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.05, 1e30\n")
+        said = self.sweep(status=1, before=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.assertIn("1 point failed", said)
 
     def test_what_is_wrong_with_every_point_is_told_before_any_runs(self):
         self.write(SCENARIO + "[sweep]\nalgorithm.learning_rat = 0.05, 0.1\n")

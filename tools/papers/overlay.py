@@ -2,16 +2,13 @@
 import dataclasses
 import math
 
-import matplotlib
 import numpy as np
-
-matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.lines import Line2D
 
 from pictures.style import BLUE, DASHES, GREY, MARKERS, ORANGE, SERIES, STYLE, save, set_log, short
 
-NAMES = {"local_sgd": "local SGD", "allreduce": "allreduce", "dpsgd": "D-PSGD", "sgp": "SGP", "sgp_one": "SGP, one neighbor",
+NAMES = {"local_sgd": "local SGD", "dpsgd": "D-PSGD", "sgp": "SGP", "sgp_one": "SGP, one neighbor",
          "sgp_four": "SGP, four neighbors", "adpsgd": "AD-PSGD", "eager": "eager-SGD", "wagma": "WAGMA-SGD",
          "swarm": "SwarmSGD"}
 # An algorithm looks alike in all pictures: its color, marker and dashes. Variants share them.
@@ -46,9 +43,8 @@ def draw_lines(ax, table, rows):
         i = LOOKS[name]
         mine = sorted((row for row in rows if row.series == name), key=lambda row: float(row.at))
         x = [float(row.at) for row in mine]
-        color, marker = SERIES[i % len(SERIES)], MARKERS[i % len(MARKERS)]
-        ax.plot(x, [row.simulated for row in mine], color=color, linestyle=DASHES[i % len(DASHES)], marker=marker, markersize=4,
-                label=name_of(name))
+        color, marker = SERIES[i], MARKERS[i]
+        ax.plot(x, [row.simulated for row in mine], color=color, linestyle=DASHES[i], marker=marker, markersize=4, label=name_of(name))
         ax.plot(x, [row.published for row in mine], linestyle="none", marker=marker, markersize=9, markerfacecolor="none",
                 markeredgecolor=color, markeredgewidth=1.3)
     ax.set_xlabel(table.at)

@@ -20,9 +20,9 @@ RELEASED = {
     "wagma": ["algorithm.kind=wagma", "algorithm.collective=recursive_doubling"],
 }
 TENSORS = ["algorithm.exchange=tensors"]
-# The Transformer's allreduce was Horovod's: gradients in buckets of 64 MiB, but that of the embedding, which is also the last
-# layer, is a list of rows of 512 numbers for Horovod to gather: one for each of 33,708 words, of 3,420 tokens read and of
-# 3,420 written (8,192 at most, which take 0.70 s; 0.293 s on average).
+# The Transformer's allreduce was Horovod's: gradients in buckets of 64 MiB, except that of the embedding, which is also the last
+# layer. That is a list of rows of 512 numbers, which Horovod gathers: one for each of 33,708 words, of 3,420 tokens read and of
+# 3,420 written. (So many has a mean batch: 8,192 tokens, the most there are, take 0.70 s, and a batch takes 0.293 s on average.)
 HOROVOD = ["algorithm.exchange=buckets", "algorithm.bucket_size=64 MiB", f"algorithm.gathered={(33_708 + 2 * 3_420) * 2_048} B"]
 # Enough steps that the number of late ones errs by less than 0.5 %; whole periods of 11 and of 32, nearly whole or several ones of
 # the released delays (below).
@@ -36,7 +36,7 @@ HOURS_10 = 36_000.0
 
 def group_size(nodes):
     """The square root of the number of nodes, or the power of two above it."""
-    return 1 << ((nodes.bit_length() - 1 + 1) // 2)
+    return 1 << (nodes.bit_length() // 2)
 
 
 def seconds_per_step(bench, scenario, algorithm, nodes, steps, settings=(), tau=11, group=0,

@@ -9,12 +9,12 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from pictures.reference import read_reference
 from pictures.results import opened
-from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, literal, percent, set_log, short, text, time_scale
+from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, finite, literal, percent, set_log, short, text, time_scale
 
 METRICS = {"test_accuracy": "Test accuracy", "test_auc": "Test AUC", "test_loss": "Test loss", "consensus_distance": "Consensus distance"}
 AXES = {"time": "time", "step": "steps", "samples": "samples", "epoch": "epochs"}
 HIGHER_IS_BETTER = ("test_accuracy", "test_auc")
-MOST_RUNS = 8            # as many as there are colours
+MOST_RUNS = 8            # as many as there are colors
 LONGEST_TITLE = 120      # characters
 PANEL, BAR, LINE = 2.6, 0.14, 0.16  # heights in inches: of a row, at least; of a bar with its number; of a line of text
 
@@ -31,10 +31,7 @@ class Run:
         """Finite points; empty if either is not known."""
         if metric not in self.columns or against not in self.columns:
             return np.empty(0), np.empty(0)
-        rows = min(len(self.columns[metric]), len(self.columns[against]))
-        x, y = self.columns[against][:rows], self.columns[metric][:rows]
-        known = np.isfinite(x) & np.isfinite(y)
-        return x[known], y[known]
+        return finite(self.columns[against], self.columns[metric])
 
     def first_time(self, metric, target):
         """When the metric is at the target for the first time, between rows by a straight line; NaN if never."""
@@ -111,8 +108,8 @@ def draw_curves(ax, runs, metric, against, scale):
     for i, run in enumerate(runs):
         x, y = run.curve(metric, against)
         few = len(x) <= 25
-        ax.plot(x * scale, y, color=SERIES[i % len(SERIES)], linestyle=DASHES[i % len(DASHES)], label=literal(run.name),
-                marker=MARKERS[i % len(MARKERS)] if few else None, markersize=4, markerfacecolor="none" if i else None)
+        ax.plot(x * scale, y, color=SERIES[i], linestyle=DASHES[i], label=literal(run.name),
+                marker=MARKERS[i] if few else None, markersize=4, markerfacecolor="none" if i else None)
     ax.xaxis.set_major_locator(MaxNLocator(5))
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     ax.set_xlim(left=0)
@@ -130,7 +127,7 @@ def draw_targets(ax, runs, metric, targets, scale, unit):
         for row, target in enumerate(targets):
             time = run.first_time(metric, target) * scale
             y = row + (i - (len(runs) - 1) / 2) * height
-            ax.barh(y, 0 if np.isnan(time) else time, 0.9 * height, color=SERIES[i % len(SERIES)], label=literal(run.name) if row == 0 else None)
+            ax.barh(y, 0 if np.isnan(time) else time, 0.9 * height, color=SERIES[i], label=literal(run.name) if row == 0 else None)
             ax.annotate("never" if np.isnan(time) else short(time), (0 if np.isnan(time) else time, y), xytext=(4, 0),
                         textcoords="offset points", va="center", fontsize=8, color=GREY)
     ax.set_yticks(range(len(targets)), [percent(target) if metric == "test_accuracy" else f"{target:g}" for target in targets])
@@ -146,7 +143,7 @@ def draw_pace(ax, runs):
     times = np.array([run.step_time for run in runs])
     factor, unit = time_scale(np.nanmax(times))
     for i, time in enumerate(times * factor):
-        ax.barh(i, 0 if np.isnan(time) else time, 0.7, color=SERIES[i % len(SERIES)])
+        ax.barh(i, 0 if np.isnan(time) else time, 0.7, color=SERIES[i])
         ax.annotate("not known" if np.isnan(time) else short(time), (0 if np.isnan(time) else time, i), xytext=(4, 0),
                     textcoords="offset points", va="center", fontsize=8, color=GREY)
     ax.set_yticks([])

@@ -6,7 +6,7 @@ import re
 import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-# Okabe and Ito's colours, which most colour-blind people tell apart, in an order whose lightness alternates.
+# Okabe and Ito's colors, which most color-blind people tell apart, in an order whose lightness alternates.
 BLUE, ORANGE, GREEN, VERMILLION, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#666666"
 SERIES = [BLUE, ORANGE, GREEN, VERMILLION, "#56B4E9", "#CC79A7", "#000000", "#F0E442"]
 MARKERS = "osD^vPX*"
@@ -46,6 +46,13 @@ def save(figure, path):
     finally:
         with contextlib.suppress(OSError):
             partial.unlink()
+
+
+def finite(x, y):
+    """The points (x, y) of which both numbers are known; the longer array counts as far as the other reaches."""
+    rows = min(len(x), len(y))
+    known = np.isfinite(x[:rows]) & np.isfinite(y[:rows])
+    return np.asarray(x[:rows])[known], np.asarray(y[:rows])[known]
 
 
 def cut(text, most):

@@ -11,7 +11,7 @@ from pictures import convergence
 from pictures.results import opened
 from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, literal, numbers, percent, short
 
-MOST_CURVES = 8          # as many as there are colours
+MOST_CURVES = 8          # as many as there are colors
 MOST_LABELS = 16         # values named along an axis
 MOST_CELLS = 14          # cells of a heat map side by side that have room for a number; twice as many above each other
 LONGEST_LABEL = 28       # characters
@@ -213,8 +213,8 @@ def lines(ax, sweep, metric, x_key, series_key, fixed, cell_of=None):
         deviations = [deviation for _, deviation in cells]
         aside = 0.6 * (i - (len(all_series) - 1) / 2) / len(all_series) if are_words else 0
         ax.errorbar(np.add(x, aside), [mean for mean, _ in cells], deviations if np.isfinite(deviations).any() else None, capsize=2.5,
-                    color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)], markersize=4.5,
-                    linestyle="none" if are_words else DASHES[i % len(DASHES)], label=sweep.label(series_key, series))
+                    color=SERIES[i], marker=MARKERS[i], markersize=4.5,
+                    linestyle="none" if are_words else DASHES[i], label=sweep.label(series_key, series))
     if are_words:
         ax.set_xlim(-0.5, len(texts) - 0.5)
     is_log = bool(found) and min(x) > 0 and max(x) / min(x) >= 8
@@ -264,8 +264,8 @@ def speed_up(ax, sweep, series_key, fixed):
         known = np.flatnonzero(np.isfinite(rates))
         if not len(known):
             continue
-        ax.plot(nodes[known], rates[known] / rates[known[0]] * nodes[known[0]], color=SERIES[i % len(SERIES)], marker=MARKERS[i % len(MARKERS)],
-                linestyle=DASHES[i % len(DASHES)], label=sweep.label(series_key, series))
+        ax.plot(nodes[known], rates[known] / rates[known[0]] * nodes[known[0]], color=SERIES[i], marker=MARKERS[i],
+                linestyle=DASHES[i], label=sweep.label(series_key, series))
     ax.plot(nodes, nodes, color=GREY, linewidth=1, linestyle=":", label="ideal")
     ax.set_xscale("log", base=2)
     ax.set_yscale("log", base=2)
@@ -291,8 +291,8 @@ def curves(ax, sweep, metric, against, key, fixed, held):
             continue
         x = np.mean([x[:rows] for x, _ in found], axis=0)
         y = np.mean([y[:rows] for _, y in found], axis=0)
-        ax.plot(x, y, color=SERIES[i % len(SERIES)], linestyle=DASHES[i % len(DASHES)],
-                marker=MARKERS[i % len(MARKERS)] if rows == 1 else None, label=sweep.label(key, value))
+        ax.plot(x, y, color=SERIES[i], linestyle=DASHES[i],
+                marker=MARKERS[i] if rows == 1 else None, label=sweep.label(key, value))
     if metric in SHARES:
         ax.yaxis.set_major_formatter(PercentFormatter(1.0))
     ax.set_xlabel("virtual time (s)" if against == "time" else "steps")

@@ -1,0 +1,439 @@
+"""The picture of one run: quality against time and steps, what the nodes did when, and how they spent their time."""
+import configparser
+import pathlib
+import warnings
+
+import h5py
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.collections import PolyCollection
+from matplotlib.patches import Patch
+from matplotlib.ticker import EngFormatter, MaxNLocator, PercentFormatter
+
+from pictures.results import opened
+from pictures.style import BLUE, GREEN, GREY, ORANGE, Failure, finite, set_log, text, time_scale, write
+
+MOST_NODES = 64          # rows of the node timeline
+STEPS_IN_WINDOW = 24     # of the median node
+MOST_BARS = 512          # nodes drawn one by one in the shares
+ACTIVITIES = {"compute": BLUE, "communicate": ORANGE, "wait": "#D9D9D9"}
+
+
+class Results:
+    """What the picture needs of a results file. Cells that were not recorded are NaN."""
+
+    def __init__(self, path):
+        with opened(path) as file:
+            self.facts = {key: text(value) for key, value in file["facts"].attrs.items()}
+            self.scenario = text(file["scenario"][()]) if "scenario" in file else ""
+            self.steps = {name: values[()] for name, values in file["steps"].items()}
+            self.evaluation = {name: values[()] for name, values in file["evaluation"].items()}
+            self.nodes = {name: values[()] for name, values in file["nodes"].items()}
+            timeline = file["timeline"]
+            names = h5py.check_enum_dtype(timeline["activity"].dtype)
+            self.activity_numbers = {text(name): number for name, number in names.items()}
+            self.timeline = {name: timeline[name][()] for name in ("node", "activity")}
+            for name in ("begin", "end"):
+                self.timeline[name] = timeline[name][()] * 1e-12
+            self.timeline_until = int(timeline.attrs["until"]) * 1e-12
+            self.links = {name: values[()] for name, values in file.get("links", {}).items()}
+            self.link_timeline = {name: values[()] for name, values in file.get("link_timeline", {}).items()}
+            self.diverged_nodes = int(file["statistics"].attrs.get("diverged_nodes", 0))
+        self.node_count = len(self.nodes["steps"])
+        self.clock = "time" if self.facts.get("transport") == "mpi" else "virtual time"
+
+    def evaluated(self, metric, against):
+        """Finite points (x, y) of an evaluated metric."""
+        if metric not in self.evaluation or against not in self.evaluation:
+            return np.empty(0), np.empty(0)
+        return finite(self.evaluation[against], self.evaluation[metric])
+
+    def spread(self, metric):
+        """Least, mean and greatest cell of each row over nodes; None if there is no number at all."""
+        cells = self.steps.get(metric)
+        if cells is None or not np.isfinite(cells).any():
+            return None
+        cells = np.where(np.isfinite(cells), cells, np.nan)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # rows without a number
+            return np.nanmin(cells, axis=1), np.nanmean(cells, axis=1), np.nanmax(cells, axis=1)
+
+    def step_positions(self, against, rows):
+        """x of the rows of the table of steps: the step, or the mean time over nodes."""
+        if against == "step":
+            return self.steps["step"][:rows].astype(float)
+        time = self.spread("time")
+        return np.full(rows, np.nan) if time is None else padded(time[1], rows)
+
+    def throughput(self):
+        """(time, step, rate, unit): pace between rows, of the whole run; None if nothing tells it."""
+        for table, key in ((self.evaluation, "samples"), (self.steps, "step")):
+            if "time" not in table or key not in table:
+                continue
+            time = table["time"]
+            if time.ndim == 2:
+                if self.spread("time") is None:
+                    continue
+                time = self.spread("time")[1]
+            rows = min(len(time), len(table[key]))
+            known = np.isfinite(time[:rows]) & np.isfinite(table[key][:rows])
+            if known.sum() < 2:
+                continue
+            amount = table[key][:rows][known] * (1.0 if key == "samples" else self.node_count)
+            passed = np.diff(time[:rows][known], prepend=0.0)
+            rate = np.diff(amount, prepend=0.0) / np.where(passed > 0, passed, np.nan)
+            unit = "samples/s" if key == "samples" else "steps/s, all nodes"
+            return time[:rows][known], table["step"][:rows][known], rate, unit
+        return None
+
+    def computing(self):
+        """Share of all nodes' time that they computed, as `starling run` prints it; None if no time was noted."""
+        spent = {name: self.nodes[name].sum() for name in ACTIVITIES}
+        total = sum(spent.values())
+        return spent["compute"] / total if total > 0 else None
+
+    def shares(self):
+        """(nodes, activities) share of the node's time; None if no time was noted."""
+        spent = np.stack([self.nodes[name] for name in ACTIVITIES], axis=1)
+        total = np.maximum(spent.sum(axis=1), self.nodes["finished"])
+        if not (total > 0).any():
+            return None
+        return spent / np.where(total > 0, total, np.inf)[:, None]
+
+
+def padded(values, rows):
+    return np.concatenate([values[:rows], np.full(max(0, rows - len(values)), np.nan)])
+
+
+def duration_text(seconds):
+    factor, unit = time_scale(seconds)
+    return f"{seconds * factor:{',.0f' if seconds * factor >= 100 else '.3g'}} {unit}"
+
+
+def headline(results, path):
+    """Title and subtitle: who ran what, and how it ended."""
+    settings = configparser.ConfigParser(inline_comment_prefixes=("#",), strict=False, interpolation=None)
+    try:
+        settings.read_string(results.scenario)
+    except configparser.Error:
+        pass
+
+    def fact(key):
+        return results.facts.get(key) or settings.get(key, "kind", fallback="")
+
+    nodes = f"{results.node_count:,} node{'s' * (results.node_count != 1)}"
+    parts = [fact("algorithm"), nodes]
+    parts += [f"{fact(key)} {key}" for key in ("topology", "network") if fact(key)]
+    seed = results.facts.get("seed") or settings.get("run", "seed", fallback="")
+    parts += [f"seed {seed}"] if seed else []
+    status = results.facts.get("status", "complete")
+    parts += [status.upper() if len(status) < 20 else status[:60]] if status != "complete" else []
+    outcome = []
+    _, accuracy = results.evaluated("test_accuracy", "step")
+    _, loss = results.evaluated("test_loss", "step")
+    _, area = results.evaluated("test_auc", "step")
+    if 0 < results.diverged_nodes == results.node_count:
+        outcome.append("all nodes diverged")
+    elif len(accuracy):
+        outcome.append(f"test accuracy {accuracy[-1]:.1%}")
+    elif len(area):
+        outcome.append(f"test AUC {area[-1]:.3f}")
+    elif len(loss):
+        outcome.append(f"test loss {loss[-1]:.4g}")
+    finished = results.nodes["finished"].max(initial=0.0)
+    if finished > 0:
+        steps = int(np.median(results.nodes["steps"]))
+        clock = "wall time" if results.clock == "time" else results.clock
+        outcome.append(f"{steps:,} {'step' if steps == 1 else 'steps'} in {duration_text(finished)} of {clock}")
+        if results.computing() is not None:  # nodes may end long before the last one, so this is no share of that time
+            outcome.append(f"nodes compute {results.computing():.0%} of theirs")
+    workload = fact("workload")
+    return pathlib.Path(path).stem, " · ".join(part for part in parts + [workload] if part), ", ".join(outcome)
+
+
+def use_log(values):
+    """Whether positive `values` span so much that a linear axis hides them."""
+    return len(values) > 1 and values.min() > 0 and values.max() > 20 * values.min()
+
+
+def draw_line(ax, x, y, color, label=None):
+    if len(x):
+        ax.plot(x, y, color=color, label=label, marker="o" if len(x) <= 25 else None, markersize=3.2)
+
+
+def draw_quality(axes, results, scale, metric, name):
+    """A share of one: an accuracy, or an area under a curve."""
+    for against, ax in axes.items():
+        draw_line(ax, *scaled(results.evaluated(metric, against), against, scale), BLUE)
+    values = results.evaluated(metric, "step")[1]
+    axes["time"].set_ylim(max(0.0, values.min() - 0.05), min(1.02, values.max() + 0.05))
+    axes["time"].set_ylabel(name)
+
+
+def draw_accuracy(axes, results, scale):
+    draw_quality(axes, results, scale, "test_accuracy", "test accuracy")
+    for ax in axes.values():
+        ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+
+
+def draw_auc(axes, results, scale):
+    draw_quality(axes, results, scale, "test_auc", "test AUC")
+
+
+def draw_loss(axes, results, scale):
+    train = results.spread("train_loss")
+    seen = [results.evaluated("test_loss", "step")[1]]
+    for against, ax in axes.items():
+        if train is not None:
+            x = results.step_positions(against, len(train[1])) * (scale if against == "time" else 1)
+            ax.fill_between(x, train[0], train[2], color=ORANGE, alpha=0.18, linewidth=0)
+            ax.plot(x, train[1], color=ORANGE, linewidth=1.0, marker="o" if len(x) == 1 else None, markersize=3.2,
+                    label="training, mean and range of nodes")
+        else:
+            draw_line(ax, *scaled(results.evaluated("train_loss", against), against, scale), ORANGE, "training")
+        draw_line(ax, *scaled(results.evaluated("test_loss", against), against, scale), BLUE, "test, mean model")
+    seen.append(train[1][np.isfinite(train[1])] if train else results.evaluated("train_loss", "step")[1])
+    if use_log(np.concatenate(seen)):
+        set_log(axes["time"])
+    axes["time"].set_ylabel("loss")
+    axes["step"].legend(loc="best")
+
+
+def draw_consensus(axes, results, scale):
+    for against, ax in axes.items():
+        x, y = scaled(results.evaluated("consensus_distance", against), against, scale)
+        draw_line(ax, x, np.where(y > 0, y, np.nan), GREEN)  # no line across rows that the axis has no place for
+        ax.plot(x[y == 0], np.zeros((y == 0).sum()), transform=ax.get_xaxis_transform(), color=GREEN, marker="v", linestyle="none",
+                markersize=5, clip_on=False, label="0")
+    if (y == 0).any():
+        axes["step"].legend(loc="best")
+    set_log(axes["time"])
+    axes["time"].set_ylabel("consensus distance")
+
+
+def draw_throughput(axes, results, scale):
+    time, step, rate, unit = results.throughput()
+    for against, ax in axes.items():
+        x, y = finite(time * scale if against == "time" else step, rate)
+        draw_line(ax, x, y, BLUE)
+    axes["time"].set_ylim(0, np.nanmax(np.append(rate, 1e-300)) * 1.12)
+    axes["time"].yaxis.set_major_formatter(EngFormatter(sep=""))
+    axes["time"].set_ylabel(f"throughput ({unit})")
+
+
+def draw_lag(axes, results, scale):
+    """How far apart in time the nodes finish the same step."""
+    first, _, last = results.spread("time")
+    lag = last - first
+    factor, unit = time_scale(np.nanmax(lag))
+    for against, ax in axes.items():
+        x, y = finite(results.step_positions(against, len(lag)) * (scale if against == "time" else 1), lag * factor)
+        if len(x) > 200:  # too many to see: range and mean of bins
+            edges = np.linspace(0, len(x), 101).astype(int)[:-1]
+            sizes = np.diff(np.append(edges, len(x)))
+            low, high = np.minimum.reduceat(y, edges), np.maximum.reduceat(y, edges)
+            x, y = np.add.reduceat(x, edges) / sizes, np.add.reduceat(y, edges) / sizes
+            ax.fill_between(x, low, high, color=GREEN, alpha=0.2, linewidth=0, label="range")
+        draw_line(ax, x, y, GREEN, "mean")
+        ax.set_ylim(0, np.nanmax(lag) * factor * 1.15 or 1.0)
+    if np.isfinite(lag).sum() > 200:
+        axes["step"].legend(loc="upper right", ncol=2)
+    axes["time"].set_ylabel(f"first to last node ({unit})")
+
+
+def scaled(points, against, scale):
+    return (points[0] * scale, points[1]) if against == "time" else points
+
+
+def convergence_panels(results):
+    """Titles and drawing functions of the rows on the left."""
+    has = {metric: len(results.evaluated(metric, "step")[1]) > 0
+           for metric in ("test_accuracy", "test_auc", "test_loss", "train_loss", "consensus_distance")}
+    panels = []
+    if has["test_accuracy"]:
+        panels.append(("Test accuracy of the mean model", draw_accuracy, 1.0))
+    if has["test_auc"]:
+        panels.append(("Test AUC of the mean model", draw_auc, 1.0))
+    if has["test_loss"] or has["train_loss"] or results.spread("train_loss") is not None:
+        panels.append(("Loss", draw_loss, 1.0))
+    if has["consensus_distance"] and (results.evaluated("consensus_distance", "step")[1] > 0).any():
+        panels.append(("Distance of the nodes' models from their mean", draw_consensus, 0.7))
+    if not panels:
+        if results.throughput() is not None:
+            panels.append(("Throughput of all nodes", draw_throughput, 1.0))
+        if results.spread("time") is not None and results.node_count > 1:
+            panels.append(("Spread of the nodes: time between first and last to finish a step", draw_lag, 0.8))
+    return panels
+
+
+def draw_left(figure, grid, results, panels):
+    times = [table["time"][np.isfinite(table["time"])] for table in (results.evaluation, results.steps)
+             if "time" in table]
+    scale, unit = time_scale(max((values.max(initial=0.0) for values in times), default=0.0))
+    rows = grid.subgridspec(len(panels), 2, height_ratios=[panel[2] for panel in panels], hspace=0.3, wspace=0.07)
+    top = {}
+    for i, (title, draw, _) in enumerate(panels):
+        left = figure.add_subplot(rows[i, 0], sharex=top.get("time"))
+        right = figure.add_subplot(rows[i, 1], sharex=top.get("step"), sharey=left)
+        axes = {"time": left, "step": right}
+        top = top or axes
+        draw(axes, results, scale)
+        left.set_title(title)
+        left.yaxis.set_label_coords(-0.16, 0.5)
+        right.tick_params(labelleft=False, which="both")
+        is_last = i + 1 == len(panels)
+        for ax in (left, right):
+            ax.tick_params(labelbottom=is_last)
+            ax.xaxis.set_major_locator(MaxNLocator(6))
+    left.set_xlabel(f"{results.clock} ({unit})")
+    right.set_xlabel("finished steps")
+    left.set_xlim(left=0)
+    right.set_xlim(left=0)
+    add_epochs(top["step"], results)
+
+
+def add_epochs(ax, results):
+    """A second axis of epochs above the steps."""
+    step, epoch = results.evaluated("epoch", "step")
+    if not len(step) or epoch[-1] <= 0:
+        return
+    per_step = epoch[-1] / step[-1]
+    above = ax.secondary_xaxis("top", functions=(lambda x: x * per_step, lambda e: e / per_step))
+    above.spines["top"].set_visible(True)
+    above.xaxis.set_major_locator(MaxNLocator(6))
+    above.set_xlabel("epochs", labelpad=3)
+
+
+def draw_timeline(ax, results, window):
+    """One row per node, one rectangle per stretch of time that touches the window."""
+    timeline = results.timeline
+    shown = np.arange(results.node_count)
+    if results.node_count > MOST_NODES:
+        shown = np.unique(np.linspace(0, results.node_count - 1, MOST_NODES).round().astype(int))
+    row_of = np.full(results.node_count, -1)
+    row_of[shown] = np.arange(len(shown))
+    begin, end = window
+    factor, unit = time_scale(end - begin if begin == 0 else end)
+    inside = (timeline["end"] > begin) & (timeline["begin"] < end) & (row_of[timeline["node"]] >= 0)
+    height = 0.86 if len(shown) <= 40 else 1.0
+    has_edges = len(shown) <= 40 and inside.sum() < 100 * len(shown)  # they tell one gradient from the next
+    for name, color in ACTIVITIES.items():
+        mine = inside & (timeline["activity"] == results.activity_numbers[name])
+        left = np.clip(timeline["begin"][mine], begin, end) * factor
+        right = np.clip(timeline["end"][mine], begin, end) * factor
+        low = row_of[timeline["node"][mine]] - height / 2
+        corners = np.stack([np.stack([left, low], 1), np.stack([left, low + height], 1),
+                            np.stack([right, low + height], 1), np.stack([right, low], 1)], axis=1)
+        ax.add_collection(PolyCollection(corners, facecolors=color, edgecolors="white",
+                                         linewidths=0.5 if has_edges and name == "compute" else 0,
+                                         antialiaseds=len(shown) <= 40))
+    ax.set_xlim(begin * factor, end * factor)
+    ax.set_ylim(len(shown) - 0.5, -0.5)
+    ticks = np.unique(np.linspace(0, len(shown) - 1, min(len(shown), 16)).round().astype(int))
+    ax.set_yticks(ticks, [str(shown[tick]) for tick in ticks])
+    ax.grid(False)
+    ax.set_ylabel("node")
+    ax.set_xlabel(f"{results.clock} ({unit})")
+    some = f", {len(shown)} of {results.node_count:,} nodes" if len(shown) < results.node_count else ""
+    ax.set_title(f"What the nodes did{some}")
+
+
+def default_window(results):
+    """The first steps of the median node, as far as the timeline reaches."""
+    last = results.timeline["end"].max()
+    steps, finished = results.nodes["steps"], results.nodes["finished"]
+    paces = finished[steps > 0] / steps[steps > 0]
+    if not len(paces) or np.median(paces) <= 0:
+        return 0.0, last
+    return 0.0, min(last, STEPS_IN_WINDOW * np.median(paces))
+
+
+def draw_progress(ax, results):
+    """Steps over time of the first, the middle and the last node at each step."""
+    time = results.steps["time"]
+    step = results.steps["step"][:len(time)]
+    known = np.isfinite(time).any(axis=1)
+    time, step = time[known], step[known]
+    factor, unit = time_scale(np.nanmax(time))
+    ax.fill_betweenx(step, np.nanmin(time, axis=1) * factor, np.nanmax(time, axis=1) * factor, color=BLUE, alpha=0.25,
+                     linewidth=0, label="all nodes")
+    ax.plot(np.nanmedian(time, axis=1) * factor, step, color=BLUE, marker="o" if len(step) == 1 else None, label="median node")
+    ax.set_xlim(left=0)
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel(f"{results.clock} ({unit})")
+    ax.set_ylabel("finished steps")
+    ax.legend(loc="upper left")
+    ax.set_title("Progress of the nodes")
+
+
+def draw_shares(ax, results):
+    shares = results.shares()
+    count = len(shares)
+    if count > MOST_BARS:  # groups of neighbors, their mean
+        edges = np.unique(np.linspace(0, count, MOST_BARS + 1).astype(int))
+        shares = np.add.reduceat(shares, edges[:-1], axis=0) / np.diff(edges)[:, None]
+        left, width = edges[:-1] - 0.5, np.diff(edges)
+    else:
+        bar = 0.86 if count <= 64 else 1.0
+        left, width = np.arange(count) - bar / 2, np.full(count, bar)
+    floor = np.zeros(len(shares))
+    for i, color in enumerate(ACTIVITIES.values()):
+        ax.bar(left, shares[:, i], width, floor, align="edge", color=color, linewidth=0, antialiased=count <= 64)
+        floor = floor + shares[:, i]
+    ax.set_xlim(-0.6, count - 0.4)
+    ax.set_ylim(0, 1)
+    ax.xaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
+    ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    ax.grid(False)
+    ax.set_xlabel("node")
+    ax.set_ylabel("share of time")
+    ax.set_title("How the nodes spent the whole run")
+
+
+def draw_right(figure, grid, results, window):
+    """Timeline (or progress) above, shares below; what is missing leaves its place to the other."""
+    panels = []
+    if len(results.timeline["node"]):
+        panels.append(lambda ax: draw_timeline(ax, results, window or default_window(results)))
+    elif results.spread("time") is not None:
+        panels.append(lambda ax: draw_progress(ax, results))
+    has_activities = results.shares() is not None and results.shares().any()
+    if has_activities:
+        panels.append(lambda ax: draw_shares(ax, results))
+    if not panels:
+        return
+    rows = grid.subgridspec(len(panels), 1, height_ratios=[2.1, 1.0][:len(panels)], hspace=0.32)
+    axes = [figure.add_subplot(rows[i]) for i in range(len(panels))]
+    for ax, draw in zip(axes, panels):
+        draw(ax)
+    if has_activities or len(results.timeline["node"]):
+        handles = [Patch(color=color, label=name) for name, color in ACTIVITIES.items()]
+        axes[0 if len(results.timeline["node"]) else -1].legend(
+            handles=handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncol=3, borderaxespad=0.2,
+            handlelength=1.2, columnspacing=1.4)
+
+
+def draw(results, path, window):
+    """The whole picture."""
+    if window and not window[0] < results.timeline_until:
+        raise Failure(f"the node timeline ends at {results.timeline_until:g} s (run.timeline), --window begins at {window[0]:g} s")
+    panels = convergence_panels(results)
+    has_right = (len(results.timeline["node"]) > 0 or results.spread("time") is not None or
+                 results.shares() is not None)
+    if not panels and not has_right:
+        raise Failure("nothing to draw: the run recorded no metric and no time")
+    columns = [1.15 if panels else 0, 1.0 if has_right else 0]
+    figure = plt.figure(figsize=(15 if all(columns) else 9, 8.4))
+    grid = figure.add_gridspec(1, sum(1 for c in columns if c), width_ratios=[c for c in columns if c], wspace=0.13,
+                               left=0.055 if all(columns) else 0.09, right=0.985, top=0.845, bottom=0.075)
+    cells = iter(range(2))
+    if panels:
+        draw_left(figure, grid[next(cells)], results, panels)
+    if has_right:
+        draw_right(figure, grid[next(cells)], results, window)
+    title, subtitle, outcome = headline(results, path)
+    left = 0.055 if all(columns) else 0.09
+    end = figure.text(0.985, 0.962, outcome, fontsize=10.5, va="center", ha="right")
+    write(figure, left, 0.962, title, end.get_window_extent().x0 / figure.bbox.width - 0.015, fontsize=16, fontweight="bold", va="center")
+    write(figure, left, 0.925, subtitle, 0.985, fontsize=9.5, color=GREY, va="center")
+    return figure
