@@ -18,7 +18,6 @@
 // averaging waits for the arithmetic; without numbers (workload `timing`) p stays.
 
 #include <algorithm>
-#include <limits>
 
 #include "algorithms/averaging.hpp"
 #include "algorithms/exchange.hpp"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "algorithms/codec.hpp"
-#include "algorithms/exchange.hpp"
+#include "sim/node/topology.hpp"
 
 namespace starling::algorithms {
 
@@ -21,7 +21,7 @@ inline void expect_fixed_symmetric(const Section& section, const Topology& topol
   section.expect(topology.period() == 1, "kind",
                  "needs a topology that does not change, got one with {} phases",
                  topology.period());
-  section.expect(is_symmetric(topology), "kind", "needs symmetric mixing weights");
+  section.expect(topology.is_symmetric(), "kind", "needs symmetric mixing weights");
 }
 
 }  // namespace starling::algorithms

@@ -66,7 +66,7 @@ Program d2(const Section& section, const Context& context) {
     section.fail("kind", "= d2 needs a topology that does not change, got one with {} phases",
                  context.topology.period());
   }
-  if (!is_symmetric(context.topology)) section.fail("kind", "= d2 needs symmetric mixing weights");
+  if (!context.topology.is_symmetric()) section.fail("kind", "= d2 needs symmetric mixing weights");
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

@@ -90,16 +90,6 @@ bool has_unit_columns(const Topology& topology) {
   return true;
 }
 
-bool is_symmetric(const Topology& topology) {
-  for (std::size_t phase = 0; phase < topology.period(); ++phase) {
-    const auto k = static_cast<Step>(phase);
-    for (NodeId i = 0; i < topology.nodes(); ++i) {
-      if (!std::ranges::equal(topology.in(i, k), topology.out(i, k))) return false;
-    }
-  }
-  return true;
-}
-
 std::vector<NodeId> senders_to(const Node& node) {
   std::vector<NodeId> senders;
   for (std::size_t phase = 0; phase < node.topology().period(); ++phase) {

@@ -47,8 +47,6 @@ std::vector<Vector> cut_into_tensors(const Node& node, const Vector& v);
 /// Whether what each node sends has weights that sum to one at every step, its own share included (to 1e-4): with
 /// rows that do, too, mixing keeps the mean.
 bool has_unit_columns(const Topology& topology);
-/// Whether W_ij = W_ji at every step.
-bool is_symmetric(const Topology& topology);
 
 /// The nodes that ever send to `node`, over the topology's whole period, sorted, each once.
 std::vector<NodeId> senders_to(const Node& node);

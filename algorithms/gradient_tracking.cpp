@@ -15,8 +15,6 @@
 // topology changes; DIGing has W(k) for both. g(k) is the same mini-batch in both differences. The
 // shared update rule takes y for the gradient.
 
-#include <array>
-
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"

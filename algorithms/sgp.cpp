@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "algorithms/base_steps.hpp"
-#include "algorithms/exchange.hpp"
 #include "algorithms/registry.hpp"
 
 namespace starling::algorithms {

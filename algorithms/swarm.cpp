@@ -25,7 +25,6 @@
 
 #include <memory>
 
-#include "algorithms/exchange.hpp"
 #include "algorithms/matching.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/pair_averaging.hpp"

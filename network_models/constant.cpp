@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <limits>
-#include <optional>
 #include <stdexcept>
 #include <vector>
 

@@ -151,13 +151,4 @@ bool is_doubly_stochastic(const Topology& topology) {
   return is_row_stochastic(topology) && is_column_stochastic(topology);
 }
 
-bool is_symmetric(const Topology& topology) {
-  for (Step p = 0; p < static_cast<Step>(topology.period()); ++p) {
-    for (NodeId i = 0; i < topology.nodes(); ++i) {
-      if (!std::ranges::equal(topology.in(i, p), topology.out(i, p))) return false;
-    }
-  }
-  return true;
-}
-
 }  // namespace starling::topologies

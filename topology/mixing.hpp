@@ -75,7 +75,4 @@ bool is_column_stochastic(const Topology& topology, double tolerance);
 /// Both: the average over the nodes is kept.
 bool is_doubly_stochastic(const Topology& topology);
 
-/// True if W_ij == W_ji, to the bit, in every phase.
-bool is_symmetric(const Topology& topology);
-
 }  // namespace starling::topologies

@@ -4,8 +4,6 @@
 #include <bit>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "sim/base/error.hpp"
 #include "sim/engine/collective_cost.hpp"
 

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <array>
 
-#include <fmt/format.h>
-
 #include "sim/base/error.hpp"
 #include "sim/node/compute_graph.hpp"
 #include "sim/node/executor.hpp"

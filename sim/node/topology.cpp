@@ -66,29 +66,6 @@ void check_no_double_arc(const EdgeLists& out) {
   }
 }
 
-/// Number of nodes reached from node 0; `peers(phase, node)` lists the ways on.
-template <class Peers>
-NodeId reachable(NodeId nodes, std::size_t phases, Peers peers) {
-  std::vector<char> seen(static_cast<std::size_t>(nodes), 0);
-  std::vector<NodeId> open{0};
-  seen[0] = 1;
-  NodeId count = 1;
-  while (!open.empty()) {
-    const NodeId node = open.back();
-    open.pop_back();
-    for (std::size_t p = 0; p < phases; ++p) {
-      for (const Edge& edge : peers(static_cast<Step>(p), node)) {
-        char& visited = seen[static_cast<std::size_t>(edge.peer)];
-        if (visited) continue;
-        visited = 1;
-        ++count;
-        open.push_back(edge.peer);
-      }
-    }
-  }
-  return count;
-}
-
 }  // namespace
 
 Topology::Topology(NodeId nodes, const std::vector<std::vector<Arc>>& phases,
@@ -137,10 +114,10 @@ std::size_t Topology::arc_count() const {
   return count;
 }
 
-bool Topology::is_connected() const {
-  // Strongly connected: node 0 reaches everybody, along the arcs and against them.
-  return reachable(nodes_, period(), [this](Step p, NodeId i) { return out(i, p); }) == nodes_ &&
-         reachable(nodes_, period(), [this](Step p, NodeId i) { return in(i, p); }) == nodes_;
+bool Topology::is_symmetric() const {
+  return std::ranges::all_of(phases_, [](const Phase& phase) {
+    return phase.in_begin == phase.out_begin && phase.in == phase.out;
+  });
 }
 
 }  // namespace starling

@@ -63,8 +63,8 @@ class Topology {
 
   /// Number of arcs, summed over the period.
   std::size_t arc_count() const;
-  /// True if the union over the period is strongly connected.
-  bool is_connected() const;
+  /// Whether W_ij == W_ji, to the bit, at every step.
+  bool is_symmetric() const;
 
  private:
   struct Phase {

@@ -7,7 +7,8 @@
 //   per evaluation      table "evaluation": one row per evaluated step, of the mean model and the whole run
 //   per node            totals over the run: time computing, waiting, communicating; messages, bytes
 //   per link            totals over the run, where the network model has links: bytes, time in use, peak rate
-// and, of a real run, the acts that let its nodes go on (act.hpp); if asked for, the timeline: what each node did, and how fast each link was, from when to when.
+// and, of a real run, the acts that let its nodes go on (act.hpp); if asked for, the timeline: what each node did, and how
+// fast each link was, from when to when.
 #pragma once
 
 #include <cstdint>
@@ -137,24 +138,27 @@ class Recorder {
   Recorder() = default;
   Recorder(NodeId nodes, RowSchedule steps, RowSchedule evaluations, Time timeline_until);
 
-  Table steps;  // (recorded steps, nodes): "time", "train_loss", whatever programs record
-  Table
-      evaluation;  // (evaluations): "time", "test_loss", "test_accuracy", "consensus_distance", ..
+  /// (recorded steps, nodes): "time", "train_loss", whatever programs record.
+  Table steps;
+  /// (evaluations): "time", "test_loss", "test_accuracy", "consensus_distance", ..
+  Table evaluation;
   std::vector<NodeTotals> nodes;
-  std::vector<Segment> timeline;  // as it was noted, cut at timeline_until()
-  std::vector<LinkTotals>
-      links;  // those used, in the network model's order; none if it has no links
-  std::vector<LinkSegment> link_timeline;  // in order of end, cut at timeline_until()
-  std::vector<std::vector<Act>>
-      acts;  // (nodes), of each in order: what a replay follows; empty unless a real run noted them
-  std::map<std::string, std::string>
-      facts;  // about the run: scenario text, workload, code version, ...
-  std::map<std::string, double>
-      statistics;  // of the machinery: "graph.gradients", "engine.events", ...
-  std::map<std::string, std::string>
-      machine;  // processor, threads, wall time: differs between equal runs
-  std::vector<std::vector<float>>
-      models;  // (nodes, parameters), final; empty unless asked for, each empty if unknown
+  /// As it was noted, cut at timeline_until().
+  std::vector<Segment> timeline;
+  /// Those used, in the network model's order; none if it has no links.
+  std::vector<LinkTotals> links;
+  /// In order of end, cut at timeline_until().
+  std::vector<LinkSegment> link_timeline;
+  /// (nodes), of each in order: what a replay follows; empty unless a real run noted them.
+  std::vector<std::vector<Act>> acts;
+  /// About the run: scenario text, workload, code version, ..
+  std::map<std::string, std::string> facts;
+  /// Of the machinery: "graph.gradients", "engine.events", ..
+  std::map<std::string, double> statistics;
+  /// Processor, threads, wall time: differs between equal runs.
+  std::map<std::string, std::string> machine;
+  /// (nodes, parameters), final; empty unless asked for, each empty if unknown.
+  std::vector<std::vector<float>> models;
 
   /// Notes a stretch of time: adds to the node's totals, and to the timeline if it is being kept. An empty
   /// stretch leaves no trace.
@@ -175,10 +179,5 @@ class Recorder {
  private:
   Time timeline_until_{};
 };
-
-/// Whether two runs recorded the same, bit for bit (any NaN equals any NaN); `machine` and `statistics`, which
-/// differ between equal runs, do not count. If not, `difference` (may be null) names the first place:
-/// "steps/train_loss, row 3, column 1: 0.5 and 0.25".
-bool same_content(const Recorder& a, const Recorder& b, std::string* difference = nullptr);
 
 }  // namespace starling

@@ -8,7 +8,6 @@
 #include <limits>
 #include <new>
 #include <system_error>
-#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>

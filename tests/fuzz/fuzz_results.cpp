@@ -9,6 +9,7 @@
 #include "tests/fuzz/hdf5_edits.hpp"
 #include "tests/sim/record/full_recorder.hpp"
 #include "tests/support/hdf5_leaks.hpp"
+#include "tests/support/same_content.hpp"
 
 using namespace starling;
 
@@ -35,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string again = directory.path("again.h5");
     save(recorder, again);
     std::string difference;
-    const bool is_same = same_content(load(again), recorder, &difference);
+    const bool is_same = test::same_content(load(again), recorder, &difference);
     ensure(is_same, ("a results file reads back as it was written: " + difference).c_str());
   });
   return 0;

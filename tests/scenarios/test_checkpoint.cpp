@@ -15,6 +15,7 @@
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
 #include "tests/kernels/cuda_rig.hpp"
+#include "tests/support/same_content.hpp"
 #include "tests/support/small_run.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -82,7 +83,7 @@ int run_in_pieces(Resumable& run, int pulses) {
 
 void check_equal(const Recorder& a, const Recorder& b) {
   std::string difference;
-  CHECK_MESSAGE(same_content(a, b, &difference), difference);
+  CHECK_MESSAGE(test::same_content(a, b, &difference), difference);
 }
 
 /// Checks that a scenario in `wanted` pieces, or one or two more, records what it does as a whole.

@@ -11,6 +11,7 @@
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
 #include "sim/record/results_file.hpp"
+#include "tests/support/same_content.hpp"
 #include "tests/support/small_run.hpp"
 
 using namespace starling;
@@ -32,7 +33,7 @@ const std::vector<std::string> algorithms_of_the_spine{"adpsgd", "allreduce", "d
 void check_same(Recorder a, const Recorder& b) {
   a.facts["scenario"] = b.facts.at("scenario");
   std::string difference;
-  CHECK_MESSAGE(same_content(a, b, &difference), difference);
+  CHECK_MESSAGE(test::same_content(a, b, &difference), difference);
 }
 
 std::string error_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
@@ -204,7 +205,7 @@ TEST_CASE("a results file runs again from itself and gives the same content") {
   Run again(assemble(Scenario::parse(saved.facts.at("scenario"), "test.ini")), silent);
   again.simulate();
   std::string difference;
-  CHECK_MESSAGE(same_content(again.recorder(), saved, &difference), difference);
+  CHECK_MESSAGE(test::same_content(again.recorder(), saved, &difference), difference);
 }
 
 TEST_CASE("a scenario with its defaults filled in, read again, is the same text") {

@@ -13,6 +13,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/section.hpp"
 #include "tests/support/temporary_directory.hpp"
+#include "topology/connectivity.hpp"
 #include "topology/registry.hpp"
 
 namespace starling::topologies::test {
@@ -63,6 +64,15 @@ inline std::vector<NodeId> peers(std::span<const Edge> edges) {
   std::vector<NodeId> result;
   for (const Edge& edge : edges) result.push_back(edge.peer);
   return result;
+}
+
+/// Whether everybody reaches everybody along the arcs of the whole period.
+inline bool is_connected(const Topology& topology) {
+  std::vector<Topology::Arc> arcs;
+  for (NodeId i = 0; i < topology.nodes(); ++i) {
+    for (const NodeId peer : topology.neighbors(i)) arcs.push_back({i, peer, 0});
+  }
+  return !unreachable(topology.nodes(), arcs).has_value();
 }
 
 using starling::test::TemporaryDirectory;

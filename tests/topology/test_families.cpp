@@ -23,7 +23,7 @@ TEST_CASE("in a ring each node has two neighbors and three weights of 1/3") {
     for (const Edge& edge : ring.in(i)) CHECK(edge.weight == 1.0f / 3);
     CHECK(ring.self_weight(i) == doctest::Approx(1.0 / 3).epsilon(1e-7));
   }
-  CHECK(is_symmetric(ring));
+  CHECK(ring.is_symmetric());
 }
 
 TEST_CASE("a ring of three is complete") {
@@ -130,7 +130,7 @@ TEST_CASE("in the exponential graph i sends to all i + 2^j, modulo n") {
   CHECK(test::peers(graph.in(0)) == Peers{2, 4, 5});
   for (const Edge& edge : graph.in(3)) CHECK(edge.weight == 0.25f);
   CHECK(graph.self_weight(3) == 0.25f);
-  CHECK_FALSE(is_symmetric(graph));
+  CHECK_FALSE(graph.is_symmetric());
   // A power of two below n is needed, so n = 8 has 1, 2, 4 and n = 9 also 8.
   CHECK(test::make("exponential", 8).out(0).size() == 3);
   CHECK(test::make("exponential", 9).out(0).size() == 4);

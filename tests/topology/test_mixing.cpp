@@ -24,7 +24,7 @@ TEST_CASE("Metropolis weights are 1/(1 + larger degree) and leave the rest at ho
   CHECK(w[3 * 4 + 2] == 0.25);
   CHECK(w[3 * 4 + 3] == 0.75);
   CHECK(w[3 * 4 + 0] == 0);
-  CHECK(is_symmetric(topology));
+  CHECK(topology.is_symmetric());
   CHECK(is_doubly_stochastic(topology));
 }
 
@@ -36,7 +36,7 @@ TEST_CASE("uniform weights are 1/(1 + own degree)") {
   CHECK(w[3 * 4 + 3] == 0.5);
   CHECK(is_row_stochastic(topology));
   CHECK_FALSE(is_column_stochastic(topology));
-  CHECK_FALSE(is_symmetric(topology));
+  CHECK_FALSE(topology.is_symmetric());
 }
 
 TEST_CASE("lazy weights are (I + W)/2") {
@@ -110,6 +110,19 @@ TEST_CASE(
   Arcs cycle;
   for (NodeId i = 0; i < 100'000; ++i) cycle.push_back({i, (i + 1) % 100'000, 1});
   CHECK_FALSE(unreachable(100'000, cycle).has_value());
+}
+
+TEST_CASE("connected means that everybody reaches everybody along the arcs of the whole period") {
+  const std::vector<double> self(3, 0.5);
+  // Node 0 reaches all, but nobody reaches node 0.
+  CHECK_FALSE(test::is_connected(Topology(3, {{{0, 1, 0.5}, {1, 2, 0.5}, {2, 1, 0.5}}}, {self})));
+  // All reach node 0, which reaches nobody.
+  CHECK_FALSE(test::is_connected(Topology(3, {{{1, 0, 0.5}, {2, 1, 0.5}, {1, 2, 0.5}}}, {self})));
+  // A cycle, one arc per step.
+  CHECK(test::is_connected(
+      Topology(3, {{{0, 1, 0.5}}, {{1, 2, 0.5}}, {{2, 0, 0.5}}}, {self, self, self})));
+  CHECK_FALSE(test::is_connected(Topology(2, {{}}, {{1, 1}})));
+  CHECK(test::is_connected(Topology(1, {{}}, {{1}})));
 }
 
 }  // namespace

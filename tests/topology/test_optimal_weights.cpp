@@ -80,7 +80,7 @@ TEST_CASE("the fastest weights are no slower than any others") {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     const test::Keys keys{{"probability", "0.3"}, {"mixing", fastest}};
     const Topology topology = test::make("erdos_renyi", 14, keys, seed);
-    CHECK(is_symmetric(topology));
+    CHECK(topology.is_symmetric());
     const double least = rho(topology);
     for (const char* other : {"metropolis", best_constant}) {
       const Topology slower =

@@ -58,18 +58,14 @@ TEST_CASE("phases take turns with the step, and neighbors are those of all phase
   CHECK(topology.neighbors(2) == std::vector<NodeId>{1});
 }
 
-TEST_CASE("connected means that everybody reaches everybody along the arcs of the whole period") {
-  CHECK(example().is_connected());
-  const std::vector<double> self(3, 0.5);
-  // Node 0 reaches all, but nobody reaches node 0.
-  CHECK_FALSE(Topology(3, {{{0, 1, 0.5}, {1, 2, 0.5}, {2, 1, 0.5}}}, {self}).is_connected());
-  // All reach node 0, which reaches nobody.
-  CHECK_FALSE(Topology(3, {{{1, 0, 0.5}, {2, 1, 0.5}, {1, 2, 0.5}}}, {self}).is_connected());
-  // A cycle, one arc per step.
-  CHECK(Topology(3, {{{0, 1, 0.5}}, {{1, 2, 0.5}}, {{2, 0, 0.5}}}, {self, self, self})
-            .is_connected());
-  CHECK_FALSE(Topology(2, {{}}, {{1, 1}}).is_connected());
-  CHECK(Topology(1, {{}}, {{1}}).is_connected());
+TEST_CASE("symmetric means that both ends of an edge give the same weight at every step") {
+  const std::vector<Topology::Arc> even{{0, 1, 0.5}, {1, 0, 0.5}};
+  const std::vector<double> self{0.5, 0.5};
+  CHECK(Topology(2, {even}, {self}).is_symmetric());
+  CHECK(Topology(1, {{}}, {{1}}).is_symmetric());
+  CHECK_FALSE(example().is_symmetric());
+  CHECK_FALSE(Topology(2, {{{0, 1, 0.5}, {1, 0, 0.25}}}, {self}).is_symmetric());
+  CHECK_FALSE(Topology(2, {even, {{0, 1, 0.5}}}, {self, self}).is_symmetric());
 }
 
 TEST_CASE("arcs that make no sense are refused by name") {

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "sim/record/recorder.hpp"
+#include "tests/support/same_content.hpp"
 
 using namespace starling;
 
@@ -116,7 +117,7 @@ TEST_CASE("equal recorders have the same content, whatever machine they ran on")
   b.machine["processor"] = "another";
   b.statistics["engine.events"] = 12;
   std::string difference = "left over";
-  CHECK(same_content(a, b, &difference));
+  CHECK(test::same_content(a, b, &difference));
   CHECK(difference.empty());
 }
 
@@ -125,10 +126,10 @@ TEST_CASE("any NaN equals any NaN, but the zeros differ by their sign") {
   Recorder b = small_recorder();
   a.steps.cell("train_loss", 0, 0) = std::numeric_limits<double>::quiet_NaN();
   b.steps.cell("train_loss", 0, 0) = -std::numeric_limits<double>::quiet_NaN();
-  CHECK(same_content(a, b));
+  CHECK(test::same_content(a, b));
   a.steps.cell("train_loss", 0, 0) = 0.0;
   b.steps.cell("train_loss", 0, 0) = -0.0;
-  CHECK_FALSE(same_content(a, b));
+  CHECK_FALSE(test::same_content(a, b));
 }
 
 TEST_CASE("the first difference is named with its place and both values") {
@@ -140,7 +141,7 @@ TEST_CASE("the first difference is named with its place and both values") {
     Recorder b = a;
     change(b);
     std::string text;
-    CHECK_FALSE(same_content(a, b, &text));
+    CHECK_FALSE(test::same_content(a, b, &text));
     return text;
   };
   CHECK(difference([](Recorder& b) { b.steps.cell("train_loss", 0, 1) = 0.75; }) ==

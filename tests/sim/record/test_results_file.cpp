@@ -21,6 +21,7 @@
 #include "sim/record/results_file.hpp"
 #include "tests/sim/record/full_recorder.hpp"
 #include "tests/support/hdf5_leaks.hpp"
+#include "tests/support/same_content.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 using namespace starling;
@@ -54,7 +55,7 @@ void check_round_trip(const Recorder& recorder) {
   save(recorder, directory.path("x.h5"));
   const Recorder loaded = load(directory.path("x.h5"));
   std::string difference;
-  CHECK_MESSAGE(same_content(recorder, loaded, &difference), difference);
+  CHECK_MESSAGE(test::same_content(recorder, loaded, &difference), difference);
   CHECK(loaded.machine == recorder.machine);
   CHECK(loaded.statistics == recorder.statistics);
   CHECK_FALSE(fs::exists(directory.path("x.h5.partial")));
@@ -147,7 +148,7 @@ TEST_CASE("whoever loads while another saves finds the old or the new content") 
   for (int i = 0; i < 20; ++i) {
     try {
       const Recorder found = load(path);
-      whole += same_content(found, a) || same_content(found, b);
+      whole += test::same_content(found, a) || test::same_content(found, b);
     } catch (const Error&) {
     }
   }
