@@ -226,7 +226,7 @@ class GraphmlReceiver : public boost::mutate_graph {
 
 /// The names of the nodes in order of appearance, which is the order in which Boost's reader
 /// numbers them (it keeps the names to itself). What it would lose is an error here: other graphs than
-/// the first, hyperedges, and data with a known key that no <key> names.
+/// the first, hyperedges, data whose key no <key> declares, and data with a known key that no <key> names.
 std::vector<std::string> graphml_names(const std::string& text, Attention& attention) {
   using boost::property_tree::ptree;
   const ptree::path_type attr_name("<xmlattr>/attr.name", '/');
@@ -237,11 +237,12 @@ std::vector<std::string> graphml_names(const std::string& text, Attention& atten
   const auto graph = document.get_child_optional("graphml.graph");
   if (!graph) refuse("expected a tag graphml with a tag graph in it, found none");
   if (document.get_child("graphml").count("graph") > 1) refuse("expected one graph, found several");
-  std::set<std::string> named;
+  std::set<std::string> declared, named;
   for (const auto& [tag, key] : document.get_child("graphml")) {
-    if (tag == "key" && key.get_optional<std::string>(attr_name)) {
-      named.insert(key.get("<xmlattr>.id", ""));
-    }
+    if (tag != "key") continue;
+    const auto id = key.get("<xmlattr>.id", "");
+    declared.insert(id);
+    if (key.get_optional<std::string>(attr_name)) named.insert(id);
   }
   std::vector<std::string> names;
   for (const auto& [tag, owner] : *graph) {
@@ -250,7 +251,8 @@ std::vector<std::string> graphml_names(const std::string& text, Attention& atten
     for (const auto& [inner, data] : owner) {
       if (inner == "graph") refuse("expected one graph, found another within a node");
       const auto key = data.get("<xmlattr>.key", "");
-      if (inner != "data" || named.contains(key) || !attention.keeps(key)) continue;
+      if (inner != "data" || named.contains(key)) continue;
+      if (declared.contains(key) && !attention.keeps(key)) continue;
       refuse(fmt::format(
           "expected <key id=\"{0}\" attr.name=..> for the data with key {0}, found none", key));
     }

@@ -291,8 +291,11 @@ TEST_CASE(
   CHECK(told(R"(<key id="latency" for="edge"/>)", cable) == refused);
   // What no reader would miss may be as it likes; drawing tools have keys without names.
   CHECK(told(R"(<key id="d0" for="edge"/>)",
-             R"(<edge source="a" target="b"><data key="d0">x</data><data key="d1"/></edge>)") ==
-        "accepted");
+             R"(<edge source="a" target="b"><data key="d0">x</data></edge>)") == "accepted");
+  // Which attribute is meant without its declaration nobody knows: it may well be the latency.
+  CHECK(told("", R"(<edge source="a" target="b"><data key="l">2 us</data></edge>)") ==
+        ": not a valid GraphML file: expected <key id=\"l\" attr.name=..> for the data with key l, "
+        "found none");
   CHECK(told("", R"(<edge source="a"/>)") ==
         ": not a valid GraphML file: a tag lacks the attribute target");
   CHECK(told("", R"(<edge source="a" target="b"/>)", "") ==

@@ -174,6 +174,9 @@ TEST_CASE("a wrong trace is an error that names file and place") {
   expect("node,step,seconds\n0,0,1\n2,0,2\n",
          ": expected a duration for node 1 at step 0, found none");
   expect("node,step,seconds\n0,1,1\n", ": expected a duration for node 0 at step 0, found none");
+  for (const std::string header :
+       {"step,node,seconds,loss", "Node,Step,Seconds,loss"})  // no columns of nodes
+    expect(header + "\n1,0,0.1,2\n", ":1: expected the header node,step,seconds, got \"" + header);
   CHECK_THROWS_WITH_AS(compute({{"distribution", "trace"}, {"trace", "/nowhere/trace.csv"}}),
                        doctest::Contains("/nowhere/trace.csv: cannot open"), Error);
 }
