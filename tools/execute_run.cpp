@@ -75,7 +75,6 @@ class Heartbeat {
 }  // namespace
 
 void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& how) {
-  refuse_to_replace_others(parts.settings.output);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     if (std::signal(signal, note_signal) == SIG_IGN) std::signal(signal, SIG_IGN);  // nohup
   }

@@ -73,6 +73,7 @@ Assembly assemble_from(const FoundCheckpoint& found, int processes = 1) {
   if (scenario.empty() || name.empty()) throw Error(found.file->path() + ": names no scenario");
   Assembly parts = assemble(Scenario::parse(scenario, name), processes);
   parts.settings.output = found.results;
+  refuse_to_replace_others(found.results);
   return parts;
 }
 

@@ -210,7 +210,7 @@ LayerArguments CudaMlp::arguments(const Batch& batch, std::size_t l) const {
           .is_first = l == 0 ? 1U : 0U,
           .is_last = l + 1 == layers_.size() ? 1U : 0U,
           .is_free = 0,
-          .input = l == 0 ? samples : Rows{batch.after[l - 1].at, batch.after[l - 1].stride},
+          .input = l == 0 ? samples : batch.after[l - 1],
           .output = batch.after[l],
           .slope = {}};
 }

@@ -50,8 +50,7 @@ void CudaMlp::parameter_gradient_fast(const Batch& batch, const LayerArguments& 
 void CudaMlp::multiply_panels(const Batch& batch, const LayerArguments& layer,
                               bool is_gradient) const {
   const LayerShape& shape = layer.layer;
-  const Rows input =
-      layer.is_first != 0 ? Rows{batch.gathered.at, batch.gathered.stride} : layer.input;
+  const Rows input = layer.is_first != 0 ? batch.gathered : layer.input;
   const std::uint32_t whole = shape.outputs / panel_columns, rest = shape.outputs % panel_columns;
   for (const bool is_rest : {false, true}) {
     const std::uint32_t first = is_rest ? whole : 0, panels = is_rest ? (rest > 0 ? 1 : 0) : whole;

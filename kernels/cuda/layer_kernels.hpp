@@ -10,14 +10,16 @@
 
 namespace starling::cuda {
 
-struct Activations {
-  float* at;
-  std::uint32_t stride;
-};
-/// Rows that are only read.
+/// Rows of numbers that are only read, `stride` floats apart.
 struct Rows {
   const float* at;
   std::uint32_t stride;
+};
+struct Activations {
+  float* at;
+  std::uint32_t stride;
+
+  STARLING_DEVICE operator Rows() const { return {at, stride}; }
 };
 
 struct LayerArguments {
@@ -54,9 +56,8 @@ STARLING_DEVICE const float* row_of(const Rows& rows, std::uint32_t number) {
 }
 
 /// Whether rows begin at multiples of 16 bytes.
-template <class RowsOrActivations>
-STARLING_DEVICE bool has_even_rows(const RowsOrActivations& a) {
-  return is_even(a.at) && a.stride % 4 == 0;
+STARLING_DEVICE bool has_even_rows(const Rows& rows) {
+  return is_even(rows.at) && rows.stride % 4 == 0;
 }
 /// Whether groups of 4 neighbors among the layer's weights do.
 STARLING_DEVICE bool has_even_weights(const LayerShape& layer, const float* weights) {

@@ -17,11 +17,11 @@ namespace {
 
 constexpr const char* list_header = "node,step,seconds";
 
-/// Whether a header names what a list has, though not as a list must.
-bool is_like_list(const std::string& header) {
+/// Whether a header names, in whatever way, what a list has: its columns are no nodes.
+bool names_list(const std::string& header) {
   const std::string small = lower(header);
   const auto names = [&](std::string_view name) { return small.find(name) != std::string::npos; };
-  return header != list_header && names("seconds") && names("node") && names("step");
+  return names("seconds") && names("node") && names("step");
 }
 
 bool is_duration(double seconds) { return seconds >= 0 && std::isfinite(seconds); }
@@ -56,10 +56,6 @@ TraceSettings read_trace_settings(const Section& section, NodeId nodes) {
 DurationTrace::DurationTrace(TraceSettings settings) : settings_(std::move(settings)) {
   NumberFile file(settings_.path, "the trace of compute.trace", "numbers of seconds");
   if (file.next()) {
-    if (is_like_list(file.header())) {
-      throw Error(fmt::format("{}:1: expected the header {}, got \"{}\"", settings_.path,
-                              list_header, file.header()));
-    }
     file.header() == list_header ? read_list(file) : read_columns(file);
   }
   if (seconds_.empty())
@@ -67,6 +63,9 @@ DurationTrace::DurationTrace(TraceSettings settings) : settings_(std::move(setti
 }
 
 void DurationTrace::read_columns(NumberFile& file) {
+  if (names_list(file.header()))
+    throw Error(fmt::format("{}:1: expected the header {}, got \"{}\"", settings_.path, list_header,
+                            file.header()));
   seconds_.resize(file.values().size());
   do {
     if (file.values().size() != seconds_.size())
