@@ -63,8 +63,9 @@ class FramePool {
       slab_ = static_cast<std::byte*>(::operator new(slab_bytes));
       left_ = slab_bytes;
     }
+    std::byte* frame = slab_ + (slab_bytes - left_);
     left_ -= bytes;
-    return slab_ + left_;
+    return frame;
   }
 
   std::array<Free*, largest / step + 1> free_{};

@@ -66,34 +66,35 @@ void SimulatedTransport::look_far() const {
     const std::uint64_t payload = event->payload;
     if (kind_of(payload) == Kind::delivery) {
       const NodeId node = destination_of(payload);
-      prefetch(&in_flight_[place_of(payload)], sizeof(InFlight));
-      prefetch(network_.transfer_record(place_of(payload)));  // what is sent next takes its place
-      prefetch(mailbox_.place(node));
-      for (const NodeRecords& records : records_) records.prefetch(node);
+      prefetch_early(&in_flight_[place_of(payload)], sizeof(InFlight));
+      // What is sent next takes its place.
+      prefetch_early(network_.transfer_record(place_of(payload)));
+      prefetch_early(mailbox_.place(node));
+      for (const NodeRecords& records : records_) records.prefetch_early(node);
     }
   }
   if (const Event* event = calendar_.ahead(3 * stride)) {
     const std::uint64_t payload = event->payload;
     if (kind_of(payload) == Kind::delivery) {
-      prefetch(mailbox_.waiting(destination_of(payload)), sizeof(ReceiveWait));
+      prefetch_early(mailbox_.waiting(destination_of(payload)), sizeof(ReceiveWait));
       const InFlight& flight = in_flight_[place_of(payload)];
       // Many messages are answered.
-      records_.front().prefetch(flight.message.source);
-      if (flight.next != no_message) prefetch(&in_flight_[flight.next], sizeof(InFlight));
+      records_.front().prefetch_early(flight.message.source);
+      if (flight.next != no_message) prefetch_early(&in_flight_[flight.next], sizeof(InFlight));
     } else if (kind_of(payload) == Kind::resume) {
-      prefetch(&fibre_of(payload));
+      prefetch_early(&fibre_of(payload));
     }
   }
   if (const Event* event = calendar_.ahead(2 * stride)) {
     const std::uint64_t payload = event->payload;
     if (kind_of(payload) == Kind::delivery) {
       const ReceiveWait* wait = mailbox_.waiting(destination_of(payload));
-      if (wait != nullptr) prefetch(wait->fibre);
+      if (wait != nullptr) prefetch_early(wait->fibre);
       const std::uint32_t next = in_flight_[place_of(payload)].next;
-      if (next != no_message) prefetch(mailbox_.place(in_flight_[next].destination));
+      if (next != no_message) prefetch_early(mailbox_.place(in_flight_[next].destination));
     } else if (kind_of(payload) == Kind::resume) {
       const NodeId node = fibre_of(payload).node;
-      for (const NodeRecords& records : records_) records.prefetch(node);
+      for (const NodeRecords& records : records_) records.prefetch_early(node);
     }
   }
   if (const Event* event = calendar_.ahead(stride)) {
@@ -106,7 +107,8 @@ void SimulatedTransport::look_far() const {
       fibre = &fibre_of(payload);
     }
     if (fibre != nullptr) {
-      prefetch(fibre->handle.address(), std::min(most_frame_bytes, FramePool::largest_taken()));
+      prefetch_early(fibre->handle.address(),
+                     std::min(most_frame_bytes, FramePool::largest_taken()));
     }
   }
 }
