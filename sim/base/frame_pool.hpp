@@ -2,7 +2,8 @@
 // waits: a list of free frames per size is faster than malloc and takes no header of 16 bytes.
 //
 // One pool per thread, so there are no locks. A frame may be given back on another thread, whose pool then keeps it.
-// Memory stays with the pools, for the frames to come.
+// Memory stays with the pools, for the frames to come. It comes in huge pages: those of 100,000 nodes lie side by side there,
+// so that the processor finds and fetches them by itself when nodes act in order.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +45,7 @@ class FramePool {
   static constexpr std::size_t step = __STDCPP_DEFAULT_NEW_ALIGNMENT__;  // between sizes
   // Larger frames come from the heap; for the sanitizer all of them, so that it finds who uses one that has ended.
   static constexpr std::size_t largest = STARLING_SANITIZES_ADDRESSES ? 0 : 1024;
-  static constexpr std::size_t slab_bytes = std::size_t{1} << 16;
+  static constexpr std::size_t slab_bytes = std::size_t{1} << 21;  // a huge page
 
   struct Free {
     Free* next;
@@ -56,11 +57,13 @@ class FramePool {
     return pool;
   }
 
+  static std::byte* new_slab();
+
   void* cut(std::size_t size_class) {
     const std::size_t bytes = size_class * step;
     largest_class_ = std::max(largest_class_, size_class);
     if (left_ < bytes) {
-      slab_ = static_cast<std::byte*>(::operator new(slab_bytes));
+      slab_ = new_slab();
       left_ = slab_bytes;
     }
     std::byte* frame = slab_ + (slab_bytes - left_);
