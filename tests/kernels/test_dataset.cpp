@@ -438,6 +438,23 @@ TEST_CASE("samples of an HDF5 file may have any shape") {
   CHECK(split.train.length.empty());
 }
 
+TEST_CASE("truth values, which h5py writes as an enumeration, are labels and features of 0 and 1") {
+  const hid_t truth = H5Tenum_create(H5T_NATIVE_INT8);
+  for (const std::int8_t value : {std::int8_t{0}, std::int8_t{1}})
+    REQUIRE(H5Tenum_insert(truth, value == 0 ? "FALSE" : "TRUE", &value) >= 0);
+  const Directory directory;
+  const std::string path = hdf5_file(directory / "a.h5", [&](hid_t file) {
+    write_set(file, "x", truth, {3, 2}, std::vector<std::int8_t>{0, 1, 1, 0, 1, 1});
+    write_set(file, "y", truth, {3}, std::vector<std::int8_t>{1, 0, 1});
+  });
+  H5Tclose(truth);
+  const SplitDataset split = load({{"dataset", "hdf5"}, {"path", path}});
+  CHECK(split.train.x == Dataset::Floats{0, 1, 1, 0});
+  CHECK(split.train.y == std::vector<std::int32_t>{1, 0});
+  CHECK(split.test.y == std::vector<std::int32_t>{1});
+  CHECK(split.train.classes == 2);
+}
+
 TEST_CASE("a wrong HDF5 file is an error that names file and data set") {
   const Directory directory;
   const std::string path = directory / "a.h5";
@@ -457,6 +474,10 @@ TEST_CASE("a wrong HDF5 file is an error that names file and data set") {
     good_x(file);
     write_set(file, "y", H5T_NATIVE_DOUBLE, {5}, std::vector<double>(5));
   });
+  fails_with(": y: expected integers, found text", [&](hid_t file) {
+    good_x(file);
+    write_set(file, "y", H5T_C_S1, {5}, std::vector<char>(5, 'a'));
+  });
   fails_with(": y: expected shape 5, one integer per sample of x, found shape 4", [&](hid_t file) {
     good_x(file);
     write_set(file, "y", H5T_NATIVE_INT32, {4}, labels);
@@ -475,12 +496,13 @@ TEST_CASE("a wrong HDF5 file is an error that names file and data set") {
         write_set(file, "y", H5T_NATIVE_INT32, {5}, labels);
         write_set(file, "length", H5T_NATIVE_INT32, {5}, std::vector<std::int32_t>{1, 1, 1, 0, 1});
       });
-  fails_with(": x: expected finite numbers, found inf at sample 4", [&](hid_t file) {
-    std::vector<double> pairs = five_pairs;
-    pairs[9] = HUGE_VAL;
-    write_set(file, "x", H5T_NATIVE_DOUBLE, {5, 2}, pairs);
-    write_set(file, "y", H5T_NATIVE_INT32, {5}, labels);
-  });
+  fails_with(": x: expected numbers that are finite as float32, found inf at sample 4",
+             [&](hid_t file) {
+               std::vector<double> pairs = five_pairs;
+               pairs[9] = HUGE_VAL;
+               write_set(file, "x", H5T_NATIVE_DOUBLE, {5, 2}, pairs);
+               write_set(file, "y", H5T_NATIVE_INT32, {5}, labels);
+             });
   fails_with(": x: expected values, found shape 0 x 2", [](hid_t file) {
     write_set(file, "x", H5T_NATIVE_DOUBLE, {0, 2}, std::vector<double>());
   });
