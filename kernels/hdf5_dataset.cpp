@@ -109,6 +109,7 @@ Dataset read_content(const Handle& file, const std::string& path) {
                             to_text(x.shape)));
   }
   Dataset all{.samples = x.shape[0], .features = x.count() / x.shape[0]};
+  if (x.shape.size() > 2) all.shape.assign(x.shape.begin() + 1, x.shape.end());
   all.y = read_integers(open(file, path, "y", true), all.samples, 0);
   if (H5Lexists(file, "length", H5P_DEFAULT) > 0) {
     all.length = read_integers(open(file, path, "length", true), all.samples, 1);

@@ -15,6 +15,7 @@
 #include <zlib.h>
 
 #include "kernels/dataset.hpp"
+#include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
 
 using namespace starling;
@@ -453,6 +454,40 @@ TEST_CASE("truth values, which h5py writes as an enumeration, are labels and fea
   CHECK(split.train.y == std::vector<std::int32_t>{1, 0});
   CHECK(split.test.y == std::vector<std::int32_t>{1});
   CHECK(split.train.classes == 2);
+}
+
+TEST_CASE("images of an HDF5 file whose channels come first are not read as if they came last") {
+  const Directory directory;
+  const auto refusal = [&](const std::vector<hsize_t>& shape, const std::string& image) {
+    hsize_t numbers = 1;
+    for (const hsize_t extent : shape) numbers *= extent;
+    const std::string path = hdf5_file(directory / "a.h5", [&](hid_t file) {
+      write_set(file, "x", H5T_NATIVE_DOUBLE, shape, std::vector<double>(numbers, 0.5));
+      write_set(file, "y", H5T_NATIVE_INT64, {shape[0]}, std::vector<std::int64_t>(shape[0]));
+    });
+    const Section section("workload", "test.ini:1",
+                          {{"kind", "cnn", "test.ini:2"},
+                           {"dataset", "hdf5", "test.ini:3"},
+                           {"path", path, "test.ini:4"},
+                           {"layers", "conv 2 3x3 same, relu", "test.ini:5"},
+                           {"image", image, "test.ini:6"}});
+    try {
+      workloads::find(section).make(section, 1, 1);
+      return std::string("none");
+    } catch (const ScenarioError& error) {
+      const std::string words = error.what();
+      const std::size_t at = words.find(path);
+      return at == words.npos ? words : words.substr(at + path.size());
+    }
+  };
+  CHECK(refusal({4, 3, 8, 8}, "square") == ", 3x8x8, got 8x8x3; channels come last");
+  CHECK(refusal({4, 3, 8, 6}, "8x6x3") == ", 3x8x6, got 8x6x3; channels come last");
+  CHECK(refusal({4, 6, 8}, "8x6x1") == ", 6x8, got 8x6x1; channels come last");
+  // The same numbers in the same order.
+  CHECK(refusal({4, 8, 8, 3}, "square") == "none");
+  CHECK(refusal({4, 1, 8, 8}, "square") == "none");
+  CHECK(refusal({4, 8, 18}, "8x6x3") == "none");
+  CHECK(refusal({4, 192}, "square") == "none");
 }
 
 TEST_CASE("a wrong HDF5 file is an error that names file and data set") {
