@@ -260,11 +260,13 @@ std::unique_ptr<Workload> cnn(const Section& section, NodeId nodes, std::uint64_
   if (image == "square") problem.image = guess_extent(features);
   section.expect(problem.image.size() == features, "image",
                  "must have as many numbers as a sample, {}, got {}", features, image);
-  const std::vector<std::size_t>& shape = problem.data.train.shape;
-  section.expect(may_be(problem.image, shape), "image",
-                 "must be the shape of a sample in {}, {}, got {}x{}x{}; channels come last",
-                 dataset.path, fmt::join(shape, "x"), problem.image.height, problem.image.width,
-                 problem.image.channels);
+  for (const Dataset* part : {&problem.data.train, &problem.data.test}) {
+    section.expect(may_be(problem.image, part->shape), "image",
+                   "must be the shape of a sample in {}, {}, got {}x{}x{}; channels come last",
+                   part == &problem.data.train ? dataset.path : dataset.test_path,
+                   fmt::join(part->shape, "x"), problem.image.height, problem.image.width,
+                   problem.image.channels);
+  }
   problem.data.description += ", partition " + partition_settings.kind;
   problem.parts = partition(section, partition_settings, problem.data.train, nodes, seed);
   try {

@@ -458,17 +458,22 @@ TEST_CASE("truth values, which h5py writes as an enumeration, are labels and fea
 
 TEST_CASE("images of an HDF5 file whose channels come first are not read as if they came last") {
   const Directory directory;
-  const auto refusal = [&](const std::vector<hsize_t>& shape, const std::string& image) {
+  const auto images = [&](const char* name, const std::vector<hsize_t>& shape) {
     hsize_t numbers = 1;
     for (const hsize_t extent : shape) numbers *= extent;
-    const std::string path = hdf5_file(directory / "a.h5", [&](hid_t file) {
+    return hdf5_file(directory / name, [&](hid_t file) {
       write_set(file, "x", H5T_NATIVE_DOUBLE, shape, std::vector<double>(numbers, 0.5));
       write_set(file, "y", H5T_NATIVE_INT64, {shape[0]}, std::vector<std::int64_t>(shape[0]));
     });
+  };
+  const auto refusal = [&](const std::vector<hsize_t>& shape, const std::string& image,
+                           const std::string& test_path = "") {
+    const std::string path = images("a.h5", shape);
     const Section section("workload", "test.ini:1",
                           {{"kind", "cnn", "test.ini:2"},
                            {"dataset", "hdf5", "test.ini:3"},
                            {"path", path, "test.ini:4"},
+                           {"test_path", test_path, "test.ini:4"},
                            {"layers", "conv 2 3x3 same, relu", "test.ini:5"},
                            {"image", image, "test.ini:6"}});
     try {
@@ -483,6 +488,8 @@ TEST_CASE("images of an HDF5 file whose channels come first are not read as if t
   CHECK(refusal({4, 3, 8, 8}, "square") == ", 3x8x8, got 8x8x3; channels come last");
   CHECK(refusal({4, 3, 8, 6}, "8x6x3") == ", 3x8x6, got 8x6x3; channels come last");
   CHECK(refusal({4, 6, 8}, "8x6x1") == ", 6x8, got 8x6x1; channels come last");
+  CHECK(contains(refusal({4, 8, 8, 3}, "square", images("b.h5", {2, 3, 8, 8})),
+                 "b.h5, 3x8x8, got 8x8x3"));
   // The same numbers in the same order.
   CHECK(refusal({4, 8, 8, 3}, "square") == "none");
   CHECK(refusal({4, 1, 8, 8}, "square") == "none");
