@@ -18,9 +18,35 @@ constexpr AlgorithmEntry entries[] = {
 #undef ALGORITHM
 };
 
-// Those that send models in pieces. The others fold shares or fragments as they come.
-constexpr std::string_view whole_only[] = {"overlap_sgp", "push_pull", "push_sum",
-                                           "streaming_diloco"};
+// Those that send models in pieces (exchange.hpp, averaging.hpp), and so have the key `exchange`. Messages of the others hold a
+// whole model, what it is coded as, shares or fragments.
+constexpr std::string_view in_pieces[] = {"adaptive_period",
+                                          "adpsgd",
+                                          "allreduce",
+                                          "async_diloco",
+                                          "async_parameter_server",
+                                          "bmuf",
+                                          "coda",
+                                          "d2",
+                                          "dasgd",
+                                          "diloco",
+                                          "dpsgd",
+                                          "eager",
+                                          "easgd",
+                                          "epidemic",
+                                          "gradient_tracking",
+                                          "local_gossip",
+                                          "local_sgd",
+                                          "pairwise_gossip",
+                                          "parameter_server",
+                                          "sgp",
+                                          "slowmo",
+                                          "swarm",
+                                          "token_walk",
+                                          "wagma"};
+// Those of them that send whole codes where messages are compressed.
+constexpr std::string_view coded_whole[] = {"allreduce",         "d2",           "dpsgd",
+                                            "gradient_tracking", "local_gossip", "sgp"};
 // Those that may exchange beside the backward pass.
 constexpr std::string_view overlapped[] = {"adpsgd",    "allreduce", "dpsgd", "eager",
                                            "local_sgd", "sgp",       "wagma"};
@@ -29,13 +55,24 @@ bool names_it(std::span<const std::string_view> names, std::string_view kind) {
   return std::ranges::find(names, kind) != names.end();
 }
 
+/// Refuses pieces, and messages beside the backward pass, where codes are made of whole models.
+void expect_whole_if_coded(const Section& section, const ExchangeSettings& settings) {
+  // Out of a copy: read_codec() is who notes the key.
+  const std::string codes = Section(section).optional<std::string>("compression", "none", "");
+  if (codes == "none") return;
+  section.expect(settings.granularity == Granularity::whole, "exchange",
+                 "must be whole with compression = {}: codes are made of whole models", codes);
+  section.expect(!settings.overlaps_backward, "overlap",
+                 "must be none with compression = {}: codes are made of whole models", codes);
+}
+
 }  // namespace
 
 std::span<const AlgorithmEntry> catalog() { return entries; }
 
 ExchangeSettings read_exchange(const Section& section, std::string_view kind) {
   ExchangeSettings settings;
-  if (!names_it(whole_only, kind)) {
+  if (names_it(in_pieces, kind)) {
     const std::string granularity =
         section.choice("exchange", {"whole", "buckets", "tensors"}, "whole",
                        "how models travel: in one piece, or one piece after the other");
@@ -56,6 +93,7 @@ ExchangeSettings read_exchange(const Section& section, std::string_view kind) {
                        "whether a piece leaves when the backward pass has come to it") ==
         "backward";
   }
+  if (names_it(coded_whole, kind)) expect_whole_if_coded(section, settings);
   // Out of a copy: read_collective() is who notes the key, in its place behind `collective`.
   settings.collective_switch = read_collective_switch(Section(section));
   return settings;

@@ -221,6 +221,18 @@ Extent guess_extent(std::size_t features) {
   return {0, 0, 0};
 }
 
+/// Whether samples of that `shape` may be such images. Sides of 1 change nothing; sides in another order, as channels first,
+/// would be read as wrong images.
+bool may_be(const Extent& image, const std::vector<std::size_t>& shape) {
+  const auto sides = [](std::vector<std::size_t> all) {
+    std::erase(all, std::size_t{1});
+    return all;
+  };
+  const std::vector<std::size_t> expected = sides({image.height, image.width, image.channels});
+  const std::vector<std::size_t> found = sides(shape);
+  return found.size() != expected.size() || found == expected;
+}
+
 }  // namespace
 
 std::unique_ptr<Workload> cnn(const Section& section, NodeId nodes, std::uint64_t seed) {
@@ -248,6 +260,13 @@ std::unique_ptr<Workload> cnn(const Section& section, NodeId nodes, std::uint64_
   if (image == "square") problem.image = guess_extent(features);
   section.expect(problem.image.size() == features, "image",
                  "must have as many numbers as a sample, {}, got {}", features, image);
+  for (const Dataset* part : {&problem.data.train, &problem.data.test}) {
+    section.expect(may_be(problem.image, part->shape), "image",
+                   "must be the shape of a sample in {}, {}, got {}x{}x{}; channels come last",
+                   part == &problem.data.train ? dataset.path : dataset.test_path,
+                   fmt::join(part->shape, "x"), problem.image.height, problem.image.width,
+                   problem.image.channels);
+  }
   problem.data.description += ", partition " + partition_settings.kind;
   problem.parts = partition(section, partition_settings, problem.data.train, nodes, seed);
   try {

@@ -238,7 +238,8 @@ DatasetSettings read_dataset_settings(const Section& section) {
                                  "which samples");
   if (settings.kind == "digits") {
     settings.path = section.resolve_path(section.optional<std::string>(
-        "path", "", "CSV file like digits.csv; empty: the one shipped"));
+        "path", "",
+        "CSV file like digits.csv, 64 pixels 0 .. 16 and the digit; empty: the one shipped"));
   } else if (settings.kind == "blobs") {
     read_blobs(section, settings);
   } else if (settings.kind == "idx") {

@@ -32,6 +32,7 @@ struct Dataset {
   Floats x{};                          // (samples, features), row-major
   std::vector<std::int32_t> y{};       // (samples), label of each sample
   std::vector<std::int32_t> length{};  // (samples) > 0, or empty if samples have no length
+  std::vector<std::size_t> shape{};    // of one sample, if the file tells more than `features`
 
   double bytes() const { return 4.0 * static_cast<double>(x.size() + y.size() + length.size()); }
   /// The features of one sample.

@@ -43,6 +43,14 @@ void check_size(const Source& source, std::size_t bytes_per_value) {
   }
 }
 
+/// What a data set holds, as messages tell it.
+const char* to_text(H5T_class_t kind) {
+  if (kind == H5T_FLOAT) return "floating-point numbers";
+  if (kind == H5T_STRING) return "text";
+  if (kind == H5T_COMPOUND) return "records, such as complex numbers";
+  return "another type";
+}
+
 Source open(const Handle& file, const std::string& path, const std::string& set, bool is_integer) {
   const std::string name = path + ": " + set;
   const hid_t id = H5Dopen2(file, set.c_str(), H5P_DEFAULT);
@@ -50,10 +58,11 @@ Source open(const Handle& file, const std::string& path, const std::string& set,
   Source source{.id = Handle(id, H5Dclose), .name = name, .shape = {}};
   const Handle type(H5Dget_type(source.id), H5Tclose);
   const H5T_class_t kind = H5Tget_class(type);
-  if (kind != H5T_INTEGER && (is_integer || kind != H5T_FLOAT)) {
+  // Enumerations are read as the integers behind them: h5py writes False and True so, as 0 and 1.
+  const bool has_integers = kind == H5T_INTEGER || kind == H5T_ENUM;
+  if (!has_integers && (is_integer || kind != H5T_FLOAT)) {
     throw Error(fmt::format("{}: expected {}, found {}", source.name,
-                            is_integer ? "integers" : "numbers",
-                            kind == H5T_FLOAT ? "floating-point numbers" : "another type"));
+                            is_integer ? "integers" : "numbers", to_text(kind)));
   }
   const Handle space(H5Dget_space(source.id), H5Sclose);
   const int rank = hdf5::check(H5Sget_simple_extent_ndims(space));
@@ -100,6 +109,7 @@ Dataset read_content(const Handle& file, const std::string& path) {
                             to_text(x.shape)));
   }
   Dataset all{.samples = x.shape[0], .features = x.count() / x.shape[0]};
+  if (x.shape.size() > 2) all.shape.assign(x.shape.begin() + 1, x.shape.end());
   all.y = read_integers(open(file, path, "y", true), all.samples, 0);
   if (H5Lexists(file, "length", H5P_DEFAULT) > 0) {
     all.length = read_integers(open(file, path, "length", true), all.samples, 1);
@@ -108,8 +118,9 @@ Dataset read_content(const Handle& file, const std::string& path) {
   const auto bad =
       std::find_if(all.x.begin(), all.x.end(), [](float value) { return !std::isfinite(value); });
   if (bad != all.x.end()) {
-    throw Error(fmt::format("{}: expected finite numbers, found {} at sample {}", x.name, *bad,
-                            static_cast<std::size_t>(bad - all.x.begin()) / all.features));
+    throw Error(
+        fmt::format("{}: expected numbers that are finite as float32, found {} at sample {}",
+                    x.name, *bad, static_cast<std::size_t>(bad - all.x.begin()) / all.features));
   }
   return all;
 }

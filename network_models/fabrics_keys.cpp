@@ -246,6 +246,8 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::u
           .optional<Bandwidth>("slow_bandwidth", Bandwidth{link.bytes_per_second / 10},
                                "of the links that messages of slow_hosts begin or end on")
           .bytes_per_second;
+  section.expect(!section.has("slow_bandwidth") || section.has("slow_hosts"), "slow_bandwidth",
+                 "needs slow_hosts, which says whose links are slow");
 
   const auto build = [&]() -> Build {
     if (kind == "dragonfly") return read_dragonfly(section, hosts);

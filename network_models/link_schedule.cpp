@@ -120,6 +120,10 @@ std::function<LinkSchedule(const Fabric&)> read_schedule(const Section& section,
   section.expect(interval == Duration{0} || interval >= std::chrono::microseconds(1),
                  "failure_interval", "must be 0 s or at least 1 us, got {}", to_text(interval));
   section.expect(repair > Duration{0}, "repair_time", "must be positive, got {}", to_text(repair));
+  for (const char* key : {"repair_time", "failing_links"}) {
+    section.expect(!section.has(key) || section.has("failure_interval"), key,
+                   "needs failure_interval, which says how often links fail");
+  }
   return [=, &section](const Fabric& fabric) {
     std::vector<LinkChange> changes;
     if (!file.empty()) changes = read_changes(section, section.resolve_path(file), fabric);

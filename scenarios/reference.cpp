@@ -6,7 +6,6 @@ ReferenceSettings read_reference_section(const Section& section) {
   ReferenceSettings settings;
   settings.file = section.required<std::string>(
       "file", "CSV file of a run by anybody's code, or a results file, to compare with");
-  section.expect(!settings.file.empty(), "file", "must name a file");
   settings.file = section.resolve_path(settings.file);
   const auto tolerance = [&section](const char* key, double fallback, const char* help) {
     const auto value = section.optional<double>(key, fallback, help);

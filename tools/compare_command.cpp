@@ -333,8 +333,14 @@ void compare_command(const Arguments& arguments) {
   const Recorder first = read_run_of(words[0]);
   const Recorder second = read_run_of(words[1]);
   const std::vector<Line> lines = compare(first, second, tolerances);
-  if (lines.empty())
-    throw Error(fmt::format("{} and {} have nothing in common", words[0], words[1]));
+  if (lines.empty()) {
+    const bool by_other_code = is_reference(first) || is_reference(second);
+    throw Error(fmt::format(
+        "{} and {} have nothing in common{}", words[0], words[1],
+        by_other_code
+            ? "; compared are the columns time_seconds, test_loss, test_accuracy and test_auc"
+            : ""));
+  }
   if (tolerances.models && !lines.back().quantity.starts_with("final models"))
     throw Error("--models needs two runs with run.save_models = yes");
   fmt::print("A: {} ({})\nB: {} ({})\n", words[0], state_of(first), words[1], state_of(second));

@@ -1,7 +1,11 @@
 #include "tools/execute_run.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -30,6 +34,17 @@ bool is_large(const Assembly& parts) {
   return facts.has_numbers && model_bytes(parts.settings, facts) > (1 << 30);
 }
 
+/// `path` as a word of a command that one may copy into a shell.
+std::string as_word(const std::string& path) {
+  const bool is_plain = std::ranges::all_of(path, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || std::strchr("/._-+,=:@%", c) != nullptr;
+  });
+  if (is_plain) return path;
+  std::string word = "'";
+  for (const char c : path) word += c == '\'' ? "'\\''" : std::string(1, c);
+  return word + "'";
+}
+
 void report(const Run& run) {
   fmt::print("{}\n{}", run.recorder().facts.at("workload"), summarize(run.recorder()));
   const std::string replay = fact(run.recorder().facts, "replay");
@@ -42,7 +57,7 @@ void report(const Run& run) {
     fmt::print("  {:<36}{}\n", "checkpoints not written", run.lost_checkpoints());
   fmt::print("  {:<36}{}\n", "results", run.assembly().settings.output);
   if (run.checkpoint().empty()) return;
-  fmt::print("  {:<36}starling resume {}\n", "to go on", run.assembly().settings.output);
+  fmt::print("  {:<36}starling resume {}\n", "to go on", as_word(run.assembly().settings.output));
 }
 
 /// Shows where a run is.
@@ -100,7 +115,7 @@ void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& h
     if (speaks) {
       report(run);
     } else if (!run.checkpoint().empty()) {
-      fmt::print(stderr, "starling resume {} goes on\n", run.assembly().settings.output);
+      fmt::print(stderr, "starling resume {} goes on\n", as_word(run.assembly().settings.output));
     }
     throw;
   } catch (...) {

@@ -1,9 +1,8 @@
 // A topology from a file: GraphML (.graphml, .xml) or DOT (.dot, .gv), undirected or directed
 // (sim/base/graph_file.hpp).
 //
-// Numbers  If the names of the nodes are 0..n-1, all after the same letters if any (n0, n1, ...),
-//          they are the numbers of the nodes. Otherwise nodes are numbered from 0 in (byte) order
-//          of their names.
+// Numbers  Nodes are numbered from 0 on in order of their names, in which n2 comes before n10: names
+//          0, 1, .. or n0, n1, .. are the numbers of the nodes.
 // Weights  An edge may have an attribute `weight`, the mixing weight; then all must. A directed
 //          edge from j to i gives W_ij; an undirected one W_ij and W_ji. W_ii is what the row
 //          leaves of one. Without the attribute: Metropolis weights if undirected,

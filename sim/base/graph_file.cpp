@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <numeric>
@@ -350,29 +349,44 @@ GraphFile read_graph(const Section& section, std::string_view key, const std::st
   }
 }
 
-std::vector<NodeId> node_numbers(const std::vector<std::string>& names) {
-  std::vector<NodeId> numbers(names.size(), -1);
-  std::vector<char> is_taken(names.size(), 0);
-  const std::size_t prefix =
-      names.empty() ? 0 : std::min(names[0].find_first_of("0123456789"), names[0].size());
-  const auto take_number = [&](std::size_t i) {
-    if (names[i].compare(0, prefix, names[0], 0, prefix) != 0) return false;
-    std::size_t number = 0;
-    const char* const end = names[i].data() + names[i].size();
-    const auto [rest, error] = std::from_chars(names[i].data() + prefix, end, number);
-    if (error != std::errc() || rest != end) return false;
-    if (number >= names.size() || is_taken[number]) return false;
-    is_taken[number] = 1;
-    numbers[i] = static_cast<NodeId>(number);
-    return true;
-  };
-  std::size_t taken = 0;
-  while (taken < names.size() && take_number(taken)) ++taken;
-  if (taken == names.size()) return numbers;
+namespace {
 
+/// Cuts the digits that `text` begins with off; returns them without leading zeros.
+std::string_view take_digits(std::string_view& text) {
+  const std::size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
+  const std::size_t begin = std::min(text.find_first_not_of('0'), end);
+  const std::string_view digits = text.substr(begin, end - begin);
+  text.remove_prefix(end);
+  return digits;
+}
+
+/// The order of names in which n2 comes before n10: digits in a row count as a number, all else as bytes.
+bool comes_before(std::string_view a, std::string_view b) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const std::string_view whole_a = a, whole_b = b;
+  while (!a.empty() && !b.empty()) {
+    if (is_digit(a[0]) && is_digit(b[0])) {
+      const std::string_view number_a = take_digits(a), number_b = take_digits(b);
+      if (number_a.size() != number_b.size()) return number_a.size() < number_b.size();
+      if (number_a != number_b) return number_a < number_b;
+    } else {
+      if (a[0] != b[0]) return a.substr(0, 1) < b.substr(0, 1);
+      a.remove_prefix(1);
+      b.remove_prefix(1);
+    }
+  }
+  if (a.empty() && b.empty()) return whole_a < whole_b;  // n1 and n01
+  return a.empty();
+}
+
+}  // namespace
+
+std::vector<NodeId> node_numbers(const std::vector<std::string>& names) {
   std::vector<std::size_t> order(names.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, {}, [&](std::size_t i) -> const std::string& { return names[i]; });
+  std::ranges::sort(order, comes_before,
+                    [&](std::size_t i) -> const std::string& { return names[i]; });
+  std::vector<NodeId> numbers(names.size());
   for (std::size_t rank = 0; rank < order.size(); ++rank) {
     numbers[order[rank]] = static_cast<NodeId>(rank);
   }

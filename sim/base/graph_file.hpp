@@ -62,8 +62,8 @@ GraphFile parse_graph(const std::string& text, GraphFormat format, const GraphAt
 GraphFile read_graph(const Section& section, std::string_view key, const std::string& path,
                      const GraphAttributes& known);
 
-/// Numbers of nodes by their names: the numbers that the names contain if these are 0..n-1 behind
-/// one common prefix (n0, n1, ...), else their ranks in (byte) order.
+/// Numbers of nodes by their names: from 0 on in order of name, in which n2 comes before n10. Names 0, 1, .. or n0, n1, ..
+/// are the numbers of the nodes, then.
 std::vector<NodeId> node_numbers(const std::vector<std::string>& names);
 
 /// An attribute as it was written; empty if it is absent.

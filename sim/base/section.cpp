@@ -8,6 +8,7 @@
 #include <cmath>
 #include <filesystem>
 #include <stdexcept>
+#include <type_traits>
 
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
@@ -199,6 +200,9 @@ bool Section::has(std::string_view key) const { return find(key) != nullptr; }
 template <class T>
 T Section::required(std::string_view key, std::string_view help) const {
   const Setting* setting = note(key, Kind<T>::name, std::nullopt, help);
+  if constexpr (std::is_same_v<T, std::string>) {  // it names something, mostly a file
+    if (setting && setting->text.empty()) fail(key, "must not be empty");
+  }
   return setting ? parse<T>(*this, *setting) : Kind<T>::sample();
 }
 

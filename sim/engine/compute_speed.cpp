@@ -45,6 +45,15 @@ SpeedSettings read_speed(const Section& section, NodeId nodes) {
                  "must be at least slow_steps / (slow_steps - 1) = {:.6g}, so that steps in a row "
                  "are alike, got {}",
                  read.slow_steps / (read.slow_steps - 1), read.nominal_steps);
+  // One without the other would change nothing.
+  section.expect(slow_nodes == 0 || section.has("slowdown"), "slow_nodes",
+                 "needs slowdown, which says how many times as long they take");
+  section.expect(slowdown == 1 || section.has("slow_nodes"), "slowdown",
+                 "needs slow_nodes, which says how many nodes are slow");
+  for (const char* key : {"slow_steps", "nominal_steps"}) {
+    section.expect(!section.has(key) || section.has("slow_factor"), key,
+                   "needs slow_factor, which says how slow the slow state is");
+  }
   return read;
 }
 

@@ -79,26 +79,33 @@ class OutageList {
 
 void read_lists(const Section& section, NodeId nodes, std::vector<Outage>& outages) {
   OutageList(section, "stop", "3 @ 2 s, 5 @ 3 s", nodes)
-      .read("nodes that stop for ever, and when", false, [&](NodeId node, Time begin, Duration) {
-        outages.push_back({node, begin, never});
-      });
+      .read("nodes that stop for ever, and when, such as 3 @ 2 s, 5 @ 3 s", false,
+            [&](NodeId node, Time begin, Duration) {
+              outages.push_back({node, begin, never});
+            });
   OutageList(section, "pause", "3 @ 2 s for 500 ms", nodes)
-      .read("nodes that do nothing for a while and go on", true,
+      .read("nodes that do nothing for a while and go on, such as 3 @ 2 s for 500 ms", true,
             [&](NodeId node, Time begin, Duration length) {
               outages.push_back({node, begin, after(begin, length)});
             });
   OutageList(section, "join", "4 @ 1 s", nodes)
-      .read("nodes that begin later than time zero", false, [&](NodeId node, Time end, Duration) {
-        outages.push_back({node, Time{}, end});
-      });
+      .read("nodes that begin later than time zero, such as 4 @ 1 s", false,
+            [&](NodeId node, Time end, Duration) {
+              outages.push_back({node, Time{}, end});
+            });
 }
 
 void read_outages(const std::string& path, NodeId nodes, std::vector<Outage>& outages) {
+  constexpr const char* names = "node,begin,end";
   constexpr const char* expected = "node,begin,end in seconds";
   NumberFile file(path, "the outages of failures.outages", expected);
   while (file.next()) {
     const auto row = file.values();
     if (row.size() != 3) file.refuse(expected);
+    // Columns in another order would pass as numbers.
+    if (file.header().find(',') != std::string::npos && file.header() != names)
+      throw Error(
+          fmt::format("{}:1: expected the header {}, got \"{}\"", path, names, file.header()));
     if (!(row[0] >= 0 && row[0] < nodes && row[0] == std::floor(row[0])))
       file.refuse(fmt::format("a node from 0 to {}", nodes - 1));
     if (!(row[1] >= 0 && row[1] < row[2]))

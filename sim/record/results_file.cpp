@@ -359,6 +359,21 @@ std::uint64_t size_of_hdf5_file(const std::string& path) {
   return static_cast<std::uint64_t>(status.st_size);
 }
 
+bool is_of_ours(const Reader& reader) {
+  return reader.has_attribute("/", "format") && reader.has_attribute("/", "format_version") &&
+         reader.attribute<std::string>("/", "format") == format_name;
+}
+
+/// Whether the HDF5 file may be replaced: results, or too damaged to tell. Somebody's data may not.
+bool holds_results(const std::string& path) {
+  const hdf5::Silence silence;
+  try {
+    return is_of_ours(Reader(path, std::filesystem::file_size(path)));
+  } catch (const Failure&) {
+    return true;
+  }
+}
+
 }  // namespace
 
 void refuse_to_replace_others(const std::string& path) {
@@ -367,11 +382,10 @@ void refuse_to_replace_others(const std::string& path) {
   std::array<char, signature.size()> begin{};
   std::ifstream file(path, std::ios::binary);
   file.read(begin.data(), begin.size());
-  if (file.gcount() == 0 || std::ranges::equal(begin, signature, {}, [](char c) {
-        return static_cast<unsigned char>(c);
-      })) {
-    return;
-  }
+  if (file.gcount() == 0) return;
+  const bool is_hdf5 = std::ranges::equal(begin, signature, {},
+                                          [](char c) { return static_cast<unsigned char>(c); });
+  if (is_hdf5 && holds_results(path)) return;
   throw Error(path + ": is there already and no results file; name another one (--output)");
 }
 
@@ -398,8 +412,7 @@ Recorder load(const std::string& path) {
   const hdf5::Silence silence;
   try {
     const Reader reader(path, bytes);
-    if (!reader.has_attribute("/", "format") || !reader.has_attribute("/", "format_version") ||
-        reader.attribute<std::string>("/", "format") != format_name) {
+    if (!is_of_ours(reader)) {
       throw Error(path + ": expected a results file of Starling, found another HDF5 file");
     }
     const auto version = reader.attribute<std::int64_t>("/", "format_version");

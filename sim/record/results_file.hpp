@@ -64,7 +64,7 @@ namespace starling {
 /// file once more. Throws Error, "results/x.h5: cannot write: No space left on device"; the old
 /// file is untouched then.
 void save(const Recorder& recorder, const std::string& path);
-/// Throws Error if save() would replace a file that begins like no results file, such as the scenario.
+/// Throws Error if save() would replace a file that is no results file, such as the scenario or its data.
 void refuse_to_replace_others(const std::string& path);
 /// Throws what save() would throw now if nothing can be written there, for who cannot repeat what shall be saved later.
 void expect_writable(const std::string& path);

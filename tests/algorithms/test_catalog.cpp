@@ -68,6 +68,44 @@ TEST_CASE("every algorithm runs without numbers") {
   }
 }
 
+namespace {
+
+std::int64_t messages(const std::string& text, const std::vector<std::string>& overrides) {
+  std::int64_t sum = 0;
+  for (const NodeTotals& node : test::run(text, overrides).nodes) sum += node.messages_sent;
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("no algorithm takes exchange = tensors and sends whole models all the same") {
+  // Four tensors. Messages without a vector and steps that others make meanwhile leave less than four times as many.
+  for (const auto& entry : algorithms::catalog()) {
+    std::string text = test::quadratic_scenario(8, 10, "ring", section_of(entry.name));
+    const std::string quadratic = "kind = quadratic\ndimension = 5";
+    text.replace(text.find(quadratic), quadratic.size(),
+                 "kind = timing\nparameters = 4000\ntensors = 1000, 1000, 1000, 1000");
+    for (const std::string codes : {"default", "half"}) {
+      CAPTURE(entry.name);
+      CAPTURE(codes);
+      const std::vector<std::string> whole{"algorithm.compression=" + codes};
+      std::vector<std::string> pieces = whole;
+      pieces.emplace_back("algorithm.exchange=tensors");
+      try {
+        const std::int64_t together = messages(text, whole);
+        const std::int64_t apart = messages(text, pieces);
+        CHECK(apart > 2 * together);
+      } catch (const ScenarioError& error) {
+        const std::string_view words = error.what();
+        const bool says_why = words.find("algorithm.exchange") != words.npos ||
+                              words.find("algorithm.compression is not a key") != words.npos ||
+                              words.find("algorithm.consensus_rate is missing") != words.npos;
+        CHECK_MESSAGE(says_why, words);
+      }
+    }
+  }
+}
+
 TEST_CASE("every algorithm refuses a learning rate that is not positive") {
   for (const auto& entry : algorithms::catalog()) {
     CAPTURE(entry.name);

@@ -15,6 +15,7 @@
 #include <zlib.h>
 
 #include "kernels/dataset.hpp"
+#include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
 
 using namespace starling;
@@ -438,6 +439,64 @@ TEST_CASE("samples of an HDF5 file may have any shape") {
   CHECK(split.train.length.empty());
 }
 
+TEST_CASE("truth values, which h5py writes as an enumeration, are labels and features of 0 and 1") {
+  const hid_t truth = H5Tenum_create(H5T_NATIVE_INT8);
+  for (const std::int8_t value : {std::int8_t{0}, std::int8_t{1}})
+    REQUIRE(H5Tenum_insert(truth, value == 0 ? "FALSE" : "TRUE", &value) >= 0);
+  const Directory directory;
+  const std::string path = hdf5_file(directory / "a.h5", [&](hid_t file) {
+    write_set(file, "x", truth, {3, 2}, std::vector<std::int8_t>{0, 1, 1, 0, 1, 1});
+    write_set(file, "y", truth, {3}, std::vector<std::int8_t>{1, 0, 1});
+  });
+  H5Tclose(truth);
+  const SplitDataset split = load({{"dataset", "hdf5"}, {"path", path}});
+  CHECK(split.train.x == Dataset::Floats{0, 1, 1, 0});
+  CHECK(split.train.y == std::vector<std::int32_t>{1, 0});
+  CHECK(split.test.y == std::vector<std::int32_t>{1});
+  CHECK(split.train.classes == 2);
+}
+
+TEST_CASE("images of an HDF5 file whose channels come first are not read as if they came last") {
+  const Directory directory;
+  const auto images = [&](const char* name, const std::vector<hsize_t>& shape) {
+    hsize_t numbers = 1;
+    for (const hsize_t extent : shape) numbers *= extent;
+    return hdf5_file(directory / name, [&](hid_t file) {
+      write_set(file, "x", H5T_NATIVE_DOUBLE, shape, std::vector<double>(numbers, 0.5));
+      write_set(file, "y", H5T_NATIVE_INT64, {shape[0]}, std::vector<std::int64_t>(shape[0]));
+    });
+  };
+  const auto refusal = [&](const std::vector<hsize_t>& shape, const std::string& image,
+                           const std::string& test_path = "") {
+    const std::string path = images("a.h5", shape);
+    const Section section("workload", "test.ini:1",
+                          {{"kind", "cnn", "test.ini:2"},
+                           {"dataset", "hdf5", "test.ini:3"},
+                           {"path", path, "test.ini:4"},
+                           {"test_path", test_path, "test.ini:4"},
+                           {"layers", "conv 2 3x3 same, relu", "test.ini:5"},
+                           {"image", image, "test.ini:6"}});
+    try {
+      workloads::find(section).make(section, 1, 1);
+      return std::string("none");
+    } catch (const ScenarioError& error) {
+      const std::string words = error.what();
+      const std::size_t at = words.find(path);
+      return at == words.npos ? words : words.substr(at + path.size());
+    }
+  };
+  CHECK(refusal({4, 3, 8, 8}, "square") == ", 3x8x8, got 8x8x3; channels come last");
+  CHECK(refusal({4, 3, 8, 6}, "8x6x3") == ", 3x8x6, got 8x6x3; channels come last");
+  CHECK(refusal({4, 6, 8}, "8x6x1") == ", 6x8, got 8x6x1; channels come last");
+  CHECK(contains(refusal({4, 8, 8, 3}, "square", images("b.h5", {2, 3, 8, 8})),
+                 "b.h5, 3x8x8, got 8x8x3"));
+  // The same numbers in the same order.
+  CHECK(refusal({4, 8, 8, 3}, "square") == "none");
+  CHECK(refusal({4, 1, 8, 8}, "square") == "none");
+  CHECK(refusal({4, 8, 18}, "8x6x3") == "none");
+  CHECK(refusal({4, 192}, "square") == "none");
+}
+
 TEST_CASE("a wrong HDF5 file is an error that names file and data set") {
   const Directory directory;
   const std::string path = directory / "a.h5";
@@ -457,6 +516,10 @@ TEST_CASE("a wrong HDF5 file is an error that names file and data set") {
     good_x(file);
     write_set(file, "y", H5T_NATIVE_DOUBLE, {5}, std::vector<double>(5));
   });
+  fails_with(": y: expected integers, found text", [&](hid_t file) {
+    good_x(file);
+    write_set(file, "y", H5T_C_S1, {5}, std::vector<char>(5, 'a'));
+  });
   fails_with(": y: expected shape 5, one integer per sample of x, found shape 4", [&](hid_t file) {
     good_x(file);
     write_set(file, "y", H5T_NATIVE_INT32, {4}, labels);
@@ -475,12 +538,13 @@ TEST_CASE("a wrong HDF5 file is an error that names file and data set") {
         write_set(file, "y", H5T_NATIVE_INT32, {5}, labels);
         write_set(file, "length", H5T_NATIVE_INT32, {5}, std::vector<std::int32_t>{1, 1, 1, 0, 1});
       });
-  fails_with(": x: expected finite numbers, found inf at sample 4", [&](hid_t file) {
-    std::vector<double> pairs = five_pairs;
-    pairs[9] = HUGE_VAL;
-    write_set(file, "x", H5T_NATIVE_DOUBLE, {5, 2}, pairs);
-    write_set(file, "y", H5T_NATIVE_INT32, {5}, labels);
-  });
+  fails_with(": x: expected numbers that are finite as float32, found inf at sample 4",
+             [&](hid_t file) {
+               std::vector<double> pairs = five_pairs;
+               pairs[9] = HUGE_VAL;
+               write_set(file, "x", H5T_NATIVE_DOUBLE, {5, 2}, pairs);
+               write_set(file, "y", H5T_NATIVE_INT32, {5}, labels);
+             });
   fails_with(": x: expected values, found shape 0 x 2", [](hid_t file) {
     write_set(file, "x", H5T_NATIVE_DOUBLE, {0, 2}, std::vector<double>());
   });

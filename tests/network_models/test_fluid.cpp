@@ -4,6 +4,7 @@
 // of exchange patterns among 64 nodes; the time of every node for some of them.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -430,6 +431,18 @@ TEST_CASE("fluid: links fail at random by their own streams, and every message g
   const auto one = arrivals(some, 1);
   CHECK(std::equal(usual.begin(), usual.begin() + 7, one.begin()));
   CHECK(one[7] > usual[7]);
+}
+
+TEST_CASE("fluid: a key that changes nothing without another one is refused") {
+  for (const auto& [key, value, needed] :
+       {std::array{"repair_time", "5 ms", "failure_interval"},
+        std::array{"failing_links", "host 1 up", "failure_interval"},
+        std::array{"slow_bandwidth", "1 MB/s", "slow_hosts"}}) {
+    const Section keys = network_test::section(with(simple, {{key, value}}));
+    const std::string words = fmt::format("network.{} needs {}, which says", key, needed);
+    CHECK_THROWS_WITH_AS(network_models::find(keys).make(keys, 8, 1),
+                         doctest::Contains(words.c_str()), ScenarioError);
+  }
 }
 
 TEST_CASE("fluid: a schedule that is wrong is refused by file, line and rule") {

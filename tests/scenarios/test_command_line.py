@@ -318,6 +318,11 @@ def check_no_file_is_lost(folder):
     folder.write("thesis.txt", "years of work")
     expect(folder.run("run", "good.ini", "-o", "thesis.txt"), 1, "thesis.txt: is there already and no results file")
     expect(folder.run("run", "good.ini", "-o", "good.ini"), 1, "good.ini: is there already and no results file")
+    with h5py.File(folder.file("samples.h5"), "w") as data:
+        data["x"] = data["y"] = range(10)
+    expect(folder.run("run", "good.ini", "-o", "samples.h5"), 1, "samples.h5: is there already and no results file")
+    with h5py.File(folder.file("samples.h5"), "r") as data:
+        assert len(data["x"]) == 10
     expect(folder.run("run", "good.ini", "-o", "kept.h5"), 0)
     expect(folder.run("run", "good.ini", "-o", "kept.h5"), 0)
     expect(folder.run("export", "kept.h5", "--table", "steps", "-o", "kept.h5"), 2, "is the results file itself")

@@ -14,6 +14,7 @@ seconds.
 import os
 import random
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -198,11 +199,17 @@ def check_other_folder(starling, folder):
     with open("sub/pairs.dot", "w") as file:
         file.write("graph { " + " ".join(f"{i} -- {(i + 1) % 16};" for i in range(16)) + " }\n")
     words = ["sub/s.ini", "--quiet", *CASES["dpsgd"]]
-    process = subprocess.Popen([starling, "run", *words, "-o", "there.h5"], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([starling, "run", *words, "-o", "o'er there.h5"], stderr=subprocess.PIPE, text=True)
     wait_until_at_work(os.getpid(), 1, 0.3)
     process.terminate()
-    assert process.wait() == 128 + signal.SIGTERM, process.returncode
-    assert os.path.exists("there.h5.checkpoint")
+    told = process.communicate()[1]
+    assert process.returncode == 128 + signal.SIGTERM, process.returncode
+    # What is told can be copied into a shell, whatever the name.
+    assert any(shlex.split(line)[:3] == ["starling", "resume", "o'er there.h5"] for line in told.splitlines()
+               if line.startswith("starling resume")), told
+    assert os.path.exists("o'er there.h5.checkpoint")
+    for tail in "", ".checkpoint":
+        os.rename("o'er there.h5" + tail, "there.h5" + tail)
     os.mkdir("elsewhere")
     for words in (["resume", "../there.h5"], ["run", "../there.h5", "run.steps=3", "-o", "again.h5"], ["describe", "../there.h5"]):
         subprocess.run([starling, *words], cwd="elsewhere", stdout=subprocess.DEVNULL, check=True)

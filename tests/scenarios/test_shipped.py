@@ -1,3 +1,4 @@
+#!/usr/bin/python3
 """Every scenario below scenarios/ runs, shortened, and prints what tests/scenarios/golden/FOLDER/NAME.txt says.
 
     tests/scenarios/test_shipped.py PROGRAM [--renew]

@@ -191,6 +191,11 @@ class CompareTest(unittest.TestCase):
         final = re.search(r"final test loss .* ([0-9.]+ %) ", said)[1]
         self.assertRegex(said, rf"test loss by step, mean +{final} ")
 
+    def test_a_reference_without_a_column_to_compare_is_told_which_there_are(self):
+        (self.folder / "r.csv").write_text("step,time,train_loss\n40,0.04,1\n")
+        self.assertIn("nothing in common; compared are the columns time_seconds, test_loss",
+                      self.starling("compare", "a.h5", "r.csv", status=1))
+
     def test_a_bad_reference_is_refused_with_its_line(self):
         for text, expected in BAD:
             with self.subTest(text):

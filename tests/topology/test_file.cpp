@@ -106,6 +106,29 @@ TEST_CASE("other names are numbered in their own order") {
   }
 }
 
+TEST_CASE("names that begin at 1 keep their order beyond ten, and so do numbers behind numbers") {
+  // The directed cycle through all names as listed; in order of their bytes h10 would come before h2.
+  const test::TemporaryDirectory directory;
+  std::vector<std::string> hosts, racks, plain;
+  for (int i = 1; i <= 12; ++i) {
+    hosts.push_back(fmt::format("h{}", i));
+    racks.push_back(fmt::format("\"rack {} host {}\"", 9 + (i - 1) / 6, 6 + (i - 1) % 6));
+    plain.push_back(fmt::format("{}", i));
+  }
+  for (const auto& names : {hosts, racks, plain}) {
+    std::string dot = "digraph {";
+    for (std::size_t i = 12; i-- > 0;) dot += names[i] + " -> " + names[(i + 1) % 12] + ";";
+    const auto topology = make_file(directory.write("c.gv", dot + "}"), 12);
+    for (NodeId i = 0; i < 12; ++i) CHECK(test::peers(topology.out(i)) == Peers{(i + 1) % 12});
+  }
+  // Leading zeros, more digits than any integer has, and names that differ in zeros alone.
+  const std::string many(40, '9');
+  const auto topology = make_file(
+      directory.write("z.dot", "graph { n007 -- n8; n8 -- n1" + many + "; n007 -- n07 }"), 4);
+  CHECK(test::peers(topology.in(0)) == Peers{1, 2});  // n007: n07 and n8
+  CHECK(test::peers(topology.in(3)) == Peers{2});
+}
+
 TEST_CASE("weights in the file are mixing weights, in either format") {
   const test::TemporaryDirectory directory;
   const auto dot =

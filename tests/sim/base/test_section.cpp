@@ -66,6 +66,14 @@ TEST_CASE("every type is read from its text") {
   CHECK_NOTHROW(section.finish());
 }
 
+TEST_CASE(
+    "a required text of nothing is refused at its line, not opened as a file without a name") {
+  const Section section = section_of({{"path", ""}});
+  CHECK_THROWS_WITH_AS(section.required<std::string>("path", ""),
+                       doctest::Contains(".path must not be empty"), ScenarioError);
+  CHECK(section_of({{"path", ""}}).optional<std::string>("path", "a.csv", "") == "");
+}
+
 TEST_CASE("an optional key answers its value, or its fallback when absent") {
   const Section section = section_of({{"rate", "0.5"}, {"wait", "1 ms"}});
   CHECK(section.optional<double>("rate", 2, "") == 0.5);

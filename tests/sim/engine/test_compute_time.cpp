@@ -323,6 +323,10 @@ TEST_CASE("wrong settings are refused by name and place") {
   expect({{"slow_nodes", "9"}},
          "compute.slow_nodes must be between 0 and the number of nodes, 8, got 9");
   expect({{"slow_nodes", "1"}, {"slowdown", "0"}}, "compute.slowdown must be positive, got 0");
+  expect({{"slow_nodes", "1"}}, "compute.slow_nodes needs slowdown, which says");
+  expect({{"slowdown", "5"}}, "compute.slowdown needs slow_nodes, which says");
+  expect({{"slow_steps", "5"}}, "compute.slow_steps needs slow_factor, which says");
+  expect({{"nominal_steps", "5"}}, "compute.nominal_steps needs slow_factor, which says");
   expect({{"slow_factor", "0"}}, "compute.slow_factor must be positive, got 0");
   expect({{"slow_steps", "1"}}, "compute.slow_steps must be more than 1 and at most 1e9, got 1");
   expect({{"slow_steps", "5"}, {"nominal_steps", "1.2"}},

@@ -134,6 +134,10 @@ TEST_CASE("a file of outages has a line for each") {
                          doctest::Contains((wrong.path() + message).c_str()), Error);
   };
   expect("1,2\n", ":1: expected node,begin,end in seconds");
+  // As node,begin,end this would be node 1, away from 2 s to 5 s.
+  expect("begin,node,end\n1,2,5\n", ":1: expected the header node,begin,end, got");
+  const TemporaryFile remark("# of last week\n1,2,5\n");
+  CHECK(failures({{"outages", remark.path()}}).away_until(1, at(3)) == at(5));
   expect("8,1,2\n", ":1: expected a node from 0 to 7");
   expect("1,3,2\n", ":1: expected a begin that is not negative and before its end");
   expect("1,-3,2\n", ":1: expected a begin");
