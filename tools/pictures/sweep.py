@@ -112,10 +112,12 @@ class Sweep:
         return next((name for name in QUALITIES if self.knows(name)), None)
 
     def failures(self):
-        """(name, first line of its log) of each point that has one instead of a place in the table. Of a point that runs, it is empty."""
+        """A row for each point that has a log instead of a place in the table: what its run said first, and its settings where the name
+        does not tell them. Of a point that runs, the log is empty."""
         finished = {point["point"] for point in self.points}
-        logs = {path.stem: path.read_text(encoding="utf-8", errors="replace") for path in sorted(self.folder.glob("*.log"))}
-        return [(name, said.splitlines()[0]) for name, said in logs.items() if said and name not in finished]
+        logs = {path.stem: path.read_text(encoding="utf-8", errors="replace").splitlines() for path in sorted(self.folder.glob("*.log"))}
+        return [{"point": name, "what it said": said[0], "settings": said[-1].partition("settings: ")[2]}
+                for name, said in logs.items() if said and name not in finished]
 
     def runs(self, settings):
         """The points with these settings."""
