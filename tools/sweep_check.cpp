@@ -64,8 +64,8 @@ std::string describe(const std::vector<Fault>& faults, std::size_t checked) {
     if (fault.points == 1 && checked > 1) {
       text += fmt::format(" (at {})", fault.first_point);
     } else if (fault.points < checked) {
-      text += fmt::format(" (at {} of the {} points looked at, the first {})", fault.points, checked,
-                          fault.first_point);
+      text += fmt::format(" (at {} of the {} points looked at, the first {})", fault.points,
+                          checked, fault.first_point);
     }
     text += '\n';
   }
