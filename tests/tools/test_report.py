@@ -5,6 +5,7 @@ usage: test_report.py STARLING
 """
 import csv
 import html.parser
+import os
 import pathlib
 import re
 import shutil
@@ -132,6 +133,13 @@ class ReportTest(unittest.TestCase):
         (self.folder / "taken").mkdir(exist_ok=True)
         self.assertIn("report: taken: cannot write: Is a directory", self.run_tool(TOOLS / "report", "out", "-o", "taken", status=1))
         self.assertEqual(list(self.folder.glob("taken*")), [self.folder / "taken"])
+
+    def test_a_name_that_is_no_unicode_has_a_page(self):
+        self.run_tool(PROGRAM, "run", "s.ini", "-q", "-o", "latin.h5")
+        name = os.fsencode(self.folder) + b"/caf\xe9.h5"
+        os.rename(self.folder / "latin.h5", name)
+        subprocess.run([TOOLS / "report", name, "-o", self.folder / "latin.html"], check=True, capture_output=True, timeout=120)
+        self.assertIn("<title>caf?</title>", (self.folder / "latin.html").read_text())
 
     def test_a_run_has_a_page_too(self):
         self.run_tool(PROGRAM, "run", "s.ini", "-q", "-o", "one.h5")
