@@ -305,6 +305,18 @@ class PlotTest(unittest.TestCase):
             self.assertFalse([1 for a, b in zip(boxes, boxes[1:]) if a.overlaps(b)], [label.get_text() for label in ax.get_xticklabels()])
         self.assertLessEqual({"0.0001", "0.001", "0.01", "0.1"}, {label.get_text() for label in figure.axes[1].get_xticklabels()})
 
+    def test_outcomes_over_decades_are_drawn_on_logarithmic_scales(self):
+        figure = self.drawn_sweep("decades", "network.bandwidth = 10 kB/s, 1 MB/s, 100 MB/s\nrun.steps = 10, 20")
+        by_title = [(ax.get_title("left"), ax) for ax in figure.axes if ax.get_title("left")]
+        rates = [ax for title, ax in by_title if title == "Throughput, samples/s"]
+        self.assertIsInstance(rates[0].images[0].norm, plt.matplotlib.colors.LogNorm)
+        self.assertEqual(rates[1].get_yscale(), "log")
+        accuracies = [ax for title, ax in by_title if title.startswith("Test accuracy")]
+        self.assertNotIsInstance(accuracies[0].images[0].norm, plt.matplotlib.colors.LogNorm)
+        self.assertEqual([ax.get_xscale() for ax in accuracies[2:]], ["log", "linear"])  # against time, and steps
+        figure = self.laid_out(lambda: sweep.draw(self.folder / "swept"))
+        self.assertNotIn("log", [ax.get_yscale() for ax in figure.axes if ax.get_title("left").startswith("Throughput")])
+
     def test_a_heading_counts_the_runs_that_failed_and_not_those_under_way(self):
         figure = self.drawn_sweep("failing", "algorithm.learning_rate = 0.05, 1e30\nrepeats = 2")
         self.assertTrue(figure._suptitle.get_text().endswith("2 of the sweep's runs failed"), figure._suptitle.get_text())

@@ -6,11 +6,12 @@ import textwrap
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import LogNorm
 from matplotlib.ticker import PercentFormatter
 
 from pictures import convergence
 from pictures.results import opened
-from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, literal, numbers, percent, short
+from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, literal, numbers, percent, set_log, short
 
 MOST_CURVES = 8          # as many as there are colors
 MOST_LABELS = 16         # values named along an axis
@@ -175,13 +176,19 @@ def slant(ax):
         plt.setp(labels, rotation=20 if len(labels) <= 8 else 35, ha="right", rotation_mode="anchor")
 
 
+def spans_decades(values):
+    """Whether positive `values` span so much that all but the largest look alike on a linear scale."""
+    return len(values) > 1 and values.min() > 0 and values.max() > 50 * values.min()
+
+
 def heat_map(figure, ax, sweep, metric, x_key, y_key, fixed):
     """One cell per pair of values; white where no point is finished."""
     xs, ys = sweep.values(x_key), sweep.values(y_key)
     cells = np.array([[sweep.cell(metric, {**fixed, x_key: x, y_key: y})[0] for x in xs] for y in ys])
-    image = ax.imshow(cells, origin="lower", aspect="auto", cmap="cividis")
     known = cells[np.isfinite(cells)]
-    middle = (known.min() + known.max()) / 2 if len(known) else 0
+    is_log = metric not in SHARES and spans_decades(known)
+    image = ax.imshow(cells, origin="lower", aspect="auto", cmap="cividis", norm=LogNorm() if is_log else None)
+    middle = (np.sqrt(known.min() * known.max()) if is_log else (known.min() + known.max()) / 2) if len(known) else 0
     has_room = len(xs) <= MOST_CELLS and len(ys) <= 2 * MOST_CELLS
     for row, line in enumerate(cells):
         for column, value in enumerate(line):
@@ -232,9 +239,11 @@ def lines(ax, sweep, metric, x_key, series_key, fixed, cell_of=None):
     x = found[0] if found else list(range(len(texts)))
     are_words = x_key == ALL_ZIPPED or numbers(texts) is None
     all_series = some_values(sweep, series_key)
+    drawn = []
     for i, series in enumerate(all_series):
         settings = {**fixed, series_key: series} if series_key else fixed
         cells = [cell_of({**settings, x_key: value}) for value in texts]
+        drawn.append(cells)
         deviations = [deviation for _, deviation in cells]
         aside = 0.6 * (i - (len(all_series) - 1) / 2) / len(all_series) if are_words else 0
         ax.errorbar(np.add(x, aside), [mean for mean, _ in cells], deviations if np.isfinite(deviations).any() else None, capsize=2.5,
@@ -253,8 +262,11 @@ def lines(ax, sweep, metric, x_key, series_key, fixed, cell_of=None):
     elif len(texts) <= 12 and has_distance(x, is_log):
         ax.set_xticks(x, [f"{number:g}" for number in x])
         ax.minorticks_off()
+    known = np.array([mean for cells in drawn for mean, _ in cells if np.isfinite(mean)])
     if metric in SHARES:
         ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+    elif spans_decades(known):
+        set_log(ax)
     ax.set_xlabel(label_of(sweep, x_key, texts))
     ax.set_title(title_of(metric))
     add_legend(ax, sweep, series_key)
@@ -320,6 +332,8 @@ def curves(ax, sweep, metric, against, key, fixed, held):
                 marker=MARKERS[i] if rows == 1 else None, label=sweep.label(key, value))
     if metric in SHARES:
         ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+    if spans_decades(np.array([line.get_xdata()[-1] for line in ax.lines])):
+        ax.set_xscale("log")  # a fast run beside slow ones would be an upright line
     ax.set_xlabel("virtual time (s)" if against == "time" else "steps")
     ax.set_title("\n".join(textwrap.wrap(", ".join([title_of(metric), *(sweep.setting(k, v) for k, v in held.items())]), LONGEST_TITLE)))
     add_legend(ax, sweep, key)
@@ -343,10 +357,11 @@ def make_room(figure):
         legend = ax.get_legend()
         if legend is None or not covers(legend.get_window_extent(), ax):
             continue
-        low, high = ax.transData.inverted().transform(ax.transAxes.transform([(0, 0), (0, 1)]))[:, 1]
         share = legend.get_window_extent().height / ax.bbox.height + 0.06
-        if ax.get_yscale() == "linear" and share < 0.6:
-            ax.set_ylim(low, low + (high - low) / (1 - share))  # where "best" then puts it
+        if share < 0.6:
+            scale = ax.yaxis.get_transform()
+            low, high = scale.transform(ax.get_ylim())
+            ax.set_ylim(scale.inverted().transform([low, low + (high - low) / (1 - share)]))  # where "best" then puts it
 
 
 def covers(box, ax):
