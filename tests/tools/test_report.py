@@ -163,6 +163,13 @@ class ReportTest(unittest.TestCase):
         self.assertIn("code version", told)
         self.assertFalse({"algorithm", "workload", "wall seconds", "timeline seconds"} & set(told), told)
 
+    def test_a_sweep_whose_results_were_cleared_away_has_its_table(self):
+        shutil.copytree(self.folder / "out", self.folder / "cleared", ignore=shutil.ignore_patterns("*=*.h5"))
+        self.run_tool(TOOLS / "report", "cleared", "-o", "cleared.html")
+        page = (self.folder / "cleared.html").read_text()
+        self.assertIn("<p>No picture: ", page)
+        self.assertEqual(len(Cells(page).rows), len(Cells(self.page()).rows))
+
     def test_a_failed_run_whose_name_is_cut_is_told_by_its_settings(self):
         long = "graph-with-a-name-that-takes-more-than-half-of-what-a-point-may-be-called-by-starling-"
         for end in "ab":
