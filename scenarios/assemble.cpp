@@ -263,7 +263,7 @@ Assembly assemble(const Scenario& scenario, int processes) {
 
   if (scenario.has_section("reference")) {
     const Section reference = scenario.section("reference");
-    static_cast<void>(read_reference_section(reference));
+    parts.reference = read_reference_section(reference).file;
     parts.described.push_back({reference.name(), reference.uses()});  // no run reads its file
   }
   return parts;

@@ -58,8 +58,9 @@ struct Assembly {
   std::unique_ptr<ComputeTime> compute_time;
   std::unique_ptr<Failures> failures;  // null: without a section [failures] nothing fails
   Program program;
-  std::string algorithm;                    // its name in the catalog
-  std::string scenario_name;                // file it was read from
+  std::string algorithm;      // its name in the catalog
+  std::string scenario_name;  // file it was read from
+  std::string reference;      // of [reference]: the file to compare with; no run reads it
   std::vector<DescribedSection> described;  // every key in effect, defaults included
   std::vector<std::string> files;           // that these name
 };

@@ -206,7 +206,8 @@ void name_points(Sweep& sweep) {
     }
     const bool is_long = point.name.size() > longest_name;
     if (is_long) point.name.resize(longest_name);
-    if (is_long || taken.count(point.name) > 0) point.name += fmt::format("-{:08x}", hash(exact));
+    point.is_cut = is_long || taken.count(point.name) > 0;
+    if (point.is_cut) point.name += fmt::format("-{:08x}", hash(exact));
     taken.insert(point.name);
   }
 }
@@ -263,6 +264,11 @@ std::vector<std::string> Sweep::overrides(const SweepPoint& point) const {
   for (std::size_t i = 0; i < keys.size(); ++i)
     assignments.push_back(keys[i] + "=" + point.values[i]);
   return assignments;
+}
+
+std::string Sweep::describe(const SweepPoint& point) const {
+  if (!point.is_cut) return point.name;
+  return fmt::format("{} ({})", point.name, fmt::join(overrides(point), ", "));
 }
 
 Sweep read_sweep(const Scenario& scenario) {

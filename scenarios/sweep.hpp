@@ -27,6 +27,8 @@ struct SweepPoint {
   std::string name;
   /// Value of every swept key, in the order of Sweep::keys.
   std::vector<std::string> values;
+  /// The name is too long, or another's, and ends in a hash: it does not tell every value.
+  bool is_cut = false;
 };
 
 struct Sweep {
@@ -38,6 +40,8 @@ struct Sweep {
 
   /// "section.key=value" for every key of a point.
   std::vector<std::string> overrides(const SweepPoint& point) const;
+  /// The name of a point, and its settings if the name does not tell them all.
+  std::string describe(const SweepPoint& point) const;
 };
 
 /// The sweep that `scenario` asks for. Throws ScenarioError if it has no [sweep], or what is wrong with it.

@@ -2,14 +2,12 @@
 // of its scenario. Exit status 0 if every quantity with a tolerance is within it, 3 if not.
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <optional>
-#include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -17,6 +15,7 @@
 #include "sim/base/error.hpp"
 #include "sim/record/facts.hpp"
 #include "tools/arguments.hpp"
+#include "tools/compare_notes.hpp"
 #include "tools/failure.hpp"
 #include "tools/reference_run.hpp"
 #include "tools/summary.hpp"
@@ -40,6 +39,7 @@ struct Line {
   std::optional<double> tolerance;  // none: for information
   bool is_absolute = false;
 
+  bool has_tolerance() const { return tolerance.has_value(); }
   bool agrees() const { return !tolerance || deviation <= *tolerance; }
 };
 
@@ -56,9 +56,6 @@ double relative(double a, double b) {
   if (!std::isfinite(distance) || distance == 0) return distance;
   return distance / std::max(std::fabs(a), std::fabs(b));
 }
-
-/// Whether a run is by other code, from a CSV file: it has no status.
-bool is_reference(const Recorder& run) { return fact(run.facts, "status").empty(); }
 
 double outcome(const std::vector<Outcome>& all, std::string_view name) {
   for (const Outcome& one : all) {
@@ -114,6 +111,36 @@ double deviation_by_step(const Recorder& a, const Recorder& b, std::string_view 
         relative(a.evaluation.value(metric, row), b.evaluation.value(metric, *other));
     const bool is_told = std::isfinite(deviation) || (got_to(a, row) && got_to(b, *other));
     if (std::isnan(deviation) || !is_told) continue;
+    sum += deviation;
+    ++count;
+  }
+  return count > 0 ? sum / count : unknown;
+}
+
+/// Mean over nodes of the training loss after `step` steps; NaN if it is not known.
+double train_loss_after(const Recorder& run, Step step) {
+  if (is_reference(run)) {
+    const std::optional<std::size_t> row = run.evaluation.schedule().row(step - 1);
+    return row ? run.evaluation.value("train_loss", *row) : unknown;
+  }
+  const std::optional<std::size_t> row = run.steps.schedule().row(step - 1);
+  if (!row) return unknown;
+  double sum = 0;
+  for (std::size_t node = 0; node < run.steps.width(); ++node)
+    sum += run.steps.value("train_loss", *row, node);
+  return sum / static_cast<double>(run.steps.width());
+}
+
+/// Mean relative deviation of the training loss over the steps for which a run by other code, at least one of the two, tells it.
+double deviation_of_train_loss(const Recorder& a, const Recorder& b) {
+  const Recorder& other = is_reference(b) ? b : a;
+  if (!is_reference(other)) return unknown;
+  double sum = 0;
+  double count = 0;
+  for (std::size_t row = 0; row < other.evaluation.rows("train_loss"); ++row) {
+    const Step step = other.evaluation.schedule().finished(row);
+    const double deviation = relative(train_loss_after(a, step), train_loss_after(b, step));
+    if (!std::isfinite(deviation)) continue;
     sum += deviation;
     ++count;
   }
@@ -189,6 +216,7 @@ std::vector<Line> compare(const Recorder& a, const Recorder& b, const Tolerances
   add("final test AUC", "test_auc", tolerances.loss, true);
   add_deviation("test loss by step, mean", deviation_by_step(a, b, "test_loss"), tolerances.loss);
   add_deviation("test loss by time, mean", deviation_by_time(a, b, "test_loss"), std::nullopt);
+  add_deviation("training loss by step, mean", deviation_of_train_loss(a, b), std::nullopt);
   add_deviation("final models, largest difference", model_difference(a, b), tolerances.models,
                 true);
   std::erase_if(lines, [](const Line& line) { return std::isnan(line.deviation); });
@@ -208,71 +236,13 @@ std::string state_of(const Recorder& run) {
                      least.steps == planned ? done : fmt::format("{} of {}", done, planned));
 }
 
-/// The settings of a run by "section.key", without those of the machine; none for a run by other code.
-std::map<std::string, std::string> settings_of(const Recorder& run) {
-  constexpr std::array<std::string_view, 7> of_machine = {
-      "run.output",   "run.device",       "run.window",     "run.checkpoint",
-      "run.patience", "run.record_order", "run.save_models"};
-  std::map<std::string, std::string> settings;
-  const Scenario scenario = Scenario::parse(fact(run.facts, "scenario"), "scenario");
-  for (const std::string& section : scenario.section_names()) {
-    if (section == "reference") continue;
-    const Section here = scenario.section(section);
-    for (const Setting& setting : here.settings()) {
-      const std::string key = section + '.' + setting.key;
-      if (std::ranges::find(of_machine, key) == of_machine.end()) settings[key] = setting.text;
-    }
-  }
-  return settings;
-}
-
-/// Prints a line if the runs are of different scenarios: "algorithm.kind (dpsgd, allreduce), ... and 3 more".
-void tell_settings_that_differ(const Recorder& a, const Recorder& b) {
-  constexpr std::size_t most_named = 5;
-  if (is_reference(a) || is_reference(b)) return;
-  const auto first = settings_of(a);
-  const auto second = settings_of(b);
-  const auto value = [](const auto& settings, const std::string& key) {
-    const auto found = settings.find(key);
-    return found == settings.end() ? std::string("not there") : found->second;
-  };
-  const auto differs = [&](const std::string& key) {
-    return value(first, key) != value(second, key);
-  };
-  std::set<std::string> keys;
-  for (const auto& settings : {first, second}) {
-    for (const auto& [key, text] : settings) {
-      // Another kind has other keys, which follows from its name.
-      const bool is_in_both = first.contains(key) && second.contains(key);
-      const std::string kind = key.substr(0, key.find('.')) + ".kind";
-      if (differs(key) && (is_in_both || !differs(kind))) keys.insert(key);
-    }
-  }
-  if (keys.empty()) return;
-  std::vector<std::string> named;
-  for (const std::string& key : keys) {
-    if (named.size() == most_named) break;
-    named.push_back(fmt::format("{} ({}, {})", key, value(first, key), value(second, key)));
-  }
-  const std::string more =
-      keys.size() > most_named ? fmt::format(" and {} more", keys.size() - most_named) : "";
-  fmt::print("different experiments: {}{}\n", fmt::join(named, ", "), more);
-}
-
-/// Prints a line if the run did not end as planned.
-void warn(const char* name, const Recorder& run) {
-  const std::string diverged = fact(run.facts, "diverged");
-  if (!is_reference(run) && fact(run.facts, "status") != "complete")
-    fmt::print("warning: {} is not complete: only what it did is compared\n", name);
-  if (!diverged.empty()) fmt::print("warning: {} diverged: {}\n", name, diverged);
-}
-
 std::string number(const Line& line, double value) {
   if (!std::isnan(value)) return fmt::format("{:.5g}", value);
   return std::isnan(line.first) && std::isnan(line.second) ? "" : "unknown";
 }
 
 void print(const std::vector<Line>& lines) {
+  if (lines.empty()) return;
   fmt::print("\n{:<34}{:>13}{:>13}{:>13}{:>12}\n", "", "A", "B", "deviation", "tolerance");
   const auto amount = [](const Line& line, double value) {
     return line.is_absolute ? fmt::format("{:.4g}", value) : fmt::format("{:.2f} %", 100 * value);
@@ -333,10 +303,15 @@ void compare_command(const Arguments& arguments) {
   const Recorder first = read_run_of(words[0]);
   const Recorder second = read_run_of(words[1]);
   const std::vector<Line> lines = compare(first, second, tolerances);
-  if (lines.empty()) {
+  const bool is_judged = std::ranges::any_of(lines, &Line::has_tolerance);
+  if (lines.empty() || !is_judged) {
+    print(lines);
+    tell_what_was_not_read("A", first);
+    tell_what_was_not_read("B", second);
     const bool by_other_code = is_reference(first) || is_reference(second);
     throw Error(fmt::format(
-        "{} and {} have nothing in common{}", words[0], words[1],
+        "{} and {} have nothing in common{}{}", words[0], words[1],
+        lines.empty() ? "" : " that has a tolerance",
         by_other_code
             ? "; compared are the columns time_seconds, test_loss, test_accuracy and test_auc"
             : ""));
@@ -349,8 +324,11 @@ void compare_command(const Arguments& arguments) {
   const auto differing =
       std::ranges::count_if(lines, [](const Line& line) { return !line.agrees(); });
   fmt::print("\n");
-  warn("A", first);
-  warn("B", second);
+  tell_last_steps(first, second);
+  for (const auto& [name, run] : {std::pair("A", &first), std::pair("B", &second)}) {
+    tell_what_was_not_read(name, *run);
+    warn(name, *run);
+  }
   fmt::print("{}\n", differing == 0 ? "the runs agree" : "the runs differ");
   if (differing > 0) throw Ended{exit_differs};
 }

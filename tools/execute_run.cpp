@@ -16,6 +16,7 @@
 #include "sim/record/results_file.hpp"
 #include "starling_version.hpp"
 #include "tools/progress.hpp"
+#include "tools/reference_run.hpp"
 #include "tools/summary.hpp"
 
 namespace starling {
@@ -107,6 +108,7 @@ void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& h
     fmt::print("memory: {}\n", describe_memory(parts.settings, parts.workload->facts()));
     std::fflush(stdout);
   }
+  if (speaks) warn_of_reference(parts);
   Run run(std::move(parts), std::move(hooks));
   try {
     how(run);

@@ -11,24 +11,13 @@
 
 #include "scenarios/checkpointing.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
 #include "starling_version.hpp"
 #include "tools/arguments.hpp"
 #include "tools/failure.hpp"
 
 namespace starling {
 namespace {
-
-/// The first line of `text` that is another one than in `other`, without its comment.
-std::string first_other_line(const std::string& text, const std::string& other) {
-  std::istringstream lines(text), others(other);
-  std::string line, other_line;
-  while (std::getline(lines, line)) {
-    if (std::getline(others, other_line) && line == other_line) continue;
-    line.resize(std::min(line.find(" #"), line.size()));
-    return line.substr(0, line.find_last_not_of(' ') + 1);
-  }
-  return "fewer lines";
-}
 
 /// Ranks that read different files, say each its host's, would mix two runs into one.
 void check_same_settings(MpiSession& session, const Assembly& parts) {

@@ -1,20 +1,25 @@
 #include "tools/reference_run.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <numeric>
+#include <span>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "sim/base/csv.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/section.hpp"
 #include "sim/base/text.hpp"
 #include "sim/record/results_file.hpp"
 
@@ -45,6 +50,9 @@ struct Rows {
   std::vector<std::vector<double>> cells;  // (rows, columns)
   double nodes = 0, samples_per_step = 0;  // 0: not told
   double last_time = 0;                    // seconds, that a row told
+  std::vector<std::string>
+      misspelled;                    // columns and comments that look like others, which are read
+  std::vector<std::string> ignored;  // all other columns that are not read
 
   std::size_t column(const std::string& name) const {
     std::size_t i = 0;
@@ -53,10 +61,28 @@ struct Rows {
   }
 };
 
+constexpr std::array<std::string_view, 6> known_columns = {
+    "step", "time_seconds", "train_loss", "test_loss", "test_accuracy", "test_auc"};
+constexpr std::array<std::string_view, 2> known_comments = {"nodes", "samples_per_step"};
+
+/// Which of the known names a column or a comment may mean, "acuracy" or "time"; nothing if none.
+std::string_view meant_by(std::string_view found, std::span<const std::string_view> known) {
+  constexpr std::size_t shortest_part = 4;
+  const std::string name = lower(std::string(found));
+  const std::string guess =
+      did_you_mean(name, std::vector<std::string>(known.begin(), known.end()));
+  for (const std::string_view candidate : known) {
+    if (guess.find(fmt::format(" {}?", candidate)) != guess.npos) return candidate;
+  }
+  for (const std::string_view candidate : known) {
+    if (name.size() >= shortest_part && candidate.find(name) != candidate.npos) return candidate;
+  }
+  return {};
+}
+
 /// Whether a column is read; others are ignored.
 bool is_ours(std::string_view column) {
-  return column == "step" || column == "time_seconds" || column == "train_loss" ||
-         column.starts_with("test_");
+  return std::ranges::find(known_columns, column) != known_columns.end();
 }
 
 bool is_share(std::string_view column) { return column == "test_accuracy" || column == "test_auc"; }
@@ -68,7 +94,12 @@ void read_comment(std::string_view line, const Place& place, Rows& rows) {
   double* value = key == "nodes"              ? &rows.nodes
                   : key == "samples_per_step" ? &rows.samples_per_step
                                               : nullptr;
-  if (value == nullptr) return;
+  if (value == nullptr) {
+    const std::string_view meant = meant_by(key, known_comments);
+    if (!meant.empty())
+      rows.misspelled.push_back(fmt::format("# {} (did you mean {}?)", key, meant));
+    return;
+  }
   *value = place.number(trim(line.substr(equals + 1)), key);
   if (!(*value >= 1) || *value > 1e7 || *value != std::floor(*value))
     place.refuse(fmt::format("{} must be a whole number from 1 to 1e7", key));
@@ -82,6 +113,11 @@ void read_names(std::string_view line, const Place& place, Rows& rows) {
   for (std::size_t i = 0; i < rows.columns.size(); ++i) {
     if (rows.column(rows.columns[i]) < i && is_ours(rows.columns[i]))
       place.refuse(fmt::format("two columns are called {}", rows.columns[i]));
+    if (is_ours(rows.columns[i])) continue;
+    const std::string_view meant = meant_by(rows.columns[i], known_columns);
+    meant.empty()
+        ? rows.ignored.push_back(rows.columns[i])
+        : rows.misspelled.push_back(fmt::format("{} (did you mean {}?)", rows.columns[i], meant));
   }
 }
 
@@ -132,6 +168,23 @@ Rows read_rows(const std::string& path) {
   return rows;
 }
 
+/// What `starling compare` would mind in a reference of a run with so many nodes; nothing if the file is not there yet.
+std::string doubt_about(const std::string& path, NodeId nodes) {
+  std::error_code none;
+  if (std::filesystem::path(path).extension() != ".csv" || !std::filesystem::exists(path, none))
+    return "";
+  try {
+    const Rows rows = read_rows(path);
+    if (rows.nodes > 0 && rows.nodes != static_cast<double>(nodes))
+      return fmt::format("{}: has {} nodes, this run {}", path, rows.nodes, nodes);
+    if (!rows.misspelled.empty())
+      return fmt::format("{}: nobody reads {}", path, fmt::join(rows.misspelled, ", "));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
 }  // namespace
 
 Recorder read_reference(const std::string& path) {
@@ -156,7 +209,7 @@ Recorder read_reference(const std::string& path) {
         if (std::isnan(row[i])) continue;
         end = row[i];
         timed_steps = static_cast<Step>(row[step_column]);
-      } else if (column.starts_with("test_") || column == "train_loss") {
+      } else if (is_ours(column) && i != step_column) {
         run.evaluation.cell(column, at) = row[i];
       }
     }
@@ -168,8 +221,19 @@ Recorder read_reference(const std::string& path) {
   if (rows.nodes > 0 && rows.samples_per_step > 0) {  // else nothing is known of throughput
     run.facts["samples_per_step"] = fmt::format("{}", rows.samples_per_step);
   }
+  if (rows.nodes > 0) run.facts["nodes"] = fmt::format("{}", rows.nodes);
+  if (!rows.misspelled.empty())
+    run.facts["misspelled"] = fmt::format("{}; known are {}", fmt::join(rows.misspelled, ", "),
+                                          fmt::join(known_columns, ", "));
+  if (!rows.ignored.empty())
+    run.facts["ignored"] = fmt::format("{}", fmt::join(rows.ignored, ", "));
   run.facts["workload"] = path;
   return run;
+}
+
+void warn_of_reference(const Assembly& parts) {
+  const std::string doubt = doubt_about(parts.reference, parts.settings.nodes);
+  if (!doubt.empty()) fmt::print(stderr, "starling: warning: reference {}\n", doubt);
 }
 
 Recorder read_run_of(const std::string& path) {

@@ -2,7 +2,7 @@
 // a simulation and drawn over it.
 //
 // The first line names the columns; each further line is a row of the evaluation table. Columns, in any order, others are
-// ignored; empty cells are unknown:
+// ignored, which `starling compare` says; empty cells are unknown:
 //
 //   step            finished steps of every node; needed, growing, from 1 on
 //   time_seconds    since the start, never falling; the last that is known, and its step, give the time per step
@@ -14,12 +14,17 @@
 
 #include <string>
 
+#include "scenarios/assemble.hpp"
 #include "sim/record/recorder.hpp"
 
 namespace starling {
 
 /// Reads such a file. Throws Error that names file and line.
 Recorder read_reference(const std::string& path);
+
+/// Warns of a reference that `starling compare` would refuse, or whose nodes are not the run's, before hours of computing. One that is
+/// not there yet may come.
+void warn_of_reference(const Assembly& parts);
 
 /// A results file, or a reference if the name ends in ".csv".
 Recorder read_run_of(const std::string& path);

@@ -50,9 +50,9 @@ struct Fault {
 };
 
 void note(std::vector<Fault>& faults, const std::string& what, bool is_of_scenario,
-          const SweepPoint& point) {
+          const std::string& point) {
   const auto known = std::ranges::find(faults, what, &Fault::what);
-  known == faults.end() ? faults.push_back({what, is_of_scenario, 1, point.name})
+  known == faults.end() ? faults.push_back({what, is_of_scenario, 1, point})
                         : void(++known->points);
 }
 
@@ -64,7 +64,8 @@ std::string describe(const std::vector<Fault>& faults, std::size_t checked) {
     if (fault.points == 1 && checked > 1) {
       text += fmt::format(" (at {})", fault.first_point);
     } else if (fault.points < checked) {
-      text += fmt::format(" (at {} points, the first {})", fault.points, fault.first_point);
+      text += fmt::format(" (at {} of the {} points looked at, the first {})", fault.points,
+                          checked, fault.first_point);
     }
     text += '\n';
   }
@@ -93,9 +94,9 @@ std::string check_points(const Scenario& scenario, const Sweep& sweep,
         whole.override_with(settings[i], sweep.origins[i]);
       assemble(whole);
     } catch (const ScenarioError& error) {
-      note(faults, error.what(), true, point);
+      note(faults, error.what(), true, sweep.describe(point));
     } catch (const Error& error) {
-      note(faults, error.what(), false, point);
+      note(faults, error.what(), false, sweep.describe(point));
     }
   }
   if (faults.empty()) return "";

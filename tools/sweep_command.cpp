@@ -124,11 +124,11 @@ void prepare(const fs::path& folder, const Scenario& scenario) {
     std::stringstream text;
     text << std::ifstream(kept).rdbuf();
     if (text.str() == settings) return;
-    throw Error(
-        fmt::format("{}: holds a sweep of other settings ({} differs); choose another folder with "
-                    "-o, or remove "
-                    "this one",
-                    folder.string(), kept.string()));
+    throw Error(fmt::format(
+        "{}: holds a sweep of other settings (`{}` there, `{}` here); choose another folder with "
+        "-o, or remove this one",
+        folder.string(), first_other_line(text.str(), settings),
+        first_other_line(settings, text.str())));
   }
   // Several processes of a job may come here at once; each writes the same.
   const fs::path partial = kept.string() + fmt::format(".{}", getpid());
@@ -197,8 +197,13 @@ Ending run_points(const Sweep& sweep, const std::vector<std::string>& words,
       fs::remove(log_of(task));
       return;
     }
-    outcome.failures.push_back(sweep.points[todo[task]].name);
+    const SweepPoint& point = sweep.points[todo[task]];
+    outcome.failures.push_back(point.name);
     if (first_line_of(log_of(task)).empty()) std::ofstream(log_of(task)) << why_silent(status);
+    if (point.is_cut) {  // for who has the folder alone
+      std::ofstream(log_of(task), std::ios::app)
+          << fmt::format("settings: {}\n", fmt::join(sweep.overrides(point), ", "));
+    }
   };
   const auto pulse = [&] {
     if (speaks) {
@@ -237,13 +242,19 @@ void end_together(const std::vector<std::string>& failures,
 #endif
 
 /// Which points failed, and why; nothing if none did.
-std::string tell_failures(std::vector<std::string> failures, const fs::path& folder) {
+std::string tell_failures(std::vector<std::string> failures, const fs::path& folder,
+                          const Sweep& sweep) {
   std::ranges::sort(failures);
   if (failures.empty()) return "";
   std::string text = fmt::format("{} point{} failed; the logs are in {}:", failures.size(),
                                  failures.size() == 1 ? "" : "s", folder.string());
-  for (std::size_t i = 0; i < std::min(failures.size(), most_failures_named); ++i)
-    text += fmt::format("\n  {}: {}", failures[i], first_line_of(folder / (failures[i] + ".log")));
+  for (std::size_t i = 0; i < std::min(failures.size(), most_failures_named); ++i) {
+    const auto point = std::ranges::find(sweep.points, failures[i], &SweepPoint::name);
+    text += fmt::format("\n  {}: {}", sweep.describe(*point),
+                        first_line_of(folder / (failures[i] + ".log")));
+  }
+  if (failures.size() > most_failures_named)
+    text += fmt::format("\n  .. and {} more", failures.size() - most_failures_named);
   return text;
 }
 
@@ -312,7 +323,7 @@ void sweep_command(const Arguments& arguments) {
   share_cores(cores, jobs * shard.on_this_machine);
   const Ending outcome = run_points(sweep, words, todo, folder, jobs, speaks);
   const auto end = [&](const std::vector<std::string>& failures) {
-    const std::string failed = tell_failures(failures, folder);
+    const std::string failed = tell_failures(failures, folder, sweep);
     const std::size_t finished = write_tables(table, failed);
     const bool is_last = finished == sweep.points.size();
     if (speaks || (is_last && outcome.is_whole && values.count("quiet") == 0)) {

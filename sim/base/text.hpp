@@ -1,7 +1,9 @@
 // What readers of lines, lists and tables share.
 #pragma once
 
+#include <algorithm>
 #include <cctype>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -35,6 +37,18 @@ inline std::string printable(std::string_view text) {
     }
   }
   return line;
+}
+
+/// The first line of `text` that is another one than in `other`, without its comment.
+inline std::string first_other_line(const std::string& text, const std::string& other) {
+  std::istringstream lines(text), others(other);
+  std::string line, other_line;
+  while (std::getline(lines, line)) {
+    if (std::getline(others, other_line) && line == other_line) continue;
+    line.resize(std::min(line.find(" #"), line.size()));
+    return line.substr(0, line.find_last_not_of(' ') + 1);
+  }
+  return "fewer lines";
 }
 
 /// `text` with small letters for ASCII's capital ones.

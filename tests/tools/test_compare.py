@@ -193,7 +193,7 @@ class CompareTest(unittest.TestCase):
 
     def test_a_reference_without_a_column_to_compare_is_told_which_there_are(self):
         (self.folder / "r.csv").write_text("step,time,train_loss\n40,0.04,1\n")
-        self.assertIn("nothing in common; compared are the columns time_seconds, test_loss",
+        self.assertIn("nothing in common that has a tolerance; compared are the columns time_seconds",
                       self.starling("compare", "a.h5", "r.csv", status=1))
 
     def test_a_bad_reference_is_refused_with_its_line(self):
@@ -234,6 +234,63 @@ class CompareTest(unittest.TestCase):
         (folder / "s.ini").write_text(scenario.replace("0.02", "-1"))
         self.assertIn("s.ini:23: reference.time_tolerance must not be negative, got -1",
                       self.starling("run", "cluster/s.ini", status=2))
+
+    def compare_with(self, text, *words, status=0):
+        """What is said of a.h5 beside a CSV file."""
+        (self.folder / "r.csv").write_text(text)
+        return self.starling("compare", "a.h5", "r.csv", *words, status=status)
+
+    def test_a_misspelled_column_is_told(self):
+        said = self.compare_with("# node = 5\n# seed = 3\nstep,time_seconds,test_acuracy,Test_Loss,accuracy,machine\n40,0.04,0.5,much,1,x\n")
+        self.assertIn("warning: of B nobody reads # node (did you mean nodes?), test_acuracy (did you mean test_accuracy?), "
+                      "Test_Loss (did you mean test_loss?), accuracy (did you mean test_accuracy?); known are step, time_seconds, ", said)
+        self.assertIn("note: columns of B that nobody reads: machine\n", said)
+        said = self.compare_with("step,time\n40,0.04\n", status=1)
+        self.assertIn("nobody reads time (did you mean time_seconds?); known are step, time_seconds, train_loss, test_loss, test_accuracy, test_auc\n", said)
+        self.assertIn("a.h5 and r.csv have nothing in common", said)
+        self.assertNotIn("nobody reads", self.compare_with("# nodes = 4\nstep,time_seconds\n40,0.04\n"))
+
+    def test_a_table_that_was_exported_says_that_its_time_is_not_read(self):
+        self.starling("export", "a.h5", "--table", "evaluation", "-o", "e.csv")
+        said = self.starling("compare", "a.h5", "e.csv")
+        self.assertIn("warning: of B nobody reads time (did you mean time_seconds?); known are ", said)
+        self.assertIn("note: columns of B that nobody reads: consensus_distance, epoch, samples\n", said)
+
+    def test_a_reference_of_another_size_is_another_experiment(self):
+        said = self.compare_with("# nodes = 8\n# samples_per_step = 32\nstep,time_seconds\n40,0.04\n", status=3)
+        self.assertIn("\ndifferent experiments: nodes (4, 8), samples per step (16, 32)\n", said)
+        self.assertNotIn("different", self.compare_with("# nodes = 4\n# samples_per_step = 16\nstep,time_seconds\n40,0.04\n"))
+        self.assertNotIn("different", self.compare_with("step,time_seconds\n40,0.04\n"))
+
+    def test_final_values_after_other_steps_say_so(self):
+        said = self.compare_with("step,test_loss,test_accuracy\n10,2.3,0.1\n40,,0.2\n", "--loss", "9")
+        self.assertIn("\nnote: the final test loss of A is that after 40 steps, of B after 10\n", said)
+        self.assertNotIn("final test accuracy of A is", said)
+
+    def test_a_training_loss_is_compared_and_judged_by_nobody(self):
+        with h5py.File(self.folder / "a.h5") as file:
+            loss = file["steps/train_loss"][39].mean()
+        text = f"step,train_loss,test_loss\n40,{0.9 * loss},{{}}\n"
+        self.assertRegex(self.compare_with(text.format(2), "--loss", "0.5"), r"training loss by step, mean +10.00 % +\n")
+        said = self.compare_with(text.format(""), status=1)
+        self.assertRegex(said, r"training loss by step, mean +10.00 % +\n")
+        self.assertIn("a.h5 and r.csv have nothing in common that has a tolerance", said)
+
+    def test_a_wrong_reference_is_told_before_the_run(self):
+        folder = self.folder / "early"
+        folder.mkdir()
+        (folder / "s.ini").write_text(SCENARIO + "[reference]\nfile = m.csv\n")
+        for text, expected in {"step;test_loss\n40;1\n": "early/m.csv:1: expected names of columns with commas between them",
+                               "# nodes = 8\nstep,test_loss\n40,1\n": "early/m.csv: has 8 nodes, this run 4\n",
+                               "step,tset_loss\n40,1\n": "early/m.csv: nobody reads tset_loss (did you mean test_loss?)\n"}.items():
+            (folder / "m.csv").write_text(text)
+            for command in ("run", "describe"):
+                words = ["-o", "early.h5"] if command == "run" else []
+                self.assertIn(f"starling: warning: reference {expected}", self.starling(command, "early/s.ini", *words))
+            self.assertNotIn("warning", self.starling("run", "early/s.ini", "-q", "-o", "early.h5"))
+        for text in ("# nodes = 4\nstep,test_loss,machine\n40,1,x\n", None):
+            (folder / "m.csv").write_text(text) if text else (folder / "m.csv").unlink()
+            self.assertNotIn("warning", self.starling("run", "early/s.ini", "-o", "early.h5"))
 
     def test_wrong_words_are_refused(self):
         self.assertIn("that of a.h5 has none", self.starling("compare", "a.h5", status=2))

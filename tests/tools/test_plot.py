@@ -3,6 +3,7 @@
 
 usage: test_plot.py STARLING
 """
+import csv
 import math
 import pathlib
 import re
@@ -20,8 +21,8 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-from pictures import convergence, sweep
-from pictures.style import numbers
+from pictures import convergence, run, sweep
+from pictures.style import SERIES, STYLE, numbers, short_number
 
 SCENARIO = """[run]
 nodes = 4
@@ -230,6 +231,123 @@ class PlotTest(unittest.TestCase):
         self.assertEqual([list(line.get_xdata()) for line in ax.lines], [[4, 8], [8], [4, 8]])
         self.assertEqual(list(ax.lines[1].get_ydata()), [8])
         plt.close(figure)
+
+    def drawn_sweep(self, name, lists, *what):
+        """The figure of a sweep over `lists`, laid out."""
+        (self.folder / f"{name}.ini").write_text(SCENARIO + f"[sweep]\n{lists}\n")
+        subprocess.run([PROGRAM, "sweep", f"{name}.ini", "-q", "-o", name], cwd=self.folder, capture_output=True)
+        return self.laid_out(lambda: sweep.draw(self.folder / name, *what))
+
+    def set_cells(self, name, **columns):
+        """Replaces columns of a sweep's table.csv by functions of the row's number."""
+        path = self.folder / name / "table.csv"
+        with open(path, newline="") as file:
+            rows = list(csv.DictReader(file))
+        for i, row in enumerate(rows):
+            row |= {column: value(i) for column, value in columns.items()}
+        with open(path, "w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+
+    def laid_out(self, draw):
+        with plt.rc_context(STYLE):
+            figure = draw()
+            self.addCleanup(plt.close, figure)
+            figure.draw_without_rendering()
+        return figure
+
+    def test_long_headings_are_broken_into_lines_and_do_not_run_into_each_other(self):
+        figure = self.drawn_sweep("headed", "run.steps = 10, 20\nalgorithm.kind = compressed_parameter_server, gradient_tracking\n"
+                                  "algorithm.direction = both, default\nalgorithm.keep = 0.1, default\nworkload.batch_size = 8, 16\n"
+                                  "zip = algorithm.kind algorithm.direction algorithm.keep\nalgorithm.learning_rate = 0.05, 0.1\n"
+                                  "compute.gradient = 1 ms, 2 ms\nnetwork.bandwidth = 1 GB/s\nnetwork.latency = 1 us\nrepeats = 2",
+                                  (), ("run.steps", "algorithm.kind"))
+        heading = figure._suptitle
+        self.assertLessEqual(heading.get_window_extent().x1, figure.bbox.x1)
+        self.assertIn("bars for one standard deviation", heading.get_text().replace("\n", " "))
+        titles = [ax._left_title.get_window_extent() for ax in figure.axes if ax._left_title.get_text()]
+        self.assertGreaterEqual(len(titles), 6)
+        self.assertFalse([(a, b) for a in titles for b in titles if a is not b and a.overlaps(b)])
+        self.assertFalse([title for title in titles if title.x1 > figure.bbox.x1 or title.y1 > heading.get_window_extent().y0])
+
+    def test_no_legend_covers_what_is_drawn(self):
+        # bars of errors of three words, side by side, that fill the height of the panel
+        self.drawn_sweep("bars", "topology.kind = ring, complete, star\nworkload.partition = iid, by_label\nrepeats = 3")
+        self.set_cells("bars", test_accuracy=lambda row: 0.5, test_accuracy_deviation=lambda row: 0.1)
+        figure = self.laid_out(lambda: sweep.draw(self.folder / "bars"))
+        legends = [ax for ax in figure.axes if ax.get_legend()]
+        self.assertGreaterEqual(len(legends), 4)
+        for ax in legends:
+            box = ax.get_legend().get_window_extent()
+            # the bars alone, which matplotlib does not look at when it looks for a place
+            self.assertFalse([path for bars in ax.collections for path in bars.get_paths()
+                              if bars.get_transform().transform_path(path).intersects_bbox(box, filled=False)])
+
+    def test_numbers_along_axes_differ(self):
+        folder = self.folder / "near"
+        shutil.copytree(self.folder / "swept", folder)
+        self.set_cells("near", test_accuracy=lambda row: 0.2 + 1e-4 * row)  # 20.00 %, 20.01 %, ..
+        figure = self.laid_out(lambda: sweep.draw(folder))
+        for ax in figure.axes:
+            for axis in (ax.xaxis, ax.yaxis):
+                said = [label.get_text() for label in axis.get_ticklabels() if label.get_text()]
+                self.assertEqual(len(said), len(set(said)), said)
+        self.assertEqual([short_number(value, 0) for value in (0.001, 0.5, 10000, 1e-4, 2e-7, 500000)],
+                         ["0.001", "0.5", "10000", "$10^{-4}$", "$2{\\cdot}10^{-7}$", "$5{\\cdot}10^{5}$"])
+
+    def test_names_of_many_values_do_not_overlap(self):
+        figure = self.drawn_sweep("rates20", "algorithm.learning_rate = 0.0001, 0.001, 0.01, 0.1, 0.2, 0.02 .. 0.09 step 0.01, 0.11 .. 0.17 step 0.01\n"
+                                  "run.steps = 10, 20")
+        for ax in figure.axes[:2]:
+            boxes = [label.get_window_extent() for label in ax.get_xticklabels() if label.get_text()]
+            self.assertGreater(len(boxes), 3)
+            self.assertFalse([1 for a, b in zip(boxes, boxes[1:]) if a.overlaps(b)], [label.get_text() for label in ax.get_xticklabels()])
+        self.assertLessEqual({"0.0001", "0.001", "0.01", "0.1"}, {label.get_text() for label in figure.axes[1].get_xticklabels()})
+
+    def test_outcomes_over_decades_are_drawn_on_logarithmic_scales(self):
+        figure = self.drawn_sweep("decades", "network.bandwidth = 10 kB/s, 1 MB/s, 100 MB/s\nrun.steps = 10, 20")
+        by_title = [(ax.get_title("left"), ax) for ax in figure.axes if ax.get_title("left")]
+        rates = [ax for title, ax in by_title if title == "Throughput, samples/s"]
+        self.assertIsInstance(rates[0].images[0].norm, plt.matplotlib.colors.LogNorm)
+        self.assertEqual(rates[1].get_yscale(), "log")
+        accuracies = [ax for title, ax in by_title if title.startswith("Test accuracy")]
+        self.assertNotIsInstance(accuracies[0].images[0].norm, plt.matplotlib.colors.LogNorm)
+        self.assertEqual([ax.get_xscale() for ax in accuracies[2:]], ["log", "linear"])  # against time, and steps
+        figure = self.laid_out(lambda: sweep.draw(self.folder / "swept"))
+        self.assertNotIn("log", [ax.get_yscale() for ax in figure.axes if ax.get_title("left").startswith("Throughput")])
+
+    def test_a_heading_counts_the_runs_that_failed_and_not_those_under_way(self):
+        figure = self.drawn_sweep("failing", "algorithm.learning_rate = 0.05, 1e30\nrepeats = 2")
+        self.assertTrue(figure._suptitle.get_text().endswith("2 of the sweep's runs failed"), figure._suptitle.get_text())
+        for log in (self.folder / "failing").glob("*.log"):
+            log.write_text("")  # as of one that runs
+        self.assertNotIn("failed", self.laid_out(lambda: sweep.draw(self.folder / "failing"))._suptitle.get_text())
+
+    def test_bars_are_named_only_where_there_are_some(self):
+        self.assertEqual(self.drawn_sweep("repeated", "repeats = 3")._suptitle.get_text(), "repeated: 3 runs; mean over seeds")
+
+    def test_every_color_is_seen_in_grey(self):
+        for color in SERIES:
+            red, green, blue = plt.matplotlib.colors.to_rgb(color)
+            self.assertLess(0.299 * red + 0.587 * green + 0.114 * blue, 0.7, color)
+
+    def test_a_single_loss_among_unknown_ones_is_seen(self):
+        def change(file):
+            file["steps/train_loss"][1:, :] = math.nan
+        results = run.Results(self.folder / self.changed("single.h5", change))
+        figure, axes = plt.subplots(1, 2)
+        run.draw_loss(dict(zip(("time", "step"), axes)), results, 1.0)
+        self.assertEqual(axes[0].lines[0].get_marker(), "o")
+        plt.close(figure)
+
+    def test_a_run_beside_a_much_longer_one_is_no_speck(self):
+        (self.folder / "far.csv").write_text("step,time_seconds\n100000,125\n")
+        (self.folder / "near.csv").write_text("step,time_seconds\n10,0.0125\n30,0.0375\n")
+        for others, scale in (("far.csv", "log"), ("near.csv", "linear")):
+            figure, _ = convergence.draw([self.folder / "near.csv", self.folder / others])
+            self.assertEqual(figure.axes[0].get_xscale(), scale)
+            plt.close(figure)
 
     def test_keys_of_one_name_are_told_apart_by_their_sections(self):
         (self.folder / "kinds.ini").write_text(SCENARIO + "[sweep]\nalgorithm.kind = dpsgd, sgp\ntopology.kind = ring, complete\n")

@@ -5,6 +5,7 @@ usage: test_report.py STARLING
 """
 import csv
 import html.parser
+import os
 import pathlib
 import re
 import shutil
@@ -133,6 +134,13 @@ class ReportTest(unittest.TestCase):
         self.assertIn("report: taken: cannot write: Is a directory", self.run_tool(TOOLS / "report", "out", "-o", "taken", status=1))
         self.assertEqual(list(self.folder.glob("taken*")), [self.folder / "taken"])
 
+    def test_a_name_that_is_no_unicode_has_a_page(self):
+        self.run_tool(PROGRAM, "run", "s.ini", "-q", "-o", "latin.h5")
+        name = os.fsencode(self.folder) + b"/caf\xe9.h5"
+        os.rename(self.folder / "latin.h5", name)
+        subprocess.run([TOOLS / "report", name, "-o", self.folder / "latin.html"], check=True, capture_output=True, timeout=120)
+        self.assertIn("<title>caf?</title>", (self.folder / "latin.html").read_text())
+
     def test_a_run_has_a_page_too(self):
         self.run_tool(PROGRAM, "run", "s.ini", "-q", "-o", "one.h5")
         self.run_tool(PROGRAM, "report", "one.h5")
@@ -144,6 +152,57 @@ class ReportTest(unittest.TestCase):
         self.run_tool(TOOLS / "report", "columns.h5", "-o", "columns.html")
         heads = re.findall(r"<th>([^<]*)", (self.folder / "columns.html").read_text())
         self.assertEqual(heads[:5], ["step", "time", "epoch", "samples", "consensus_distance"])
+
+    def test_what_differs_between_points_is_not_told_of_all(self):
+        (self.folder / "parts.ini").write_text(SCENARIO + "[sweep]\nworkload.partition = iid, by_label\nalgorithm.kind = dpsgd, sgp\n")
+        self.run_tool(PROGRAM, "sweep", "parts.ini", "-o", "parts", "-q")
+        self.run_tool(TOOLS / "report", "parts", "-o", "parts.html")
+        page = (self.folder / "parts.html").read_text()
+        self.assertIn('<p class="about">4 runs</p>', page)
+        told = re.findall(r"<dt>([^<]*)</dt>", page)
+        self.assertIn("code version", told)
+        self.assertFalse({"algorithm", "workload", "wall seconds", "timeline seconds"} & set(told), told)
+
+    def test_a_sweep_whose_results_were_cleared_away_has_its_table(self):
+        shutil.copytree(self.folder / "out", self.folder / "cleared", ignore=shutil.ignore_patterns("*=*.h5"))
+        self.run_tool(TOOLS / "report", "cleared", "-o", "cleared.html")
+        page = (self.folder / "cleared.html").read_text()
+        self.assertIn("<p>No picture: ", page)
+        self.assertEqual(len(Cells(page).rows), len(Cells(self.page()).rows))
+
+    def test_a_failed_run_whose_name_is_cut_is_told_by_its_settings(self):
+        long = "graph-with-a-name-that-takes-more-than-half-of-what-a-point-may-be-called-by-starling-"
+        for end in "ab":
+            (self.folder / f"{long}{end}.dot").write_text("graph { 0 -- 1; 1 -- 2; 2 -- 3; 3 -- 4; 4 -- 5; 5 -- 6; 6 -- 7 }")
+        (self.folder / "cut.ini").write_text(SCENARIO.replace("kind = ring", "kind = file") + "[sweep]\nalgorithm.learning_rate = 0.05, 1e30\n"
+                                             f"workload.partition = iid, by_label\ntopology.path = {long}a.dot, {long}b.dot\n")
+        self.run_tool(PROGRAM, "sweep", "cut.ini", "-o", "cut", "-q", status=1)
+        self.run_tool(TOOLS / "report", "cut", "-o", "cut.html")
+        self.assertEqual(sorted(re.findall(r">(algorithm.learning_rate=[^<]*)</td></tr>", (self.folder / "cut.html").read_text())),
+                         [f"algorithm.learning_rate=1e30, workload.partition={partition}, topology.path={long}{end}.dot"
+                          for partition in ("by_label", "iid") for end in "ab"])
+
+    def test_words_stand_left_and_numbers_right(self):
+        (self.folder / "mixed.ini").write_text(SCENARIO + "[sweep]\nalgorithm.kind = dpsgd, local_sgd\nalgorithm.period = default, 2\n"
+                                               "zip = algorithm.kind algorithm.period\n")
+        self.run_tool(PROGRAM, "sweep", "mixed.ini", "-o", "mixed", "-q")
+        self.run_tool(TOOLS / "report", "mixed", "-o", "mixed.html")
+        page = (self.folder / "mixed.html").read_text()
+        self.assertIn('<th class="text">algorithm.period</th><th>runs</th>', page)
+        self.assertIn('>local_sgd</td><td class="text" data-value="2.0">2</td><td data-value="1.0">1</td>', page)
+
+    @unittest.skipUnless(BROWSER, "no Chromium on this machine")
+    def test_the_head_of_a_long_table_stays_in_view(self):
+        script = """const box = document.querySelector("div.wide"), body = box.querySelector("tbody");
+            while (body.rows.length < 500) body.append(body.rows[0].cloneNode(true));
+            box.scrollTop = 5000; window.scrollTo(0, box.offsetTop + 3000);
+            const head = box.querySelector("th").getBoundingClientRect();
+            document.title = `${box.scrollTop} ${head.top - box.getBoundingClientRect().top}`;"""
+        (self.folder / "scrolled.html").write_text(self.page().replace("</body>", f"<script>{script}</script></body>"))
+        done = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"file://{self.folder}/scrolled.html"],
+                              capture_output=True, text=True, timeout=120)
+        scrolled, above = map(float, re.search("<title>(.*) (.*)</title>", done.stdout).groups())
+        self.assertEqual((scrolled, abs(above) < 2), (5000, True))
 
     @unittest.skipUnless(BROWSER, "no Chromium on this machine")
     def test_a_click_sorts_the_table_in_a_browser(self):

@@ -52,6 +52,19 @@ class ReproduceTest(unittest.TestCase):
     def test_a_program_that_is_not_there_is_named(self):
         self.reproduce("wagma_fig6", "--program", "/nowhere/starling", status=2)
 
+    def test_wrong_words_of_its_neighbors_are_refused_before_anything_runs(self):
+        for tool, *words, expected in (("accuracy_order", "--seeds", "0", "--seeds must be 1 or more, got 0"),
+                                       ("accuracy_order", "--program", "/nowhere/starling", "/nowhere/starling is no program; build it"),
+                                       ("accuracy_order", "--picture", "a.bmp", "expected a picture named .png, .svg or .pdf, found a.bmp"),
+                                       ("validate", "--ranks", "1", "--ranks must be 2 or more, got 1"),
+                                       ("validate", "--sizes", "1 MB", "many", "--sizes must be numbers with a unit, one of B, kB"),
+                                       ("validate", "--gradients", "5", "--gradients must be numbers with a unit, one of ps, ns"),
+                                       ("validate", "--write", "/nowhere/t.md", "--write /nowhere/t.md: there is no such folder"),
+                                       ("validate", "--starling", "/nowhere/starling", "/nowhere/starling is no program; build it")):
+            done = subprocess.run([sys.executable, ROOT / "tools" / tool, *words], capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertIn(f": error: {expected}", done.stderr)
+
     def test_every_published_row_has_a_table_and_every_table_its_marks_in_the_readme(self):
         with open(ROOT / "scenarios" / "papers" / "published.csv") as file:
             self.assertEqual({row["table"] for row in csv.DictReader(file)}, set(TABLES))

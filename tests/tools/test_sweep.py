@@ -240,7 +240,17 @@ class SweepTest(unittest.TestCase):
     def test_a_folder_of_another_sweep_is_refused(self):
         self.write(SMALL)
         self.sweep()
-        self.assertIn("holds a sweep of other settings", self.sweep("run.steps=21", status=1))
+        self.assertIn("holds a sweep of other settings (`steps = 20` there, `steps = 21` here)", self.sweep("run.steps=21", status=1))
+
+    def test_points_that_fail_are_counted_whole_and_told_by_what_they_are(self):
+        long = "graph-with-a-name-that-takes-more-than-half-of-what-a-point-may-be-called-and-then-some.dot"
+        self.write(SCENARIO + f"[sweep]\ntopology.kind = file\nworkload.partition = iid, by_label\ntopology.path = a.dot, {long}\nrepeats = 6\n")
+        (self.folder / "a.dot").write_text("graph { 0 -- 1; 1 -- 2; 2 -- 3; 3 -- 4; 4 -- 5; 5 -- 6; 6 -- 7 }")
+        said = self.sweep(status=1)
+        self.assertIn("(at 2 of the 9 points looked at, the first ", said)  # every value is seen, then every combination
+        self.assertIn("12 points failed", said)
+        self.assertIn("\n  .. and 2 more\n", said)
+        self.assertIn(f"(topology.kind=file, workload.partition=by_label, topology.path={long}, run.seed=1): starling: ", said)
 
     def test_shards_are_disjoint_and_whole(self):
         self.write(SMALL)

@@ -5,7 +5,7 @@ import pathlib
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, PercentFormatter
 
 from pictures.reference import read_reference
 from pictures.results import opened
@@ -112,12 +112,22 @@ def draw_curves(ax, runs, metric, against, scale):
                 marker=MARKERS[i] if few else None, markersize=4, markerfacecolor="none" if i else None)
     ax.xaxis.set_major_locator(MaxNLocator(5))
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
-    ax.set_xlim(left=0)
+    if metric == "step" and are_far_apart([run.curve(metric, against)[0] for run in runs]):
+        ax.set(xscale="log", yscale="log")  # else the short one would be a speck
+        ax.xaxis.set_major_locator(LogLocator(numticks=6))
+    else:
+        ax.set_xlim(left=0)
     if metric == "test_accuracy":
         ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
     seen = np.concatenate([run.curve(metric, against)[1] for run in runs])
     if metric == "consensus_distance" and len(seen[seen > 0]) and seen.max() > 3 * seen[seen > 0].min():
         set_log(ax)
+
+
+def are_far_apart(lengths):
+    """Whether one of the runs, each as far as it is known, is a small part of another."""
+    ends = [x[-1] for x in lengths if len(x) and x[-1] > 0]
+    return len(ends) > 1 and max(ends) > 50 * min(ends)
 
 
 def draw_targets(ax, runs, metric, targets, scale, unit):

@@ -75,7 +75,7 @@ def draw(results, title, subtitle):
     height = 9.2 if has_heat else 5.2  # inches, as are the distances of the texts from the top
     figure = plt.figure(figsize=(13, height))
     margin = min(0.25, 0.03 + 0.0062 * max(len(name) for name in names))
-    grid = figure.add_gridspec(2 if has_heat else 1, 2, left=margin, right=0.98, top=1 - 0.95 / height, bottom=0.08, hspace=0.32,
+    grid = figure.add_gridspec(2 if has_heat else 1, 2, left=margin if has_heat else 0.06, right=0.98, top=1 - 0.95 / height, bottom=0.08, hspace=0.32,
                                wspace=0.1 + 3 * margin)
     draw_sorted_loads(figure.add_subplot(grid[0, 0]), mean[order], peak[order])
     draw_busiest_links(figure.add_subplot(grid[0, 1]), names, mean[shown], peak[shown])

@@ -11,7 +11,7 @@ SHARES = ("test_accuracy", "test_auc")
 
 
 def is_read(column):
-    return column in ("step", "time_seconds", "train_loss") or column.startswith("test_")
+    return column in ("step", "time_seconds", "train_loss", "test_loss", "test_accuracy", "test_auc")
 
 
 def number(text, name, place):

@@ -187,7 +187,7 @@ def draw_loss(axes, results, scale):
         if train is not None:
             x = results.step_positions(against, len(train[1])) * (scale if against == "time" else 1)
             ax.fill_between(x, train[0], train[2], color=ORANGE, alpha=0.18, linewidth=0)
-            ax.plot(x, train[1], color=ORANGE, linewidth=1.0, marker="o" if len(x) == 1 else None, markersize=3.2,
+            ax.plot(x, train[1], color=ORANGE, linewidth=1.0, marker="o" if np.isfinite(train[1]).sum() == 1 else None, markersize=3.2,
                     label="training, mean and range of nodes")
         else:
             draw_line(ax, *scaled(results.evaluated("train_loss", against), against, scale), ORANGE, "training")

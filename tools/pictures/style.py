@@ -6,9 +6,10 @@ import re
 import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-# Okabe and Ito's colors, which most color-blind people tell apart, in an order whose lightness alternates.
+# Okabe and Ito's colors, which most color-blind people tell apart, in an order whose lightness alternates; grey in place of their
+# yellow, which is hard to see on white and vanishes in print.
 BLUE, ORANGE, GREEN, VERMILLION, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#666666"
-SERIES = [BLUE, ORANGE, GREEN, VERMILLION, "#56B4E9", "#CC79A7", "#000000", "#F0E442"]
+SERIES = [BLUE, ORANGE, GREEN, VERMILLION, "#56B4E9", "#CC79A7", "#000000", "#999999"]
 MARKERS = "osD^vPX*"
 DASHES = ["-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2))]
 
@@ -141,10 +142,12 @@ def set_log(ax):
 
 
 def short_number(value, _):
-    """A tick's text: 0.01, but 10⁻⁴ rather than 0.0001."""
-    if value > 0 and not 1e-3 <= value <= 1e4 and np.isclose(np.log10(value), round(np.log10(value))):
-        return f"$10^{{{round(np.log10(value))}}}$"
-    return f"{value:g}"
+    """A tick's text: 0.01, but 10⁻⁴ rather than 0.0001, and 5·10⁵ rather than 500000."""
+    if value <= 0 or 0.999e-3 < value < 1.001e4:
+        return f"{value:g}"
+    mantissa, exponent = f"{value:.2e}".split("e")
+    factor = "" if float(mantissa) == 1 else rf"{float(mantissa):g}{{\cdot}}"
+    return f"${factor}10^{{{int(exponent)}}}$"
 
 
 def time_scale(seconds):

@@ -2,19 +2,23 @@
 import configparser
 import csv
 import pathlib
+import textwrap
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import LogNorm
 from matplotlib.ticker import PercentFormatter
 
 from pictures import convergence
 from pictures.results import opened
-from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, literal, numbers, percent, short
+from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, literal, numbers, percent, set_log, short
 
 MOST_CURVES = 8          # as many as there are colors
 MOST_LABELS = 16         # values named along an axis
 MOST_CELLS = 14          # cells of a heat map side by side that have room for a number; twice as many above each other
 LONGEST_LABEL = 28       # characters
+LONGEST_TITLE = 64       # characters of a line above a panel, bold
+LONGEST_HEADING = 58     # characters above each panel's width of a picture, bold and larger
 TITLES = {
     "test_accuracy": "Test accuracy of the mean model", "best_test_accuracy": "Best test accuracy of the mean model",
     "test_auc": "Test AUC of the mean model", "best_test_auc": "Best test AUC of the mean model",
@@ -88,6 +92,10 @@ class Sweep:
             return key.replace(".", " ").replace("_", " ") if is_alike else name_of(key)
         return " / ".join(name(other) for other in self.zipped_as_written) if self.zipped and key == self.zipped[0] else name(key)
 
+    def setting(self, key, value):
+        """"momentum = 0.9", as a title says it."""
+        return f"{self.name_of(key)} = {self.label(key, value)}"
+
     def values(self, key):
         """Values of a swept key, smallest number first, or as they were written."""
         texts = list(dict.fromkeys(row[key] for row in self.table))
@@ -103,6 +111,14 @@ class Sweep:
     def quality(self):
         """What tells best how well the runs learned; None if nothing does."""
         return next((name for name in QUALITIES if self.knows(name)), None)
+
+    def failures(self):
+        """A row for each point that has a log instead of a place in the table: what its run said first, and its settings where the name
+        does not tell them. Of a point that runs, the log is empty."""
+        finished = {point["point"] for point in self.points}
+        logs = {path.stem: path.read_text(encoding="utf-8", errors="replace").splitlines() for path in sorted(self.folder.glob("*.log"))}
+        return [{"point": name, "what it said": said[0], "settings": said[-1].partition("settings: ")[2]}
+                for name, said in logs.items() if said and name not in finished]
 
     def runs(self, settings):
         """The points with these settings."""
@@ -133,6 +149,11 @@ def label_of(sweep, key, texts):
     return f"{sweep.name_of(key)} ({found[1]})" if found and found[1] else sweep.name_of(key)
 
 
+def title_of(metric):
+    words = metric.replace("_", " ")
+    return TITLES.get(metric, words[0].upper() + words[1:])
+
+
 def write_metric(metric, value):
     return f"{100 * value:.1f}" if metric in SHARES else short(value)
 
@@ -142,19 +163,32 @@ def spaced(count, most):
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
 
 
+def name_places(set_ticks, names):
+    """Names the places 0, 1, .. along an axis; of too many every second one, or third .., as a ruler does."""
+    shown = range(0, len(names), -(-len(names) // MOST_LABELS))
+    set_ticks(shown, [names[i] for i in shown])
+
+
 def slant(ax):
-    """Turns the names along the x axis if they are too long to stand beside each other."""
-    if sum(len(label.get_text()) + 2 for label in ax.get_xticklabels()) > 80:
-        plt.setp(ax.get_xticklabels(), rotation=20, ha="right")
+    """Turns the names along the x axis if they are too long to stand beside each other; the steeper, the more there are."""
+    labels = ax.get_xticklabels()
+    if sum(len(label.get_text()) + 2 for label in labels) > 80:
+        plt.setp(labels, rotation=20 if len(labels) <= 8 else 35, ha="right", rotation_mode="anchor")
+
+
+def spans_decades(values):
+    """Whether positive `values` span so much that all but the largest look alike on a linear scale."""
+    return len(values) > 1 and values.min() > 0 and values.max() > 50 * values.min()
 
 
 def heat_map(figure, ax, sweep, metric, x_key, y_key, fixed):
     """One cell per pair of values; white where no point is finished."""
     xs, ys = sweep.values(x_key), sweep.values(y_key)
     cells = np.array([[sweep.cell(metric, {**fixed, x_key: x, y_key: y})[0] for x in xs] for y in ys])
-    image = ax.imshow(cells, origin="lower", aspect="auto", cmap="cividis")
     known = cells[np.isfinite(cells)]
-    middle = (known.min() + known.max()) / 2 if len(known) else 0
+    is_log = metric not in SHARES and spans_decades(known)
+    image = ax.imshow(cells, origin="lower", aspect="auto", cmap="cividis", norm=LogNorm() if is_log else None)
+    middle = (np.sqrt(known.min() * known.max()) if is_log else (known.min() + known.max()) / 2) if len(known) else 0
     has_room = len(xs) <= MOST_CELLS and len(ys) <= 2 * MOST_CELLS
     for row, line in enumerate(cells):
         for column, value in enumerate(line):
@@ -162,18 +196,16 @@ def heat_map(figure, ax, sweep, metric, x_key, y_key, fixed):
                 ax.text(column, row, write_metric(metric, value), ha="center", va="center", fontsize=8,
                         color="white" if value < middle else "black")
     for key, texts, set_ticks in ((x_key, xs, ax.set_xticks), (y_key, ys, ax.set_yticks)):
-        shown = spaced(len(texts), MOST_LABELS)
-        set_ticks(shown, [sweep.label(key, texts[i]) for i in shown])
+        name_places(set_ticks, [sweep.label(key, text) for text in texts])
     slant(ax)
     ax.set_xlabel(sweep.name_of(x_key))
     ax.set_ylabel(sweep.name_of(y_key))
     ax.grid(False)
-    title = TITLES.get(metric, metric.replace("_", " "))
-    ax.set_title(title + (" (%)" if metric in SHARES else ""))
+    ax.set_title(title_of(metric) + (" (%)" if metric in SHARES else ""))
     bar = figure.colorbar(image, ax=ax, pad=0.015)
     bar.outline.set_visible(False)
     if metric in SHARES:
-        bar.ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
+        bar.ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
 
 
 def some_values(sweep, key):
@@ -207,9 +239,11 @@ def lines(ax, sweep, metric, x_key, series_key, fixed, cell_of=None):
     x = found[0] if found else list(range(len(texts)))
     are_words = x_key == ALL_ZIPPED or numbers(texts) is None
     all_series = some_values(sweep, series_key)
+    drawn = []
     for i, series in enumerate(all_series):
         settings = {**fixed, series_key: series} if series_key else fixed
         cells = [cell_of({**settings, x_key: value}) for value in texts]
+        drawn.append(cells)
         deviations = [deviation for _, deviation in cells]
         aside = 0.6 * (i - (len(all_series) - 1) / 2) / len(all_series) if are_words else 0
         ax.errorbar(np.add(x, aside), [mean for mean, _ in cells], deviations if np.isfinite(deviations).any() else None, capsize=2.5,
@@ -219,19 +253,22 @@ def lines(ax, sweep, metric, x_key, series_key, fixed, cell_of=None):
         ax.set_xlim(-0.5, len(texts) - 0.5)
     is_log = bool(found) and min(x) > 0 and max(x) / min(x) >= 8
     if is_log:
-        ax.set_xscale("log", base=2)
+        doublings = np.log2(np.divide(x, min(x)))
+        ax.set_xscale("log", base=2 if np.allclose(doublings, doublings.round()) else 10)
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
     if not found:
-        shown = spaced(len(texts), MOST_LABELS)
-        ax.set_xticks(shown, [sweep.label(x_key, texts[i]) for i in shown])
+        name_places(ax.set_xticks, [sweep.label(x_key, text) for text in texts])
         slant(ax)
     elif len(texts) <= 12 and has_distance(x, is_log):
         ax.set_xticks(x, [f"{number:g}" for number in x])
         ax.minorticks_off()
+    known = np.array([mean for cells in drawn for mean, _ in cells if np.isfinite(mean)])
     if metric in SHARES:
         ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+    elif spans_decades(known):
+        set_log(ax)
     ax.set_xlabel(label_of(sweep, x_key, texts))
-    ax.set_title(TITLES.get(metric, metric.replace("_", " ")))
+    ax.set_title(title_of(metric))
     add_legend(ax, sweep, series_key)
 
 
@@ -295,9 +332,47 @@ def curves(ax, sweep, metric, against, key, fixed, held):
                 marker=MARKERS[i] if rows == 1 else None, label=sweep.label(key, value))
     if metric in SHARES:
         ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+    if spans_decades(np.array([line.get_xdata()[-1] for line in ax.lines])):
+        ax.set_xscale("log")  # a fast run beside slow ones would be an upright line
     ax.set_xlabel("virtual time (s)" if against == "time" else "steps")
-    ax.set_title(", ".join([TITLES.get(metric, metric.replace("_", " ")), *(f"{sweep.name_of(k)} = {sweep.label(k, v)}" for k, v in held.items())]))
+    ax.set_title("\n".join(textwrap.wrap(", ".join([title_of(metric), *(sweep.setting(k, v) for k, v in held.items())]), LONGEST_TITLE)))
     add_legend(ax, sweep, key)
+
+
+def heading(sweep, fixed, has_bars):
+    """What the whole picture shows, and what is missing in it."""
+    note = ", ".join(sweep.setting(key, value) for key, value in fixed.items())
+    count = len(sweep.runs(fixed))
+    title = f"{literal(sweep.folder.resolve().name)}: {count} run{'s' * (count != 1)}" + (f", at {note}" if note else "")
+    if any(float(row["runs"]) > 1 for row in sweep.table):
+        title += "; mean over seeds" + (", bars for one standard deviation" if has_bars else "")
+    failed = len(sweep.failures())
+    return title + (f"; {failed} of the sweep's runs failed" if failed else "")
+
+
+def make_room(figure):
+    """Lifts the upper end of axes whose legend covers what is drawn, as where bars of errors fill the whole height."""
+    figure.draw_without_rendering()
+    for ax in figure.axes:
+        legend = ax.get_legend()
+        if legend is None or not covers(legend.get_window_extent(), ax):
+            continue
+        share = legend.get_window_extent().height / ax.bbox.height + 0.06
+        if share < 0.6:
+            scale = ax.yaxis.get_transform()
+            low, high = scale.transform(ax.get_ylim())
+            ax.set_ylim(scale.inverted().transform([low, low + (high - low) / (1 - share)]))  # where "best" then puts it
+
+
+def covers(box, ax):
+    """Whether a box in the picture's coordinates hides a part of a line, a marker or a bar of an error."""
+    for line in ax.lines:
+        path = line.get_transform().transform_path(line.get_path())
+        has_line = line.get_linestyle() != "None" and path.intersects_bbox(box, filled=False)
+        if has_line or box.count_contains(path.vertices):
+            return True
+    return any(collection.get_transform().transform_path(path).intersects_bbox(box, filled=False)
+               for collection in ax.collections for path in collection.get_paths())
 
 
 def draw(folder, metrics=(), keys=(), fixed=(), targets=()):
@@ -354,10 +429,7 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=()):
         panel(figure, ax)
     for ax in grid.flat[len(panels):]:
         ax.set_visible(False)
-    note = ", ".join(f"{sweep.name_of(key)} = {sweep.label(key, value)}" for key, value in fixed.items())
-    count = len(sweep.runs(fixed))
-    title = f"{literal(sweep.folder.resolve().name)}: {count} run{'s' * (count != 1)}" + (f", at {note}" if note else "")
-    if any(float(row["runs"]) > 1 for row in sweep.table):
-        title += "; mean over seeds, bars for one standard deviation"
-    figure.suptitle(title, fontsize=13, fontweight="bold", x=0.01, ha="left")
+    figure.suptitle("\n".join(textwrap.wrap(heading(sweep, fixed, bool(first)), LONGEST_HEADING * columns)), fontsize=13, fontweight="bold",
+                    x=0.01, ha="left")
+    make_room(figure)
     return figure

@@ -1,0 +1,129 @@
+#include "tools/compare_notes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "scenarios/scenario.hpp"
+#include "sim/record/facts.hpp"
+
+namespace starling {
+namespace {
+
+/// The settings of a run by "section.key", without those of the machine; none for a run by other code.
+std::map<std::string, std::string> settings_of(const Recorder& run) {
+  constexpr std::array<std::string_view, 7> of_machine = {
+      "run.output",   "run.device",       "run.window",     "run.checkpoint",
+      "run.patience", "run.record_order", "run.save_models"};
+  std::map<std::string, std::string> settings;
+  const Scenario scenario = Scenario::parse(fact(run.facts, "scenario"), "scenario");
+  for (const std::string& section : scenario.section_names()) {
+    if (section == "reference") continue;
+    const Section here = scenario.section(section);
+    for (const Setting& setting : here.settings()) {
+      const std::string key = section + '.' + setting.key;
+      if (std::ranges::find(of_machine, key) == of_machine.end()) settings[key] = setting.text;
+    }
+  }
+  return settings;
+}
+
+/// How many nodes a run has; 0 if that is not told.
+std::size_t nodes_of(const Recorder& run) {
+  return is_reference(run) && fact(run.facts, "nodes").empty() ? 0 : run.nodes.size();
+}
+
+/// Samples that a node uses per step; 0 if that is not told.
+double samples_of(const Recorder& run) {
+  return std::strtod(fact(run.facts, "samples_per_step").c_str(), nullptr);
+}
+
+/// The same of a run by other code, which has no scenario: what its comments tell.
+void tell_sizes_that_differ(const Recorder& a, const Recorder& b) {
+  std::vector<std::string> named;
+  if (nodes_of(a) > 0 && nodes_of(b) > 0 && nodes_of(a) != nodes_of(b))
+    named.push_back(fmt::format("nodes ({}, {})", nodes_of(a), nodes_of(b)));
+  // batches by length bucket count as their mean size, which is no whole number
+  if (samples_of(a) > 0 && samples_of(b) > 0 && std::fabs(samples_of(a) - samples_of(b)) >= 1)
+    named.push_back(fmt::format("samples per step ({}, {})", samples_of(a), samples_of(b)));
+  if (!named.empty()) fmt::print("different experiments: {}\n", fmt::join(named, ", "));
+}
+
+}  // namespace
+
+bool is_reference(const Recorder& run) { return fact(run.facts, "status").empty(); }
+
+void tell_settings_that_differ(const Recorder& a, const Recorder& b) {
+  constexpr std::size_t most_named = 5;
+  if (is_reference(a) || is_reference(b)) return tell_sizes_that_differ(a, b);
+  const auto first = settings_of(a);
+  const auto second = settings_of(b);
+  const auto value = [](const auto& settings, const std::string& key) {
+    const auto found = settings.find(key);
+    return found == settings.end() ? std::string("not there") : found->second;
+  };
+  const auto differs = [&](const std::string& key) {
+    return value(first, key) != value(second, key);
+  };
+  std::set<std::string> keys;
+  for (const auto& settings : {first, second}) {
+    for (const auto& [key, text] : settings) {
+      // Another kind has other keys, which follows from its name.
+      const bool is_in_both = first.contains(key) && second.contains(key);
+      const std::string kind = key.substr(0, key.find('.')) + ".kind";
+      if (differs(key) && (is_in_both || !differs(kind))) keys.insert(key);
+    }
+  }
+  if (keys.empty()) return;
+  std::vector<std::string> named;
+  for (const std::string& key : keys) {
+    if (named.size() == most_named) break;
+    named.push_back(fmt::format("{} ({}, {})", key, value(first, key), value(second, key)));
+  }
+  const std::string more =
+      keys.size() > most_named ? fmt::format(" and {} more", keys.size() - most_named) : "";
+  fmt::print("different experiments: {}{}\n", fmt::join(named, ", "), more);
+}
+
+void tell_last_steps(const Recorder& a, const Recorder& b) {
+  const auto last_step = [](const Recorder& run, std::string_view metric) {
+    for (std::size_t row = run.evaluation.rows(metric); row-- > 0;) {
+      if (std::isfinite(run.evaluation.value(metric, row)))
+        return run.evaluation.schedule().finished(row);
+    }
+    return Step{0};
+  };
+  for (const auto& [metric, name] :
+       {std::pair("test_loss", "test loss"), std::pair("test_accuracy", "test accuracy"),
+        std::pair("test_auc", "test AUC")}) {
+    const Step first = last_step(a, metric);
+    const Step second = last_step(b, metric);
+    if (first > 0 && second > 0 && first != second)
+      fmt::print("note: the final {} of A is that after {} steps, of B after {}\n", name, first,
+                 second);
+  }
+}
+
+void tell_what_was_not_read(const char* name, const Recorder& run) {
+  const std::string misspelled = fact(run.facts, "misspelled");
+  const std::string ignored = fact(run.facts, "ignored");
+  if (!misspelled.empty()) fmt::print("warning: of {} nobody reads {}\n", name, misspelled);
+  if (!ignored.empty()) fmt::print("note: columns of {} that nobody reads: {}\n", name, ignored);
+}
+
+void warn(const char* name, const Recorder& run) {
+  const std::string diverged = fact(run.facts, "diverged");
+  if (!is_reference(run) && fact(run.facts, "status") != "complete")
+    fmt::print("warning: {} is not complete: only what it did is compared\n", name);
+  if (!diverged.empty()) fmt::print("warning: {} diverged: {}\n", name, diverged);
+}
+
+}  // namespace starling
