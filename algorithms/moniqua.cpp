@@ -12,7 +12,7 @@
 // too small shows as loss that grows. Other algorithms take the same codes as compression = lattice, with
 // cell = 2 theta / (2^bits - 1).
 
-#include <cmath>
+#include <limits>
 
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/optimizer.hpp"
@@ -47,7 +47,11 @@ Program moniqua(const Section& section, const Context& context) {
   Settings settings;
   const auto theta = section.optional<double>(
       "theta", 1, "bound on the difference of neighbors' models, in any entry");
-  section.expect(theta > 0 && std::isfinite(theta), "theta", "must be positive, got {}", theta);
+  section.expect(theta > 0, "theta", "must be positive, got {}", theta);
+  // It bounds differences of floats, and the cells of the lattice are smaller still.
+  using Floats = std::numeric_limits<float>;
+  section.expect(theta >= Floats::min() && theta <= Floats::max(), "theta",
+                 "must be from {:.3g} to {:.3g}, got {}", Floats::min(), Floats::max(), theta);
   const auto bits = section.optional<std::int64_t>("bits", 8, "bits of an entry");
   section.expect(bits >= 1 && bits <= 24, "bits", "must be from 1 to 24, got {}", bits);
   const bool is_shifted = section.choice("rounding", {"nearest", "shifted"}, "nearest",

@@ -12,7 +12,7 @@
 
 namespace starling {
 
-class CpuBackend final : public Backend {
+class CpuBackend : public Backend {
  public:
   /// `kernels` is a parameter for tests; results do not depend on it.
   explicit CpuBackend(const dense::Kernels& kernels = dense::kernels()) : kernels_(kernels) {}

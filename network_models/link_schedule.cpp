@@ -13,6 +13,7 @@ namespace starling::network_models {
 namespace {
 
 constexpr double end_of_clock = 9.2e18;  // ps
+constexpr std::string_view schedule_key = "link_schedule";
 
 /// One row of the file, without the links that it names.
 struct Row {
@@ -22,34 +23,32 @@ struct Row {
 };
 
 Row parse_row(const Section& section, const std::string& where, const CsvRow& row) {
-  constexpr std::string_view key = "link_schedule";
-  section.expect(row.cells.size() == 3, key, "{}expected time, link, factor, found {} cells", where,
-                 row.cells.size());
+  section.expect(row.cells.size() == 3, schedule_key,
+                 "{}expected time, link, factor, found {} cells", where, row.cells.size());
   double factor = -1;
   const std::string& text = row.cells[2];
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), factor);
   section.expect(
       error == std::errc() && rest == text.data() + text.size() && factor >= 0 && factor <= 1e6,
-      key, "{}expected a factor of the bandwidth from 0 on, found \"{}\"", where, text);
+      schedule_key, "{}expected a factor of the bandwidth from 0 on, found \"{}\"", where, text);
   try {
     return {Time{parse_duration(row.cells[0])}, row.cells[1], factor};
   } catch (const std::invalid_argument& problem) {
-    section.fail(key, "{}the time {}", where, problem.what());
+    section.fail(schedule_key, "{}the time {}", where, problem.what());
   }
 }
 
 std::vector<LinkChange> read_changes(const Section& section, const std::string& path,
                                      const Fabric& fabric) {
-  constexpr std::string_view key = "link_schedule";
   std::vector<LinkChange> changes;
-  for (const CsvRow& row : read_csv(section, key, path)) {
+  for (const CsvRow& row : read_csv(section, schedule_key, path)) {
     if (row.cells[0] == "time") continue;  // the header
     const std::string where = fmt::format("{}:{}: ", path, row.line);
     const Row change = parse_row(section, where, row);
-    section.expect(changes.empty() || changes.back().time <= change.time, key,
+    section.expect(changes.empty() || changes.back().time <= change.time, schedule_key,
                    "{}expected rows in order of time, found {} after a later one", where,
                    row.cells[0]);
-    for (const LinkId link : links_called(section, key, where, fabric, change.pattern)) {
+    for (const LinkId link : links_called(section, schedule_key, where, fabric, change.pattern)) {
       changes.push_back({change.time, link, change.factor});
     }
   }
@@ -107,7 +106,7 @@ void LinkSchedule::take(Time now, std::vector<LinkChange>& changes) {
 std::function<LinkSchedule(const Fabric&)> read_schedule(const Section& section,
                                                          std::uint64_t seed) {
   const auto file = section.optional<std::string>(
-      "link_schedule", "",
+      schedule_key, "",
       "CSV file of time, link, factor: from then on a link carries that much of its bandwidth, 0: "
       "it is away; none: all stay as they are");
   const auto interval = section.optional<Duration>(

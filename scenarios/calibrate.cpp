@@ -25,6 +25,7 @@ constexpr int gradients_per_rank = 20;  // the first is not counted
 constexpr Duration between_messages = std::chrono::milliseconds(2);
 constexpr std::int64_t sizes[] = {20'000, 100'000, 500'000, 2'000'000, 8'000'000};
 constexpr std::int64_t small = 4;
+constexpr double most_scatter = 3;  // quartiles of quiet machines lie less than twice apart
 
 /// A workload that is only there because a graph needs one.
 class Sizes final : public Workload {
@@ -45,12 +46,15 @@ class Sizes final : public Workload {
   WorkloadFacts facts_;
 };
 
-double median(std::vector<double> values) {
-  ensure(!values.empty(), "a median of nothing");
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+Rounds sorted_out(std::int64_t size, std::vector<double> seconds) {
+  ensure(!seconds.empty(), "a median of nothing");
+  std::sort(seconds.begin(), seconds.end());
+  const std::size_t count = seconds.size();
+  return {static_cast<double>(size), seconds[count / 4], seconds[count / 2],
+          seconds[3 * count / 4]};
 }
+
+const Rounds& worse(const Rounds& a, const Rounds& b) { return a.scatter() < b.scatter() ? b : a; }
 
 /// Who measures with whom.
 struct Places {
@@ -156,23 +160,28 @@ double seconds_per_byte(const std::vector<std::pair<double, double>>& points) {
 Task<> measure_pair(Node& node, NodeId client, NodeId server, LinkFigures& figures) {
   std::vector<double> seconds;
   co_await measure_prtt(node, client, server, 1, Duration{0}, small, seconds);
-  const double single = node.id() == client ? median(seconds) : 0;
+  const std::vector<double> singles = seconds;
   co_await measure_prtt(node, client, server, burst, between_messages, small, seconds);
-  const double spread = node.id() == client ? median(seconds) : 0;
+  const std::vector<double> spreads = seconds;
   co_await measure_prtt(node, client, server, burst, Duration{0}, small, seconds);
-  const double together = node.id() == client ? median(seconds) : 0;
-  std::vector<std::pair<double, double>> points;
+  const std::vector<double> together = seconds;
+  std::vector<Rounds> of_sizes;
   for (const std::int64_t size : sizes) {
     co_await measure_prtt(node, client, server, 1, Duration{0}, size, seconds);
-    if (node.id() == client)
-      points.emplace_back(static_cast<double>(size), median(seconds) - 0.5 * single);
+    if (node.id() == client) of_sizes.push_back(sorted_out(size, seconds));
   }
   if (node.id() != client) co_return;
-  figures.overhead = std::max(0.0, (spread - single) / (burst - 1) - to_seconds(between_messages));
-  figures.overhead = std::min(figures.overhead, 0.25 * single);
-  figures.gap = std::max(0.0, (together - single) / (burst - 1));
-  figures.latency = std::max(0.0, 0.5 * single - 2 * figures.overhead);
-  figures.gap_per_byte = seconds_per_byte(points);
+  const Rounds single = sorted_out(small, singles);
+  const auto beyond_single = [&](const std::vector<double>& bursts) {
+    return (sorted_out(small, bursts).median - single.median) / (burst - 1);
+  };
+  figures.overhead =
+      std::clamp(beyond_single(spreads) - to_seconds(between_messages), 0.0, 0.25 * single.median);
+  figures.gap = std::max(0.0, beyond_single(together));
+  figures.latency = 0.5 * single.median - 2 * figures.overhead;
+  figures.gap_per_byte = starling::gap_per_byte(single, of_sizes);
+  figures.worst = single;
+  for (const Rounds& rounds : of_sizes) figures.worst = worse(figures.worst, rounds);
 }
 
 /// Every rank sends to the next one of its host at once; seconds of every round on this rank.
@@ -189,7 +198,7 @@ Task<> measure_all(Node& node, NodeId next, std::int64_t size, std::vector<doubl
 
 struct Figures {
   LinkFigures within, between;
-  std::vector<std::pair<double, double>> all;  // bytes of a host, seconds
+  std::vector<Rounds> all;  // every rank at once, by bytes of a host
   std::vector<double> gradients;
 };
 
@@ -209,7 +218,7 @@ Task<> measure_messages(Node& node, const Places& places, Figures& figures) {
   for (const std::int64_t size : sizes) {
     std::vector<double> seconds;
     co_await measure_all(node, next, size, seconds);
-    figures.all.emplace_back(static_cast<double>(size * most_ranks), median(seconds));
+    figures.all.push_back(sorted_out(size * most_ranks, seconds));
   }
 }
 
@@ -259,6 +268,16 @@ std::string bandwidth_text(double seconds_per_byte) {
 
 }  // namespace
 
+double gap_per_byte(const Rounds& small, std::span<const Rounds> there_and_back) {
+  std::vector<std::pair<double, double>> one_way;
+  for (const Rounds& rounds : there_and_back) {
+    // On a busy machine the small message may have taken longer. No answer does than what it answers.
+    const double answer = std::min(0.5 * small.median, 0.5 * rounds.median);
+    one_way.emplace_back(rounds.bytes, rounds.median - answer);
+  }
+  return seconds_per_byte(one_way);
+}
+
 Calibration calibrate(MpiSession& session, const Workload* workload) {
   if (session.ranks() < 2)
     throw Error("calibrate needs two ranks at least: mpirun -n 2 starling calibrate");
@@ -277,13 +296,21 @@ Calibration calibrate(MpiSession& session, const Workload* workload) {
   result.host_of = places.host_of;
   // Ranks finish their rounds at different moments; the slowest counts.
   std::vector<std::pair<double, double>> all;
-  for (const auto& [size, seconds] : figures.all) {
-    const auto slowest = session.largest(static_cast<std::int64_t>(seconds * 1e9));
-    all.emplace_back(size, static_cast<double>(slowest) * 1e-9);
+  Rounds worst_of_all = figures.all.front();
+  for (const Rounds& own : figures.all) {
+    const auto slowest = [&session](double seconds) {
+      return static_cast<double>(session.largest(static_cast<std::int64_t>(seconds * 1e9))) * 1e-9;
+    };
+    const Rounds rounds{own.bytes, slowest(own.lower), slowest(own.median), slowest(own.upper)};
+    all.emplace_back(rounds.bytes, rounds.median);
+    worst_of_all = &own == &figures.all.front() ? rounds : worse(worst_of_all, rounds);
   }
   if (places.within) result.within = told_by(session, places.within->first, figures.within);
   if (places.between) result.between = figures.between;  // rank 0 measured it
-  if (result.within) result.within->shared_per_byte = seconds_per_byte(all);
+  if (result.within) {
+    result.within->shared_per_byte = seconds_per_byte(all);
+    result.within->worst = worse(result.within->worst, worst_of_all);
+  }
   std::string mine;
   for (const double seconds : figures.gradients) mine += fmt::format("{} ", seconds);
   for (const std::string& ranks : session.gather(mine)) {
@@ -296,6 +323,22 @@ Calibration calibrate(MpiSession& session, const Workload* workload) {
   return result;
 }
 
+std::vector<std::string> Calibration::doubts() const {
+  std::vector<std::string> sentences;
+  const auto look = [&](const char* where, const std::optional<LinkFigures>& figures) {
+    if (!figures || figures->worst.scatter() < most_scatter) return;
+    const Rounds& worst = figures->worst;
+    sentences.push_back(
+        fmt::format("the figures {} are too noisy to be believed: of the rounds that moved {} B a "
+                    "quarter took less than {}, and a "
+                    "quarter more than {}; measure again while nothing else runs",
+                    where, worst.bytes, duration_text(worst.lower), duration_text(worst.upper)));
+  };
+  look("within a host", within);
+  look("between hosts", between);
+  return sentences;
+}
+
 std::string to_scenario_text(const Calibration& c) {
   const auto list = [](const char* where, const LinkFigures& f) {
     return fmt::format("#   {:<14} L {}, o {}, g {}, 1/G {}\n", where, duration_text(f.latency),
@@ -306,6 +349,7 @@ std::string to_scenario_text(const Calibration& c) {
                                  c.ranks, c.hosts, c.hosts == 1 ? "" : "s");
   if (c.within) text += list("within a host", *c.within);
   if (c.between) text += list("between hosts", *c.between);
+  for (const std::string& doubt : c.doubts()) text += fmt::format("# Beware: {}.\n", doubt);
   const LinkFigures& link = c.between ? *c.between : *c.within;
   text += "[network]\nkind = fluid\nfabric = crossbar\n";
   // A message crosses two links of a crossbar.

@@ -11,10 +11,12 @@
 //   G           slope of PRTT(1, 0, k) / 2 over k
 //
 // What all ranks of a host can move at once is measured with every rank sending to the next one. Of every quantity the
-// median over the rounds counts.
+// median over the rounds counts. Where the rounds of one lie far apart, because others use the machine, the median is one
+// of chance, and doubts() says so.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,21 @@ namespace starling {
 
 class MpiSession;
 
+/// Seconds of the rounds that measured messages of so many bytes.
+struct Rounds {
+  double bytes = 0;
+  double lower = 0;  // a quarter of the rounds took less,
+  double median = 0;
+  double upper = 0;  // and a quarter more
+
+  /// How far they lie apart.
+  double scatter() const { return upper / lower; }
+};
+
+/// G of messages that went there, each size in turn, with an answer as long as half of `small`; positive whatever was
+/// measured.
+double gap_per_byte(const Rounds& small, std::span<const Rounds> there_and_back);
+
 /// LogGP parameters of one kind of way; seconds, and seconds per byte.
 struct LinkFigures {
   double latency = 0;          // L
@@ -31,6 +48,7 @@ struct LinkFigures {
   double gap = 0;              // g
   double gap_per_byte = 0;     // G, alone
   double shared_per_byte = 0;  // the same per byte of all messages, when every rank of a host sends
+  Rounds worst{};              // those that lie farthest apart
 };
 
 struct Calibration {
@@ -40,6 +58,9 @@ struct Calibration {
   std::optional<LinkFigures> within;   // a host; none if no host has two ranks
   std::optional<LinkFigures> between;  // hosts; none if there is one host
   std::vector<double> gradients;       // seconds, of all ranks at once; empty without a workload
+
+  /// A sentence for each kind of way whose figures are too noisy to be believed.
+  std::vector<std::string> doubts() const;
 };
 
 /// Measures; all ranks of `session` (two at least) call it together and rank 0 gets the figures. `workload` may be null:

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 #include <system_error>
 
@@ -21,14 +22,25 @@ namespace po = boost::program_options;
 #ifdef STARLING_HAVE_MPI
 namespace {
 
+[[noreturn]] void fail(const std::string& path) {
+  throw Error(fmt::format("{}: cannot write: {}", path, std::generic_category().message(errno)));
+}
+
+/// Measuring takes its time, so what would be lost is told before. Leaves what is there.
+void expect_room(const std::string& path) {
+  std::error_code none;
+  const bool is_new = !std::filesystem::exists(path, none);
+  std::FILE* file = std::fopen(path.c_str(), "a");
+  if (file == nullptr) fail(path);
+  std::fclose(file);
+  if (is_new) std::filesystem::remove(path, none);
+}
+
 void write(const std::string& text, const std::string& path) {
-  const auto fail = [&path] {
-    throw Error(fmt::format("{}: cannot write: {}", path, std::generic_category().message(errno)));
-  };
   std::FILE* file = std::fopen(path.c_str(), "w");
-  if (file == nullptr) fail();
+  if (file == nullptr) fail(path);
   const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) != 0 || !is_written) fail();
+  if (std::fclose(file) != 0 || !is_written) fail(path);
 }
 
 /// Stands in for what a scenario shall get from here, and may lack until then.
@@ -41,6 +53,9 @@ void complete(std::vector<std::string>& words) {
 
 void measure(MpiSession& session, std::vector<std::string> words,
              const std::optional<std::string>& output) {
+  on_all_ranks(session, [&] {
+    if (output && session.rank() == 0) expect_room(*output);
+  });
   std::optional<Assembly> parts;
   if (!words.empty()) {
     on_all_ranks(session, [&] { complete(words); });
@@ -54,6 +69,8 @@ void measure(MpiSession& session, std::vector<std::string> words,
   }
   const Calibration calibration = calibrate(session, parts ? parts->workload.get() : nullptr);
   if (session.rank() != 0) return;
+  for (const std::string& doubt : calibration.doubts())
+    fmt::print(stderr, "starling: warning: {}\n", doubt);
   const std::string text = to_scenario_text(calibration);
   output ? write(text, *output) : fmt::print("{}", text);
 }

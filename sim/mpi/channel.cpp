@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include <mpi.h>
 
 #include "sim/base/error.hpp"
+#include "sim/base/memory.hpp"
 #include "sim/mpi/message_header.hpp"
 
 namespace starling {
@@ -21,6 +23,7 @@ constexpr int header_tag = 0;
 constexpr int numbers_tag = 1;
 constexpr std::size_t largest_piece = std::size_t{1} << 30;  // MPI counts in int
 constexpr int most_headers = 64;                             // taken in one go
+constexpr std::size_t beside_numbers = 1 << 16;              // what the C library adds to a block
 
 struct Free {
   void operator()(std::byte* bytes) const { std::free(bytes); }
@@ -115,6 +118,9 @@ struct Channel::State {
   Requests<std::pair<int, Incoming*>> receives;  // from rank
   std::vector<Block> zero_blocks;  // the last is the largest; older ones may still be under way
   std::vector<Block> free_fillers;
+  Reserve reserve;      // to drop a model in
+  Block dropped;        // where messages go for which there is no room
+  std::string failure;  // since when they are dropped
   std::int64_t sent = 0;
   std::int64_t received = 0;
 
@@ -149,8 +155,38 @@ struct Channel::State {
     return block;
   }
 
+  /// Makes room for what follows a header.
+  std::span<std::byte> make_room(Incoming& message, const MessageHeader& header) {
+    std::span<float> room;
+    if (header.size != MessageHeader::no_vector) {
+      message.arrival.message.values = graph.make(header.size, room).with_wire_marks(header.marks);
+    }
+    if (header.filler > 0) message.filler = filler_of(header.filler);
+    return std::as_writable_bytes(room);
+  }
+
+  /// The same for a message that is dropped: a place for its numbers, and behind it one for its filler.
+  std::span<std::byte> make_place_to_drop(const MessageHeader& header) {
+    const bool has_numbers = header.size != MessageHeader::no_vector && graph.has_numbers();
+    const std::size_t numbers = has_numbers ? header.size * sizeof(float) : 0;
+    const std::size_t size = numbers + header.filler;
+    if (dropped.size < size) {
+      dropped = {};
+      dropped = zeros(size);
+    }
+    return {dropped.bytes.get(), numbers};
+  }
+
+  /// From now on this rank keeps no message, but what is sent to it must be received.
+  void give_up(const char* why) {
+    reserve.reset();
+    free_fillers.clear();
+    failure = why;
+  }
+
   /// Takes a header off the wire and asks for what follows it. False if there is none.
   bool take_header(std::deque<Arrival>& arrived) {
+    if (!failure.empty() && receives.size() > 0) return false;  // there is one place to drop them
     int is_there = 0;
     MPI_Message handle = MPI_MESSAGE_NULL;
     MPI_Status status;
@@ -174,17 +210,23 @@ struct Channel::State {
                                .values = {},
                                .number = header.number,
                                .sent = Time{Duration{header.sent}}};
-    if (header.size != MessageHeader::no_vector) {
-      std::span<float> room;
-      const Vector values = graph.make(header.size, room);
-      const auto bytes = std::as_writable_bytes(room);
-      message.arrival.message.values = values.with_wire_marks(header.marks);
-      receive_bytes(rank, message, bytes.data(), bytes.size());
+    std::span<std::byte> numbers;
+    if (failure.empty()) {
+      try {
+        numbers = make_room(message, header);
+      } catch (const std::bad_alloc&) {
+        give_up("out of memory");
+      } catch (const Error& error) {
+        give_up(error.what());
+      }
     }
-    if (header.filler > 0) {
-      message.filler = filler_of(header.filler);
-      receive_bytes(rank, message, message.filler.bytes.get(), header.filler);
+    std::byte* filler = message.filler.bytes.get();
+    if (!failure.empty()) {
+      numbers = make_place_to_drop(header);
+      filler = numbers.data() + numbers.size();
     }
+    receive_bytes(rank, message, numbers.data(), numbers.size());
+    receive_bytes(rank, message, filler, header.filler);
     hand_out(rank, arrived);
     return true;
   }
@@ -209,7 +251,12 @@ Channel::Channel(MpiSession& session, ComputeGraph& graph, NodeId nodes)
           .sends = {},
           .receives = {},
           .zero_blocks = {},
-          .free_fillers = {}})) {}
+          .free_fillers = {},
+          .reserve = graph.has_numbers()
+                         ? set_aside(graph.parameters() * sizeof(float) + beside_numbers)
+                         : nullptr,
+          .dropped = {},
+          .failure = {}})) {}
 
 Channel::~Channel() = default;
 
@@ -233,13 +280,15 @@ void Channel::send(int rank, NodeId to, const Message& message) {
     if (wire_bytes > numbers.size()) header->filler = wire_bytes - numbers.size();
   }
   const std::size_t filler = header->filler;
+  // Before the header: who has got one waits for all that it announces.
+  const std::byte* const zeros = filler > 0 ? state.zeros_of(filler) : nullptr;
   const MessageHeader* bytes = header.get();
   MPI_Request& request = state.sends.add({std::move(header), {}});
   check_mpi(MPI_Isend(bytes, sizeof(MessageHeader), MPI_BYTE, rank, header_tag, state.communicator,
                       &request),
             "MPI_Isend");
   state.send_bytes(rank, numbers.data(), numbers.size(), message.values);
-  if (filler > 0) state.send_bytes(rank, state.zeros_of(filler), filler, {});
+  state.send_bytes(rank, zeros, filler, {});
   ++state.sent;
 }
 
@@ -255,6 +304,7 @@ bool Channel::progress(std::deque<Arrival>& arrived) {
   return any;
 }
 
+const std::string& Channel::failure() const { return state_->failure; }
 std::int64_t Channel::sent() const { return state_->sent; }
 std::int64_t Channel::received() const { return state_->received; }
 std::size_t Channel::outstanding() const { return state_->sends.size(); }

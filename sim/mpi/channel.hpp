@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
 
 #include "sim/mpi/mpi_session.hpp"
 #include "sim/node/compute_graph.hpp"
@@ -36,6 +37,9 @@ class Channel {
   void send(int rank, NodeId to, const Message& message);
   /// Moves all transfers on and appends what has arrived. True if anything happened.
   bool progress(std::deque<Arrival>& arrived);
+  /// Why there was no room for a message, or empty. From then on messages are received and dropped, so that their senders
+  /// come to an end.
+  const std::string& failure() const;
 
   std::int64_t sent() const;
   /// Messages handed out by progress().

@@ -139,6 +139,10 @@ void MpiTransport::run() {
   Patience patience;
   for (watch_.reset();; watch_.look()) {
     bool something_happened = channel_.progress(arrived_);
+    if (failure_.empty() && !channel_.failure().empty()) {
+      failure_ = fmt::format("rank {} of {} has no room for a message: {}", session_.rank(),
+                             session_.ranks(), channel_.failure());
+    }
     if (is_ending_ || !failure_.empty() || signal_ != 0) {
       arrived_.clear();
     } else {

@@ -40,7 +40,7 @@ class Mailbox {
   const ReceiveWait* waiting(NodeId node) const {
     return boxes_[static_cast<std::size_t>(node)].first_wait;
   }
-  /// Messages that have arrived at `node` and that nobody has received.
+  /// Messages that have arrived at `node` and that nobody has received; for tests.
   std::size_t unreceived(NodeId node) const;
   /// What is kept of a node, for prefetching.
   const void* place(NodeId node) const { return &boxes_[static_cast<std::size_t>(node)]; }

@@ -83,6 +83,7 @@ class Node {
   Random shared_random(std::string_view purpose, Step k) const {
     return {world_.seed, purpose, shared_stream, k};
   }
+  /// Does nothing for so long, on the clock that now() reads.
   class Sleep;
   Sleep sleep(Duration duration);
 

@@ -61,7 +61,7 @@ void Observer::add_snapshot(Snapshot snapshot) {
   row.draws[node] = snapshot.draws;
   row.latest = std::max(row.latest, snapshot.time);
   ++row.arrived;
-  if (--row.missing == 0) evaluate(snapshot.row, row);
+  if (--row.missing == 0) complete(snapshot.row, row);
 }
 
 void Observer::spend_present(NodeId node, Activity activity, Time begin, Time end) {
@@ -83,7 +83,7 @@ void Observer::lose(NodeId node) {
   lost_[lost] = true;
   ++lost_nodes_;
   for (auto& [index, row] : rows_) {
-    if (row.missing > 0 && !row.has_arrived[lost] && --row.missing == 0) evaluate(index, row);
+    if (row.missing > 0 && !row.has_arrived[lost] && --row.missing == 0) complete(index, row);
   }
 }
 
@@ -101,7 +101,15 @@ std::vector<Observer::Snapshot> Observer::take_snapshots() {
   return snapshots;
 }
 
-void Observer::evaluate(std::size_t index, Row& row) {
+void Observer::complete(std::size_t index, Row& row) {
+  note_work(index, row);
+  if (graph_.has_numbers()) evaluate(index, row);
+  row.models.clear();
+  row.has_arrived = {};
+  row.draws = {};
+}
+
+void Observer::note_work(std::size_t index, const Row& row) {
   Table& table = recorder_.evaluation;
   table.cell("time", index) = to_seconds(row.latest);
   const auto finished = static_cast<double>(table.schedule().finished(index));
@@ -114,13 +122,11 @@ void Observer::evaluate(std::size_t index, Row& row) {
   const auto held = std::accumulate(facts_.samples.begin(), facts_.samples.end(), std::int64_t{0});
   if (held > 0) table.cell("epoch", index) = samples / static_cast<double>(held);
   if (counts_live_nodes_) table.cell("live_nodes", index) = static_cast<double>(row.arrived);
-  row.has_arrived = {};
-  if (!graph_.has_numbers()) {
-    row.models.clear();
-    return;
-  }
+}
+
+void Observer::evaluate(std::size_t index, Row& row) {
+  Table& table = recorder_.evaluation;
   if (leaves_out_diverged_) drop_diverged(index, row);
-  row.draws = {};
   double total = 0;
   for (std::size_t i = 0; i < row.models.size(); ++i) {
     if (row.models[i]) total += row.weights[i];
@@ -130,10 +136,7 @@ void Observer::evaluate(std::size_t index, Row& row) {
     if (row.models[i]) terms.push_back({row.weights[i] / total, row.models[i]});
   }
   if (counts_live_nodes_) table.cell("live_nodes", index) = static_cast<double>(terms.size());
-  if (terms.empty()) {
-    row.models.clear();
-    return;
-  }
+  if (terms.empty()) return;
   const Vector center = weighted_sum(terms);
   const ModelQuality quality = graph_.evaluate(center);
   graph_.deliver(quality.loss, &table.cell("test_loss", index));
@@ -145,7 +148,6 @@ void Observer::evaluate(std::size_t index, Row& row) {
   for (std::size_t i = 0; i < row.models.size(); ++i) {
     graph_.deliver(squared_distance(row.models[i], center), &row.distances[i]);
   }
-  row.models.clear();
 }
 
 void Observer::drop_diverged(std::size_t index, Row& row) {

@@ -110,6 +110,11 @@ class Observer {
 
   Row& row_of(std::size_t index);
 
+  /// All models of a row are here.
+  void complete(std::size_t index, Row& row);
+  /// How much had been done by then, and by how many nodes.
+  void note_work(std::size_t index, const Row& row);
+  /// Records the mean model, its quality and how far the models lie from it.
   void evaluate(std::size_t index, Row& row);
   void drop_diverged(std::size_t index, Row& row);
   std::map<NodeId, Step> diverged();

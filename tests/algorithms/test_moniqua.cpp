@@ -99,6 +99,11 @@ TEST_CASE("lattice codes are Moniqua in D-PSGD, D2 and AD-PSGD") {
 TEST_CASE("Moniqua refuses bounds and bits that make no code") {
   CHECK_THROWS_WITH_AS(run(moniqua + "theta = 0"), doctest::Contains("must be positive, got 0"),
                        ScenarioError);
+  // So small a cell would be 0.
+  CHECK_THROWS_WITH_AS(run(moniqua + "theta = 5e-324"),
+                       doctest::Contains("must be from 1.18e-38 to 3.4e+38, got 5e-324"),
+                       ScenarioError);
+  CHECK_NOTHROW(run(moniqua + "theta = 1.2e-38\nbits = 24", {}, 2));
   CHECK_THROWS_WITH_AS(run(moniqua + "bits = 25"),
                        doctest::Contains("must be from 1 to 24, got 25"), ScenarioError);
 }

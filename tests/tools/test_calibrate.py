@@ -84,6 +84,12 @@ class CalibrateTest(unittest.TestCase):
         self.assertIn("nowhere/m.ini: cannot write: No such file or directory",
                       self.starling("calibrate", "-o", "nowhere/m.ini", ranks=2, status=1))
 
+    def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(self):
+        # One rank cannot measure, which is found when that begins.
+        self.assertIn("nowhere/m.ini: cannot write", self.starling("calibrate", "-o", "nowhere/m.ini", ranks=1, status=1))
+        self.assertIn("two ranks at least", self.starling("calibrate", "-o", "m.ini", ranks=1, status=1))
+        self.assertFalse((self.folder / "m.ini").exists())
+
     def test_calibrate_simulate_run_compare(self):
         self.starling("calibrate", "-o", "machine.ini", ranks=4)
         self.starling("run", "s.ini", "-q", "-o", "simulated.h5")

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <list>
 #include <string>
 #include <utility>
@@ -80,6 +81,16 @@ inline Topology ring(NodeId nodes) {
   return Topology(nodes, {arcs}, {std::vector<double>(static_cast<std::size_t>(nodes), weight)});
 }
 
+/// Has no room any more for blocks of more floats than `most`.
+class ScarceBackend final : public CpuBackend {
+ public:
+  float* allocate(std::size_t count) override {
+    if (count > most) throw Error("out of memory: asked for too much");
+    return CpuBackend::allocate(count);
+  }
+  std::size_t most = std::numeric_limits<std::size_t>::max();
+};
+
 /// What surrounds the programs of one run, whatever transport they live on.
 struct Surroundings {
   Surroundings(NodeId nodes, Quadratic& workload_to_use, Step steps_to_do,
@@ -94,7 +105,7 @@ struct Surroundings {
   Topology topology;
   Quadratic& workload;
   Step steps;
-  CpuBackend backend;
+  ScarceBackend backend;
   ComputeGraph graph;
   Recorder recorder;
   Observer observer;

@@ -20,6 +20,7 @@
 #include <thread>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "sim/base/error.hpp"
 #include "sim/engine/network_model.hpp"
@@ -580,6 +581,34 @@ TEST_CASE("an error of one node ends the run on all ranks with the same words") 
   CHECK(text.find("no coffee left") != text.npos);
   CHECK(text.find("node " + std::to_string(nodes - 1) + " at") != text.npos);
   CHECK(session().broadcast(text) == text);
+}
+
+Task<> flood_last_rank(Node& node, ComputeGraph& graph, NodeId last) {
+  if (node.id() != last) {
+    for (int i = 0; i < 10; ++i) node.send(last, 1, counting(graph, 200'000 + 1000 * i, 1));
+    node.send(last, 2, counting(graph, 3, 1));
+  }
+  co_await node.receive(any_source, 99);
+}
+
+TEST_CASE("a rank without room for a message ends the run on all ranks and is named") {
+  if (session().ranks() == 1) return;
+  const NodeId nodes = session().ranks();
+  const std::string expected =
+      fmt::format("rank {} of {} has no room for a message: out of memory: asked for too much",
+                  nodes - 1, nodes);
+  for (const bool stands_in : {false, true}) {
+    Quadratic workload(nodes, 100'000, stands_in ? 150'000 : 0);
+    SmallRun run(nodes, workload);
+    if (session().rank() == nodes - 1) run.around.backend.most = 150'000;
+    CHECK(run.failure([&](Node& node) {
+      return flood_last_rank(node, run.around.graph, nodes - 1);
+    }) == expected);
+  }
+  // All that was sent has been received: the next run does not see it.
+  Quadratic workload(nodes, 4);
+  SmallRun next(nodes, workload);
+  next(expect_no_mail);
 }
 
 Task<> train_alone(Node& node) {

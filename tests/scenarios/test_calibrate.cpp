@@ -1,0 +1,53 @@
+#include <array>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "scenarios/calibrate.hpp"
+
+using namespace starling;
+
+namespace {
+
+Calibration calibration(const Rounds& worst) {
+  const LinkFigures figures{.latency = 1e-6,
+                            .overhead = 1e-6,
+                            .gap = 1e-6,
+                            .gap_per_byte = 1e-9,
+                            .shared_per_byte = 1e-9,
+                            .worst = worst};
+  return {
+      .ranks = 2, .hosts = 1, .host_of = {0, 0}, .within = figures, .between = {}, .gradients = {}};
+}
+
+}  // namespace
+
+TEST_CASE("calibrate: G is the slope of the way there, without the answer") {
+  // There takes 10 us + 1 ns per byte, the answer half of 20 us.
+  const std::array<Rounds, 2> rounds{Rounds{1000, 0, 21e-6, 0}, Rounds{9000, 0, 29e-6, 0}};
+  CHECK(gap_per_byte({4, 0, 20e-6, 0}, rounds) == doctest::Approx(1e-9));
+}
+
+TEST_CASE("calibrate: small messages that took longer than large ones leave no negative time") {
+  // The answer counts as half of each round: there remain 0.5 ms and 2.5 ms for 1 and 5 MB.
+  const Rounds stalled{4, 1e-6, 40e-3, 50e-3};
+  const std::array<Rounds, 2> rising{Rounds{1e6, 0, 1e-3, 0}, Rounds{5e6, 0, 5e-3, 0}};
+  CHECK(gap_per_byte(stalled, rising) == doctest::Approx(0.5e-9));
+  // No slope: what the last took, 0.5 ms for 5 MB.
+  const std::array<Rounds, 2> falling{Rounds{1e6, 0, 5e-3, 0}, Rounds{5e6, 0, 1e-3, 0}};
+  CHECK(gap_per_byte(stalled, falling) == doctest::Approx(1e-10));
+}
+
+TEST_CASE("calibrate: rounds that lie far apart make a doubt that the file keeps") {
+  const Calibration quiet = calibration({4, 26e-6, 38e-6, 45e-6});
+  CHECK(quiet.doubts().empty());
+  CHECK(to_scenario_text(quiet).find("Beware") == std::string::npos);
+
+  const Calibration busy = calibration({4, 3.5e-6, 306e-6, 963e-6});
+  REQUIRE(busy.doubts().size() == 1);
+  CHECK(busy.doubts()[0] ==
+        "the figures within a host are too noisy to be believed: of the rounds that moved 4 B a "
+        "quarter took less than "
+        "3.5 us, and a quarter more than 963 us; measure again while nothing else runs");
+  CHECK(to_scenario_text(busy).find("# Beware: " + busy.doubts()[0] + ".\n") != std::string::npos);
+}
