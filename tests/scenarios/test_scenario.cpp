@@ -45,7 +45,7 @@ std::string mistake(std::string_view text, const std::vector<std::string>& overr
 }
 
 std::string text_of(const Scenario& scenario, std::string_view section, std::string_view key) {
-  return scenario.section(section).required<std::string>(key, "help");
+  return scenario.section(section).optional<std::string>(key, "(not set)", "help");
 }
 
 /// Same sections, keys and values in the same order; origins may differ.
