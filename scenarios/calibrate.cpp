@@ -294,23 +294,19 @@ Calibration calibrate(MpiSession& session, const Workload* workload) {
   result.ranks = session.ranks();
   result.hosts = places.hosts;
   result.host_of = places.host_of;
+  if (places.within) result.within = told_by(session, places.within->first, figures.within);
+  if (places.between) result.between = figures.between;  // rank 0 measured it
   // Ranks finish their rounds at different moments; the slowest counts.
   std::vector<std::pair<double, double>> all;
-  Rounds worst_of_all = figures.all.front();
   for (const Rounds& own : figures.all) {
     const auto slowest = [&session](double seconds) {
       return static_cast<double>(session.largest(static_cast<std::int64_t>(seconds * 1e9))) * 1e-9;
     };
     const Rounds rounds{own.bytes, slowest(own.lower), slowest(own.median), slowest(own.upper)};
     all.emplace_back(rounds.bytes, rounds.median);
-    worst_of_all = &own == &figures.all.front() ? rounds : worse(worst_of_all, rounds);
+    if (result.within) result.within->worst = worse(result.within->worst, rounds);
   }
-  if (places.within) result.within = told_by(session, places.within->first, figures.within);
-  if (places.between) result.between = figures.between;  // rank 0 measured it
-  if (result.within) {
-    result.within->shared_per_byte = seconds_per_byte(all);
-    result.within->worst = worse(result.within->worst, worst_of_all);
-  }
+  if (result.within) result.within->shared_per_byte = seconds_per_byte(all);
   std::string mine;
   for (const double seconds : figures.gradients) mine += fmt::format("{} ", seconds);
   for (const std::string& ranks : session.gather(mine)) {

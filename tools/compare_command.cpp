@@ -303,8 +303,7 @@ void compare_command(const Arguments& arguments) {
   const Recorder first = read_run_of(words[0]);
   const Recorder second = read_run_of(words[1]);
   const std::vector<Line> lines = compare(first, second, tolerances);
-  const bool is_judged = std::ranges::any_of(lines, &Line::has_tolerance);
-  if (lines.empty() || !is_judged) {
+  if (std::ranges::none_of(lines, &Line::has_tolerance)) {
     print(lines);
     tell_what_was_not_read("A", first);
     tell_what_was_not_read("B", second);

@@ -50,9 +50,8 @@ struct Rows {
   std::vector<std::vector<double>> cells;  // (rows, columns)
   double nodes = 0, samples_per_step = 0;  // 0: not told
   double last_time = 0;                    // seconds, that a row told
-  std::vector<std::string>
-      misspelled;                    // columns and comments that look like others, which are read
-  std::vector<std::string> ignored;  // all other columns that are not read
+  std::vector<std::string> misspelled;     // columns and comments like others, which are read
+  std::vector<std::string> ignored;        // all other columns that are not read
 
   std::size_t column(const std::string& name) const {
     std::size_t i = 0;
@@ -66,16 +65,14 @@ constexpr std::array<std::string_view, 6> known_columns = {
 constexpr std::array<std::string_view, 2> known_comments = {"nodes", "samples_per_step"};
 
 /// Which of the known names a column or a comment may mean, "acuracy" or "time"; nothing if none.
-std::string_view meant_by(std::string_view found, std::span<const std::string_view> known) {
+std::string meant_by(std::string_view found, std::span<const std::string_view> known) {
   constexpr std::size_t shortest_part = 4;
   const std::string name = lower(std::string(found));
-  const std::string guess =
-      did_you_mean(name, std::vector<std::string>(known.begin(), known.end()));
+  const std::vector<std::string> names(known.begin(), known.end());
+  if (const std::string* alike = most_alike(name, names)) return *alike;
   for (const std::string_view candidate : known) {
-    if (guess.find(fmt::format(" {}?", candidate)) != guess.npos) return candidate;
-  }
-  for (const std::string_view candidate : known) {
-    if (name.size() >= shortest_part && candidate.find(name) != candidate.npos) return candidate;
+    if (name.size() >= shortest_part && candidate.find(name) != candidate.npos)
+      return std::string(candidate);
   }
   return {};
 }
@@ -95,7 +92,7 @@ void read_comment(std::string_view line, const Place& place, Rows& rows) {
                   : key == "samples_per_step" ? &rows.samples_per_step
                                               : nullptr;
   if (value == nullptr) {
-    const std::string_view meant = meant_by(key, known_comments);
+    const std::string meant = meant_by(key, known_comments);
     if (!meant.empty())
       rows.misspelled.push_back(fmt::format("# {} (did you mean {}?)", key, meant));
     return;
@@ -114,7 +111,7 @@ void read_names(std::string_view line, const Place& place, Rows& rows) {
     if (rows.column(rows.columns[i]) < i && is_ours(rows.columns[i]))
       place.refuse(fmt::format("two columns are called {}", rows.columns[i]));
     if (is_ours(rows.columns[i])) continue;
-    const std::string_view meant = meant_by(rows.columns[i], known_columns);
+    const std::string meant = meant_by(rows.columns[i], known_columns);
     meant.empty()
         ? rows.ignored.push_back(rows.columns[i])
         : rows.misspelled.push_back(fmt::format("{} (did you mean {}?)", rows.columns[i], meant));

@@ -1,3 +1,5 @@
+// Where the memory of coroutine frames comes from.
+
 #include "sim/base/frame_pool.hpp"
 
 #include <sys/mman.h>

@@ -72,7 +72,7 @@ class FramePool {
   }
 
   std::array<Free*, largest / step + 1> free_{};
-  std::byte* slab_ = nullptr;  // its first left_ bytes have never been used
+  std::byte* slab_ = nullptr;  // its last left_ bytes have never been used
   std::size_t left_ = 0;
   std::size_t largest_class_ = 0;
 };

@@ -64,4 +64,8 @@ void NumberFile::refuse(std::string_view expected) const {
   throw Error(fmt::format("{}:{}: expected {}, got \"{}\"", path_, number_, expected, trim(line_)));
 }
 
+void NumberFile::refuse_header(std::string_view expected) const {
+  throw Error(fmt::format("{}:1: expected the header {}, got \"{}\"", path_, expected, header_));
+}
+
 }  // namespace starling

@@ -29,6 +29,8 @@ class NumberFile {
 
   /// Throws Error: "times.csv:7: expected seconds, got "fast"", about the line just read.
   [[noreturn]] void refuse(std::string_view expected) const;
+  /// The same about the header: "times.csv:1: expected the header node,step,seconds, got "step,node,seconds"".
+  [[noreturn]] void refuse_header(std::string_view expected) const;
 
  private:
   std::string path_;

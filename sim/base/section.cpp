@@ -171,7 +171,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string did_you_mean(std::string_view found, const std::vector<std::string>& known) {
+const std::string* most_alike(std::string_view found, const std::vector<std::string>& known) {
   constexpr std::size_t longest = 64;  // longer than any name; keeps the table small
   const std::string* best = nullptr;
   std::size_t least = std::max<std::size_t>(1, found.size() / 3) + 1;
@@ -183,6 +183,11 @@ std::string did_you_mean(std::string_view found, const std::vector<std::string>&
       best = &candidate;
     }
   }
+  return best;
+}
+
+std::string did_you_mean(std::string_view found, const std::vector<std::string>& known) {
+  const std::string* best = most_alike(found, known);
   return best ? fmt::format("; did you mean {}?", *best) : std::string();
 }
 

@@ -37,6 +37,9 @@ struct KeyUse {
 /// Thrown by finish() (and by fail()) of a probe; see Section::probe.
 struct ProbeFinished {};
 
+/// Which of `known` `found` may be a slip of; null if none is close.
+const std::string* most_alike(std::string_view found, const std::vector<std::string>& known);
+
 /// "; did you mean learning_rate?" if one of `known` is close to `found`, else nothing.
 std::string did_you_mean(std::string_view found, const std::vector<std::string>& known);
 

@@ -63,9 +63,7 @@ DurationTrace::DurationTrace(TraceSettings settings) : settings_(std::move(setti
 }
 
 void DurationTrace::read_columns(NumberFile& file) {
-  if (names_list(file.header()))
-    throw Error(fmt::format("{}:1: expected the header {}, got \"{}\"", settings_.path, list_header,
-                            file.header()));
+  if (names_list(file.header())) file.refuse_header(list_header);
   seconds_.resize(file.values().size());
   do {
     if (file.values().size() != seconds_.size())

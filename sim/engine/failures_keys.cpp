@@ -5,7 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include "sim/base/error.hpp"
 #include "sim/base/number_file.hpp"
 #include "sim/base/text.hpp"
 #include "sim/base/units.hpp"
@@ -104,8 +103,7 @@ void read_outages(const std::string& path, NodeId nodes, std::vector<Outage>& ou
     if (row.size() != 3) file.refuse(expected);
     // Columns in another order would pass as numbers.
     if (file.header().find(',') != std::string::npos && file.header() != names)
-      throw Error(
-          fmt::format("{}:1: expected the header {}, got \"{}\"", path, names, file.header()));
+      file.refuse_header(names);
     if (!(row[0] >= 0 && row[0] < nodes && row[0] == std::floor(row[0])))
       file.refuse(fmt::format("a node from 0 to {}", nodes - 1));
     if (!(row[1] >= 0 && row[1] < row[2]))

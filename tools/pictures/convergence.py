@@ -9,7 +9,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, PercentFormatter
 
 from pictures.reference import read_reference
 from pictures.results import opened
-from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, finite, literal, percent, set_log, short, text, time_scale
+from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, finite, literal, percent, set_log, short, spans_decades, text, time_scale
 
 METRICS = {"test_accuracy": "Test accuracy", "test_auc": "Test AUC", "test_loss": "Test loss", "consensus_distance": "Consensus distance"}
 AXES = {"time": "time", "step": "steps", "samples": "samples", "epoch": "epochs"}
@@ -112,7 +112,8 @@ def draw_curves(ax, runs, metric, against, scale):
                 marker=MARKERS[i] if few else None, markersize=4, markerfacecolor="none" if i else None)
     ax.xaxis.set_major_locator(MaxNLocator(5))
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
-    if metric == "step" and are_far_apart([run.curve(metric, against)[0] for run in runs]):
+    ends = [x[-1] for x in (run.curve(metric, against)[0] for run in runs) if len(x) and x[-1] > 0]
+    if metric == "step" and spans_decades(ends):
         ax.set(xscale="log", yscale="log")  # else the short one would be a speck
         ax.xaxis.set_major_locator(LogLocator(numticks=6))
     else:
@@ -122,12 +123,6 @@ def draw_curves(ax, runs, metric, against, scale):
     seen = np.concatenate([run.curve(metric, against)[1] for run in runs])
     if metric == "consensus_distance" and len(seen[seen > 0]) and seen.max() > 3 * seen[seen > 0].min():
         set_log(ax)
-
-
-def are_far_apart(lengths):
-    """Whether one of the runs, each as far as it is known, is a small part of another."""
-    ends = [x[-1] for x in lengths if len(x) and x[-1] > 0]
-    return len(ends) > 1 and max(ends) > 50 * min(ends)
 
 
 def draw_targets(ax, runs, metric, targets, scale, unit):

@@ -128,6 +128,11 @@ def short(value):
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
+def spans_decades(values):
+    """Whether positive `values` span so much that all but the largest look alike on a linear scale."""
+    return len(values) > 1 and min(values) > 0 and max(values) > 50 * min(values)
+
+
 def set_log(ax):
     """A logarithmic y axis of at least a decade, with labels enough to read it."""
     ax.set_yscale("log")

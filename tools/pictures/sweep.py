@@ -11,7 +11,7 @@ from matplotlib.ticker import PercentFormatter
 
 from pictures import convergence
 from pictures.results import opened
-from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, literal, numbers, percent, set_log, short
+from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, literal, numbers, percent, set_log, short, spans_decades
 
 MOST_CURVES = 8          # as many as there are colors
 MOST_LABELS = 16         # values named along an axis
@@ -176,11 +176,6 @@ def slant(ax):
         plt.setp(labels, rotation=20 if len(labels) <= 8 else 35, ha="right", rotation_mode="anchor")
 
 
-def spans_decades(values):
-    """Whether positive `values` span so much that all but the largest look alike on a linear scale."""
-    return len(values) > 1 and values.min() > 0 and values.max() > 50 * values.min()
-
-
 def heat_map(figure, ax, sweep, metric, x_key, y_key, fixed):
     """One cell per pair of values; white where no point is finished."""
     xs, ys = sweep.values(x_key), sweep.values(y_key)
@@ -262,7 +257,7 @@ def lines(ax, sweep, metric, x_key, series_key, fixed, cell_of=None):
     elif len(texts) <= 12 and has_distance(x, is_log):
         ax.set_xticks(x, [f"{number:g}" for number in x])
         ax.minorticks_off()
-    known = np.array([mean for cells in drawn for mean, _ in cells if np.isfinite(mean)])
+    known = [mean for cells in drawn for mean, _ in cells if np.isfinite(mean)]
     if metric in SHARES:
         ax.yaxis.set_major_formatter(PercentFormatter(1.0))
     elif spans_decades(known):
@@ -332,7 +327,7 @@ def curves(ax, sweep, metric, against, key, fixed, held):
                 marker=MARKERS[i] if rows == 1 else None, label=sweep.label(key, value))
     if metric in SHARES:
         ax.yaxis.set_major_formatter(PercentFormatter(1.0))
-    if spans_decades(np.array([line.get_xdata()[-1] for line in ax.lines])):
+    if spans_decades([line.get_xdata()[-1] for line in ax.lines]):
         ax.set_xscale("log")  # a fast run beside slow ones would be an upright line
     ax.set_xlabel("virtual time (s)" if against == "time" else "steps")
     ax.set_title("\n".join(textwrap.wrap(", ".join([title_of(metric), *(sweep.setting(k, v) for k, v in held.items())]), LONGEST_TITLE)))
