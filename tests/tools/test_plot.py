@@ -119,6 +119,24 @@ class PlotTest(unittest.TestCase):
         run = convergence.Run(self.folder / "r.csv")
         self.assertEqual(list(run.columns["samples"]), [20 * 4 * 16, 40 * 4 * 16])
 
+    def test_a_training_loss_that_other_code_tells_is_drawn_over_that_of_all_nodes(self):
+        (self.folder / "log.csv").write_text("step,time_seconds,train_loss,lr,acc\n10,0.02,2.0,0.1,1\n40,0.08,1.5,0.1,1\n")
+        with h5py.File(self.folder / "a.h5") as file:
+            ours = file["steps/train_loss"][()].mean(axis=1)
+            steps = file["steps/step"][()]
+        apart = sum(abs(float(ours[list(steps).index(step)]) - loss) for step, loss in ((10, 2.0), (40, 1.5))) / 2
+        said = self.plot("a.h5", "log.csv")
+        self.assertIn(f"training loss {apart:.3g} apart on average over 2 steps", said)
+        self.assertIn("note: of log nobody reads lr, acc", said)
+        figure, _ = convergence.draw([self.folder / "a.h5", self.folder / "log.csv"])
+        panels = [ax for ax in figure.axes if ax.get_ylabel() == "training loss"]
+        self.assertEqual([len(line.get_xdata()) for line in panels[0].lines], [40, 2])
+        self.assertIn("not known", [text.get_text() for ax in figure.axes for text in ax.texts])  # when its accuracy was reached
+        plt.close(figure)
+        figure, _ = convergence.draw([self.folder / "a.h5", self.folder / "slow.h5"])
+        self.assertNotIn("training loss", [ax.get_ylabel() for ax in figure.axes])
+        plt.close(figure)
+
     def test_the_time_to_a_target_is_read_off_between_two_rows(self):
         (self.folder / "t.csv").write_text("step,time_seconds,test_accuracy,test_loss\n1,10,0.5,2\n2,20,0.7,1\n3,30,0.6,0.5\n")
         run = convergence.Run(self.folder / "t.csv")

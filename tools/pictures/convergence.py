@@ -9,9 +9,11 @@ from matplotlib.ticker import LogLocator, MaxNLocator, PercentFormatter
 
 from pictures.reference import read_reference
 from pictures.results import opened
+from pictures.run import Results
 from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, finite, literal, percent, set_log, short, spans_decades, text, time_scale
 
-METRICS = {"test_accuracy": "Test accuracy", "test_auc": "Test AUC", "test_loss": "Test loss", "consensus_distance": "Consensus distance"}
+METRICS = {"test_accuracy": "Test accuracy", "test_auc": "Test AUC", "test_loss": "Test loss", "train_loss": "Training loss",
+           "consensus_distance": "Consensus distance"}
 AXES = {"time": "time", "step": "steps", "samples": "samples", "epoch": "epochs"}
 HIGHER_IS_BETTER = ("test_accuracy", "test_auc")
 MOST_RUNS = 8            # as many as there are colors
@@ -20,18 +22,35 @@ PANEL, BAR, LINE = 2.6, 0.14, 0.16  # heights in inches: of a row, at least; of 
 
 
 class Run:
-    """Name, evaluation table and time per step of a run."""
+    """Name, evaluation table, table of training losses (none until it is asked for) and time per step of a run."""
 
     def __init__(self, path, name=""):
+        self.path = path
         self.name = name or pathlib.Path(path).stem
-        self.columns = read_reference(path) if pathlib.Path(path).suffix == ".csv" else read_results(path)
+        self.is_reference = pathlib.Path(path).suffix == ".csv"
+        self.columns = read_reference(path) if self.is_reference else read_results(path)
         self.step_time = self.columns.pop("step_time", np.nan)
+        self.unread = self.columns.pop("unread", [])
+        self.training = self.columns if self.is_reference else {}
 
     def curve(self, metric, against):
         """Finite points; empty if either is not known."""
-        if metric not in self.columns or against not in self.columns:
+        table = self.training if metric == "train_loss" else self.columns
+        if metric not in table or against not in table:
             return np.empty(0), np.empty(0)
-        return finite(self.columns[against], self.columns[metric])
+        return finite(table[against], table[metric])
+
+    def read_training(self):
+        """The mean over nodes, by step; its samples and epochs by those of the evaluations before and after."""
+        results = Results(self.path)
+        losses = results.spread("train_loss")
+        if losses is None:
+            return
+        self.training = {"train_loss": losses[1], **{axis: results.step_positions(axis, len(losses[1])) for axis in ("step", "time")}}
+        for axis in ("samples", "epoch"):
+            steps, known = self.curve(axis, "step")
+            if len(steps):
+                self.training[axis] = np.interp(self.training["step"], [0, *steps], [0, *known])
 
     def first_time(self, metric, target):
         """When the metric is at the target for the first time, between rows by a straight line; NaN if never."""
@@ -126,14 +145,15 @@ def draw_curves(ax, runs, metric, against, scale):
 
 
 def draw_targets(ax, runs, metric, targets, scale, unit):
-    """How long each run took to each target; what never got there says so."""
+    """How long each run took to each target; what never got there, or does not tell, says so."""
     height = 0.8 / len(runs)
     for i, run in enumerate(runs):
+        missed = "never" if len(run.curve(metric, "time")[0]) else "not known"
         for row, target in enumerate(targets):
             time = run.first_time(metric, target) * scale
             y = row + (i - (len(runs) - 1) / 2) * height
             ax.barh(y, 0 if np.isnan(time) else time, 0.9 * height, color=SERIES[i], label=literal(run.name) if row == 0 else None)
-            ax.annotate("never" if np.isnan(time) else short(time), (0 if np.isnan(time) else time, y), xytext=(4, 0),
+            ax.annotate(missed if np.isnan(time) else short(time), (0 if np.isnan(time) else time, y), xytext=(4, 0),
                         textcoords="offset points", va="center", fontsize=8, color=GREY)
     ax.set_yticks(range(len(targets)), [percent(target) if metric == "test_accuracy" else f"{target:g}" for target in targets])
     ax.invert_yaxis()
@@ -192,8 +212,13 @@ def draw(paths, targets=()):
     if len(paths) > MOST_RUNS:
         raise Failure(f"{len(paths)} runs are too many to tell apart in one picture, expected at most {MOST_RUNS}")
     runs = [Run(path, name) for path, name in zip(paths, names_of(paths))]
+    if any(len(run.curve("train_loss", "step")[0]) for run in runs):
+        for run in runs:
+            if not run.is_reference:
+                run.read_training()
     metrics = [metric for metric in METRICS if any(len(run.curve(metric, "step")[0]) for run in runs)]
     said = [f"{run.name} against {runs[0].name}: {', '.join(deviations(runs[0], run)) or 'nothing in common'}" for run in runs[1:]]
+    notes = [f"note: of {run.name} nobody reads {', '.join(run.unread)}" for run in runs if run.unread]
     if not metrics:
         metrics = ["step"]  # timing only: progress
     axes = [axis for axis in AXES if any(len(run.curve(metrics[0], axis)[0]) for run in runs) and axis != metrics[0]]
@@ -235,4 +260,4 @@ def draw(paths, targets=()):
             lines = [line.replace(": ", ":\n  ", 1).replace(", ", ",\n  ") for line in said]
             grid[-1, 1].text(0, 1, literal("\n".join(lines)), fontsize=9, color=GREY, va="top").set_in_layout(False)  # it may cross the columns
     figure.suptitle(literal(cut(", ".join(run.name for run in runs), LONGEST_TITLE)), fontsize=13, fontweight="bold", x=0.01, ha="left")
-    return figure, said
+    return figure, said + notes

@@ -8,10 +8,11 @@ from pictures.style import Failure
 
 
 SHARES = ("test_accuracy", "test_auc")
+COLUMNS = ("step", "time_seconds", "train_loss", "test_loss", *SHARES)
 
 
 def is_read(column):
-    return column in ("step", "time_seconds", "train_loss", "test_loss", "test_accuracy", "test_auc")
+    return column in COLUMNS
 
 
 def number(text, name, place):
@@ -62,7 +63,8 @@ def read_row(names, cells, before, place):
 
 
 def read_reference(path):
-    """Columns of the evaluation table: time and step, samples where nodes and samples per step are told; and the time per step."""
+    """Columns of the evaluation table: time and step, samples where nodes and samples per step are told; the time per step; and the
+    names of columns that are not read."""
     facts = {"nodes": math.nan, "samples_per_step": math.nan}
     names, rows, before = None, [], {"step": 0, "time": 0}
     try:
@@ -83,6 +85,7 @@ def read_reference(path):
     if not rows:
         raise Failure(f"{path}: holds no rows")
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    columns["unread"] = [name for name in names if not is_read(name)]
     columns["samples"] = columns["step"] * facts["nodes"] * facts["samples_per_step"]  # not known unless both are told
     if "time_seconds" in columns:
         columns["time"] = columns.pop("time_seconds")
