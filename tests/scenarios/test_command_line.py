@@ -42,6 +42,8 @@ learning_rate = 0.05
 
 OF_MLP = "mlp\ndataset = digits\nhidden = 8"
 
+FLUID = ["network.kind=fluid", "network.bandwidth=1 GB/s"]
+
 # override or file contents -> exit status and what the sentence must contain
 MISTAKES = [
     (["algorithm.learning_rat=0.1"], 2, "command line: algorithm.learning_rat is not a key here"),
@@ -68,9 +70,15 @@ MISTAKES = [
     (["compute.distribution=trace", "compute.trace=nowhere.csv"], 1, "nowhere.csv"),
     (["nonsense.key=1"], 2, "nonsense"),
     (["workload.wire_parameters=-1"], 2, "workload.wire_parameters"),
+    # Keys that nothing would come of without another one.
+    ([*FLUID, "network.local_bandwidth=9 GB/s"], 2, "network.local_bandwidth needs nodes_per_host"),
+    ([*FLUID, "network.local_latency=1 us"], 2, "network.local_latency needs nodes_per_host"),
+    (["network.cache=30 MB", "network.reduction_bandwidth=2 GB/s"], 2, "network.cache needs cache_bandwidth, without which"),
+    (["network.cache=30 MB", "network.cache_bandwidth=3 GB/s"], 2, "network.cache needs reduction_bandwidth, without which"),
+    (["network.cache_bandwidth=3 GB/s"], 2, "network.cache_bandwidth needs cache, which"),
+    (["network.bandwidth=1e-300 B/s"], 1, " B at next to no bandwidth take longer than the clock holds (106 days)"),
 ]
 
-FLUID = ["network.kind=fluid", "network.bandwidth=1 GB/s"]
 BLOBS = ["workload.dataset=blobs"]
 # What no machine can hold, or no clock: refused before memory is asked for, with the arithmetic or the bound.
 ABSURD = [
