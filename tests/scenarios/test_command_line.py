@@ -66,6 +66,13 @@ MISTAKES = [
     (["failures.stop=3 @ 5 ms"], 1, ": node 3 stopped at 0.005 s; "),
     (["failures.stop=8 @ 5 ms"], 2, "failures.stop must name nodes from 0 to 7, got 8"),
     (["failures.lose=0.1", "network.collectives=analytic"], 2, "failures.lose needs network.collectives = expanded"),
+    # A closed form would leave these out without a word.
+    ([*FLUID, "network.link_schedule=away.csv", "network.collectives=analytic"], 2, "network.link_schedule needs network.collectives ="),
+    ([*FLUID, "network.failure_interval=1 s", "network.collectives=analytic"], 2, "network.failure_interval needs network.collectives ="),
+    ([*FLUID, "network.slow_hosts=3", "network.collectives=analytic"], 2, "network.slow_hosts needs network.collectives = expanded"),
+    ([*FLUID, "network.host_latencies=3: 1 s", "network.collectives=analytic"], 2, "network.host_latencies needs network.collectives ="),
+    (["network.kind=loggp", "network.preset=edr", "network.slowdowns=3: 9", "network.collectives=analytic"], 2,
+     "network.slowdowns needs network.collectives = expanded"),
     (["compute.distribution=published"], 2, "compute.name is missing"),
     (["compute.distribution=trace", "compute.trace=nowhere.csv"], 1, "nowhere.csv"),
     (["nonsense.key=1"], 2, "nonsense"),
@@ -142,6 +149,7 @@ class Folder:
         self.starling, self.path = os.path.abspath(starling), path
         self.write("good.ini", GOOD)
         self.write("arcs.dot", "digraph { 0 -> 1; 1 -> 2; 2 -> 3; 3 -> 0; 0 -> 2; }")
+        self.write("away.csv", "time, link, factor\n0 s, host 3 *, 0.5\n")
         self.write("apart.dot", "graph G { " + "; ".join(f"{i}" for i in range(8)) + "; 0 -- 1; }")
         with h5py.File(self.file("lzf.h5"), "w") as data:  # a filter that h5py has and the library has not
             data.create_dataset("x", data=[[0.5] * 64] * 100, compression="lzf")
