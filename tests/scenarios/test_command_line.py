@@ -80,6 +80,7 @@ MISTAKES = [
     # Keys that nothing would come of without another one.
     ([*FLUID, "network.local_bandwidth=9 GB/s"], 2, "network.local_bandwidth needs nodes_per_host"),
     ([*FLUID, "network.local_latency=1 us"], 2, "network.local_latency needs nodes_per_host"),
+    (["failures.reliable_nodes=2"], 2, "failures.reliable_nodes needs mean_time_between_failures"),
     (["network.cache=30 MB", "network.reduction_bandwidth=2 GB/s"], 2, "network.cache needs cache_bandwidth, without which"),
     (["network.cache=30 MB", "network.cache_bandwidth=3 GB/s"], 2, "network.cache needs reduction_bandwidth, without which"),
     (["network.cache_bandwidth=3 GB/s"], 2, "network.cache_bandwidth needs cache, which"),
