@@ -1,6 +1,7 @@
 // Datasets in HDF5 files, read with the C library (hdf5.h): every failing call becomes an Error naming file and data set.
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 
@@ -128,6 +129,8 @@ Dataset read_content(const Handle& file, const std::string& path) {
 Dataset read_file(const std::string& path) {
   if (!std::ifstream(path))
     throw Error(fmt::format("{}: cannot open: no such file, or no right to read it", path));
+  if (std::filesystem::is_directory(path))
+    throw Error(fmt::format("{}: expected an HDF5 file, found a directory", path));
   const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
   if (id < 0)
     throw Error(fmt::format("{}: expected an HDF5 file, found something else or damage", path));

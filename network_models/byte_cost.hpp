@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -17,8 +18,11 @@ namespace starling::network_models {
 inline Duration byte_cost(std::int64_t bytes, double picoseconds_per_byte) {
   const double cost = static_cast<double>(bytes) * picoseconds_per_byte;
   if (!(cost < 9.2e18)) [[unlikely]] {
-    throw Error(fmt::format("{} B at {} ps per byte take longer than the clock holds (106 days)",
-                            bytes, picoseconds_per_byte));
+    const std::string price = std::isfinite(picoseconds_per_byte)
+                                  ? fmt::format("{} ps per byte", picoseconds_per_byte)
+                                  : "next to no bandwidth";
+    throw Error(
+        fmt::format("{} B at {} take longer than the clock holds (106 days)", bytes, price));
   }
   return Duration{std::llrint(cost)};  // one instruction, unlike std::nearbyint
 }

@@ -153,6 +153,13 @@ std::function<Fabric(Link)> read_fabric_matrix(const Section& section, NodeId ho
                      "must have the same sites as latencies, {}, got {}",
                      fmt::join(latency.sites, ", "), fmt::join(matrix.sites, ", "));
       bandwidth = std::move(matrix.values);
+      for (std::size_t site = 0; site < latency.sites.size(); ++site) {
+        const std::size_t within = site * (latency.sites.size() + 1);
+        section.expect(!bandwidth[within] || latency.values[within], "bandwidths",
+                       "{}: has a bandwidth within {}, where {} has no latency: hosts meet there "
+                       "over their own links",
+                       bandwidths, latency.sites[site], latencies);
+      }
     }
     const auto site_of = place(section, placement, hosts, latency.sites);
     std::vector<Link> links(2 * static_cast<std::size_t>(hosts), own);

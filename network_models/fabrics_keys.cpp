@@ -233,6 +233,10 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::u
           section.optional<Duration>("local_latency", Duration{0}, "of a message within a host")};
   section.expect(local.latency <= longest_latency, "local_latency", "must be at most {}, got {}",
                  to_text(longest_latency), to_text(local.latency));
+  for (const char* key : {"local_bandwidth", "local_latency"}) {
+    section.expect(!section.has(key) || section.has("nodes_per_host"), key,
+                   "needs nodes_per_host, which says how many nodes share a host");
+  }
   const NodeId hosts = (nodes + nodes_per_host - 1) / nodes_per_host;
   std::vector<NodeId> slow_hosts;
   for (const double host : section.numbers(

@@ -244,11 +244,11 @@ void Fluid::keep_schedule(NetworkClock& clock) {
   if (settings_.schedule.next() <= now) {
     changes_.clear();
     settings_.schedule.take(now, changes_);
-    for (const auto& [time, link, factor] : changes_) {
+    for (const auto& [first, link, factor] : changes_) {
       const double usual = rules_.bandwidth_factor * routes_.links()[link].bytes_per_second;
       sharing_.set_capacity(link, factor * usual);
       if (factor == 0) {
-        away_.emplace(link, time);
+        away_[link] = settings_.schedule.since(link);
       } else {
         away_.erase(link);
       }

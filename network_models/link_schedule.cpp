@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <stdexcept>
+#include <utility>
 
 #include "network_models/overrides.hpp"
 #include "sim/base/csv.hpp"
@@ -61,22 +62,22 @@ LinkSchedule::LinkSchedule(std::vector<LinkChange> changes, RandomFailures failu
                            std::size_t links)
     : changes_(std::move(changes)),
       failures_(std::move(failures)),
-      scheduled_(links, 1),
-      is_away_(links, 0) {
+      links_(links) {
   for (const LinkChange& change : changes_) {
     largest_factor_ = std::max(largest_factor_, change.factor);
   }
   if (failures_.interval == Duration{0}) return;
-  for (const LinkId link : failures_.links) plan(link, 0, Time{});
+  for (const LinkId link : failures_.links) turns_.push(following(link, 0, Time{}));
 }
 
-void LinkSchedule::plan(LinkId link, Step turn, Time from) {
+/// The turn of a link that was in its last state from then on; beyond the end of the clock, at Time::max().
+LinkSchedule::Turn LinkSchedule::following(LinkId link, Step turn, Time from) const {
   const Duration mean = turn % 2 == 0 ? failures_.interval : failures_.repair;
   Random random(failures_.seed, "link_failure", static_cast<NodeId>(link), turn);
   const double wait = std::ceil(random.exponential() * static_cast<double>(mean.count()));
-  if (static_cast<double>(from.time_since_epoch().count()) + wait >= end_of_clock) return;
-  turns_.push(
-      {from + Duration{std::max<std::int64_t>(static_cast<std::int64_t>(wait), 1)}, link, turn});
+  if (static_cast<double>(from.time_since_epoch().count()) + wait >= end_of_clock)
+    return {Time::max(), link, turn};
+  return {from + Duration{std::max<std::int64_t>(static_cast<std::int64_t>(wait), 1)}, link, turn};
 }
 
 Time LinkSchedule::next() const {
@@ -84,22 +85,39 @@ Time LinkSchedule::next() const {
   return turns_.empty() ? change : std::min(change, turns_.top().time);
 }
 
+void LinkSchedule::change(LinkId link, Time time, std::vector<LinkChange>& changes) {
+  State& state = links_[link];
+  const double factor = state.is_away ? 0 : state.scheduled;
+  if (!std::exchange(state.is_taken, true)) changes.push_back({time, link, factor});
+  if (factor != state.factor) state.since = time;
+  state.factor = factor;
+}
+
 void LinkSchedule::take(Time now, std::vector<LinkChange>& changes) {
-  while (next() <= now) {
-    const Time time = next();
-    LinkId link = 0;
-    if (next_change_ < changes_.size() && changes_[next_change_].time == time) {
-      const LinkChange& change = changes_[next_change_++];
-      link = change.link;
-      scheduled_[link] = change.factor;
-    } else {
-      const Turn turn = turns_.top();
-      turns_.pop();
-      link = turn.link;
-      is_away_[link] = turn.turn % 2 == 0;
-      plan(link, turn.turn + 1, time);
+  const std::size_t first = changes.size();
+  while (next() <= now && next() < Time::max()) {
+    const Time scheduled =
+        next_change_ < changes_.size() ? changes_[next_change_].time : Time::max();
+    if (scheduled == next()) {
+      const LinkChange& row = changes_[next_change_++];
+      links_[row.link].scheduled = row.factor;
+      change(row.link, row.time, changes);
+      continue;
     }
-    changes.push_back({time, link, is_away_[link] != 0 ? 0 : scheduled_[link]});
+    // A link may have turned many times since somebody looked: all of them at once.
+    Turn turn = turns_.top();
+    turns_.pop();
+    for (; turn.time <= now && turn.time < scheduled;
+         turn = following(turn.link, turn.turn + 1, turn.time)) {
+      links_[turn.link].is_away = turn.turn % 2 == 0;
+      change(turn.link, turn.time, changes);
+    }
+    turns_.push(turn);
+  }
+  for (std::size_t i = first; i < changes.size(); ++i) {
+    State& state = links_[changes[i].link];
+    changes[i].factor = state.factor;
+    state.is_taken = false;
   }
 }
 

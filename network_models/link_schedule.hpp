@@ -45,8 +45,11 @@ class LinkSchedule {
   double largest_factor() const { return largest_factor_; }
   /// When the next change comes; Time::max() if none does.
   Time next() const;
-  /// Appends the changes until `now`, in order of time, and forgets them.
+  /// Does what comes until `now`. Appends each link that changed by then once, however often it did: with the time of its
+  /// first change, in order of these, and the factor that it has now.
   void take(Time now, std::vector<LinkChange>& changes);
+  /// When a link that changed got the factor that it has.
+  Time since(LinkId link) const { return links_[link].since; }
 
  private:
   struct Turn {  // of a failing link: it goes away (turn 0, 2, ..) or comes back
@@ -55,15 +58,22 @@ class LinkSchedule {
     Step turn;
     friend auto operator<=>(const Turn&, const Turn&) = default;
   };
-  void plan(LinkId link, Step turn, Time from);
+  struct State {          // of a link
+    double scheduled = 1;  // factor of the file
+    double factor = 1;     // in effect
+    Time since{};
+    bool is_away = false;  // at random
+    bool is_taken = false;
+  };
+  Turn following(LinkId link, Step turn, Time from) const;
+  void change(LinkId link, Time time, std::vector<LinkChange>& changes);
 
   std::vector<LinkChange> changes_;
   double largest_factor_ = 1;
   std::size_t next_change_ = 0;
   RandomFailures failures_;
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns_;
-  std::vector<double> scheduled_;  // (links), factor of the file
-  std::vector<char> is_away_;      // (links), at random
+  std::vector<State> links_;
 };
 
 /// Reads link_schedule, failure_interval, repair_time and failing_links. What it returns makes the

@@ -1,6 +1,7 @@
 #include "scenarios/assemble.hpp"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <utility>
 
@@ -41,6 +42,22 @@ std::unique_ptr<Failures> assemble_failures(const Section& section, const RunSet
                    chance);
   }
   return std::make_unique<Failures>(std::move(read), settings.nodes, settings.seed);
+}
+
+/// A closed form takes all links for alike and lasting; what makes some of them differ would be left out.
+void check_links_alike(const Section& network) {
+  constexpr std::array differing = {"link_schedule",   "failure_interval", "slow_hosts",
+                                    "host_bandwidths", "host_latencies",   "slowdowns"};
+  const auto is_default = [](const KeyUse& use) {
+    return use.type == "duration" ? parse_duration(use.value) == parse_duration(use.fallback)
+                                  : use.value == use.fallback;
+  };
+  for (const KeyUse& use : network.uses()) {
+    network.expect(std::ranges::count(differing, use.key) == 0 || is_default(use), use.key,
+                   "needs network.collectives = expanded: collectives in closed form take all "
+                   "links for alike and lasting, got {}",
+                   use.value);
+  }
 }
 
 /// Throws a ScenarioError that says `what` of the scenario unless the condition holds.
@@ -220,6 +237,7 @@ Assembly assemble(const Scenario& scenario, int processes) {
   parts.network = build_part(network, scenario.name(), [&] {
     return network_models::find(network).make(network, settings.nodes, settings.seed);
   });
+  if (settings.closed_form_collectives) check_links_alike(network);
   note(network);
 
   // The workload comes first, because durations may depend on the sizes of its batches.

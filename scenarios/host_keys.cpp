@@ -41,6 +41,18 @@ double seconds_per_byte(const Section& section, std::string_view key, std::strin
   }
 }
 
+/// What adds up models in the cache says little without what adds up the others: it would cost nothing.
+void check_cache(const Section& network, std::int64_t cache) {
+  network.expect(!network.has("cache_bandwidth") || network.has("cache"), "cache_bandwidth",
+                 "needs cache, which says up to which size models are added up at it");
+  if (cache == 0) return;
+  for (const char* key : {"reduction_bandwidth", "cache_bandwidth"}) {
+    network.expect(network.has(key), "cache",
+                   "needs {}, without which adding up {} models costs nothing", key,
+                   std::string_view(key) == "cache_bandwidth" ? "such" : "larger");
+  }
+}
+
 }  // namespace
 
 HostCosts HostSettings::costs_for(std::int64_t model_bytes) const {
@@ -75,6 +87,7 @@ HostSettings read_host(const Section& network) {
   host.cached_reduction_seconds_per_byte =
       seconds_per_byte(network, "cache_bandwidth", preset.cached_reduction_bandwidth,
                        "in place of reduction_bandwidth for those");
+  if (name == "none") check_cache(network, host.cache);
   host.costs.operator_seconds_per_byte = seconds_per_byte(
       network, "operator_bandwidth", preset.operator_bandwidth,
       "each array that an algorithm's own loops read or write; infinite: costs nothing");

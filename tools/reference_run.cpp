@@ -145,6 +145,8 @@ void read_row(std::string_view line, const Place& place, Rows& rows) {
 Rows read_rows(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw Error(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
+  if (std::filesystem::is_directory(path))
+    throw Error(path + ": expected a run, found a directory");
   Rows rows;
   Place place{path, 0};
   for (std::string text; std::getline(file, text);) {
@@ -168,6 +170,8 @@ Rows read_rows(const std::string& path) {
 /// What `starling compare` would mind in a reference of a run with so many nodes; nothing if the file is not there yet.
 std::string doubt_about(const std::string& path, NodeId nodes) {
   std::error_code none;
+  if (std::filesystem::is_directory(path, none))
+    return path + ": expected a run, found a directory";
   if (std::filesystem::path(path).extension() != ".csv" || !std::filesystem::exists(path, none))
     return "";
   try {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
@@ -44,6 +45,8 @@ bool is_header(std::string_view line) {
 NumberFile::NumberFile(std::string path, std::string_view what, std::string_view expected)
     : path_(std::move(path)), expected_(expected), file_(path_) {
   if (!file_) throw Error(fmt::format("{}: cannot open {}", path_, what));
+  if (std::filesystem::is_directory(path_))  // which opens like a file
+    throw Error(fmt::format("{}: cannot read {}: is a directory", path_, what));
 }
 
 bool NumberFile::next() {

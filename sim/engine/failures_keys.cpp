@@ -145,6 +145,8 @@ FailureSettings read_failures(const Section& section, NodeId nodes) {
   section.expect(reliable >= 0 && reliable <= nodes, "reliable_nodes",
                  "must be between 0 and the number of nodes, {}, got {}", nodes, reliable);
   settings.reliable_nodes = static_cast<NodeId>(reliable);
+  section.expect(reliable == 0 || section.has("mean_time_between_failures"), "reliable_nodes",
+                 "needs mean_time_between_failures, which says how often the others fail");
   section.expect(settings.mean_time_to_repair == Duration::zero() ||
                      settings.mean_time_between_failures > Duration::zero(),
                  "mean_time_to_repair", "needs mean_time_between_failures");

@@ -435,6 +435,15 @@ TEST_CASE("a matrix: bandwidths, a site's own link, blocks and lists") {
               4) == "test.ini:1: network.sites must be as many sites as hosts, 4, got 1");
 }
 
+TEST_CASE("a matrix: a bandwidth within a site that has no latency is refused, not left out") {
+  const test::TemporaryDirectory directory;
+  const auto latencies = directory.write("m.csv", "ms,a,b\na,1,2\nb,2,-\n");
+  const auto bandwidths = directory.write("b.csv", "Mbit/s,a,b\na,9,9\nb,9,8\n");
+  CHECK(refusal(with("matrix", {{"latencies", latencies}, {"bandwidths", bandwidths}}), 4) ==
+        "test.ini:1: network.bandwidths " + bandwidths + ": has a bandwidth within b, where " +
+            latencies + " has no latency: hosts meet there over their own links");
+}
+
 TEST_CASE("a matrix that is wrong is refused by file, line and rule") {
   CHECK(matrix_refusal("ms,a,b\na,-,1\n") ==
         ":2: expected 2 rows below the names of the sites, found 1");

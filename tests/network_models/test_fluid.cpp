@@ -433,11 +433,44 @@ TEST_CASE("fluid: links fail at random by their own streams, and every message g
   CHECK(one[7] > usual[7]);
 }
 
+TEST_CASE("fluid: links that failed a million times while nobody looked are told once each") {
+  using namespace network_models;
+  using namespace std::chrono_literals;
+  const auto make = [] {
+    const RandomFailures failures{.interval = 1us, .repair = 1us, .links = {0, 2}, .seed = 1};
+    return LinkSchedule({{Time{1ms}, 2, 0.5}, {Time{7ms}, 1, 0}, {Time{8ms}, 1, 0}}, failures, 3);
+  };
+  LinkSchedule stepwise = make();
+  std::vector<double> factors(3, 1);
+  std::vector<LinkChange> changes;
+  Time last_of_0{};
+  std::int64_t turns = 0;
+  for (const Time end{100ms}; stepwise.next() <= end; changes.clear()) {
+    stepwise.take(stepwise.next(), changes);
+    for (const auto& [time, link, factor] : changes) {
+      if (link == 0) last_of_0 = time;
+      factors[link] = factor;
+      ++turns;
+    }
+  }
+  CHECK(turns > 180'000);
+  LinkSchedule at_once = make();
+  at_once.take(Time{100ms}, changes);
+  CHECK(changes.size() == 3);
+  CHECK(std::ranges::is_sorted(changes, {}, &LinkChange::time));
+  for (const LinkChange& change : changes) CHECK(change.factor == factors[change.link]);
+  CHECK(at_once.since(0) == last_of_0);
+  CHECK(at_once.since(1) == Time{7ms});
+  CHECK(at_once.next() == stepwise.next());
+}
+
 TEST_CASE("fluid: a key that changes nothing without another one is refused") {
   for (const auto& [key, value, needed] :
        {std::array{"repair_time", "5 ms", "failure_interval"},
         std::array{"failing_links", "host 1 up", "failure_interval"},
-        std::array{"slow_bandwidth", "1 MB/s", "slow_hosts"}}) {
+        std::array{"slow_bandwidth", "1 MB/s", "slow_hosts"},
+        std::array{"local_bandwidth", "9 GB/s", "nodes_per_host"},
+        std::array{"local_latency", "1 us", "nodes_per_host"}}) {
     const Section keys = network_test::section(with(simple, {{key, value}}));
     const std::string words = fmt::format("network.{} needs {}, which says", key, needed);
     CHECK_THROWS_WITH_AS(network_models::find(keys).make(keys, 8, 1),

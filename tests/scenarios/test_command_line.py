@@ -42,6 +42,8 @@ learning_rate = 0.05
 
 OF_MLP = "mlp\ndataset = digits\nhidden = 8"
 
+FLUID = ["network.kind=fluid", "network.bandwidth=1 GB/s"]
+
 # override or file contents -> exit status and what the sentence must contain
 MISTAKES = [
     (["algorithm.learning_rat=0.1"], 2, "command line: algorithm.learning_rat is not a key here"),
@@ -64,13 +66,27 @@ MISTAKES = [
     (["failures.stop=3 @ 5 ms"], 1, ": node 3 stopped at 0.005 s; "),
     (["failures.stop=8 @ 5 ms"], 2, "failures.stop must name nodes from 0 to 7, got 8"),
     (["failures.lose=0.1", "network.collectives=analytic"], 2, "failures.lose needs network.collectives = expanded"),
+    # A closed form would leave these out without a word.
+    ([*FLUID, "network.link_schedule=away.csv", "network.collectives=analytic"], 2, "network.link_schedule needs network.collectives ="),
+    ([*FLUID, "network.failure_interval=1 s", "network.collectives=analytic"], 2, "network.failure_interval needs network.collectives ="),
+    ([*FLUID, "network.slow_hosts=3", "network.collectives=analytic"], 2, "network.slow_hosts needs network.collectives = expanded"),
+    ([*FLUID, "network.host_latencies=3: 1 s", "network.collectives=analytic"], 2, "network.host_latencies needs network.collectives ="),
+    (["network.kind=loggp", "network.preset=edr", "network.slowdowns=3: 9", "network.collectives=analytic"], 2,
+     "network.slowdowns needs network.collectives = expanded"),
     (["compute.distribution=published"], 2, "compute.name is missing"),
     (["compute.distribution=trace", "compute.trace=nowhere.csv"], 1, "nowhere.csv"),
     (["nonsense.key=1"], 2, "nonsense"),
     (["workload.wire_parameters=-1"], 2, "workload.wire_parameters"),
+    # Keys that nothing would come of without another one.
+    ([*FLUID, "network.local_bandwidth=9 GB/s"], 2, "network.local_bandwidth needs nodes_per_host"),
+    ([*FLUID, "network.local_latency=1 us"], 2, "network.local_latency needs nodes_per_host"),
+    (["failures.reliable_nodes=2"], 2, "failures.reliable_nodes needs mean_time_between_failures"),
+    (["network.cache=30 MB", "network.reduction_bandwidth=2 GB/s"], 2, "network.cache needs cache_bandwidth, without which"),
+    (["network.cache=30 MB", "network.cache_bandwidth=3 GB/s"], 2, "network.cache needs reduction_bandwidth, without which"),
+    (["network.cache_bandwidth=3 GB/s"], 2, "network.cache_bandwidth needs cache, which"),
+    (["network.bandwidth=1e-300 B/s"], 1, " B at next to no bandwidth take longer than the clock holds (106 days)"),
 ]
 
-FLUID = ["network.kind=fluid", "network.bandwidth=1 GB/s"]
 BLOBS = ["workload.dataset=blobs"]
 # What no machine can hold, or no clock: refused before memory is asked for, with the arithmetic or the bound.
 ABSURD = [
@@ -134,6 +150,7 @@ class Folder:
         self.starling, self.path = os.path.abspath(starling), path
         self.write("good.ini", GOOD)
         self.write("arcs.dot", "digraph { 0 -> 1; 1 -> 2; 2 -> 3; 3 -> 0; 0 -> 2; }")
+        self.write("away.csv", "time, link, factor\n0 s, host 3 *, 0.5\n")
         self.write("apart.dot", "graph G { " + "; ".join(f"{i}" for i in range(8)) + "; 0 -- 1; }")
         with h5py.File(self.file("lzf.h5"), "w") as data:  # a filter that h5py has and the library has not
             data.create_dataset("x", data=[[0.5] * 64] * 100, compression="lzf")

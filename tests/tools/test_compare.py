@@ -288,6 +288,11 @@ class CompareTest(unittest.TestCase):
                 words = ["-o", "early.h5"] if command == "run" else []
                 self.assertIn(f"starling: warning: reference {expected}", self.starling(command, "early/s.ini", *words))
             self.assertNotIn("warning", self.starling("run", "early/s.ini", "-q", "-o", "early.h5"))
+        (folder / "m.csv").unlink()
+        (folder / "m.csv").mkdir()
+        self.assertIn("starling: warning: reference early/m.csv: expected a run, found a directory",
+                      self.starling("run", "early/s.ini", "-o", "early.h5"))
+        (folder / "m.csv").rmdir()
         for text in ("# nodes = 4\nstep,test_loss,machine\n40,1,x\n", None):
             (folder / "m.csv").write_text(text) if text else (folder / "m.csv").unlink()
             self.assertNotIn("warning", self.starling("run", "early/s.ini", "-o", "early.h5"))

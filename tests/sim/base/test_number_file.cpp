@@ -41,6 +41,11 @@ TEST_CASE("a file of numbers may begin with the names of its columns, and with a
   CHECK(read("node, seconds\n1,2").header == "node,seconds");
 }
 
+TEST_CASE("a folder in place of a file of numbers is called one") {
+  CHECK_THROWS_WITH_AS(NumberFile("/", "the numbers of a test", "numbers"),
+                       "/: cannot read the numbers of a test: is a directory", Error);
+}
+
 TEST_CASE("a first line that is neither numbers nor names is refused, not skipped") {
   for (const std::string line :
        {"2;0;1", "2 0 1", "n0,0,1", "0.5,O.5", "seconds,", ".5s,fraction"}) {
