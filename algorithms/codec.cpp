@@ -188,6 +188,12 @@ class Keys {
     section_.expect(share > 0 && share <= 1, name(key), "must be in (0, 1], got {}", share);
     return share;
   }
+  /// Of codes whose size follows from a threshold.
+  double keep_without_numbers() const {
+    return share("keep", std::nullopt,
+                 "share of the entries that a workload without numbers sends; others send what "
+                 "reaches the threshold");
+  }
   double threshold() const {
     return positive("threshold", "least magnitude of an entry that is sent");
   }
@@ -254,16 +260,18 @@ SharedCodec read_codec(const Section& section, std::string_view fallback, std::s
   }
   if (kind == "threshold") {
     const double threshold = keys.threshold();
-    return threshold_codec(threshold, keys.keep());
+    return threshold_codec(threshold, keys.keep_without_numbers());
   }
   if (kind == "gradient_dropping") {
     const double keep = keys.keep();
     return gradient_dropping_codec(
-        keep, keys.share("sample", 0.001, "share of the entries that the threshold is found from"));
+        keep,
+        keys.share("sample", 0.001,
+                   "share of the entries that the threshold is found from, 1 / keep at least"));
   }
   if (kind == "threshold_quantization") {
     const double threshold = keys.threshold();
-    return threshold_quantization_codec(threshold, keys.keep());
+    return threshold_quantization_codec(threshold, keys.keep_without_numbers());
   }
   if (kind == "adaptive_quantization") return adaptive_quantization_codec(keys.keep());
   if (kind == "levels") {

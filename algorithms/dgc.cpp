@@ -112,10 +112,13 @@ Program dgc(const Section& section, const Context& context) {
     settings.codecs.push_back(
         top_k_codec(read_share(section, "warmup_keep", share), false, settings.tensors));
   }
-  settings.warmup_period =
-      section.optional<std::int64_t>("warmup_period", 100, "steps of a stretch of the warm-up");
+  constexpr Step usual_period = 100;
+  settings.warmup_period = section.optional<std::int64_t>("warmup_period", usual_period,
+                                                          "steps of a stretch of the warm-up");
   section.expect(settings.warmup_period >= 1, "warmup_period", "must be at least 1, got {}",
                  settings.warmup_period);
+  section.expect(settings.warmup_period == usual_period || !warmup.empty(), "warmup_period",
+                 "needs warmup_keep, which says what is sent in the warm-up");
   const auto keep = section.optional<double>("keep", 0.001, "share of the entries that is sent");
   settings.codecs.push_back(
       top_k_codec(read_share(section, "keep", keep), false, settings.tensors));

@@ -39,7 +39,7 @@ struct Settings {
   Step full_every;         // 0: never
   Step synchronize_every;  // 0: never
   bool is_average;
-  CollectiveKind collective;
+  CollectiveKind collective{};  // of the average
   OptimizerSettings optimizer;
 };
 
@@ -146,7 +146,7 @@ Program eager(const Section& section, const Context& context) {
   settings.is_average =
       section.choice("synchronize", {"average", "broadcast"}, "average",
                      "all go on with the mean model, or with that of node 0") == "average";
-  settings.collective = read_collective(section);
+  if (settings.is_average) settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

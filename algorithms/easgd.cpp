@@ -27,7 +27,7 @@ struct Settings {
   double elasticity;
   bool is_synchronous;
   MomentumPolicy momentum_policy;
-  CollectiveKind collective;
+  CollectiveKind collective{};  // synchronous
   OptimizerSettings optimizer;
 };
 
@@ -109,7 +109,7 @@ Program easgd(const Section& section, const Context& context) {
       section.choice("order", {"synchronous", "asynchronous"}, "synchronous",
                      "all nodes at once, or each when it gets there") == "synchronous";
   settings.momentum_policy = read_momentum_policy(section, "keep", settings.is_synchronous);
-  settings.collective = read_collective(section);
+  if (settings.is_synchronous) settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

@@ -94,6 +94,12 @@ ExchangeSettings read_exchange(const Section& section, std::string_view kind) {
         "backward";
   }
   if (names_it(coded_whole, kind)) expect_whole_if_coded(section, settings);
+  // Nodes of AD-PSGD then average a copy in host memory, in pieces or not.
+  section.expect(
+      !settings.overlaps_backward || settings.granularity != Granularity::whole || kind == "adpsgd",
+      "overlap",
+      "= backward needs exchange = buckets or tensors: a whole model leaves when its "
+      "gradient is complete");
   // Out of a copy: read_collective() is who notes the key, in its place behind `collective`.
   settings.collective_switch = read_collective_switch(Section(section));
   return settings;

@@ -101,7 +101,8 @@ class GradientDropping final : public Sparse {
  private:
   Vector chosen(const Vector& v, const Random& stream) const override {
     if (!v.has_numbers()) return transformed(KeepLargest{share_of(keep_, v.size())}, {v});
-    const std::uint32_t sampled = share_of(sample_, v.size());
+    const std::uint32_t sampled = std::max(
+        share_of(sample_, v.size()), narrow(std::min<double>(std::ceil(1 / keep_), v.size())));
     const std::uint32_t kept = share_of(keep_, sampled);
     const Vector sample = transformed(GatherRandom{sampled, stream}, {v});
     const Vector largest = transformed(KeepLargest{kept}, {sample}).slice(kept, kept);

@@ -4,7 +4,8 @@
 //   random_k                a random choice, the same on both sides
 //   threshold               those that reach a fixed magnitude
 //   gradient_dropping       those that reach the magnitude above which a share of a random sample lies (Aji and
-//                           Heafield, "Sparse communication for distributed gradient descent", EMNLP 2017)
+//                           Heafield, "Sparse communication for distributed gradient descent", EMNLP 2017). The sample
+//                           has 1 / keep entries or more, as its largest would stand for a larger share than keep
 //   threshold_quantization  of those that reach a fixed magnitude T, +-T: 4 bytes for position and sign. The residual
 //                           keeps the rest, of large entries, too (Strom, Interspeech 2015)
 //   adaptive_quantization   of the positive and of the negative entries the share that is largest, each side as its

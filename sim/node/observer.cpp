@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/error.hpp"
+
 namespace starling {
 
 Observer::Observer(ComputeGraph& graph, Recorder& recorder, const WorkloadFacts& facts)
@@ -201,6 +203,20 @@ void Observer::note_consensus() {
     if (std::isnan(sum)) continue;  // some are not known, or of models that are no numbers
     recorder_.evaluation.cell("consensus_distance", index) =
         std::sqrt(sum / static_cast<double>(row.distances.size()));
+  }
+}
+
+void Observer::check_means() const {
+  if (leaves_out_diverged_) return;
+  for (const auto& [index, row] : rows_) {
+    if (row.distances.empty()) continue;  // not evaluated
+    const double loss = recorder_.evaluation.value("test_loss", index);
+    if (std::isfinite(loss)) continue;
+    throw Diverged(fmt::format(
+        "the test loss of the mean model became {} after step {}: the run diverged; a smaller "
+        "learning rate may help",
+        std::isnan(loss) ? "nan" : fmt::format("{}", loss),
+        recorder_.evaluation.schedule().finished(index)));
   }
 }
 

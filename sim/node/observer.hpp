@@ -91,6 +91,9 @@ class Observer {
   void settle();
   /// Fills in the consensus distances that are known by now; before the recorder is saved.
   void note_consensus();
+  /// After settle(): throws Diverged, naming the step, if a mean model was no longer finite, unless those that diverged are left
+  /// out. Gradients after it would have said so; after the last step there are none.
+  void check_means() const;
 
  private:
   /// The same of nodes that are away now and then.

@@ -250,6 +250,18 @@ TEST_CASE("gradient dropping finds its threshold from a sample; from all entries
   CHECK(kept != 50);
 }
 
+TEST_CASE("gradient dropping keeps its share of small vectors, whose sample was too small for it") {
+  // A thousandth of 1000 entries is one, whose magnitude half of them reach. 1 / keep = 20 are sampled: their largest is
+  // reached by a share of 1/21 in expectation, and by more than 0.3 with a chance of 0.7^20 < 0.001.
+  const Recorder recorder =
+      send_codes(codec_of({{"compression", "gradient_dropping"}, {"keep", "0.05"}}),
+                 {"workload.dimension=1000", "workload.start_spread=1"});
+  int kept = 0;
+  for (std::size_t i = 0; i < 1000; ++i) kept += test::model(recorder, 1, i) != 0 ? 1 : 0;
+  CHECK(kept >= 1);
+  CHECK(kept <= 300);
+}
+
 TEST_CASE("codes whose size follows from values have a share of the entries where there are none") {
   std::string text = test::quadratic_scenario(2, 3, "complete", "kind = dpsgd\nlearning_rate = 1");
   const std::string quadratic = "kind = quadratic\ndimension = 5";

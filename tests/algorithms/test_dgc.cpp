@@ -143,5 +143,8 @@ TEST_CASE("each tensor is clipped by itself, or the model as one") {
 TEST_CASE("DGC refuses shares that are none, and other optimizers") {
   CHECK_THROWS_AS(run("kind = dgc\nkeep = 0\n"), ScenarioError);
   CHECK_THROWS_AS(run("kind = dgc\nwarmup_keep = 0.5, 1.5\n"), ScenarioError);
+  CHECK_THROWS_WITH_AS(run("kind = dgc\nwarmup_period = 5\n"),
+                       doctest::Contains("algorithm.warmup_period needs warmup_keep, which says"),
+                       ScenarioError);
   CHECK_THROWS_AS(run("kind = dgc\noptimizer = adam\n"), ScenarioError);
 }

@@ -193,3 +193,10 @@ TEST_CASE("eager-SGD refuses a number of nodes that is no power of two") {
   CHECK_THROWS_WITH_AS(test::run(test::quadratic_scenario(6, 3, "ring", eager)),
                        doctest::Contains("power of two, got 6"), ScenarioError);
 }
+
+TEST_CASE("how models are summed, which a broadcast does not do, is refused beside it") {
+  const std::string text = test::quadratic_scenario(4, 3, "ring", eager) + "collective = ring\n";
+  CHECK_NOTHROW(test::run(text));
+  CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.synchronize=broadcast"}),
+                       doctest::Contains("algorithm.collective is not a key here"), ScenarioError);
+}

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "sim/base/error.hpp"
 #include "tests/support/block_averaging.hpp"
 
 using namespace starling;
@@ -74,4 +75,12 @@ TEST_CASE("nobody waits for a slow node in asynchronous elastic averaging") {
   CHECK(to_seconds(test::run(text, asynchronous).nodes[3].finished) ==
         doctest::Approx(0.0604).epsilon(1e-6));
   CHECK(to_seconds(test::run(text, slow).nodes[3].finished) > 0.6);
+}
+
+TEST_CASE("how models are summed, which an anchor on a server does not do, is refused there") {
+  const std::string text = test::quadratic_scenario(
+      2, 4, "ring", "kind = easgd\nlearning_rate = 0.1\ncollective = ring");
+  CHECK_NOTHROW(test::run(text));
+  CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.order=asynchronous"}),
+                       doctest::Contains("algorithm.collective is not a key here"), ScenarioError);
 }

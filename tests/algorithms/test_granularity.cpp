@@ -179,13 +179,14 @@ TEST_CASE("pieces leave when the backward pass has come to them") {
   // D-PSGD: 7.5 + 1 + 3 = 11.5, then 1 + 1 more. Allreduce: 7.5 + 5 = 12.5, then 3 more.
   CHECK(ends(two_tensors(2, "kind = dpsgd"), overlapped) == doctest::Approx(13.5));
   CHECK(ends(two_tensors(2, "kind = allreduce"), overlapped) == doctest::Approx(15.5));
-  // With free messages nothing is hidden or added; the whole model leaves at the end.
+  // With free messages nothing is hidden or added; a single bucket leaves at the end.
   const Overrides free{"network.latency=0 s", "network.bandwidth=infinite"};
   Overrides both = overlapped;
   both.insert(both.end(), free.begin(), free.end());
   CHECK(ends(two_tensors(2, "kind = allreduce"), both) == doctest::Approx(10));
   CHECK(ends(two_tensors(2, "kind = allreduce"),
-             {"algorithm.overlap=backward", "compute.forward_share=0.5"}) == doctest::Approx(16));
+             {"algorithm.exchange=buckets", "algorithm.overlap=backward",
+              "compute.forward_share=0.5"}) == doctest::Approx(16));
   // Computing is counted in full, communicating only what comes after: 10 + 3.5 ms.
   const Recorder recorder = test::run(two_tensors(2, "kind = dpsgd"), overlapped);
   CHECK(to_seconds(recorder.nodes[0].compute) == doctest::Approx(10e-3));
@@ -373,4 +374,30 @@ TEST_CASE("what is not offered is refused") {
   refuses("kind = dpsgd", "workload.tensors=1, 2");
   refuses("kind = dpsgd", "network.staging_bandwidth=fast");
   refuses("kind = dpsgd", "compute.forward_share=2");
+}
+
+TEST_CASE("pieces are refused where messages stayed whole and nobody was told") {
+  const auto refuses = [](const std::string& algorithm, const std::string& words) {
+    for (const char* pieces : {"algorithm.exchange=tensors", "algorithm.exchange=buckets"}) {
+      CHECK_THROWS_WITH_AS(
+          test::run(two_tensors(4, algorithm), {pieces}),
+          doctest::Contains(("algorithm.exchange must be whole with " + words).c_str()),
+          ScenarioError);
+    }
+  };
+  refuses("kind = gradient_tracking\norder = combine_while_adapt", "order = combine_while_adapt");
+  refuses("kind = epidemic\nagreement = deadline\ntimeout = 9 ms", "agreement = deadline");
+  refuses("kind = dasgd\nmomentum = 0.5\nmomentum_policy = average", "momentum_policy = average");
+}
+
+TEST_CASE("overlap with whole models, which changed nothing and said nothing, is refused") {
+  for (const char* kind :
+       {"allreduce", "dpsgd", "eager", "local_sgd\nperiod = 2", "sgp", "wagma"}) {
+    CHECK_THROWS_WITH_AS(
+        test::run(two_tensors(4, std::string("kind = ") + kind), {"algorithm.overlap=backward"}),
+        doctest::Contains("algorithm.overlap = backward needs exchange = buckets or tensors"),
+        ScenarioError);
+  }
+  // Its copy on the host is averaged whole, too.
+  CHECK_NOTHROW(test::run(two_tensors(4, "kind = adpsgd"), {"algorithm.overlap=backward"}));
 }

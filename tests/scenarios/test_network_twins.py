@@ -467,7 +467,7 @@ class NetworkTwins(WorldCase):
             network |= {"reduction_bandwidth": f"{10**12 // host.reduction} B/s"} if host.reduction else {}
             algorithm = {"kind": "allreduce", "learning_rate": 0.1, "collective": kind, "exchange": exchanged,
                          "gathered": f"{gathered} B"}
-            algorithm |= {"overlap": "backward"} if backward else {}
+            algorithm |= {"overlap": "backward"} if backward and exchanged != "whole" else {}  # with one piece the same
             algorithm |= {"bucket_size": "100 kB"} if exchanged == "buckets" else {}
             durations = self.durations(rng, nodes, 3)
             world = World(durations, Constant(latency, per_byte))

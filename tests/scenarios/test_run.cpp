@@ -114,6 +114,28 @@ TEST_CASE("a diverging run says which node and ends with a results file that can
   }
 }
 
+TEST_CASE("a run whose last step makes its models infinite does not end as complete") {
+  const std::string output = temporary("last.h5");
+  const std::string text =
+      test::quadratic_scenario(3, 2, "ring", "kind = dpsgd\nlearning_rate = 1e30\n");
+  // No gradient is taken at the models of the last step. With a row at each, that of the first one is finite.
+  for (const char* every : {"1", "2"}) {
+    CAPTURE(every);
+    std::filesystem::remove(output);
+    Run run(assemble(Scenario::parse(
+                text, "test.ini",
+                {"run.output=" + output, std::string("run.evaluate_every=") + every})),
+            {});
+    const char* sentence =
+        "the test loss of the mean model became nan after step 2: the run diverged";
+    CHECK_THROWS_WITH_AS(run.simulate(), doctest::Contains(sentence), Diverged);
+    const Recorder kept = load(output);
+    CHECK(kept.facts.at("status").find(std::string("failed: ") + sentence) == 0);
+    if (every[0] == '1') CHECK(std::isfinite(kept.evaluation.value("test_loss", 0)));
+    CHECK(kept.nodes[2].steps == 2);
+  }
+}
+
 TEST_CASE("a run that diverges late keeps the consensus distances until then") {
   const std::string output = temporary("late.h5");
   const std::string text = test::quadratic_scenario(

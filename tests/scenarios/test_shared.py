@@ -100,6 +100,19 @@ class SharedTest(unittest.TestCase):
             self.assertEqual(errors.count(expected.strip()), 1, errors)
             self.assertEqual(errors.count("diverged"), 1, errors)
 
+    def test_models_that_the_last_step_makes_infinite_are_told_once(self):
+        words = ("s.ini", "-q", "-o", "nan.h5", "algorithm.learning_rate=1e300", "run.steps=1", "run.evaluate_every=1")
+        sentence = "the test loss of the mean model became nan after step 1: the run diverged"
+        for processes, transport in (0, ()), (2, ()), (3, ()), (2, ("--transport", "mpi")):
+            with self.subTest(processes=processes, transport=transport):
+                (self.folder / "nan.h5").unlink(missing_ok=True)
+                status, _, errors = self.run_it(processes, "run", *words, *transport)
+                self.assertEqual(status, 1)
+                self.assertEqual(errors.count("starling: "), 1, errors)
+                self.assertIn(f"starling: {sentence}", errors)
+                with h5py.File(self.folder / "nan.h5") as file:
+                    self.assertTrue(file["facts"].attrs["status"].decode().startswith(f"failed: {sentence}"))
+
     def test_results_that_cannot_be_saved(self):
         (self.folder / "taken.h5").mkdir()
         status, _, errors = self.run_it(2, "run", "s.ini", "-q", "-o", "taken.h5")
