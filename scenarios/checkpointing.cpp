@@ -31,15 +31,15 @@ std::string previous_of(const std::string& results) {
   return results + std::string(previous_suffix);
 }
 
-/// Checksum of a file's content behind `before`.
-std::uint32_t checksum_of(const std::filesystem::path& path, std::uint32_t before) {
+std::uint32_t checksum_of(const std::filesystem::path& path) {
+  std::uint32_t checksum = 0;
   std::ifstream file(path, std::ios::binary);
   std::vector<char> part(std::size_t{1} << 20);
   while (file.read(part.data(), std::ssize(part)) || file.gcount() > 0) {
     const auto bytes = std::as_bytes(std::span(part));
-    before = crc32c(bytes.first(static_cast<std::size_t>(file.gcount())), before);
+    checksum = crc32c(bytes.first(static_cast<std::size_t>(file.gcount())), checksum);
   }
-  return before;
+  return checksum;
 }
 
 /// "500 steps"; 0 if `text` is something else.
@@ -118,18 +118,9 @@ void remove_checkpoints(const std::string& results) {
 std::pair<std::string, std::string> file_fact(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code none;
-  std::vector<fs::path> files{path};
-  if (fs::is_directory(path, none)) {
-    files.clear();
-    for (const auto& entry : fs::directory_iterator(path, none)) files.push_back(entry.path());
-    std::ranges::sort(files);
-  } else if (!fs::exists(path, none)) {
-    files.front() += ".gz";  // as IDX files may be found
-  }
-  std::uint32_t checksum = 0;
-  for (const fs::path& file : files) {
-    if (fs::is_regular_file(file, none)) checksum = checksum_of(file, checksum);
-  }
+  fs::path file(path);
+  if (!fs::exists(file, none)) file += ".gz";  // as IDX files may be found
+  const std::uint32_t checksum = fs::is_regular_file(file, none) ? checksum_of(file) : 0;
   return {std::string(file_prefix) + path, fmt::format("{:08x}", checksum)};
 }
 
