@@ -7,6 +7,7 @@ import csv
 import os
 import pathlib
 import random
+import shutil
 import signal
 import statistics
 import subprocess
@@ -241,6 +242,39 @@ class SweepTest(unittest.TestCase):
         self.write(SMALL)
         self.sweep()
         self.assertIn("holds a sweep of other settings (`steps = 20` there, `steps = 21` here)", self.sweep("run.steps=21", status=1))
+
+    def test_a_sweep_grows_in_its_folder_and_keeps_what_is_finished(self):
+        more = SMALL.replace("0.05, 0.1\n", "0.02, 0.05, 0.1\n").replace("repeats = 2", "repeats = 3")
+        self.write(more)
+        self.sweep()
+        tables = {name: (self.folder / "out" / name).read_bytes() for name in ("scenario.ini", "points.csv", "table.csv", "table.h5")}
+        shutil.rmtree(self.folder / "out")
+        self.write(SMALL)
+        self.sweep()
+        before = {file: file.stat().st_mtime_ns for file in (self.folder / "out").glob("*=*.h5")}
+        self.assertEqual(len(before), 12)
+        self.write(more)
+        self.assertIn("12 points are finished already\n27 of 27 points are finished", self.sweep())
+        self.assertEqual({file: file.stat().st_mtime_ns for file in before}, before)
+        self.assertEqual({name: (self.folder / "out" / name).read_bytes() for name in tables}, tables)
+        self.write(SMALL)
+        self.assertIn("(`algorithm.learning_rate = 0.02, 0.05, 0.1` there, `algorithm.learning_rate = 0.05, 0.1` here), "
+                      "some of whose points this one lacks; choose another folder", self.sweep(status=1))
+
+    def test_a_sweep_does_not_grow_where_its_points_would_change(self):
+        two = SCENARIO + "[sweep]\ncompute.gradient = 1 ms, 2 ms\n"
+        self.write(two)
+        self.sweep()
+        for other in (two + "repeats = 2\n",                              # points get other names
+                      two + "run.nodes = 8, 4\n",
+                      two.replace("1 ms,", "1ms, 1 ms,"),                  # takes the file of another point
+                      two.replace("2 ms", "3 ms"),
+                      two.replace("steps = 20", "steps = 21").replace("1 ms,", "0.5 ms, 1 ms,")):
+            with self.subTest(other):
+                self.write(other)
+                self.assertIn("out: holds a sweep of other settings", self.sweep(status=1))
+        self.write(two.replace("1 ms,", "1 ms, 1ms,"))
+        self.assertIn("2 points are finished already\n3 of 3 points", self.sweep())
 
     def test_points_that_fail_are_counted_whole_and_told_by_what_they_are(self):
         long = "graph-with-a-name-that-takes-more-than-half-of-what-a-point-may-be-called-and-then-some.dot"
