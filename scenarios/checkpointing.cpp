@@ -31,17 +31,6 @@ std::string previous_of(const std::string& results) {
   return results + std::string(previous_suffix);
 }
 
-std::uint32_t checksum_of(const std::filesystem::path& path) {
-  std::uint32_t checksum = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::vector<char> part(std::size_t{1} << 20);
-  while (file.read(part.data(), std::ssize(part)) || file.gcount() > 0) {
-    const auto bytes = std::as_bytes(std::span(part));
-    checksum = crc32c(bytes.first(static_cast<std::size_t>(file.gcount())), checksum);
-  }
-  return checksum;
-}
-
 /// "500 steps"; 0 if `text` is something else.
 Step parse_steps(std::string_view text) {
   constexpr std::string_view unit = " steps";
@@ -115,13 +104,24 @@ void remove_checkpoints(const std::string& results) {
     std::filesystem::remove(path, ignored);
 }
 
-std::pair<std::string, std::string> file_fact(const std::string& path) {
+std::string checksum_of_file(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code none;
-  fs::path file(path);
-  if (!fs::exists(file, none)) file += ".gz";  // as IDX files may be found
-  const std::uint32_t checksum = fs::is_regular_file(file, none) ? checksum_of(file) : 0;
-  return {std::string(file_prefix) + path, fmt::format("{:08x}", checksum)};
+  fs::path there(path);
+  if (!fs::exists(there, none)) there += ".gz";  // as IDX files may be found
+  if (!fs::is_regular_file(there, none)) return "";
+  std::uint32_t checksum = 0;
+  std::ifstream file(there, std::ios::binary);
+  std::vector<char> part(std::size_t{1} << 20);
+  while (file.read(part.data(), std::ssize(part)) || file.gcount() > 0) {
+    const auto bytes = std::as_bytes(std::span(part));
+    checksum = crc32c(bytes.first(static_cast<std::size_t>(file.gcount())), checksum);
+  }
+  return fmt::format("{:08x}", checksum);
+}
+
+std::pair<std::string, std::string> file_fact(const std::string& path) {
+  return {std::string(file_prefix) + path, checksum_of_file(path)};
 }
 
 void check_facts(const CheckpointFile& file, const std::map<std::string, std::string>& facts) {

@@ -83,6 +83,10 @@ void Run::describe(const std::string& transport) {
   recorder_.machine["device"] = place_.description;
   recorder_.machine["folder"] = current_folder();
   recorder_.machine["threads"] = std::to_string(omp_get_max_threads());
+  for (const std::string& path : parts_.files) {
+    const std::string checksum = checksum_of_file(path);
+    if (!checksum.empty()) recorder_.machine["files"] += checksum + ' ' + path + '\n';
+  }
 }
 
 void Run::pulse(Time now, std::optional<std::int64_t> events) {

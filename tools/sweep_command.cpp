@@ -285,6 +285,13 @@ void sweep_command(const Arguments& arguments) {
     fmt::print(stderr, "starling: warning: {}\nthe other points run\n", wrong);
   prepare_folder(folder, scenario, sweep);
   SweepTable table(sweep, folder);
+  const std::string changed = table.changed_file();
+  if (!changed.empty()) {
+    throw Error(
+        fmt::format("{}: {}; choose another folder with -o, or remove the results of points that "
+                    "shall run again",
+                    folder.string(), changed));
+  }
   const std::vector<std::size_t> todo = unfinished(sweep, shard, table, speaks);
 
   meet_signals(note_sweep_signal);
@@ -300,6 +307,11 @@ void sweep_command(const Arguments& arguments) {
                                   : "started again, the sweep goes on");
     }
     if (!outcome.is_whole) throw Interrupted(asked_to_end);
+    const std::string changed_meanwhile = table.changed_file();
+    if (!changed_meanwhile.empty()) {
+      throw Error(fmt::format("{}: {}{}{}", folder.string(), changed_meanwhile,
+                              failed.empty() ? "" : "\n", failed));
+    }
     if (!failed.empty()) throw Error(failed);
   };
 #ifdef STARLING_HAVE_MPI

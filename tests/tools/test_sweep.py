@@ -276,6 +276,44 @@ class SweepTest(unittest.TestCase):
         self.write(two.replace("1 ms,", "1 ms, 1ms,"))
         self.assertIn("2 points are finished already\n3 of 3 points", self.sweep())
 
+    def write_data(self, name, first):
+        partial = self.folder / "partial"  # a point may be reading the one before
+        with h5py.File(partial, "w") as file:
+            file["x"] = [[float(first + i + j) for j in range(3)] for i in range(40)]
+            file["y"] = [i % 2 for i in range(40)]
+        partial.rename(self.folder / name)
+
+    def write_sweep_of_data(self, steps):
+        self.write_data("a.h5", 0)
+        self.write_data("b.h5", 0)
+        self.write(SCENARIO.replace("digits", "hdf5").replace("0.05", "0.001").replace("steps = 20", f"steps = {steps}")
+                   + "[sweep]\nworkload.path = a.h5, b.h5\nrepeats = 2\n")
+
+    def test_data_that_changed_behind_finished_points_are_told(self):
+        self.write_sweep_of_data(20)
+        self.sweep()
+        self.assertIn("4 points are finished already", self.sweep())
+        self.write_data("b.h5", 1)
+        self.assertIn("starling: out: b.h5 has changed since 2 finished points read it, the first path=b.h5,seed=1; choose another folder",
+                      self.sweep("sweep.repeats=3", status=1))
+        for point in (self.folder / "out").glob("path=b.h5,*.h5"):
+            point.unlink()
+        self.assertIn("2 points are finished already\n6 of 6 points are finished", self.sweep("sweep.repeats=3"))
+        (self.folder / "b.h5").unlink()  # what is gone has not changed
+        self.assertIn("6 of 6 points are finished", self.sweep("sweep.repeats=3"))
+
+    def test_data_that_change_during_a_sweep_are_told_at_its_end(self):
+        self.write_sweep_of_data(5000)
+        started = subprocess.Popen(self.command(), cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while started.poll() is None and not list((self.folder / "out").glob("*=*.h5")):
+            time.sleep(0.01)
+        self.write_data("a.h5", 1)
+        self.write_data("b.h5", 1)
+        told, said = started.communicate(timeout=240)
+        self.assertEqual(started.returncode, 1, said)
+        self.assertIn("4 of 4 points are finished", told)
+        self.assertIn("a.h5 has changed since ", said)
+
     def test_points_that_fail_are_counted_whole_and_told_by_what_they_are(self):
         long = "graph-with-a-name-that-takes-more-than-half-of-what-a-point-may-be-called-and-then-some.dot"
         self.write(SCENARIO + f"[sweep]\ntopology.kind = file\nworkload.partition = iid, by_label\ntopology.path = a.dot, {long}\nrepeats = 6\n")
