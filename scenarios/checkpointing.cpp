@@ -15,6 +15,7 @@
 #include "scenarios/scenario.hpp"
 #include "sim/base/checksum.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
 #include "sim/record/facts.hpp"
 
 namespace starling {
@@ -132,6 +133,10 @@ void check_facts(const CheckpointFile& file, const std::map<std::string, std::st
     if (name.starts_with(file_prefix)) {
       throw Error(fmt::format("{}: {} has changed since it was written", file.path(),
                               name.substr(file_prefix.size())));
+    }
+    if (name == "scenario") {
+      throw Error(fmt::format("{}: is of another scenario (`{}` there, `{}` here)", file.path(),
+                              first_other_line(there, here), first_other_line(here, there)));
     }
     if (name != "code_version") throw Error(file.path() + ": is of another scenario");
     throw Error(

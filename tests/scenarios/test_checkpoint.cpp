@@ -270,7 +270,9 @@ TEST_CASE("a checkpoint of another program, another scenario or other data is re
             ": was written by version 7 of the program, this is 8: a run goes on "
             "with the program that began it");
   run.overrides.emplace_back("algorithm.learning_rate=0.2");
-  CHECK(error_of(run) == run.newest() + ": is of another scenario");
+  CHECK(error_of(run) == run.newest() +
+                             ": is of another scenario (`learning_rate = 0.1` there, "
+                             "`learning_rate = 0.2` here)");
 }
 
 TEST_CASE("a run goes on whose results and checkpoints lie beside the batches of CIFAR-10") {

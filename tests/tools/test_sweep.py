@@ -395,7 +395,7 @@ class SweepTest(unittest.TestCase):
                 self.assertGreater(took, 8)
         done = subprocess.run([PROGRAM, "run", "s.ini", "run.steps=10", "--resume", "-o", "other.h5"], cwd=self.folder, check=True,
                               capture_output=True, text=True)
-        self.assertEqual(done.stderr, "starling: warning: other.h5.checkpoint: is of another scenario; the run begins anew\n")
+        self.assertEqual(done.stderr, "starling: warning: other.h5.checkpoint: is of another scenario (`steps = 40000` there, `steps = 10` here); the run begins anew\n")
         self.assertFalse((self.folder / "other.h5.checkpoint").exists())
 
     def test_a_point_that_is_killed_is_told_as_such(self):
