@@ -150,11 +150,16 @@ void Run::save_so_far() {
   }
 }
 
-/// After a failure, which is what is told even if results cannot be saved any more.
+/// After a failure, which is what is told even if results cannot be saved any more. Final models may be what there was no
+/// room for, in memory or on a disk, and all else takes little.
 void Run::save_if_possible() {
-  try {
-    save_now();
-  } catch (const std::exception&) {
+  for (const bool is_last : {recorder_.models.empty(), true}) {
+    try {
+      return save_now();
+    } catch (const std::exception&) {
+      if (is_last) return;
+      recorder_.models = {};
+    }
   }
 }
 
