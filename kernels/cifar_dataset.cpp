@@ -55,10 +55,8 @@ SplitDataset load_cifar10_dataset(const DatasetSettings& settings) {
     scale[c] =
         scaled_pixels(of_color(settings.pixel_mean, c), of_color(settings.pixel_deviation, c));
   }
-  for (int part = 1; part <= 5; ++part) {
-    read_file(fmt::format("{}/data_batch_{}.bin", settings.directory, part), scale, split.train);
-  }
-  read_file(settings.directory + "/test_batch.bin", scale, split.test);
+  for (const std::string& path : settings.batches)
+    read_file(path, scale, path == settings.batches.back() ? split.test : split.train);
   return split;
 }
 

@@ -221,8 +221,8 @@ Extent guess_extent(std::size_t features) {
   return {0, 0, 0};
 }
 
-/// Whether samples of that `shape` may be such images. Sides of 1 change nothing; sides in another order, as channels first,
-/// would be read as wrong images.
+/// Whether samples of that `shape` may be such images. Sides of 1 change nothing, and rows may be flat; sides in another order, as
+/// channels first, or more of them, as pixels of four channels taken for one each, would be read as wrong images.
 bool may_be(const Extent& image, const std::vector<std::size_t>& shape) {
   const auto sides = [](std::vector<std::size_t> all) {
     std::erase(all, std::size_t{1});
@@ -230,7 +230,7 @@ bool may_be(const Extent& image, const std::vector<std::size_t>& shape) {
   };
   const std::vector<std::size_t> expected = sides({image.height, image.width, image.channels});
   const std::vector<std::size_t> found = sides(shape);
-  return found.size() != expected.size() || found == expected;
+  return found.size() < expected.size() || found == expected;
 }
 
 }  // namespace

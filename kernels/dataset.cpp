@@ -101,6 +101,18 @@ void read_idx(const Section& section, DatasetSettings& settings) {
                                                     "number of classes; 0: largest label + 1"));
 }
 
+void read_cifar10(const Section& section, DatasetSettings& settings) {
+  const std::filesystem::path directory(section.required<std::string>(
+      "directory", "where data_batch_1.bin .. data_batch_5.bin and test_batch.bin are"));
+  // File by file: results and checkpoints may lie beside them.
+  for (int part = 1; part <= 5; ++part) {
+    const std::string name = fmt::format("data_batch_{}.bin", part);
+    settings.batches.push_back(section.resolve_path((directory / name).string()));
+  }
+  settings.batches.push_back(section.resolve_path((directory / "test_batch.bin").string()));
+  read_pixel_scale(section, settings, 3);
+}
+
 void read_hdf5(const Section& section, DatasetSettings& settings) {
   settings.path = section.resolve_path(section.required<std::string>(
       "path", "HDF5 file with data sets x (samples, features...), y and, optionally, length"));
@@ -245,9 +257,7 @@ DatasetSettings read_dataset_settings(const Section& section) {
   } else if (settings.kind == "idx") {
     read_idx(section, settings);
   } else if (settings.kind == "cifar10") {
-    settings.directory = section.resolve_path(section.required<std::string>(
-        "directory", "where data_batch_1.bin .. data_batch_5.bin and test_batch.bin are"));
-    read_pixel_scale(section, settings, 3);
+    read_cifar10(section, settings);
   } else {
     read_hdf5(section, settings);
   }

@@ -62,7 +62,7 @@ struct DatasetSettings {
   bool is_padded = false;  // hdf5: rows of two files may be of different width
 
   std::string train_images, train_labels, test_images, test_labels;  // idx
-  std::string directory;                                             // cifar10
+  std::vector<std::string> batches;                                  // cifar10, the test batch last
 
   /// idx, cifar10: pixels 0 .. 1 become (p - mean) / deviation; one of each, or one of each per color.
   std::vector<double> pixel_mean{0}, pixel_deviation{1};

@@ -11,6 +11,7 @@
 #include "sim/base/memory.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/shipped_file.hpp"
+#include "sim/base/text.hpp"
 
 namespace starling {
 namespace {
@@ -72,7 +73,8 @@ Sequences cut(std::vector<std::int32_t> tokens, std::size_t context, int vocabul
 
 SplitSequences load_text(const SequenceSettings& settings, std::size_t context) {
   const std::string path = settings.path.empty() ? shipped_file("sonnets.txt") : settings.path;
-  const std::string text = read_whole_file(path);
+  std::string text = read_whole_file(path);
+  if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());  // no characters
   const auto held_out =
       static_cast<std::size_t>(settings.test_fraction * static_cast<double>(text.size()));
   if (held_out < 2 || text.size() - held_out < 2) {

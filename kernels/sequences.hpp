@@ -59,7 +59,7 @@ SequenceSettings read_sequence_settings(const Section& section, std::size_t cont
 
 /// Reads or makes the sequences, none longer than `context`. `seed` matters to `sequences` only.
 ///
-/// text: the characters (bytes) that occur, in their order, are the vocabulary; the last
+/// text: the characters (bytes behind a byte order mark) that occur, in their order, are the vocabulary; the last
 /// test_fraction of the text is held out; both parts are cut into windows of `context` characters,
 /// the last one shorter, so that each character is foretold once per epoch.
 ///

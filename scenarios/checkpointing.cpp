@@ -15,6 +15,7 @@
 #include "scenarios/scenario.hpp"
 #include "sim/base/checksum.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
 #include "sim/record/facts.hpp"
 
 namespace starling {
@@ -29,17 +30,6 @@ constexpr std::string_view file_prefix = "file ";
 std::string newest_of(const std::string& results) { return results + std::string(suffix); }
 std::string previous_of(const std::string& results) {
   return results + std::string(previous_suffix);
-}
-
-/// Checksum of a file's content behind `before`.
-std::uint32_t checksum_of(const std::filesystem::path& path, std::uint32_t before) {
-  std::ifstream file(path, std::ios::binary);
-  std::vector<char> part(std::size_t{1} << 20);
-  while (file.read(part.data(), std::ssize(part)) || file.gcount() > 0) {
-    const auto bytes = std::as_bytes(std::span(part));
-    before = crc32c(bytes.first(static_cast<std::size_t>(file.gcount())), before);
-  }
-  return before;
 }
 
 /// "500 steps"; 0 if `text` is something else.
@@ -115,22 +105,24 @@ void remove_checkpoints(const std::string& results) {
     std::filesystem::remove(path, ignored);
 }
 
-std::pair<std::string, std::string> file_fact(const std::string& path) {
+std::string checksum_of_file(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code none;
-  std::vector<fs::path> files{path};
-  if (fs::is_directory(path, none)) {
-    files.clear();
-    for (const auto& entry : fs::directory_iterator(path, none)) files.push_back(entry.path());
-    std::ranges::sort(files);
-  } else if (!fs::exists(path, none)) {
-    files.front() += ".gz";  // as IDX files may be found
-  }
+  fs::path there(path);
+  if (!fs::exists(there, none)) there += ".gz";  // as IDX files may be found
+  if (!fs::is_regular_file(there, none)) return "";
   std::uint32_t checksum = 0;
-  for (const fs::path& file : files) {
-    if (fs::is_regular_file(file, none)) checksum = checksum_of(file, checksum);
+  std::ifstream file(there, std::ios::binary);
+  std::vector<char> part(std::size_t{1} << 20);
+  while (file.read(part.data(), std::ssize(part)) || file.gcount() > 0) {
+    const auto bytes = std::as_bytes(std::span(part));
+    checksum = crc32c(bytes.first(static_cast<std::size_t>(file.gcount())), checksum);
   }
-  return {std::string(file_prefix) + path, fmt::format("{:08x}", checksum)};
+  return fmt::format("{:08x}", checksum);
+}
+
+std::pair<std::string, std::string> file_fact(const std::string& path) {
+  return {std::string(file_prefix) + path, checksum_of_file(path)};
 }
 
 void check_facts(const CheckpointFile& file, const std::map<std::string, std::string>& facts) {
@@ -141,6 +133,10 @@ void check_facts(const CheckpointFile& file, const std::map<std::string, std::st
     if (name.starts_with(file_prefix)) {
       throw Error(fmt::format("{}: {} has changed since it was written", file.path(),
                               name.substr(file_prefix.size())));
+    }
+    if (name == "scenario") {
+      throw Error(fmt::format("{}: is of another scenario (`{}` there, `{}` here)", file.path(),
+                              first_other_line(there, here), first_other_line(here, there)));
     }
     if (name != "code_version") throw Error(file.path() + ": is of another scenario");
     throw Error(

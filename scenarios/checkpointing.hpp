@@ -43,7 +43,9 @@ FoundCheckpoint find_checkpoint(const std::string& path);
 void remove_checkpoints(const std::string& results);
 /// The folder that the run of `file` was begun in, if its scenario is there and not here; else "".
 std::string other_folder_of(const CheckpointFile& file);
-/// What a checkpoint says of a file or directory that the scenario names: its name, and a checksum of the content.
+/// Of the content of a file that a scenario names; "" if there is none, or no regular file.
+std::string checksum_of_file(const std::string& path);
+/// What a checkpoint says of a file that the scenario names: its name, and a checksum of the content.
 std::pair<std::string, std::string> file_fact(const std::string& path);
 /// Throws Error unless `file` is of the run that has these facts: of this program, the same scenario and the same data.
 void check_facts(const CheckpointFile& file, const std::map<std::string, std::string>& facts);

@@ -85,11 +85,13 @@ std::string describe_memory(const RunSettings& settings, const WorkloadFacts& fa
     text += fmt::format(", {} = {} between the layers", scratch(facts, threads),
                         in_words(scratch_bytes(facts, threads)));
   }
-  return text + fmt::format(
-                    ", {} of data, and about {:.0f} MB + {:.0f} B * {} = {} of all else: {}; the "
-                    "models' share again for each further model that nodes keep, or have in flight",
-                    in_words(facts.data_bytes), program_bytes / 1e6, node_bytes, settings.nodes,
-                    in_words(rest), in_words(sum));
+  return text +
+         fmt::format(
+             ", {} of data, and about {:.0f} MB + {:.0f} B * {} = {} of all else: {}; the "
+             "models' share again for each further model that nodes keep, or have in flight{}",
+             in_words(facts.data_bytes), program_bytes / 1e6, node_bytes, settings.nodes,
+             in_words(rest), in_words(sum),
+             settings.save_models ? ", and twice to save the models" : "");
 }
 
 std::int64_t resident_memory() {

@@ -83,6 +83,10 @@ void Run::describe(const std::string& transport) {
   recorder_.machine["device"] = place_.description;
   recorder_.machine["folder"] = current_folder();
   recorder_.machine["threads"] = std::to_string(omp_get_max_threads());
+  for (const std::string& path : parts_.files) {
+    const std::string checksum = checksum_of_file(path);
+    if (!checksum.empty()) recorder_.machine["files"] += checksum + ' ' + path + '\n';
+  }
 }
 
 void Run::pulse(Time now, std::optional<std::int64_t> events) {
@@ -146,11 +150,16 @@ void Run::save_so_far() {
   }
 }
 
-/// After a failure, which is what is told even if results cannot be saved any more.
+/// After a failure, which is what is told even if results cannot be saved any more. Final models may be what there was no
+/// room for, in memory or on a disk, and all else takes little.
 void Run::save_if_possible() {
-  try {
-    save_now();
-  } catch (const std::exception&) {
+  for (const bool is_last : {recorder_.models.empty(), true}) {
+    try {
+      return save_now();
+    } catch (const std::exception&) {
+      if (is_last) return;
+      recorder_.models = {};
+    }
   }
 }
 

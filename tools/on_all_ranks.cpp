@@ -35,7 +35,7 @@ void check_same_settings(MpiSession& session, const Assembly& parts) {
 void check_same_files(MpiSession& session, const std::vector<std::string>& files) {
   std::string own;  // a line each
   on_all_ranks(session, [&] {
-    for (const std::string& path : files) own += file_fact(path).second + ' ' + path + '\n';
+    for (const std::string& path : files) own += checksum_of_file(path) + ' ' + path + '\n';
   });
   const std::string expected = session.broadcast(own);
   on_all_ranks(session, [&] {

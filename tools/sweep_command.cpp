@@ -1,14 +1,13 @@
 // starling sweep: runs every point of a scenario's [sweep] section, each as a process of its own, and leaves a table.
 //
 // The folder holds what is known: NAME.h5 per point (a point is finished if that says so), NAME.log if a point failed,
-// scenario.ini (the settings of the sweep, to refuse another one), and the tables points.csv, table.csv, table.h5. So a killed sweep goes on
+// scenario.ini (the settings of the sweep, see sweep_folder.hpp), and the tables points.csv, table.csv, table.h5. So a killed sweep goes on
 // where it was when it is started again, and within a point where its checkpoint was, if the scenario asks for some.
 //
 // Under mpirun every process takes its share of the points. Whoever is done waits for the others, as mpirun would kill
 // them if one ended because a point failed; the first one tells how it ended.
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <csignal>
@@ -19,11 +18,9 @@
 #include <functional>
 #include <optional>
 #include <sstream>
-#include <system_error>
 #include <thread>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "scenarios/assemble.hpp"
 #include "scenarios/sweep.hpp"
@@ -36,6 +33,7 @@
 #include "tools/process_pool.hpp"
 #include "tools/progress.hpp"
 #include "tools/sweep_check.hpp"
+#include "tools/sweep_folder.hpp"
 #include "tools/sweep_table.hpp"
 
 namespace starling {
@@ -111,36 +109,6 @@ std::optional<std::size_t> read_jobs(const po::variables_map& values) {
     throw UsageError(
         fmt::format("--jobs must be a whole number from 1 to 4096, got {}", printable(text)));
   return jobs;
-}
-
-/// Makes the folder ready; one that holds a sweep of other settings is refused.
-void prepare(const fs::path& folder, const Scenario& scenario) {
-  const std::string settings = scenario.to_text();
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw Error(fmt::format("{}: cannot make: {}", folder.string(), error.message()));
-  const fs::path kept = folder / "scenario.ini";
-  if (fs::exists(kept)) {
-    std::stringstream text;
-    text << std::ifstream(kept).rdbuf();
-    if (text.str() == settings) return;
-    throw Error(fmt::format(
-        "{}: holds a sweep of other settings (`{}` there, `{}` here); choose another folder with "
-        "-o, or remove this one",
-        folder.string(), first_other_line(text.str(), settings),
-        first_other_line(settings, text.str())));
-  }
-  // Several processes of a job may come here at once; each writes the same.
-  const fs::path partial = kept.string() + fmt::format(".{}", getpid());
-  std::ofstream file(partial);
-  file << settings;
-  file.close();
-  if (!file) {
-    const std::string why = std::generic_category().message(errno);
-    fs::remove(partial, error);
-    throw Error(fmt::format("{}: cannot write: {}", kept.string(), why));
-  }
-  fs::rename(partial, kept);
 }
 
 /// One core for each of the points that run side by side, as far as there are cores.
@@ -315,8 +283,15 @@ void sweep_command(const Arguments& arguments) {
   const std::string wrong = check_points(scenario, sweep, folder, longest_check);
   if (speaks && !wrong.empty())
     fmt::print(stderr, "starling: warning: {}\nthe other points run\n", wrong);
-  prepare(folder, scenario);
+  prepare_folder(folder, scenario, sweep);
   SweepTable table(sweep, folder);
+  const std::string changed = table.changed_file();
+  if (!changed.empty()) {
+    throw Error(
+        fmt::format("{}: {}; choose another folder with -o, or remove the results of points that "
+                    "shall run again",
+                    folder.string(), changed));
+  }
   const std::vector<std::size_t> todo = unfinished(sweep, shard, table, speaks);
 
   meet_signals(note_sweep_signal);
@@ -332,6 +307,11 @@ void sweep_command(const Arguments& arguments) {
                                   : "started again, the sweep goes on");
     }
     if (!outcome.is_whole) throw Interrupted(asked_to_end);
+    const std::string changed_meanwhile = table.changed_file();
+    if (!changed_meanwhile.empty()) {
+      throw Error(fmt::format("{}: {}{}{}", folder.string(), changed_meanwhile,
+                              failed.empty() ? "" : "\n", failed));
+    }
     if (!failed.empty()) throw Error(failed);
   };
 #ifdef STARLING_HAVE_MPI

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <limits>
 #include <map>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "scenarios/checkpointing.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/error.hpp"
 #include "sim/record/facts.hpp"
@@ -26,16 +28,23 @@ namespace fs = std::filesystem;
 
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
-/// Outcomes of a finished point; nothing if it is not there or not complete.
-std::optional<std::vector<Outcome>> outcomes_of(const fs::path& path) {
+/// The results of a finished point; nothing if they are not there or not complete.
+std::optional<Recorder> results_in(const fs::path& path) {
   if (!fs::exists(path)) return std::nullopt;
   try {
-    const Recorder recorder = load(path.string());
+    Recorder recorder = load(path.string());
     if (fact(recorder.facts, "status") != "complete") return std::nullopt;
-    return outcomes(recorder);
+    return recorder;
   } catch (const Error&) {
     return std::nullopt;  // no results file, or a damaged one: the point is run again
   }
+}
+
+/// Where a file is that a run in `folder` has named.
+std::string place_of(const std::string& file, const std::string& folder) {
+  std::error_code none;
+  const fs::path there = fs::path(folder) / file;  // an absolute name stays
+  return fs::exists(there.parent_path(), none) ? there.string() : file;
 }
 
 /// Several processes of a job may write at once, so each writes a file of its own and then gives it the name.
@@ -164,11 +173,38 @@ fs::path results_of(const fs::path& folder, const SweepPoint& point) {
 }
 
 SweepTable::SweepTable(const Sweep& sweep, fs::path folder)
-    : sweep_(sweep), folder_(std::move(folder)), outcomes_(sweep.points.size()) {}
+    : sweep_(sweep), folder_(std::move(folder)), finished_(sweep.points.size()) {}
 
 bool SweepTable::is_finished(std::size_t point) {
-  if (!outcomes_[point]) outcomes_[point] = outcomes_of(results_of(folder_, sweep_.points[point]));
-  return outcomes_[point].has_value();
+  if (finished_[point]) return true;
+  const std::optional<Recorder> found = results_in(results_of(folder_, sweep_.points[point]));
+  if (!found) return false;
+  finished_[point] = {outcomes(*found), fact(found->machine, "folder"),
+                      fact(found->machine, "files")};
+  return true;
+}
+
+std::string SweepTable::changed_file() {
+  std::map<std::string, std::string> now;  // checksums; "" if the file is gone
+  std::string changed;
+  std::vector<std::string> points;
+  for (std::size_t i = 0; i < sweep_.points.size(); ++i) {
+    if (!is_finished(i)) continue;
+    std::istringstream files(finished_[i]->files);
+    std::string checksum;
+    for (std::string name; files >> checksum && std::getline(files >> std::ws, name);) {
+      const std::string place = place_of(name, finished_[i]->folder);
+      const auto [found, is_new] = now.try_emplace(place);
+      if (is_new) found->second = checksum_of_file(place);
+      if (found->second.empty() || found->second == checksum) continue;
+      if (changed.empty()) changed = name;
+      if (name == changed) points.push_back(sweep_.points[i].name);
+    }
+  }
+  if (points.empty()) return "";
+  return fmt::format("{} has changed since {} finished {} read it, {}{}", changed, points.size(),
+                     points.size() == 1 ? "point" : "points",
+                     points.size() == 1 ? "" : "the first ", points.front());
 }
 
 std::size_t SweepTable::write() {
@@ -189,7 +225,7 @@ std::size_t SweepTable::write() {
     std::vector<std::string> cells{point.name};
     cells.insert(cells.end(), point.values.begin(), point.values.end());
     std::vector<double> numbers;
-    for (const Outcome& outcome : *outcomes_[i]) numbers.push_back(outcome.value);
+    for (const Outcome& outcome : finished_[i]->outcomes) numbers.push_back(outcome.value);
     points.add(cells, numbers);
     std::vector<std::string> values;
     for (std::size_t k = 0; k < sweep_.keys.size(); ++k) {
@@ -197,7 +233,7 @@ std::size_t SweepTable::write() {
     }
     const auto [at, is_new] = group_of.try_emplace(values, groups.size());
     if (is_new) groups.push_back({values, {}});
-    groups[at->second].runs.push_back(&*outcomes_[i]);
+    groups[at->second].runs.push_back(&finished_[i]->outcomes);
   }
   const NamedTable table = table_of(groups, group_keys);
   write_whole(folder_ / "points.csv", to_csv(points.table()));

@@ -22,6 +22,9 @@ class SweepTable {
   /// Whether the results file of a point is there and says that its run is complete. A file that does is read once.
   bool is_finished(std::size_t point);
 
+  /// Which file has changed since finished points have read it, and which these are; "" if none has. One that is gone has not.
+  std::string changed_file();
+
   /// Writes, from the finished points,
   ///   points.csv   point, every swept key, then every outcome (tools/summary.hpp)
   ///   table.csv    every swept key but the seed, runs, then of every outcome mean and standard deviation (n - 1; empty
@@ -34,7 +37,12 @@ class SweepTable {
  private:
   const Sweep& sweep_;
   std::filesystem::path folder_;
-  std::vector<std::optional<std::vector<Outcome>>> outcomes_;  // of every point, as far as known
+  struct Finished {
+    std::vector<Outcome> outcomes;
+    std::string folder;  // that it was started in
+    std::string files;   // that it has read: lines of checksum and name
+  };
+  std::vector<std::optional<Finished>> finished_;  // every point, as far as known
 };
 
 }  // namespace starling

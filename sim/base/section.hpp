@@ -98,7 +98,7 @@ class Section {
 
   /// Directory against which relative paths in this section are resolved (that of the scenario file).
   std::string resolve_path(const std::string& path) const;
-  /// What has been resolved so far: the files, or their directory, that the section names.
+  /// What has been resolved so far: the files that the section names.
   const std::vector<std::string>& files() const { return files_; }
   void set_directory(std::string directory) { directory_ = std::move(directory); }
 

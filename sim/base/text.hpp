@@ -39,14 +39,18 @@ inline std::string printable(std::string_view text) {
   return line;
 }
 
-/// The first line of `text` that is another one than in `other`, without its comment.
+/// The first line of `text` that is another one than in `other`, whatever their comments, and without its own.
 inline std::string first_other_line(const std::string& text, const std::string& other) {
+  const auto next = [](std::istringstream& lines, std::string& line) {
+    if (!std::getline(lines, line)) return false;
+    line.resize(std::min(line.find(" #"), line.size()));
+    line.resize(line.find_last_not_of(' ') + 1);
+    return true;
+  };
   std::istringstream lines(text), others(other);
   std::string line, other_line;
-  while (std::getline(lines, line)) {
-    if (std::getline(others, other_line) && line == other_line) continue;
-    line.resize(std::min(line.find(" #"), line.size()));
-    return line.substr(0, line.find_last_not_of(' ') + 1);
+  while (next(lines, line)) {
+    if (!next(others, other_line) || line != other_line) return line;
   }
   return "fewer lines";
 }

@@ -490,6 +490,9 @@ TEST_CASE("images of an HDF5 file whose channels come first are not read as if t
   CHECK(refusal({4, 6, 8}, "8x6x1") == ", 6x8, got 8x6x1; channels come last");
   CHECK(contains(refusal({4, 8, 8, 3}, "square", images("b.h5", {2, 3, 8, 8})),
                  "b.h5, 3x8x8, got 8x8x3"));
+  // Pixels of four channels, which would be four pixels of one.
+  CHECK(refusal({4, 8, 8, 4}, "square") == ", 8x8x4, got 16x16x1; channels come last");
+  CHECK(refusal({4, 8, 8, 4}, "8x8x4") == "none");
   // The same numbers in the same order.
   CHECK(refusal({4, 8, 8, 3}, "square") == "none");
   CHECK(refusal({4, 1, 8, 8}, "square") == "none");

@@ -494,6 +494,12 @@ TEST_CASE("a text is cut into windows that foretell every character of its part 
   CHECK(split.train.tokens == Tokens{0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0});
   CHECK(split.test.tokens == Tokens{1, 2, 0, 1});
   CHECK(split.test.samples.length == Tokens{3});
+  std::ofstream(path) << "\xEF\xBB\xBF"
+                      << "abcabcabcabcabcabcab";  // a byte order mark is none of them
+  const SplitSequences marked = load_sequences(settings, 6, 1);
+  CHECK(marked.vocabulary == 3);
+  CHECK(marked.train.tokens == split.train.tokens);
+  CHECK(marked.test.tokens == split.test.tokens);
   std::ofstream(path) << "abcabc";  // one of them held out
   CHECK_THROWS_WITH_AS(
       load_sequences(settings, 6, 1),

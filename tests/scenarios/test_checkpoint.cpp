@@ -270,7 +270,27 @@ TEST_CASE("a checkpoint of another program, another scenario or other data is re
             ": was written by version 7 of the program, this is 8: a run goes on "
             "with the program that began it");
   run.overrides.emplace_back("algorithm.learning_rate=0.2");
-  CHECK(error_of(run) == run.newest() + ": is of another scenario");
+  CHECK(error_of(run) == run.newest() +
+                             ": is of another scenario (`learning_rate = 0.1` there, "
+                             "`learning_rate = 0.2` here)");
+}
+
+TEST_CASE("a run goes on whose results and checkpoints lie beside the batches of CIFAR-10") {
+  std::string text = blobs;
+  const std::size_t workload = text.find("[workload]");
+  text.replace(workload, text.find("[algorithm]") - workload,
+               "[workload]\nkind = softmax\ndataset = cifar10\nbatch_size = 1\n");
+  Resumable run(text, {"algorithm.kind=adpsgd"});
+  std::string samples;
+  for (int i = 0; i < 20; ++i)
+    samples += std::string(1, static_cast<char>(i % 10)) + std::string(3072, 'x');
+  for (const char* name : {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4",
+                           "data_batch_5", "test_batch"})
+    run.directory.write(fmt::format("{}.bin", name), samples);
+  run.overrides.push_back("workload.directory=" + run.directory.path(""));
+  REQUIRE(!run.go_on(3));
+  run.directory.write("notes.txt", "half way");
+  CHECK(error_of(run) == "no error");
 }
 
 TEST_CASE("a run whose data have changed, be it where the timeline does not show it, is refused") {

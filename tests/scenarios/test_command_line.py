@@ -419,6 +419,15 @@ def check_out_of_memory(folder):
         assert status_of(results).startswith("failed: out of memory: "), status_of(results)
     assert not os.path.exists(output + ".partial")
 
+    # 160 models fit twice, but not thrice, as saving them takes: what else is known is kept.
+    output = folder.file("models.h5")
+    words = (*words[1:-2], "run.nodes=160", "run.save_models=yes", "run.window=16 MiB", "-o", output)
+    done = folder.run("run", "good.ini", *words, prefix=["env", "OMP_NUM_THREADS=1"], prepare=prepare)
+    assert done.returncode == 1 and ("allocate memory" in done.stderr or "out of memory: " in done.stderr), done.stderr
+    with h5py.File(output, "r") as results:
+        assert status_of(results).startswith("failed: "), status_of(results)
+        assert "evaluation/test_loss" in results and "models" not in results
+
 
 def check_lost_checkpoints(folder, mpirun=None):
     """A checkpoint for which there is no room is told once and costs the run nothing; results that do not fit leave no file."""

@@ -7,6 +7,7 @@ import csv
 import os
 import pathlib
 import random
+import shutil
 import signal
 import statistics
 import subprocess
@@ -242,6 +243,77 @@ class SweepTest(unittest.TestCase):
         self.sweep()
         self.assertIn("holds a sweep of other settings (`steps = 20` there, `steps = 21` here)", self.sweep("run.steps=21", status=1))
 
+    def test_a_sweep_grows_in_its_folder_and_keeps_what_is_finished(self):
+        more = SMALL.replace("0.05, 0.1\n", "0.02, 0.05, 0.1\n").replace("repeats = 2", "repeats = 3")
+        self.write(more)
+        self.sweep()
+        tables = {name: (self.folder / "out" / name).read_bytes() for name in ("scenario.ini", "points.csv", "table.csv", "table.h5")}
+        shutil.rmtree(self.folder / "out")
+        self.write(SMALL)
+        self.sweep()
+        before = {file: file.stat().st_mtime_ns for file in (self.folder / "out").glob("*=*.h5")}
+        self.assertEqual(len(before), 12)
+        self.write(more)
+        self.assertIn("12 points are finished already\n27 of 27 points are finished", self.sweep())
+        self.assertEqual({file: file.stat().st_mtime_ns for file in before}, before)
+        self.assertEqual({name: (self.folder / "out" / name).read_bytes() for name in tables}, tables)
+        self.write(SMALL)
+        self.assertIn("(`algorithm.learning_rate = 0.02, 0.05, 0.1` there, `algorithm.learning_rate = 0.05, 0.1` here), "
+                      "some of whose points this one lacks; choose another folder", self.sweep(status=1))
+
+    def test_a_sweep_does_not_grow_where_its_points_would_change(self):
+        two = SCENARIO + "[sweep]\ncompute.gradient = 1 ms, 2 ms\n"
+        self.write(two)
+        self.sweep()
+        for other in (two + "repeats = 2\n",                              # points get other names
+                      two + "run.nodes = 8, 4\n",
+                      two.replace("1 ms,", "1ms, 1 ms,"),                  # takes the file of another point
+                      two.replace("2 ms", "3 ms"),
+                      two.replace("steps = 20", "steps = 21").replace("1 ms,", "0.5 ms, 1 ms,")):
+            with self.subTest(other):
+                self.write(other)
+                self.assertIn("out: holds a sweep of other settings", self.sweep(status=1))
+        self.write(two.replace("1 ms,", "1 ms, 1ms,"))
+        self.assertIn("2 points are finished already\n3 of 3 points", self.sweep())
+
+    def write_data(self, name, first):
+        partial = self.folder / "partial"  # a point may be reading the one before
+        with h5py.File(partial, "w") as file:
+            file["x"] = [[float(first + i + j) for j in range(3)] for i in range(40)]
+            file["y"] = [i % 2 for i in range(40)]
+        partial.rename(self.folder / name)
+
+    def write_sweep_of_data(self, steps):
+        self.write_data("a.h5", 0)
+        self.write_data("b.h5", 0)
+        self.write(SCENARIO.replace("digits", "hdf5").replace("0.05", "0.001").replace("steps = 20", f"steps = {steps}")
+                   + "[sweep]\nworkload.path = a.h5, b.h5\nrepeats = 2\n")
+
+    def test_data_that_changed_behind_finished_points_are_told(self):
+        self.write_sweep_of_data(20)
+        self.sweep()
+        self.assertIn("4 points are finished already", self.sweep())
+        self.write_data("b.h5", 1)
+        self.assertIn("starling: out: b.h5 has changed since 2 finished points read it, the first path=b.h5,seed=1; choose another folder",
+                      self.sweep("sweep.repeats=3", status=1))
+        for point in (self.folder / "out").glob("path=b.h5,*.h5"):
+            point.unlink()
+        self.assertIn("2 points are finished already\n6 of 6 points are finished", self.sweep("sweep.repeats=3"))
+        (self.folder / "b.h5").unlink()  # what is gone has not changed
+        self.assertIn("6 of 6 points are finished", self.sweep("sweep.repeats=3"))
+
+    def test_data_that_change_during_a_sweep_are_told_at_its_end(self):
+        self.write_sweep_of_data(5000)
+        started = subprocess.Popen(self.command(), cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while started.poll() is None and not list((self.folder / "out").glob("*=*.h5")):
+            time.sleep(0.01)
+        self.write_data("a.h5", 1)
+        self.write_data("b.h5", 1)
+        told, said = started.communicate(timeout=240)
+        self.assertEqual(started.returncode, 1, said)
+        self.assertIn("4 of 4 points are finished", told)
+        self.assertIn("a.h5 has changed since ", said)
+
     def test_points_that_fail_are_counted_whole_and_told_by_what_they_are(self):
         long = "graph-with-a-name-that-takes-more-than-half-of-what-a-point-may-be-called-and-then-some.dot"
         self.write(SCENARIO + f"[sweep]\ntopology.kind = file\nworkload.partition = iid, by_label\ntopology.path = a.dot, {long}\nrepeats = 6\n")
@@ -323,7 +395,7 @@ class SweepTest(unittest.TestCase):
                 self.assertGreater(took, 8)
         done = subprocess.run([PROGRAM, "run", "s.ini", "run.steps=10", "--resume", "-o", "other.h5"], cwd=self.folder, check=True,
                               capture_output=True, text=True)
-        self.assertEqual(done.stderr, "starling: warning: other.h5.checkpoint: is of another scenario; the run begins anew\n")
+        self.assertEqual(done.stderr, "starling: warning: other.h5.checkpoint: is of another scenario (`steps = 40000` there, `steps = 10` here); the run begins anew\n")
         self.assertFalse((self.folder / "other.h5.checkpoint").exists())
 
     def test_a_point_that_is_killed_is_told_as_such(self):

@@ -1,0 +1,93 @@
+#include "tools/sweep_folder.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+
+namespace starling {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The lines of Scenario::to_text() but for [sweep].
+std::string without_sweep(const std::string& settings) {
+  std::istringstream lines(settings);
+  std::string kept;
+  bool is_inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with('[')) is_inside = line == "[sweep]";
+    if (!is_inside && !line.empty()) kept += line + '\n';
+  }
+  return kept;
+}
+
+/// Whether every point of `before` is one of `now`, with the same file.
+bool holds(const Sweep& now, const Sweep& before) {
+  if (now.keys != before.keys) return false;
+  std::map<std::vector<std::string>, std::string_view> names;
+  for (const SweepPoint& point : now.points) names.emplace(point.values, point.name);
+  return std::ranges::all_of(before.points, [&names](const SweepPoint& point) {
+    const auto found = names.find(point.values);
+    return found != names.end() && found->second == point.name;
+  });
+}
+
+/// Whether the sweep of these settings, written by an earlier one in the folder, has become `sweep`.
+bool has_grown(const std::string& before, const fs::path& kept, const Sweep& sweep) {
+  try {
+    return holds(sweep, read_sweep(Scenario::parse(before, kept.string())));
+  } catch (const ScenarioError&) {
+    return false;  // written by other hands
+  }
+}
+
+/// Several processes of a job may come here at once; each writes the same.
+void write_settings(const fs::path& kept, const std::string& settings) {
+  const fs::path partial = kept.string() + fmt::format(".{}", getpid());
+  std::ofstream file(partial);
+  file << settings;
+  file.close();
+  if (!file) {
+    const std::string why = std::generic_category().message(errno);
+    std::error_code ignored;
+    fs::remove(partial, ignored);
+    throw Error(fmt::format("{}: cannot write: {}", kept.string(), why));
+  }
+  fs::rename(partial, kept);
+}
+
+}  // namespace
+
+void prepare_folder(const fs::path& folder, const Scenario& scenario, const Sweep& sweep) {
+  const std::string settings = scenario.to_text();
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw Error(fmt::format("{}: cannot make: {}", folder.string(), error.message()));
+  const fs::path kept = folder / "scenario.ini";
+  if (!fs::exists(kept)) return write_settings(kept, settings);
+  std::stringstream text;
+  text << std::ifstream(kept).rdbuf();
+  const std::string before = text.str();
+  if (before == settings) return;
+  const bool is_alike = without_sweep(before) == without_sweep(settings);
+  if (is_alike && has_grown(before, kept, sweep)) return write_settings(kept, settings);
+  throw Error(fmt::format(
+      "{}: holds a sweep of other settings (`{}` there, `{}` here){}; choose another folder with "
+      "-o, or remove this one",
+      folder.string(), first_other_line(before, settings), first_other_line(settings, before),
+      is_alike ? ", some of whose points this one lacks" : ""));
+}
+
+}  // namespace starling
