@@ -176,11 +176,8 @@ Program dasgd(const Section& section, const Context& context) {
         read_between(section, "local_share", 0.25, 0, 1, "share of the own model in a merge");
   }
   settings.momentum_policy = read_momentum_policy(section, "keep", settings.merge == Merge::mix);
-  // Out of a copy: read_exchange() is who notes the key.
-  section.expect(settings.momentum_policy != MomentumPolicy::average ||
-                     Section(section).optional<std::string>("exchange", "whole", "") == "whole",
-                 "exchange",
-                 "must be whole with momentum_policy = average: moments travel behind the model");
+  if (settings.momentum_policy == MomentumPolicy::average)
+    expect_whole(section, "momentum_policy = average: moments travel behind the model");
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();

@@ -199,9 +199,7 @@ Program epidemic(const Section& section, const Context& context) {
     settings.timeout = section.required<Duration>(
         "timeout", "time that a node waits for models after it has sent its own");
     section.expect(settings.timeout.count() >= 0, "timeout", "must not be negative");
-    // Out of a copy: read_exchange() is who notes the key.
-    section.expect(Section(section).optional<std::string>("exchange", "whole", "") == "whole",
-                   "exchange", "must be whole with agreement = deadline: models go in one piece");
+    expect_whole(section, "agreement = deadline: models go in one piece");
   }
   settings.local_steps =
       section.optional<std::int64_t>("local_steps", 1, "steps between two rounds");

@@ -84,12 +84,8 @@ Program gradient_tracking(const Section& section, const Context& context) {
   settings.adapt_then_combine =
       section.choice("order", {"adapt_then_combine", "combine_while_adapt"}, "adapt_then_combine",
                      "average and step: step first, or at once") == "adapt_then_combine";
-  // Out of a copy: read_exchange() is who notes the key.
-  section.expect(settings.adapt_then_combine ||
-                     Section(section).optional<std::string>("exchange", "whole", "") == "whole",
-                 "exchange",
-                 "must be whole with order = combine_while_adapt: model and estimate go in one "
-                 "message");
+  if (!settings.adapt_then_combine)
+    expect_whole(section, "order = combine_while_adapt: model and estimate go in one message");
   settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context.steps);
   if (!has_unit_columns(context.topology)) {

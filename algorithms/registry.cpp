@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "algorithms/collectives.hpp"
 #include "sim/base/error.hpp"
 
@@ -60,8 +62,7 @@ void expect_whole_if_coded(const Section& section, const ExchangeSettings& setti
   // Out of a copy: read_codec() is who notes the key.
   const std::string codes = Section(section).optional<std::string>("compression", "none", "");
   if (codes == "none") return;
-  section.expect(settings.granularity == Granularity::whole, "exchange",
-                 "must be whole with compression = {}: codes are made of whole models", codes);
+  expect_whole(section, fmt::format("compression = {}: codes are made of whole models", codes));
   section.expect(!settings.overlaps_backward, "overlap",
                  "must be none with compression = {}: codes are made of whole models", codes);
 }
@@ -69,6 +70,12 @@ void expect_whole_if_coded(const Section& section, const ExchangeSettings& setti
 }  // namespace
 
 std::span<const AlgorithmEntry> catalog() { return entries; }
+
+void expect_whole(const Section& section, std::string_view because) {
+  // Out of a copy: read_exchange() is who notes the key.
+  section.expect(Section(section).optional<std::string>("exchange", "whole", "") == "whole",
+                 "exchange", "must be whole with {}", because);
+}
 
 ExchangeSettings read_exchange(const Section& section, std::string_view kind) {
   ExchangeSettings settings;

@@ -20,6 +20,8 @@ struct Context {
 /// Reads the keys of [algorithm] that say how models travel: `exchange`, `bucket_size`, `overlap`, `collective_switch`.
 /// Refuses what the algorithm named `kind` does not offer.
 ExchangeSettings read_exchange(const Section& section, std::string_view kind);
+/// Refuses pieces where they would change nothing: "order = combine_while_adapt: model and estimate go in one message".
+void expect_whole(const Section& section, std::string_view because);
 
 /// Reads and checks the section, then answers with the program that every node runs.
 using Maker = Program (*)(const Section& section, const Context& context);
