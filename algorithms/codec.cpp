@@ -266,8 +266,9 @@ SharedCodec read_codec(const Section& section, std::string_view fallback, std::s
     const double keep = keys.keep();
     return gradient_dropping_codec(
         keep,
-        keys.share("sample", 0.001,
-                   "share of the entries that the threshold is found from, 1 / keep at least"));
+        keys.share(
+            "sample", 0.001,
+            "share of the entries that the threshold is found from; at least 1 / keep of them"));
   }
   if (kind == "threshold_quantization") {
     const double threshold = keys.threshold();
