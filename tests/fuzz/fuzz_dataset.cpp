@@ -40,10 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       load_samples("idx", "");
       break;
     case 2:
-      for (int part = 1; part <= 5; ++part)
-        directory.write("data_batch_" + std::to_string(part) + ".bin", bytes);
-      samples.directory =
-          std::filesystem::path(directory.write("test_batch.bin", bytes)).parent_path().string();
+      samples.batches.assign(6, directory.write("batch.bin", bytes));
       load_samples("cifar10", "");
       break;
     case 3:
