@@ -17,6 +17,7 @@ import time
 import unittest
 
 import h5py
+import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "scenarios"))
 from runs import children, content, wait_until_at_work
@@ -275,6 +276,13 @@ class SweepTest(unittest.TestCase):
                 self.assertIn("out: holds a sweep of other settings", self.sweep(status=1))
         self.write(two.replace("1 ms,", "1 ms, 1ms,"))
         self.assertIn("2 points are finished already\n3 of 3 points", self.sweep())
+
+    def test_points_of_another_version_are_told(self):
+        self.write(SCENARIO + "[sweep]\nrun.nodes = 4, 8\n")
+        self.assertNotIn("version", self.sweep() + self.sweep())
+        with h5py.File(self.folder / "out" / "nodes=8.h5", "r+") as file:
+            file["machine"].attrs["code_version"] = np.bytes_("before")
+        self.assertIn("starling: warning: out: 1 finished point was run by another version of the program, before, this is ", self.sweep())
 
     def write_data(self, name, first):
         partial = self.folder / "partial"  # a point may be reading the one before
