@@ -258,8 +258,13 @@ std::unique_ptr<Workload> cnn(const Section& section, NodeId nodes, std::uint64_
   problem.data = load_dataset(dataset, seed);
   const std::size_t features = problem.data.train.features;
   if (image == "square") problem.image = guess_extent(features);
-  section.expect(problem.image.size() == features, "image",
-                 "must have as many numbers as a sample, {}, got {}", features, image);
+  const std::vector<std::size_t>& shape = problem.data.train.shape;
+  section.expect(
+      problem.image.size() == features, "image",
+      "must have as many numbers as a sample, {}, got {}{}{}", features, image,
+      image == "square" ? "; no square of 1 or 3 channels has so many: say HEIGHTxWIDTHxCHANNELS"
+                        : "",
+      shape.size() == 3 ? fmt::format(" ({} has {})", dataset.path, fmt::join(shape, "x")) : "");
   for (const Dataset* part : {&problem.data.train, &problem.data.test}) {
     section.expect(may_be(problem.image, part->shape), "image",
                    "must be the shape of a sample in {}, {}, got {}x{}x{}; channels come last",

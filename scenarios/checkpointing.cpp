@@ -212,7 +212,11 @@ void Checkpointing::save_whole() {
     namespace fs = std::filesystem;
     std::error_code ignored;  // a file that is not there
     if (newest_ == newest) {
-      fs::rename(newest, previous, ignored);
+      // A second name, so that at no moment the newest is missing; where there are none, it moves.
+      std::error_code has_no_links;
+      fs::remove(previous, ignored);
+      fs::create_hard_link(newest, previous, has_no_links);
+      if (has_no_links) fs::rename(newest, previous, ignored);
     } else if (newest_.empty()) {
       fs::remove(previous, ignored);  // of another run
     }  // else the newest was damaged: this run goes on from the previous, which stays

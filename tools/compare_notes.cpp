@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,21 @@ std::map<std::string, std::string> settings_of(const Recorder& run) {
     }
   }
   return settings;
+}
+
+/// Names of the files that both runs have read, with other content.
+std::vector<std::string> files_that_differ(const Recorder& a, const Recorder& b) {
+  std::map<std::string, std::string> read;  // checksums
+  std::vector<std::string> names;
+  for (const Recorder* run : {&a, &b}) {
+    std::istringstream files(fact(run->machine, "files"));
+    std::string checksum;
+    for (std::string name; files >> checksum && std::getline(files >> std::ws, name);) {
+      const auto [found, is_new] = read.try_emplace(name, checksum);
+      if (!is_new && found->second != checksum) names.push_back(name);
+    }
+  }
+  return names;
 }
 
 /// How many nodes a run has; 0 if that is not told.
@@ -82,15 +98,16 @@ void tell_settings_that_differ(const Recorder& a, const Recorder& b) {
       if (differs(key) && (is_in_both || !differs(kind))) keys.insert(key);
     }
   }
-  if (keys.empty()) return;
   std::vector<std::string> named;
   for (const std::string& key : keys) {
     if (named.size() == most_named) break;
     named.push_back(fmt::format("{} ({}, {})", key, value(first, key), value(second, key)));
   }
-  const std::string more =
-      keys.size() > most_named ? fmt::format(" and {} more", keys.size() - most_named) : "";
-  fmt::print("different experiments: {}{}\n", fmt::join(named, ", "), more);
+  if (keys.size() > most_named)
+    named.back() += fmt::format(" and {} more", keys.size() - most_named);
+  for (const std::string& file : files_that_differ(a, b))
+    named.push_back("other content of " + file);
+  if (!named.empty()) fmt::print("different experiments: {}\n", fmt::join(named, ", "));
 }
 
 void tell_last_steps(const Recorder& a, const Recorder& b) {

@@ -31,6 +31,11 @@ void export_command(const Arguments& arguments) {
   if (wants_trace == (values.count("table") > 0))
     throw UsageError("export takes either --table NAME or --trace");
   const Recorder recorder = load(words[0]);
+  const bool wants_timeline = wants_trace || values["table"].as<std::string>() == "timeline";
+  if (wants_timeline && recorder.timeline_until() == Time()) {
+    fmt::print(stderr, "starling: warning: {} keeps no timeline: its run has run.timeline = 0 s\n",
+               words[0]);
+  }
   if (values.count("output") > 0) {
     const std::string path = values["output"].as<std::string>();
     std::error_code nothing;

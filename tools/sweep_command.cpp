@@ -27,6 +27,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/shipped_file.hpp"
 #include "sim/base/text.hpp"
+#include "starling_version.hpp"
 #include "tools/arguments.hpp"
 #include "tools/failure.hpp"
 #include "tools/on_all_ranks.hpp"
@@ -292,6 +293,9 @@ void sweep_command(const Arguments& arguments) {
                     "shall run again",
                     folder.string(), changed));
   }
+  const std::string other_version = table.other_version(STARLING_VERSION);
+  if (speaks && !other_version.empty())
+    fmt::print(stderr, "starling: warning: {}: {}\n", folder.string(), other_version);
   const std::vector<std::size_t> todo = unfinished(sweep, shard, table, speaks);
 
   meet_signals(note_sweep_signal);

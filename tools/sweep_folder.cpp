@@ -1,6 +1,5 @@
 #include "tools/sweep_folder.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <map>
@@ -33,23 +32,28 @@ std::string without_sweep(const std::string& settings) {
   return kept;
 }
 
-/// Whether every point of `before` is one of `now`, with the same file.
-bool holds(const Sweep& now, const Sweep& before) {
-  if (now.keys != before.keys) return false;
+/// Why `now` is not `before` and more; "" if every point of that is one of this, with the same file.
+std::string why_not_grown(const Sweep& before, const Sweep& now) {
+  if (now.keys != before.keys) {
+    return fmt::format(" that lists {}, not {}", fmt::join(before.keys, ", "),
+                       fmt::join(now.keys, ", "));
+  }
   std::map<std::vector<std::string>, std::string_view> names;
   for (const SweepPoint& point : now.points) names.emplace(point.values, point.name);
-  return std::ranges::all_of(before.points, [&names](const SweepPoint& point) {
+  for (const SweepPoint& point : before.points) {
     const auto found = names.find(point.values);
-    return found != names.end() && found->second == point.name;
-  });
+    if (found == names.end()) return " with points that this one lacks";
+    if (found->second != point.name) return " whose points would have other files";
+  }
+  return "";
 }
 
-/// Whether the sweep of these settings, written by an earlier one in the folder, has become `sweep`.
-bool has_grown(const std::string& before, const fs::path& kept, const Sweep& sweep) {
+/// The same of the sweep that an earlier one has left in the folder.
+std::string why_not_grown(const std::string& before, const fs::path& kept, const Sweep& now) {
   try {
-    return holds(sweep, read_sweep(Scenario::parse(before, kept.string())));
+    return why_not_grown(read_sweep(Scenario::parse(before, kept.string())), now);
   } catch (const ScenarioError&) {
-    return false;  // written by other hands
+    return " that cannot be read";  // written by other hands
   }
 }
 
@@ -81,13 +85,16 @@ void prepare_folder(const fs::path& folder, const Scenario& scenario, const Swee
   text << std::ifstream(kept).rdbuf();
   const std::string before = text.str();
   if (before == settings) return;
-  const bool is_alike = without_sweep(before) == without_sweep(settings);
-  if (is_alike && has_grown(before, kept, sweep)) return write_settings(kept, settings);
+  std::string why;
+  if (without_sweep(before) == without_sweep(settings)) {
+    why = why_not_grown(before, kept, sweep);
+    if (why.empty()) return write_settings(kept, settings);
+  }
   throw Error(fmt::format(
-      "{}: holds a sweep of other settings (`{}` there, `{}` here){}; choose another folder with "
+      "{}: holds a sweep of other settings{} (`{}` there, `{}` here); choose another folder with "
       "-o, or remove this one",
-      folder.string(), first_other_line(before, settings), first_other_line(settings, before),
-      is_alike ? ", some of whose points this one lacks" : ""));
+      folder.string(), why, first_other_line(before, settings),
+      first_other_line(settings, before)));
 }
 
 }  // namespace starling

@@ -179,8 +179,8 @@ bool SweepTable::is_finished(std::size_t point) {
   if (finished_[point]) return true;
   const std::optional<Recorder> found = results_in(results_of(folder_, sweep_.points[point]));
   if (!found) return false;
-  finished_[point] = {outcomes(*found), fact(found->machine, "folder"),
-                      fact(found->machine, "files")};
+  finished_[point] = {outcomes(*found), fact(found->machine, "code_version"),
+                      fact(found->machine, "folder"), fact(found->machine, "files")};
   return true;
 }
 
@@ -205,6 +205,18 @@ std::string SweepTable::changed_file() {
   return fmt::format("{} has changed since {} finished {} read it, {}{}", changed, points.size(),
                      points.size() == 1 ? "point" : "points",
                      points.size() == 1 ? "" : "the first ", points.front());
+}
+
+std::string SweepTable::other_version(const std::string& own) {
+  std::string other;
+  std::size_t points = 0;
+  for (std::size_t i = 0; i < sweep_.points.size(); ++i) {
+    if (!is_finished(i) || finished_[i]->version == own) continue;
+    if (points++ == 0) other = finished_[i]->version;
+  }
+  if (points == 0) return "";
+  return fmt::format("{} finished {} run by another version of the program, {}, this is {}", points,
+                     points == 1 ? "point was" : "points were", other, own);
 }
 
 std::size_t SweepTable::write() {

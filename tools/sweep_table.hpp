@@ -25,6 +25,9 @@ class SweepTable {
   /// Which file has changed since finished points have read it, and which these are; "" if none has. One that is gone has not.
   std::string changed_file();
 
+  /// How many finished points another version of the program has run, and which; "" if none.
+  std::string other_version(const std::string& own);
+
   /// Writes, from the finished points,
   ///   points.csv   point, every swept key, then every outcome (tools/summary.hpp)
   ///   table.csv    every swept key but the seed, runs, then of every outcome mean and standard deviation (n - 1; empty
@@ -39,8 +42,9 @@ class SweepTable {
   std::filesystem::path folder_;
   struct Finished {
     std::vector<Outcome> outcomes;
-    std::string folder;  // that it was started in
-    std::string files;   // that it has read: lines of checksum and name
+    std::string version;  // of the program
+    std::string folder;   // that it was started in
+    std::string files;    // that it has read: lines of checksum and name
   };
   std::vector<std::optional<Finished>> finished_;  // every point, as far as known
 };

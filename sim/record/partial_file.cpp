@@ -56,11 +56,14 @@ void PartialFile::write(std::span<const std::byte> bytes) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail(named_, errno);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
+    is_settled_ = false;
   }
 }
 
 void PartialFile::settle() {
+  if (is_settled_) return;
   if (::fsync(file_) != 0) fail(named_, errno);
+  is_settled_ = true;
 }
 
 void PartialFile::finish() {

@@ -29,6 +29,7 @@ class PartialFile {
   std::filesystem::path target_;  // behind links
   std::filesystem::path partial_;
   int file_ = -1;
+  bool is_settled_ = false;
   bool is_done_ = false;
 };
 

@@ -259,9 +259,11 @@ TEST_CASE("samples that are no square images need their shape said") {
   const std::vector<Setting> blobs = {{"dataset", "blobs", "test.ini:3"},
                                       {"features", "60", "test.ini:4"},
                                       {"layers", "conv 4 3x3", "test.ini:5"}};
-  CHECK_THROWS_WITH_AS(make(blobs, 1),
-                       doctest::Contains("must have as many numbers as a sample, 60"),
-                       ScenarioError);
+  CHECK_THROWS_WITH_AS(
+      make(blobs, 1),
+      doctest::Contains("must have as many numbers as a sample, 60, got square; no square of 1 or "
+                        "3 channels has so many: say HEIGHTxWIDTHxCHANNELS"),
+      ScenarioError);
   auto shaped = blobs;
   shaped.push_back({"image", "4x5x3", "test.ini:6"});
   // 27 * 4 + 4, then 2 * 3 * 4 numbers to 10 classes

@@ -493,6 +493,7 @@ TEST_CASE("images of an HDF5 file whose channels come first are not read as if t
   // Pixels of four channels, which would be four pixels of one.
   CHECK(refusal({4, 8, 8, 4}, "square") == ", 8x8x4, got 16x16x1; channels come last");
   CHECK(refusal({4, 8, 8, 4}, "8x8x4") == "none");
+  CHECK(refusal({4, 8, 8, 2}, "square") == " has 8x8x2)");
   // The same numbers in the same order.
   CHECK(refusal({4, 8, 8, 3}, "square") == "none");
   CHECK(refusal({4, 1, 8, 8}, "square") == "none");

@@ -1,11 +1,13 @@
 // A run that is ended anywhere and resumed records what an undisturbed one does, to the bit: every algorithm of the
 // catalog, codecs, failures, contention, evaluations, windows of any size, threads.
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
+#include <thread>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -260,6 +262,22 @@ TEST_CASE("a complete run leaves no checkpoint of an earlier one, nor the beginn
   CHECK(std::filesystem::exists(run.results()));
   for (const std::string& path : {run.newest(), run.previous(), run.newest() + ".partial"})
     CHECK(!std::filesystem::exists(path));
+}
+
+TEST_CASE("the newest checkpoint is there at any moment from the first one on") {
+  Resumable run(blobs, {"algorithm.kind=adpsgd", "run.steps=300", "run.checkpoint=1 steps"});
+  std::atomic<bool> is_over = false;
+  int missing = 0;
+  std::thread watcher([&] {
+    while (!is_over && !std::filesystem::exists(run.newest())) continue;
+    while (!is_over) missing += std::filesystem::exists(run.newest()) ? 0 : 1;
+  });
+  const bool is_whole = run.go_on(20);
+  is_over = true;
+  watcher.join();
+  CHECK(!is_whole);
+  CHECK(std::filesystem::exists(run.previous()));
+  CHECK(missing == 0);
 }
 
 TEST_CASE("a checkpoint of another program, another scenario or other data is refused") {

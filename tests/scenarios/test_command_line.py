@@ -298,6 +298,10 @@ def check_commands(folder):
         expect(done, 0)
         assert done.stdout.count("\n") > 5, table
     expect(folder.run("export", "results/good.h5", "--trace", "-o", "trace.json"), 0)
+    expect(folder.run("run", "good.ini", "run.timeline=0 s", "-o", "bare.h5"), 0)
+    for what in ["--trace"], ["--table", "timeline"]:
+        empty = folder.run("export", "bare.h5", *what)
+        assert empty.returncode == 0 and "warning: bare.h5 keeps no timeline" in empty.stderr, empty.stderr
     expect(folder.run("export", "results/good.h5", "--table", "walks"), 1)
     expect(folder.run("export", "results/good.h5", "--table", "nodes", "-o", "nodes.csv"), 0)
     with open(folder.file("nodes.csv"), encoding="utf-8") as table:

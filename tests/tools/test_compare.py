@@ -262,6 +262,15 @@ class CompareTest(unittest.TestCase):
         self.assertNotIn("different", self.compare_with("# nodes = 4\n# samples_per_step = 16\nstep,time_seconds\n40,0.04\n"))
         self.assertNotIn("different", self.compare_with("step,time_seconds\n40,0.04\n"))
 
+    def test_runs_of_other_data_under_one_name_are_other_experiments(self):
+        for name, shift in ("first", 0), ("same", 0), ("other", 1):
+            with h5py.File(self.folder / "data.h5", "w") as file:
+                file["x"] = np.arange(120.0).reshape(40, 3) / 120 + shift
+                file["y"] = np.arange(40) % 2
+            self.starling("run", "s.ini", "-q", "-o", f"{name}.h5", "workload.dataset=hdf5", "workload.path=data.h5")
+        self.assertNotIn("different", self.starling("compare", "first.h5", "same.h5"))
+        self.assertIn("\ndifferent experiments: other content of data.h5\n", self.starling("compare", "first.h5", "other.h5", "--loss", "9"))
+
     def test_final_values_after_other_steps_say_so(self):
         said = self.compare_with("step,test_loss,test_accuracy\n10,2.3,0.1\n40,,0.2\n", "--loss", "9")
         self.assertIn("\nnote: the final test loss of A is that after 40 steps, of B after 10\n", said)

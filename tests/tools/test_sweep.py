@@ -17,6 +17,7 @@ import time
 import unittest
 
 import h5py
+import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "scenarios"))
 from runs import children, content, wait_until_at_work
@@ -258,23 +259,30 @@ class SweepTest(unittest.TestCase):
         self.assertEqual({file: file.stat().st_mtime_ns for file in before}, before)
         self.assertEqual({name: (self.folder / "out" / name).read_bytes() for name in tables}, tables)
         self.write(SMALL)
-        self.assertIn("(`algorithm.learning_rate = 0.02, 0.05, 0.1` there, `algorithm.learning_rate = 0.05, 0.1` here), "
-                      "some of whose points this one lacks; choose another folder", self.sweep(status=1))
+        self.assertIn("out: holds a sweep of other settings with points that this one lacks (`algorithm.learning_rate = 0.02, 0.05, 0.1` "
+                      "there, `algorithm.learning_rate = 0.05, 0.1` here); choose another folder", self.sweep(status=1))
 
     def test_a_sweep_does_not_grow_where_its_points_would_change(self):
         two = SCENARIO + "[sweep]\ncompute.gradient = 1 ms, 2 ms\n"
         self.write(two)
         self.sweep()
-        for other in (two + "repeats = 2\n",                              # points get other names
-                      two + "run.nodes = 8, 4\n",
-                      two.replace("1 ms,", "1ms, 1 ms,"),                  # takes the file of another point
-                      two.replace("2 ms", "3 ms"),
-                      two.replace("steps = 20", "steps = 21").replace("1 ms,", "0.5 ms, 1 ms,")):
+        for other, why in ((two + "repeats = 2\n", " that lists compute.gradient, not compute.gradient, run.seed ("),
+                           (two + "run.nodes = 8, 4\n", " that lists compute.gradient, not compute.gradient, run.nodes ("),
+                           (two.replace("1 ms,", "1ms, 1 ms,"), " whose points would have other files ("),
+                           (two.replace("2 ms", "3 ms"), " with points that this one lacks ("),
+                           (two.replace("steps = 20", "steps = 21").replace("1 ms,", "0.5 ms, 1 ms,"), " (`steps = 20` there")):
             with self.subTest(other):
                 self.write(other)
-                self.assertIn("out: holds a sweep of other settings", self.sweep(status=1))
+                self.assertIn("out: holds a sweep of other settings" + why, self.sweep(status=1))
         self.write(two.replace("1 ms,", "1 ms, 1ms,"))
         self.assertIn("2 points are finished already\n3 of 3 points", self.sweep())
+
+    def test_points_of_another_version_are_told(self):
+        self.write(SCENARIO + "[sweep]\nrun.nodes = 4, 8\n")
+        self.assertNotIn("version", self.sweep() + self.sweep())
+        with h5py.File(self.folder / "out" / "nodes=8.h5", "r+") as file:
+            file["machine"].attrs["code_version"] = np.bytes_("before")
+        self.assertIn("starling: warning: out: 1 finished point was run by another version of the program, before, this is ", self.sweep())
 
     def write_data(self, name, first):
         partial = self.folder / "partial"  # a point may be reading the one before
