@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <map>
 #include <set>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,9 +41,7 @@ std::vector<std::string> files_that_differ(const Recorder& a, const Recorder& b)
   std::map<std::string, std::string> read;  // checksums
   std::vector<std::string> names;
   for (const Recorder* run : {&a, &b}) {
-    std::istringstream files(fact(run->machine, "files"));
-    std::string checksum;
-    for (std::string name; files >> checksum && std::getline(files >> std::ws, name);) {
+    for (const auto& [checksum, name] : files_read(fact(run->machine, "files"))) {
       const auto [found, is_new] = read.try_emplace(name, checksum);
       if (!is_new && found->second != checksum) names.push_back(name);
     }

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <limits>
 #include <map>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -180,7 +179,7 @@ bool SweepTable::is_finished(std::size_t point) {
   const std::optional<Recorder> found = results_in(results_of(folder_, sweep_.points[point]));
   if (!found) return false;
   finished_[point] = {outcomes(*found), fact(found->machine, "code_version"),
-                      fact(found->machine, "folder"), fact(found->machine, "files")};
+                      fact(found->machine, "folder"), files_read(fact(found->machine, "files"))};
   return true;
 }
 
@@ -190,9 +189,7 @@ std::string SweepTable::changed_file() {
   std::vector<std::string> points;
   for (std::size_t i = 0; i < sweep_.points.size(); ++i) {
     if (!is_finished(i)) continue;
-    std::istringstream files(finished_[i]->files);
-    std::string checksum;
-    for (std::string name; files >> checksum && std::getline(files >> std::ws, name);) {
+    for (const auto& [checksum, name] : finished_[i]->files) {
       const std::string place = place_of(name, finished_[i]->folder);
       const auto [found, is_new] = now.try_emplace(place);
       if (is_new) found->second = checksum_of_file(place);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "scenarios/sweep.hpp"
+#include "sim/record/facts.hpp"
 #include "tools/summary.hpp"
 
 namespace starling {
@@ -38,14 +39,15 @@ class SweepTable {
   std::size_t write();
 
  private:
-  const Sweep& sweep_;
-  std::filesystem::path folder_;
   struct Finished {
     std::vector<Outcome> outcomes;
     std::string version;  // of the program
     std::string folder;   // that it was started in
-    std::string files;    // that it has read: lines of checksum and name
+    std::vector<FileRead> files;  // that it has read
   };
+
+  const Sweep& sweep_;
+  std::filesystem::path folder_;
   std::vector<std::optional<Finished>> finished_;  // every point, as far as known
 };
 
