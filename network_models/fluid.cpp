@@ -146,7 +146,7 @@ void Fluid::on_timer(std::uint64_t cookie, NetworkClock& clock) {
       settle(clock);
       break;
     case schedule_timer:
-      schedule_at_ = Time::max();
+      if (clock.now() == schedule_at_) schedule_at_ = Time::max();
       keep_schedule(clock);
       break;
     default:
@@ -173,6 +173,7 @@ void Fluid::open_flow(std::uint32_t index, NetworkClock& clock) {
   const FlowId flow = sharing_.add(pair.forward, pair.back, pair.weight, bytes, pair.bound);
   if (flow >= message_of_.size()) message_of_.resize(flow + 1);
   message_of_[flow] = index;
+  if (settings_.schedule.is_random()) use_links(pair, clock);
   settle_at_end_of_instant(clock);
 }
 
@@ -188,6 +189,7 @@ void Fluid::finish(NetworkClock& clock) {
   for (const FlowId flow : done_) {
     const Message& message = messages_[message_of_[flow]];
     through_.push_back(message_of_[flow]);
+    if (settings_.schedule.is_random()) leave_links(pairs_[message.route]);
     if (log_ == nullptr) continue;
     for (const LinkId link : pairs_[message.route].forward) log_->carry(link, message.bytes);
   }
@@ -237,24 +239,49 @@ void Fluid::settle(NetworkClock& clock) {
   arm(clock);
 }
 
-// Does what the schedule says until now, and wakes up for its next change as long as there is
-// somebody whom it could matter to: nothing else would ever end a run.
+// What happened to the links of a new flow while nobody used them.
+void Fluid::use_links(const Pair& pair, NetworkClock& clock) {
+  changes_.clear();
+  for (const std::span<const LinkId> links : {pair.forward, pair.back}) {
+    for (const LinkId link : links) settings_.schedule.use(link, clock.now(), changes_);
+  }
+  apply_changes();
+  wake_for_schedule(clock);
+}
+
+void Fluid::leave_links(const Pair& pair) {
+  for (const std::span<const LinkId> links : {pair.forward, pair.back}) {
+    for (const LinkId link : links) settings_.schedule.leave(link);
+  }
+}
+
+void Fluid::apply_changes() {
+  for (const auto& [first, link, factor] : changes_) {
+    const double usual = rules_.bandwidth_factor * routes_.links()[link].bytes_per_second;
+    sharing_.set_capacity(link, factor * usual);
+    if (factor == 0) {
+      away_[link] = settings_.schedule.since(link);
+    } else {
+      away_.erase(link);
+    }
+  }
+}
+
+// Does what the schedule says until now.
 void Fluid::keep_schedule(NetworkClock& clock) {
   const Time now = clock.now();
   if (settings_.schedule.next() <= now) {
     changes_.clear();
     settings_.schedule.take(now, changes_);
-    for (const auto& [first, link, factor] : changes_) {
-      const double usual = rules_.bandwidth_factor * routes_.links()[link].bytes_per_second;
-      sharing_.set_capacity(link, factor * usual);
-      if (factor == 0) {
-        away_[link] = settings_.schedule.since(link);
-      } else {
-        away_.erase(link);
-      }
-    }
-    settle_at_end_of_instant(clock);
+    apply_changes();
+    if (!sharing_.is_settled()) settle_at_end_of_instant(clock);
   }
+  wake_for_schedule(clock);
+}
+
+// Wakes up for the next change of the schedule as long as there is somebody whom it could matter to: nothing else would
+// ever end a run.
+void Fluid::wake_for_schedule(NetworkClock& clock) {
   const Time next = settings_.schedule.next();
   if (under_way_ == 0 || next >= schedule_at_) return;
   schedule_at_ = next;

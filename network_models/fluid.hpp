@@ -92,7 +92,11 @@ class Fluid final : public NetworkModel {
   void settle_at_end_of_instant(NetworkClock& clock);
   void settle(NetworkClock& clock);
   void arm(NetworkClock& clock);
+  void use_links(const Pair& pair, NetworkClock& clock);
+  void leave_links(const Pair& pair);
+  void apply_changes();
   void keep_schedule(NetworkClock& clock);
+  void wake_for_schedule(NetworkClock& clock);
 
   FlowRules rules_;
   FluidSettings settings_;

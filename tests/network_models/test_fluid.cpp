@@ -433,35 +433,58 @@ TEST_CASE("fluid: links fail at random by their own streams, and every message g
   CHECK(one[7] > usual[7]);
 }
 
-TEST_CASE("fluid: links that failed a million times while nobody looked are told once each") {
+TEST_CASE("fluid: what a link did while nobody used it is made up for, in no memory") {
   using namespace network_models;
   using namespace std::chrono_literals;
   const auto make = [] {
     const RandomFailures failures{.interval = 1us, .repair = 1us, .links = {0, 2}, .seed = 1};
     return LinkSchedule({{Time{1ms}, 2, 0.5}, {Time{7ms}, 1, 0}, {Time{8ms}, 1, 0}}, failures, 3);
   };
-  LinkSchedule stepwise = make();
-  std::vector<double> factors(3, 1);
+  constexpr Time end{100ms};
   std::vector<LinkChange> changes;
-  Time last_of_0{};
+  const auto use_all = [&](LinkSchedule& schedule, Time now) {
+    for (const LinkId link : {0u, 1u, 2u}) schedule.use(link, now, changes);
+  };
+  std::vector<double> factors(3);
+  const auto told = [&] {
+    for (const auto& [time, link, factor] : changes) factors[link] = factor;
+    const auto count = std::ssize(changes);
+    changes.clear();
+    return count;
+  };
+  LinkSchedule followed = make();
+  use_all(followed, Time{});
+  CHECK(told() == 2);  // the failing ones
   std::int64_t turns = 0;
-  for (const Time end{100ms}; stepwise.next() <= end; changes.clear()) {
-    stepwise.take(stepwise.next(), changes);
-    for (const auto& [time, link, factor] : changes) {
-      if (link == 0) last_of_0 = time;
-      factors[link] = factor;
-      ++turns;
-    }
+  while (followed.next() <= end) {
+    followed.take(followed.next(), changes);
+    turns += told();
   }
   CHECK(turns > 180'000);
-  LinkSchedule at_once = make();
-  at_once.take(Time{100ms}, changes);
-  CHECK(changes.size() == 3);
+  const std::vector<double> at_end = factors;
+  // Nobody used them.
+  LinkSchedule used_late = make();
+  CHECK(used_late.next() == Time{1ms});
+  used_late.take(end, changes);
+  CHECK(told() == 2);  // those of the file
+  use_all(used_late, end);
+  CHECK(told() == 2);
+  CHECK(factors == at_end);
+  // They were used from the start, and nobody asked.
+  LinkSchedule asked_late = make();
+  use_all(asked_late, Time{});
+  told();
+  asked_late.take(end, changes);
   CHECK(std::ranges::is_sorted(changes, {}, &LinkChange::time));
-  for (const LinkChange& change : changes) CHECK(change.factor == factors[change.link]);
-  CHECK(at_once.since(0) == last_of_0);
-  CHECK(at_once.since(1) == Time{7ms});
-  CHECK(at_once.next() == stepwise.next());
+  CHECK(told() == 3);
+  CHECK(factors == at_end);
+  for (const LinkId link : {0u, 1u, 2u}) {
+    CHECK(used_late.since(link) == followed.since(link));
+    CHECK(asked_late.since(link) == followed.since(link));
+  }
+  CHECK(followed.since(1) == Time{7ms});
+  CHECK(used_late.next() == followed.next());
+  CHECK(asked_late.next() == followed.next());
 }
 
 TEST_CASE("fluid: a key that changes nothing without another one is refused") {
