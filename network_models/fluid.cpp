@@ -76,12 +76,13 @@ Fluid::Pair Fluid::describe(NodeId source, NodeId destination, std::uint32_t num
     const double fastest = settings_.schedule.largest_factor() * route.bytes_per_second;
     if (bound < fastest) pair.bound = rules_.bandwidth_factor * bound;
   }
-  if (rules_.is_weighted && latency > 0) {
+  if (rules_.is_weighted) {
     double cost = latency;
     for (const LinkId link : route.links) {
       cost += rules_.weight_bytes / routes_.links()[link].bytes_per_second;
     }
-    pair.weight = 1 / cost;
+    // Not as in SimGrid, whose flows without latency have weight 1: far less than those with the least of it.
+    if (cost > 0) pair.weight = 1 / cost;
   }
   return pair;
 }

@@ -322,6 +322,24 @@ TEST_CASE("tcp: its keys are SimGrid's numbers, and can be changed one by one") 
   CHECK(arrival({{"window", "0 B"}}) == 27'020'000);
 }
 
+TEST_CASE("tcp: a message without latency has the share of one with hardly any") {
+  // It had a thirtieth of it, beside one that crosses an ocean.
+  const auto arrivals = [](const std::string& latency) {
+    const auto model = network_test::network({{"kind", "tcp"},
+                                              {"latency", latency},
+                                              {"bandwidth", "100 Mbit/s"},
+                                              {"host_latencies", "1: 50 ms"},
+                                              {"window", "0 B"}},
+                                             4);
+    return network_test::ScriptedRun(*model, {{0, 1, 2, 10'000'000}, {0, 3, 2, 20'000'000}})
+        .arrivals;
+  };
+  const Times none = arrivals("0 s");
+  const Times hardly_any = arrivals("1 ps");
+  for (std::size_t i = 0; i < 2; ++i) CHECK(std::abs(none[i] - hardly_any[i]) < 100'000);
+  CHECK(none[1] < none[0]);
+}
+
 TEST_CASE("fluid: mistakes in its keys are named") {
   CHECK_THROWS_WITH_AS(network_test::network({{"kind", "fluid"}, {"latency", "1 us"}}, 2),
                        doctest::Contains("network.bandwidth is missing"), ScenarioError);
