@@ -65,6 +65,7 @@ LinkSchedule::LinkSchedule(std::vector<LinkChange> changes, RandomFailures failu
       links_(links) {
   for (const LinkChange& change : changes_) {
     largest_factor_ = std::max(largest_factor_, change.factor);
+    ++links_[change.link].rows;
   }
   if (failures_.interval == Duration{0}) return;
   for (const LinkId link : failures_.links) links_[link].fails = true;
@@ -120,6 +121,7 @@ void LinkSchedule::take(Time now, std::vector<LinkChange>& changes) {
       const auto [time, link, factor] = changes_[next_change_++];
       advance(link, time - Duration{1});
       links_[link].scheduled = factor;
+      links_[link].is_last = --links_[link].rows == 0;
       change(link, time);
       note(link, time, changes);
       continue;

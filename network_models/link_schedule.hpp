@@ -55,6 +55,9 @@ class LinkSchedule {
   void use(LinkId link, Time now, std::vector<LinkChange>& changes);
   /// As many uses end as began.
   void leave(LinkId link) { --links_[link].uses; }
+  /// Whether the file has nothing more to say, and whether its last word on a link was that it is away.
+  bool is_read() const { return next_change_ == changes_.size(); }
+  bool is_gone(LinkId link) const { return links_[link].is_last && links_[link].scheduled == 0; }
   /// When a link got the factor that it has.
   Time since(LinkId link) const { return links_[link].since; }
 
@@ -75,6 +78,8 @@ class LinkSchedule {
     bool is_away = false;      // at random
     bool is_followed = false;  // in turns_
     bool is_taken = false;     // while taking
+    std::size_t rows = 0;      // of the file that are still to come
+    bool is_last = false;      // the last one has come
   };
   void plan(LinkId link, Step turn, Time from);
   void advance(LinkId link, Time until);

@@ -425,6 +425,22 @@ TEST_CASE("fluid: messages that can never go on are reported with the link that 
   CHECK(idle->standstill().empty());
 }
 
+TEST_CASE("fluid: a link that is away for good ends a run though others fail at random") {
+  // Without more to come they would go on failing until the end of the clock.
+  const test::TemporaryDirectory directory;
+  auto keys = with(scheduled(directory, "3 us, host 2 down, 0\n5 us, host 2 down, 0\n9 us, host 0 up, 0.5\n"),
+                   {{"failure_interval", "4 us"}, {"repair_time", "1 us"}});
+  for (const char* kind : {"fluid", "tcp"}) {
+    CAPTURE(kind);
+    keys[0].second = kind;
+    const auto model = network_test::network(keys, 4);
+    const network_test::ScriptedRun run(
+        *model, {{0, 1, 2, 9'000}, {0, 1, 2, 9'000}, {0, 0, 3, 90'000}, {50'000'000, 3, 2, 5}});
+    CHECK(run.deliveries == std::vector<int>{0, 0, 1, 0});
+    CHECK(model->standstill().find("host 2 down (since 3e-06 s)") != std::string::npos);
+  }
+}
+
 TEST_CASE("fluid: links fail at random by their own streams, and every message gets through") {
   const auto arrivals = [](const Keys& more, std::uint64_t seed) {
     const Section keys = network_test::section(with(simple, more));
