@@ -286,9 +286,10 @@ void Fluid::keep_schedule(NetworkClock& clock) {
     settings_.schedule.take(now, changes_);
     apply_changes();
     if (settings_.schedule.is_random() && !was_read) {
-      stuck_ = static_cast<std::size_t>(std::ranges::count_if(message_of_, [&](std::uint32_t index) {
-        return index != none && is_stuck(pairs_[messages_[index].route]);
-      }));
+      stuck_ =
+          static_cast<std::size_t>(std::ranges::count_if(message_of_, [&](std::uint32_t index) {
+            return index != none && is_stuck(pairs_[messages_[index].route]);
+          }));
     }
     if (!sharing_.is_settled()) settle_at_end_of_instant(clock);
   }

@@ -60,9 +60,7 @@ std::vector<LinkChange> read_changes(const Section& section, const std::string& 
 
 LinkSchedule::LinkSchedule(std::vector<LinkChange> changes, RandomFailures failures,
                            std::size_t links)
-    : changes_(std::move(changes)),
-      failures_(std::move(failures)),
-      links_(links) {
+    : changes_(std::move(changes)), failures_(std::move(failures)), links_(links) {
   for (const LinkChange& change : changes_) {
     largest_factor_ = std::max(largest_factor_, change.factor);
     ++links_[change.link].rows;
@@ -79,9 +77,9 @@ void LinkSchedule::plan(LinkId link, Step turn, Time from) {
   const double wait = std::ceil(random.exponential() * static_cast<double>(mean.count()));
   const bool comes = static_cast<double>(from.time_since_epoch().count()) + wait < end_of_clock;
   state.turn = turn;
-  state.turns_at =
-      comes ? from + Duration{std::max<std::int64_t>(static_cast<std::int64_t>(wait), 1)}
-            : Time::max();
+  state.turns_at = comes
+                       ? from + Duration{std::max<std::int64_t>(static_cast<std::int64_t>(wait), 1)}
+                       : Time::max();
 }
 
 /// Makes up for the turns of a link up to that time.

@@ -428,8 +428,9 @@ TEST_CASE("fluid: messages that can never go on are reported with the link that 
 TEST_CASE("fluid: a link that is away for good ends a run though others fail at random") {
   // Without more to come they would go on failing until the end of the clock.
   const test::TemporaryDirectory directory;
-  auto keys = with(scheduled(directory, "3 us, host 2 down, 0\n5 us, host 2 down, 0\n9 us, host 0 up, 0.5\n"),
-                   {{"failure_interval", "4 us"}, {"repair_time", "1 us"}});
+  auto keys = with(
+      scheduled(directory, "3 us, host 2 down, 0\n5 us, host 2 down, 0\n9 us, host 0 up, 0.5\n"),
+      {{"failure_interval", "4 us"}, {"repair_time", "1 us"}});
   for (const char* kind : {"fluid", "tcp"}) {
     CAPTURE(kind);
     keys[0].second = kind;
