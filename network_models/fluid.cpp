@@ -76,12 +76,13 @@ Fluid::Pair Fluid::describe(NodeId source, NodeId destination, std::uint32_t num
     const double fastest = settings_.schedule.largest_factor() * route.bytes_per_second;
     if (bound < fastest) pair.bound = rules_.bandwidth_factor * bound;
   }
-  if (rules_.is_weighted && latency > 0) {
+  if (rules_.is_weighted) {
     double cost = latency;
     for (const LinkId link : route.links) {
       cost += rules_.weight_bytes / routes_.links()[link].bytes_per_second;
     }
-    pair.weight = 1 / cost;
+    // Not as in SimGrid, whose flows without latency have weight 1: far less than those with the least of it.
+    if (cost > 0) pair.weight = 1 / cost;
   }
   return pair;
 }
@@ -146,7 +147,7 @@ void Fluid::on_timer(std::uint64_t cookie, NetworkClock& clock) {
       settle(clock);
       break;
     case schedule_timer:
-      schedule_at_ = Time::max();
+      if (clock.now() == schedule_at_) schedule_at_ = Time::max();
       keep_schedule(clock);
       break;
     default:
@@ -171,8 +172,10 @@ void Fluid::open_flow(std::uint32_t index, NetworkClock& clock) {
   const Pair& pair = pairs_[message.route];
   const auto bytes = static_cast<double>(message.bytes);
   const FlowId flow = sharing_.add(pair.forward, pair.back, pair.weight, bytes, pair.bound);
-  if (flow >= message_of_.size()) message_of_.resize(flow + 1);
+  if (flow >= message_of_.size()) message_of_.resize(flow + 1, none);
   message_of_[flow] = index;
+  ++flowing_;
+  if (settings_.schedule.is_random()) use_links(pair, clock);
   settle_at_end_of_instant(clock);
 }
 
@@ -185,9 +188,11 @@ void Fluid::finish(NetworkClock& clock) {
     return;
   }
   through_.clear();
+  flowing_ -= done_.size();
   for (const FlowId flow : done_) {
     const Message& message = messages_[message_of_[flow]];
-    through_.push_back(message_of_[flow]);
+    through_.push_back(std::exchange(message_of_[flow], none));
+    if (settings_.schedule.is_random()) leave_links(pairs_[message.route]);
     if (log_ == nullptr) continue;
     for (const LinkId link : pairs_[message.route].forward) log_->carry(link, message.bytes);
   }
@@ -237,26 +242,66 @@ void Fluid::settle(NetworkClock& clock) {
   arm(clock);
 }
 
-// Does what the schedule says until now, and wakes up for its next change as long as there is
-// somebody whom it could matter to: nothing else would ever end a run.
+// What happened to the links of a new flow while nobody used them.
+void Fluid::use_links(const Pair& pair, NetworkClock& clock) {
+  changes_.clear();
+  for (const std::span<const LinkId> links : {pair.forward, pair.back}) {
+    for (const LinkId link : links) settings_.schedule.use(link, clock.now(), changes_);
+  }
+  apply_changes();
+  stuck_ += is_stuck(pair) ? 1 : 0;
+  wake_for_schedule(clock);
+}
+
+/// Whether what a pair sends can never arrive.
+bool Fluid::is_stuck(const Pair& pair) const {
+  const auto is_gone = [&](LinkId link) { return settings_.schedule.is_gone(link); };
+  return std::ranges::any_of(pair.forward, is_gone) || std::ranges::any_of(pair.back, is_gone);
+}
+
+void Fluid::leave_links(const Pair& pair) {
+  for (const std::span<const LinkId> links : {pair.forward, pair.back}) {
+    for (const LinkId link : links) settings_.schedule.leave(link);
+  }
+}
+
+void Fluid::apply_changes() {
+  for (const auto& [first, link, factor] : changes_) {
+    const double usual = rules_.bandwidth_factor * routes_.links()[link].bytes_per_second;
+    sharing_.set_capacity(link, factor * usual);
+    if (factor == 0) {
+      away_[link] = settings_.schedule.since(link);
+    } else {
+      away_.erase(link);
+    }
+  }
+}
+
+// Does what the schedule says until now.
 void Fluid::keep_schedule(NetworkClock& clock) {
   const Time now = clock.now();
   if (settings_.schedule.next() <= now) {
+    const bool was_read = settings_.schedule.is_read();
     changes_.clear();
     settings_.schedule.take(now, changes_);
-    for (const auto& [first, link, factor] : changes_) {
-      const double usual = rules_.bandwidth_factor * routes_.links()[link].bytes_per_second;
-      sharing_.set_capacity(link, factor * usual);
-      if (factor == 0) {
-        away_[link] = settings_.schedule.since(link);
-      } else {
-        away_.erase(link);
-      }
+    apply_changes();
+    if (settings_.schedule.is_random() && !was_read) {
+      stuck_ =
+          static_cast<std::size_t>(std::ranges::count_if(message_of_, [&](std::uint32_t index) {
+            return index != none && is_stuck(pairs_[messages_[index].route]);
+          }));
     }
-    settle_at_end_of_instant(clock);
+    if (!sharing_.is_settled()) settle_at_end_of_instant(clock);
   }
+  wake_for_schedule(clock);
+}
+
+// Wakes up for the next change of the schedule as long as there is somebody whom it could matter to: nothing else would
+// ever end a run. Links that fail at random do not matter to those who wait for one that is away for good.
+void Fluid::wake_for_schedule(NetworkClock& clock) {
   const Time next = settings_.schedule.next();
   if (under_way_ == 0 || next >= schedule_at_) return;
+  if (stuck_ > 0 && stuck_ == flowing_ && settings_.schedule.is_read()) return;
   schedule_at_ = next;
   clock.set_timer(next, schedule_timer);
 }

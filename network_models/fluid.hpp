@@ -92,7 +92,12 @@ class Fluid final : public NetworkModel {
   void settle_at_end_of_instant(NetworkClock& clock);
   void settle(NetworkClock& clock);
   void arm(NetworkClock& clock);
+  void use_links(const Pair& pair, NetworkClock& clock);
+  void leave_links(const Pair& pair);
+  void apply_changes();
   void keep_schedule(NetworkClock& clock);
+  bool is_stuck(const Pair& pair) const;
+  void wake_for_schedule(NetworkClock& clock);
 
   FlowRules rules_;
   FluidSettings settings_;
@@ -102,7 +107,9 @@ class Fluid final : public NetworkModel {
   std::vector<Message> messages_;
   std::uint32_t free_ = none;
   std::uint64_t next_sequence_ = 0;
-  std::vector<std::uint32_t> message_of_;  // (flows)
+  std::vector<std::uint32_t> message_of_;  // (flows), or none
+  std::size_t flowing_ = 0;                // flows
+  std::size_t stuck_ = 0;  // those over links that are away for good, if others fail at random
   std::vector<FlowId> done_;
   std::vector<std::uint32_t> through_;
   bool will_settle_ = false;

@@ -60,24 +60,45 @@ std::vector<LinkChange> read_changes(const Section& section, const std::string& 
 
 LinkSchedule::LinkSchedule(std::vector<LinkChange> changes, RandomFailures failures,
                            std::size_t links)
-    : changes_(std::move(changes)),
-      failures_(std::move(failures)),
-      links_(links) {
+    : changes_(std::move(changes)), failures_(std::move(failures)), links_(links) {
   for (const LinkChange& change : changes_) {
     largest_factor_ = std::max(largest_factor_, change.factor);
+    ++links_[change.link].rows;
   }
   if (failures_.interval == Duration{0}) return;
-  for (const LinkId link : failures_.links) turns_.push(following(link, 0, Time{}));
+  for (const LinkId link : failures_.links) links_[link].fails = true;
 }
 
-/// The turn of a link that was in its last state from then on; beyond the end of the clock, at Time::max().
-LinkSchedule::Turn LinkSchedule::following(LinkId link, Step turn, Time from) const {
+/// The turn of a link that took its last one then; beyond the end of the clock it never comes.
+void LinkSchedule::plan(LinkId link, Step turn, Time from) {
+  State& state = links_[link];
   const Duration mean = turn % 2 == 0 ? failures_.interval : failures_.repair;
   Random random(failures_.seed, "link_failure", static_cast<NodeId>(link), turn);
   const double wait = std::ceil(random.exponential() * static_cast<double>(mean.count()));
-  if (static_cast<double>(from.time_since_epoch().count()) + wait >= end_of_clock)
-    return {Time::max(), link, turn};
-  return {from + Duration{std::max<std::int64_t>(static_cast<std::int64_t>(wait), 1)}, link, turn};
+  const bool comes = static_cast<double>(from.time_since_epoch().count()) + wait < end_of_clock;
+  state.turn = turn;
+  state.turns_at = comes
+                       ? from + Duration{std::max<std::int64_t>(static_cast<std::int64_t>(wait), 1)}
+                       : Time::max();
+}
+
+/// Makes up for the turns of a link up to that time.
+void LinkSchedule::advance(LinkId link, Time until) {
+  State& state = links_[link];
+  if (!state.fails) return;
+  if (state.turn < 0) plan(link, 0, Time{});
+  while (state.turns_at <= until && state.turns_at < Time::max()) {
+    state.is_away = state.turn % 2 == 0;
+    change(link, state.turns_at);
+    plan(link, state.turn + 1, state.turns_at);
+  }
+}
+
+void LinkSchedule::change(LinkId link, Time time) {
+  State& state = links_[link];
+  const double factor = state.is_away ? 0 : state.scheduled;
+  if (factor != state.factor) state.since = time;
+  state.factor = factor;
 }
 
 Time LinkSchedule::next() const {
@@ -85,12 +106,8 @@ Time LinkSchedule::next() const {
   return turns_.empty() ? change : std::min(change, turns_.top().time);
 }
 
-void LinkSchedule::change(LinkId link, Time time, std::vector<LinkChange>& changes) {
-  State& state = links_[link];
-  const double factor = state.is_away ? 0 : state.scheduled;
-  if (!std::exchange(state.is_taken, true)) changes.push_back({time, link, factor});
-  if (factor != state.factor) state.since = time;
-  state.factor = factor;
+void LinkSchedule::note(LinkId link, Time time, std::vector<LinkChange>& changes) {
+  if (!std::exchange(links_[link].is_taken, true)) changes.push_back({time, link, 0});
 }
 
 void LinkSchedule::take(Time now, std::vector<LinkChange>& changes) {
@@ -99,26 +116,36 @@ void LinkSchedule::take(Time now, std::vector<LinkChange>& changes) {
     const Time scheduled =
         next_change_ < changes_.size() ? changes_[next_change_].time : Time::max();
     if (scheduled == next()) {
-      const LinkChange& row = changes_[next_change_++];
-      links_[row.link].scheduled = row.factor;
-      change(row.link, row.time, changes);
+      const auto [time, link, factor] = changes_[next_change_++];
+      advance(link, time - Duration{1});
+      links_[link].scheduled = factor;
+      links_[link].is_last = --links_[link].rows == 0;
+      change(link, time);
+      note(link, time, changes);
       continue;
     }
-    // A link may have turned many times since somebody looked: all of them at once.
-    Turn turn = turns_.top();
+    const auto [time, link] = turns_.top();
     turns_.pop();
-    for (; turn.time <= now && turn.time < scheduled;
-         turn = following(turn.link, turn.turn + 1, turn.time)) {
-      links_[turn.link].is_away = turn.turn % 2 == 0;
-      change(turn.link, turn.time, changes);
-    }
-    turns_.push(turn);
+    links_[link].is_followed = links_[link].uses > 0;
+    if (!links_[link].is_followed) continue;
+    advance(link, std::min(now, scheduled - Duration{1}));
+    turns_.push({links_[link].turns_at, link});
+    note(link, time, changes);
   }
   for (std::size_t i = first; i < changes.size(); ++i) {
     State& state = links_[changes[i].link];
     changes[i].factor = state.factor;
     state.is_taken = false;
   }
+}
+
+void LinkSchedule::use(LinkId link, Time now, std::vector<LinkChange>& changes) {
+  State& state = links_[link];
+  ++state.uses;
+  if (!state.fails || std::exchange(state.is_followed, true)) return;
+  advance(link, now);
+  turns_.push({state.turns_at, link});
+  changes.push_back({now, link, state.factor});
 }
 
 std::function<LinkSchedule(const Fabric&)> read_schedule(const Section& section,

@@ -34,6 +34,8 @@ struct RandomFailures {
   std::uint64_t seed = 0;
 };
 
+// Only links that somebody uses are followed turn by turn; what another one did meanwhile is made up for when it is used
+// again.
 class LinkSchedule {
  public:
   /// Nothing happens.
@@ -43,30 +45,46 @@ class LinkSchedule {
 
   /// No link ever carries more than so many times its bandwidth.
   double largest_factor() const { return largest_factor_; }
-  /// When the next change comes; Time::max() if none does.
+  /// Whether links fail at random, so that one must be told which are used.
+  bool is_random() const { return failures_.interval > Duration{0}; }
+  /// When the next change comes to a link that is used, or by the file; Time::max() if none does.
   Time next() const;
-  /// Does what comes until `now`. Appends each link that changed by then once, however often it did: with the time of its
-  /// first change, in order of these, and the factor that it has now.
+  /// Appends these changes until `now`, a link once even if it changed often, in order of its first change; and forgets them.
   void take(Time now, std::vector<LinkChange>& changes);
-  /// When a link that changed got the factor that it has.
+  /// Somebody uses the link from `now` on. Appends the factor that it has now if that may be another one than was told.
+  void use(LinkId link, Time now, std::vector<LinkChange>& changes);
+  /// As many uses end as began.
+  void leave(LinkId link) { --links_[link].uses; }
+  /// Whether the file has nothing more to say, and whether its last word on a link was that it is away.
+  bool is_read() const { return next_change_ == changes_.size(); }
+  bool is_gone(LinkId link) const { return links_[link].is_last && links_[link].scheduled == 0; }
+  /// When a link got the factor that it has.
   Time since(LinkId link) const { return links_[link].since; }
 
  private:
-  struct Turn {  // of a failing link: it goes away (turn 0, 2, ..) or comes back
+  struct Turn {  // of a failing link that is used: it goes away or comes back
     Time time;
     LinkId link;
-    Step turn;
     friend auto operator<=>(const Turn&, const Turn&) = default;
   };
-  struct State {          // of a link
+  struct State {           // of a link
     double scheduled = 1;  // factor of the file
     double factor = 1;     // in effect
     Time since{};
-    bool is_away = false;  // at random
-    bool is_taken = false;
+    Step turn = -1;  // the next one: it goes away (0, 2, ..) or comes back
+    Time turns_at{};
+    std::uint32_t uses = 0;
+    bool fails = false;
+    bool is_away = false;      // at random
+    bool is_followed = false;  // in turns_
+    bool is_taken = false;     // while taking
+    std::size_t rows = 0;      // of the file that are still to come
+    bool is_last = false;      // the last one has come
   };
-  Turn following(LinkId link, Step turn, Time from) const;
-  void change(LinkId link, Time time, std::vector<LinkChange>& changes);
+  void plan(LinkId link, Step turn, Time from);
+  void advance(LinkId link, Time until);
+  void change(LinkId link, Time time);
+  void note(LinkId link, Time time, std::vector<LinkChange>& changes);
 
   std::vector<LinkChange> changes_;
   double largest_factor_ = 1;

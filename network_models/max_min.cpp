@@ -160,7 +160,7 @@ void MaxMin::take_finished(Time now, std::vector<FlowId>& done) {
 void MaxMin::set_capacity(LinkId link, double capacity) {
   ensure(link < shared_links_ && capacity >= 0, "a shared link has a capacity");
   capacity_[link] = capacity;
-  touch(link);
+  if (!members_[link].empty()) touch(link);
 }
 
 void MaxMin::settle(Time now) {

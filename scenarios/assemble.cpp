@@ -142,8 +142,8 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
 bool read_closed_form_collectives(const Section& network) {
   return network.choice(
              "collectives", {"expanded", "analytic"}, "expanded",
-             "simulate every message of a collective, or take its cost from a formula") ==
-         "analytic";
+             "simulate every message of a collective, or take its cost from a formula, for links "
+             "all like those of node 0 in the mean") == "analytic";
 }
 
 Pace read_pace(const Section& compute) {

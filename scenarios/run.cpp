@@ -382,6 +382,12 @@ void Run::run_simulation(const Recorder* recorded) {
     recorder_.statistics["failures.lost_messages"] = static_cast<double>(failed.lost_messages);
     recorder_.statistics["failures.duplicated_messages"] =
         static_cast<double>(failed.duplicated_messages);
+    double away = 0;
+    for (NodeId node = 0; node < settings.nodes; ++node) {
+      const Time end = recorder_.nodes[static_cast<std::size_t>(node)].finished;
+      away += to_seconds(parts_.failures->absence(node, end));
+    }
+    recorder_.statistics["failures.away_seconds"] = away;
   };
   const auto run = [&] {
     try {

@@ -52,6 +52,7 @@ struct Totals {
   double compute = 0;
   double wait = 0;
   double communicate = 0;
+  double finished = 0;
   double end = 0;
 
   explicit Totals(const Recorder& recorder) {
@@ -62,6 +63,7 @@ struct Totals {
       compute += to_seconds(node.compute);
       wait += to_seconds(node.wait);
       communicate += to_seconds(node.communicate);
+      finished += to_seconds(node.finished);
       end = std::max(end, to_seconds(node.finished));
     }
   }
@@ -122,6 +124,10 @@ std::string summarize(const Recorder& recorder) {
         fmt::format("{:.1f} % / {:.1f} % / {:.1f} % of their time",
                     100 * all.compute / all.accounted(), 100 * all.wait / all.accounted(),
                     100 * all.communicate / all.accounted()));
+  }
+  if (const double away = statistic(recorder, "failures.away_seconds"); away > 0) {
+    add(text, "nodes away",
+        fmt::format("{:.1f} % of the time until they finished", 100 * away / all.finished));
   }
   if (all.steps > 0) {
     add(text, "messages",

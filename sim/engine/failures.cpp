@@ -104,6 +104,16 @@ std::pair<Time, Time> Failures::presence(NodeId node, Time begin, Time end) {
   return {up, outage ? std::min(outage->begin, end) : end};
 }
 
+Duration Failures::absence(NodeId node, Time end) {
+  Duration away{};
+  for (Time at{}; at < end;) {
+    const auto [from, to] = presence(node, at, end);
+    away += from - at;
+    at = to;
+  }
+  return away;
+}
+
 Failures::Fate Failures::next_message(NodeId source) {
   if (settings_.lose + settings_.duplicate == 0) return Fate::delivered;
   std::uint64_t& messages = agendas_[static_cast<std::size_t>(source)].messages;

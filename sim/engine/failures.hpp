@@ -73,6 +73,8 @@ class Failures {
   Time finish(NodeId node, Time begin, Duration work);
   /// The first stretch of begin <= t < end in which `node` is up; an empty one at the end if there is none.
   std::pair<Time, Time> presence(NodeId node, Time begin, Time end);
+  /// How long `node` is away until `end`.
+  Duration absence(NodeId node, Time end);
 
   enum class Fate : std::uint8_t { delivered, lost, duplicated };
   /// Of the next message that `source` sends.

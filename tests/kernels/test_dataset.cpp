@@ -565,7 +565,8 @@ TEST_CASE("a wrong HDF5 file is an error that names file and data set") {
   CHECK(failure({{"dataset", "hdf5"}, {"path", path}}) ==
         path + ": expected an HDF5 file, found something else or damage");
   CHECK(contains(failure({{"dataset", "hdf5"}, {"path", path + "x"}}), path + "x: cannot open"));
-  CHECK(failure({{"dataset", "hdf5"}, {"path", "/"}}) == "/: expected an HDF5 file, found a directory");
+  CHECK(failure({{"dataset", "hdf5"}, {"path", "/"}}) ==
+        "/: expected an HDF5 file, found a directory");
 }
 
 TEST_CASE("held-out samples must have the features of the training samples") {

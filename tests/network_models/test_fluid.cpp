@@ -322,6 +322,24 @@ TEST_CASE("tcp: its keys are SimGrid's numbers, and can be changed one by one") 
   CHECK(arrival({{"window", "0 B"}}) == 27'020'000);
 }
 
+TEST_CASE("tcp: a message without latency has the share of one with hardly any") {
+  // It had a thirtieth of it, beside one that crosses an ocean.
+  const auto arrivals = [](const std::string& latency) {
+    const auto model = network_test::network({{"kind", "tcp"},
+                                              {"latency", latency},
+                                              {"bandwidth", "100 Mbit/s"},
+                                              {"host_latencies", "1: 50 ms"},
+                                              {"window", "0 B"}},
+                                             4);
+    return network_test::ScriptedRun(*model, {{0, 1, 2, 10'000'000}, {0, 3, 2, 20'000'000}})
+        .arrivals;
+  };
+  const Times none = arrivals("0 s");
+  const Times hardly_any = arrivals("1 ps");
+  for (std::size_t i = 0; i < 2; ++i) CHECK(std::abs(none[i] - hardly_any[i]) < 100'000);
+  CHECK(none[1] < none[0]);
+}
+
 TEST_CASE("fluid: mistakes in its keys are named") {
   CHECK_THROWS_WITH_AS(network_test::network({{"kind", "fluid"}, {"latency", "1 us"}}, 2),
                        doctest::Contains("network.bandwidth is missing"), ScenarioError);
@@ -407,6 +425,23 @@ TEST_CASE("fluid: messages that can never go on are reported with the link that 
   CHECK(idle->standstill().empty());
 }
 
+TEST_CASE("fluid: a link that is away for good ends a run though others fail at random") {
+  // Without more to come they would go on failing until the end of the clock.
+  const test::TemporaryDirectory directory;
+  auto keys = with(
+      scheduled(directory, "3 us, host 2 down, 0\n5 us, host 2 down, 0\n9 us, host 0 up, 0.5\n"),
+      {{"failure_interval", "4 us"}, {"repair_time", "1 us"}});
+  for (const char* kind : {"fluid", "tcp"}) {
+    CAPTURE(kind);
+    keys[0].second = kind;
+    const auto model = network_test::network(keys, 4);
+    const network_test::ScriptedRun run(
+        *model, {{0, 1, 2, 9'000}, {0, 1, 2, 9'000}, {0, 0, 3, 90'000}, {50'000'000, 3, 2, 5}});
+    CHECK(run.deliveries == std::vector<int>{0, 0, 1, 0});
+    CHECK(model->standstill().find("host 2 down (since 3e-06 s)") != std::string::npos);
+  }
+}
+
 TEST_CASE("fluid: links fail at random by their own streams, and every message gets through") {
   const auto arrivals = [](const Keys& more, std::uint64_t seed) {
     const Section keys = network_test::section(with(simple, more));
@@ -433,35 +468,58 @@ TEST_CASE("fluid: links fail at random by their own streams, and every message g
   CHECK(one[7] > usual[7]);
 }
 
-TEST_CASE("fluid: links that failed a million times while nobody looked are told once each") {
+TEST_CASE("fluid: what a link did while nobody used it is made up for, in no memory") {
   using namespace network_models;
   using namespace std::chrono_literals;
   const auto make = [] {
     const RandomFailures failures{.interval = 1us, .repair = 1us, .links = {0, 2}, .seed = 1};
     return LinkSchedule({{Time{1ms}, 2, 0.5}, {Time{7ms}, 1, 0}, {Time{8ms}, 1, 0}}, failures, 3);
   };
-  LinkSchedule stepwise = make();
-  std::vector<double> factors(3, 1);
+  constexpr Time end{100ms};
   std::vector<LinkChange> changes;
-  Time last_of_0{};
+  const auto use_all = [&](LinkSchedule& schedule, Time now) {
+    for (const LinkId link : {0u, 1u, 2u}) schedule.use(link, now, changes);
+  };
+  std::vector<double> factors(3);
+  const auto told = [&] {
+    for (const auto& [time, link, factor] : changes) factors[link] = factor;
+    const auto count = std::ssize(changes);
+    changes.clear();
+    return count;
+  };
+  LinkSchedule followed = make();
+  use_all(followed, Time{});
+  CHECK(told() == 2);  // the failing ones
   std::int64_t turns = 0;
-  for (const Time end{100ms}; stepwise.next() <= end; changes.clear()) {
-    stepwise.take(stepwise.next(), changes);
-    for (const auto& [time, link, factor] : changes) {
-      if (link == 0) last_of_0 = time;
-      factors[link] = factor;
-      ++turns;
-    }
+  while (followed.next() <= end) {
+    followed.take(followed.next(), changes);
+    turns += told();
   }
   CHECK(turns > 180'000);
-  LinkSchedule at_once = make();
-  at_once.take(Time{100ms}, changes);
-  CHECK(changes.size() == 3);
+  const std::vector<double> at_end = factors;
+  // Nobody used them.
+  LinkSchedule used_late = make();
+  CHECK(used_late.next() == Time{1ms});
+  used_late.take(end, changes);
+  CHECK(told() == 2);  // those of the file
+  use_all(used_late, end);
+  CHECK(told() == 2);
+  CHECK(factors == at_end);
+  // They were used from the start, and nobody asked.
+  LinkSchedule asked_late = make();
+  use_all(asked_late, Time{});
+  told();
+  asked_late.take(end, changes);
   CHECK(std::ranges::is_sorted(changes, {}, &LinkChange::time));
-  for (const LinkChange& change : changes) CHECK(change.factor == factors[change.link]);
-  CHECK(at_once.since(0) == last_of_0);
-  CHECK(at_once.since(1) == Time{7ms});
-  CHECK(at_once.next() == stepwise.next());
+  CHECK(told() == 3);
+  CHECK(factors == at_end);
+  for (const LinkId link : {0u, 1u, 2u}) {
+    CHECK(used_late.since(link) == followed.since(link));
+    CHECK(asked_late.since(link) == followed.since(link));
+  }
+  CHECK(followed.since(1) == Time{7ms});
+  CHECK(used_late.next() == followed.next());
+  CHECK(asked_late.next() == followed.next());
 }
 
 TEST_CASE("fluid: a key that changes nothing without another one is refused") {

@@ -326,6 +326,7 @@ def check_summaries(folder):
                             (["run", "algorithm.learning_rate=1e30", "run.on_divergence=mark"],
                              "8 of 8 nodes: node 0 at its gradient"),
                             (["run", "failures.duplicate=1"], "0 of 8 nodes stopped, 0 messages lost, 320 duplicated"),
+                            (["run", "failures.join=3 @ 20 ms"], "nodes away                          6.6 % of the time until they"),
                             (["describe", "run.nodes=4", "topology.kind=file", "topology.path=arcs.dot"], " row-stochastic")):
         done = folder.run(words[0], "good.ini", *words[1:])
         expect(done, 0)

@@ -53,6 +53,11 @@ TEST_CASE("stop, pause and join say who is away from when to when") {
   CHECK(!f.stopped(1, at(4.5)));
   CHECK(f.away_until(4, at(0)) == at(3));
   CHECK(!f.away_until(0, at(100)));
+  CHECK(f.absence(0, at(9)) == 0 * second);
+  CHECK(f.absence(1, at(4.25)) == 3 * second / 4);
+  CHECK(f.absence(1, at(9)) == 3 * second / 2);
+  CHECK(f.absence(3, at(9)) == 7 * second);
+  CHECK(f.absence(4, at(2)) == 2 * second);
 }
 
 TEST_CASE("outages that touch or overlap are one") {
