@@ -61,7 +61,8 @@ class ReproduceTest(unittest.TestCase):
                                        ("validate", "--gradients", "5", "--gradients must be numbers with a unit, one of ps, ns"),
                                        ("validate", "--write", "/nowhere/t.md", "--write /nowhere/t.md: there is no such folder"),
                                        ("validate", "--starling", "/nowhere/starling", "/nowhere/starling is no program; build it")):
-            done = subprocess.run([sys.executable, ROOT / "tools" / tool, *words], capture_output=True, text=True, timeout=60)
+            built = ("--starling" if tool == "validate" else "--program", PROGRAM)
+            done = subprocess.run([sys.executable, ROOT / "tools" / tool, *built, *words], capture_output=True, text=True, timeout=60)
             self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
             self.assertIn(f": error: {expected}", done.stderr)
 
