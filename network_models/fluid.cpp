@@ -174,7 +174,6 @@ void Fluid::open_flow(std::uint32_t index, NetworkClock& clock) {
   const FlowId flow = sharing_.add(pair.forward, pair.back, pair.weight, bytes, pair.bound);
   if (flow >= message_of_.size()) message_of_.resize(flow + 1, none);
   message_of_[flow] = index;
-  ++flowing_;
   if (settings_.schedule.is_random()) use_links(pair, clock);
   settle_at_end_of_instant(clock);
 }
@@ -188,7 +187,6 @@ void Fluid::finish(NetworkClock& clock) {
     return;
   }
   through_.clear();
-  flowing_ -= done_.size();
   for (const FlowId flow : done_) {
     const Message& message = messages_[message_of_[flow]];
     through_.push_back(std::exchange(message_of_[flow], none));
@@ -301,7 +299,7 @@ void Fluid::keep_schedule(NetworkClock& clock) {
 void Fluid::wake_for_schedule(NetworkClock& clock) {
   const Time next = settings_.schedule.next();
   if (under_way_ == 0 || next >= schedule_at_) return;
-  if (stuck_ > 0 && stuck_ == flowing_ && settings_.schedule.is_read()) return;
+  if (stuck_ > 0 && stuck_ == sharing_.flows() && settings_.schedule.is_read()) return;
   schedule_at_ = next;
   clock.set_timer(next, schedule_timer);
 }

@@ -108,8 +108,7 @@ class Fluid final : public NetworkModel {
   std::uint32_t free_ = none;
   std::uint64_t next_sequence_ = 0;
   std::vector<std::uint32_t> message_of_;  // (flows), or none
-  std::size_t flowing_ = 0;                // flows
-  std::size_t stuck_ = 0;  // those over links that are away for good, if others fail at random
+  std::size_t stuck_ = 0;  // flows over links that are away for good, if others fail at random
   std::vector<FlowId> done_;
   std::vector<std::uint32_t> through_;
   bool will_settle_ = false;

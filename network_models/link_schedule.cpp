@@ -119,7 +119,7 @@ void LinkSchedule::take(Time now, std::vector<LinkChange>& changes) {
       const auto [time, link, factor] = changes_[next_change_++];
       advance(link, time - Duration{1});
       links_[link].scheduled = factor;
-      links_[link].is_last = --links_[link].rows == 0;
+      --links_[link].rows;
       change(link, time);
       note(link, time, changes);
       continue;

@@ -57,7 +57,7 @@ class LinkSchedule {
   void leave(LinkId link) { --links_[link].uses; }
   /// Whether the file has nothing more to say, and whether its last word on a link was that it is away.
   bool is_read() const { return next_change_ == changes_.size(); }
-  bool is_gone(LinkId link) const { return links_[link].is_last && links_[link].scheduled == 0; }
+  bool is_gone(LinkId link) const { return links_[link].rows == 0 && links_[link].scheduled == 0; }
   /// When a link got the factor that it has.
   Time since(LinkId link) const { return links_[link].since; }
 
@@ -79,7 +79,6 @@ class LinkSchedule {
     bool is_followed = false;  // in turns_
     bool is_taken = false;     // while taking
     std::size_t rows = 0;      // of the file that are still to come
-    bool is_last = false;      // the last one has come
   };
   void plan(LinkId link, Step turn, Time from);
   void advance(LinkId link, Time until);

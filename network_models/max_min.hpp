@@ -128,7 +128,8 @@ class MaxMin {
 
   /// In bytes per second, as of the last settle().
   double rate(FlowId flow) const { return level_[flow] * weight_[flow]; }
-  std::size_t flows() const { return finishes_.size() + joined_.size(); }
+  /// Those that have joined and are not done, also if they stand still.
+  std::size_t flows() const { return flow_.size() - free_.size() - left_.size(); }
   /// The largest difference so far between a capacity and the load by which its link held flows back, or which
   /// exceeded it, as a share of the capacity: at most the accuracy, or the rounding of sums.
   double deviation() const { return deviation_; }
