@@ -1,11 +1,16 @@
 #include "sim/base/error.hpp"
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 
 #include <fmt/format.h>
 
 namespace starling {
+
+Diverged::Diverged(const std::string& what, double value, const std::string& when)
+    : Error(fmt::format("{} became {} {}: the run diverged; a smaller learning rate may help", what,
+                        std::isnan(value) ? "nan" : fmt::format("{}", value), when)) {}
 
 Interrupted::Interrupted(int signal)
     : std::runtime_error(fmt::format("interrupted by signal {}", signal)), signal_(signal) {}

@@ -18,6 +18,8 @@ class Error : public std::runtime_error {
 class Diverged : public Error {
  public:
   using Error::Error;
+  /// "the loss of node 3 became nan at its gradient 5: the run diverged; a smaller learning rate may help".
+  Diverged(const std::string& what, double value, const std::string& when);
 };
 
 /// Nothing can happen any more although programs wait; the message says who waits for whom, and who failed. The

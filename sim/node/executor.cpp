@@ -461,11 +461,8 @@ void Executor::check_loss(const GradientRequest& request) {
     diverged_.try_emplace(request.node, request.draw);
     return;
   }
-  throw Diverged(
-      fmt::format("the loss of node {} became {} at its gradient {}: the run diverged; a smaller "
-                  "learning rate may help",
-                  request.node, std::isnan(request.loss) ? "nan" : fmt::format("{}", request.loss),
-                  request.draw));
+  throw Diverged(fmt::format("the loss of node {}", request.node), request.loss,
+                 fmt::format("at its gradient {}", request.draw));
 }
 
 }  // namespace starling

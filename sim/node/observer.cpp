@@ -212,11 +212,8 @@ void Observer::check_means() const {
     if (row.distances.empty()) continue;  // not evaluated
     const double loss = recorder_.evaluation.value("test_loss", index);
     if (std::isfinite(loss)) continue;
-    throw Diverged(fmt::format(
-        "the test loss of the mean model became {} after step {}: the run diverged; a smaller "
-        "learning rate may help",
-        std::isnan(loss) ? "nan" : fmt::format("{}", loss),
-        recorder_.evaluation.schedule().finished(index)));
+    throw Diverged("the test loss of the mean model", loss,
+                   fmt::format("after step {}", recorder_.evaluation.schedule().finished(index)));
   }
 }
 
