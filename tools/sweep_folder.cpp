@@ -1,6 +1,8 @@
 #include "tools/sweep_folder.hpp"
 
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "sim/base/error.hpp"
@@ -57,22 +60,33 @@ std::string why_not_grown(const std::string& before, const fs::path& kept, const
   }
 }
 
-/// Several processes of a job may come here at once; each writes the same.
-void write_settings(const fs::path& kept, const std::string& settings) {
-  const fs::path partial = kept.string() + fmt::format(".{}", getpid());
-  std::ofstream file(partial);
-  file << settings;
-  file.close();
-  if (!file) {
-    const std::string why = std::generic_category().message(errno);
-    std::error_code ignored;
-    fs::remove(partial, ignored);
-    throw Error(fmt::format("{}: cannot write: {}", kept.string(), why));
-  }
-  fs::rename(partial, kept);
-}
-
 }  // namespace
+
+void write_whole(const fs::path& path, const std::string& bytes) {
+  std::string partial = path.string() + ".XXXXXX";
+  const int file = mkstemp(partial.data());
+  bool is_written = file >= 0;
+  for (std::size_t done = 0; is_written && done < bytes.size();) {
+    const ssize_t count = ::write(file, bytes.data() + done, bytes.size() - done);
+    is_written = count > 0;
+    done += is_written ? static_cast<std::size_t>(count) : 0;
+  }
+  const mode_t mask = umask(0);
+  umask(mask);
+  if (is_written) is_written = fchmod(file, 0666 & ~mask) == 0;
+  const int first_error = errno;  // why it is not written, if it is not
+  if (file >= 0 && close(file) != 0) {
+    is_written = false;
+  } else {
+    errno = first_error;
+  }
+  is_written = is_written && std::rename(partial.c_str(), path.c_str()) == 0;
+  if (!is_written) {
+    const std::string why = std::generic_category().message(errno);
+    unlink(partial.c_str());
+    throw Error(fmt::format("{}: cannot write: {}", path.string(), why));
+  }
+}
 
 void prepare_folder(const fs::path& folder, const Scenario& scenario, const Sweep& sweep) {
   const std::string settings = scenario.to_text();
@@ -80,7 +94,7 @@ void prepare_folder(const fs::path& folder, const Scenario& scenario, const Swee
   fs::create_directories(folder, error);
   if (error) throw Error(fmt::format("{}: cannot make: {}", folder.string(), error.message()));
   const fs::path kept = folder / "scenario.ini";
-  if (!fs::exists(kept)) return write_settings(kept, settings);
+  if (!fs::exists(kept)) return write_whole(kept, settings);
   std::stringstream text;
   text << std::ifstream(kept).rdbuf();
   const std::string before = text.str();
@@ -88,7 +102,7 @@ void prepare_folder(const fs::path& folder, const Scenario& scenario, const Swee
   std::string why;
   if (without_sweep(before) == without_sweep(settings)) {
     why = why_not_grown(before, kept, sweep);
-    if (why.empty()) return write_settings(kept, settings);
+    if (why.empty()) return write_whole(kept, settings);
   }
   throw Error(fmt::format(
       "{}: holds a sweep of other settings{} (`{}` there, `{}` here); choose another folder with "

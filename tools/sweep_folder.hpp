@@ -2,11 +2,16 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "scenarios/scenario.hpp"
 #include "scenarios/sweep.hpp"
 
 namespace starling {
+
+/// Writes a file of the folder. Several processes of a job may do so at once, so each writes a file of its own and then gives it
+/// the name. Throws Error; the old file is untouched then.
+void write_whole(const std::filesystem::path& path, const std::string& bytes);
 
 /// Makes the folder ready for the sweep that `scenario` asks for. It may hold points already: of the same sweep, or of one
 /// that has grown since by values and repetitions. Throws Error if it holds another one.

@@ -1,17 +1,12 @@
 #include "tools/sweep_table.hpp"
 
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <limits>
 #include <map>
 #include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "scenarios/checkpointing.hpp"
 #include "sim/base/csv.hpp"
@@ -19,6 +14,7 @@
 #include "sim/record/facts.hpp"
 #include "sim/record/results_file.hpp"
 #include "sim/record/table_file.hpp"
+#include "tools/sweep_folder.hpp"
 
 namespace starling {
 namespace {
@@ -44,33 +40,6 @@ std::string place_of(const std::string& file, const std::string& folder) {
   std::error_code none;
   const fs::path there = fs::path(folder) / file;  // an absolute name stays
   return fs::exists(there.parent_path(), none) ? there.string() : file;
-}
-
-/// Several processes of a job may write at once, so each writes a file of its own and then gives it the name.
-void write_whole(const fs::path& path, const std::string& bytes) {
-  std::string partial = path.string() + ".XXXXXX";
-  const int file = mkstemp(partial.data());
-  bool is_written = file >= 0;
-  for (std::size_t done = 0; is_written && done < bytes.size();) {
-    const ssize_t count = ::write(file, bytes.data() + done, bytes.size() - done);
-    is_written = count > 0;
-    done += is_written ? static_cast<std::size_t>(count) : 0;
-  }
-  const mode_t mask = umask(0);
-  umask(mask);
-  if (is_written) is_written = fchmod(file, 0666 & ~mask) == 0;
-  const int first_error = errno;  // why it is not written, if it is not
-  if (file >= 0 && close(file) != 0) {
-    is_written = false;
-  } else {
-    errno = first_error;
-  }
-  is_written = is_written && std::rename(partial.c_str(), path.c_str()) == 0;
-  if (!is_written) {
-    const std::string why = std::generic_category().message(errno);
-    unlink(partial.c_str());
-    throw Error(fmt::format("{}: cannot write: {}", path.string(), why));
-  }
 }
 
 std::string to_csv(const NamedTable& table) {

@@ -41,8 +41,8 @@ class SweepTable {
  private:
   struct Finished {
     std::vector<Outcome> outcomes;
-    std::string version;  // of the program
-    std::string folder;   // that it was started in
+    std::string version;          // of the program
+    std::string folder;           // that it was started in
     std::vector<FileRead> files;  // that it has read
   };
 
