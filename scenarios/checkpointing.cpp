@@ -121,8 +121,8 @@ std::string checksum_of_file(const std::string& path) {
   return fmt::format("{:08x}", checksum);
 }
 
-std::pair<std::string, std::string> file_fact(const std::string& path) {
-  return {std::string(file_prefix) + path, checksum_of_file(path)};
+std::pair<std::string, std::string> file_fact(const FileRead& file) {
+  return {std::string(file_prefix) + file.name, file.checksum};
 }
 
 void check_facts(const CheckpointFile& file, const std::map<std::string, std::string>& facts) {

@@ -16,6 +16,7 @@
 #include "sim/base/types.hpp"
 #include "sim/node/compute_graph.hpp"
 #include "sim/record/checkpoint.hpp"
+#include "sim/record/facts.hpp"
 
 namespace starling {
 
@@ -45,8 +46,8 @@ void remove_checkpoints(const std::string& results);
 std::string other_folder_of(const CheckpointFile& file);
 /// Of the content of a file that a scenario names; "" if there is none, or no regular file.
 std::string checksum_of_file(const std::string& path);
-/// What a checkpoint says of a file that the scenario names: its name, and a checksum of the content.
-std::pair<std::string, std::string> file_fact(const std::string& path);
+/// What a checkpoint says of a file that the scenario names.
+std::pair<std::string, std::string> file_fact(const FileRead& file);
 /// Throws Error unless `file` is of the run that has these facts: of this program, the same scenario and the same data.
 void check_facts(const CheckpointFile& file, const std::map<std::string, std::string>& facts);
 

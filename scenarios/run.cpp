@@ -43,7 +43,9 @@ std::string current_folder() {
 
 }  // namespace
 
-Run::Run(Assembly assembly, Hooks hooks) : parts_(std::move(assembly)), hooks_(std::move(hooks)) {}
+Run::Run(Assembly assembly, Hooks hooks) : parts_(std::move(assembly)), hooks_(std::move(hooks)) {
+  for (const std::string& path : parts_.files) files_.push_back({checksum_of_file(path), path});
+}
 
 Run::~Run() = default;
 
@@ -83,9 +85,8 @@ void Run::describe(const std::string& transport) {
   recorder_.machine["device"] = place_.description;
   recorder_.machine["folder"] = current_folder();
   recorder_.machine["threads"] = std::to_string(omp_get_max_threads());
-  for (const std::string& path : parts_.files) {
-    const std::string checksum = checksum_of_file(path);
-    if (!checksum.empty()) recorder_.machine["files"] += checksum + ' ' + path + '\n';
+  for (const auto& [checksum, name] : files_) {
+    if (!checksum.empty()) recorder_.machine["files"] += checksum + ' ' + name + '\n';
   }
 }
 
@@ -293,7 +294,7 @@ std::map<std::string, std::string> Run::checkpoint_facts() const {
   std::map<std::string, std::string> facts{{"scenario", Scenario::to_text(parts_.described)},
                                            {"scenario_name", parts_.scenario_name},
                                            {"code_version", hooks_.code_version}};
-  for (const std::string& path : parts_.files) facts.insert(file_fact(path));
+  for (const FileRead& file : files_) facts.insert(file_fact(file));
   return facts;
 }
 

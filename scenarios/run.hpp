@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kernels/place.hpp"
 #include "scenarios/assemble.hpp"
@@ -16,6 +17,7 @@
 #include "sim/node/compute_graph.hpp"
 #include "sim/node/observer.hpp"
 #include "sim/node/sharding.hpp"
+#include "sim/record/facts.hpp"
 #include "sim/record/recorder.hpp"
 
 namespace starling {
@@ -106,6 +108,7 @@ class Run {
 
   Assembly parts_;
   Hooks hooks_;
+  std::vector<FileRead> files_;  // that the scenario names
   Recorder recorder_;
   Reserve reserve_;  // given up when no memory is left, to save results in
   ComputePlace place_;
