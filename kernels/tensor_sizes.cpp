@@ -86,6 +86,20 @@ std::vector<std::size_t> resnet18_lstm_tensors() {
   return sizes;
 }
 
+std::vector<std::size_t> inception_lstm_tensors() {
+  constexpr std::size_t features = 2048;  // of a frame, by Inception v3, which is not trained
+  constexpr std::size_t hidden = 2048;
+  constexpr std::size_t dense = 512;
+  constexpr std::size_t classes = 101;
+  return {features * 4 * hidden,
+          hidden * 4 * hidden,
+          4 * hidden,  // LSTM: four gates, one bias
+          hidden * dense,
+          dense,
+          dense * classes,
+          classes};
+}
+
 std::vector<std::size_t> scaled_tensors(const std::vector<std::size_t>& sizes,
                                         std::size_t parameters) {
   ensure(parameters >= sizes.size(), "more tensors than parameters");

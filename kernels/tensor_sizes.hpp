@@ -18,6 +18,10 @@ std::vector<std::size_t> transformer_base_tensors();
 /// images, two LSTM layers of 512: 8,476,421 floats.
 std::vector<std::size_t> resnet18_lstm_tensors();
 
+/// What eager-SGD (Li et al., PPoPP 2020, Table 1) trains on UCF101: an LSTM of 2048 units over the 2048 features that
+/// Inception v3 finds in a frame, a dense layer of 512, one of 101 classes: 34,663,525 floats, the sum that the paper gives.
+std::vector<std::size_t> inception_lstm_tensors();
+
 /// The same proportions for a model of `parameters` floats: every tensor scaled and rounded, none empty.
 std::vector<std::size_t> scaled_tensors(const std::vector<std::size_t>& sizes,
                                         std::size_t parameters);

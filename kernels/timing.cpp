@@ -4,8 +4,8 @@
 //
 // Sizes of the presets are those of the models in the WAGMA paper (Li et al., "Breaking (Global)
 // Barriers in Parallel Stochastic Optimization with Wait-Avoiding Group Averaging", IEEE TPDS
-// 32(7), 2021, section 5): ResNet-50 on ImageNet, the base Transformer on WMT17, and the policy of
-// a habitat navigation task.
+// 32(7), 2021, section 5), ResNet-50 on ImageNet, the base Transformer on WMT17, and the policy of
+// a habitat navigation task; and of the video classifier in the eager-SGD paper.
 //
 // A vector of the engine has fewer than 2^31 floats; a larger model is simulated with a half, a third, .. of its floats,
 // each of which counts as two, three, .. on the wire.
@@ -39,7 +39,8 @@ struct Preset {
 
 constexpr std::array presets{Preset{"resnet50", 25'559'081, resnet50_tensors},
                              Preset{"transformer_base", 61'362'176, transformer_base_tensors},
-                             Preset{"resnet18_lstm", 8'476'421, resnet18_lstm_tensors}};
+                             Preset{"resnet18_lstm", 8'476'421, resnet18_lstm_tensors},
+                             Preset{"inception_lstm", 34'663'525, inception_lstm_tensors}};
 constexpr std::int64_t bytes_per_parameter = 4;
 constexpr std::int64_t most_batch = 1 << 30;
 constexpr std::int64_t most_parameters = 10'000'000'000'000;

@@ -27,9 +27,10 @@ TEST_CASE("ResNet-50 has 161 tensors of 25,559,081 floats") {
   CHECK(std::ranges::count(sizes, 3 * 3 * 512 * 512) == 3);
 }
 
-TEST_CASE("the Transformer and the navigation policy add up to their published sizes") {
+TEST_CASE("the Transformer and both models with LSTMs add up to their published sizes") {
   CHECK(sum(transformer_base_tensors()) == 61'362'176);
   CHECK(sum(resnet18_lstm_tensors()) == 8'476'421);
+  CHECK(sum(inception_lstm_tensors()) == 34'663'525);
 }
 
 TEST_CASE("scaled tensors keep their number and the sum") {

@@ -37,6 +37,7 @@ TEST_CASE("the size is said by model, parameters or bytes of 4 per parameter") {
   CHECK(make({{"model", "resnet50"}})->facts().parameters == 25'559'081);
   CHECK(make({{"model", "transformer_base"}})->facts().parameters == 61'362'176);
   CHECK(make({{"model", "resnet18_lstm"}})->facts().parameters == 8'476'421);
+  CHECK(make({{"model", "inception_lstm"}})->facts().parameters == 34'663'525);
   CHECK(make({{"bytes", "1 MiB"}})->facts().parameters == 262'144);
 }
 

@@ -3,7 +3,7 @@
     tests/scenarios/test_published.py PROGRAM
 
 WAGMA-SGD, Fig. 4, on 4 and 16 nodes: 5 %; Fig. 8, but for Horovod's allreduce: 10 %. eager-SGD, Fig. 9: 15 %, but for `majority` at 32 KiB and
-256 KiB, which scenarios/papers/README.md explains. The full tables take minutes: tools/reproduce.
+256 KiB, which scenarios/papers/README.md explains; its speed-up on videos: 5 %. The full tables take minutes: tools/reproduce.
 """
 import csv
 import pathlib
@@ -23,8 +23,8 @@ NOT_MATCHED = {("majority", "32768"), ("majority", "262144")}
 class PublishedTest(unittest.TestCase):
     def check(self, table, tolerance, is_cheap):
         with open(ROOT / "scenarios/papers/published.csv", encoding="utf-8") as file:
-            rows = [row for row in csv.DictReader(file) if row["table"] == table and is_cheap(row)]
-        self.assertGreater(len(rows), 4)
+            rows = [row for row in csv.DictReader(file) if row["table"] == table and row["value"] and is_cheap(row)]
+        self.assertTrue(rows)
         with tempfile.TemporaryDirectory(prefix="starling_published") as folder:
             bench = Bench(PROGRAM, folder, mnist=None)
             for row in rows:
@@ -40,6 +40,9 @@ class PublishedTest(unittest.TestCase):
 
     def test_sums_with_skewed_arrivals(self):
         self.check("eager_fig9", 0.15, lambda row: (row["algorithm"], row["at"]) not in NOT_MATCHED)
+
+    def test_videos_of_uneven_lengths(self):
+        self.check("eager_ucf101", 0.05, lambda row: True)
 
 
 if __name__ == "__main__":
