@@ -118,11 +118,11 @@ AdpsgdSteps::AdpsgdSteps(Node& node, const Settings& settings)
 }
 
 bool AdpsgdSteps::is_active() const {
-  return !pairs_.peers().empty() && (!settings_.is_bipartite || node_.id() % 2 == 1);
+  return pairs_.peers() > 0 && (!settings_.is_bipartite || node_.id() % 2 == 1);
 }
 
 Task<> AdpsgdSteps::gossip() {
-  const std::vector<NodeId>& peers = pairs_.peers();
+  const std::size_t peers = pairs_.peers();
   const Step exchanges = is_active() ? node_.steps() * settings_.exchanges_per_step : 0;
   for (; ended_ < exchanges; ++ended_) {
     while (ended_ >= begun_ * settings_.exchanges_per_step) {
@@ -130,10 +130,9 @@ Task<> AdpsgdSteps::gossip() {
       co_await gradient_begun_.wait();
     }
     Random random = node_.random("partner", ended_);
-    const auto turn = settings_.takes_turns ? static_cast<std::uint64_t>(ended_) % peers.size()
-                                            : random.below(peers.size());
-    const NodeId peer = peers[turn];
-    co_await pairs_.exchange(peer);
+    const auto turn =
+        settings_.takes_turns ? static_cast<std::uint64_t>(ended_) % peers : random.below(peers);
+    co_await pairs_.exchange(pairs_.peer(turn));
   }
   exchange_ended_.notify();
   co_await pairs_.finish();

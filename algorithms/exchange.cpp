@@ -90,14 +90,4 @@ bool has_unit_columns(const Topology& topology) {
   return true;
 }
 
-std::vector<NodeId> senders_to(const Node& node) {
-  std::vector<NodeId> senders;
-  for (std::size_t phase = 0; phase < node.topology().period(); ++phase) {
-    for (const Edge& edge : node.in(static_cast<Step>(phase))) senders.push_back(edge.peer);
-  }
-  std::sort(senders.begin(), senders.end());
-  senders.erase(std::unique(senders.begin(), senders.end()), senders.end());
-  return senders;
-}
-
 }  // namespace starling::algorithms

@@ -48,7 +48,4 @@ std::vector<Vector> cut_into_tensors(const Node& node, const Vector& v);
 /// rows that do, too, mixing keeps the mean.
 bool has_unit_columns(const Topology& topology);
 
-/// The nodes that ever send to `node`, over the topology's whole period, sorted, each once.
-std::vector<NodeId> senders_to(const Node& node);
-
 }  // namespace starling::algorithms

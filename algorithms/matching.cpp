@@ -1,6 +1,7 @@
 #include "algorithms/matching.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "algorithms/exchange.hpp"
@@ -18,8 +19,8 @@ std::vector<NodeId> draw(const Node& node, Step round) {
   random.shuffle(order);
   for (const NodeId i : order) {
     if (!is_free(i)) continue;
-    std::vector<NodeId> candidates = node.topology().neighbors(i);
-    std::erase_if(candidates, [&](NodeId j) { return !is_free(j); });
+    std::vector<NodeId> candidates;
+    std::ranges::copy_if(node.topology().neighbors(i), std::back_inserter(candidates), is_free);
     if (candidates.empty()) continue;
     const NodeId j = candidates[random.below(candidates.size())];
     partner[static_cast<std::size_t>(i)] = j;

@@ -30,18 +30,44 @@ Vector with_part(const Vector& x, const Piece& piece, Vector part) {
   return concatenate(parts);
 }
 
+/// A binary tree over all nodes.
+NodeId above(NodeId node) { return (node - 1) / 2; }
+
+std::vector<NodeId> below(NodeId node, NodeId nodes) {
+  std::vector<NodeId> result;
+  for (const NodeId child : {2 * node + 1, 2 * node + 2}) {
+    if (child < nodes) result.push_back(child);
+  }
+  return result;
+}
+
 }  // namespace
 
 PairAveraging::PairAveraging(Node& node, Vector& x, PairRules rules)
     : node_(node),
       x_(x),
       rules_(std::move(rules)),
-      peers_(rules_.peers ? *rules_.peers : node.topology().neighbors(node.id())),
+      neighbors_(node.topology().neighbors(node.id())),
       partner_(nobody),
-      unfinished_(rules_.peers ? *rules_.peers : senders_to(node)),
+      is_told_by_tree_(!rules_.peers && node.topology().is_complete() &&
+                       rules_.patience == Duration{}),
       changed_(node) {
-  unfinished_.push_back(node.id());
+  const auto wait_for = [this](const auto& nodes) {
+    unfinished_.insert(nodes.begin(), nodes.end());
+  };
+  if (is_told_by_tree_) {
+    wait_for(below(node.id(), node.nodes()));
+  } else if (rules_.peers) {
+    wait_for(*rules_.peers);
+  } else {
+    wait_for(node.topology().senders(node.id()));
+  }
+  unfinished_.insert(node.id());
   if (!rules_.codec->needs_reference()) rules_.base = nullptr;
+}
+
+NodeId PairAveraging::peer(std::size_t i) const {
+  return rules_.peers ? (*rules_.peers)[i] : neighbors_[static_cast<NodeId>(i)];
 }
 
 void PairAveraging::begin() {
@@ -64,7 +90,7 @@ Task<> PairAveraging::exchange(NodeId peer) {
 }
 
 Task<> PairAveraging::finish() {
-  for (const NodeId peer : peers_) tell(peer, Kind::done);
+  for (std::size_t i = 0; !is_told_by_tree_ && i < peers(); ++i) tell(peer(i), Kind::done);
   tell(node_.id(), Kind::done);
   while (is_serving_) co_await changed_.wait();
 }
@@ -95,6 +121,18 @@ Task<> PairAveraging::serve() {
   changed_.notify();
 }
 
+/// `peer`, and by tree all below or above it, have said that they are done.
+void PairAveraging::end_of(NodeId peer) {
+  if (unfinished_.erase(peer) == 0 || !is_told_by_tree_ || !unfinished_.empty()) return;
+  const NodeId id = node_.id();
+  if (id != 0 && peer != above(id)) {  // all below are
+    tell(above(id), Kind::done);
+    unfinished_.insert(above(id));
+  } else {  // all are
+    for (const NodeId child : below(id, node_.nodes())) tell(child, Kind::done);
+  }
+}
+
 void PairAveraging::handle(const Message& message) {
   const auto packed = static_cast<std::int64_t>(message.number);
   const auto kind = static_cast<Kind>(packed % kinds);
@@ -107,7 +145,7 @@ void PairAveraging::handle(const Message& message) {
   pair.left_alone_until = Time{};
 
   if (kind == Kind::done) {
-    std::erase(unfinished_, peer);
+    end_of(peer);
   } else if (kind == Kind::reply) {
     const auto request = find_open(peer, seen);
     if (request != open_.end()) complete(request, read(message.values, {node_.id(), peer, seen}));
@@ -124,7 +162,7 @@ void PairAveraging::handle(const Message& message) {
       average(offer(peer, Kind::reply, name), theirs);
     }
   }
-  const bool is_finished = std::ranges::find(unfinished_, node_.id()) == unfinished_.end();
+  const bool is_finished = !unfinished_.contains(node_.id());
   if (is_finished) deadline_ = patience_ends(node_, rules_.patience);
 }
 

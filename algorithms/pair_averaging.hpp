@@ -23,10 +23,14 @@
 // SwarmSGD and randomized gossip. Codes: Lu, De Sa, "Moniqua", ICML 2020; Nadiradze et al.,
 // "Asynchronous Decentralized SGD with Quantized and Local Updates", NeurIPS 2021.
 //
+// At the end every node tells all who may wait for it that it starts no more exchanges. Where everybody may ask everybody, it
+// is told along a binary tree over the nodes, up from a node when all below it are done, and down again when all are: two
+// messages per node in place of one per pair.
+//
 // Where nodes fail: with `patience` an initiator waits no longer than that for an answer. It leaves
 // a silent partner alone for 2, 4, 8, .. times as long, and completes the exchange when the answer
 // comes after all, so the sum is conserved with partners that pause. At the end, who hears nothing
-// for that long does not wait for the others' end. Without patience a partner that has stopped holds
+// for that long does not wait for the others' end, of which all tell all, then. Without patience a partner that has stopped holds
 // up its initiator for ever.
 //
 // Requests of a pair are numbered, and every message tells the last number that its sender has seen.
@@ -38,6 +42,7 @@
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "algorithms/codec.hpp"
@@ -70,9 +75,11 @@ class PairAveraging {
 
   /// Starts to answer requests; once, before the first exchange.
   void begin();
-  /// Whom this node may ask: by default all it ever sends to in the topology.
-  const std::vector<NodeId>& peers() const { return peers_; }
-  /// Averages with one of peers(); one exchange at a time. Takes a round trip for
+  /// How many this node may ask: by default all it ever sends to in the topology.
+  std::size_t peers() const { return rules_.peers ? rules_.peers->size() : neighbors_.size(); }
+  /// The i-th of them, in order.
+  NodeId peer(std::size_t i) const;
+  /// Averages with one of them; one exchange at a time. Takes a round trip for
   /// every piece of the model; with a peer that is left alone nothing happens.
   Task<> exchange(NodeId peer);
   /// No more exchanges from this node. Answers the others until they, too, are done; the object may
@@ -102,6 +109,7 @@ class PairAveraging {
   };
 
   Task<> serve();
+  void end_of(NodeId peer);
   void handle(const Message& message);
   std::size_t piece_of(const Name& name) const;
   Random stream_of(const Name& name) const;
@@ -124,13 +132,15 @@ class PairAveraging {
   Node& node_;
   Vector& x_;
   PairRules rules_;
-  std::vector<NodeId> peers_;
+  Neighbors neighbors_;
   std::unordered_map<NodeId, Pair> pairs_;  // looked up only
   std::vector<Offer>
       open_;        // requests not answered yet: one may be waited for, the others are given up
   NodeId partner_;  // whom the exchange under way is with
-  std::optional<Time> deadline_;    // for its answer; at the end, for a sign of the others
-  std::vector<NodeId> unfinished_;  // who may still ask, and this node
+  std::optional<Time> deadline_;  // for its answer; at the end, for a sign of the others
+  bool is_told_by_tree_;
+  /// Who may still ask, and this node; by tree, who has still to tell this node, and it itself.
+  std::unordered_set<NodeId> unfinished_;  // looked up only
   bool is_serving_ = false;
   Signal changed_;
 };

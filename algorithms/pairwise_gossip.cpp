@@ -46,14 +46,14 @@ struct State {
 
 Task<> gossip(Node& node, State& state, Duration interval) {
   const Pattern patterns[] = {{node.id(), stop}};
-  const std::vector<NodeId>& peers = state.pairs.peers();
+  const std::size_t peers = state.pairs.peers();
   Time tick = node.now();
-  for (Step e = 0; !peers.empty(); ++e) {
+  for (Step e = 0; peers > 0; ++e) {
     Random random = node.random("gossip", e);
     tick = after(tick, from_seconds(to_seconds(interval) * random.exponential()));
     const Node::Select::Result got = co_await node.select(patterns, std::max(tick, node.now()));
     if (got.index == 0) break;
-    co_await state.pairs.exchange(peers[random.below(peers.size())]);
+    co_await state.pairs.exchange(state.pairs.peer(random.below(peers)));
   }
   co_await state.pairs.finish();
   state.is_gossiping = false;

@@ -46,7 +46,7 @@ struct Sender {
 
 std::vector<Sender> all_senders(const Node& node) {
   std::vector<Sender> senders;
-  for (const NodeId id : senders_to(node)) senders.push_back({.id = id});
+  for (const NodeId id : node.topology().senders(node.id())) senders.push_back({.id = id});
   return senders;
 }
 
@@ -76,7 +76,7 @@ void take(const Message& m, Mass& mass, std::vector<Sender>& senders) {
 
 Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
-  const std::vector<NodeId> peers = node.topology().neighbors(node.id());
+  const Neighbors peers = node.topology().neighbors(node.id());
   Mass mass{node.initial_model(), 1};
   Vector z = mass.x;
   std::vector<Sender> senders = all_senders(node);
@@ -88,7 +88,7 @@ Task<> run(Node& node, const Settings& settings) {
     Random random = node.random("push", k);
     if (!peers.empty() && random.uniform() < settings.send_chance) {
       const std::size_t p = random.below(peers.size());
-      const Shares half{.kept = 0.5, .out = {{peers[p], 0.5}}, .in = {}};
+      const Shares half{.kept = 0.5, .out = {{peers[static_cast<NodeId>(p)], 0.5}}, .in = {}};
       last[p] = tag_of(Channel::program, k);
       half.send(node, mass, last[p]);
     }
@@ -99,7 +99,8 @@ Task<> run(Node& node, const Settings& settings) {
     node.end_step(k, z, mass.w);
   }
 
-  for (std::size_t p = 0; p < peers.size(); ++p) node.send(peers[p], last[p]);
+  auto tag = last.begin();
+  for (const NodeId peer : peers) node.send(peer, *tag++);
   const Pattern patterns[] = {{any_source, any_tag}};
   while (!std::ranges::all_of(senders, &Sender::is_done)) {
     const std::optional<Time> until = patience_ends(node, settings.patience);

@@ -93,9 +93,9 @@ Task<> non_blocking(Node& node, const Settings& settings) {
     optimizer.update(live, g.values, live, k);
     const bool is_last = k + 1 == node.steps();
     if (k + 1 == phase_end || is_last) {
-      if (k + 1 == phase_end && !pairs.peers().empty()) {
+      if (k + 1 == phase_end && pairs.peers() > 0) {
         Random random = node.random("partner", phase);
-        co_await pairs.exchange(pairs.peers()[random.below(pairs.peers().size())]);
+        co_await pairs.exchange(pairs.peer(random.below(pairs.peers())));
       }
       copy.add(live);
       copy.add_scaled(-1, base);

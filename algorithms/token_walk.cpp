@@ -37,10 +37,10 @@ constexpr Tag done = tag_of(Channel::done);
 /// Where the token goes from `node` after `visits` visits of anybody.
 NodeId next(const Node& node, Step visits, bool is_cyclic) {
   if (is_cyclic) return (node.id() + 1) % node.nodes();
-  const std::vector<NodeId> peers = node.topology().neighbors(node.id());
+  const Neighbors peers = node.topology().neighbors(node.id());
   if (peers.empty()) return node.id();
   Random random = node.random("walk", visits);
-  const NodeId peer = peers[random.below(peers.size())];
+  const NodeId peer = peers[static_cast<NodeId>(random.below(peers.size()))];
   const double ratio = static_cast<double>(peers.size()) /
                        static_cast<double>(node.topology().neighbors(peer).size());
   return random.uniform() < ratio ? peer : node.id();
@@ -48,6 +48,7 @@ NodeId next(const Node& node, Step visits, bool is_cyclic) {
 
 /// Whether a random walk is at every node equally often: each is come to as often as it is left, if all are.
 bool is_even(const Topology& topology) {
+  if (topology.is_complete()) return true;
   std::vector<double> surplus(static_cast<std::size_t>(topology.nodes()));
   std::vector<double> degree;
   for (NodeId i = 0; i < topology.nodes(); ++i)

@@ -8,13 +8,10 @@ namespace starling::topologies {
 Topology complete(const Section& section, NodeId nodes, std::uint64_t /*seed*/) {
   const Mixing mixing = read_lazy(section);
   section.finish();
-  expect_arcs_fit(section, static_cast<double>(nodes) * (nodes - 1));
-
-  std::vector<Connection> connections;
-  for (NodeId i = 0; i < nodes; ++i) {
-    for (NodeId j = i + 1; j < nodes; ++j) connections.push_back({i, j});
-  }
-  return mix(nodes, connections, mixing);
+  const double weight = (mixing.lazy ? 0.5 : 1.0) / nodes;
+  double self = 1;
+  for (NodeId j = 1; j < nodes; ++j) self -= static_cast<double>(static_cast<float>(weight));
+  return Topology::complete(nodes, weight, self);
 }
 
 }  // namespace starling::topologies

@@ -68,8 +68,8 @@ class Node {
   std::span<const NodeId> everybody() const;
   Step steps() const { return world_.steps; }
   /// Whom to send to and from whom to receive at step `k`, in order of peer.
-  std::span<const Edge> out(Step k = 0) const { return world_.topology.out(id_, k); }
-  std::span<const Edge> in(Step k = 0) const { return world_.topology.in(id_, k); }
+  Edges out(Step k = 0) const { return world_.topology.out(id_, k); }
+  Edges in(Step k = 0) const { return world_.topology.in(id_, k); }
   double self_weight(Step k = 0) const { return world_.topology.self_weight(id_, k); }
   const Topology& topology() const { return world_.topology; }
 

@@ -7,7 +7,9 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
+#include <functional>
+#include <limits>
+#include <ranges>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,19 @@ struct Edge {
 
   friend bool operator==(const Edge&, const Edge&) = default;
 };
+
+/// The i-th edge of a node in a list, which may be everybody's but for one entry.
+struct EdgeAt {
+  const Edge* list;
+  NodeId left_out;
+
+  const Edge& operator()(NodeId i) const { return list[i + (i >= left_out ? 1 : 0)]; }
+};
+
+/// Edges of a node, in order of peer: a random-access range.
+using Edges = std::ranges::transform_view<std::ranges::iota_view<NodeId, NodeId>, EdgeAt>;
+/// Their peers.
+using Neighbors = std::ranges::transform_view<Edges, decltype(&Edge::peer)>;
 
 class Topology {
  public:
@@ -40,51 +55,78 @@ class Topology {
   Topology(NodeId nodes, const std::vector<std::vector<Arc>>& phases,
            const std::vector<std::vector<double>>& self_weights);
 
+  /// Everybody sends to everybody, always, and all weights between two nodes are `weight`. Takes memory for a node each, not
+  /// for an arc. Throws std::invalid_argument if there is no node.
+  static Topology complete(NodeId nodes, double weight, double self_weight);
+
   NodeId nodes() const { return nodes_; }
   /// Number of phases; 1 if the topology does not change.
   std::size_t period() const { return phases_.size(); }
 
   /// Whom `node` sends to at `step`, in order of peer.
-  std::span<const Edge> out(NodeId node, Step step = 0) const {
-    const Phase& phase = phase_at(step);
-    return edges_of(phase.out_begin, phase.out, node);
-  }
+  Edges out(NodeId node, Step step = 0) const { return edges_of(phase_at(step).out, node); }
   /// From whom `node` receives at `step`, in order of peer.
-  std::span<const Edge> in(NodeId node, Step step = 0) const {
-    const Phase& phase = phase_at(step);
-    return edges_of(phase.in_begin, phase.in, node);
-  }
+  Edges in(NodeId node, Step step = 0) const { return edges_of(phase_at(step).in, node); }
   /// W_ii at `step`.
   float self_weight(NodeId node, Step step = 0) const {
     return phase_at(step).self[static_cast<std::size_t>(node)];
   }
-  /// All peers `node` ever sends to, over the whole period, sorted, each once.
-  std::vector<NodeId> neighbors(NodeId node) const;
+  /// All peers `node` ever sends to, over the whole period, in order, each once.
+  Neighbors neighbors(NodeId node) const {
+    return peers_of(period() == 1 ? phases_[0].out : ever_.out, node);
+  }
+  /// All that ever send to it, likewise.
+  Neighbors senders(NodeId node) const {
+    return peers_of(period() == 1 ? phases_[0].in : ever_.in, node);
+  }
 
   /// Number of arcs, summed over the period.
   std::size_t arc_count() const;
   /// Whether W_ij == W_ji, to the bit, at every step.
   bool is_symmetric() const;
+  /// Whether it was made by complete().
+  bool is_complete() const { return phases_[0].out.begin.empty(); }
 
  private:
+  /// Edges of all nodes: those of node i are list[begin[i]] up to list[begin[i + 1]]; without `begin`, all but its own.
+  struct EdgeLists {
+    std::vector<std::size_t> begin;  // (nodes + 1)
+    std::vector<Edge> list;
+
+    friend bool operator==(const EdgeLists&, const EdgeLists&) = default;
+  };
   struct Phase {
-    std::vector<std::size_t> out_begin, in_begin;  // (nodes + 1)
-    std::vector<Edge> out, in;
+    EdgeLists out, in;
     std::vector<float> self;  // (nodes)
   };
+
+  explicit Topology(NodeId nodes);
+  static EdgeLists sorted(NodeId nodes, const std::vector<Arc>& arcs, NodeId Arc::*node_of,
+                          NodeId Arc::*peer_of);
+  /// Of each node those of all phases, each once, without weights.
+  static EdgeLists joined(const std::vector<Phase>& phases, EdgeLists Phase::*lists);
+  void check_no_double_arc(const Phase& phase) const;
 
   const Phase& phase_at(Step step) const {
     return phases_.size() == 1 ? phases_.front()
                                : phases_[static_cast<std::size_t>(step) % phases_.size()];
   }
-  static std::span<const Edge> edges_of(const std::vector<std::size_t>& begin,
-                                        const std::vector<Edge>& edges, NodeId node) {
-    const std::size_t* first = &begin[static_cast<std::size_t>(node)];
-    return {edges.data() + first[0], edges.data() + first[1]};
+  static Edges edges_of(const EdgeLists& lists, NodeId node) {
+    if (lists.begin.empty()) {
+      const auto others = static_cast<NodeId>(lists.list.size() - 1);
+      return Edges({0, others}, EdgeAt{lists.list.data(), node});
+    }
+    const std::size_t* first = &lists.begin[static_cast<std::size_t>(node)];
+    return Edges({0, static_cast<NodeId>(first[1] - first[0])},
+                 EdgeAt{lists.list.data() + first[0], std::numeric_limits<NodeId>::max()});
+  }
+  static Neighbors peers_of(const EdgeLists& lists, NodeId node) {
+    return Neighbors(edges_of(lists, node), &Edge::peer);
   }
 
   NodeId nodes_;
   std::vector<Phase> phases_;
+  Phase ever_;  // the lists of all phases joined, if there are several
 };
 
 }  // namespace starling

@@ -60,7 +60,7 @@ inline std::vector<double> dense(const Topology& topology, Step step = 0) {
   return w;
 }
 
-inline std::vector<NodeId> peers(std::span<const Edge> edges) {
+inline std::vector<NodeId> peers(Edges edges) {
   std::vector<NodeId> result;
   for (const Edge& edge : edges) result.push_back(edge.peer);
   return result;

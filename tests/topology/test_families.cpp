@@ -38,8 +38,17 @@ TEST_CASE("in a complete graph all weights are 1/n") {
     CHECK(weight == doctest::Approx(1.0 / 7).epsilon(1e-6));
 }
 
-TEST_CASE("a complete graph beyond the memory is refused with the numbers") {
-  CHECK(test::refusal("complete", 20'000) ==
+TEST_CASE("a complete graph takes memory for its nodes, not for its arcs") {
+  const auto complete = test::make("complete", 1'000'000);
+  CHECK(complete.arc_count() == 999'999'000'000);
+  const Neighbors neighbors = complete.neighbors(5);
+  CHECK(neighbors.size() == 999'999);
+  CHECK(neighbors[4] == 4);
+  CHECK(neighbors[5] == 6);
+}
+
+TEST_CASE("a topology beyond the memory is refused with the numbers") {
+  CHECK(test::refusal("random_regular", 20'000, {{"degree", "19998"}}) ==
         "t.ini:2: topology.kind would have 4e+08 arcs of 40 bytes each, more than the limit of "
         "100000000");
 }

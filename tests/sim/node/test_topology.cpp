@@ -9,7 +9,8 @@
 namespace starling {
 namespace {
 
-std::vector<Edge> to_vector(std::span<const Edge> edges) { return {edges.begin(), edges.end()}; }
+std::vector<Edge> to_vector(Edges edges) { return {edges.begin(), edges.end()}; }
+std::vector<NodeId> to_vector(Neighbors peers) { return {peers.begin(), peers.end()}; }
 
 /// 0 -> 1, 0 -> 2, 2 -> 1, 1 -> 0, given in no order.
 Topology example() {
@@ -39,7 +40,7 @@ TEST_CASE("a node sees its arcs in order of peer, with the weight that the recei
   CHECK(to_vector(topology.in(1)) == std::vector<Edge>{{0, 0.375f}, {2, 0.25f}});
   CHECK(to_vector(topology.in(2)) == std::vector<Edge>{{0, 0.125f}});
   CHECK(topology.self_weight(2) == 0.875f);
-  CHECK(topology.neighbors(0) == std::vector<NodeId>{1, 2});
+  CHECK(to_vector(topology.neighbors(0)) == std::vector<NodeId>{1, 2});
 }
 
 TEST_CASE("phases take turns with the step, and neighbors are those of all phases") {
@@ -54,8 +55,35 @@ TEST_CASE("phases take turns with the step, and neighbors are those of all phase
   CHECK(topology.in(1, 1).empty());
   CHECK(topology.self_weight(2, 1) == 0.75f);
   CHECK(topology.self_weight(2, 3) == 1.0f);
-  CHECK(topology.neighbors(0) == std::vector<NodeId>{1, 2});
-  CHECK(topology.neighbors(2) == std::vector<NodeId>{1});
+  CHECK(to_vector(topology.neighbors(0)) == std::vector<NodeId>{1, 2});
+  CHECK(to_vector(topology.neighbors(2)) == std::vector<NodeId>{1});
+  CHECK(to_vector(topology.senders(0)) == std::vector<NodeId>{1});
+  CHECK(to_vector(topology.senders(1)) == std::vector<NodeId>{0, 2});
+}
+
+TEST_CASE(
+    "nodes of a complete graph share one list, and see what they would see in lists of their own") {
+  std::vector<Topology::Arc> arcs;
+  for (NodeId i = 0; i < 5; ++i) {
+    for (NodeId j = 0; j < 5; ++j) {
+      if (i != j) arcs.push_back({i, j, 0.125});
+    }
+  }
+  const Topology listed(5, {arcs}, {{0.5, 0.5, 0.5, 0.5, 0.5}});
+  const Topology complete = Topology::complete(5, 0.125, 0.5);
+  CHECK(complete.is_complete());
+  CHECK_FALSE(listed.is_complete());
+  CHECK(complete.is_symmetric());
+  CHECK(complete.arc_count() == 20);
+  for (NodeId i = 0; i < 5; ++i) {
+    CHECK(to_vector(complete.out(i, 7)) == to_vector(listed.out(i)));
+    CHECK(to_vector(complete.in(i, 7)) == to_vector(listed.in(i)));
+    CHECK(to_vector(complete.neighbors(i)) == to_vector(listed.neighbors(i)));
+    CHECK(to_vector(complete.senders(i)) == to_vector(listed.senders(i)));
+    CHECK(complete.self_weight(i) == 0.5f);
+  }
+  CHECK(Topology::complete(1, 1, 1).neighbors(0).empty());
+  CHECK_THROWS_AS(Topology::complete(0, 1, 1), std::invalid_argument);
 }
 
 TEST_CASE("symmetric means that both ends of an edge give the same weight at every step") {
