@@ -30,8 +30,8 @@
 // Where nodes fail: with `patience` an initiator waits no longer than that for an answer. It leaves
 // a silent partner alone for 2, 4, 8, .. times as long, and completes the exchange when the answer
 // comes after all, so the sum is conserved with partners that pause. At the end, who hears nothing
-// for that long does not wait for the others' end, of which all tell all, then. Without patience a partner that has stopped holds
-// up its initiator for ever.
+// for that long does not wait for the others' end; all tell all, then, as a tree could break.
+// Without patience a partner that has stopped holds up its initiator for ever.
 //
 // Requests of a pair are numbered, and every message tells the last number that its sender has seen.
 // So requests that crossed are told from requests whose answer was lost, and those that come twice
