@@ -92,6 +92,12 @@ OptimizerSettings read_optimizer(const Section& section, Step steps, double mome
   return s;
 }
 
+void expect_moments(const Section& section, const OptimizerSettings& optimizer, bool is_default) {
+  const bool has_moments = optimizer.rule != Rule::sgd || optimizer.momentum > 0;
+  section.expect(is_default || has_moments, "momentum_policy",
+                 "needs momentum > 0, or an optimizer with moments");
+}
+
 double OptimizerSettings::rate(Step k) const {
   if (k < warmup_steps) {
     return learning_rate * static_cast<double>(k + 1) / static_cast<double>(warmup_steps);
