@@ -77,7 +77,9 @@ OptimizerSettings read_optimizer(const Section& section, Step steps, double mome
   section.expect(s.warmup_steps >= 0, "warmup_steps", "must not be negative, got {}",
                  s.warmup_steps);
   if (s.schedule == "step") {
-    s.decay_steps = section.numbers("decay_steps", {}, "steps at which the learning rate falls");
+    s.decay_steps = section.numbers(
+        "decay_steps", {},
+        "steps at which the learning rate falls; those within the warm-up act at its end");
     section.expect(!s.decay_steps.empty(), "decay_steps",
                    "must list the steps for schedule = step");
     for (const double at : s.decay_steps) {

@@ -105,8 +105,9 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
       "timeline", Duration{0}, "virtual time until which every node's activity is kept"));
   s.output = section.optional<std::string>("output", default_output(scenario_name), "results file");
   section.expect(!s.output.empty(), "output", "must name a file");
-  s.save_models = section.optional<bool>("save_models", false,
-                                         "whether the results file keeps the final models");
+  s.save_models = section.optional<bool>(
+      "save_models", false,
+      "whether the results file keeps the final models, if the workload has numbers");
   s.checkpoint = read_checkpoint(section);
   const auto patience = section.optional<Duration>(
       "patience", default_patience,
