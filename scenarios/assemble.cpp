@@ -164,9 +164,10 @@ double read_forward_share(const Section& compute) {
 }
 
 Duration read_per_episode(const Section& compute) {
-  const auto each = compute.optional<Duration>("per_episode", Duration{0},
-                                               "more time for each episode that ended in a "
-                                               "rollout; virtual time then waits for the numbers");
+  const auto each = compute.optional<Duration>(
+      "per_episode", Duration{0},
+      "more time for each episode that ended in a rollout, at the node's speed; "
+      "virtual time then waits for the numbers");
   compute.expect(each >= Duration{0}, "per_episode", "must not be negative, got {}", to_text(each));
   return each;
 }
