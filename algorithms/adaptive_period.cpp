@@ -119,9 +119,9 @@ Program adaptive_period(const Section& section, const Context& context) {
       "high", 1.3, "share of the sampled drift over which the period shrinks");
   section.expect(settings.high >= settings.low, "high", "must be at least low ({}), got {}",
                  settings.low, settings.high);
-  settings.momentum_policy = read_momentum_policy(section, "keep");
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
+  settings.momentum_policy = read_momentum_policy(section, settings.optimizer, "keep");
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

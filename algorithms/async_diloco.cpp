@@ -151,7 +151,7 @@ class Blocks {
     for (const Plan& other : plans_) {
       if (other.pace > 0) least = std::min(least, other.pace);
     }
-    const double length = std::floor(static_cast<double>(period_) * (least / pace));
+    const double length = std::floor(static_cast<double>(period_) * least / pace);
     own.length = std::max<Step>(1, static_cast<Step>(length));
   }
   Step length(NodeId node) const { return plan(node).length; }

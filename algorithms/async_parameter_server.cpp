@@ -136,19 +136,23 @@ class Server {
     ++version_;
   }
 
+  /// Answers all that wait but those too far ahead.
   void answer_all() {
-    std::erase_if(fetching_, [this](NodeId i) { return answer(i); });
+    if (fetching_.empty()) return;
+    const std::optional<Step>& bound = settings_.staleness_bound;
+    const Step fewest = bound ? fewest_pushes() : 0;
+    std::erase_if(fetching_, [&](NodeId i) {
+      const bool is_ahead = bound && client(i).pushes - fewest > *bound;
+      if (!is_ahead) answer(i);
+      return !is_ahead;
+    });
   }
 
-  /// Sends the model to node i, unless that is too far ahead.
-  bool answer(NodeId i) {
+  void answer(NodeId i) {
     Client& to = client(i);
-    if (settings_.staleness_bound && to.pushes - fewest_pushes() > *settings_.staleness_bound)
-      return false;
     send_in_pieces(node_, i, reply_tag(i), x_, static_cast<double>(version_));
     to.version = version_;
     ++to.answers;
-    return true;
   }
 
   Step fewest_pushes() const {

@@ -41,13 +41,14 @@ Task<Vector> average(Node& node, std::span<const NodeId> members, Tag tag, Vecto
   co_return sum;
 }
 
-MomentumPolicy read_momentum_policy(const Section& section, std::string_view fallback,
-                                    bool can_average) {
+MomentumPolicy read_momentum_policy(const Section& section, const OptimizerSettings& optimizer,
+                                    std::string_view fallback, bool can_average) {
   std::vector<std::string> policies{"keep", "reset"};
   if (can_average) policies.insert(policies.begin() + 1, "average");
   const std::string policy =
       section.choice("momentum_policy", policies, fallback,
                      "what happens to momentum and moments when models are averaged");
+  expect_moments(section, optimizer, policy == fallback);
   return policy == "keep"    ? MomentumPolicy::keep
          : policy == "reset" ? MomentumPolicy::reset
                              : MomentumPolicy::average;

@@ -73,9 +73,9 @@ Program bmuf(const Section& section, const Context& context) {
   settings.is_nesterov =
       section.choice("filter", {"nbm", "cbm"}, "nbm",
                      "block momentum: Nesterov (nbm) or classical (cbm)") == "nbm";
-  settings.momentum_policy = read_momentum_policy(section, "keep");
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
+  settings.momentum_policy = read_momentum_policy(section, settings.optimizer, "keep");
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

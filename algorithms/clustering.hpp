@@ -18,8 +18,9 @@ struct Assignment {
 
 /// Everybody at home if no cluster has more than `tolerated` of the workers that are `slow` (n); else half of
 /// every cluster's workers serve the next one, chosen so that the slow ones are spread: beginning with as few
-/// slow ones as can be, a cluster hands one more of them on as long as it has two more than the next. Rows in
-/// order of worker.
+/// slow ones as can be, a cluster hands one more of them on as long as it has two more than the next. Where that leaves
+/// a cluster with more than tolerated although they could be spread, as few are handed on as that takes. Rows in order
+/// of worker.
 std::vector<Assignment> assign_clusters(const std::vector<bool>& slow, std::size_t clusters,
                                         std::size_t tolerated);
 

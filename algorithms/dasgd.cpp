@@ -175,11 +175,12 @@ Program dasgd(const Section& section, const Context& context) {
     settings.local_share =
         read_between(section, "local_share", 0.25, 0, 1, "share of the own model in a merge");
   }
-  settings.momentum_policy = read_momentum_policy(section, "keep", settings.merge == Merge::mix);
-  if (settings.momentum_policy == MomentumPolicy::average)
-    expect_whole(section, "momentum_policy = average: moments travel behind the model");
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
+  settings.momentum_policy =
+      read_momentum_policy(section, settings.optimizer, "keep", settings.merge == Merge::mix);
+  if (settings.momentum_policy == MomentumPolicy::average)
+    expect_whole(section, "momentum_policy = average: moments travel behind the model");
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

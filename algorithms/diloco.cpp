@@ -56,9 +56,9 @@ Program diloco(const Section& section, const Context& context) {
   Settings settings;
   settings.period = read_period(section, 500);
   settings.outer = read_outer_optimizer(section, 0.7, 0.9);
-  settings.momentum_policy = read_momentum_policy(section, "keep");
   settings.collective = read_collective(section);
   settings.inner = read_optimizer(section, context.steps);
+  settings.momentum_policy = read_momentum_policy(section, settings.inner, "keep");
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

@@ -108,9 +108,10 @@ Program easgd(const Section& section, const Context& context) {
   settings.is_synchronous =
       section.choice("order", {"synchronous", "asynchronous"}, "synchronous",
                      "all nodes at once, or each when it gets there") == "synchronous";
-  settings.momentum_policy = read_momentum_policy(section, "keep", settings.is_synchronous);
   if (settings.is_synchronous) settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
+  settings.momentum_policy =
+      read_momentum_policy(section, settings.optimizer, "keep", settings.is_synchronous);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

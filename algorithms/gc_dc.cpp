@@ -11,7 +11,7 @@
 // in each cluster if they can be spread; it helps if slow nodes stay slow for longer than a step.
 //
 // A node was slow if it had not answered when the step closed, or took longer than `patience` times the
-// median. Placement, this rule and the greedy assignment (clustering.hpp) are ours: the papers leave them to
+// median. Placement, this rule and the assignment (clustering.hpp) are ours: the papers leave them to
 // the system. The assignment travels in the header of the model. The metric "moved" counts nodes that serve
 // away from home.
 //

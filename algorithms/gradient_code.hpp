@@ -7,7 +7,9 @@
 //                B_ii = 1, for a random s x n matrix H whose rows sum to zero. Any n - s rows span (1, .., 1).
 //
 // Tandon, Lei, Dimakis, Karampatziakis, "Gradient Coding: Avoiding Stragglers in Distributed Learning", ICML 2017.
-// All coefficients are found in double: those of decoding grow fast with n and s.
+// All coefficients are found in double: those of decoding grow fast with n and s. What they combine is single precision, so a
+// cyclic code's sum is off by 7e-7 of itself (16 workers, s = 4) to 8e-6 (100 workers, s = 30) in the median of 12 random H, by
+// 2e-4 in the worst (64 workers, s = 8).
 #pragma once
 
 #include <cstddef>

@@ -6,6 +6,9 @@
 //   topology          W_r is the scenario's topology at step r of its period
 //   random_matching   W_r averages disjoint random pairs of neighbors, the same draw on all nodes
 //
+// Compressed, mixing keeps the mean model, but for pairs that send lattice codes: as in SwarmSGD both take the mean of what
+// the codes say, and are equal.
+//
 // Koloskova, Loizou, Boreiri, Jaggi, Stich, "A Unified Theory of Decentralized SGD with Changing
 // Topology and Local Updates", ICML 2020, Algorithm 1; it converges if, over some rounds, mixing
 // shrinks the distance from the mean in expectation. Momentum stays local, is mixed with the
@@ -81,8 +84,10 @@ Program local_gossip(const Section& section, const Context& context) {
                  "must be from 0 to {}, got {}", context.nodes - 1, auxiliary);
   settings.auxiliary = static_cast<NodeId>(auxiliary);
   const bool is_matching =
-      section.choice("mixing", {"topology", "random_matching"}, "topology",
-                     "mix over the whole topology, or in random pairs of its neighbors") ==
+      section.choice(
+          "mixing", {"topology", "random_matching"}, "topology",
+          "mix over the whole topology, or in random pairs of its neighbors; pairs with lattice "
+          "codes both take the mean of what these say, which moves the mean model") ==
       "random_matching";
   settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context.steps);

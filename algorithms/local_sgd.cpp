@@ -62,9 +62,9 @@ Program local_sgd(const Section& section, const Context& context) {
       "switch_step", 0, "steps of allreduce SGD before the first local one (post-local SGD)");
   section.expect(settings.switch_step >= 0, "switch_step", "must not be negative, got {}",
                  settings.switch_step);
-  settings.momentum_policy = read_momentum_policy(section, "keep");
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
+  settings.momentum_policy = read_momentum_policy(section, settings.optimizer, "keep");
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

@@ -25,6 +25,7 @@ GossipMomentum read_gossip_momentum(const Section& section, const Topology& topo
   const std::string policy =
       section.choice("momentum_policy", policies, policies.front(),
                      "what happens to momentum and moments when models are mixed");
+  expect_moments(section, optimizer, policy == policies.front());
   const bool mixes_squares = policy == "mix" && optimizer.rule != OptimizerSettings::Rule::sgd;
   section.expect(!mixes_squares || !has_negative_weights(topology), "momentum_policy",
                  "= mix of second moments needs mixing weights that are not negative");

@@ -77,7 +77,9 @@ OptimizerSettings read_optimizer(const Section& section, Step steps, double mome
   section.expect(s.warmup_steps >= 0, "warmup_steps", "must not be negative, got {}",
                  s.warmup_steps);
   if (s.schedule == "step") {
-    s.decay_steps = section.numbers("decay_steps", {}, "steps at which the learning rate falls");
+    s.decay_steps = section.numbers(
+        "decay_steps", {},
+        "steps at which the learning rate falls; those within the warm-up act at its end");
     section.expect(!s.decay_steps.empty(), "decay_steps",
                    "must list the steps for schedule = step");
     for (const double at : s.decay_steps) {
@@ -90,6 +92,12 @@ OptimizerSettings read_optimizer(const Section& section, Step steps, double mome
     section.expect(s.decay_factor > 0, "decay_factor", "must be positive, got {}", s.decay_factor);
   }
   return s;
+}
+
+void expect_moments(const Section& section, const OptimizerSettings& optimizer, bool is_default) {
+  const bool has_moments = optimizer.rule != Rule::sgd || optimizer.momentum > 0;
+  section.expect(is_default || has_moments, "momentum_policy",
+                 "needs momentum > 0, or an optimizer with moments");
 }
 
 double OptimizerSettings::rate(Step k) const {

@@ -54,6 +54,8 @@ struct OptimizerSettings {
 
 /// Reads and checks the keys of the shared update rule; the caller calls section.finish(). `momentum` is the default of its key.
 OptimizerSettings read_optimizer(const Section& section, Step steps, double momentum = 0);
+/// A `momentum_policy` other than the default would change nothing without momentum or moments: it is refused.
+void expect_moments(const Section& section, const OptimizerSettings& optimizer, bool is_default);
 /// Reads the key `optimizer` and the numbers of its rule, momentum excepted, each key after
 /// `prefix`. `epsilon` is Adam's default; Adagrad's is a hundredth of it.
 void read_rule(const Section& section, std::string_view prefix, double epsilon,

@@ -107,10 +107,11 @@ Task<> run(Node& node, const Slow& slow, const typename Base::Settings& settings
   co_await base.finish();
 }
 
-/// SlowMo over `Base`, whose keys are read here; they are the last of the section.
+/// SlowMo over `Base`, whose keys are read here; those of its momentum are the last of the section.
 template <class Base>
-Program over(const Slow& slow, const Section& section, const Context& context) {
+Program over(Slow slow, const Section& section, const Context& context) {
   const typename Base::Settings settings = Base::read(section, context);
+  slow.momentum_policy = read_momentum_policy(section, settings.optimizer, "reset");
   section.finish();
   return [slow, settings](Node& node) { return run<Base>(node, slow, settings); };
 }
@@ -131,7 +132,6 @@ Program slowmo(const Section& section, const Context& context) {
   const std::string base =
       section.choice("base", {"local", "gossip", "sgp", "overlap_sgp", "adpsgd"}, "local",
                      "what happens inside a block");
-  slow.momentum_policy = read_momentum_policy(section, "reset");
   slow.collective = read_collective(section);
   if (base == "gossip") return over<PlainSteps<true>>(slow, section, context);
   if (base == "sgp") return over<SgpSteps>(slow, section, context);

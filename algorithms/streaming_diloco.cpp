@@ -192,10 +192,10 @@ Program streaming_diloco(const Section& section, const Context& context) {
       read_between(section, "local_share", 0.5, 0, 0.999, "share of the own model in a merge");
   settings.outer = read_outer_optimizer(section, 0.7, 0.9);
   settings.codec = read_plain_codec(section);
-  settings.momentum_policy = read_momentum_policy(section, "keep");
+  settings.inner = read_optimizer(section, context.steps);
+  settings.momentum_policy = read_momentum_policy(section, settings.inner, "keep");
   if (settings.codec->is_exact() || settings.momentum_policy == MomentumPolicy::average)
     settings.collective = read_collective(section);
-  settings.inner = read_optimizer(section, context.steps);
   settings.inner_of_fragment = settings.inner;
   settings.inner_of_fragment.clip_norm = 0;
   section.finish();

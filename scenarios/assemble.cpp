@@ -105,8 +105,9 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
       "timeline", Duration{0}, "virtual time until which every node's activity is kept"));
   s.output = section.optional<std::string>("output", default_output(scenario_name), "results file");
   section.expect(!s.output.empty(), "output", "must name a file");
-  s.save_models = section.optional<bool>("save_models", false,
-                                         "whether the results file keeps the final models");
+  s.save_models = section.optional<bool>(
+      "save_models", false,
+      "whether the results file keeps the final models, if the workload has numbers");
   s.checkpoint = read_checkpoint(section);
   const auto patience = section.optional<Duration>(
       "patience", default_patience,
@@ -163,9 +164,10 @@ double read_forward_share(const Section& compute) {
 }
 
 Duration read_per_episode(const Section& compute) {
-  const auto each = compute.optional<Duration>("per_episode", Duration{0},
-                                               "more time for each episode that ended in a "
-                                               "rollout; virtual time then waits for the numbers");
+  const auto each = compute.optional<Duration>(
+      "per_episode", Duration{0},
+      "more time for each episode that ended in a rollout, at the node's speed; "
+      "virtual time then waits for the numbers");
   compute.expect(each >= Duration{0}, "per_episode", "must not be negative, got {}", to_text(each));
   return each;
 }

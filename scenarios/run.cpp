@@ -343,13 +343,19 @@ void Run::run_simulation(const Recorder* recorded) {
     const Duration own = times.duration(node, step, batch) - times.delay(node, step);
     return from_seconds(backward_share * to_seconds(own));
   };
+  GradientDuration per_episode;
+  if (settings.per_episode > Duration{0} && recorded == nullptr) {
+    per_episode = [this](NodeId node, Step step, BatchName) {
+      return parts_.compute_time->slowed(node, step, parts_.settings.per_episode);
+    };
+  }
   std::optional<Replay> replay;
   if (recorded != nullptr) replay.emplace(recorded->acts);
   SimulatedTransport transport({.nodes = settings.nodes,
                                 .closed_form_collectives = settings.closed_form_collectives,
                                 .host = host ? &*host : nullptr,
                                 .backward = replay ? GradientDuration() : backward,
-                                .per_episode = replay ? Duration{} : settings.per_episode,
+                                .per_episode = per_episode,
                                 .pulse = [this, &clock] { pulse(clock->now(), clock->events()); },
                                 .failures = parts_.failures.get(),
                                 .on_stop = [this](NodeId node) { observer_->lose(node); },

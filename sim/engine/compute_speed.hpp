@@ -33,7 +33,7 @@ class ComputeSpeed {
  public:
   ComputeSpeed(SpeedSettings settings, std::uint64_t seed);
 
-  /// Seconds of a gradient that takes `nominal` seconds at nominal speed.
+  /// Seconds of what takes `nominal` seconds at nominal speed.
   double seconds(NodeId node, Step step, double nominal) const {
     const double steady = nominal / settings_.speeds[static_cast<std::size_t>(node)];
     return is_slow(node, step) ? steady * settings_.slow_factor : steady;

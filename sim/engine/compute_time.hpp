@@ -56,6 +56,10 @@ class ComputeTime {
   Duration duration(NodeId node, Step step, BatchName batch) const;
   /// The same of the batch that is the node's own at that step.
   Duration duration(NodeId node, Step step) const { return duration(node, step, {node, step}); }
+  /// How long `node` takes at that step for what takes `nominal` at nominal speed.
+  Duration slowed(NodeId node, Step step, Duration nominal) const {
+    return from_seconds(speed_.seconds(node, step, to_seconds(nominal)));
+  }
   /// What is kept of every node, for prefetching.
   NodeRecords node_records() const { return distribution_.node_records(); }
   /// The injected delay alone (zero for most).

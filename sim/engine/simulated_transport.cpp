@@ -190,9 +190,10 @@ void SimulatedTransport::compute(GradientWait& wait) {
   const NodeId node = wait.fibre->node;
   const BatchName batch{wait.owner, wait.draw};
   Duration duration = duration_(node, wait.count, batch);
-  if (settings_.per_episode > Duration{0}) {
+  if (settings_.per_episode) {
     wait.result = graph_.gradient(wait.owner, wait.draw, std::exchange(wait.x, {}));
-    const double seconds = to_seconds(settings_.per_episode) * wait.result.episodes.value();
+    const Duration each = settings_.per_episode(node, wait.count, batch);
+    const double seconds = to_seconds(each) * wait.result.episodes.value();
     duration = after(Time{duration}, from_seconds(seconds)).time_since_epoch();
   }
   wait.backward = Duration{0};

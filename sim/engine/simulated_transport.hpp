@@ -34,9 +34,9 @@ class SimulatedTransport final : public Transport, private NetworkClock {
     Host* host = nullptr;
     /// How much of a gradient's duration, at its end, is the backward pass; empty: nothing.
     GradientDuration backward = {};
-    /// Added to a gradient's duration for each episode that ended in its rollout; not zero: virtual time waits for
-    /// the numbers.
-    Duration per_episode{};
+    /// Added to a gradient's duration for each episode that ended in its rollout, so that virtual time waits for the
+    /// numbers; empty: nothing.
+    GradientDuration per_episode = {};
     /// Called every few hundred events, the same ones in every run; may throw to end the run (Interrupted).
     std::function<void()> pulse;
     /// Who fails and when; null: nobody. Outlives the transport.

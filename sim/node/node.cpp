@@ -49,13 +49,11 @@ Node::Sleep Node::sleep(Duration duration) {
 Node::ComputeGradient Node::gradient(const Vector& x) { return gradient_of(id_, draws_, x); }
 
 Node::ComputeGradient Node::gradient_of(NodeId owner, Step draw, const Vector& x) {
-  return {world_, {owner, draw, draws_++}, x, false};
+  return {world_, batch(owner, draw), x, false};
 }
 
 Node::ComputeGradient Node::gradient_in_pieces(const Vector& x) {
-  const Batch batch{id_, draws_, draws_};
-  ++draws_;
-  return {world_, batch, x, world_.plan.overlaps_backward};
+  return {world_, batch(id_, draws_), x, world_.plan.overlaps_backward};
 }
 
 Time Node::time_of(const Piece& piece) const {
@@ -155,7 +153,7 @@ Gradient Node::ComputeGradient::await_resume() {
   }
   Gradient result =
       wait_.x ? world_.graph.gradient(wait_.owner, wait_.draw, wait_.x) : std::move(wait_.result);
-  world_.observer.record(node, "train_loss", wait_.draw, result.loss);
+  world_.observer.record(node, "train_loss", step_, result.loss);
   return result;
 }
 

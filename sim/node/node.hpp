@@ -177,6 +177,7 @@ class Node {
   /// Marks the end of step `k` with model `x`: counts the step, evaluates where the scenario asks for it. `weight`, which is
   /// positive: of x in the mean over the nodes (push-sum: mean of s / w with weights w is sum of s / sum of w).
   void end_step(Step k, const Vector& x, double weight = 1) {
+    without_loss_ = k + 1;
     world_.observer.end_step(id_, k, x, world_.transport.now(), weight, draws_);
   }
   /// Says that the node's model changed after its last step (exchanges that were still under way).
@@ -185,12 +186,18 @@ class Node {
  private:
   friend class Signal;
 
-  /// Which mini-batch, of whom; and how many gradients of this node came before.
+  /// Which mini-batch, of whom; how many gradients of this node came before; and whose step's training loss it gives.
   struct Batch {
     NodeId owner;
     Step draw;
     Step count;
+    Step step;  // -1: of none, as the step has one already
   };
+
+  /// Of the gradient that begins now.
+  Batch batch(NodeId owner, Step draw) {
+    return {owner, draw, draws_++, std::exchange(without_loss_, -1)};
+  }
 
   void send(NodeId to, Message&& message);
   /// When the backward pass comes to `piece`.
@@ -200,6 +207,7 @@ class Node {
   NodeId id_;
   std::int32_t fibres_ = 0;  // spawned so far
   Step draws_ = 0;
+  Step without_loss_ = 0;  // the present step; -1 once a gradient gives its training loss
 };
 
 /// All nodes of a run, side by side; they never move.
@@ -274,7 +282,8 @@ class [[nodiscard]] Node::Until {
 
 class [[nodiscard]] Node::ComputeGradient {
  public:
-  ComputeGradient(World& world, Batch batch, const Vector& x, bool is_in_pieces) : world_(world) {
+  ComputeGradient(World& world, Batch batch, const Vector& x, bool is_in_pieces)
+      : world_(world), step_(batch.step) {
     wait_.x = x;
     wait_.owner = batch.owner;
     wait_.draw = batch.draw;
@@ -290,6 +299,7 @@ class [[nodiscard]] Node::ComputeGradient {
 
  private:
   World& world_;
+  Step step_;
   GradientWait wait_;
 };
 

@@ -132,3 +132,24 @@ TEST_CASE("the stages of CODA set the learning rate, and nothing else may") {
   CHECK_THROWS_WITH_AS(test::run(scenario(2, 3, "kind = coda\nlearning_rate = 0.1\ndecay = 0.5")),
                        doctest::Contains("decay must be at least 1, got 0.5"), ScenarioError);
 }
+
+TEST_CASE("the gradient at a stage's end does not move the training losses of later steps") {
+  // Without a learning rate to speak of only alpha moves, after steps 3 and 6, by mini-batches 3 and 7 of the node.
+  const std::string text =
+      scenario(1, 9, "kind = coda\nlearning_rate = 1e-30\nstage_steps = 3\ndecay = 1");
+  const Recorder recorder = test::run(text);
+  const Assembly parts = assemble(Scenario::parse(text, "test.ini"));
+  const Workload& workload = *parts.workload;
+  std::vector<float> x(workload.facts().parameters), g(x.size());
+  workload.initial_model(x);
+  Step draw = 0;
+  for (std::size_t k = 0; k < 9; ++k) {
+    GradientRequest request{.node = 0, .draw = draw++, .x = x.data(), .gradient = g.data()};
+    workload.gradients({&request, 1});
+    CHECK(recorder.steps.value("train_loss", k, 0) == doctest::Approx(request.loss));
+    if (k % 3 != 2) continue;
+    request.draw = draw++;
+    workload.gradients({&request, 1});
+    x.back() -= g.back() / static_cast<float>(workload.facts().dual_curvature);
+  }
+}

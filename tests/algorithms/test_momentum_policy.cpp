@@ -1,6 +1,9 @@
 // What happens to momentum when models are averaged or mixed: keep, average, reset, mix.
 
+#include <utility>
+
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "sim/base/error.hpp"
 #include "tests/support/block_averaging.hpp"
@@ -196,12 +199,13 @@ TEST_CASE(
   for (const std::string kind : {"dpsgd", "local_gossip"}) {
     const std::string text = test::quadratic_scenario(
         4, 3, "ring", "kind = " + kind + "\nlearning_rate = 0.1\nmomentum_policy = mix");
-    const std::vector<std::string> half{"algorithm.compression=half"};
-    CHECK_NOTHROW(test::run(text, half));  // first moments may be negative
+    const std::string half = "algorithm.compression=half";
+    CHECK_NOTHROW(
+        test::run(text, {"algorithm.momentum=0.5", half}));  // first moments may be negative
     for (const std::string rule : {"adam", "adamw", "adagrad"}) {
       const std::string optimizer = "algorithm.optimizer=" + rule;
       CHECK_NOTHROW(test::run(text, {optimizer}));
-      CHECK_THROWS_WITH_AS(test::run(text, {optimizer, half[0]}),
+      CHECK_THROWS_WITH_AS(test::run(text, {optimizer, half}),
                            doctest::Contains("= mix of second moments needs compression = none"),
                            ScenarioError);
     }
@@ -222,4 +226,26 @@ TEST_CASE("momentum that is mixed with complete weights after H steps is average
       test::run(test::quadratic_scenario(
           6, 4, "complete", "kind = local_gossip\nmixing = random_matching" + settings + "mix")),
       doctest::Contains("= mix needs mixing = topology"), ScenarioError);
+}
+
+TEST_CASE("a momentum policy without momentum, which changed nothing, is refused") {
+  const std::pair<const char*, const char*> cases[] = {
+      {"adaptive_period", "average"}, {"bmuf", "average"},      {"dasgd", "reset"},
+      {"diloco", "average"},          {"dpsgd", "mix"},         {"easgd", "reset"},
+      {"local_gossip", "reset"},      {"local_sgd", "average"}, {"slowmo", "keep"},
+      {"streaming_diloco", "average"}};
+  for (const auto& [kind, policy] : cases) {
+    CAPTURE(kind);
+    const std::string text = test::quadratic_scenario(
+        2, 4, "ring",
+        fmt::format("kind = {}\nlearning_rate = 0.1\nmomentum_policy = {}", kind, policy));
+    std::vector<std::string> settings;
+    if (std::string(kind) == "local_sgd") settings.emplace_back("algorithm.period=2");
+    CHECK_THROWS_WITH_AS(test::run(text, settings),
+                         doctest::Contains("momentum_policy needs momentum > 0"), ScenarioError);
+    settings.emplace_back("algorithm.optimizer=adagrad");
+    CHECK_NOTHROW(test::run(text, settings));
+    settings.back() = "algorithm.momentum=0.5";
+    CHECK_NOTHROW(test::run(text, settings));
+  }
 }

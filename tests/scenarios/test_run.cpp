@@ -173,14 +173,15 @@ TEST_CASE("a diverging run that marks its nodes goes on, and names them") {
   }
 }
 
+const char* const walks =
+    "[run]\nnodes = 3\nsteps = 2\nrecord_every = 1\n[topology]\nkind = complete\n"
+    "[network]\nkind = constant\nlatency = 1 us\n[compute]\ngradient = 1 s\nper_episode = 30 ms\n"
+    "[workload]\nkind = navigation\nhorizon = 12\n[algorithm]\nkind = local_sgd\n"
+    "period = 10\nlearning_rate = 0.1\n";
+
 TEST_CASE("gradients take longer for each episode of their rollout") {
-  const std::string text =
-      "[run]\nnodes = 3\nsteps = 2\nrecord_every = 1\n[topology]\nkind = complete\n"
-      "[network]\nkind = constant\nlatency = 1 us\n[compute]\ngradient = 1 s\nper_episode = 30 ms\n"
-      "[workload]\nkind = navigation\nhorizon = 12\n[algorithm]\nkind = local_sgd\n"
-      "period = 10\nlearning_rate = 0.1\n";
-  const Recorder recorder = test::run(text);
-  const Assembly parts = assemble(Scenario::parse(text, "test.ini"));
+  const Recorder recorder = test::run(walks);
+  const Assembly parts = assemble(Scenario::parse(walks, "test.ini"));
   const auto& navigation = dynamic_cast<const Navigation&>(*parts.workload);
   std::vector<float> x(navigation.facts().parameters);
   navigation.initial_model(x);
@@ -194,6 +195,17 @@ TEST_CASE("gradients take longer for each episode of their rollout") {
   CHECK_THROWS_WITH_AS(assemble(Scenario::parse(
                            blobs, "test.ini", {"algorithm.kind=dpsgd", "compute.per_episode=1 s"})),
                        doctest::Contains("needs a workload of episodes"), ScenarioError);
+}
+
+TEST_CASE("episodes take as much longer on slow nodes as gradients do") {
+  const Recorder nominal = test::run(walks);
+  const Recorder slowed =
+      test::run(walks, {"compute.speeds=1, 0.5, 1", "compute.slow_nodes=1", "compute.slowdown=3"});
+  const double factors[] = {3, 2, 1};
+  for (std::size_t node = 0; node < 3; ++node) {
+    const double expected = factors[node] * nominal.steps.value("time", 0, node);
+    CHECK(slowed.steps.value("time", 0, node) == doctest::Approx(expected).epsilon(1e-12));
+  }
 }
 
 TEST_CASE("an interrupted run keeps what it has") {
