@@ -492,6 +492,19 @@ TEST_CASE("single hosts and links can be slower and farther than the others") {
   CHECK(fabric.links[3].latency == Duration{3'000'000});
 }
 
+TEST_CASE("links within hosts are given numbers by name as others are") {
+  const Keys keys = with("crossbar", {{"nodes_per_host", "2"},
+                                      {"local_bandwidth", "8 GB/s"},
+                                      {"link_bandwidths", "host 1 within: 3 GB/s"},
+                                      {"link_latencies", "* within: 2 us"}});
+  const Fabric fabric = build(keys, 4);
+  CHECK(way(fabric, 2, 3) == Names{"host 1 within"});
+  CHECK(fabric.links[4].bytes_per_second == 8e9);
+  CHECK(fabric.links[5].bytes_per_second == 3e9);
+  CHECK(fabric.links[3].latency == Duration{1'000'000});
+  CHECK(fabric.links[4].latency == Duration{2'000'000});
+}
+
 TEST_CASE("overrides that name nobody, or give nothing, are refused") {
   const auto refused = [](const std::string& key, const std::string& value) {
     return refusal(with("crossbar", {{key, value}}), 4);
