@@ -206,6 +206,16 @@ TEST_CASE("a wrong digits file is located by line and column") {
   fails_with("\xEF\xBB\xBF" + zeros + "3\n", ": expected at least 2 samples, found 1");
 }
 
+TEST_CASE("blank lines among the digits are no samples") {
+  const Directory directory;
+  const std::string path = directory / "d.csv";
+  std::string zeros;
+  for (int i = 0; i < 64; ++i) zeros += "0,";
+  std::ofstream(path) << zeros << "1\n\n" << zeros << "2\n" << zeros << "3\r\n \r\n\n";
+  const SplitDataset digits = load({{"path", path}});
+  CHECK(digits.train.samples + digits.test.samples == 3);
+}
+
 TEST_CASE("a relative path is taken from the directory of the scenario") {
   const Directory directory;
   Section source = section({{"path", "d.csv"}});
