@@ -426,6 +426,12 @@ class PlotTest(unittest.TestCase):
             self.assertTrue(any(re.match("group_size=4,delay.*….*seed=1|group_size=4,delay.*….*links", text) for text in said), said)
         self.assertIn("slow", self.texts("slow.h5"))
 
+    def test_letters_of_no_font_are_told_in_one_sentence(self):
+        shutil.copy(self.folder / "a.h5", self.folder / "\U00013000\U00013001.h5")  # hieroglyphs
+        said = self.plot("\U00013000\U00013001.h5")
+        self.assertEqual(said.count("\n"), 2, said)
+        self.assertIn("note: boxes stand for \U00013000\U00013001, which are in none of the fonts DejaVu Sans", said)
+
     def test_times_of_some_seeds_alone_say_so(self):
         with h5py.File(self.folder / "swept" / "nodes=4,learning_rate=0.05,seed=1.h5") as one, \
              h5py.File(self.folder / "swept" / "nodes=4,learning_rate=0.05,seed=2.h5") as two:
