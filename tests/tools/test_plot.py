@@ -426,6 +426,16 @@ class PlotTest(unittest.TestCase):
             self.assertTrue(any(re.match("group_size=4,delay.*….*seed=1|group_size=4,delay.*….*links", text) for text in said), said)
         self.assertIn("slow", self.texts("slow.h5"))
 
+    def test_the_name_of_a_run_beside_others_ends_within_the_picture(self):
+        long = f"{'long_name_' * 20}.h5"
+        shutil.copy(self.folder / "a.h5", self.folder / long)
+        figure, _ = convergence.draw([self.folder / "a.h5", self.folder / long, self.folder / "slow.h5"])
+        figure.canvas.draw()
+        written = [*figure.axes[0].get_legend().get_texts(), *(text for ax in figure.axes for text in ax.texts)]
+        self.assertTrue(any("…" in text.get_text() for text in written))
+        self.assertLess(max(text.get_window_extent().x1 for text in written), figure.bbox.x1)
+        plt.close(figure)
+
     def test_letters_of_no_font_are_told_in_one_sentence(self):
         shutil.copy(self.folder / "a.h5", self.folder / "\U00013000\U00013001.h5")  # hieroglyphs
         said = self.plot("\U00013000\U00013001.h5")
