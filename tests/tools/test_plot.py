@@ -442,6 +442,17 @@ class PlotTest(unittest.TestCase):
         self.assertEqual(said.count("\n"), 2, said)
         self.assertIn("note: boxes stand for \U00013000\U00013001, which are in none of the fonts DejaVu Sans", said)
 
+    def test_steps_are_whole(self):
+        subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "short.h5", "run.steps=1", "run.evaluate_every=1"], cwd=self.folder, check=True)
+        results = run.Results(self.folder / "short.h5")
+        single, beside = run.draw(results, "short.h5", None), convergence.draw([self.folder / "short.h5", self.folder / "short.h5"])[0]
+        for figure, name in ((single, "finished steps"), (beside, "steps")):
+            figure.canvas.draw()
+            ticks = [tick for ax in figure.axes for axis in (ax.xaxis, ax.yaxis) if axis.label.get_text() == name for tick in axis.get_ticklocs()]
+            self.assertIn(1, ticks)
+            self.assertEqual([tick for tick in ticks if tick % 1], [])
+            plt.close(figure)
+
     def test_times_of_some_seeds_alone_say_so(self):
         with h5py.File(self.folder / "swept" / "nodes=4,learning_rate=0.05,seed=1.h5") as one, \
              h5py.File(self.folder / "swept" / "nodes=4,learning_rate=0.05,seed=2.h5") as two:

@@ -130,7 +130,7 @@ def draw_curves(ax, runs, metric, against, scale):
         few = len(x) <= 25
         ax.plot(x * scale, y, color=SERIES[i], linestyle=DASHES[i], label=literal(run.name),
                 marker=MARKERS[i] if few else None, markersize=4, markerfacecolor="none" if i else None)
-    ax.xaxis.set_major_locator(MaxNLocator(5))
+    ax.xaxis.set_major_locator(MaxNLocator(5, integer=against == "step", min_n_ticks=1))
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     ends = [x[-1] for x in (run.curve(metric, against)[0] for run in runs) if len(x) and x[-1] > 0]
     if metric == "step" and spans_decades(ends):

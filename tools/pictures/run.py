@@ -284,7 +284,8 @@ def draw_left(figure, grid, results, panels):
         is_last = i + 1 == len(panels)
         for ax in (left, right):
             ax.tick_params(labelbottom=is_last)
-            ax.xaxis.set_major_locator(MaxNLocator(6))
+        left.xaxis.set_major_locator(MaxNLocator(6))
+        right.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
     left.set_xlabel(f"{results.clock} ({unit})")
     right.set_xlabel("finished steps")
     left.set_xlim(left=0)
@@ -360,6 +361,7 @@ def draw_progress(ax, results):
     ax.plot(np.nanmedian(time, axis=1) * factor, step, color=BLUE, marker="o" if len(step) == 1 else None, label="median node")
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
+    ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True, min_n_ticks=1))
     ax.set_xlabel(f"{results.clock} ({unit})")
     ax.set_ylabel("finished steps")
     ax.legend(loc="upper left")
