@@ -5,7 +5,8 @@
 // Edges     cables, with `latency` ("1 us") and `bandwidth` ("12.5 GB/s"), each of which may be left
 //           out for the scenario's. An undirected edge is two links, one per direction, a directed
 //           one is one. Several edges between the same vertices are parallel cables.
-//           An attribute that looks like one of these (`bandwith`) is refused; others are ignored.
+//           An attribute that looks like one of these (`bandwith`, type = switch) is refused; others are
+//           ignored.
 // Routes    fewest links, then least latency, spread over equal ones (switch_graph.hpp). Hosts pass
 //           messages of others on only where there are no switches at all.
 //
@@ -28,8 +29,9 @@ class Drawing {
   Drawing(const Section& section, const std::string& path, Link usual, NodeId hosts)
       : section_(section),
         path_(path),
-        graph_(read_graph(section, "file", path,
-                          {.vertices = {"kind"}, .edges = {"latency", "bandwidth"}})) {
+        graph_(read_graph(
+            section, "file", path,
+            {.vertices = {"kind"}, .edges = {"latency", "bandwidth"}, .telling_value = "switch"})) {
     read_vertices(hosts);
     for (const GraphFile::Edge& edge : graph_.edges) read_edge(edge, usual);
   }

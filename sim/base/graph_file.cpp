@@ -43,6 +43,9 @@ class Attention {
     if (is_new) decision->second = is_in(all_, name) || !suggestion(all_, name).empty();
     return decision->second;
   }
+  bool keeps(const std::string& name, const std::string& value) {
+    return keeps(name) || is_telling(value);
+  }
 
   void refuse_strangers(const GraphFile& graph) const {
     const auto name_of = [&](std::size_t v) { return graph.vertices[v].name; };
@@ -50,6 +53,7 @@ class Attention {
     for (const GraphFile::Vertex& vertex : graph.vertices) {
       refuse_strangers(vertex.attributes, known_.vertices, vertex.line,
                        [&] { return fmt::format("vertex {}", vertex.name); });
+      refuse_misnamed(vertex);
     }
     for (const GraphFile::Edge& edge : graph.edges) {
       refuse_strangers(edge.attributes, known_.edges, edge.line, [&] {
@@ -73,11 +77,24 @@ class Attention {
     return did_you_mean(found, names);
   }
 
+  bool is_telling(const std::string& value) const {
+    return !known_.telling_value.empty() && lower(value) == known_.telling_value;
+  }
+
+  void refuse_misnamed(const GraphFile::Vertex& vertex) const {
+    for (const auto& [name, value] : vertex.attributes) {
+      if (!is_telling(value) || vertex.attributes.contains(known_.vertices.front())) continue;
+      throw GraphFileError(vertex.line,
+                           fmt::format("vertex {} has {} = {}, expected {} = {}", vertex.name, name,
+                                       value, known_.vertices.front(), known_.telling_value));
+    }
+  }
+
   template <class Owner>
   void refuse_strangers(const GraphFile::Attributes& attributes, const Names& known,
                         std::size_t line, Owner owner) const {
     for (const auto& [name, value] : attributes) {
-      if (is_in(known, name)) continue;
+      if (is_in(known, name) || !decisions_.at(name)) continue;
       const std::string way_out = is_in(known_.edges, name) ? "; it is one of edges"
                                   : is_in(known_.vertices, name)
                                       ? "; it is one of vertices"
@@ -116,7 +133,7 @@ GraphFile read_dot_as(const std::string& text, Attention& attention) {
     if (vertex != nullptr && key == name) {
       names.resize(boost::num_vertices(graph));
       names[*vertex] = text_of_value;
-    } else if (attention.keeps(key)) {
+    } else if (attention.keeps(key, text_of_value)) {
       const auto* const edge = boost::any_cast<Edge>(&owner);
       auto& attributes = vertex != nullptr ? graph[*vertex]
                          : edge != nullptr ? graph[*edge]
@@ -215,7 +232,7 @@ class GraphmlReceiver : public boost::mutate_graph {
 
  private:
   void set(GraphFile::Attributes& attributes, const std::string& name, const std::string& value) {
-    if (attention_.keeps(name)) attributes[name] = value;
+    if (attention_.keeps(name, value)) attributes[name] = value;
   }
 
   GraphFile& graph_;

@@ -45,6 +45,9 @@ enum class GraphFormat { graphml, dot };
 struct GraphAttributes {
   std::vector<std::string> vertices;
   std::vector<std::string> edges;
+  /// A value of a vertex's first attribute which says so much that it is refused under another name, where that one is
+  /// not given; empty: none.
+  std::string telling_value = {};
 };
 
 /// What is wrong with a file, and the line from 1, or 0 if it is not known.

@@ -218,6 +218,24 @@ TEST_CASE("a fabric file: misspelt attributes are refused, those of drawing tool
   }
 }
 
+TEST_CASE(
+    "a fabric file: a switch that is called so under another name is refused, not made a host") {
+  CHECK(file_refusal("graph {\n s [type=switch];\n a -- s -- b }", 2) ==
+        ":2: vertex s has type = switch, expected kind = switch");
+  CHECK(file_refusal("graph {\n a -- s -- b;\n s [label=Switch] }", 2) ==
+        ":2: vertex s has label = Switch, expected kind = switch");
+  const std::string text = R"(<graphml><key id="k" for="node" attr.name="role" attr.type="string"/>
+<graph edgedefault="undirected"><node id="a"/><node id="b"/>
+<node id="s"><data key="k">switch</data></node>
+<edge source="a" target="s"/><edge source="b" target="s"/></graph></graphml>)";
+  CHECK(file_refusal(text, 2, "net.graphml") ==
+        ":3: vertex s has role = switch, expected kind = switch");
+  // What is said as it should be may be said in other words, too, and at edges it means nothing.
+  CHECK(file_refusal("graph { s [kind=switch, label=switch]; a -- s -- b [label=switch] }", 2) ==
+        "accepted");
+  CHECK(file_refusal("graph { s [kind=host, label=switch]; a -- s -- b }", 2) == "accepted");
+}
+
 TEST_CASE("a DOT file that is wrong is refused by line") {
   const auto line = [](const std::string& text) {
     try {
