@@ -33,6 +33,7 @@
 #include "tools/on_all_ranks.hpp"
 #include "tools/process_pool.hpp"
 #include "tools/progress.hpp"
+#include "tools/say.hpp"
 #include "tools/sweep_check.hpp"
 #include "tools/sweep_folder.hpp"
 #include "tools/sweep_table.hpp"
@@ -219,8 +220,9 @@ std::string tell_failures(std::vector<std::string> failures, const fs::path& fol
                                  failures.size() == 1 ? "" : "s", folder.string());
   for (std::size_t i = 0; i < std::min(failures.size(), most_failures_named); ++i) {
     const auto point = std::ranges::find(sweep.points, failures[i], &SweepPoint::name);
+    const std::string why = first_line_of(folder / (failures[i] + ".log"));
     text += fmt::format("\n  {}: {}", sweep.describe(*point),
-                        first_line_of(folder / (failures[i] + ".log")));
+                        why.empty() ? "its log could not be written" : why);
   }
   if (failures.size() > most_failures_named)
     text += fmt::format("\n  .. and {} more", failures.size() - most_failures_named);
@@ -282,8 +284,7 @@ void sweep_command(const Arguments& arguments) {
                               : fs::path(default_output(scenario.name())).replace_extension();
   const bool speaks = values.count("quiet") == 0 && shard.index == 0;
   const std::string wrong = check_points(scenario, sweep, folder, longest_check);
-  if (speaks && !wrong.empty())
-    fmt::print(stderr, "starling: warning: {}\nthe other points run\n", wrong);
+  if (speaks && !wrong.empty()) say("starling: warning: {}\nthe other points run\n", wrong);
   prepare_folder(folder, scenario, sweep);
   SweepTable table(sweep, folder);
   const std::string changed = table.changed_file();
@@ -295,7 +296,7 @@ void sweep_command(const Arguments& arguments) {
   }
   const std::string other_version = table.other_version(STARLING_VERSION);
   if (speaks && !other_version.empty())
-    fmt::print(stderr, "starling: warning: {}: {}\n", folder.string(), other_version);
+    say("starling: warning: {}: {}\n", folder.string(), other_version);
   const std::vector<std::size_t> todo = unfinished(sweep, shard, table, speaks);
 
   meet_signals(note_sweep_signal);
