@@ -446,7 +446,10 @@ class PlotTest(unittest.TestCase):
         subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "short.h5", "run.steps=1", "run.evaluate_every=1"], cwd=self.folder, check=True)
         results = run.Results(self.folder / "short.h5")
         single, beside = run.draw(results, "short.h5", None), convergence.draw([self.folder / "short.h5", self.folder / "short.h5"])[0]
-        for figure, name in ((single, "finished steps"), (beside, "steps")):
+        (self.folder / "short.ini").write_text(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.05, 0.1\n")
+        subprocess.run([PROGRAM, "sweep", "short.ini", "-q", "-o", "briefly", "run.steps=1", "run.evaluate_every=1"], cwd=self.folder, check=True)
+        swept = sweep.draw(self.folder / "briefly")
+        for figure, name in ((single, "finished steps"), (beside, "steps"), (swept, "steps")):
             figure.canvas.draw()
             ticks = [tick for ax in figure.axes for axis in (ax.xaxis, ax.yaxis) if axis.label.get_text() == name for tick in axis.get_ticklocs()]
             self.assertIn(1, ticks)
