@@ -5,6 +5,7 @@ usage: test_plot.py STARLING
 """
 import csv
 import math
+import os
 import pathlib
 import re
 import resource
@@ -455,6 +456,14 @@ class PlotTest(unittest.TestCase):
             self.assertIn(1, ticks)
             self.assertEqual([tick for tick in ticks if tick % 1], [])
             plt.close(figure)
+
+    def test_nobody_needs_to_read_what_it_prints(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run([sys.executable, ROOT / "tools" / "plot", "a.h5", "slow.h5"], cwd=self.folder, stdout=writer, stderr=subprocess.PIPE,
+                              text=True, timeout=120)
+        os.close(writer)
+        self.assertEqual(done.stderr, "")
 
     def test_times_of_some_seeds_alone_say_so(self):
         with h5py.File(self.folder / "swept" / "nodes=4,learning_rate=0.05,seed=1.h5") as one, \
