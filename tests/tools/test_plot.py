@@ -465,6 +465,15 @@ class PlotTest(unittest.TestCase):
         os.close(writer)
         self.assertEqual(done.stderr, "")
 
+    def test_names_that_the_terminal_cannot_write_are_drawn(self):
+        name = "\u6771\u4eac.h5"
+        shutil.copy(self.folder / "a.h5", self.folder / name)
+        for tool, made in (("plot", ".png"), ("report", ".html")):
+            done = subprocess.run([sys.executable, ROOT / "tools" / tool, name], cwd=self.folder, capture_output=True, text=True, timeout=120,
+                                  env={**os.environ, "PYTHONIOENCODING": "ascii"})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stdout, rf"wrote \u6771\u4eac{made}" + "\n")
+
     def test_times_of_some_seeds_alone_say_so(self):
         with h5py.File(self.folder / "swept" / "nodes=4,learning_rate=0.05,seed=1.h5") as one, \
              h5py.File(self.folder / "swept" / "nodes=4,learning_rate=0.05,seed=2.h5") as two:

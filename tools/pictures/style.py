@@ -2,6 +2,7 @@
 import contextlib
 import math
 import re
+import signal
 import sys
 import warnings
 
@@ -56,6 +57,13 @@ def save(figure, path):
     finally:
         with contextlib.suppress(OSError):
             partial.unlink()
+
+
+def print_whatever_happens():
+    """Nobody need read what is printed, and letters that the terminal's encoding lacks are printed by their numbers."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 @contextlib.contextmanager
