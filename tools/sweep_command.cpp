@@ -135,6 +135,7 @@ std::string why_silent(int status) {
 
 struct Ending {
   std::vector<std::string> failures;  // names of points
+  std::size_t taken = 0;              // points that another sweep in this folder runs
   bool is_whole = true;               // nobody asked it to end
 };
 
@@ -161,6 +162,10 @@ Ending run_points(const Sweep& sweep, const std::vector<std::string>& words,
   Progress progress;
   const auto ended = [&](std::size_t task, int status) {
     ++done;
+    if (status == ProcessPool::taken) {
+      ++outcome.taken;
+      return;
+    }
     // One that was asked to end has not failed, and runs again next time.
     const bool was_asked = asked_to_end != 0 && status > 128;
     if (status == 0 || was_asked) {
@@ -307,9 +312,11 @@ void sweep_command(const Arguments& arguments) {
     const std::size_t finished = write_tables(table, failed);
     const bool is_last = finished == sweep.points.size();
     if (speaks || (is_last && outcome.is_whole && values.count("quiet") == 0)) {
-      fmt::print("{} of {} points are finished; {}\n", finished, sweep.points.size(),
-                 outcome.is_whole ? "see " + (folder / "table.csv").string()
-                                  : "started again, the sweep goes on");
+      fmt::print(
+          "{} of {} points are finished{}; {}\n", finished, sweep.points.size(),
+          outcome.taken > 0 ? fmt::format(", {} were under way elsewhere", outcome.taken) : "",
+          outcome.is_whole ? "see " + (folder / "table.csv").string()
+                           : "started again, the sweep goes on");
     }
     if (!outcome.is_whole) throw Interrupted(asked_to_end);
     const std::string changed_meanwhile = table.changed_file();
