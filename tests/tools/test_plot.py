@@ -474,6 +474,11 @@ class PlotTest(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(done.stdout, rf"wrote \u6771\u4eac{made}" + "\n")
 
+    def test_time_that_a_node_was_away_is_named(self):
+        subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "paused.h5", "failures.pause=1 @ 5 ms for 9 ms"], cwd=self.folder, check=True)
+        self.assertIn("away", self.texts("paused.h5"))
+        self.assertNotIn("away", self.texts("a.h5"))
+
     def test_times_of_some_seeds_alone_say_so(self):
         with h5py.File(self.folder / "swept" / "nodes=4,learning_rate=0.05,seed=1.h5") as one, \
              h5py.File(self.folder / "swept" / "nodes=4,learning_rate=0.05,seed=2.h5") as two:

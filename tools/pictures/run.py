@@ -39,6 +39,7 @@ class Results:
             self.links = {name: values[()] for name, values in file.get("links", {}).items()}
             self.link_timeline = {name: values[()] for name, values in file.get("link_timeline", {}).items()}
             self.diverged_nodes = int(file["statistics"].attrs.get("diverged_nodes", 0))
+            self.away_seconds = float(file["statistics"].attrs.get("failures.away_seconds", 0))
         self.node_count = len(self.nodes["steps"])
         self.clock = "time" if self.facts.get("transport") == "mpi" else "virtual time"
 
@@ -410,8 +411,9 @@ def draw_right(figure, grid, results, window):
         draw(ax)
     if has_activities or len(results.timeline["node"]):
         handles = [Patch(color=color, label=name) for name, color in ACTIVITIES.items()]
+        handles += [Patch(facecolor="white", edgecolor="#BBBBBB", label="away")] if results.away_seconds > 0 else []
         axes[0 if len(results.timeline["node"]) else -1].legend(
-            handles=handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncol=3, borderaxespad=0.2,
+            handles=handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncol=len(handles), borderaxespad=0.2,
             handlelength=1.2, columnspacing=1.4)
 
 
