@@ -270,7 +270,7 @@ class PlotTest(unittest.TestCase):
             writer.writerows(rows)
 
     def laid_out(self, draw):
-        with plt.rc_context(STYLE):
+        with plt.style.context(STYLE, after_reset=True):
             figure = draw()
             self.addCleanup(plt.close, figure)
             figure.draw_without_rendering()
@@ -473,6 +473,13 @@ class PlotTest(unittest.TestCase):
                                   env={**os.environ, "PYTHONIOENCODING": "ascii"})
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(done.stdout, rf"wrote \u6771\u4eac{made}" + "\n")
+
+    def test_pictures_do_not_depend_on_the_settings_of_matplotlib(self):
+        (self.folder / "matplotlibrc").write_text("font.size: 30\ntext.usetex: True\nfigure.dpi: 300\nsavefig.bbox: tight\n")  # read from here
+        self.plot("a.h5", "-o", "with.png")
+        (self.folder / "matplotlibrc").unlink()
+        self.plot("a.h5", "-o", "without.png")
+        self.assertEqual((self.folder / "with.png").read_bytes(), (self.folder / "without.png").read_bytes())
 
     def test_time_that_a_node_was_away_is_named(self):
         subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "paused.h5", "failures.pause=1 @ 5 ms for 9 ms"], cwd=self.folder, check=True)
