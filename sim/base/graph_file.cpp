@@ -44,19 +44,23 @@ class Attention {
     return decision->second;
   }
   bool keeps(const std::string& name, const std::string& value) {
-    return keeps(name) || is_telling(value);
+    return keeps(name) || !meant(value).empty();
   }
 
   void refuse_strangers(const GraphFile& graph) const {
     const auto name_of = [&](std::size_t v) { return graph.vertices[v].name; };
     refuse_strangers(graph.attributes, {}, 0, [] { return std::string("the graph"); });
+    const auto refuse = [this](const GraphFile::Attributes& attributes, const Names& known,
+                               std::size_t line, auto owner) {
+      refuse_strangers(attributes, known, line, owner);
+      refuse_misnamed(attributes, known, line, owner);
+    };
     for (const GraphFile::Vertex& vertex : graph.vertices) {
-      refuse_strangers(vertex.attributes, known_.vertices, vertex.line,
-                       [&] { return fmt::format("vertex {}", vertex.name); });
-      refuse_misnamed(vertex);
+      refuse(vertex.attributes, known_.vertices, vertex.line,
+             [&] { return fmt::format("vertex {}", vertex.name); });
     }
     for (const GraphFile::Edge& edge : graph.edges) {
-      refuse_strangers(edge.attributes, known_.edges, edge.line, [&] {
+      refuse(edge.attributes, known_.edges, edge.line, [&] {
         return fmt::format("the edge between {} and {}", name_of(edge.source),
                            name_of(edge.target));
       });
@@ -77,16 +81,18 @@ class Attention {
     return did_you_mean(found, names);
   }
 
-  bool is_telling(const std::string& value) const {
-    return !known_.telling_value.empty() && lower(value) == known_.telling_value;
+  std::string meant(std::string_view value) const {
+    return known_.meant ? known_.meant(value) : std::string();
   }
 
-  void refuse_misnamed(const GraphFile::Vertex& vertex) const {
-    for (const auto& [name, value] : vertex.attributes) {
-      if (!is_telling(value) || vertex.attributes.contains(known_.vertices.front())) continue;
-      throw GraphFileError(vertex.line,
-                           fmt::format("vertex {} has {} = {}, expected {} = {}", vertex.name, name,
-                                       value, known_.vertices.front(), known_.telling_value));
+  template <class Owner>
+  void refuse_misnamed(const GraphFile::Attributes& attributes, const Names& known,
+                       std::size_t line, Owner owner) const {
+    for (const auto& [name, value] : attributes) {
+      const std::string other = is_in(known, name) ? std::string() : meant(value);
+      if (!is_in(known, other) || attributes.contains(other)) continue;
+      throw GraphFileError(
+          line, fmt::format("{} has {} = {}, expected that as {}", owner(), name, value, other));
     }
   }
 

@@ -221,19 +221,30 @@ TEST_CASE("a fabric file: misspelt attributes are refused, those of drawing tool
 TEST_CASE(
     "a fabric file: a switch that is called so under another name is refused, not made a host") {
   CHECK(file_refusal("graph {\n s [type=switch];\n a -- s -- b }", 2) ==
-        ":2: vertex s has type = switch, expected kind = switch");
+        ":2: vertex s has type = switch, expected that as kind");
   CHECK(file_refusal("graph {\n a -- s -- b;\n s [label=Switch] }", 2) ==
-        ":2: vertex s has label = Switch, expected kind = switch");
+        ":2: vertex s has label = Switch, expected that as kind");
   const std::string text = R"(<graphml><key id="k" for="node" attr.name="role" attr.type="string"/>
 <graph edgedefault="undirected"><node id="a"/><node id="b"/>
 <node id="s"><data key="k">switch</data></node>
 <edge source="a" target="s"/><edge source="b" target="s"/></graph></graphml>)";
   CHECK(file_refusal(text, 2, "net.graphml") ==
-        ":3: vertex s has role = switch, expected kind = switch");
+        ":3: vertex s has role = switch, expected that as kind");
   // What is said as it should be may be said in other words, too, and at edges it means nothing.
   CHECK(file_refusal("graph { s [kind=switch, label=switch]; a -- s -- b [label=switch] }", 2) ==
         "accepted");
   CHECK(file_refusal("graph { s [kind=host, label=switch]; a -- s -- b }", 2) == "accepted");
+}
+
+TEST_CASE("a fabric file: what a cable carries is refused under another name, not left out") {
+  CHECK(file_refusal("graph {\n a -- b [bw=\"10 GB/s\"] }", 2) ==
+        ":2: the edge between a and b has bw = 10 GB/s, expected that as bandwidth");
+  CHECK(file_refusal("graph { edge [delay=\"2 ms\"];\n a -- b }", 2) ==
+        ":2: the edge between a and b has delay = 2 ms, expected that as latency");
+  CHECK(file_refusal("graph { a -- b [label=\"10 GB/s\", bandwidth=\"1 GB/s\", color=red] }", 2) ==
+        "accepted");
+  CHECK(file_refusal("graph { a [label=\"10 GB/s\"]; a -- b [weight=3, label=\"3 cm\"] }", 2) ==
+        "accepted");
 }
 
 TEST_CASE("a DOT file that is wrong is refused by line") {
