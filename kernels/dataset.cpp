@@ -180,6 +180,7 @@ SplitDataset load_digits(const std::string& path) {
   for (std::size_t number = 1; std::getline(file, line); ++number) {
     if (number == 1 && line.starts_with(byte_order_mark)) line.erase(0, byte_order_mark.size());
     if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (trim(line).empty()) continue;
     parse_digit(line, fmt::format("{}:{}", path, number), all.x, all.y);
   }
   if (file.bad()) throw Error(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));

@@ -1,11 +1,15 @@
 // Datasets in HDF5 files, read with the C library (hdf5.h): every failing call becomes an Error naming file and data set.
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 
+#include <fcntl.h>
 #include <hdf5.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include "kernels/dataset.hpp"
 #include "sim/base/error.hpp"
@@ -126,16 +130,32 @@ Dataset read_content(const Handle& file, const std::string& path) {
   return all;
 }
 
+/// Whether another program has the file open to write. Of a file system that refuses locks nobody knows.
+bool is_being_written(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool is_locked = file >= 0 && flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (file >= 0) close(file);
+  return is_locked;
+}
+
+Handle open_file(const std::string& path) {
+  try {
+    return hdf5::open_to_read(path);
+  } catch (const hdf5::Failure&) {
+    throw Error(fmt::format("{}: expected an HDF5 file, found something else or damage", path));
+  }
+}
+
 Dataset read_file(const std::string& path) {
   if (!std::ifstream(path))
     throw Error(fmt::format("{}: cannot open: no such file, or no right to read it", path));
   if (std::filesystem::is_directory(path))
     throw Error(fmt::format("{}: expected an HDF5 file, found a directory", path));
-  const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
-  if (id < 0)
-    throw Error(fmt::format("{}: expected an HDF5 file, found something else or damage", path));
+  if (is_being_written(path))
+    throw Error(fmt::format("{}: cannot read: another program has it open to write", path));
+  const Handle file = open_file(path);
   try {
-    return read_content(Handle(id, H5Fclose), path);
+    return read_content(file, path);
   } catch (const hdf5::Failure& failure) {
     throw Error(fmt::format("{}: damaged or cut short: {}", path, failure.what()));
   }

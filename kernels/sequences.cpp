@@ -74,6 +74,8 @@ Sequences cut(std::vector<std::int32_t> tokens, std::size_t context, int vocabul
 SplitSequences load_text(const SequenceSettings& settings, std::size_t context) {
   const std::string path = settings.path.empty() ? shipped_file("sonnets.txt") : settings.path;
   std::string text = read_whole_file(path);
+  if (is_utf16(text))
+    throw Error(path + ": expected text whose characters are bytes, such as UTF-8, found UTF-16");
   if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());  // no characters
   const auto held_out =
       static_cast<std::size_t>(settings.test_fraction * static_cast<double>(text.size()));

@@ -5,7 +5,8 @@
 // Edges     cables, with `latency` ("1 us") and `bandwidth` ("12.5 GB/s"), each of which may be left
 //           out for the scenario's. An undirected edge is two links, one per direction, a directed
 //           one is one. Several edges between the same vertices are parallel cables.
-//           An attribute that looks like one of these (`bandwith`) is refused; others are ignored.
+//           An attribute that looks like one of these, by its name (`bandwith`) or its value (type = switch,
+//           bw = "10 GB/s"), is refused; others are ignored.
 // Routes    fewest links, then least latency, spread over equal ones (switch_graph.hpp). Hosts pass
 //           messages of others on only where there are no switches at all.
 //
@@ -19,17 +20,36 @@
 #include "network_models/switch_graph.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/graph_file.hpp"
+#include "sim/base/text.hpp"
 
 namespace starling::network_models {
 namespace {
+
+/// Which attribute such a value is of: "switch", "10 GB/s", "2 us".
+std::string attribute_of(std::string_view value) {
+  const auto is_read_by = [&](const auto& parse) {
+    try {
+      parse(value);
+      return true;
+    } catch (const std::invalid_argument&) {
+      return false;
+    }
+  };
+  if (lower(std::string(value)) == "switch") return "kind";
+  const auto is_digit = [](char c) { return '0' <= c && c <= '9'; };
+  if (value.empty() || !is_digit(value.front()) || is_digit(value.back())) return "";
+  if (is_read_by(parse_bandwidth)) return "bandwidth";
+  return is_read_by(parse_duration) ? "latency" : "";
+}
 
 class Drawing {
  public:
   Drawing(const Section& section, const std::string& path, Link usual, NodeId hosts)
       : section_(section),
         path_(path),
-        graph_(read_graph(section, "file", path,
-                          {.vertices = {"kind"}, .edges = {"latency", "bandwidth"}})) {
+        graph_(read_graph(
+            section, "file", path,
+            {.vertices = {"kind"}, .edges = {"latency", "bandwidth"}, .meant = attribute_of})) {
     read_vertices(hosts);
     for (const GraphFile::Edge& edge : graph_.edges) read_edge(edge, usual);
   }

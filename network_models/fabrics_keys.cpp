@@ -267,7 +267,8 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::u
     if (kind == "torus") return read_torus(section, hosts);
     return [hosts](Link each) { return crossbar(hosts, each); };
   }();
-  const auto override_links = read_overrides(section, hosts);
+  const auto set_hosts = read_host_values(section, hosts);
+  const auto set_links = read_link_values(section);
   return [=]() {
     Fabric fabric = build(link);
     for (const NodeId host : slow_hosts) {
@@ -275,9 +276,10 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::u
         fabric.links[own].bytes_per_second = slow_bandwidth;
       }
     }
-    override_links(fabric);
-    if (nodes_per_host == 1) return fabric;
-    return share_hosts(std::move(fabric), hosts, nodes_per_host, local);
+    set_hosts(fabric);
+    if (nodes_per_host > 1) fabric = share_hosts(std::move(fabric), hosts, nodes_per_host, local);
+    set_links(fabric);
+    return fabric;
   };
 }
 

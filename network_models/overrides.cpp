@@ -7,6 +7,12 @@
 #include "sim/base/text.hpp"
 
 namespace starling::network_models {
+namespace {
+
+void set_bandwidth(Link& link, Bandwidth value) { link.bytes_per_second = value.bytes_per_second; }
+void set_latency(Link& link, Duration value) { link.latency = value; }
+
+}  // namespace
 
 std::vector<std::pair<std::string, std::string>> read_pairs(const Section& section,
                                                             std::string_view key,
@@ -102,20 +108,15 @@ std::vector<LinkId> links_of_host(const Fabric& fabric, NodeId hosts, NodeId hos
   return ends;
 }
 
-std::function<void(Fabric&)> read_overrides(const Section& section, NodeId hosts) {
-  const auto host_bandwidths =
+std::function<void(Fabric&)> read_host_values(const Section& section, NodeId hosts) {
+  const auto bandwidths =
       read_ranges(section, "host_bandwidths", hosts, parse_bandwidth,
                   "of the links that messages of these hosts begin or end on, such as 3: 1 GB/s, "
                   "5-9: 100 MB/s");
-  const auto host_latencies = read_ranges(section, "host_latencies", hosts, parse_latency,
-                                          "of the same links, such as 3: 20 us");
-  const auto link_bandwidths =
-      read_link_values(section, "link_bandwidths", parse_bandwidth,
-                       "of links by name, * for any text, such as edge 1 -> *: 1 GB/s");
-  const auto link_latencies =
-      read_link_values(section, "link_latencies", parse_latency, "of links by name likewise");
-  return [=, &section](Fabric& fabric) {
-    const auto each_host = [&](const auto& values, const auto& set) {
+  const auto latencies = read_ranges(section, "host_latencies", hosts, parse_latency,
+                                     "of the same links, such as 3: 20 us");
+  return [=](Fabric& fabric) {
+    const auto each = [&](const auto& values, const auto& set) {
       for (const auto& [first, last, value] : values) {
         for (NodeId host = first; host <= last; ++host) {
           for (const LinkId link : links_of_host(fabric, hosts, host)) {
@@ -124,21 +125,27 @@ std::function<void(Fabric&)> read_overrides(const Section& section, NodeId hosts
         }
       }
     };
-    const auto each_link = [&](std::string_view key, const auto& values, const auto& set) {
+    each(bandwidths, set_bandwidth);
+    each(latencies, set_latency);
+  };
+}
+
+std::function<void(Fabric&)> read_link_values(const Section& section) {
+  const auto bandwidths =
+      read_named_values(section, "link_bandwidths", parse_bandwidth,
+                        "of links by name, * for any text, such as edge 1 -> *: 1 GB/s");
+  const auto latencies =
+      read_named_values(section, "link_latencies", parse_latency, "of links by name likewise");
+  return [=, &section](Fabric& fabric) {
+    const auto each = [&](std::string_view key, const auto& values, const auto& set) {
       for (const auto& [pattern, value] : values) {
         for (const LinkId link : links_called(section, key, "", fabric, pattern)) {
           set(fabric.links[link], value);
         }
       }
     };
-    const auto set_bandwidth = [](Link& link, Bandwidth value) {
-      link.bytes_per_second = value.bytes_per_second;
-    };
-    const auto set_latency = [](Link& link, Duration value) { link.latency = value; };
-    each_host(host_bandwidths, set_bandwidth);
-    each_host(host_latencies, set_latency);
-    each_link("link_bandwidths", link_bandwidths, set_bandwidth);
-    each_link("link_latencies", link_latencies, set_latency);
+    each("link_bandwidths", bandwidths, set_bandwidth);
+    each("link_latencies", latencies, set_latency);
   };
 }
 

@@ -64,8 +64,8 @@ auto read_ranges(const Section& section, std::string_view key, NodeId count, Par
 }
 
 template <class Parse>
-auto read_link_values(const Section& section, std::string_view key, Parse parse,
-                      std::string_view help) {
+auto read_named_values(const Section& section, std::string_view key, Parse parse,
+                       std::string_view help) {
   std::vector<LinkValue<decltype(parse(std::string()))>> values;
   for (const auto& [who, what] : read_pairs(section, key, help)) {
     values.push_back({who, parse_value(section, key, what, parse)});
@@ -85,8 +85,10 @@ std::vector<LinkId> links_called(const Section& section, std::string_view key,
 /// The links that messages of `host`, one of so many, begin or end on.
 std::vector<LinkId> links_of_host(const Fabric& fabric, NodeId hosts, NodeId host);
 
-/// Reads host_bandwidths, host_latencies, link_bandwidths and link_latencies for so many hosts. What
-/// it returns changes a fabric, after section.finish().
-std::function<void(Fabric&)> read_overrides(const Section& section, NodeId hosts);
+/// Reads host_bandwidths and host_latencies for so many hosts. What it returns changes a fabric, after section.finish().
+std::function<void(Fabric&)> read_host_values(const Section& section, NodeId hosts);
+
+/// Reads link_bandwidths and link_latencies, likewise.
+std::function<void(Fabric&)> read_link_values(const Section& section);
 
 }  // namespace starling::network_models

@@ -13,6 +13,7 @@
 #include "tools/on_all_ranks.hpp"
 #ifdef STARLING_HAVE_MPI
 #include "scenarios/calibrate.hpp"
+#include "tools/say.hpp"
 #endif
 
 namespace starling {
@@ -69,8 +70,7 @@ void measure(MpiSession& session, std::vector<std::string> words,
   }
   const Calibration calibration = calibrate(session, parts ? parts->workload.get() : nullptr);
   if (session.rank() != 0) return;
-  for (const std::string& doubt : calibration.doubts())
-    fmt::print(stderr, "starling: warning: {}\n", doubt);
+  for (const std::string& doubt : calibration.doubts()) say("starling: warning: {}\n", doubt);
   const std::string text = to_scenario_text(calibration);
   output ? write(text, *output) : fmt::print("{}", text);
 }

@@ -17,6 +17,7 @@
 #include "starling_version.hpp"
 #include "tools/progress.hpp"
 #include "tools/reference_run.hpp"
+#include "tools/say.hpp"
 #include "tools/summary.hpp"
 
 namespace starling {
@@ -101,7 +102,7 @@ void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& h
   hooks.interruption = [] { return static_cast<int>(asked_to_end); };
   hooks.warn = [&](const std::string& words) {
     heartbeat.clear();
-    fmt::print(stderr, "starling: warning: {}\n", words);
+    say("starling: warning: {}\n", words);
   };
   hooks.code_version = STARLING_VERSION;
   if (speaks && is_large(parts)) {
@@ -117,7 +118,7 @@ void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& h
     if (speaks) {
       report(run);
     } else if (!run.checkpoint().empty()) {
-      fmt::print(stderr, "starling resume {} goes on\n", as_word(run.assembly().settings.output));
+      say("starling resume {} goes on\n", as_word(run.assembly().settings.output));
     }
     throw;
   } catch (...) {

@@ -10,6 +10,7 @@
 #include "sim/record/results_file.hpp"
 #include "tools/arguments.hpp"
 #include "tools/failure.hpp"
+#include "tools/say.hpp"
 
 namespace starling {
 
@@ -33,8 +34,7 @@ void export_command(const Arguments& arguments) {
   const Recorder recorder = load(words[0]);
   const bool wants_timeline = wants_trace || values["table"].as<std::string>() == "timeline";
   if (wants_timeline && recorder.timeline_until() == Time()) {
-    fmt::print(stderr, "starling: warning: {} keeps no timeline: its run has run.timeline = 0 s\n",
-               words[0]);
+    say("starling: warning: {} keeps no timeline: its run has run.timeline = 0 s\n", words[0]);
   }
   if (values.count("output") > 0) {
     const std::string path = values["output"].as<std::string>();

@@ -1,17 +1,17 @@
 #include "tools/failure.hpp"
 
-#include <cstdio>
 #include <new>
 
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
+#include "tools/say.hpp"
 
 namespace starling {
 
 int tell(const std::exception_ptr& failure, bool speaks) {
   const auto end = [speaks](int status, const std::string& sentence) {
-    if (speaks) fmt::print(stderr, "starling: {}\n", sentence);
+    if (speaks) say("starling: {}\n", sentence);
     return status;
   };
   try {

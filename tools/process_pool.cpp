@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,13 +21,15 @@ namespace {
 
 constexpr auto between_looks = std::chrono::milliseconds(5);
 
-/// In the new process: becomes `words`; 127 if it cannot.
+/// In the new process: becomes `words`, with a lock on its log until it ends; 127 if it cannot.
 [[noreturn]] void become(char* const* words, const char* log, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it went while we came
-  const int file = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  const int file = open(log, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) _exit(ProcessPool::taken);
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (file < 0 || nothing < 0 || dup2(nothing, 0) < 0 || dup2(file, 1) < 0 || dup2(file, 2) < 0)
+  if (file < 0 || ftruncate(file, 0) != 0 || nothing < 0 || dup2(nothing, 0) < 0 ||
+      dup2(file, 1) < 0 || dup2(file, 2) < 0)
     _exit(127);
   execv(words[0], words);
   _exit(127);

@@ -18,6 +18,8 @@ class ProcessPool {
     std::vector<std::string> words;  // program and its arguments
     std::string log;                 // file that gets standard output and standard error
   };
+  /// The exit status of a task that was not begun, as another pool's has the log of its name (EX_TEMPFAIL).
+  static constexpr int taken = 75;
   /// How a task ended: exit status, or 128 + signal.
   using Ended = std::function<void(std::size_t task, int status)>;
 

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "tools/say.hpp"
+
 namespace starling {
 namespace {
 
@@ -50,19 +52,18 @@ void Progress::show(double share, const std::string& what, const std::string& de
                                         : std::string("starting");
   if (is_terminal_) {
     const int full = static_cast<int>(share * bar_width);
-    fmt::print(stderr, "\r  [{:=<{}}{: <{}}] {:3.0f} %  {}  {}\x1b[K", "", full, "",
-               bar_width - full, 100 * share, what, left);
+    say("\r  [{:=<{}}{: <{}}] {:3.0f} %  {}  {}\x1b[K", "", full, "", bar_width - full, 100 * share,
+        what, left);
     std::fflush(stderr);
     is_shown_ = true;
   } else if (Clock::now() - last_line_ >= between_lines_) {
     last_line_ = Clock::now();
-    fmt::print(stderr, "{:3.0f} %, {}{}{}, {}\n", 100 * share, what, details.empty() ? "" : ", ",
-               details, left);
+    say("{:3.0f} %, {}{}{}, {}\n", 100 * share, what, details.empty() ? "" : ", ", details, left);
   }
 }
 
 void Progress::clear() {
-  if (is_shown_) fmt::print(stderr, "\r\x1b[K");
+  if (is_shown_) say("\r\x1b[K");
   is_shown_ = false;
 }
 

@@ -22,6 +22,7 @@
 #include "sim/base/section.hpp"
 #include "sim/base/text.hpp"
 #include "sim/record/results_file.hpp"
+#include "tools/say.hpp"
 
 namespace starling {
 namespace {
@@ -234,7 +235,7 @@ Recorder read_reference(const std::string& path) {
 
 void warn_of_reference(const Assembly& parts) {
   const std::string doubt = doubt_about(parts.reference, parts.settings.nodes);
-  if (!doubt.empty()) fmt::print(stderr, "starling: warning: reference {}\n", doubt);
+  if (!doubt.empty()) say("starling: warning: reference {}\n", doubt);
 }
 
 Recorder read_run_of(const std::string& path) {

@@ -17,6 +17,7 @@
 #include "tools/execute_run.hpp"
 #include "tools/failure.hpp"
 #include "tools/on_all_ranks.hpp"
+#include "tools/say.hpp"
 
 namespace starling {
 
@@ -61,7 +62,7 @@ void check_results(const FoundCheckpoint& found) {
 
 FoundCheckpoint find(const std::string& path) {
   FoundCheckpoint found = find_checkpoint(path);
-  if (!found.warning.empty()) fmt::print(stderr, "starling: {}\n", found.warning);
+  if (!found.warning.empty()) say("starling: {}\n", found.warning);
   check_results(found);
   return found;
 }

@@ -17,6 +17,7 @@
 #include "tools/execute_run.hpp"
 #include "tools/failure.hpp"
 #include "tools/on_all_ranks.hpp"
+#include "tools/say.hpp"
 
 namespace starling {
 
@@ -40,10 +41,10 @@ std::unique_ptr<CheckpointFile> checkpoint_of(const Assembly& parts) {
   if (!has_checkpoint(parts.settings.output)) return nullptr;
   try {
     FoundCheckpoint found = find_checkpoint(parts.settings.output);
-    if (!found.warning.empty()) fmt::print(stderr, "starling: warning: {}\n", found.warning);
+    if (!found.warning.empty()) say("starling: warning: {}\n", found.warning);
     return std::move(found.file);
   } catch (const Error& error) {
-    fmt::print(stderr, "starling: warning: {}; the run begins anew\n", error.what());
+    say("starling: warning: {}; the run begins anew\n", error.what());
     return nullptr;
   }
 }

@@ -33,6 +33,7 @@
 #include "tools/on_all_ranks.hpp"
 #include "tools/process_pool.hpp"
 #include "tools/progress.hpp"
+#include "tools/say.hpp"
 #include "tools/sweep_check.hpp"
 #include "tools/sweep_folder.hpp"
 #include "tools/sweep_table.hpp"
@@ -134,6 +135,7 @@ std::string why_silent(int status) {
 
 struct Ending {
   std::vector<std::string> failures;  // names of points
+  std::size_t taken = 0;              // points that another sweep in this folder runs
   bool is_whole = true;               // nobody asked it to end
 };
 
@@ -160,6 +162,10 @@ Ending run_points(const Sweep& sweep, const std::vector<std::string>& words,
   Progress progress;
   const auto ended = [&](std::size_t task, int status) {
     ++done;
+    if (status == ProcessPool::taken) {
+      ++outcome.taken;
+      return;
+    }
     // One that was asked to end has not failed, and runs again next time.
     const bool was_asked = asked_to_end != 0 && status > 128;
     if (status == 0 || was_asked) {
@@ -219,8 +225,9 @@ std::string tell_failures(std::vector<std::string> failures, const fs::path& fol
                                  failures.size() == 1 ? "" : "s", folder.string());
   for (std::size_t i = 0; i < std::min(failures.size(), most_failures_named); ++i) {
     const auto point = std::ranges::find(sweep.points, failures[i], &SweepPoint::name);
+    const std::string why = first_line_of(folder / (failures[i] + ".log"));
     text += fmt::format("\n  {}: {}", sweep.describe(*point),
-                        first_line_of(folder / (failures[i] + ".log")));
+                        why.empty() ? "its log could not be written" : why);
   }
   if (failures.size() > most_failures_named)
     text += fmt::format("\n  .. and {} more", failures.size() - most_failures_named);
@@ -282,8 +289,7 @@ void sweep_command(const Arguments& arguments) {
                               : fs::path(default_output(scenario.name())).replace_extension();
   const bool speaks = values.count("quiet") == 0 && shard.index == 0;
   const std::string wrong = check_points(scenario, sweep, folder, longest_check);
-  if (speaks && !wrong.empty())
-    fmt::print(stderr, "starling: warning: {}\nthe other points run\n", wrong);
+  if (speaks && !wrong.empty()) say("starling: warning: {}\nthe other points run\n", wrong);
   prepare_folder(folder, scenario, sweep);
   SweepTable table(sweep, folder);
   const std::string changed = table.changed_file();
@@ -295,7 +301,7 @@ void sweep_command(const Arguments& arguments) {
   }
   const std::string other_version = table.other_version(STARLING_VERSION);
   if (speaks && !other_version.empty())
-    fmt::print(stderr, "starling: warning: {}: {}\n", folder.string(), other_version);
+    say("starling: warning: {}: {}\n", folder.string(), other_version);
   const std::vector<std::size_t> todo = unfinished(sweep, shard, table, speaks);
 
   meet_signals(note_sweep_signal);
@@ -306,9 +312,11 @@ void sweep_command(const Arguments& arguments) {
     const std::size_t finished = write_tables(table, failed);
     const bool is_last = finished == sweep.points.size();
     if (speaks || (is_last && outcome.is_whole && values.count("quiet") == 0)) {
-      fmt::print("{} of {} points are finished; {}\n", finished, sweep.points.size(),
-                 outcome.is_whole ? "see " + (folder / "table.csv").string()
-                                  : "started again, the sweep goes on");
+      fmt::print(
+          "{} of {} points are finished{}; {}\n", finished, sweep.points.size(),
+          outcome.taken > 0 ? fmt::format(", {} were under way elsewhere", outcome.taken) : "",
+          outcome.is_whole ? "see " + (folder / "table.csv").string()
+                           : "started again, the sweep goes on");
     }
     if (!outcome.is_whole) throw Interrupted(asked_to_end);
     const std::string changed_meanwhile = table.changed_file();

@@ -43,16 +43,24 @@ class Attention {
     if (is_new) decision->second = is_in(all_, name) || !suggestion(all_, name).empty();
     return decision->second;
   }
+  bool keeps(const std::string& name, const std::string& value) {
+    return keeps(name) || !meant(value).empty();
+  }
 
   void refuse_strangers(const GraphFile& graph) const {
     const auto name_of = [&](std::size_t v) { return graph.vertices[v].name; };
     refuse_strangers(graph.attributes, {}, 0, [] { return std::string("the graph"); });
+    const auto refuse = [this](const GraphFile::Attributes& attributes, const Names& known,
+                               std::size_t line, auto owner) {
+      refuse_strangers(attributes, known, line, owner);
+      refuse_misnamed(attributes, known, line, owner);
+    };
     for (const GraphFile::Vertex& vertex : graph.vertices) {
-      refuse_strangers(vertex.attributes, known_.vertices, vertex.line,
-                       [&] { return fmt::format("vertex {}", vertex.name); });
+      refuse(vertex.attributes, known_.vertices, vertex.line,
+             [&] { return fmt::format("vertex {}", vertex.name); });
     }
     for (const GraphFile::Edge& edge : graph.edges) {
-      refuse_strangers(edge.attributes, known_.edges, edge.line, [&] {
+      refuse(edge.attributes, known_.edges, edge.line, [&] {
         return fmt::format("the edge between {} and {}", name_of(edge.source),
                            name_of(edge.target));
       });
@@ -73,11 +81,26 @@ class Attention {
     return did_you_mean(found, names);
   }
 
+  std::string meant(std::string_view value) const {
+    return known_.meant ? known_.meant(value) : std::string();
+  }
+
+  template <class Owner>
+  void refuse_misnamed(const GraphFile::Attributes& attributes, const Names& known,
+                       std::size_t line, Owner owner) const {
+    for (const auto& [name, value] : attributes) {
+      const std::string other = is_in(known, name) ? std::string() : meant(value);
+      if (!is_in(known, other) || attributes.contains(other)) continue;
+      throw GraphFileError(
+          line, fmt::format("{} has {} = {}, expected that as {}", owner(), name, value, other));
+    }
+  }
+
   template <class Owner>
   void refuse_strangers(const GraphFile::Attributes& attributes, const Names& known,
                         std::size_t line, Owner owner) const {
     for (const auto& [name, value] : attributes) {
-      if (is_in(known, name)) continue;
+      if (is_in(known, name) || !decisions_.at(name)) continue;
       const std::string way_out = is_in(known_.edges, name) ? "; it is one of edges"
                                   : is_in(known_.vertices, name)
                                       ? "; it is one of vertices"
@@ -116,7 +139,7 @@ GraphFile read_dot_as(const std::string& text, Attention& attention) {
     if (vertex != nullptr && key == name) {
       names.resize(boost::num_vertices(graph));
       names[*vertex] = text_of_value;
-    } else if (attention.keeps(key)) {
+    } else if (attention.keeps(key, text_of_value)) {
       const auto* const edge = boost::any_cast<Edge>(&owner);
       auto& attributes = vertex != nullptr ? graph[*vertex]
                          : edge != nullptr ? graph[*edge]
@@ -215,7 +238,7 @@ class GraphmlReceiver : public boost::mutate_graph {
 
  private:
   void set(GraphFile::Attributes& attributes, const std::string& name, const std::string& value) {
-    if (attention_.keeps(name)) attributes[name] = value;
+    if (attention_.keeps(name, value)) attributes[name] = value;
   }
 
   GraphFile& graph_;

@@ -7,6 +7,7 @@
 // line is 0.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -45,6 +46,9 @@ enum class GraphFormat { graphml, dot };
 struct GraphAttributes {
   std::vector<std::string> vertices;
   std::vector<std::string> edges;
+  /// The attribute that such a value is of, whatever it is called ("switch": kind); empty: of any. Under another name it
+  /// is refused where that attribute is not given.
+  std::function<std::string(std::string_view value)> meant = {};
 };
 
 /// What is wrong with a file, and the line from 1, or 0 if it is not known.

@@ -24,6 +24,15 @@ void throw_library_failure() {
   throw Failure(words);
 }
 
+Handle open_to_read(const std::string& path) {
+  const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+  check(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG));
+#if H5_VERSION_GE(1, 10, 7)
+  check(H5Pset_file_locking(access, /*use=*/false, /*ignore_when_disabled=*/true));
+#endif
+  return {H5Fopen(path.c_str(), H5F_ACC_RDONLY, access), H5Fclose};
+}
+
 Silence::Silence() {
   H5dont_atexit();  // heeded if the library is new to the process, refused otherwise
   H5Eget_auto2(H5E_DEFAULT, &print_, &data_);

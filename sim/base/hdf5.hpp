@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace starling::hdf5 {
@@ -42,6 +43,9 @@ class Handle {
   Id id_;
   int (*close_)(Id);
 };
+
+/// The file at `path` without a lock on it, which some network file systems refuse. Throws Failure.
+Handle open_to_read(const std::string& path);
 
 /// Keeps the library from printing while it lives. Nor may the library close itself at the end of the program, where it
 /// has nothing of ours left to write and complains about files that it found damaged.

@@ -12,6 +12,11 @@ namespace starling {
 /// Of UTF-8, as spreadsheets write it in front of a table.
 inline constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
+/// Whether `text` begins with the byte order mark of UTF-16, of either order; nothing here reads that.
+constexpr bool is_utf16(std::string_view text) {
+  return text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF");
+}
+
 /// `text` without the spaces, tabs and carriage returns around it.
 constexpr std::string_view trim(std::string_view text) {
   constexpr std::string_view spaces = " \t\r";

@@ -26,6 +26,14 @@ bool names_list(const std::string& header) {
 
 bool is_duration(double seconds) { return seconds >= 0 && std::isfinite(seconds); }
 
+/// Whether `values` are 0, 1, 2, ..: numbers of nodes or steps rather than durations.
+bool are_counted(std::span<const double> values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i] != static_cast<double>(i)) return false;
+  }
+  return values.size() > 1;
+}
+
 /// Whether `value` is a whole number from 0 to 2^31 - 1.
 bool is_index(double value) {
   return value >= 0 && value <= std::numeric_limits<NodeId>::max() && value == std::floor(value);
@@ -64,6 +72,8 @@ DurationTrace::DurationTrace(TraceSettings settings) : settings_(std::move(setti
 
 void DurationTrace::read_columns(NumberFile& file) {
   if (names_list(file.header())) file.refuse_header(list_header);
+  if (file.header().empty() && are_counted(file.values()))
+    file.refuse("seconds, or a header that names nodes by letters, such as n0,n1");
   seconds_.resize(file.values().size());
   do {
     if (file.values().size() != seconds_.size())
@@ -73,6 +83,11 @@ void DurationTrace::read_columns(NumberFile& file) {
       seconds_[i].push_back(file.values()[i]);
     }
   } while (file.next());
+  if (seconds_.size() > 1 && are_counted(seconds_[0]))
+    throw Error(
+        fmt::format("{}: expected seconds in every column, found numbers of steps, 0, 1, "
+                    ".., in the first",
+                    file.path()));
 }
 
 void DurationTrace::read_list(NumberFile& file) {

@@ -82,16 +82,6 @@ Handle empty_file(hid_t access) {
   return {H5Fcreate("in memory", H5F_ACC_TRUNC, creation, access), H5Fclose};
 }
 
-Handle open_file(const std::string& path) {
-  const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
-  check(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG));
-#if H5_VERSION_GE(1, 10, 7)
-  // No file is ever changed in place, and some network file systems refuse locks.
-  check(H5Pset_file_locking(access, /*use=*/false, /*ignore_when_disabled=*/true));
-#endif
-  return {H5Fopen(path.c_str(), H5F_ACC_RDONLY, access), H5Fclose};
-}
-
 /// Calls pass(i, memory) for each row of a matrix, with `space` at that row.
 template <class Pass>
 void each_row(hid_t space, const Shape& shape, const Pass& pass) {
@@ -254,7 +244,7 @@ void Writer::cells(const std::string& path, const Shape& shape, Id file_type, Id
 // --- Reading -------------------------------------------------------------------------------------
 
 Reader::Reader(const std::string& path, std::uint64_t bytes)
-    : file_bytes_(bytes), file_(open_file(path)) {}
+    : file_bytes_(bytes), file_(open_to_read(path)) {}
 
 bool Reader::has(const std::string& path) const {
   return check(H5Lexists(file_, path.c_str(), H5P_DEFAULT)) > 0;

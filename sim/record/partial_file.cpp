@@ -6,6 +6,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "sim/base/error.hpp"
@@ -36,13 +38,49 @@ fs::path prepared(const fs::path& path) {
   }
 }
 
+fs::path of_this_process(const fs::path& target) {
+  return fmt::format("{}.partial.{}", target.string(), getpid());
+}
+
+bool is_same_file(int file, const fs::path& path) {
+  struct stat opened, named;
+  return fstat(file, &opened) == 0 && stat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+/// Opens a file for this process alone, whatever a killed one has left in it; negative, with errno EWOULDBLOCK, if
+/// another one writes it. Where the file system refuses locks, nobody knows.
+int open_alone(const fs::path& path) {
+  while (true) {
+    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (file < 0) return file;
+    const bool is_taken = flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (!is_taken && is_same_file(file, path)) return file;
+    ::close(file);
+    if (is_taken) {
+      errno = EWOULDBLOCK;
+      return -1;
+    }
+    // Else it has got its place since it was opened.
+  }
+}
+
 }  // namespace
 
 PartialFile::PartialFile(const fs::path& path)
     : named_(path), target_(prepared(path)), partial_(target_) {
   partial_ += ".partial";
-  file_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  file_ = open_alone(partial_);
+  if (file_ < 0 && errno == EWOULDBLOCK) {
+    partial_ = of_this_process(target_);
+    file_ = open_alone(partial_);
+  }
   if (file_ < 0) fail(named_, errno);
+  if (ftruncate(file_, 0) != 0 && errno != EINVAL) {  // which devices answer
+    const int error = errno;
+    ::close(file_);
+    fail(named_, error);
+  }
 }
 
 PartialFile::~PartialFile() {
@@ -68,6 +106,11 @@ void PartialFile::settle() {
 
 void PartialFile::finish() {
   settle();
+  // Gets its place without a lock, which would keep readers out, and loses that where nobody takes it for a killed
+  // process's.
+  const fs::path unlocked = of_this_process(target_);
+  if (::rename(partial_.c_str(), unlocked.c_str()) != 0) fail(named_, errno);
+  partial_ = unlocked;
   if (::close(std::exchange(file_, -1)) != 0) fail(named_, errno);
   if (::rename(partial_.c_str(), target_.c_str()) != 0) fail(named_, errno);
   is_done_ = true;

@@ -10,7 +10,10 @@
 #include <numeric>
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <hdf5.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -19,6 +22,21 @@
 #include "sim/base/error.hpp"
 
 using namespace starling;
+
+namespace {
+
+bool refuses_locks = false;
+
+}  // namespace
+
+/// In place of the C library's, for libhdf5, too: a file system that refuses locks, as some network file systems do.
+extern "C" int flock(int file, int operation) noexcept {
+  if (refuses_locks) {
+    errno = ENOLCK;
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_flock, file, operation));
+}
 
 namespace {
 
@@ -204,6 +222,16 @@ TEST_CASE("a wrong digits file is located by line and column") {
   fails_with(zeros, ":1: expected an integer 0 to 9 in column 65, found the end of the line");
   fails_with("", ": expected at least 2 samples, found 0");
   fails_with("\xEF\xBB\xBF" + zeros + "3\n", ": expected at least 2 samples, found 1");
+}
+
+TEST_CASE("blank lines among the digits are no samples") {
+  const Directory directory;
+  const std::string path = directory / "d.csv";
+  std::string zeros;
+  for (int i = 0; i < 64; ++i) zeros += "0,";
+  std::ofstream(path) << zeros << "1\n\n" << zeros << "2\n" << zeros << "3\r\n \r\n\n";
+  const SplitDataset digits = load({{"path", path}});
+  CHECK(digits.train.samples + digits.test.samples == 3);
 }
 
 TEST_CASE("a relative path is taken from the directory of the scenario") {
@@ -567,6 +595,23 @@ TEST_CASE("a wrong HDF5 file is an error that names file and data set") {
   CHECK(contains(failure({{"dataset", "hdf5"}, {"path", path + "x"}}), path + "x: cannot open"));
   CHECK(failure({{"dataset", "hdf5"}, {"path", "/"}}) ==
         "/: expected an HDF5 file, found a directory");
+}
+
+TEST_CASE("HDF5 data are read where locks are refused, but not while another program writes them") {
+  const Directory directory;
+  const std::string path = hdf5_file(directory / "a.h5", [](hid_t file) {
+    write_set(file, "x", H5T_NATIVE_DOUBLE, {5, 2}, five_pairs);
+    write_set(file, "y", H5T_NATIVE_INT32, {5}, std::vector<std::int32_t>(5));
+  });
+  const std::map<std::string, std::string> keys = {{"dataset", "hdf5"}, {"path", path}};
+  refuses_locks = true;
+  CHECK(load(keys).train.samples == 4);
+  refuses_locks = false;
+  const int writer = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  REQUIRE(flock(writer, LOCK_EX | LOCK_NB) == 0);  // as H5Fopen does to write
+  CHECK(failure(keys) == path + ": cannot read: another program has it open to write");
+  close(writer);
+  CHECK(load(keys).train.samples == 4);
 }
 
 TEST_CASE("held-out samples must have the features of the training samples") {

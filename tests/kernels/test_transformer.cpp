@@ -500,6 +500,8 @@ TEST_CASE("a text is cut into windows that foretell every character of its part 
   CHECK(marked.vocabulary == 3);
   CHECK(marked.train.tokens == split.train.tokens);
   CHECK(marked.test.tokens == split.test.tokens);
+  std::ofstream(path) << "\xFF\xFE" << std::string("a\0b\0c\0a\0b\0c\0a\0b\0c\0a\0b\0c\0", 24);
+  CHECK_THROWS_WITH_AS(load_sequences(settings, 6, 1), doctest::Contains("found UTF-16"), Error);
   std::ofstream(path) << "abcabc";  // one of them held out
   CHECK_THROWS_WITH_AS(
       load_sequences(settings, 6, 1),

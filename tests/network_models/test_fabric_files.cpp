@@ -218,6 +218,35 @@ TEST_CASE("a fabric file: misspelt attributes are refused, those of drawing tool
   }
 }
 
+TEST_CASE(
+    "a fabric file: a switch that is called so under another name is refused, not made a host") {
+  CHECK(file_refusal("graph {\n s [type=switch];\n a -- s -- b }", 2) ==
+        ":2: vertex s has type = switch, expected that as kind");
+  CHECK(file_refusal("graph {\n a -- s -- b;\n s [label=Switch] }", 2) ==
+        ":2: vertex s has label = Switch, expected that as kind");
+  const std::string text = R"(<graphml><key id="k" for="node" attr.name="role" attr.type="string"/>
+<graph edgedefault="undirected"><node id="a"/><node id="b"/>
+<node id="s"><data key="k">switch</data></node>
+<edge source="a" target="s"/><edge source="b" target="s"/></graph></graphml>)";
+  CHECK(file_refusal(text, 2, "net.graphml") ==
+        ":3: vertex s has role = switch, expected that as kind");
+  // What is said as it should be may be said in other words, too, and at edges it means nothing.
+  CHECK(file_refusal("graph { s [kind=switch, label=switch]; a -- s -- b [label=switch] }", 2) ==
+        "accepted");
+  CHECK(file_refusal("graph { s [kind=host, label=switch]; a -- s -- b }", 2) == "accepted");
+}
+
+TEST_CASE("a fabric file: what a cable carries is refused under another name, not left out") {
+  CHECK(file_refusal("graph {\n a -- b [bw=\"10 GB/s\"] }", 2) ==
+        ":2: the edge between a and b has bw = 10 GB/s, expected that as bandwidth");
+  CHECK(file_refusal("graph { edge [delay=\"2 ms\"];\n a -- b }", 2) ==
+        ":2: the edge between a and b has delay = 2 ms, expected that as latency");
+  CHECK(file_refusal("graph { a -- b [label=\"10 GB/s\", bandwidth=\"1 GB/s\", color=red] }", 2) ==
+        "accepted");
+  CHECK(file_refusal("graph { a [label=\"10 GB/s\"]; a -- b [weight=3, label=\"3 cm\"] }", 2) ==
+        "accepted");
+}
+
 TEST_CASE("a DOT file that is wrong is refused by line") {
   const auto line = [](const std::string& text) {
     try {
@@ -490,6 +519,19 @@ TEST_CASE("single hosts and links can be slower and farther than the others") {
   CHECK(fabric.links[1].latency == Duration{1'000});
   CHECK(fabric.links[2].latency == Duration{1'000'000});
   CHECK(fabric.links[3].latency == Duration{3'000'000});
+}
+
+TEST_CASE("links within hosts are given numbers by name as others are") {
+  const Keys keys = with("crossbar", {{"nodes_per_host", "2"},
+                                      {"local_bandwidth", "8 GB/s"},
+                                      {"link_bandwidths", "host 1 within: 3 GB/s"},
+                                      {"link_latencies", "* within: 2 us"}});
+  const Fabric fabric = build(keys, 4);
+  CHECK(way(fabric, 2, 3) == Names{"host 1 within"});
+  CHECK(fabric.links[4].bytes_per_second == 8e9);
+  CHECK(fabric.links[5].bytes_per_second == 3e9);
+  CHECK(fabric.links[3].latency == Duration{1'000'000});
+  CHECK(fabric.links[4].latency == Duration{2'000'000});
 }
 
 TEST_CASE("overrides that name nobody, or give nothing, are refused") {

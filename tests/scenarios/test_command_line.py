@@ -406,6 +406,18 @@ def check_disk_full(folder):
     return "passed"
 
 
+def check_log_on_a_full_disk(folder):
+    """What cannot be said on standard error changes neither how a run goes on nor how it ends."""
+    os.mkdir(folder.file("unsaid.h5.checkpoint.partial"))  # hence a warning that there is no checkpoint
+    for words, status in ((["run.steps=x"], 2), (["algorithm.learning_rate=1e30"], 1), (["run.checkpoint=5 steps"], 0)):
+        with open("/dev/full", "w", encoding="ascii") as log:
+            done = subprocess.run([folder.starling, "run", "good.ini", *words, "-o", "unsaid.h5"], cwd=folder.path, timeout=120,
+                                  stdout=subprocess.DEVNULL, stderr=log, check=False)
+        assert done.returncode == status, f"exit status {done.returncode} of {words}, expected {status}"
+    with h5py.File(folder.file("unsaid.h5"), "r") as results:
+        assert status_of(results) == "complete"
+
+
 def check_out_of_memory(folder):
     """Memory that is not there is one sentence with the arithmetic, and the results so far are kept."""
     limit = 1200 << 20  # bytes of address space
@@ -549,7 +561,7 @@ def main():
         folder = Folder(starling, path)
         cases = [check_mistakes, check_absurd_requests, check_usage, check_commands, check_summaries, check_no_file_is_lost,
                  check_interrupt, lambda folder: check_interrupt(folder, signal.SIGHUP),
-                 check_progress_bar, check_disk_full, check_out_of_memory]
+                 check_progress_bar, check_disk_full, check_log_on_a_full_disk, check_out_of_memory]
         cases.append(lambda f: check_lost_checkpoints(f, *mpirun))
         if mpirun:
             cases.append(lambda f: check_mpi_failures(f, mpirun[0]))

@@ -121,6 +121,15 @@ class GpuCheckTest(unittest.TestCase):
         self.assertIn("| verb | 2 G | B/s | 50 % |", table)
         self.assertIn("| compute-sanitizer memcheck | passed |", table)
 
+    def test_without_pytorch_comparisons_say_so_in_a_sentence(self):
+        (self.root / "torch.py").write_text("raise ImportError(name='torch')\n")
+        for name in ("compare_gpu", "compare_cnn", "compare_mlp"):
+            done = subprocess.run([sys.executable, ROOT / f"tools/bench/{name}.py"], env=dict(os.environ, PYTHONPATH=self.root),
+                                  text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertRegex(done.stdout.splitlines()[-1], rf"^{name}: needs PyTorch.*, found no (torch|numpy|h5py)$")
+            self.assertNotIn("Traceback", done.stdout)
+
     def test_without_time_nothing_begins(self):
         text, status = self.run_check("--minutes", "0", "--steps", "test")
         self.assertEqual(status, 1, text)

@@ -5,6 +5,7 @@ usage: test_plot.py STARLING
 """
 import csv
 import math
+import os
 import pathlib
 import re
 import resource
@@ -269,7 +270,7 @@ class PlotTest(unittest.TestCase):
             writer.writerows(rows)
 
     def laid_out(self, draw):
-        with plt.rc_context(STYLE):
+        with plt.style.context(STYLE, after_reset=True):
             figure = draw()
             self.addCleanup(plt.close, figure)
             figure.draw_without_rendering()
@@ -425,6 +426,65 @@ class PlotTest(unittest.TestCase):
             self.assertFalse([text for text in said if text.startswith(name)])
             self.assertTrue(any(re.match("group_size=4,delay.*….*seed=1|group_size=4,delay.*….*links", text) for text in said), said)
         self.assertIn("slow", self.texts("slow.h5"))
+
+    def test_the_name_of_a_run_beside_others_ends_within_the_picture(self):
+        long = f"{'long_name_' * 20}.h5"
+        shutil.copy(self.folder / "a.h5", self.folder / long)
+        figure, _ = convergence.draw([self.folder / "a.h5", self.folder / long, self.folder / "slow.h5"])
+        figure.canvas.draw()
+        written = [*figure.axes[0].get_legend().get_texts(), *(text for ax in figure.axes for text in ax.texts)]
+        self.assertTrue(any("…" in text.get_text() for text in written))
+        self.assertLess(max(text.get_window_extent().x1 for text in written), figure.bbox.x1)
+        plt.close(figure)
+
+    def test_letters_of_no_font_are_told_in_one_sentence(self):
+        shutil.copy(self.folder / "a.h5", self.folder / "\U00013000\U00013001.h5")  # hieroglyphs
+        said = self.plot("\U00013000\U00013001.h5")
+        self.assertEqual(said.count("\n"), 2, said)
+        self.assertIn("note: boxes stand for \U00013000\U00013001, which are in none of the fonts DejaVu Sans", said)
+
+    def test_steps_are_whole(self):
+        subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "short.h5", "run.steps=1", "run.evaluate_every=1"], cwd=self.folder, check=True)
+        results = run.Results(self.folder / "short.h5")
+        single, beside = run.draw(results, "short.h5", None), convergence.draw([self.folder / "short.h5", self.folder / "short.h5"])[0]
+        (self.folder / "short.ini").write_text(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.05, 0.1\n")
+        subprocess.run([PROGRAM, "sweep", "short.ini", "-q", "-o", "briefly", "run.steps=1", "run.evaluate_every=1"], cwd=self.folder, check=True)
+        swept = sweep.draw(self.folder / "briefly")
+        for figure, name in ((single, "finished steps"), (beside, "steps"), (swept, "steps")):
+            figure.canvas.draw()
+            ticks = [tick for ax in figure.axes for axis in (ax.xaxis, ax.yaxis) if axis.label.get_text() == name for tick in axis.get_ticklocs()]
+            self.assertIn(1, ticks)
+            self.assertEqual([tick for tick in ticks if tick % 1], [])
+            plt.close(figure)
+
+    def test_nobody_needs_to_read_what_it_prints(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run([sys.executable, ROOT / "tools" / "plot", "a.h5", "slow.h5"], cwd=self.folder, stdout=writer, stderr=subprocess.PIPE,
+                              text=True, timeout=120)
+        os.close(writer)
+        self.assertEqual(done.stderr, "")
+
+    def test_names_that_the_terminal_cannot_write_are_drawn(self):
+        name = "\u6771\u4eac.h5"
+        shutil.copy(self.folder / "a.h5", self.folder / name)
+        for tool, made in (("plot", ".png"), ("report", ".html")):
+            done = subprocess.run([sys.executable, ROOT / "tools" / tool, name], cwd=self.folder, capture_output=True, text=True, timeout=120,
+                                  env={**os.environ, "PYTHONIOENCODING": "ascii"})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stdout, rf"wrote \u6771\u4eac{made}" + "\n")
+
+    def test_pictures_do_not_depend_on_the_settings_of_matplotlib(self):
+        (self.folder / "matplotlibrc").write_text("font.size: 30\ntext.usetex: True\nfigure.dpi: 300\nsavefig.bbox: tight\n")  # read from here
+        self.plot("a.h5", "-o", "with.png")
+        (self.folder / "matplotlibrc").unlink()
+        self.plot("a.h5", "-o", "without.png")
+        self.assertEqual((self.folder / "with.png").read_bytes(), (self.folder / "without.png").read_bytes())
+
+    def test_time_that_a_node_was_away_is_named(self):
+        subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "paused.h5", "failures.pause=1 @ 5 ms for 9 ms"], cwd=self.folder, check=True)
+        self.assertIn("away", self.texts("paused.h5"))
+        self.assertNotIn("away", self.texts("a.h5"))
 
     def test_times_of_some_seeds_alone_say_so(self):
         with h5py.File(self.folder / "swept" / "nodes=4,learning_rate=0.05,seed=1.h5") as one, \

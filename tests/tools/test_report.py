@@ -170,6 +170,11 @@ class ReportTest(unittest.TestCase):
         self.assertIn("<p>No picture: ", page)
         self.assertEqual(len(Cells(page).rows), len(Cells(self.page()).rows))
 
+    def test_a_page_says_above_that_its_run_failed(self):
+        self.run_tool(PROGRAM, "run", "s.ini", "-q", "-o", "failed.h5", "algorithm.learning_rate=1e30", status=1)
+        self.run_tool(TOOLS / "report", "failed.h5")
+        self.assertRegex((self.folder / "failed.html").read_text(), r'<p class="about">[^<]*; failed: the loss of node \d+ became')
+
     def test_a_failed_run_whose_name_is_cut_is_told_by_its_settings(self):
         long = "graph-with-a-name-that-takes-more-than-half-of-what-a-point-may-be-called-by-starling-"
         for end in "ab":

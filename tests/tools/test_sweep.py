@@ -4,6 +4,7 @@
 usage: test_sweep.py STARLING
 """
 import csv
+import fcntl
 import os
 import pathlib
 import random
@@ -112,6 +113,25 @@ class SweepTest(unittest.TestCase):
                     self.assertIn(expected, self.sweep("--list", status=2))
                 else:
                     self.assertEqual(self.sweep("--list").split(), expected)
+
+    def test_sweeps_started_at_once_in_one_folder_share_the_points(self):
+        self.write(SMALL)
+        self.sweep()
+        alone = (self.folder / "out" / "table.h5").read_bytes()
+        shutil.rmtree(self.folder / "out")
+        at_once = [subprocess.Popen(self.command(), cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for _ in range(3)]
+        said = [process.communicate(timeout=240)[0] for process in at_once]
+        self.assertEqual([process.returncode for process in at_once], [0, 0, 0], said)
+        self.assertEqual((self.folder / "out" / "table.h5").read_bytes(), alone)
+        self.assertEqual([path.name for path in (self.folder / "out").iterdir() if path.suffix not in (".h5", ".csv", ".ini")], [])
+
+    def test_a_point_that_another_sweep_runs_is_left_to_it(self):
+        self.write(SCENARIO + "[sweep]\nrun.nodes = 2, 4\n")
+        (self.folder / "out").mkdir()
+        with open(self.folder / "out" / "nodes=2.log", "w", encoding="ascii") as log:
+            fcntl.flock(log, fcntl.LOCK_EX)  # as a point that runs does
+            self.assertIn("1 of 2 points are finished, 1 were under way elsewhere", self.sweep())
+        self.assertIn("2 of 2 points are finished; ", self.sweep())
 
     def test_a_scenario_without_sweep_is_refused_and_one_with_it_runs_as_it_stands(self):
         self.write(SCENARIO)

@@ -26,13 +26,17 @@ import math
 import pathlib
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
-import h5py
-import numpy
-import torch
-from torch import nn
+try:
+    import h5py
+    import numpy
+    import torch
+    from torch import nn
+except ImportError as error:
+    sys.exit(f"compare_cnn: needs PyTorch, h5py and numpy, found no {error.name}")
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

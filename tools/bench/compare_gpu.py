@@ -15,9 +15,13 @@ without a GPU.
 """
 import argparse
 import statistics
+import sys
 import time
 
-import torch
+try:
+    import torch
+except ImportError as error:
+    sys.exit(f"compare_gpu: needs PyTorch, found no {error.name}")
 
 CASES = (  # as in tests/benchmarks/bench_cuda.cpp
     ("A 784-128-64-10, batch 32", (784, 128, 64, 10), 32, 1024),

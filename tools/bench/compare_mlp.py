@@ -46,8 +46,11 @@ def use_good_blas():
 
 
 use_good_blas()
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
+try:
+    import numpy as np
+    import torch
+except ImportError as error:
+    sys.exit(f"compare_mlp: needs PyTorch and numpy, found no {error.name}")
 
 
 class Models:

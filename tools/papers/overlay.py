@@ -96,7 +96,7 @@ def draw_dots(ax, table, rows):
 
 def draw(table, rows, path):
     """Writes the overlay of a table."""
-    with plt.rc_context(STYLE):
+    with plt.style.context(STYLE, after_reset=True):
         height = 1.3 + 0.34 * len(rows) if table.shape == "dots" else 4.2
         figure, ax = plt.subplots(figsize=(7.6, height), layout="constrained")
         (draw_dots if table.shape == "dots" else draw_lines)(ax, table, rows)

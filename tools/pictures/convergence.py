@@ -18,6 +18,7 @@ AXES = {"time": "time", "step": "steps", "samples": "samples", "epoch": "epochs"
 HIGHER_IS_BETTER = ("test_accuracy", "test_auc")
 MOST_RUNS = 8            # as many as there are colors
 LONGEST_TITLE = 120      # characters
+LETTERS = 11             # of a legend to an inch
 PANEL, BAR, LINE = 2.6, 0.14, 0.16  # heights in inches: of a row, at least; of a bar with its number; of a line of text
 
 
@@ -129,7 +130,7 @@ def draw_curves(ax, runs, metric, against, scale):
         few = len(x) <= 25
         ax.plot(x * scale, y, color=SERIES[i], linestyle=DASHES[i], label=literal(run.name),
                 marker=MARKERS[i] if few else None, markersize=4, markerfacecolor="none" if i else None)
-    ax.xaxis.set_major_locator(MaxNLocator(5))
+    ax.xaxis.set_major_locator(MaxNLocator(5, integer=against == "step", min_n_ticks=1))
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     ends = [x[-1] for x in (run.curve(metric, against)[0] for run in runs) if len(x) and x[-1] > 0]
     if metric == "step" and spans_decades(ends):
@@ -204,7 +205,7 @@ def legend_columns(runs, width):
     longest = max(len(run.name) for run in runs)
     if len(runs) <= 4 and longest <= 24:
         return 0
-    return int(max(1, min(len(runs), 11 * width // (longest + 8))))
+    return int(max(1, min(len(runs), LETTERS * width // (longest + 8))))
 
 
 def draw(paths, targets=()):
@@ -217,7 +218,8 @@ def draw(paths, targets=()):
             if not run.is_reference:
                 run.read_training()
     metrics = [metric for metric in METRICS if any(len(run.curve(metric, "step")[0]) for run in runs)]
-    said = [f"{run.name} against {runs[0].name}: {', '.join(deviations(runs[0], run)) or 'nothing in common'}" for run in runs[1:]]
+    pairs = [(f"{run.name} against {runs[0].name}", deviations(runs[0], run) or ["nothing in common"]) for run in runs[1:]]
+    said = [f"{names}: {', '.join(apart)}" for names, apart in pairs]
     notes = [f"note: of {run.name} nobody reads {', '.join(run.unread)}" for run in runs if run.unread]
     if not metrics:
         metrics = ["step"]  # timing only: progress
@@ -231,10 +233,12 @@ def draw(paths, targets=()):
     has_pace = metrics == ["step"] and any(np.isfinite(run.step_time) for run in runs)
     targets = (list(targets) or default_targets(runs, quality)) if has_targets else []
     width = 1.2 + 3.6 * (len(axes) + has_pace)
+    for run in runs:
+        run.name = cut(run.name, int(LETTERS * width) - 8)
     columns = legend_columns(runs, width)
     heights = [PANEL] * len(metrics)
     if has_targets:
-        heights.append(max(PANEL, 0.9 + BAR * len(targets) * len(runs), 0.2 + LINE * 4 * len(said)))
+        heights.append(max(PANEL, 0.9 + BAR * len(targets) * len(runs), 0.2 + LINE * 4 * len(pairs)))
     above = [0.1 + 0.2 * math.ceil(len(runs) / columns)] if columns else []
     figure, grid = plt.subplots(len(above + heights), len(axes) + has_pace, figsize=(width, 1.1 + sum(above + heights)), squeeze=False,
                                 height_ratios=above + heights, layout="constrained")
@@ -256,8 +260,8 @@ def draw(paths, targets=()):
         draw_targets(grid[-1, 0], runs, quality, targets, scale, unit)
         for ax in grid[-1, 1:]:
             ax.axis("off")
-        if said and len(axes) > 1:
-            lines = [line.replace(": ", ":\n  ", 1).replace(", ", ",\n  ") for line in said]
+        if pairs and len(axes) > 1:
+            lines = [f"{cut(names, int(LETTERS * (width - 5)))}:\n  " + ",\n  ".join(apart) for names, apart in pairs]
             grid[-1, 1].text(0, 1, literal("\n".join(lines)), fontsize=9, color=GREY, va="top").set_in_layout(False)  # it may cross the columns
     figure.suptitle(literal(cut(", ".join(run.name for run in runs), LONGEST_TITLE)), fontsize=13, fontweight="bold", x=0.01, ha="left")
     return figure, said + notes

@@ -85,7 +85,7 @@ def read_reference(path):
     if not rows:
         raise Failure(f"{path}: holds no rows")
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    columns["unread"] = [name for name in names if not is_read(name)]
+    columns["unread"] = [name for name in names if name and not is_read(name)]
     columns["samples"] = columns["step"] * facts["nodes"] * facts["samples_per_step"]  # not known unless both are told
     if "time_seconds" in columns:
         columns["time"] = columns.pop("time_seconds")

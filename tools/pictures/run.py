@@ -39,6 +39,7 @@ class Results:
             self.links = {name: values[()] for name, values in file.get("links", {}).items()}
             self.link_timeline = {name: values[()] for name, values in file.get("link_timeline", {}).items()}
             self.diverged_nodes = int(file["statistics"].attrs.get("diverged_nodes", 0))
+            self.away_seconds = float(file["statistics"].attrs.get("failures.away_seconds", 0))
         self.node_count = len(self.nodes["steps"])
         self.clock = "time" if self.facts.get("transport") == "mpi" else "virtual time"
 
@@ -284,7 +285,8 @@ def draw_left(figure, grid, results, panels):
         is_last = i + 1 == len(panels)
         for ax in (left, right):
             ax.tick_params(labelbottom=is_last)
-            ax.xaxis.set_major_locator(MaxNLocator(6))
+        left.xaxis.set_major_locator(MaxNLocator(6))
+        right.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
     left.set_xlabel(f"{results.clock} ({unit})")
     right.set_xlabel("finished steps")
     left.set_xlim(left=0)
@@ -360,6 +362,7 @@ def draw_progress(ax, results):
     ax.plot(np.nanmedian(time, axis=1) * factor, step, color=BLUE, marker="o" if len(step) == 1 else None, label="median node")
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
+    ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True, min_n_ticks=1))
     ax.set_xlabel(f"{results.clock} ({unit})")
     ax.set_ylabel("finished steps")
     ax.legend(loc="upper left")
@@ -408,8 +411,9 @@ def draw_right(figure, grid, results, window):
         draw(ax)
     if has_activities or len(results.timeline["node"]):
         handles = [Patch(color=color, label=name) for name, color in ACTIVITIES.items()]
+        handles += [Patch(facecolor="white", edgecolor="#BBBBBB", label="away")] if results.away_seconds > 0 else []
         axes[0 if len(results.timeline["node"]) else -1].legend(
-            handles=handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncol=3, borderaxespad=0.2,
+            handles=handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncol=len(handles), borderaxespad=0.2,
             handlelength=1.2, columnspacing=1.4)
 
 

@@ -2,8 +2,13 @@
 import contextlib
 import math
 import re
+import signal
+import sys
+import warnings
 
+import matplotlib
 import numpy as np
+from matplotlib import font_manager
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 # Okabe and Ito's colors, which most color-blind people tell apart, in an order whose lightness alternates; grey in place of their
@@ -13,8 +18,13 @@ SERIES = [BLUE, ORANGE, GREEN, VERMILLION, "#56B4E9", "#CC79A7", "#000000", "#99
 MARKERS = "osD^vPX*"
 DASHES = ["-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2))]
 
+# Letters that DejaVu Sans lacks come from the first of these that is there: Chinese, Japanese, Korean.
+OTHER_FONTS = ("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans JP", "Noto Sans SC", "Source Han Sans", "WenQuanYi Zen Hei",
+               "WenQuanYi Micro Hei", "Droid Sans Fallback", "IPAexGothic", "IPAGothic", "Hiragino Sans", "PingFang SC")
+FONTS = ["DejaVu Sans", *(name for name in OTHER_FONTS if name in font_manager.fontManager.get_font_names())]
+
 STYLE = {
-    "font.family": "DejaVu Sans", "font.size": 9, "axes.titlesize": 10, "axes.titleweight": "bold",
+    "font.family": FONTS, "font.size": 9, "axes.titlesize": 10, "axes.titleweight": "bold",
     "axes.titlelocation": "left", "axes.labelsize": 9, "axes.labelcolor": "#333333", "axes.edgecolor": "#888888",
     "axes.linewidth": 0.8, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
     "axes.axisbelow": True, "grid.color": "#E4E4E4", "grid.linewidth": 0.7, "xtick.color": "#888888",
@@ -47,6 +57,35 @@ def save(figure, path):
     finally:
         with contextlib.suppress(OSError):
             partial.unlink()
+
+
+def print_whatever_happens():
+    """Nobody need read what is printed, and letters that the terminal's encoding lacks are printed by their numbers."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+@contextlib.contextmanager
+def telling_missing_letters():
+    """Within it, letters that no font has are told once, in one sentence."""
+    missing = set()
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def note(message, *rest, **more):
+            found = re.match(r"Glyph (\d+) .*missing from", str(message))
+            if found:
+                missing.add(chr(int(found[1])))
+            else:
+                show(message, *rest, **more)
+
+        warnings.filterwarnings("always", r"Glyph \d+ .*missing from")
+        warnings.showwarning = note
+        yield
+    if missing:
+        print(f"note: boxes stand for {''.join(sorted(missing))}, which are in none of the fonts {', '.join(FONTS)}; another one, such as "
+              f"Noto Sans CJK, is found when {matplotlib.get_cachedir()} is gone", file=sys.stderr)
 
 
 def finite(x, y):

@@ -7,7 +7,7 @@ import textwrap
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import LogNorm
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from pictures import convergence
 from pictures.results import opened
@@ -329,6 +329,8 @@ def curves(ax, sweep, metric, against, key, fixed, held):
         ax.yaxis.set_major_formatter(PercentFormatter(1.0))
     if spans_decades([line.get_xdata()[-1] for line in ax.lines]):
         ax.set_xscale("log")  # a fast run beside slow ones would be an upright line
+    elif against == "step":
+        ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True, min_n_ticks=1))
     ax.set_xlabel("virtual time (s)" if against == "time" else "steps")
     ax.set_title("\n".join(textwrap.wrap(", ".join([title_of(metric), *(sweep.setting(k, v) for k, v in held.items())]), LONGEST_TITLE)))
     add_legend(ax, sweep, key)

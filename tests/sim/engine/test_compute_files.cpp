@@ -153,6 +153,26 @@ TEST_CASE("behind the end of a trace that must not repeat there is an error") {
                        Error);
 }
 
+TEST_CASE("numbers of nodes or steps in a trace are not taken for seconds") {
+  const auto refusal = [](const std::string& text) {
+    const TemporaryFile file(text);
+    try {
+      compute({{"distribution", "trace"}, {"trace", file.path()}});
+    } catch (const Error& error) {
+      return std::string(error.what()).substr(file.path().size());
+    }
+    return std::string();
+  };
+  CHECK(refusal("0,1,2\n0.1,0.2,0.1\n") ==
+        ":1: expected seconds, or a header that names nodes by letters, such as n0,n1, got "
+        "\"0,1,2\"");
+  CHECK(refusal("step,n0,n1\n0,0.1,0.2\n1,0.1,0.2\n") ==
+        ": expected seconds in every column, found numbers of steps, 0, 1, .., in the first");
+  CHECK(refusal("0,1,3\n0.1,0.2,0.1\n") == "");
+  CHECK(refusal("n0,n1\n0,0.1\n2,0.1\n") == "");
+  CHECK(refusal("0\n1\n2\n") == "");
+}
+
 TEST_CASE("a wrong trace is an error that names file and place") {
   const auto expect = [](const std::string& text, const std::string& message) {
     const TemporaryFile file(text);

@@ -1,5 +1,6 @@
 // The results file: nothing is lost in a round trip, a failed save leaves the old file alone, and
 // no damaged file does worse than an Error.
+#include <atomic>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -154,6 +156,42 @@ TEST_CASE("whoever loads while another saves finds the old or the new content") 
   }
   writer.join();
   CHECK(whole == 20);
+}
+
+TEST_CASE("two processes that save to one place leave each other's files alone") {
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.path("x.h5");
+  const std::string partial = directory.write("x.h5.partial", "half of a file");
+  const int other = open(partial.c_str(), O_WRONLY | O_CLOEXEC);
+  REQUIRE(flock(other, LOCK_EX | LOCK_NB) == 0);  // as its writer does
+  save(full_recorder(), path);
+  expect_writable(path);
+  CHECK(load(path).nodes.size() == 7);
+  CHECK(bytes_of(partial) == "half of a file");
+  CHECK(std::distance(fs::directory_iterator(directory.path("")), {}) == 2);
+  close(other);  // as the system does for who is killed
+  save(Recorder(), path);
+  CHECK(load(path).nodes.empty());
+  CHECK(std::distance(fs::directory_iterator(directory.path("")), {}) == 1);
+}
+
+TEST_CASE("a results file has no lock at any moment that it is in its place") {
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.path("x.h5");
+  save(Recorder(), path);
+  std::atomic<bool> is_over = false;
+  std::thread writer([&] {
+    for (int i = 0; i < 300; ++i) save(Recorder(), path);
+    is_over = true;
+  });
+  int refused = 0;
+  while (!is_over) {  // opens it as h5py does
+    const int reader = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    refused += reader < 0 || flock(reader, LOCK_SH | LOCK_NB) != 0;
+    close(reader);
+  }
+  writer.join();
+  CHECK(refused == 0);
 }
 
 TEST_CASE("a link to a results file stays a link, and the file it names is replaced") {
