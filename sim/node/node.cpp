@@ -119,7 +119,7 @@ std::optional<Message> Node::poll(NodeId source, Tag tag) {
   return std::move(*message);
 }
 
-void Node::spawn(Task<> task) { world_.transport.spawn(id_, fibres_++, std::move(task)); }
+void Node::spawn(Task<> task) { world_.transport.spawn(id_, static_cast<std::int32_t>(fibres_++), std::move(task)); }
 
 Signal::Wait Signal::wait() { return Wait(*this); }
 

@@ -177,7 +177,7 @@ class Node {
   /// Marks the end of step `k` with model `x`: counts the step, evaluates where the scenario asks for it. `weight`, which is
   /// positive: of x in the mean over the nodes (push-sum: mean of s / w with weights w is sum of s / sum of w).
   void end_step(Step k, const Vector& x, double weight = 1) {
-    without_loss_ = k + 1;
+    has_loss_ = 0;
     world_.observer.end_step(id_, k, x, world_.transport.now(), weight, draws_);
   }
   /// Says that the node's model changed after its last step (exchanges that were still under way).
@@ -196,7 +196,9 @@ class Node {
 
   /// Of the gradient that begins now.
   Batch batch(NodeId owner, Step draw) {
-    return {owner, draw, draws_++, std::exchange(without_loss_, -1)};
+    const Step step = has_loss_ != 0 ? -1 : world_.observer.steps(id_);
+    has_loss_ = 1;
+    return {owner, draw, draws_++, step};
   }
 
   void send(NodeId to, Message&& message);
@@ -205,9 +207,9 @@ class Node {
 
   World& world_;
   NodeId id_;
-  std::int32_t fibres_ = 0;  // spawned so far
+  std::uint32_t fibres_ : 31 = 0;   // spawned so far
+  std::uint32_t has_loss_ : 1 = 0;  // whether a gradient gives the present step its training loss
   Step draws_ = 0;
-  Step without_loss_ = 0;  // the present step; -1 once a gradient gives its training loss
 };
 
 /// All nodes of a run, side by side; they never move.

@@ -33,6 +33,8 @@ class Observer {
   /// x does not know of what later ones find.
   void end_step(NodeId node, Step k, const Vector& x, Time now, double weight = 1,
                 Step draws = std::numeric_limits<Step>::max());
+  /// Steps that `node` has ended.
+  Step steps(NodeId node) const { return recorder_.nodes[static_cast<std::size_t>(node)].steps; }
   void count_messages(NodeId node, std::int64_t count, std::int64_t bytes) {
     NodeTotals& totals = recorder_.nodes[static_cast<std::size_t>(node)];
     totals.messages_sent += count;
