@@ -37,7 +37,7 @@ struct Slow {
   Step period;
   double learning_rate;
   double momentum;
-  MomentumPolicy momentum_policy;  // of the base
+  MomentumPolicy momentum_policy{};  // of the base, whose keys are read last
   CollectiveKind collective;
 };
 
