@@ -1,6 +1,5 @@
 #include "algorithms/exchange.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 #include "algorithms/pieces.hpp"

@@ -10,7 +10,8 @@
 namespace starling {
 
 /// Writes a file of the folder. Several processes of a job may do so at once, so each writes a file of its own and then gives it
-/// the name. Throws Error; the old file is untouched then.
+/// the name. (PartialFile counts on locks for that, which the file systems of clusters may refuse.) Throws Error; the old file is
+/// untouched then.
 void write_whole(const std::filesystem::path& path, const std::string& bytes);
 
 /// Makes the folder ready for the sweep that `scenario` asks for. It may hold points already: of the same sweep, or of one

@@ -108,10 +108,15 @@ Topology::Topology(NodeId nodes, const std::vector<std::vector<Arc>>& phases,
                        .self = {self_weights[p].begin(), self_weights[p].end()}});
     check_no_double_arc(phases_.back());
   }
-  if (phases_.size() > 1) {
-    ever_.out = joined(phases_, &Phase::out);
-    ever_.in = joined(phases_, &Phase::in);
-  }
+}
+
+const Topology::Phase& Topology::ever() const {
+  if (phases_.size() == 1) return phases_.front();
+  std::call_once(joined_->is_made, [this] {
+    joined_->lists.out = joined(phases_, &Phase::out);
+    joined_->lists.in = joined(phases_, &Phase::in);
+  });
+  return joined_->lists;
 }
 
 void Topology::check_no_double_arc(const Phase& phase) const {

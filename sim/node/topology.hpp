@@ -7,8 +7,9 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <limits>
+#include <memory>
+#include <mutex>
 #include <ranges>
 #include <string>
 #include <vector>
@@ -72,13 +73,9 @@ class Topology {
     return phase_at(step).self[static_cast<std::size_t>(node)];
   }
   /// All peers `node` ever sends to, over the whole period, in order, each once.
-  Neighbors neighbors(NodeId node) const {
-    return peers_of(period() == 1 ? phases_[0].out : ever_.out, node);
-  }
+  Neighbors neighbors(NodeId node) const { return peers_of(ever().out, node); }
   /// All that ever send to it, likewise.
-  Neighbors senders(NodeId node) const {
-    return peers_of(period() == 1 ? phases_[0].in : ever_.in, node);
-  }
+  Neighbors senders(NodeId node) const { return peers_of(ever().in, node); }
 
   /// Number of arcs, summed over the period.
   std::size_t arc_count() const;
@@ -100,12 +97,19 @@ class Topology {
     std::vector<float> self;  // (nodes)
   };
 
+  /// The lists of all phases joined, made when they are asked for: most algorithms never do.
+  struct Joined {
+    std::once_flag is_made;
+    Phase lists;
+  };
+
   explicit Topology(NodeId nodes);
   static EdgeLists sorted(NodeId nodes, const std::vector<Arc>& arcs, NodeId Arc::*node_of,
                           NodeId Arc::*peer_of);
   /// Of each node those of all phases, each once, without weights.
   static EdgeLists joined(const std::vector<Phase>& phases, EdgeLists Phase::*lists);
   void check_no_double_arc(const Phase& phase) const;
+  const Phase& ever() const;
 
   const Phase& phase_at(Step step) const {
     return phases_.size() == 1 ? phases_.front()
@@ -126,7 +130,7 @@ class Topology {
 
   NodeId nodes_;
   std::vector<Phase> phases_;
-  Phase ever_;  // the lists of all phases joined, if there are several
+  std::shared_ptr<Joined> joined_ = std::make_shared<Joined>();
 };
 
 }  // namespace starling

@@ -21,10 +21,10 @@ NOT_MATCHED = {("majority", "32768"), ("majority", "262144")}
 
 
 class PublishedTest(unittest.TestCase):
-    def check(self, table, tolerance, is_cheap):
+    def check(self, table, tolerance, is_cheap, more_than=4):
         with open(ROOT / "scenarios/papers/published.csv", encoding="utf-8") as file:
             rows = [row for row in csv.DictReader(file) if row["table"] == table and row["value"] and is_cheap(row)]
-        self.assertTrue(rows)
+        self.assertGreater(len(rows), more_than)
         with tempfile.TemporaryDirectory(prefix="starling_published") as folder:
             bench = Bench(PROGRAM, folder, mnist=None)
             for row in rows:
@@ -42,7 +42,7 @@ class PublishedTest(unittest.TestCase):
         self.check("eager_fig9", 0.15, lambda row: (row["algorithm"], row["at"]) not in NOT_MATCHED)
 
     def test_videos_of_uneven_lengths(self):
-        self.check("eager_ucf101", 0.05, lambda row: True)
+        self.check("eager_ucf101", 0.05, lambda row: True, more_than=0)
 
 
 if __name__ == "__main__":
