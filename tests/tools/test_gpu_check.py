@@ -123,7 +123,7 @@ class GpuCheckTest(unittest.TestCase):
 
     def test_without_pytorch_comparisons_say_so_in_a_sentence(self):
         (self.root / "torch.py").write_text("raise ImportError(name='torch')\n")
-        for name in ("compare_gpu", "compare_cnn", "compare_mlp"):
+        for name in ("compare_gpu", "compare_cnn", "compare_mlp", "compare_networks"):
             done = subprocess.run([sys.executable, ROOT / f"tools/bench/{name}.py"], env=dict(os.environ, PYTHONPATH=self.root),
                                   text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
             self.assertEqual(done.returncode, 1, done.stdout)
