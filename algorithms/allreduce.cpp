@@ -80,9 +80,7 @@ Task<> run_compressed(Node& node, const Settings& settings) {
 
 Program allreduce(const Section& section, const Context& context) {
   Settings settings{};
-  settings.codec = read_codec(section);
-  section.expect(!settings.codec->needs_reference(), "compression",
-                 "must not need a reference vector: gradients are near nothing");
+  settings.codec = read_plain_codec(section);
   const bool is_compressed = !settings.codec->is_exact();
   if (is_compressed) {
     settings.has_feedback = read_error_feedback(section, *settings.codec);

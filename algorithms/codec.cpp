@@ -224,14 +224,9 @@ class Keys {
   std::string prefix_;
 };
 
-}  // namespace
-
-std::size_t Codec::entries_of(std::size_t, std::size_t size) const { return size; }
-
-SharedCodec Codec::of_columns(const std::vector<Columns>&) const { return nullptr; }
-
-SharedCodec read_codec(const Section& section, std::string_view fallback, std::string_view prefix,
-                       bool is_contractive) {
+/// `has_reference`: receivers have a vector near the one that is sent.
+SharedCodec read_any_codec(const Section& section, std::string_view fallback,
+                           std::string_view prefix, bool is_contractive, bool has_reference) {
   const Keys keys(section, prefix);
   const auto read_bucket = [&] {
     return keys.count("bucket", 512, 0, 1 << 30, "entries that share a norm; 0: all");
@@ -240,12 +235,26 @@ SharedCodec read_codec(const Section& section, std::string_view fallback, std::s
     return keys.flag("contractive", is_contractive,
                      "scale what is read down, so that it loses less than all there is");
   };
-  const std::string kind =
-      keys.choice("compression",
-                  {"none", "half", "bfloat", "float4", "top_k", "random_k", "threshold",
-                   "gradient_dropping", "threshold_quantization", "adaptive_quantization", "levels",
-                   "ternary", "sign", "one_bit", "lattice"},
-                  fallback, "how vectors are compressed before they are sent");
+  std::vector<std::string> kinds = {"none",
+                                    "half",
+                                    "bfloat",
+                                    "float4",
+                                    "top_k",
+                                    "random_k",
+                                    "threshold",
+                                    "gradient_dropping",
+                                    "threshold_quantization",
+                                    "adaptive_quantization",
+                                    "levels",
+                                    "ternary",
+                                    "sign",
+                                    "one_bit"};
+  if (has_reference) kinds.emplace_back("lattice");
+  const std::string kind = keys.choice(
+      "compression", std::move(kinds), fallback,
+      has_reference ? "how vectors are compressed before they are sent"
+                    : "how vectors are compressed before they are sent; not by a lattice, as "
+                      "receivers have no vector near the one that is sent");
   if (kind == "half" || kind == "bfloat") return std::make_shared<Half>(kind == "bfloat");
   if (kind == "float4") return float4_codec(read_bucket());
   if (kind == "top_k") {
@@ -294,13 +303,20 @@ SharedCodec read_codec(const Section& section, std::string_view fallback, std::s
   return exact_codec();
 }
 
+}  // namespace
+
+std::size_t Codec::entries_of(std::size_t, std::size_t size) const { return size; }
+
+SharedCodec Codec::of_columns(const std::vector<Columns>&) const { return nullptr; }
+
+SharedCodec read_codec(const Section& section, std::string_view fallback, std::string_view prefix,
+                       bool is_contractive) {
+  return read_any_codec(section, fallback, prefix, is_contractive, true);
+}
+
 SharedCodec read_plain_codec(const Section& section, std::string_view fallback,
                              std::string_view prefix, bool is_contractive) {
-  SharedCodec codec = read_codec(section, fallback, prefix, is_contractive);
-  section.expect(
-      !codec->needs_reference(), std::string(prefix) + "compression",
-      "= lattice cannot be read here: receivers have no vector near the one that is sent");
-  return codec;
+  return read_any_codec(section, fallback, prefix, is_contractive, false);
 }
 
 SharedCodec exact_codec() { return std::make_shared<None>(); }

@@ -68,7 +68,7 @@ using SharedCodec = std::shared_ptr<const Codec>;
 SharedCodec read_codec(const Section& section, std::string_view fallback = "none",
                        std::string_view prefix = "", bool is_contractive = false);
 
-/// The same, for receivers without a vector near the one that is sent: refuses codecs that need a reference.
+/// The same, for receivers without a vector near the one that is sent: without codecs that need a reference.
 SharedCodec read_plain_codec(const Section& section, std::string_view fallback = "none",
                              std::string_view prefix = "", bool is_contractive = false);
 

@@ -195,16 +195,8 @@ Program compressed_parameter_server(const Section& section, const Context& conte
   settings.sends_union = direction == "uplink";
   settings.uplink = exact_codec();
   settings.downlink = exact_codec();
-  if (direction != "downlink") {
-    settings.uplink = read_codec(section, "top_k");
-    section.expect(!settings.uplink->needs_reference(), "compression",
-                   "must not need a reference vector: gradients are near nothing");
-  }
-  if (direction != "uplink") {
-    settings.downlink = read_codec(section, "top_k", "downlink_");
-    section.expect(!settings.downlink->needs_reference(), "downlink_compression",
-                   "must not need a reference vector: updates are near nothing");
-  }
+  if (direction != "downlink") settings.uplink = read_plain_codec(section, "top_k");
+  if (direction != "uplink") settings.downlink = read_plain_codec(section, "top_k", "downlink_");
   settings.gap_period = section.optional<std::int64_t>(
       "gap_period", 0, "steps between two records of compression_gap; 0: never");
   section.expect(settings.gap_period >= 0, "gap_period", "must not be negative, got {}",

@@ -113,9 +113,7 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program one_bit(const Section& section, const Context& context) {
   Settings settings;
-  settings.codec = read_codec(section, "one_bit");
-  section.expect(!settings.codec->needs_reference(), "compression",
-                 "must not need a reference vector: gradients are near nothing");
+  settings.codec = read_plain_codec(section, "one_bit");
   settings.exact_steps =
       section.optional<std::int64_t>("exact_steps", 0, "steps before compression begins");
   section.expect(settings.exact_steps >= 0, "exact_steps", "must not be negative, got {}",

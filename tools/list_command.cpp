@@ -59,20 +59,33 @@ void print_table(const std::vector<std::string>& rows) {
   for (const std::string& row : rows) fmt::print("{}", row);
 }
 
-/// Rows that at least `least_shared` components have, in order of appearance.
+/// Rows that at least `least_shared` components have, in order of appearance; of those that tell the same key in two ways, the one
+/// that more components have.
 std::vector<std::string> shared_rows(const Chapter& chapter) {
-  std::vector<std::string> shared;
+  struct Shared {
+    std::string subject, row;
+    std::ptrdiff_t count;
+  };
+  std::vector<Shared> found;
   for (const Component& component : chapter.components) {
     for (const ComponentKey& key : component.keys) {
-      const std::string row = row_of(key);
-      if (std::ranges::find(shared, row) != shared.end()) continue;
+      const std::string row = row_of(key), subject = key.use.key + " " + key.condition();
       const auto has_row = [&row](const Component& other) {
         return std::ranges::any_of(other.keys,
                                    [&row](const ComponentKey& one) { return row_of(one) == row; });
       };
-      if (std::ranges::count_if(chapter.components, has_row) >= least_shared) shared.push_back(row);
+      const auto count = std::ranges::count_if(chapter.components, has_row);
+      if (count < least_shared) continue;
+      const auto known = std::ranges::find(found, subject, &Shared::subject);
+      if (known == found.end()) {
+        found.push_back({subject, row, count});
+      } else if (known->count < count) {
+        *known = {subject, row, count};
+      }
     }
   }
+  std::vector<std::string> shared;
+  for (const Shared& each : found) shared.push_back(each.row);
   return shared;
 }
 

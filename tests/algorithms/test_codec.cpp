@@ -575,12 +575,14 @@ TEST_CASE("codes leave the mean model alone in every gossip of models") {
   }
 }
 
-TEST_CASE("push-sum refuses lattice codes: a share is near nothing that its receiver has") {
-  for (const std::string kind : {"sgp", "overlap_sgp"}) {
+TEST_CASE(
+    "shares and gradients are no lattice codes: they are near nothing that their receiver has") {
+  for (const std::string kind :
+       {"sgp", "overlap_sgp", "allreduce", "one_bit", "compressed_parameter_server"}) {
     CHECK_THROWS_WITH_AS(
         test::run(test::quadratic_scenario(
             8, 3, "ring",
             "kind = " + kind + "\nlearning_rate = 0.1\ncompression = lattice\ncell = 1")),
-        doctest::Contains("algorithm.compression = lattice cannot be read here"), ScenarioError);
+        doctest::Contains("algorithm.compression must be one of none, half,"), ScenarioError);
   }
 }
