@@ -23,7 +23,8 @@ Vector joined(std::span<const Vector> chunks, const Vector& whole) {
 /// Index of the caller among the members.
 std::size_t place_of(const Node& node, std::span<const NodeId> members) {
   const auto place = std::lower_bound(members.begin(), members.end(), node.id());
-  ensure(place != members.end() && *place == node.id(), "a collective without its caller");
+  ensure(place != members.end() && *place == node.id(),
+         "a collective without its caller, or of a list that is not sorted");
   return static_cast<std::size_t>(place - members.begin());
 }
 

@@ -12,6 +12,11 @@
 #include "sim/base/error.hpp"
 
 namespace starling::algorithms {
+
+#define ALGORITHM(name, summary) Program name(const Section& section, const Context& context);
+#include "algorithms/catalog.inc"
+#undef ALGORITHM
+
 namespace {
 
 constexpr AlgorithmEntry entries[] = {

@@ -36,8 +36,4 @@ std::span<const AlgorithmEntry> catalog();
 /// The entry named by the section's key `kind`.
 const AlgorithmEntry& find(const Section& section);
 
-#define ALGORITHM(name, summary) Program name(const Section& section, const Context& context);
-#include "algorithms/catalog.inc"
-#undef ALGORITHM
-
 }  // namespace starling::algorithms

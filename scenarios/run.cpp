@@ -240,6 +240,7 @@ void Run::conclude(const std::function<void()>& run, const std::function<void()>
     if (completes) {
       finish();
       graph_->close();
+      if (!early && is_keeper_()) observer_->check_steps(parts_.settings.steps);
       if (!early && is_keeper_() && graph_->has_numbers()) observer_->check_means();
       save_now();
     }

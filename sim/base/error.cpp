@@ -15,7 +15,7 @@ Diverged::Diverged(const std::string& what, double value, const std::string& whe
 Interrupted::Interrupted(int signal)
     : std::runtime_error(fmt::format("interrupted by signal {}", signal)), signal_(signal) {}
 
-void abort_because(const char* what, std::source_location where) {
+void abort_because(const char* what, Where where) {
   fmt::print(stderr, "starling: internal error: {}:{}: {}\n", where.file_name(), where.line(),
              what);
   std::abort();

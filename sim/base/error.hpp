@@ -45,11 +45,13 @@ class Interrupted : public std::runtime_error {
   int signal_;
 };
 
-[[noreturn]] void abort_because(const char* what, std::source_location where);
+/// Whose fault it is: a verb that programs use takes it as its last argument, so that ensure() names their line.
+using Where = std::source_location;
+
+[[noreturn]] void abort_because(const char* what, Where where);
 
 /// Aborts with file, line and `what` if `condition` is false: the program itself is wrong.
-inline void ensure(bool condition, const char* what,
-                   std::source_location where = std::source_location::current()) {
+inline void ensure(bool condition, const char* what, Where where = Where::current()) {
   if (!condition) [[unlikely]]
     abort_because(what, where);
 }

@@ -29,8 +29,8 @@ class NetworkClock {
  public:
   virtual ~NetworkClock() = default;
   virtual Time now() const = 0;
-  /// Calls NetworkModel::on_timer(cookie) at `time` >= now. A timer cannot be cancelled: a model that changes
-  /// its mind ignores the stale cookie. Timers of one instant fire in the order they were set.
+  /// Calls NetworkModel::on_timer(cookie), cookie < 2^61, at `time` >= now. A timer cannot be cancelled: a model that
+  /// changes its mind ignores the stale cookie. Timers of one instant fire in the order they were set.
   virtual void set_timer(Time time, std::uint64_t cookie) = 0;
   /// Hands transfer `id` to its destination at `time` >= now. Deliveries of one instant happen in call order.
   virtual void deliver(Time time, std::uint32_t id) = 0;

@@ -45,6 +45,7 @@ SimulatedTransport::SimulatedTransport(Settings settings, NetworkModel& network,
 }
 
 void SimulatedTransport::set_timer(Time time, std::uint64_t cookie) {
+  ensure(cookie >> (64 - kind_bits) == 0, "an event has room for the cookie of a network model");
   schedule(time, Kind::network_timer, cookie);
 }
 

@@ -251,7 +251,6 @@ void ComputeGraph::rename(Vector& x, ValueId value) {
 }
 
 void ComputeGraph::add_scaled(Vector& x, double factor, const Vector& y) {
-  ensure(x.size_ == y.size_, "a sum of vectors of different sizes");
   if (!has_numbers_) return;
   if (Operation* sum = growable(x); sum != nullptr && y.value_ != x.value_) {
     const OperationId read = values_[y.value_].producer;

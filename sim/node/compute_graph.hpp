@@ -169,11 +169,12 @@ class ComputeGraph {
   friend class Executor;
   friend class Sharding;
   friend class ShardPlan;
-  friend Vector weighted_sum(std::span<const Weighted> terms);
-  friend Vector concatenate(std::span<const Vector> pieces);
-  friend Vector transformed(const Transform& transform, std::initializer_list<Vector> inputs);
-  friend Scalar measured(const Measure& measure, std::initializer_list<Vector> inputs);
-  friend Scalar squared_distance(const Vector& a, const Vector& b);
+  friend Vector weighted_sum(std::span<const Weighted> terms, Where where);
+  friend Vector concatenate(std::span<const Vector> pieces, Where where);
+  friend Vector transformed(const Transform& transform, std::initializer_list<Vector> inputs,
+                            Where where);
+  friend Scalar measured(const Measure& measure, std::initializer_list<Vector> inputs, Where where);
+  friend Scalar squared_distance(const Vector& a, const Vector& b, Where where);
 
   using ValueId = std::uint32_t;
   using OperationId = std::uint32_t;

@@ -49,11 +49,17 @@ Node::Sleep Node::sleep(Duration duration) {
 Node::ComputeGradient Node::gradient(const Vector& x) { return gradient_of(id_, draws_, x); }
 
 Node::ComputeGradient Node::gradient_of(NodeId owner, Step draw, const Vector& x) {
-  return {world_, batch(owner, draw), x, false};
+  return compute(owner, draw, x, false);
 }
 
 Node::ComputeGradient Node::gradient_in_pieces(const Vector& x) {
-  return {world_, batch(id_, draws_), x, world_.plan.overlaps_backward};
+  return compute(id_, draws_, x, world_.plan.overlaps_backward);
+}
+
+Node::ComputeGradient Node::compute(NodeId owner, Step draw, const Vector& x, bool is_in_pieces) {
+  ensure(owner >= 0 && owner < nodes() && draw >= 0, "a gradient of a mini-batch that nobody has");
+  ensure(x.size() == parameters(), "a gradient at a vector that is no model");
+  return {world_, batch(owner, draw), x, is_in_pieces};
 }
 
 Time Node::time_of(const Piece& piece) const {
@@ -73,34 +79,40 @@ void Node::Until::await_resume() {
   if (wait_.fibre != nullptr) account(world_, wait_);
 }
 
-void Node::send(NodeId to, Tag tag, Vector values, double number) {
+void Node::send(NodeId to, Tag tag, Vector values, double number, Where where) {
   const std::int64_t bytes = bytes_on_wire(values);
-  send(to, {.tag = tag, .values = std::move(values), .number = number, .bytes = bytes});
+  send(to, {.tag = tag, .values = std::move(values), .number = number, .bytes = bytes}, where);
 }
 
-void Node::send_code(NodeId to, Tag tag, const Code& code, double number) {
-  send(to, {.tag = tag, .values = code.words, .number = number, .bytes = bytes_on_wire(code)});
+void Node::send_code(NodeId to, Tag tag, const Code& code, double number, Where where) {
+  send(to, {.tag = tag, .values = code.words, .number = number, .bytes = bytes_on_wire(code)},
+       where);
 }
 
-void Node::send_from_host(NodeId to, Tag tag, Vector values, double number) {
+void Node::send_from_host(NodeId to, Tag tag, Vector values, double number, Where where) {
   const std::int64_t bytes = bytes_on_wire(values);
-  send(to, {.is_on_host = true,
-            .tag = tag,
-            .values = std::move(values),
-            .number = number,
-            .bytes = bytes});
+  send(to,
+       {.is_on_host = true,
+        .tag = tag,
+        .values = std::move(values),
+        .number = number,
+        .bytes = bytes},
+       where);
 }
 
-void Node::send_from_host(NodeId to, Tag tag, const Code& code, double number) {
-  send(to, {.is_on_host = true,
-            .tag = tag,
-            .values = code.words,
-            .number = number,
-            .bytes = bytes_on_wire(code)});
+void Node::send_from_host(NodeId to, Tag tag, const Code& code, double number, Where where) {
+  send(to,
+       {.is_on_host = true,
+        .tag = tag,
+        .values = code.words,
+        .number = number,
+        .bytes = bytes_on_wire(code)},
+       where);
 }
 
-void Node::send(NodeId to, Message&& message) {
-  ensure(to >= 0 && to < nodes(), "a message to a node that does not exist");
+void Node::send(NodeId to, Message&& message, Where where) {
+  ensure(to >= 0 && to < nodes(), "a message to a node that does not exist", where);
+  ensure(message.tag != any_tag, "a message with the tag that stands for all", where);
   message.source = id_;
   message.sent = world_.transport.now();
   if (to != id_) world_.observer.count_messages(id_, 1, message.bytes);
@@ -119,7 +131,9 @@ std::optional<Message> Node::poll(NodeId source, Tag tag) {
   return std::move(*message);
 }
 
-void Node::spawn(Task<> task) { world_.transport.spawn(id_, static_cast<std::int32_t>(fibres_++), std::move(task)); }
+void Node::spawn(Task<> task) {
+  world_.transport.spawn(id_, static_cast<std::int32_t>(fibres_++), std::move(task));
+}
 
 Signal::Wait Signal::wait() { return Wait(*this); }
 

@@ -92,7 +92,8 @@ class Node {
   Vector initial_model() { return world_.graph.initial_model(); }
   Vector zeros(std::size_t size) { return world_.graph.zeros(size); }
   std::size_t parameters() const { return world_.graph.parameters(); }
-  /// Gradient of the node's next mini-batch at the snapshot `x`; takes the modelled (or real) time to compute.
+  /// Gradient of the node's next mini-batch at the snapshot `x`; takes the modelled (or real) time to compute, whatever
+  /// other fibres of the node compute meanwhile.
   class ComputeGradient;
   ComputeGradient gradient(const Vector& x);
   /// Gradient of the draw-th mini-batch of node `owner`, whose samples this node holds, too (coded computing). Takes the
@@ -110,13 +111,18 @@ class Node {
   Until finish_backward();
 
   // --- Messages --------------------------------------------------------------------------------------------
-  /// Sends `values` (which may be empty) and `number` to node `to`. Never blocks.
-  void send(NodeId to, Tag tag, Vector values = {}, double number = 0);
+  /// Sends `values` (which may be empty) and `number` to node `to`, which may be the node itself: then at once. Never
+  /// blocks.
+  void send(NodeId to, Tag tag, Vector values = {}, double number = 0,
+            Where where = Where::current());
   /// The same for a compressed vector; the receiver finds its words in the message's `values`.
-  void send_code(NodeId to, Tag tag, const Code& code, double number = 0);
+  void send_code(NodeId to, Tag tag, const Code& code, double number = 0,
+                 Where where = Where::current());
   /// The same for values in host memory, which stage_out() has brought there: see Host.
-  void send_from_host(NodeId to, Tag tag, Vector values, double number = 0);
-  void send_from_host(NodeId to, Tag tag, const Code& code, double number = 0);
+  void send_from_host(NodeId to, Tag tag, Vector values, double number = 0,
+                      Where where = Where::current());
+  void send_from_host(NodeId to, Tag tag, const Code& code, double number = 0,
+                      Where where = Where::current());
   /// Waits for a message; any_source and any_tag accept all. Messages of one (source, tag) come in order.
   class Receive;
   Receive receive(NodeId source, Tag tag = any_tag);
@@ -156,7 +162,7 @@ class Node {
 
   // --- Activities ------------------------------------------------------------------------------------------
   /// Starts a fibre of this node: the first is its program, whose time is accounted. Fibres of a node share its state
-  /// and run alone between waits.
+  /// and run alone between waits. A program returns after all that use its frame (algorithms/companions.hpp).
   void spawn(Task<> task);
   /// Meets the other members of a group (sorted, the same list on each; must outlive the await) in one
   /// closed-form step; see Transport::meet. Answers null where messages must be exchanged instead.
@@ -167,21 +173,32 @@ class Node {
   bool announce(Tag tag, double number);
 
   // --- Telling ---------------------------------------------------------------------------------------------
-  /// Records a number of step `k`; the metric's name becomes a table in the results file.
-  void record(std::string_view metric, Step k, double value) {
+  /// Records a number of step `k`, in place of an earlier one; the metric's name, other than those that every run has,
+  /// becomes a table in the results file. Steps that it has no row for (`record_every`) are left out.
+  void record(std::string_view metric, Step k, double value, Where where = Where::current()) {
+    check_metric(metric, where);
     world_.observer.record(id_, metric, k, value);
   }
-  void record(std::string_view metric, Step k, const Scalar& s) {
+  void record(std::string_view metric, Step k, const Scalar& s, Where where = Where::current()) {
+    check_metric(metric, where);
     world_.observer.record(id_, metric, k, s);
   }
-  /// Marks the end of step `k` with model `x`: counts the step, evaluates where the scenario asks for it. `weight`, which is
-  /// positive: of x in the mean over the nodes (push-sum: mean of s / w with weights w is sum of s / sum of w).
-  void end_step(Step k, const Vector& x, double weight = 1) {
+  /// Marks the end of step `k` with model `x`: counts the step, evaluates where the scenario asks for it. All steps of a
+  /// run end, 0, 1, 2, .., each once. `weight`, which is positive: of x in the mean over the nodes (push-sum: mean of s / w
+  /// with weights w is sum of s / sum of w).
+  void end_step(Step k, const Vector& x, double weight = 1, Where where = Where::current()) {
+    ensure(k == world_.observer.steps(id_) && k < world_.steps,
+           "a step ends out of turn, or beyond the run's", where);
+    ensure(weight > 0, "a model without a positive weight in the mean", where);
+    check_model(x, where);
     has_loss_ = 0;
     world_.observer.end_step(id_, k, x, world_.transport.now(), weight, draws_);
   }
   /// Says that the node's model changed after its last step (exchanges that were still under way).
-  void set_final_model(const Vector& x) { world_.observer.set_model(id_, x); }
+  void set_final_model(const Vector& x, Where where = Where::current()) {
+    check_model(x, where);
+    world_.observer.set_model(id_, x);
+  }
 
  private:
   friend class Signal;
@@ -201,7 +218,14 @@ class Node {
     return {owner, draw, draws_++, step};
   }
 
-  void send(NodeId to, Message&& message);
+  ComputeGradient compute(NodeId owner, Step draw, const Vector& x, bool is_in_pieces);
+  void send(NodeId to, Message&& message, Where where);
+  void check_model(const Vector& x, Where where) const {
+    ensure(x.size() == parameters(), "a model of another size than the workload's", where);
+  }
+  static void check_metric(std::string_view metric, Where where) {
+    ensure(metric != "time" && metric != "train_loss", "a metric that every run has", where);
+  }
   /// When the backward pass comes to `piece`.
   Time time_of(const Piece& piece) const;
 

@@ -206,6 +206,15 @@ void Observer::note_consensus() {
   }
 }
 
+void Observer::check_steps(Step steps) const {
+  for (std::size_t i = 0; i < recorder_.nodes.size(); ++i) {
+    const Step ended = recorder_.nodes[i].steps;
+    if (ended == steps || lost_[i]) continue;
+    throw Error(
+        fmt::format("the program of node {} ended {} of {} steps, then returned", i, ended, steps));
+  }
+}
+
 void Observer::check_means() const {
   if (leaves_out_diverged_) return;
   for (const auto& [index, row] : rows_) {

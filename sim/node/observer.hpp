@@ -93,6 +93,8 @@ class Observer {
   void settle();
   /// Fills in the consensus distances that are known by now; before the recorder is saved.
   void note_consensus();
+  /// After a run: throws Error if a node that has not stopped ended fewer steps than the run has.
+  void check_steps(Step steps) const;
   /// After settle(): throws Diverged, naming the step, if a mean model was no longer finite, unless those that diverged are left
   /// out. Gradients after it would have said so; after the last step there are none.
   void check_means() const;

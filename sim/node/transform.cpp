@@ -9,51 +9,55 @@ namespace {
 
 using namespace transforms;
 
-/// Sizes of the inputs of one transform, checked as they are read.
+/// Of the inputs of one transform, which a program asks for at `where`.
+struct Sizes {
+  std::span<const std::size_t> floats;
+  Where where;
+};
+
+/// The sizes, checked as they are read.
 class Inputs {
  public:
-  Inputs(std::span<const std::size_t> sizes, std::size_t count) : sizes_(sizes) {
-    ensure(sizes.size() == count, "a transform with another number of inputs");
+  Inputs(Sizes sizes, std::size_t count) : sizes_(sizes) {
+    ensure(sizes.floats.size() == count, "a transform with another number of inputs", sizes.where);
   }
-  std::size_t operator[](std::size_t i) const { return sizes_[i]; }
+  std::size_t operator[](std::size_t i) const { return sizes_.floats[i]; }
   /// Input `i` must have so many floats.
   const Inputs& expect(std::size_t i, std::size_t size) const {
-    ensure(sizes_[i] == size, "a transform of a vector of another size");
+    ensure(sizes_.floats[i] == size, "a transform of a vector of another size", sizes_.where);
     return *this;
   }
 
  private:
-  std::span<const std::size_t> sizes_;
+  Sizes sizes_;
 };
 
-using Sizes = std::span<const std::size_t>;
-
 std::size_t size_of(const KeepLargest& t, Sizes sizes) {
-  ensure(t.count <= Inputs(sizes, 1)[0], "more entries to keep than there are");
+  ensure(t.count <= Inputs(sizes, 1)[0], "more entries to keep than there are", sizes.where);
   return 2 * std::size_t{t.count};
 }
 std::size_t size_of(const KeepAbove&, Sizes sizes) { return Inputs(sizes, 1)[0]; }
 std::size_t size_of(const KeepSide&, Sizes sizes) { return Inputs(sizes, 1)[0]; }
 std::size_t size_of(const SignedPositions&, Sizes sizes) {
-  ensure(Inputs(sizes, 1)[0] % 2 == 0, "a sparse code holds pairs");
-  return sizes[0] / 2;
+  ensure(Inputs(sizes, 1)[0] % 2 == 0, "a sparse code holds pairs", sizes.where);
+  return sizes.floats[0] / 2;
 }
 std::size_t size_of(const ScatterSigns& t, Sizes sizes) {
   const std::size_t words = Inputs(sizes, 1)[0];
-  ensure(t.size <= 1U << 31, "a position has 31 bits");
-  ensure(t.magnitude > 0 || words == 0 || words >= 2, "signs without magnitudes");
+  ensure(t.size <= 1U << 31, "a position has 31 bits", sizes.where);
+  ensure(t.magnitude > 0 || words == 0 || words >= 2, "signs without magnitudes", sizes.where);
   return t.size;
 }
 std::size_t size_of(const Scatter& t, Sizes sizes) {
-  ensure(Inputs(sizes, 1)[0] % 2 == 0, "a sparse code holds pairs");
+  ensure(Inputs(sizes, 1)[0] % 2 == 0, "a sparse code holds pairs", sizes.where);
   return t.size;
 }
 std::size_t size_of(const GatherRandom& t, Sizes sizes) {
-  ensure(t.count <= Inputs(sizes, 1)[0], "more entries to keep than there are");
+  ensure(t.count <= Inputs(sizes, 1)[0], "more entries to keep than there are", sizes.where);
   return t.count;
 }
 std::size_t size_of(const ScatterRandom& t, Sizes sizes) {
-  ensure(Inputs(sizes, 1)[0] <= t.size, "more entries to place than there is room");
+  ensure(Inputs(sizes, 1)[0] <= t.size, "more entries to place than there is room", sizes.where);
   return t.size;
 }
 std::size_t size_of(const ClearWhere&, Sizes sizes) {
@@ -80,7 +84,7 @@ std::size_t size_of(const FromLevels& t, Sizes sizes) {
 
 std::size_t size_of(const Ternarize&, Sizes sizes) { return Inputs(sizes, 2).expect(1, 1)[0]; }
 std::size_t size_of(const ToIntegers& t, Sizes sizes) {
-  ensure(t.bits >= 2 && t.bits <= 24, "fields of 2 to 24 bits");
+  ensure(t.bits >= 2 && t.bits <= 24, "fields of 2 to 24 bits", sizes.where);
   return packed_words(Inputs(sizes, 1)[0], t.bits);
 }
 std::size_t size_of(const FromIntegers& t, Sizes sizes) {
@@ -114,7 +118,7 @@ std::size_t size_of(const FromFloat4& t, Sizes sizes) {
 }
 
 std::size_t size_of(const ToColors& t, Sizes sizes) {
-  ensure(t.bits >= 1 && t.bits <= 24 && t.cell > 0, "a lattice without cells");
+  ensure(t.bits >= 1 && t.bits <= 24 && t.cell > 0, "a lattice without cells", sizes.where);
   return packed_words(Inputs(sizes, 1)[0], t.bits);
 }
 std::size_t size_of(const FromColors& t, Sizes sizes) {
@@ -178,8 +182,10 @@ std::uint32_t level_bits(std::uint32_t levels) {
   return 1 + static_cast<std::uint32_t>(std::bit_width(levels));
 }
 
-std::size_t result_size(const Transform& transform, std::span<const std::size_t> inputs) {
-  return std::visit([inputs](const auto& t) { return size_of(t, inputs); }, transform);
+std::size_t result_size(const Transform& transform, std::span<const std::size_t> inputs,
+                        Where where) {
+  const Sizes sizes{inputs, where};
+  return std::visit([&sizes](const auto& t) { return size_of(t, sizes); }, transform);
 }
 
 }  // namespace starling

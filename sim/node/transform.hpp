@@ -14,6 +14,7 @@
 #include <span>
 #include <variant>
 
+#include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 
 namespace starling::transforms {
@@ -344,7 +345,8 @@ std::uint32_t level_bits(std::uint32_t levels);
 /// Most inputs that a transform takes.
 inline constexpr std::size_t most_inputs = 3;
 
-/// Floats of the result for inputs of these sizes. Throws std::logic_error (ensure) if their number or sizes do not fit.
-std::size_t result_size(const Transform& transform, std::span<const std::size_t> inputs);
+/// Floats of the result for inputs of these sizes; ends in ensure() if their number or sizes do not fit.
+std::size_t result_size(const Transform& transform, std::span<const std::size_t> inputs,
+                        Where where = Where::current());
 
 }  // namespace starling

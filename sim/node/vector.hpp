@@ -14,6 +14,7 @@
 #include <span>
 #include <utility>
 
+#include "sim/base/error.hpp"
 #include "sim/node/transform.hpp"
 
 namespace starling {
@@ -24,7 +25,7 @@ struct Weighted;
 
 class Vector {
  public:
-  /// Names nothing; only assignment and `bool` are allowed.
+  /// Names nothing; only assignment, size() and `bool` are allowed.
   Vector() = default;
   inline Vector(const Vector& other);
   Vector(Vector&& other) noexcept
@@ -63,27 +64,33 @@ class Vector {
   Vector with_wire_marks(std::uint32_t marks) const;
 
   /// Elements [offset, offset + size) as a vector of their own; no copy.
-  Vector slice(std::size_t offset, std::size_t size) const;
+  Vector slice(std::size_t offset, std::size_t size, Where where = Where::current()) const;
   /// The index-th of so many slices, of nearly equal size; without numbers of equal size, not of whole floats.
-  Vector share(std::size_t index, std::size_t count) const;
+  Vector share(std::size_t index, std::size_t count, Where where = Where::current()) const;
 
   /// x <- factor * x
-  void scale(double factor);
+  void scale(double factor, Where where = Where::current());
   /// x <- x + factor * y; equal sizes.
-  void add_scaled(double factor, const Vector& y);
+  void add_scaled(double factor, const Vector& y, Where where = Where::current());
   /// x <- x + y
-  void add(const Vector& y) { add_scaled(1.0, y); }
+  void add(const Vector& y, Where where = Where::current()) { add_scaled(1.0, y, where); }
 
  private:
   friend class ComputeGraph;
-  friend Vector weighted_sum(std::span<const Weighted> terms);
-  friend Vector concatenate(std::span<const Vector> pieces);
-  friend Vector transformed(const Transform& transform, std::initializer_list<Vector> inputs);
-  friend Scalar measured(const Measure& measure, std::initializer_list<Vector> inputs);
-  friend Scalar squared_distance(const Vector& a, const Vector& b);
+  friend Vector weighted_sum(std::span<const Weighted> terms, Where where);
+  friend Vector concatenate(std::span<const Vector> pieces, Where where);
+  friend Vector transformed(const Transform& transform, std::initializer_list<Vector> inputs,
+                            Where where);
+  friend Scalar measured(const Measure& measure, std::initializer_list<Vector> inputs, Where where);
+  friend Scalar squared_distance(const Vector& a, const Vector& b, Where where);
   Vector(ComputeGraph* graph, std::uint32_t value, std::uint32_t offset, std::uint32_t size)
       : graph_(graph), value_(value), place_(offset), size_(size) {}
   inline void release();
+  /// The graph, for a verb.
+  ComputeGraph& graph(Where where) const {
+    ensure(graph_ != nullptr, "a verb on a vector that names nothing", where);
+    return *graph_;
+  }
 
   /// Set where the floats are numbers beside a model: a field of its own would make every move of a handle longer.
   static constexpr std::uint32_t numbers_bit = std::uint32_t{1} << 31;
@@ -109,13 +116,14 @@ struct Weighted {
 };
 
 /// sum_t factor_t * v_t, terms in order; at least one term, equal sizes.
-Vector weighted_sum(std::span<const Weighted> terms);
+Vector weighted_sum(std::span<const Weighted> terms, Where where = Where::current());
 /// (1/n) x_0 + (1/n) x_1 + ..., in order.
-Vector mean(std::span<const Vector> vectors);
+Vector mean(std::span<const Vector> vectors, Where where = Where::current());
 /// The pieces one after the other.
-Vector concatenate(std::span<const Vector> pieces);
+Vector concatenate(std::span<const Vector> pieces, Where where = Where::current());
 /// The result of a transform (sim/node/transform.hpp says which inputs it takes).
-Vector transformed(const Transform& transform, std::initializer_list<Vector> inputs);
+Vector transformed(const Transform& transform, std::initializer_list<Vector> inputs,
+                   Where where = Where::current());
 
 /// One number of the graph: a loss, a distance.
 class Scalar {
@@ -132,8 +140,9 @@ class Scalar {
   inline ~Scalar();
 
   explicit operator bool() const { return graph_ != nullptr; }
-  /// The number itself. Computes everything recorded so far: an algorithm that branches on values pays for it.
-  double value() const;
+  /// The number itself; a workload without numbers has none. Computes everything recorded so far: an algorithm that
+  /// branches on values pays for it.
+  double value(Where where = Where::current()) const;
 
  private:
   friend class ComputeGraph;
@@ -144,9 +153,10 @@ class Scalar {
 };
 
 /// The number that a measure gives; not for vectors without numbers.
-Scalar measured(const Measure& measure, std::initializer_list<Vector> inputs);
+Scalar measured(const Measure& measure, std::initializer_list<Vector> inputs,
+                Where where = Where::current());
 /// sum_i (a_i - b_i)^2
-Scalar squared_distance(const Vector& a, const Vector& b);
+Scalar squared_distance(const Vector& a, const Vector& b, Where where = Where::current());
 
 /// A stochastic gradient and the loss of its mini-batch, both taken at the snapshot that was handed over.
 struct Gradient {

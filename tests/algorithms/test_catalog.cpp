@@ -14,6 +14,32 @@ using namespace starling;
 
 using test::section_of;
 
+TEST_CASE(
+    "the catalog is in order of name, and each entry tells its keys to a probe without building") {
+  CHECK(std::ranges::is_sorted(algorithms::catalog(), {}, &algorithms::AlgorithmEntry::name));
+  const Topology alone(1, {{}}, {{1.0}});
+  const WorkloadFacts facts;
+  for (const auto& entry : algorithms::catalog()) {
+    CAPTURE(entry.name);
+    const Section probe = Section::probe("algorithm", {{"kind", std::string(entry.name), "list"}});
+    CHECK(&algorithms::find(probe) == &entry);
+    CHECK_THROWS_AS(
+        entry.make(probe, {.nodes = 1, .steps = 1, .topology = alone, .workload = facts}),
+        ProbeFinished);
+    CHECK_FALSE(entry.summary.empty());
+  }
+}
+
+TEST_CASE("every algorithm refuses a key nobody reads") {
+  for (const auto& entry : algorithms::catalog()) {
+    CAPTURE(entry.name);
+    const std::string text = test::quadratic_scenario(8, 10, "ring", section_of(entry.name));
+    CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.learning_rates=1"}),
+                         doctest::Contains("algorithm.learning_rates is not a key here"),
+                         ScenarioError);
+  }
+}
+
 TEST_CASE("every algorithm repeats itself to the bit, whatever the window") {
   for (const auto& entry : algorithms::catalog()) {
     CAPTURE(entry.name);

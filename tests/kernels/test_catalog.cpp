@@ -114,7 +114,6 @@ TEST_CASE("an unknown workload is an error that lists the known ones") {
   for (const auto& entry : workloads::catalog()) {
     names += (names.empty() ? "" : ", ") + std::string(entry.name);
   }
-  CHECK(names.starts_with("auc, cnn"));
   const std::string expected =
       "test.ini:2: workload.kind must be one of " + names + ", got sofmax; did you mean softmax?";
   CHECK_THROWS_WITH_AS(workloads::find(section), expected.c_str(), ScenarioError);

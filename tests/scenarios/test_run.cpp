@@ -11,6 +11,7 @@
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
 #include "sim/record/results_file.hpp"
+#include "tests/support/program_run.hpp"
 #include "tests/support/same_content.hpp"
 #include "tests/support/small_run.hpp"
 
@@ -134,6 +135,27 @@ TEST_CASE("a run whose last step makes its models infinite does not end as compl
     if (every[0] == '1') CHECK(std::isfinite(kept.evaluation.value("test_loss", 0)));
     CHECK(kept.nodes[2].steps == 2);
   }
+}
+
+namespace {
+
+/// Node 2 does without the second half of its steps.
+Task<> end_some_steps(Node& node) {
+  Vector x = node.initial_model();
+  for (Step k = 0; k < node.steps(); ++k) {
+    const Gradient g = co_await node.gradient(x);
+    if (node.id() != 2 || 2 * k < node.steps()) node.end_step(k, x);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a run whose program returns before its last step does not end as complete") {
+  const std::string text =
+      test::quadratic_scenario(3, 4, "ring", "kind = dpsgd\nlearning_rate = 0.1\n");
+  CHECK_THROWS_WITH_AS(test::run_program(text, end_some_steps),
+                       "the program of node 2 ended 2 of 4 steps, then returned", Error);
+  CHECK_NOTHROW(test::run_program(text, end_some_steps, {"failures.stop=2 @ 1 ms"}));
 }
 
 TEST_CASE("a run that diverges late keeps the consensus distances until then") {

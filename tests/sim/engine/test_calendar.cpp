@@ -2,17 +2,15 @@
 // obvious twin, run here beside it through workloads that reach every part of it (ties, bursts, far
 // futures, late arrivals).
 
-#include <csignal>
 #include <queue>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "sim/base/random.hpp"
 #include "sim/engine/calendar.hpp"
+#include "tests/support/fault.hpp"
 
 namespace starling {
 namespace {
@@ -217,29 +215,12 @@ TEST_CASE("times up to the end of the clock have their place") {
 }
 
 TEST_CASE("pushing before the last popped event is a fault of the program") {
-  int channel[2];
-  REQUIRE(pipe(channel) == 0);
-  const pid_t child = fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
-    dup2(channel[1], STDERR_FILENO);
-    signal(SIGABRT, SIG_DFL);
+  const std::string message = test::fault_of([] {
     Calendar calendar;
     calendar.push(Time{Duration{3'400'000'000'000}}, 0);
     calendar.pop();
     calendar.push(Time{Duration{3'200'000'000'000}}, 0);
-    _exit(0);
-  }
-  close(channel[1]);
-  std::string message;
-  char buffer[256];
-  for (ssize_t count = 0; (count = read(channel[0], buffer, sizeof buffer)) > 0;) {
-    message.append(buffer, static_cast<std::size_t>(count));
-  }
-  close(channel[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
-  CHECK(WIFSIGNALED(status));
+  });
   CHECK(message.find("event in the past: 3.2 s < 3.4 s") != std::string::npos);
 }
 
