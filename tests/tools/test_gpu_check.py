@@ -136,6 +136,29 @@ class GpuCheckTest(unittest.TestCase):
         self.assertFalse(self.log.exists())
         self.assertIn("| test_kernels on the GPU: the CPU's bits | FAILED | no time left |", self.table.read_text())
 
+    def test_a_packed_program_runs_without_openmp_and_without_mpi(self):
+        """Neither is on every machine with a driver, and MPI's own libraries may want a newer C library than is there."""
+        def compiled(to, text, *words):
+            subprocess.run(["cc", "-x", "c", "-", "-o", self.root / to, "-L", self.root, *words], input=text, text=True, check=True)
+        library = lambda name: ["-shared", "-fPIC", f"-Wl,-soname,{name}"]
+        compiled("libdeep.so", "int deep(void) { return 1; }", *library("libdeep.so"))
+        compiled("libmpi.so", "int deep(void); int world[4] = {1}; int MPI_Init(void) { return deep() + world[0]; }",
+                 *library("libmpi.so"), "-ldeep")
+        program = self.root / "build/tools/starling"
+        compiled(program, "#include <omp.h>\n#include <stdio.h>\nextern int world[4]; int MPI_Init(void);\n"
+                          "int main(int n, char** words) { puts(words[0]); return n == 2 ? MPI_Init() : omp_get_max_threads() < 1 || world[0]; }",
+                 "-fopenmp", "-lmpi", f"-Wl,-rpath-link,{self.root}")
+        for name in ("tests/test_kernels", "tests/test_scenarios", "tests/benchmarks/bench_cuda", "tests/starling_emulated.so",
+                     "kernels/cuda/starling_cuda.so"):
+            shutil.copy2(program, self.root / "build" / name)
+        folder = self.root / "packed"
+        subprocess.run([sys.executable, self.root / "tools/gpu_check", "pack", folder], check=True, capture_output=True,
+                       env=dict(os.environ, LD_LIBRARY_PATH=str(self.root)))
+        self.assertEqual(sorted(path.name for path in (folder / "lib").iterdir()), ["libgomp.so.1", "libmpi.so"])
+        subprocess.run([folder / "starling"], check=True, stdout=subprocess.DEVNULL)
+        done = subprocess.run([folder / "starling", "mpi"], check=False, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (1, "libmpi.so was left out of this folder\n"))
+
     def test_ended_early_it_leaves_what_it_found(self):
         self.bench('printf "verb\\t2e9\\tB/s\\n"\n' + HANGS)
         with self.start("--steps", "test", "measure") as process:
