@@ -78,6 +78,16 @@ class GpuCheckTest(unittest.TestCase):
         self.assertIn("Pretended GPU", table)
         self.assertIn("| verb | 2 G | B/s | 50 % |", table)
 
+    def test_initcheck_leaves_out_networks_whose_tasks_lack_rows(self):
+        self.program("bin/compute-sanitizer", 'echo "$@" >> "$LOG"')
+        text, status = self.run_check("--steps", "sanitize")
+        self.assertEqual(status, 0, text)
+        excluded = [line.partition(" --test-case-exclude=")[2] for line in self.log.read_text().splitlines()]
+        self.assertEqual([bool(words) for words in excluded], [False, False, True])
+        names = "".join(path.read_text() for path in (ROOT / "tests/kernels").glob("test_cuda_*.cpp"))
+        for pattern in excluded[2].split(","):
+            self.assertRegex(names, r'TEST_CASE\("cuda: [^"]*' + pattern.strip("*"))
+
     def test_only_the_steps_that_are_named(self):
         text, status = self.run_check("--steps", "measure")
         self.assertEqual(status, 0, text)
