@@ -33,6 +33,9 @@ CudaMlp::CudaMlp(const Mlp& mlp, Device& device, Precision precision, const Limi
   layout_ = StepKernel::layout(layers_.data(), whole(layers_.size()), rows);
   is_small_ = std::uint64_t{layout_.total} * sizeof(float) <=
               std::min(limits.shared_bytes, device.facts().shared_bytes);
+  bool has_fast_layer = false;
+  for (std::size_t l = 0; l < layers_.size(); ++l) has_fast_layer |= is_fast(l);
+  if (is_small_ || !has_fast_layer) precision_ = Precision::strict;
 }
 
 /// Floats between the rows of a gradient of activations.
