@@ -140,6 +140,29 @@ class GpuCheckTest(unittest.TestCase):
             self.assertRegex(done.stdout.splitlines()[-1], rf"^{name}: needs PyTorch.*, found no (torch|numpy|h5py)$")
             self.assertNotIn("Traceback", done.stdout)
 
+    def test_a_figure_that_pytorch_cannot_give_costs_no_other(self):
+        (self.root / "torch.py").write_text(
+            'import sys\n'
+            'class Anything:\n'
+            '    __version__ = "0"\n'
+            '    def __getattr__(self, name): return self\n'
+            '    def __call__(self, *words, **named):\n'
+            '        if words[:1] == (16384,) and "generator" in named and len(words) == 3: raise RuntimeError("no memory")\n'
+            '        return self\n'
+            '    def __iter__(self): return iter([])\n'
+            '    def __len__(self): return 1\n'
+            '    def __exit__(self, *_): pass\n'
+            'for name in "enter getitem gt itruediv matmul".split():\n'
+            '    setattr(Anything, f"__{name}__", lambda self, *_: self)\n'
+            'sys.modules["torch"] = Anything()\n')
+        done = subprocess.run([sys.executable, ROOT / "tools/bench/compare_gpu.py", "--seconds", "0"], text=True, check=False,
+                              env=dict(os.environ, PYTHONPATH=self.root), capture_output=True)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        figures = [line.split("\t")[0] for line in done.stdout.splitlines() if "bmm" in line or "vmap" in line]
+        self.assertEqual({name.split()[3] for name in figures}, {"A", "C"})
+        self.assertEqual(len(figures), 8)
+        self.assertIn("compare_gpu: torch bmm float32 B 64-32-10, batch 16: no memory\n", done.stderr)
+
     def test_without_time_nothing_begins(self):
         text, status = self.run_check("--minutes", "0", "--steps", "test")
         self.assertEqual(status, 1, text)
