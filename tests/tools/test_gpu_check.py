@@ -111,6 +111,15 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(status, 1, text)
         self.assertIn("FAILED | a.cpp:1: ERROR: no driver |", self.table.read_text())
 
+    def test_the_table_says_why_the_plugin_does_not_build(self):
+        self.program("bin/nvcc", "echo 'plugin.cu:1: fatal error: no such file'; echo 'compilation terminated.'; exit 1")
+        text, status = self.run_check("--steps", "build")
+        self.assertEqual(status, 1, text)
+        self.assertIn("FAILED | plugin.cu:1: fatal error: no such file |", self.table.read_text())
+        (self.root / "bin/nvcc").write_text("#!/nowhere\n")
+        text, status = self.run_check("--steps", "build")
+        self.assertRegex(self.table.read_text(), r"FAILED \| .*No such file.* \(what follows is of the plug-in that was there\) \|")
+
     def test_says_what_to_do_where_the_program_cannot_be_built(self):
         (self.root / "build/tools/starling").unlink()
         self.program("bin/meson", "exit 0")
