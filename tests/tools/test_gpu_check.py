@@ -193,9 +193,12 @@ class GpuCheckTest(unittest.TestCase):
         for name in ("tests/test_kernels", "tests/test_scenarios", "tests/benchmarks/bench_cuda", "tests/starling_emulated.so",
                      "kernels/cuda/starling_cuda.so"):
             shutil.copy2(program, self.root / "build" / name)
+        self.program("bin/ninja", 'echo "$@" >> "$LOG"')
         folder = self.root / "packed"
         subprocess.run([sys.executable, self.root / "tools/gpu_check", "pack", folder], check=True, capture_output=True,
-                       env=dict(os.environ, LD_LIBRARY_PATH=str(self.root)))
+                       env=dict(os.environ, PATH=f"{self.root / 'bin'}:{os.environ['PATH']}", LOG=str(self.log),
+                                LD_LIBRARY_PATH=str(self.root)))
+        self.assertIn(" tests/test_scenarios tests/benchmarks/bench_cuda ", self.log.read_text())  # not what is older than sources
         self.assertEqual(sorted(path.name for path in (folder / "lib").iterdir()), ["libgomp.so.1", "libmpi.so"])
         subprocess.run([folder / "starling"], check=True, stdout=subprocess.DEVNULL)
         done = subprocess.run([folder / "starling", "mpi"], check=False, capture_output=True, text=True)
