@@ -310,15 +310,8 @@ CudaTransformer::Batch CudaTransformer::take(std::span<const Item> items, bool i
   batch.losses = device_.twin<double>(tasks);
   batch.right = device_.twin<std::uint32_t>(tasks);
   fill_tables(batch, items, is_training);
-  device_.upload(batch.tasks);
-  device_.upload(batch.label_tasks);
-  device_.upload(batch.tokens);
-  device_.upload(batch.positions);
-  device_.upload(batch.begin);
-  device_.upload(batch.sequence_of);
-  device_.upload(batch.labels);
-  device_.upload(batch.label_places);
-  device_.upload(batch.jobs);
+  device_.upload(batch.tasks, batch.label_tasks, batch.tokens, batch.positions, batch.begin,
+                 batch.sequence_of, batch.labels, batch.label_places, batch.jobs);
   cut_up_scratch(batch, is_training);
   return batch;
 }
