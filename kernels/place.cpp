@@ -49,9 +49,10 @@ ComputePlace find_place(DeviceChoice choice, Precision precision, const Workload
   }
   place.moved_workload = make_cuda_workload(workload, *place.device, precision);
   place.backend = std::make_unique<CudaBackend>(*place.device);
-  place.description = fmt::format(
-      "{}, {}{}", place.device->description(), precision == Precision::fast ? "fast" : "strict",
-      has_cuda_gradients(workload, *place.device) ? "" : ", gradients on the CPU");
+  place.description =
+      fmt::format("{}, {}{}", place.device->description(),
+                  precision_of(*place.moved_workload) == Precision::fast ? "fast" : "strict",
+                  has_cuda_gradients(workload, *place.device) ? "" : ", gradients on the CPU");
   return place;
 }
 

@@ -76,6 +76,8 @@ void read_device(const Section& section, RunSettings& s) {
       section.choice("precision", {"strict", "fast"}, "strict",
                      "on a GPU: the bits of the CPU, or large products in TF32");
   s.precision = precision == "fast" ? Precision::fast : Precision::strict;
+  section.expect(s.precision == Precision::strict || s.device != DeviceChoice::cpu, "precision",
+                 "must be strict with device = cpu: set device = cuda, or auto");
 }
 
 }  // namespace

@@ -42,8 +42,7 @@ void CudaBackend::linear(std::span<const LinearJob> jobs, std::span<const Linear
     tasks.host[j] = {job.out, job.length, job.first_term, job.terms, aligned ? 1U : 0U};
     longest = std::max(longest, job.length);
   }
-  device_.upload(tasks);
-  device_.upload(addends);
+  device_.upload(tasks, addends);
   const auto count = static_cast<std::uint32_t>(jobs.size());
   device_.launch<LinearKernel>(pieces(longest, LinearKernel::tile) * count,
                                {tasks.device, addends.device, count}, 0);
@@ -92,8 +91,7 @@ void CudaBackend::transform(std::span<const TransformJob> jobs) {
     next_place += one.positions.size();
     tasks.host[one.is_row ? next_row++ : next_map++] = one.task;
   }
-  device_.upload(tasks);
-  if (positions > 0) device_.upload(places);
+  device_.upload(tasks, places);
   device_.launch<RowKernel>(rows, {tasks.device}, RowKernel::shared_bytes);
   const auto maps = static_cast<std::uint32_t>(jobs.size() - rows);
   device_.launch<MapKernel>(pieces(longest, MapKernel::tile) * maps, {tasks.device + rows, maps},

@@ -378,10 +378,7 @@ void CudaCnn::queue_gradients(std::span<GradientRequest> requests) const {
       }
     }
   }
-  device_.upload(batch.tasks);
-  device_.upload(batch.indices);
-  device_.upload(batch.of_batches);
-  device_.upload(batch.streams);
+  device_.upload(batch.tasks, batch.indices, batch.of_batches, batch.streams);
   const Passes passes{device_, cnn_.network(), dropout_layers_, batch};
   passes.forward();
   passes.find_losses();
@@ -415,9 +412,7 @@ void CudaCnn::calibrate(std::span<const EvaluationRequest> requests, float* stat
       task.rows = whole(samples.size());
       batch.of_batches.host[t] = statistics + (begin + t) * width;
     }
-    device_.upload(batch.tasks);
-    device_.upload(batch.indices);
-    device_.upload(batch.of_batches);
+    device_.upload(batch.tasks, batch.indices, batch.of_batches);
     Passes{device_, cnn_.network(), dropout_layers_, batch}.forward();
   }
   device_.wait();  // scratch memory may grow
@@ -442,8 +437,7 @@ void CudaCnn::evaluate(std::span<EvaluationRequest> requests) const {
     evaluations.fill(begin, batch.tasks);
     for (std::size_t t = 0; is_calibrated && t < count; ++t)
       batch.of_batches.host[t] = statistics + evaluations.request_of(begin + t) * width;
-    device_.upload(batch.tasks);
-    device_.upload(batch.of_batches);
+    device_.upload(batch.tasks, batch.of_batches);
     const Passes passes{device_, cnn_.network(), dropout_layers_, batch};
     passes.forward();
     passes.find_losses();

@@ -33,6 +33,9 @@ CudaMlp::CudaMlp(const Mlp& mlp, Device& device, Precision precision, const Limi
   layout_ = StepKernel::layout(layers_.data(), whole(layers_.size()), rows);
   is_small_ = std::uint64_t{layout_.total} * sizeof(float) <=
               std::min(limits.shared_bytes, device.facts().shared_bytes);
+  bool has_fast_layer = false;
+  for (std::size_t l = 0; l < layers_.size(); ++l) has_fast_layer |= is_fast(l);
+  if (is_small_ || !has_fast_layer) precision_ = Precision::strict;
 }
 
 /// Floats between the rows of a gradient of activations.
@@ -73,12 +76,12 @@ CudaMlp::Batch CudaMlp::take(std::size_t tasks, std::size_t rows, std::size_t in
                              const Samples& data, const SumCount& count) const {
   Batch batch{.rows = whole(rows), .data = data};
   batch.tasks = device_.twin<StepTask>(tasks);
-  batch.indices = device_.twin<std::int32_t>(indices);
-  batch.losses = device_.twin<double>(tasks);
-  batch.right = device_.twin<std::uint32_t>(tasks);
   batch.draws = device_.twin<DrawTask>(indices > 0 ? tasks : 0);
   batch.sums = device_.twin<LinearTask>(count.sums);
   batch.terms = device_.twin<TermOnDevice>(count.terms);
+  batch.indices = device_.twin<std::int32_t>(indices);
+  batch.losses = device_.twin<double>(tasks);
+  batch.right = device_.twin<std::uint32_t>(tasks);
   return batch;
 }
 
@@ -143,10 +146,7 @@ CudaMlp::Batch CudaMlp::queue_gradients(std::span<const GradientRequest> request
   const auto rows = static_cast<std::size_t>(facts().batch_size);
   Batch batch = take(requests.size(), rows, requests.size() * rows, train_.get(), count);
   fill(batch, requests);
-  device_.upload(batch.tasks);
-  device_.upload(batch.draws);
-  device_.upload(batch.sums);
-  device_.upload(batch.terms);
+  device_.upload(batch.tasks, batch.draws, batch.sums, batch.terms);
   sampler_.draw(batch.draws, batch.indices);
   if (is_small_) {
     small_step(batch);

@@ -44,6 +44,8 @@ class CudaMlp final : public Workload {
 
   /// Whether a step runs in one block.
   bool is_small() const { return is_small_; }
+  /// What was asked for, or strict, if nothing is large enough for the fast mode.
+  Precision precision() const { return precision_; }
 
  private:
   struct Batch;

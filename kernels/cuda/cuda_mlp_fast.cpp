@@ -67,9 +67,7 @@ void CudaMlp::multiply_panels(const Batch& batch, const LayerArguments& layer,
       weights.host[i] = (is_gradient ? task.gradient : task.x) + at;
       y.host[i] = layer.output.at + t * batch.rows * layer.output.stride + column;
     }
-    device_.upload(x);
-    device_.upload(weights);
-    device_.upload(y);
+    device_.upload(x, weights, y);
     const auto count = static_cast<std::uint32_t>(x.count);
     if (is_gradient) {  // dW = x^T dy; rows beyond a task's are zeros in x
       device_.products({x.device, y.device, const_cast<float* const*>(weights.device), count,

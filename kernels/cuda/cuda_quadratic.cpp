@@ -37,8 +37,8 @@ void CudaQuadratic::some_gradients(std::span<GradientRequest> requests) const {
   device_.begin(Device::room_of<QuadraticTask>(requests.size()) +
                 Device::room_of<double>(requests.size()) + Device::room_of<float>(noisy));
   const auto tasks = device_.twin<QuadraticTask>(requests.size());
-  const auto losses = device_.twin<double>(requests.size());
   const auto slopes = device_.twin<float>(noisy);
+  const auto losses = device_.twin<double>(requests.size());
 #pragma omp parallel for schedule(static)
   for (std::size_t r = 0; r < requests.size(); ++r) {
     const GradientRequest& request = requests[r];
@@ -48,8 +48,7 @@ void CudaQuadratic::some_gradients(std::span<GradientRequest> requests) const {
     tasks.host[r] = {request.x, request.gradient, noisy > 0 ? slopes.device + at : nullptr,
                      static_cast<std::uint64_t>(request.node) * dimension};
   }
-  device_.upload(tasks);
-  if (noisy > 0) device_.upload(slopes);
+  device_.upload(tasks, slopes);
   device_.launch<QuadraticKernel>(requests.size(),
                                   {tasks.device, curvature_at_, center_at_, losses.device,
                                    static_cast<std::uint32_t>(dimension)},

@@ -16,16 +16,18 @@ constexpr std::size_t queued_at_once = 4096;
 
 }  // namespace
 
-/// What the mini-batches of a piece need, each of them: as much as the largest.
+/// What the mini-batches of a piece need, each of them: as much as the largest. All are even, so that behind two
+/// numbers for each the next matrix begins at a multiple of 16 bytes, too, as products want their rows.
 struct CudaTransformer::Room {
   std::size_t rows = 0, sequences = 0, labels = 0;
   std::size_t attention = 0;  // floats of scratch memory per head, of all tasks together
   std::size_t jobs = 0;       // sequences of all tasks together
 
   void add(const PackedBatch& batch) {
-    rows = std::max(rows, batch.tokens.size());
-    sequences = std::max(sequences, batch.begin.size() - 1);
-    labels = std::max(labels, batch.labels.size());
+    const auto even = [](std::size_t n) { return (n + 1) / 2 * 2; };
+    rows = std::max(rows, even(batch.tokens.size()));
+    sequences = std::max(sequences, even(batch.begin.size() - 1));
+    labels = std::max(labels, even(batch.labels.size()));
     jobs += batch.begin.size() - 1;
     for (std::size_t s = 0; s + 1 < batch.begin.size(); ++s) {
       const std::size_t length = batch.begin[s + 1] - batch.begin[s];
@@ -310,15 +312,8 @@ CudaTransformer::Batch CudaTransformer::take(std::span<const Item> items, bool i
   batch.losses = device_.twin<double>(tasks);
   batch.right = device_.twin<std::uint32_t>(tasks);
   fill_tables(batch, items, is_training);
-  device_.upload(batch.tasks);
-  device_.upload(batch.label_tasks);
-  device_.upload(batch.tokens);
-  device_.upload(batch.positions);
-  device_.upload(batch.begin);
-  device_.upload(batch.sequence_of);
-  device_.upload(batch.labels);
-  device_.upload(batch.label_places);
-  device_.upload(batch.jobs);
+  device_.upload(batch.tasks, batch.label_tasks, batch.tokens, batch.positions, batch.begin,
+                 batch.sequence_of, batch.labels, batch.label_places, batch.jobs);
   cut_up_scratch(batch, is_training);
   return batch;
 }
@@ -395,14 +390,14 @@ void CudaTransformer::cut_up_scratch(Batch& batch, bool is_training) const {
   batch.branch = matrix(width);
   batch.pooled = deal(tasks * room.sequences * width);
   batch.pooled_slope = deal(tasks * room.sequences * width);
-  batch.logits = deal(batch.labels.count * shape.classes);
-  batch.attention = deal(room.attention * shape.heads);
   if (is_training) {
     batch.slope = matrix(width);
     batch.normed_slope = matrix(width);
     batch.wide_slope = matrix(4 * width);
     batch.qkv_slope = matrix(3 * width);
   }
+  batch.logits = deal(batch.labels.count * shape.classes);
+  batch.attention = deal(room.attention * shape.heads);
 }
 
 void CudaTransformer::gradients(std::span<GradientRequest> requests) const {

@@ -86,6 +86,11 @@ bool has_cuda_gradients(const Workload& workload, const cuda::Device& device) {
          dynamic_cast<const Quadratic*>(&workload) != nullptr;
 }
 
+Precision precision_of(const Workload& moved) {
+  const auto* mlp = dynamic_cast<const CudaMlp*>(&moved);
+  return mlp != nullptr ? mlp->precision() : Precision::strict;
+}
+
 std::unique_ptr<Workload> make_cuda_workload(const Workload& workload, cuda::Device& device,
                                              Precision precision) {
   if (const Mlp* mlp = as_mlp(workload)) return std::make_unique<CudaMlp>(*mlp, device, precision);

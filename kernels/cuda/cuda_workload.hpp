@@ -22,4 +22,7 @@ std::unique_ptr<Workload> make_cuda_workload(const Workload& workload, cuda::Dev
 /// Whether the gradients of such a workload run on the device.
 bool has_cuda_gradients(const Workload& workload, const cuda::Device& device);
 
+/// How a workload that make_cuda_workload() made computes: strict if nothing of it can be fast.
+Precision precision_of(const Workload& moved);
+
 }  // namespace starling

@@ -12,6 +12,7 @@
 
 #include "kernels/cuda/interface.hpp"
 #include "kernels/cuda/kernels.hpp"
+#include "sim/base/error.hpp"
 
 namespace starling::cuda {
 
@@ -54,9 +55,18 @@ class Device {
     const std::size_t at = claim(room_of<T>(count));
     return {reinterpret_cast<T*>(pinned_ + at), reinterpret_cast<T*>(paired_ + at), count};
   }
-  template <class T>
-  void upload(const Twin<T>& twin) {
-    check(interface_->upload(device_, twin.device, twin.host, twin.count * sizeof(T)));
+  /// Of twins that were made one after the other, all in one copy: each has to be started.
+  template <class T, class... Ts>
+  void upload(const Twin<T>& first, const Twin<Ts>&... others) {
+    std::size_t bytes = first.count * sizeof(T), room = room_of<T>(first.count);
+    const auto join = [&]<class Next>(const Twin<Next>& next) {
+      const auto* begin = reinterpret_cast<const std::byte*>(first.host);
+      ensure(reinterpret_cast<const std::byte*>(next.host) == begin + room, "twins apart");
+      bytes = room + next.count * sizeof(Next);
+      room += room_of<Next>(next.count);
+    };
+    (join(others), ...);
+    check(interface_->upload(device_, first.device, first.host, bytes));
   }
   template <class T>
   void download(const Twin<T>& twin) {

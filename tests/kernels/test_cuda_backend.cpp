@@ -335,6 +335,23 @@ TEST_CASE("cuda: what is written is read back, in pieces of the staging memory")
   rig.gpu.release(row, from.size());
 }
 
+TEST_CASE("cuda: tables that were made one after the other are copied together") {
+  const auto device = test::open_device();
+  device->begin(3 * cuda::Device::room_of<double>(1));
+  const auto letters = device->twin<char>(3);
+  const auto none = device->twin<float>(0);
+  const auto numbers = device->twin<double>(1);
+  std::memcpy(letters.host, "abc", letters.count);
+  *numbers.host = 0.25;
+  device->upload(letters, none, numbers);
+  char letter = 0;
+  double number = 0;
+  device->read(&letter, letters.device + 2, sizeof letter);
+  device->read(&number, numbers.device, sizeof number);
+  CHECK(letter == 'c');
+  CHECK(number == 0.25);
+}
+
 TEST_CASE("cuda: out of memory is a sentence with the arithmetic, and nothing is lost") {
   // 1,000 floats are 4,000 bytes, in pages of 4,096; of 1,000,000 bytes the rest cannot hold 300,000 floats.
   const test::Environment limit("STARLING_EMULATED_BYTES", "1000000");

@@ -72,6 +72,12 @@ TEST_CASE("cuda: gradients and evaluations of a transformer are the CPU's, bit f
   }
 }
 
+TEST_CASE("cuda: a transformer with an odd number of tokens and labels is the CPU's, bit for bit") {
+  const auto device = test::open_device();
+  const Transformer transformer = make({1, 1, 32, 1, true, 33});  // 33 sequences of one token
+  compare(*device, transformer, CudaTransformer(transformer, *device, 1));
+}
+
 TEST_CASE("cuda: a transformer that overflows does so as on the CPU") {
   const auto device = test::open_device();
   const Transformer transformer = make({1, 2, 12, 20, false});

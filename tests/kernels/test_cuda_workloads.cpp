@@ -268,3 +268,14 @@ TEST_CASE("cuda: the fast mode leaves layers that cuBLAS would find misaligned t
   CHECK(distance_of_fast(*device, make({100, {130, 65}, 10, 16}), by_layers) == 0);
   CHECK(distance_of_fast(*device, make({100, {132, 65}, 10, 16}), by_layers) > 0);
 }
+
+TEST_CASE(
+    "cuda: the fast mode is the strict one where a step runs in one block, evaluations, too") {
+  const auto device = test::open_device();
+  const Mlp mlp = make({128, {64}, 10, 4});
+  const CudaMlp moved(mlp, *device, Precision::fast, one_block);
+  CHECK(moved.is_small());
+  CHECK(precision_of(moved) == Precision::strict);
+  compare(*device, mlp, moved);
+  CHECK(precision_of(CudaMlp(mlp, *device, Precision::fast, by_layers)) == Precision::fast);
+}

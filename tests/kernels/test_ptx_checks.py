@@ -42,6 +42,14 @@ class Faults(unittest.TestCase):
             subprocess.run([PROGRAM, "--test-case=" + case], check=True, capture_output=True,
                            env=dict(os.environ, STARLING_CUDA_PLUGIN=PLUGIN))
 
+    def test_products_of_an_odd_number_of_rows_fetch_whole_quads(self):
+        """1.9 instructions for each of a warp's multiply-adds; number by number it would be 2.8."""
+        run = subprocess.run([PROGRAM, "--test-case=cuda: a transformer with an odd number*"], capture_output=True, text=True,
+                             check=True, env=dict(os.environ, STARLING_PTX_COUNTS="0", STARLING_CUDA_PLUGIN=PLUGIN))
+        line = next(line for line in run.stderr.splitlines() if "::ParameterGradientKernel>" in line)
+        instructions, multiply_adds = map(int, line.split()[1:3])
+        self.assertLess(instructions, 2.3 * multiply_adds / 32)
+
     def test_wrong_arithmetic(self):
         fault = changed(STEP, r"fma\.rn\.f32\s+(\S+), (\S+), (\S+), \S+;", r"fma.rn.f32 \1, \2, \3, \3;")
         self.tell(fault, MODELS, "FAILURE")

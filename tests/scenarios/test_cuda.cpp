@@ -130,3 +130,12 @@ TEST_CASE("cuda: models that do not fit are refused with the arithmetic") {
                        "= 0.0 GiB, but 0.0 GiB of emulated device, 0.0 GiB are free",
                        Error);
 }
+
+TEST_CASE("cuda: what is asked to be fast on the CPU is refused, on a GPU it is strict if small") {
+  const std::string text =
+      test::quadratic_scenario(4, 3, "ring", "kind = dpsgd\nlearning_rate = 0.1");
+  CHECK_THROWS_WITH_AS(test::run(text, {"run.precision=fast"}),
+                       doctest::Contains("must be strict with device = cpu"), ScenarioError);
+  CHECK(test::run(text, on_cuda({"run.precision=fast"})).machine.at("device") ==
+        test::open_device()->description() + ", strict");
+}

@@ -78,6 +78,16 @@ class GpuCheckTest(unittest.TestCase):
         self.assertIn("Pretended GPU", table)
         self.assertIn("| verb | 2 G | B/s | 50 % |", table)
 
+    def test_initcheck_leaves_out_networks_whose_tasks_lack_rows(self):
+        self.program("bin/compute-sanitizer", 'echo "$@" >> "$LOG"')
+        text, status = self.run_check("--steps", "sanitize")
+        self.assertEqual(status, 0, text)
+        excluded = [line.partition(" --test-case-exclude=")[2] for line in self.log.read_text().splitlines()]
+        self.assertEqual([bool(words) for words in excluded], [False, False, True])
+        names = "".join(path.read_text() for path in (ROOT / "tests/kernels").glob("test_cuda_*.cpp"))
+        for pattern in excluded[2].split(","):
+            self.assertRegex(names, r'TEST_CASE\("cuda: [^"]*' + pattern.strip("*"))
+
     def test_only_the_steps_that_are_named(self):
         text, status = self.run_check("--steps", "measure")
         self.assertEqual(status, 0, text)
@@ -100,6 +110,15 @@ class GpuCheckTest(unittest.TestCase):
         text, status = self.run_check("--steps", "test")
         self.assertEqual(status, 1, text)
         self.assertIn("FAILED | a.cpp:1: ERROR: no driver |", self.table.read_text())
+
+    def test_the_table_says_why_the_plugin_does_not_build(self):
+        self.program("bin/nvcc", "echo 'plugin.cu:1: fatal error: no such file'; echo 'compilation terminated.'; exit 1")
+        text, status = self.run_check("--steps", "build")
+        self.assertEqual(status, 1, text)
+        self.assertIn("FAILED | plugin.cu:1: fatal error: no such file |", self.table.read_text())
+        (self.root / "bin/nvcc").write_text("#!/nowhere\n")
+        text, status = self.run_check("--steps", "build")
+        self.assertRegex(self.table.read_text(), r"FAILED \| .*No such file.* \(what follows is of the plug-in that was there\) \|")
 
     def test_says_what_to_do_where_the_program_cannot_be_built(self):
         (self.root / "build/tools/starling").unlink()
@@ -130,11 +149,60 @@ class GpuCheckTest(unittest.TestCase):
             self.assertRegex(done.stdout.splitlines()[-1], rf"^{name}: needs PyTorch.*, found no (torch|numpy|h5py)$")
             self.assertNotIn("Traceback", done.stdout)
 
+    def test_a_figure_that_pytorch_cannot_give_costs_no_other(self):
+        (self.root / "torch.py").write_text(
+            'import sys\n'
+            'class Anything:\n'
+            '    __version__ = "0"\n'
+            '    def __getattr__(self, name): return self\n'
+            '    def __call__(self, *words, **named):\n'
+            '        if words[:1] == (16384,) and "generator" in named and len(words) == 3: raise RuntimeError("no memory")\n'
+            '        return self\n'
+            '    def __iter__(self): return iter([])\n'
+            '    def __len__(self): return 1\n'
+            '    def __exit__(self, *_): pass\n'
+            'for name in "enter getitem gt itruediv matmul".split():\n'
+            '    setattr(Anything, f"__{name}__", lambda self, *_: self)\n'
+            'sys.modules["torch"] = Anything()\n')
+        done = subprocess.run([sys.executable, ROOT / "tools/bench/compare_gpu.py", "--seconds", "0"], text=True, check=False,
+                              env=dict(os.environ, PYTHONPATH=self.root), capture_output=True)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        figures = [line.split("\t")[0] for line in done.stdout.splitlines() if "bmm" in line or "vmap" in line]
+        self.assertEqual({name.split()[3] for name in figures}, {"A", "C"})
+        self.assertEqual(len(figures), 8)
+        self.assertIn("compare_gpu: torch bmm float32 B 64-32-10, batch 16: no memory\n", done.stderr)
+
     def test_without_time_nothing_begins(self):
         text, status = self.run_check("--minutes", "0", "--steps", "test")
         self.assertEqual(status, 1, text)
         self.assertFalse(self.log.exists())
         self.assertIn("| test_kernels on the GPU: the CPU's bits | FAILED | no time left |", self.table.read_text())
+
+    def test_a_packed_program_runs_without_openmp_and_without_mpi(self):
+        """Neither is on every machine with a driver, and MPI's own libraries may want a newer C library than is there."""
+        def compiled(to, text, *words):
+            subprocess.run(["cc", "-x", "c", "-", "-o", self.root / to, "-L", self.root, *words], input=text, text=True, check=True)
+        library = lambda name: ["-shared", "-fPIC", f"-Wl,-soname,{name}"]
+        compiled("libdeep.so", "int deep(void) { return 1; }", *library("libdeep.so"))
+        compiled("libmpi.so", "int deep(void); int world[4] = {1}; int MPI_Init(void) { return deep() + world[0]; }",
+                 *library("libmpi.so"), "-ldeep")
+        program = self.root / "build/tools/starling"
+        compiled(program, "#include <omp.h>\n#include <stdio.h>\nextern int world[4]; int MPI_Init(void);\n"
+                          "int main(int n, char** words) { puts(words[0]); return n == 2 ? MPI_Init() : omp_get_max_threads() < 1 || world[0]; }",
+                 "-fopenmp", "-lmpi", f"-Wl,-rpath-link,{self.root}")
+        for name in ("tests/test_kernels", "tests/test_scenarios", "tests/benchmarks/bench_cuda", "tests/starling_emulated.so",
+                     "kernels/cuda/starling_cuda.so"):
+            shutil.copy2(program, self.root / "build" / name)
+        self.program("bin/ninja", 'echo "$@" >> "$LOG"')
+        folder = self.root / "packed"
+        subprocess.run([sys.executable, self.root / "tools/gpu_check", "pack", folder], check=True, capture_output=True,
+                       env=dict(os.environ, PATH=f"{self.root / 'bin'}:{os.environ['PATH']}", LOG=str(self.log),
+                                LD_LIBRARY_PATH=str(self.root)))
+        self.assertIn(" tests/test_scenarios tests/benchmarks/bench_cuda ", self.log.read_text())  # not what is older than sources
+        self.assertEqual(sorted(path.name for path in (folder / "lib").iterdir()), ["libgomp.so.1", "libmpi.so"])
+        subprocess.run([folder / "starling"], check=True, stdout=subprocess.DEVNULL)
+        done = subprocess.run([folder / "starling", "mpi"], check=False, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (1, "libmpi.so was left out of this folder\n"))
 
     def test_ended_early_it_leaves_what_it_found(self):
         self.bench('printf "verb\\t2e9\\tB/s\\n"\n' + HANGS)
