@@ -59,7 +59,7 @@ class Device {
   template <class T, class... Ts>
   void upload(const Twin<T>& first, const Twin<Ts>&... others) {
     std::size_t bytes = first.count * sizeof(T), room = room_of<T>(first.count);
-    const auto join = [&]<class Next>(const Twin<Next>& next) {
+    [[maybe_unused]] const auto join = [&]<class Next>(const Twin<Next>& next) {
       const auto* begin = reinterpret_cast<const std::byte*>(first.host);
       ensure(reinterpret_cast<const std::byte*>(next.host) == begin + room, "twins apart");
       bytes = room + next.count * sizeof(Next);
