@@ -26,7 +26,8 @@ constexpr Tag tag_of(Channel channel, Step number = 0) {
   return make_tag(static_cast<std::uint16_t>(channel), static_cast<std::uint64_t>(number));
 }
 
-/// Begins an exchange: sends `x`, or its first piece (see pieces.hpp), to every neighbor of step `k`, tagged with the step.
+/// Begins an exchange: sends `x`, or its first piece (see pieces.hpp), to every neighbor of step `k`, tagged with the step. In
+/// the programs' own channel, unless told otherwise: then other messages of the program need other tags.
 Task<> send_to_neighbors(Node& node, Step k, Vector x, Channel channel = Channel::program);
 
 /// sum_j W_ij x_j over the node itself (its `x`, the one that was sent) and what its neighbors sent with the tag of step `k`;

@@ -261,6 +261,7 @@ void Section::finish() const {
                                     name_, setting.key, fmt::join(known, ", "),
                                     did_you_mean(setting.key, known)));
   }
+  is_finished_ = true;
 }
 
 std::string Section::resolve_path(const std::string& path) const {
@@ -285,6 +286,7 @@ const Setting* Section::note(std::string_view key, std::string_view type,
                              std::string_view help) const {
   const Setting* setting = find(key);
   if (!is_read(key)) {
+    ensure(!is_finished_, "a key that is read after finish()");
     uses_.push_back({.key = std::string(key),
                      .type = std::string(type),
                      .fallback = fallback.value_or(""),

@@ -87,7 +87,8 @@ class Section {
     if (!condition && !is_probe_) fail_with(key, fmt::format(format, std::forward<Args>(args)...));
   }
 
-  /// Every maker calls this after its last read: a key nobody read is a ScenarioError that lists the known ones.
+  /// Every maker calls this after its last read: a key nobody read is a ScenarioError that lists the known ones. One that is
+  /// read for the first time afterwards is a fault: nobody could set it, and no list would have it.
   void finish() const;
 
   /// All settings in the order written, for a section whose keys name keys of other sections.
@@ -115,6 +116,7 @@ class Section {
   std::string directory_;
   std::vector<Setting> settings_;
   bool is_probe_ = false;
+  mutable bool is_finished_ = false;
   mutable std::vector<KeyUse> uses_;
   mutable std::vector<std::string> files_;
 };

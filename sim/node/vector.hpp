@@ -109,7 +109,7 @@ class Vector {
   std::uint32_t size_ = 0;
 };
 
-/// A vector and the factor it enters a sum with.
+/// A vector, which outlives it, and the factor it enters a sum with.
 struct Weighted {
   double factor;
   const Vector& vector;

@@ -167,6 +167,15 @@ TEST_CASE("every workload states its facts") {
     REQUIRE(facts.samples.size() == static_cast<std::size_t>(nodes));
     for (const std::int64_t samples : facts.samples) CHECK(samples > 0);
     for (NodeId i = 0; i < nodes; ++i) CHECK(workload->batch_cost(i, 1000) > 0);
+    const std::vector<std::size_t>& tensors = facts.tensors;
+    const std::size_t whole = std::accumulate(tensors.begin(), tensors.end(), std::size_t{0});
+    CHECK((tensors.empty() || whole == facts.parameters));
+    std::size_t end = 0;
+    for (const WeightMatrix& matrix : facts.matrices) {
+      CHECK(matrix.offset >= end);
+      end = matrix.offset + std::size_t{matrix.rows} * matrix.columns;
+    }
+    CHECK(end <= facts.parameters);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/section.hpp"
+#include "tests/support/fault.hpp"
 
 namespace starling {
 namespace {
@@ -40,6 +41,19 @@ template <class T>
 std::string refusal(const std::string& text) {
   const Section section = section_of({{"value", text}});
   return mistake([&] { section.required<T>("value", "help"); });
+}
+
+TEST_CASE("a key that is read after finish() is a fault, unless it was read before") {
+  const auto read_late = [](const char* key) {
+    return test::fault_of([key] {
+      const Section section = section_of({});
+      section.optional<double>("rate", 1, "help");
+      section.finish();
+      section.optional<double>(key, 1, "help");
+    });
+  };
+  CHECK(read_late("rate") == "");
+  CHECK(read_late("decay").find("a key that is read after finish()") != std::string::npos);
 }
 
 TEST_CASE("every type is read from its text") {

@@ -1,5 +1,5 @@
-// Place: one program per node on the simulated transport, over a network of constant latency;
-// gradients take 1 ms.
+// Place: one program per node on the simulated transport, over a network of constant latency
+// unless told otherwise; gradients take 1 ms.
 #pragma once
 
 #include <deque>
@@ -18,13 +18,13 @@ inline constexpr Duration latency = std::chrono::microseconds(10);
 
 struct Place {
   explicit Place(NodeId nodes, bool closed_form = false, FailureSettings failing = {},
-                 Replay* replay = nullptr)
+                 Replay* replay = nullptr, std::unique_ptr<NetworkModel> other_network = nullptr)
       : workload(nodes),
         graph(backend, workload, {}, ComputeGraph::Execution::overlapped),
         recorder(nodes, RowSchedule(1, 100), RowSchedule(100, 100), Time(std::chrono::seconds(1))),
         observer(graph, recorder, workload.facts()),
         topology(nodes, {{}}, {std::vector<double>(static_cast<std::size_t>(nodes), 1.0)}),
-        network(make_network(nodes)),
+        network(other_network ? std::move(other_network) : make_network(nodes)),
         failures(std::move(failing), nodes, 1),
         transport({.nodes = nodes,
                    .closed_form_collectives = closed_form,

@@ -8,6 +8,7 @@
 
 #include "sim/base/error.hpp"
 #include "tests/sim/engine/place.hpp"
+#include "tests/support/fault.hpp"
 
 using namespace starling;
 using namespace std::chrono_literals;
@@ -128,6 +129,34 @@ Task<> announce_from_two(Node& node, Log& log) {
   log.push_back(std::to_string(node.id()) + " at " + std::to_string(to_seconds(node.now())));
 }
 
+/// Its timers have the largest cookie, or one more.
+class Cookies final : public NetworkModel {
+ public:
+  explicit Cookies(bool is_too_large)
+      : cookie_((std::uint64_t{1} << 61) - (is_too_large ? 0 : 1)) {}
+  void start(const Transfer& transfer, NetworkClock& clock) override {
+    id_ = transfer.id;
+    clock.set_timer(clock.now() + latency, cookie_);
+  }
+  void on_timer(std::uint64_t cookie, NetworkClock& clock) override {
+    ensure(cookie == cookie_, "another cookie");
+    clock.deliver(clock.now(), id_);
+  }
+  LinkCost link_cost() const override { return {latency, 0}; }
+
+ private:
+  std::uint64_t cookie_;
+  std::uint32_t id_ = 0;
+};
+
+Task<> tell_once(Node& node) {
+  if (node.id() == 0) {
+    node.send(1, 1);
+  } else {
+    co_await node.receive(0, 1);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("messages take the network's time and wait for their receiver") {
@@ -228,4 +257,15 @@ TEST_CASE("an announcement reaches a node after as many hops as bits differ, and
   Log log;
   place.run([&log](Node& node) { return announce_from_two(node, log); });
   CHECK(log == Log{"1 at 0.000010", "2 at 0.000010", "3 at 0.000020"});
+}
+
+TEST_CASE("a cookie of a network model that an event has no room for is a fault") {
+  const auto run = [](bool is_too_large) {
+    return test::fault_of([&] {
+      Place place(2, false, {}, nullptr, std::make_unique<Cookies>(is_too_large));
+      place.run(tell_once);
+    });
+  };
+  CHECK(run(false) == "");
+  CHECK(run(true).find("an event has room for the cookie of a network model") != std::string::npos);
 }
