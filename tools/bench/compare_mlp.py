@@ -20,6 +20,8 @@ import subprocess
 import sys
 import time
 
+from good_blas import use_good_blas, without_blas
+
 CASES = {  # widths, batch, goal (times the best of the others), nodes as a part of --nodes
     "A": ((784, 128, 64, 10), 32, 6, 1),
     "B": ((64, 32, 10), 16, 10, 1),
@@ -27,23 +29,6 @@ CASES = {  # widths, batch, goal (times the best of the others), nodes as a part
 }
 SAMPLES = 16384
 RATE = 0.02
-OPENBLAS = "/usr/lib/x86_64-linux-gnu/openblas-pthread"
-
-
-def use_good_blas():
-    """Starts this script anew with OpenBLAS, told which processor this is: Debian's does not know new ones and would
-    fall back to kernels without AVX (OpenBLAS issue 4267)."""
-    if "OPENBLAS_CORETYPE" in os.environ:
-        return
-    with open("/proc/cpuinfo", encoding="ascii") as cpuinfo:
-        flags = cpuinfo.read()
-    os.environ["OPENBLAS_CORETYPE"] = "SkylakeX" if "avx512bw" in flags else "Haswell"
-    if os.path.exists(f"{OPENBLAS}/libblas.so.3"):
-        os.environ["LD_PRELOAD"] = f"{OPENBLAS}/libblas.so.3"
-    else:
-        print("no OpenBLAS (libopenblas0-pthread): the others are slower than they could be")
-    os.execv(sys.executable, [sys.executable, *sys.argv])
-
 
 use_good_blas()
 try:
@@ -187,8 +172,7 @@ def best_rate(step, nodes, seconds):
 
 def starling_rates(build, nodes, case, seconds):
     """End to end, and of the bare loop over the kernels, on all threads."""
-    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    environment["OMP_WAIT_POLICY"] = "passive"
+    environment = {**without_blas(), "OMP_WAIT_POLICY": "passive"}
     done = subprocess.run([f"{build}/tests/benchmarks/bench_node_steps", str(nodes), str(seconds / 20), "4", case],
                           env=environment, stdout=subprocess.PIPE, text=True, check=True)
     whole = re.findall(rf"^{case} end to end .* nodes +(\d+)/s", done.stdout, re.MULTILINE)

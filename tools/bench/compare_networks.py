@@ -7,7 +7,7 @@ to node, autograd over modules, and averages all models, kept in one array, at o
   threads    one process, each operation on all threads
   processes  as many processes as threads, each with its share of the nodes and without the others' models: averaging is among its own
 Each is the best of several rounds, measured in turn with Starling's, since the machine may be shared. Samples are random: numbers cost the
-same. `tools/bench/compare_cnn.py` tells whether both learn the same.
+same. `tools/bench/compare_cnn.py` tells whether both learn the same. Needs OpenBLAS beside PyTorch (libopenblas0-pthread), and says so.
 
 usage: tools/bench/compare_networks.py [--program build/tools/starling] [--nodes 16] [--cases zou_mnist,gpt_small,..] [--rounds 3]
 """
@@ -21,6 +21,9 @@ import sys
 import tempfile
 import time
 
+from good_blas import use_good_blas, without_blas
+
+use_good_blas()
 try:
     import h5py
     import numpy
@@ -209,7 +212,7 @@ class Starling:
     def run(self, steps):
         start = time.monotonic()
         subprocess.run([self.program, "run", "-q", self.folder / "run.ini", f"run.steps={steps}"], check=True,
-                       env={**os.environ, "OMP_WAIT_POLICY": "passive"})
+                       env={**without_blas(), "OMP_WAIT_POLICY": "passive"})
         return time.monotonic() - start
 
     def rate(self, least):
@@ -230,7 +233,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4, help="for each figure of a round")
     options = parser.parse_args()
-    print(f"PyTorch {torch.__version__}, {THREADS} threads, {options.nodes} nodes, load {os.getloadavg()[0]:.1f}", flush=True)
+    print(f"PyTorch {torch.__version__}, OpenBLAS {os.environ['OPENBLAS_CORETYPE']}, {THREADS} threads, {options.nodes} nodes, "
+          f"load {os.getloadavg()[0]:.1f}", flush=True)
     for case in options.cases.split(","):
         with tempfile.TemporaryDirectory(prefix="starling-compare-") as folder:
             here = Starling(options.program, case, options.nodes, pathlib.Path(folder))
