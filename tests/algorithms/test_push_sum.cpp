@@ -91,3 +91,18 @@ TEST_CASE("push-sum refuses chances that are none") {
         doctest::Contains("must be in (0, 1]"), ScenarioError);
   }
 }
+
+TEST_CASE(
+    "a node of push-sum whose senders fall silent is told, before its estimate has no digits") {
+  // Nodes 1 and 2 of a star hear from node 0 only, which is slow: their weights halve at each step. Floats end at 2^-126, the
+  // weights themselves at 2^-1074.
+  const std::vector<std::string> slow{"compute.slow_nodes=1", "compute.slowdown=1000000"};
+  const std::string scenario = test::quadratic_scenario(3, 2000, "star", push_sum);
+  CHECK_THROWS_WITH_AS(test::run(scenario, slow),
+                       doctest::Contains("weight fell to 5.9e-39 by the end of step 127"), Error);
+  std::vector<std::string> timing{"workload.kind=timing", "workload.parameters=1000",
+                                  "workload.dimension=default", "workload.centers=default"};
+  timing.insert(timing.end(), slow.begin(), slow.end());
+  CHECK_THROWS_WITH_AS(test::run(scenario, timing),
+                       doctest::Contains("weight fell to 0 by the end of step 1075"), Error);
+}
