@@ -81,9 +81,8 @@ void take(const Message& m, Mass& mass, std::vector<Sender>& senders) {
 
 /// Throws Error where nobody sent this node anything for so long that s, of floats, has no digits left.
 void expect_weight(const Mass& mass, Step k) {
-  const double least = mass.x.has_numbers() ? std::numeric_limits<float>::min()
-                                            : std::numeric_limits<double>::denorm_min();
-  if (mass.w >= least) return;
+  constexpr double least = std::numeric_limits<float>::min();
+  if (mass.w >= least || !mass.x.has_numbers()) return;
   throw Error(
       fmt::format("its push-sum weight fell to {:.2g} by the end of step {}: those that send to it "
                   "are too slow, or have stopped",

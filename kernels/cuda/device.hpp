@@ -55,7 +55,7 @@ class Device {
     const std::size_t at = claim(room_of<T>(count));
     return {reinterpret_cast<T*>(pinned_ + at), reinterpret_cast<T*>(paired_ + at), count};
   }
-  /// Of twins that were made one after the other, all in one copy: each has to be started.
+  /// Starts one copy of twins that were made one after the other.
   template <class T, class... Ts>
   void upload(const Twin<T>& first, const Twin<Ts>&... others) {
     std::size_t bytes = first.count * sizeof(T), room = room_of<T>(first.count);

@@ -184,13 +184,13 @@ class Node {
     world_.observer.record(id_, metric, k, s);
   }
   /// Marks the end of step `k` with model `x`: counts the step, evaluates where the scenario asks for it. All steps of a
-  /// run end, 0, 1, 2, .., each once. `weight`, which is positive: of x in the mean over the nodes (push-sum: mean of s / w
-  /// with weights w is sum of s / sum of w).
+  /// run end, 0, 1, 2, .., each once. `weight`, which is positive where there are numbers: of x in the mean over the nodes
+  /// (push-sum: mean of s / w with weights w is sum of s / sum of w).
   void end_step(Step k, const Vector& x, double weight = 1, Where where = Where::current()) {
     ensure(k == world_.observer.steps(id_) && k < world_.steps,
            "a step ends out of turn, or beyond the run's", where);
-    ensure(weight > 0, "a model without a positive weight in the mean", where);
     check_model(x, where);
+    ensure(weight > 0 || !x.has_numbers(), "a model without a positive weight in the mean", where);
     has_loss_ = 0;
     world_.observer.end_step(id_, k, x, world_.transport.now(), weight, draws_);
   }

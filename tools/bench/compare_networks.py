@@ -54,7 +54,7 @@ class Images:
         with h5py.File(folder / "samples.h5", "w") as file:
             file["x"] = random.random((SAMPLES, self.side, self.side, self.channels), dtype=numpy.float32)
             file["y"] = random.integers(0, 10, SAMPLES)
-        return [f"kind = cnn\ndataset = hdf5\npath = {folder}/samples.h5\ntest_path = {folder}/samples.h5\nnet = {self.net}"]
+        return f"kind = cnn\ndataset = hdf5\npath = {folder}/samples.h5\ntest_path = {folder}/samples.h5\nnet = {self.net}"
 
     def module(self):
         made = network(self.net, self.side)
@@ -115,8 +115,8 @@ class Text:
     def write(self, folder):
         letters = [chr(33 + i) for i in range(CHARACTERS)]
         (folder / "text.txt").write_text("".join(numpy.random.default_rng(1).choice(letters, SAMPLES * self.context)))
-        return [f"kind = transformer\ndataset = text\npath = {folder}/text.txt\nwidth = {self.width}\nlayers = {self.layers}\n"
-                f"heads = {self.heads}\ncontext = {self.context}"]
+        return (f"kind = transformer\ndataset = text\npath = {folder}/text.txt\nwidth = {self.width}\nlayers = {self.layers}\n"
+                f"heads = {self.heads}\ncontext = {self.context}")
 
     def module(self):
         return Gpt(self.width, self.layers, self.heads, self.context)
@@ -205,7 +205,7 @@ class Starling:
         self.program, self.nodes, self.folder = program, nodes, folder
         (folder / "run.ini").write_text("\n".join([
             "[run]", f"nodes = {nodes}", "steps = 2", "evaluate_every = 1000000", f"output = {folder}/run.h5", "[topology]", "kind = ring",
-            "[network]", "kind = constant", "latency = 1 us", "[compute]", "gradient = 1 ms", "[workload]", *CASES[case].write(folder),
+            "[network]", "kind = constant", "latency = 1 us", "[compute]", "gradient = 1 ms", "[workload]", CASES[case].write(folder),
             f"batch_size = {CASES[case].batch}", "[algorithm]", "kind = dpsgd", f"learning_rate = {RATE}"]))
         self.steps = 10
 
