@@ -101,7 +101,8 @@ TEST_CASE(
   CHECK_THROWS_WITH_AS(test::run(scenario, slow),
                        doctest::Contains("weight fell to 5.9e-39 by the end of step 127"), Error);
   std::vector<std::string> timing{"workload.kind=timing", "workload.parameters=1000",
-                                  "workload.dimension=default", "workload.centers=default"};
+                                  "workload.dimension=default", "workload.centers=default",
+                                  "run.record_every=1"};
   timing.insert(timing.end(), slow.begin(), slow.end());
   const Recorder recorder = test::run(scenario, timing);  // which has no numbers that could be lost
   CHECK(recorder.steps.value("push_sum_weight", 1074, 2) == 0);
