@@ -18,8 +18,7 @@ namespace {
 
 /// Places of a strip of gradients, of `places` in all.
 std::size_t strip_width(std::size_t places, std::size_t gradients, std::size_t waves) {
-  // If none waits: short ones, so that all threads end at once, but few.
-  if (waves == 1) return std::clamp<std::size_t>(gradients / 64, 1, 8);
+  if (waves == 1) return RequestQueue::short_strip(gradients);
   // Else wide ones, as their edges wait for each other, but some for every thread, which may have to stand back.
   const auto threads = static_cast<std::size_t>(omp_get_max_threads());
   const auto part = [places](std::size_t parts) { return (places - 1) / parts + 1; };
