@@ -91,19 +91,20 @@ class Crew {
   void leave() { --looking_; }
   /// Helps those that have not left, as long as goes_on().
   template <class GoesOn>
-  void help_while(const GoesOn& goes_on) {
+  void help_while(std::size_t thread, const GoesOn& goes_on) {
     for (Patience patience(longest_nap); looking_ > 0 && goes_on();) {
-      if (help()) {
+      if (help(thread)) {
         patience.reset();
       } else {
         patience.pause();
       }
     }
   }
-  /// Does parts of another's task. Whether there were any.
-  bool help() {
-    for (std::size_t i = 0; i < threads_; ++i) {
-      if (members_[i].help()) return true;
+  /// This thread does parts of another's task; helpers spread over tasks, as each looks at those behind it first. Whether
+  /// there were any.
+  bool help(std::size_t thread) {
+    for (std::size_t i = 1; i < threads_; ++i) {
+      if (members_[(thread + i) % threads_].help()) return true;
     }
     return false;
   }

@@ -90,11 +90,12 @@ void for_all_of(RowOwner& owner, std::size_t count, RequestSize size, const Task
   const auto work_while = [&](const auto& goes_on) {
     thread_local Work work;
     RequestQueue::Lane lane;
+    const auto thread = static_cast<std::size_t>(omp_get_thread_num());
     Crew::Member* member = nullptr;
     if (crew) {
       crew->join();
-      member = &crew->member(static_cast<std::size_t>(omp_get_thread_num()));
-      lane.meanwhile = [&crew] { return crew->help(); };
+      member = &crew->member(thread);
+      lane.meanwhile = [&] { return crew->help(thread); };
     }
     while (goes_on()) {
       try {
@@ -111,7 +112,7 @@ void for_all_of(RowOwner& owner, std::size_t count, RequestSize size, const Task
     owner.leave(lane);
     if (crew) {
       crew->leave();
-      crew->help_while(goes_on);
+      crew->help_while(thread, goes_on);
     }
   };
   if (threads > 1 && threads >= omp_get_num_procs() && owner.is_recording()) {

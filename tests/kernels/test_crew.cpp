@@ -22,13 +22,13 @@ using namespace starling;
 
 namespace {
 
-/// Threads of a crew beside the one that leads it; they help until the end.
+/// The last threads of a crew, which help the others until the end.
 class Helpers {
  public:
-  Helpers(Crew& crew, std::size_t count) : crew_(crew) {
+  Helpers(Crew& crew, std::size_t threads, std::size_t count) : crew_(crew) {
     crew_.join();
-    for (std::size_t i = 0; i < count; ++i) {
-      threads_.emplace_back([this] { crew_.help_while([] { return true; }); });
+    for (std::size_t i = threads - count; i < threads; ++i) {
+      threads_.emplace_back([this, i] { crew_.help_while(i, [] { return true; }); });
     }
   }
   ~Helpers() {
@@ -58,13 +58,13 @@ TEST_CASE("without helpers one thread does all parts, in order") {
   CHECK(done == std::vector<std::size_t>{0, 1, 2, 3, 4});
   crew.member(1).split(0, [&](std::size_t i) { done.push_back(i); });
   CHECK(done.size() == 5);
-  CHECK_FALSE(crew.help());
+  CHECK_FALSE(crew.help(0));
 }
 
 TEST_CASE("idle threads do parts of a task, as many at once as there are threads") {
   constexpr std::size_t threads = 4;
   Crew crew(threads);
-  const Helpers helpers(crew, threads - 1);
+  const Helpers helpers(crew, threads, threads - 1);
   std::atomic<std::size_t> begun = 0;
   std::mutex mutex;
   std::set<std::thread::id> who;
@@ -82,7 +82,7 @@ TEST_CASE("idle threads do parts of a task, as many at once as there are threads
 TEST_CASE("of many tasks, of several threads, every part is done once and in time") {
   constexpr std::size_t leaders = 3, tasks = 500, parts = 7;
   Crew crew(leaders + 2);
-  const Helpers helpers(crew, 2);
+  const Helpers helpers(crew, leaders + 2, 2);
   std::vector<std::thread> threads;
   std::array<int, leaders> wrong{};
   for (std::size_t l = 0; l < leaders; ++l) {
@@ -92,7 +92,7 @@ TEST_CASE("of many tasks, of several threads, every part is done once and in tim
         crew.member(l).split(parts, [&](std::size_t i) { ++done[i]; });
         wrong[l] += static_cast<int>(parts - static_cast<std::size_t>(std::ranges::count(done, 1)));
       }
-      crew.help();
+      crew.help(l);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -102,7 +102,7 @@ TEST_CASE("of many tasks, of several threads, every part is done once and in tim
 TEST_CASE("what a part throws is thrown by its task, and later tasks are well") {
   for (const std::size_t helping : {0, 2}) {
     Crew crew(3);
-    const Helpers helpers(crew, helping);
+    const Helpers helpers(crew, 3, helping);
     std::atomic<int> done = 0;
     const auto part = [&](std::size_t i) {
       if (i == 17) throw std::bad_alloc();
@@ -120,7 +120,7 @@ TEST_CASE("turns are taken in the order of parts, each thing for itself") {
   constexpr std::size_t parts = 200, things = 3;
   for (const std::size_t helping : {0, 3}) {
     Crew crew(4);
-    const Helpers helpers(crew, helping);
+    const Helpers helpers(crew, 4, helping);
     Turns turns(crew.member(0), things);
     std::array<std::vector<std::size_t>, things> order;
     crew.member(0).split(parts, [&](std::size_t part) {
@@ -139,7 +139,7 @@ TEST_CASE("turns are taken in the order of parts, each thing for itself") {
 TEST_CASE("nobody waits for the turn of a part that has failed") {
   for (int round = 0; round < 50; ++round) {
     Crew crew(3);
-    const Helpers helpers(crew, 2);
+    const Helpers helpers(crew, 3, 2);
     Turns turns(crew.member(0), 1);
     const auto part = [&](std::size_t i) {
       if (i == 4) throw std::bad_alloc();
@@ -210,8 +210,8 @@ TEST_CASE("products in parts have the bits of whole ones, for all builds and any
         CHECK(all({*kernels, &crew.member(0)}) == expected);
       }
       Crew crew(3);
-      const Helpers helpers(crew, 2);
-      CHECK(all({*kernels, &crew.member(2)}) == expected);
+      const Helpers helpers(crew, 3, 2);
+      CHECK(all({*kernels, &crew.member(0)}) == expected);
     }
   }
 }
