@@ -10,8 +10,8 @@
 #include <omp.h>
 
 #include "sim/base/error.hpp"
-#include "sim/base/patience.hpp"
 #include "sim/base/prefetch.hpp"
+#include "sim/node/worker_thread.hpp"
 
 namespace starling {
 namespace {
@@ -36,7 +36,7 @@ Executor::Executor(Backend& backend, const Workload& workload, bool threaded,
   if (sharing.peers != nullptr) {
     sharding_ = std::make_unique<Sharding>(std::move(sharing), backend, *this);
   }
-  if (threaded) worker_ = std::thread([this] { work(); });
+  if (threaded) worker_ = start_worker([this] { work(); });
 }
 
 Executor::~Executor() {
@@ -75,7 +75,6 @@ void Executor::wait() {
 }
 
 void Executor::work() {
-  nap_exactly();
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return state_ != State::idle; });
