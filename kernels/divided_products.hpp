@@ -16,7 +16,7 @@ class Cut {
   Cut(std::size_t count, std::size_t grain, std::size_t most)
       : count_(count),
         grain_(grain),
-        grains_((count + grain - 1) / grain),
+        grains_(std::max<std::size_t>(1, (count + grain - 1) / grain)),
         pieces_(std::clamp<std::size_t>(most, 1, grains_)) {}
   std::size_t pieces() const { return pieces_; }
   dense::Range operator[](std::size_t i) const { return {at(i), at(i + 1)}; }
@@ -88,7 +88,7 @@ class DividedProducts {
     });
   }
 
-  /// Calls part(range) for ranges of 0 .. count - 1; each of the `count` takes as long as so many multiplications.
+  /// Calls part(range) for ranges of 0 .. count - 1; each of the `count` takes as long as so many multiplications, at least one.
   template <class Part>
   void over(std::size_t count, std::size_t multiplications, const Part& part) const {
     if (member_ == nullptr) return part(dense::Range{0, count});

@@ -30,7 +30,7 @@ void make_whole_gradient(GradientRequest& request, std::size_t parameters,
         [](const LinearTerm& term) {
           return term.values == nullptr ? LinearTerm{gradient.data(), term.factor} : term;
         });
-    DividedProducts(kernels, member).over(job.length, job.terms, [&](dense::Range range) {
+    DividedProducts(kernels, member).over(job.length, job.terms + 1, [&](dense::Range range) {
       kernels.linear(job.out, terms.data(), job.terms, range.begin, range.end, false);
     });
   }

@@ -164,6 +164,7 @@ TEST_CASE("a range is cut at multiples of its grain, into as many pieces as fit"
   CHECK(cut(100, 32, 9) == Ends{32, 64, 96, 100});
   CHECK(cut(10, 32, 9) == Ends{10});
   CHECK(cut(64, 32, 0) == Ends{64});
+  CHECK(cut(0, 32, 3) == Ends{0});
 }
 
 TEST_CASE("products in parts have the bits of whole ones, for all builds and any shape") {
