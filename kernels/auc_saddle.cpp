@@ -131,8 +131,8 @@ void Auc::backward(const float* x, std::size_t batch, Work& work, float* gradien
     kernels_.parameter_gradient(shape, input.at.data(), input.stride, dy, dy_stride,
                                 gradient + layer.weights, gradient + layer.bias);
     if (l == 0) break;
-    kernels_.input_gradient(shape, dy, dy_stride, x + layer.weights, input.at.data(), input.stride,
-                            work.next_slope.data());
+    kernels_.input_gradient(shape, {0, shape.inputs}, dy, dy_stride, x + layer.weights,
+                            input.at.data(), input.stride, work.next_slope.data());
     std::swap(work.slope, work.next_slope);
     dy = work.slope.data();
   }

@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "kernels/for_all.hpp"
 #include "kernels/keys.hpp"
 #include "kernels/model_facts.hpp"
 #include "kernels/registry.hpp"
@@ -64,6 +63,8 @@ Cnn::Cnn(Problem problem, const dense::Kernels& kernels)
   facts_.has_accuracy = problem_.data.test.samples > 0;
   facts_.batch_size = static_cast<double>(problem_.batch_size);
   if (!problem_.data.train.length.empty()) facts_.cost_unit = "token";
+  request_size_ =
+      size_of_request(3 * facts_.batch_size * static_cast<double>(network_.multiplications()));
   facts_.samples = sampler_.samples();
   facts_.data_bytes = problem_.data.bytes();
   problem_.parts.clear();  // the sampler has its own copy
@@ -89,19 +90,19 @@ void Cnn::load(const Dataset& data, std::span<const std::int32_t> samples,
   }
 }
 
-void Cnn::gradient(GradientRequest& request, CnnNetwork::Work& work) const {
+void Cnn::gradient(GradientRequest& request, CnnNetwork::Work& work, Crew::Member* member) const {
   network_.fit(work, static_cast<std::size_t>(problem_.batch_size), true);
   sampler_.batch(request.node, request.draw, work.indices);
   load(problem_.data.train, work.indices, work);
   const CnnNetwork::Chance chance{problem_.seed, request.node, request.draw};
-  network_.forward(kernels_, request.x, chance, CnnNetwork::Mode::train, work);
+  network_.forward(kernels_, request.x, chance, CnnNetwork::Mode::train, work, member);
   const auto& logits = work.values.back();
   kernels_.softmax_cross_entropy(work.batch, network_.classes(), logits.at, logits.stride,
                                  work.labels.data(), work.losses.data());
   double loss = 0;
   for (const double sample_loss : work.losses) loss += sample_loss;
-  make_whole_gradient(request, facts_.parameters, kernels_, [&](float* gradient) {
-    network_.backward(kernels_, request.x, work, gradient);
+  make_whole_gradient(request, facts_.parameters, kernels_, member, [&](float* gradient) {
+    network_.backward(kernels_, request.x, work, gradient, member);
     request.loss = all_finite({gradient, facts_.parameters})
                        ? loss / static_cast<double>(work.batch)
                        : std::numeric_limits<double>::quiet_NaN();
@@ -109,14 +110,14 @@ void Cnn::gradient(GradientRequest& request, CnnNetwork::Work& work) const {
 }
 
 void Cnn::gradients(std::span<GradientRequest> requests) const {
-  for_all<CnnNetwork::Work>(
-      requests.size(), [&](std::size_t r, CnnNetwork::Work& work) { gradient(requests[r], work); });
+  ReadyRequests ready(requests);
+  gradients_of(ready, requests);
 }
 
 void Cnn::gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const {
-  for_all_of<CnnNetwork::Work>(
-      owner, requests.size(),
-      [&](GradientRequest& request, CnnNetwork::Work& work) { gradient(request, work); });
+  for_all_of<CnnNetwork::Work>(owner, requests.size(), request_size_,
+                               [&](GradientRequest& request, CnnNetwork::Work& work,
+                                   Crew::Member* member) { gradient(request, work, member); });
 }
 
 void Cnn::calibrate(const float* x, std::span<float> statistics, CnnNetwork::Work& work) const {

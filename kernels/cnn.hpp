@@ -18,6 +18,7 @@
 
 #include "kernels/cnn_network.hpp"
 #include "kernels/dataset.hpp"
+#include "kernels/for_all.hpp"
 #include "kernels/partition.hpp"
 #include "kernels/score.hpp"
 #include "sim/node/workload.hpp"
@@ -73,7 +74,7 @@ class Cnn final : public Workload {
   std::span<const std::int32_t> calibration_samples() const { return calibration_samples_; }
 
  private:
-  void gradient(GradientRequest& request, CnnNetwork::Work& work) const;
+  void gradient(GradientRequest& request, CnnNetwork::Work& work, Crew::Member* member) const;
   void calibrate(const float* x, std::span<float> statistics, CnnNetwork::Work& work) const;
   Score score(const float* x, std::span<const float> statistics, std::size_t first,
               std::size_t count, CnnNetwork::Work& work) const;
@@ -86,6 +87,7 @@ class Cnn final : public Workload {
   CnnNetwork network_;
   std::vector<std::int32_t> calibration_samples_;  // empty without batch normalization
   WorkloadFacts facts_;
+  RequestSize request_size_;
 };
 
 }  // namespace starling

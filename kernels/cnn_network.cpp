@@ -257,6 +257,18 @@ void CnnNetwork::plan_buffers() {
   }
 }
 
+std::size_t CnnNetwork::multiplications() const {
+  std::size_t sum = 0;
+  for (const Placed& place : operations_) {
+    if (const auto* convolve = std::get_if<Convolve>(&place.operation)) {
+      sum += place.to.pixels() * convolve->shape.inputs() * convolve->shape.outputs;
+    } else if (const auto* dense = std::get_if<Dense>(&place.operation)) {
+      sum += dense->inputs * dense->outputs;
+    }
+  }
+  return sum;
+}
+
 void CnnNetwork::add_tensors(WorkloadFacts& facts) const {
   for (const Placed& place : operations_) {
     if (const auto* convolve = std::get_if<Convolve>(&place.operation)) {
@@ -311,28 +323,44 @@ std::size_t CnnNetwork::deal(Work& work, float* base, std::size_t batch,
   for (std::size_t b = 0; b < buffers_.size(); ++b) {
     const Buffer& buffer = buffers_[b];
     work.values[b] = {floats(batch * buffer.stride), buffer.stride};
-    if (!buffer.has_slope || !is_backward_too) continue;
-    work.slopes[b] = {floats(buffer.is_local ? buffer.stride : batch * buffer.stride),
-                      buffer.is_local ? 0 : buffer.stride};
+    const bool has_slopes = is_backward_too && buffer.has_slope && !buffer.is_local;
+    work.slopes[b] = {has_slopes ? floats(batch * buffer.stride) : nullptr, buffer.stride};
   }
-  work.framed = floats(framed_size_);
   work.flipped = floats(is_backward_too ? flipped_size_ : 0);
   work.zeros = floats(widest_);
-  work.shares = floats(2 * widest_);
   work.mean = floats(batch * channels_normalized_);
   work.rate = floats(batch * channels_normalized_);
   return floats.used();
 }
 
+std::size_t CnnNetwork::deal(SampleWork& own, float* base) const {
+  ScratchDealer floats(base);
+  own.slopes.resize(buffers_.size());
+  for (std::size_t b = 0; b < buffers_.size(); ++b) {
+    const Buffer& buffer = buffers_[b];
+    own.slopes[b] = buffer.has_slope && buffer.is_local ? floats(buffer.stride) : nullptr;
+  }
+  own.framed = floats(framed_size_);
+  own.shares = floats(2 * widest_);
+  return floats.used();
+}
+
+CnnNetwork::SampleWork& CnnNetwork::sample_work() const {
+  thread_local SampleWork own;  // lives on between calls
+  deal_out(own.floats, [&](float* base) { return deal(own, base); });
+  own.sums.resize(2 * widest_);
+  return own;
+}
+
 std::size_t CnnNetwork::work_floats(std::size_t batch) const {
   Work nobodys{};
-  return deal(nobodys, nullptr, batch, true);
+  SampleWork nobodys_either{};
+  return deal(nobodys, nullptr, batch, true) + deal(nobodys_either, nullptr);
 }
 
 void CnnNetwork::fit(Work& work, std::size_t batch, bool is_backward_too) const {
   deal_out(work.floats, [&](float* base) { return deal(work, base, batch, is_backward_too); });
   std::fill_n(work.zeros, widest_, 0.0f);
-  work.sums.resize(2 * widest_);
   work.batch = batch;
   work.indices.resize(batch);
   work.labels.resize(batch);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/cnn_layers.hpp"
+#include "kernels/crew.hpp"
 #include "kernels/dense.hpp"
 #include "kernels/dense_layer.hpp"
 #include "sim/base/random.hpp"
@@ -72,6 +73,8 @@ class CnnNetwork {
 
   /// What one pass needs besides the model; of one thread, and reused.
   struct Work;
+  /// What a thread needs to take one sample through it.
+  struct SampleWork;
   /// Names the random streams of dropout.
   struct Chance {
     std::uint64_t seed;
@@ -91,6 +94,8 @@ class CnnNetwork {
   CnnNetwork(const std::vector<CnnLayer>& layers, Extent image, std::size_t classes);
 
   std::size_t parameters() const { return parameters_; }
+  /// That the products of a forward pass take for one sample.
+  std::size_t multiplications() const;
   /// Adds tensors and weight matrices; that of a convolution has a row for each input of a sum.
   void add_tensors(WorkloadFacts& facts) const;
   std::span<const Placed> operations() const { return operations_; }
@@ -107,20 +112,24 @@ class CnnNetwork {
   void fit(Work& work, std::size_t batch, bool is_backward_too) const;
   /// Floats of a Work that fits the gradient of `batch` samples.
   std::size_t work_floats(std::size_t batch) const;
-  /// From images in the first buffer of `work` to logits in the last.
+  /// From images in the first buffer of `work` to logits in the last. `member`: who gets help with it, or null.
   void forward(const dense::Kernels& kernels, const float* x, const Chance& chance, Mode mode,
-               Work& work) const;
+               Work& work, Crew::Member* member = nullptr) const;
   /// From the gradient of the logits, which replaces them, to that of the model. After a forward
   /// pass in mode `train`.
-  void backward(const dense::Kernels& kernels, const float* x, Work& work, float* gradient) const;
+  void backward(const dense::Kernels& kernels, const float* x, Work& work, float* gradient,
+                Crew::Member* member = nullptr) const;
 
  private:
   struct Builder;
   struct Passes;  // in cnn_passes.cpp
   void plan_buffers();
   void plan_stages();
-  /// Deals floats out from `base` on, aligned to cache lines, and returns how many; null: only counts them.
+  // Deal floats out from `base` on, aligned to cache lines, and return how many; null: only count them.
   std::size_t deal(Work& work, float* base, std::size_t batch, bool is_backward_too) const;
+  std::size_t deal(SampleWork& own, float* base) const;
+  /// That of the calling thread.
+  SampleWork& sample_work() const;
 
   Extent image_;
   std::size_t classes_;
@@ -148,19 +157,25 @@ class CnnNetwork {
 /// Scratch of one thread.
 struct CnnNetwork::Work {
   struct Rows {
-    float* at;           // of sample 0
-    std::size_t stride;  // from sample to sample; 0 if all share one
+    float* at;           // of sample 0; null: there are none here
+    std::size_t stride;  // from sample to sample
   };
   std::size_t batch = 0;
   std::vector<float> floats;
   std::vector<Rows> values, slopes;           // [buffer]
-  float* framed;                              // one image with a border
   float* flipped;                             // weights of all convolutions, flipped
-  float *zeros, *shares;                      // (channels), (2, channels) of the widest layer
-  std::vector<double> sums;                   // (2, channels)
+  float* zeros;                               // (channels) of the widest layer
   float *mean, *rate;                         // (batch, channels normalized)
   std::vector<std::int32_t> indices, labels;  // (batch)
   std::vector<double> losses;                 // (batch)
+};
+
+struct CnnNetwork::SampleWork {
+  std::vector<float> floats;
+  std::vector<float*> slopes;  // [buffer], of those that live only while one sample passes
+  float* framed;               // one image with a border
+  float* shares;               // (2, channels) of the widest layer
+  std::vector<double> sums;    // (2, channels)
 };
 
 }  // namespace starling

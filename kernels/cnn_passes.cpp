@@ -1,9 +1,11 @@
 // Forward and backward passes through a convolutional network, step by step.
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "kernels/cnn_network.hpp"
+#include "kernels/divided_products.hpp"
 
 namespace starling {
 namespace {
@@ -45,6 +47,14 @@ void flip(const dense::Convolution& shape, const float* weights, float* flipped)
   }
 }
 
+/// Calls pass(first sample, end, member) for what a stage is cut into.
+template <class Pass>
+void run_stage(bool is_local, std::size_t batch, Crew::Member* member, const Pass& pass) {
+  if (!is_local) return pass(0, 1, member);
+  if (member == nullptr) return pass(0, batch, nullptr);
+  member->split(batch, [&](std::size_t sample) { pass(sample, sample + 1, nullptr); });
+}
+
 }  // namespace
 
 /// What all operations of a pass see. Each has forward(), prepare() where its gradient is summed over
@@ -52,18 +62,28 @@ void flip(const dense::Convolution& shape, const float* weights, float* flipped)
 struct CnnNetwork::Passes {
   const CnnNetwork& network;
   const dense::Kernels& kernels;
-  const dense::ImageKernels& images;
   const float* x;
   const Chance& chance;
   Mode mode;
   Work& work;
   float* gradient;
+  Crew::Member* member;  // null: one thread does all
+  Turns* turns;          // of operations; null: as if it was anybody's turn
+  SampleWork& own = network.sample_work();
+  const dense::ImageKernels& images = kernels.images;
 
   float* value(std::size_t buffer, std::size_t sample) const {
     return work.values[buffer].at + sample * work.values[buffer].stride;
   }
   float* slope(std::size_t buffer, std::size_t sample) const {
-    return work.slopes[buffer].at + sample * work.slopes[buffer].stride;
+    const Work::Rows& rows = work.slopes[buffer];
+    return rows.at == nullptr ? own.slopes[buffer] : rows.at + sample * rows.stride;
+  }
+  /// Calls add(), which adds to gradients of parameters, after all samples before this one.
+  template <class Add>
+  void in_turn(const Placed& place, std::size_t sample, const Add& add) const {
+    if (turns == nullptr) return add();
+    turns->take(static_cast<std::size_t>(&place - network.operations_.data()), sample, add);
   }
 
   template <class Operation>
@@ -76,8 +96,8 @@ struct CnnNetwork::Passes {
     const float* from = value(place.input, sample);
     if (o.border_height == 0 && o.border_width == 0) return from;
     frame(from, place.from, 1, {o.border_height, o.border_width, o.shape.height, o.shape.width},
-          work.framed);
-    return work.framed;
+          own.framed);
+    return own.framed;
   }
 
   void forward(const Convolve& o, const Placed& place, std::size_t sample) const {
@@ -93,8 +113,11 @@ struct CnnNetwork::Passes {
 
   void backward(const Convolve& o, const Placed& place, std::size_t sample) const {
     const float* dy = slope(place.output, sample);
-    images.convolution_gradient(o.shape, framed_input(o, place, sample), dy, gradient + o.weights,
-                                o.is_biased ? gradient + o.bias : nullptr);
+    const float* from = framed_input(o, place, sample);
+    in_turn(place, sample, [&] {
+      images.convolution_gradient(o.shape, from, dy, gradient + o.weights,
+                                  o.is_biased ? gradient + o.bias : nullptr);
+    });
     if (place.input == 0) return;
     const dense::Convolution back{.height = place.from.height + o.shape.kernel_height - 1,
                                   .width = place.from.width + o.shape.kernel_width - 1,
@@ -106,8 +129,8 @@ struct CnnNetwork::Passes {
     frame(dy, place.to, o.shape.stride,
           {o.shape.kernel_height - 1 - o.border_height, o.shape.kernel_width - 1 - o.border_width,
            back.height, back.width},
-          work.framed);
-    images.convolve(back, work.framed, work.flipped + o.flipped,
+          own.framed);
+    images.convolve(back, own.framed, work.flipped + o.flipped,
                     place.adds_slope ? nullptr : work.zeros, slope(place.input, sample));
   }
 
@@ -116,19 +139,21 @@ struct CnnNetwork::Passes {
   void forward(const Dense& o, const Placed& place, std::size_t) const {
     const auto& input = work.values[place.input];
     const auto& output = work.values[place.output];
-    kernels.forward({work.batch, o.inputs, o.outputs}, input.at, input.stride, x + o.weights,
-                    x + o.bias, false, output.at, output.stride);
+    DividedProducts(kernels, member)
+        .forward({work.batch, o.inputs, o.outputs}, input.at, input.stride, x + o.weights,
+                 x + o.bias, false, output.at, output.stride);
   }
 
   void backward(const Dense& o, const Placed& place, std::size_t) const {
     const dense::Shape shape{work.batch, o.inputs, o.outputs};
     const auto& input = work.values[place.input];
     const auto& dy = o.is_last ? work.values[place.output] : work.slopes[place.output];
-    kernels.parameter_gradient(shape, input.at, input.stride, dy.at, dy.stride,
-                               gradient + o.weights, gradient + o.bias);
+    const DividedProducts products(kernels, member);
+    products.parameter_gradient(shape, input.at, input.stride, dy.at, dy.stride,
+                                gradient + o.weights, gradient + o.bias);
     if (place.input == 0) return;
     const auto& dx = work.slopes[place.input];
-    kernels.input_gradient(shape, dy.at, dy.stride, x + o.weights, nullptr, dx.stride, dx.at);
+    products.input_gradient(shape, dy.at, dy.stride, x + o.weights, nullptr, dx.stride, dx.at);
   }
 
   // --- Normalize: `sample` is 0 and the image the whole batch for batch normalization -----------
@@ -143,7 +168,7 @@ struct CnnNetwork::Passes {
     const std::size_t at = sample * network.channels_normalized_ + o.statistics;
     const float* from = value(place.input, sample);
     if (o.groups > 0 || mode != Mode::evaluate) {
-      images.moments(shape_of(o, place), from, work.sums.data(), work.mean + at, work.rate + at);
+      images.moments(shape_of(o, place), from, own.sums.data(), work.mean + at, work.rate + at);
     }
     images.normalize(shape_of(o, place), from, work.mean + at, work.rate + at, x + o.scale,
                      x + o.shift, value(place.output, sample));
@@ -156,10 +181,12 @@ struct CnnNetwork::Passes {
 
   void backward(const Normalize& o, const Placed& place, std::size_t sample) const {
     const std::size_t at = sample * network.channels_normalized_ + o.statistics;
-    images.normalize_gradient(shape_of(o, place), value(place.input, sample), work.mean + at,
-                              work.rate + at, x + o.scale, slope(place.output, sample),
-                              work.sums.data(), work.shares, gradient + o.scale, gradient + o.shift,
-                              slope(place.input, sample));
+    in_turn(place, sample, [&] {
+      images.normalize_gradient(shape_of(o, place), value(place.input, sample), work.mean + at,
+                                work.rate + at, x + o.scale, slope(place.output, sample),
+                                own.sums.data(), own.shares, gradient + o.scale, gradient + o.shift,
+                                slope(place.input, sample));
+    });
   }
 
   // --- What has no parameters -------------------------------------------------------------------
@@ -226,33 +253,49 @@ Random CnnNetwork::dropout_stream(const Chance& chance, std::size_t layer, std::
 }
 
 void CnnNetwork::forward(const dense::Kernels& kernels, const float* x, const Chance& chance,
-                         Mode mode, Work& work) const {
-  const Passes passes{*this, kernels, kernels.images, x, chance, mode, work, nullptr};
+                         Mode mode, Work& work, Crew::Member* member) const {
   for (const Stage& stage : stages_) {
-    for (std::size_t sample = 0; sample < (stage.is_local ? work.batch : 1); ++sample) {
-      for (std::size_t i = stage.begin; i < stage.end; ++i) {
-        const Placed& place = operations_[i];
-        std::visit([&](const auto& o) { passes.forward(o, place, sample); }, place.operation);
-      }
-    }
+    run_stage(
+        stage.is_local, work.batch, member,
+        [&](std::size_t first, std::size_t end, Crew::Member* helped) {
+          const Passes passes{*this, kernels, x, chance, mode, work, nullptr, helped, nullptr};
+          for (std::size_t sample = first; sample < end; ++sample) {
+            for (std::size_t i = stage.begin; i < stage.end; ++i) {
+              const Placed& place = operations_[i];
+              std::visit([&](const auto& o) { passes.forward(o, place, sample); }, place.operation);
+            }
+          }
+        });
   }
 }
 
 void CnnNetwork::backward(const dense::Kernels& kernels, const float* x, Work& work,
-                          float* gradient) const {
+                          float* gradient, Crew::Member* member) const {
   constexpr Chance no_chance{};  // backward draws nothing
-  const Passes passes{*this, kernels, kernels.images, x, no_chance, Mode::train, work, gradient};
+  std::optional<Turns> turns;
+  if (member != nullptr) turns.emplace(*member, operations_.size());
+  const auto passes_with = [&](Crew::Member* helped) {
+    return Passes{*this,     kernels,     x,
+                  no_chance, Mode::train, work,
+                  gradient,  helped,      turns ? &*turns : nullptr};
+  };
+  const Passes passes = passes_with(nullptr);
   for (const Placed& place : operations_) {
     std::visit([&](const auto& o) { passes.prepare(o, place); }, place.operation);
   }
   for (std::size_t s = stages_.size(); s-- > 0;) {
     const Stage& stage = stages_[s];
-    for (std::size_t sample = 0; sample < (stage.is_local ? work.batch : 1); ++sample) {
-      for (std::size_t i = stage.end; i-- > stage.begin;) {
-        const Placed& place = operations_[i];
-        std::visit([&](const auto& o) { passes.backward(o, place, sample); }, place.operation);
-      }
-    }
+    run_stage(stage.is_local, work.batch, member,
+              [&](std::size_t first, std::size_t end, Crew::Member* helped) {
+                const Passes own_passes = passes_with(helped);
+                for (std::size_t sample = first; sample < end; ++sample) {
+                  for (std::size_t i = stage.end; i-- > stage.begin;) {
+                    const Placed& place = operations_[i];
+                    std::visit([&](const auto& o) { own_passes.backward(o, place, sample); },
+                               place.operation);
+                  }
+                }
+              });
   }
 }
 

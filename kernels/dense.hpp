@@ -52,6 +52,11 @@ struct Shape {
   std::size_t batch, inputs, outputs;
 };
 
+/// Some of the inputs or outputs of a layer.
+struct Range {
+  std::size_t begin, end;
+};
+
 /// Sums that are computed at once with the gradient of a flat model, and where in it a layer is. See GradientRequest.
 struct Folding {
   const LinearJob* sums;
@@ -76,7 +81,7 @@ struct Kernels {
   void (*forward)(Shape shape, const float* x, std::size_t x_stride, const float* weights,
                   const float* bias, bool relu, float* y, std::size_t y_stride);
 
-  /// Gradients of weights and bias from that of y, summed over samples in order, starting from 0:
+  /// Gradients of weights and bias (unless that is null) from that of y, summed over samples in order, starting from 0:
   ///   dW_ko = fma(x_bk, dy_bo, ..),  dbias_o = (0 + dy_0o) + dy_1o + ..
   void (*parameter_gradient)(Shape shape, const float* x, std::size_t x_stride, const float* dy,
                              std::size_t dy_stride, float* weight_gradient, float* bias_gradient);
@@ -89,9 +94,9 @@ struct Kernels {
   /// Gradient of x, summed over outputs in order, starting from 0; where x (the output of a ReLU)
   /// is not positive it is 0:
   ///   dx_bk = x_bk > 0 ? fma(dy_bo, W_ko, ..) : 0
-  /// `dx` has the stride of `x`. If `x` is null, no dx is cut to 0.
-  void (*input_gradient)(Shape shape, const float* dy, std::size_t dy_stride, const float* weights,
-                         const float* x, std::size_t x_stride, float* dx);
+  /// Of these `inputs` only, from a multiple of panel_columns on. `dx` has the stride of `x`. If `x` is null, no dx is cut to 0.
+  void (*input_gradient)(Shape shape, Range inputs, const float* dy, std::size_t dy_stride,
+                         const float* weights, const float* x, std::size_t x_stride, float* dx);
 
   /// Softmax and mean cross-entropy. On entry `z` (batch x classes) holds logits, on return the
   /// gradient of the mean loss; losses[b] is the loss of sample b. Per row, with m the maximum and

@@ -344,7 +344,7 @@ void parameter_gradient(Shape shape, const float* x, std::size_t x_stride, const
       }
     }
   }
-  for (std::size_t o = 0; o < shape.outputs; o += width) {
+  for (std::size_t o = 0; bias_gradient != nullptr && o < shape.outputs; o += width) {
     const Mask mask = Lanes::first(at_most(width, shape.outputs - o));
     Lanes::store(bias_gradient + o, sum_of_rows(shape.batch, dy + o, dy_stride, mask), mask);
   }
@@ -448,11 +448,11 @@ STARLING_INLINE void transpose_weights(Shape shape, const float* weights, std::s
   }
 }
 
-void input_gradient(Shape shape, const float* dy, std::size_t dy_stride, const float* weights,
-                    const float* x, std::size_t x_stride, float* dx) {
+void input_gradient(Shape shape, Range inputs, const float* dy, std::size_t dy_stride,
+                    const float* weights, const float* x, std::size_t x_stride, float* dx) {
   alignas(64) float right[k_block * panel_columns];  // weights, transposed
-  for (std::size_t input = 0; input < shape.inputs; input += panel_columns) {
-    const std::size_t columns = at_most(panel_columns, shape.inputs - input);
+  for (std::size_t input = inputs.begin; input < inputs.end; input += panel_columns) {
+    const std::size_t columns = at_most(panel_columns, inputs.end - input);
     for (std::size_t k = 0; k < shape.outputs; k += k_block) {
       const std::size_t terms = at_most(k_block, shape.outputs - k);
       const bool is_last = k + terms == shape.outputs;
@@ -462,7 +462,7 @@ void input_gradient(Shape shape, const float* dy, std::size_t dy_stride, const f
       const std::size_t next_input = is_last ? input + panel_columns : input;
       const std::size_t next_k = is_last ? 0 : k + terms;
       const std::size_t next_columns =
-          next_input < shape.inputs ? at_most(panel_columns, shape.inputs - next_input) : 0;
+          next_input < inputs.end ? at_most(panel_columns, inputs.end - next_input) : 0;
       const float* next[k_block / panel_columns];
       const std::size_t panels =
           next_columns == 0 ? 0 : at_most(k_block, shape.outputs - next_k) / panel_columns;

@@ -47,6 +47,7 @@ void parameter_gradient(Shape shape, const float* x, std::size_t x_stride, const
       }
       weight_gradient[weight_index(shape.inputs, shape.outputs, k, o)] = sum;
     }
+    if (bias_gradient == nullptr) continue;
     float sum = 0;
     for (std::size_t b = 0; b < shape.batch; ++b) sum += dy[b * dy_stride + o];
     bias_gradient[o] = sum;
@@ -83,10 +84,10 @@ void parameter_sums(Shape shape, const float* x, std::size_t x_stride, const flo
   }
 }
 
-void input_gradient(Shape shape, const float* dy, std::size_t dy_stride, const float* weights,
-                    const float* x, std::size_t x_stride, float* dx) {
+void input_gradient(Shape shape, Range inputs, const float* dy, std::size_t dy_stride,
+                    const float* weights, const float* x, std::size_t x_stride, float* dx) {
   for (std::size_t b = 0; b < shape.batch; ++b) {
-    for (std::size_t k = 0; k < shape.inputs; ++k) {
+    for (std::size_t k = inputs.begin; k < inputs.end; ++k) {
       float sum = 0;
       for (std::size_t o = 0; o < shape.outputs; ++o) {
         sum = std::fmaf(dy[b * dy_stride + o],

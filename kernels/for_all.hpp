@@ -5,9 +5,13 @@
 #include <atomic>
 #include <cstddef>
 #include <exception>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include <omp.h>
 
+#include "kernels/crew.hpp"
 #include "sim/node/workload.hpp"
 
 namespace starling {
@@ -15,9 +19,7 @@ namespace starling {
 /// Calls task(i, work) for i < count on all threads, each with its own `work`, and rethrows the first exception.
 template <class Work, class Task>
 void for_all(std::size_t count, const Task& task) {
-  // A few indices at a time: fewer trips to the shared counter, yet no thread is left with a long
-  // tail.
-  const std::size_t chunk = std::clamp<std::size_t>(count / 64, 1, 8);
+  const std::size_t chunk = RequestQueue::short_strip(count);
   std::atomic<std::size_t> next = 0;
   std::exception_ptr failure;
   const int threads = count > 1 ? omp_get_max_threads() : 1;
@@ -38,21 +40,68 @@ void for_all(std::size_t count, const Task& task) {
   if (failure) std::rethrow_exception(failure);
 }
 
-/// Calls task(request, work) for all of the `count` requests that `owner` hands out, on all threads, each with its own
-/// `work`, and rethrows the first exception, after which no other task begins. If there are as many threads as processors,
-/// one of them stands back while the owner records on another thread: else the system would take a thread off its
-/// processor in the middle of a task, and all who read its result would wait.
+/// Requests whose rows are in place, and which do not wait for each other.
+class ReadyRequests final : public RowOwner {
+ public:
+  explicit ReadyRequests(std::span<GradientRequest> requests) : requests_(requests) {
+    const std::size_t width = RequestQueue::short_strip(requests.size());
+    std::vector<std::size_t> ends;
+    for (std::size_t end = 0; end < requests.size();) {
+      ends.push_back(end = std::min(end + width, requests.size()));
+    }
+    queue_.reset(ends);
+  }
+  GradientRequest* begin(RequestQueue::Lane& lane) override {
+    const auto index = queue_.take(lane, [](std::size_t) { return true; });
+    return index ? &requests_[*index] : nullptr;
+  }
+  void end(GradientRequest&) override {}
+  void leave(RequestQueue::Lane& lane) override { queue_.leave(lane); }
+  void fail() override { queue_.stop(); }
+  bool is_recording() const override { return false; }
+
+ private:
+  std::span<GradientRequest> requests_;
+  RequestQueue queue_;
+};
+
+/// How much a request is.
+enum class RequestSize {
+  small,
+  large,  // worth the help of other threads
+};
+
+/// Of one whose gradient takes so many multiplications: others come late to what takes less than some 0.2 ms.
+constexpr RequestSize size_of_request(double multiplications) {
+  return multiplications < 1e7 ? RequestSize::small : RequestSize::large;
+}
+
+/// Calls task(request, work, member) for all of the `count` requests that `owner` hands out, on all threads, each with its
+/// own `work`, and rethrows the first exception, after which no other task begins. Threads without a request help those
+/// that have a large one to do its parts (Crew); `member` is null if requests are small. If there are as many threads as
+/// processors, one of them stands back while the owner records on another thread: else the system would take a thread off
+/// its processor in the middle of a task, and all who read its result would wait.
 template <class Work, class Task>
-void for_all_of(RowOwner& owner, std::size_t count, const Task& task) {
+void for_all_of(RowOwner& owner, std::size_t count, RequestSize size, const Task& task) {
+  const int threads = count > 1 || size == RequestSize::large ? omp_get_max_threads() : 1;
+  std::optional<Crew> crew;
+  if (size == RequestSize::large && threads > 1) crew.emplace(static_cast<std::size_t>(threads));
   std::exception_ptr failure;
   const auto work_while = [&](const auto& goes_on) {
     thread_local Work work;
     RequestQueue::Lane lane;
+    const auto thread = static_cast<std::size_t>(omp_get_thread_num());
+    Crew::Member* member = nullptr;
+    if (crew) {
+      crew->join();
+      member = &crew->member(thread);
+      lane.meanwhile = [&] { return crew->help(thread); };
+    }
     while (goes_on()) {
       try {
         GradientRequest* const request = owner.begin(lane);
         if (request == nullptr) break;
-        task(*request, work);
+        task(*request, work, member);
         owner.end(*request);
       } catch (...) {
         owner.fail();
@@ -61,8 +110,11 @@ void for_all_of(RowOwner& owner, std::size_t count, const Task& task) {
       }
     }
     owner.leave(lane);
+    if (crew) {
+      crew->leave();
+      crew->help_while(thread, goes_on);
+    }
   };
-  const int threads = count > 1 ? omp_get_max_threads() : 1;
   if (threads > 1 && threads >= omp_get_num_procs() && owner.is_recording()) {
 #pragma omp parallel if (threads > 2)
     if (omp_get_thread_num() < threads - 1) work_while([&] { return owner.is_recording(); });

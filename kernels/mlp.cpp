@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "kernels/cache.hpp"
-#include "kernels/for_all.hpp"
 #include "kernels/keys.hpp"
 #include "kernels/model_facts.hpp"
 #include "kernels/registry.hpp"
@@ -98,6 +97,11 @@ Mlp::Mlp(Problem problem, const dense::Kernels& kernels)
   facts_.data_bytes = problem_.data.bytes();
   facts_.scratch_floats =
       Activations{}.deal(nullptr, layers_, static_cast<std::size_t>(problem_.batch_size));
+  double multiplications = 0;
+  for (const DenseLayer& layer : layers_) {
+    multiplications += 3.0 * static_cast<double>(layer.inputs * layer.outputs);
+  }
+  request_size_ = size_of_request(multiplications * facts_.batch_size);
   models_exceed_cache_ =
       2 * facts_.samples.size() * facts_.parameters * sizeof(float) > last_level_cache();
   problem_.parts.clear();  // the sampler has its own copy
@@ -129,11 +133,11 @@ std::int64_t Mlp::batch_cost(NodeId node, Step draw) const {
 }
 
 void Mlp::forward(const float* x, std::size_t batch, const float* input, std::size_t input_stride,
-                  Activations& work) const {
+                  Activations& work, const DividedProducts& products) const {
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     const DenseLayer& layer = layers_[l];
     const auto& output = work.input[l + 1];
-    kernels_.forward({batch, layer.inputs, layer.outputs}, l == 0 ? input : work.input[l].at,
+    products.forward({batch, layer.inputs, layer.outputs}, l == 0 ? input : work.input[l].at,
                      l == 0 ? input_stride : work.input[l].stride, x + layer.weights,
                      x + layer.bias, l + 1 < layers_.size(), output.at, output.stride);
   }
@@ -149,7 +153,8 @@ void Mlp::draw_batch(const GradientRequest& request, Activations& work) const {
   ahead.instance = 0;
 }
 
-void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activations& work) const {
+void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activations& work,
+                   const DividedProducts& products) const {
   const auto batch = static_cast<std::size_t>(problem_.batch_size);
   const Dataset& train = problem_.data.train;
   work.fit(instance_, layers_, batch);
@@ -180,7 +185,7 @@ void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activa
     }
   };
 
-  forward(request.x, batch, work.input[0].at, work.input[0].stride, work);
+  forward(request.x, batch, work.input[0].at, work.input[0].stride, work, products);
   fetch_share();
   const auto& logits = work.input.back();
   kernels_.softmax_cross_entropy(batch, layers_.back().outputs, logits.at, logits.stride,
@@ -199,14 +204,14 @@ void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activa
     float* dx = work.slope[l % 2];
     fetch_share();
     if (l > 0) {  // first, because a sum may take the place of x
-      kernels_.input_gradient(shape, dy, dy_stride, request.x + layer.weights, input.at,
+      products.input_gradient(shape, dy, dy_stride, request.x + layer.weights, input.at,
                               input.stride, dx);
     }
     if (request.sums.empty()) {
-      kernels_.parameter_gradient(shape, input.at, input.stride, dy, dy_stride,
+      products.parameter_gradient(shape, input.at, input.stride, dy, dy_stride,
                                   request.gradient + layer.weights, request.gradient + layer.bias);
     } else {
-      kernels_.parameter_sums(shape, input.at, input.stride, dy, dy_stride,
+      products.parameter_sums(shape, input.at, input.stride, dy, dy_stride,
                               {.sums = request.sums.data(),
                                .sum_count = request.sums.size(),
                                .terms = request.terms,
@@ -219,21 +224,22 @@ void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activa
 }
 
 void Mlp::gradients(std::span<GradientRequest> requests) const {
-  for_all<Activations>(requests.size(), [&](std::size_t r, Activations& work) {
-    gradient(requests[r], r + 1 < requests.size() ? &requests[r + 1] : nullptr, work);
-  });
+  ReadyRequests ready(requests);
+  gradients_of(ready, requests);
 }
 
 void Mlp::gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const {
-  for_all_of<Activations>(owner, requests.size(), [&](GradientRequest& request, Activations& work) {
-    gradient(request, &request < &requests.back() ? &request + 1 : nullptr, work);
-  });
+  for_all_of<Activations>(owner, requests.size(), request_size_,
+                          [&](GradientRequest& request, Activations& work, Crew::Member* member) {
+                            gradient(request, &request < &requests.back() ? &request + 1 : nullptr,
+                                     work, {kernels_, member});
+                          });
 }
 
 Score Mlp::score(const float* x, std::size_t first, std::size_t count, Activations& work) const {
   const Dataset& test = problem_.data.test;
   work.fit(instance_, layers_, count);
-  forward(x, count, test.row(first).data(), test.features, work);
+  forward(x, count, test.row(first).data(), test.features, work, {kernels_, nullptr});
   const auto& logits = work.input.back();
   return score_logits(kernels_, layers_.back().outputs, logits.at, logits.stride,
                       test.y.data() + first, work.losses);

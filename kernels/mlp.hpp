@@ -14,6 +14,8 @@
 #include "kernels/dataset.hpp"
 #include "kernels/dense.hpp"
 #include "kernels/dense_layer.hpp"
+#include "kernels/divided_products.hpp"
+#include "kernels/for_all.hpp"
 #include "kernels/partition.hpp"
 #include "kernels/score.hpp"
 #include "sim/base/section.hpp"
@@ -66,10 +68,11 @@ class Mlp final : public Workload {
   struct Activations;
 
   /// `next`: which is likely to follow on this thread, or null; its rows need not be in place.
-  void gradient(GradientRequest& request, const GradientRequest* next, Activations& work) const;
+  void gradient(GradientRequest& request, const GradientRequest* next, Activations& work,
+                const DividedProducts& products) const;
   void draw_batch(const GradientRequest& request, Activations& work) const;
   void forward(const float* x, std::size_t batch, const float* input, std::size_t input_stride,
-               Activations& work) const;
+               Activations& work, const DividedProducts& products) const;
   Score score(const float* x, std::size_t first, std::size_t count, Activations& work) const;
 
   Problem problem_;
@@ -77,7 +80,8 @@ class Mlp final : public Workload {
   BatchSampler sampler_;
   std::vector<DenseLayer> layers_;
   WorkloadFacts facts_;
-  std::uint64_t instance_;            // 1, 2, .. in this process
+  std::uint64_t instance_;  // 1, 2, .. in this process
+  RequestSize request_size_;
   bool models_exceed_cache_ = false;  // those of all nodes, before and after a step
 };
 

@@ -248,8 +248,8 @@ void Navigation::backward(const float* x, Work& work, float* gradient) const {
                                 gradient + layer.weights, gradient + layer.bias);
     if (l == 0) break;
     float* dx = work.slopes[l % 2].data();
-    kernels_.input_gradient(shape, dy, dy_stride, x + layer.weights, input.row(0), input.stride,
-                            dx);
+    kernels_.input_gradient(shape, {0, shape.inputs}, dy, dy_stride, x + layer.weights,
+                            input.row(0), input.stride, dx);
     dy = dx;
   }
 }

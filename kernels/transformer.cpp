@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "kernels/for_all.hpp"
 #include "kernels/keys.hpp"
 #include "kernels/model_facts.hpp"
 #include "kernels/registry.hpp"
@@ -66,9 +65,14 @@ Transformer::Transformer(Problem problem, const dense::Kernels& kernels)
   }
   const auto sequences = static_cast<std::size_t>(facts_.batch_size);
   const Sequences& train = problem_.data.train;
-  facts_.scratch_floats =
-      model_.work_floats({sequences, sequences * train.tokens.size() / train.samples.samples,
-                          static_cast<std::size_t>(std::ranges::max(train.samples.length))});
+  const std::size_t tokens = sequences * train.tokens.size() / train.samples.samples;
+  facts_.scratch_floats = model_.work_floats(
+      {sequences, tokens, static_cast<std::size_t>(std::ranges::max(train.samples.length))});
+  double multiplications = 0;
+  for (const WeightMatrix& matrix : facts_.matrices) {
+    multiplications += 3.0 * static_cast<double>(tokens) * matrix.rows * matrix.columns;
+  }
+  request_size_ = size_of_request(multiplications);
   problem_.parts.clear();  // the samplers have their own copies
   problem_.parts.shrink_to_fit();
 }
@@ -116,23 +120,25 @@ void Transformer::pack(NodeId node, Step draw, TransformerModel::Work& work) con
   }
 }
 
-void Transformer::gradient(GradientRequest& request, TransformerModel::Work& work) const {
+void Transformer::gradient(GradientRequest& request, TransformerModel::Work& work,
+                           Crew::Member* member) const {
   pack(request.node, request.draw, work);
-  make_whole_gradient(request, facts_.parameters, kernels_, [&](float* gradient) {
-    request.loss = model_.gradient(request.x, work, gradient);
+  make_whole_gradient(request, facts_.parameters, kernels_, member, [&](float* gradient) {
+    request.loss = model_.gradient(request.x, work, gradient, member);
   });
 }
 
 void Transformer::gradients(std::span<GradientRequest> requests) const {
-  for_all<TransformerModel::Work>(
-      requests.size(),
-      [&](std::size_t r, TransformerModel::Work& work) { gradient(requests[r], work); });
+  ReadyRequests ready(requests);
+  gradients_of(ready, requests);
 }
 
 void Transformer::gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const {
   for_all_of<TransformerModel::Work>(
-      owner, requests.size(),
-      [&](GradientRequest& request, TransformerModel::Work& work) { gradient(request, work); });
+      owner, requests.size(), request_size_,
+      [&](GradientRequest& request, TransformerModel::Work& work, Crew::Member* member) {
+        gradient(request, work, member);
+      });
 }
 
 PackedBatch Transformer::pack_test(std::size_t block) const {

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/for_all.hpp"
 #include "kernels/length_buckets.hpp"
 #include "kernels/partition.hpp"
 #include "kernels/score.hpp"
@@ -59,7 +60,7 @@ class Transformer final : public Workload {
  private:
   void samples_of(NodeId node, Step draw, std::vector<std::int32_t>& samples) const;
   void push(const Sequences& from, std::size_t sample, PackedBatch& batch) const;
-  void gradient(GradientRequest& request, TransformerModel::Work& work) const;
+  void gradient(GradientRequest& request, TransformerModel::Work& work, Crew::Member* member) const;
   Score score(const float* x, std::size_t block, TransformerModel::Work& work) const;
 
   Problem problem_;
@@ -69,6 +70,7 @@ class Transformer final : public Workload {
   std::optional<BucketSampler> bucket_sampler_;
   std::vector<std::size_t> test_blocks_;  // first sequence of each, and the end
   WorkloadFacts facts_;
+  RequestSize request_size_;
 };
 
 }  // namespace starling

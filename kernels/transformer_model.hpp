@@ -25,6 +25,7 @@
 
 #include "kernels/dense.hpp"
 #include "kernels/dense_layer.hpp"
+#include "kernels/divided_products.hpp"
 #include "sim/base/random.hpp"
 #include "sim/node/workload.hpp"
 
@@ -82,7 +83,7 @@ class TransformerModel {
     std::vector<Kept> kept;
     Matrix output, output_normed, pooled, logits;  // after the last layer
     Matrix slope, branch, normed_slope, wide_slope, qkv_slope;
-    float *output_moments, *scratch;
+    float* output_moments;
     std::vector<double> losses;
     PackedBatch batch;
     std::vector<std::int32_t> samples;
@@ -101,8 +102,9 @@ class TransformerModel {
   /// drawn in the order of the model, input by input. Gains are 1, biases 0.
   void initialize(std::span<float> x, Random random) const;
 
-  /// Loss and gradient of the mean loss over labels of work.batch.
-  double gradient(const float* x, Work& work, float* gradient) const;
+  /// Loss and gradient of the mean loss over labels of work.batch. `member`: who gets help with it, or null.
+  double gradient(const float* x, Work& work, float* gradient,
+                  Crew::Member* member = nullptr) const;
   /// Leaves the logits of work.batch in work.logits, a row for each label, and room for their losses.
   void score(const float* x, Work& work) const;
 
@@ -119,20 +121,21 @@ class TransformerModel {
   void fit(Work& work, bool keeps) const;
   /// Deals floats out from `base` on, aligned to cache lines, and returns how many; null: only counts them.
   std::size_t deal(Work& work, float* base, const Extent& batch, bool keeps) const;
-  void forward(const float* x, Work& work) const;
+  void forward(const float* x, Work& work, const DividedProducts& products) const;
   void embed(const float* x, const PackedBatch& batch, Matrix out) const;
-  void run_layer(const float* x, const Layer& layer, const Kept& kept, Matrix out,
-                 Work& work) const;
+  void run_layer(const float* x, const Layer& layer, const Kept& kept, Matrix out, Work& work,
+                 const DividedProducts& products) const;
   void pool(Work& work) const;
   void spread(Matrix pooled_slope, Work& work) const;
   void layer_gradient(const float* x, const Layer& layer, const Kept& kept, Work& work,
-                      float* gradient) const;
+                      const DividedProducts& products, float* gradient) const;
   void embedding_gradient(const Work& work, float* gradient) const;
 
-  void run(const DenseLayer& layer, const float* x, std::size_t rows, Matrix in, Matrix out) const;
-  /// Gradients of a dense layer's parameters and, in `slope`, of its input.
-  void run_back(const DenseLayer& layer, const float* x, std::size_t rows, Matrix in,
-                Matrix out_slope, Matrix slope, float* gradient) const;
+  void norm(const float* x, std::size_t gain, Matrix in, Matrix out, float* moments,
+            std::size_t rows, const DividedProducts& products) const;
+  /// Calls part(shape, first row, first column, scratch) for each head of each sequence.
+  template <class Part>
+  void for_heads(const PackedBatch& batch, const DividedProducts& products, const Part& part) const;
   std::size_t head_width() const { return shape_.width / shape_.heads; }
 
   TransformerShape shape_;

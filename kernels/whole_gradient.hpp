@@ -8,15 +8,17 @@
 #include <vector>
 
 #include "kernels/dense.hpp"
+#include "kernels/divided_products.hpp"
 #include "sim/node/workload.hpp"
 
 namespace starling {
 
 /// Calls compute(gradient) with a place for the gradient, (parameters): that of the request, or one of the thread's, from
-/// which its sums follow (GradientRequest::sums).
+/// which its sums follow (GradientRequest::sums). `member`: of that thread, or null.
 template <class Compute>
 void make_whole_gradient(GradientRequest& request, std::size_t parameters,
-                         const dense::Kernels& kernels, const Compute& compute) {
+                         const dense::Kernels& kernels, Crew::Member* member,
+                         const Compute& compute) {
   if (request.sums.empty()) return compute(request.gradient);
   thread_local std::vector<float> gradient;  // lives on between calls
   gradient.resize(parameters);
@@ -28,7 +30,9 @@ void make_whole_gradient(GradientRequest& request, std::size_t parameters,
         [](const LinearTerm& term) {
           return term.values == nullptr ? LinearTerm{gradient.data(), term.factor} : term;
         });
-    kernels.linear(job.out, terms.data(), job.terms, 0, job.length, false);
+    DividedProducts(kernels, member).over(job.length, job.terms + 1, [&](dense::Range range) {
+      kernels.linear(job.out, terms.data(), job.terms, range.begin, range.end, false);
+    });
   }
 }
 

@@ -2,10 +2,12 @@
 
 #include <utility>
 
+#include "sim/node/worker_thread.hpp"
+
 namespace starling {
 
 GradientWorker::GradientWorker(const Workload& workload)
-    : workload_(workload), thread_([this] { compute(); }) {}
+    : workload_(workload), thread_(start_worker([this] { compute(); })) {}
 
 GradientWorker::~GradientWorker() {
   {

@@ -10,16 +10,15 @@
 #include <omp.h>
 
 #include "sim/base/error.hpp"
-#include "sim/base/patience.hpp"
 #include "sim/base/prefetch.hpp"
+#include "sim/node/worker_thread.hpp"
 
 namespace starling {
 namespace {
 
 /// Places of a strip of gradients, of `places` in all.
 std::size_t strip_width(std::size_t places, std::size_t gradients, std::size_t waves) {
-  // If none waits: short ones, so that all threads end at once, but few.
-  if (waves == 1) return std::clamp<std::size_t>(gradients / 64, 1, 8);
+  if (waves == 1) return RequestQueue::short_strip(gradients);
   // Else wide ones, as their edges wait for each other, but some for every thread, which may have to stand back.
   const auto threads = static_cast<std::size_t>(omp_get_max_threads());
   const auto part = [places](std::size_t parts) { return (places - 1) / parts + 1; };
@@ -37,7 +36,7 @@ Executor::Executor(Backend& backend, const Workload& workload, bool threaded,
   if (sharing.peers != nullptr) {
     sharding_ = std::make_unique<Sharding>(std::move(sharing), backend, *this);
   }
-  if (threaded) worker_ = std::thread([this] { work(); });
+  if (threaded) worker_ = start_worker([this] { work(); });
 }
 
 Executor::~Executor() {
@@ -76,7 +75,6 @@ void Executor::wait() {
 }
 
 void Executor::work() {
-  nap_exactly();
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return state_ != State::idle; });

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,7 +23,14 @@ class RequestQueue {
   struct Lane {
     std::size_t strip = 0;
     bool has_it = false;
+    /// What the thread does while it waits: something short. Whether there was anything to do.
+    std::function<bool()> meanwhile{};
   };
+
+  /// How long strips are best if no request waits for another: short, so that all threads end together, but few.
+  static constexpr std::size_t short_strip(std::size_t requests) {
+    return std::clamp<std::size_t>(requests / 64, 1, 8);
+  }
 
   /// Begins anew, with strips that end before these requests.
   void reset(std::span<const std::size_t> ends);
@@ -33,7 +41,7 @@ class RequestQueue {
   /// after stop(). begin() is asked for a request by one thread at a time, until it is true.
   template <class Begin>
   std::optional<std::size_t> take(Lane& lane, const Begin& begin) {
-    for (Patience patience(longest_nap);; patience.pause()) {
+    for (Patience patience(longest_nap);;) {
       for (std::size_t looks = count_ + lane.has_it; looks > 0; --looks) {
         if (is_stopped_.load(std::memory_order_relaxed)) return {};
         Strip& strip = strips_[lane.strip];
@@ -48,6 +56,11 @@ class RequestQueue {
         lane.strip = lane.strip + 1 < count_ ? lane.strip + 1 : 0;
       }
       if (!is_left()) return {};
+      if (lane.meanwhile && lane.meanwhile()) {
+        patience.reset();
+      } else {
+        patience.pause();
+      }
     }
   }
   /// The thread begins nothing more for now.

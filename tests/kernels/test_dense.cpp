@@ -261,7 +261,8 @@ TEST_CASE(
     for (const Kernels* kernels : runnable_kernels()) {
       CAPTURE(kernels->name);
       std::vector<float> dx(s.batch * x_stride, 77.0f);
-      kernels->input_gradient(s, dy.data(), dy_stride, w.data(), x.data(), x_stride, dx.data());
+      kernels->input_gradient(s, {0, s.inputs}, dy.data(), dy_stride, w.data(), x.data(), x_stride,
+                              dx.data());
       CHECK(differences(dx, expected) == 0);
     }
   }

@@ -230,8 +230,8 @@ TEST_CASE("without an activation before it, the gradient of an input is not cut"
   }
   for (const Kernels* kernels : runnable_kernels()) {
     Floats dx(expected.size());
-    kernels->input_gradient(shape, dy.data(), dy_stride, weights.data(), nullptr, stride,
-                            dx.data());
+    kernels->input_gradient(shape, {0, shape.inputs}, dy.data(), dy_stride, weights.data(), nullptr,
+                            stride, dx.data());
     for (std::size_t b = 0; b < shape.batch; ++b) {
       for (std::size_t k = shape.inputs; k < stride; ++k) dx[b * stride + k] = 0;
     }

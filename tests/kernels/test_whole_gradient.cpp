@@ -81,3 +81,31 @@ TEST_CASE("sums that are computed with a whole gradient have the bits of those t
     omp_set_num_threads(all_threads);
   }
 }
+
+TEST_CASE("large gradients of few nodes, which threads share, have the bits of one thread's") {
+  const std::unique_ptr<Workload> workloads[] = {
+      make({{"kind", "mlp"}, {"dataset", "digits"}, {"hidden", "600, 400"}}),
+      make({{"kind", "cnn"},
+            {"dataset", "digits"},
+            {"layers",
+             "conv 16 3x3 same, batchnorm, relu, residual 32 4, dropout 0.2, residual 32 4 /2, "
+             "conv 24 3x3 same, relu, pool 2, dense 90, relu"}}),
+      make({{"kind", "transformer"},
+            {"dataset", "sequences"},
+            {"layers", "2"},
+            {"heads", "4"},
+            {"width", "64"},
+            {"batch_size", "16"}})};
+  const int all_threads = omp_get_max_threads();
+  for (const auto& workload : workloads) {
+    CAPTURE(workload->facts().description);
+    GraphStatistics statistics;
+    omp_set_num_threads(1);
+    const std::vector<float> expected = train(*workload, true, &statistics);
+    for (const int threads : {2, 4, 8, 15}) {
+      omp_set_num_threads(threads);
+      CHECK(train(*workload, true, &statistics) == expected);
+    }
+    omp_set_num_threads(all_threads);
+  }
+}

@@ -189,10 +189,11 @@ def share_of_nodes(task):
 
 def by_processes(case, nodes, least):
     """Node-steps per second: all do their share at the same time."""
-    with multiprocessing.Manager() as manager, multiprocessing.Pool(THREADS) as pool:
-        barrier = manager.Barrier(THREADS)
-        share = max(nodes // THREADS, 1)
-        return share * THREADS / max(pool.map(share_of_nodes, [(case, share, least, barrier)] * THREADS, 1))
+    processes = min(THREADS, nodes)
+    with multiprocessing.Manager() as manager, multiprocessing.Pool(processes) as pool:
+        barrier = manager.Barrier(processes)
+        share = nodes // processes
+        return share * processes / max(pool.map(share_of_nodes, [(case, share, least, barrier)] * processes, 1))
 
 
 def by_threads(case, nodes, least):
@@ -204,7 +205,7 @@ class Starling:
     def __init__(self, program, case, nodes, folder):
         self.program, self.nodes, self.folder = program, nodes, folder
         (folder / "run.ini").write_text("\n".join([
-            "[run]", f"nodes = {nodes}", "steps = 2", "evaluate_every = 1000000", f"output = {folder}/run.h5", "[topology]", "kind = ring",
+            "[run]", f"nodes = {nodes}", "steps = 2", "evaluate_every = 1000000", f"output = {folder}/run.h5", "[topology]", f"kind = {'ring' if nodes > 2 else 'complete'}",
             "[network]", "kind = constant", "latency = 1 us", "[compute]", "gradient = 1 ms", "[workload]", CASES[case].write(folder),
             f"batch_size = {CASES[case].batch}", "[algorithm]", "kind = dpsgd", f"learning_rate = {RATE}"]))
         self.steps = 10

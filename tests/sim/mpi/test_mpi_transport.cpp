@@ -21,6 +21,7 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <omp.h>
 
 #include "sim/base/error.hpp"
 #include "sim/engine/network_model.hpp"
@@ -410,6 +411,23 @@ TEST_CASE("a gradient takes at least its modelled time, with numbers or without"
     SmallRun run(nodes, workload, 1, [](NodeId, Step, BatchName) { return from_seconds(0.005); });
     run(one_gradient);
   }
+}
+
+Task<> plain_gradient(Node& node) { co_await node.gradient(node.initial_model()); }
+
+TEST_CASE("gradients have as many threads as the rank was given") {
+  const NodeId nodes = uneven();
+  const int before = omp_get_max_threads();
+  for (const int threads : {1, 3}) {
+    omp_set_num_threads(threads);
+    Quadratic workload(nodes, 4);
+    std::atomic<int> found = 0;
+    workload.before_gradient = [&](const GradientRequest&) { found = omp_get_max_threads(); };
+    SmallRun run(nodes, workload);
+    run(plain_gradient);
+    CHECK(found == threads);
+  }
+  omp_set_num_threads(before);
 }
 
 // --- Workloads that the network sees bigger than they are ----------------------------------------

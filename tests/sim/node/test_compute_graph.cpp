@@ -3,6 +3,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <omp.h>
 
 #include "kernels/cpu_backend.hpp"
 #include "sim/base/error.hpp"
@@ -24,6 +25,17 @@ struct Bench {
   CpuBackend backend;
   test::ToyWorkload workload{4};
   ComputeGraph graph;
+};
+
+/// Notes how many threads a team would have where gradients are computed.
+class NotingThreads final : public test::ToyWorkload {
+ public:
+  NotingThreads() : ToyWorkload(1) {}
+  void gradients(std::span<GradientRequest> requests) const override {
+    threads = omp_get_max_threads();
+    ToyWorkload::gradients(requests);
+  }
+  mutable int threads = 0;
 };
 
 std::vector<float> numbers(ComputeGraph& graph, const Vector& x) {
@@ -51,6 +63,19 @@ TEST_CASE("verbs are one fused multiply-add per element, in order") {
   }
   CHECK(bench.graph.statistics().joined == 2);
   CHECK(bench.graph.statistics().sums == 1);
+}
+
+TEST_CASE("the thread that computes has teams as large as asked for on the one that records") {
+  const int before = omp_get_max_threads();
+  for (const int threads : {1, 3}) {
+    omp_set_num_threads(threads);
+    CpuBackend backend;
+    const NotingThreads workload;
+    ComputeGraph graph(backend, workload, {}, ComputeGraph::Execution::overlapped);
+    numbers(graph, graph.gradient(0, 0, graph.initial_model()).values);
+    CHECK(workload.threads == threads);
+  }
+  omp_set_num_threads(before);
 }
 
 TEST_CASE("a snapshot keeps its numbers while the vector moves on") {

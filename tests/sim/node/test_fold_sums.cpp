@@ -57,12 +57,14 @@ class FlowingToy final : public FoldingToy {
   void gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const override {
     ++calls;
     struct Nothing {};
-    for_all_of<Nothing>(owner, requests.size(), [&](GradientRequest& request, Nothing&) {
-      if ((request.node * 7 + request.draw) % 5 == 0)
-        std::this_thread::sleep_for(std::chrono::microseconds(100));
-      if (request.node == failing_ && request.draw == 2) throw std::runtime_error("no luck");
-      gradients({&request, 1});
-    });
+    for_all_of<Nothing>(owner, requests.size(), RequestSize::small,
+                        [&](GradientRequest& request, Nothing&, Crew::Member*) {
+                          if ((request.node * 7 + request.draw) % 5 == 0)
+                            std::this_thread::sleep_for(std::chrono::microseconds(100));
+                          if (request.node == failing_ && request.draw == 2)
+                            throw std::runtime_error("no luck");
+                          gradients({&request, 1});
+                        });
   }
   mutable int calls = 0;
 
