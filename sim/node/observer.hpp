@@ -29,8 +29,8 @@ class Observer {
 
   void record(NodeId node, std::string_view metric, Step k, double value);
   void record(NodeId node, std::string_view metric, Step k, const Scalar& value);
-  /// `weight`: of x in the mean over the nodes, see Node::end_step(). `draws`: gradients that the node has asked for by now;
-  /// x does not know of what later ones find.
+  /// `weight`: of x in the mean over the nodes, see Node::end_step(). `draws`: number behind those of all mini-batches that
+  /// the node has asked for by now; x does not know of what later ones find.
   void end_step(NodeId node, Step k, const Vector& x, Time now, double weight = 1,
                 Step draws = std::numeric_limits<Step>::max());
   /// Steps that `node` has ended.
