@@ -192,7 +192,7 @@ class Node {
     check_model(x, where);
     ensure(weight > 0 || !x.has_numbers(), "a model without a positive weight in the mean", where);
     has_loss_ = 0;
-    world_.observer.end_step(id_, k, x, world_.transport.now(), weight, next_draw_);
+    world_.observer.end_step(id_, k, x, world_.transport.now(), weight);
   }
   /// Says that the node's model changed after its last step (exchanges that were still under way).
   void set_final_model(const Vector& x, Where where = Where::current()) {
@@ -215,7 +215,7 @@ class Node {
   Batch batch(NodeId owner, Step draw) {
     const Step step = has_loss_ != 0 ? -1 : world_.observer.steps(id_);
     has_loss_ = 1;
-    next_draw_ = std::max(next_draw_, draw + 1);
+    world_.observer.note_batch(id_, draw);
     return {owner, draw, draws_++, step};
   }
 
@@ -235,8 +235,6 @@ class Node {
   std::uint32_t fibres_ : 31 = 0;   // spawned so far
   std::uint32_t has_loss_ : 1 = 0;  // whether a gradient gives the present step its training loss
   Step draws_ = 0;
-  // Behind all mini-batches that it asked for; fewer than draws_ where a step takes those of several nodes.
-  Step next_draw_ = 0;
 };
 
 /// All nodes of a run, side by side; they never move.
