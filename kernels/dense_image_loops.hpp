@@ -130,23 +130,64 @@ double group_mean(const Normalization& shape, const double* sums, std::size_t fi
   return sum / (static_cast<double>(shape.pixels) * static_cast<double>(count));
 }
 
+using HalfStrip = float __attribute__((vector_size(strip / 2 * sizeof(float))));
+using WideHalf = double __attribute__((vector_size(strip / 2 * sizeof(double))));
+
+/// The numbers of a strip as doubles, in two registers: GCC 12 keeps a vector that is wider than one in memory.
+struct WideStrip {
+  WideHalf low, high;
+};
+inline WideStrip operator+(const WideStrip& a, const WideStrip& b) {
+  return {a.low + b.low, a.high + b.high};
+}
+inline WideStrip operator-(const WideStrip& a, const WideStrip& b) {
+  return {a.low - b.low, a.high - b.high};
+}
+inline WideStrip operator*(const WideStrip& a, const WideStrip& b) {
+  return {a.low * b.low, a.high * b.high};
+}
+
+inline double widen(float value) { return value; }
+inline WideHalf widen(HalfStrip value) { return __builtin_convertvector(value, WideHalf); }
+inline WideStrip widen(const Strip& value) {
+  HalfStrip halves[2];
+  std::memcpy(halves, &value, sizeof value);
+  return {widen(halves[0]), widen(halves[1])};
+}
+template <class Value>
+using Wide = decltype(widen(Value()));
+
+/// Calls body(Value(), first channel) for strips of channels, and for those left. A loop over pixels in it has what belongs
+/// to its channels in registers.
+template <class Body>
+void for_channels(std::size_t channels, const Body& body) {
+  std::size_t c = 0;
+  for (; c + strip <= channels; c += strip) body(Strip{}, c);
+  for (; c + strip / 2 <= channels; c += strip / 2) body(HalfStrip{}, c);
+  for (; c < channels; ++c) body(0.0f, c);
+}
+
 void moments(Normalization shape, const float* x, double* sums, float* mean, float* rate) {
   const std::size_t channels = shape.channels, size = channels / shape.groups;
-  for (std::size_t c = 0; c < channels; ++c) sums[c] = 0;
-  for (std::size_t p = 0; p < shape.pixels; ++p) {
-    for (std::size_t c = 0; c < channels; ++c) sums[c] += static_cast<double>(x[p * channels + c]);
-  }
+  for_channels(channels, [&]<class Value>(Value, std::size_t c) {
+    Wide<Value> sum{};
+    for (std::size_t p = 0; p < shape.pixels; ++p)
+      sum = sum + widen(load<Value>(x + p * channels + c));
+    std::memcpy(sums + c, &sum, sizeof sum);
+  });
   for (std::size_t first = 0; first < channels; first += size) {
     const auto value = static_cast<float>(group_mean(shape, sums, first, size));
     for (std::size_t c = first; c < first + size; ++c) mean[c] = value;
   }
-  for (std::size_t c = 0; c < channels; ++c) sums[c] = 0;
-  for (std::size_t p = 0; p < shape.pixels; ++p) {
-    for (std::size_t c = 0; c < channels; ++c) {
-      const double d = static_cast<double>(x[p * channels + c]) - static_cast<double>(mean[c]);
-      sums[c] += d * d;
+  for_channels(channels, [&]<class Value>(Value, std::size_t c) {
+    Wide<Value> sum{};
+    const Wide<Value> middle = widen(load<Value>(mean + c));
+    for (std::size_t p = 0; p < shape.pixels; ++p) {
+      const Wide<Value> d = widen(load<Value>(x + p * channels + c)) - middle;
+      sum = sum + d * d;
     }
-  }
+    std::memcpy(sums + c, &sum, sizeof sum);
+  });
   for (std::size_t first = 0; first < channels; first += size) {
     const double variance = group_mean(shape, sums, first, size);
     const auto value = static_cast<float>(1 / __builtin_sqrt(variance + normalization_epsilon));
@@ -156,27 +197,33 @@ void moments(Normalization shape, const float* x, double* sums, float* mean, flo
 
 void normalize(Normalization shape, const float* x, const float* mean, const float* rate,
                const float* scale, const float* shift, float* y) {
-  for (std::size_t p = 0; p < shape.pixels; ++p, x += shape.channels, y += shape.channels) {
-    for (std::size_t c = 0; c < shape.channels; ++c) {
-      y[c] = (x[c] - mean[c]) * rate[c] * scale[c] + shift[c];
+  for_channels(shape.channels, [&]<class Value>(Value, std::size_t c) {
+    const auto m = load<Value>(mean + c), r = load<Value>(rate + c);
+    const auto s = load<Value>(scale + c), b = load<Value>(shift + c);
+    for (std::size_t i = c; i < shape.pixels * shape.channels; i += shape.channels) {
+      store<Value>(y + i, (load<Value>(x + i) - m) * r * s + b);
     }
-  }
+  });
 }
 
 void normalize_gradient(Normalization shape, const float* x, const float* mean, const float* rate,
                         const float* scale, const float* dy, double* sums, float* shares,
                         float* scale_gradient, float* shift_gradient, float* dx) {
   const std::size_t channels = shape.channels, size = channels / shape.groups;
+  const std::size_t count = shape.pixels * channels;
   double* const products = sums + channels;
-  for (std::size_t c = 0; c < 2 * channels; ++c) sums[c] = 0;
-  for (std::size_t p = 0; p < shape.pixels; ++p) {
-    for (std::size_t c = 0; c < channels; ++c) {
-      const float slope = dy[p * channels + c];
-      const float n = (x[p * channels + c] - mean[c]) * rate[c];
-      sums[c] += static_cast<double>(slope);
-      products[c] += static_cast<double>(slope) * static_cast<double>(n);
+  for_channels(channels, [&]<class Value>(Value, std::size_t c) {
+    const auto m = load<Value>(mean + c), r = load<Value>(rate + c);
+    Wide<Value> sum{}, product{};
+    for (std::size_t i = c; i < count; i += channels) {
+      const auto slope = load<Value>(dy + i);
+      const Value n = (load<Value>(x + i) - m) * r;
+      sum = sum + widen(slope);
+      product = product + widen(slope) * widen(n);
     }
-  }
+    std::memcpy(sums + c, &sum, sizeof sum);
+    std::memcpy(products + c, &product, sizeof product);
+  });
   for (std::size_t c = 0; c < channels; ++c) {
     shift_gradient[c] += static_cast<float>(sums[c]);
     scale_gradient[c] += static_cast<float>(products[c]);
@@ -191,13 +238,14 @@ void normalize_gradient(Normalization shape, const float* x, const float* mean, 
       shares[channels + c] = product;
     }
   }
-  for (std::size_t p = 0; p < shape.pixels; ++p) {
-    for (std::size_t c = 0; c < channels; ++c) {
-      const std::size_t i = p * channels + c;
-      const float n = (x[i] - mean[c]) * rate[c];
-      dx[i] = rate[c] * (scale[c] * dy[i] - shares[c] - n * shares[channels + c]);
+  for_channels(channels, [&]<class Value>(Value, std::size_t c) {
+    const auto m = load<Value>(mean + c), r = load<Value>(rate + c), s = load<Value>(scale + c);
+    const auto share = load<Value>(shares + c), product = load<Value>(shares + channels + c);
+    for (std::size_t i = c; i < count; i += channels) {
+      const Value n = (load<Value>(x + i) - m) * r;
+      store<Value>(dx + i, r * (s * load<Value>(dy + i) - share - n * product));
     }
-  }
+  });
 }
 
 }  // namespace

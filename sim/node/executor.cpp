@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -340,10 +341,27 @@ void Executor::run_gradients(std::size_t begin, std::size_t end, std::size_t wav
     const RowStore::Lanes lanes(rows_, workload_.facts().parameters);
     workload_.gradients_of(*this, gradients_);
   }
+  check_losses();
+}
+
+// The order of a batch is not that of processes which share the run: all tell of the first by wave, node and draw.
+void Executor::check_losses() {
+  const GradientRequest* first = nullptr;
+  const auto place = [this](const GradientRequest& request) {
+    return std::tuple(gradient(index_of(request)).wave, request.node, request.draw);
+  };
   for (const GradientRequest& request : gradients_) {
-    current_ = request.node;
-    check_loss(request);
+    if (std::isfinite(request.loss)) [[likely]]
+      continue;
+    if (!stops_at_divergence_) {
+      check_loss(request);
+    } else if (first == nullptr || place(request) < place(*first)) {
+      first = &request;
+    }
   }
+  if (first == nullptr) return;
+  current_ = first->node;
+  check_loss(*first);
 }
 
 // Recorded on another processor, the operations of a batch lie far apart and name each other.
@@ -420,7 +438,7 @@ bool Executor::try_to_begin(std::size_t index) {
 }
 
 void Executor::end(GradientRequest& request) {
-  const auto& operation = gradient(static_cast<std::size_t>(&request - gradients_.data()));
+  const auto& operation = gradient(index_of(request));
   if (operation.scalars[0] != nullptr) operation.scalars[0]->number = request.loss;
   if (operation.scalars[1] != nullptr) {
     operation.scalars[1]->number = static_cast<double>(request.episodes);

@@ -66,6 +66,8 @@ class Executor final : private RowOwner {
   void run_wave(std::size_t begin, std::size_t end);
   /// Runs gradients of so many waves.
   void run_gradients(std::size_t begin, std::size_t end, std::size_t waves);
+  /// Of the batch that has run.
+  void check_losses();
   /// Sorts them into strips of nodes, each of which is computed by one thread at a time: neighbors in most topologies are
   /// near, and what they share is still in the cache.
   void order_in_strips(std::size_t begin, std::size_t end, std::size_t waves);
@@ -76,6 +78,9 @@ class Executor final : private RowOwner {
   /// The index-th gradient of the batch.
   const ComputeGraph::Operation& gradient(std::size_t index) const {
     return window_.operations[window_.order[first_gradient_ + index]];
+  }
+  std::size_t index_of(const GradientRequest& request) const {
+    return static_cast<std::size_t>(&request - gradients_.data());
   }
   /// Asks for what try_to_begin() will look at some gradients after the index-th.
   void fetch_ahead(std::size_t index) const;

@@ -192,7 +192,7 @@ class Node {
     check_model(x, where);
     ensure(weight > 0 || !x.has_numbers(), "a model without a positive weight in the mean", where);
     has_loss_ = 0;
-    world_.observer.end_step(id_, k, x, world_.transport.now(), weight, draws_);
+    world_.observer.end_step(id_, k, x, world_.transport.now(), weight);
   }
   /// Says that the node's model changed after its last step (exchanges that were still under way).
   void set_final_model(const Vector& x, Where where = Where::current()) {
@@ -215,6 +215,7 @@ class Node {
   Batch batch(NodeId owner, Step draw) {
     const Step step = has_loss_ != 0 ? -1 : world_.observer.steps(id_);
     has_loss_ = 1;
+    world_.observer.note_batch(id_, draw);
     return {owner, draw, draws_++, step};
   }
 

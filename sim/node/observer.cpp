@@ -26,7 +26,7 @@ void Observer::record(NodeId node, std::string_view metric, Step k, const Scalar
   }
 }
 
-void Observer::end_step(NodeId node, Step k, const Vector& x, Time now, double weight, Step draws) {
+void Observer::end_step(NodeId node, Step k, const Vector& x, Time now, double weight) {
   NodeTotals& totals = recorder_.nodes[static_cast<std::size_t>(node)];
   ++totals.steps;
   totals.finished = now;
@@ -34,7 +34,9 @@ void Observer::end_step(NodeId node, Step k, const Vector& x, Time now, double w
   set_model(node, x);
   record(node, "time", k, to_seconds(now));
   if (const auto row = recorder_.evaluation.schedule().row(k))
-    add_snapshot({node, *row, now, x, weight, draws});
+    const Step draws =
+        draws_.empty() ? std::numeric_limits<Step>::max() : draws_[static_cast<std::size_t>(node)];
+  add_snapshot({node, *row, now, x, weight, draws});
 }
 
 void Observer::set_model(NodeId node, Vector x) {
@@ -77,6 +79,11 @@ void Observer::spend_present(NodeId node, Activity activity, Time begin, Time en
 void Observer::spend_waiting_present(NodeId node, Time since, Time turn, Time now) {
   spend_present(node, Activity::wait, since, turn);
   spend_present(node, Activity::communicate, turn, now);
+}
+
+void Observer::leave_out_diverged() {
+  leaves_out_diverged_ = counts_live_nodes_ = true;
+  draws_.assign(recorder_.nodes.size(), 0);
 }
 
 void Observer::lose(NodeId node) {

@@ -7,6 +7,7 @@
 // Evaluation is itself recorded in the compute graph: it waits for nothing and stops no window.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -29,10 +30,15 @@ class Observer {
 
   void record(NodeId node, std::string_view metric, Step k, double value);
   void record(NodeId node, std::string_view metric, Step k, const Scalar& value);
-  /// `weight`: of x in the mean over the nodes, see Node::end_step(). `draws`: gradients that the node has asked for by now;
-  /// x does not know of what later ones find.
-  void end_step(NodeId node, Step k, const Vector& x, Time now, double weight = 1,
-                Step draws = std::numeric_limits<Step>::max());
+  /// `weight`: of x in the mean over the nodes, see Node::end_step().
+  void end_step(NodeId node, Step k, const Vector& x, Time now, double weight = 1);
+  /// The node computes a gradient of somebody's mini-batch of this number. x knows of what those before end_step() find.
+  void note_batch(NodeId node, Step draw) {
+    if (draws_.empty()) [[likely]]
+      return;
+    Step& draws = draws_[static_cast<std::size_t>(node)];
+    draws = std::max(draws, draw + 1);
+  }
   /// Steps that `node` has ended.
   Step steps(NodeId node) const { return recorder_.nodes[static_cast<std::size_t>(node)].steps; }
   void count_messages(NodeId node, std::int64_t count, std::int64_t bytes) {
@@ -75,7 +81,7 @@ class Observer {
   void count_live_nodes() { counts_live_nodes_ = true; }
 
   /// Has evaluations leave out models of nodes that diverged, and waits for the numbers to know them.
-  void leave_out_diverged() { leaves_out_diverged_ = counts_live_nodes_ = true; }
+  void leave_out_diverged();
   /// The loss of `node` was not finite at its gradient `draw`, as another rank of a real run found.
   void add_diverged(NodeId node, Step draw) { diverged_elsewhere_.try_emplace(node, draw); }
   /// Those nodes, and how they were found: "node 3 at its gradient 17". Only with leave_out_diverged().
@@ -136,6 +142,8 @@ class Observer {
   Presence presence_;  // empty: they are always up
   bool counts_live_nodes_ = false;
   bool leaves_out_diverged_ = false;
+  std::vector<Step>
+      draws_;  // (nodes), behind all mini-batches of which each computed a gradient; empty: nobody asks
   std::map<NodeId, Step> diverged_elsewhere_;
   std::map<NodeId, Step> not_finite_;  // the steps after which a node's model was first seen so
   std::int64_t steps_finished_ = 0;

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Scenarios of keys drawn at random, from the program's own list of them: whatever is combined, a run ends in results, or in
-one sentence; and the results are the same, to the bit, on another number of threads and in another window.
+one sentence; and the results are the same, to the bit, of the scenario that the results file holds, on another number of threads
+and in another window, and of a run that is killed and resumed.
 
 usage: test_random.py STARLING
 
@@ -14,6 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from runs import content
@@ -39,7 +41,7 @@ NOT_DRAWN = {
 # What is small, or fits others.
 VALUES = {
     "nodes": ["1", "2", "3", "4", "5", "8", "8", "8"],
-    "steps": ["1", "4", "9"],
+    "steps": ["1", "4", "25"],
     "gradient": ["1 ms", "5 ms"],
     "latency": ["0 s", "10 us", "1 ms"],
     "learning_rate": ["0.01", "0.1"],
@@ -179,15 +181,26 @@ class Drawn:
 
 class RandomScenariosTest(unittest.TestCase):
     def run_program(self, folder, threads, *words):
-        return subprocess.run([STARLING, "run", "s.ini", "-q", *words], cwd=folder, text=True, timeout=LIMIT,
-                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                              env=dict(os.environ, OMP_NUM_THREADS=str(threads)))
+        return subprocess.run([STARLING, *words, "-q"], cwd=folder, text=True, timeout=LIMIT, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, env=dict(os.environ, OMP_NUM_THREADS=str(threads)))
+
+    def run_killed(self, folder):
+        """As s.ini says, but killed at its first checkpoint, if it lives to write one, and resumed."""
+        checkpoint = pathlib.Path(folder, "killed.h5.checkpoint")
+        process = subprocess.Popen([STARLING, "run", "s.ini", "-q", "-o", "killed.h5", "run.checkpoint=1 steps"], cwd=folder)
+        while process.poll() is None and not checkpoint.exists():
+            time.sleep(0.001)
+        process.kill()
+        process.wait()
+        if checkpoint.exists():
+            resumed = self.run_program(folder, 3, "resume", "killed.h5")
+            self.assertEqual(resumed.returncode, 0, resumed.stderr)
 
     def run_until_accepted(self, folder, scenario):
         """The process of the first variant that the program does not refuse; None if there is none so soon."""
         for _ in range(MOST_CHANGES):
             pathlib.Path(folder, "s.ini").write_text(scenario.text())
-            done = self.run_program(folder, 1, "-o", "one.h5")
+            done = self.run_program(folder, 1, "run", "s.ini", "-o", "one.h5")
             if done.returncode != 2:
                 return done
             refused = re.match(r"starling: s\.ini(?::\d+)?: (\w+)\.(\w+) ", done.stderr)
@@ -195,6 +208,11 @@ class RandomScenariosTest(unittest.TestCase):
             if not scenario.mend(*refused.groups()):
                 return None
         return None
+
+    def check_equal(self, folder, *names):
+        one, two = (content(pathlib.Path(folder, name), ["scenario", "@scenario", "@settings"]) for name in names)
+        self.assertEqual(sorted(one), sorted(two))
+        self.assertEqual([], [name for name in one if one[name] != two[name]])
 
     def test_any_combination_ends_in_results_or_a_sentence(self):
         catalog = Catalog(subprocess.run([STARLING, "list", "--markdown"], check=True, capture_output=True, text=True).stdout)
@@ -210,12 +228,12 @@ class RandomScenariosTest(unittest.TestCase):
                         self.assertEqual(done.returncode, 1, done.stderr)
                         self.assertRegex(done.stderr.strip().splitlines()[-1], FAILURES)
                         continue
-                    other = self.run_program(folder, 3, "run.window=20 KiB", "-o", "other.h5")
+                    other = self.run_program(folder, 3, "run", "one.h5", "run.window=20 KiB", "-o", "other.h5")
                     self.assertEqual(other.returncode, 0, other.stderr)
-                    one, two = (content(pathlib.Path(folder, name), ["scenario", "@scenario", "@settings"])
-                                for name in ("one.h5", "other.h5"))
-                    self.assertEqual(sorted(one), sorted(two))
-                    self.assertEqual([], [name for name in one if one[name] != two[name]])
+                    self.check_equal(folder, "one.h5", "other.h5")
+                    if scenario.sections["run"].get("on_divergence") != "mark":  # which refuses checkpoints
+                        self.run_killed(folder)
+                        self.check_equal(folder, "one.h5", "killed.h5")
                     completed += 1
         self.assertGreater(completed, COUNT / 2, "most scenarios must run")
 

@@ -174,6 +174,18 @@ TEST_CASE("a run that diverges late keeps the consensus distances until then") {
   }
 }
 
+TEST_CASE("nodes that take gradients of several nodes per step count until they diverge") {
+  // The first gradients at a model with such numbers, those of step 1, find it; a slow node gets to step 0's end later.
+  const Recorder recorder =
+      test::run(blobs, {"algorithm.kind=gradient_coding", "algorithm.learning_rate=1e30",
+                        "run.on_divergence=mark", "run.evaluate_every=1", "compute.slow_nodes=1",
+                        "compute.slowdown=20"});
+  CHECK(recorder.facts.at("diverged").starts_with("node 0 at its gradient 1, "));
+  const auto nodes = static_cast<double>(recorder.nodes.size());
+  CHECK(recorder.evaluation.value("live_nodes", 0) == nodes);
+  CHECK(recorder.evaluation.value("live_nodes", 1) == 0);
+}
+
 TEST_CASE("a diverging run that marks its nodes goes on, and names them") {
   const Recorder recorder = test::run(
       blobs, {"algorithm.kind=dpsgd", "algorithm.learning_rate=1e30", "run.on_divergence=mark"});

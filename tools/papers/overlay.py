@@ -35,6 +35,10 @@ def legend_of_kinds(ax, **where):
     return ax.legend(handles=handles, **where)
 
 
+def has_published(rows):
+    return any(not math.isnan(row.published) for row in rows)
+
+
 def draw_lines(ax, table, rows):
     series = list(dict.fromkeys(row.series for row in rows))
     if table.shape == "shares":
@@ -58,7 +62,7 @@ def draw_lines(ax, table, rows):
         set_log(ax)
     else:
         ax.set_ylim(bottom=0.8 * min(values) if table.shape == "shares" else 0)
-    if any(not math.isnan(row.published) for row in rows):
+    if has_published(rows):
         ax.add_artist(legend_of_kinds(ax, loc="lower left", bbox_to_anchor=(1.01, 0.0), borderaxespad=0))
     ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
 
@@ -88,6 +92,8 @@ def draw_dots(ax, table, rows):
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.grid(False, axis="y")
     ax.set_xlabel(table.unit)
+    if not has_published(rows):
+        return
     handles = [Line2D([], [], linestyle="none", marker="o", markersize=9, markerfacecolor="white", markeredgecolor=ORANGE,
                       markeredgewidth=1.8, label="published"),
                Line2D([], [], linestyle="none", marker="o", markersize=5, color=BLUE, label="simulated")]

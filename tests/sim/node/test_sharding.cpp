@@ -268,6 +268,27 @@ TEST_CASE("all end with the failure that comes first") {
   }
 }
 
+TEST_CASE("all tell of the same loss that is not finite, in whatever order") {
+  const test::ToyWorkload workload{nodes, size};
+  const Recording backwards = [](ComputeGraph& graph, NodeId& recorder, std::vector<Vector>&,
+                                 std::vector<Scalar>& numbers) {
+    Vector x = graph.initial_model();
+    x.scale(std::numeric_limits<double>::infinity());
+    for (recorder = nodes - 1; recorder > 0; --recorder) {
+      numbers.push_back(graph.gradient(recorder, 1, x).loss);
+    }
+  };
+  const std::string sentence = "the loss of node 1 became";
+  CHECK_THROWS_WITH_AS(run(backwards, workload, {}, {}), doctest::Contains(sentence.c_str()),
+                       Diverged);
+  for (const int processes : {2, 3, 4}) {
+    test::Hub hub(processes);
+    std::vector<std::string> failures;
+    share(backwards, workload, {}, hub, &failures);
+    for (const std::string& failure : failures) CHECK(failure.find(sentence) != std::string::npos);
+  }
+}
+
 TEST_CASE("blocks: contiguous, or searched where that cuts far less") {
   CHECK(contiguous_blocks(5, 2) == Blocks{0, 0, 0, 1, 1});
   const Topology ring = topologies::test::make("ring", 16);
