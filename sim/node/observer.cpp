@@ -33,10 +33,11 @@ void Observer::end_step(NodeId node, Step k, const Vector& x, Time now, double w
   ++steps_finished_;
   set_model(node, x);
   record(node, "time", k, to_seconds(now));
-  if (const auto row = recorder_.evaluation.schedule().row(k))
-    const Step draws =
-        draws_.empty() ? std::numeric_limits<Step>::max() : draws_[static_cast<std::size_t>(node)];
-  add_snapshot({node, *row, now, x, weight, draws});
+  const auto row = recorder_.evaluation.schedule().row(k);
+  if (!row) return;
+  Snapshot snapshot{.node = node, .row = *row, .time = now, .model = x, .weight = weight};
+  if (!draws_.empty()) snapshot.draws = draws_[static_cast<std::size_t>(node)];
+  add_snapshot(std::move(snapshot));
 }
 
 void Observer::set_model(NodeId node, Vector x) {

@@ -63,6 +63,7 @@ TEST_CASE("evaluations leave out what diverged, and say over how many nodes they
   broken = concatenate(pieces);
   graph.gradient(2, 5, filled(graph, -infinity));
   const Gradient lost = graph.gradient(2, 5, filled(graph, infinity));
+  observer.note_batch(2, 5);
   observer.end_step(0, 1, broken, Time{});
   observer.end_step(1, 1, filled(graph, 4.0F), Time{});
   observer.end_step(2, 1, filled(graph, 100.0F), Time{});
@@ -87,14 +88,18 @@ TEST_CASE("a node counts until it diverges, even if that is known when the other
   Observer observer(graph, recorder, workload.facts());
   observer.leave_out_diverged();
 
+  const auto end_step = [&](NodeId node, Step k, float value) {
+    observer.note_batch(node, k);
+    observer.end_step(node, k, filled(graph, value), Time{});
+  };
   // Node 1 is ahead: one gradient in step 0, the next one, in step 1, has an infinite loss.
-  observer.end_step(1, 0, filled(graph, 4.0F), Time{}, 1, 1);
+  end_step(1, 0, 4.0F);
   const Gradient lost = graph.gradient(1, 1, filled(graph, infinity));
-  observer.end_step(1, 1, filled(graph, 5.0F), Time{}, 1, 2);
-  observer.end_step(0, 0, filled(graph, 2.0F), Time{}, 1, 1);
+  end_step(1, 1, 5.0F);
+  end_step(0, 0, 2.0F);
   // Node 0 diverges at its gradient 2, after step 1, as another rank tells.
   observer.add_diverged(0, 2);
-  observer.end_step(0, 1, filled(graph, 3.0F), Time{}, 1, 2);
+  end_step(0, 1, 3.0F);
   observer.settle();
   CHECK(recorder.evaluation.value("test_loss", 0) == 3);
   CHECK(recorder.evaluation.value("live_nodes", 0) == 2);
