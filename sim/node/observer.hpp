@@ -142,8 +142,8 @@ class Observer {
   Presence presence_;  // empty: they are always up
   bool counts_live_nodes_ = false;
   bool leaves_out_diverged_ = false;
-  std::vector<Step>
-      draws_;  // (nodes), behind all mini-batches of which each computed a gradient; empty: nobody asks
+  /// (nodes), number behind those of all mini-batches of which each computed a gradient; empty: nobody asks.
+  std::vector<Step> draws_;
   std::map<NodeId, Step> diverged_elsewhere_;
   std::map<NodeId, Step> not_finite_;  // the steps after which a node's model was first seen so
   std::int64_t steps_finished_ = 0;
