@@ -47,12 +47,12 @@ void flip(const dense::Convolution& shape, const float* weights, float* flipped)
   }
 }
 
-/// Calls pass(first sample, end, member) for what a stage is cut into.
+/// Calls pass(first sample, end) for what a stage is cut into.
 template <class Pass>
 void run_stage(bool is_local, std::size_t batch, Crew::Member* member, const Pass& pass) {
-  if (!is_local) return pass(0, 1, member);
-  if (member == nullptr) return pass(0, batch, nullptr);
-  member->split(batch, [&](std::size_t sample) { pass(sample, sample + 1, nullptr); });
+  if (!is_local) return pass(0, 1);
+  if (member == nullptr) return pass(0, batch);
+  member->split(batch, [&](std::size_t sample) { pass(sample, sample + 1); });
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ struct CnnNetwork::Passes {
   Mode mode;
   Work& work;
   float* gradient;
-  Crew::Member* member;  // null: one thread does all
+  Crew::Member* member;  // of the thread that has the gradient; null: it does all
   Turns* turns;          // of operations; null: as if it was anybody's turn
   SampleWork& own = network.sample_work();
   const dense::ImageKernels& images = kernels.images;
@@ -84,6 +84,32 @@ struct CnnNetwork::Passes {
   void in_turn(const Placed& place, std::size_t sample, const Add& add) const {
     if (turns == nullptr) return add();
     turns->take(static_cast<std::size_t>(&place - network.operations_.data()), sample, add);
+  }
+
+  // --- Operation by operation -------------------------------------------------------------------
+
+  void forward(const Stage& stage, std::size_t first, std::size_t end) const {
+    for (std::size_t sample = first; sample < end; ++sample) {
+      for (std::size_t i = stage.begin; i < stage.end; ++i) {
+        const Placed& place = network.operations_[i];
+        std::visit([&](const auto& o) { forward(o, place, sample); }, place.operation);
+      }
+    }
+  }
+
+  void prepare() const {
+    for (const Placed& place : network.operations_) {
+      std::visit([&](const auto& o) { prepare(o, place); }, place.operation);
+    }
+  }
+
+  void backward(const Stage& stage, std::size_t first, std::size_t end) const {
+    for (std::size_t sample = first; sample < end; ++sample) {
+      for (std::size_t i = stage.end; i-- > stage.begin;) {
+        const Placed& place = network.operations_[i];
+        std::visit([&](const auto& o) { backward(o, place, sample); }, place.operation);
+      }
+    }
   }
 
   template <class Operation>
@@ -254,18 +280,12 @@ Random CnnNetwork::dropout_stream(const Chance& chance, std::size_t layer, std::
 
 void CnnNetwork::forward(const dense::Kernels& kernels, const float* x, const Chance& chance,
                          Mode mode, Work& work, Crew::Member* member) const {
+  const auto passes = [&] {
+    return Passes{*this, kernels, x, chance, mode, work, nullptr, member, nullptr};
+  };
   for (const Stage& stage : stages_) {
-    run_stage(
-        stage.is_local, work.batch, member,
-        [&](std::size_t first, std::size_t end, Crew::Member* helped) {
-          const Passes passes{*this, kernels, x, chance, mode, work, nullptr, helped, nullptr};
-          for (std::size_t sample = first; sample < end; ++sample) {
-            for (std::size_t i = stage.begin; i < stage.end; ++i) {
-              const Placed& place = operations_[i];
-              std::visit([&](const auto& o) { passes.forward(o, place, sample); }, place.operation);
-            }
-          }
-        });
+    run_stage(stage.is_local, work.batch, member,
+              [&](std::size_t first, std::size_t end) { passes().forward(stage, first, end); });
   }
 }
 
@@ -274,28 +294,16 @@ void CnnNetwork::backward(const dense::Kernels& kernels, const float* x, Work& w
   constexpr Chance no_chance{};  // backward draws nothing
   std::optional<Turns> turns;
   if (member != nullptr) turns.emplace(*member, operations_.size());
-  const auto passes_with = [&](Crew::Member* helped) {
+  const auto passes = [&] {
     return Passes{*this,     kernels,     x,
                   no_chance, Mode::train, work,
-                  gradient,  helped,      turns ? &*turns : nullptr};
+                  gradient,  member,      turns ? &*turns : nullptr};
   };
-  const Passes passes = passes_with(nullptr);
-  for (const Placed& place : operations_) {
-    std::visit([&](const auto& o) { passes.prepare(o, place); }, place.operation);
-  }
+  passes().prepare();
   for (std::size_t s = stages_.size(); s-- > 0;) {
-    const Stage& stage = stages_[s];
-    run_stage(stage.is_local, work.batch, member,
-              [&](std::size_t first, std::size_t end, Crew::Member* helped) {
-                const Passes own_passes = passes_with(helped);
-                for (std::size_t sample = first; sample < end; ++sample) {
-                  for (std::size_t i = stage.end; i-- > stage.begin;) {
-                    const Placed& place = operations_[i];
-                    std::visit([&](const auto& o) { own_passes.backward(o, place, sample); },
-                               place.operation);
-                  }
-                }
-              });
+    run_stage(stages_[s].is_local, work.batch, member, [&](std::size_t first, std::size_t end) {
+      passes().backward(stages_[s], first, end);
+    });
   }
 }
 

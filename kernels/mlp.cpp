@@ -97,11 +97,7 @@ Mlp::Mlp(Problem problem, const dense::Kernels& kernels)
   facts_.data_bytes = problem_.data.bytes();
   facts_.scratch_floats =
       Activations{}.deal(nullptr, layers_, static_cast<std::size_t>(problem_.batch_size));
-  double multiplications = 0;
-  for (const DenseLayer& layer : layers_) {
-    multiplications += 3.0 * static_cast<double>(layer.inputs * layer.outputs);
-  }
-  request_size_ = size_of_request(multiplications * facts_.batch_size);
+  request_size_ = size_of_request(3 * facts_.batch_size * count_weights(facts_));
   models_exceed_cache_ =
       2 * facts_.samples.size() * facts_.parameters * sizeof(float) > last_level_cache();
   problem_.parts.clear();  // the sampler has its own copy

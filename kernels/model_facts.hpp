@@ -24,6 +24,15 @@ inline void add_dense_layer(WorkloadFacts& facts, const DenseLayer& layer) {
   facts.tensors.push_back(layer.outputs);
 }
 
+/// Of all matrices: so many multiplications a row takes in fully connected layers.
+inline double count_weights(const WorkloadFacts& facts) {
+  double sum = 0;
+  for (const WeightMatrix& matrix : facts.matrices) {
+    sum += static_cast<double>(matrix.rows) * matrix.columns;
+  }
+  return sum;
+}
+
 /// Sets the number of parameters of the model, and how many of them the network sees: `on_the_wire`, or 0 for all.
 inline void set_parameters(WorkloadFacts& facts, std::size_t parameters, std::int64_t on_the_wire) {
   facts.parameters = parameters;

@@ -68,11 +68,7 @@ Transformer::Transformer(Problem problem, const dense::Kernels& kernels)
   const std::size_t tokens = sequences * train.tokens.size() / train.samples.samples;
   facts_.scratch_floats = model_.work_floats(
       {sequences, tokens, static_cast<std::size_t>(std::ranges::max(train.samples.length))});
-  double multiplications = 0;
-  for (const WeightMatrix& matrix : facts_.matrices) {
-    multiplications += 3.0 * static_cast<double>(tokens) * matrix.rows * matrix.columns;
-  }
-  request_size_ = size_of_request(multiplications);
+  request_size_ = size_of_request(3 * static_cast<double>(tokens) * count_weights(facts_));
   problem_.parts.clear();  // the samplers have their own copies
   problem_.parts.shrink_to_fit();
 }
