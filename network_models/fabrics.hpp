@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "network_models/links.hpp"
+#include "network_models/presets.hpp"
 #include "sim/base/section.hpp"
 
 namespace starling::network_models {
@@ -107,6 +108,7 @@ std::function<Fabric(Link)> read_fabric_matrix(const Section& section, NodeId ho
 /// Reads the keys fabric, latency, bandwidth and those of the fabric named, for so many nodes, and
 /// checks them. What it returns builds the fabric, after section.finish(); the section must outlive
 /// it. Both throw ScenarioError.
-std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::uint64_t seed);
+std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::uint64_t seed,
+                                    const std::optional<Preset>& preset = {});
 
 }  // namespace starling::network_models

@@ -206,7 +206,8 @@ Build read_jellyfish(const Section& section, NodeId hosts, std::uint64_t seed) {
 
 }  // namespace
 
-std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::uint64_t seed) {
+std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::uint64_t seed,
+                                    const std::optional<Preset>& preset) {
   const std::string kind =
       section.choice("fabric",
                      {"crossbar", "dragonfly", "fat_tree", "file", "hypercube", "hyperx",
@@ -214,11 +215,11 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::u
                      "crossbar", "how the hosts are wired");
   const Link link{
       .bytes_per_second =
-          section
-              .required<Bandwidth>("bandwidth",
-                                   "of every link, in each direction, unless a file says otherwise")
+          read_unless_preset(section, "bandwidth", preset, &Preset::bandwidth,
+                             "of every link, in each direction, unless a file says otherwise")
               .bytes_per_second,
-      .latency = section.required<Duration>("latency", "of every link likewise")};
+      .latency =
+          read_unless_preset(section, "latency", preset, &Preset::hop, "of every link likewise")};
   section.expect(link.latency <= longest_latency, "latency", "must be at most {}, got {}",
                  to_text(longest_latency), to_text(link.latency));
   const NodeId nodes_per_host =

@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 
 #include "network_models/fabrics.hpp"
+#include "network_models/presets.hpp"
 #include "network_models/registry.hpp"
 #include "sim/base/error.hpp"
 
@@ -68,7 +69,7 @@ Fluid::Pair Fluid::describe(NodeId source, NodeId destination, std::uint32_t num
   const Route route = routes_[number];
   Pair pair;
   pair.forward = route.links;
-  pair.latency = scaled(route.latency, rules_.latency_factor);
+  pair.latency = rules_.message_latency + scaled(route.latency, rules_.latency_factor);
   if (rules_.back_share > 0) pair.back = routes_[routes_.find(destination, source)].links;
   const double latency = to_seconds(route.latency);
   if (rules_.window > 0 && latency > 0) {
@@ -355,8 +356,16 @@ std::unique_ptr<NetworkModel> make_fluid(const Section& section, NodeId nodes,
 }
 
 std::unique_ptr<NetworkModel> fluid(const Section& section, NodeId nodes, std::uint64_t seed) {
-  const auto build = read_fabric(section, nodes, seed);
-  return make_fluid(section, nodes, build, {}, seed);
+  const auto preset = read_preset(section, preset_names());
+  const auto build = read_fabric(section, nodes, seed, preset);
+  FlowRules rules;
+  rules.message_latency = section.optional<Duration>(
+      "message_latency", preset ? preset->beside_links() : Duration{0},
+      "of a message, beside its links': what software and network cards take");
+  section.expect(rules.message_latency <= longest_latency, "message_latency",
+                 "must be at most {}, got {}", to_text(longest_latency),
+                 to_text(rules.message_latency));
+  return make_fluid(section, nodes, build, rules, seed);
 }
 
 }  // namespace starling::network_models

@@ -22,6 +22,7 @@ namespace starling::network_models {
 
 /// What a flow pays and how it shares. The defaults are plain max-min fairness.
 struct FlowRules {
+  Duration message_latency{};   // beside that of the route: paid before the first byte
   double latency_factor = 1;    // times the latency of the route: paid before the first byte
   double bandwidth_factor = 1;  // times the bandwidth of a link: what it carries of payload
   double window = 0;  // bytes in flight at most: rate <= window / (2 latency); 0: no such bound

@@ -11,12 +11,14 @@
 
 #include "network_models/fabrics.hpp"
 #include "network_models/fluid.hpp"
+#include "network_models/presets.hpp"
 #include "network_models/registry.hpp"
 
 namespace starling::network_models {
 
 std::unique_ptr<NetworkModel> tcp(const Section& section, NodeId nodes, std::uint64_t seed) {
-  const auto build = read_fabric(section, nodes, seed);
+  const auto preset = read_preset(section, {"10gbe", "wan"});
+  const auto build = read_fabric(section, nodes, seed, preset);
   FlowRules rules{.is_weighted = true};
   const auto positive = [&](std::string_view key, double fallback, std::string_view help) {
     const auto value = section.optional<double>(key, fallback, help);
@@ -28,7 +30,8 @@ std::unique_ptr<NetworkModel> tcp(const Section& section, NodeId nodes, std::uin
   section.expect(rules.latency_factor <= 1000, "latency_factor", "must be at most 1000, got {}",
                  rules.latency_factor);
   rules.bandwidth_factor =
-      positive("bandwidth_factor", 0.97, "of a link's bandwidth that carries payload");
+      positive("bandwidth_factor", preset ? 1 : 0.97,
+               "of a link's bandwidth that carries payload; a preset's bandwidth is payload");
   section.expect(rules.bandwidth_factor <= 1, "bandwidth_factor", "must be at most 1, got {}",
                  rules.bandwidth_factor);
   rules.window = static_cast<double>(

@@ -325,27 +325,6 @@ TEST_CASE(
   CHECK(model->link_cost().seconds_per_byte == doctest::Approx(3e-9));
 }
 
-TEST_CASE("loggp: every preset is a network, and its keys can be overridden") {
-  struct Expected {
-    std::string preset;
-    std::int64_t latency;  // L + 2 o, ps
-    double bytes_per_second;
-  };
-  const Expected all[] = {{"aries", 1'300'000, 10e9},    {"edr", 1'100'000, 12.2e9},
-                          {"hdr", 1'000'000, 24.5e9},    {"slingshot", 4'100'000, 25e9},
-                          {"10gbe", 25'000'000, 1.18e9}, {"wan", 50'020'000'000, 117.6e6}};
-  for (const Expected& expected : all) {
-    CAPTURE(expected.preset);
-    const auto model = network_test::network({{"kind", "loggp"}, {"preset", expected.preset}}, 4);
-    CHECK(model->link_cost().latency == Duration{expected.latency});
-    CHECK(1 / model->link_cost().seconds_per_byte == doctest::Approx(expected.bytes_per_second));
-    const auto changed = network_test::network(
-        {{"kind", "loggp"}, {"preset", expected.preset}, {"latency", "0 s"}, {"overhead", "1 us"}},
-        4);
-    CHECK(changed->link_cost().latency == Duration{2'000'000});
-  }
-}
-
 TEST_CASE("loggp: without a preset its main keys must be there") {
   CHECK_THROWS_WITH_AS(
       network_test::network({{"kind", "loggp"}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}}, 2),
