@@ -155,7 +155,25 @@ struct Lanes {
   STARLING_INLINE Vector load(const float* p) { return _mm256_loadu_ps(p); }
   STARLING_INLINE Vector load(const float* p, Mask m) { return _mm256_maskload_ps(p, m); }
   STARLING_INLINE void store(float* p, Vector v) { _mm256_storeu_ps(p, v); }
-  STARLING_INLINE void store(float* p, Vector v, Mask m) { _mm256_maskstore_ps(p, m, v); }
+  /// In halves, as vmaskmovps is microcode on AMD's processors, and what it stores is not forwarded to loads.
+  STARLING_INLINE void store(float* p, Vector v, Mask m) {
+    int lanes = _mm256_movemask_ps(_mm256_castsi256_ps(m));
+    if ((lanes & 0x80) != 0) return store(p, v);
+    __m128 rest = _mm256_castps256_ps128(v);
+    if ((lanes & 8) != 0) {
+      _mm_storeu_ps(p, rest);
+      rest = _mm256_extractf128_ps(v, 1);
+      p += 4;
+      lanes >>= 4;
+    }
+    if ((lanes & 2) != 0) {
+      _mm_storel_pi(reinterpret_cast<__m64*>(p), rest);
+      rest = _mm_movehl_ps(rest, rest);
+      p += 2;
+      lanes >>= 2;
+    }
+    if ((lanes & 1) != 0) _mm_store_ss(p, rest);
+  }
   /// Past the cache; `p` on a whole vector. Other threads see it after fence().
   STARLING_INLINE void stream(float* p, Vector v) { _mm256_stream_ps(p, v); }
   STARLING_INLINE void fence() { _mm_sfence(); }
