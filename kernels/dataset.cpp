@@ -50,6 +50,8 @@ void read_blobs(const Section& section, DatasetSettings& settings) {
   expect_memory(section, "samples",
                 4.0 * static_cast<double>(samples) * static_cast<double>(settings.features),
                 fmt::format("{} samples * {} features * 4 B", samples, settings.features));
+  expect_memory(section, "classes", 8.0 * settings.classes * static_cast<double>(settings.features),
+                fmt::format("{} centers * {} features * 8 B", settings.classes, settings.features));
   settings.spread = section.optional<double>(
       "spread", 0.5,
       "standard deviation of a blob; the centers lie about 1 from the origin in every feature");

@@ -90,7 +90,7 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
                  most_nodes, nodes);
   s.nodes = static_cast<NodeId>(nodes);
   s.steps = section.required<std::int64_t>("steps", "iterations of every node's loop");
-  section.expect(s.steps >= 1 && s.steps < (std::int64_t{1} << 40), "steps",
+  section.expect(s.steps >= 1 && s.steps <= (std::int64_t{1} << 40), "steps",
                  "must be from 1 to 2^40, got {}", s.steps);
   const auto seed = section.optional<std::int64_t>("seed", 1, "names all random streams");
   section.expect(seed >= 0, "seed", "must not be negative, got {}", seed);
@@ -214,7 +214,7 @@ std::string default_output(const std::string& scenario_name) {
   return "results/" + std::filesystem::path(scenario_name).stem().string() + ".h5";
 }
 
-Assembly assemble(const Scenario& scenario, int processes) {
+Assembly assemble(const Scenario& scenario, int hosts) {
   scenario.reject_unknown_sections(section_names);
   Assembly parts;
   parts.scenario_name = scenario.name();
@@ -265,7 +265,7 @@ Assembly assemble(const Scenario& scenario, int processes) {
   note(compute);
   note(workload);
   const WorkloadFacts& facts = parts.workload->facts();
-  check_memory_of_models(settings, facts, processes);
+  check_memory_of_models(settings, facts, hosts);
   settings.host = host.costs_for(4 * facts.wire_parameters);
 
   if (scenario.has_section("failures")) {

@@ -66,8 +66,8 @@ struct Assembly {
 };
 
 /// Builds all parts. Throws ScenarioError (what the scenario says is wrong) or Error (a file it names is). So many
-/// `processes` share the models.
-Assembly assemble(const Scenario& scenario, int processes = 1);
+/// `hosts` share the models.
+Assembly assemble(const Scenario& scenario, int hosts = 1);
 
 /// Throws ScenarioError for what a scenario asks that only a simulation, or fewer `ranks`, can do.
 void check_for_mpi(const Assembly& parts, int ranks);

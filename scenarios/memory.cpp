@@ -40,8 +40,7 @@ std::string scratch(const WorkloadFacts& facts, int threads) {
 
 }  // namespace
 
-void check_memory_of_models(const RunSettings& settings, const WorkloadFacts& facts,
-                            int processes) {
+void check_memory_of_models(const RunSettings& settings, const WorkloadFacts& facts, int hosts) {
   if (settings.device == DeviceChoice::cuda) return;  // find_place() looks at the GPU's
   const std::int64_t available = available_memory();
   if (!facts.has_numbers || available == 0) return;
@@ -50,12 +49,12 @@ void check_memory_of_models(const RunSettings& settings, const WorkloadFacts& fa
     throw Error(fmt::format("{} = {:.1f} GiB, but {:.1f} GiB of memory are free", arithmetic,
                             bytes / gibibyte, static_cast<double>(available) / gibibyte));
   };
-  const double models = 4.0 * static_cast<double>(facts.parameters) * settings.nodes / processes;
+  const double models = 4.0 * static_cast<double>(facts.parameters) * settings.nodes / hosts;
   std::string arithmetic =
       fmt::format("the models alone need {} nodes * {} parameters * 4 B{}", settings.nodes,
-                  facts.parameters, processes > 1 ? fmt::format(" / {} processes", processes) : "");
+                  facts.parameters, hosts > 1 ? fmt::format(" / {} hosts", hosts) : "");
   refuse_beyond(models, arithmetic);
-  const int threads = threads_that_compute((settings.nodes + processes - 1) / processes);
+  const int threads = threads_that_compute((settings.nodes + hosts - 1) / hosts);
   arithmetic += fmt::format(", and what lies between the layers {}", scratch(facts, threads));
   refuse_beyond(models + scratch_bytes(facts, threads), arithmetic);
 }

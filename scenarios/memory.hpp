@@ -17,9 +17,9 @@ std::string describe_memory(const RunSettings& settings, const WorkloadFacts& fa
 /// Says that so many nodes cannot fit, before anything is built for each of them.
 void check_memory_of_nodes(const Section& run, std::int64_t nodes);
 
-/// A simulation holds a model per node at least, and what lies between the layers in each thread that computes a
-/// gradient; throws Error before it starts if they cannot fit.
-void check_memory_of_models(const RunSettings& settings, const WorkloadFacts& facts, int processes);
+/// A run holds a model per node at least, each of its `hosts` as many, and what lies between the layers in each thread
+/// that computes a gradient; throws Error before it starts if they cannot fit.
+void check_memory_of_models(const RunSettings& settings, const WorkloadFacts& facts, int hosts);
 
 /// Memory of this process that is in use now, in bytes; 0 if the system does not tell.
 std::int64_t resident_memory();

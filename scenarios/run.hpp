@@ -77,7 +77,9 @@ class Run {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void begin(ComputeGraph::Execution execution, std::uint32_t rank = 0, Sharing sharing = {});
+  /// So many `models` are this process's.
+  void begin(ComputeGraph::Execution execution, NodeId models, std::uint32_t rank = 0,
+             Sharing sharing = {});
   /// The workload of the scenario, where it computes.
   const Workload& workload() const {
     return place_.moved_workload ? *place_.moved_workload : *parts_.workload;

@@ -20,7 +20,9 @@ void Run::execute(MpiSession& session) {
   // Ranks of a host share its cores; the gradients of a rank run on one worker thread.
   if (std::getenv("OMP_NUM_THREADS") == nullptr)
     omp_set_num_threads(std::max(1, omp_get_num_procs() / session.ranks_here()));
-  begin(ComputeGraph::Execution::inline_, static_cast<std::uint32_t>(session.rank()));
+  const NodeBlock block = block_of(session.rank(), session.ranks(), parts_.settings.nodes);
+  begin(ComputeGraph::Execution::inline_, block.end - block.begin,
+        static_cast<std::uint32_t>(session.rank()));
   describe("mpi");
   recorder_.machine["ranks"] = std::to_string(session.ranks());
   const RunSettings& settings = parts_.settings;
@@ -38,12 +40,12 @@ void Run::execute(MpiSession& session) {
                          session, *graph_, workload(), duration);
   clock = &transport;
 
-  nodes_here_ = transport.block().end - transport.block().begin;
+  nodes_here_ = block.end - block.begin;
 
   World world{transport,      *graph_,       *observer_,   *parts_.topology,
               settings.steps, settings.seed, settings.plan};
   std::deque<Node> nodes;
-  for (NodeId i = transport.block().begin; i < transport.block().end; ++i) {
+  for (NodeId i = block.begin; i < block.end; ++i) {
     Node& node = nodes.emplace_back(world, i);
     node.spawn(parts_.program(node));
   }

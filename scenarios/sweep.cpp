@@ -207,7 +207,12 @@ void name_points(Sweep& sweep) {
     const bool is_long = point.name.size() > longest_name;
     if (is_long) point.name.resize(longest_name);
     point.is_cut = is_long || taken.count(point.name) > 0;
-    if (point.is_cut) point.name += fmt::format("-{:08x}", hash(exact));
+    if (point.is_cut) {
+      const std::string beginning = point.name;
+      std::uint32_t number = hash(exact);
+      do point.name = fmt::format("{}-{:08x}", beginning, number++);
+      while (taken.contains(point.name));  // two may have one hash
+    }
     taken.insert(point.name);
   }
 }

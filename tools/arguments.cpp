@@ -36,8 +36,12 @@ bool parse_arguments(const Arguments& arguments, const std::string& usage,
   return false;
 }
 
-Scenario read_scenario(const std::vector<std::string>& words) {
+void expect_scenario(const std::vector<std::string>& words) {
   if (words.empty()) throw UsageError("no scenario was named");
+}
+
+Scenario read_scenario(const std::vector<std::string>& words) {
+  expect_scenario(words);
   const std::vector<std::string> overrides(words.begin() + 1, words.end());
   for (const std::string& word : overrides) {
     if (word.find('=') == std::string::npos || word.find('.') > word.find('=')) {

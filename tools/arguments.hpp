@@ -18,6 +18,9 @@ bool parse_arguments(const Arguments& arguments, const std::string& usage,
                      boost::program_options::options_description options,
                      boost::program_options::variables_map& values);
 
+/// Throws UsageError if there are no words.
+void expect_scenario(const std::vector<std::string>& words);
+
 /// The scenario that words[0] names (an .ini file, or a results file whose run is repeated), with the overrides
 /// "section.key=value" in the other words.
 Scenario read_scenario(const std::vector<std::string>& words);

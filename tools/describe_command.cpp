@@ -89,8 +89,9 @@ void describe_command(const Arguments& arguments) {
   line("gradient",
        fmt::format("{} on the mean, the first one of {} {}s", to_text(parts.compute_time->mean()),
                    parts.workload->batch_cost(0, 0), facts.cost_unit));
-  line("work", fmt::format("{} steps on {} nodes = {} gradients", parts.settings.steps,
-                           parts.settings.nodes, parts.settings.steps * parts.settings.nodes));
+  line("work", fmt::format("{} steps on {} nodes = {:.0f} gradients", parts.settings.steps,
+                           parts.settings.nodes,
+                           static_cast<double>(parts.settings.steps) * parts.settings.nodes));
 }
 
 }  // namespace starling

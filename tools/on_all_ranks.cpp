@@ -75,10 +75,10 @@ void on_all_ranks(MpiSession& session, const std::function<void()>& what) {
 }
 
 Assembly assemble_on_all_ranks(MpiSession& session, const std::vector<std::string>& words,
-                               const std::function<void(const Assembly&)>& check, int processes) {
+                               const std::function<void(const Assembly&)>& check) {
   std::optional<Assembly> parts;
   on_all_ranks(session, [&] {
-    parts = assemble(read_scenario(words), processes);
+    parts = assemble(read_scenario(words), session.hosts());
     check(*parts);
   });
   check_same_settings(session, *parts);

@@ -19,10 +19,9 @@ void in_session(const std::function<void(MpiSession&)>& how);
 void on_all_ranks(MpiSession& session, const std::function<void()>& what);
 
 /// Every rank reads the scenario that the words name, and `check` may refuse it by throwing; all must read the same, and
-/// the same data. So many `processes` share the models of a simulation.
+/// the same data. The hosts share the models.
 Assembly assemble_on_all_ranks(MpiSession& session, const std::vector<std::string>& words,
-                               const std::function<void(const Assembly&)>& check,
-                               int processes = 1);
+                               const std::function<void(const Assembly&)>& check);
 
 }  // namespace starling
 

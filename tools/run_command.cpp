@@ -93,7 +93,7 @@ void simulate(const std::vector<std::string>& words, bool speaks) {
       check_for_sharing(parts, ranks);
       check_output(words, parts);
     };
-    Assembly parts = assemble_on_all_ranks(session, words, check, ranks);
+    Assembly parts = assemble_on_all_ranks(session, words, check);
     execute_run(std::move(parts), speaks && session.rank() == 0,
                 [&session](Run& run) { run.share(session); });
   });
@@ -160,6 +160,7 @@ void run_command(const Arguments& arguments) {
     throw UsageError(fmt::format("--transport must be simulated or mpi, got {}", transport));
   }
   auto words = values["words"].as<std::vector<std::string>>();
+  expect_scenario(words);
   if (values.count("output") > 0)
     words.push_back("run.output=" + values["output"].as<std::string>());
 

@@ -1,6 +1,7 @@
 #include "tools/sweep_check.hpp"
 
 #include <algorithm>
+#include <new>
 #include <set>
 #include <string>
 #include <utility>
@@ -97,6 +98,8 @@ std::string check_points(const Scenario& scenario, const Sweep& sweep,
       note(faults, error.what(), true, sweep.describe(point));
     } catch (const Error& error) {
       note(faults, error.what(), false, sweep.describe(point));
+    } catch (const std::bad_alloc&) {
+      note(faults, "out of memory", false, sweep.describe(point));
     }
   }
   if (faults.empty()) return "";

@@ -78,6 +78,10 @@ std::size_t number_in_environment(const char* name) {
   return text == nullptr ? 0 : number_in(text);
 }
 
+std::size_t count_in_environment(const char* name) {
+  return std::max<std::size_t>(1, number_in_environment(name));
+}
+
 /// From --shard, or from what mpirun tells its processes.
 Shard read_shard(const po::variables_map& values) {
   Shard shard;
@@ -92,11 +96,11 @@ Shard read_shard(const po::variables_map& values) {
     --shard.index;
   } else if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) {
     shard = {number_in_environment("OMPI_COMM_WORLD_RANK"),
-             number_in_environment("OMPI_COMM_WORLD_SIZE"),
-             std::max<std::size_t>(1, number_in_environment("OMPI_COMM_WORLD_LOCAL_SIZE"))};
+             count_in_environment("OMPI_COMM_WORLD_SIZE"),
+             count_in_environment("OMPI_COMM_WORLD_LOCAL_SIZE")};
   } else if (std::getenv("PMI_SIZE") != nullptr) {
-    shard = {number_in_environment("PMI_RANK"), number_in_environment("PMI_SIZE"),
-             std::max<std::size_t>(1, number_in_environment("MPI_LOCALNRANKS"))};
+    shard = {number_in_environment("PMI_RANK"), count_in_environment("PMI_SIZE"),
+             count_in_environment("MPI_LOCALNRANKS")};
   }
   shard.is_of_job = values.count("shard") == 0 && shard.count > 1;
   return shard;

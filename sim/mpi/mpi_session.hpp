@@ -51,6 +51,8 @@ class MpiSession {
   int ranks() const { return ranks_; }
   /// Ranks on this host.
   int ranks_here() const { return ranks_here_; }
+  /// Hosts, if each has as many ranks as this one.
+  int hosts() const { return (ranks_ + ranks_here_ - 1) / ranks_here_; }
 
   // --- What all ranks do together; each must call, in the same order -----------------------------
 

@@ -97,6 +97,8 @@ ABSURD = [
     ([*BLOBS, "workload.samples=1000000000", "workload.features=1000000"], 2,
      "workload.samples must be fewer: 1000000500 samples * 1000000 features * 4 B = 3725292.2 GiB"),
     ([*BLOBS, "workload.samples=1000000000000"], 2, "workload.samples must be 1 to 1073741824"),
+    ([*BLOBS, "workload.samples=1", "workload.features=1000000", "workload.classes=1000000"], 2,
+     "workload.classes must be fewer: 1000000 centers * 1000000 features * 8 B = 7450.6 GiB"),
     ([*BLOBS, "workload.classes=1000000000"], 2, "workload.classes must be 1 to 1000000"),
     (["workload.partition=by_label", "workload.shards_per_node=1000000000"], 2, "workload.shards_per_node must be 1 to"),
     (["workload.kind=cnn", "workload.layers=dense 1000000000"], 2, "must have numbers up to 1048576 in layer 1"),
@@ -230,6 +232,7 @@ def check_usage(folder):
     folder.write("points.ini", GOOD + "[sweep]\nrun.steps = 1, 2\n")
     for words, sentence in ((["walk"], "there is no command walk"),
                             (["run"], "no scenario was named"),
+                            (["run", "-o", "x.h5"], "no scenario was named"),
                             (["run", "good.ini", "--transport", "carrier"], "must be simulated or mpi, got carrier"),
                             (["run", "--fast", "good.ini"], "unrecognised option '--fast'"),
                             (["run", "good.ini", "nodes=3"], "expected section.key=value, got nodes=3"),

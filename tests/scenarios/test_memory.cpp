@@ -14,20 +14,20 @@
 namespace starling {
 namespace {
 
-/// Two nodes with this workload.
-Assembly assembled(const std::string& workload) {
+/// Two nodes with this workload, on so many hosts.
+Assembly assembled(const std::string& workload, int hosts = 1) {
   const std::string text = fmt::format(
       "[run]\nnodes = 2\nsteps = 1\n[topology]\nkind = complete\n[network]\nkind = constant\n"
       "latency = 1 us\nbandwidth = 1 GB/s\n[compute]\ngradient = 1 ms\n[workload]\n{}\n"
       "[algorithm]\nkind = allreduce\nlearning_rate = 0.1\n",
       workload);
-  return assemble(Scenario::parse(text, "large.ini"));
+  return assemble(Scenario::parse(text, "large.ini"), hosts);
 }
 
 /// Why they cannot run; empty if they can.
-std::string refusal(const std::string& workload) {
+std::string refusal(const std::string& workload, int hosts = 1) {
   try {
-    assembled(workload);
+    assembled(workload, hosts);
   } catch (const Error& error) {
     return error.what();
   }
@@ -74,6 +74,16 @@ TEST_CASE("models that cannot fit by themselves are refused with nothing else co
   CHECK_MESSAGE(
       mlp.find("the models alone need 2 nodes * 1000006000002 parameters * 4 B = ") != mlp.npos,
       mlp);
+}
+
+TEST_CASE("hosts share the models") {
+  const std::string workload =
+      "kind = mlp\ndataset = blobs\nfeatures = 2\nclasses = 2\nsamples = 100\nhidden = 1000000, "
+      "1000000";
+  const std::string two = refusal(workload, 2);
+  CHECK_MESSAGE(two.find("1000006000002 parameters * 4 B / 2 hosts = ") != two.npos, two);
+  const double all = std::stod(refusal(workload).substr(refusal(workload).find(" = ") + 3));
+  CHECK(std::stod(two.substr(two.find(" = ") + 3)) == doctest::Approx(all / 2).epsilon(1e-3));
 }
 
 TEST_CASE("memory is described with the data and what lies between the layers, not models alone") {

@@ -120,6 +120,11 @@ class ReportTest(unittest.TestCase):
         page = (self.folder / "one.html").read_text()
         self.assertIn("<p>No picture: one: one point alone makes no picture of a sweep.</p>", page)
         self.assertEqual(Cells(page).rows[1][0], "0.1")
+        (self.folder / "no_time.ini").write_text(
+            timing.replace("20 us", "0 s").replace("1 ms", "0 s") + "[sweep]\nalgorithm.learning_rate = 0.1, 0.2\n")
+        self.run_tool(PROGRAM, "sweep", "no_time.ini", "-o", "no_time", "-q")
+        self.assertEqual(self.run_tool(TOOLS / "plot", "no_time", status=1),
+                         "plot: no_time: nothing to draw: no test accuracy, AUC, loss or throughput is known\n")
 
     def test_quantities_are_sorted_whatever_their_units(self):
         (self.folder / "units.ini").write_text(SCENARIO + "[sweep]\ncompute.gradient = 500 us, 1 ms, 0.01 s\n")
@@ -132,6 +137,7 @@ class ReportTest(unittest.TestCase):
     def test_a_page_that_cannot_be_written_whole_is_not_begun(self):
         (self.folder / "taken").mkdir(exist_ok=True)
         self.assertIn("report: taken: cannot write: Is a directory", self.run_tool(TOOLS / "report", "out", "-o", "taken", status=1))
+        self.assertIn("nowhere.h5", self.run_tool(TOOLS / "report", "nowhere.h5", "-o", "s.ini", status=1))
         self.assertEqual(list(self.folder.glob("taken*")), [self.folder / "taken"])
 
     def test_a_name_that_is_no_unicode_has_a_page(self):

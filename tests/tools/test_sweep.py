@@ -59,6 +59,9 @@ POINTS = [
     ("run.nodes = 2, 4\nalgorithm.nodes = 1", ["run.nodes=2,algorithm.nodes=1", "run.nodes=4,algorithm.nodes=1"]),
     # names that fall together end in the FNV-1a of their values, here of "1ms" and a line end
     ("compute.gradient = 1 ms, 1ms", ["gradient=1ms", "gradient=1ms-9d8170ce"]),
+    # those of one FNV-1a go on counting
+    (f"algorithm.learning_rate = 0.{118 * '0'}177254647, 0.{118 * '0'}125252734",
+     [f"learning_rate=0.{104 * '0'}-95cd979{last}" for last in (8, 9)]),
     ("", "lists no values"),
     ("nodes = 2", "must be section.key of another section"),
     ("run.nodes = 2,, 3", "has an empty value"),
@@ -362,6 +365,7 @@ class SweepTest(unittest.TestCase):
                                        "ASAN_OPTIONS": "detect_leaks=0"})  # those of MPI's library
         self.assertIn("12 of 12 points are finished", said)
         self.assertIn("--shard must be i/n", self.sweep("--shard", "4/3", status=2))
+        self.assertEqual(len(self.sweep("--list", environment={"OMPI_COMM_WORLD_SIZE": "many"}).split()), 12)
 
     def test_killed_at_any_moment_it_goes_on_and_ends_the_same(self):
         self.write(SMALL)

@@ -158,6 +158,8 @@ def main():
     parser.add_argument("--rate", type=float, default=0.05)
     parser.add_argument("--seeds", type=int, default=5)
     arguments = parser.parse_args()
+    if arguments.seeds < 2:
+        parser.error("--seeds must be 2 or more")
     torch.set_num_threads(1)
     results = {}
     with tempfile.TemporaryDirectory(prefix="starling-compare-") as folder:

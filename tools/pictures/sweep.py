@@ -397,6 +397,8 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=()):
         raise Failure(f"{folder}: --target wants runs with a test accuracy, AUC or loss")
     if not metrics:
         metrics = [name for name in (sweep.quality(), "samples_per_second") if name and sweep.knows(name)]
+        if not metrics:
+            raise Failure(f"{folder}: nothing to draw: no test accuracy, AUC, loss or throughput is known")
     has_curves = metrics[0] in (*QUALITIES, "consensus_distance")
     panels = []
     first = axes_keys[0] if axes_keys else None
