@@ -35,6 +35,7 @@
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/registry.hpp"
+#include "algorithms/sums.hpp"
 
 namespace starling::algorithms {
 namespace {
@@ -101,19 +102,10 @@ class SharedModel {
     const double mu = settings_.outer.momentum;
     const double eta = settings_.outer.learning_rate;
     double share = settings_.share;
-    if (buffer_) {
-      buffer_.add(d);
-    } else {
-      buffer_ = d;
-    }
+    accumulate(buffer_, 1, d);
     if ((version_ + 1) % settings_.delay == 0) {
       buffer_.scale(1 / n);
-      if (momentum_) {
-        momentum_.scale(mu);
-        momentum_.add(buffer_);
-      } else {
-        momentum_ = buffer_;
-      }
+      accumulate(momentum_, mu, buffer_);
       buffer_ = {};
       share = 1 - share * n + share;
     }

@@ -34,6 +34,7 @@
 #include "algorithms/patience.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/shards.hpp"
+#include "algorithms/sums.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/units.hpp"
 
@@ -207,11 +208,7 @@ Task<> run(Node& node, const Settings& settings) {
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
     if (settings.fetch_period > 1) x.add_scaled(-settings.optimizer.rate(k), g.values);
-    if (sum) {
-      sum.add(g.values);
-    } else {
-      sum = g.values;
-    }
+    accumulate(sum, 1, g.values);
     if (settings.pushes_after(k, node.steps())) {
       for (NodeId s = 0; s < settings.servers; ++s) {
         send_in_pieces(node, s, tag_of(Channel::request), shard(sum, s, settings.servers),

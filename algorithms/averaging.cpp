@@ -83,10 +83,4 @@ Task<double> sum_of_numbers(Node& node, Tag tag, double number) {
   co_return number;
 }
 
-Vector difference(const Vector& a, const Vector& b) {
-  Vector d = a;
-  d.add_scaled(-1.0, b);
-  return d;
-}
-
 }  // namespace starling::algorithms

@@ -48,7 +48,4 @@ Task<> apply_momentum_policy(Node& node, std::span<const NodeId> members, Tag ta
 /// parent adding its children in order, and back. One sum with one `tag` at a time.
 Task<double> sum_of_numbers(Node& node, Tag tag, double number);
 
-/// a - b
-Vector difference(const Vector& a, const Vector& b);
-
 }  // namespace starling::algorithms

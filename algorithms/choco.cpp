@@ -17,8 +17,10 @@
 
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/consensus_rate.hpp"
+#include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
+#include "algorithms/sums.hpp"
 
 namespace starling::algorithms {
 namespace {
@@ -41,11 +43,7 @@ class Estimates {
         mixed_(own_) {}  // equal on all nodes, and rows of W sum to one
 
   /// Sends Q(x - h).
-  void send(Step k, const Vector& x) {
-    Vector difference = x;
-    difference.add_scaled(-1, own_);
-    code_ = exchange_.send(k, difference);
-  }
+  void send(Step k, const Vector& x) { code_ = exchange_.send(k, difference(x, own_)); }
   /// Follows what was sent at step k.
   Task<> receive(Step k) {
     own_.add(code_);
@@ -111,7 +109,7 @@ Program choco(const Section& section, const Context& context) {
   settings.codec = read_plain_codec(section, "none", "", true);
   settings.consensus_rate = read_consensus_rate(section, *settings.codec);
   settings.optimizer = read_optimizer(section, context.steps);
-  expect_fixed_symmetric(section, context.topology);
+  expect_fixed_symmetric(section, "choco", context.topology);
   section.finish();
   return [settings](Node& node) {
     return settings.mixes_new ? mix_new(node, settings) : mix_old(node, settings);

@@ -28,6 +28,7 @@
 #include "algorithms/averaging.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/registry.hpp"
+#include "algorithms/sums.hpp"
 
 namespace starling::algorithms {
 namespace {

@@ -15,6 +15,11 @@ using namespace transforms;
 
 std::uint32_t narrow(std::size_t size) { return static_cast<std::uint32_t>(size); }
 
+/// Bucket 0: the whole vector.
+std::uint32_t bucket_of(std::uint32_t bucket, std::size_t size) {
+  return bucket == 0 ? narrow(size) : bucket;
+}
+
 std::int64_t bytes_of(std::size_t fields, std::size_t bits) {
   return static_cast<std::int64_t>((fields * bits + 7) / 8);
 }
@@ -56,14 +61,14 @@ class Levels final : public Codec {
         is_max_norm_(is_max_norm),
         is_contractive_(is_contractive) {}
   Code encode(const Vector& v, const Random& stream) const override {
-    const std::uint32_t bucket = bucket_of(v.size());
+    const std::uint32_t bucket = bucket_of(bucket_, v.size());
     const std::size_t buckets = (v.size() + bucket - 1) / bucket;
     return {transformed(ToLevels{levels_, bucket, is_max_norm_, stream}, {v}),
             bytes_of(buckets, 32) + bytes_of(v.size(), level_bits(levels_))};
   }
   Vector decode(const Vector& words, std::size_t size, const Random&,
                 const Vector&) const override {
-    const std::uint32_t bucket = bucket_of(size);
+    const std::uint32_t bucket = bucket_of(bucket_, size);
     const float factor = factor_of(std::min(bucket, narrow(size)));
     return transformed(FromLevels{levels_, bucket, factor, narrow(size)}, {words});
   }
@@ -76,7 +81,6 @@ class Levels final : public Codec {
     const double ratio = std::sqrt(static_cast<double>(entries)) / levels_;
     return static_cast<float>(1 / (1 + std::min(ratio * ratio, ratio)));
   }
-  std::uint32_t bucket_of(std::size_t size) const { return bucket_ == 0 ? narrow(size) : bucket_; }
   std::uint32_t levels_, bucket_;
   bool is_max_norm_, is_contractive_;
 };
@@ -86,18 +90,17 @@ class Float4 final : public Codec {
   /// Bucket 0: the whole vector.
   explicit Float4(std::uint32_t bucket) : bucket_(bucket) {}
   Code encode(const Vector& v, const Random&) const override {
-    const std::uint32_t bucket = bucket_of(v.size());
+    const std::uint32_t bucket = bucket_of(bucket_, v.size());
     const std::size_t buckets = (v.size() + bucket - 1) / bucket;
     return {transformed(ToFloat4{bucket}, {v}), bytes_of(buckets, 32) + bytes_of(v.size(), 4)};
   }
   Vector decode(const Vector& words, std::size_t size, const Random&,
                 const Vector&) const override {
-    return transformed(FromFloat4{bucket_of(size), narrow(size)}, {words});
+    return transformed(FromFloat4{bucket_of(bucket_, size), narrow(size)}, {words});
   }
   bool is_unbiased() const override { return false; }
 
  private:
-  std::uint32_t bucket_of(std::size_t size) const { return bucket_ == 0 ? narrow(size) : bucket_; }
   std::uint32_t bucket_;
 };
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "algorithms/codec.hpp"
-#include "sim/node/topology.hpp"
+#include "sim/base/section.hpp"
 
 namespace starling::algorithms {
 
@@ -14,14 +14,6 @@ inline double read_consensus_rate(const Section& section, const Codec& codec) {
                                        : section.required<double>("consensus_rate", help);
   section.expect(rate > 0 && rate <= 1, "consensus_rate", "must be in (0, 1], got {}", rate);
   return rate;
-}
-
-/// Refuses topologies that change (running sums of neighbors would not fit the next phase) or are directed.
-inline void expect_fixed_symmetric(const Section& section, const Topology& topology) {
-  section.expect(topology.period() == 1, "kind",
-                 "needs a topology that does not change, got one with {} phases",
-                 topology.period());
-  section.expect(topology.is_symmetric(), "kind", "needs symmetric mixing weights");
 }
 
 }  // namespace starling::algorithms

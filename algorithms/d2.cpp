@@ -62,11 +62,7 @@ Program d2(const Section& section, const Context& context) {
       "exact_diffusion";
   settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context.steps);
-  if (context.topology.period() != 1) {
-    section.fail("kind", "= d2 needs a topology that does not change, got one with {} phases",
-                 context.topology.period());
-  }
-  if (!context.topology.is_symmetric()) section.fail("kind", "= d2 needs symmetric mixing weights");
+  expect_fixed_symmetric(section, "d2", context.topology);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

@@ -11,6 +11,7 @@
 
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/consensus_rate.hpp"
+#include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 
@@ -36,7 +37,7 @@ Task<> run(Node& node, SharedCodec codec, const OptimizerSettings& settings) {
     x.add(code);
     node.end_step(k, x);
   }
-  if (node.steps() > 0) co_await exchange.mix(node.steps() - 1, code);  // leaves no mail behind
+  co_await exchange.mix(node.steps() - 1, code);  // leaves no mail behind
 }
 
 }  // namespace
@@ -44,7 +45,7 @@ Task<> run(Node& node, SharedCodec codec, const OptimizerSettings& settings) {
 Program dcd(const Section& section, const Context& context) {
   const SharedCodec codec = read_plain_codec(section);
   const OptimizerSettings optimizer = read_optimizer(section, context.steps);
-  expect_fixed_symmetric(section, context.topology);
+  expect_fixed_symmetric(section, "dcd", context.topology);
   section.finish();
   return [=](Node& node) { return run(node, codec, optimizer); };
 }

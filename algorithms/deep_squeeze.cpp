@@ -11,6 +11,7 @@
 
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/consensus_rate.hpp"
+#include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 
@@ -48,7 +49,7 @@ Program deep_squeeze(const Section& section, const Context& context) {
   settings.codec = read_plain_codec(section, "none", "", true);
   settings.consensus_rate = read_consensus_rate(section, *settings.codec);
   settings.optimizer = read_optimizer(section, context.steps);
-  expect_fixed_symmetric(section, context.topology);
+  expect_fixed_symmetric(section, "deep_squeeze", context.topology);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

@@ -24,6 +24,7 @@
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/sparse_codecs.hpp"
+#include "algorithms/sums.hpp"
 
 namespace starling::algorithms {
 namespace {
@@ -42,16 +43,6 @@ struct Settings {
     return codecs[std::min(stretch, codecs.size() - 1)];
   }
 };
-
-/// x <- factor * x + y; an empty x is zero.
-void accumulate(Vector& x, double factor, const Vector& y) {
-  if (!x) {
-    x = y;
-    return;
-  }
-  if (factor != 1) x.scale(factor);
-  x.add(y);
-}
 
 /// Each tensor of the gradient cut to `limit`.
 Vector clipped(const Vector& g, const std::vector<std::size_t>& tensors, float limit) {

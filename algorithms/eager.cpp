@@ -116,10 +116,8 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program eager(const Section& section, const Context& context) {
   Settings settings;
-  if (!std::has_single_bit(static_cast<std::uint32_t>(context.nodes))) {
-    section.fail("kind", "= eager needs a number of nodes that is a power of two, got {}",
-                 context.nodes);
-  }
+  section.expect(std::has_single_bit(static_cast<std::uint32_t>(context.nodes)), "kind",
+                 "= eager needs a number of nodes that is a power of two, got {}", context.nodes);
   const std::string activation =
       section.choice("activation", {"solo", "majority", "full"}, "solo",
                      "who starts an operation: the first that comes, one drawn node, or nobody "

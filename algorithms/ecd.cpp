@@ -10,21 +10,15 @@
 // adapts, up to rounding. z grows with t, and what C loses with it: codecs that lose much make it diverge (released
 // settings with a random 1 % needed learning rates below 1e-5).
 
-#include <array>
-
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/consensus_rate.hpp"
+#include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
+#include "algorithms/sums.hpp"
 
 namespace starling::algorithms {
 namespace {
-
-/// a x + b y
-Vector combined(double a, const Vector& x, double b, const Vector& y) {
-  const std::array<Weighted, 2> terms{Weighted{a, x}, Weighted{b, y}};
-  return weighted_sum(terms);
-}
 
 Task<> run(Node& node, SharedCodec codec, const OptimizerSettings& settings) {
   Optimizer optimizer(settings);
@@ -37,16 +31,16 @@ Task<> run(Node& node, SharedCodec codec, const OptimizerSettings& settings) {
     const auto t = static_cast<double>(k + 1);
     if (k > 0) {
       const Vector mixed = co_await exchange.mix(k - 1, code);
-      s = combined(1 - 2 / (t - 1), s, 2 / (t - 1), mixed);
+      s = blend(1 - 2 / (t - 1), s, 2 / (t - 1), mixed);
     }
     Vector next = s;
     optimizer.update(next, g.values, x, k);
-    const Vector z = combined(1 - t / 2, x, t / 2, next);
+    const Vector z = blend(1 - t / 2, x, t / 2, next);
     code = exchange.send(k, z);
     x = next;
     node.end_step(k, x);
   }
-  if (node.steps() > 0) co_await exchange.mix(node.steps() - 1, code);  // leaves no mail behind
+  co_await exchange.mix(node.steps() - 1, code);  // leaves no mail behind
 }
 
 }  // namespace
@@ -54,7 +48,7 @@ Task<> run(Node& node, SharedCodec codec, const OptimizerSettings& settings) {
 Program ecd(const Section& section, const Context& context) {
   const SharedCodec codec = read_plain_codec(section);
   const OptimizerSettings optimizer = read_optimizer(section, context.steps);
-  expect_fixed_symmetric(section, context.topology);
+  expect_fixed_symmetric(section, "ecd", context.topology);
   section.finish();
   return [=](Node& node) { return run(node, codec, optimizer); };
 }

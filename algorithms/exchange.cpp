@@ -77,6 +77,14 @@ std::vector<Vector> cut_into_tensors(const Node& node, const Vector& v) {
   return tensors;
 }
 
+void expect_fixed_symmetric(const Section& section, std::string_view kind,
+                            const Topology& topology) {
+  section.expect(topology.period() == 1, "kind",
+                 "= {} needs a topology that does not change, got one with {} phases", kind,
+                 topology.period());
+  section.expect(topology.is_symmetric(), "kind", "= {} needs symmetric mixing weights", kind);
+}
+
 bool has_unit_columns(const Topology& topology) {
   for (std::size_t phase = 0; phase < topology.period(); ++phase) {
     const auto k = static_cast<Step>(phase);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "sim/node/node.hpp"
 
@@ -44,6 +45,10 @@ Task<Message> receive_rest(Node& node, Message first, std::size_t size);
 
 /// The tensors of `v`, which is of the model's size, first layer first.
 std::vector<Vector> cut_into_tensors(const Node& node, const Vector& v);
+
+/// Refuses topologies that change (running sums of neighbors would not fit the next phase) or are directed.
+void expect_fixed_symmetric(const Section& section, std::string_view kind,
+                            const Topology& topology);
 
 /// Whether what each node sends has weights that sum to one at every step, its own share included (to 1e-4): with
 /// rows that do, too, mixing keeps the mean.

@@ -133,21 +133,8 @@ Task<> run(Node& node, const Settings& settings) {
   for (Step k = 0; k < node.steps(); ++k) {
     const auto place = static_cast<std::size_t>(model.number);
     const std::size_t first_part = place / size * size;
-    Vector combination;
-    std::optional<Message> next;  // the model that makes this step's work needless
-    for (const GradientCode::Term& term : code.terms(place % size)) {
-      next = node.poll(0, tag_of(Channel::reply, k + 1));
-      if (next) break;
-      const Gradient g =
-          co_await node.gradient_of(static_cast<NodeId>(first_part + term.part), k, model.values);
-      if (!combination) combination = node.zeros(g.values.size());
-      combination.add_scaled(term.factor, g.values);
-    }
-    if (!next) {
-      node.send(0, tag_of(Channel::request), combination, static_cast<double>(k));
-      next = co_await node.receive(0, tag_of(Channel::reply, k + 1));
-    }
-    model = std::move(*next);
+    model = co_await answer(node, code.terms(place % size), static_cast<NodeId>(first_part), k,
+                            model.values, tag_of(Channel::reply, k + 1));
     node.end_step(k, model.values);
   }
   co_await companions.join();

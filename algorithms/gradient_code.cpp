@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "algorithms/exchange.hpp"
 #include "sim/base/error.hpp"
 
 namespace starling::algorithms {
@@ -143,6 +144,21 @@ std::vector<double> GradientCode::decode_repetition(std::span<const std::size_t>
   }
   if (groups < is_there.size()) return {};
   return factors;
+}
+
+Task<Message> answer(Node& node, std::span<const GradientCode::Term> terms, NodeId first_part,
+                     Step k, Vector x, Tag next_model) {
+  Vector combination;
+  for (const GradientCode::Term& term : terms) {
+    std::optional<Message> next = node.poll(0, next_model);
+    if (next) co_return std::move(*next);
+    const Gradient g = co_await node.gradient_of(first_part + static_cast<NodeId>(term.part), k, x);
+    if (!combination) combination = node.zeros(x.size());
+    combination.add_scaled(term.factor, g.values);
+  }
+  node.send(0, tag_of(Channel::request), combination, static_cast<double>(k));
+  Message next = co_await node.receive(0, next_model);
+  co_return next;
 }
 
 CodedAnswers::CodedAnswers(const GradientCode& code, std::size_t workers)

@@ -7,6 +7,7 @@
 //                B_ii = 1, for a random s x n matrix H whose rows sum to zero. Any n - s rows span (1, .., 1).
 //
 // Tandon, Lei, Dimakis, Karampatziakis, "Gradient Coding: Avoiding Stragglers in Distributed Learning", ICML 2017.
+//
 // All coefficients are found in double: those of decoding grow fast with n and s. What they combine is single precision, so a
 // cyclic code's sum is off by 7e-7 of itself (16 workers, s = 4) to 8e-6 (100 workers, s = 30) in the median of 12 random H, by
 // 2e-4 in the worst (64 workers, s = 8).
@@ -74,6 +75,11 @@ class SharedGradientCode {
   std::size_t workers_, stragglers_;
   std::optional<GradientCode> code_;
 };
+
+/// A worker's step `k`: computes the gradients of `terms` at `x`, part p of node first_part + p, sends their combination to
+/// node 0 and answers with the next model, tagged `next_model`. If that is there before a gradient begins, the rest is needless.
+Task<Message> answer(Node& node, std::span<const GradientCode::Term> terms, NodeId first_part,
+                     Step k, Vector x, Tag next_model);
 
 /// What the workers have sent in one step.
 class CodedAnswers {

@@ -61,20 +61,9 @@ Task<> run(Node& node, const Settings& settings) {
     node.spawn(serve(node, settings, companions));
   }
   for (Step k = 0; k < node.steps(); ++k) {
-    Vector combination;
-    std::optional<Message> next;  // the model that makes this step's work needless
-    for (const GradientCode::Term& term : code.terms(static_cast<std::size_t>(node.id()))) {
-      next = node.poll(0, tag_of(Channel::reply, k));
-      if (next) break;
-      const Gradient g = co_await node.gradient_of(static_cast<NodeId>(term.part), k, x);
-      if (!combination) combination = node.zeros(x.size());
-      combination.add_scaled(term.factor, g.values);
-    }
-    if (!next) {
-      node.send(0, tag_of(Channel::request), combination, static_cast<double>(k));
-      next = co_await node.receive(0, tag_of(Channel::reply, k));
-    }
-    x = next->values;
+    const Message next = co_await answer(node, code.terms(static_cast<std::size_t>(node.id())), 0,
+                                         k, x, tag_of(Channel::reply, k));
+    x = next.values;
     node.end_step(k, x);
   }
   co_await companions.join();

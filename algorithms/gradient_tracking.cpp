@@ -88,9 +88,8 @@ Program gradient_tracking(const Section& section, const Context& context) {
     expect_whole(section, "order = combine_while_adapt: model and estimate go in one message");
   settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context.steps);
-  if (!has_unit_columns(context.topology)) {
-    section.fail("kind", "= gradient_tracking needs mixing weights whose columns sum to one");
-  }
+  section.expect(has_unit_columns(context.topology), "kind",
+                 "= gradient_tracking needs mixing weights whose columns sum to one");
   section.finish();
   return [settings](Node& node) {
     return settings.adapt_then_combine ? adapt_then_combine(node, settings)

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "algorithms/sums.hpp"
 #include "sim/base/elementary.hpp"
 #include "sim/base/error.hpp"
 
@@ -115,16 +116,6 @@ double OptimizerSettings::rate(Step k) const {
   }
   return rate;
 }
-
-namespace {
-
-/// a x + b y as one sum, so that the graph computes it once for all nodes whose x and y are the same.
-Vector blend(double a, const Vector& x, double b, const Vector& y) {
-  const Weighted terms[] = {{a, x}, {b, y}};
-  return weighted_sum(terms);
-}
-
-}  // namespace
 
 Vector Optimizer::sgd_step(const Vector& d) {
   if (settings_.momentum == 0) return d;

@@ -3,8 +3,7 @@
 // without waiting.
 //
 //   gossip    at every tick:  x_i, x_j <- (x_i + x_j) / 2,   j a random neighbor of i
-//   compute   s <- x;  g <- gradient(s);  x <- x - learning_rate * g      a stale gradient on the
-//   current x
+//   compute   s <- x;  g <- gradient(s);  x <- x - learning_rate * g     (the gradient is stale: x has moved on)
 //
 // Boyd, Ghosh, Prabhakar, Shah, "Randomized Gossip Algorithms", IEEE Trans. Information Theory
 // 52(6), 2006, without gradients (curvature 0); one tick multiplies the models, in expectation, by
@@ -14,6 +13,7 @@
 
 #include <algorithm>
 
+#include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/pair_averaging.hpp"
@@ -36,12 +36,11 @@ struct State {
   State(Node& node, const Settings& settings)
       : x(node.initial_model()),
         pairs(node, x, {.patience = settings.patience, .codec = settings.codec}),
-        ended(node) {}
+        companions(node) {}
 
   Vector x;
   PairAveraging pairs;
-  bool is_gossiping = true;
-  Signal ended;
+  Companions companions;
 };
 
 Task<> gossip(Node& node, State& state, Duration interval) {
@@ -56,14 +55,14 @@ Task<> gossip(Node& node, State& state, Duration interval) {
     co_await state.pairs.exchange(state.pairs.peer(random.below(peers)));
   }
   co_await state.pairs.finish();
-  state.is_gossiping = false;
-  state.ended.notify();
+  state.companions.leave();
 }
 
 Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   State state(node, settings);
   state.pairs.begin();
+  state.companions.enter();
   node.spawn(gossip(node, state, settings.interval));
   for (Step k = 0; k < node.steps(); ++k) {
     const Vector snapshot = state.x;
@@ -72,7 +71,7 @@ Task<> run(Node& node, const Settings& settings) {
     node.end_step(k, state.x);
   }
   node.send(node.id(), stop);
-  while (state.is_gossiping) co_await state.ended.wait();
+  co_await state.companions.join();
   node.set_final_model(state.x);  // exchanges went on after the last step
 }
 

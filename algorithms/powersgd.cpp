@@ -21,6 +21,7 @@
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/registry.hpp"
+#include "algorithms/sums.hpp"
 
 namespace starling::algorithms {
 namespace {

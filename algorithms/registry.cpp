@@ -13,54 +13,20 @@
 
 namespace starling::algorithms {
 
-#define ALGORITHM(name, summary) Program name(const Section& section, const Context& context);
+#define ALGORITHM(name, offers, summary) \
+  Program name(const Section& section, const Context& context);
 #include "algorithms/catalog.inc"
 #undef ALGORITHM
 
 namespace {
 
+using enum AlgorithmEntry::Offers;
+
 constexpr AlgorithmEntry entries[] = {
-#define ALGORITHM(name, summary) {#name, summary, &name},
+#define ALGORITHM(name, offers, summary) {#name, summary, offers, &name},
 #include "algorithms/catalog.inc"
 #undef ALGORITHM
 };
-
-// Those that send models in pieces (exchange.hpp, averaging.hpp), and so have the key `exchange`. Messages of the others hold a
-// whole model, what it is coded as, shares or fragments.
-constexpr std::string_view in_pieces[] = {"adaptive_period",
-                                          "adpsgd",
-                                          "allreduce",
-                                          "async_diloco",
-                                          "async_parameter_server",
-                                          "bmuf",
-                                          "coda",
-                                          "d2",
-                                          "dasgd",
-                                          "diloco",
-                                          "dpsgd",
-                                          "eager",
-                                          "easgd",
-                                          "epidemic",
-                                          "gradient_tracking",
-                                          "local_gossip",
-                                          "local_sgd",
-                                          "pairwise_gossip",
-                                          "parameter_server",
-                                          "sgp",
-                                          "slowmo",
-                                          "swarm",
-                                          "token_walk",
-                                          "wagma"};
-// Those of them that send whole codes where messages are compressed.
-constexpr std::string_view coded_whole[] = {"allreduce",         "d2",           "dpsgd",
-                                            "gradient_tracking", "local_gossip", "sgp"};
-// Those that may exchange beside the backward pass.
-constexpr std::string_view overlapped[] = {"adpsgd",    "allreduce", "dpsgd", "eager",
-                                           "local_sgd", "sgp",       "wagma"};
-
-bool names_it(std::span<const std::string_view> names, std::string_view kind) {
-  return std::ranges::find(names, kind) != names.end();
-}
 
 /// Refuses pieces, and messages beside the backward pass, where codes are made of whole models.
 void expect_whole_if_coded(const Section& section, const ExchangeSettings& settings) {
@@ -82,9 +48,9 @@ void expect_whole(const Section& section, std::string_view because) {
                  "exchange", "must be whole with {}", because);
 }
 
-ExchangeSettings read_exchange(const Section& section, std::string_view kind) {
+ExchangeSettings read_exchange(const Section& section, const AlgorithmEntry& entry) {
   ExchangeSettings settings;
-  if (names_it(in_pieces, kind)) {
+  if ((entry.offers & pieces) != 0) {
     const std::string granularity =
         section.choice("exchange", {"whole", "buckets", "tensors"}, "whole",
                        "how models travel: in one piece, or one piece after the other");
@@ -99,19 +65,19 @@ ExchangeSettings read_exchange(const Section& section, std::string_view kind) {
                      settings.bucket_bytes);
     }
   }
-  if (names_it(overlapped, kind)) {
+  if ((entry.offers & overlap) != 0) {
     settings.overlaps_backward =
         section.choice("overlap", {"none", "backward"}, "none",
                        "whether a piece leaves when the backward pass has come to it") ==
         "backward";
   }
-  if (names_it(coded_whole, kind)) expect_whole_if_coded(section, settings);
+  if ((entry.offers & coded_whole) != 0) expect_whole_if_coded(section, settings);
   // Nodes of AD-PSGD then average a copy in host memory, in pieces or not.
-  section.expect(
-      !settings.overlaps_backward || settings.granularity != Granularity::whole || kind == "adpsgd",
-      "overlap",
-      "= backward needs exchange = buckets or tensors: a whole model leaves when its "
-      "gradient is complete");
+  section.expect(!settings.overlaps_backward || settings.granularity != Granularity::whole ||
+                     entry.name == "adpsgd",
+                 "overlap",
+                 "= backward needs exchange = buckets or tensors: a whole model leaves when its "
+                 "gradient is complete");
   // Out of a copy: read_collective() is who notes the key, in its place behind `collective`.
   settings.collective_switch = read_collective_switch(Section(section));
   return settings;

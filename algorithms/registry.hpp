@@ -17,23 +17,36 @@ struct Context {
   const WorkloadFacts& workload;
 };
 
-/// Reads the keys of [algorithm] that say how models travel: `exchange`, `bucket_size`, `overlap`, `collective_switch`.
-/// Refuses what the algorithm named `kind` does not offer.
-ExchangeSettings read_exchange(const Section& section, std::string_view kind);
-/// Refuses pieces where they would change nothing: "order = combine_while_adapt: model and estimate go in one message".
-void expect_whole(const Section& section, std::string_view because);
-
 /// Reads and checks the section, then answers with the program that every node runs.
 using Maker = Program (*)(const Section& section, const Context& context);
 
 struct AlgorithmEntry {
+  /// How the messages of an algorithm may travel, beside whole.
+  enum Offers : unsigned {
+    nothing = 0,
+    /// In pieces: it sends models by the functions of exchange.hpp and averaging.hpp, and so has the key `exchange`. Messages of
+    /// the others hold a whole model, what it is coded as, shares or fragments.
+    pieces = 1,
+    /// Those that are compressed are codes of whole models.
+    coded_whole = 2,
+    /// Beside the backward pass: it awaits Node::gradient_in_pieces(), and so has the key `overlap`.
+    overlap = 4
+  };
+
   std::string_view name;
   std::string_view summary;
+  unsigned offers;  // of Offers
   Maker make;
 };
 
 std::span<const AlgorithmEntry> catalog();
 /// The entry named by the section's key `kind`.
 const AlgorithmEntry& find(const Section& section);
+
+/// Reads the keys of [algorithm] that say how models travel: `exchange`, `bucket_size`, `overlap`, `collective_switch`.
+/// Refuses what the algorithm does not offer.
+ExchangeSettings read_exchange(const Section& section, const AlgorithmEntry& entry);
+/// Refuses pieces where they would change nothing: "order = combine_while_adapt: model and estimate go in one message".
+void expect_whole(const Section& section, std::string_view because);
 
 }  // namespace starling::algorithms

@@ -29,6 +29,7 @@
 #include "algorithms/overlap_sgp.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/sgp.hpp"
+#include "algorithms/sums.hpp"
 
 namespace starling::algorithms {
 namespace {

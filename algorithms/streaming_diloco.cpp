@@ -31,6 +31,7 @@
 #include "algorithms/exchange.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/shards.hpp"
+#include "algorithms/sums.hpp"
 
 namespace starling::algorithms {
 namespace {

@@ -19,6 +19,7 @@
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
+#include "algorithms/sums.hpp"
 
 namespace starling::algorithms {
 namespace {
@@ -62,12 +63,7 @@ Task<> serve(Node& node, Companions& companions) {
     Vector sum;  // of whole numbers: exact
     for (NodeId i = 0; i < node.nodes(); ++i) {
       const Message m = co_await node.receive(i, tag_of_values(Channel::request, k));
-      const Vector values = unpack(m, ternary_bits, node.parameters());
-      if (sum) {
-        sum.add(values);
-      } else {
-        sum = values;
-      }
+      accumulate(sum, 1, unpack(m, ternary_bits, node.parameters()));
     }
     const Code code = pack(sum, sum_bits(node));
     for (NodeId i = 0; i < node.nodes(); ++i) {

@@ -114,9 +114,8 @@ Program wagma(const Section& section, const Context& context) {
   section.expect(is_power_of_two(size), "group_size", "must be a power of two, got {}", size);
   section.expect(size <= nodes, "group_size", "must be at most the number of nodes ({}), got {}",
                  nodes, size);
-  if (!is_power_of_two(nodes)) {
-    section.fail("kind", "= wagma needs a number of nodes that is a power of two, got {}", nodes);
-  }
+  section.expect(is_power_of_two(nodes), "kind",
+                 "= wagma needs a number of nodes that is a power of two, got {}", nodes);
   settings.group_size = static_cast<NodeId>(size);
   settings.tau =
       section.optional<std::int64_t>("tau", 10, "every tau-th step averages over all nodes");

@@ -46,8 +46,8 @@ Dataset one_against_rest(const Dataset& from, const Settings& settings, bool thi
   return data;
 }
 
-bool has_both(const Dataset& data) {
-  const auto positives = std::ranges::count(data.y, 1);
+bool has_both(const Dataset& data, std::int32_t positive) {
+  const auto positives = std::ranges::count(data.y, positive);
   return positives > 0 && positives < static_cast<std::ptrdiff_t>(data.samples);
 }
 
@@ -80,13 +80,13 @@ std::unique_ptr<Workload> auc(const Section& section, NodeId nodes, std::uint64_
   const SplitDataset all = load_dataset(dataset, seed);
   problem.data.train = one_against_rest(all.train, settings, true);
   problem.data.test = one_against_rest(all.test, settings, false);
-  section.expect(has_both(one_against_rest(all.train, settings, false)), "positive_class",
+  section.expect(has_both(all.train, settings.positive_class), "positive_class",
                  "must leave samples on both sides, got class {} of {} in {}", positive,
                  all.train.classes, all.description);
-  section.expect(has_both(problem.data.train), "positive_share",
+  section.expect(has_both(problem.data.train, 1), "positive_share",
                  "must leave samples on both sides, got {} in {}", settings.positive_share,
                  all.description);
-  section.expect(has_both(problem.data.test), "positive_class",
+  section.expect(has_both(problem.data.test, 1), "positive_class",
                  "must have test samples on both sides, got class {} in {}", positive,
                  all.description);
   problem.data.description = fmt::format("{}, class {} against the rest, partition {}",

@@ -98,8 +98,7 @@ void Auc::initial_model(std::span<float> x) const {
   Random random(problem_.seed, "initial model");
   for (const DenseLayer& layer : layers_) {
     const bool is_last = &layer == &layers_.back();
-    const double deviation =
-        std::sqrt(2.0 / static_cast<double>(layer.inputs + (is_last ? layer.outputs : 0)));
+    const double deviation = first_deviation(layer.inputs, layer.outputs, is_last);
     draw_weights(layer.inputs, layer.outputs, &x[layer.weights],
                  [&] { return static_cast<float>(deviation * random.normal()); });
   }

@@ -1,6 +1,5 @@
 #include "kernels/cnn_layers.hpp"
 
-#include <charconv>
 #include <limits>
 #include <optional>
 #include <span>
@@ -9,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/section.hpp"
+#include "sim/base/text.hpp"
 
 namespace starling {
 namespace {
@@ -38,23 +38,10 @@ constexpr Word words[] = {
     {"residual", Kind::residual, "residual CHANNELS GROUPS [/STRIDE]"},
 };
 
-std::vector<std::string_view> split(std::string_view text, char separator, bool skip_empty) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::size_t end = text.find(separator);
-    const std::string_view part = text.substr(0, end);
-    if (!part.empty() || !skip_empty) parts.push_back(part);
-    if (end == text.npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
-
 /// A whole number 1 .. limit, or nothing.
 std::optional<std::size_t> count_of(std::string_view text, std::size_t limit) {
-  std::size_t value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || rest != text.data() + text.size()) return std::nullopt;
-  return value >= 1 && value <= limit ? std::optional(value) : std::nullopt;
+  const auto value = number_in<std::size_t>(text);
+  return value && *value >= 1 && *value <= limit ? value : std::nullopt;
 }
 
 /// Reads the words of one layer from the second on; false if one is wrong or missing.
@@ -73,7 +60,7 @@ bool read_parameters(std::span<const std::string_view> given, CnnLayer& layer) {
   if (has_groups && !next_count(layer.groups, most)) return false;
   if (kind == Kind::conv) {
     if (at == given.size()) return false;
-    const auto sides = split(given[at++], 'x', false);
+    const auto sides = split(given[at++], 'x');
     const auto height = count_of(sides.front(), most_kernel);
     const auto width = count_of(sides.back(), most_kernel);
     if (sides.size() != 2 || !height || !width) return false;
@@ -84,9 +71,7 @@ bool read_parameters(std::span<const std::string_view> given, CnnLayer& layer) {
   }
   if (kind == Kind::dropout) {
     if (at == given.size()) return false;
-    const std::string_view text = given[at++];
-    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), layer.rate);
-    if (error != std::errc() || rest != text.data() + text.size()) return false;
+    layer.rate = number_in<decltype(layer.rate)>(given[at++]).value_or(-1);
     if (!(layer.rate >= 0 && layer.rate < 1)) return false;
   }
   if ((kind == Kind::conv || kind == Kind::residual) && at < given.size() &&
@@ -101,7 +86,8 @@ bool read_parameters(std::span<const std::string_view> given, CnnLayer& layer) {
 }
 
 CnnLayer parse_layer(std::string_view text, std::size_t number) {
-  const auto given = split(text, ' ', true);
+  auto given = split(text, ' ');
+  std::erase(given, "");
   if (given.empty()) {
     throw std::invalid_argument(
         fmt::format("must be layers separated by commas, got nothing as layer {}", number));
@@ -131,7 +117,7 @@ CnnLayer parse_layer(std::string_view text, std::size_t number) {
 
 std::vector<CnnLayer> parse_cnn_layers(std::string_view text) {
   std::vector<CnnLayer> layers;
-  for (const std::string_view part : split(text, ',', false)) {
+  for (const std::string_view part : split(text, ',')) {
     layers.push_back(parse_layer(part, layers.size() + 1));
   }
   return layers;

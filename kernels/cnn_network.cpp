@@ -288,8 +288,9 @@ void CnnNetwork::initial_model(std::uint64_t seed, bool is_uniform, std::span<fl
     const double bound = 1 / std::sqrt(static_cast<double>(inputs));
     return static_cast<float>(bound * (2 * random.uniform() - 1));
   };
-  const auto draw = [&](std::size_t inputs, std::size_t outputs, std::size_t weights, double fan) {
-    const double deviation = std::sqrt(2.0 / fan);
+  const auto draw = [&](std::size_t inputs, std::size_t outputs, std::size_t weights,
+                        bool is_last) {
+    const double deviation = first_deviation(inputs, outputs, is_last);
     draw_weights(inputs, outputs, &x[weights], [&] {
       return is_uniform ? uniform(inputs) : static_cast<float>(deviation * random.normal());
     });
@@ -302,11 +303,10 @@ void CnnNetwork::initial_model(std::uint64_t seed, bool is_uniform, std::span<fl
   for (const Placed& place : operations_) {
     if (const auto* convolve = std::get_if<Convolve>(&place.operation)) {
       const std::size_t inputs = convolve->shape.inputs();
-      draw(inputs, convolve->shape.outputs, convolve->weights, static_cast<double>(inputs));
+      draw(inputs, convolve->shape.outputs, convolve->weights, false);
       if (convolve->is_biased) draw_bias(inputs, convolve->shape.outputs, convolve->bias);
     } else if (const auto* dense = std::get_if<Dense>(&place.operation)) {
-      const std::size_t fan = dense->inputs + (dense->is_last ? dense->outputs : 0);
-      draw(dense->inputs, dense->outputs, dense->weights, static_cast<double>(fan));
+      draw(dense->inputs, dense->outputs, dense->weights, dense->is_last);
       draw_bias(dense->inputs, dense->outputs, dense->bias);
     } else if (const auto* normalize = std::get_if<Normalize>(&place.operation)) {
       std::fill_n(x.begin() + static_cast<std::ptrdiff_t>(normalize->scale), place.from.channels,

@@ -16,6 +16,7 @@
 #include "kernels/crew.hpp"
 #include "kernels/dense.hpp"
 #include "kernels/dense_layer.hpp"
+#include "kernels/scratch.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/types.hpp"
 #include "sim/node/workload.hpp"
@@ -161,7 +162,7 @@ struct CnnNetwork::Work {
     std::size_t stride;  // from sample to sample
   };
   std::size_t batch = 0;
-  std::vector<float> floats;
+  Scratch floats;
   std::vector<Rows> values, slopes;           // [buffer]
   float* flipped;                             // weights of all convolutions, flipped
   float* zeros;                               // (channels) of the widest layer
@@ -171,7 +172,7 @@ struct CnnNetwork::Work {
 };
 
 struct CnnNetwork::SampleWork {
-  std::vector<float> floats;
+  Scratch floats;
   std::vector<float*> slopes;  // [buffer], of those that live only while one sample passes
   float* framed;               // one image with a border
   float* shares;               // (2, channels) of the widest layer

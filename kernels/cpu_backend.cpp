@@ -11,11 +11,11 @@
 #include "kernels/cache.hpp"
 #include "kernels/transforms.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/prefetch.hpp"
 
 namespace starling {
 namespace {
 
-constexpr std::size_t cache_line = 64;
 constexpr double mebibyte = 1 << 20;
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "sim/base/patience.hpp"
+#include "sim/base/backoff.hpp"
 #include "sim/base/prefetch.hpp"
 
 namespace starling {
@@ -17,7 +17,7 @@ namespace starling {
 /// Threads 0 .. threads - 1.
 class Crew {
  public:
-  static constexpr Patience::Nap longest_nap{20};  // a part may be shorter
+  static constexpr Backoff::Nap longest_nap{20};  // a part may be shorter
 
   explicit Crew(std::size_t threads)
       : threads_(threads), members_(std::make_unique<Member[]>(threads)) {
@@ -92,11 +92,11 @@ class Crew {
   /// Helps those that have not left, as long as goes_on().
   template <class GoesOn>
   void help_while(std::size_t thread, const GoesOn& goes_on) {
-    for (Patience patience(longest_nap); looking_ > 0 && goes_on();) {
+    for (Backoff backoff(longest_nap); looking_ > 0 && goes_on();) {
       if (help(thread)) {
-        patience.reset();
+        backoff.reset();
       } else {
-        patience.pause();
+        backoff.pause();
       }
     }
   }

@@ -1,6 +1,7 @@
 // Fully connected layers in a flat model: one after the other, each its weights (panel-major, see dense.hpp), then its bias.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -44,6 +45,11 @@ inline std::string widths_of(std::span<const DenseLayer> layers) {
   std::string widths = std::to_string(layers.front().inputs);
   for (const DenseLayer& layer : layers) widths += '-' + std::to_string(layer.outputs);
   return widths;
+}
+
+/// Standard deviation of the first weights of a layer: He et al.'s where a ReLU follows, Glorot and Bengio's in the last.
+inline double first_deviation(std::size_t inputs, std::size_t outputs, bool is_last) {
+  return std::sqrt(2.0 / static_cast<double>(is_last ? inputs + outputs : inputs));
 }
 
 /// Sets the weights of an (inputs x outputs) layer, input by input, to what draw() returns.

@@ -95,7 +95,7 @@ void layer_norm_gradient(std::size_t rows, std::size_t columns, const float* x, 
   }
 }
 
-/// 1 / (1 + exp z), the slope that GELU multiplies x by.
+/// 1 / (1 + exp z), the gate that GELU multiplies x by; z as in dense_sequences.hpp.
 STARLING_INLINE Vector gelu_gate(Vector x) {
   const Vector cube = Lanes::multiply(x, Lanes::multiply(x, x));
   const Vector z =

@@ -72,7 +72,7 @@ void layer_norm_gradient(std::size_t rows, std::size_t columns, const float* x, 
   }
 }
 
-/// 1 / (1 + exp z), the slope that GELU multiplies x by.
+/// 1 / (1 + exp z), the gate that GELU multiplies x by; z as in dense_sequences.hpp.
 float gelu_gate(float x) {
   const float z = -gelu_slope * std::fmaf(gelu_cubic, x * (x * x), x);
   return 1.0f / (1.0f + exponential_of(z));

@@ -37,7 +37,7 @@ struct Mlp::Activations {
     float* at;
     std::size_t stride;
   };
-  std::vector<float> floats;
+  Scratch floats;
   std::vector<Rows> input;  // [l]: (batch, inputs) of layer l, then the logits; rows on cache lines
   std::vector<float*> slope;  // two buffers for the gradients of activations, used in turn
   std::vector<std::int32_t> indices, labels;  // (batch)
@@ -110,8 +110,7 @@ void Mlp::initial_model(std::span<float> x) const {
   const bool is_normal = !problem_.is_uniform;
   for (const DenseLayer& layer : layers_) {
     const bool is_last = &layer == &layers_.back();
-    const auto fan = static_cast<double>(is_last ? layer.inputs + layer.outputs : layer.inputs);
-    const double deviation = std::sqrt(2.0 / fan);
+    const double deviation = first_deviation(layer.inputs, layer.outputs, is_last);
     const double bound = 1 / std::sqrt(static_cast<double>(layer.inputs));
     const auto draw = [&] {
       return static_cast<float>(is_normal ? deviation * random.normal()

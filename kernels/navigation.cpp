@@ -135,8 +135,8 @@ void Navigation::initial_model(std::span<float> x) const {
   Random random(problem_.seed, "initial model");
   for (const DenseLayer& layer : layers_) {
     const bool is_last = &layer == &layers_.back();
-    const auto fan = static_cast<double>(is_last ? layer.inputs + layer.outputs : layer.inputs);
-    const double deviation = std::sqrt(2.0 / fan) * (is_last ? 0.1 : 1);
+    const double deviation =
+        first_deviation(layer.inputs, layer.outputs, is_last) * (is_last ? 0.1 : 1);
     draw_weights(layer.inputs, layer.outputs, &x[layer.weights],
                  [&] { return static_cast<float>(deviation * random.normal()); });
     std::fill_n(x.begin() + static_cast<std::ptrdiff_t>(layer.bias), layer.outputs, 0.0f);

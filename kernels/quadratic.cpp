@@ -7,7 +7,9 @@
 #include "kernels/quadratic.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <memory>
@@ -66,8 +68,11 @@ void Quadratic::initial_model(std::span<float> x) const {
 
 void Quadratic::draw_slopes(NodeId node, Step draw, std::span<float> slopes) const {
   Random random(problem_.seed, "quadratic noise", node, draw);
-  for (float& slope : slopes)
-    slope = problem_.noise > 0 ? static_cast<float>(problem_.noise * random.normal()) : 0.0f;
+  for (float& slope : slopes) slope = draw_slope(random);
+}
+
+float Quadratic::draw_slope(Random& random) const {
+  return problem_.noise > 0 ? static_cast<float>(problem_.noise * random.normal()) : 0.0f;
 }
 
 void Quadratic::gradient(GradientRequest& request) const {
@@ -76,8 +81,7 @@ void Quadratic::gradient(GradientRequest& request) const {
   const float* b = &problem_.center[at(request.node, 0)];
   double loss = 0;
   for (std::size_t k = 0; k < problem_.dimension; ++k) {
-    const float slope =
-        problem_.noise > 0 ? static_cast<float>(problem_.noise * random.normal()) : 0.0f;
+    const float slope = draw_slope(random);
     const float away = request.x[k] - b[k];
     const float g = std::fmaf(a[k], away, slope);
     request.gradient[k] = g;
@@ -172,7 +176,7 @@ double center(const Settings& settings, NodeId node, Random& random) {
 /// The numbers of a text file; lines that begin with # say what they are.
 std::vector<double> read_start(const std::string& path, std::size_t dimension) {
   std::ifstream file(path);
-  if (!file) throw Error(fmt::format("{}: cannot open", path));
+  if (!file) throw Error(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
   std::vector<double> numbers;
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with('#')) continue;

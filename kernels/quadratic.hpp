@@ -63,6 +63,7 @@ class Quadratic final : public Workload {
   std::size_t at(NodeId node, std::size_t k) const {
     return static_cast<std::size_t>(node) * problem_.dimension + k;
   }
+  float draw_slope(Random& random) const;
   void gradient(GradientRequest& request) const;
 
   Problem problem_;

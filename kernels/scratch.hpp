@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <vector>
+
+#include "sim/base/cache_aligned.hpp"
 
 namespace starling {
 
@@ -18,23 +19,22 @@ class ScratchDealer {
   }
   std::size_t used() const { return used_; }
 
-  static constexpr std::size_t line = 16;  // floats
+  static constexpr std::size_t line = cache_line / sizeof(float);
 
  private:
   float* base_;
   std::size_t used_ = 0;
 };
 
+using Scratch = std::vector<float, CacheAligned<float>>;
+
 /// Makes `memory` as large as `deal` needs, and lets it deal out. deal(base) takes what it wants from a ScratchDealer
 /// of that base and returns how many floats that were.
 template <class Deal>
-void deal_out(std::vector<float>& memory, const Deal& deal) {
-  const std::size_t total = deal(nullptr) + ScratchDealer::line;
+void deal_out(Scratch& memory, const Deal& deal) {
+  const std::size_t total = deal(nullptr);
   if (memory.size() < total) memory.resize(total);
-  float* base = memory.data();
-  while (reinterpret_cast<std::uintptr_t>(base) % (ScratchDealer::line * sizeof(float)) != 0)
-    ++base;
-  deal(base);
+  deal(memory.data());
 }
 
 }  // namespace starling

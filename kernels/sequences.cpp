@@ -71,6 +71,11 @@ Sequences cut(std::vector<std::int32_t> tokens, std::size_t context, int vocabul
   return windows;
 }
 
+/// Whether `text` begins with the byte order mark of UTF-16, of either order; nothing here reads that.
+bool is_utf16(std::string_view text) {
+  return text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF");
+}
+
 SplitSequences load_text(const SequenceSettings& settings, std::size_t context) {
   const std::string path = settings.path.empty() ? shipped_file("sonnets.txt") : settings.path;
   std::string text = read_whole_file(path);

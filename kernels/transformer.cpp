@@ -139,7 +139,6 @@ void Transformer::gradients_of(RowOwner& owner, std::span<GradientRequest> reque
 
 PackedBatch Transformer::pack_test(std::size_t block) const {
   PackedBatch batch;
-  batch.clear();
   for (std::size_t s = test_blocks_[block]; s < test_blocks_[block + 1]; ++s) {
     push(problem_.data.test, s, batch);
   }

@@ -42,7 +42,7 @@ void run_back(const DividedProducts& products, const DenseLayer& layer, const fl
 
 /// So many floats, aligned to cache lines, of the calling thread.
 float* scratch_of_thread(std::size_t count) {
-  thread_local std::vector<float> floats;  // lives on between calls
+  thread_local Scratch floats;  // lives on between calls
   float* scratch = nullptr;
   deal_out(floats, [&](float* base) {
     ScratchDealer dealer(base);

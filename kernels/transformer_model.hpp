@@ -26,6 +26,7 @@
 #include "kernels/dense.hpp"
 #include "kernels/dense_layer.hpp"
 #include "kernels/divided_products.hpp"
+#include "kernels/scratch.hpp"
 #include "sim/base/random.hpp"
 #include "sim/node/workload.hpp"
 
@@ -40,8 +41,8 @@ struct TransformerShape {
 /// The sequences of a mini-batch, without padding.
 struct PackedBatch {
   std::vector<std::int32_t> tokens;
-  std::vector<std::size_t> begin;    // (sequences + 1), rows where each begins
-  std::vector<std::int32_t> labels;  // of each token if predicts_next, else of each sequence
+  std::vector<std::size_t> begin{0};  // (sequences + 1), rows where each begins
+  std::vector<std::int32_t> labels;   // of each token if predicts_next, else of each sequence
 
   void clear() {
     tokens.clear();
@@ -79,7 +80,7 @@ class TransformerModel {
   };
   /// Scratch of one thread, as large as its largest batch so far.
   struct Work {
-    std::vector<float> floats;
+    Scratch floats;
     std::vector<Kept> kept;
     Matrix output, output_normed, pooled, logits;  // after the last layer
     Matrix slope, branch, normed_slope, wide_slope, qkv_slope;

@@ -198,8 +198,7 @@ class Drawing {
   template <class... Args>
   [[noreturn]] void fail(std::size_t line, fmt::format_string<Args...> format,
                          Args&&... args) const {
-    section_.fail("file", "{}{}: {}", path_, line > 0 ? fmt::format(":{}", line) : "",
-                  fmt::format(format, std::forward<Args>(args)...));
+    fail_at(section_, "file", path_, line, fmt::format(format, std::forward<Args>(args)...));
   }
   template <class... Args>
   void expect(bool condition, std::size_t line, fmt::format_string<Args...> format,

@@ -10,7 +10,6 @@
 // otherwise they are as fast as a host's own.
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <stdexcept>
 
@@ -18,6 +17,7 @@
 #include "network_models/overrides.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
 
 namespace starling::network_models {
 namespace {
@@ -29,11 +29,7 @@ struct Matrix {
   std::vector<std::optional<T>> values;  // (from, to); none only on the diagonal
 };
 
-bool is_number(std::string_view text) {
-  double value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && rest == text.data() + text.size();
-}
+bool is_number(std::string_view text) { return number_in<double>(text).has_value(); }
 
 template <class Parse>
 auto read_matrix(const Section& section, std::string_view key, const std::string& path,

@@ -1,7 +1,6 @@
 #include "network_models/link_schedule.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <stdexcept>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "network_models/overrides.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/random.hpp"
+#include "sim/base/text.hpp"
 
 namespace starling::network_models {
 namespace {
@@ -26,12 +26,10 @@ struct Row {
 Row parse_row(const Section& section, const std::string& where, const CsvRow& row) {
   section.expect(row.cells.size() == 3, schedule_key,
                  "{}expected time, link, factor, found {} cells", where, row.cells.size());
-  double factor = -1;
-  const std::string& text = row.cells[2];
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), factor);
-  section.expect(
-      error == std::errc() && rest == text.data() + text.size() && factor >= 0 && factor <= 1e6,
-      schedule_key, "{}expected a factor of the bandwidth from 0 on, found \"{}\"", where, text);
+  const double factor = number_in<double>(row.cells[2]).value_or(-1);
+  section.expect(factor >= 0 && factor <= 1e6, schedule_key,
+                 "{}expected a factor of the bandwidth from 0 on, found \"{}\"", where,
+                 row.cells[2]);
   try {
     return {Time{parse_duration(row.cells[0])}, row.cells[1], factor};
   } catch (const std::invalid_argument& problem) {

@@ -1,7 +1,6 @@
 // The keys of [network] kind = loggp; the model itself is in loggp_ports.hpp.
 
 #include <algorithm>
-#include <charconv>
 #include <stdexcept>
 #include <string_view>
 #include <vector>
@@ -10,14 +9,14 @@
 #include "network_models/overrides.hpp"
 #include "network_models/presets.hpp"
 #include "network_models/registry.hpp"
+#include "sim/base/text.hpp"
 
 namespace starling::network_models {
 namespace {
 
 double parse_slowdown(const std::string& text) {
-  double factor = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), factor);
-  if (error != std::errc() || rest != text.data() + text.size() || !(factor > 0 && factor <= 1e6)) {
+  const double factor = number_in<double>(text).value_or(0);
+  if (!(factor > 0 && factor <= 1e6)) {
     throw std::invalid_argument("must be factors above 0 and up to 1e6, got \"" + text + "\"");
   }
   return factor;

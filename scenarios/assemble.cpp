@@ -278,7 +278,7 @@ Assembly assemble(const Scenario& scenario, int hosts) {
   parts.program = build_part(algorithm, scenario.name(), [&] {
     const auto& entry = algorithms::find(algorithm);
     parts.algorithm = entry.name;
-    settings.plan = plan_exchange(algorithms::read_exchange(algorithm, entry.name), facts);
+    settings.plan = plan_exchange(algorithms::read_exchange(algorithm, entry), facts);
     return entry.make(algorithm, {settings.nodes, settings.steps, *parts.topology, facts});
   });
   note(algorithm);

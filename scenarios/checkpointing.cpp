@@ -37,9 +37,7 @@ Step parse_steps(std::string_view text) {
   constexpr std::string_view unit = " steps";
   if (!text.ends_with(unit)) return 0;
   text.remove_suffix(unit.size());
-  Step steps = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), steps);
-  return error == std::errc() && end == text.data() + text.size() ? steps : 0;
+  return number_in<Step>(text).value_or(0);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -303,6 +304,21 @@ std::string find_scenario(const std::string& name, const std::string& folder) {
   if (!is_elsewhere || fs::exists(name, none) || !fs::exists(there.parent_path(), none))
     return name;
   return there.lexically_normal().string();
+}
+
+std::string first_other_line(const std::string& text, const std::string& other) {
+  const auto next = [](std::istringstream& lines, std::string& line) {
+    if (!std::getline(lines, line)) return false;
+    line.resize(std::min(line.find(" #"), line.size()));
+    line.resize(line.find_last_not_of(' ') + 1);
+    return true;
+  };
+  std::istringstream lines(text), others(other);
+  std::string line, other_line;
+  while (next(lines, line)) {
+    if (!next(others, other_line) || line != other_line) return line;
+  }
+  return "fewer lines";
 }
 
 }  // namespace starling

@@ -87,4 +87,8 @@ class Scenario {
 /// known): here if it is here, else there, if its folder is still there.
 std::string find_scenario(const std::string& name, const std::string& folder);
 
+/// The first line of one scenario's `text` that is another one than in the `other`'s, whatever their comments, and
+/// without its own.
+std::string first_other_line(const std::string& text, const std::string& other);
+
 }  // namespace starling

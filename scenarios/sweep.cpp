@@ -18,14 +18,10 @@ constexpr std::size_t most_points = 1'000'000;
 constexpr std::size_t longest_name = 120;
 constexpr std::string_view range_mark = " .. ";  // with blanks, so that it is no part of a path
 
-std::vector<std::string> split(std::string_view text, char separator) {
+std::vector<std::string> trimmed_parts(std::string_view text, char separator) {
   std::vector<std::string> parts;
-  while (true) {
-    const std::size_t end = text.find(separator);
-    parts.emplace_back(trim(text.substr(0, end)));
-    if (end == text.npos) return parts;
-    text.remove_prefix(end + 1);
-  }
+  for (const std::string_view part : split(text, separator)) parts.emplace_back(trim(part));
+  return parts;
 }
 
 /// "160 ms": a number and its unit.
@@ -101,7 +97,7 @@ std::vector<std::string> read_range(const Setting& setting, std::string_view tex
 std::vector<std::string> read_values(const Setting& setting) {
   const char separator = setting.text.find('|') == std::string::npos ? ',' : '|';
   std::vector<std::string> values;
-  for (const std::string& item : split(setting.text, separator)) {
+  for (const std::string& item : trimmed_parts(setting.text, separator)) {
     if (item.empty()) {
       throw ScenarioError(
           fmt::format("{}: sweep.{} has an empty value", setting.origin, setting.key));
@@ -130,7 +126,7 @@ void zip_axes(const Setting& zip, std::vector<Axis>& axes) {
     throw ScenarioError(fmt::format("{}: sweep.zip {}", zip.origin, what));
   };
   Axis* first = nullptr;
-  for (const std::string& name : split(zip.text, ' ')) {
+  for (const std::string& name : trimmed_parts(zip.text, ' ')) {
     if (name.empty()) continue;
     const auto found = std::ranges::find_if(
         axes, [&name](const Axis& axis) { return std::ranges::count(axis.keys, name) > 0; });
@@ -221,10 +217,8 @@ void append_repeats(const Setting& repeats, const Scenario& scenario, std::vecto
   const auto refuse = [&repeats](const std::string& what) {
     throw ScenarioError(fmt::format("{}: sweep.repeats {}", repeats.origin, what));
   };
-  std::int64_t count = 0;
-  const char* end = repeats.text.data() + repeats.text.size();
-  const auto read = std::from_chars(repeats.text.data(), end, count);
-  if (read.ec != std::errc() || read.ptr != end || count < 1 || count > 100'000)
+  const std::int64_t count = number_in<std::int64_t>(repeats.text).value_or(0);
+  if (count < 1 || count > 100'000)
     refuse(fmt::format("must be from 1 to 100000, got {}", repeats.text));
   for (const Axis& axis : axes) {
     if (std::ranges::count(axis.keys, seed_key) > 0)

@@ -205,7 +205,7 @@ Chapter algorithm_chapter() {
         const auto nodes = static_cast<std::size_t>(run.nodes);
         const Topology none(run.nodes, {{}}, {std::vector<double>(nodes, 1.0)});
         const WorkloadFacts facts;
-        static_cast<void>(algorithms::read_exchange(section, entry.name));
+        static_cast<void>(algorithms::read_exchange(section, entry));
         static_cast<void>(entry.make(section, {run.nodes, run.steps, none, facts}));
       });
 }

@@ -10,7 +10,6 @@
 
 #include "scenarios/checkpointing.hpp"
 #include "sim/base/error.hpp"
-#include "sim/base/text.hpp"
 #include "starling_version.hpp"
 #include "tools/arguments.hpp"
 #include "tools/failure.hpp"

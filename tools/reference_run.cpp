@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -37,12 +36,10 @@ struct Place {
   }
   double number(std::string_view text, std::string_view column) const {
     if (text.empty()) return std::numeric_limits<double>::quiet_NaN();
-    double value = 0;
-    const char* end = text.data() + text.size();
-    const auto read = std::from_chars(text.data(), end, value);
-    if (read.ec != std::errc() || read.ptr != end || !std::isfinite(value))
+    const auto value = number_in<double>(text);
+    if (!value || !std::isfinite(*value))
       refuse(fmt::format("{} must be a number, got {}", column, text));
-    return value;
+    return *value;
   }
 };
 

@@ -8,7 +8,6 @@
 // them if one ended because a point failed; the first one tells how it ended.
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -67,15 +66,11 @@ struct Shard {
 };
 
 /// A whole number, or 0 if the text is anything else.
-std::size_t number_in(std::string_view text) {
-  std::size_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() ? number : 0;
-}
+std::size_t whole_number(std::string_view text) { return number_in<std::size_t>(text).value_or(0); }
 
 std::size_t number_in_environment(const char* name) {
   const char* const text = std::getenv(name);
-  return text == nullptr ? 0 : number_in(text);
+  return text == nullptr ? 0 : whole_number(text);
 }
 
 std::size_t count_in_environment(const char* name) {
@@ -88,8 +83,8 @@ Shard read_shard(const po::variables_map& values) {
   if (values.count("shard") > 0) {
     const std::string text = values["shard"].as<std::string>();
     const std::size_t slash = text.find('/');
-    shard.index = number_in(std::string_view(text).substr(0, slash));
-    shard.count = slash == text.npos ? 0 : number_in(std::string_view(text).substr(slash + 1));
+    shard.index = whole_number(std::string_view(text).substr(0, slash));
+    shard.count = slash == text.npos ? 0 : whole_number(std::string_view(text).substr(slash + 1));
     if (shard.index < 1 || shard.index > shard.count)
       throw UsageError(
           fmt::format("--shard must be i/n with i from 1 to n, got {}", printable(text)));

@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "scenarios/scenario.hpp"
 #include "sim/base/error.hpp"
-#include "sim/base/text.hpp"
 
 namespace starling {
 namespace {

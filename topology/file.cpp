@@ -9,7 +9,6 @@
 //          1/(1 + in-degree) if directed.
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <numeric>
 #include <string>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "sim/base/graph_file.hpp"
+#include "sim/base/text.hpp"
 #include "topology/connectivity.hpp"
 #include "topology/mixing.hpp"
 #include "topology/registry.hpp"
@@ -85,11 +85,9 @@ class Arcs {
   }
 
   double parse_weight(const GraphFile::Edge& edge) const {
-    double weight = 0;
     const std::string_view text = weight_of(edge);
-    const char* const end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data(), end, weight);
-    expect(error == std::errc() && rest == end && weight > 0 && weight <= 1, edge.line,
+    const double weight = number_in<double>(text).value_or(0);
+    expect(weight > 0 && weight <= 1, edge.line,
            "expected mixing weights above 0 and at most 1, found {} (between {} and {}); {}", text,
            name(numbers_[edge.source]), name(numbers_[edge.target]), way_out);
     return weight;
@@ -122,8 +120,7 @@ class Arcs {
   template <class... Args>
   [[noreturn]] void fail(std::size_t line, fmt::format_string<Args...> format,
                          Args&&... args) const {
-    section_.fail("path", "{}{}: {}", path_, line > 0 ? fmt::format(":{}", line) : "",
-                  fmt::format(format, std::forward<Args>(args)...));
+    fail_at(section_, "path", path_, line, fmt::format(format, std::forward<Args>(args)...));
   }
   template <class... Args>
   void expect(bool condition, std::size_t line, fmt::format_string<Args...> format,

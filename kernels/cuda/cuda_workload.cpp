@@ -10,13 +10,13 @@
 namespace starling {
 namespace {
 
-/// The model fits the task tables: layers and sizes that they have room for.
+/// The workload as an MLP whose layers a task table has room for; else null.
 const Mlp* as_mlp(const Workload& workload) {
   const auto* mlp = dynamic_cast<const Mlp*>(&workload);
   return mlp != nullptr && mlp->layers().size() <= cuda::most_layers ? mlp : nullptr;
 }
 
-/// The device has room for its normalizations.
+/// The workload as a CNN whose normalizations fit into a block's shared memory; else null.
 const Cnn* as_cnn(const Workload& workload, const cuda::Device& device) {
   const auto* cnn = dynamic_cast<const Cnn*>(&workload);
   return cnn != nullptr && CudaCnn::fits(*cnn, device) ? cnn : nullptr;

@@ -83,7 +83,7 @@ class Device {
   /// Until everything queued is done; results of downloads are there afterwards.
   void wait() { check(interface_->wait(device_)); }
 
-  /// Any host memory to device memory and back, through pinned memory; both wait.
+  /// Any host memory to device memory and back, through pinned memory. After write() `from` may change; read() waits.
   void write(void* to, const void* from, std::size_t bytes);
   void read(void* to, const void* from, std::size_t bytes);
 

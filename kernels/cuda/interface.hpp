@@ -13,7 +13,7 @@
 namespace starling::cuda {
 
 /// Changes with this file, with any kernel's Arguments and with kernels.inc.
-inline constexpr std::uint32_t interface_version = 6;
+inline constexpr std::uint32_t interface_version = 7;
 
 /// The one symbol that a plug-in exports, of type EntryPoint.
 inline constexpr const char* entry_point_name = "starling_device_interface";
@@ -23,7 +23,6 @@ struct DeviceFacts {
   std::uint64_t total_bytes;   // of device memory
   std::uint64_t free_bytes;    // when the device was opened
   std::uint32_t shared_bytes;  // most shared memory of a block
-  std::uint32_t multiprocessors;
 };
 
 /// count products, one after the other in memory of pointers, each C (rows x columns) = alpha A B + beta C with A (rows

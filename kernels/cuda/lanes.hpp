@@ -37,20 +37,25 @@ STARLING_DEVICE void lane_sum(const Block& block, std::uint32_t count, const Ent
   }
 }
 
-/// The sum that lane_sum() left; any thread may ask, none changes it.
-STARLING_DEVICE double lane_result(const Block& block) {
-  const double* lanes = reinterpret_cast<const double*>(block.shared_memory);
-  double folded[lane_count];
+/// Lanes to their sum, in halves.
+template <class T>
+STARLING_DEVICE T fold_lanes(const T* lanes) {
+  T folded[lane_count];
   STARLING_UNROLL
   for (unsigned l = 0; l < lane_count; ++l) folded[l] = lanes[l];
   STARLING_UNROLL
-  for (unsigned l = 0; l < 8; ++l) folded[l] += folded[l + 8];
-  STARLING_UNROLL
-  for (unsigned l = 0; l < 4; ++l) folded[l] += folded[l + 4];
-  folded[0] += folded[2];
-  folded[1] += folded[3];
-  folded[0] += folded[1];
+  for (unsigned half = lane_count / 2; half > 0; half /= 2) {
+    STARLING_UNROLL
+    for (unsigned l = 0; l < lane_count / 2; ++l) {
+      if (l < half) folded[l] += folded[l + half];
+    }
+  }
   return folded[0];
+}
+
+/// The sum that lane_sum() left; any thread may ask, none changes it.
+STARLING_DEVICE double lane_result(const Block& block) {
+  return fold_lanes(reinterpret_cast<const double*>(block.shared_memory));
 }
 
 struct Plus {

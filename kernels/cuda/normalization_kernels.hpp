@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/image_kernels.hpp"
+#include "kernels/dense_images.hpp"
 
 namespace starling::cuda {
 
@@ -66,7 +67,7 @@ struct NormalizedImage {
   }
 };
 
-/// Means, and rates = 1 / sqrt(variance + epsilon). A block per image; shared memory: a double per channel.
+/// Means, and rates = 1 / sqrt(variance + dense::normalization_epsilon). A block per image; shared memory: a double per channel.
 struct MomentsKernel {
   static constexpr unsigned threads = 128;
   using Arguments = NormalizationArguments;
@@ -103,9 +104,9 @@ struct MomentsKernel {
       }
     });
     block.each([&](unsigned thread) {
-      constexpr double epsilon = 1e-5;  // dense::normalization_epsilon
       for (std::uint32_t g = thread; g < image.groups; g += threads) {
-        const auto rate = static_cast<float>(1 / sqrt(image.group_mean(sums, g) + epsilon));
+        const auto rate =
+            static_cast<float>(1 / sqrt(image.group_mean(sums, g) + dense::normalization_epsilon));
         for (std::uint32_t c = 0; c < image.group_size; ++c)
           image.rate[g * image.group_size + c] = rate;
       }

@@ -142,7 +142,6 @@ int set_up(Queue* queue, DeviceFacts* facts) {
   facts->total_bytes = total;
   facts->free_bytes = free;
   facts->shared_bytes = static_cast<std::uint32_t>(properties.sharedMemPerBlockOptin);
-  facts->multiprocessors = static_cast<std::uint32_t>(properties.multiProcessorCount);
   for (std::uint32_t k = 0; k < kernel_count; ++k) {
     cudaFuncAttributes attributes;
     if (check(cudaFuncGetAttributes(&attributes, entries()[k].function),

@@ -65,23 +65,24 @@ struct RowKernel {
     });
   }
 
-  /// The number of i < count with is(i), to every thread. Must not be followed by a phase that writes shared memory.
-  template <class Is>
-  STARLING_DEVICE static std::uint32_t count_of(const Block& block, std::uint32_t count,
-                                                const Is& is) {
-    auto* counter = reinterpret_cast<std::uint32_t*>(block.shared_memory);
+  /// The sum of term(i), i < count, modulo 2^32, to every thread; of booleans, how many hold. Must not be followed by a phase
+  /// that writes shared memory.
+  template <class Term>
+  STARLING_DEVICE static std::uint32_t sum_of(const Block& block, std::uint32_t count,
+                                              const Term& term) {
+    auto* sum = reinterpret_cast<std::uint32_t*>(block.shared_memory);
     block.each([&](unsigned thread) {
-      if (thread == 0) *counter = 0;
+      if (thread == 0) *sum = 0;
     });
     block.each([&](unsigned thread) {
       std::uint32_t own = 0;
-      for (std::uint32_t i = thread; i < count; i += threads) own += is(i) ? 1 : 0;
-      add_atomically(*counter, own);
+      for (std::uint32_t i = thread; i < count; i += threads) own += term(i);
+      add_atomically(*sum, own);
     });
-    return *counter;
+    return *sum;
   }
 
-  /// The largest of key(i), i < count, or 0; as count_of.
+  /// The largest of key(i), i < count, or 0; as sum_of.
   template <class Key>
   STARLING_DEVICE static std::uint32_t largest_key(const Block& block, std::uint32_t count,
                                                    const Key& key) {
@@ -199,22 +200,14 @@ struct RowKernel {
   }
 
   STARLING_DEVICE static void hash(const Block& block, const TransformTask& t) {
-    auto* sum = reinterpret_cast<std::uint32_t*>(block.shared_memory);
-    block.each([&](unsigned thread) {
-      if (thread == 0) *sum = 0;
+    const std::uint32_t sum = sum_of(block, t.size[0], [&](std::uint32_t i) {
+      std::uint32_t x = bits_of(t.in[0][i]) + (i + 1) * 0x9e37'79b9U;
+      x = (x ^ (x >> 16)) * 0x85eb'ca6bU;
+      x = (x ^ (x >> 13)) * 0xc2b2'ae35U;
+      return x ^ (x >> 16);
     });
     block.each([&](unsigned thread) {
-      std::uint32_t own = 0;
-      for (std::uint32_t i = thread; i < t.size[0]; i += threads) {
-        std::uint32_t x = bits_of(t.in[0][i]) + (i + 1) * 0x9e37'79b9U;
-        x = (x ^ (x >> 16)) * 0x85eb'ca6bU;
-        x = (x ^ (x >> 13)) * 0xc2b2'ae35U;
-        own += x ^ (x >> 16);
-      }
-      add_atomically(*sum, own);
-    });
-    block.each([&](unsigned thread) {
-      if (thread == 0) t.out[0] = static_cast<float>(*sum >> 8);
+      if (thread == 0) t.out[0] = static_cast<float>(sum >> 8);
     });
   }
 
@@ -272,7 +265,7 @@ struct RowKernel {
       const double negative_sum = lane_result(block);
       block.each([](unsigned) {});
       const std::uint32_t negatives =
-          count_of(block, count, [&](std::uint32_t i) { return is_negative(v[i]); });
+          sum_of(block, count, [&](std::uint32_t i) { return is_negative(v[i]); });
       block.each([&](unsigned thread) {
         if (thread != 0) return;
         if (is_symmetric) {
@@ -354,7 +347,7 @@ struct RowKernel {
         block, count, [&](std::uint32_t i) { return g[i] >= 0 ? 0.0 : -double{g[i]}; }, Plus{});
     const double lower_sum = lane_result(block);
     block.each([](unsigned) {});
-    const std::uint32_t upper = count_of(block, count, [&](std::uint32_t i) { return g[i] >= 0; });
+    const std::uint32_t upper = sum_of(block, count, [&](std::uint32_t i) { return g[i] >= 0; });
     block.each([&](unsigned thread) {
       if (thread != 0) return;
       t.out[0] = mean_of(upper_sum, upper);
@@ -364,7 +357,7 @@ struct RowKernel {
 
   STARLING_DEVICE static void count_nonzero(const Block& block, const TransformTask& t) {
     const std::uint32_t count =
-        count_of(block, t.size[0], [&](std::uint32_t i) { return t.in[0][i] != 0.0F; });
+        sum_of(block, t.size[0], [&](std::uint32_t i) { return t.in[0][i] != 0.0F; });
     block.each([&](unsigned thread) {
       if (thread == 0) *t.number = static_cast<double>(count);
     });

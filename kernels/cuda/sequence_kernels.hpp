@@ -4,7 +4,9 @@
 #pragma once
 
 #include "kernels/cuda/image_kernels.hpp"
+#include "kernels/cuda/lanes.hpp"
 #include "kernels/cuda/layer_kernels.hpp"
+#include "kernels/dense_sequences.hpp"
 
 namespace starling::cuda {
 
@@ -66,7 +68,6 @@ struct EmbeddingGradientKernel {
 
 // --- Layer normalization ---------------------------------------------------------------------------
 
-inline constexpr unsigned sum_lanes = 16;      // of a lane sum, see kernels/dense_sequences.hpp
 inline constexpr std::uint32_t norm_rows = 8;  // of a block, a thread per lane
 
 struct LayerNormArguments {
@@ -81,23 +82,8 @@ struct LayerNormArguments {
 };
 
 struct RowLanes {
-  float a[norm_rows][sum_lanes], b[norm_rows][sum_lanes];
+  float a[norm_rows][lane_count], b[norm_rows][lane_count];
 };
-
-/// Lanes to their sum, in halves.
-STARLING_DEVICE float fold_lanes(const float* lanes) {
-  float folded[sum_lanes];
-  STARLING_UNROLL
-  for (unsigned l = 0; l < sum_lanes; ++l) folded[l] = lanes[l];
-  STARLING_UNROLL
-  for (unsigned half = sum_lanes / 2; half > 0; half /= 2) {
-    STARLING_UNROLL
-    for (unsigned l = 0; l < sum_lanes / 2; ++l) {
-      if (l < half) folded[l] += folded[l + half];
-    }
-  }
-  return folded[0];
-}
 
 /// Which row and lane of which task a thread has.
 struct RowThread {
@@ -108,9 +94,9 @@ struct RowThread {
   STARLING_DEVICE static RowThread of(const LayerNormArguments& a, unsigned block,
                                       unsigned thread) {
     const std::uint32_t pieces = pieces_of(a.rows, norm_rows), t = block / pieces;
-    const std::uint32_t local = thread / sum_lanes;
+    const std::uint32_t local = thread / lane_count;
     const std::uint32_t row = block % pieces * norm_rows + local;
-    return {t, local, thread % sum_lanes, std::uint64_t{t} * a.rows + row, row < a.tasks[t].rows};
+    return {t, local, thread % lane_count, std::uint64_t{t} * a.rows + row, row < a.tasks[t].rows};
   }
 };
 
@@ -125,7 +111,7 @@ STARLING_DEVICE void each_lane(const Block& block, const LayerNormArguments& a, 
 
 /// y = (x - mean) scale gain + bias of every row.
 struct LayerNormKernel {
-  static constexpr unsigned threads = norm_rows * sum_lanes;
+  static constexpr unsigned threads = norm_rows * lane_count;
   static constexpr std::uint32_t shared_bytes = sizeof(RowLanes);
   using Arguments = LayerNormArguments;
 
@@ -135,14 +121,14 @@ struct LayerNormKernel {
     each_lane(block, a, [&](const RowThread& me) {
       const float* x = a.x + me.row * a.columns;
       float sum = 0;
-      for (std::uint32_t o = me.lane; o < a.columns; o += sum_lanes) sum += x[o];
+      for (std::uint32_t o = me.lane; o < a.columns; o += lane_count) sum += x[o];
       lanes.a[me.local][me.lane] = sum;
     });
     each_lane(block, a, [&](const RowThread& me) {
       const float* x = a.x + me.row * a.columns;
       const float mean = fold_lanes(lanes.a[me.local]) * share;
       float sum = 0;
-      for (std::uint32_t o = me.lane; o < a.columns; o += sum_lanes) {
+      for (std::uint32_t o = me.lane; o < a.columns; o += lane_count) {
         const float d = x[o] - mean;
         sum = fmaf(d, d, sum);
       }
@@ -154,7 +140,7 @@ struct LayerNormKernel {
       const float mean = fold_lanes(lanes.a[me.local]) * share;
       const float variance = fold_lanes(lanes.b[me.local]) * share;
       const float scale = 1.0F / sqrt(variance + dense::norm_epsilon);
-      for (std::uint32_t o = me.lane; o < a.columns; o += sum_lanes)
+      for (std::uint32_t o = me.lane; o < a.columns; o += lane_count)
         a.y[me.row * a.columns + o] = fmaf((x[o] - mean) * scale, gain[o], gain[a.columns + o]);
       if (me.lane == 0) {
         a.moments[2 * me.row] = mean;
@@ -177,7 +163,7 @@ struct NormedRow {
 
 /// dx += the gradient of the input.
 struct LayerNormGradientKernel {
-  static constexpr unsigned threads = norm_rows * sum_lanes;
+  static constexpr unsigned threads = norm_rows * lane_count;
   static constexpr std::uint32_t shared_bytes = sizeof(RowLanes);
   using Arguments = LayerNormArguments;
 
@@ -187,7 +173,7 @@ struct LayerNormGradientKernel {
     each_lane(block, a, [&](const RowThread& me) {
       const auto [x, dy, gain, mean, scale] = NormedRow::of(a, me);
       float sum = 0, along = 0;
-      for (std::uint32_t o = me.lane; o < a.columns; o += sum_lanes) {
+      for (std::uint32_t o = me.lane; o < a.columns; o += lane_count) {
         const float n = (x[o] - mean) * scale, scaled = dy[o] * gain[o];
         sum += scaled;
         along = fmaf(scaled, n, along);
@@ -200,7 +186,7 @@ struct LayerNormGradientKernel {
       const float level = fold_lanes(lanes.a[me.local]) * share;
       const float slope = fold_lanes(lanes.b[me.local]) * share;
       float* dx = a.dx + me.row * a.columns;
-      for (std::uint32_t o = me.lane; o < a.columns; o += sum_lanes) {
+      for (std::uint32_t o = me.lane; o < a.columns; o += lane_count) {
         const float n = (x[o] - mean) * scale;
         dx[o] += scale * ((dy[o] * gain[o] - level) - n * slope);
       }
@@ -241,7 +227,7 @@ struct GeluArguments {
   float* y;  // forward: written; backward: the gradient of it, which becomes that of x
 };
 
-/// 1 / (1 + exp z), the slope that GELU multiplies x by.
+/// 1 / (1 + exp z), the gate that GELU multiplies x by; z as in dense_sequences.hpp.
 STARLING_DEVICE float gelu_gate(float x) {
   const float z = -dense::gelu_slope * fmaf(dense::gelu_cubic, x * (x * x), x);
   return 1.0F / (1.0F + exponential_of(z));
@@ -291,7 +277,7 @@ struct AttentionArguments {
 
 /// One head of one sequence, as its block sees it.
 struct AttentionHead {
-  static constexpr std::uint32_t positions = 16;  // dense::attention_block
+  static constexpr std::uint32_t positions = dense::attention_block;
   std::uint32_t length, width, stride, y_stride;
   float scale;
   const float *q, *k, *v;
@@ -351,10 +337,10 @@ struct AttentionHead {
         float* row = weights + std::uint64_t{i} * length;
         float highest = row[0];
         for (std::uint32_t j = 1; j <= i; ++j) highest = row[j] > highest ? row[j] : highest;
-        float lanes[sum_lanes] = {};
+        float lanes[lane_count] = {};
         for (std::uint32_t j = 0; j <= i; ++j) {
           row[j] = exponential_of(row[j] - highest);
-          lanes[j % sum_lanes] += row[j];
+          lanes[j % lane_count] += row[j];
         }
         const float share = 1.0F / fold_lanes(lanes);
         for (std::uint32_t j = 0; j <= i; ++j) row[j] *= share;
@@ -426,9 +412,9 @@ struct AttentionGradientKernel {
       for (std::uint32_t i = thread; i < head.length; i += threads) {
         float* row = head.weights + std::uint64_t{i} * head.length;
         const float* along = head.others + std::uint64_t{i} * head.length;
-        float lanes[sum_lanes] = {};
+        float lanes[lane_count] = {};
         for (std::uint32_t j = 0; j <= i; ++j)
-          lanes[j % sum_lanes] = fmaf(row[j], along[j], lanes[j % sum_lanes]);
+          lanes[j % lane_count] = fmaf(row[j], along[j], lanes[j % lane_count]);
         const float level = fold_lanes(lanes);
         for (std::uint32_t j = 0; j <= i; ++j) row[j] = (row[j] * (along[j] - level)) * head.scale;
       }

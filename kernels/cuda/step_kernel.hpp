@@ -100,7 +100,7 @@ struct StepOf {
     const std::uint32_t left = layer.outputs - panel;
     return left < panel_columns ? left : panel_columns;
   }
-  /// Distance between the rows of a panel, which begins panel * inputs' worth of padded rows after the first.
+  /// Where a panel begins, after the layer's first: the panels before it are whole, their rows padded.
   STARLING_DEVICE static std::uint32_t panel_at(const LayerShape& layer, std::uint32_t panel) {
     return panel / panel_columns * layer.inputs * odd(panel_columns);
   }

@@ -1,11 +1,7 @@
 #include "sim/base/csv.hpp"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <sstream>
-
 #include "sim/base/text.hpp"
+#include "sim/base/text_file.hpp"
 
 namespace starling {
 namespace {
@@ -63,13 +59,8 @@ std::vector<CsvRow> parse_csv(std::string_view text) {
 
 std::vector<CsvRow> read_csv(const Section& section, std::string_view key,
                              const std::string& path) {
-  errno = 0;
-  std::ifstream stream(path);
-  std::ostringstream content;
-  if (stream) content << stream.rdbuf();
-  std::vector<CsvRow> rows = parse_csv(content.str());
-  section.expect(stream.is_open() && !rows.empty(), key, "{}: cannot read: {}", path,
-                 errno != 0 ? std::strerror(errno) : "it is empty");
+  std::vector<CsvRow> rows = parse_csv(read_text(section, key, path));
+  section.expect(!rows.empty(), key, "{}: cannot read: it is empty", path);
   return rows;
 }
 

@@ -4,9 +4,6 @@
 #include "sim/base/graph_file.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <numeric>
 #include <set>
 #include <sstream>
@@ -24,6 +21,7 @@
 
 #include "sim/base/graph_text.hpp"
 #include "sim/base/text.hpp"
+#include "sim/base/text_file.hpp"
 
 namespace starling {
 namespace {
@@ -348,6 +346,11 @@ GraphFile parse_graph(const std::string& text, GraphFormat format, const GraphAt
   }
 }
 
+void fail_at(const Section& section, std::string_view key, const std::string& path,
+             std::size_t line, const std::string& what) {
+  section.fail(key, "{}{}: {}", path, line > 0 ? fmt::format(":{}", line) : "", what);
+}
+
 GraphFile read_graph(const Section& section, std::string_view key, const std::string& path,
                      const GraphAttributes& known) {
   const std::size_t dot = path.find_last_of("./");
@@ -357,18 +360,11 @@ GraphFile read_graph(const Section& section, std::string_view key, const std::st
   section.expect(is_graphml || extension == "dot" || extension == "gv", key,
                  "must end in .graphml, .xml, .dot or .gv, got {}", path);
 
-  errno = 0;
-  std::ifstream stream(path);
-  std::ostringstream content;
-  if (stream) content << stream.rdbuf();
-  // A directory opens but yields nothing; so does an empty file, which is no graph either.
-  section.expect(stream.is_open() && !content.str().empty(), key, "{}: cannot read: {}", path,
-                 errno != 0 ? std::strerror(errno) : "it is empty");
+  const std::string text = read_text(section, key, path);
   try {
-    return parse_graph(content.str(), is_graphml ? GraphFormat::graphml : GraphFormat::dot, known);
+    return parse_graph(text, is_graphml ? GraphFormat::graphml : GraphFormat::dot, known);
   } catch (const GraphFileError& error) {
-    section.fail(key, "{}{}: {}", path, error.line > 0 ? fmt::format(":{}", error.line) : "",
-                 error.what());
+    fail_at(section, key, path, error.line, error.what());
   }
 }
 

@@ -62,6 +62,10 @@ struct GraphFileError : std::runtime_error {
 /// are left out. Throws GraphFileError.
 GraphFile parse_graph(const std::string& text, GraphFormat format, const GraphAttributes& known);
 
+/// ScenarioError of `key`: "net.dot:12: what", without the line if that is 0.
+[[noreturn]] void fail_at(const Section& section, std::string_view key, const std::string& path,
+                          std::size_t line, const std::string& what);
+
 /// Reads the file at `path`, which `key` of the section names. Throws ScenarioError.
 GraphFile read_graph(const Section& section, std::string_view key, const std::string& path,
                      const GraphAttributes& known);

@@ -1,7 +1,8 @@
 #include "sim/base/number_file.hpp"
 
 #include <algorithm>
-#include <charconv>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <utility>
 
@@ -18,11 +19,9 @@ bool read_numbers(std::string_view line, std::vector<double>& numbers) {
   numbers.clear();
   while (true) {
     const std::size_t comma = line.find(',');
-    const std::string_view text = trim(line.substr(0, comma));
-    double number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || end != text.data() + text.size()) return false;
-    numbers.push_back(number);
+    const auto number = number_in<double>(trim(line.substr(0, comma)));
+    if (!number) return false;
+    numbers.push_back(*number);
     if (comma == line.npos) return true;
     line.remove_prefix(comma + 1);
   }
@@ -44,7 +43,7 @@ bool is_header(std::string_view line) {
 
 NumberFile::NumberFile(std::string path, std::string_view what, std::string_view expected)
     : path_(std::move(path)), expected_(expected), file_(path_) {
-  if (!file_) throw Error(fmt::format("{}: cannot open {}", path_, what));
+  if (!file_) throw Error(fmt::format("{}: cannot open {}: {}", path_, what, std::strerror(errno)));
   if (std::filesystem::is_directory(path_))  // which opens like a file
     throw Error(fmt::format("{}: cannot read {}: is a directory", path_, what));
 }

@@ -3,7 +3,6 @@
 #include "sim/base/section.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -21,18 +20,14 @@ std::string or_nothing(const std::string& text) { return text.empty() ? "nothing
 
 /// The whole of `text` as a finite number.
 std::optional<double> to_number(std::string_view text) {
-  double value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_whole = error == std::errc() && rest == text.data() + text.size();
-  return is_whole && std::isfinite(value) ? std::optional(value) : std::nullopt;
+  const auto number = number_in<double>(text);
+  return number && std::isfinite(*number) ? number : std::nullopt;
 }
 
 /// The whole of `text` as an integer: plain digits, or another way to write a whole number ("1e6")
 /// that a double holds exactly.
 std::optional<std::int64_t> to_integer(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc() && rest == text.data() + text.size()) return value;
+  if (const auto value = number_in<std::int64_t>(text)) return value;
   const std::optional<double> number = to_number(text);
   if (!number || *number != std::floor(*number) || std::abs(*number) > 0x1p53) return std::nullopt;
   return static_cast<std::int64_t>(*number);

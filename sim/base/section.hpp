@@ -16,7 +16,7 @@
 
 namespace starling {
 
-/// Where a value was written: "ring.ini:28" or "command line".
+/// A value as it was written; `origin` says where: "ring.ini:28" or "command line".
 struct Setting {
   std::string key;
   std::string text;

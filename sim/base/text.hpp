@@ -1,21 +1,18 @@
 // What readers of lines, lists and tables share.
 #pragma once
 
-#include <algorithm>
 #include <cctype>
-#include <sstream>
+#include <charconv>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <vector>
 
 namespace starling {
 
 /// Of UTF-8, as spreadsheets write it in front of a table.
 inline constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
-
-/// Whether `text` begins with the byte order mark of UTF-16, of either order; nothing here reads that.
-constexpr bool is_utf16(std::string_view text) {
-  return text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF");
-}
 
 /// `text` without the spaces, tabs and carriage returns around it.
 constexpr std::string_view trim(std::string_view text) {
@@ -23,6 +20,26 @@ constexpr std::string_view trim(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(spaces);
   if (begin == text.npos) return {};
   return text.substr(begin, text.find_last_not_of(spaces) - begin + 1);
+}
+
+/// The whole of `text` as a number; nothing if it is none, or does not fit.
+template <class Number>
+std::optional<Number> number_in(std::string_view text) {
+  Number number{};
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && rest == end ? std::optional(number) : std::nullopt;
+}
+
+/// The parts of `text` between separators.
+inline std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == text.npos) return parts;
+    text.remove_prefix(end + 1);
+  }
 }
 
 /// `text` on one line, for a message: what ends lines or is no character at all becomes "\\n" or "\\x07".
@@ -42,22 +59,6 @@ inline std::string printable(std::string_view text) {
     }
   }
   return line;
-}
-
-/// The first line of `text` that is another one than in `other`, whatever their comments, and without its own.
-inline std::string first_other_line(const std::string& text, const std::string& other) {
-  const auto next = [](std::istringstream& lines, std::string& line) {
-    if (!std::getline(lines, line)) return false;
-    line.resize(std::min(line.find(" #"), line.size()));
-    line.resize(line.find_last_not_of(' ') + 1);
-    return true;
-  };
-  std::istringstream lines(text), others(other);
-  std::string line, other_line;
-  while (next(lines, line)) {
-    if (!next(others, other_line) || line != other_line) return line;
-  }
-  return "fewer lines";
 }
 
 /// `text` with small letters for ASCII's capital ones.

@@ -85,7 +85,7 @@ bool ComputeDelays::draws_itself(NodeId node, Step step) const {
 }
 
 ComputeDelays::Drawn ComputeDelays::draw(NodeId node, Step begin, std::int64_t place) const {
-  // Where a stream's name has a node, which all share here: the how manyth beginning it is.
+  // Seeded alike on all nodes: the stream's name has, in place of a node, how often the streams were restarted.
   const Step run = settings_.restart > 0 ? begin / settings_.restart : 0;
   for (int i = 0; i < settings_.draws; ++i) {
     Random random(seed_, "delay draws", static_cast<NodeId>(run), place + i);

@@ -62,9 +62,7 @@ bool SimulatedTransport::has_missed(const ReceiveWait& wait) {
   // Only fibres of the node that is back run while anything is left.
   if (catching_up_.empty() || wait.deadline >= now_) return false;
   const auto later = std::ranges::upper_bound(catching_up_, wait.deadline, {}, &HeldBack::time);
-  const std::uint64_t what = wait.timer;
-  catching_up_.insert(
-      later, {wait.deadline, what << kind_bits | static_cast<std::uint64_t>(Kind::deadline)});
+  catching_up_.insert(later, {wait.deadline, payload_of(Kind::deadline, wait.timer)});
   return true;
 }
 

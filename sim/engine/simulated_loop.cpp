@@ -158,7 +158,7 @@ void SimulatedTransport::schedule(Time time, std::uint64_t payload) {
 }
 
 void SimulatedTransport::schedule(Time time, Kind kind, std::uint64_t what) {
-  schedule(time, what << kind_bits | static_cast<std::uint64_t>(kind));
+  schedule(time, payload_of(kind, what));
 }
 
 void SimulatedTransport::wake(Fibre& fibre, Time time) {

@@ -83,13 +83,21 @@ std::uint32_t SimulatedTransport::take_off(NodeId to, Message&& message) {
 
 void SimulatedTransport::send(NodeId to, Message&& message) {
   const NodeId source = message.source;
-  const std::int64_t bytes = message.bytes;
-  const std::uint64_t stream = stream_of(message);
   const std::uint32_t id = take_off(to, std::move(message));
   if (source == to) return deliver(now_, id);
   if (settings_.failures != nullptr) in_flight_[id].fate = settings_.failures->next_message(source);
   if (host_ != nullptr && host_->is_staging() && enter_lane(id)) return;
-  network_.start({.id = id, .source = source, .destination = to, .bytes = bytes, .stream = stream},
+  set_off(id);
+}
+
+void SimulatedTransport::set_off(std::uint32_t id) {
+  const InFlight& flight = in_flight_[id];
+  const Message& message = flight.message;
+  network_.start({.id = id,
+                  .source = message.source,
+                  .destination = flight.destination,
+                  .bytes = message.bytes,
+                  .stream = stream_of(message)},
                  *this);
 }
 
@@ -121,15 +129,9 @@ void SimulatedTransport::leave_lane(const InFlight& flight) {
 
 void SimulatedTransport::pass_on(std::uint32_t id) {
   InFlight& flight = in_flight_[id];
-  const NodeId source = flight.message.source;
   if (flight.leg == Leg::out) {
     flight.leg = Leg::network;
-    return network_.start({.id = id,
-                           .source = source,
-                           .destination = flight.destination,
-                           .bytes = flight.message.bytes,
-                           .stream = stream_of(flight.message)},
-                          *this);
+    return set_off(id);
   }
   if (flight.leg == Leg::network && flight.is_in_lane) {
     Lane& lane = lanes_.at(lane_of(flight));

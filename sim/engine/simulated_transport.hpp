@@ -89,9 +89,12 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   static Kind kind_of(std::uint64_t payload) {
     return static_cast<Kind>(payload & ((1U << kind_bits) - 1));
   }
+  static std::uint64_t payload_of(Kind kind, std::uint64_t what) {
+    return what << kind_bits | static_cast<std::uint64_t>(kind);
+  }
   static std::uint64_t delivery_of(NodeId destination, std::uint32_t place) {
     const auto what = static_cast<std::uint64_t>(destination) << place_bits | place;
-    return what << kind_bits | static_cast<std::uint64_t>(Kind::delivery);
+    return payload_of(Kind::delivery, what);
   }
   static std::uint32_t place_of(std::uint64_t delivery) {
     return static_cast<std::uint32_t>(delivery >> kind_bits);
@@ -158,6 +161,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   /// Begins the leg out of a message that is staged, or has to wait for one that is; else false.
   bool enter_lane(std::uint32_t id);
   void leave_lane(const InFlight& flight);
+  void set_off(std::uint32_t id);
   void pass_on(std::uint32_t id);
   void arrive(std::uint32_t id);
   void hand_over(NodeId to, Message& message);

@@ -1,5 +1,3 @@
-#define OMPI_SKIP_MPICXX 1
-#define MPICH_SKIP_MPICXX 1
 #include "sim/mpi/census.hpp"
 
 #include <chrono>

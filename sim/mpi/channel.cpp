@@ -1,5 +1,3 @@
-#define OMPI_SKIP_MPICXX 1
-#define MPICH_SKIP_MPICXX 1
 #include "sim/mpi/channel.hpp"
 
 #include <algorithm>
@@ -21,9 +19,8 @@ namespace {
 
 constexpr int header_tag = 0;
 constexpr int numbers_tag = 1;
-constexpr std::size_t largest_piece = std::size_t{1} << 30;  // MPI counts in int
-constexpr int most_headers = 64;                             // taken in one go
-constexpr std::size_t beside_numbers = 1 << 16;              // what the C library adds to a block
+constexpr int most_headers = 64;                 // taken in one go
+constexpr std::size_t beside_numbers = 1 << 16;  // what the C library adds to a block
 
 struct Free {
   void operator()(std::byte* bytes) const { std::free(bytes); }
@@ -92,14 +89,6 @@ class Requests {
   std::vector<Owner> owners_;
   std::vector<int> indices_;
 };
-
-/// Calls f(data, count) for consecutive pieces that MPI can count.
-template <class Byte, class F>
-void for_each_piece(Byte* bytes, std::size_t size, F f) {
-  for (std::size_t at = 0; at < size; at += largest_piece) {
-    f(bytes + at, static_cast<int>(std::min(largest_piece, size - at)));
-  }
-}
 
 }  // namespace
 

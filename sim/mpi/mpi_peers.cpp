@@ -1,5 +1,3 @@
-#define OMPI_SKIP_MPICXX 1
-#define MPICH_SKIP_MPICXX 1
 #include "sim/mpi/mpi_peers.hpp"
 
 #include <algorithm>
@@ -23,7 +21,7 @@ constexpr int rows_tag = 1;
 constexpr int failure_tag = 2;
 constexpr int farewell_looks = 40;
 // A row that comes late holds up a whole process, with small models in hundreds of waves per second.
-const Patience watchful(std::chrono::microseconds(20));
+const Backoff watchful(std::chrono::microseconds(20));
 
 /// A failure as text that travels: its kind, a signal, the sentence.
 std::string to_text(const std::exception_ptr& failure, int rank, int ranks) {

@@ -1,5 +1,3 @@
-#define OMPI_SKIP_MPICXX 1
-#define MPICH_SKIP_MPICXX 1
 #include "sim/mpi/mpi_session.hpp"
 
 #include <algorithm>
@@ -13,14 +11,13 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
-#include "sim/base/patience.hpp"
+#include "sim/base/backoff.hpp"
 
 namespace starling {
 namespace {
 
 using Clock = MpiSession::Clock;
 
-constexpr std::size_t largest_piece = std::size_t{1} << 30;  // MPI counts in int
 constexpr auto farewell = std::chrono::seconds(5);
 constexpr auto while_keeper_saves = std::chrono::minutes(1);
 constexpr auto endless = std::chrono::hours(24 * 365);
@@ -117,7 +114,7 @@ bool MpiSession::all_leave() {
   const auto began = Clock::now();
   MPI_Request request = MPI_REQUEST_NULL;
   if (MPI_Ibarrier(communicators_->farewell, &request) != MPI_SUCCESS) return false;
-  for (Patience patience;; patience.pause()) {
+  for (Backoff backoff;; backoff.pause()) {
     int is_done = 0;
     if (MPI_Test(&request, &is_done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
     if (is_done) return true;
@@ -185,7 +182,7 @@ void MpiSession::lose() {
     return Clock::now() - began > (has_signal() ? Clock::duration(call_after_signal) : call);
   };
   const auto is_any_lost = [this] { return std::ranges::find(is_lost_, true) != is_lost_.end(); };
-  for (Patience patience; is_any_lost() && !is_over(); patience.pause()) {
+  for (Backoff backoff; is_any_lost() && !is_over(); backoff.pause()) {
     for (std::size_t other = 0; other < is_lost_.size(); ++other) {
       int is_done = 0;
       MPI_Request& hearing = calls[2 * other + 1].second;
@@ -238,25 +235,21 @@ void MpiSession::barrier() {
 }
 
 void MpiSession::send(int to, std::span<const std::byte> bytes) {
-  for (std::size_t at = 0; at < bytes.size(); at += largest_piece) {
-    const auto count = static_cast<int>(std::min(largest_piece, bytes.size() - at));
+  for_each_piece(bytes.data(), bytes.size(), [&](const std::byte* piece, int count) {
     MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Isend(bytes.data() + at, count, MPI_BYTE, to, bytes_tag, communicators_->control,
-                        &request),
+    check_mpi(MPI_Isend(piece, count, MPI_BYTE, to, bytes_tag, communicators_->control, &request),
               "MPI_Isend");
     wait(*this, request);
-  }
+  });
 }
 
 void MpiSession::receive(int from, std::span<std::byte> bytes) {
-  for (std::size_t at = 0; at < bytes.size(); at += largest_piece) {
-    const auto count = static_cast<int>(std::min(largest_piece, bytes.size() - at));
+  for_each_piece(bytes.data(), bytes.size(), [&](std::byte* piece, int count) {
     MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Irecv(bytes.data() + at, count, MPI_BYTE, from, bytes_tag,
-                        communicators_->control, &request),
+    check_mpi(MPI_Irecv(piece, count, MPI_BYTE, from, bytes_tag, communicators_->control, &request),
               "MPI_Irecv");
     wait(*this, request);
-  }
+  });
 }
 
 void MpiSession::send_text(int to, std::string_view text) {
@@ -286,19 +279,16 @@ std::vector<std::string> MpiSession::gather(std::string_view bytes) {
 }
 
 std::string MpiSession::broadcast(std::string bytes) {
-  const auto spread = [this](void* data, std::size_t size) {
+  const auto spread = [this](void* data, int count) {
     MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(
-        MPI_Ibcast(data, static_cast<int>(size), MPI_BYTE, 0, communicators_->control, &request),
-        "MPI_Ibcast");
+    check_mpi(MPI_Ibcast(data, count, MPI_BYTE, 0, communicators_->control, &request),
+              "MPI_Ibcast");
     wait(*this, request);
   };
   std::uint64_t size = bytes.size();
   spread(&size, sizeof size);
   bytes.resize(size);
-  for (std::size_t at = 0; at < size; at += largest_piece) {
-    spread(bytes.data() + at, std::min<std::size_t>(largest_piece, size - at));
-  }
+  for_each_piece(bytes.data(), size, spread);
   return bytes;
 }
 

@@ -22,13 +22,22 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/base/patience.hpp"
+#include "sim/base/backoff.hpp"
 #include "sim/node/peers.hpp"
 
 namespace starling {
 
 /// Throws Error with the system's words unless `code` is MPI_SUCCESS.
 void check_mpi(int code, const char* call);
+
+inline constexpr std::size_t largest_piece = std::size_t{1} << 30;  // MPI counts in int
+/// Calls f(data, count) for consecutive pieces that MPI can count.
+template <class Byte, class F>
+void for_each_piece(Byte* bytes, std::size_t size, F f) {
+  for (std::size_t at = 0; at < size; at += largest_piece) {
+    f(bytes + at, static_cast<int>(std::min(largest_piece, size - at)));
+  }
+}
 
 class MpiSession {
  public:
@@ -169,15 +178,15 @@ class Watch {
 /// A wait for other ranks: naps between looks, and ends when one of them is lost.
 class Vigil {
  public:
-  explicit Vigil(MpiSession& session, Patience patience = Patience())
-      : patience_(patience), watch_(session) {}
+  explicit Vigil(MpiSession& session, Backoff backoff = Backoff())
+      : backoff_(backoff), watch_(session) {}
   void pause() {
-    patience_.pause();
+    backoff_.pause();
     watch_.look();
   }
 
  private:
-  Patience patience_;
+  Backoff backoff_;
   Watch watch_;
 };
 

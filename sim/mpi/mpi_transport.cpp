@@ -136,7 +136,7 @@ void MpiTransport::compute(GradientWait& wait) {
 
 void MpiTransport::run() {
   start_clock();
-  Patience patience;
+  Backoff backoff;
   for (watch_.reset();; watch_.look()) {
     bool something_happened = channel_.progress(arrived_);
     if (failure_.empty() && !channel_.failure().empty()) {
@@ -158,9 +158,9 @@ void MpiTransport::run() {
     }
     if (take_census()) break;
     if (something_happened) {
-      patience.reset();
+      backoff.reset();
     } else {
-      nap(patience);
+      nap(backoff);
     }
   }
   // Everything has been received; MPI still has to tell the senders.
@@ -281,8 +281,8 @@ void MpiTransport::note_made(std::size_t floats) {
   graph_.flush();
 }
 
-void MpiTransport::nap(Patience& patience) {
-  std::chrono::nanoseconds nap = patience.next();
+void MpiTransport::nap(Backoff& backoff) {
+  std::chrono::nanoseconds nap = backoff.next();
   if (!events_.empty()) {
     const auto left =
         std::chrono::duration_cast<std::chrono::nanoseconds>(events_.front().time - now());

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/base/patience.hpp"
+#include "sim/base/backoff.hpp"
 #include "sim/mpi/census.hpp"
 #include "sim/mpi/channel.hpp"
 #include "sim/mpi/gradient_worker.hpp"
@@ -119,7 +119,7 @@ class MpiTransport final : public Transport {
   bool take_census();
   /// All ranks learn how the run ends; from here on nobody's fibres run.
   void share_ending(bool is_standstill);
-  void nap(Patience& patience);
+  void nap(Backoff& backoff);
 
   Settings settings_;
   MpiSession& session_;

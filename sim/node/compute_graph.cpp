@@ -114,7 +114,7 @@ ComputeGraph::Operation& ComputeGraph::begin(Kind kind) {
   return operation;
 }
 
-ComputeGraph::Operation& ComputeGraph::begin(const Batch& batch, const Vector& x) {
+ComputeGraph::Operation& ComputeGraph::begin(const BatchName& batch, const Vector& x) {
   Operation& operation = begin(Kind::gradient);
   operation.call = static_cast<std::uint32_t>(open_.batches.size());
   open_.batches.push_back(batch);
@@ -317,7 +317,7 @@ bool ComputeGraph::is_full() const {
 }
 
 void ComputeGraph::close_if_full() {
-  if (is_full()) submit();
+  if (is_full()) submit(true);
 }
 
 std::vector<ComputeGraph::PutOff> ComputeGraph::drop_unread(bool puts_off) {
@@ -400,13 +400,13 @@ std::vector<ComputeGraph::ValueId> ComputeGraph::settle_uses() {
   return never_made;
 }
 
-void ComputeGraph::submit() {
+void ComputeGraph::submit(bool puts_off) {
   if (open_.operations.empty() && open_.garbage.empty()) return;
 
   // A gradient that is still held, but that nothing has read yet, is put off to the next window when this one is
   // only full: the sum that it can be folded into has not been recorded yet. Else every node would have a stored
   // gradient whenever a window closes.
-  const std::vector<PutOff> put_off = drop_unread(is_full() && folds_sums_);
+  const std::vector<PutOff> put_off = drop_unread(puts_off && folds_sums_);
   place_operations();
   order_by_level();
   const std::vector<ValueId> never_made = settle_uses();
@@ -474,7 +474,7 @@ void ComputeGraph::complete() {
 }
 
 void ComputeGraph::flush() {
-  submit();
+  submit(false);
   complete();
 }
 
@@ -578,17 +578,17 @@ void ComputeGraph::close() {
   if (Sharding* sharding = executor_->sharding()) sharding->close();
 }
 
-const std::map<NodeId, Step>& ComputeGraph::diverged() {
+const DivergedAt& ComputeGraph::diverged() {
   flush();
   return executor_->diverged();
 }
 
-const GraphStatistics& ComputeGraph::statistics() const {
-  combined_ = executor_->statistics();
-  combined_.joined = recorded_.joined;
-  combined_.shared = recorded_.shared;
-  combined_.dropped = recorded_.dropped;
-  return combined_;
+GraphStatistics ComputeGraph::statistics() const {
+  GraphStatistics all = executor_->statistics();
+  all.joined = recorded_.joined;
+  all.shared = recorded_.shared;
+  all.dropped = recorded_.dropped;
+  return all;
 }
 
 }  // namespace starling

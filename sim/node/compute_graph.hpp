@@ -21,6 +21,7 @@
 // Not thread-safe: one thread records. `Vector` handles belong to that thread too.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -44,6 +45,27 @@ class Executor;
 class Sharding;
 class ShardPlan;
 struct Sharing;
+
+/// By node: the first of its gradients whose loss was not finite.
+class DivergedAt {
+ public:
+  /// In any order.
+  void add(NodeId node, Step draw) {
+    const auto [found, is_new] = first_.try_emplace(node, draw);
+    found->second = std::min(found->second, draw);
+  }
+  bool contains(NodeId node) const { return first_.contains(node); }
+  /// Whether the node had diverged before its gradient `draw`.
+  bool is_before(NodeId node, Step draw) const {
+    const auto found = first_.find(node);
+    return found != first_.end() && found->second < draw;
+  }
+  auto begin() const { return first_.begin(); }
+  auto end() const { return first_.end(); }
+
+ private:
+  std::map<NodeId, Step> first_;
+};
 
 /// What was recorded and how well it batched.
 struct GraphStatistics {
@@ -156,12 +178,12 @@ class ComputeGraph {
   void abandon(std::exception_ptr failure);
   void close();
   /// Nodes with a loss that was not finite, and the gradient where that was so first. Flushes.
-  const std::map<NodeId, Step>& diverged();
+  const DivergedAt& diverged();
 
   bool has_numbers() const { return has_numbers_; }
   std::size_t parameters() const { return parameters_; }
   const WorkloadFacts& facts() const { return workload_.facts(); }
-  const GraphStatistics& statistics() const;
+  GraphStatistics statistics() const;
 
  private:
   friend class Vector;
@@ -212,12 +234,6 @@ class ComputeGraph {
     std::uint32_t size;
     float factor;
     std::uint32_t next;  // in terms, or none
-  };
-
-  /// The mini-batch of a gradient.
-  struct Batch {
-    NodeId node;
-    Step draw;
   };
 
   /// A scalar; it stays where it is.
@@ -279,7 +295,7 @@ class ComputeGraph {
     std::vector<Term> terms;
     std::vector<Transform> transforms;
     std::vector<Measure> measures;
-    std::vector<Batch> batches;
+    std::vector<BatchName> batches;
     std::vector<OperationId> order;  // operations to run, by wave, then as recorded
     std::vector<Use> uses;
     std::vector<ValueId> garbage;  // released before anything runs
@@ -295,7 +311,7 @@ class ComputeGraph {
   /// A gradient that waits for the next window.
   struct PutOff {
     Operation gradient;
-    Batch batch;
+    BatchName batch;
     Term x;
   };
 
@@ -308,7 +324,7 @@ class ComputeGraph {
   std::uint32_t new_slot();
   Operation& begin(Kind kind);
   /// Begins a gradient.
-  Operation& begin(const Batch& batch, const Vector& x);
+  Operation& begin(const BatchName& batch, const Vector& x);
   void add_term(Operation& operation, const Vector& v, float factor);
   /// Lists a value among the window's uses.
   void touch(ValueId value);
@@ -344,7 +360,8 @@ class ComputeGraph {
   void order_by_level();
   /// Says of every value of the window how often it is read there and whether it lives on.
   std::vector<ValueId> settle_uses();
-  void submit();
+  /// Closes the window; `puts_off`: of one that is only full.
+  void submit(bool puts_off);
   void complete();
   std::vector<Checkpoint::Vector> living_vectors() const;
   /// Writes what the host has made to the backend, if that has not been done.
@@ -383,7 +400,6 @@ class ComputeGraph {
 
   Vector initial_model_;
   GraphStatistics recorded_;
-  mutable GraphStatistics combined_;
   std::unique_ptr<Executor> executor_;
 };
 

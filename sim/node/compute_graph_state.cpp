@@ -50,9 +50,9 @@ void ComputeGraph::describe(Checkpoint& checkpoint) {
   flush();
   if (Sharding* sharding = executor_->sharding()) sharding->wish({});
   agreed_ = {};  // what was wished is granted here
-  statistics();
+  const GraphStatistics statistics = this->statistics();
   checkpoint.counters.clear();
-  for (const auto counter : counters) checkpoint.counters.push_back(combined_.*counter);
+  for (const auto counter : counters) checkpoint.counters.push_back(statistics.*counter);
   checkpoint.journal = journal_.numbers();
   checkpoint.numbers.clear();
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {

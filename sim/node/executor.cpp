@@ -266,8 +266,8 @@ void Executor::order_in_strips(std::size_t begin, std::size_t end, std::size_t w
   const auto& operations = window_.operations;
   NodeId lowest = std::numeric_limits<NodeId>::max(), highest = 0;
   for (const auto& batch : window_.batches) {
-    lowest = std::min(lowest, batch.node);
-    highest = std::max(highest, batch.node);
+    lowest = std::min(lowest, batch.owner);
+    highest = std::max(highest, batch.owner);
   }
   const auto nodes = static_cast<std::size_t>(highest - lowest) + 1;
   const std::size_t nodes_per_place = nodes / (end - begin) + 1;
@@ -280,7 +280,7 @@ void Executor::order_in_strips(std::size_t begin, std::size_t end, std::size_t w
   ends_.assign(((places - 1) / width + 1) * turns, 0);
   for (std::size_t i = begin; i < end; ++i) {
     const ComputeGraph::OperationId gradient = window_.order[i];
-    const NodeId node = window_.batches[operations[gradient].call].node;
+    const NodeId node = window_.batches[operations[gradient].call].owner;
     const std::size_t place = static_cast<std::size_t>(node - lowest) / nodes_per_place;
     const std::size_t strip = place / width;
     std::size_t turn = place % width;
@@ -474,7 +474,7 @@ void Executor::check_loss(const GradientRequest& request) {
   if (std::isfinite(request.loss)) [[likely]]
     return;
   if (!stops_at_divergence_) {
-    diverged_.try_emplace(request.node, request.draw);
+    diverged_.add(request.node, request.draw);
     return;
   }
   throw Diverged(fmt::format("the loss of node {}", request.node), request.loss,

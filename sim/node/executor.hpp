@@ -37,8 +37,6 @@ class Executor final : private RowOwner {
   void wait();
   /// The same, but keeps quiet about what went wrong.
   void rest();
-  /// The window that ran last, to be recycled; only while idle.
-  Window& finished() { return window_; }
 
   /// Row of a value that has run; only while idle.
   float* row(ValueId value) const { return rows_.at(value); }
@@ -57,7 +55,7 @@ class Executor final : private RowOwner {
   /// Throws Diverged, naming node and gradient, unless the loss is finite, or notes it; only while idle.
   void check_loss(const GradientRequest& request);
   /// See ComputeGraph; only while idle.
-  const std::map<NodeId, Step>& diverged() const { return diverged_; }
+  const DivergedAt& diverged() const { return diverged_; }
 
  private:
   void work();
@@ -117,7 +115,7 @@ class Executor final : private RowOwner {
   std::unique_ptr<Sharding> sharding_;
   GraphStatistics statistics_;
   const bool stops_at_divergence_;
-  std::map<NodeId, Step> diverged_;
+  DivergedAt diverged_;
 
   enum class State { idle, running, stopping };
   std::mutex mutex_;

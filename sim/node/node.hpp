@@ -61,7 +61,7 @@ class Node {
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  // --- Identity and neighbours -----------------------------------------------------------------------------
+  // --- Identity and neighbors -----------------------------------------------------------------------------
   NodeId id() const { return id_; }
   NodeId nodes() const { return world_.topology.nodes(); }
   /// All of them, 0 .. n-1: one list, which outlives every fibre.
@@ -92,6 +92,10 @@ class Node {
   Vector initial_model() { return world_.graph.initial_model(); }
   Vector zeros(std::size_t size) { return world_.graph.zeros(size); }
   std::size_t parameters() const { return world_.graph.parameters(); }
+  /// Floats of each tensor of the model, first layer first. Empty: it is one tensor.
+  std::span<const std::size_t> tensors() const { return world_.graph.facts().tensors; }
+  /// The weight matrices of the model: where each lies and how large it is. Empty if it has none.
+  std::span<const WeightMatrix> matrices() const { return world_.graph.facts().matrices; }
   /// Gradient of the node's next mini-batch at the snapshot `x`; takes the modelled (or real) time to compute, whatever
   /// other fibres of the node compute meanwhile.
   class ComputeGradient;
@@ -99,10 +103,6 @@ class Node {
   /// Gradient of the draw-th mini-batch of node `owner`, whose samples this node holds, too (coded computing). Takes the
   /// time of a gradient of this node.
   ComputeGradient gradient_of(NodeId owner, Step draw, const Vector& x);
-  /// Floats of each tensor of the model, first layer first. Empty: it is one tensor.
-  std::span<const std::size_t> tensors() const { return world_.graph.facts().tensors; }
-  /// The weight matrices of the model: where each lies and how large it is. Empty if it has none.
-  std::span<const WeightMatrix> matrices() const { return world_.graph.facts().matrices; }
   /// The same, but goes on when the backward pass begins if exchanges overlap it (ExchangePlan): piece by piece the
   /// gradient may then be used after stage_out(). For the program alone, which awaits finish_backward() before its step
   /// ends.

@@ -165,7 +165,7 @@ void Observer::drop_diverged(std::size_t index, Row& row) {
   for (std::size_t i = 0; i < row.models.size(); ++i) {  // 0, or NaN if an element is not finite
     if (row.models[i]) distances[i] = squared_distance(row.models[i], row.models[i]);
   }
-  const std::map<NodeId, Step> diverged = this->diverged();
+  const DivergedAt diverged = this->diverged();
   for (std::size_t i = 0; i < row.models.size(); ++i) {
     if (!row.models[i]) continue;
     const auto node = static_cast<NodeId>(i);
@@ -173,22 +173,20 @@ void Observer::drop_diverged(std::size_t index, Row& row) {
     if (!is_finite) {
       not_finite_.try_emplace(node, recorder_.evaluation.schedule().finished(index));
     }
-    const auto found = diverged.find(node);
     // Whoever is ahead of the others, or evaluated after the run, may have diverged since.
-    const bool has_diverged = found != diverged.end() && found->second < row.draws[i];
-    if (!is_finite || has_diverged) row.models[i] = {};
+    if (!is_finite || diverged.is_before(node, row.draws[i])) row.models[i] = {};
   }
 }
 
-std::map<NodeId, Step> Observer::diverged() {
-  std::map<NodeId, Step> all = graph_.diverged();
-  all.insert(diverged_elsewhere_.begin(), diverged_elsewhere_.end());
+DivergedAt Observer::diverged() {
+  DivergedAt all = graph_.diverged();
+  for (const auto& [node, draw] : diverged_elsewhere_) all.add(node, draw);
   return all;
 }
 
 std::vector<std::string> Observer::diverged_nodes() {
   std::vector<std::string> nodes;
-  const std::map<NodeId, Step> diverged = this->diverged();
+  const DivergedAt diverged = this->diverged();
   for (const auto& [node, draw] : diverged) {
     nodes.push_back(fmt::format("node {} at its gradient {}", node, draw));
   }

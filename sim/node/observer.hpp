@@ -32,7 +32,7 @@ class Observer {
   void record(NodeId node, std::string_view metric, Step k, const Scalar& value);
   /// `weight`: of x in the mean over the nodes, see Node::end_step().
   void end_step(NodeId node, Step k, const Vector& x, Time now, double weight = 1);
-  /// The node computes a gradient of somebody's mini-batch of this number. x knows of what those before end_step() find.
+  /// `node` computes a gradient of somebody's `draw`-th mini-batch. Its next end_step() hands over a model that may know of it.
   void note_batch(NodeId node, Step draw) {
     if (draws_.empty()) [[likely]]
       return;
@@ -83,7 +83,7 @@ class Observer {
   /// Has evaluations leave out models of nodes that diverged, and waits for the numbers to know them.
   void leave_out_diverged();
   /// The loss of `node` was not finite at its gradient `draw`, as another rank of a real run found.
-  void add_diverged(NodeId node, Step draw) { diverged_elsewhere_.try_emplace(node, draw); }
+  void add_diverged(NodeId node, Step draw) { diverged_elsewhere_.add(node, draw); }
   /// Those nodes, and how they were found: "node 3 at its gradient 17". Only with leave_out_diverged().
   std::vector<std::string> diverged_nodes();
 
@@ -130,7 +130,7 @@ class Observer {
   /// Records the mean model, its quality and how far the models lie from it.
   void evaluate(std::size_t index, Row& row);
   void drop_diverged(std::size_t index, Row& row);
-  std::map<NodeId, Step> diverged();
+  DivergedAt diverged();
 
   ComputeGraph& graph_;
   Recorder& recorder_;
@@ -144,7 +144,7 @@ class Observer {
   bool leaves_out_diverged_ = false;
   /// (nodes), number behind those of all mini-batches of which each computed a gradient; empty: nobody asks.
   std::vector<Step> draws_;
-  std::map<NodeId, Step> diverged_elsewhere_;
+  DivergedAt diverged_elsewhere_;
   std::map<NodeId, Step> not_finite_;  // the steps after which a node's model was first seen so
   std::int64_t steps_finished_ = 0;
 };

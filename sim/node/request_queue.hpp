@@ -9,7 +9,7 @@
 #include <optional>
 #include <span>
 
-#include "sim/base/patience.hpp"
+#include "sim/base/backoff.hpp"
 #include "sim/base/prefetch.hpp"
 
 namespace starling {
@@ -41,7 +41,7 @@ class RequestQueue {
   /// after stop(). begin() is asked for a request by one thread at a time, until it is true.
   template <class Begin>
   std::optional<std::size_t> take(Lane& lane, const Begin& begin) {
-    for (Patience patience(longest_nap);;) {
+    for (Backoff backoff(longest_nap);;) {
       for (std::size_t looks = count_ + lane.has_it; looks > 0; --looks) {
         if (is_stopped_.load(std::memory_order_relaxed)) return {};
         Strip& strip = strips_[lane.strip];
@@ -57,9 +57,9 @@ class RequestQueue {
       }
       if (!is_left()) return {};
       if (lane.meanwhile && lane.meanwhile()) {
-        patience.reset();
+        backoff.reset();
       } else {
-        patience.pause();
+        backoff.pause();
       }
     }
   }
@@ -73,7 +73,7 @@ class RequestQueue {
   void stop() { is_stopped_.store(true, std::memory_order_relaxed); }
 
  private:
-  static constexpr Patience::Nap longest_nap{20};  // a request may be shorter
+  static constexpr Backoff::Nap longest_nap{20};  // a request may be shorter
 
   struct alignas(cache_line) Strip {
     std::atomic<bool> is_taken = false;

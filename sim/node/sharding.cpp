@@ -64,11 +64,9 @@ void Sharding::unpack(const ShardPlan::Message& message) {
   }
 }
 
-void Sharding::after(ShardPlan::Wave wave) { ship(wave); }
-
-void Sharding::ship(ShardPlan::Wave made) {
+void Sharding::after(ShardPlan::Wave wave) {
   const auto& outgoing = plan_.outgoing();
-  for (; shipped_ < outgoing.size() && outgoing[shipped_].made <= made; ++shipped_) {
+  for (; shipped_ < outgoing.size() && outgoing[shipped_].made <= wave; ++shipped_) {
     const ShardPlan::Message& message = outgoing[shipped_];
     std::vector<float> numbers(message.floats);
     std::size_t at = 0;

@@ -73,7 +73,6 @@ class Sharding {
   static Place place(ShardPlan::Wave wave, NodeId node) {
     return (Place{wave} << 32) | static_cast<std::uint32_t>(node);
   }
-  void ship(ShardPlan::Wave made);
   void unpack(const ShardPlan::Message& message);
 
   Peers& peers_;

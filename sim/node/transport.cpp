@@ -75,13 +75,14 @@ std::string Transport::describe_waiting(const std::vector<NodeId>& nodes) const 
   constexpr std::size_t most = 8;
   std::string text;
   std::size_t named = 0;
+  std::vector<NodeId> with_program;  // that has not ended
+  for (const Fibre& fibre : fibres_) {
+    if (fibre.task && fibre.is_program()) with_program.push_back(fibre.node);
+  }
+  std::ranges::sort(with_program);
   for (const NodeId node : nodes) {
     const ReceiveWait* wait = mailbox_.waiting(node);
-    const bool has_program =
-        std::any_of(fibres_.begin(), fibres_.end(), [node](const Fibre& fibre) {
-          return fibre.task && fibre.node == node && fibre.is_program();
-        });
-    if (wait == nullptr && has_program && ++named <= most) {
+    if (wait == nullptr && std::ranges::binary_search(with_program, node) && ++named <= most) {
       text += fmt::format("{}node {} waits for its own activities or a collective",
                           text.empty() ? "" : "; ", node);
     }

@@ -6,7 +6,7 @@
 
 #include <omp.h>
 
-#include "sim/base/patience.hpp"
+#include "sim/base/backoff.hpp"
 
 namespace starling {
 

@@ -79,6 +79,7 @@ PartialFile::PartialFile(const fs::path& path)
   if (ftruncate(file_, 0) != 0 && errno != EINVAL) {  // which devices answer
     const int error = errno;
     ::close(file_);
+    ::unlink(partial_.c_str());
     fail(named_, error);
   }
 }

@@ -8,6 +8,7 @@
 #include <limits>
 #include <new>
 #include <system_error>
+#include <type_traits>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -62,9 +63,19 @@ constexpr std::array<std::string_view, 4> act_kinds{"delivery", "resume", "deadl
 /// The values that `get` takes out of each item.
 template <class Items, class Get>
 auto column_of(const Items& items, Get get) {
-  std::vector<decltype(get(items[0]))> values(items.size());
+  std::vector<std::remove_cvref_t<std::invoke_result_t<Get&, decltype(items[0])>>> values(
+      items.size());
   std::ranges::transform(items, values.begin(), get);
   return values;
+}
+
+/// When each segment begins and ends.
+template <class Segments>
+void write_spans(Writer& writer, const std::string& group, const Segments& segments) {
+  const auto count = [](Time time) { return time.time_since_epoch().count(); };
+  writer.column(group + "/begin",
+                column_of(segments, [&](const auto& s) { return count(s.begin); }));
+  writer.column(group + "/end", column_of(segments, [&](const auto& s) { return count(s.end); }));
 }
 
 void write_table(Writer& writer, const std::string& group, const Table& table, bool is_flat) {
@@ -110,49 +121,36 @@ void write_timeline(Writer& writer, const Recorder& recorder) {
   const std::vector<Segment>& timeline = recorder.timeline;
   writer.group("/timeline");
   writer.attribute("/timeline", "until", recorder.timeline_until().time_since_epoch().count());
-  writer.column("/timeline/node", column_of(timeline, [](const Segment& s) { return s.node; }));
+  writer.column("/timeline/node", column_of(timeline, &Segment::node));
   std::array<std::string_view, activities.size()> names;
   std::ranges::transform(activities, names.begin(), [](Activity a) { return to_text(a); });
   writer.choices(
       "/timeline/activity",
       column_of(timeline, [](const Segment& s) { return static_cast<std::uint8_t>(s.activity); }),
       names);
-  writer.column("/timeline/begin", column_of(timeline, [](const Segment& s) {
-                  return s.begin.time_since_epoch().count();
-                }));
-  writer.column("/timeline/end", column_of(timeline, [](const Segment& s) {
-                  return s.end.time_since_epoch().count();
-                }));
+  write_spans(writer, "/timeline", timeline);
 }
 
 void write_links(Writer& writer, const Recorder& recorder) {
   if (recorder.links.empty()) return;
   const std::vector<LinkTotals>& links = recorder.links;
   writer.group("/links");
-  writer.texts("/links/name", column_of(links, [](const LinkTotals& l) { return l.name; }));
-  writer.column("/links/bandwidth",
-                column_of(links, [](const LinkTotals& l) { return l.bandwidth; }));
-  writer.column("/links/peak_rate",
-                column_of(links, [](const LinkTotals& l) { return l.peak_rate; }));
+  writer.texts("/links/name", column_of(links, &LinkTotals::name));
+  writer.column("/links/bandwidth", column_of(links, &LinkTotals::bandwidth));
+  writer.column("/links/peak_rate", column_of(links, &LinkTotals::peak_rate));
   writer.column("/links/busy",
                 column_of(links, [](const LinkTotals& l) { return to_seconds(l.busy); }));
   writer.column("/links/busy_picoseconds",
                 column_of(links, [](const LinkTotals& l) { return l.busy.count(); }));
-  writer.column("/links/bytes", column_of(links, [](const LinkTotals& l) { return l.bytes; }));
+  writer.column("/links/bytes", column_of(links, &LinkTotals::bytes));
   if (recorder.link_timeline.empty()) return;
   const std::vector<LinkSegment>& timeline = recorder.link_timeline;
   writer.group("/link_timeline");
   writer.column("/link_timeline/link", column_of(timeline, [](const LinkSegment& s) {
                   return static_cast<std::int32_t>(s.link);
                 }));
-  writer.column("/link_timeline/rate",
-                column_of(timeline, [](const LinkSegment& s) { return s.rate; }));
-  writer.column("/link_timeline/begin", column_of(timeline, [](const LinkSegment& s) {
-                  return s.begin.time_since_epoch().count();
-                }));
-  writer.column("/link_timeline/end", column_of(timeline, [](const LinkSegment& s) {
-                  return s.end.time_since_epoch().count();
-                }));
+  writer.column("/link_timeline/rate", column_of(timeline, &LinkSegment::rate));
+  write_spans(writer, "/link_timeline", timeline);
 }
 
 void write_acts(Writer& writer, const Recorder& recorder) {
@@ -168,8 +166,8 @@ void write_acts(Writer& writer, const Recorder& recorder) {
   writer.choices("/acts/kind",
                  column_of(all, [](const Act& a) { return static_cast<std::uint8_t>(a.kind); }),
                  act_kinds);
-  writer.column("/acts/who", column_of(all, [](const Act& a) { return a.who; }));
-  writer.column("/acts/what", column_of(all, [](const Act& a) { return a.what; }));
+  writer.column("/acts/who", column_of(all, &Act::who));
+  writer.column("/acts/what", column_of(all, &Act::what));
 }
 
 void write_content(Writer& writer, const Recorder& recorder) {

@@ -283,7 +283,7 @@ def check_commands(folder):
     for name, key, said in (("adpsgd", "momentum", "number (0) with optimizer = sgd: share"),
                             ("adpsgd", "epsilon", "number (1e-10) with optimizer = adagrad: added"),
                             ("adpsgd", "epsilon", "number (1e-08) with optimizer = adam or adamw: added"),
-                            ("fluid", "slow_bandwidth", "bandwidth (by bandwidth) of the links"),
+                            ("fluid", "slow_bandwidth", "bandwidth (by preset, bandwidth) of the links"),
                             ("mlp", "classes", "integer (10) with dataset = blobs: number"),
                             ("mlp", "classes", "integer (0) with dataset = idx or hdf5: number"),
                             ("mlp", "path", "text (required) with dataset = hdf5: HDF5"),

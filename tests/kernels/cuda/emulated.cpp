@@ -77,7 +77,6 @@ void* open(std::uint32_t, DeviceFacts* facts) {
                 named != nullptr ? named : "emulated device");
   facts->total_bytes = facts->free_bytes = device->limit;
   facts->shared_bytes = shared_limit;
-  facts->multiprocessors = 1;
   return device;
 }
 

@@ -1,4 +1,4 @@
-// Patience: how to wait for something that must be polled, as MPI must. At first the thread only
+// Backoff: how to wait for something that must be polled, as MPI must. At first the thread only
 // steps aside for others, because an answer is often near; then it naps, longer and longer, so that
 // many ranks can share a core and a computing thread is left in peace.
 #pragma once
@@ -13,12 +13,12 @@
 
 namespace starling {
 
-class Patience {
+class Backoff {
  public:
   using Nap = std::chrono::microseconds;
 
   /// `longest`: of a nap. Short ones answer soon, long ones leave the processor to others.
-  explicit Patience(Nap longest = Nap{100}) : longest_(longest) {}
+  explicit Backoff(Nap longest = Nap{100}) : longest_(longest) {}
 
   /// Something happened: be quick again.
   void reset() {
