@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "sim/base/section.hpp"
 #include "sim/node/node.hpp"
 
 namespace starling::algorithms {

@@ -84,7 +84,7 @@ Task<> OverlapSgpSteps::restart(Step /*last*/, Vector x) {
 
 Task<> OverlapSgpSteps::finish() {
   co_await fold_until(node_.steps());
-  > 0("push_sum_weight", node_.steps() - 1, mass_.w);
+  node_.record("push_sum_weight", node_.steps() - 1, mass_.w);
   node_.set_final_model(settings_.is_debiased ? mass_.model() : mass_.x);
 }
 

@@ -124,7 +124,7 @@ Task<> run(Node& node, const Settings& settings) {
     if (got.index > 0) break;
     take(got.message, mass, senders);
   }
-  > 0("push_sum_weight", node.steps() - 1, mass.w);
+  node.record("push_sum_weight", node.steps() - 1, mass.w);
   node.set_final_model(mass.model());
 }
 

@@ -1,7 +1,7 @@
 // Sums of two vectors that several algorithms take.
 #pragma once
 
-#include "sim/node/vector.hpp"
+#include "sim/node/node.hpp"
 
 namespace starling::algorithms {
 

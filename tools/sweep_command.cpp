@@ -105,7 +105,7 @@ Shard read_shard(const po::variables_map& values) {
 std::optional<std::size_t> read_jobs(const po::variables_map& values) {
   if (values.count("jobs") == 0) return std::nullopt;
   const std::string text = values["jobs"].as<std::string>();
-  const std::size_t jobs = number_in(text);
+  const std::size_t jobs = whole_number(text);
   if (jobs < 1 || jobs > 4096)
     throw UsageError(
         fmt::format("--jobs must be a whole number from 1 to 4096, got {}", printable(text)));

@@ -165,7 +165,7 @@ std::vector<Place> gather_places(MpiSession& session, std::span<const Place> own
 /// Rank 0 learns which nodes diverged, before it evaluates.
 void gather_diverged(MpiSession& session, ComputeGraph& graph, Observer& observer) {
   Packer packer;
-  for (const auto& [node, draw] : graph.diverged()) {
+  for (const auto& [node, draw] : graph.diverged().by_node()) {
     packer.put(node);
     packer.put(draw);
   }

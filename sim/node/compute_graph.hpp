@@ -54,14 +54,12 @@ class DivergedAt {
     const auto [found, is_new] = first_.try_emplace(node, draw);
     found->second = std::min(found->second, draw);
   }
-  bool contains(NodeId node) const { return first_.contains(node); }
   /// Whether the node had diverged before its gradient `draw`.
   bool is_before(NodeId node, Step draw) const {
     const auto found = first_.find(node);
     return found != first_.end() && found->second < draw;
   }
-  auto begin() const { return first_.begin(); }
-  auto end() const { return first_.end(); }
+  const std::map<NodeId, Step>& by_node() const { return first_; }
 
  private:
   std::map<NodeId, Step> first_;

@@ -180,18 +180,18 @@ void Observer::drop_diverged(std::size_t index, Row& row) {
 
 DivergedAt Observer::diverged() {
   DivergedAt all = graph_.diverged();
-  for (const auto& [node, draw] : diverged_elsewhere_) all.add(node, draw);
+  for (const auto& [node, draw] : diverged_elsewhere_.by_node()) all.add(node, draw);
   return all;
 }
 
 std::vector<std::string> Observer::diverged_nodes() {
   std::vector<std::string> nodes;
   const DivergedAt diverged = this->diverged();
-  for (const auto& [node, draw] : diverged) {
+  for (const auto& [node, draw] : diverged.by_node()) {
     nodes.push_back(fmt::format("node {} at its gradient {}", node, draw));
   }
   for (const auto& [node, steps] : not_finite_) {
-    if (diverged.contains(node)) continue;
+    if (diverged.by_node().contains(node)) continue;
     nodes.push_back(fmt::format("node {} within {} steps", node, steps));
   }
   return nodes;

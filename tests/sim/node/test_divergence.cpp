@@ -38,10 +38,20 @@ TEST_CASE("a loss that is not finite stops the run, or is noted with node and gr
       CHECK_THROWS_WITH_AS(graph.flush(), doctest::Contains("node 3 became inf at its gradient 7"),
                            Diverged);
     } else {
-      CHECK(graph.diverged() == std::map<NodeId, Step>{{3, 7}});
+      CHECK(graph.diverged().by_node() == std::map<NodeId, Step>{{3, 7}});
       CHECK(fine.loss.value() == 37 * 0.5);  // (2 - 1)^2 / 2 for each element
     }
   }
+}
+
+TEST_CASE(
+    "of gradients of a node that diverged the first counts, in whatever order they are told") {
+  DivergedAt diverged;
+  for (const Step draw : {8, 7, 9}) diverged.add(3, draw);
+  CHECK(diverged.by_node() == std::map<NodeId, Step>{{3, 7}});
+  CHECK(diverged.is_before(3, 8));
+  CHECK_FALSE(diverged.is_before(3, 7));
+  CHECK_FALSE(diverged.is_before(2, 100));
 }
 
 TEST_CASE("evaluations leave out what diverged, and say over how many nodes they are") {
