@@ -103,7 +103,8 @@ std::vector<std::size_t> read_tensors(const Section& section, const std::string&
                                       std::int64_t parameters) {
   const auto text = section.optional<std::string>(
       "tensors", model == "a model" ? "one" : "model",
-      "floats of each tensor: those of `model`, or of a named one to scale, one, or a list");
+      "floats of each tensor: those of `model`; of a named model, scaled; one; or a list. With "
+      "`parameters` or `bytes` the default is one, and nothing is sent in pieces");
   if (text == "one") return {static_cast<std::size_t>(parameters)};
   for (const Preset& preset : presets) {
     if (text != preset.name && !(text == "model" && model == preset.name)) continue;

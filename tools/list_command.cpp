@@ -145,12 +145,11 @@ Made by `starling list --markdown`; a test compares. A scenario is a text file:
 
 Kinds of values: *integer* and *number* without a unit; *duration* with `ps`, `ns`, `us`, `ms`, `s`, `min` or `h`; *bytes* with
 `B`, `kB`, `MB`, `GB`, `KiB`, `MiB`, `GiB`; *bandwidth* in bytes (`1 GB/s`) or bits (`10 Gbit/s`) per second; *numbers* separated by
-commas; *yes/no*; *text*; or one of the words listed. A default "by" other keys follows from these, and is shown as it is with their defaults:
-`starling describe SCENARIO.ini` prints them.
+commas; *yes/no*; *text*; or one of the words listed. A default "by KEY" depends on that key; `starling describe SCENARIO.ini` shows its value.
 
 `[sweep]` is read by `starling sweep` alone. Its keys are `section.key` of other sections, with lists (`2, 4, 8`; separated by `|`
-where values hold commas) or ranges (`1 .. 5`, `0 .. 320 ms step 160 ms`, `4 .. 64 times 2`) of values; `zip = KEY KEY`: the
-lists of these keys go along together (`default` for a kind without the key); `repeats = N`: every point with so many seeds.
+where values hold commas) or ranges (`1 .. 5`, `0 .. 320 ms step 160 ms`, `4 .. 64 times 2`) of values; `zip = KEY KEY` walks
+through the lists of these keys together, instead of combining them (`default` where a kind lacks the key); `repeats = N`: every point with so many seeds.
 )";
 
 /// Throws UsageError unless `name` is a section or a component.
