@@ -282,13 +282,17 @@ Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vec
     const bool is_list = gathered > 0 && i + 1 == cut.count();
     co_await node.stage_out(cut[i], is_list ? gathered : part.wire_bytes(), begin);
     if (is_list) {
+      co_await node.copy(gathered);  // to its place among all lists
       Vector total = co_await sum_of_lists(node, members, own, part, gathered);
       sums.add(std::move(total));
       continue;
     }
     const CollectiveKind way = kind_for(node, part, kind);
+    const std::int64_t copied = cut[i].is_bucket ? part.wire_bytes() : 0;
+    co_await node.copy(copied);
     Vector total = co_await sum_of_piece(node, members, own, part, way);
     co_await node.operate(total, arrays);
+    co_await node.copy(copied);
     node.stage_in(part);
     sums.add(std::move(total));
   }

@@ -40,8 +40,9 @@ std::int64_t read_collective_switch(const Section& section);
 /// Sum over `members` (sorted, the same list on each, containing the caller; must outlive the await) of their
 /// `v`, all of one size. Every member gets the same bits. `tag` names the operation: unique among those that may
 /// be under way between two members at one time. `arrays` is what the program's own loop over the sum costs,
-/// see Node::operate(). With `gathered` the last piece (the first tensors of the model) is not summed: each member
-/// brings a list of so many bytes, all get all lists, and each adds up for itself, on the device.
+/// see Node::operate(). Tensors of a bucket are copied into a buffer and out of it (Node::copy()), as Horovod does. With
+/// `gathered` the last piece (the first tensors of the model) is not summed: each member brings a list of so many bytes,
+/// all get all lists, and each adds up for itself, on the device.
 Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
                        CollectiveKind kind, int arrays = 0, std::int64_t gathered = 0);
 

@@ -14,20 +14,22 @@ namespace {
 struct Preset {
   std::string_view name;
   std::string_view staging_latency, staging_bandwidth, reduction_bandwidth;
-  std::string_view cache, cached_reduction_bandwidth, operator_bandwidth, operation_entry;
+  std::string_view cache, cached_reduction_bandwidth, copy_bandwidth, operator_bandwidth,
+      operation_entry;
 };
 
 constexpr Preset presets[] = {
-    {"none", "0 s", "infinite", "infinite", "0 B", "infinite", "infinite", "0 s"},
+    {"none", "0 s", "infinite", "infinite", "0 B", "infinite", "infinite", "infinite", "0 s"},
     // Cray XC50 (Piz Daint): 12-core Xeon E5-2690 v3, P100 on PCIe 3.
     //   staging_latency     a copy call and its synchronization; from memory, 10 us is usual
     //   staging_bandwidth   what PCIe 3 x16 leaves of 15.8 GB/s for pinned memory; from memory
     //   reduction_bandwidth, operator_bandwidth   fitted to WAGMA-SGD, Fig. 4: additions within collectives, and loops of
     //                       the released operators, which are compiled without optimization (their build sets no type)
+    //   copy_bandwidth      memcpy by one core; from memory
     //   cache               sourced: 30 MB of L3, Intel's data sheet
     //   cache_bandwidth, operation_entry   read off eager-SGD, Fig. 9: 32 processes sum 4 MiB in five rounds of 1.9 ms, of
     //                       which the wire takes 0.42 ms; a late process gets its result after 0.25 ms
-    {"xc50", "10 us", "10 GB/s", "2.3 GB/s", "30 MB", "3.3 GB/s", "1.62 GB/s", "0.25 ms"},
+    {"xc50", "10 us", "10 GB/s", "2.3 GB/s", "30 MB", "3.3 GB/s", "6 GB/s", "1.62 GB/s", "0.25 ms"},
 };
 
 double seconds_per_byte(const Section& section, std::string_view key, std::string_view fallback,
@@ -88,6 +90,10 @@ HostSettings read_host(const Section& network) {
       seconds_per_byte(network, "cache_bandwidth", preset.cached_reduction_bandwidth,
                        "in place of reduction_bandwidth for those");
   if (name == "none") check_cache(network, host.cache);
+  host.costs.copy_seconds_per_byte = seconds_per_byte(
+      network, "copy_bandwidth", preset.copy_bandwidth,
+      "copying the tensors of an allreduce's bucket into one buffer, and out of it again; "
+      "infinite: costs nothing");
   host.costs.operator_seconds_per_byte = seconds_per_byte(
       network, "operator_bandwidth", preset.operator_bandwidth,
       "each array that an algorithm's own loops read or write; infinite: costs nothing");

@@ -25,7 +25,7 @@ ExchangePlan plan_exchange(const ExchangeSettings& settings, const WorkloadFacts
     if (!joins) {
       plan.pieces.push_back({end, size, ready});
     } else {
-      plan.pieces.back() = {end, plan.pieces.back().size + size, ready};
+      plan.pieces.back() = {end, plan.pieces.back().size + size, ready, true};
     }
   }
   ensure(end == 0, "tensors that are not as large as the model");

@@ -23,6 +23,7 @@ enum class Granularity { whole, buckets, tensors };
 struct Piece {
   std::size_t offset, size;  // floats
   double ready;              // share of the backward pass after which its gradient is there
+  bool is_bucket = false;    // of several tensors, in a buffer of their own
 };
 
 struct ExchangeSettings {

@@ -37,6 +37,10 @@ Duration Host::reduction(std::int64_t bytes) const {
   return from_seconds(static_cast<double>(bytes) * costs_.reduction_seconds_per_byte);
 }
 
+Duration Host::copying(std::int64_t bytes) const {
+  return from_seconds(static_cast<double>(bytes) * costs_.copy_seconds_per_byte);
+}
+
 Duration Host::operation(std::int64_t bytes, int arrays) const {
   return from_seconds(arrays * static_cast<double>(bytes) * costs_.operator_seconds_per_byte);
 }

@@ -3,6 +3,7 @@
 //
 //   staging     latency + bytes / bandwidth per copy between device and host, one at a time per node and direction
 //   reduction   seconds per byte of adding up what a collective, or a parameter server, has received
+//   copy        seconds per byte of gathering tensors in the buffer of a bucket, and of taking them out again
 //   operator    seconds per byte of each array that the program's own loops go through, see Node::operate()
 //   entry       time to hand an operation to the node's communication thread (partial collectives)
 //
@@ -21,6 +22,7 @@ struct HostCosts {
   Duration staging_latency{};
   double staging_seconds_per_byte = 0;
   double reduction_seconds_per_byte = 0;
+  double copy_seconds_per_byte = 0;
   double operator_seconds_per_byte = 0;
   Duration entry{};
 
@@ -42,6 +44,8 @@ class Host {
   Time copied_in(NodeId node) const;
   /// Time of adding up `bytes` in host memory.
   Duration reduction(std::int64_t bytes) const;
+  /// Time of copying `bytes` from one place of host memory to another.
+  Duration copying(std::int64_t bytes) const;
   /// Time of the program's own loops through so many arrays of `bytes`.
   Duration operation(std::int64_t bytes, int arrays) const;
 

@@ -154,6 +154,8 @@ class Node {
   Until staged_in();
   /// Adds `v`, which has been received, to a sum in host memory.
   Until reduce(const Vector& v);
+  /// Copies so many bytes from one place of host memory to another.
+  Until copy(std::int64_t bytes);
   /// Combines `v` with others in loops of the program's own that go through `arrays` of its size: those that come from
   /// memory, not what the operation has just touched, which is in the cache; but one per loop at least.
   Until operate(const Vector& v, int arrays);
@@ -444,6 +446,12 @@ inline Node::Until Node::reduce(const Vector& v) {
   const Host* host = world_.transport.host();
   if (host == nullptr) return {world_, Time{}};
   return {world_, after(world_.transport.now(), host->reduction(v.wire_bytes()))};
+}
+
+inline Node::Until Node::copy(std::int64_t bytes) {
+  const Host* host = world_.transport.host();
+  if (host == nullptr) return {world_, Time{}};
+  return {world_, after(world_.transport.now(), host->copying(bytes))};
 }
 
 inline Node::Until Node::operate(const Vector& v, int arrays) {

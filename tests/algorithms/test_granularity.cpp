@@ -270,6 +270,19 @@ TEST_CASE("additions of collectives and the program's own loops take time on the
   }
 }
 
+TEST_CASE("tensors of a bucket are copied into a buffer and out of it, a single one is not") {
+  // 4 MB at 4 GB/s, twice; a bucket of each tensor is that tensor.
+  const std::string sum =
+      two_tensors(2, "kind = allreduce\nexchange = buckets\nbucket_size = 4 MB");
+  const std::string copying = "network.copy_bandwidth=4 GB/s";
+  CHECK(ends(sum, {copying}) - ends(sum, {}) == doctest::Approx(2));
+  const std::string apart = "algorithm.bucket_size=3 MB";
+  CHECK(ends(sum, {copying, apart}) == ends(sum, {apart}));
+  // An own list of 2 MB goes to its place among all.
+  const std::string lists = "algorithm.gathered=2 MB";
+  CHECK(ends(sum, {copying, apart, lists}) - ends(sum, {apart, lists}) == doctest::Approx(0.5));
+}
+
 TEST_CASE("lists of rows are gathered, not summed") {
   // Pieces of 3 MB (1 + 3 ms, twice 1 + 1.5) and a list of 2 MB from each of two nodes: 1 + 2 ms.
   const std::string sum = two_tensors(2, "kind = allreduce\ngathered = 2 MB");
