@@ -199,6 +199,18 @@ TEST_CASE("a gradient that is only held when a window is full waits for its sum 
   CHECK(loss.value() == 7455.5);
 }
 
+TEST_CASE("a gradient that is asked for is computed, however full the window is") {
+  CpuBackend backend;
+  const FoldingToy workload{4};
+  ComputeGraph graph(backend, workload, {.window_operations = 3},
+                     ComputeGraph::Execution::overlapped);
+  const Vector x = graph.initial_model();
+  const Gradient held = graph.gradient(1, 0, x);
+  std::vector<ModelQuality> qualities;  // fill the window without closing it
+  for (int i = 0; i < 4; ++i) qualities.push_back(graph.evaluate(x));
+  CHECK(graph.read(held.values)[20] == 19.0F);  // x - node
+}
+
 namespace {
 
 constexpr std::size_t nodes = 5;
