@@ -8,12 +8,10 @@
 //   W_g <- W                         classical block momentum (cbm)
 //   W_g <- W + block_momentum * D    Nesterov block momentum (nbm)
 //
-// Chen, Huo, "Scalable Training of Deep Learning Machines by Incremental Block Training with
-// Intra-block Parallel Optimization and Blockwise Model-Update Filtering", ICASSP 2016. Their
-// momentum, the default, is 1 - 1/n. Momentum of the local steps stays on its node by default, as in
-// fairseq. nbm is DiLoCo with plain SGD inside, cbm is
-// SlowMo over local SGD. fairseq's `use_nbm` is another recursion: it leaves out that W_g was ahead
-// of W.
+// Chen, Huo, "Scalable Training of Deep Learning Machines by Incremental Block Training with Intra-block Parallel
+// Optimization and Blockwise Model-Update Filtering", ICASSP 2016. Their momentum, the default, is 1 - 1/n. Momentum
+// of the local steps stays on its node by default, as in fairseq. nbm is DiLoCo with plain SGD inside, cbm is SlowMo
+// over local SGD. fairseq's `use_nbm` is another recursion: it leaves out that W_g was ahead of W.
 
 #include "algorithms/averaging.hpp"
 #include "algorithms/exchange.hpp"

@@ -20,10 +20,11 @@
 //   lattice       d b / 8                          colors of a cubic lattice of side `cell`, read beside a reference
 //
 // Unbiased: none, random_k with `unbiased`, levels, ternary, lattice with a shift. The others lose something for good
-// unless error feedback returns it. Levels of b entries lose up to w = min(b / levels^2, sqrt(b) / levels) times the squares
-// of these; `contractive` divides what is read by 1 + w, which then is nearer to what was sent than nothing is, as
-// algorithms that track each other by codes need (Alistarh et al., "QSGD", NeurIPS 2017, Lemma 3.1; Koloskova et al., 2019). A lattice code is right only where the two sides' vectors differ by less than
-// cell (2^bits - 1) / 2 in every entry, and silently wrong elsewhere. Formulas and sources: sim/node/transform.hpp,
+// unless error feedback returns it. Levels of b entries lose up to w = min(b / levels^2, sqrt(b) / levels) times the
+// squares of these; `contractive` divides what is read by 1 + w, which then is nearer to what was sent than nothing
+// is, as algorithms that track each other by codes need (Alistarh et al., "QSGD", NeurIPS 2017, Lemma 3.1; Koloskova
+// et al., 2019). A lattice code is right only where the two sides' vectors differ by less than cell (2^bits - 1) / 2
+// in every entry, and silently wrong elsewhere. Formulas and sources: sim/node/transform.hpp,
 // algorithms/sparse_codecs.hpp.
 #pragma once
 

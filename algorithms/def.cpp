@@ -6,12 +6,11 @@
 //   `period` times:   s <- learning_rate * m_i(g_i(y_i)),   y_i <- y_i - s,   p_i <- p_i + s
 //   x <- x - mean_i C(p_i),    e_i <- p_i - C(p_i)
 //
-// C keeps of every tensor one of `blocks` nearly equal blocks, drawn by all nodes alike; with `selection = model` one block
-// of the whole model. m_i is the node's momentum and
-// weight decay. lambda = 0 is error feedback, lambda = 1 looks all the way ahead; blocks = 1 and period = 1
-// is allreduce SGD. `evaluate = averaged` is DEF-A: what counts as model of a node is x - e_i, so that their
-// mean is x - mean_i e_i. The shared x lags behind that by what has not travelled yet. The last period of a run may be
-// shorter: its steps travel after the last one.
+// C keeps of every tensor one of `blocks` nearly equal blocks, drawn by all nodes alike; with `selection = model` one
+// block of the whole model. m_i is the node's momentum and weight decay. lambda = 0 is error feedback, lambda = 1
+// looks all the way ahead; blocks = 1 and period = 1 is allreduce SGD. `evaluate = averaged` is DEF-A: what counts as
+// model of a node is x - e_i, so that their mean is x - mean_i e_i. The shared x lags behind that by what has not
+// travelled yet. The last period of a run may be shorter: its steps travel after the last one.
 //
 // Xu and Huang, "Detached Error Feedback for Distributed SGD with Random Sparsification", ICML 2022; defaults are those of
 // their code, momentum 0.9 included.

@@ -7,12 +7,11 @@
 //   theta <- theta - eta * (D + mu * m)            Nesterov
 //   x_i   <- theta
 //
-// Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models", 2023,
-// Algorithm 1. Inner optimizer state stays on its node from block to block, unless
-// `momentum_policy` says otherwise. The inner rule has the
-// keys of all algorithms; the paper's is optimizer = adamw with weight_decay = 0.1. Outer defaults
-// are the paper's: 500 inner steps, eta = 0.7, mu = 0.9; outer_optimizer = adagrad or adam are the
-// adaptive ones it compares with.
+// Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models", 2023, Algorithm 1. Inner
+// optimizer state stays on its node from block to block, unless `momentum_policy` says otherwise. The inner rule has
+// the keys of all algorithms; the paper's is optimizer = adamw with weight_decay = 0.1. Outer defaults are the
+// paper's: 500 inner steps, eta = 0.7, mu = 0.9; outer_optimizer = adagrad or adam are the adaptive ones it compares
+// with.
 
 #include "algorithms/averaging.hpp"
 #include "algorithms/exchange.hpp"

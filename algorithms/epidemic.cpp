@@ -34,11 +34,8 @@ namespace {
 struct Settings {
   NodeId receivers;  // s
   bool is_oracle;
-  enum class End {
-    shared_random,
-    notices,
-    deadline
-  } end;  // how a node knows that a round is complete
+  /// How a node knows that a round is complete.
+  enum class End { shared_random, notices, deadline } end;
   Duration timeout{};
   Step local_steps;  // H
   OptimizerSettings optimizer;
@@ -103,8 +100,8 @@ class Arrivals {
     for (;;) {
       const Node::Select::Result got = co_await node.select(patterns, deadline);
       if (got.index != 0) break;
-      const Step sent_in =
-          static_cast<Step>(got.message.tag);  // as by tag_of(Channel::program, ..)
+      // As by tag_of(Channel::program, ..).
+      const auto sent_in = static_cast<Step>(got.message.tag);
       if (sent_in >= round) by_round_[sent_in].emplace(got.message.source, got.message.values);
     }
     std::vector<Vector> models;

@@ -134,9 +134,9 @@ class PairAveraging {
   PairRules rules_;
   Neighbors neighbors_;
   std::unordered_map<NodeId, Pair> pairs_;  // looked up only
-  std::vector<Offer>
-      open_;        // requests not answered yet: one may be waited for, the others are given up
-  NodeId partner_;  // whom the exchange under way is with
+  /// Requests not answered yet: one may be waited for, the others are given up.
+  std::vector<Offer> open_;
+  NodeId partner_;                // whom the exchange under way is with
   std::optional<Time> deadline_;  // for its answer; at the end, for a sign of the others
   bool is_told_by_tree_;
   /// Who may still ask, and this node; by tree, who has still to tell this node, and it itself.

@@ -140,8 +140,8 @@ class Barrier {
 
   /// Newton's method from `at` to the minimum for `t`.
   Interior center(Interior at, double t) const {
-    constexpr double near =
-        1e-3;  // square of Newton's decrement, of a quantity that is 2 n / t large
+    // Square of Newton's decrement, of a quantity that is 2 n / t large.
+    constexpr double near = 1e-3;
     constexpr int most_steps = 100;
     for (int step = 0; step < most_steps; ++step) {
       Values gradient;

@@ -7,9 +7,8 @@
 // connection are mended by exchanging ends with random other pairs; what is not connected is drawn
 // anew. Nearly, not exactly, uniform over all such graphs.
 //
-// Two cases are drawn otherwise, since the
-// above would take too long: degree 2 (a ring in random order, exactly uniform) and degrees above
-// (n - 1)/2 (the complement of a graph of the remaining degree).
+// Two cases are drawn otherwise, since the above would take too long: degree 2 (a ring in random order, exactly
+// uniform) and degrees above (n - 1)/2 (the complement of a graph of the remaining degree).
 
 #include <algorithm>
 #include <numeric>

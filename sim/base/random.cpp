@@ -114,8 +114,8 @@ double Random::exponential() { return -exact_log(1.0 - uniform()); }
 
 double Random::gamma(double shape) {
   ensure(shape > 0, "Random::gamma needs a positive shape");
-  if (shape <
-      1) {  // gamma(shape) = gamma(shape + 1) * uniform^(1 / shape), in the paper's section 6
+  // gamma(shape) = gamma(shape + 1) * uniform^(1 / shape), in the paper's section 6
+  if (shape < 1) {
     const double larger = gamma(shape + 1);
     return larger * exact_exp(exact_log(1.0 - uniform()) / shape);
   }

@@ -26,8 +26,8 @@ struct Setting {
 /// One key that was read: what `describe` and `list` print.
 struct KeyUse {
   std::string key;
-  std::string
-      type;  // "number", "integer", "duration", "bytes", "bandwidth", "text", "yes/no", "a|b|c"
+  // "number", "integer", "duration", "bytes", "bandwidth", "text", "yes/no", "a|b|c"
+  std::string type;
   std::string fallback;  // default as text; empty if required
   std::string help;      // one sentence
   std::string value;     // in effect, as text

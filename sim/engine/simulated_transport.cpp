@@ -215,8 +215,8 @@ Time SimulatedTransport::finish(NodeId node, Time begin, Duration work) {
 
 bool SimulatedTransport::meet(MeetWait& wait) {
   if (!settings_.closed_form_collectives) return false;
-  std::vector<Meeting>& rooms =
-      meetings_[wait.tag];  // groups that use one tag are told apart by their members
+  // Groups that use one tag are told apart by their members.
+  std::vector<Meeting>& rooms = meetings_[wait.tag];
   auto room = std::find_if(rooms.begin(), rooms.end(), [&](const Meeting& meeting) {
     const bool is_one_list = meeting.members.data() == wait.members.data() &&
                              meeting.members.size() == wait.members.size();

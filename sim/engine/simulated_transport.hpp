@@ -204,8 +204,8 @@ class SimulatedTransport final : public Transport, private NetworkClock {
     Time time;  // when it would have happened
     std::uint64_t payload;
   };
-  std::unordered_map<NodeId, std::vector<HeldBack>>
-      held_back_;                     // of nodes that come back; looked up only
+  // Of nodes that come back; looked up only.
+  std::unordered_map<NodeId, std::vector<HeldBack>> held_back_;
   std::deque<HeldBack> catching_up_;  // what is left of it for the node that is just back
   FailureCounts failed_;
   std::string last_loss_;

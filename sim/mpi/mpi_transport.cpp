@@ -14,8 +14,8 @@ namespace starling {
 namespace {
 
 constexpr auto pulse_period = std::chrono::milliseconds(100);
-constexpr auto shortest_sleep =
-    std::chrono::microseconds(60);  // what the system makes of a shorter one
+// What the system makes of a shorter one.
+constexpr auto shortest_sleep = std::chrono::microseconds(60);
 constexpr std::size_t floats_between_flushes = std::size_t{1} << 24;  // 64 MiB
 constexpr std::size_t most_ranks_named = 8;
 
@@ -173,8 +173,8 @@ void MpiTransport::run() {
 }
 
 void MpiTransport::start_clock() {
-  session_
-      .barrier();  // nobody is still in an earlier run, which would take our messages for its own
+  // Nobody is still in an earlier run, which would take our messages for its own.
+  session_.barrier();
   const std::int64_t offset = session_.clock_offset().nanoseconds;
   session_.barrier();
   const std::chrono::nanoseconds here = Clock::now().time_since_epoch();

@@ -199,8 +199,8 @@ class ComputeGraph {
   using ValueId = std::uint32_t;
   using OperationId = std::uint32_t;
   static constexpr std::uint32_t none = ~std::uint32_t{0};
-  static constexpr OperationId never =
-      none - 1;  // producer of a value that is not made in this window after all
+  // Producer of a value that is not made in this window after all.
+  static constexpr OperationId never = none - 1;
   static constexpr NodeId nobody = -1;
 
   enum class Kind : std::uint8_t {

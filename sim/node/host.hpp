@@ -53,8 +53,8 @@ class Host {
   Time copy(std::vector<Time>& queue, NodeId node, Time since, std::int64_t bytes) const;
 
   HostCosts costs_;
-  std::vector<Time> out_until_,
-      in_until_;  // (nodes), if copies take time: a device copies both ways at once
+  // (nodes), if copies take time: a device copies both ways at once.
+  std::vector<Time> out_until_, in_until_;
 };
 
 }  // namespace starling

@@ -65,8 +65,8 @@ class Sharding {
 
  private:
   struct Pending {
-    ShardPlan::Wave
-        needed;  // by a wave of this process, of this message or a later one of its sender
+    // By a wave of this process, of this message or a later one of its sender.
+    ShardPlan::Wave needed;
     std::uint32_t message;
   };
 

@@ -86,8 +86,8 @@ class RowOwner {
 struct EvaluationRequest {
   const float* x = nullptr;  // (parameters)
   double loss = 0;           // out
-  double accuracy = std::numeric_limits<
-      double>::quiet_NaN();  // out: fraction right, NaN if there is no such thing
+  // Out: fraction right, NaN if there is no such thing.
+  double accuracy = std::numeric_limits<double>::quiet_NaN();
 };
 
 class Workload {

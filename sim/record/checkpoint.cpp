@@ -25,8 +25,8 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr std::string_view signature = "starling checkpoint\n";
 constexpr std::uint32_t format_version = 1;
-constexpr std::size_t preamble_bytes =
-    24;  // signature and version; sections begin at multiples of 8
+// Signature and version; sections begin at multiples of 8.
+constexpr std::size_t preamble_bytes = 24;
 
 struct Heading {
   std::array<char, 4> name;

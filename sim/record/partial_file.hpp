@@ -11,9 +11,8 @@ namespace starling {
 class PartialFile {
  public:
   /// Begins `path`.partial, or another one while another process writes that, making the directories above. A link is
-  /// followed. Like the other members it throws
-  /// Error, "results/x.h5: cannot write: No space left on device"; the old file is untouched then, and the partial
-  /// one is removed.
+  /// followed. Like the other members it throws Error, "results/x.h5: cannot write: No space left on device"; the old
+  /// file is untouched then, and the partial one is removed.
   explicit PartialFile(const std::filesystem::path& path);
   PartialFile(const PartialFile&) = delete;
   PartialFile& operator=(const PartialFile&) = delete;

@@ -57,12 +57,10 @@
 
 namespace starling {
 
-/// Writes `recorder` to `path`, making the directories above it. Whoever opens `path` at any
-/// moment, during the call or after a crash in it, finds the old file or the new one, whole: the
-/// new one is written beside it
-/// ("`path`.partial"), reaches the disk and then takes the name. While writing, memory holds the
-/// file once more. Throws Error, "results/x.h5: cannot write: No space left on device"; the old
-/// file is untouched then.
+/// Writes `recorder` to `path`, making the directories above it. Whoever opens `path` at any moment, during the call
+/// or after a crash in it, finds the old file or the new one, whole: the new one is written beside it
+/// ("`path`.partial"), reaches the disk and then takes the name. While writing, memory holds the file once more.
+/// Throws Error, "results/x.h5: cannot write: No space left on device"; the old file is untouched then.
 void save(const Recorder& recorder, const std::string& path);
 /// Throws Error if save() would replace a file that is no results file, such as the scenario or its data.
 void refuse_to_replace_others(const std::string& path);
