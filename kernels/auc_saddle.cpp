@@ -33,31 +33,11 @@ double area_under_curve(std::span<const float> scores, std::span<const std::int3
 
 /// Scratch of one thread, all of it allocated before threads begin: no exception may leave them.
 struct Auc::Work {
-  struct Rows {
-    std::vector<float> at;
-    std::size_t stride;
-  };
-  std::vector<Rows> input;   // [l]: (batch, inputs) of layer l, then the scores
-  std::vector<float> slope;  // of the activations of two neighboring layers
-  std::vector<float> next_slope;
+  DenseStack stack;
   std::vector<std::int32_t> indices;  // (batch)
 
-  Work(std::span<const DenseLayer> layers, std::size_t batch) : input(layers.size() + 1) {
-    std::size_t most = 0;
-    for (std::size_t l = 0; l < input.size(); ++l) {
-      input[l].stride = dense::row_stride(l < layers.size() ? layers[l].inputs : 1);
-      input[l].at.resize(batch * input[l].stride);
-      most = std::max(most, input[l].at.size());
-    }
-    slope.resize(most);
-    next_slope.resize(most);
-    indices.resize(batch);
-  }
-
-  std::size_t floats() const {
-    std::size_t count = slope.size() + next_slope.size();
-    for (const Rows& rows : input) count += rows.at.size();
-    return count;
+  Work(std::span<const DenseLayer> layers, std::size_t batch) : indices(batch) {
+    stack.fit(layers, batch);
   }
 };
 
@@ -89,7 +69,8 @@ Auc::Auc(Problem problem)
   if (!problem_.data.train.length.empty()) facts_.cost_unit = "token";
   facts_.samples = sampler_.samples();
   facts_.data_bytes = problem_.data.bytes();
-  facts_.scratch_floats = Work(layers_, 1).floats() * static_cast<std::size_t>(problem_.batch_size);
+  facts_.scratch_floats =
+      Work(layers_, 1).stack.floats() * static_cast<std::size_t>(problem_.batch_size);
 }
 
 void Auc::initial_model(std::span<float> x) const {
@@ -108,42 +89,15 @@ std::int64_t Auc::batch_cost(NodeId node, Step draw) const {
   return sampler_.cost(node, draw, problem_.data.train);
 }
 
-void Auc::forward(const float* x, std::size_t batch, const float* input, std::size_t input_stride,
-                  Work& work) const {
-  for (std::size_t l = 0; l < layers_.size(); ++l) {
-    const DenseLayer& layer = layers_[l];
-    kernels_.forward({batch, layer.inputs, layer.outputs}, l == 0 ? input : work.input[l].at.data(),
-                     l == 0 ? input_stride : work.input[l].stride, x + layer.weights,
-                     x + layer.bias, l + 1 < layers_.size(), work.input[l + 1].at.data(),
-                     work.input[l + 1].stride);
-  }
-}
-
-/// From the slopes of the scores, which stand in the place of the scores.
-void Auc::backward(const float* x, std::size_t batch, Work& work, float* gradient) const {
-  const float* dy = work.input.back().at.data();
-  for (std::size_t l = layers_.size(); l-- > 0;) {
-    const DenseLayer& layer = layers_[l];
-    const dense::Shape shape{batch, layer.inputs, layer.outputs};
-    const auto& input = work.input[l];
-    const std::size_t dy_stride = work.input[l + 1].stride;
-    kernels_.parameter_gradient(shape, input.at.data(), input.stride, dy, dy_stride,
-                                gradient + layer.weights, gradient + layer.bias);
-    if (l == 0) break;
-    kernels_.input_gradient(shape, {0, shape.inputs}, dy, dy_stride, x + layer.weights,
-                            input.at.data(), input.stride, work.next_slope.data());
-    std::swap(work.slope, work.next_slope);
-    dy = work.slope.data();
-  }
-}
-
 void Auc::gradient(GradientRequest& request, Work& work) const {
   const auto batch = static_cast<std::size_t>(problem_.batch_size);
   const Dataset& train = problem_.data.train;
   sampler_.batch(request.node, request.draw, work.indices);
-  kernels_.gather(batch, train.features, train.x.data(), work.indices.data(),
-                  work.input[0].at.data(), work.input[0].stride);
-  forward(request.x, batch, work.input[0].at.data(), work.input[0].stride, work);
+  DenseStack& stack = work.stack;
+  DenseStack::Rows& input = stack.values.front();
+  kernels_.gather(batch, train.features, train.x.data(), work.indices.data(), input.row(0),
+                  input.stride);
+  stack.forward(kernels_, layers_, request.x, input.row(0), input.stride, 0, batch);
 
   const float* last = request.x + facts_.parameters - 3;
   const double a = last[0], b = last[1], alpha = last[2];
@@ -151,7 +105,7 @@ void Auc::gradient(GradientRequest& request, Work& work) const {
   const double weight = 1 / static_cast<double>(batch);
   double loss = 0, slope_a = 0, slope_b = 0, slope_alpha = 0;
   for (std::size_t s = 0; s < batch; ++s) {
-    float& score = work.input.back().at[s * work.input.back().stride];
+    float& score = *stack.values.back().row(s);
     const double h = score;
     double slope = 0;
     if (train.y[static_cast<std::size_t>(work.indices[s])] == 1) {
@@ -168,7 +122,7 @@ void Auc::gradient(GradientRequest& request, Work& work) const {
     score = static_cast<float>(weight * slope);
   }
   request.loss = weight * loss - p * q * alpha * alpha;
-  backward(request.x, batch, work, request.gradient);
+  stack.backward(kernels_, layers_, request.x, batch, request.gradient);
   float* end = request.gradient + facts_.parameters - 3;
   end[0] = static_cast<float>(weight * slope_a);
   end[1] = static_cast<float>(weight * slope_b);
@@ -210,10 +164,10 @@ void Auc::evaluate(std::span<EvaluationRequest> requests) const {
   std::vector<float> scores(requests.size() * test.samples);  // (requests, test samples)
 #pragma omp parallel for schedule(dynamic) num_threads(static_cast <int>(works.size()))
   for (std::size_t r = 0; r < requests.size(); ++r) {
-    Work& work = works[static_cast<std::size_t>(omp_get_thread_num())];
-    forward(requests[r].x, test.samples, test.x.data(), test.features, work);
+    DenseStack& stack = works[static_cast<std::size_t>(omp_get_thread_num())].stack;
+    stack.forward(kernels_, layers_, requests[r].x, test.x.data(), test.features, 0, test.samples);
     for (std::size_t s = 0; s < test.samples; ++s) {
-      scores[r * test.samples + s] = work.input.back().at[s * work.input.back().stride];
+      scores[r * test.samples + s] = *stack.values.back().row(s);
     }
   }
   for (std::size_t r = 0; r < requests.size(); ++r) {

@@ -24,7 +24,7 @@
 
 #include "kernels/dataset.hpp"
 #include "kernels/dense.hpp"
-#include "kernels/dense_layer.hpp"
+#include "kernels/dense_stack.hpp"
 #include "kernels/partition.hpp"
 #include "sim/node/workload.hpp"
 
@@ -66,9 +66,6 @@ class Auc final : public Workload {
 
   void gradient(GradientRequest& request, Work& work) const;
   void judge(std::span<const float> scores, EvaluationRequest& request) const;
-  void forward(const float* x, std::size_t batch, const float* input, std::size_t input_stride,
-               Work& work) const;
-  void backward(const float* x, std::size_t batch, Work& work, float* gradient) const;
 
   Problem problem_;
   double share_ = 0;

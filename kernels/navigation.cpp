@@ -63,35 +63,11 @@ struct Navigation::Move {
 
 /// Scratch of one thread.
 struct Navigation::Work {
-  struct Rows {
-    std::vector<float> floats;
-    std::size_t stride = 0;
-    float* row(std::size_t r) { return floats.data() + r * stride; }
-  };
-  std::vector<Rows> values;  // [l]: (rows, inputs) of layer l, then its outputs
-  std::vector<float> slopes[2];
+  DenseStack stack;
   std::vector<Move> moves;
   std::vector<Episode> episodes;
   std::vector<int> lengths;
   int arrivals = 0;
-
-  void fit(std::span<const DenseLayer> layers, std::size_t rows) {
-    values.resize(layers.size() + 1);
-    std::size_t widest = 0;
-    for (std::size_t l = 0; l <= layers.size(); ++l) {
-      const std::size_t columns = l < layers.size() ? layers[l].inputs : layers.back().outputs;
-      values[l].stride = dense::row_stride(columns);
-      values[l].floats.resize(std::max(values[l].floats.size(), rows * values[l].stride));
-      widest = std::max(widest, rows * values[l].stride);
-    }
-    for (auto& slope : slopes) slope.resize(std::max(slope.size(), widest));
-  }
-
-  std::size_t floats() const {
-    std::size_t count = slopes[0].size() + slopes[1].size();
-    for (const Rows& rows : values) count += rows.floats.size();
-    return count;
-  }
 };
 
 Navigation::Navigation(Problem problem, const dense::Kernels& kernels)
@@ -121,7 +97,7 @@ Navigation::Navigation(Problem problem, const dense::Kernels& kernels)
   const auto side = static_cast<std::size_t>(problem_.side);
   const std::size_t cells = side * side;
   facts_.data_bytes = static_cast<double>((maps_.size() + test_maps_.size()) * cells);
-  Work row;
+  DenseStack row;
   row.fit(layers_, 1);
   facts_.scratch_floats =
       row.floats() * (moves() + problem_.environments) + cells * problem_.environments;
@@ -143,21 +119,17 @@ void Navigation::initial_model(std::span<float> x) const {
   }
 }
 
-void Navigation::forward(const float* x, std::size_t first, std::size_t rows, Work& work) const {
-  for (std::size_t l = 0; l < layers_.size(); ++l) {
-    const DenseLayer& layer = layers_[l];
-    kernels_.forward({rows, layer.inputs, layer.outputs}, work.values[l].row(first),
-                     work.values[l].stride, x + layer.weights, x + layer.bias,
-                     l + 1 < layers_.size(), work.values[l + 1].row(first),
-                     work.values[l + 1].stride);
-  }
+void Navigation::forward(const float* x, std::size_t first, std::size_t rows,
+                         DenseStack& stack) const {
+  DenseStack::Rows& input = stack.values.front();
+  stack.forward(kernels_, layers_, x, input.row(first), input.stride, first, rows);
 }
 
-/// Fills work.moves and the rows of work.values; the values after the last moves are in the rows
+/// Fills work.moves and the rows of work.stack.values; the values after the last moves are in the rows
 /// behind those of the moves.
 void Navigation::roll_out(NodeId node, Step draw, const float* x, Work& work) const {
   const std::size_t environments = problem_.environments;
-  work.fit(layers_, moves() + environments);
+  work.stack.fit(layers_, moves() + environments);
   work.moves.resize(moves());
   work.episodes.resize(environments);
   work.lengths.clear();
@@ -172,13 +144,13 @@ void Navigation::roll_out(NodeId node, Step draw, const float* x, Work& work) co
   for (std::size_t t = 0; t <= problem_.rollout_steps; ++t) {
     const std::size_t first = t * environments;
     for (std::size_t e = 0; e < environments; ++e) {
-      work.episodes[e].observe(problem_.view, {work.values[0].row(first + e), features()});
+      work.episodes[e].observe(problem_.view, {work.stack.values[0].row(first + e), features()});
     }
-    forward(x, first, environments, work);
+    forward(x, first, environments, work.stack);
     if (t == problem_.rollout_steps) break;
     for (std::size_t e = 0; e < environments; ++e) {
       Episode& episode = work.episodes[e];
-      const float* out = work.values.back().row(first + e);
+      const float* out = work.stack.values.back().row(first + e);
       Move& move = work.moves[first + e];
       move.value = double{out[Episode::moves]};
       move.direction = Policy(out).draw(random);
@@ -196,7 +168,7 @@ void Navigation::roll_out(NodeId node, Step draw, const float* x, Work& work) co
 void Navigation::estimate_advantages(Work& work) const {
   const std::size_t environments = problem_.environments, count = moves();
   for (std::size_t e = 0; e < environments; ++e) {
-    double next_value = double{work.values.back().row(count + e)[Episode::moves]}, next = 0;
+    double next_value = double{work.stack.values.back().row(count + e)[Episode::moves]}, next = 0;
     for (std::size_t t = problem_.rollout_steps; t-- > 0;) {
       Move& move = work.moves[t * environments + e];
       if (move.ends) next_value = next = 0;
@@ -218,7 +190,7 @@ double Navigation::objective(Work& work) const {
   const double share = 1 / static_cast<double>(moves());
   double loss = 0;
   for (std::size_t r = 0; r < moves(); ++r) {
-    float* out = work.values.back().row(r);
+    float* out = work.stack.values.back().row(r);
     const Move& move = work.moves[r];
     const Policy policy(out);
     const double miss = double{out[Episode::moves]} - move.target;
@@ -237,23 +209,6 @@ double Navigation::objective(Work& work) const {
   return loss * share;
 }
 
-void Navigation::backward(const float* x, Work& work, float* gradient) const {
-  const float* dy = work.values.back().row(0);
-  for (std::size_t l = layers_.size(); l-- > 0;) {
-    const DenseLayer& layer = layers_[l];
-    const dense::Shape shape{moves(), layer.inputs, layer.outputs};
-    auto& input = work.values[l];
-    const std::size_t dy_stride = work.values[l + 1].stride;
-    kernels_.parameter_gradient(shape, input.row(0), input.stride, dy, dy_stride,
-                                gradient + layer.weights, gradient + layer.bias);
-    if (l == 0) break;
-    float* dx = work.slopes[l % 2].data();
-    kernels_.input_gradient(shape, {0, shape.inputs}, dy, dy_stride, x + layer.weights,
-                            input.row(0), input.stride, dx);
-    dy = dx;
-  }
-}
-
 void Navigation::gradients(std::span<GradientRequest> requests) const {
   for_all<Work>(requests.size(), [&](std::size_t r, Work& work) {
     GradientRequest& request = requests[r];
@@ -261,7 +216,7 @@ void Navigation::gradients(std::span<GradientRequest> requests) const {
     estimate_advantages(work);
     request.loss = objective(work);
     request.episodes = std::ssize(work.lengths);
-    backward(request.x, work, request.gradient);
+    work.stack.backward(kernels_, layers_, request.x, moves(), request.gradient);
   });
 }
 
@@ -271,7 +226,7 @@ Navigation::Experience Navigation::experience(NodeId node, Step draw, const floa
   estimate_advantages(work);
   Experience result;
   for (std::size_t r = 0; r < moves(); ++r) {
-    const float* row = work.values[0].row(r);
+    const float* row = work.stack.values[0].row(r);
     result.seen.insert(result.seen.end(), row, row + features());
     result.directions.push_back(work.moves[r].direction);
     result.advantages.push_back(work.moves[r].advantage);
@@ -285,7 +240,7 @@ Navigation::Experience Navigation::experience(NodeId node, Step draw, const floa
 /// Plays the test episodes from `first` on to their ends, side by side.
 void Navigation::play(const float* x, std::size_t first, std::span<Episode> episodes,
                       Work& work) const {
-  work.fit(layers_, episodes.size());
+  work.stack.fit(layers_, episodes.size());
   std::vector<Random> randoms;
   for (std::size_t e = 0; e < episodes.size(); ++e) {
     randoms.emplace_back(problem_.seed, "navigation evaluation", shared_stream,
@@ -300,11 +255,11 @@ void Navigation::play(const float* x, std::size_t first, std::span<Episode> epis
     }
     if (playing.empty()) break;
     for (std::size_t i = 0; i < playing.size(); ++i) {
-      episodes[playing[i]].observe(problem_.view, {work.values[0].row(i), features()});
+      episodes[playing[i]].observe(problem_.view, {work.stack.values[0].row(i), features()});
     }
-    forward(x, 0, playing.size(), work);
+    forward(x, 0, playing.size(), work.stack);
     for (std::size_t i = 0; i < playing.size(); ++i) {
-      episodes[playing[i]].move(Policy(work.values.back().row(i)).draw(randoms[playing[i]]));
+      episodes[playing[i]].move(Policy(work.stack.values.back().row(i)).draw(randoms[playing[i]]));
     }
   }
 }

@@ -33,7 +33,7 @@
 #include <vector>
 
 #include "kernels/dense.hpp"
-#include "kernels/dense_layer.hpp"
+#include "kernels/dense_stack.hpp"
 #include "kernels/grid_world.hpp"
 #include "sim/node/workload.hpp"
 
@@ -91,11 +91,10 @@ class Navigation final : public Workload {
   struct Work;
   struct Move;
 
-  void forward(const float* x, std::size_t first, std::size_t rows, Work& work) const;
+  void forward(const float* x, std::size_t first, std::size_t rows, DenseStack& stack) const;
   void roll_out(NodeId node, Step draw, const float* x, Work& work) const;
   void estimate_advantages(Work& work) const;
   double objective(Work& work) const;
-  void backward(const float* x, Work& work, float* gradient) const;
   void play(const float* x, std::size_t first, std::span<Episode> episodes, Work& work) const;
 
   std::size_t moves() const { return problem_.environments * problem_.rollout_steps; }
