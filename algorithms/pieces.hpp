@@ -14,9 +14,7 @@ class Cut {
  public:
   Cut(const Node& node, Vector v)
       : vector_(std::move(v)), whole_{0, vector_.size(), 1.0}, pieces_(node.pieces()) {
-    if (vector_.size() != node.parameters() || pieces_.size() == 1) {
-      pieces_ = std::span(&whole_, 1);
-    }
+    if (vector_.size() != node.parameters()) pieces_ = std::span(&whole_, 1);
   }
   Cut(const Cut&) = delete;
   Cut& operator=(const Cut&) = delete;

@@ -250,5 +250,5 @@ TEST_CASE("a start may come from a file, as many numbers as coordinates") {
   write("1\ntwo\n3\n");
   CHECK_THROWS_WITH_AS(start(), (path + ": expected numbers, found 'two'").c_str(), Error);
   std::filesystem::remove(path);
-  CHECK_THROWS_WITH_AS(start(), (path + ": cannot open").c_str(), Error);
+  CHECK_THROWS_WITH_AS(start(), (path + ": cannot open: No such file or directory").c_str(), Error);
 }
