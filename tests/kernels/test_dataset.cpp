@@ -20,6 +20,7 @@
 #include "kernels/dataset.hpp"
 #include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
+#include "tests/support/relative.hpp"
 
 using namespace starling;
 
@@ -280,7 +281,7 @@ TEST_CASE("blobs scatter around the center of their class with the spread asked 
       sum += away * away;
     }
   }
-  CHECK(sum / 4000 == doctest::Approx(0.0625).epsilon(0.1));
+  CHECK(sum / 4000 == test::relative(0.0625, 0.1));
 }
 
 TEST_CASE("wrong settings of a dataset are located in the scenario") {
