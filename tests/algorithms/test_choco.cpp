@@ -200,8 +200,8 @@ TEST_CASE("codes of CHOCO-SGD travel during the gradient if it mixes the old est
         test::run(text, {"network.latency=500 us", "algorithm.order=" + order});
     return to_seconds(recorder.nodes[0].finished);
   };
-  CHECK(finished("mix_old") == doctest::Approx(0.020).epsilon(1e-3));
-  CHECK(finished("mix_new") == doctest::Approx(0.030).epsilon(1e-3));
+  CHECK(finished("mix_old") == doctest::Approx(0.020).epsilon(1e-6));
+  CHECK(finished("mix_new") == doctest::Approx(0.030).epsilon(1e-6));
 }
 
 TEST_CASE("CHOCO-SGD refuses what it cannot do, in one sentence") {

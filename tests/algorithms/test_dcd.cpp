@@ -227,8 +227,7 @@ TEST_CASE("DeepSqueeze brings nodes together although it sends two entries of fi
   const Recorder recorder =
       run(section("deep_squeeze", "consensus_rate = 0.1\ncompression = top_k\nkeep = 0.4"),
           one_push, 600);
-  for (NodeId i = 0; i < 7; ++i)
-    CHECK(test::model(recorder, i, 0) == doctest::Approx(0.3).epsilon(0.1));
+  for (NodeId i = 0; i < 7; ++i) CHECK(std::abs(test::model(recorder, i, 0) - 0.3) < 0.05);
 }
 
 TEST_CASE("DCD, ECD and DeepSqueeze send one code to each neighbor a step") {

@@ -136,7 +136,7 @@ TEST_CASE("two slow nodes of one cluster hold up one step if they are spread, al
   CHECK(fixed > 40 * 20e-3);
   CHECK(fixed < 40 * 20.02e-3 + 1e-3);
   const double dynamic = to_seconds(run("kind = gc_dc", slow).nodes[5].finished);
-  CHECK(dynamic == doctest::Approx(20.01e-3 + 39 * 2.02e-3).epsilon(1e-3));
+  CHECK(dynamic == doctest::Approx(20.01e-3 + 39 * 2.02e-3).epsilon(1e-6));
 }
 
 TEST_CASE("clusters must come out even") {

@@ -96,10 +96,10 @@ TEST_CASE("transfers of one step cost no time in overlap SGP, longer ones the re
     const Table& steps = recorder.steps;
     return steps.value("time", steps.rows("time") - 1, 3);
   };
-  CHECK(seconds("0", "0.8 ms") == doctest::Approx(0.090).epsilon(1e-3));
-  CHECK(seconds("1", "0.8 ms") == doctest::Approx(0.050).epsilon(1e-3));
-  CHECK(seconds("1", "2.8 ms") == doctest::Approx(25 * 3.8e-3).epsilon(1e-3));
-  CHECK(seconds("3", "2.8 ms") == doctest::Approx(0.050).epsilon(1e-3));
+  CHECK(seconds("0", "0.8 ms") == doctest::Approx(0.090).epsilon(1e-6));
+  CHECK(seconds("1", "0.8 ms") == doctest::Approx(0.050).epsilon(1e-6));
+  CHECK(seconds("1", "2.8 ms") == doctest::Approx(25 * 3.8e-3).epsilon(1e-6));
+  CHECK(seconds("3", "2.8 ms") == doctest::Approx(0.050).epsilon(1e-6));
 }
 
 TEST_CASE("nodes of overlap SGP are at most tau steps ahead of those they hear from") {

@@ -116,8 +116,9 @@ TEST_CASE("non-blocking SwarmSGD waits for round trips alone, blocking SwarmSGD 
   // meets node 0 in a round waits until its phases of 40 ms are over.
   const Table& steps = free.steps;
   for (std::size_t i = 1; i < 8; ++i) {
-    CHECK(steps.value("time", steps.rows("time") - 1, i) ==
-          doctest::Approx(0.048 + 12 * 20e-6).epsilon(1e-3));
+    const double end = steps.value("time", steps.rows("time") - 1, i);
+    CHECK(end > 0.048 + 1e-6);
+    CHECK(end < 0.048 + 12 * 20e-6 + 1e-9);
     CHECK(to_seconds(waiting.nodes[i].finished) > 0.2);
   }
 }
