@@ -11,6 +11,7 @@
 #include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
 #include "tests/support/relative.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 using namespace starling;
 
@@ -232,8 +233,8 @@ TEST_CASE("a quadratic may stand in for a large model") {
 }
 
 TEST_CASE("a start may come from a file, as many numbers as coordinates") {
-  const std::string path =
-      (std::filesystem::temp_directory_path() / "starling_quadratic_start.txt").string();
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.path("start.txt");
   const auto write = [&path](const std::string& text) { std::ofstream(path) << text; };
   std::map<std::string, std::string> keys = {
       {"dimension", "3"}, {"start", "20"}, {"start_file", path}};

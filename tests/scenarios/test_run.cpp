@@ -1,6 +1,5 @@
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 
 #include <doctest/doctest.h>
@@ -14,6 +13,7 @@
 #include "tests/support/program_run.hpp"
 #include "tests/support/same_content.hpp"
 #include "tests/support/small_run.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 using namespace starling;
 
@@ -44,12 +44,6 @@ std::string error_of(const std::string& text, const std::vector<std::string>& ov
     return error.what();
   }
   return "no error";
-}
-
-std::string temporary(const std::string& name) {
-  const auto folder = std::filesystem::temp_directory_path() / "starling_test_run";
-  std::filesystem::create_directories(folder);
-  return (folder / name).string();
 }
 
 }  // namespace
@@ -100,7 +94,8 @@ TEST_CASE(
 }
 
 TEST_CASE("a diverging run says which node and ends with a results file that can be read") {
-  const std::string output = temporary("diverged.h5");
+  const test::TemporaryDirectory directory;
+  const std::string output = directory.path("diverged.h5");
   // A window holds 16 gradients per node: with 2 steps it is the last one, computed when the timeline has ended.
   for (const char* steps : {"40", "2"}) {
     CAPTURE(steps);
@@ -116,7 +111,8 @@ TEST_CASE("a diverging run says which node and ends with a results file that can
 }
 
 TEST_CASE("a run whose last step makes its models infinite does not end as complete") {
-  const std::string output = temporary("last.h5");
+  const test::TemporaryDirectory directory;
+  const std::string output = directory.path("last.h5");
   const std::string text =
       test::quadratic_scenario(3, 2, "ring", "kind = dpsgd\nlearning_rate = 1e30\n");
   // No gradient is taken at the models of the last step. With a row at each, that of the first one is finite.
@@ -159,7 +155,8 @@ TEST_CASE("a run whose program returns before its last step does not end as comp
 }
 
 TEST_CASE("a run that diverges late keeps the consensus distances until then") {
-  const std::string output = temporary("late.h5");
+  const test::TemporaryDirectory directory;
+  const std::string output = directory.path("late.h5");
   const std::string text = test::quadratic_scenario(
       4, 2000, "ring", "kind = dpsgd\nlearning_rate = 4\n");  // models triple at every step
   Run run(
@@ -243,8 +240,8 @@ TEST_CASE("episodes take as much longer on slow nodes as gradients do") {
 }
 
 TEST_CASE("an interrupted run keeps what it has") {
-  const std::string output = temporary("interrupted.h5");
-  std::filesystem::remove(output);
+  const test::TemporaryDirectory directory;
+  const std::string output = directory.path("interrupted.h5");
   Run::Hooks hooks;
   int asked = 0;
   hooks.interruption = [&asked] { return ++asked > 2 ? 2 : 0; };
@@ -261,7 +258,8 @@ TEST_CASE("an interrupted run keeps what it has") {
 }
 
 TEST_CASE("a results file runs again from itself and gives the same content") {
-  const std::string output = temporary("again.h5");
+  const test::TemporaryDirectory directory;
+  const std::string output = directory.path("again.h5");
   Run::Hooks hooks;
   Run run(assemble(
               Scenario::parse(blobs, "test.ini", {"algorithm.kind=wagma", "run.output=" + output})),

@@ -12,6 +12,7 @@
 #include "sim/engine/compute_time.hpp"
 #include "tests/sim/engine/compute_fixture.hpp"
 #include "tests/support/relative.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace starling {
 namespace {
