@@ -6,7 +6,6 @@
 
 #include "kernels/quadratic.hpp"
 #include "sim/base/error.hpp"
-#include "tests/support/block_averaging.hpp"
 #include "tests/support/naive_codec.hpp"
 #include "tests/support/small_run.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "algorithms/clustering.hpp"
 #include "sim/base/error.hpp"
-#include "tests/support/block_averaging.hpp"
+#include "tests/support/small_run.hpp"
 
 using namespace starling;
 using algorithms::assign_clusters;

@@ -7,7 +7,7 @@
 
 #include "algorithms/gradient_code.hpp"
 #include "sim/base/error.hpp"
-#include "tests/support/block_averaging.hpp"
+#include "tests/support/small_run.hpp"
 
 using namespace starling;
 using algorithms::GradientCode;

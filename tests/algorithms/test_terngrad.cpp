@@ -6,8 +6,9 @@
 
 #include <doctest/doctest.h>
 
+#include "kernels/quadratic.hpp"
 #include "sim/base/error.hpp"
-#include "tests/support/block_averaging.hpp"
+#include "tests/support/small_run.hpp"
 
 using namespace starling;
 

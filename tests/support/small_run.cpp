@@ -94,6 +94,17 @@ double mean_model(const Recorder& recorder, std::size_t k) {
   return sum / static_cast<double>(recorder.models.size());
 }
 
+double largest_difference(const Recorder& a, const Recorder& b) {
+  double largest = 0;
+  for (std::size_t i = 0; i < a.models.size(); ++i) {
+    for (std::size_t k = 0; k < a.models[i].size(); ++k) {
+      const double difference = static_cast<double>(a.models[i][k]) - b.models.at(i).at(k);
+      largest = std::fmax(largest, std::abs(difference));
+    }
+  }
+  return largest;
+}
+
 std::vector<double> solve(std::vector<double> a, std::vector<double> b) {
   const std::size_t n = b.size();
   for (std::size_t c = 0; c < n; ++c) {

@@ -1,6 +1,7 @@
 // Whole runs inside a test: a scenario as text in, everything recorded out.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,8 @@ Recorder run(const std::string& text, const std::vector<std::string>& overrides 
 double model(const Recorder& recorder, NodeId node, std::size_t k);
 /// Mean over the nodes of coordinate k.
 double mean_model(const Recorder& recorder, std::size_t k);
+/// Largest difference of two runs' final models, over nodes and coordinates.
+double largest_difference(const Recorder& a, const Recorder& b);
 
 /// Solves A x = b by Gaussian elimination with pivoting; A is n x n, row-major.
 std::vector<double> solve(std::vector<double> a, std::vector<double> b);
