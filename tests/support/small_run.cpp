@@ -105,6 +105,12 @@ double largest_difference(const Recorder& a, const Recorder& b) {
   return largest;
 }
 
+bool nodes_agree(const Recorder& recorder) {
+  return !recorder.models.empty() && std::ranges::all_of(recorder.models, [&](const auto& x) {
+    return x == recorder.models.front();
+  });
+}
+
 std::vector<double> solve(std::vector<double> a, std::vector<double> b) {
   const std::size_t n = b.size();
   for (std::size_t c = 0; c < n; ++c) {

@@ -32,6 +32,8 @@ double model(const Recorder& recorder, NodeId node, std::size_t k);
 double mean_model(const Recorder& recorder, std::size_t k);
 /// Largest difference of two runs' final models, over nodes and coordinates.
 double largest_difference(const Recorder& a, const Recorder& b);
+/// Whether all nodes end with the same model, to the bit; not if none was kept.
+bool nodes_agree(const Recorder& recorder);
 
 /// Solves A x = b by Gaussian elimination with pivoting; A is n x n, row-major.
 std::vector<double> solve(std::vector<double> a, std::vector<double> b);
