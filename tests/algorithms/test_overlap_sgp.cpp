@@ -17,10 +17,6 @@ const std::vector<std::string> averaging{
     "algorithm.decay_factor=1e-30", "compute.distribution=lognormal", "compute.sigma=0.5",
     "network.latency=2.3 ms"};
 
-double weight(const Recorder& recorder, std::size_t node) {
-  return recorder.steps.value("push_sum_weight", recorder.steps.rows("push_sum_weight") - 1, node);
-}
-
 }  // namespace
 
 TEST_CASE("overlap SGP that allows no delay is SGP to the bit") {
@@ -48,8 +44,8 @@ TEST_CASE("overlap SGP conserves the sums of numerators and weights, messages in
       double w = 0;
       double x = 0;
       for (NodeId i = 0; i < 7; ++i) {
-        w += weight(recorder, static_cast<std::size_t>(i));
-        x += weight(recorder, static_cast<std::size_t>(i)) * test::model(recorder, i, 0);
+        w += test::last_weight(recorder, i);
+        x += test::last_weight(recorder, i) * test::model(recorder, i, 0);
       }
       CHECK(w == doctest::Approx(7).epsilon(1e-12));
       CHECK(x == doctest::Approx(2.1).epsilon(1e-5));

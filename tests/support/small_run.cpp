@@ -111,6 +111,16 @@ bool nodes_agree(const Recorder& recorder) {
   });
 }
 
+double last_weight(const Recorder& recorder, NodeId node) {
+  const Table& steps = recorder.steps;
+  // A node that stopped early has no weight in the last rows.
+  for (std::size_t row = steps.rows("push_sum_weight"); row-- > 0;) {
+    const double w = steps.value("push_sum_weight", row, static_cast<std::size_t>(node));
+    if (!std::isnan(w)) return w;
+  }
+  return std::nan("");
+}
+
 std::vector<double> solve(std::vector<double> a, std::vector<double> b) {
   const std::size_t n = b.size();
   for (std::size_t c = 0; c < n; ++c) {

@@ -35,6 +35,9 @@ double largest_difference(const Recorder& a, const Recorder& b);
 /// Whether all nodes end with the same model, to the bit; not if none was kept.
 bool nodes_agree(const Recorder& recorder);
 
+/// The push-sum weight that `node` recorded last; NaN if it never did.
+double last_weight(const Recorder& recorder, NodeId node);
+
 /// Solves A x = b by Gaussian elimination with pivoting; A is n x n, row-major.
 std::vector<double> solve(std::vector<double> a, std::vector<double> b);
 /// The mixing matrix W of step k, n x n, row-major.
