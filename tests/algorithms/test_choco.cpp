@@ -15,8 +15,7 @@ namespace {
 const std::string choco = "kind = choco\nlearning_rate = 0.1\n";
 const std::string top_k = "compression = top_k\nkeep = 0.4\nconsensus_rate = ";
 /// f_i = 1/2 (x - i)^2, and gradients in the first step alone.
-const std::vector<std::string> one_push{"workload.centers=index", "algorithm.schedule=step",
-                                        "algorithm.decay_steps=1", "algorithm.decay_factor=1e-30"};
+const std::vector<std::string> one_push = test::gradients_until(1, {"workload.centers=index"});
 
 double spread(const Recorder& recorder) {
   double worst = 0;

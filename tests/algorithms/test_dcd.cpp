@@ -220,9 +220,7 @@ TEST_CASE("the mean model of DeepSqueeze moves by the mean gradient, whatever th
 }
 
 TEST_CASE("DeepSqueeze brings nodes together although it sends two entries of five") {
-  const std::vector<std::string> one_push{"workload.centers=index", "algorithm.schedule=step",
-                                          "algorithm.decay_steps=1",
-                                          "algorithm.decay_factor=1e-30"};
+  const std::vector<std::string> one_push = test::gradients_until(1, {"workload.centers=index"});
   const Recorder recorder =
       run(section("deep_squeeze", "consensus_rate = 0.1\ncompression = top_k\nkeep = 0.4"),
           one_push, 600);

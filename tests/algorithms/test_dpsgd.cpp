@@ -120,9 +120,9 @@ TEST_CASE("one-peer exponential mixing reaches the mean after log2 n steps witho
   // the same on all nodes, so let one step with gradients spread them first, then compare with their mean.
   const Recorder spread =
       test::run(test::quadratic_scenario(8, 1, "one_peer_exponential", adapt_then_combine));
-  const Recorder recorder = test::run(
-      test::quadratic_scenario(8, 4, "one_peer_exponential", adapt_then_combine),
-      {"algorithm.schedule=step", "algorithm.decay_steps=1", "algorithm.decay_factor=1e-30"});
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(8, 4, "one_peer_exponential", adapt_then_combine),
+                test::gradients_until(1));
   for (NodeId i = 0; i < 8; ++i) {
     CHECK(test::model(recorder, i, 0) ==
           doctest::Approx(test::mean_model(spread, 0)).epsilon(1e-5));

@@ -48,9 +48,8 @@ bool starts_with(const std::string& text, const std::string& beginning) {
 }
 
 // Models i lr after the first step, pure averaging afterwards: 0.1 * 3.5 on the mean of 8.
-const std::vector<std::string> averaging{"algorithm.learning_rate=0.1", "workload.centers=index",
-                                         "algorithm.schedule=step", "algorithm.decay_steps=1",
-                                         "algorithm.decay_factor=1e-30"};
+const std::vector<std::string> averaging =
+    test::gradients_until(1, {"algorithm.learning_rate=0.1", "workload.centers=index"});
 
 std::vector<std::string> with(std::vector<std::string> keys, const std::vector<std::string>& more) {
   keys.insert(keys.end(), more.begin(), more.end());

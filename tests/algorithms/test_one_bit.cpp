@@ -187,13 +187,12 @@ TEST_CASE("nothing is lost in either phase") {
   // Steps before the phases: else a residual of phase 1 is a gradient, which takes the learning rate of the step that sends it.
   // Gradients are noise; the learning rate vanishes after 20 steps. Of 8 entries of a piece 2 go per step: all
   // residuals have drained 4 steps after that in phase 1, 4 more in phase 2.
-  const std::string settings = "schedule = step\ndecay_steps = 20\ndecay_factor = 1e-30\n";
-  const std::vector<std::string> noise{"workload.curvature_min=0", "workload.curvature_max=0",
-                                       "workload.noise=1"};
+  const std::vector<std::string> noise = test::gradients_until(
+      20, {"workload.curvature_min=0", "workload.curvature_max=0", "workload.noise=1"});
   const std::string top_k = "kind = one_bit\ncompression = top_k\nkeep = 0.25\nsteps_by = nodes\n";
-  const Recorder exact = run(40, "kind = allreduce\n" + settings, noise);
-  CHECK(test::largest_difference(run(40, top_k + settings, noise), exact) < 2e-6);
-  CHECK(test::largest_difference(run(20, top_k + settings, noise), exact) > 1e-2);
+  const Recorder exact = run(40, "kind = allreduce\n", noise);
+  CHECK(test::largest_difference(run(40, top_k, noise), exact) < 2e-6);
+  CHECK(test::largest_difference(run(20, top_k, noise), exact) > 1e-2);
 }
 
 TEST_CASE("one bit SGD solves its problems although it rounds") {

@@ -12,10 +12,9 @@ namespace {
 
 const std::string overlap = "kind = overlap_sgp\nlearning_rate = 0.1\n";
 // Uneven times keep shares under way; models lr i after the first step, pure averaging afterwards.
-const std::vector<std::string> averaging{
-    "workload.centers=index",       "algorithm.schedule=step",        "algorithm.decay_steps=1",
-    "algorithm.decay_factor=1e-30", "compute.distribution=lognormal", "compute.sigma=0.5",
-    "network.latency=2.3 ms"};
+const std::vector<std::string> averaging =
+    test::gradients_until(1, {"workload.centers=index", "compute.distribution=lognormal",
+                              "compute.sigma=0.5", "network.latency=2.3 ms"});
 
 }  // namespace
 

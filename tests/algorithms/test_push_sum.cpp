@@ -12,10 +12,9 @@ namespace {
 const std::string push_sum = "kind = push_sum\nlearning_rate = 0.1\n";
 // All times uneven, so that shares are in flight when nodes end; models i lr after the first step,
 // then no gradients.
-const std::vector<std::string> averaging{
-    "workload.centers=index",       "algorithm.schedule=step",        "algorithm.decay_steps=1",
-    "algorithm.decay_factor=1e-30", "compute.distribution=lognormal", "compute.sigma=0.5",
-    "network.latency=1.7 ms"};
+const std::vector<std::string> averaging =
+    test::gradients_until(1, {"workload.centers=index", "compute.distribution=lognormal",
+                              "compute.sigma=0.5", "network.latency=1.7 ms"});
 
 }  // namespace
 

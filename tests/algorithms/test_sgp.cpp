@@ -12,9 +12,8 @@ namespace {
 
 const std::string sgp = "kind = sgp\nlearning_rate = 0.1\npeers = ";
 // One step spreads the models, then learning rates of 1e-31 leave pure averaging.
-const std::vector<std::string> no_gradients_after_the_first{
-    "workload.centers=index", "algorithm.schedule=step", "algorithm.decay_steps=1",
-    "algorithm.decay_factor=1e-30"};
+const std::vector<std::string> no_gradients_after_the_first =
+    test::gradients_until(1, {"workload.centers=index"});
 
 }  // namespace
 

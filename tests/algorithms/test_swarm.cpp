@@ -15,13 +15,9 @@ const std::string swarm = "kind = swarm\nlearning_rate = 0.1\n";
 const std::vector<std::string> uneven_times{"compute.distribution=lognormal", "compute.sigma=0.5",
                                             "workload.centers=index"};
 
-/// `uneven_times`, with gradients only in the first `steps` steps.
+/// With gradients only in the first `steps` steps.
 std::vector<std::string> gradients_until(int steps) {
-  std::vector<std::string> settings = uneven_times;
-  for (const std::string setting : {"algorithm.schedule=step", "algorithm.decay_factor=1e-30"})
-    settings.push_back(setting);
-  settings.push_back("algorithm.decay_steps=" + std::to_string(steps));
-  return settings;
+  return test::gradients_until(steps, uneven_times);
 }
 
 double spread(const Recorder& recorder) {

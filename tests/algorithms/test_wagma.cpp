@@ -29,8 +29,7 @@ std::set<std::set<NodeId>> groups_of_step(Step t, NodeId nodes, NodeId size,
 }
 
 const char* const wagma = "kind = wagma\nlearning_rate = 0.1\ngroup_size = 4\ntau = 5";
-const std::vector<std::string> no_gradients_after_the_first{
-    "algorithm.schedule=step", "algorithm.decay_steps=1", "algorithm.decay_factor=1e-30"};
+const std::vector<std::string> no_gradients_after_the_first = test::gradients_until(1);
 
 }  // namespace
 

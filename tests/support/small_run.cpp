@@ -74,6 +74,14 @@ std::string quadratic_scenario(int nodes, int steps, const std::string& topology
       nodes, steps, topology, algorithm);
 }
 
+std::vector<std::string> gradients_until(int steps, const std::vector<std::string>& more) {
+  std::vector<std::string> settings{"algorithm.schedule=step",
+                                    fmt::format("algorithm.decay_steps={}", steps),
+                                    "algorithm.decay_factor=1e-30"};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
 Recorder run(const std::string& text, const std::vector<std::string>& overrides) {
   std::vector<std::string> all{"run.save_models=yes"};
   all.insert(all.end(), overrides.begin(), overrides.end());

@@ -23,6 +23,10 @@ std::string blobs_scenario(int steps, const std::string& run = "");
 /// The [algorithm] section of `name` with the keys it requires, without momentum; periods so short that short runs have many.
 std::string section_of(std::string_view name);
 
+/// Overrides by which gradients count in the first `steps` steps alone, those of `more` behind them: later learning rates are
+/// 1e-30 of the first.
+std::vector<std::string> gradients_until(int steps, const std::vector<std::string>& more = {});
+
 /// Runs a scenario simulated, without a results file, and keeps the final models.
 Recorder run(const std::string& text, const std::vector<std::string>& overrides = {});
 
