@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "kernels/quadratic.hpp"
+#include "tests/support/mixing_matrix.hpp"
 #include "tests/support/small_run.hpp"
 
 using namespace starling;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
+#include "tests/support/mixing_matrix.hpp"
 #include "tests/support/small_run.hpp"
 
 using namespace starling;

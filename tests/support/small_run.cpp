@@ -151,16 +151,4 @@ std::vector<double> solve(std::vector<double> a, std::vector<double> b) {
   return b;
 }
 
-std::vector<double> mixing_matrix(const Topology& topology, Step k) {
-  const auto n = static_cast<std::size_t>(topology.nodes());
-  std::vector<double> w(n * n);
-  for (std::size_t i = 0; i < n; ++i) {
-    w[i * n + i] = static_cast<double>(topology.self_weight(static_cast<NodeId>(i), k));
-    for (const Edge& edge : topology.in(static_cast<NodeId>(i), k)) {
-      w[i * n + static_cast<std::size_t>(edge.peer)] = static_cast<double>(edge.weight);
-    }
-  }
-  return w;
-}
-
 }  // namespace starling::test

@@ -44,7 +44,5 @@ double last_weight(const Recorder& recorder, NodeId node);
 
 /// Solves A x = b by Gaussian elimination with pivoting; A is n x n, row-major.
 std::vector<double> solve(std::vector<double> a, std::vector<double> b);
-/// The mixing matrix W of step k, n x n, row-major.
-std::vector<double> mixing_matrix(const Topology& topology, Step k = 0);
 
 }  // namespace starling::test

@@ -68,9 +68,9 @@ double largest_eigenvalue(Matrix a, std::size_t n) {
 /// 1 - ||(I - J) M||_2 with matrices written out.
 double slow_gap(const Topology& topology) {
   const auto n = static_cast<std::size_t>(topology.nodes());
-  Matrix m = test::dense(topology, 0);
+  Matrix m = test::mixing_matrix(topology, 0);
   for (Step p = 1; p < static_cast<Step>(topology.period()); ++p)
-    m = product(test::dense(topology, p), m, n);
+    m = product(test::mixing_matrix(topology, p), m, n);
   Matrix center(n * n, -1.0 / static_cast<double>(n));
   for (std::size_t i = 0; i < n; ++i) center[i * n + i] += 1;
   const Matrix a = product(center, m, n);
