@@ -81,20 +81,6 @@ TEST_CASE(
   CHECK(spread > 0.01);
 }
 
-TEST_CASE("with equal problems every order of D-PSGD is gradient descent on every node") {
-  // f_i = 1/2 (x - 2)^2 for all i and the same start x_0 = 0: x_k = 2 (1 - (1 - lr)^k) on every node, as rows of
-  // W sum to one.
-  for (const char* order : {combine_while_adapt, adapt_then_combine}) {
-    const Recorder recorder = test::run(test::quadratic_scenario(5, 20, "ring", order),
-                                        {"workload.centers=list", "workload.center_values=2",
-                                         "workload.curvature_min=1", "workload.curvature_max=1"});
-    for (NodeId i = 0; i < 5; ++i) {
-      CHECK(test::model(recorder, i, 3) ==
-            doctest::Approx(2 * (1 - std::pow(0.9, 20))).epsilon(1e-5));
-    }
-  }
-}
-
 TEST_CASE("the mean model of D-PSGD moves by the mean gradient") {
   // W is doubly stochastic, so averaging the update over nodes leaves mean <- mean - lr (mean - mean(c)) with
   // c_i = i and curvature 1, hence after k steps mean = mean(c) (1 - (1 - lr)^k) from 0.
