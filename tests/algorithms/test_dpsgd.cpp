@@ -67,7 +67,7 @@ TEST_CASE("D-PSGD ends at the fixed point of adapting, then combining") {
 TEST_CASE(
     "adapting, then combining on the complete graph is allreduce SGD, the other order is not") {
   // W = 1/n: every node gets mean_j (x_j - lr g_j), so all are equal and follow the mean gradient. In the other
-  // order node i keeps mean_j x_j - lr g_i: nodes differ by one gradient step forever (ALGORITHMS, trap 1).
+  // order node i keeps mean_j x_j - lr g_i: nodes differ by one gradient step forever.
   const Recorder first = test::run(test::quadratic_scenario(6, 50, "complete", adapt_then_combine));
   const Recorder second =
       test::run(test::quadratic_scenario(6, 50, "complete", combine_while_adapt));

@@ -27,8 +27,8 @@ Recorder run_algorithm(const std::string& kind, std::vector<std::string> overrid
   return test::run(blobs, overrides);
 }
 
-const std::vector<std::string> algorithms_of_the_spine{"adpsgd", "allreduce", "dpsgd", "local_sgd",
-                                                       "wagma"};
+const std::vector<std::string> some_algorithms{"adpsgd", "allreduce", "dpsgd", "local_sgd",
+                                               "wagma"};
 
 /// Equal but for the scenario text, in which the overrides differ.
 void check_same(Recorder a, const Recorder& b) {
@@ -49,7 +49,7 @@ std::string error_of(const std::string& text, const std::vector<std::string>& ov
 }  // namespace
 
 TEST_CASE("everything recorded is the same with one thread and two, and twice in a row") {
-  for (const std::string& kind : algorithms_of_the_spine) {
+  for (const std::string& kind : some_algorithms) {
     CAPTURE(kind);
     omp_set_num_threads(1);
     const Recorder one = run_algorithm(kind);
@@ -62,7 +62,7 @@ TEST_CASE("everything recorded is the same with one thread and two, and twice in
 
 TEST_CASE(
     "everything recorded is the same with a window of 1 MiB, of one operation, and unlimited") {
-  for (const std::string& kind : algorithms_of_the_spine) {
+  for (const std::string& kind : some_algorithms) {
     CAPTURE(kind);
     const Recorder wide = run_algorithm(kind, {"run.window=1000 GiB"});
     check_same(run_algorithm(kind, {"run.window=1 MiB"}), wide);
@@ -71,7 +71,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "asynchronous runs still batch: at least as many gradients at once as the issue asks for") {
+    "asynchronous runs batch half of all nodes' gradients, a fifth where durations vary most") {
   // 256 nodes of AD-PSGD: half of all nodes at once for lognormal durations drawn per step, 96 drawn per node, 48
   // for exponential ones.
   std::string text = blobs;
