@@ -18,6 +18,7 @@ import tempfile
 
 import h5py
 import numpy as np
+from runs import mpi_environment
 
 BASE = """
 [run]
@@ -175,12 +176,6 @@ SERVER_SCALE = {"async_parameter_server": 8, "async_diloco": 0.7}
 TIMEOUT = 120
 
 
-def environment():
-    """Open MPI as root, with more ranks than cores."""
-    return {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
-
-
 class Bench:
     """Runs scenarios in a temporary folder."""
 
@@ -198,7 +193,8 @@ class Bench:
         command = [self.starling, "run", os.path.join(self.folder, scenario), "--quiet", "-o", path, *settings]
         if ranks:
             command = [self.mpirun, "--oversubscribe", "-n", str(ranks), *command, "--transport", "mpi"]
-        done = subprocess.run(command, env=environment(), timeout=TIMEOUT, text=True, stdin=subprocess.DEVNULL,
+        environment = mpi_environment(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive")
+        done = subprocess.run(command, env=environment, timeout=TIMEOUT, text=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}"
         return h5py.File(path, "r")
