@@ -2,7 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/support/block_averaging.hpp"
+#include "kernels/quadratic.hpp"
+#include "tests/support/small_run.hpp"
 
 using namespace starling;
 

@@ -19,8 +19,8 @@ TEST_CASE("exchanges of AD-PSGD conserve the sum of models") {
   // mean stays where the first step put it: lr mean(c).
   const Recorder recorder = test::run(
       test::quadratic_scenario(9, 60, "ring", adpsgd),
-      {"workload.centers=index", "compute.distribution=lognormal", "compute.sigma=0.5",
-       "algorithm.schedule=step", "algorithm.decay_steps=1", "algorithm.decay_factor=1e-30"});
+      test::gradients_until(
+          1, {"workload.centers=index", "compute.distribution=lognormal", "compute.sigma=0.5"}));
   CHECK(test::mean_model(recorder, 0) == doctest::Approx(0.05 * 4).epsilon(1e-6));
   double spread = 0;
   for (NodeId i = 0; i < 9; ++i)
@@ -30,8 +30,7 @@ TEST_CASE("exchanges of AD-PSGD conserve the sum of models") {
 
 TEST_CASE("two nodes without gradients are equal after their exchanges") {
   const Recorder recorder = test::run(test::quadratic_scenario(2, 8, "ring", adpsgd),
-                                      {"workload.centers=index", "algorithm.schedule=step",
-                                       "algorithm.decay_steps=1", "algorithm.decay_factor=1e-30"});
+                                      test::gradients_until(1, {"workload.centers=index"}));
   CHECK(test::model(recorder, 0, 0) == doctest::Approx(test::model(recorder, 1, 0)).epsilon(1e-6));
 }
 
@@ -70,9 +69,9 @@ TEST_CASE(
   for (const std::string neighbor : {"random", "cycle"}) {
     const Recorder recorder =
         test::run(test::quadratic_scenario(8, 20, "ring", adpsgd),
-                  {"algorithm.pairs=bipartite_exponential", "algorithm.neighbor=" + neighbor,
-                   "workload.centers=index", "algorithm.schedule=step", "algorithm.decay_steps=1",
-                   "algorithm.decay_factor=1e-30", "network.latency=2 ms"});
+                  test::gradients_until(
+                      1, {"algorithm.pairs=bipartite_exponential", "algorithm.neighbor=" + neighbor,
+                          "workload.centers=index", "network.latency=2 ms"}));
     std::int64_t passive = 0;
     for (NodeId i = 0; i < 8; ++i) {
       const NodeTotals& node = recorder.nodes[static_cast<std::size_t>(i)];

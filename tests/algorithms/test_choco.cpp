@@ -5,7 +5,7 @@
 
 #include "kernels/quadratic.hpp"
 #include "sim/base/error.hpp"
-#include "tests/support/block_averaging.hpp"
+#include "tests/support/mixing_matrix.hpp"
 #include "tests/support/naive_codec.hpp"
 #include "tests/support/small_run.hpp"
 
@@ -16,8 +16,7 @@ namespace {
 const std::string choco = "kind = choco\nlearning_rate = 0.1\n";
 const std::string top_k = "compression = top_k\nkeep = 0.4\nconsensus_rate = ";
 /// f_i = 1/2 (x - i)^2, and gradients in the first step alone.
-const std::vector<std::string> one_push{"workload.centers=index", "algorithm.schedule=step",
-                                        "algorithm.decay_steps=1", "algorithm.decay_factor=1e-30"};
+const std::vector<std::string> one_push = test::gradients_until(1, {"workload.centers=index"});
 
 double spread(const Recorder& recorder) {
   double worst = 0;
@@ -200,8 +199,8 @@ TEST_CASE("codes of CHOCO-SGD travel during the gradient if it mixes the old est
         test::run(text, {"network.latency=500 us", "algorithm.order=" + order});
     return to_seconds(recorder.nodes[0].finished);
   };
-  CHECK(finished("mix_old") == doctest::Approx(0.020).epsilon(1e-3));
-  CHECK(finished("mix_new") == doctest::Approx(0.030).epsilon(1e-3));
+  CHECK(finished("mix_old") == doctest::Approx(0.020).epsilon(1e-6));
+  CHECK(finished("mix_new") == doctest::Approx(0.030).epsilon(1e-6));
 }
 
 TEST_CASE("CHOCO-SGD refuses what it cannot do, in one sentence") {

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/random.hpp"
-#include "tests/support/block_averaging.hpp"
+#include "tests/support/small_run.hpp"
 
 using namespace starling;
 
@@ -61,7 +61,7 @@ TEST_CASE("DEF follows its recursion: error feedback, halfway and all the way ah
       for (std::size_t k = 0; k < 8; ++k) {
         CHECK(test::model(recorder, 0, k) == doctest::Approx(x[k]).epsilon(1e-5));
       }
-      for (const auto& replica : recorder.models) CHECK(replica == recorder.models[0]);
+      CHECK(test::nodes_agree(recorder));
     }
   }
 }
@@ -120,7 +120,7 @@ TEST_CASE("one block of each tensor travels, drawn for each, or one of the whole
   const Recorder model = digits("kind = def\nblocks = 4\nselection = model");
   for (const NodeTotals& node : tensors.nodes) CHECK(node.bytes_sent == 2 * 4 * floats);
   for (const NodeTotals& node : model.nodes) CHECK(node.bytes_sent == 2 * 4 * of_model);
-  for (const auto& x : tensors.models) CHECK(x == tensors.models[0]);
+  CHECK(test::nodes_agree(tensors));
   CHECK(test::largest_difference(digits("kind = def\nblocks = 1"),
                                  digits("kind = allreduce\nmomentum = 0.9")) < 1e-5);
 }

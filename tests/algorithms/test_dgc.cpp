@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
-#include "tests/support/block_averaging.hpp"
+#include "tests/support/small_run.hpp"
 
 using namespace starling;
 
@@ -48,7 +48,7 @@ TEST_CASE(
   const Recorder dgc = run("kind = dgc\nkeep = 0.0625\nmomentum = 0\n");
   CHECK(dgc.models == run("kind = allreduce\ncompression = top_k\nkeep = 0.0625\n").models);
   CHECK(dgc.nodes == run("kind = allreduce\ncompression = top_k\nkeep = 0.0625\n").nodes);
-  for (const auto& x : dgc.models) CHECK(x == dgc.models[0]);
+  CHECK(test::nodes_agree(dgc));
 }
 
 TEST_CASE("the warm-up sends the listed shares, each for its stretch") {
@@ -82,9 +82,8 @@ TEST_CASE("DGC chooses from each tensor, at least one entry, or from the whole m
   const Recorder model = test::run(digits(10, "kind = dgc\nkeep = 0.01\nselection = model"));
   for (const NodeTotals& node : tensors.nodes) CHECK(node.bytes_sent == 10 * 3 * 8 * 25);
   for (const NodeTotals& node : model.nodes) CHECK(node.bytes_sent == 10 * 3 * 8 * 24);
-  for (const Recorder* recorder : {&tensors, &model}) {
-    for (const auto& x : recorder->models) CHECK(x == recorder->models[0]);
-  }
+  CHECK(test::nodes_agree(tensors));
+  CHECK(test::nodes_agree(model));
   // All entries of each are all entries.
   CHECK(test::largest_difference(
             test::run(digits(10, "kind = dgc\nkeep = 1")),

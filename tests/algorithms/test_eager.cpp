@@ -152,15 +152,15 @@ TEST_CASE("a slow node delays nobody in solo eager-SGD") {
 }
 
 TEST_CASE("waiting for a random node makes fewer entries late than waiting for the first") {
-  // One initiator among 16 in random order: about half of the others come after it. The first
-  // leaves all others late.
+  // One initiator among 16 in random order: on the mean 7.5 of 16 come after it, with a deviation of
+  // 0.29 a step, 0.029 over 100. The first leaves all others late.
   const std::string text =
       test::quadratic_scenario(16, 100, "ring", eager + "synchronize_every = 1");
   const double solo = late_share(test::run(text, uneven));
   const double majority = late_share(test::run(text, uneven + "algorithm.activation=majority"));
   const double full = late_share(test::run(text, uneven + "algorithm.activation=full"));
   CHECK(solo > 0.8);  // 15/16, but for those who come within the 40 us of the activation
-  CHECK(majority == doctest::Approx(0.5).epsilon(0.15));
+  CHECK(std::abs(majority - 7.5 / 16) < 3 * 0.029);
   CHECK(full == 0);
 }
 
@@ -172,7 +172,7 @@ TEST_CASE("models of eager-SGD drift apart and are equal after each synchronizat
   for (const std::string way : {"average", "broadcast"}) {
     const Recorder recorder =
         test::run(text, slow + "algorithm.synchronize_every=20" + ("algorithm.synchronize=" + way));
-    for (const auto& x : recorder.models) CHECK(x == recorder.models[0]);
+    CHECK(test::nodes_agree(recorder));
   }
 }
 

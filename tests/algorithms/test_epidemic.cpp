@@ -11,9 +11,8 @@ namespace {
 
 const std::string epidemic = "kind = epidemic\nlearning_rate = 0.1\nreceivers = ";
 // Models lr i after the first step, pure averaging afterwards.
-const std::vector<std::string> no_gradients_after_the_first{
-    "workload.centers=index", "algorithm.schedule=step", "algorithm.decay_steps=1",
-    "algorithm.decay_factor=1e-30"};
+const std::vector<std::string> no_gradients_after_the_first =
+    test::gradients_until(1, {"workload.centers=index"});
 
 }  // namespace
 

@@ -47,19 +47,9 @@ bool starts_with(const std::string& text, const std::string& beginning) {
   return text.compare(0, beginning.size(), beginning) == 0;
 }
 
-double last_weight(const Recorder& recorder, std::size_t node) {
-  const std::size_t rows = recorder.steps.rows("push_sum_weight");
-  for (std::size_t row = rows; row-- > 0;) {
-    const double w = recorder.steps.value("push_sum_weight", row, node);
-    if (!std::isnan(w)) return w;
-  }
-  return std::nan("");
-}
-
 // Models i lr after the first step, pure averaging afterwards: 0.1 * 3.5 on the mean of 8.
-const std::vector<std::string> averaging{"algorithm.learning_rate=0.1", "workload.centers=index",
-                                         "algorithm.schedule=step", "algorithm.decay_steps=1",
-                                         "algorithm.decay_factor=1e-30"};
+const std::vector<std::string> averaging =
+    test::gradients_until(1, {"algorithm.learning_rate=0.1", "workload.centers=index"});
 
 std::vector<std::string> with(std::vector<std::string> keys, const std::vector<std::string>& more) {
   keys.insert(keys.end(), more.begin(), more.end());
@@ -300,7 +290,7 @@ TEST_CASE("push-sum conserves its mass through pauses, and loses it with message
       "kind = push_sum\n",
       with(averaging, {"failures.pause=3 @ 2500 us for 15 ms", "failures.join=5 @ 7 ms"}));
   CHECK(paused.status == "complete");
-  for (std::size_t i = 0; i < 8; ++i) all += last_weight(paused.recorder, i);
+  for (NodeId i = 0; i < 8; ++i) all += test::last_weight(paused.recorder, i);
   CHECK(all == 8);
 
   double left = 0;
@@ -308,7 +298,7 @@ TEST_CASE("push-sum conserves its mass through pauses, and loses it with message
       "kind = push_sum\n", with(averaging, {"failures.lose=0.02", "algorithm.patience=10 ms"}));
   CHECK(lossy.status == "complete");
   CHECK(lossy.recorder.statistics.at("failures.lost_messages") > 0);
-  for (std::size_t i = 0; i < 8; ++i) left += last_weight(lossy.recorder, i);
+  for (NodeId i = 0; i < 8; ++i) left += test::last_weight(lossy.recorder, i);
   CHECK(left < 7.9);
   // What is left is still an average of the models: between the least, 0, and the largest, 0.7.
   for (NodeId i = 0; i < 8; ++i) {

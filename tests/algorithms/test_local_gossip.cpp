@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
-#include "tests/support/block_averaging.hpp"
+#include "tests/support/small_run.hpp"
 #include "topology/spectrum.hpp"
 
 using namespace starling;
@@ -59,8 +59,7 @@ TEST_CASE("a random perfect matching shrinks the variance by (n - 2) / (2 (n - 1
   // by 7 x 0.709 for n = 64, here to a tenth.
   const Recorder recorder =
       test::run(test::quadratic_scenario(64, 7, "complete", gossip + "mixing = random_matching"),
-                {"workload.centers=index", "algorithm.schedule=step", "algorithm.decay_steps=1",
-                 "algorithm.decay_factor=1e-30"});
+                test::gradients_until(1, {"workload.centers=index"}));
   double variance = 0;
   for (NodeId i = 0; i < 64; ++i) {
     const double away = test::model(recorder, i, 0) - 3.15;
@@ -110,10 +109,8 @@ TEST_CASE("a period of the schedule shrinks the distance from the mean by the p 
     const Assembly parts = assemble(Scenario::parse(first, "test.ini"));
     const auto period = static_cast<int>(parts.topology->period());
     const double gap = topologies::spectral_gap(*parts.topology).gap;
-    const Recorder recorder =
-        test::run(test::quadratic_scenario(8, period, topology, gossip),
-                  {"workload.centers=index", "algorithm.schedule=step", "algorithm.decay_steps=1",
-                   "algorithm.decay_factor=1e-30"});
+    const Recorder recorder = test::run(test::quadratic_scenario(8, period, topology, gossip),
+                                        test::gradients_until(1, {"workload.centers=index"}));
     double squares = 0;
     for (NodeId i = 0; i < 8; ++i) squares += std::pow(test::model(recorder, i, 0) - 0.35, 2);
     const double start = 8 * (8.0 * 8 - 1) / 12 * 0.01;

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "sim/base/error.hpp"
-#include "tests/support/block_averaging.hpp"
+#include "tests/support/small_run.hpp"
 
 using namespace starling;
 
@@ -56,7 +56,7 @@ TEST_CASE("LQSGD with many bits is allreduce SGD, over a star and over a tree, t
                 lqsgd + "momentum = 0.5\nbits = 16\nroute = " + route + "\nrotation = " + rotation);
         CHECK(test::largest_difference(recorder, exact) < 2e-3);
         CHECK(recorder.models != exact.models);
-        for (const auto& x : recorder.models) CHECK(x == recorder.models[0]);
+        CHECK(test::nodes_agree(recorder));
       }
     }
   }
@@ -98,7 +98,7 @@ TEST_CASE("wrong decodes are seen and sent again, uncompressed: all models stay 
       largest = std::fmax(largest, std::abs(test::model(exact, 0, k)));
     CHECK(largest > 1e4);
     CHECK(test::largest_difference(recorder, exact) < 0.01 * largest);
-    for (const auto& x : recorder.models) CHECK(x == recorder.models[0]);
+    CHECK(test::nodes_agree(recorder));
     const Recorder doubled =
         run(6, 8, "kind = lqsgd\nbits = 12\nroute = " + route + "\n" + diverging,
             {"workload.dimension=20", "failures.duplicate=1"});
@@ -115,7 +115,7 @@ TEST_CASE("the mean comes down a deep tree right to whoever is farthest, without
     const Recorder recorder =
         run(nodes, 12, lqsgd + "route = tree\nmargin = 1\nbits = 6",
             {"workload.dimension=30", "workload.noise=1", "workload.centers=index"});
-    for (const auto& x : recorder.models) CHECK(x == recorder.models[0]);
+    CHECK(test::nodes_agree(recorder));
   }
 }
 

@@ -6,7 +6,8 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
-#include "tests/support/block_averaging.hpp"
+#include "tests/support/mixing_matrix.hpp"
+#include "tests/support/small_run.hpp"
 
 using namespace starling;
 

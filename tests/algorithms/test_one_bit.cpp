@@ -5,7 +5,7 @@
 
 #include "kernels/dense.hpp"
 #include "sim/base/error.hpp"
-#include "tests/support/block_averaging.hpp"
+#include "tests/support/small_run.hpp"
 
 using namespace starling;
 
@@ -124,7 +124,7 @@ TEST_CASE("one bit per entry, two values per column, AdaGrad between the phases"
   for (std::size_t c = 0; c < expected.size(); ++c)
     largest = std::max(largest, std::abs(test::model(recorder, 1, c) - double{expected[c]}));
   CHECK(largest < 1e-5);
-  for (const auto& x : recorder.models) CHECK(x == recorder.models[0]);
+  CHECK(test::nodes_agree(recorder));
   // 3010 floats in pieces of 1003, 1003 and 1004. Columns in them: 15 of 64, 43 of one; 21, 15 of 64, 22; 42, 8 of 64, the bias of
   // 40, 10 of 40, the bias of 10. 8 bytes for each, beside 126 of signs; a node sends the others theirs, and its own to two.
   const std::size_t values[] = {16, 17, 21};
@@ -152,7 +152,7 @@ TEST_CASE("two phases without compression are allreduce SGD") {
   const std::string settings = "momentum = 0.8\nweight_decay = 0.01\n";
   const Recorder recorder = run(30, "kind = one_bit\ncompression = none\n" + settings);
   CHECK(test::largest_difference(recorder, run(30, "kind = allreduce\n" + settings)) < 2e-6);
-  for (const auto& x : recorder.models) CHECK(x == recorder.models[0]);
+  CHECK(test::nodes_agree(recorder));
 }
 
 TEST_CASE("before compression begins steps are exact, and cost as much") {
@@ -180,20 +180,19 @@ TEST_CASE("a node sends two bits per entry and four values per piece, less its o
     CHECK(node.bytes_sent == 30 * 6 * 9);
     CHECK(node.messages_sent == 30 * 6);
   }
-  for (const auto& x : recorder.models) CHECK(x == recorder.models[0]);
+  CHECK(test::nodes_agree(recorder));
 }
 
 TEST_CASE("nothing is lost in either phase") {
   // Steps before the phases: else a residual of phase 1 is a gradient, which takes the learning rate of the step that sends it.
   // Gradients are noise; the learning rate vanishes after 20 steps. Of 8 entries of a piece 2 go per step: all
   // residuals have drained 4 steps after that in phase 1, 4 more in phase 2.
-  const std::string settings = "schedule = step\ndecay_steps = 20\ndecay_factor = 1e-30\n";
-  const std::vector<std::string> noise{"workload.curvature_min=0", "workload.curvature_max=0",
-                                       "workload.noise=1"};
+  const std::vector<std::string> noise = test::gradients_until(
+      20, {"workload.curvature_min=0", "workload.curvature_max=0", "workload.noise=1"});
   const std::string top_k = "kind = one_bit\ncompression = top_k\nkeep = 0.25\nsteps_by = nodes\n";
-  const Recorder exact = run(40, "kind = allreduce\n" + settings, noise);
-  CHECK(test::largest_difference(run(40, top_k + settings, noise), exact) < 2e-6);
-  CHECK(test::largest_difference(run(20, top_k + settings, noise), exact) > 1e-2);
+  const Recorder exact = run(40, "kind = allreduce\n", noise);
+  CHECK(test::largest_difference(run(40, top_k, noise), exact) < 2e-6);
+  CHECK(test::largest_difference(run(20, top_k, noise), exact) > 1e-2);
 }
 
 TEST_CASE("one bit SGD solves its problems although it rounds") {

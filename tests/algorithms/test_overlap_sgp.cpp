@@ -12,14 +12,9 @@ namespace {
 
 const std::string overlap = "kind = overlap_sgp\nlearning_rate = 0.1\n";
 // Uneven times keep shares under way; models lr i after the first step, pure averaging afterwards.
-const std::vector<std::string> averaging{
-    "workload.centers=index",       "algorithm.schedule=step",        "algorithm.decay_steps=1",
-    "algorithm.decay_factor=1e-30", "compute.distribution=lognormal", "compute.sigma=0.5",
-    "network.latency=2.3 ms"};
-
-double weight(const Recorder& recorder, std::size_t node) {
-  return recorder.steps.value("push_sum_weight", recorder.steps.rows("push_sum_weight") - 1, node);
-}
+const std::vector<std::string> averaging =
+    test::gradients_until(1, {"workload.centers=index", "compute.distribution=lognormal",
+                              "compute.sigma=0.5", "network.latency=2.3 ms"});
 
 }  // namespace
 
@@ -48,8 +43,8 @@ TEST_CASE("overlap SGP conserves the sums of numerators and weights, messages in
       double w = 0;
       double x = 0;
       for (NodeId i = 0; i < 7; ++i) {
-        w += weight(recorder, static_cast<std::size_t>(i));
-        x += weight(recorder, static_cast<std::size_t>(i)) * test::model(recorder, i, 0);
+        w += test::last_weight(recorder, i);
+        x += test::last_weight(recorder, i) * test::model(recorder, i, 0);
       }
       CHECK(w == doctest::Approx(7).epsilon(1e-12));
       CHECK(x == doctest::Approx(2.1).epsilon(1e-5));
@@ -96,10 +91,10 @@ TEST_CASE("transfers of one step cost no time in overlap SGP, longer ones the re
     const Table& steps = recorder.steps;
     return steps.value("time", steps.rows("time") - 1, 3);
   };
-  CHECK(seconds("0", "0.8 ms") == doctest::Approx(0.090).epsilon(1e-3));
-  CHECK(seconds("1", "0.8 ms") == doctest::Approx(0.050).epsilon(1e-3));
-  CHECK(seconds("1", "2.8 ms") == doctest::Approx(25 * 3.8e-3).epsilon(1e-3));
-  CHECK(seconds("3", "2.8 ms") == doctest::Approx(0.050).epsilon(1e-3));
+  CHECK(seconds("0", "0.8 ms") == doctest::Approx(0.090).epsilon(1e-6));
+  CHECK(seconds("1", "0.8 ms") == doctest::Approx(0.050).epsilon(1e-6));
+  CHECK(seconds("1", "2.8 ms") == doctest::Approx(25 * 3.8e-3).epsilon(1e-6));
+  CHECK(seconds("3", "2.8 ms") == doctest::Approx(0.050).epsilon(1e-6));
 }
 
 TEST_CASE("nodes of overlap SGP are at most tau steps ahead of those they hear from") {

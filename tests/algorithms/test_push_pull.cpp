@@ -4,7 +4,7 @@
 
 #include "kernels/quadratic.hpp"
 #include "sim/base/error.hpp"
-#include "tests/support/block_averaging.hpp"
+#include "tests/support/small_run.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include "topology/mixing.hpp"
 

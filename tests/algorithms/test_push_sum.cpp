@@ -12,14 +12,9 @@ namespace {
 const std::string push_sum = "kind = push_sum\nlearning_rate = 0.1\n";
 // All times uneven, so that shares are in flight when nodes end; models i lr after the first step,
 // then no gradients.
-const std::vector<std::string> averaging{
-    "workload.centers=index",       "algorithm.schedule=step",        "algorithm.decay_steps=1",
-    "algorithm.decay_factor=1e-30", "compute.distribution=lognormal", "compute.sigma=0.5",
-    "network.latency=1.7 ms"};
-
-double weight(const Recorder& recorder, std::size_t node) {
-  return recorder.steps.value("push_sum_weight", recorder.steps.rows("push_sum_weight") - 1, node);
-}
+const std::vector<std::string> averaging =
+    test::gradients_until(1, {"workload.centers=index", "compute.distribution=lognormal",
+                              "compute.sigma=0.5", "network.latency=1.7 ms"});
 
 }  // namespace
 
@@ -36,8 +31,8 @@ TEST_CASE("push-sum conserves numerators and weights, shares in flight included"
       double w = 0;
       double s = 0;
       for (NodeId i = 0; i < 8; ++i) {
-        w += weight(recorder, static_cast<std::size_t>(i));
-        s += weight(recorder, static_cast<std::size_t>(i)) * test::model(recorder, i, 0);
+        w += test::last_weight(recorder, i);
+        s += test::last_weight(recorder, i) * test::model(recorder, i, 0);
       }
       CHECK(w == 8);
       CHECK(s == doctest::Approx(2.8).epsilon(1e-5));
@@ -52,7 +47,7 @@ TEST_CASE("the end of a push-sum node does not overtake its last share, which is
     const Recorder recorder =
         test::run(test::quadratic_scenario(8, 30, "complete", push_sum), staged);
     double w = 0;
-    for (std::size_t i = 0; i < 8; ++i) w += weight(recorder, i);
+    for (NodeId i = 0; i < 8; ++i) w += test::last_weight(recorder, i);
     CHECK(w == 8);
   }
 }

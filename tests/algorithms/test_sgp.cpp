@@ -12,13 +12,8 @@ namespace {
 
 const std::string sgp = "kind = sgp\nlearning_rate = 0.1\npeers = ";
 // One step spreads the models, then learning rates of 1e-31 leave pure averaging.
-const std::vector<std::string> no_gradients_after_the_first{
-    "workload.centers=index", "algorithm.schedule=step", "algorithm.decay_steps=1",
-    "algorithm.decay_factor=1e-30"};
-
-double last_weight(const Recorder& recorder, std::size_t node) {
-  return recorder.steps.value("push_sum_weight", recorder.steps.rows("push_sum_weight") - 1, node);
-}
+const std::vector<std::string> no_gradients_after_the_first =
+    test::gradients_until(1, {"workload.centers=index"});
 
 }  // namespace
 
@@ -33,13 +28,13 @@ TEST_CASE("SGP conserves the sums of numerators and weights on any directed topo
       double x = 0;
       double w = 0;
       for (NodeId i = 0; i < 7; ++i) {
-        x += last_weight(recorder, static_cast<std::size_t>(i)) * test::model(recorder, i, 0);
-        w += last_weight(recorder, static_cast<std::size_t>(i));
+        x += test::last_weight(recorder, i) * test::model(recorder, i, 0);
+        w += test::last_weight(recorder, i);
       }
       CHECK(w == doctest::Approx(7).epsilon(1e-12));
       CHECK(x == doctest::Approx(0.1 * 21).epsilon(1e-6));
       const bool is_regular = peers != "topology";
-      CHECK((std::abs(last_weight(recorder, 0) - 1) < 1e-12) == is_regular);
+      CHECK((std::abs(test::last_weight(recorder, 0) - 1) < 1e-12) == is_regular);
     }
   }
 }
@@ -76,7 +71,7 @@ TEST_CASE("without gradients every node of SGP reaches the mean, whatever the de
 TEST_CASE("weights that are powers of two stay exactly one on regular schedules") {
   // Every node keeps 1/2 and gets 1/2 of 1.
   const Recorder recorder = test::run(test::quadratic_scenario(12, 9, "ring", sgp + "one_peer"));
-  for (std::size_t i = 0; i < 12; ++i) CHECK(last_weight(recorder, i) == 1);
+  for (NodeId i = 0; i < 12; ++i) CHECK(test::last_weight(recorder, i) == 1);
 }
 
 TEST_CASE("one-peer SGP mixes a power of two of nodes in log2 n steps") {

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/support/block_averaging.hpp"
+#include "tests/support/small_run.hpp"
 
 using namespace starling;
 

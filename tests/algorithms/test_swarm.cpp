@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 
 #include "sim/base/error.hpp"
-#include "tests/support/block_averaging.hpp"
 #include "tests/support/small_run.hpp"
 
 using namespace starling;
@@ -16,13 +15,9 @@ const std::string swarm = "kind = swarm\nlearning_rate = 0.1\n";
 const std::vector<std::string> uneven_times{"compute.distribution=lognormal", "compute.sigma=0.5",
                                             "workload.centers=index"};
 
-/// `uneven_times`, with gradients only in the first `steps` steps.
+/// With gradients only in the first `steps` steps.
 std::vector<std::string> gradients_until(int steps) {
-  std::vector<std::string> settings = uneven_times;
-  for (const std::string setting : {"algorithm.schedule=step", "algorithm.decay_factor=1e-30"})
-    settings.push_back(setting);
-  settings.push_back("algorithm.decay_steps=" + std::to_string(steps));
-  return settings;
+  return test::gradients_until(steps, uneven_times);
 }
 
 double spread(const Recorder& recorder) {
@@ -102,7 +97,7 @@ TEST_CASE("two nodes of SwarmSGD that end with an exchange end equal") {
   const Recorder blocking = test::run(
       test::quadratic_scenario(2, 12, "complete", swarm + "averaging = blocking\nlocal_steps = 4"),
       uneven_times);
-  CHECK(blocking.models[0] == blocking.models[1]);
+  CHECK(test::nodes_agree(blocking));
 }
 
 TEST_CASE("non-blocking SwarmSGD waits for round trips alone, blocking SwarmSGD for slow nodes") {
@@ -116,8 +111,9 @@ TEST_CASE("non-blocking SwarmSGD waits for round trips alone, blocking SwarmSGD 
   // meets node 0 in a round waits until its phases of 40 ms are over.
   const Table& steps = free.steps;
   for (std::size_t i = 1; i < 8; ++i) {
-    CHECK(steps.value("time", steps.rows("time") - 1, i) ==
-          doctest::Approx(0.048 + 12 * 20e-6).epsilon(1e-3));
+    const double end = steps.value("time", steps.rows("time") - 1, i);
+    CHECK(end > 0.048 + 1e-6);
+    CHECK(end < 0.048 + 12 * 20e-6 + 1e-9);
     CHECK(to_seconds(waiting.nodes[i].finished) > 0.2);
   }
 }
@@ -201,7 +197,7 @@ TEST_CASE("two nodes of quantized SwarmSGD average what the codes say, so they e
   const std::string text = test::quadratic_scenario(
       2, 12, "complete", swarm + "averaging = blocking\nlocal_steps = 4\n" + lattice + "0.05");
   const Recorder recorder = test::run(text, uneven_times);
-  CHECK(recorder.models[0] == recorder.models[1]);
+  CHECK(test::nodes_agree(recorder));
 }
 
 TEST_CASE("codes of quantized SwarmSGD that look like NaNs are read right") {

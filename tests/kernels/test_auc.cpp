@@ -7,6 +7,7 @@
 #include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
+#include "tests/support/relative.hpp"
 
 using namespace starling;
 
@@ -102,7 +103,7 @@ TEST_CASE(
   const std::int64_t all = probe->facts().samples[0];
   const auto workload = make({{"positive_share", "0.05"}, {"batch_size", std::to_string(all)}});
   const auto& auc = dynamic_cast<const Auc&>(*workload);
-  CHECK(auc.positive_share() == doctest::Approx(0.05).epsilon(0.01));
+  CHECK(auc.positive_share() == test::relative(0.05, 0.01));
   REQUIRE(workload->facts().dual_parameters == 1);
   CHECK(workload->facts().dual_curvature ==
         doctest::Approx(2 * auc.positive_share() * (1 - auc.positive_share())));

@@ -20,6 +20,8 @@
 #include "kernels/dataset.hpp"
 #include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
+#include "tests/support/relative.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 using namespace starling;
 
@@ -40,21 +42,7 @@ extern "C" int flock(int file, int operation) noexcept {
 
 namespace {
 
-/// A directory that lives as long as the test.
-class Directory {
- public:
-  Directory() {
-    std::string name =
-        (std::filesystem::temp_directory_path() / "starling-dataset-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~Directory() { std::filesystem::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
+using test::TemporaryDirectory;
 
 Section section(const std::map<std::string, std::string>& keys) {
   std::vector<Setting> settings;
@@ -124,15 +112,15 @@ const std::array<std::string, 4> standard_names = {
     "t10k-labels-idx1-ubyte"};
 
 /// Writes the four good files, and `bytes` in place of the one named.
-std::map<std::string, std::string> idx_files(const Directory& directory,
+std::map<std::string, std::string> idx_files(const TemporaryDirectory& directory,
                                              const std::string& name = "",
                                              const Bytes8& bytes = {}) {
-  write_file(directory / standard_names[0], train_images);
-  write_file(directory / standard_names[1], train_labels);
-  write_file(directory / standard_names[2], test_images);
-  write_file(directory / standard_names[3], test_labels);
-  if (!name.empty()) write_file(directory / name, bytes);
-  return {{"dataset", "idx"}, {"directory", directory / ""}};
+  write_file(directory.path(standard_names[0]), train_images);
+  write_file(directory.path(standard_names[1]), train_labels);
+  write_file(directory.path(standard_names[2]), test_images);
+  write_file(directory.path(standard_names[3]), test_labels);
+  if (!name.empty()) write_file(directory.path(name), bytes);
+  return {{"dataset", "idx"}, {"directory", directory.path("")}};
 }
 
 template <class T>
@@ -197,19 +185,19 @@ TEST_CASE("the split of the digits is the same for every seed, and shuffled") {
 }
 
 TEST_CASE("STARLING_DATA names the directory of the shipped data") {
-  const Directory directory;
+  const TemporaryDirectory directory;
   const char* before = std::getenv("STARLING_DATA");
   const std::string kept = before ? before : "";
-  setenv("STARLING_DATA", (directory / "nowhere").c_str(), 1);
+  setenv("STARLING_DATA", directory.path("nowhere").c_str(), 1);
   CHECK(failure({}) ==
-        (directory / "nowhere") + "/digits.csv: cannot open: No such file or directory");
+        directory.path("nowhere") + "/digits.csv: cannot open: No such file or directory");
   before ? setenv("STARLING_DATA", kept.c_str(), 1) : unsetenv("STARLING_DATA");
 }
 
 TEST_CASE("a wrong digits file is located by line and column") {
-  const Directory directory;
+  const TemporaryDirectory directory;
   const auto fails_with = [&](const std::string& text, const std::string& message) {
-    const std::string path = directory / "d.csv";
+    const std::string path = directory.path("d.csv");
     std::ofstream(path) << text;
     CHECK(failure({{"path", path}}) == path + message);
   };
@@ -225,8 +213,8 @@ TEST_CASE("a wrong digits file is located by line and column") {
 }
 
 TEST_CASE("blank lines among the digits are no samples") {
-  const Directory directory;
-  const std::string path = directory / "d.csv";
+  const TemporaryDirectory directory;
+  const std::string path = directory.path("d.csv");
   std::string zeros;
   for (int i = 0; i < 64; ++i) zeros += "0,";
   std::ofstream(path) << zeros << "1\n\n" << zeros << "2\n" << zeros << "3\r\n \r\n\n";
@@ -235,10 +223,10 @@ TEST_CASE("blank lines among the digits are no samples") {
 }
 
 TEST_CASE("a relative path is taken from the directory of the scenario") {
-  const Directory directory;
+  const TemporaryDirectory directory;
   Section source = section({{"path", "d.csv"}});
-  source.set_directory(directory / "");
-  CHECK(std::filesystem::path(read_dataset_settings(source).path) == directory / "d.csv");
+  source.set_directory(directory.path(""));
+  CHECK(std::filesystem::path(read_dataset_settings(source).path) == directory.path("d.csv"));
 }
 
 TEST_CASE("blobs are named by their seed, and more of them begin with the same ones") {
@@ -280,7 +268,7 @@ TEST_CASE("blobs scatter around the center of their class with the spread asked 
       sum += away * away;
     }
   }
-  CHECK(sum / 4000 == doctest::Approx(0.0625).epsilon(0.1));
+  CHECK(sum / 4000 == test::relative(0.0625, 0.1));
 }
 
 TEST_CASE("wrong settings of a dataset are located in the scenario") {
@@ -300,7 +288,7 @@ TEST_CASE("wrong settings of a dataset are located in the scenario") {
 }
 
 TEST_CASE("IDX files give pixels divided by 255 and one class more than the largest label") {
-  const Directory directory;
+  const TemporaryDirectory directory;
   const auto check = [](const SplitDataset& split) {
     CHECK(split.train.samples == 3);
     CHECK(split.train.features == 4);
@@ -314,8 +302,8 @@ TEST_CASE("IDX files give pixels divided by 255 and one class more than the larg
   check(load(keys));
   SUBCASE("compressed with gzip, under the standard names") {
     for (const std::string& name : standard_names) {
-      write_gzip(directory / (name + ".gz"), read_file(directory / name));
-      std::filesystem::remove(directory / name);
+      write_gzip(directory.path(name + ".gz"), read_file(directory.path(name)));
+      std::filesystem::remove(directory.path(name));
     }
     check(load(keys));
   }
@@ -332,10 +320,10 @@ TEST_CASE("IDX files give pixels divided by 255 and one class more than the larg
   }
   SUBCASE("named one by one") {
     std::map<std::string, std::string> named{{"dataset", "idx"},
-                                             {"train_images", directory / standard_names[0]},
-                                             {"train_labels", directory / standard_names[1]},
-                                             {"test_images", directory / standard_names[2]},
-                                             {"test_labels", directory / standard_names[3]}};
+                                             {"train_images", directory.path(standard_names[0])},
+                                             {"train_labels", directory.path(standard_names[1])},
+                                             {"test_images", directory.path(standard_names[2])},
+                                             {"test_labels", directory.path(standard_names[3])}};
     check(load(named));
     const Section first = section(named);
     read_dataset_settings(first);
@@ -352,10 +340,10 @@ TEST_CASE("IDX files give pixels divided by 255 and one class more than the larg
 }
 
 TEST_CASE("a wrong IDX file is an error that names it with the bytes expected and found") {
-  const Directory directory;
+  const TemporaryDirectory directory;
   const auto fails_with = [&](std::size_t which, const Bytes8& bytes, const std::string& message) {
     const std::string name = standard_names[which];
-    CHECK(failure(idx_files(directory, name, bytes)) == (directory / name) + message);
+    CHECK(failure(idx_files(directory, name, bytes)) == directory.path(name) + message);
   };
   Bytes8 bytes = train_images;
   bytes.pop_back();
@@ -372,16 +360,16 @@ TEST_CASE("a wrong IDX file is an error that names it with the bytes expected an
   fails_with(0, {0, 0, 8, 3, 0, 0}, ": expected an IDX header of 16 bytes, found 6 bytes");
   fails_with(0, idx({0, 2, 2}, {}), ": expected sizes of at least 1, found 0 x 2 x 2");
   fails_with(1, idx({2}, {0, 1}),
-             ": expected as many labels as " + (directory / standard_names[0]) +
+             ": expected as many labels as " + directory.path(standard_names[0]) +
                  " has images, 3, found 2");
   fails_with(
       2, idx({1, 1, 2}, {0, 0}),
-      ": expected images of 4 pixels as in " + (directory / standard_names[0]) + ", found 2");
+      ": expected images of 4 pixels as in " + directory.path(standard_names[0]) + ", found 2");
 }
 
 TEST_CASE("an IDX header with absurd sizes is refused before memory is asked for") {
-  const Directory directory;
-  const std::string path = directory / standard_names[0];
+  const TemporaryDirectory directory;
+  const std::string path = directory.path(standard_names[0]);
   // 2^96 values overflow 64 bits, 2^32 - 1 would merely take 4 GB.
   for (const std::vector<std::uint32_t>& shape :
        {std::vector<std::uint32_t>{~0u, ~0u, ~0u}, {1, 1, ~0u}}) {
@@ -400,9 +388,9 @@ TEST_CASE("an IDX header with absurd sizes is refused before memory is asked for
 }
 
 TEST_CASE("a damaged gzip file is an error, wherever it breaks off") {
-  const Directory directory;
+  const TemporaryDirectory directory;
   const auto keys = idx_files(directory);
-  const std::string path = directory / standard_names[0];
+  const std::string path = directory.path(standard_names[0]);
   std::filesystem::remove(path);
   write_gzip(path + ".gz", train_images);
   const Bytes8 whole = read_file(path + ".gz");
@@ -422,18 +410,18 @@ TEST_CASE("a damaged gzip file is an error, wherever it breaks off") {
 }
 
 TEST_CASE("labels must lie below the number of classes") {
-  const Directory directory;
+  const TemporaryDirectory directory;
   auto keys = idx_files(directory);
   keys["classes"] = "4";
   CHECK(failure(keys) ==
-        (directory / standard_names[1]) + ": expected labels 0 to 3, found 4 at sample 2");
+        directory.path(standard_names[1]) + ": expected labels 0 to 3, found 4 at sample 2");
   keys["classes"] = "12";
   CHECK(load(keys).test.classes == 12);
 }
 
 TEST_CASE("an HDF5 file is split by test_fraction, the last samples being held out") {
-  const Directory directory;
-  const std::string path = hdf5_file(directory / "a.h5", [](hid_t file) {
+  const TemporaryDirectory directory;
+  const std::string path = hdf5_file(directory.path("a.h5"), [](hid_t file) {
     write_set(file, "x", H5T_NATIVE_DOUBLE, {5, 2}, five_pairs);
     write_set(file, "y", H5T_NATIVE_UINT8, {5}, std::vector<std::uint8_t>{0, 1, 2, 1, 0});
     write_set(file, "length", H5T_NATIVE_INT32, {5}, std::vector<std::int32_t>{7, 8, 9, 10, 11});
@@ -456,8 +444,8 @@ TEST_CASE("an HDF5 file is split by test_fraction, the last samples being held o
 }
 
 TEST_CASE("samples of an HDF5 file may have any shape") {
-  const Directory directory;
-  const std::string path = hdf5_file(directory / "a.h5", [](hid_t file) {
+  const TemporaryDirectory directory;
+  const std::string path = hdf5_file(directory.path("a.h5"), [](hid_t file) {
     write_set(file, "x", H5T_NATIVE_INT16, {2, 2, 1, 2},
               std::vector<std::int16_t>{1, -2, 3, 4, 5, 6, 7, 8});
     write_set(file, "y", H5T_NATIVE_INT64, {2}, std::vector<std::int64_t>{0, 1});
@@ -471,8 +459,8 @@ TEST_CASE("truth values, which h5py writes as an enumeration, are labels and fea
   const hid_t truth = H5Tenum_create(H5T_NATIVE_INT8);
   for (const std::int8_t value : {std::int8_t{0}, std::int8_t{1}})
     REQUIRE(H5Tenum_insert(truth, value == 0 ? "FALSE" : "TRUE", &value) >= 0);
-  const Directory directory;
-  const std::string path = hdf5_file(directory / "a.h5", [&](hid_t file) {
+  const TemporaryDirectory directory;
+  const std::string path = hdf5_file(directory.path("a.h5"), [&](hid_t file) {
     write_set(file, "x", truth, {3, 2}, std::vector<std::int8_t>{0, 1, 1, 0, 1, 1});
     write_set(file, "y", truth, {3}, std::vector<std::int8_t>{1, 0, 1});
   });
@@ -485,11 +473,11 @@ TEST_CASE("truth values, which h5py writes as an enumeration, are labels and fea
 }
 
 TEST_CASE("images of an HDF5 file whose channels come first are not read as if they came last") {
-  const Directory directory;
+  const TemporaryDirectory directory;
   const auto images = [&](const char* name, const std::vector<hsize_t>& shape) {
     hsize_t numbers = 1;
     for (const hsize_t extent : shape) numbers *= extent;
-    return hdf5_file(directory / name, [&](hid_t file) {
+    return hdf5_file(directory.path(name), [&](hid_t file) {
       write_set(file, "x", H5T_NATIVE_DOUBLE, shape, std::vector<double>(numbers, 0.5));
       write_set(file, "y", H5T_NATIVE_INT64, {shape[0]}, std::vector<std::int64_t>(shape[0]));
     });
@@ -530,8 +518,8 @@ TEST_CASE("images of an HDF5 file whose channels come first are not read as if t
 }
 
 TEST_CASE("a wrong HDF5 file is an error that names file and data set") {
-  const Directory directory;
-  const std::string path = directory / "a.h5";
+  const TemporaryDirectory directory;
+  const std::string path = directory.path("a.h5");
   const std::vector<std::int32_t> labels = {0, 1, 2, 1, 0};
   const auto fails_with = [&](const std::string& message, auto fill) {
     hdf5_file(path, fill);
@@ -598,8 +586,8 @@ TEST_CASE("a wrong HDF5 file is an error that names file and data set") {
 }
 
 TEST_CASE("HDF5 data are read where locks are refused, but not while another program writes them") {
-  const Directory directory;
-  const std::string path = hdf5_file(directory / "a.h5", [](hid_t file) {
+  const TemporaryDirectory directory;
+  const std::string path = hdf5_file(directory.path("a.h5"), [](hid_t file) {
     write_set(file, "x", H5T_NATIVE_DOUBLE, {5, 2}, five_pairs);
     write_set(file, "y", H5T_NATIVE_INT32, {5}, std::vector<std::int32_t>(5));
   });
@@ -615,9 +603,9 @@ TEST_CASE("HDF5 data are read where locks are refused, but not while another pro
 }
 
 TEST_CASE("held-out samples must have the features of the training samples") {
-  const Directory directory;
+  const TemporaryDirectory directory;
   const auto write = [&](const char* name, const std::vector<hsize_t>& shape) {
-    return hdf5_file(directory / name, [&](hid_t file) {
+    return hdf5_file(directory.path(name), [&](hid_t file) {
       write_set(file, "x", H5T_NATIVE_DOUBLE, shape, five_pairs);
       write_set(file, "y", H5T_NATIVE_INT32, {shape[0]}, std::vector<std::int32_t>(shape[0]));
     });
@@ -643,19 +631,20 @@ Bytes8 cifar(const std::vector<std::uint8_t>& labels, std::uint8_t first = 0) {
 
 /// Six good files, two records in each of five and one in the last, and `bytes` in place of the one
 /// named.
-std::map<std::string, std::string> cifar_files(const Directory& directory,
+std::map<std::string, std::string> cifar_files(const TemporaryDirectory& directory,
                                                const std::string& name = "",
                                                const Bytes8& bytes = {}) {
   for (std::uint8_t part = 1; part <= 5; ++part) {
-    write_file(directory / ("data_batch_" + std::to_string(part) + ".bin"), cifar({part, 9}, part));
+    write_file(directory.path("data_batch_" + std::to_string(part) + ".bin"),
+               cifar({part, 9}, part));
   }
-  write_file(directory / "test_batch.bin", cifar({7}, 100));
-  if (!name.empty()) write_file(directory / name, bytes);
-  return {{"dataset", "cifar10"}, {"directory", directory / ""}};
+  write_file(directory.path("test_batch.bin"), cifar({7}, 100));
+  if (!name.empty()) write_file(directory.path(name), bytes);
+  return {{"dataset", "cifar10"}, {"directory", directory.path("")}};
 }
 
 TEST_CASE("CIFAR-10 files follow each other, colors of a pixel lie side by side") {
-  const Directory directory;
+  const TemporaryDirectory directory;
   const SplitDataset data = load(cifar_files(directory));
   CHECK(data.description == "cifar10, 10 training and 1 test samples, 3072 features, 10 classes");
   CHECK(data.train.y == std::vector<std::int32_t>{1, 9, 2, 9, 3, 9, 4, 9, 5, 9});
@@ -671,7 +660,7 @@ TEST_CASE("CIFAR-10 files follow each other, colors of a pixel lie side by side"
 }
 
 TEST_CASE("pixels of CIFAR-10 are shifted and divided, all colors alike or each by its own") {
-  const Directory directory;
+  const TemporaryDirectory directory;
   auto keys = cifar_files(directory);
   keys["pixel_mean"] = "0.5";
   keys["pixel_deviation"] = "0.25, 0.5, 2";
@@ -691,7 +680,7 @@ TEST_CASE("pixels of CIFAR-10 are shifted and divided, all colors alike or each 
 }
 
 TEST_CASE("a wrong CIFAR-10 file is named with the record") {
-  const Directory directory;
+  const TemporaryDirectory directory;
   const auto fails = [&](const std::string& name, const Bytes8& bytes) {
     const std::string message = failure(cifar_files(directory, name, bytes));
     CHECK(contains(message, name));
@@ -706,8 +695,8 @@ TEST_CASE("a wrong CIFAR-10 file is named with the record") {
   CHECK(fails("test_batch.bin", {}) ==
         ": expected records of 3073 bytes, found 0 bytes in record 0");
   const auto keys = cifar_files(directory);
-  std::filesystem::remove(directory / "data_batch_4.bin");
+  std::filesystem::remove(directory.path("data_batch_4.bin"));
   CHECK(contains(failure(keys), "data_batch_4.bin: cannot open: No such file or directory"));
-  std::filesystem::create_directory(directory / "data_batch_4.bin");
+  std::filesystem::create_directory(directory.path("data_batch_4.bin"));
   CHECK(contains(failure(keys), "data_batch_4.bin: cannot read: Is a directory"));
 }

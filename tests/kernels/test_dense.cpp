@@ -12,6 +12,7 @@
 
 #include "kernels/dense.hpp"
 #include "sim/base/random.hpp"
+#include "tests/kernels/floats.hpp"
 
 namespace {
 
@@ -23,23 +24,8 @@ using starling::dense::row_stride;
 using starling::dense::runnable_kernels;
 using starling::dense::Shape;
 using starling::dense::weight_index;
-
-std::vector<float> random_floats(Random& random, std::size_t count) {
-  std::vector<float> values(count);
-  for (float& value : values) value = static_cast<float>(random.normal());
-  return values;
-}
-
-/// Number of elements whose bits differ; NaN equals NaN.
-std::size_t differences(const std::vector<float>& a, const std::vector<float>& b) {
-  REQUIRE(a.size() == b.size());
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (std::isnan(a[i]) && std::isnan(b[i])) continue;
-    count += std::bit_cast<std::uint32_t>(a[i]) != std::bit_cast<std::uint32_t>(b[i]);
-  }
-  return count;
-}
+using starling::test::differences;
+using starling::test::random_floats;
 
 /// Batch, inputs, outputs: ones, odd numbers, panel edges, more than one block of k (192), big and
 /// small.

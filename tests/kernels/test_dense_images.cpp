@@ -1,6 +1,5 @@
 // Every image kernel of every build this processor can run, against obvious loops written here, bit
 // for bit, and by numbers worked out by hand.
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -9,30 +8,15 @@
 
 #include "kernels/dense.hpp"
 #include "sim/base/random.hpp"
+#include "tests/kernels/floats.hpp"
 
 namespace {
 
 using starling::Random;
 using namespace starling::dense;
-
-using Floats = std::vector<float>;
-
-Floats random_floats(Random& random, std::size_t count) {
-  Floats values(count);
-  for (float& value : values) value = static_cast<float>(random.normal());
-  return values;
-}
-
-/// Number of elements whose bits differ; NaN equals NaN.
-std::size_t differences(const Floats& a, const Floats& b) {
-  REQUIRE(a.size() == b.size());
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (std::isnan(a[i]) && std::isnan(b[i])) continue;
-    count += std::bit_cast<std::uint32_t>(a[i]) != std::bit_cast<std::uint32_t>(b[i]);
-  }
-  return count;
-}
+using starling::test::differences;
+using starling::test::Floats;
+using starling::test::random_floats;
 
 /// Height, width, channels, kernel, stride, outputs: ones, odd numbers, panel edges, more than one
 /// block of k (192), kernels as large as the image.

@@ -1,8 +1,5 @@
 // Tokens of mini-batches without sentences: padded, packed, in buckets.
 #include <cmath>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <set>
@@ -13,31 +10,16 @@
 #include "kernels/lengths.hpp"
 #include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 using namespace starling;
 
 namespace {
 
-/// A file of lengths that goes away with the test.
-class Lengths {
- public:
-  explicit Lengths(const std::string& text)
-      : path_((std::filesystem::temp_directory_path() /
-               fmt::format("starling_test_lengths_{}.csv", static_cast<const void*>(this)))
-                  .string()) {
-    std::ofstream(path_) << text;
-  }
-  ~Lengths() { std::remove(path_.c_str()); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 LengthSampler sampler(const std::string& text, const std::string& batching, std::int64_t batch_size,
                       std::int64_t buckets = 1, std::int64_t max_tokens = 0,
                       const std::string& pair = "sum") {
-  const Lengths file(text);
+  const test::TemporaryFile file(text);
   return LengthSampler({.path = file.path(),
                         .pair = pair,
                         .batching = batching,

@@ -9,6 +9,7 @@
 #include "kernels/linear.hpp"
 #include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
+#include "tests/support/relative.hpp"
 
 using namespace starling;
 
@@ -92,12 +93,12 @@ TEST_CASE("without noise the true weights have no loss, and with it that of the 
   problem.noise = 0.5;
   const Linear noisy(problem);
   CHECK(noisy.truth(0) == exact.truth(0));
-  CHECK(objective(noisy, true_model(noisy, 0)) == doctest::Approx(0.125).epsilon(0.05));
+  CHECK(objective(noisy, true_model(noisy, 0)) == test::relative(0.125, 0.05));
   // Away from it by (1, .., 1) and a bias of 2: (7 + 4 + 0.25) / 2.
   std::vector<float> away = true_model(noisy, 0);
   for (float& weight : away) weight += 1;
   away.back() += 1;
-  CHECK(objective(noisy, away) == doctest::Approx(11.25 / 2).epsilon(0.05));
+  CHECK(objective(noisy, away) == test::relative(11.25 / 2, 0.05));
 }
 
 TEST_CASE("nodes of a linear regression differ by node_spread, and the mean of all is best") {

@@ -10,6 +10,8 @@
 #include "kernels/quadratic.hpp"
 #include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
+#include "tests/support/relative.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 using namespace starling;
 
@@ -140,7 +142,7 @@ TEST_CASE("noise is normal with the deviation asked for, named by node and draw"
     }
   }
   CHECK(std::abs(sum / 20000) < 4 * 0.0035);
-  CHECK(squares / 20000 == doctest::Approx(0.25).epsilon(0.04));
+  CHECK(squares / 20000 == test::relative(0.25, 0.04));
   CHECK(ask(quadratic, 1, 3, x).gradient == ask(quadratic, 1, 3, x).gradient);
   CHECK(ask(quadratic, 1, 3, x).gradient != ask(quadratic, 1, 4, x).gradient);
   const float first = ask(quadratic, 0, 3, x).gradient[0] - 3,
@@ -231,8 +233,8 @@ TEST_CASE("a quadratic may stand in for a large model") {
 }
 
 TEST_CASE("a start may come from a file, as many numbers as coordinates") {
-  const std::string path =
-      (std::filesystem::temp_directory_path() / "starling_quadratic_start.txt").string();
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.path("start.txt");
   const auto write = [&path](const std::string& text) { std::ofstream(path) << text; };
   std::map<std::string, std::string> keys = {
       {"dimension", "3"}, {"start", "20"}, {"start_file", path}};

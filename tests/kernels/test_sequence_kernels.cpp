@@ -1,6 +1,5 @@
 // The transformer's kernels: every build against the plain loops, bit for bit, and the plain loops
 // against the formulas in double.
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -9,6 +8,7 @@
 
 #include "kernels/dense.hpp"
 #include "sim/base/random.hpp"
+#include "tests/kernels/floats.hpp"
 
 namespace {
 
@@ -19,24 +19,9 @@ using starling::dense::Kernels;
 using starling::dense::kernels_v1;
 using starling::dense::row_stride;
 using starling::dense::runnable_kernels;
-
-using Floats = std::vector<float>;
-
-Floats random_floats(Random& random, std::size_t count, double spread = 1) {
-  Floats values(count);
-  for (float& value : values) value = static_cast<float>(spread * random.normal());
-  return values;
-}
-
-std::size_t differences(const Floats& a, const Floats& b) {
-  REQUIRE(a.size() == b.size());
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (std::isnan(a[i]) && std::isnan(b[i])) continue;
-    count += std::bit_cast<std::uint32_t>(a[i]) != std::bit_cast<std::uint32_t>(b[i]);
-  }
-  return count;
-}
+using starling::test::differences;
+using starling::test::Floats;
+using starling::test::random_floats;
 
 struct NormCase {
   std::size_t rows, columns;

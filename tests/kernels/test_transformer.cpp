@@ -18,6 +18,7 @@
 #include "kernels/registry.hpp"
 #include "kernels/transformer.hpp"
 #include "sim/base/error.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace {
 
@@ -480,9 +481,10 @@ TEST_CASE("a bucket holds sequences of like length, and short ones make larger b
 }
 
 TEST_CASE("a text is cut into windows that foretell every character of its part once") {
-  const auto path = std::filesystem::temp_directory_path() / "starling_test_text.txt";
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.path("some.txt");
   std::ofstream(path) << "abcabcabcabcabcabcab";  // 20, of which 4 are held out
-  SequenceSettings settings{.kind = "text", .path = path.string(), .test_path = ""};
+  SequenceSettings settings{.kind = "text", .path = path, .test_path = ""};
   settings.test_fraction = 0.2;
   const SplitSequences split = load_sequences(settings, 6, 1);
   CHECK(split.vocabulary == 3);
@@ -508,12 +510,11 @@ TEST_CASE("a text is cut into windows that foretell every character of its part 
       doctest::Contains(
           "expected 2 characters or more in either part, found 6 of which 1 are held out"),
       Error);
-  std::filesystem::remove(path);
 }
 
 TEST_CASE("an HDF5 file's sequences lose their padding, and bad tokens are told") {
-  const auto path =
-      (std::filesystem::temp_directory_path() / "starling_test_sequences.h5").string();
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.path("sequences.h5");
   const auto write = [&path](const std::vector<float>& x, const std::vector<int>& lengths,
                              hsize_t width = 3) {
     const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
@@ -555,11 +556,9 @@ TEST_CASE("an HDF5 file's sequences lose their padding, and bad tokens are told"
   CHECK(both.train.tokens == std::vector<std::int32_t>{5, 6, 7, 1, 2, 3, 4, 4});
   CHECK(both.test.tokens == std::vector<std::int32_t>{5, 6, 9, 7, 9, 9, 1, 2, 3, 4, 4, 9});
   settings.test_path = "";
-  std::filesystem::remove(narrow);
   write({5, 6, 9, 0.5, 9, 9, 1, 2, 3, 4, 4, 9}, {2, 1, 3, 2});
   CHECK_THROWS_WITH_AS(load_sequences(settings, 3, 1), doctest::Contains("found 0.5 at sample 1"),
                        Error);
-  std::filesystem::remove(path);
 }
 
 TEST_CASE("a made sequence goes on by its label, and its length is within 2 and the context") {

@@ -11,6 +11,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 #include "tests/network_models/scripted_run.hpp"
+#include "tests/support/relative.hpp"
 
 namespace starling {
 namespace {
@@ -322,7 +323,7 @@ TEST_CASE(
                                            2);
   const network_test::ScriptedRun run(*model, {{0, 0, 1, 1'001}});
   CHECK(in_ns(run.arrivals) == Times{1'200 + 3'000});
-  CHECK(model->link_cost().seconds_per_byte == doctest::Approx(3e-9));
+  CHECK(model->link_cost().seconds_per_byte == test::relative(3e-9));
 }
 
 TEST_CASE("loggp: without a preset its main keys must be there") {

@@ -11,6 +11,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 #include "tests/network_models/scripted_run.hpp"
+#include "tests/support/relative.hpp"
 
 namespace starling {
 namespace {
@@ -63,7 +64,7 @@ TEST_CASE("every network model takes latency + bytes / bandwidth for a lone tran
       CAPTURE(bytes);
       const auto model = network_test::network(keys_of(entry.name), 8);
       const LinkCost cost = model->link_cost();
-      CHECK(cost.seconds_per_byte == doctest::Approx(1e-9));
+      CHECK(cost.seconds_per_byte == test::relative(1e-9));
       const network_test::ScriptedRun run(*model, {{7'000, 2, 5, bytes}});
       const double expected = 7'000 + static_cast<double>(cost.latency.count()) +
                               1e12 * cost.seconds_per_byte * static_cast<double>(bytes);

@@ -1,10 +1,15 @@
-"""What tests of whole runs share: the processes of a run, and what its results file says."""
+"""What tests of whole runs share: where MPI starts, the processes of a run, and what its results file says."""
 import os
 import pathlib
 import time
 
 import h5py
 import numpy as np
+
+
+def mpi_environment(**more):
+    """Ours, in which Open MPI starts as root, too."""
+    return dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **more)
 
 
 def of_children(pid):

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "scenarios/calibrate.hpp"
+#include "tests/support/relative.hpp"
 
 using namespace starling;
 
@@ -25,17 +26,17 @@ Calibration calibration(const Rounds& worst) {
 TEST_CASE("calibrate: G is the slope of the way there, without the answer") {
   // There takes 10 us + 1 ns per byte, the answer half of 20 us.
   const std::array<Rounds, 2> rounds{Rounds{1000, 0, 21e-6, 0}, Rounds{9000, 0, 29e-6, 0}};
-  CHECK(gap_per_byte({4, 0, 20e-6, 0}, rounds) == doctest::Approx(1e-9));
+  CHECK(gap_per_byte({4, 0, 20e-6, 0}, rounds) == test::relative(1e-9));
 }
 
 TEST_CASE("calibrate: small messages that took longer than large ones leave no negative time") {
   // The answer counts as half of each round: there remain 0.5 ms and 2.5 ms for 1 and 5 MB.
   const Rounds stalled{4, 1e-6, 40e-3, 50e-3};
   const std::array<Rounds, 2> rising{Rounds{1e6, 0, 1e-3, 0}, Rounds{5e6, 0, 5e-3, 0}};
-  CHECK(gap_per_byte(stalled, rising) == doctest::Approx(0.5e-9));
+  CHECK(gap_per_byte(stalled, rising) == test::relative(0.5e-9));
   // No slope: what the last took, 0.5 ms for 5 MB.
   const std::array<Rounds, 2> falling{Rounds{1e6, 0, 5e-3, 0}, Rounds{5e6, 0, 1e-3, 0}};
-  CHECK(gap_per_byte(stalled, falling) == doctest::Approx(1e-10));
+  CHECK(gap_per_byte(stalled, falling) == test::relative(1e-10));
 }
 
 TEST_CASE("calibrate: rounds that lie far apart make a doubt that the file keeps") {

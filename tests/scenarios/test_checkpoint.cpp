@@ -171,7 +171,7 @@ TEST_CASE("a run goes on with another number of threads") {
   check_equal(run.outcome, whole.outcome);
 }
 
-TEST_CASE("a run on a device goes on there") {
+TEST_CASE("cuda: a run on a device goes on there") {
   test::name_plugin();
   for (const char* algorithm :
        {"algorithm.kind=dpsgd", "algorithm.kind=adpsgd", "algorithm.kind=choco"}) {

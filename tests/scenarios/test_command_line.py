@@ -19,6 +19,7 @@ import time
 
 import h5py
 import numpy
+from runs import mpi_environment
 
 GOOD = """# eight nodes on a ring
 [run]
@@ -475,15 +476,12 @@ def check_lost_checkpoints(folder, mpirun=None):
     assert not left, left
     if mpirun:  # of two processes one writes; the other must not wait for it
         os.mkdir(folder.file("shared.h5.checkpoint.partial"))
-        os.environ.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
         check("shared.h5", folder.run("run", *words, "-o", "shared.h5", prefix=[mpirun, "--oversubscribe", "-n", "2"]),
               "Is a directory")
 
 
 def check_mpi_failures(folder, mpirun):
     """Over MPI a failure on one rank ends all of them, with one sentence; so does a scenario that is wrong."""
-    environment = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    os.environ.update(environment)
     prefix = [mpirun, "--oversubscribe", "-n", "4"]
     folder.write("walks.ini", GOOD.replace(OF_MLP, "navigation"))
     folder.write("sizes.ini", GOOD.replace(OF_MLP, "timing"))
@@ -559,6 +557,7 @@ def check_replay(folder, mpirun):
 
 def main():
     starling, *mpirun = sys.argv[1:]
+    os.environ.update(mpi_environment())
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     with tempfile.TemporaryDirectory(prefix="starling_command_line") as path:
         folder = Folder(starling, path)

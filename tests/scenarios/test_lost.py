@@ -15,7 +15,7 @@ import unittest
 
 import h5py
 import numpy as np
-from runs import children, wait_until_at_work
+from runs import children, mpi_environment, wait_until_at_work
 
 PATIENCE = {signal.SIGSTOP: 4, signal.SIGKILL: 30}  # seconds, run.patience: it is the signal of mpirun that ends the wait for the dead
 GRACE = 3     # seconds that mpirun leaves before and after its signal; a second by default, too short for a busy machine
@@ -66,7 +66,7 @@ class LostTest(unittest.TestCase):
                                         str(processes), STARLING, "run", "s.ini", "-q", "-o", str(results), *words],
                                        cwd=folder, text=True,
                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                       env=dict(os.environ, OMP_NUM_THREADS="1"))
+                                       env=mpi_environment(OMP_NUM_THREADS="1"))
             try:
                 wait_until_at_work(process.pid, processes)
                 os.kill(children(process.pid)[victim], blow)

@@ -17,7 +17,7 @@ import unittest
 
 import h5py
 import numpy as np
-from runs import children, wait_until_at_work
+from runs import children, mpi_environment, wait_until_at_work
 
 SCENARIO = """[run]
 nodes = 4
@@ -64,7 +64,7 @@ class EndsTest(unittest.TestCase):
     def start(self, ranks, *words, options=()):
         launcher = [MPIRUN, "--oversubscribe", *options, "-n", str(ranks)] if ranks else []
         return subprocess.Popen([*launcher, STARLING, "run", "s.ini", "-q", *words], cwd=self.folder, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ, OMP_NUM_THREADS="1"))
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=mpi_environment(OMP_NUM_THREADS="1"))
 
     def run_it(self, ranks, *words, status=0):
         process = self.start(ranks, *words)
@@ -154,7 +154,7 @@ class EndsTest(unittest.TestCase):
                 for part, folder in zip(ranks, ("here", other)):
                     part += ["-n", "1", "-wdir", str(self.folder / folder), STARLING, "run", *words, *how]
                 done = subprocess.run(sum(ranks, []), text=True, timeout=120, capture_output=True,
-                                      env=dict(os.environ, OMP_NUM_THREADS="1"))
+                                      env=mpi_environment(OMP_NUM_THREADS="1"))
                 self.assertEqual(done.returncode, status, done.stderr)
                 self.assertEqual(done.stderr.count("starling: data.h5: holds something else on rank 1 than on rank 0"), status,
                                  done.stderr)

@@ -18,6 +18,7 @@ import tempfile
 
 import h5py
 import numpy as np
+from runs import mpi_environment
 
 BASE = """
 [run]
@@ -118,6 +119,13 @@ FURTHER_SYNCHRONOUS = {
     "terngrad": ["kind=terngrad"],
     "token_walk": ["kind=token_walk"],
     "swarm_blocking": ["kind=swarm", "averaging=blocking"],
+    "compressed_parameter_server": ["kind=compressed_parameter_server", "direction=both", "keep=0.05",
+                                    "downlink_keep=0.1"],
+    "d2": ["kind=d2", "mixing=exact_diffusion"],
+    "deep_squeeze": ["kind=deep_squeeze", "compression=top_k", "keep=0.25", "consensus_rate=0.2"],
+    "ecd": ["kind=ecd", "compression=levels", "levels=127"],
+    "one_bit": ["kind=one_bit", "exact_steps=5"],
+    "powersgd": ["kind=powersgd"],
 }
 SYNCHRONOUS.update({name: [f"algorithm.{key}" for key in keys] for name, keys in FURTHER_SYNCHRONOUS.items()})
 for settings in SYNCHRONOUS.values():
@@ -168,12 +176,6 @@ SERVER_SCALE = {"async_parameter_server": 8, "async_diloco": 0.7}
 TIMEOUT = 120
 
 
-def environment():
-    """Open MPI as root, with more ranks than cores."""
-    return {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
-
-
 class Bench:
     """Runs scenarios in a temporary folder."""
 
@@ -191,7 +193,8 @@ class Bench:
         command = [self.starling, "run", os.path.join(self.folder, scenario), "--quiet", "-o", path, *settings]
         if ranks:
             command = [self.mpirun, "--oversubscribe", "-n", str(ranks), *command, "--transport", "mpi"]
-        done = subprocess.run(command, env=environment(), timeout=TIMEOUT, text=True, stdin=subprocess.DEVNULL,
+        environment = mpi_environment(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive")
+        done = subprocess.run(command, env=environment, timeout=TIMEOUT, text=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}"
         return h5py.File(path, "r")
@@ -268,6 +271,17 @@ def check_order_matters(bench):
     assert bench.needed_order > len(REPLAYED) // 2, f"only {bench.needed_order} of {len(REPLAYED)} did"
 
 
+def check_catalog(starling):
+    """Every algorithm is compared: a new one needs a case."""
+    listed = subprocess.run([starling, "list", "--brief"], timeout=TIMEOUT, text=True, stdout=subprocess.PIPE, check=True)
+    lines = listed.stdout.split("\ntopologies ")[0].splitlines()[1:]
+    algorithms = {line.split()[0] for line in lines}
+    assert "dpsgd" in algorithms, listed.stdout
+    cases = [*SYNCHRONOUS.values(), *REPLAYED.values()]
+    missing = [name for name in sorted(algorithms) if not any(f"algorithm.kind={name}" in case for case in cases)]
+    assert not missing, f"no case runs {', '.join(missing)}"
+
+
 def main():
     starling, mpirun, *only = sys.argv[1:]
     repetitions = int(os.environ.get("STARLING_REPETITIONS", "3"))
@@ -281,6 +295,7 @@ def main():
         cases.update({name: lambda name=name: check_asynchronous(bench, name, repetitions) for name in ASYNCHRONOUS})
         cases.update({f"replay_{name}": lambda name=name: check_replay(bench, name) for name in REPLAYED})
         cases["order_matters"] = lambda: check_order_matters(bench)
+        cases["catalog"] = lambda: check_catalog(bench.starling)
         for name, case in cases.items():
             if only and name not in only:
                 continue

@@ -1,6 +1,5 @@
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 
 #include <doctest/doctest.h>
@@ -14,6 +13,7 @@
 #include "tests/support/program_run.hpp"
 #include "tests/support/same_content.hpp"
 #include "tests/support/small_run.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 using namespace starling;
 
@@ -27,8 +27,8 @@ Recorder run_algorithm(const std::string& kind, std::vector<std::string> overrid
   return test::run(blobs, overrides);
 }
 
-const std::vector<std::string> algorithms_of_the_spine{"adpsgd", "allreduce", "dpsgd", "local_sgd",
-                                                       "wagma"};
+const std::vector<std::string> some_algorithms{"adpsgd", "allreduce", "dpsgd", "local_sgd",
+                                               "wagma"};
 
 /// Equal but for the scenario text, in which the overrides differ.
 void check_same(Recorder a, const Recorder& b) {
@@ -46,16 +46,10 @@ std::string error_of(const std::string& text, const std::vector<std::string>& ov
   return "no error";
 }
 
-std::string temporary(const std::string& name) {
-  const auto folder = std::filesystem::temp_directory_path() / "starling_test_run";
-  std::filesystem::create_directories(folder);
-  return (folder / name).string();
-}
-
 }  // namespace
 
 TEST_CASE("everything recorded is the same with one thread and two, and twice in a row") {
-  for (const std::string& kind : algorithms_of_the_spine) {
+  for (const std::string& kind : some_algorithms) {
     CAPTURE(kind);
     omp_set_num_threads(1);
     const Recorder one = run_algorithm(kind);
@@ -68,7 +62,7 @@ TEST_CASE("everything recorded is the same with one thread and two, and twice in
 
 TEST_CASE(
     "everything recorded is the same with a window of 1 MiB, of one operation, and unlimited") {
-  for (const std::string& kind : algorithms_of_the_spine) {
+  for (const std::string& kind : some_algorithms) {
     CAPTURE(kind);
     const Recorder wide = run_algorithm(kind, {"run.window=1000 GiB"});
     check_same(run_algorithm(kind, {"run.window=1 MiB"}), wide);
@@ -77,7 +71,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "asynchronous runs still batch: at least as many gradients at once as the issue asks for") {
+    "asynchronous runs batch half of all nodes' gradients, a fifth where durations vary most") {
   // 256 nodes of AD-PSGD: half of all nodes at once for lognormal durations drawn per step, 96 drawn per node, 48
   // for exponential ones.
   std::string text = blobs;
@@ -100,7 +94,8 @@ TEST_CASE(
 }
 
 TEST_CASE("a diverging run says which node and ends with a results file that can be read") {
-  const std::string output = temporary("diverged.h5");
+  const test::TemporaryDirectory directory;
+  const std::string output = directory.path("diverged.h5");
   // A window holds 16 gradients per node: with 2 steps it is the last one, computed when the timeline has ended.
   for (const char* steps : {"40", "2"}) {
     CAPTURE(steps);
@@ -116,7 +111,8 @@ TEST_CASE("a diverging run says which node and ends with a results file that can
 }
 
 TEST_CASE("a run whose last step makes its models infinite does not end as complete") {
-  const std::string output = temporary("last.h5");
+  const test::TemporaryDirectory directory;
+  const std::string output = directory.path("last.h5");
   const std::string text =
       test::quadratic_scenario(3, 2, "ring", "kind = dpsgd\nlearning_rate = 1e30\n");
   // No gradient is taken at the models of the last step. With a row at each, that of the first one is finite.
@@ -159,7 +155,8 @@ TEST_CASE("a run whose program returns before its last step does not end as comp
 }
 
 TEST_CASE("a run that diverges late keeps the consensus distances until then") {
-  const std::string output = temporary("late.h5");
+  const test::TemporaryDirectory directory;
+  const std::string output = directory.path("late.h5");
   const std::string text = test::quadratic_scenario(
       4, 2000, "ring", "kind = dpsgd\nlearning_rate = 4\n");  // models triple at every step
   Run run(
@@ -243,8 +240,8 @@ TEST_CASE("episodes take as much longer on slow nodes as gradients do") {
 }
 
 TEST_CASE("an interrupted run keeps what it has") {
-  const std::string output = temporary("interrupted.h5");
-  std::filesystem::remove(output);
+  const test::TemporaryDirectory directory;
+  const std::string output = directory.path("interrupted.h5");
   Run::Hooks hooks;
   int asked = 0;
   hooks.interruption = [&asked] { return ++asked > 2 ? 2 : 0; };
@@ -261,7 +258,8 @@ TEST_CASE("an interrupted run keeps what it has") {
 }
 
 TEST_CASE("a results file runs again from itself and gives the same content") {
-  const std::string output = temporary("again.h5");
+  const test::TemporaryDirectory directory;
+  const std::string output = directory.path("again.h5");
   Run::Hooks hooks;
   Run run(assemble(
               Scenario::parse(blobs, "test.ini", {"algorithm.kind=wagma", "run.output=" + output})),
@@ -305,19 +303,7 @@ TEST_CASE("a mistake in a scenario is one sentence with the place") {
   CHECK(error_of(good, {"workload.dataset=idx", "workload.directory=/nowhere"}).find("/nowhere") !=
         std::string::npos);
   CHECK(error_of(good, {"tpology.kind=ring"}).find("tpology") != std::string::npos);
-  CHECK(error_of(good, {"run.nodes=2000000", "workload.hidden=1000000"}) != "no error");
   CHECK(error_of("[run]\nnodes = 4\n").find("run.steps is missing") != std::string::npos);
-}
-
-TEST_CASE("a simulation whose models cannot fit says so before it starts, with the arithmetic") {
-  const std::string message = error_of(
-      "[run]\nnodes = 2000000\nsteps = 1\n[network]\nkind = constant\nlatency = 1 "
-      "us\n[compute]\ngradient = 1 ms\n"
-      "[workload]\nkind = quadratic\ndimension = 2\n[algorithm]\nkind = dpsgd\nlearning_rate = "
-      "0.1\n",
-      {"workload.kind=softmax", "workload.dataset=blobs", "workload.features=1000000",
-       "workload.samples=2"});
-  CHECK(message != "no error");
 }
 
 TEST_CASE("models without numbers cost events only, in either fidelity of collectives") {

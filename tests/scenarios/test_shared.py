@@ -6,7 +6,6 @@ be read. tests/sim/mpi/test_shared.cpp walks the algorithms.
 
 usage: test_shared.py STARLING MPIRUN TEST_SHARED
 """
-import os
 import pathlib
 import signal
 import subprocess
@@ -16,7 +15,7 @@ import time
 import unittest
 
 import h5py
-from runs import content, wait_until_at_work
+from runs import content, mpi_environment, wait_until_at_work
 
 SCENARIO = """[run]
 nodes = 10
@@ -56,7 +55,7 @@ class SharedTest(unittest.TestCase):
     def start(self, processes, *words, program=None):
         launcher = [MPIRUN, "--oversubscribe", "-n", str(processes)] if processes else []
         return subprocess.Popen([*launcher, program or STARLING, *words], cwd=self.folder, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ, OMP_NUM_THREADS="1"))
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=mpi_environment(OMP_NUM_THREADS="1"))
 
     def run_it(self, processes, *words, program=None):
         process = self.start(processes, *words, program=program)

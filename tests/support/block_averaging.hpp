@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cmath>
-#include <string>
+#include <cstddef>
 
 #include "kernels/quadratic.hpp"
-#include "tests/support/small_run.hpp"
+#include "sim/base/types.hpp"
 
 namespace starling::test {
 
@@ -23,18 +23,6 @@ inline double local_fixed_point(const Quadratic& problem, NodeId nodes, std::siz
     below += w;
   }
   return above / below;
-}
-
-/// Largest difference of two runs' models, over nodes and coordinates.
-inline double largest_difference(const Recorder& a, const Recorder& b) {
-  double largest = 0;
-  for (std::size_t i = 0; i < a.models.size(); ++i) {
-    for (std::size_t k = 0; k < a.models[i].size(); ++k) {
-      largest = std::fmax(largest, std::abs(static_cast<double>(a.models[i][k]) -
-                                            static_cast<double>(b.models[i].at(k))));
-    }
-  }
-  return largest;
 }
 
 }  // namespace starling::test

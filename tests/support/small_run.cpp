@@ -74,6 +74,14 @@ std::string quadratic_scenario(int nodes, int steps, const std::string& topology
       nodes, steps, topology, algorithm);
 }
 
+std::vector<std::string> gradients_until(int steps, const std::vector<std::string>& more) {
+  std::vector<std::string> settings{"algorithm.schedule=step",
+                                    fmt::format("algorithm.decay_steps={}", steps),
+                                    "algorithm.decay_factor=1e-30"};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
 Recorder run(const std::string& text, const std::vector<std::string>& overrides) {
   std::vector<std::string> all{"run.save_models=yes"};
   all.insert(all.end(), overrides.begin(), overrides.end());
@@ -92,6 +100,33 @@ double mean_model(const Recorder& recorder, std::size_t k) {
   double sum = 0;
   for (const auto& x : recorder.models) sum += static_cast<double>(x.at(k));
   return sum / static_cast<double>(recorder.models.size());
+}
+
+double largest_difference(const Recorder& a, const Recorder& b) {
+  double largest = 0;
+  for (std::size_t i = 0; i < a.models.size(); ++i) {
+    for (std::size_t k = 0; k < a.models[i].size(); ++k) {
+      const double difference = static_cast<double>(a.models[i][k]) - b.models.at(i).at(k);
+      largest = std::fmax(largest, std::abs(difference));
+    }
+  }
+  return largest;
+}
+
+bool nodes_agree(const Recorder& recorder) {
+  return !recorder.models.empty() && std::ranges::all_of(recorder.models, [&](const auto& x) {
+    return x == recorder.models.front();
+  });
+}
+
+double last_weight(const Recorder& recorder, NodeId node) {
+  const Table& steps = recorder.steps;
+  // A node that stopped early has no weight in the last rows.
+  for (std::size_t row = steps.rows("push_sum_weight"); row-- > 0;) {
+    const double w = steps.value("push_sum_weight", row, static_cast<std::size_t>(node));
+    if (!std::isnan(w)) return w;
+  }
+  return std::nan("");
 }
 
 std::vector<double> solve(std::vector<double> a, std::vector<double> b) {
@@ -114,18 +149,6 @@ std::vector<double> solve(std::vector<double> a, std::vector<double> b) {
     b[r] /= a[r * n + r];
   }
   return b;
-}
-
-std::vector<double> mixing_matrix(const Topology& topology, Step k) {
-  const auto n = static_cast<std::size_t>(topology.nodes());
-  std::vector<double> w(n * n);
-  for (std::size_t i = 0; i < n; ++i) {
-    w[i * n + i] = static_cast<double>(topology.self_weight(static_cast<NodeId>(i), k));
-    for (const Edge& edge : topology.in(static_cast<NodeId>(i), k)) {
-      w[i * n + static_cast<std::size_t>(edge.peer)] = static_cast<double>(edge.weight);
-    }
-  }
-  return w;
 }
 
 }  // namespace starling::test

@@ -1,6 +1,7 @@
 // Whole runs inside a test: a scenario as text in, everything recorded out.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,10 @@ std::string blobs_scenario(int steps, const std::string& run = "");
 /// The [algorithm] section of `name` with the keys it requires, without momentum; periods so short that short runs have many.
 std::string section_of(std::string_view name);
 
+/// Overrides by which gradients count in the first `steps` steps alone, those of `more` behind them: later learning rates are
+/// 1e-30 of the first.
+std::vector<std::string> gradients_until(int steps, const std::vector<std::string>& more = {});
+
 /// Runs a scenario simulated, without a results file, and keeps the final models.
 Recorder run(const std::string& text, const std::vector<std::string>& overrides = {});
 
@@ -29,10 +34,15 @@ Recorder run(const std::string& text, const std::vector<std::string>& overrides 
 double model(const Recorder& recorder, NodeId node, std::size_t k);
 /// Mean over the nodes of coordinate k.
 double mean_model(const Recorder& recorder, std::size_t k);
+/// Largest difference of two runs' final models, over nodes and coordinates.
+double largest_difference(const Recorder& a, const Recorder& b);
+/// Whether all nodes end with the same model, to the bit; not if none was kept.
+bool nodes_agree(const Recorder& recorder);
+
+/// The push-sum weight that `node` recorded last; NaN if it never did.
+double last_weight(const Recorder& recorder, NodeId node);
 
 /// Solves A x = b by Gaussian elimination with pivoting; A is n x n, row-major.
 std::vector<double> solve(std::vector<double> a, std::vector<double> b);
-/// The mixing matrix W of step k, n x n, row-major.
-std::vector<double> mixing_matrix(const Topology& topology, Step k = 0);
 
 }  // namespace starling::test

@@ -1,4 +1,4 @@
-// A directory for the files of one test, gone with it.
+// A directory for the files of one test, or one file, gone with it.
 #pragma once
 
 #include <cstdlib>
@@ -35,6 +35,18 @@ class TemporaryDirectory {
 
  private:
   std::filesystem::path path_;
+};
+
+/// A file file.csv that goes away with this object.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& content)
+      : path_(directory_.write("file.csv", content)) {}
+  const std::string& path() const { return path_; }
+
+ private:
+  TemporaryDirectory directory_;
+  std::string path_;
 };
 
 }  // namespace starling::test

@@ -8,7 +8,6 @@ in one temporary copy of the tree, where `build` is BUILD_FOLDER and tools/setup
 cluster says so in its line: "# on the cluster". SKIPPED lists the other commands that cannot run in a test, each with the
 reason. docs/keys.md must be what the program prints, docs/results_format.md must name all that results files hold.
 """
-import os
 import pathlib
 import re
 import shutil
@@ -18,6 +17,9 @@ import tempfile
 import unittest
 
 import h5py
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "scenarios"))
+from runs import mpi_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")))
@@ -119,9 +121,8 @@ class DocumentsTest(unittest.TestCase):
         (cls.folder / "build").symlink_to(BUILD)
         (cls.folder / "tools" / "setup").write_text(SETUP % sys.executable)
         # As root, without a cluster and with more processes than cores, Open MPI needs to be told that this is meant.
-        cls.environment = dict(
-            os.environ, OMP_WAIT_POLICY="passive", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-            OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_btl_vader_single_copy_mechanism="none")
+        cls.environment = mpi_environment(OMP_WAIT_POLICY="passive", OMPI_MCA_rmaps_base_oversubscribe="1",
+                                          OMPI_MCA_btl_vader_single_copy_mechanism="none")
 
     def execute(self, command):
         """Runs one command; what it printed. Fails, showing it, if its exit status is not 0."""

@@ -2,16 +2,14 @@
 // scenario, and a directory for files.
 #pragma once
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <stdexcept>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "sim/base/error.hpp"
 #include "sim/base/section.hpp"
+#include "tests/support/mixing_matrix.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include "topology/connectivity.hpp"
 #include "topology/registry.hpp"
@@ -47,19 +45,6 @@ inline std::string refusal(const std::string& kind, NodeId nodes, const Keys& ke
   return "accepted";
 }
 
-/// W_ij of one phase, (nodes, nodes) row-major, with the float weights as they are.
-inline std::vector<double> dense(const Topology& topology, Step step = 0) {
-  const auto n = static_cast<std::size_t>(topology.nodes());
-  std::vector<double> w(n * n, 0.0);
-  for (NodeId i = 0; i < topology.nodes(); ++i) {
-    const std::size_t row = static_cast<std::size_t>(i) * n;
-    w[row + static_cast<std::size_t>(i)] = topology.self_weight(i, step);
-    for (const Edge& edge : topology.in(i, step))
-      w[row + static_cast<std::size_t>(edge.peer)] = edge.weight;
-  }
-  return w;
-}
-
 inline std::vector<NodeId> peers(Edges edges) {
   std::vector<NodeId> result;
   for (const Edge& edge : edges) result.push_back(edge.peer);
@@ -75,6 +60,7 @@ inline bool is_connected(const Topology& topology) {
   return !unreachable(topology.nodes(), arcs).has_value();
 }
 
+using starling::test::mixing_matrix;
 using starling::test::TemporaryDirectory;
 
 }  // namespace starling::topologies::test

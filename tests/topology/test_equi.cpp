@@ -43,7 +43,7 @@ TEST_CASE("the mean of A(u) over all offsets u is 1/n everywhere") {
       CHECK(topology.out(i, r)[0].weight == doctest::Approx(6.0 / 7).epsilon(1e-7));
     }
     if (!seen.insert(offset).second) continue;
-    const auto w = test::dense(topology, r);
+    const auto w = test::mixing_matrix(topology, r);
     for (std::size_t e = 0; e < w.size(); ++e) sum[e] += w[e] / 6;
   }
   CHECK(seen.size() == 6);
@@ -59,7 +59,7 @@ TEST_CASE("EquiStatic hands on by the same offsets everywhere, with the shares o
     CHECK(times == doctest::Approx(std::round(times)).epsilon(1e-5));
     sum += edge.weight;
     for (NodeId i = 1; i < 9; ++i) {
-      const auto w = test::dense(topology);
+      const auto w = test::mixing_matrix(topology);
       CHECK(w[static_cast<std::size_t>((i + edge.peer) % 9) * 9 + static_cast<std::size_t>(i)] ==
             static_cast<double>(edge.weight));
     }

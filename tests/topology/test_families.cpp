@@ -27,14 +27,15 @@ TEST_CASE("in a ring each node has two neighbors and three weights of 1/3") {
 }
 
 TEST_CASE("a ring of three is complete") {
-  CHECK(test::dense(test::make("ring", 3)) == test::dense(test::make("complete", 3)));
+  CHECK(test::mixing_matrix(test::make("ring", 3)) ==
+        test::mixing_matrix(test::make("complete", 3)));
 }
 
 TEST_CASE("in a complete graph all weights are 1/n") {
   const auto complete = test::make("complete", 7);
   CHECK(complete.arc_count() == 42);
   CHECK(test::peers(complete.out(3)) == Peers{0, 1, 2, 4, 5, 6});
-  for (const double weight : test::dense(complete))
+  for (const double weight : test::mixing_matrix(complete))
     CHECK(weight == doctest::Approx(1.0 / 7).epsilon(1e-6));
 }
 
@@ -103,20 +104,21 @@ TEST_CASE("a torus with sides of length two or one has no double arcs") {
   CHECK(test::peers(torus.in(0)) == Peers{1, 3, 4});
   CHECK(torus.in(0)[0].weight == 0.25f);
   // All sides 2: the hypercube. One side of length 1: the ring.
-  CHECK(test::dense(test::make("torus", 8, {{"sides", "2x2x2"}})) ==
-        test::dense(test::make("hypercube", 8)));
-  CHECK(test::dense(test::make("torus", 7, {{"sides", "1x7"}})) ==
-        test::dense(test::make("ring", 7)));
-  CHECK(test::dense(test::make("torus", 7, {{"sides", "7"}})) ==
-        test::dense(test::make("ring", 7)));
+  CHECK(test::mixing_matrix(test::make("torus", 8, {{"sides", "2x2x2"}})) ==
+        test::mixing_matrix(test::make("hypercube", 8)));
+  CHECK(test::mixing_matrix(test::make("torus", 7, {{"sides", "1x7"}})) ==
+        test::mixing_matrix(test::make("ring", 7)));
+  CHECK(test::mixing_matrix(test::make("torus", 7, {{"sides", "7"}})) ==
+        test::mixing_matrix(test::make("ring", 7)));
 }
 
 TEST_CASE("a torus is as square as can be unless told otherwise") {
-  CHECK(test::dense(test::make("torus", 12)) ==
-        test::dense(test::make("torus", 12, {{"sides", "3x4"}})));
-  CHECK(test::dense(test::make("torus", 16)) ==
-        test::dense(test::make("torus", 16, {{"sides", "4x4"}})));
-  CHECK(test::dense(test::make("torus", 13)) == test::dense(test::make("ring", 13)));
+  CHECK(test::mixing_matrix(test::make("torus", 12)) ==
+        test::mixing_matrix(test::make("torus", 12, {{"sides", "3x4"}})));
+  CHECK(test::mixing_matrix(test::make("torus", 16)) ==
+        test::mixing_matrix(test::make("torus", 16, {{"sides", "4x4"}})));
+  CHECK(test::mixing_matrix(test::make("torus", 13)) ==
+        test::mixing_matrix(test::make("ring", 13)));
 }
 
 TEST_CASE("sides that are no lengths or do not make up the nodes are refused") {
@@ -160,9 +162,9 @@ TEST_CASE("in the one-peer exponential graph i sends to i + 2^(k mod L) at step 
 /// Largest distance of an entry of the product over a period from 1/n.
 double distance_from_average(const Topology& topology) {
   const auto n = static_cast<std::size_t>(topology.nodes());
-  std::vector<double> product = test::dense(topology, 0);
+  std::vector<double> product = test::mixing_matrix(topology, 0);
   for (Step p = 1; p < static_cast<Step>(topology.period()); ++p) {
-    const auto w = test::dense(topology, p);
+    const auto w = test::mixing_matrix(topology, p);
     std::vector<double> next(n * n, 0.0);
     for (std::size_t i = 0; i < n; ++i) {
       for (std::size_t j = 0; j < n; ++j) {

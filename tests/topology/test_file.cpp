@@ -138,10 +138,10 @@ TEST_CASE("weights in the file are mixing weights, in either format") {
                                              edge("0", "1", "<data key=\"d1\">0.25</data>") +
                                              edge("1", "2", "<data key=\"d1\">0.5</data>")));
   const std::vector<double> expected{0.75, 0.25, 0, 0.25, 0.25, 0.5, 0, 0.5, 0.5};
-  CHECK(test::dense(make_file(dot, 3)) == expected);
-  CHECK(test::dense(make_file(xml, 3)) == expected);
-  CHECK(test::dense(make_file(xml, 3, {{"mixing", "file"}})) == expected);
-  CHECK(test::dense(make_file(xml, 3, {{"lazy", "yes"}})) ==
+  CHECK(test::mixing_matrix(make_file(dot, 3)) == expected);
+  CHECK(test::mixing_matrix(make_file(xml, 3)) == expected);
+  CHECK(test::mixing_matrix(make_file(xml, 3, {{"mixing", "file"}})) == expected);
+  CHECK(test::mixing_matrix(make_file(xml, 3, {{"lazy", "yes"}})) ==
         std::vector<double>{0.875, 0.125, 0, 0.125, 0.625, 0.25, 0, 0.25, 0.75});
   // Asked for others, it gives others.
   CHECK(make_file(dot, 3, {{"mixing", "metropolis"}}).in(0)[0].weight == 1.0f / 3);
@@ -158,7 +158,7 @@ TEST_CASE("a directed weight is what the target gives to the source") {
   const test::TemporaryDirectory directory;
   const auto path = directory.write(
       "d.dot", "digraph { 0 -> 1 [weight=0.125]; 1 -> 2 [weight=0.25]; 2 -> 0 [weight=0.5] }");
-  CHECK(test::dense(make_file(path, 3)) ==
+  CHECK(test::mixing_matrix(make_file(path, 3)) ==
         std::vector<double>{0.5, 0, 0.5, 0.125, 0.875, 0, 0, 0.25, 0.75});
 }
 

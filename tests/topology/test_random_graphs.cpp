@@ -97,8 +97,8 @@ TEST_CASE("a large Erdos-Renyi graph has as many connections as its probability 
 }
 
 TEST_CASE("an Erdos-Renyi graph with probability 1 is complete") {
-  CHECK(test::dense(test::make("erdos_renyi", 9, {{"probability", "1"}})) ==
-        test::dense(test::make("complete", 9)));
+  CHECK(test::mixing_matrix(test::make("erdos_renyi", 9, {{"probability", "1"}})) ==
+        test::mixing_matrix(test::make("complete", 9)));
 }
 
 TEST_CASE(

@@ -115,7 +115,7 @@ TEST_CASE("two nodes average whatever the topology") {
     const double other = entry.name == "equi_dynamic" ? 0.25 : 0.5;
     CHECK((topology.period() == 1) ==
           (entry.name != "equi_dynamic" && entry.name != "random_matching"));
-    CHECK(test::dense(topology) == std::vector<double>{1 - other, other, other, 1 - other});
+    CHECK(test::mixing_matrix(topology) == std::vector<double>{1 - other, other, other, 1 - other});
   }
 }
 

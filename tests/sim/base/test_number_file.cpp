@@ -1,5 +1,3 @@
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -7,6 +5,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/number_file.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 using namespace starling;
 
@@ -19,13 +18,11 @@ struct Content {
 };
 
 Content read(const std::string& text) {
-  const auto path = std::filesystem::temp_directory_path() / "starling_number_file.csv";
-  std::ofstream(path) << text;
+  const test::TemporaryFile written(text);
   Content content;
-  NumberFile file(path.string(), "the numbers of a test", "numbers");
+  NumberFile file(written.path(), "the numbers of a test", "numbers");
   while (file.next()) content.lines.emplace_back(file.values().begin(), file.values().end());
   content.header = file.header();
-  std::filesystem::remove(path);
   return content;
 }
 

@@ -1,16 +1,12 @@
-// What the tests of [compute] share: a model out of keys, a file that goes away, moments of draws.
+// What the tests of [compute] share: a model out of keys, moments of draws.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <fmt/format.h>
 
 #include "sim/engine/compute_time.hpp"
 
@@ -25,24 +21,6 @@ inline ComputeTime compute(const Keys& keys, NodeId nodes = 8, std::uint64_t see
   const Section section("compute", "test.ini:6", std::move(settings));
   return ComputeTime(section, nodes, seed, std::move(cost));
 }
-
-/// A file that goes away with the test.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& text) {
-    static int count = 0;
-    path_ = (std::filesystem::temp_directory_path() /
-             fmt::format("starling_test_compute_time_{}_{}.csv", static_cast<const void*>(this),
-                         count++))
-                .string();
-    std::ofstream(path_) << text;
-  }
-  ~TemporaryFile() { std::remove(path_.c_str()); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 /// Of the durations of all nodes at all steps, in seconds.
 struct Moments {

@@ -1,9 +1,6 @@
 // Who is away when: schedules, chances, and what a wrong [failures] section is told.
 
 #include <cmath>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +10,7 @@
 #include "sim/base/error.hpp"
 #include "sim/engine/failures.hpp"
 #include "tests/sim/engine/compute_fixture.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace starling {
 namespace {

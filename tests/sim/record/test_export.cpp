@@ -13,6 +13,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/record/export.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 using namespace starling;
 
@@ -213,15 +214,12 @@ TEST_CASE("exports that cannot be written are errors in the system's words") {
 
 TEST_CASE(
     "exports make the directories above the file and leave none behind for an unknown table") {
-  const auto directory =
-      std::filesystem::temp_directory_path() /
-      ("starling-export-" + std::to_string(reinterpret_cast<std::uintptr_t>(&csv)));
-  const std::string path = (directory / "some/x.csv").string();
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.path("some/x.csv");
   write_csv(Recorder(), "timeline", path);
   std::string line;
   std::getline(std::ifstream(path) >> std::ws, line);
   CHECK(line == "node,activity,begin_seconds,end_seconds");
   CHECK(message_of([&] { write_csv(Recorder(), "other", path + "2"); }) != "no error");
   CHECK_FALSE(std::filesystem::exists(path + "2"));
-  std::filesystem::remove_all(directory);
 }
