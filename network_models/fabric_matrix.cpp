@@ -29,8 +29,6 @@ struct Matrix {
   std::vector<std::optional<T>> values;  // (from, to); none only on the diagonal
 };
 
-bool is_number(std::string_view text) { return number_in<double>(text).has_value(); }
-
 template <class Parse>
 auto read_matrix(const Section& section, std::string_view key, const std::string& path,
                  Parse parse) {
@@ -62,7 +60,7 @@ auto read_matrix(const Section& section, std::string_view key, const std::string
         matrix.values.emplace_back();
         continue;
       }
-      if (is_number(cell)) cell += " " + unit;
+      if (number_in<double>(cell)) cell += " " + unit;
       try {
         matrix.values.emplace_back(parse(cell));
       } catch (const std::invalid_argument& error) {
