@@ -85,9 +85,10 @@ void check_size(std::size_t size, const std::string& name) {
 }
 
 std::string read_file(const std::string& path) {
-  if (std::filesystem::is_directory(path)) throw Error(path + ": cannot read: is a directory");
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error(fmt::format("{}: cannot open: {}", printable(path), std::strerror(errno)));
+  if (std::filesystem::is_directory(path))  // which opens like a file
+    throw Error(path + ": cannot read: is a directory");
   std::string text;
   char block[65536];
   while (file) {
