@@ -105,6 +105,9 @@ std::function<Fabric(Link)> read_fabric_file(const Section& section, NodeId host
 /// host's own.
 std::function<Fabric(Link)> read_fabric_matrix(const Section& section, NodeId hosts);
 
+/// ScenarioError of `key` unless `latency` is at most longest_latency.
+void expect_latency(const Section& section, std::string_view key, Duration latency);
+
 /// Reads the keys fabric, latency, bandwidth and those of the fabric named, for so many nodes, and
 /// checks them. What it returns builds the fabric, after section.finish(); the section must outlive
 /// it. Both throw ScenarioError.

@@ -206,6 +206,11 @@ Build read_jellyfish(const Section& section, NodeId hosts, std::uint64_t seed) {
 
 }  // namespace
 
+void expect_latency(const Section& section, std::string_view key, Duration latency) {
+  section.expect(latency <= longest_latency, key, "must be at most {}, got {}",
+                 to_text(longest_latency), to_text(latency));
+}
+
 std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::uint64_t seed,
                                     const std::optional<Preset>& preset) {
   const std::string kind =
@@ -220,8 +225,7 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::u
               .bytes_per_second,
       .latency =
           read_unless_preset(section, "latency", preset, &Preset::hop, "of every link likewise")};
-  section.expect(link.latency <= longest_latency, "latency", "must be at most {}, got {}",
-                 to_text(longest_latency), to_text(link.latency));
+  expect_latency(section, "latency", link.latency);
   const NodeId nodes_per_host =
       whole_number(section, "nodes_per_host", 1, "that share the port of their host");
   const Link local{
@@ -232,8 +236,7 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::u
               .bytes_per_second,
       .latency =
           section.optional<Duration>("local_latency", Duration{0}, "of a message within a host")};
-  section.expect(local.latency <= longest_latency, "local_latency", "must be at most {}, got {}",
-                 to_text(longest_latency), to_text(local.latency));
+  expect_latency(section, "local_latency", local.latency);
   for (const char* key : {"local_bandwidth", "local_latency"}) {
     section.expect(!section.has(key) || section.has("nodes_per_host"), key,
                    "needs nodes_per_host, which says how many nodes share a host");

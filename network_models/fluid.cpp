@@ -362,9 +362,7 @@ std::unique_ptr<NetworkModel> fluid(const Section& section, NodeId nodes, std::u
   rules.message_latency = section.optional<Duration>(
       "message_latency", preset ? preset->beside_links() : Duration{0},
       "of a message, beside its links': what software and network cards take");
-  section.expect(rules.message_latency <= longest_latency, "message_latency",
-                 "must be at most {}, got {}", to_text(longest_latency),
-                 to_text(rules.message_latency));
+  expect_latency(section, "message_latency", rules.message_latency);
   return make_fluid(section, nodes, build, rules, seed);
 }
 
