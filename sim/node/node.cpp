@@ -70,9 +70,7 @@ Time Node::time_of(const Piece& piece) const {
 }
 
 Node::Until Node::enter_operation() {
-  const Host* host = world_.transport.host();
-  const Time now = world_.transport.now();
-  return {world_, host == nullptr ? now : after(now, host->costs().entry)};
+  return spend([](const Host& host) { return host.costs().entry; });
 }
 
 void Node::Until::await_resume() {

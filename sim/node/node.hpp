@@ -222,6 +222,9 @@ class Node {
   }
 
   ComputeGradient compute(NodeId owner, Step draw, const Vector& x, bool is_in_pieces);
+  /// Waits as long as cost(Host) says; not at all where there is no Host.
+  template <class Cost>
+  Until spend(const Cost& cost);
   void send(NodeId to, Message&& message, Where where);
   void check_model(const Vector& x, Where where) const {
     ensure(x.size() == parameters(), "a model of another size than the workload's", where);
@@ -442,22 +445,23 @@ inline Node::Until Node::staged_in() {
   return {world_, host == nullptr ? Time{} : host->copied_in(id_)};
 }
 
-inline Node::Until Node::reduce(const Vector& v) {
+template <class Cost>
+Node::Until Node::spend(const Cost& cost) {
   const Host* host = world_.transport.host();
   if (host == nullptr) return {world_, Time{}};
-  return {world_, after(world_.transport.now(), host->reduction(v.wire_bytes()))};
+  return {world_, after(world_.transport.now(), cost(*host))};
+}
+
+inline Node::Until Node::reduce(const Vector& v) {
+  return spend([&](const Host& host) { return host.reduction(v.wire_bytes()); });
 }
 
 inline Node::Until Node::copy(std::int64_t bytes) {
-  const Host* host = world_.transport.host();
-  if (host == nullptr) return {world_, Time{}};
-  return {world_, after(world_.transport.now(), host->copying(bytes))};
+  return spend([&](const Host& host) { return host.copying(bytes); });
 }
 
 inline Node::Until Node::operate(const Vector& v, int arrays) {
-  const Host* host = world_.transport.host();
-  if (host == nullptr) return {world_, Time{}};
-  return {world_, after(world_.transport.now(), host->operation(v.wire_bytes(), arrays))};
+  return spend([&](const Host& host) { return host.operation(v.wire_bytes(), arrays); });
 }
 
 }  // namespace starling
