@@ -88,7 +88,9 @@ std::size_t count_values(const std::vector<std::uint32_t>& shape, std::size_t he
 }
 
 Idx read_idx(const std::string& named, bool is_labels) {
-  const bool is_there = std::filesystem::exists(named) || !std::filesystem::exists(named + ".gz");
+  std::error_code none;
+  const bool is_there =
+      std::filesystem::exists(named, none) || !std::filesystem::exists(named + ".gz", none);
   const std::string path = is_there ? named : named + ".gz";
   errno = 0;
   const GzFile file(gzopen(path.c_str(), "rb"));

@@ -61,7 +61,8 @@ CheckpointSchedule read_checkpoint(const Section& run) {
 
 bool has_checkpoint(const std::string& results) {
   namespace fs = std::filesystem;
-  return fs::exists(newest_of(results)) || fs::exists(previous_of(results));
+  std::error_code none;
+  return fs::exists(newest_of(results), none) || fs::exists(previous_of(results), none);
 }
 
 FoundCheckpoint find_checkpoint(const std::string& path) {

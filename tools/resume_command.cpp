@@ -28,7 +28,8 @@ namespace {
 /// Whether `path` is the results file of a run that needs no checkpoint any more.
 bool is_complete(const std::string& path) {
   namespace fs = std::filesystem;
-  if (has_checkpoint(path) || !path.ends_with(".h5") || !fs::exists(path)) return false;
+  std::error_code none;
+  if (has_checkpoint(path) || !path.ends_with(".h5") || !fs::exists(path, none)) return false;
   return fact(load(path).facts, "status") == "complete";
 }
 

@@ -59,6 +59,7 @@ MISTAKES = [
     (["topology.kind=file", "topology.path=nowhere.graphml"], 2, "nowhere.graphml"),
     (["topology.kind=file", "topology.path=apart.dot"], 2, "connected"),
     (["workload.dataset=idx", "workload.directory=cut"], 1, "train-images"),
+    (["workload.dataset=idx", f"workload.directory={300 * 'x'}"], 1, "/train-images-idx3-ubyte: cannot open: File name too long"),
     (["workload.dataset=hdf5", "workload.path=nowhere.h5"], 1, "nowhere.h5"),
     (["workload.dataset=hdf5", "workload.path=lzf.h5"], 1, "damaged, or stored with a filter that is not installed"),
     (["compute.distribution=empirical", "compute.samples=nowhere.csv"], 1, "nowhere.csv"),
