@@ -108,9 +108,9 @@ Program wagma(const Section& section, const Context& context) {
   Settings settings;
   const NodeId nodes = context.nodes;
   const int bits = std::bit_width(static_cast<std::uint32_t>(nodes)) - 1;
-  const auto size =
-      section.optional<std::int64_t>("group_size", std::int64_t{1} << ((bits + 1) / 2),
-                                     "nodes that average at one step: a power of two, at most run.nodes, which must be one, too");
+  const auto size = section.optional<std::int64_t>(
+      "group_size", std::int64_t{1} << ((bits + 1) / 2),
+      "nodes that average at one step: a power of two, at most run.nodes, which must be one, too");
   section.expect(is_power_of_two(size), "group_size", "must be a power of two, got {}", size);
   section.expect(size <= nodes, "group_size", "must be at most the number of nodes ({}), got {}",
                  nodes, size);

@@ -90,8 +90,8 @@ std::string read_whole_file(const std::string& path);
 /// (value / 255 - mean) / deviation of every byte.
 std::array<float, 256> scaled_pixels(double mean, double deviation);
 
-/// Parts of load_dataset, one for each kind of file. They leave `classes` and
-/// `description` to load_dataset, which also checks the labels.
+/// Parts of load_dataset, one for each kind of file. They leave `classes` and `description` to load_dataset, which also
+/// checks the labels.
 ///
 /// IDX (zlib): images of any rank, pixels scaled to 0 .. 1, then shifted and divided. Where a file is missing, the same with
 /// .gz is read.

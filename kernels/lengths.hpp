@@ -8,8 +8,8 @@
 //   packed   batch_size samples without padding: the sum of their lengths
 //   bucket   the samples, sorted by length, are cut into `buckets` equal parts; a batch comes from
 //            one of them, each as likely, and has n = min(batch_size, max_tokens / longest of the
-//            bucket) samples, 1 at least, padded: n * longest drawn. Batches of short
-//            sentences have few tokens and those of long ones are capped, as in the Transformer runs of WAGMA-SGD (Li et al.,
+//            bucket) samples, 1 at least, padded: n * longest drawn. Batches of short sentences have
+//            few tokens and those of long ones are capped, as in the Transformer runs of WAGMA-SGD (Li et al.,
 //            IEEE TPDS 32(7), 2021, section 5.2: one random bucket, at most 8,192 tokens).
 #pragma once
 

@@ -67,7 +67,7 @@ struct NormalizedImage {
   }
 };
 
-/// Means, and rates = 1 / sqrt(variance + dense::normalization_epsilon). A block per image; shared memory: a double per channel.
+/// Means, and rates = 1 / sqrt(variance + epsilon). A block per image; shared memory: a double per channel.
 struct MomentsKernel {
   static constexpr unsigned threads = 128;
   using Arguments = NormalizationArguments;

@@ -8,8 +8,8 @@
 
 namespace starling {
 
-/// The text of the file at `path`, which `key` names. Throws ScenarioError with the system's words if it cannot be read or is
-/// empty.
+/// The text of the file at `path`, which `key` names. Throws ScenarioError with the system's words if it cannot be read
+/// or is empty.
 std::string read_text(const Section& section, std::string_view key, const std::string& path);
 
 }  // namespace starling

@@ -31,6 +31,7 @@ namespace starling {
 void check_mpi(int code, const char* call);
 
 inline constexpr std::size_t largest_piece = std::size_t{1} << 30;  // MPI counts in int
+
 /// Calls f(data, count) for consecutive pieces that MPI can count.
 template <class Byte, class F>
 void for_each_piece(Byte* bytes, std::size_t size, F f) {

@@ -130,8 +130,8 @@ class Topology {
 
   NodeId nodes_;
   std::vector<Phase> phases_;
-  std::shared_ptr<Joined> joined_ =
-      std::make_shared<Joined>();  // made on demand, once for all copies
+  // Made on demand, once for all copies.
+  std::shared_ptr<Joined> joined_ = std::make_shared<Joined>();
 };
 
 }  // namespace starling
