@@ -19,6 +19,15 @@ std::uint64_t stream_of(const Message& message) {
   return message.is_on_host ? 1 + std::uint64_t{message.tag} : 0;
 }
 
+/// What the network is told of a message, but for its place.
+Transfer transfer_of(const Message& message, NodeId destination) {
+  return {.id = 0,
+          .source = message.source,
+          .destination = destination,
+          .bytes = message.bytes,
+          .stream = stream_of(message)};
+}
+
 template <class T>
 std::uint32_t take_slot(std::vector<T>& items, std::vector<std::uint32_t>& free) {
   if (free.empty()) {
@@ -83,22 +92,13 @@ std::uint32_t SimulatedTransport::take_off(NodeId to, Message&& message) {
 
 void SimulatedTransport::send(NodeId to, Message&& message) {
   const NodeId source = message.source;
+  Transfer transfer = transfer_of(message, to);  // while the message is at hand
   const std::uint32_t id = take_off(to, std::move(message));
   if (source == to) return deliver(now_, id);
   if (settings_.failures != nullptr) in_flight_[id].fate = settings_.failures->next_message(source);
   if (host_ != nullptr && host_->is_staging() && enter_lane(id)) return;
-  set_off(id);
-}
-
-void SimulatedTransport::set_off(std::uint32_t id) {
-  const InFlight& flight = in_flight_[id];
-  const Message& message = flight.message;
-  network_.start({.id = id,
-                  .source = message.source,
-                  .destination = flight.destination,
-                  .bytes = message.bytes,
-                  .stream = stream_of(message)},
-                 *this);
+  transfer.id = id;
+  network_.start(transfer, *this);
 }
 
 SimulatedTransport::LaneName SimulatedTransport::lane_of(const InFlight& flight) {
@@ -131,7 +131,9 @@ void SimulatedTransport::pass_on(std::uint32_t id) {
   InFlight& flight = in_flight_[id];
   if (flight.leg == Leg::out) {
     flight.leg = Leg::network;
-    return set_off(id);
+    Transfer transfer = transfer_of(flight.message, flight.destination);
+    transfer.id = id;
+    return network_.start(transfer, *this);
   }
   if (flight.leg == Leg::network && flight.is_in_lane) {
     Lane& lane = lanes_.at(lane_of(flight));

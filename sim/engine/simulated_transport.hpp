@@ -161,7 +161,6 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   /// Begins the leg out of a message that is staged, or has to wait for one that is; else false.
   bool enter_lane(std::uint32_t id);
   void leave_lane(const InFlight& flight);
-  void set_off(std::uint32_t id);
   void pass_on(std::uint32_t id);
   void arrive(std::uint32_t id);
   void hand_over(NodeId to, Message& message);
