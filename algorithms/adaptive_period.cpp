@@ -19,7 +19,7 @@
 
 #include <algorithm>
 
-#include "algorithms/averaging.hpp"
+#include "algorithms/block_mean.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/registry.hpp"
 
@@ -33,7 +33,7 @@ struct Settings {
   double low;
   double high;
   MomentumPolicy momentum_policy;
-  CollectiveKind collective;
+  BlockMean::Settings mean;
   OptimizerSettings optimizer;
 };
 
@@ -70,8 +70,10 @@ class AdaptivePeriod {
 Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   AdaptivePeriod period(settings);
+  BlockMean mean(node, settings.mean);
   const std::span<const NodeId> everybody = node.everybody();
   Vector x = node.initial_model();
+  Vector start = x;  // of the period
   Step local_steps = 0;
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
@@ -80,13 +82,14 @@ Task<> run(Node& node, const Settings& settings) {
     if (local_steps == period.at(k)) {
       local_steps = 0;
       const Vector local = x;
-      x = co_await average(node, everybody, tag_of(Channel::collective, k), x, settings.collective);
+      x = co_await mean.of_models(tag_of(Channel::collective, k), x, start, k);
+      start = x;
       const bool has_numbers = static_cast<bool>(g.loss);
       const double own = has_numbers ? squared_distance(x, local).value() : 0;
       const double sum = co_await sum_of_numbers(node, tag_of(Channel::drift, k), own);
       if (has_numbers) period.adapt(k, sum / node.nodes());
       co_await apply_momentum_policy(node, everybody, tag_of(Channel::tracker, k),
-                                     settings.momentum_policy, optimizer, settings.collective);
+                                     settings.momentum_policy, optimizer, settings.mean.collective);
     }
     node.record("period", k, static_cast<double>(period.at(k + 1)));
     node.end_step(k, x);
@@ -119,9 +122,9 @@ Program adaptive_period(const Section& section, const Context& context) {
       "high", 1.3, "share of the sampled drift over which the period shrinks");
   section.expect(settings.high >= settings.low, "high", "must be at least low ({}), got {}",
                  settings.low, settings.high);
-  settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
   settings.momentum_policy = read_momentum_policy(section, settings.optimizer, "keep");
+  settings.mean = read_block_mean(section, settings.momentum_policy);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

@@ -27,8 +27,7 @@ namespace {
 struct Settings {
   CollectiveKind collective;
   std::int64_t gathered;  // bytes; 0: all is summed
-  SharedCodec codec;
-  bool has_feedback;
+  Compression compression;
   OptimizerSettings optimizer;
 };
 
@@ -51,23 +50,20 @@ Task<> run(Node& node, const Settings& settings) {
 
 Task<> run_compressed(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
-  ErrorFeedback feedback;
+  Compressor compressor(settings.compression);
   const std::span<const NodeId> everybody = node.everybody();
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
-    const Random stream = code_stream(node, node.id(), k);
-    Encoded own;
-    if (settings.has_feedback) {
-      Vector step = optimizer.direction(g.values, x);
-      step.scale(settings.optimizer.rate(k));
-      own = feedback.encode(*settings.codec, step, stream);
-    } else {
-      own = encode(*settings.codec, g.values, stream);
+    Vector sent = g.values;
+    if (settings.compression.has_feedback) {
+      sent = optimizer.direction(g.values, x);
+      sent.scale(settings.optimizer.rate(k));
     }
+    const Code own = compressor.encode(sent, code_stream(node, node.id(), k));
     const Vector mean = co_await mean_of_codes(node, everybody, tag_of(Channel::collective, k),
-                                               settings.codec, own.code, x.size(), k);
-    if (settings.has_feedback) {
+                                               settings.compression.codec, own, x.size(), k);
+    if (settings.compression.has_feedback) {
       x.add_scaled(-1, mean);
     } else {
       optimizer.update(x, mean, x, k);
@@ -80,11 +76,9 @@ Task<> run_compressed(Node& node, const Settings& settings) {
 
 Program allreduce(const Section& section, const Context& context) {
   Settings settings{};
-  settings.codec = read_plain_codec(section);
-  const bool is_compressed = !settings.codec->is_exact();
-  if (is_compressed) {
-    settings.has_feedback = read_error_feedback(section, *settings.codec);
-  } else {
+  settings.compression = read_compression(section);
+  const bool is_compressed = !settings.compression.is_exact();
+  if (!is_compressed) {
     settings.collective = read_collective(section);
     settings.gathered =
         section

@@ -27,11 +27,14 @@
 // Language Modeling", 2024; weight 1 / sqrt(nodes) as in the released notebook.
 // Defaults: N = nodes, a = 0 (`share`), mu = 0.9, eta = 0.7, for vanilla a tenth of it, as momentum
 // of stale progress blows up. The server is a fibre on node 0; a block begun must be whole to be sent.
+//
+// `compression` is of the progress D, not of theta.
 
 #include <algorithm>
 #include <cmath>
 
 #include "algorithms/averaging.hpp"
+#include "algorithms/codec.hpp"
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/registry.hpp"
@@ -51,6 +54,7 @@ struct Settings {
   bool damps_stale = false;
   Duration grace{};
   bool is_dynamic = false;  // fewer steps on slower nodes
+  Compression compression;  // of progress
   OptimizerSettings outer;
   OptimizerSettings inner;
 };
@@ -163,6 +167,17 @@ class Blocks {
   std::vector<Plan> plans_;
 };
 
+Task<Message> receive_progress(Node& node, const Compression& compression, Message first) {
+  const std::size_t size = node.parameters();
+  if (compression.is_exact()) {
+    Message whole = co_await receive_rest(node, std::move(first), size);
+    co_return whole;
+  }
+  const Random stream = code_stream(node, first.source, static_cast<Step>(first.number));
+  first.values = compression.codec->decode(first.values, size, stream, {});
+  co_return first;
+}
+
 Task<> serve(Node& node, const Settings& settings, Companions& companions) {
   SharedModel model(node, settings);
   Blocks blocks(node, settings);
@@ -178,7 +193,7 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
       if (block < blocks.ended(got.message.source)) continue;  // came twice
       if (arrivals.empty() && settings.rule != Rule::delayed)
         deadline = after(node.now(), settings.grace);
-      Message m = co_await receive_rest(node, std::move(got.message), node.parameters());
+      Message m = co_await receive_progress(node, settings.compression, std::move(got.message));
       double pace = 0;
       if (settings.is_dynamic) {
         const Tag tag = tag_of(Channel::entry, block);
@@ -221,6 +236,7 @@ double pace(Duration duration, Step steps) {
 Task<> run(Node& node, const Settings& settings) {
   Optimizer inner(settings.inner);
   Companions companions(node);
+  Compressor compressor(settings.compression);
   Vector x = node.initial_model();
   Vector theta = x;
   double version = 0;
@@ -238,8 +254,14 @@ Task<> run(Node& node, const Settings& settings) {
     if (k + 1 == end) {
       const Tag told = tag_of(Channel::entry, blocks);
       if (settings.is_dynamic) node.send(server, told, {}, pace(node.now() - begun, end - first));
-      send_in_pieces(node, server, tag_of(Channel::request), difference(theta, x),
-                     static_cast<double>(blocks));
+      const Tag request = tag_of(Channel::request);
+      const Vector progress = difference(theta, x);
+      if (settings.compression.is_exact()) {
+        send_in_pieces(node, server, request, progress, static_cast<double>(blocks));
+      } else {
+        const Code code = compressor.encode(progress, code_stream(node, node.id(), blocks));
+        node.send_code(server, request, code, static_cast<double>(blocks));
+      }
       const Tag answer = tag_of(Channel::reply, blocks);
       const Message m = co_await receive_in_pieces(node, server, answer, x.size());
       node.record("staleness", k, m.number - version - 1);  // outer steps besides the own one
@@ -305,6 +327,7 @@ Program async_diloco(const Section& section, const Context& context) {
                      settings.outer.rule == OptimizerSettings::Rule::sgd,
                  "outer_optimizer", "must be sgd for rule = delayed_nesterov, which is its own");
   settings.inner = read_optimizer(section, context.steps);
+  settings.compression = read_compression(section);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

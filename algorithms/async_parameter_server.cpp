@@ -21,13 +21,15 @@
 // weight decay are the server's, as is Downpour's Adagrad (optimizer = adagrad). The metric "staleness" counts
 // updates by others between two fetches of a node. A server serves until all nodes have sent all
 // their messages. With `patience`, when that long nobody has sent anything: nodes that wait for slower ones go on without
-// those; if nobody waits, the server ends, and a node that was only slow ends the run when it fetches.
+// those; if nobody waits, the server ends, and a node that was only slow ends the run when it fetches. `compression` is of pushes,
+// not of fetched models.
 
 #include <algorithm>
 #include <limits>
 
 #include <fmt/format.h>
 
+#include "algorithms/codec.hpp"
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
@@ -48,6 +50,7 @@ struct Settings {
   bool is_staleness_aware;
   std::optional<Step> staleness_bound;
   Duration patience;
+  Compression compression;  // of pushes
   OptimizerSettings optimizer;
 
   bool pushes_after(Step k, Step steps) const {
@@ -57,6 +60,11 @@ struct Settings {
     return (k + 1) % fetch_period == 0 || k + 1 == steps;
   }
 };
+
+/// Random numbers of the code in message `number` of a node to server `s`.
+Random stream_of(const Node& node, NodeId sender, Step number, NodeId s) {
+  return code_stream(node, sender, number * node.nodes() + s);
+}
 
 /// One piece of the model and what its server knows of the nodes.
 class Server {
@@ -89,7 +97,7 @@ class Server {
     from.sent = static_cast<Step>(m.number) + 1;
     from.is_silent = false;
     if (m.values) {
-      apply(m.values, from);
+      apply(decoded(m), from);
       ++from.pushes;
     } else {
       fetching_.push_back(m.source);
@@ -127,6 +135,12 @@ class Server {
   Client& client(NodeId i) { return clients_[static_cast<std::size_t>(i)]; }
   const Client& client(NodeId i) const { return clients_[static_cast<std::size_t>(i)]; }
   Tag reply_tag(NodeId i) const { return tag_of(Channel::reply, client(i).answers); }
+
+  Vector decoded(const Message& m) const {
+    if (settings_.compression.is_exact()) return m.values;
+    const Random stream = stream_of(node_, m.source, static_cast<Step>(m.number), node_.id());
+    return settings_.compression.codec->decode(m.values, x_.size(), stream, {});
+  }
 
   void apply(Vector g, const Client& from) {
     const Step staleness = version_ - from.version;
@@ -186,7 +200,8 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
     }
     Message m = std::move(got.message);
     if (server.has_seen(m)) continue;
-    if (m.values) m = co_await receive_rest(node, std::move(m), server.size());
+    if (m.values && settings.compression.is_exact())
+      m = co_await receive_rest(node, std::move(m), server.size());
     server.handle(m);
   }
   server.close();
@@ -202,8 +217,10 @@ Task<> run(Node& node, const Settings& settings) {
   }
   double version = 0;  // of the first server's piece, as fetched last
   Vector sum;          // of gradients not yet pushed
-  Step pushes = 0;     // since the last fetch
-  Step sent = 0;       // messages to each server
+  std::vector<Compressor> compressors(static_cast<std::size_t>(settings.servers),
+                                      Compressor(settings.compression));
+  Step pushes = 0;  // since the last fetch
+  Step sent = 0;    // messages to each server
   Step fetches = 0;
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
@@ -211,8 +228,15 @@ Task<> run(Node& node, const Settings& settings) {
     accumulate(sum, 1, g.values);
     if (settings.pushes_after(k, node.steps())) {
       for (NodeId s = 0; s < settings.servers; ++s) {
-        send_in_pieces(node, s, tag_of(Channel::request), shard(sum, s, settings.servers),
-                       static_cast<double>(sent));
+        const Tag tag = tag_of(Channel::request);
+        const Vector piece = shard(sum, s, settings.servers);
+        if (settings.compression.is_exact()) {
+          send_in_pieces(node, s, tag, piece, static_cast<double>(sent));
+        } else {
+          Compressor& compressor = compressors[static_cast<std::size_t>(s)];
+          const Code code = compressor.encode(piece, stream_of(node, node.id(), sent, s));
+          node.send_code(s, tag, code, static_cast<double>(sent));
+        }
       }
       ++sent;
       sum = {};
@@ -275,6 +299,7 @@ Program async_parameter_server(const Section& section, const Context& context) {
                    "must not be negative, got {}", *settings.staleness_bound);
   }
   settings.patience = read_patience(section);
+  settings.compression = read_compression(section);
   settings.optimizer = read_server_optimizer(section, context.steps, settings.servers);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

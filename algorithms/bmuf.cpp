@@ -13,7 +13,7 @@
 // of the local steps stays on its node by default, as in fairseq. nbm is DiLoCo with plain SGD inside, cbm is SlowMo
 // over local SGD. fairseq's `use_nbm` is another recursion: it leaves out that W_g was ahead of W.
 
-#include "algorithms/averaging.hpp"
+#include "algorithms/block_mean.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/sums.hpp"
@@ -27,12 +27,13 @@ struct Settings {
   double block_momentum;
   bool is_nesterov;
   MomentumPolicy momentum_policy;
-  CollectiveKind collective;
+  BlockMean::Settings mean;
   OptimizerSettings optimizer;
 };
 
 Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
+  BlockMean mean(node, settings.mean);
   const std::span<const NodeId> everybody = node.everybody();
   Vector x = node.initial_model();
   Vector start = x;   // W_g
@@ -42,7 +43,7 @@ Task<> run(Node& node, const Settings& settings) {
     const Gradient g = co_await node.gradient(x);
     optimizer.update(x, g.values, x, k);
     if ((k + 1) % settings.period == 0) {
-      x = co_await average(node, everybody, tag_of(Channel::collective, k), x, settings.collective);
+      x = co_await mean.of_models(tag_of(Channel::collective, k), x, start, k);
       direction.scale(settings.block_momentum);
       direction.add_scaled(settings.block_learning_rate, difference(x, start));
       global.add(direction);
@@ -50,7 +51,7 @@ Task<> run(Node& node, const Settings& settings) {
       if (settings.is_nesterov) start.add_scaled(settings.block_momentum, direction);
       x = start;
       co_await apply_momentum_policy(node, everybody, tag_of(Channel::tracker, k),
-                                     settings.momentum_policy, optimizer, settings.collective);
+                                     settings.momentum_policy, optimizer, settings.mean.collective);
     }
     node.end_step(k, x);
   }
@@ -72,9 +73,9 @@ Program bmuf(const Section& section, const Context& context) {
   settings.is_nesterov =
       section.choice("filter", {"nbm", "cbm"}, "nbm",
                      "block momentum: Nesterov (nbm) or classical (cbm)") == "nbm";
-  settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
   settings.momentum_policy = read_momentum_policy(section, settings.optimizer, "keep");
+  settings.mean = read_block_mean(section, settings.momentum_policy);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

@@ -25,7 +25,7 @@
 #include <array>
 #include <cmath>
 
-#include "algorithms/averaging.hpp"
+#include "algorithms/block_mean.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/sums.hpp"
@@ -40,7 +40,7 @@ struct Settings {
   double gamma;  // 0: no pull
   std::size_t dual;
   double dual_curvature;
-  CollectiveKind collective;
+  BlockMean::Settings mean;
   OptimizerSettings optimizer;  // its learning rate falls with the stages
   OptimizerSettings steps;  // the same without clip_norm, which is of the gradient, not of the pull
 };
@@ -74,8 +74,10 @@ Task<Vector> best_dual(Node& node, const Settings& settings, std::span<const Nod
 
 Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.steps);
+  BlockMean mean(node, settings.mean);
   const std::span<const NodeId> everybody = node.everybody();
   Vector x = node.initial_model();
+  Vector start = x;  // that all had last
   const std::size_t primal = x.size() - settings.dual;
   Vector center = x.slice(0, primal);
   std::size_t stage = 0;
@@ -88,13 +90,14 @@ Task<> run(Node& node, const Settings& settings) {
 
     const auto end = static_cast<Step>(settings.optimizer.decay_steps[stage]);
     if (k + 1 == end || (k + 1 - begin) % settings.period == 0) {
-      x = co_await average(node, everybody, tag_of(Channel::collective, 2 * k), x,
-                           settings.collective);
+      x = co_await mean.of_models(tag_of(Channel::collective, 2 * k), x, start, k);
+      start = x;
     }
     if (k + 1 == end) {
       if (settings.dual > 0) {
         x = co_await best_dual(node, settings, everybody, tag_of(Channel::collective, 2 * k + 1),
                                x);
+        start = x;
       }
       center = x.slice(0, primal);
       begin = end;
@@ -131,7 +134,7 @@ Program coda(const Section& section, const Context& context) {
   settings.gamma = section.optional<double>(
       "gamma", 500, "inverse strength of the pull towards the stage's first model; 0: no pull");
   section.expect(settings.gamma >= 0, "gamma", "must not be negative, got {}", settings.gamma);
-  settings.collective = read_collective(section);
+  settings.mean = read_block_mean(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.expect(settings.optimizer.schedule == "constant", "schedule",
                  "must be constant: the stages of coda set the learning rate");

@@ -352,4 +352,20 @@ Encoded ErrorFeedback::encode(const Codec& codec, Vector v, const Random& stream
   return result;
 }
 
+Compression read_compression(const Section& section, bool feeds_back) {
+  Compression compression{.codec = read_plain_codec(section)};
+  if (compression.is_exact()) return compression;
+  compression.has_feedback =
+      section.optional<bool>("error_feedback", feeds_back && !compression.codec->is_unbiased(),
+                             "add what a code lost to the next vector before it is encoded; "
+                             "contractive levels have it by default, too");
+  return compression;
+}
+
+Code Compressor::encode(Vector v, const Random& stream) {
+  return compression_.has_feedback
+             ? feedback_.encode(*compression_.codec, std::move(v), stream).code
+             : compression_.codec->encode(v, stream);
+}
+
 }  // namespace starling::algorithms

@@ -108,4 +108,28 @@ class ErrorFeedback {
   Vector residual_;
 };
 
+/// What becomes of vectors that a node sends again and again.
+struct Compression {
+  SharedCodec codec = exact_codec();
+  bool has_feedback = false;
+
+  bool is_exact() const { return codec->is_exact(); }
+};
+
+/// Reads `compression` and the keys of a codec without reference; then, if that loses something, `error_feedback`: by default
+/// what loses something for good has it, if it `feeds_back`.
+Compression read_compression(const Section& section, bool feeds_back = true);
+
+/// Encodes one such vector after the other.
+class Compressor {
+ public:
+  /// `compression` outlives it.
+  explicit Compressor(const Compression& compression) : compression_(compression) {}
+  Code encode(Vector v, const Random& stream);
+
+ private:
+  const Compression& compression_;
+  ErrorFeedback feedback_;
+};
+
 }  // namespace starling::algorithms

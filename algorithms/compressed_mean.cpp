@@ -14,10 +14,4 @@ Task<Vector> mean_of_codes(Node& node, std::span<const NodeId> members, Tag tag,
   co_return mean(decoded);
 }
 
-bool read_error_feedback(const Section& section, const Codec& codec) {
-  return section.optional<bool>("error_feedback", !codec.is_unbiased(),
-                                "add what a code lost to the next vector before it is encoded; "
-                                "contractive levels have it by default, too");
-}
-
 }  // namespace starling::algorithms

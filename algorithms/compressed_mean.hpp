@@ -13,7 +13,4 @@ namespace starling::algorithms {
 Task<Vector> mean_of_codes(Node& node, std::span<const NodeId> members, Tag tag, SharedCodec codec,
                            Code own, std::size_t size, Step k);
 
-/// Reads the key `error_feedback`; by default what loses something for good has it.
-bool read_error_feedback(const Section& section, const Codec& codec);
-
 }  // namespace starling::algorithms

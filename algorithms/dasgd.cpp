@@ -22,10 +22,12 @@
 // Local-SGD: An Algorithmic Approach to Hide Communication Delays in Distributed SGD", ICASSP 2020;
 // its released code holds v divided by the learning rate. The defaults of the anchor, 0.6 and 0.7,
 // are ours.
+//
+// With `compression` nodes send codes of how far their snapshots are from the last average that all have (block_mean.hpp).
 
 #include <algorithm>
 
-#include "algorithms/averaging.hpp"
+#include "algorithms/block_mean.hpp"
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/registry.hpp"
@@ -43,30 +45,34 @@ struct Settings {
   double pull = 0;
   double anchor_momentum = 0;
   MomentumPolicy momentum_policy;
-  CollectiveKind collective;
+  BlockMean::Settings mean;
   OptimizerSettings optimizer;
 };
 
 /// What the program shares with the average in the background.
 struct State {
-  explicit State(Node& node) : node(node), everybody(node.everybody()), background(node) {}
+  State(Node& node, const Settings& settings)
+      : node(node), average(node, settings.mean), newest(node.initial_model()), background(node) {}
 
   Node& node;
-  std::span<const NodeId> everybody;
+  BlockMean average;
+  Vector newest;    // mean, which all nodes have
   Vector snapshot;  // empty if there is nothing to merge
   Vector mean;      // of the snapshots
   Companions background;
 };
 
-Task<> average_in_background(State& state, Tag tag, CollectiveKind kind) {
-  state.mean = co_await average(state.node, state.everybody, tag, state.snapshot, kind);
+Task<> average_in_background(State& state, Step k) {
+  state.mean = co_await state.average.of_models(tag_of(Channel::collective, k), state.snapshot,
+                                                state.newest, k);
+  state.newest = state.mean;
   state.background.leave();
 }
 
-void begin_average(State& state, const Vector& v, Step k, CollectiveKind kind) {
+void begin_average(State& state, const Vector& v, Step k) {
   state.snapshot = v;
   state.background.enter();
-  state.node.spawn(average_in_background(state, tag_of(Channel::collective, k), kind));
+  state.node.spawn(average_in_background(state, k));
 }
 
 /// The anchor z and its momentum.
@@ -118,7 +124,7 @@ void merge_average(Vector& x, Optimizer& optimizer, State& state, Anchor& anchor
 
 Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
-  State state(node);
+  State state(node, settings);
   Vector x = node.initial_model();
   Anchor anchor{.z = x, .v = node.zeros(x.size())};
   Step begun = 0;  // step after which the average under way began
@@ -132,7 +138,7 @@ Task<> run(Node& node, const Settings& settings) {
     }
     if (ends_period) {
       if (settings.merge == Merge::anchor) mix(x, 1 - settings.pull, anchor.z);
-      begin_average(state, averaged(x, optimizer, settings), k, settings.collective);
+      begin_average(state, averaged(x, optimizer, settings), k);
       begun = k;
       if (settings.delay == 0) {
         co_await state.background.join();
@@ -175,12 +181,15 @@ Program dasgd(const Section& section, const Context& context) {
     settings.local_share =
         read_between(section, "local_share", 0.25, 0, 1, "share of the own model in a merge");
   }
-  settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
   settings.momentum_policy =
       read_momentum_policy(section, settings.optimizer, "keep", settings.merge == Merge::mix);
-  if (settings.momentum_policy == MomentumPolicy::average)
+  settings.mean = read_block_mean(section, settings.momentum_policy);
+  if (settings.momentum_policy == MomentumPolicy::average) {
     expect_whole(section, "momentum_policy = average: moments travel behind the model");
+    section.expect(settings.mean.compression.is_exact(), "compression",
+                   "must be none with momentum_policy = average: moments travel behind the model");
+  }
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

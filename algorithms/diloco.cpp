@@ -13,7 +13,7 @@
 // paper's: 500 inner steps, eta = 0.7, mu = 0.9; outer_optimizer = adagrad or adam are the adaptive ones it compares
 // with.
 
-#include "algorithms/averaging.hpp"
+#include "algorithms/block_mean.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/sums.hpp"
@@ -24,7 +24,7 @@ namespace {
 struct Settings {
   Step period;
   MomentumPolicy momentum_policy;
-  CollectiveKind collective;
+  BlockMean::Settings mean;
   OptimizerSettings outer;
   OptimizerSettings inner;
 };
@@ -32,6 +32,7 @@ struct Settings {
 Task<> run(Node& node, const Settings& settings) {
   Optimizer inner(settings.inner);
   Optimizer outer(settings.outer);
+  BlockMean mean(node, settings.mean);
   const std::span<const NodeId> everybody = node.everybody();
   Vector x = node.initial_model();
   Vector theta = x;
@@ -40,11 +41,11 @@ Task<> run(Node& node, const Settings& settings) {
     inner.update(x, g.values, x, k);
     if ((k + 1) % settings.period == 0) {
       Vector d = difference(theta, x);
-      d = co_await average(node, everybody, tag_of(Channel::collective, k), d, settings.collective);
+      d = co_await mean.of_progress(tag_of(Channel::collective, k), d, k);
       outer.update(theta, d, theta, k);
       x = theta;
       co_await apply_momentum_policy(node, everybody, tag_of(Channel::tracker, k),
-                                     settings.momentum_policy, inner, settings.collective);
+                                     settings.momentum_policy, inner, settings.mean.collective);
     }
     node.end_step(k, x);
   }
@@ -56,9 +57,9 @@ Program diloco(const Section& section, const Context& context) {
   Settings settings;
   settings.period = read_period(section, 500);
   settings.outer = read_outer_optimizer(section, 0.7, 0.9);
-  settings.collective = read_collective(section);
   settings.inner = read_optimizer(section, context.steps);
   settings.momentum_policy = read_momentum_policy(section, settings.inner, "keep");
+  settings.mean = read_block_mean(section, settings.momentum_policy);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

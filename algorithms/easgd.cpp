@@ -12,9 +12,10 @@
 // Zhang, Choromanska, LeCun, "Deep Learning with Elastic Averaging SGD", NeurIPS 2015; n a
 // = 0.9 by default. The pull comes after the local step here (cooperative SGD: Wang, Joshi, JMLR
 // 2021, where EASGD is a mixing matrix over n + 1 models); the paper's Algorithm 1, asynchronous,
-// pulls before the step.
+// pulls before the step. With `compression` synchronous nodes send codes of x_i - z (block_mean.hpp): what is conserved
+// then is x_i and z with a e_i.
 
-#include "algorithms/averaging.hpp"
+#include "algorithms/block_mean.hpp"
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/registry.hpp"
@@ -27,7 +28,7 @@ struct Settings {
   double elasticity;
   bool is_synchronous;
   MomentumPolicy momentum_policy;
-  CollectiveKind collective{};  // synchronous
+  BlockMean::Settings mean;  // synchronous
   OptimizerSettings optimizer;
 };
 
@@ -64,6 +65,7 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
 Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   Companions companions(node);
+  BlockMean mean(node, settings.mean);
   const std::span<const NodeId> everybody = node.everybody();
   const double a = settings.elasticity;
   Vector x = node.initial_model();
@@ -77,10 +79,9 @@ Task<> run(Node& node, const Settings& settings) {
     optimizer.update(x, g.values, x, k);
     if ((k + 1) % settings.period == 0) {
       if (settings.is_synchronous) {
-        const Vector mean = co_await average(node, everybody, tag_of(Channel::collective, k), x,
-                                             settings.collective);
+        const Vector all = co_await mean.of_models(tag_of(Channel::collective, k), x, z, k);
         x = pull(x, a, z);
-        z = pull(z, a * node.nodes(), mean);
+        z = pull(z, a * node.nodes(), all);
       } else {
         const auto number = static_cast<double>(k);
         send_in_pieces(node, server, tag_of(Channel::request), x, number);
@@ -88,7 +89,7 @@ Task<> run(Node& node, const Settings& settings) {
         x = pull(x, a, m.values);
       }
       co_await apply_momentum_policy(node, everybody, tag_of(Channel::tracker, k),
-                                     settings.momentum_policy, optimizer, settings.collective);
+                                     settings.momentum_policy, optimizer, settings.mean.collective);
     }
     node.end_step(k, x);
   }
@@ -108,10 +109,10 @@ Program easgd(const Section& section, const Context& context) {
   settings.is_synchronous =
       section.choice("order", {"synchronous", "asynchronous"}, "synchronous",
                      "all nodes at once, or each when it gets there") == "synchronous";
-  if (settings.is_synchronous) settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
   settings.momentum_policy =
       read_momentum_policy(section, settings.optimizer, "keep", settings.is_synchronous);
+  if (settings.is_synchronous) settings.mean = read_block_mean(section, settings.momentum_policy);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

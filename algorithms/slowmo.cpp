@@ -17,14 +17,15 @@
 // Wang, Tantia, Ballas, Rabbat, "SlowMo: Improving Communication-Efficient Distributed SGD with
 // Slow Momentum", ICLR 2020, Algorithm 1. Dividing by gamma lets u survive a change of the learning
 // rate. What becomes of the base's momentum at the end of a block is an option of the paper; reset
-// is the default here.
+// is the default here. `compression` is of what the base sends; with base = local of the mean at the end of a block.
 
 #include <algorithm>
 #include <utility>
 
 #include "algorithms/adpsgd.hpp"
-#include "algorithms/averaging.hpp"
 #include "algorithms/base_steps.hpp"
+#include "algorithms/block_mean.hpp"
+#include "algorithms/coded_exchange.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/overlap_sgp.hpp"
 #include "algorithms/registry.hpp"
@@ -39,7 +40,7 @@ struct Slow {
   double learning_rate;
   double momentum;
   MomentumPolicy momentum_policy{};  // of the base, whose keys are read last
-  CollectiveKind collective;
+  BlockMean::Settings mean{};
 };
 
 /// Steps of local SGD or of D-PSGD.
@@ -47,21 +48,26 @@ template <bool gossips>
 class PlainSteps {
  public:
   struct Settings {
+    SharedCodec codec;  // of gossip
     OptimizerSettings optimizer;
   };
   static Settings read(const Section& section, const Context& context) {
-    return {.optimizer = read_optimizer(section, context.steps)};
+    return {.codec = gossips ? read_codec(section) : exact_codec(),
+            .optimizer = read_optimizer(section, context.steps)};
   }
 
   PlainSteps(Node& node, const Settings& settings)
-      : node_(node), optimizer_(settings.optimizer), x_(node.initial_model()) {}
+      : node_(node),
+        mixing_(node, settings.codec),
+        optimizer_(settings.optimizer),
+        x_(node.initial_model()) {}
 
   Task<> take(Step first, Step last) {
     for (Step k = first; k <= last; ++k) {
-      if (gossips) co_await send_to_neighbors(node_, k, x_);
+      if (gossips) co_await mixing_.send(k, x_);
       const Gradient g = co_await node_.gradient(x_);
       const Vector old = x_;
-      if (gossips) x_ = co_await mix_with_neighbors(node_, k, x_);
+      if (gossips) x_ = co_await mixing_.mix(k, x_);
       optimizer_.update(x_, g.values, old, k);
       if (k < last) node_.end_step(k, x_);
     }
@@ -79,6 +85,7 @@ class PlainSteps {
 
  private:
   Node& node_;
+  Mixing mixing_;
   Optimizer optimizer_;
   Vector x_;
 };
@@ -86,6 +93,7 @@ class PlainSteps {
 template <class Base>
 Task<> run(Node& node, const Slow& slow, const typename Base::Settings& settings) {
   Base base(node, settings);
+  BlockMean mean(node, slow.mean);
   const std::span<const NodeId> everybody = node.everybody();
   Vector start = base.model();  // of the block
   Vector u = node.zeros(start.size());
@@ -95,12 +103,12 @@ Task<> run(Node& node, const Slow& slow, const typename Base::Settings& settings
     if (k + 1 == first + slow.period) {
       const double rate = settings.optimizer.rate(k);
       Vector x = co_await base.settle(k);
-      x = co_await average(node, everybody, tag_of(Channel::collective, 2 * k), x, slow.collective);
+      x = co_await mean.of_models(tag_of(Channel::collective, 2 * k), x, start, k);
       u.scale(slow.momentum);
       u.add_scaled(1 / rate, difference(start, x));
       start.add_scaled(-slow.learning_rate * rate, u);
       co_await apply_momentum_policy(node, everybody, tag_of(Channel::collective, 2 * k + 1),
-                                     slow.momentum_policy, base.optimizer(), slow.collective);
+                                     slow.momentum_policy, base.optimizer(), slow.mean.collective);
       co_await base.restart(k, start);
     }
     node.end_step(k, base.model(), base.weight());
@@ -108,11 +116,17 @@ Task<> run(Node& node, const Slow& slow, const typename Base::Settings& settings
   co_await base.finish();
 }
 
-/// SlowMo over `Base`, whose keys are read here; those of its momentum are the last of the section.
-template <class Base>
+/// SlowMo over `Base`, whose keys are read here. `compression` is of what the base sends; of the mean of a block where it
+/// sends nothing.
+template <class Base, bool sends = true>
 Program over(Slow slow, const Section& section, const Context& context) {
   const typename Base::Settings settings = Base::read(section, context);
   slow.momentum_policy = read_momentum_policy(section, settings.optimizer, "reset");
+  if (sends) {
+    slow.mean.collective = read_collective(section);
+  } else {
+    slow.mean = read_block_mean(section, slow.momentum_policy);
+  }
   section.finish();
   return [slow, settings](Node& node) { return run<Base>(node, slow, settings); };
 }
@@ -133,12 +147,11 @@ Program slowmo(const Section& section, const Context& context) {
   const std::string base =
       section.choice("base", {"local", "gossip", "sgp", "overlap_sgp", "adpsgd"}, "local",
                      "what happens inside a block");
-  slow.collective = read_collective(section);
   if (base == "gossip") return over<PlainSteps<true>>(slow, section, context);
   if (base == "sgp") return over<SgpSteps>(slow, section, context);
   if (base == "overlap_sgp") return over<OverlapSgpSteps>(slow, section, context);
   if (base == "adpsgd") return over<AdpsgdSteps>(slow, section, context);
-  return over<PlainSteps<false>>(slow, section, context);
+  return over<PlainSteps<false>, false>(slow, section, context);
 }
 
 }  // namespace starling::algorithms

@@ -20,14 +20,13 @@
 //
 // The paper sends outer gradients in 4 bits (E3M0) and adds them up in full precision: compression = float4, or any
 // other codec. Codes do not add, so each goes around a ring to all others, (n - 1) d / 2 bytes per node and period: few nodes
-// gain. What a code loses is lost.
+// gain. What a code loses is lost unless `error_feedback` returns it.
 
 #include <algorithm>
 #include <list>
 
-#include "algorithms/averaging.hpp"
+#include "algorithms/block_mean.hpp"
 #include "algorithms/companions.hpp"
-#include "algorithms/compressed_mean.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/shards.hpp"
@@ -42,8 +41,7 @@ struct Settings {
   Step delay;
   double local_share;
   MomentumPolicy momentum_policy;
-  CollectiveKind collective;
-  SharedCodec codec;  // of outer gradients
+  BlockMean::Settings mean;  // of outer gradients
   OptimizerSettings outer;
   OptimizerSettings inner;
   OptimizerSettings inner_of_fragment;  // without clip_norm, which needs the whole gradient
@@ -59,7 +57,7 @@ struct Fragment {
   Fragment(Node& node, const Settings& settings, NodeId p)
       : node(node),
         settings(settings),
-        everybody(node.everybody()),
+        mean(node, settings.mean),
         theta(shard(node.initial_model(), p, settings.fragments)),
         outer(settings.outer),
         inner(settings.inner_of_fragment),
@@ -67,7 +65,7 @@ struct Fragment {
 
   Node& node;
   const Settings& settings;
-  std::span<const NodeId> everybody;
+  BlockMean mean;
   Vector theta;
   Optimizer outer;
   Optimizer inner;  // unless all fragments share one
@@ -80,20 +78,11 @@ struct Fragment {
 /// `number` counts the exchanges of all fragments.
 Task<> exchange_gradient(Fragment& fragment, Step number) {
   Node& node = fragment.node;
-  const SharedCodec& codec = fragment.settings.codec;
-  const Tag tag = tag_of(Channel::collective, number);
-  const std::size_t size = fragment.gradient.size();
-  if (codec->is_exact() || size == 0) {
-    fragment.gradient = co_await average(node, fragment.everybody, tag, fragment.gradient,
-                                         fragment.settings.collective);
-  } else {
-    const Code own = codec->encode(fragment.gradient, code_stream(node, node.id(), number));
-    fragment.gradient =
-        co_await mean_of_codes(node, fragment.everybody, tag, codec, own, size, number);
-  }
+  fragment.gradient = co_await fragment.mean.of_progress(tag_of(Channel::collective, number),
+                                                         fragment.gradient, number);
   if (fragment.moments) {
-    fragment.moments = co_await average(node, fragment.everybody, tag_of(Channel::tracker, number),
-                                        fragment.moments, fragment.settings.collective);
+    fragment.moments = co_await average(node, node.everybody(), tag_of(Channel::tracker, number),
+                                        fragment.moments, fragment.settings.mean.collective);
   }
   fragment.exchange.leave();
 }
@@ -192,11 +181,9 @@ Program streaming_diloco(const Section& section, const Context& context) {
   settings.local_share =
       read_between(section, "local_share", 0.5, 0, 0.999, "share of the own model in a merge");
   settings.outer = read_outer_optimizer(section, 0.7, 0.9);
-  settings.codec = read_plain_codec(section);
   settings.inner = read_optimizer(section, context.steps);
   settings.momentum_policy = read_momentum_policy(section, settings.inner, "keep");
-  if (settings.codec->is_exact() || settings.momentum_policy == MomentumPolicy::average)
-    settings.collective = read_collective(section);
+  settings.mean = read_block_mean(section, settings.momentum_policy, false);
   settings.inner_of_fragment = settings.inner;
   settings.inner_of_fragment.clip_norm = 0;
   section.finish();
