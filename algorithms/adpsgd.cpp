@@ -14,7 +14,7 @@
 // answer, so that a node takes part in one exchange per gradient, not two. pairs = bipartite does so on
 // a topology whose edges all join odd and even nodes; pairs = bipartite_exponential instead of it on
 // the graph of the authors' code (facebookresearch/stochastic_gradient_push): i and j at the distances
-// 1, 3, 5, 9, .., 1 + 2^j < n. The number of nodes is even.
+// 1, 3, 5, 9, .., 1 + 2^j < n. The number of nodes is even. Momentum stays on its node.
 
 #include "algorithms/adpsgd.hpp"
 

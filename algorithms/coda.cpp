@@ -11,7 +11,7 @@
 //
 //   v_i <- v0 <- mean of v;   alpha_i <- mean over nodes of argmax_alpha F_i(v0, alpha)
 //
-// The argmax is that of a fresh mini-batch: a Newton step on its gradient, exact as F is quadratic
+// The argmax is that of `dual_batches` fresh mini-batches: a Newton step on their gradient, exact as F is quadratic
 // in alpha with a known curvature. For AUC it is mean h- - mean h+ in expectation, and exactly so if the batch has the
 // share of positives that the data have; the authors' code takes the means of the two classes in the batch, which needs
 // both. The center stays put inside a stage.
@@ -40,6 +40,7 @@ struct Settings {
   double gamma;  // 0: no pull
   std::size_t dual;
   double dual_curvature;
+  std::int64_t dual_batches;
   BlockMean::Settings mean;
   OptimizerSettings optimizer;  // its learning rate falls with the stages
   OptimizerSettings steps;  // the same without clip_norm, which is of the gradient, not of the pull
@@ -60,13 +61,16 @@ Vector pulled(const Settings& settings, const Vector& g, const Vector& x, const 
   return settings.dual == 0 ? d : join(d, g.slice(primal, settings.dual));
 }
 
-/// The end of a stage, from the mean model `x`: the alpha that is best for a fresh mini-batch of every node.
+/// The end of a stage, from the mean model `x`: the alpha that is best for fresh mini-batches of every node.
 Task<Vector> best_dual(Node& node, const Settings& settings, std::span<const NodeId> everybody,
                        Tag tag, Vector x) {
   const std::size_t primal = x.size() - settings.dual;
-  const Gradient g = co_await node.gradient(x);
   Vector alpha = x.slice(primal, settings.dual);
-  alpha.add_scaled(-1 / settings.dual_curvature, g.values.slice(primal, settings.dual));
+  const double share = 1 / (settings.dual_curvature * static_cast<double>(settings.dual_batches));
+  for (std::int64_t batch = 0; batch < settings.dual_batches; ++batch) {
+    const Gradient g = co_await node.gradient(x);
+    alpha.add_scaled(-share, g.values.slice(primal, settings.dual));
+  }
   alpha = alpha.as_numbers();
   alpha = co_await average(node, everybody, tag, alpha, CollectiveKind::recursive_doubling);
   co_return join(x.slice(0, primal), alpha);
@@ -134,6 +138,13 @@ Program coda(const Section& section, const Context& context) {
   settings.gamma = section.optional<double>(
       "gamma", 500, "inverse strength of the pull towards the stage's first model; 0: no pull");
   section.expect(settings.gamma >= 0, "gamma", "must not be negative, got {}", settings.gamma);
+  settings.dual_batches = section.optional<std::int64_t>(
+      "dual_batches", 1, "mini-batches of a node that alpha is chosen by at the end of a stage");
+  section.expect(settings.dual_batches >= 1, "dual_batches", "must be at least 1, got {}",
+                 settings.dual_batches);
+  section.expect(settings.dual_batches == 1 || context.workload.dual_parameters > 0, "dual_batches",
+                 "must be 1 without dual parameters (workload auc has one), got {}",
+                 settings.dual_batches);
   settings.mean = read_block_mean(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.expect(settings.optimizer.schedule == "constant", "schedule",

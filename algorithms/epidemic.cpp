@@ -16,7 +16,7 @@
 // everybody tells everybody else that nothing will come, in n - 1 - s empty messages a round, as in
 // the released code. The numbers are the same. With `deadline` nobody knows: a round ends `timeout` after the
 // node has sent its model, with the models of the same round that have come by then. Later ones are dropped;
-// models of later rounds wait for these. Models go in one piece then.
+// models of later rounds wait for these. Models go in one piece then. Momentum stays on its node.
 
 #include <algorithm>
 #include <map>

@@ -9,7 +9,7 @@
 // 52(6), 2006, without gradients (curvature 0); one tick multiplies the models, in expectation, by
 // I - D / 2n + (P + P^T) / 2n, where P_ij is the chance that i picks j and D_ii = sum_j (P_ij +
 // P_ji). Averaging keeps pace with time, not, as in AD-PSGD, with steps: fast and slow nodes gossip
-// equally often. A tick during an exchange waits for its end.
+// equally often. A tick during an exchange waits for its end. Momentum stays on its node.
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 //
 //   M_i <- gradient + e_i
 //   P <- orthonormal columns of mean_i M_i Q;   Q <- mean_i M_i^T P;   the mean gradient is taken for P Q^T
-//   e_i <- M_i - P Q^T
+//   e_i <- M_i - P Q_i^T   with Q_i = M_i^T P before the mean;   residual = mean: M_i - P Q^T
 //
 // Bias vectors, and models without matrices, travel as they are. All P and the vectors go in one allreduce,
 // all Q in a second one that waits for it: 4 rank (m + q) bytes instead of 4 m q. Momentum and weight decay
@@ -11,8 +11,8 @@
 // learning rate.
 //
 // Vogels, Karimireddy, Jaggi, "PowerSGD: Practical Low-Rank Gradient Compression for Distributed
-// Optimization", NeurIPS 2019, algorithms 1 and 2, with the error of the authors' code (against P Q^T rather
-// than P Q_i^T; the mean of both is the same). The first Q is made of `rank * q` entries of the initial
+// Optimization", NeurIPS 2019, algorithms 1 and 2. The authors' code has the error against the mean (`residual`); the mean over
+// the nodes is the same. The first Q is made of `rank * q` entries of the initial
 // weights, drawn alike on all nodes.
 
 #include <algorithm>
@@ -28,6 +28,7 @@ namespace {
 
 struct Settings {
   std::uint32_t rank;
+  bool is_residual_local;
   CollectiveKind collective;
   OptimizerSettings optimizer;
 };
@@ -109,26 +110,36 @@ class Compressor {
           transformed(MatrixProduct{a.columns, a.rows, a.rank, true}, {rows[t], pieces[t]}));
     }
     if (second.empty()) co_return first_mean;
+    std::vector<Vector> own = pieces;
+    if (settings_.is_residual_local) multiply(Reader(concatenate(second)), own);
     const Vector second_mean =
         co_await average(node_, members, tag_of(Channel::collective, 2 * k + 1),
                          concatenate(second), settings_.collective);
-    take_result(Reader(second_mean), pieces);
+    multiply(Reader(second_mean), pieces);
+    keep_q(Reader(second_mean));
     const Vector result = concatenate(pieces);
-    keep_residual(g, result);
+    keep_residual(g, settings_.is_residual_local ? concatenate(own) : result);
     co_return result;
   }
 
  private:
-  /// Turns the P among `pieces` into P Q^T, in the model's layout, and keeps Q.
-  void take_result(Reader reader, std::vector<Vector>& pieces) {
+  /// Turns the P among `pieces` into P Q^T, in the model's layout; `reader` has the Q.
+  void multiply(Reader reader, std::vector<Vector>& pieces) const {
     using namespace transforms;
     for (std::size_t t = 0; t < tensors_.size(); ++t) {
-      Tensor& a = tensors_[t];
+      const Tensor& a = tensors_[t];
+      if (a.rank == 0) continue;
+      const Vector q = reader.take(std::size_t{a.columns} * a.rank);
+      const Vector product =
+          transformed(MatrixProduct{a.rows, a.rank, a.columns, false, true}, {pieces[t], q});
+      pieces[t] = transformed(RowsToPanels{a.rows, a.columns}, {product});
+    }
+  }
+  /// For the next step.
+  void keep_q(Reader reader) {
+    for (Tensor& a : tensors_) {
       if (a.rank == 0) continue;
       a.q = reader.take(std::size_t{a.columns} * a.rank);
-      const Vector product =
-          transformed(MatrixProduct{a.rows, a.rank, a.columns, false, true}, {pieces[t], a.q});
-      pieces[t] = transformed(RowsToPanels{a.rows, a.columns}, {product});
       a.q.add_scaled(revival, a.first_q);
     }
   }
@@ -171,6 +182,10 @@ Program powersgd(const Section& section, const Context& context) {
       "rank", 2, "columns of the thin matrices; fewer where a matrix is smaller");
   section.expect(rank >= 1 && rank <= 4096, "rank", "must be 1 to 4096, got {}", rank);
   settings.rank = static_cast<std::uint32_t>(rank);
+  settings.is_residual_local =
+      section.choice("residual", {"local", "mean"}, "local",
+                     "what a node keeps: what its own gradient lost (the paper), or its difference "
+                     "from the common result (the authors' code)") == "local";
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();

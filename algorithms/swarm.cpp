@@ -15,7 +15,7 @@
 // released code, PopSGD, lets only the reader of a one-sided exchange average: the sum of models is
 // not conserved.) With H = 1 and `blocking` this is decentralized SGD with random matchings in the
 // sense of Koloskova et al., ICML 2020: X <- (X - lr G) W_t. What is evaluated is x or L; at the
-// end, Y.
+// end, Y. Momentum stays on its node.
 //
 // Quantized: with compression = lattice both sides average what the codes say, their own model
 // included, Y_i, Y_j <- (Q(Y_i) + Q(Y_j)) / 2. Blocking, a code is read beside the own model. Non-

@@ -14,6 +14,14 @@
 // example; example, figure and code agree with the rule above. After a global step the buffer from which late
 // nodes contribute holds the synchronized model. `activation = full` waits for every member of the group. With
 // `exchange = tensors`, as in the released code, every tensor is an operation of its own: "in time" is said of tensors.
+// Momentum stays on its node.
+//
+// rule = released is the authors' code, which averages models before the step and counts every node's own model once more:
+//
+//   x <- (R + x) / (S + 1), in time or late, or the mean over all nodes;   then   x <- x - learning_rate * g
+//
+// with g of the model before. (Where log2 S does not divide log2 P its groups are smaller, but its divisor is not; here groups
+// are those of the paper.)
 
 #include "algorithms/wagma.hpp"
 
@@ -47,6 +55,7 @@ struct Settings {
   Step tau;
   bool is_dynamic;
   ActivationPolicy activation;
+  bool is_released;
   CollectiveKind collective;
   OptimizerSettings optimizer;
 };
@@ -71,8 +80,9 @@ Task<> run(Node& node, const Settings& settings) {
 
   for (Step t = 0; t < node.steps(); ++t) {
     const Gradient g = co_await node.gradient_in_pieces(x);
+    const Vector old = x;
     Vector w = x;
-    optimizer.update(w, g.values, x, t);
+    if (!settings.is_released) optimizer.update(w, g.values, old, t);
     if ((t + 1) % tau == 0) {
       partial.set_buffer(w, t);
       x = co_await average(node, everybody, tag_of(Channel::collective, t), w, settings.collective);
@@ -85,13 +95,15 @@ Task<> run(Node& node, const Settings& settings) {
         co_await node.stage_out(cut[i], cut.part(i), begin);
         const PartialAllreduce::Result r = co_await partial.enter(t, i, cut.part(i));
         Vector average = r.sum;
-        if (!r.is_included) average.add(cut.part(i));
-        average.scale(1.0 / (r.contributors + (r.is_included ? 0 : 1)));
+        const bool adds_own = settings.is_released || !r.is_included;
+        if (adds_own) average.add(cut.part(i));
+        average.scale(1.0 / (r.contributors + (adds_own ? 1 : 0)));
         averages.add(std::move(average));
       }
       co_await node.staged_in();
       x = averages.join();
     }
+    if (settings.is_released) optimizer.update(x, g.values, old, t);
     co_await node.finish_backward();
     node.end_step(t, x);
   }
@@ -128,6 +140,10 @@ Program wagma(const Section& section, const Context& context) {
                      "members are there") == "solo"
           ? ActivationPolicy::solo
           : ActivationPolicy::full;
+  settings.is_released =
+      section.choice("rule", {"paper", "released"}, "paper",
+                     "step before averaging, late models once more; or as the authors' code: step "
+                     "after it, every node's model once more") == "released";
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context.steps);
   section.finish();

@@ -37,13 +37,16 @@ TEST_CASE("CODA on one node is the single-machine method, stages and all") {
   // stage a fresh mini-batch sets alpha, then the center moves. Weight decay is of v alone.
   double decay = 0;
   double clip = 0;
+  int batches = 1;
   SUBCASE("without weight decay") {}
+  SUBCASE("with three mini-batches for alpha") { batches = 3; }
   SUBCASE("with weight decay") { decay = 0.5; }
   SUBCASE("with gradients that are cut, and a pull that is not") { clip = 0.05; }
   const std::string text = scenario(
       1, 30,
       "kind = coda\nlearning_rate = 0.06\nstage_steps = 5\ngamma = 2\nperiod = 4\nweight_decay = " +
-          std::to_string(decay) + "\nclip_norm = " + std::to_string(clip));
+          std::to_string(decay) + "\nclip_norm = " + std::to_string(clip) +
+          "\ndual_batches = " + std::to_string(batches));
   const Recorder recorder = test::run(text);
   const Assembly parts = assemble(Scenario::parse(text, "test.ini"));
   const Workload& workload = *parts.workload;
@@ -69,14 +72,18 @@ TEST_CASE("CODA on one node is the single-machine method, stages and all") {
       x[c] = static_cast<float>(x[c] - rate * (kept * g[c] + pull));
     }
     if (k + 1 != end) continue;
-    gradient();
-    x[alpha] -= g[alpha] / static_cast<float>(workload.facts().dual_curvature);
+    float sum = 0;
+    for (int batch = 0; batch < batches; ++batch) {
+      gradient();
+      sum += g[alpha];
+    }
+    x[alpha] -= sum / static_cast<float>(batches * workload.facts().dual_curvature);
     center = x;
     rate /= 3;
     length *= 3;
     end += length;
   }
-  CHECK(draw == 32);  // two stages ended
+  CHECK(draw == 30 + 2 * batches);  // two stages ended
   for (std::size_t c = 0; c < x.size(); ++c) {
     CHECK(test::model(recorder, 0, c) == doctest::Approx(double{x[c]}).epsilon(1e-4));
   }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -8,6 +9,7 @@
 
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 using namespace starling;
 
@@ -16,7 +18,8 @@ namespace {
 const std::string compressed = "kind = compressed_parameter_server\n";
 
 /// Zou's counterexample: scenarios/papers/zou_counterexample.ini with a row of each metric per step.
-Recorder counterexample(std::vector<std::string> overrides) {
+Recorder counterexample(std::vector<std::string> overrides,
+                        const std::string& start = "scenarios/data/zou_start.txt") {
   std::ifstream file("scenarios/papers/zou_counterexample.ini");
   std::stringstream read;
   read << file.rdbuf();
@@ -25,7 +28,7 @@ Recorder counterexample(std::vector<std::string> overrides) {
     const std::string uplink = "compression = top_k\nkeep = 0.01\n";
     text.erase(text.find(uplink), uplink.size());
   }
-  overrides.emplace_back("workload.start_file=scenarios/data/zou_start.txt");
+  overrides.emplace_back("workload.start_file=" + start);
   overrides.emplace_back("run.evaluate_every=1");
   overrides.emplace_back("run.record_every=1");
   return test::run(text, overrides);
@@ -141,6 +144,36 @@ TEST_CASE("the counterexample's objective is that of the thesis, in all directio
   CHECK(excess(uplink) == doctest::Approx(22.3861).epsilon(1e-4));
   CHECK(std::abs(excess(bidirectional) - 16.43) < 3 * 1.26);
   CHECK(excess(down) < 1e-4);
+}
+
+TEST_CASE(
+    "from a start written down, the counterexample has the same objectives in all directions") {
+  // x_j = 20 + (((37 j) mod 100) - 49.5) / 25, j = 0 .. 99. F after 200, 300, 500 and 1,000 steps, in double precision by
+  // numpy, and its mean over the last 200 steps.
+  std::string numbers;
+  for (int j = 0; j < 100; ++j) numbers += fmt::format("{}\n", (37 * j % 100 - 49.5) / 25);
+  const test::TemporaryFile start(numbers);
+  struct Case {
+    std::vector<std::string> overrides;
+    std::array<double, 4> objectives;
+    double mean;
+  };
+  const Case cases[] = {{{"algorithm.direction=uplink"}, {703.51, 701.66, 698.12, 698.18}, 700.6},
+                        {{"algorithm.direction=both", "algorithm.downlink_keep=0.01"},
+                         {691.27, 695.14, 689.29, 693.16},
+                         694.4},
+                        {{"algorithm.direction=downlink", "algorithm.downlink_keep=0.01"},
+                         {679.83, 677.80, 677.78, 677.78},
+                         677.78}};
+  for (const auto& [overrides, objectives, mean] : cases) {
+    const Recorder recorder = counterexample(overrides, start.path());
+    const Step after[] = {200, 300, 500, 1000};
+    for (std::size_t i = 0; i < 4; ++i)
+      CHECK(std::abs(objective(recorder, after[i]) - objectives[i]) < 0.006);
+    double sum = 0;
+    for (Step k = 801; k <= 1000; ++k) sum += objective(recorder, k);
+    CHECK(std::abs(sum / 200 - mean) < 0.06);
+  }
 }
 
 TEST_CASE("the counterexample's gap to the top-k of what was meant is that of the thesis") {

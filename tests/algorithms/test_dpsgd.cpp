@@ -65,6 +65,34 @@ TEST_CASE("D-PSGD ends at the fixed point of adapting, then combining") {
 }
 
 TEST_CASE(
+    "weights whose columns do not sum to one weigh the nodes: the optimum of rows, not the "
+    "mean's") {
+  // Rows of a star with uniform weights: 1/2 at the leaves, 1/7 at the center. Their left eigenvector pi is 7 : 2 for center and
+  // leaf, and as the learning rate goes to 0, x goes to the minimum of sum_i pi_i f_i, with a distance like the learning rate.
+  const std::string topology = "star\nmixing = uniform";
+  const auto assembly = [&](const std::string& rate) {
+    return test::quadratic_scenario(7, 8000, topology, "kind = dpsgd\nlearning_rate = " + rate);
+  };
+  const Assembly parts = assemble(Scenario::parse(assembly("0.1"), "test.ini"));
+  const auto& problem = dynamic_cast<const Quadratic&>(*parts.workload);
+  double above = 0;
+  double below = 0;
+  for (NodeId i = 0; i < 7; ++i) {
+    const double weight = (i == 0 ? 7 : 2) * static_cast<double>(problem.curvature(i, 0));
+    above += weight * static_cast<double>(problem.center(i, 0));
+    below += weight;
+  }
+  const auto distance = [&](const std::string& rate) {
+    return std::abs(test::model(test::run(assembly(rate)), 0, 0) - above / below);
+  };
+  const double far = distance("0.008");
+  const double near = distance("0.004");
+  CHECK(near < 0.01);
+  CHECK(far / near == doctest::Approx(2).epsilon(0.05));
+  CHECK(std::abs(above / below - problem.optimum()[0]) > 0.05);
+}
+
+TEST_CASE(
     "adapting, then combining on the complete graph is allreduce SGD, the other order is not") {
   // W = 1/n: every node gets mean_j (x_j - lr g_j), so all are equal and follow the mean gradient. In the other
   // order node i keeps mean_j x_j - lr g_i: nodes differ by one gradient step forever.

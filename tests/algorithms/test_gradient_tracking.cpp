@@ -4,10 +4,12 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "kernels/quadratic.hpp"
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 using namespace starling;
 
@@ -136,4 +138,28 @@ TEST_CASE("gradient tracking refuses mixing weights that lose the mean") {
   CHECK_THROWS_WITH_AS(test::run(test::quadratic_scenario(7, 3, "star\nmixing = uniform",
                                                           tracking + "adapt_then_combine")),
                        doctest::Contains("columns sum to one"), ScenarioError);
+}
+
+TEST_CASE("gradient tracking bears a smaller step the lower the smallest eigenvalue of W is") {
+  // A ring of 8 with self weight 0.1: smallest eigenvalue -0.8. Steps of 0.05 diverge in both orders, 0.02 in one.
+  std::string ring = "graph {\n";
+  for (int i = 0; i < 8; ++i) ring += fmt::format("  {} -- {} [weight=0.45];\n", i, (i + 1) % 8);
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.write("ring.dot", ring + "}\n");
+  const auto distance = [&](const std::string& order, const std::string& rate) {
+    const std::string text =
+        test::quadratic_scenario(8, 3000, "file\npath = " + path, tracking + order);
+    const std::vector<std::string> overrides{"algorithm.learning_rate=" + rate,
+                                             "run.on_divergence=mark"};
+    const Assembly parts = assemble(Scenario::parse(text, "test.ini"));
+    const auto& problem = dynamic_cast<const Quadratic&>(*parts.workload);
+    const double x = test::model(test::run(text, overrides), 3, 0);
+    return std::abs(x - problem.optimum()[0]);
+  };
+  for (const std::string order : {"adapt_then_combine", "combine_while_adapt"}) {
+    CHECK(distance(order, "0.01") < 1e-4);
+    CHECK(!(distance(order, "0.05") < 1));
+  }
+  CHECK(distance("adapt_then_combine", "0.02") < 1e-4);
+  CHECK(!(distance("combine_while_adapt", "0.02") < 1));
 }

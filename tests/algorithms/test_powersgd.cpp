@@ -70,12 +70,23 @@ TEST_CASE(
   // has moved by 1e-4 (T g - mean e), and e stays bounded. So what a step loses on average falls like 1 / T.
   const std::string softmax = "kind = softmax\nbatch_size = 718";
   const std::vector<std::string> small{"algorithm.learning_rate=1e-4"};
-  const auto lost = [&](int steps) {
-    const Recorder exact = run(2, steps, softmax, "kind = allreduce\n", small);
-    const Recorder coded = run(2, steps, softmax, "kind = powersgd\nrank = 4\n", small);
-    return test::largest_difference(coded, exact) / steps;
+  for (const std::string residual : {"local", "mean"}) {
+    const auto lost = [&](int steps) {
+      const Recorder exact = run(2, steps, softmax, "kind = allreduce\n", small);
+      const Recorder coded =
+          run(2, steps, softmax, "kind = powersgd\nrank = 4\nresidual = " + residual, small);
+      return test::largest_difference(coded, exact) / steps;
+    };
+    const double early = lost(5);
+    CHECK(early > 1e-7);
+    CHECK(lost(100) < 0.25 * early);
+  }
+}
+
+TEST_CASE("PowerSGD's two residuals are the same on one node, and differ with other nodes' data") {
+  const auto run_by = [](int nodes, const std::string& residual) {
+    return run(nodes, 10, mlp, "kind = powersgd\nrank = 2\nresidual = " + residual).models;
   };
-  const double early = lost(5);
-  CHECK(early > 1e-7);
-  CHECK(lost(100) < 0.25 * early);
+  CHECK(run_by(1, "local") == run_by(1, "mean"));
+  CHECK(run_by(4, "local") != run_by(4, "mean"));
 }

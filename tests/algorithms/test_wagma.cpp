@@ -125,6 +125,27 @@ TEST_CASE("a late node takes the newest sum and its own model, S + 1 models in a
   CHECK(test::model(recorder, 0, 0) == doctest::Approx(slow).epsilon(1e-5));
 }
 
+TEST_CASE(
+    "the released rule averages before the step and counts every node's own model once more") {
+  // f_i = 1/2 (x - i)^2 from 2, both on time: x_i <- (x_0 + x_1 + x_i) / 3 - lr g_i; at every fourth step the mean.
+  double x[2] = {2, 2};
+  for (int t = 0; t < 7; ++t) {
+    const double sum = x[0] + x[1];
+    for (int i = 0; i < 2; ++i) {
+      const double step = 0.1 * (x[i] - i);
+      x[i] = ((t + 1) % 4 == 0 ? sum / 2 : (sum + x[i]) / 3) - step;
+    }
+  }
+  const Recorder recorder = test::run(
+      test::quadratic_scenario(
+          2, 7, "ring",
+          "kind = wagma\nlearning_rate = 0.1\ngroup_size = 2\ntau = 4\nactivation = full\n"
+          "rule = released"),
+      {"workload.centers=index", "workload.start=2"});
+  CHECK(test::model(recorder, 0, 0) == doctest::Approx(x[0]).epsilon(1e-5));
+  CHECK(test::model(recorder, 1, 0) == doctest::Approx(x[1]).epsilon(1e-5));
+}
+
 TEST_CASE("with everybody on time, waiting or not makes no difference to WAGMA") {
   const std::string text = test::quadratic_scenario(16, 20, "ring", wagma);
   CHECK(test::run(text, {"algorithm.activation=full"}).models ==
