@@ -76,6 +76,7 @@ Assembly assemble_from(const FoundCheckpoint& found, int hosts = 1) {
   Assembly parts = assemble(Scenario::parse(scenario, name), hosts);
   parts.settings.output = found.results;
   refuse_to_replace_others(found.results);
+  expect_writable(found.results);
   return parts;
 }
 

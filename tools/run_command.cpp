@@ -52,6 +52,7 @@ std::unique_ptr<CheckpointFile> checkpoint_of(const Assembly& parts) {
 Assembly assemble_checked(const std::vector<std::string>& words) {
   Assembly parts = assemble(read_scenario(words));
   check_output(words, parts);
+  expect_writable(parts.settings.output);
   return parts;
 }
 
@@ -89,9 +90,10 @@ void simulate(const std::vector<std::string>& words, bool speaks) {
   in_session([&](MpiSession& session) {
     const int ranks = session.ranks();
     if (ranks == 1) return alone();
-    const auto check = [ranks, &words](const Assembly& parts) {
+    const auto check = [&session, ranks, &words](const Assembly& parts) {
       check_for_sharing(parts, ranks);
       check_output(words, parts);
+      if (session.rank() == 0) expect_writable(parts.settings.output);
     };
     Assembly parts = assemble_on_all_ranks(session, words, check);
     execute_run(std::move(parts), speaks && session.rank() == 0,
@@ -135,6 +137,7 @@ void replay(std::vector<std::string> words, const std::string& path, bool speaks
     throw UsageError(fmt::format("--output must name another file than {}, the recording", path));
   }
   check_output(words, parts);
+  expect_writable(parts.settings.output);
   check_for_replay(parts, recorded, path);
   execute_run(std::move(parts), speaks, [&recorded](Run& run) { run.simulate(&recorded); });
 }

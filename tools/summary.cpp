@@ -54,6 +54,8 @@ struct Totals {
   double communicate = 0;
   double finished = 0;
   double end = 0;
+  double first_end = std::numeric_limits<double>::infinity();
+  double rate = 0;  // steps per second of nodes while they run
 
   explicit Totals(const Recorder& recorder) {
     for (const NodeTotals& node : recorder.nodes) {
@@ -63,8 +65,11 @@ struct Totals {
       compute += to_seconds(node.compute);
       wait += to_seconds(node.wait);
       communicate += to_seconds(node.communicate);
-      finished += to_seconds(node.finished);
-      end = std::max(end, to_seconds(node.finished));
+      const double own_end = to_seconds(node.finished);
+      finished += own_end;
+      end = std::max(end, own_end);
+      first_end = std::min(first_end, own_end);
+      if (own_end > 0) rate += static_cast<double>(node.steps) / own_end;
     }
   }
   double accounted() const { return compute + wait + communicate; }
@@ -119,6 +124,13 @@ std::string summarize(const Recorder& recorder) {
         fmt::format("{:.4g} samples/s, {:.4g} steps/s of all nodes",
                     all.steps * samples_per_step(recorder) / all.end, all.steps / all.end));
   }
+  const double stopped = statistic(recorder, "failures.stopped_nodes");
+  constexpr double together = 0.9;  // of the last node's time
+  if (all.first_end < together * all.end && stopped == 0) {
+    add(text, "nodes finish",
+        fmt::format("between {:.4g} and {:.4g} s: {:.4g} steps/s of all nodes while they run",
+                    all.first_end, all.end, all.rate));
+  }
   if (all.accounted() > 0) {
     add(text, "nodes compute / wait / communicate",
         fmt::format("{:.1f} % / {:.1f} % / {:.1f} % of their time",
@@ -134,7 +146,6 @@ std::string summarize(const Recorder& recorder) {
         fmt::format("{:.4g} per step of a node, {:.4g} MB together", all.messages / all.steps,
                     all.bytes / all.steps / 1e6));
   }
-  const double stopped = statistic(recorder, "failures.stopped_nodes");
   const double lost = statistic(recorder, "failures.lost_messages");
   const double duplicated = statistic(recorder, "failures.duplicated_messages");
   if (stopped + lost + duplicated > 0) {

@@ -70,4 +70,15 @@ void NumberFile::refuse_header(std::string_view expected) const {
   throw Error(fmt::format("{}:1: expected the header {}, got \"{}\"", path_, expected, header_));
 }
 
+void NumberFile::expect_seconds() const {
+  constexpr std::string_view others[] = {"ms", "msec",         "milliseconds", "us",      "usec",
+                                         "ns", "microseconds", "nanoseconds",  "minutes", "hours"};
+  std::string words = lower(header_);
+  std::ranges::replace_if(
+      words, [](char c) { return c < 'a' || c > 'z'; }, ' ');
+  for (const std::string_view word : split(words, ' ')) {
+    if (std::ranges::find(others, word) != std::end(others)) refuse_header("of times in seconds");
+  }
+}
+
 }  // namespace starling

@@ -31,6 +31,8 @@ class NumberFile {
   [[noreturn]] void refuse(std::string_view expected) const;
   /// The same about the header: "times.csv:1: expected the header node,step,seconds, got "step,node,seconds"".
   [[noreturn]] void refuse_header(std::string_view expected) const;
+  /// Refuses a header that names another unit of time: "step_time_ms".
+  void expect_seconds() const;
 
  private:
   std::string path_;

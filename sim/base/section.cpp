@@ -170,9 +170,10 @@ const std::string* most_alike(std::string_view found, const std::vector<std::str
   constexpr std::size_t longest = 64;  // longer than any name; keeps the table small
   const std::string* best = nullptr;
   std::size_t least = std::max<std::size_t>(1, found.size() / 3) + 1;
+  const std::string small = lower(std::string(found));
   for (const std::string& candidate : known) {
     if (found.size() > longest || candidate.size() > longest) continue;
-    const std::size_t distance = edit_distance(found, candidate);
+    const std::size_t distance = edit_distance(small, lower(candidate));
     if (distance < least && distance < candidate.size()) {
       least = distance;
       best = &candidate;

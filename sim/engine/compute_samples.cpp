@@ -14,6 +14,7 @@ namespace starling {
 DurationSamples::DurationSamples(const std::string& path) {
   NumberFile file(path, "the samples of compute.samples", "seconds or seconds,fraction");
   while (file.next()) {
+    file.expect_seconds();
     const auto row = file.values();
     if (row.size() > 2) file.refuse("seconds or seconds,fraction");
     const bool has_fraction = row.size() == 2;

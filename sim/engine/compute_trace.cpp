@@ -19,9 +19,14 @@ constexpr const char* list_header = "node,step,seconds";
 
 /// Whether a header names, in whatever way, what a list has: its columns are no nodes.
 bool names_list(const std::string& header) {
+  constexpr std::string_view columns[] = {"node",  "rank",      "worker", "process", "step",
+                                          "steps", "iteration", "iter",   "epoch"};
   const std::string small = lower(header);
   const auto names = [&](std::string_view name) { return small.find(name) != std::string::npos; };
-  return names("seconds") && names("node") && names("step");
+  if (names("seconds") && names("node") && names("step")) return true;
+  return std::ranges::any_of(split(small, ','), [&](std::string_view field) {
+    return std::ranges::find(columns, field) != std::end(columns);
+  });
 }
 
 bool is_duration(double seconds) { return seconds >= 0 && std::isfinite(seconds); }
@@ -72,6 +77,7 @@ DurationTrace::DurationTrace(TraceSettings settings) : settings_(std::move(setti
 
 void DurationTrace::read_columns(NumberFile& file) {
   if (names_list(file.header())) file.refuse_header(list_header);
+  file.expect_seconds();
   if (file.header().empty() && are_counted(file.values()))
     file.refuse("seconds, or a header that names nodes by letters, such as n0,n1");
   seconds_.resize(file.values().size());

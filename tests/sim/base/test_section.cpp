@@ -151,6 +151,7 @@ TEST_CASE("a key nobody read is refused with the known keys and the nearest of t
 
 TEST_CASE("a suggestion is the nearest name and only a near one") {
   const std::vector<std::string> known = {"momentum", "learning_rate", "rate"};
+  CHECK(did_you_mean("MOMENTUM", known) == "; did you mean momentum?");
   CHECK(did_you_mean("momentmu", known) == "; did you mean momentum?");  // one swap
   CHECK(did_you_mean("rat", known) == "; did you mean rate?");           // one letter missing
   CHECK(did_you_mean("learning-rate", known) == "; did you mean learning_rate?");

@@ -168,7 +168,7 @@ TEST_CASE("numbers of nodes or steps in a trace are not taken for seconds") {
   CHECK(refusal("0,1,2\n0.1,0.2,0.1\n") ==
         ":1: expected seconds, or a header that names nodes by letters, such as n0,n1, got "
         "\"0,1,2\"");
-  CHECK(refusal("step,n0,n1\n0,0.1,0.2\n1,0.1,0.2\n") ==
+  CHECK(refusal("number,n0,n1\n0,0.1,0.2\n1,0.1,0.2\n") ==
         ": expected seconds in every column, found numbers of steps, 0, 1, .., in the first");
   CHECK(refusal("0,1,3\n0.1,0.2,0.1\n") == "");
   CHECK(refusal("n0,n1\n0,0.1\n2,0.1\n") == "");
@@ -197,8 +197,10 @@ TEST_CASE("a wrong trace is an error that names file and place") {
          ": expected a duration for node 1 at step 0, found none");
   expect("node,step,seconds\n0,1,1\n", ": expected a duration for node 0 at step 0, found none");
   for (const std::string header :
-       {"step,node,seconds,loss", "Node,Step,Seconds,loss"})  // no columns of nodes
+       {"step,node,seconds,loss", "Node,Step,Seconds,loss", "step,rank,step_time",
+        "Rank,iter,time_s"})  // no columns of nodes
     expect(header + "\n1,0,0.1,2\n", ":1: expected the header node,step,seconds, got \"" + header);
+  expect("n0_ms,n1_ms\n12,13\n", ":1: expected the header of times in seconds, got \"n0_ms,n1_ms");
   CHECK_THROWS_WITH_AS(compute({{"distribution", "trace"}, {"trace", "/nowhere/trace.csv"}}),
                        doctest::Contains("/nowhere/trace.csv: cannot open"), Error);
 }

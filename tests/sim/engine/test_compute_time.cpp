@@ -258,6 +258,15 @@ TEST_CASE("an empirical list is drawn as it is, or scaled to the mean given") {
         doctest::Approx(0.1 * to_seconds(time.duration(2, 3))));
 }
 
+TEST_CASE("samples whose header names another unit than seconds are refused") {
+  for (const std::string header : {"step_time_ms", "Milliseconds", "time [us],fraction"}) {
+    const TemporaryFile file(header + "\n100,1\n");
+    CHECK_THROWS_WITH_AS(compute({{"distribution", "empirical"}, {"samples", file.path()}}),
+                         doctest::Contains(":1: expected the header of times in seconds, got"),
+                         Error);
+  }
+}
+
 TEST_CASE("an empirical cumulative distribution is straight between its points") {
   // A quarter exactly 1 s, half between 1 and 2 s, a quarter between 2 and 4 s: mean 0.25 + 0.75 +
   // 0.75 = 1.75 s.
