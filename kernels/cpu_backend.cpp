@@ -88,10 +88,13 @@ void CpuBackend::linear(std::span<const LinearJob> jobs, std::span<const LinearT
   const std::size_t pieces = jobs.size() * ((longest + columns - 1) / columns);
   const std::size_t floats_per_piece = touched / std::max<std::size_t>(1, pieces) + 1;
   std::size_t chunk = std::clamp<std::size_t>(worth_threads / floats_per_piece, 1, 256);
-  if (are_rows_shared) {  // one thread has the same columns of all jobs, if that leaves enough to the others
+  if (are_rows_shared) {
+    // One thread has the same columns of all jobs, if that leaves enough to the others: two that share columns would fetch
+    // nearly every row each.
     const std::size_t chunks = 4 * static_cast<std::size_t>(omp_get_max_threads());
     chunk = std::max(chunk, std::min(jobs.size(), pieces / chunks));
   }
+  // Results that will have left the cache when they are read go past it: else their old content would be read first.
   const bool is_far = 2 * total * sizeof(float) > last_level_cache();
 #pragma omp parallel if (touched >= worth_threads && pieces > 1)
   {

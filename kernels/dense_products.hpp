@@ -4,7 +4,7 @@
 // All run through one register tile: up to tile_rows x 2 vectors of accumulators, or twice the rows
 // of one vector, k sequential, one fused multiply-add per term, so each element is the plain loop's
 // number. Partial sums between blocks of k are stored as floats, which is exact. Blocks of 192 k keep
-// the right operand in the first-level cache.
+// the right operand in the first-level cache. One file, for the three products are that tile with other operands.
 #pragma once
 
 #include <array>

@@ -34,8 +34,9 @@ struct RandomFailures {
   std::uint64_t seed = 0;
 };
 
-// Only links that somebody uses are followed turn by turn; what another one did meanwhile is made up for when it is used
-// again.
+// Only links that somebody uses are followed turn by turn, since few of a large fabric carry something at a time; what another
+// one did meanwhile is made up for, draw by draw from its own stream, when it is used again. The timeline is that of
+// following all.
 class LinkSchedule {
  public:
   /// Nothing happens.

@@ -1,5 +1,5 @@
 // The solver: filling of the released flows with a lazy heap of links, and the search for those who
-// must be released as well.
+// must be released as well. One file, for every settlement alternates between the two and ends in the heap of finish times.
 
 #include "network_models/max_min.hpp"
 

@@ -1,3 +1,6 @@
+// One file, for all ways in which a run begins and ends (alone, resumed, replayed; complete, interrupted, failed) save
+// the same parts.
+
 #include "scenarios/run.hpp"
 
 #include <algorithm>

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include <boost/program_options.hpp>
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"

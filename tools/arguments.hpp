@@ -5,10 +5,13 @@
 #include <string>
 #include <vector>
 
-#include <boost/program_options.hpp>
-
 #include "scenarios/scenario.hpp"
 #include "tools/commands.hpp"
+
+namespace boost::program_options {
+class options_description;
+class variables_map;
+}  // namespace boost::program_options
 
 namespace starling {
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <system_error>
 
+#include <boost/program_options.hpp>
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"

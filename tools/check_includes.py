@@ -44,7 +44,7 @@ OWNERS = (
     (r"cu|nv", ("kernels/cuda/plugin.cu",)),
     (r"[a-z_0-9]+$|[a-z_0-9]+\.h$|sys/|netinet/|arpa/", ("",)),
 )
-# Libraries that a header would spread over the tree; tools/ is the top, nobody includes it.
+# Libraries that a header would spread over the tree.
 IN_SOURCES_ONLY = re.compile(r"boost/|hdf5|zlib\.h$|mpi\.h$|Random123/|cuda")
 
 GENERATED = {"starling_version.hpp": "tools/"}  # written by the build; who may include it
@@ -83,7 +83,7 @@ def check_library(path, included):
         return "is a library that tools/check_includes.py does not know"
     if not any(path.startswith(owner) for owner in owners):
         return f"belongs to {' and '.join(owners) or 'tests/'}"
-    if path.endswith(".hpp") and not path.startswith("tools/") and IN_SOURCES_ONLY.match(included):
+    if path.endswith(".hpp") and IN_SOURCES_ONLY.match(included):
         return "belongs into a .cpp file, not into a header"
     return None
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <boost/program_options.hpp>
 #include <fmt/format.h>
 
 #include "algorithms/exchange.hpp"

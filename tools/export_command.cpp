@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include <boost/program_options.hpp>
 #include <fmt/format.h>
 
 #include "sim/record/export.hpp"

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <boost/program_options.hpp>
 #include <fmt/format.h>
 
 #include "tools/arguments.hpp"

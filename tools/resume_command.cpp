@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include <boost/program_options.hpp>
 #include <fmt/format.h>
 
 #include "scenarios/checkpointing.hpp"

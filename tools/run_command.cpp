@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include <boost/program_options.hpp>
 #include <fmt/format.h>
 
 #include "scenarios/checkpointing.hpp"

@@ -19,6 +19,7 @@
 #include <sstream>
 #include <thread>
 
+#include <boost/program_options.hpp>
 #include <fmt/format.h>
 
 #include "scenarios/assemble.hpp"

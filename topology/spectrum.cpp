@@ -53,8 +53,7 @@ class Shrinkage {
 
  private:
   /// x <- W_p x through the arcs into each node, W_p^T x through those out of it.
-  void multiply(Values& x, std::size_t p,
-                Edges (Topology::*edges)(NodeId, Step) const) {
+  void multiply(Values& x, std::size_t p, Edges (Topology::*edges)(NodeId, Step) const) {
     for (std::size_t i = 0; i < x.size(); ++i) {
       double sum = self_[p][i] * x[i];
       for (const Edge& edge : (topology_.*edges)(static_cast<NodeId>(i), static_cast<Step>(p))) {

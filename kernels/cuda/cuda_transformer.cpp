@@ -1,3 +1,5 @@
+// One file, for the backward pass goes through the buffers of the forward pass in the opposite order (Passes).
+
 #include "kernels/cuda/cuda_transformer.hpp"
 
 #include <algorithm>

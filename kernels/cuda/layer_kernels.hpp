@@ -1,6 +1,6 @@
 // A layer of many models at once, for models that do not fit into a block's shared memory: each kernel does one pass of
 // one layer for all tasks, a block per tile of one task. Between kernels activations wait in device memory: row `row` of
-// task t at (t * rows + row) * stride.
+// task t at (t * rows + row) * stride. One file, for all products are cut into the same tiles and find rows alike.
 #pragma once
 
 #include "kernels/cuda/mlp_task.hpp"

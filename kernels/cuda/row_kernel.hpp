@@ -1,5 +1,5 @@
 // The transforms and measures that look at a whole row before they know any float of the result: one block per row.
-// The bits are those of kernels/transform_*.cpp.
+// The bits are those of kernels/transform_*.cpp. One file, for it is one kernel: a launch takes rows of all kinds.
 #pragma once
 
 #include "kernels/cuda/keep_largest.hpp"

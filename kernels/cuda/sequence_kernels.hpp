@@ -1,6 +1,6 @@
 // What a transformer does besides its dense layers, on a device, for many models at once; kernels/dense_sequences.hpp and
 // kernels/transformer_model.hpp define every number. The tokens of a task are the rows of its matrices, which lie without
-// gaps: row r of task t is row t * rows + r.
+// gaps: row r of task t is row t * rows + r. One file, for each kernel is short and reads what its neighbor wrote.
 #pragma once
 
 #include "kernels/cuda/image_kernels.hpp"

@@ -1,5 +1,5 @@
 // Boost's readers, and what they leave out: names of GraphML's vertices, lines (graph_text.hpp), and attributes that
-// nobody reads.
+// nobody reads. One file, for it alone in sim/ may include Boost, and both formats end in the same checks.
 
 #include "sim/base/graph_file.hpp"
 

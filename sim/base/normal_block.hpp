@@ -1,4 +1,7 @@
-// Normal draws of several streams at once, for those who need one draw of each of many.
+// Normal draws of several streams at once, for those who need one draw of each of many: to the bit what the plain functions
+// give, as both are made of sim/base/elementary_cores.hpp. One draw is a chain of some 480 instructions that wait for each
+// other; eight side by side, in loops that the compiler vectorizes, take 140 each and little longer. So durations that vary
+// normally or lognormally are drawn eight steps of a node ahead (72 bytes per node): 3 % of a timeline of small models.
 #pragma once
 
 #include <array>

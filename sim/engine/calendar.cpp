@@ -66,7 +66,8 @@ void Calendar::push_into_run(const Event& event) {
     run_.push_back(event);
     return;
   }
-  if (run_head_ == 0) {  // several pushes per pop; as many places as the run has, so that each push moves few events
+  if (run_head_ == 0) {
+    // Several pushes per pop: as many places as the run has, so that each push moves few events.
     run_head_ = std::max(room, left());
     run_.insert(run_.begin(), run_head_, Event{});
   }
@@ -77,9 +78,8 @@ void Calendar::push_into_run(const Event& event) {
   const Event* const next_few = std::min(from + few, last);
   while (from < next_few && from->time <= event.time) *to++ = *from++;
   if (from->time <= event.time) {
-    const Event* const behind =
-        std::upper_bound(from, last, event.time,
-                         [](Time time, const Event& other) { return time < other.time; });
+    const Event* const behind = std::upper_bound(
+        from, last, event.time, [](Time time, const Event& other) { return time < other.time; });
     to = std::copy(from, behind, to);
   }
   *to = event;

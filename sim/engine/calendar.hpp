@@ -100,9 +100,9 @@ class Calendar {
   };
 
   struct Rung {
-    Time start;       // of bucket 0
-    Time next_start;  // of bucket `next`: earlier events belong to a finer rung or to the run
-    int shift;        // a bucket is 2^shift ps wide; the last one takes all that lies beyond
+    Time start;          // of bucket 0
+    Time next_start;     // of bucket `next`: earlier events belong to a finer rung or to the run
+    int shift;           // a bucket is 2^shift ps wide; the last one takes all that lies beyond
     std::uint32_t next;  // first bucket not yet taken
     std::uint32_t count;
     std::vector<Bucket> buckets;  // (at least count)
@@ -138,8 +138,8 @@ class Calendar {
 
   std::vector<Event> run_;  // sorted; [run_head_, end) is still to come
   std::size_t run_head_ = 0;
-  std::size_t margin_ = 0;   // the run is extended when so few are left in it
-  std::size_t shifts_ = 0;   // of events in the run, by pushes that moved many, since it was last extended
+  std::size_t margin_ = 0;  // the run is extended when so few are left in it
+  std::size_t shifts_ = 0;  // of events in the run since it was extended, by pushes that moved many
   std::vector<Rung> rungs_;  // [0, depth_) in use, each finer and earlier than the one before
   std::size_t depth_ = 0;
   std::vector<Event> top_;  // all later than top_limit_, in order of pushing

@@ -5,6 +5,8 @@
 // its own, upon which it is delayed. So all draw the same at first, and exactly those drawn are late; who was late early
 // among its draws lags behind in the stream, and once all have drifted apart nodes are late independently, each with
 // probability 1 - (1 - 1/n)^draws, which holds throughout. Drifting takes n steps, as every n-th step a node is late.
+// Such steps without a late node are what synchronous algorithms gain: on 256 nodes 2 % of them, where independent draws of the
+// same probability would leave 13 %, which no constant makes up for. Asking for an earlier step draws anew from the last start.
 // With delay_restart all generators are seeded anew after so many steps, as where a program trains, evaluates and trains on.
 #pragma once
 

@@ -1,3 +1,6 @@
+// Recording, closing and reading of windows. One file, for all of them work on the tables of the open window (values,
+// operations, slots), which refer to each other.
+
 #include "sim/node/compute_graph.hpp"
 
 #include <algorithm>

@@ -16,7 +16,7 @@
 //
 // A window closes when a number is demanded, or when its gradients, operations or bytes reach their limits. While one
 // window runs on the worker thread, the next is recorded. Windows close at recorded counts, never by the clock:
-// statistics are repeatable.
+// statistics are repeatable. One header: a window's tables are private to the class, and handles count readers inline.
 //
 // Not thread-safe: one thread records. `Vector` handles belong to that thread too.
 #pragma once

@@ -1,3 +1,6 @@
+// A window's waves, the order of its gradients, and the rows of each request. One file, for all of them count down who
+// still reads the values of the window at hand.
+
 #include "sim/node/executor.hpp"
 
 #include <algorithm>

@@ -49,8 +49,8 @@ struct ReceiveWait : TimedWait {
   Time deadline = Time::max();      // that is: none
   ReceiveWait* previous = nullptr;  // in the mailbox's queue of the node
   ReceiveWait* next = nullptr;
-  Message* message = nullptr;  // out: where it lies until the fibre goes on, which moves it out first
-  std::uint32_t matched = 0;   // out: index of the pattern; patterns.size() if the deadline came first
+  Message* message = nullptr;  // out: lies there until the fibre goes on, which first moves it out
+  std::uint32_t matched = 0;   // out: index of the pattern; patterns.size() at the deadline
   std::uint32_t timer = ~0U;   // transport's name for the deadline
 
   bool has_deadline() const { return deadline != Time::max(); }
@@ -66,7 +66,7 @@ struct GradientWait : TimedWait {
   Gradient result;            // out, unless x was left
   Time backward_begin{};      // out; both are now where pieces cannot come early
   Time backward_end{};        // out
-  Duration backward{};        // out: what of the gradient lies between, without absences of the node
+  Duration backward{};  // out: what of the gradient lies between, without absences of the node
 };
 
 /// The ways to run a collective; the engine knows what each costs in closed form.

@@ -86,7 +86,7 @@ class Mailbox {
   std::vector<Stored> pool_;
   std::uint32_t free_ = none;
   std::unordered_map<NodeId, Index> indexes_;  // of few nodes, mostly none
-  std::vector<std::uint32_t> alike_;  // (stored), where a node has an index
+  std::vector<std::uint32_t> alike_;           // (stored), where a node has an index
 };
 
 }  // namespace starling

@@ -1,7 +1,7 @@
 // Node: the one class an algorithm talks to. A program is a coroutine over a Node that reads like the paper's
 // pseudo-code; it cannot tell a simulation from a real run.
-//
-// Waiting verbs are awaited as temporaries: `const Message m = co_await node.receive(peer, tag);`
+// Waiting verbs are awaited as temporaries: `const Message m = co_await node.receive(peer, tag);` What they wait with lies in
+// the program's frame, so their classes must be complete here; that makes the file long.
 #pragma once
 
 #include <algorithm>

@@ -73,22 +73,14 @@ std::size_t Table::rows() const {
 std::string_view unit_of(std::string_view metric) {
   using Entry = std::pair<std::string_view, std::string_view>;
   static constexpr std::array units{
-      Entry{"bandwidth", "B/s"},
-      Entry{"begin", "ps"},
-      Entry{"busy", "s"},
-      Entry{"bytes", "B"},
-      Entry{"bytes_received", "B"},
-      Entry{"bytes_sent", "B"},
-      Entry{"communicate", "s"},
-      Entry{"compute", "s"},
-      Entry{"end", "ps"},
-      Entry{"exchange_time", "s"},
-      Entry{"finished", "s"},
-      Entry{"peak_rate", "B/s"},
-      Entry{"rate", "B/s"},
-      Entry{"throughput", "samples/s"},
-      Entry{"time", "s"},
-      Entry{"wait", "s"},
+      Entry{"bandwidth", "B/s"},    Entry{"begin", "ps"},
+      Entry{"busy", "s"},           Entry{"bytes", "B"},
+      Entry{"bytes_received", "B"}, Entry{"bytes_sent", "B"},
+      Entry{"communicate", "s"},    Entry{"compute", "s"},
+      Entry{"end", "ps"},           Entry{"exchange_time", "s"},
+      Entry{"finished", "s"},       Entry{"peak_rate", "B/s"},
+      Entry{"rate", "B/s"},         Entry{"throughput", "samples/s"},
+      Entry{"time", "s"},           Entry{"wait", "s"},
   };
   for (const auto& [name, unit] : units) {
     if (name == metric) return unit;

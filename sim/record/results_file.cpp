@@ -1,3 +1,5 @@
+// Writer and reader of each group in one file, so that what is written can be held against what is read.
+
 #include "sim/record/results_file.hpp"
 
 #include <algorithm>

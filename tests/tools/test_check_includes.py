@@ -62,6 +62,10 @@ class CheckIncludes(unittest.TestCase):
         self.expect("sim/mpi/channel.hpp", "#pragma once\n#include <mpi.h>\n",
                     "sim/mpi/channel.hpp:2: mpi.h: belongs into a .cpp file, not into a header")
 
+    def test_a_library_stays_out_of_the_headers_of_tools_too(self):
+        self.expect("tools/arguments.hpp", "#pragma once\n#include <boost/program_options.hpp>\n",
+                    "tools/arguments.hpp:2: boost/program_options.hpp: belongs into a .cpp file, not into a header")
+
     def test_an_unknown_library_is_noticed(self):
         self.expect("kernels/mlp.cpp", "#include <Eigen/Dense>\n",
                     "kernels/mlp.cpp:1: Eigen/Dense: is a library that tools/check_includes.py does not know")

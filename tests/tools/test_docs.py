@@ -27,13 +27,14 @@ COPIED = ("docs", "scenarios", "sim", "tools", "README.md", "CONTRIBUTING.md", "
 
 SKIPPED = {  # beginning of a command: why
     "tools/test": "would run this test again",
+    "STARLING_KILLS": "takes hours",
     "meson setup": "the build folder under test is the outcome of it",
     "ninja -C build benchmarks": "would build, while other tests run",
     "tools/gpu_check": "takes a GPU, or all benchmarks built",
     "build/tests/benchmarks": "measuring takes a quiet machine and time",
     "tools/bench/compare_simgrid.py": "measuring takes SimGrid, a quiet machine and time",
     "CC=clang-16 CXX=clang++-16 meson": "takes Clang and minutes",
-    "clang-format": "FILE stands for a file",
+    "clang-format-14": "FILE stands for a file",
     "tools/lint": "is a suite of its own",
     "tools/coverage": "builds and tests everything once more",
 }

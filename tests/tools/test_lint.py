@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Which sources tools/lint looks at: those that changed since the commit that was clean, themselves or by a header; and
-that both of its tools look at a file that is named."""
+that its tools look at a file that is named."""
 import contextlib
 import importlib.machinery
 import importlib.util
@@ -93,21 +93,43 @@ class ChangedTest(unittest.TestCase):
 
 
 class NamedFileTest(unittest.TestCase):
-    def test_cppcheck_looks_at_it_too(self):
-        lint = load()
-        if not lint.find_tidy()[0] or not shutil.which("cppcheck"):
+    def setUp(self):
+        self.lint = load()
+        if not self.lint.find_tidy()[0] or not shutil.which("cppcheck"):
             self.skipTest("needs clang-tidy and cppcheck")
-        with tempfile.TemporaryDirectory(prefix="starling-lint-") as folder:
-            source = pathlib.Path(folder) / "source.cpp"
-            (pathlib.Path(folder) / "compile_commands.json").write_text("[]")
-            for text, status in (("int f() { int a[2] = {}; return a[1]; }\n", 0),
-                                 ("int f() { int a[2] = {}; return a[2]; }\n", 1)):
-                source.write_text(text)
-                output = io.StringIO()
-                arguments = ["lint", "--build", folder, str(source)]
-                with unittest.mock.patch.object(sys, "argv", arguments), contextlib.redirect_stdout(output):
-                    self.assertEqual(lint.main(), status, output.getvalue())
-                self.assertEqual("arrayIndexOutOfBounds" in output.getvalue(), status == 1)
+        folder = tempfile.TemporaryDirectory(prefix="starling-lint-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        (self.folder / "compile_commands.json").write_text("[]")
+
+    def look_at(self, text):
+        """Exit status and output for a source with this text."""
+        source = self.folder / "source.cpp"
+        source.write_text(text)
+        output = io.StringIO()
+        arguments = ["lint", "--build", str(self.folder), str(source)]
+        with unittest.mock.patch.object(sys, "argv", arguments), contextlib.redirect_stdout(output):
+            return self.lint.main(), output.getvalue()
+
+    def test_cppcheck_looks_at_it_too(self):
+        text = "int f() {\n  int a[2] = {};\n  return a[%d];\n}\n"
+        status, output = self.look_at(text % 1)
+        self.assertEqual(status, 0, output)
+        status, output = self.look_at(text % 2)
+        self.assertEqual(status, 1)
+        self.assertIn("arrayIndexOutOfBounds", output)
+
+    @unittest.skipUnless(load().find_format()[0], "needs clang-format 14")
+    def test_a_layout_of_its_own_is_a_finding(self):
+        status, output = self.look_at("int f( ) { return 1; }\n")
+        self.assertEqual(status, 1)
+        self.assertIn("source.cpp:1:7: error: code should be clang-formatted", output)
+
+    def test_without_clang_format_it_is_said_that_nothing_looks_at_the_layout(self):
+        with unittest.mock.patch.object(self.lint, "find_format", return_value=(None, None)):
+            status, output = self.look_at("int f( ) { return 1; }\n")
+        self.assertEqual(status, 0, output)
+        self.assertIn("layout not looked at: needs clang-format-14", output)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@
 #include "topology/optimal_weights.hpp"
 #include "topology/spectrum.hpp"
 
-
 using namespace starling::topologies;
 using starling::Edge;
 using starling::NodeId;
