@@ -35,8 +35,9 @@ std::string without_sweep(const std::string& settings) {
   return kept;
 }
 
-/// Why `now` is not `before` and more; "" if every point of that is one of this, with the same file.
-std::string why_not_grown(const Sweep& before, const Sweep& now) {
+/// Why `now` is not `before` and more; "" if every point of that is one of this, with the same file, or has none in `folder`: a
+/// value that no run can have may be taken back.
+std::string why_not_grown(const Sweep& before, const Sweep& now, const fs::path& folder) {
   if (now.keys != before.keys) {
     return fmt::format(" that lists {}, not {}", fmt::join(before.keys, ", "),
                        fmt::join(now.keys, ", "));
@@ -45,7 +46,10 @@ std::string why_not_grown(const Sweep& before, const Sweep& now) {
   for (const SweepPoint& point : now.points) names.emplace(point.values, point.name);
   for (const SweepPoint& point : before.points) {
     const auto found = names.find(point.values);
-    if (found == names.end()) return " with points that this one lacks";
+    if (found == names.end()) {
+      if (!fs::exists(folder / (point.name + ".h5"))) continue;
+      return " with points that this one lacks";
+    }
     if (found->second != point.name) return " whose points would have other files";
   }
   return "";
@@ -54,7 +58,8 @@ std::string why_not_grown(const Sweep& before, const Sweep& now) {
 /// The same of the sweep that an earlier one has left in the folder.
 std::string why_not_grown(const std::string& before, const fs::path& kept, const Sweep& now) {
   try {
-    return why_not_grown(read_sweep(Scenario::parse(before, kept.string())), now);
+    return why_not_grown(read_sweep(Scenario::parse(before, kept.string())), now,
+                         kept.parent_path());
   } catch (const ScenarioError&) {
     return " that cannot be read";  // written by other hands
   }

@@ -300,6 +300,13 @@ class SweepTest(unittest.TestCase):
         self.write(two.replace("1 ms,", "1 ms, 1ms,"))
         self.assertIn("2 points are finished already\n3 of 3 points", self.sweep())
 
+    def test_a_value_that_no_run_can_have_is_taken_back(self):
+        wrong = SCENARIO + "[sweep]\ncompute.gradient = 1 ms, -2 ms\n"
+        self.write(wrong)
+        self.assertIn("1 of 2 points", self.sweep(status=1))
+        self.write(wrong.replace("-2 ms", "2 ms"))
+        self.assertIn("1 points are finished already\n2 of 2 points are finished", self.sweep())
+
     def test_points_of_another_version_are_told(self):
         self.write(SCENARIO + "[sweep]\nrun.nodes = 4, 8\n")
         self.assertNotIn("version", self.sweep() + self.sweep())
