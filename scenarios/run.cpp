@@ -194,7 +194,10 @@ void Run::finish() {
   statistics["graph.windows"] = static_cast<double>(graph.windows);
   statistics["graph.waves"] = static_cast<double>(graph.waves);
   statistics["graph.mean_gradient_batch"] = ratio(graph.gradients, graph.gradient_batches);
-  statistics["graph.mean_sum_batch"] = ratio(graph.sums, graph.sum_batches);
+  statistics["graph.mean_sum_batch"] = ratio(graph.sums - graph.folded, graph.sum_batches);
+  statistics["graph.mean_transform_batch"] = ratio(graph.transforms, graph.transform_batches);
+  statistics["graph.mean_distance_batch"] = ratio(graph.distances, graph.distance_batches);
+  statistics["graph.mean_evaluation_batch"] = ratio(graph.evaluations, graph.evaluation_batches);
   statistics["graph.peak_bytes"] = static_cast<double>(graph.peak_bytes);
   const std::chrono::duration<double> wall = Clock::now() - started_;
   const double before = checkpoints_ ? checkpoints_->wall_seconds_before() : 0;

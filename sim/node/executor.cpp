@@ -237,10 +237,20 @@ void Executor::run_wave(std::size_t begin, std::size_t end) {
     ++statistics_.sum_batches;
     backend_.linear(jobs_, terms_);
   }
-  if (!transforms_.empty()) backend_.transform(transforms_);
-  if (!distances_.empty()) backend_.squared_distances(distances_);
-  if (!measures_.empty()) backend_.measure(measures_);
+  if (!transforms_.empty()) {
+    ++statistics_.transform_batches;
+    backend_.transform(transforms_);
+  }
+  if (!distances_.empty()) {
+    ++statistics_.distance_batches;
+    backend_.squared_distances(distances_);
+  }
+  if (!measures_.empty()) {
+    ++statistics_.distance_batches;
+    backend_.measure(measures_);
+  }
   if (!evaluations_.empty()) {
+    ++statistics_.evaluation_batches;
     workload_.evaluate(evaluations_);
     for (std::size_t e = 0; e < evaluations_.size(); ++e) {
       const auto& operation = window_.operations[window_.order[evaluated_[e]]];
