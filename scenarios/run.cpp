@@ -102,9 +102,7 @@ void Run::pulse(Time now, std::optional<std::int64_t> events) {
   }
   if (wish.signal != 0) throw Interrupted(wish.signal);
   const auto wall = Clock::now();
-  // The others may have taken a process that was away for so long for lost, and the results over.
-  const bool was_away =
-      peers_ && wall - std::exchange(last_pulse_, wall) > parts_.settings.patience;
+  was_away_ = wall - std::exchange(last_pulse_, wall) > parts_.settings.patience;
   if (hooks_.progress && wall - last_progress_ >= between_progress) {
     last_progress_ = wall;
     hooks_.progress({.now = now,
@@ -117,10 +115,14 @@ void Run::pulse(Time now, std::optional<std::int64_t> events) {
                      .is_real = !events});
   }
   if (events && wall >= next_save_ && !is_replaying()) {
-    if (!was_away) save_so_far();
-    next_save_ = Clock::now() +
-                 std::max<Clock::duration>(first_save_after, save_share * (Clock::now() - wall));
+    if (!peers_ || !was_away_) save_so_far();
+    plan_next_save(wall);
   }
+}
+
+void Run::plan_next_save(Clock::time_point began) {
+  const auto now = Clock::now();
+  next_save_ = now + std::max<Clock::duration>(first_save_after, save_share * (now - began));
 }
 
 std::string Run::checkpoint() const {
@@ -131,6 +133,7 @@ std::string Run::checkpoint() const {
 /// Brings the records up to now; whether it is this process that saves them.
 bool Run::note_standing() {
   if (!hooks_.saves || !is_keeper_()) return false;
+  if (saving_.valid()) saving_.wait();
   network_log_->report(recorder_);
   observer_->note_consensus();
   return true;
@@ -146,10 +149,14 @@ void Run::save_so_far() {
   try {
     save(recorder_, parts_.settings.output);
   } catch (const Error& error) {
-    if (!has_warned_of_saving_ && hooks_.warn)
-      hooks_.warn(fmt::format("{}; the run goes on, and saves results later", error.what()));
-    has_warned_of_saving_ = true;
+    warn_of_saving(error);
   }
+}
+
+void Run::warn_of_saving(const Error& error) {
+  if (!has_warned_of_saving_ && hooks_.warn)
+    hooks_.warn(fmt::format("{}; the run goes on, and saves results later", error.what()));
+  has_warned_of_saving_ = true;
 }
 
 /// After a failure, which is what is told even if results cannot be saved any more. Final models may be what there was no
