@@ -339,6 +339,43 @@ void Run::begin_checkpoints() {
                                       *graph_, std::move(from_));
 }
 
+GradientDuration Run::backward_duration() const {
+  const double share = 1 - parts_.settings.forward_share;
+  return [this, share](NodeId node, Step step, BatchName batch) {
+    const ComputeTime& times = *parts_.compute_time;
+    const Duration own = times.duration(node, step, batch) - times.delay(node, step);
+    return from_seconds(share * to_seconds(own));
+  };
+}
+
+GradientDuration Run::episode_duration() const {
+  if (parts_.settings.per_episode <= Duration{0}) return {};
+  return [this](NodeId node, Step step, BatchName) {
+    return parts_.compute_time->slowed(node, step, parts_.settings.per_episode);
+  };
+}
+
+void Run::follow_failures() {
+  observer_->count_live_nodes();
+  observer_->leave_out_absence([this](NodeId node, Time begin, Time end) {
+    return parts_.failures->presence(node, begin, end);
+  });
+}
+
+void Run::note_failures(const SimulatedTransport& transport) {
+  const SimulatedTransport::FailureCounts& failed = transport.failures();
+  auto& statistics = recorder_.statistics;
+  statistics["failures.stopped_nodes"] = static_cast<double>(failed.stopped_nodes.size());
+  statistics["failures.lost_messages"] = static_cast<double>(failed.lost_messages);
+  statistics["failures.duplicated_messages"] = static_cast<double>(failed.duplicated_messages);
+  double away = 0;
+  for (NodeId node = 0; node < parts_.settings.nodes; ++node) {
+    const Time end = recorder_.nodes[static_cast<std::size_t>(node)].finished;
+    away += to_seconds(parts_.failures->absence(node, end));
+  }
+  statistics["failures.away_seconds"] = away;
+}
+
 void Run::run_simulation(const Recorder* recorded) {
   const RunSettings& settings = parts_.settings;
   begin_checkpoints();
@@ -348,26 +385,13 @@ void Run::run_simulation(const Recorder* recorded) {
   if (recorded == nullptr && settings.host != HostCosts{}) {
     host.emplace(settings.host, settings.nodes);
   }
-  const double backward_share = 1 - settings.forward_share;
-  const GradientDuration backward = [this, backward_share](NodeId node, Step step,
-                                                           BatchName batch) {
-    const ComputeTime& times = *parts_.compute_time;
-    const Duration own = times.duration(node, step, batch) - times.delay(node, step);
-    return from_seconds(backward_share * to_seconds(own));
-  };
-  GradientDuration per_episode;
-  if (settings.per_episode > Duration{0} && recorded == nullptr) {
-    per_episode = [this](NodeId node, Step step, BatchName) {
-      return parts_.compute_time->slowed(node, step, parts_.settings.per_episode);
-    };
-  }
   std::optional<Replay> replay;
   if (recorded != nullptr) replay.emplace(recorded->acts);
   SimulatedTransport transport({.nodes = settings.nodes,
                                 .closed_form_collectives = settings.closed_form_collectives,
                                 .host = host ? &*host : nullptr,
-                                .backward = replay ? GradientDuration() : backward,
-                                .per_episode = per_episode,
+                                .backward = replay ? GradientDuration() : backward_duration(),
+                                .per_episode = replay ? GradientDuration() : episode_duration(),
                                 .pulse = [this, &clock] { pulse(clock->now(), clock->events()); },
                                 .failures = parts_.failures.get(),
                                 .on_stop = [this](NodeId node) { observer_->lose(node); },
@@ -378,12 +402,7 @@ void Run::run_simulation(const Recorder* recorded) {
                                });
   clock = &transport;
   graph_->follow(transport.running());
-  if (parts_.failures) {
-    observer_->count_live_nodes();
-    observer_->leave_out_absence([this](NodeId node, Time begin, Time end) {
-      return parts_.failures->presence(node, begin, end);
-    });
-  }
+  if (parts_.failures) follow_failures();
 
   World world{transport,      *graph_,       *observer_,   *parts_.topology,
               settings.steps, settings.seed, settings.plan};
@@ -394,19 +413,7 @@ void Run::run_simulation(const Recorder* recorded) {
   for (Node& node : nodes) node.spawn(parts_.program(node));
   const auto gather = [&] {
     recorder_.statistics["engine.events"] = static_cast<double>(transport.events());
-    if (!parts_.failures) return;
-    const SimulatedTransport::FailureCounts& failed = transport.failures();
-    recorder_.statistics["failures.stopped_nodes"] =
-        static_cast<double>(failed.stopped_nodes.size());
-    recorder_.statistics["failures.lost_messages"] = static_cast<double>(failed.lost_messages);
-    recorder_.statistics["failures.duplicated_messages"] =
-        static_cast<double>(failed.duplicated_messages);
-    double away = 0;
-    for (NodeId node = 0; node < settings.nodes; ++node) {
-      const Time end = recorder_.nodes[static_cast<std::size_t>(node)].finished;
-      away += to_seconds(parts_.failures->absence(node, end));
-    }
-    recorder_.statistics["failures.away_seconds"] = away;
+    if (parts_.failures) note_failures(transport);
   };
   const auto run = [&] {
     try {

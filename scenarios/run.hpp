@@ -26,6 +26,7 @@ namespace starling {
 
 class MpiSession;
 class Reports;
+class SimulatedTransport;
 
 /// How far a run has come.
 struct Standing {
@@ -97,6 +98,12 @@ class Run {
   void begin_checkpoints();
   /// From the first event on.
   void run_simulation(const Recorder* recorded);
+  /// Of the part of a gradient in which its pieces get ready.
+  GradientDuration backward_duration() const;
+  /// What each episode adds to a gradient; empty if nothing.
+  GradientDuration episode_duration() const;
+  void follow_failures();
+  void note_failures(const SimulatedTransport& transport);
   bool is_replaying() const { return checkpoints_ && checkpoints_->is_replaying(); }
   /// What is done now and then: checkpoints, signals, progress, saving. `events`: how many there were so far in a
   /// simulation; none over MPI.
@@ -112,6 +119,8 @@ class Run {
   void save_if_possible();
   /// Over MPI, on rank 0: saves what all ranks have reported, and asks for more when it is time.
   void save_reported(Reports& reports);
+  /// Over MPI, on rank 0: all has been gathered but the models to evaluate.
+  void save_before_evaluations(const Reports& reports);
   /// What was saved of this run over MPI, recognized by the time of `node`, which is here.
   std::optional<Recorder> load_saved(NodeId node) const;
   void warn_of_saving(const Error& error);

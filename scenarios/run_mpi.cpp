@@ -48,6 +48,18 @@ void Run::save_reported(Reports& reports) {
   });
 }
 
+// Evaluations may take longer than those who send signals wait before they kill.
+void Run::save_before_evaluations(const Reports& reports) {
+  std::string& status = recorder_.facts["status"];
+  const bool is_complete = status == "complete";
+  const bool is_short = Clock::now() < next_save_ && !reports.have_begun();
+  if (is_complete && is_short) return;
+  const std::string ending = status;
+  if (is_complete) status = "running";
+  save_so_far();
+  status = ending;
+}
+
 std::optional<Recorder> Run::load_saved(NodeId node) const {
   if (saving_.valid()) saving_.wait();
   try {
@@ -109,16 +121,10 @@ void Run::execute(MpiSession& session) {
   const auto gather = [&] {
     session.limit_waits(settings.patience, nullptr);  // all have come here
     const bool is_complete = recorder_.facts["status"] == "complete";
-    // Evaluations may take longer than those who send signals wait before they kill.
     const auto goes_on = [&, is_saved = false]() mutable {
       if (is_complete && hooks_.interruption) late_signal = hooks_.interruption();
       if (late_signal != 0) return false;
-      const bool is_short = Clock::now() < next_save_ && !reports.have_begun();
-      if (std::exchange(is_saved, true) || (is_complete && is_short)) return true;
-      const std::string status = recorder_.facts["status"];
-      if (is_complete) recorder_.facts["status"] = "running";
-      save_so_far();
-      recorder_.facts["status"] = status;
+      if (!std::exchange(is_saved, true)) save_before_evaluations(reports);
       return true;
     };
     recorder_.statistics["mpi.gradients"] = static_cast<double>(transport.statistics().gradients);

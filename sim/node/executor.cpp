@@ -168,7 +168,7 @@ std::array<std::span<const float>, most_inputs> Executor::inputs_of(
   return inputs;
 }
 
-void Executor::run_wave(std::size_t begin, std::size_t end) {
+void Executor::collect_wave(std::size_t begin, std::size_t end) {
   using Kind = ComputeGraph::Kind;
   jobs_.clear();
   terms_.clear();
@@ -232,7 +232,9 @@ void Executor::run_wave(std::size_t begin, std::size_t end) {
         ensure(false, "a gradient in a wave of sums");
     }
   }
+}
 
+void Executor::call_batches() {
   if (!jobs_.empty()) {
     ++statistics_.sum_batches;
     backend_.linear(jobs_, terms_);
@@ -258,7 +260,11 @@ void Executor::run_wave(std::size_t begin, std::size_t end) {
       operation.scalars[1]->number = evaluations_[e].accuracy;
     }
   }
+}
 
+void Executor::run_wave(std::size_t begin, std::size_t end) {
+  collect_wave(begin, end);
+  call_batches();
   for (std::size_t i = begin; i < end; ++i) {
     const auto& operation = window_.operations[window_.order[i]];
     release_inputs(operation);
