@@ -105,9 +105,7 @@ void Run::pulse(Time now, std::optional<std::int64_t> events) {
   }
   if (wish.signal != 0) throw Interrupted(wish.signal);
   const auto wall = Clock::now();
-  // The others may have taken a process that was away for so long for lost, and the results over.
-  const bool was_away =
-      peers_ && wall - std::exchange(last_pulse_, wall) > parts_.settings.patience;
+  was_away_ = wall - std::exchange(last_pulse_, wall) > parts_.settings.patience;
   if (hooks_.progress && wall - last_progress_ >= between_progress) {
     last_progress_ = wall;
     hooks_.progress({.now = now,
@@ -120,10 +118,14 @@ void Run::pulse(Time now, std::optional<std::int64_t> events) {
                      .is_real = !events});
   }
   if (events && wall >= next_save_ && !is_replaying()) {
-    if (!was_away) save_so_far();
-    next_save_ = Clock::now() +
-                 std::max<Clock::duration>(first_save_after, save_share * (Clock::now() - wall));
+    if (!peers_ || !was_away_) save_so_far();
+    plan_next_save(wall);
   }
+}
+
+void Run::plan_next_save(Clock::time_point began) {
+  const auto now = Clock::now();
+  next_save_ = now + std::max<Clock::duration>(first_save_after, save_share * (now - began));
 }
 
 std::string Run::checkpoint() const {
@@ -134,6 +136,7 @@ std::string Run::checkpoint() const {
 /// Brings the records up to now; whether it is this process that saves them.
 bool Run::note_standing() {
   if (!hooks_.saves || !is_keeper_()) return false;
+  if (saving_.valid()) saving_.wait();
   network_log_->report(recorder_);
   observer_->note_consensus();
   return true;
@@ -149,10 +152,14 @@ void Run::save_so_far() {
   try {
     save(recorder_, parts_.settings.output);
   } catch (const Error& error) {
-    if (!has_warned_of_saving_ && hooks_.warn)
-      hooks_.warn(fmt::format("{}; the run goes on, and saves results later", error.what()));
-    has_warned_of_saving_ = true;
+    warn_of_saving(error);
   }
+}
+
+void Run::warn_of_saving(const Error& error) {
+  if (!has_warned_of_saving_ && hooks_.warn)
+    hooks_.warn(fmt::format("{}; the run goes on, and saves results later", error.what()));
+  has_warned_of_saving_ = true;
 }
 
 /// After a failure, which is what is told even if results cannot be saved any more. Final models may be what there was no
@@ -197,7 +204,10 @@ void Run::finish() {
   statistics["graph.windows"] = static_cast<double>(graph.windows);
   statistics["graph.waves"] = static_cast<double>(graph.waves);
   statistics["graph.mean_gradient_batch"] = ratio(graph.gradients, graph.gradient_batches);
-  statistics["graph.mean_sum_batch"] = ratio(graph.sums, graph.sum_batches);
+  statistics["graph.mean_sum_batch"] = ratio(graph.sums - graph.folded, graph.sum_batches);
+  statistics["graph.mean_transform_batch"] = ratio(graph.transforms, graph.transform_batches);
+  statistics["graph.mean_distance_batch"] = ratio(graph.distances, graph.distance_batches);
+  statistics["graph.mean_evaluation_batch"] = ratio(graph.evaluations, graph.evaluation_batches);
   statistics["graph.peak_bytes"] = static_cast<double>(graph.peak_bytes);
   const std::chrono::duration<double> wall = Clock::now() - started_;
   const double before = checkpoints_ ? checkpoints_->wall_seconds_before() : 0;
@@ -332,6 +342,43 @@ void Run::begin_checkpoints() {
                                       *graph_, std::move(from_));
 }
 
+GradientDuration Run::backward_duration() const {
+  const double share = 1 - parts_.settings.forward_share;
+  return [this, share](NodeId node, Step step, BatchName batch) {
+    const ComputeTime& times = *parts_.compute_time;
+    const Duration own = times.duration(node, step, batch) - times.delay(node, step);
+    return from_seconds(share * to_seconds(own));
+  };
+}
+
+GradientDuration Run::episode_duration() const {
+  if (parts_.settings.per_episode <= Duration{0}) return {};
+  return [this](NodeId node, Step step, BatchName) {
+    return parts_.compute_time->slowed(node, step, parts_.settings.per_episode);
+  };
+}
+
+void Run::follow_failures() {
+  observer_->count_live_nodes();
+  observer_->leave_out_absence([this](NodeId node, Time begin, Time end) {
+    return parts_.failures->presence(node, begin, end);
+  });
+}
+
+void Run::note_failures(const SimulatedTransport& transport) {
+  const SimulatedTransport::FailureCounts& failed = transport.failures();
+  auto& statistics = recorder_.statistics;
+  statistics["failures.stopped_nodes"] = static_cast<double>(failed.stopped_nodes.size());
+  statistics["failures.lost_messages"] = static_cast<double>(failed.lost_messages);
+  statistics["failures.duplicated_messages"] = static_cast<double>(failed.duplicated_messages);
+  double away = 0;
+  for (NodeId node = 0; node < parts_.settings.nodes; ++node) {
+    const Time end = recorder_.nodes[static_cast<std::size_t>(node)].finished;
+    away += to_seconds(parts_.failures->absence(node, end));
+  }
+  statistics["failures.away_seconds"] = away;
+}
+
 void Run::run_simulation(const Recorder* recorded) {
   const RunSettings& settings = parts_.settings;
   begin_checkpoints();
@@ -341,26 +388,13 @@ void Run::run_simulation(const Recorder* recorded) {
   if (recorded == nullptr && settings.host != HostCosts{}) {
     host.emplace(settings.host, settings.nodes);
   }
-  const double backward_share = 1 - settings.forward_share;
-  const GradientDuration backward = [this, backward_share](NodeId node, Step step,
-                                                           BatchName batch) {
-    const ComputeTime& times = *parts_.compute_time;
-    const Duration own = times.duration(node, step, batch) - times.delay(node, step);
-    return from_seconds(backward_share * to_seconds(own));
-  };
-  GradientDuration per_episode;
-  if (settings.per_episode > Duration{0} && recorded == nullptr) {
-    per_episode = [this](NodeId node, Step step, BatchName) {
-      return parts_.compute_time->slowed(node, step, parts_.settings.per_episode);
-    };
-  }
   std::optional<Replay> replay;
   if (recorded != nullptr) replay.emplace(recorded->acts);
   SimulatedTransport transport({.nodes = settings.nodes,
                                 .closed_form_collectives = settings.closed_form_collectives,
                                 .host = host ? &*host : nullptr,
-                                .backward = replay ? GradientDuration() : backward,
-                                .per_episode = per_episode,
+                                .backward = replay ? GradientDuration() : backward_duration(),
+                                .per_episode = replay ? GradientDuration() : episode_duration(),
                                 .pulse = [this, &clock] { pulse(clock->now(), clock->events()); },
                                 .failures = parts_.failures.get(),
                                 .on_stop = [this](NodeId node) { observer_->lose(node); },
@@ -371,12 +405,7 @@ void Run::run_simulation(const Recorder* recorded) {
                                });
   clock = &transport;
   graph_->follow(transport.running());
-  if (parts_.failures) {
-    observer_->count_live_nodes();
-    observer_->leave_out_absence([this](NodeId node, Time begin, Time end) {
-      return parts_.failures->presence(node, begin, end);
-    });
-  }
+  if (parts_.failures) follow_failures();
 
   World world{transport,      *graph_,       *observer_,   *parts_.topology,
               settings.steps, settings.seed, settings.plan};
@@ -387,19 +416,7 @@ void Run::run_simulation(const Recorder* recorded) {
   for (Node& node : nodes) node.spawn(parts_.program(node));
   const auto gather = [&] {
     recorder_.statistics["engine.events"] = static_cast<double>(transport.events());
-    if (!parts_.failures) return;
-    const SimulatedTransport::FailureCounts& failed = transport.failures();
-    recorder_.statistics["failures.stopped_nodes"] =
-        static_cast<double>(failed.stopped_nodes.size());
-    recorder_.statistics["failures.lost_messages"] = static_cast<double>(failed.lost_messages);
-    recorder_.statistics["failures.duplicated_messages"] =
-        static_cast<double>(failed.duplicated_messages);
-    double away = 0;
-    for (NodeId node = 0; node < settings.nodes; ++node) {
-      const Time end = recorder_.nodes[static_cast<std::size_t>(node)].finished;
-      away += to_seconds(parts_.failures->absence(node, end));
-    }
-    recorder_.statistics["failures.away_seconds"] = away;
+    if (parts_.failures) note_failures(transport);
   };
   const auto run = [&] {
     try {

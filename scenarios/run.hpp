@@ -4,6 +4,7 @@
 #include <chrono>
 #include <exception>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "kernels/place.hpp"
 #include "scenarios/assemble.hpp"
 #include "scenarios/checkpointing.hpp"
+#include "sim/base/error.hpp"
 #include "sim/base/memory.hpp"
 #include "sim/engine/network_log.hpp"
 #include "sim/node/compute_graph.hpp"
@@ -23,6 +25,8 @@
 namespace starling {
 
 class MpiSession;
+class Reports;
+class SimulatedTransport;
 
 /// How far a run has come.
 struct Standing {
@@ -94,6 +98,12 @@ class Run {
   void begin_checkpoints();
   /// From the first event on.
   void run_simulation(const Recorder* recorded);
+  /// Of the part of a gradient in which its pieces get ready.
+  GradientDuration backward_duration() const;
+  /// What each episode adds to a gradient; empty if nothing.
+  GradientDuration episode_duration() const;
+  void follow_failures();
+  void note_failures(const SimulatedTransport& transport);
   bool is_replaying() const { return checkpoints_ && checkpoints_->is_replaying(); }
   /// What is done now and then: checkpoints, signals, progress, saving. `events`: how many there were so far in a
   /// simulation; none over MPI.
@@ -107,6 +117,15 @@ class Run {
   void save_now();
   void save_so_far();
   void save_if_possible();
+  /// Over MPI, on rank 0: saves what all ranks have reported, and asks for more when it is time.
+  void save_reported(Reports& reports);
+  /// Over MPI, on rank 0: all has been gathered but the models to evaluate.
+  void save_before_evaluations(const Reports& reports);
+  /// What was saved of this run over MPI, recognized by the time of `node`, which is here.
+  std::optional<Recorder> load_saved(NodeId node) const;
+  void warn_of_saving(const Error& error);
+  /// After a save that began then.
+  void plan_next_save(Clock::time_point began);
 
   Assembly parts_;
   Hooks hooks_;
@@ -129,8 +148,13 @@ class Run {
   double process_start_ = 0;
   Clock::time_point last_pulse_;
   Clock::time_point last_progress_;
+  /// Before the last pulse, for so long that the others may have taken this process for lost, and the results over.
+  bool was_away_ = false;
   Clock::time_point next_save_;
   bool has_warned_of_saving_ = false;
+  Recorder reported_;  // by the ranks of a run over MPI
+  Clock::time_point saving_began_;
+  std::future<void> saving_;  // of what was reported
 };
 
 }  // namespace starling

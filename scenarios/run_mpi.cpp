@@ -1,10 +1,14 @@
 // Run::execute: a scenario over real MPI. Apart from run.cpp, because a build without MPI leaves it out.
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <deque>
+#include <future>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <omp.h>
 
@@ -13,8 +17,62 @@
 #include "sim/mpi/gather.hpp"
 #include "sim/mpi/mpi_session.hpp"
 #include "sim/mpi/mpi_transport.hpp"
+#include "sim/mpi/records.hpp"
+#include "sim/mpi/reports.hpp"
+#include "sim/record/results_file.hpp"
 
 namespace starling {
+
+// Real time goes on while a disk is slow, so a thread of its own puts together what was reported, and writes it.
+void Run::save_reported(Reports& reports) {
+  if (saving_.valid()) {
+    if (saving_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+    try {
+      saving_.get();
+    } catch (const Error& error) {
+      warn_of_saving(error);
+    }
+    plan_next_save(saving_began_);
+  }
+  if (was_away_) return;
+  std::vector<std::string> told = reports.take();
+  if (told.empty()) {
+    if (Clock::now() >= next_save_) reports.ask();
+    return;
+  }
+  saving_began_ = Clock::now();
+  saving_ = std::async(std::launch::async, [this, told = std::move(told)] {
+    for (const std::string& report : told) unpack_records(report, reported_);
+    sort_timeline(reported_);
+    save(reported_, parts_.settings.output);
+  });
+}
+
+// Evaluations may take longer than those who send signals wait before they kill.
+void Run::save_before_evaluations(const Reports& reports) {
+  std::string& status = recorder_.facts["status"];
+  const bool is_complete = status == "complete";
+  const bool is_short = Clock::now() < next_save_ && !reports.have_begun();
+  if (is_complete && is_short) return;
+  const std::string ending = status;
+  if (is_complete) status = "running";
+  save_so_far();
+  status = ending;
+}
+
+std::optional<Recorder> Run::load_saved(NodeId node) const {
+  if (saving_.valid()) saving_.wait();
+  try {
+    Recorder saved = load(parts_.settings.output);
+    const auto first_step = [node](const Recorder& recorder) {
+      return recorder.steps.value("time", 0, static_cast<std::size_t>(node));
+    };
+    if (saved.facts == recorder_.facts && first_step(saved) == first_step(recorder_)) return saved;
+  } catch (const Error&) {
+    // There is none yet, or it is on another rank's disk.
+  }
+  return std::nullopt;
+}
 
 void Run::execute(MpiSession& session) {
   // Ranks of a host share its cores; the gradients of a rank run on one worker thread.
@@ -33,10 +91,18 @@ void Run::execute(MpiSession& session) {
     };
   }
   if (settings.record_order) recorder_.acts.resize(static_cast<std::size_t>(settings.nodes));
+  const bool saves = hooks_.saves && session.rank() == 0;
+  if (saves) reported_ = recorder_;
+  Reports reports(session, block, recorder_);
   const MpiTransport* clock = nullptr;
   MpiTransport transport({.nodes = settings.nodes,
-                          .pulse = [this, &clock] { pulse(clock->now(), std::nullopt); },
-                          .acts = settings.record_order ? &recorder_.acts : nullptr},
+                          .pulse =
+                              [this, &clock, &reports, saves] {
+                                pulse(clock->now(), std::nullopt);
+                                if (saves) save_reported(reports);
+                              },
+                          .acts = settings.record_order ? &recorder_.acts : nullptr,
+                          .reports = &reports},
                          session, *graph_, workload(), duration);
   clock = &transport;
 
@@ -55,15 +121,10 @@ void Run::execute(MpiSession& session) {
   const auto gather = [&] {
     session.limit_waits(settings.patience, nullptr);  // all have come here
     const bool is_complete = recorder_.facts["status"] == "complete";
-    // Evaluations may take longer than those who send signals wait before they kill.
     const auto goes_on = [&, is_saved = false]() mutable {
       if (is_complete && hooks_.interruption) late_signal = hooks_.interruption();
       if (late_signal != 0) return false;
-      if (std::exchange(is_saved, true) || (is_complete && Clock::now() < next_save_)) return true;
-      const std::string status = recorder_.facts["status"];
-      if (is_complete) recorder_.facts["status"] = "running";
-      save_so_far();
-      recorder_.facts["status"] = status;
+      if (!std::exchange(is_saved, true)) save_before_evaluations(reports);
       return true;
     };
     recorder_.statistics["mpi.gradients"] = static_cast<double>(transport.statistics().gradients);
@@ -78,12 +139,15 @@ void Run::execute(MpiSession& session) {
       transport.run();
     } catch (const Lost&) {
       graph_->flush();
-      gather_what_is_left(session, transport.block(), recorder_);
+      std::optional<Recorder> saved;
+      if (is_keeper_() && reports.have_begun()) saved = load_saved(block.begin);
+      gather_what_is_left(session, transport.block(), recorder_, saved ? &*saved : nullptr);
       throw;
     } catch (const Stalled&) {
       throw;  // with numbers that are whole
     } catch (const Error&) {
-      if (session.has_failed_together()) gather_what_is_left(session, transport.block(), recorder_);
+      if (session.has_failed_together())
+        gather_what_is_left(session, transport.block(), recorder_, nullptr);
       throw;
     }
   };

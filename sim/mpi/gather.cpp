@@ -2,60 +2,16 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <span>
 #include <string>
-#include <string_view>
 #include <tuple>
-#include <type_traits>
 #include <vector>
 
-#include "sim/base/error.hpp"
+#include "sim/mpi/packer.hpp"
+#include "sim/mpi/records.hpp"
 
 namespace starling {
 namespace {
-
-/// Plain values one after the other; read back in the order they were put.
-class Packer {
- public:
-  template <class T>
-  void put(const T& value) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
-  }
-  void put_text(std::string_view text) {
-    put(text.size());
-    bytes_.append(text);
-  }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  std::string bytes_;
-};
-
-class Unpacker {
- public:
-  explicit Unpacker(std::string_view bytes) : bytes_(bytes) {}
-
-  template <class T>
-  T take() {
-    T value;
-    std::memcpy(&value, take_bytes(sizeof value).data(), sizeof value);
-    return value;
-  }
-  std::string_view take_text() { return take_bytes(take<std::size_t>()); }
-  bool is_empty() const { return bytes_.empty(); }
-
- private:
-  std::string_view take_bytes(std::size_t size) {
-    ensure(size <= bytes_.size(), "a rank told less than was read");
-    const std::string_view piece = bytes_.substr(0, size);
-    bytes_.remove_prefix(size);
-    return piece;
-  }
-
-  std::string_view bytes_;
-};
 
 /// A model that lies on some rank: `row` of the evaluation table, or the last model of a node.
 struct Place {
@@ -71,72 +27,6 @@ struct Place {
     return std::tie(a.row, a.node) < std::tie(b.row, b.node);
   }
 };
-
-void pack(Packer& packer, NodeBlock block, const Recorder& recorder) {
-  const std::vector<std::string> metrics = recorder.steps.metrics();
-  packer.put(block);
-  packer.put(metrics.size());
-  for (const std::string& metric : metrics) {
-    packer.put_text(metric);
-    packer.put(recorder.steps.rows(metric));
-    for (std::size_t row = 0; row < recorder.steps.rows(metric); ++row) {
-      for (NodeId node = block.begin; node < block.end; ++node) {
-        packer.put(recorder.steps.value(metric, row, static_cast<std::size_t>(node)));
-      }
-    }
-  }
-  for (NodeId node = block.begin; node < block.end; ++node) {
-    packer.put(recorder.nodes[static_cast<std::size_t>(node)]);
-  }
-  for (NodeId node = block.begin; node < block.end && !recorder.acts.empty(); ++node) {
-    const std::vector<Act>& acts = recorder.acts[static_cast<std::size_t>(node)];
-    packer.put(acts.size());
-    for (const Act& act : acts) packer.put(act);
-  }
-  packer.put(recorder.timeline.size());
-  for (const Segment& segment : recorder.timeline) packer.put(segment);
-  packer.put(recorder.statistics.size());
-  for (const auto& [name, value] : recorder.statistics) {
-    packer.put_text(name);
-    packer.put(value);
-  }
-}
-
-void unpack(Unpacker& unpacker, Recorder& recorder) {
-  const auto block = unpacker.take<NodeBlock>();
-  for (auto metrics = unpacker.take<std::size_t>(); metrics > 0; --metrics) {
-    const std::string_view metric = unpacker.take_text();
-    const auto rows = unpacker.take<std::size_t>();
-    for (std::size_t row = 0; row < rows; ++row) {
-      const std::span<double> cells = recorder.steps.cells(metric, row);
-      for (NodeId node = block.begin; node < block.end; ++node) {
-        cells[static_cast<std::size_t>(node)] = unpacker.take<double>();
-      }
-    }
-  }
-  for (NodeId node = block.begin; node < block.end; ++node) {
-    recorder.nodes[static_cast<std::size_t>(node)] = unpacker.take<NodeTotals>();
-  }
-  for (NodeId node = block.begin; node < block.end && !recorder.acts.empty(); ++node) {
-    std::vector<Act>& acts = recorder.acts[static_cast<std::size_t>(node)];
-    acts.resize(unpacker.take<std::size_t>());
-    for (Act& act : acts) act = unpacker.take<Act>();
-  }
-  for (auto segments = unpacker.take<std::size_t>(); segments > 0; --segments) {
-    recorder.timeline.push_back(unpacker.take<Segment>());
-  }
-  for (auto statistics = unpacker.take<std::size_t>(); statistics > 0; --statistics) {
-    const std::string name(unpacker.take_text());
-    recorder.statistics[name] += unpacker.take<double>();
-  }
-}
-
-void sort_timeline(Recorder& recorder) {
-  std::stable_sort(recorder.timeline.begin(), recorder.timeline.end(),
-                   [](const Segment& a, const Segment& b) {
-                     return std::tie(a.end, a.node) < std::tie(b.end, b.node);
-                   });
-}
 
 void send_model(MpiSession& session, ComputeGraph& graph, const Vector& model) {
   session.send(0, std::as_bytes(graph.read(model)));
@@ -229,34 +119,35 @@ void gather_models(MpiSession& session, NodeBlock block, ComputeGraph& graph, Ob
 void gather_results(MpiSession& session, NodeBlock block, ComputeGraph& graph, Observer& observer,
                     Recorder& recorder, bool with_models, const std::function<bool()>& goes_on) {
   graph.flush();  // scalars that were recorded reach their cells
-  Packer packer;
-  if (session.rank() != 0) pack(packer, block, recorder);
-  const std::vector<std::string> told = session.gather(packer.bytes());
+  Told nothing;
+  const std::vector<std::string> told =
+      session.gather(session.rank() != 0 ? pack_records(recorder, block, nothing) : "");
   // An evaluation may take longer than ranks wait for each other.
   if (session.rank() != 0) session.be_patient();
-  for (std::size_t rank = 1; rank < told.size(); ++rank) {
-    Unpacker unpacker(told[rank]);
-    unpack(unpacker, recorder);
-  }
+  for (std::size_t rank = 1; rank < told.size(); ++rank) unpack_records(told[rank], recorder);
   if (session.rank() == 0) sort_timeline(recorder);
   gather_diverged(session, graph, observer);
   gather_snapshots(session, graph, observer, goes_on);
   if (with_models) gather_models(session, block, graph, observer);
 }
 
-void gather_what_is_left(MpiSession& session, NodeBlock block, Recorder& recorder) {
+void gather_what_is_left(MpiSession& session, NodeBlock block, Recorder& recorder,
+                         const Recorder* saved) {
   if (session.is_lost(session.rank())) return;  // for the others
   if (session.rank() != session.keeper()) {
-    Packer packer;
-    pack(packer, block, recorder);
-    session.send_text(session.keeper(), packer.bytes());
-    return;
+    Told nothing;
+    return session.send_text(session.keeper(), pack_records(recorder, block, nothing));
   }
-  for (int rank = session.rank() + 1; rank < session.ranks(); ++rank) {
-    if (session.is_lost(rank)) continue;
-    const std::string told = session.receive_text(rank);
-    Unpacker unpacker(told);
-    unpack(unpacker, recorder);
+  const auto nodes = static_cast<NodeId>(recorder.nodes.size());
+  for (int rank = 0; rank < session.ranks(); ++rank) {
+    if (rank == session.rank()) continue;
+    if (!session.is_lost(rank)) {
+      unpack_records(session.receive_text(rank), recorder);
+    } else if (saved != nullptr) {
+      Told nothing;
+      const NodeBlock lost = block_of(rank, session.ranks(), nodes);
+      unpack_records(pack_records(*saved, lost, nothing), recorder);
+    }
   }
   sort_timeline(recorder);
 }

@@ -28,8 +28,9 @@ void gather_results(
     const std::function<bool()>& goes_on = [] { return true; });
 
 /// After run() has thrown Lost, or another Error that all share: the ranks that are left call it together. The session's
-/// keeper gets their columns, totals and timelines, as far as they are known; models and evaluations that were put off are
-/// lost.
-void gather_what_is_left(MpiSession& session, NodeBlock block, Recorder& recorder);
+/// keeper gets their columns, totals, acts and timelines, as far as they are known, and those of lost ranks as they are in
+/// `saved`, if it has that; models and evaluations that were put off are lost.
+void gather_what_is_left(MpiSession& session, NodeBlock block, Recorder& recorder,
+                         const Recorder* saved);
 
 }  // namespace starling

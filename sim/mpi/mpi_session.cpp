@@ -61,6 +61,7 @@ struct MpiSession::Communicators {
   MPI_Comm control = MPI_COMM_NULL;                 // the session's own
   MPI_Comm messages = MPI_COMM_NULL;                // messages of nodes
   MPI_Comm census = MPI_COMM_NULL;                  // counts of a run
+  MPI_Comm reports = MPI_COMM_NULL;                 // what ranks record
   MPI_Comm farewell = MPI_COMM_NULL;                // the end
   std::vector<std::pair<char, MPI_Request>> calls;  // to and from each rank
 };
@@ -84,8 +85,9 @@ MpiSession::MpiSession()
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &ranks_), "MPI_Comm_size");
   is_lost_.resize(static_cast<std::size_t>(ranks_));
-  for (MPI_Comm* communicator : {&communicators_->control, &communicators_->messages,
-                                 &communicators_->census, &communicators_->farewell}) {
+  for (MPI_Comm* communicator :
+       {&communicators_->control, &communicators_->messages, &communicators_->census,
+        &communicators_->reports, &communicators_->farewell}) {
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, communicator), "MPI_Comm_dup");
   }
   MPI_Comm host = MPI_COMM_NULL;
@@ -227,6 +229,7 @@ bool MpiSession::is_launched() {
 
 int MpiSession::messages_communicator() const { return MPI_Comm_c2f(communicators_->messages); }
 int MpiSession::census_communicator() const { return MPI_Comm_c2f(communicators_->census); }
+int MpiSession::reports_communicator() const { return MPI_Comm_c2f(communicators_->reports); }
 
 void MpiSession::barrier() {
   MPI_Request request = MPI_REQUEST_NULL;

@@ -126,6 +126,7 @@ class MpiSession {
   /// (MPI_Comm_f2c).
   int messages_communicator() const;
   int census_communicator() const;
+  int reports_communicator() const;
 
  private:
   struct Communicators;

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
+#include "sim/mpi/reports.hpp"
 
 namespace starling {
 namespace {
@@ -156,6 +157,7 @@ void MpiTransport::run() {
         failure_ = error.what();
       }
     }
+    if (settings_.reports != nullptr) something_happened |= settings_.reports->progress();
     if (take_census()) break;
     if (something_happened) {
       backoff.reset();
@@ -166,6 +168,7 @@ void MpiTransport::run() {
   // Everything has been received; MPI still has to tell the senders.
   for (Vigil vigil(session_); channel_.outstanding() > 0; vigil.pause())
     channel_.progress(arrived_);
+  if (settings_.reports != nullptr) settings_.reports->finish();
   if (!is_ending_) return;
   if (shared_failure_.empty()) throw Interrupted(shared_signal_);
   if (stands_still_) throw Stalled(shared_failure_);
@@ -301,15 +304,18 @@ bool MpiTransport::is_idle() const {
 bool MpiTransport::take_census() {
   const bool has_failed = !failure_.empty();
   const bool has_ended = (active() == 0 && arrived_.empty()) || is_ending_;
-  const std::optional<Census::Counts> counts = census_.poll({.ended = has_ended,
-                                                             .idle = has_ended || is_idle(),
-                                                             .acted = acted_,
-                                                             .sent = channel_.sent(),
-                                                             .received = channel_.received(),
-                                                             .failed = has_failed,
-                                                             .interrupted = signal_ != 0});
+  Census::Counts own{.ended = has_ended,
+                     .idle = has_ended || is_idle(),
+                     .acted = acted_,
+                     .sent = channel_.sent(),
+                     .received = channel_.received(),
+                     .failed = has_failed,
+                     .interrupted = signal_ != 0};
+  if (settings_.reports != nullptr) settings_.reports->count(own);
+  const std::optional<Census::Counts> counts = census_.poll(own);
   if (!counts) return false;
   watch_.reset();
+  if (settings_.reports != nullptr) settings_.reports->hear(*counts);
   const bool stood_still = counts == std::exchange(last_counts_, counts);
   const bool nothing_under_way = counts->sent == counts->received;
   if (!is_ending_ && counts->failed + counts->interrupted > 0) {

@@ -29,6 +29,8 @@
 
 namespace starling {
 
+class Reports;
+
 /// Consecutive nodes [begin, end).
 struct NodeBlock {
   NodeId begin;
@@ -52,6 +54,8 @@ class MpiTransport final : public Transport {
     /// nothing is noted. Messages of one (source, tag) come in the order they were sent, so the pair
     /// alone tells which message it was.
     std::vector<std::vector<Act>>* acts = nullptr;
+    /// What ranks tell rank 0 meanwhile; outlives the transport. Null: nothing.
+    Reports* reports = nullptr;
   };
 
   struct Statistics {

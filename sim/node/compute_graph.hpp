@@ -77,7 +77,10 @@ struct GraphStatistics {
   std::int64_t dropped = 0;           // operations nobody read
   std::int64_t folded = 0;            // sums computed with their gradient
   std::int64_t gradient_batches = 0;  // batched calls, by kind
-  std::int64_t sum_batches = 0;
+  std::int64_t sum_batches = 0;       // without those folded
+  std::int64_t transform_batches = 0;
+  std::int64_t distance_batches = 0;
+  std::int64_t evaluation_batches = 0;
   std::int64_t windows = 0;
   std::int64_t waves = 0;
   /// Most bytes of vectors, while sums run and between batches of gradients.

@@ -15,13 +15,23 @@ namespace {
 
 /// In the order of a checkpoint's counters; to be extended at the end.
 constexpr std::array counters{
-    &GraphStatistics::gradients,        &GraphStatistics::sums,
-    &GraphStatistics::transforms,       &GraphStatistics::distances,
-    &GraphStatistics::evaluations,      &GraphStatistics::joined,
-    &GraphStatistics::shared,           &GraphStatistics::dropped,
-    &GraphStatistics::gradient_batches, &GraphStatistics::sum_batches,
-    &GraphStatistics::windows,          &GraphStatistics::waves,
-    &GraphStatistics::peak_bytes,       &GraphStatistics::folded,
+    &GraphStatistics::gradients,
+    &GraphStatistics::sums,
+    &GraphStatistics::transforms,
+    &GraphStatistics::distances,
+    &GraphStatistics::evaluations,
+    &GraphStatistics::joined,
+    &GraphStatistics::shared,
+    &GraphStatistics::dropped,
+    &GraphStatistics::gradient_batches,
+    &GraphStatistics::sum_batches,
+    &GraphStatistics::windows,
+    &GraphStatistics::waves,
+    &GraphStatistics::peak_bytes,
+    &GraphStatistics::folded,
+    &GraphStatistics::transform_batches,
+    &GraphStatistics::distance_batches,
+    &GraphStatistics::evaluation_batches,
 };
 
 [[noreturn]] void went_astray(const std::string& what) {

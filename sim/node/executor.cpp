@@ -171,7 +171,7 @@ std::array<std::span<const float>, most_inputs> Executor::inputs_of(
   return inputs;
 }
 
-void Executor::run_wave(std::size_t begin, std::size_t end) {
+void Executor::collect_wave(std::size_t begin, std::size_t end) {
   using Kind = ComputeGraph::Kind;
   jobs_.clear();
   terms_.clear();
@@ -235,15 +235,27 @@ void Executor::run_wave(std::size_t begin, std::size_t end) {
         ensure(false, "a gradient in a wave of sums");
     }
   }
+}
 
+void Executor::call_batches() {
   if (!jobs_.empty()) {
     ++statistics_.sum_batches;
     backend_.linear(jobs_, terms_);
   }
-  if (!transforms_.empty()) backend_.transform(transforms_);
-  if (!distances_.empty()) backend_.squared_distances(distances_);
-  if (!measures_.empty()) backend_.measure(measures_);
+  if (!transforms_.empty()) {
+    ++statistics_.transform_batches;
+    backend_.transform(transforms_);
+  }
+  if (!distances_.empty()) {
+    ++statistics_.distance_batches;
+    backend_.squared_distances(distances_);
+  }
+  if (!measures_.empty()) {
+    ++statistics_.distance_batches;
+    backend_.measure(measures_);
+  }
   if (!evaluations_.empty()) {
+    ++statistics_.evaluation_batches;
     workload_.evaluate(evaluations_);
     for (std::size_t e = 0; e < evaluations_.size(); ++e) {
       const auto& operation = window_.operations[window_.order[evaluated_[e]]];
@@ -251,7 +263,11 @@ void Executor::run_wave(std::size_t begin, std::size_t end) {
       operation.scalars[1]->number = evaluations_[e].accuracy;
     }
   }
+}
 
+void Executor::run_wave(std::size_t begin, std::size_t end) {
+  collect_wave(begin, end);
+  call_batches();
   for (std::size_t i = begin; i < end; ++i) {
     const auto& operation = window_.operations[window_.order[i]];
     release_inputs(operation);

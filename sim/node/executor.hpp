@@ -62,6 +62,9 @@ class Executor final : private RowOwner {
   void execute();
   void run_window();
   void run_wave(std::size_t begin, std::size_t end);
+  /// Puts its operations into batches by kind.
+  void collect_wave(std::size_t begin, std::size_t end);
+  void call_batches();
   /// Runs gradients of so many waves.
   void run_gradients(std::size_t begin, std::size_t end, std::size_t waves);
   /// Of the batch that has run.

@@ -63,19 +63,15 @@ void ShardPlan::cut(Window& whole, Window& mine) {
     ++wave;
     ++statistics_.waves;
     Wave links = 0;
-    bool has_sums = false;
+    std::uint32_t kinds = 0;  // a bit for each that the wave has
     for (; end < whole.order.size() && recorded(end) == recorded(begin); ++end) {
       fetch_ahead(whole, end);
       const Operation& operation = whole.operations[whole.order[end]];
       count(operation);
-      has_sums |= operation.kind == ComputeGraph::Kind::sum ||
-                  operation.kind == ComputeGraph::Kind::concatenation;
+      kinds |= bit_of(operation.kind);
       links = std::max(links, place(whole, operation, wave));
     }
-    if (has_sums) ++statistics_.sum_batches;
-    const bool is_gradients =
-        whole.operations[whole.order[begin]].kind == ComputeGraph::Kind::gradient;
-    if (is_gradients) ++statistics_.gradient_batches;
+    count_batches(kinds);
     wave += links;
   }
   // Links of chains run in later waves than operations of their level that were placed after them.
@@ -109,6 +105,16 @@ void ShardPlan::count(const Operation& operation) {
       ++statistics_.gradients;
       break;
   }
+}
+
+void ShardPlan::count_batches(std::uint32_t kinds) {
+  using Kind = ComputeGraph::Kind;
+  const auto has = [kinds](Kind kind) { return (kinds & bit_of(kind)) != 0; };
+  statistics_.sum_batches += has(Kind::sum) || has(Kind::concatenation);
+  statistics_.transform_batches += has(Kind::transform);
+  statistics_.distance_batches += has(Kind::distance) + has(Kind::measure);
+  statistics_.evaluation_batches += has(Kind::evaluation);
+  statistics_.gradient_batches += has(Kind::gradient);
 }
 
 // --- Where operations run ------------------------------------------------------------------------------------

@@ -108,6 +108,11 @@ class ShardPlan {
   bool is_chained(const Window& whole, const Operation& operation, std::int32_t process);
   Wave chain(const Window& whole, const Operation& operation, Wave wave);
   void count(const Operation& operation);
+  static constexpr std::uint32_t bit_of(ComputeGraph::Kind kind) {
+    return 1U << static_cast<int>(kind);
+  }
+  /// Of a wave that has these kinds.
+  void count_batches(std::uint32_t kinds);
   Crossing* find(ValueId value, std::int32_t to);
   void cross(const Term& term, std::int32_t to, Wave wave);
   void made(ValueId value, std::int32_t home, Wave wave);

@@ -174,6 +174,24 @@ class EndsTest(unittest.TestCase):
         self.assertEqual(errors.count("starling: taken/real.h5: cannot write: Not a directory"), 1, errors)
         self.assertLess(time.monotonic() - began, 60)
 
+    def test_a_real_run_that_is_killed_has_saved_what_all_ranks_recorded(self):
+        process = self.start(3, "-o", "real.h5", "algorithm.learning_rate=0.1", "run.steps=10000000", "run.evaluate_every=100000",
+                             "run.timeline=5 s", *MPI)
+        self.wait_for_results(process)
+        for victim in [process.pid, *children(process.pid)]:
+            os.kill(victim, signal.SIGKILL)
+        process.communicate(timeout=120)
+        with h5py.File(self.folder / "real.h5") as file:
+            self.assertEqual(file["facts"].attrs["status"].decode(), "running")
+            steps, losses = file["nodes/steps"][()], file["steps/train_loss"][()]
+            for node, count in enumerate(steps):
+                self.assertGreater(count, 1000)  # of a millisecond, in ten seconds
+                self.assertTrue(np.isfinite(losses[:count, node]).all())
+                self.assertTrue(np.isnan(losses[count + 1:, node]).all())
+            self.assertEqual(set(file["timeline/node"][()]), {0, 1, 2, 3})
+            self.assertTrue((np.diff(file["timeline/end"][()]) >= 0).all())
+            self.assertTrue((np.diff(file["acts/first"][()]) > 1000).all())
+
     def start_with_slow_evaluations(self, steps, evaluate_every):
         """A real run of a millisecond a step, each of whose evaluations takes rank 0 a second or more when all have ended."""
         workload = [f"workload.{key}" for key in ("kind=mlp", "dataset=blobs", "hidden=400,400", "test_samples=100000", "samples=100",
@@ -181,21 +199,28 @@ class EndsTest(unittest.TestCase):
         return self.start(2, "-o", "real.h5", "run.nodes=2", f"run.steps={steps}", f"run.evaluate_every={evaluate_every}",
                           "topology.kind=complete", "algorithm.learning_rate=0.001", *workload, *MPI)
 
-    def read_and_end(self, process):
-        """Status and steps of the nodes in the results, once there are some."""
+    def wait_for_results(self, process, steps=1):
+        """Status and steps of the nodes in the results, once all have so many there, or the process has ended."""
+        said = None, []
         for _ in range(1200):
-            if (self.folder / "real.h5").exists() or process.poll() is not None:
+            has_ended = process.poll() is not None
+            if (self.folder / "real.h5").exists():
+                with h5py.File(self.folder / "real.h5") as file:
+                    said = file["facts"].attrs["status"].decode(), file["nodes/steps"][()].tolist()
+            if has_ended or min(said[1], default=0) >= steps:
                 break
             time.sleep(0.1)
-        with h5py.File(self.folder / "real.h5") as file:
-            said = file["facts"].attrs["status"].decode(), file["nodes/steps"][()].tolist()
+        return said
+
+    def read_and_end(self, process, steps=1):
+        said = self.wait_for_results(process, steps)
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=120)
         return said
 
     def test_a_real_run_that_is_killed_in_its_last_evaluations_has_saved_what_was_measured(self):
         process = self.start_with_slow_evaluations(steps=11000, evaluate_every=500)  # ten seconds are not worth a save
-        self.assertEqual(self.read_and_end(process), ("running", [11000, 11000]))
+        self.assertEqual(self.read_and_end(process, steps=11000), ("running", [11000, 11000]))
         with h5py.File(self.folder / "real.h5") as file:
             self.assertIn(file["facts"].attrs["status"].decode(), ("running", "interrupted by signal 15"))
             self.assertTrue(np.isfinite(file["steps/train_loss"][()]).all())

@@ -98,6 +98,18 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("the mean batch of every kind is told, of sums without those computed with a gradient") {
+  // A row of evaluation has a mean model, which is evaluated, and the distances of 8 nodes from it. Most other sums of
+  // D-PSGD are computed with gradients: counted with the rest they made batches of more sums than there are nodes.
+  const auto statistics = run_algorithm("dpsgd").statistics;
+  CHECK(statistics.at("graph.folded") > 300);
+  CHECK(statistics.at("graph.mean_sum_batch") >= 1);
+  CHECK(statistics.at("graph.mean_sum_batch") <= 8);
+  CHECK(statistics.at("graph.mean_evaluation_batch") == 1);
+  CHECK(statistics.at("graph.mean_distance_batch") == 8);
+  CHECK(statistics.at("graph.mean_transform_batch") == 0);  // there are none
+}
+
 TEST_CASE("a diverging run says which node and ends with a results file that can be read") {
   const test::TemporaryDirectory directory;
   const std::string output = directory.path("diverged.h5");

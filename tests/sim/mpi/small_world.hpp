@@ -18,6 +18,7 @@
 #include "sim/mpi/gather.hpp"
 #include "sim/mpi/mpi_session.hpp"
 #include "sim/mpi/mpi_transport.hpp"
+#include "sim/mpi/reports.hpp"
 #include "sim/node/node.hpp"
 
 namespace starling::test {
@@ -117,9 +118,12 @@ class SmallRun {
   SmallRun(NodeId nodes, Quadratic& workload, Step steps = 1, GradientDuration duration = {},
            std::function<void()> pulse = {})
       : around(nodes, workload, steps, ComputeGraph::Execution::inline_),
-        transport(
-            {.nodes = nodes, .pulse = std::move(pulse), .acts = &noted(around.recorder, nodes)},
-            session(), around.graph, workload, std::move(duration)),
+        reports(session(), block_of(session().rank(), session().ranks(), nodes), around.recorder),
+        transport({.nodes = nodes,
+                   .pulse = std::move(pulse),
+                   .acts = &noted(around.recorder, nodes),
+                   .reports = &reports},
+                  session(), around.graph, workload, std::move(duration)),
         world_{transport, around.graph, around.observer, around.topology, steps, 1} {}
 
   /// Starts `program` on all local nodes and runs; throws what the transport throws.
@@ -142,6 +146,7 @@ class SmallRun {
   }
 
   Surroundings around;
+  Reports reports;
   MpiTransport transport;
 
  private:

@@ -6,9 +6,11 @@
 // instead does as a whole what must never hang.
 
 #define DOCTEST_CONFIG_IMPLEMENT
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <deque>
@@ -18,6 +20,8 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <tuple>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -27,6 +31,7 @@
 #include "sim/engine/network_model.hpp"
 #include "sim/engine/simulated_transport.hpp"
 #include "sim/mpi/message_header.hpp"
+#include "sim/mpi/records.hpp"
 #include "tests/sim/mpi/small_world.hpp"
 
 namespace starling::test {
@@ -716,6 +721,50 @@ void check_equal_tables(const Table& a, const Table& b) {
         CHECK(a.value(metric, row, column) == b.value(metric, row, column));
       }
     }
+  }
+}
+
+TEST_CASE("what ranks report while they run is what they have recorded so far") {
+  const NodeId nodes = uneven();
+  constexpr Step steps = 100;  // of 10 ms, with ten pulses a second
+  Quadratic workload(nodes, 50);
+  Recorder reported(nodes, {1, steps}, {2, steps}, Time{from_seconds(1000)});
+  reported.acts.resize(static_cast<std::size_t>(nodes));
+  int reports = 0;
+  SmallRun* running = nullptr;
+  const auto pulse = [&] {
+    if (session().rank() != 0) return;
+    const std::vector<std::string> told = running->reports.take();
+    for (const std::string& report : told) unpack_records(report, reported);
+    reports += told.empty() ? 0 : 1;
+    running->reports.ask();
+  };
+  const auto duration = [](NodeId, Step, BatchName) { return from_seconds(0.01); };
+  SmallRun run(nodes, workload, steps, duration, pulse);
+  running = &run;
+  run(dpsgd);
+  Recorder& recorder = run.around.recorder;
+  gather_results(session(), run.transport.block(), run.around.graph, run.around.observer, recorder,
+                 false);
+  if (session().rank() != 0) return;
+  CHECK(reports >= 2);
+  sort_timeline(reported);
+  CHECK(std::ranges::includes(recorder.timeline, reported.timeline,
+                              [](const Segment& a, const Segment& b) {
+                                return std::tie(a.end, a.node) < std::tie(b.end, b.node);
+                              }));
+  for (std::size_t node = 0; node < recorder.nodes.size(); ++node) {
+    const auto known = static_cast<std::size_t>(reported.nodes[node].steps);
+    CHECK(known > 10);
+    for (std::size_t row = 0; row < known; ++row) {
+      CHECK(reported.steps.value("time", row, node) == recorder.steps.value("time", row, node));
+      // Numbers become known later, and are told then.
+      const double norm = reported.steps.value("norm", row, node);
+      if (row < 10 || !std::isnan(norm)) CHECK(norm == recorder.steps.value("norm", row, node));
+    }
+    const std::vector<Act>& acts = reported.acts[node];
+    CHECK(acts.size() > known);
+    CHECK(std::ranges::equal(acts, std::span(recorder.acts[node]).first(acts.size())));
   }
 }
 

@@ -251,6 +251,28 @@ TEST_CASE("gradients of nodes that never act together run as one batch") {
   CHECK(bench.graph.statistics().gradient_batches == 2);
 }
 
+TEST_CASE("batched calls are counted for every kind") {
+  Bench bench;
+  const Vector x = bench.graph.initial_model();
+  std::vector<Scalar> scalars;
+  for (const std::size_t count : {3, 4, 5}) {
+    const Vector code = transformed(transforms::KeepLargest{count}, {x});
+    const Vector kept =
+        transformed(transforms::Scatter{size}, {code});  // a batch after that of the codes
+    scalars.push_back(squared_distance(x, kept));
+    scalars.push_back(measured(transforms::CountNonzero{}, {kept}));
+    scalars.push_back(bench.graph.evaluate(kept).loss);
+  }
+  bench.graph.flush();
+  const GraphStatistics statistics = bench.graph.statistics();
+  CHECK(statistics.transforms == 6);
+  CHECK(statistics.transform_batches == 2);
+  CHECK(statistics.distances == 6);
+  CHECK(statistics.distance_batches == 2);  // one of distances, one of other measures
+  CHECK(statistics.evaluations == 3);
+  CHECK(statistics.evaluation_batches == 1);
+}
+
 TEST_CASE(
     "random programs give the bits of a plain interpreter, whatever the window, in both modes") {
   // The interpreter keeps every vector as plain floats and runs each verb at once.

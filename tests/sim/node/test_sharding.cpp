@@ -27,6 +27,7 @@ constexpr NodeId nodes = 12;
 struct Outcome {
   std::vector<std::vector<float>> models;
   std::vector<double> numbers;
+  std::vector<std::int64_t> counts;  // of operations and batched calls
 };
 /// Records something; may set whose program records.
 using Recording = std::function<void(ComputeGraph& graph, NodeId& recorder,
@@ -49,6 +50,10 @@ Outcome run(const Recording& record, const Workload& workload, ComputeGraph::Lim
     outcome.models.emplace_back(values.begin(), values.end());
   }
   graph.close();
+  const GraphStatistics all = graph.statistics();
+  outcome.counts = {all.sums,      all.sum_batches,      all.transforms,  all.transform_batches,
+                    all.distances, all.distance_batches, all.evaluations, all.evaluation_batches,
+                    all.gradients, all.gradient_batches, all.folded};
   return outcome;
 }
 
@@ -113,6 +118,11 @@ Recording everything(std::uint64_t seed) {
             break;
           case 3:
             x.add_scaled(1.0, graph.zeros(size));
+            numbers.push_back(measured(transforms::CountNonzero{}, {x}));
+            break;
+          case 4:
+            x = transformed(transforms::Scatter{size},
+                            {transformed(transforms::KeepLargest{9}, {x})});
             break;
           default:
             break;
@@ -146,6 +156,7 @@ TEST_CASE("a shared recording has the bits of one process") {
         const Outcome shared = share(everything(seed), workload, limits, hub);
         CHECK(shared.models == alone.models);
         CHECK(shared.numbers == alone.numbers);
+        CHECK(shared.counts == alone.counts);
       }
     }
   }
