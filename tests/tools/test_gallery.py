@@ -38,7 +38,7 @@ class GalleryTest(unittest.TestCase):
                        "run.steps=20"]
             done = subprocess.run(command, capture_output=True, text=True, timeout=600)
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertIn(" of 45 pairs stand as published", done.stdout)
+            self.assertIn(" of 55 pairs stand as published", done.stdout)
             self.assertGreater(picture.stat().st_size, 10_000)
 
 

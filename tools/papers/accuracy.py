@@ -18,6 +18,7 @@ VARIANTS = {
     "wagma": [],
     "sgp": ["algorithm.kind=sgp", "topology.kind=one_peer_exponential"],
     "dpsgd": ["algorithm.kind=dpsgd"],
+    "dpsgd_two_rounds": ["algorithm.kind=dpsgd", "algorithm.rounds=2"],
     "adpsgd": ["algorithm.kind=adpsgd", "algorithm.pairs=bipartite"],
     "wagma with fixed groups": ["algorithm.groups=fixed"],
     "wagma with groups of 4": ["algorithm.group_size=4"],

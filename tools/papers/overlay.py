@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 
 from pictures.style import BLUE, DASHES, GREY, MARKERS, ORANGE, SERIES, STYLE, save, set_log, short
 
-NAMES = {"local_sgd": "local SGD", "dpsgd": "D-PSGD", "sgp": "SGP", "sgp_one": "SGP, one neighbor",
+NAMES = {"local_sgd": "local SGD", "dpsgd": "D-PSGD", "dpsgd_two_rounds": "D-PSGD, two rounds", "sgp": "SGP", "sgp_one": "SGP, one neighbor",
          "sgp_four": "SGP, four neighbors", "adpsgd": "AD-PSGD", "eager": "eager-SGD", "wagma": "WAGMA-SGD",
          "swarm": "SwarmSGD"}
 # An algorithm looks alike in all pictures: its color, marker and dashes. Variants share them.

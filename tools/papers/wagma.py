@@ -12,6 +12,7 @@ RELEASED = {
     "local_sgd": ["algorithm.kind=local_sgd", "algorithm.period=1", *MPI_ALLREDUCE],
     "allreduce": ["algorithm.kind=allreduce", *MPI_ALLREDUCE],
     "dpsgd": ["algorithm.kind=dpsgd"],
+    "dpsgd_two_rounds": ["algorithm.kind=dpsgd", "algorithm.rounds=2"],
     "sgp": ["algorithm.kind=sgp", "algorithm.peers=two_peer"],
     "sgp_one": ["algorithm.kind=sgp", "algorithm.peers=one_peer"],
     "sgp_four": ["algorithm.kind=sgp", "algorithm.peers=four_peer"],
