@@ -95,10 +95,10 @@ def reference_of(path):
 
 
 def deviations(first, other):
-    """Lines that say how far `other` is from `first`."""
+    """Lines that say how far `first` is from `other`, which is the yardstick as in `starling compare`."""
     lines = []
     if np.isfinite(first.step_time) and np.isfinite(other.step_time):
-        lines.append(f"time per step {100 * (other.step_time / first.step_time - 1):+.1f} %")
+        lines.append(f"time per step {100 * (first.step_time / other.step_time - 1):+.1f} %")
     for metric, name in METRICS.items():
         ours, theirs = first.curve(metric, "step"), other.curve(metric, "step")
         shared, at, there = np.intersect1d(ours[0], theirs[0], return_indices=True)
@@ -209,7 +209,7 @@ def legend_columns(runs, width):
 
 
 def draw(paths, targets=()):
-    """The picture and lines of text that tell the deviations of the other runs from the first."""
+    """The picture and lines of text that tell the deviations of the first run from the others."""
     if len(paths) > MOST_RUNS:
         raise Failure(f"{len(paths)} runs are too many to tell apart in one picture, expected at most {MOST_RUNS}")
     runs = [Run(path, name) for path, name in zip(paths, names_of(paths))]
@@ -218,7 +218,7 @@ def draw(paths, targets=()):
             if not run.is_reference:
                 run.read_training()
     metrics = [metric for metric in METRICS if any(len(run.curve(metric, "step")[0]) for run in runs)]
-    pairs = [(f"{run.name} against {runs[0].name}", deviations(runs[0], run) or ["nothing in common"]) for run in runs[1:]]
+    pairs = [(f"{runs[0].name} against {run.name}", deviations(runs[0], run) or ["nothing in common"]) for run in runs[1:]]
     said = [f"{names}: {', '.join(apart)}" for names, apart in pairs]
     notes = [f"note: of {run.name} nobody reads {', '.join(run.unread)}" for run in runs if run.unread]
     if not metrics:
