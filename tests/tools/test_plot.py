@@ -488,6 +488,31 @@ class PlotTest(unittest.TestCase):
         self.assertIn("away", self.texts("paused.h5"))
         self.assertNotIn("away", self.texts("a.h5"))
 
+    def test_the_legend_of_a_run_with_time_away_leaves_the_heading_free(self):
+        subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "paused.h5", "failures.pause=1 @ 5 ms for 9 ms"], cwd=self.folder, check=True)
+        figure = self.laid_out(lambda: run.draw(run.Results(self.folder / "paused.h5"), "paused.h5", None))
+        (shares,) = [ax for ax in figure.axes if ax.get_title("left") == "How the nodes spent the whole run"]
+        legend = shares.get_legend()
+        self.assertEqual([text.get_text() for text in legend.get_texts()], ["compute", "communicate", "wait", "away"])
+        self.assertGreater(legend.get_window_extent().x0, shares._left_title.get_window_extent().x1)
+
+    def test_a_short_run_is_drawn_beside_a_long_reference_in_all_panels_and_on_equal_scales(self):
+        subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "timing.h5", "workload.kind=timing", "workload.bytes=1 MB", "workload.dataset=default",
+                        "workload.hidden=default", "workload.samples=640"], cwd=self.folder, check=True)
+        (self.folder / "long.csv").write_text("# nodes = 4\n# samples_per_step = 16\nstep,time_seconds\n40000,14400\n")
+        figure = self.laid_out(lambda: convergence.draw([self.folder / "timing.h5", self.folder / "long.csv"])[0])
+        *curves, pace = figure.axes
+        self.assertEqual([ax.get_xlabel() for ax in curves], ["time (s)", "samples", "epochs"])  # not 1e-5 h
+        self.assertEqual({(ax.get_xscale(), ax.get_yscale()) for ax in curves}, {("log", "log")})
+        self.assertEqual(list(curves[2].lines[1].get_xdata()), [40000 * 4 * 16 / 640])
+        self.assertRegex(pace.texts[1].get_text(), r"^360 \(first: -99\.\d %\)$")
+        self.assertLess(pace.texts[1].get_window_extent().x1, figure.bbox.x1)
+
+    def test_a_run_that_does_not_tell_its_time_is_named_where_it_is_missing(self):
+        (self.folder / "r.csv").write_text("step,test_loss\n40,1\n")
+        self.assertIn("not told of r", self.texts("a.h5", "r.csv"))
+        self.assertFalse([text for text in self.texts("a.h5", "slow.h5") if text.startswith("not told")])
+
     def test_times_of_some_seeds_alone_say_so(self):
         with h5py.File(self.folder / "swept" / "nodes=4,learning_rate=0.05,seed=1.h5") as one, \
              h5py.File(self.folder / "swept" / "nodes=4,learning_rate=0.05,seed=2.h5") as two:
