@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 from papers import accuracy, eager, overlay, swarm, wagma, zou
 from papers.overlay import LOOKS
 from papers.table import Row, Table, lines_of, number, published, with_algorithm
+from pictures.style import SECONDS
 
 TABLES = {table.name: table for module in (wagma, accuracy, eager, zou, swarm) for table in module.TABLES}
 
@@ -133,6 +134,12 @@ class ReproduceTest(unittest.TestCase):
             (title,) = figure.findobj(lambda artist: isinstance(artist, Text) and artist.get_text() == table.title)
             self.assertLess(title.get_window_extent().x1, figure.bbox.x1, name)
             plt.close(figure)
+
+    def test_an_axis_names_its_quantity_and_not_the_unit_alone(self):
+        for name, table in TABLES.items():
+            self.assertFalse(table.unit in ("s or share", "times", "F", *SECONDS) and not table.quantity, name)
+        self.assertEqual(TABLES["wagma_fig5"].axis, "time to train (min)")
+        self.assertEqual(TABLES["wagma_fig4"].axis, "images/s")
 
     def test_a_replaced_algorithm_leaves_the_sections_behind_it(self):
         text = "[run]\nnodes = 2\n[algorithm]\nkind = a\nx = 1\n\n[reference]\nfile = f\n"

@@ -43,6 +43,11 @@ class Table:
     tolerance: float      # percent within which rows should agree; 0: numbers are not comparable, only their order is
     shape: str = "lines"  # of the picture: "lines" over numeric `at`, "shares" the same divided by it, "dots" per row
     claim: object = None  # rows -> (whether it holds, sentence), of orderings and of claims without numbers
+    quantity: str = ""    # what the picture's axis calls a unit that does not tell it: "time"
+
+    @property
+    def axis(self):
+        return f"{self.quantity} ({self.unit})" if self.quantity else self.unit
 
 
 class Bench:
