@@ -4,11 +4,14 @@
 //   combine_while_adapt   x_i <- sum_j W_ij x_j - learning_rate * g_i(x_i)      communication overlaps the gradient
 //   adapt_then_combine    x_i <- sum_j W_ij (x_j - learning_rate * g_j(x_j))
 //
+// With `rounds` R models are mixed R times per step, W^R in place of W; where W changes, a round is a step of its schedule:
+// W_kR ... W_(kR+R-1) at step k. Rounds but the first begin when the one before has ended, after the gradient.
+//
 // Lian et al., "Can Decentralized Algorithms Outperform Centralized Algorithms? A Case Study for Decentralized
 // Parallel Stochastic Gradient Descent", NeurIPS 2017, Algorithm 1 (the first order). Momentum stays local, or is mixed with the
 // models (moment_mixing.hpp): momentum_policy = mix with the second order is DmSGD.
 
-#include <utility>
+#include <cstdint>
 
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/moment_mixing.hpp"
@@ -20,6 +23,7 @@ namespace {
 
 struct Settings {
   bool adapt_then_combine;
+  std::int64_t rounds;  // of mixing per step
   SharedCodec codec;
   GossipMomentum momentum_policy;
   OptimizerSettings optimizer;
@@ -33,15 +37,19 @@ Task<> run(Node& node, const Settings& settings) {
   // Exchanges that overlap the backward pass send what was computed from, too: tensors leave as their gradients appear.
   const bool sends_first = !settings.adapt_then_combine && !node.plan().overlaps_backward;
   for (Step k = 0; k < node.steps(); ++k) {
-    if (sends_first) co_await mixing.send(k, x);
-    if (sends_first && moments) co_await moments->send(k);
+    const Step first = k * settings.rounds;
+    if (sends_first) co_await mixing.send(first, x);
+    if (sends_first && moments) co_await moments->send(first);
     const Gradient g = co_await node.gradient_in_pieces(x);
     if (settings.adapt_then_combine) optimizer.update(x, g.values, x, k);
-    if (!sends_first) co_await mixing.send(k, x);
-    if (!sends_first && moments) co_await moments->send(k);
-    const Vector own = std::move(x);
-    x = co_await mixing.mix(k, own);
-    if (moments) co_await moments->mix(k);
+    const Vector own = x;
+    for (Step round = first; round < first + settings.rounds; ++round) {
+      const bool is_sent = sends_first && round == first;
+      if (!is_sent) co_await mixing.send(round, x);
+      if (!is_sent && moments) co_await moments->send(round);
+      x = co_await mixing.mix(round, x);
+      if (moments) co_await moments->mix(round);
+    }
     if (!settings.adapt_then_combine) optimizer.update(x, g.values, own, k);
     co_await node.finish_backward();
     node.end_step(k, x);
@@ -55,6 +63,9 @@ Program dpsgd(const Section& section, const Context& context) {
   settings.adapt_then_combine =
       section.choice("order", {"combine_while_adapt", "adapt_then_combine"}, "combine_while_adapt",
                      "average and step: at once, or step first") == "adapt_then_combine";
+  settings.rounds = section.optional<std::int64_t>("rounds", 1, "rounds of mixing per step");
+  section.expect(settings.rounds >= 1 && settings.rounds <= 1000, "rounds",
+                 "must be from 1 to 1000, got {}", settings.rounds);
   settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context.steps);
   settings.momentum_policy = read_gossip_momentum(section, context.topology, *settings.codec,

@@ -12,8 +12,9 @@ ReferenceSettings read_reference_section(const Section& section) {
     section.expect(value >= 0, key, "must not be negative, got {}", value);
     return value;
   };
-  settings.time_tolerance =
-      tolerance("time_tolerance", 0.1, "how far time per step and throughput may deviate");
+  settings.time_tolerance = tolerance("time_tolerance", 0.1,
+                                      "how far the time per step may deviate, relative to the "
+                                      "reference's; throughput where batches differ");
   settings.loss_tolerance = tolerance(
       "loss_tolerance", 0.05, "how far losses may deviate relatively, accuracies absolutely");
   section.finish();

@@ -11,7 +11,7 @@ namespace starling {
 
 struct ReferenceSettings {
   std::string file;       // a CSV file, or a results file; with the scenario's folder before it
-  double time_tolerance;  // relative, of time per step and throughput
+  double time_tolerance;  // relative, of time per step, or throughput where batches differ
   double loss_tolerance;  // relative of losses, absolute of accuracies
 };
 

@@ -1,5 +1,6 @@
 // starling compare: do two runs agree? Simulated against real, or any two; one run alone is compared with the [reference]
-// of its scenario. Exit status 0 if every quantity with a tolerance is within it, 3 if not.
+// of its scenario. The second is the yardstick: a deviation is A - B, relative ones over B, and its sign is that of A's
+// excess. tools/plot and tools/validate count so, too. Exit status 0 if every quantity with a tolerance is within it, 3 if not.
 
 #include <algorithm>
 #include <bit>
@@ -36,26 +37,28 @@ struct Line {
   std::string quantity;
   double first;
   double second;
-  double deviation;                 // relative, or absolute where `is_absolute`
+  double deviation;                 // of A from B, relative to B, or absolute where `is_absolute`
   std::optional<double> tolerance;  // none: for information
   bool is_absolute = false;
 
   bool has_tolerance() const { return tolerance.has_value(); }
-  bool agrees() const { return !tolerance || deviation <= *tolerance; }
+  /// Whether the deviation is that of two numbers, not a mean or maximum of sizes of deviations.
+  bool has_sign() const { return !std::isnan(first) || !std::isnan(second); }
+  bool agrees() const { return !tolerance || std::fabs(deviation) <= *tolerance; }
 };
 
 /// NaN if neither number is known; infinite if one is not, or is infinite.
 double difference(double a, double b) {
   if (a == b) return 0;
   if (std::isnan(a) && std::isnan(b)) return unknown;
-  const double distance = std::fabs(a - b);
-  return std::isfinite(distance) ? distance : infinite;
+  return std::isfinite(a - b) ? a - b : infinite;
 }
 
+/// Of `a` from `b`; infinite from 0.
 double relative(double a, double b) {
   const double distance = difference(a, b);
   if (!std::isfinite(distance) || distance == 0) return distance;
-  return distance / std::max(std::fabs(a), std::fabs(b));
+  return distance / std::fabs(b);
 }
 
 double outcome(const std::vector<Outcome>& all, std::string_view name) {
@@ -99,7 +102,7 @@ bool got_to(const Recorder& run, std::size_t row) {
   return !is_reference(run) && !std::isnan(run.evaluation.value("time", row));
 }
 
-/// Mean relative deviation of a metric over the steps that both runs evaluated.
+/// Mean size of the relative deviation of a metric over the steps that both runs evaluated.
 double deviation_by_step(const Recorder& a, const Recorder& b, std::string_view metric) {
   if (b.evaluation.rows(metric) == 0) return unknown;
   double sum = 0;
@@ -112,7 +115,7 @@ double deviation_by_step(const Recorder& a, const Recorder& b, std::string_view 
         relative(a.evaluation.value(metric, row), b.evaluation.value(metric, *other));
     const bool is_told = std::isfinite(deviation) || (got_to(a, row) && got_to(b, *other));
     if (std::isnan(deviation) || !is_told) continue;
-    sum += deviation;
+    sum += std::fabs(deviation);
     ++count;
   }
   return count > 0 ? sum / count : unknown;
@@ -132,7 +135,7 @@ double train_loss_after(const Recorder& run, Step step) {
   return sum / static_cast<double>(run.steps.width());
 }
 
-/// Mean relative deviation of the training loss over the steps for which a run by other code, at least one of the two, tells it.
+/// Mean size of the relative deviation of the training loss over the steps for which a run by other code, at least one of the two, tells it.
 double deviation_of_train_loss(const Recorder& a, const Recorder& b) {
   const Recorder& other = is_reference(b) ? b : a;
   if (!is_reference(other)) return unknown;
@@ -140,9 +143,10 @@ double deviation_of_train_loss(const Recorder& a, const Recorder& b) {
   double count = 0;
   for (std::size_t row = 0; row < other.evaluation.rows("train_loss"); ++row) {
     const Step step = other.evaluation.schedule().finished(row);
-    const double deviation = relative(train_loss_after(a, step), train_loss_after(b, step));
-    if (!std::isfinite(deviation)) continue;
-    sum += deviation;
+    const double first = train_loss_after(a, step);
+    const double second = train_loss_after(b, step);
+    if (!std::isfinite(first) || !std::isfinite(second)) continue;
+    sum += std::fabs(relative(first, second));
     ++count;
   }
   return count > 0 ? sum / count : unknown;
@@ -156,7 +160,7 @@ double deviation_by_time(const Recorder& a, const Recorder& b, std::string_view 
   for (std::size_t i = 0; i < first.times.size(); ++i) {
     const double other = second.at(first.times[i]);
     if (std::isnan(other)) continue;
-    sum += relative(first.values[i], other);
+    sum += std::fabs(relative(first.values[i], other));
     ++count;
   }
   return count > 0 ? sum / count : unknown;
@@ -186,8 +190,23 @@ double model_difference(const Recorder& a, const Recorder& b) {
 struct Tolerances {
   double time;
   double loss;
+  std::optional<double> wait;
+  std::optional<double> loss_by_time;
   std::optional<double> models;
 };
+
+constexpr const char* waiting = "share of time waiting";
+constexpr const char* loss_by_time = "test loss by time, mean";
+constexpr const char* final_models = "final models, largest difference";
+
+/// Whether both runs use equally many samples per step. Then throughput is the time per step once more, and that alone is
+/// judged: 10 % less time is 11 % more throughput.
+bool have_equal_batches(const std::vector<Outcome>& a, const std::vector<Outcome>& b) {
+  const auto samples = [](const std::vector<Outcome>& all) {
+    return outcome(all, "samples_per_second") * outcome(all, "step_time_seconds");
+  };
+  return std::fabs(relative(samples(a), samples(b))) < 1e-6;
+}
 
 std::vector<Line> compare(const Recorder& a, const Recorder& b, const Tolerances& tolerances) {
   const std::vector<Outcome> first = outcomes(a);
@@ -206,9 +225,10 @@ std::vector<Line> compare(const Recorder& a, const Recorder& b, const Tolerances
     lines.push_back({quantity, unknown, unknown, deviation, tolerance, is_absolute});
   };
   add("time per step, s", "step_time_seconds", tolerances.time);
-  add("throughput, samples/s", "samples_per_second", tolerances.time);
+  add("throughput, samples/s", "samples_per_second",
+      have_equal_batches(first, second) ? std::nullopt : std::optional(tolerances.time));
   add("share of time computing", "compute_share", std::nullopt, true);
-  add("share of time waiting", "wait_share", std::nullopt, true);
+  add(waiting, "wait_share", tolerances.wait, true);
   add("share of time communicating", "communicate_share", std::nullopt, true);
   if (outcome(first, "bytes_per_step") > 0 && outcome(second, "bytes_per_step") > 0)
     add("bytes per step", "bytes_per_step", std::nullopt);  // a reference does not count them
@@ -216,10 +236,9 @@ std::vector<Line> compare(const Recorder& a, const Recorder& b, const Tolerances
   add("final test accuracy", "test_accuracy", tolerances.loss, true);
   add("final test AUC", "test_auc", tolerances.loss, true);
   add_deviation("test loss by step, mean", deviation_by_step(a, b, "test_loss"), tolerances.loss);
-  add_deviation("test loss by time, mean", deviation_by_time(a, b, "test_loss"), std::nullopt);
+  add_deviation(loss_by_time, deviation_by_time(a, b, "test_loss"), tolerances.loss_by_time);
   add_deviation("training loss by step, mean", deviation_of_train_loss(a, b), std::nullopt);
-  add_deviation("final models, largest difference", model_difference(a, b), tolerances.models,
-                true);
+  add_deviation(final_models, model_difference(a, b), tolerances.models, true);
   std::erase_if(lines, [](const Line& line) { return std::isnan(line.deviation); });
   return lines;
 }
@@ -245,15 +264,24 @@ std::string number(const Line& line, double value) {
 void print(const std::vector<Line>& lines) {
   if (lines.empty()) return;
   fmt::print("\n{:<34}{:>13}{:>13}{:>13}{:>12}\n", "", "A", "B", "deviation", "tolerance");
-  const auto amount = [](const Line& line, double value) {
-    return line.is_absolute ? fmt::format("{:.4g}", value) : fmt::format("{:.2f} %", 100 * value);
+  const auto amount = [](const Line& line, double value, bool has_sign) {
+    const std::string sign = has_sign && value > 0 && std::isfinite(value) ? "+" : "";
+    return sign +
+           (line.is_absolute ? fmt::format("{:.4g}", value) : fmt::format("{:.2f} %", 100 * value));
   };
   for (const Line& line : lines) {
     fmt::print("{:<34}{:>13}{:>13}{:>13}{:>12}{}\n", line.quantity, number(line, line.first),
-               number(line, line.second), amount(line, line.deviation),
-               line.tolerance ? amount(line, *line.tolerance) : "",
+               number(line, line.second), amount(line, line.deviation, line.has_sign()),
+               line.tolerance ? amount(line, *line.tolerance, false) : "",
                line.agrees() ? "" : "  differs");
   }
+}
+
+/// Throws if the command line gives a tolerance for what the runs do not tell.
+void expect_line(const std::vector<Line>& lines, const po::variables_map& values, const char* name,
+                 std::string_view quantity, std::string_view needs) {
+  if (values.count(name) > 0 && std::ranges::find(lines, quantity, &Line::quantity) == lines.end())
+    throw Error(fmt::format("--{} needs two runs {}", name, needs));
 }
 
 double tolerance_in(const po::variables_map& values, const char* name) {
@@ -285,9 +313,12 @@ void compare_command(const Arguments& arguments) {
   po::options_description options("options");
   options.add_options()(
       "time", po::value<double>()->default_value(0.1, "0.1"),
-      "relative tolerance of time per step and throughput: difference over the larger of the two")(
+      "how far A's time per step may deviate, relative to B's; throughput where batches differ")(
       "loss", po::value<double>()->default_value(0.05, "0.05"),
-      "relative tolerance of losses, absolute one of accuracy and AUC")(
+      "the same of losses; of accuracy and AUC the difference")(
+      "wait", po::value<double>(), "largest difference of the share of time waiting")(
+      "loss-by-time", po::value<double>(),
+      "largest mean deviation of the test loss at equal times, relative to B's")(
       "models", po::value<double>(), "largest difference of final models; 0: the same bits");
   po::variables_map values;
   if (!parse_arguments(arguments, "starling compare A.h5 [B.h5|REFERENCE.csv] [options]", options,
@@ -296,8 +327,14 @@ void compare_command(const Arguments& arguments) {
   auto words = values["words"].as<std::vector<std::string>>();
   if (words.empty() || words.size() > 2)
     throw UsageError("compare takes two runs, or one whose scenario has a [reference] section");
-  Tolerances tolerances{tolerance_in(values, "time"), tolerance_in(values, "loss"), std::nullopt};
-  if (values.count("models") > 0) tolerances.models = tolerance_in(values, "models");
+  const auto optional_tolerance = [&](const char* name) {
+    return values.count(name) > 0 ? std::optional(tolerance_in(values, name)) : std::nullopt;
+  };
+  Tolerances tolerances{.time = tolerance_in(values, "time"),
+                        .loss = tolerance_in(values, "loss"),
+                        .wait = optional_tolerance("wait"),
+                        .loss_by_time = optional_tolerance("loss-by-time"),
+                        .models = optional_tolerance("models")};
 
   if (words.size() == 1) words.push_back(reference_of(words[0], values, tolerances));
 
@@ -316,8 +353,9 @@ void compare_command(const Arguments& arguments) {
             ? "; compared are the columns time_seconds, test_loss, test_accuracy and test_auc"
             : ""));
   }
-  if (tolerances.models && !lines.back().quantity.starts_with("final models"))
-    throw Error("--models needs two runs with run.save_models = yes");
+  expect_line(lines, values, "wait", waiting, "that tell how nodes spent their time");
+  expect_line(lines, values, "loss-by-time", loss_by_time, "with test losses at times in common");
+  expect_line(lines, values, "models", final_models, "with run.save_models = yes");
   fmt::print("A: {} ({})\nB: {} ({})\n", words[0], state_of(first), words[1], state_of(second));
   tell_settings_that_differ(first, second);
   print(lines);

@@ -143,3 +143,45 @@ TEST_CASE("one-peer exponential mixing reaches the mean after log2 n steps witho
           doctest::Approx(test::mean_model(spread, 0)).epsilon(1e-5));
   }
 }
+
+TEST_CASE("D-PSGD with two rounds mixes with the square of the matrix, whichever order") {
+  // A ring of 4 with weights 1/3: W^2 has 3/9 on the diagonal and 2/9 elsewhere. From 0, with x - c as gradients and c_i = i, the
+  // first step leaves y = W^2 (0.1 c) = 0.1 (12 + i) / 9 where it comes first, else x = 0.1 c; then the second leaves
+  // W^2 y - 0.1 (x - c) = 0.1 (12 + i) / 9 + 0.1 (0.9 i).
+  const std::string rounds = "\nrounds = 2";
+  const Recorder adapted =
+      test::run(test::quadratic_scenario(4, 1, "ring", adapt_then_combine + rounds),
+                {"workload.centers=index"});
+  const Recorder combined =
+      test::run(test::quadratic_scenario(4, 2, "ring", combine_while_adapt + rounds),
+                {"workload.centers=index"});
+  for (NodeId i = 0; i < 4; ++i) {
+    const double mixed = 0.1 * (12 + i) / 9;
+    CHECK(test::model(adapted, i, 0) == doctest::Approx(mixed).epsilon(1e-6));
+    CHECK(test::model(combined, i, 0) == doctest::Approx(mixed + 0.09 * i).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("rounds of D-PSGD cost messages, and time unless they overlap the gradient") {
+  // A gradient takes 1 ms, a message 10 us on an infinite bandwidth. In 10 steps a node sends its 2 neighbors 3 messages
+  // per step; the first round overlaps the gradient if models are combined while it runs.
+  for (const auto& [order, rounds_after] :
+       {std::pair(combine_while_adapt, 2), std::pair(adapt_then_combine, 3)}) {
+    const Recorder recorder =
+        test::run(test::quadratic_scenario(6, 10, "ring", order + std::string("\nrounds = 3")));
+    for (const NodeTotals& node : recorder.nodes) {
+      CHECK(node.messages_sent == 60);
+      CHECK(to_seconds(node.finished) == doctest::Approx(10 * (1e-3 + rounds_after * 10e-6)));
+    }
+  }
+}
+
+TEST_CASE("rounds of D-PSGD go on in the schedule of a changing topology") {
+  // n = 8: three rounds of one-peer exponential mixing are one of 1/8 everywhere, so that every step is one of allreduce SGD.
+  const Recorder rounds = test::run(test::quadratic_scenario(
+      8, 20, "one_peer_exponential", adapt_then_combine + std::string("\nrounds = 3")));
+  const Recorder exact = test::run(
+      test::quadratic_scenario(8, 20, "complete", "kind = allreduce\nlearning_rate = 0.1"));
+  for (NodeId i = 0; i < 8; ++i)
+    CHECK(test::model(rounds, i, 0) == doctest::Approx(test::model(exact, 0, 0)).epsilon(1e-5));
+}

@@ -90,6 +90,7 @@ FURTHER_SYNCHRONOUS = {
     "dmsgd_tensors": ["kind=dpsgd", "order=adapt_then_combine", "exchange=tensors", "momentum=0.5",
                       "momentum_policy=mix"],
     "dpsgd_overlap": ["kind=dpsgd", "exchange=tensors", "overlap=backward"],
+    "dpsgd_rounds": ["kind=dpsgd", "rounds=3", "momentum=0.5", "momentum_policy=mix", "exchange=tensors", "overlap=backward"],
     "sgp_buckets": ["kind=sgp", "peers=two_peer", "exchange=buckets", "bucket_size=4 kB"],
     "allreduce_tensors": ["kind=allreduce", "exchange=tensors", "collective=by_size"],
     "wagma_tensors": ["kind=wagma", "group_size=4", "tau=5", "activation=full", "exchange=tensors"],

@@ -24,7 +24,8 @@ def metropolis(nodes, topology):
     return w + np.diag(1 - w.sum(axis=1))
 
 
-def dpsgd(w, x, steps, optimizer, order):
+def dpsgd(w, x, steps, optimizer, order, rounds=1):
+    w = np.linalg.matrix_power(w, rounds)
     for _ in range(steps):
         if order == "combine_while_adapt":
             x = w @ x - optimizer.step(gradient(x), x)
@@ -108,6 +109,8 @@ class Twins(TwinCase):
             for order in ("combine_while_adapt", "adapt_then_combine"):
                 self.expect(dpsgd(w, x, 12, Optimizer(nodes, **settings), order), nodes, 12,
                             {"kind": "dpsgd", "order": order, **settings}, topology=topology)
+                self.expect(dpsgd(w, x, 12, Optimizer(nodes, **settings), order, 2), nodes, 12,
+                            {"kind": "dpsgd", "order": order, "rounds": 2, **settings}, topology=topology)
                 if settings == OPTIMIZERS[0]:
                     self.expect(gradient_tracking(w, x, 12, rate, order), nodes, 12,
                                 {"kind": "gradient_tracking", "order": order, **settings}, topology=topology)

@@ -103,20 +103,22 @@ class PlotTest(unittest.TestCase):
             drawn.append((self.folder / name).read_bytes())
         self.assertEqual(*drawn)
 
-    def test_the_deviation_from_the_first_run_is_printed(self):
+    def test_the_deviation_of_the_first_run_is_printed_as_compare_tells_it(self):
         said = self.plot("a.h5", "slow.h5")
-        # Gradients take 1.2 times as long and messages next to nothing; what is computed is the same.
-        found = re.search(r"slow against a: time per step \+([0-9.]+) %, test accuracy 0.00 points apart on average over 4 steps", said)
+        # Gradients take 1.2 times as long and messages next to nothing; what is computed is the same: 1 / 1.2 - 1.
+        found = re.search(r"a against slow: time per step (-[0-9.]+) %, test accuracy 0.00 points apart on average over 4 steps", said)
         self.assertIsNotNone(found, said)
-        self.assertAlmostEqual(float(found[1]), 20, delta=0.5)
+        self.assertAlmostEqual(float(found[1]), -16.7, delta=0.4)
+        told = subprocess.run([PROGRAM, "compare", "a.h5", "slow.h5"], cwd=self.folder, capture_output=True, text=True).stdout
+        self.assertAlmostEqual(float(re.search(r"time per step, .* (-[0-9.]+) %  +10.00 %", told)[1]), float(found[1]), delta=0.051)
 
     def test_a_run_by_other_code_is_drawn_over_the_simulation(self):
         (self.folder / "r.csv").write_text("# nodes = 4\n# samples_per_step = 16\nstep,time_seconds,test_loss\n20,0.03,\n40,0.08,1\n")
         said = self.plot("a.h5", "--reference")
-        # 80 ms over 40 steps against 1 ms per step, and little for messages
-        found = re.search(r"r against a: time per step \+([0-9.]+) %, test loss [0-9.]+ apart on average over 1 steps", said)
+        # 1 ms per step, and little for messages, against 80 ms over 40 steps
+        found = re.search(r"a against r: time per step (-[0-9.]+) %, test loss [0-9.]+ apart on average over 1 steps", said)
         self.assertIsNotNone(found, said)
-        self.assertAlmostEqual(float(found[1]), 100, delta=2)
+        self.assertAlmostEqual(float(found[1]), -50, delta=0.5)
         run = convergence.Run(self.folder / "r.csv")
         self.assertEqual(list(run.columns["samples"]), [20 * 4 * 16, 40 * 4 * 16])
 
@@ -177,7 +179,7 @@ class PlotTest(unittest.TestCase):
     def test_runs_of_one_name_are_told_apart_by_their_folders(self):
         (self.folder / "real").mkdir()
         (self.folder / "real" / "a.h5").write_bytes((self.folder / "slow.h5").read_bytes())
-        self.assertIn(f"real/a against {self.folder.name}/a: time per step +", self.plot("a.h5", "real/a.h5"))
+        self.assertIn(f"{self.folder.name}/a against real/a: time per step -", self.plot("a.h5", "real/a.h5"))
 
     def test_points_of_a_sweep_are_told_apart_by_what_differs(self):
         (self.folder / "four.ini").write_text(SCENARIO + "[sweep]\nrun.nodes = 4, 6\nrun.steps = 10\ntopology.kind = ring, complete\nrepeats = 2\n")
@@ -185,7 +187,7 @@ class PlotTest(unittest.TestCase):
         points = sorted(f"four/{path.name}" for path in (self.folder / "four").glob("*seed=1.h5"))
         self.assertEqual(convergence.names_of(points), ["nodes=4,kind=complete", "nodes=4,kind=ring", "nodes=6,kind=complete", "nodes=6,kind=ring"])
         self.assertEqual(convergence.names_of([points[0], "a.h5"]), ["nodes=4,steps=10,kind=complete,seed=1", "a"])
-        self.assertIn("nodes=6,kind=ring against nodes=4,kind=complete: time per step ", self.plot(*points))
+        self.assertIn("nodes=4,kind=complete against nodes=6,kind=ring: time per step ", self.plot(*points))
         self.assertEqual(self.plot(*points, "four/table.h5"), self.plot(*points))  # as four/*.h5 names it
         said = self.texts(*points, "a.h5")  # long names stand above the panels, each once, and once in the title
         self.assertEqual(len([text for text in said if text == "nodes=6,steps=10,kind=ring,seed=1"]), 1)
@@ -485,6 +487,31 @@ class PlotTest(unittest.TestCase):
         subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "paused.h5", "failures.pause=1 @ 5 ms for 9 ms"], cwd=self.folder, check=True)
         self.assertIn("away", self.texts("paused.h5"))
         self.assertNotIn("away", self.texts("a.h5"))
+
+    def test_the_legend_of_a_run_with_time_away_leaves_the_heading_free(self):
+        subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "paused.h5", "failures.pause=1 @ 5 ms for 9 ms"], cwd=self.folder, check=True)
+        figure = self.laid_out(lambda: run.draw(run.Results(self.folder / "paused.h5"), "paused.h5", None))
+        (shares,) = [ax for ax in figure.axes if ax.get_title("left") == "How the nodes spent the whole run"]
+        legend = shares.get_legend()
+        self.assertEqual([text.get_text() for text in legend.get_texts()], ["compute", "communicate", "wait", "away"])
+        self.assertGreater(legend.get_window_extent().x0, shares._left_title.get_window_extent().x1)
+
+    def test_a_short_run_is_drawn_beside_a_long_reference_in_all_panels_and_on_equal_scales(self):
+        subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "timing.h5", "workload.kind=timing", "workload.bytes=1 MB", "workload.dataset=default",
+                        "workload.hidden=default", "workload.samples=640"], cwd=self.folder, check=True)
+        (self.folder / "long.csv").write_text("# nodes = 4\n# samples_per_step = 16\nstep,time_seconds\n40000,14400\n")
+        figure = self.laid_out(lambda: convergence.draw([self.folder / "timing.h5", self.folder / "long.csv"])[0])
+        *curves, pace = figure.axes
+        self.assertEqual([ax.get_xlabel() for ax in curves], ["time (s)", "samples", "epochs"])  # not 1e-5 h
+        self.assertEqual({(ax.get_xscale(), ax.get_yscale()) for ax in curves}, {("log", "log")})
+        self.assertEqual(list(curves[2].lines[1].get_xdata()), [40000 * 4 * 16 / 640])
+        self.assertRegex(pace.texts[1].get_text(), r"^360 \(first: -99\.\d %\)$")
+        self.assertLess(pace.texts[1].get_window_extent().x1, figure.bbox.x1)
+
+    def test_a_run_that_does_not_tell_its_time_is_named_where_it_is_missing(self):
+        (self.folder / "r.csv").write_text("step,test_loss\n40,1\n")
+        self.assertIn("not told of r", self.texts("a.h5", "r.csv"))
+        self.assertFalse([text for text in self.texts("a.h5", "slow.h5") if text.startswith("not told")])
 
     def test_times_of_some_seeds_alone_say_so(self):
         with h5py.File(self.folder / "swept" / "nodes=4,learning_rate=0.05,seed=1.h5") as one, \

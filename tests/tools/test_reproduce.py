@@ -10,12 +10,17 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
+
+import matplotlib.pyplot as plt
+from matplotlib.text import Text
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-from papers import accuracy, eager, swarm, wagma, zou
+from papers import accuracy, eager, overlay, swarm, wagma, zou
 from papers.overlay import LOOKS
-from papers.table import Row, Table, lines_of, published, with_algorithm
+from papers.table import Row, Table, lines_of, number, published, with_algorithm
+from pictures.style import SECONDS
 
 TABLES = {table.name: table for module in (wagma, accuracy, eager, zou, swarm) for table in module.TABLES}
 
@@ -92,14 +97,49 @@ class ReproduceTest(unittest.TestCase):
         self.assertFalse(wagma.order_of(rows(("a", 1, 3), ("b", 2, 1)))[0])
         excess = [Row("both", "excess", 15.0, 9.0, False), Row("uplink", "excess", 22.0, 8.0, False)]
         self.assertFalse(zou.both_ends_lower(excess)[0])
-        wrong_way = [Row(series, "12", 0, float(i), False) for i, series in enumerate(accuracy.VARIANTS)]
-        self.assertFalse(accuracy.order(wrong_way)[0])
         for over_sgp, holds in ((2.1, True), (1.8, False)):
             throughput = {"sgp_four": 1.0, "dpsgd": 1.2, "wagma": over_sgp}
             told = [Row(series, "1024", math.nan, value, False) for series, value in throughput.items()]
             self.assertEqual(wagma.ahead_of_sgp(told)[0], holds)
         growing = [Row("swarm", nodes, math.nan, time, False) for nodes, time in (("8", 1.0), ("16", 1.2))]
         self.assertFalse(swarm.scales(growing)[0])
+
+    def test_an_order_of_accuracies_is_told_of_every_pair_and_not_of_chosen_ones(self):
+        # a - b: 1, 3, mean 2, standard error sqrt(2) / sqrt(2) = 1, so 2 is no more than two of them: noise. a - c: 5, 7; b - c: 4, 4.
+        seeds = {"a": (5.0, 7.0), "b": (4.0, 4.0), "c": (0.0, 0.0)}
+
+        def told(published):
+            return accuracy.order([Row(series, "2", published[series], 0, False, seeds[series]) for series in seeds])
+
+        self.assertEqual(told({"a": 3, "b": 2, "c": 1}), (True, "2 of 3 pairs stand as published; within noise: a > b (+2.00 +- 1.00)"))
+        self.assertEqual(told({"a": 2, "b": 1, "c": 3}), (False, "0 of 3 pairs stand as published; inverted: c > a (-6.00 +- 1.00), "
+                                                          "c > b (-4.00 +- 0.00); within noise: a > b (+2.00 +- 1.00)"))
+        self.assertEqual(told({"a": 2, "b": 2, "c": 1}), (True, "2 of 2 pairs stand as published"))
+
+    def test_every_algorithm_of_the_paper_s_accuracies_is_in_its_table(self):
+        for table in ("wagma_accuracy", "wagma_accuracy_no_delay"):
+            self.assertLessEqual({row["algorithm"] for row in published(table)}, set(accuracy.VARIANTS))
+        # Fig. 5 has an accuracy for each of its times of 90 epochs.
+        times = {row["algorithm"] for row in published("wagma_fig5") if row["at"] == "90"}
+        self.assertLessEqual(times, {row["algorithm"] for row in published("wagma_accuracy")})
+
+    def test_titles_end_within_their_pictures(self):
+        for name, table in TABLES.items():
+            cells = [Row(cell["algorithm"], cell["at"], number(cell["value"]), number(cell["value"] or "1"), False)
+                     for cell in published(name)]
+            with unittest.mock.patch.object(overlay, "save", lambda figure, _: figure.canvas.draw()), \
+                    unittest.mock.patch.object(overlay.plt, "close"):
+                overlay.draw(table, cells, None)
+            figure = plt.gcf()
+            (title,) = figure.findobj(lambda artist: isinstance(artist, Text) and artist.get_text() == table.title)
+            self.assertLess(title.get_window_extent().x1, figure.bbox.x1, name)
+            plt.close(figure)
+
+    def test_an_axis_names_its_quantity_and_not_the_unit_alone(self):
+        for name, table in TABLES.items():
+            self.assertFalse(table.unit in ("s or share", "times", "F", *SECONDS) and not table.quantity, name)
+        self.assertEqual(TABLES["wagma_fig5"].axis, "time to train (min)")
+        self.assertEqual(TABLES["wagma_fig4"].axis, "images/s")
 
     def test_a_replaced_algorithm_leaves_the_sections_behind_it(self):
         text = "[run]\nnodes = 2\n[algorithm]\nkind = a\nx = 1\n\n[reference]\nfile = f\n"

@@ -375,23 +375,42 @@ class SweepTest(unittest.TestCase):
         self.assertEqual(len(self.sweep("--list", environment={"OMPI_COMM_WORLD_SIZE": "many"}).split()), 12)
 
     def test_killed_at_any_moment_it_goes_on_and_ends_the_same(self):
+        out = self.folder / "out"
+
+        def tables():
+            return [(out / name).read_bytes() for name in ("points.csv", "table.csv")], content(out / "table.h5", [])
+
+        def finished():
+            """Which file holds the results of a point, and since when."""
+            return {file.name: (file.stat().st_ino, file.stat().st_mtime_ns) for file in out.glob("*=*.h5")}
+
         self.write(SMALL)
+        begin = time.monotonic()
         self.sweep()
-        undisturbed = (self.folder / "out" / "points.csv").read_bytes()
-        for file in (self.folder / "out").iterdir():
-            file.unlink()
+        took = time.monotonic() - begin
+        undisturbed = tables()
+        points = len(finished())
         chance = random.Random(5)
-        kills = int(os.environ.get("STARLING_SWEEP_KILLS", "5"))
-        for _ in range(kills):
+        kept, resumed = {}, 0
+        for _ in range(int(os.environ.get("STARLING_SWEEP_KILLS", "20"))):
+            if len(finished()) == points:  # nothing is left to kill
+                for file in out.iterdir():
+                    file.unlink()
+                kept = {}
             started = subprocess.Popen(self.command("-q"), cwd=self.folder)
-            time.sleep(chance.uniform(0.02, 0.3))
+            time.sleep(chance.uniform(0.02, 0.6 * took))
             started.send_signal(signal.SIGKILL)
             started.wait()
-            for file in (self.folder / "out").glob("*.h5"):
-                with h5py.File(file):  # whatever is there can be read
-                    pass
+            self.assertLessEqual(kept.items(), finished().items())  # nothing finished is lost, and none runs again
+            resumed += len(kept) > 0
+            kept = finished()
+            for name in kept:
+                with h5py.File(out / name) as file:  # whatever is there can be read, and is whole
+                    self.assertEqual(file["facts"].attrs["status"], b"complete")
         self.sweep()
-        self.assertEqual((self.folder / "out" / "points.csv").read_bytes(), undisturbed)
+        self.assertLessEqual(kept.items(), finished().items())
+        self.assertEqual(tables(), undisturbed)
+        self.assertGreater(resumed, 0)
 
     def test_asked_to_end_it_ends_its_points_and_goes_on_later(self):
         self.write(SMALL.replace("steps = 20", "steps = 200000"))

@@ -1,10 +1,11 @@
-"""The order of accuracies in the WAGMA-SGD paper, Fig. 5 and ablations, on a small task: scenarios/papers/wagma_accuracy.ini under
+"""Accuracies of the WAGMA-SGD paper, Fig. 5, ablations and text, on a small task: scenarios/papers/wagma_accuracy.ini under
 every algorithm compared there, over several seeds. How the setting was found is said in that file.
 
-Accuracies of ResNet-50 on ImageNet and of a small network on digits have nothing in common but their order:
-
-    allreduce >= WAGMA > SGP, D-PSGD > AD-PSGD,  WAGMA > fixed groups,  WAGMA > averaging every tau steps only
+Accuracies of ResNet-50 on ImageNet and of a small network on digits have nothing in common but, at best, their order. Every pair
+of algorithms is compared, seed by seed: its gap counts from two standard errors of the mean over seeds on.
 """
+import itertools
+
 import numpy as np
 
 from papers.table import Table
@@ -12,17 +13,20 @@ from papers.table import Table
 # What to change in the scenario, whose algorithm is WAGMA. Keys of WAGMA must go where they mean nothing.
 VARIANTS = {
     "allreduce": ["algorithm.kind=allreduce"],
+    "local_sgd": ["algorithm.kind=local_sgd", "algorithm.period=1"],
+    "eager": ["algorithm.kind=eager", "algorithm.full_every=32", "algorithm.synchronize_every=28"],  # 28 steps are 10 epochs
     "wagma": [],
     "sgp": ["algorithm.kind=sgp", "topology.kind=one_peer_exponential"],
     "dpsgd": ["algorithm.kind=dpsgd"],
+    "dpsgd_two_rounds": ["algorithm.kind=dpsgd", "algorithm.rounds=2"],
     "adpsgd": ["algorithm.kind=adpsgd", "algorithm.pairs=bipartite"],
     "wagma with fixed groups": ["algorithm.groups=fixed"],
     "wagma with groups of 4": ["algorithm.group_size=4"],
     "every tau steps only": ["algorithm.kind=local_sgd", "algorithm.period=10"],
 }
-# Better, worse, and by how many points at least. Groups of 4, which the paper has 2.5 points below, are told but not asked for.
-ORDER = [("allreduce", "wagma", -0.5), ("wagma", "sgp", 0), ("wagma", "dpsgd", 0), ("sgp", "adpsgd", 0), ("dpsgd", "adpsgd", 0),
-         ("wagma", "wagma with fixed groups", 1), ("wagma", "every tau steps only", 1)]
+# Twice the batch for equally many epochs, at twice the learning rate, as in the paper, which scales it with the batch.
+NO_DELAY = ["compute.delay=default", "compute.delay_probability=default", "workload.batch_size=16", "run.steps=50",
+            "algorithm.learning_rate=0.4"]
 WAGMA_KEYS = ("group_size", "tau")
 SEEDS = 12
 
@@ -42,22 +46,33 @@ def run(bench, variant, seed, changes=()):
         return epoch, time, 100 * accuracy
 
 
-def accuracy(bench, variant, _):
-    return float(np.mean([run(bench, variant, seed)[2][-1] for seed in range(1, SEEDS + 1)]))
+def accuracies(bench, variant, changes=()):
+    """In the end, of every seed."""
+    return [run(bench, variant, seed, changes)[2][-1] for seed in range(1, SEEDS + 1)]
 
 
-def is_as_published(gap, margin):
-    return gap >= margin if margin else gap > 0
+def pairs_of(rows):
+    """By what became of them, the pairs whose published values differ: "better > worse (gap +- its standard error)"."""
+    pairs = {"as published": [], "inverted": [], "within noise": []}
+    for better, worse in itertools.permutations(rows, 2):
+        if better.published > worse.published:
+            gaps = np.subtract(better.by_seed, worse.by_seed)
+            gap, error = gaps.mean(), gaps.std(ddof=1) / np.sqrt(len(gaps))
+            became = "within noise" if abs(gap) <= 2 * error else "as published" if gap > 0 else "inverted"
+            pairs[became].append(f"{better.series} > {worse.series} ({gap:+.2f} +- {error:.2f})")
+    return pairs
 
 
 def order(rows):
-    found = {row.series: row.simulated for row in rows}
-    wrong = [f"{better} and {worse}" for better, worse, margin in ORDER
-             if not is_as_published(found[better] - found[worse], margin)]
-    if wrong:
-        return False, f"these stand otherwise than published: {', '.join(wrong)}"
-    return True, "accuracies are in the published order"
+    pairs = pairs_of(rows)
+    told = [f"{len(pairs['as published'])} of {sum(map(len, pairs.values()))} pairs stand as published"]
+    told += [f"{became}: {', '.join(pairs[became])}" for became in ("inverted", "within noise") if pairs[became]]
+    return not pairs["inverted"], "; ".join(told)
 
 
-TABLES = [Table("wagma_accuracy", "Fig. 5 and ablations: order of accuracies, a small network in ResNet-50's place", "seeds",
-                "% accuracy", accuracy, 0, "dots", order)]
+TABLES = [
+    Table("wagma_accuracy", "Fig. 5 and ablations: accuracies of a small network", "seeds", "% accuracy",
+          lambda bench, variant, _: accuracies(bench, variant), 0, "dots", order),
+    Table("wagma_accuracy_no_delay", "Text: accuracies without late nodes, a small network", "seeds", "% accuracy",
+          lambda bench, variant, _: accuracies(bench, variant, NO_DELAY), 0, "dots", order),
+]

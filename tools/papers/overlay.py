@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 
 from pictures.style import BLUE, DASHES, GREY, MARKERS, ORANGE, SERIES, STYLE, save, set_log, short
 
-NAMES = {"local_sgd": "local SGD", "dpsgd": "D-PSGD", "sgp": "SGP", "sgp_one": "SGP, one neighbor",
+NAMES = {"local_sgd": "local SGD", "dpsgd": "D-PSGD", "dpsgd_two_rounds": "D-PSGD, two rounds", "sgp": "SGP", "sgp_one": "SGP, one neighbor",
          "sgp_four": "SGP, four neighbors", "adpsgd": "AD-PSGD", "eager": "eager-SGD", "wagma": "WAGMA-SGD",
          "swarm": "SwarmSGD"}
 # An algorithm looks alike in all pictures: its color, marker and dashes. Variants share them.
@@ -52,7 +52,7 @@ def draw_lines(ax, table, rows):
         ax.plot(x, [row.published for row in mine], linestyle="none", marker=marker, markersize=9, markerfacecolor="none",
                 markeredgecolor=color, markeredgewidth=1.3)
     ax.set_xlabel(table.at)
-    ax.set_ylabel(table.unit + f", divided by {table.at}" * (table.shape == "shares"))
+    ax.set_ylabel(table.axis + f", divided by {table.at}" * (table.shape == "shares"))
     ticks = sorted({float(row.at) for row in rows})
     ax.set_xscale("log", base=2)
     ax.set_xticks(ticks, [binary(tick) if table.at == "bytes" else short(tick) for tick in ticks])
@@ -91,7 +91,7 @@ def draw_dots(ax, table, rows):
     ax.set_yticks(y, labels)
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.grid(False, axis="y")
-    ax.set_xlabel(table.unit)
+    ax.set_xlabel(table.axis)
     if not has_published(rows):
         return
     handles = [Line2D([], [], linestyle="none", marker="o", markersize=9, markerfacecolor="white", markeredgecolor=ORANGE,

@@ -62,5 +62,5 @@ def scales(rows):
 
 TABLES = [
     Table("swarm_convergence", "SwarmSGD: relaxations together", "steps", "% test accuracy", convergence, 0, "dots", converges),
-    Table("swarm_scaling", "SwarmSGD: time per step against nodes", "nodes", "ms", scaling, 0, "lines", scales),
+    Table("swarm_scaling", "SwarmSGD: time per step against nodes", "nodes", "ms", scaling, 0, "lines", scales, "time per step"),
 ]

@@ -25,6 +25,7 @@ class Row:
     published: float      # NaN: the paper claims something, but gives no number
     simulated: float
     is_given: bool        # the setting comes from this very number: it predicts nothing
+    by_seed: tuple = ()   # what `simulated` is the mean of, if it is one over seeds
 
     @property
     def deviation(self):
@@ -38,10 +39,15 @@ class Table:
     title: str
     at: str               # what the rows of a series differ in
     unit: str
-    simulate: object      # (bench, series, at) -> number
+    simulate: object      # (bench, series, at) -> number, or a list of them by seed
     tolerance: float      # percent within which rows should agree; 0: numbers are not comparable, only their order is
     shape: str = "lines"  # of the picture: "lines" over numeric `at`, "shares" the same divided by it, "dots" per row
     claim: object = None  # rows -> (whether it holds, sentence), of orderings and of claims without numbers
+    quantity: str = ""    # what the picture's axis calls a unit that does not tell it: "time"
+
+    @property
+    def axis(self):
+        return f"{self.quantity} ({self.unit})" if self.quantity else self.unit
 
 
 class Bench:

@@ -47,6 +47,6 @@ def both_ends_lower(rows):
 
 TABLES = [
     Table("zou_counterexample", "Zou's counterexample: objective of three quadratics", "step", "F", counterexample, 5, "dots",
-          both_ends_lower),
+          both_ends_lower, "objective"),
     Table("zou_savings", "Zou: entries of top-k messages, MNIST", "nodes", "entries or share", savings, 5, "dots"),
 ]

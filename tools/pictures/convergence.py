@@ -95,10 +95,10 @@ def reference_of(path):
 
 
 def deviations(first, other):
-    """Lines that say how far `other` is from `first`."""
+    """Lines that say how far `first` is from `other`, which is the yardstick as in `starling compare`."""
     lines = []
     if np.isfinite(first.step_time) and np.isfinite(other.step_time):
-        lines.append(f"time per step {100 * (other.step_time / first.step_time - 1):+.1f} %")
+        lines.append(f"time per step {100 * (first.step_time / other.step_time - 1):+.1f} %")
     for metric, name in METRICS.items():
         ours, theirs = first.curve(metric, "step"), other.curve(metric, "step")
         shared, at, there = np.intersect1d(ours[0], theirs[0], return_indices=True)
@@ -124,7 +124,18 @@ def told_apart(names):
     return [",".join(each[i] for i in differing) for each in parts] if differing else names
 
 
-def draw_curves(ax, runs, metric, against, scale):
+def count_epochs(runs):
+    """Of runs by other code, which tell samples at most: as many samples to an epoch as in the first run of ours that tells both."""
+    for run in runs:
+        samples, epochs = run.curve("epoch", "samples")
+        if len(samples) and epochs[-1] > 0:
+            for other in runs:
+                if other.is_reference:
+                    other.columns["epoch"] = other.columns["samples"] * epochs[-1] / samples[-1]
+            return
+
+
+def draw_curves(ax, runs, metric, against, scale, is_log):
     for i, run in enumerate(runs):
         x, y = run.curve(metric, against)
         few = len(x) <= 25
@@ -132,9 +143,12 @@ def draw_curves(ax, runs, metric, against, scale):
                 marker=MARKERS[i] if few else None, markersize=4, markerfacecolor="none" if i else None)
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=against == "step", min_n_ticks=1))
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
-    ends = [x[-1] for x in (run.curve(metric, against)[0] for run in runs) if len(x) and x[-1] > 0]
-    if metric == "step" and spans_decades(ends):
-        ax.set(xscale="log", yscale="log")  # else the short one would be a speck
+    silent = [run.name for run in runs if len(run.curve(metric, "step")[0]) and not len(run.curve(metric, against)[0])]
+    if silent:
+        ax.annotate(literal(f"not told of {', '.join(silent)}"), (1, 0), xycoords="axes fraction", xytext=(-4, 4), textcoords="offset points",
+                    ha="right", va="bottom", fontsize=8, color=GREY)
+    if is_log:
+        ax.set(xscale="log", yscale="log")
         ax.xaxis.set_major_locator(LogLocator(numticks=6))
     else:
         ax.set_xlim(left=0)
@@ -165,16 +179,17 @@ def draw_targets(ax, runs, metric, targets, scale, unit):
 
 
 def draw_pace(ax, runs):
-    """The time per step, which can be compared even where one run is a small part of the other."""
+    """The time per step, which can be compared even where one run is a small part of the other, and by how much the first exceeds it."""
     times = np.array([run.step_time for run in runs])
     factor, unit = time_scale(np.nanmax(times))
     for i, time in enumerate(times * factor):
         ax.barh(i, 0 if np.isnan(time) else time, 0.7, color=SERIES[i])
-        ax.annotate("not known" if np.isnan(time) else short(time), (0 if np.isnan(time) else time, i), xytext=(4, 0),
+        deviation = f" (first: {100 * (times[0] / times[i] - 1):+.1f} %)" if i > 0 and np.isfinite(times[0] / times[i]) else ""
+        ax.annotate("not known" if np.isnan(time) else short(time) + deviation, (0 if np.isnan(time) else time, i), xytext=(4, 0),
                     textcoords="offset points", va="center", fontsize=8, color=GREY)
     ax.set_yticks([])
     ax.set_ylim(max(2, len(runs)) - 0.5, -0.5)
-    ax.margins(x=0.15)
+    ax.margins(x=0.35 if len(runs) > 1 else 0.15)
     ax.grid(False, axis="y")
     ax.set_xlabel(f"time per step ({unit})")
 
@@ -209,7 +224,7 @@ def legend_columns(runs, width):
 
 
 def draw(paths, targets=()):
-    """The picture and lines of text that tell the deviations of the other runs from the first."""
+    """The picture and lines of text that tell the deviations of the first run from the others."""
     if len(paths) > MOST_RUNS:
         raise Failure(f"{len(paths)} runs are too many to tell apart in one picture, expected at most {MOST_RUNS}")
     runs = [Run(path, name) for path, name in zip(paths, names_of(paths))]
@@ -217,8 +232,9 @@ def draw(paths, targets=()):
         for run in runs:
             if not run.is_reference:
                 run.read_training()
+    count_epochs(runs)
     metrics = [metric for metric in METRICS if any(len(run.curve(metric, "step")[0]) for run in runs)]
-    pairs = [(f"{run.name} against {runs[0].name}", deviations(runs[0], run) or ["nothing in common"]) for run in runs[1:]]
+    pairs = [(f"{runs[0].name} against {run.name}", deviations(runs[0], run) or ["nothing in common"]) for run in runs[1:]]
     said = [f"{names}: {', '.join(apart)}" for names, apart in pairs]
     notes = [f"note: of {run.name} nobody reads {', '.join(run.unread)}" for run in runs if run.unread]
     if not metrics:
@@ -227,7 +243,10 @@ def draw(paths, targets=()):
     if not axes:
         raise Failure("the runs have nothing that can be drawn")
     last = max((run.columns["time"][np.isfinite(run.columns["time"])].max(initial=0.0) for run in runs if "time" in run.columns), default=0.0)
-    scale, unit = time_scale(last)
+    ends = [run.curve("step", "step")[1] for run in runs]
+    # Of runs of very different lengths the short one would be a speck; a share of the long one's hours does not tell its time, either.
+    is_log = metrics == ["step"] and spans_decades([steps[-1] for steps in ends if len(steps)])
+    scale, unit = (1.0, "s") if is_log else time_scale(last)
     quality = metrics[0]
     has_targets = quality in METRICS and quality != "consensus_distance" and any(len(run.curve(quality, "time")[0]) for run in runs)
     has_pace = metrics == ["step"] and any(np.isfinite(run.step_time) for run in runs)
@@ -245,7 +264,7 @@ def draw(paths, targets=()):
     for row, metric in enumerate(metrics):
         for column, axis in enumerate(axes):
             ax = grid[len(above) + row, column]
-            draw_curves(ax, runs, metric, axis, scale if axis == "time" else 1.0)
+            draw_curves(ax, runs, metric, axis, scale if axis == "time" else 1.0, is_log)
             ax.set_xlabel(f"time ({unit})" if axis == "time" else AXES[axis])
             if column == 0:
                 ax.set_ylabel(METRICS.get(metric, "finished steps").lower())

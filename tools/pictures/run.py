@@ -414,7 +414,7 @@ def draw_right(figure, grid, results, window):
         handles += [Patch(facecolor="white", edgecolor="#BBBBBB", label="away")] if results.away_seconds > 0 else []
         axes[0 if len(results.timeline["node"]) else -1].legend(
             handles=handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncol=len(handles), borderaxespad=0.2,
-            handlelength=1.2, columnspacing=1.4)
+            handlelength=1.0, handletextpad=0.5, columnspacing=1.0)
 
 
 def draw(results, path, window):
