@@ -16,15 +16,16 @@
 #include "network_models/link_schedule.hpp"
 #include "network_models/links.hpp"
 #include "network_models/max_min.hpp"
+#include "network_models/size_factor.hpp"
 #include "sim/engine/network_model.hpp"
 
 namespace starling::network_models {
 
 /// What a flow pays and how it shares. The defaults are plain max-min fairness.
 struct FlowRules {
-  Duration message_latency{};   // beside that of the route: paid before the first byte
-  double latency_factor = 1;    // times the latency of the route: paid before the first byte
-  double bandwidth_factor = 1;  // times the bandwidth of a link: what it carries of payload
+  Duration message_latency{};       // beside that of the route: paid before the first byte
+  SizeFactor latency_factor = 1;    // times the latency of the route: paid before the first byte
+  SizeFactor bandwidth_factor = 1;  // times the bandwidth of a link: what it carries of payload
   double window = 0;  // bytes in flight at most: rate <= window / (2 latency); 0: no such bound
   bool is_weighted = false;  // share in proportion to 1 / (latency + sum over links of weight_bytes
   double weight_bytes = 0;   // / bandwidth), instead of equally
@@ -49,7 +50,7 @@ class Fluid final : public NetworkModel {
 
   void start(const Transfer& transfer, NetworkClock& clock) override;
   void on_timer(std::uint64_t cookie, NetworkClock& clock) override;
-  /// The means over up to 16 other nodes, seen from node 0.
+  /// The means over up to 16 other nodes, seen from node 0; for the largest messages, if factors differ by size.
   LinkCost link_cost() const override { return cost_; }
   void watch(NetworkLog& log) override;
   std::string standstill() const override;
@@ -84,6 +85,7 @@ class Fluid final : public NetworkModel {
 
   std::uint32_t find_pair(NodeId source, NodeId destination);
   Pair describe(NodeId source, NodeId destination, std::uint32_t route);
+  Duration latency_of(std::uint32_t route, std::int64_t bytes) const;
   std::uint32_t allocate();
   void set_off(std::uint32_t index, NetworkClock& clock);
   void join(std::uint32_t index, NetworkClock& clock);

@@ -19,6 +19,7 @@
 #include "sim/base/random.hpp"
 #include "tests/network_models/exchange_run.hpp"
 #include "tests/network_models/scripted_run.hpp"
+#include "tests/network_models/smpi_factors.hpp"
 #include "tests/support/reference_table.hpp"
 #include "tests/support/relative.hpp"
 #include "tests/support/temporary_directory.hpp"
@@ -33,10 +34,19 @@ std::vector<Row> table(const std::string& name) {
   return test::reference_table("tests/network_models/reference/" + name);
 }
 
-/// The rules of SimGrid's models: LV08, and CM02 with or without cross traffic; or plain sharing.
+/// The rules of SimGrid's models: LV08, and CM02 with or without cross traffic; SMPI with its factors by size; or plain sharing.
 network_models::FlowRules rules_of(const std::string& model) {
   if (model == "maxmin_lat0") return {};
   network_models::FlowRules rules{.window = 4194304, .is_weighted = true};
+  if (model == "SMPI") {
+    const auto factor = [](const char* text) {
+      const Section section = network_test::section({{"factor", text}});
+      return network_models::read_size_factor(section, "factor", 1, 1, "");
+    };
+    rules.latency_factor = factor(network_test::smpi_latency_factor);
+    rules.bandwidth_factor = factor(network_test::smpi_bandwidth_factor);
+    rules.weight_bytes = 8775;
+  }
   if (model == "CM02") rules.back_share = 0.05;
   if (model == "LV08" || model == "lv08") {
     rules.latency_factor = 13.01;
@@ -321,6 +331,56 @@ TEST_CASE("tcp: its keys are SimGrid's numbers, and can be changed one by one") 
   // 400 B of window over a round trip of 4 us: 100 B/us, times 0.97.
   CHECK(arrival({{"window", "400 B"}}) == 26'020'000 + 10'000'000);
   CHECK(arrival({{"window", "0 B"}}) == 27'020'000);
+}
+
+TEST_CASE("tcp: factors may depend on the size of a message") {
+  // 2 us of latency, 1 GB/s. Up to 1000 B: 2 us + k / 0.5; above: 3 times 2 us + k / 0.8 ns.
+  const Keys keys = {{"kind", "tcp"},
+                     {"latency", "1 us"},
+                     {"bandwidth", "1 GB/s"},
+                     {"latency_factor", "0 B: 1, 1 kB: 3"},
+                     {"bandwidth_factor", "0 B: 0.5, 1000 B: 0.8"}};
+  const auto model = network_test::network(keys, 3);
+  const auto arrival = [&](std::int64_t bytes) {
+    return network_test::ScriptedRun(*model, {{0, 0, 1, bytes}}).arrivals[0];
+  };
+  CHECK(arrival(0) == 2'000'000);
+  CHECK(arrival(100) == 2'200'000);
+  CHECK(arrival(1'000) == 4'000'000);
+  CHECK(arrival(1'001) == 6'000'000 + 1'251'250);
+  CHECK(arrival(4'000) == 11'000'000);
+  // Beside another message on the link, each has half of it, and half of what its size lets through.
+  const network_test::ScriptedRun both(*model, {{0, 0, 2, 1'000}, {0, 1, 2, 1'000}});
+  CHECK(in_ns(both.arrivals) == Times{6'000, 6'000});
+  // Closed forms of collectives take those of large messages.
+  CHECK(model->link_cost().latency == Duration{6'000'000});
+  CHECK(model->link_cost().seconds_per_byte == test::relative(1 / 0.8e9));
+}
+
+TEST_CASE("tcp: mistakes in factors by size are named") {
+  for (const auto& [text, complaint] : {
+           std::array{"1 kB: 2", "must have sizes that begin with 0 B and grow, got 1 kB"},
+           std::array{"0 B: 2, 9 B: 1, 9 B: 2", "that begin with 0 B and grow, got 9 B"},
+           std::array{"0 B: 2, 5", "must be pairs such as \"a: b, c: d\", got \"5\""},
+           std::array{"0 B: 0", "must be factors above 0 and up to 1000, got \"0\""},
+           std::array{"0 B: 1, 5 B: nan", "up to 1000, got \"nan\""},
+           std::array{"0 B: 1001", "up to 1000, got \"1001\""},
+           std::array{"0: 1", "such as 64 MiB"},
+           std::array{"2 3", "must be a number, got 2 3"},
+           std::array{"0", "must be positive, got 0"},
+       }) {
+    for (const std::string key : {"latency_factor", "bandwidth_factor"}) {
+      CAPTURE(key);
+      CAPTURE(text);
+      const Keys keys = {
+          {"kind", "tcp"}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}, {key, text}};
+      const std::string words = "test.ini:1: network." + key;
+      CHECK_THROWS_WITH_AS(network_test::network(keys, 3), doctest::Contains(words.c_str()),
+                           ScenarioError);
+      CHECK_THROWS_WITH_AS(network_test::network(keys, 3), doctest::Contains(complaint),
+                           ScenarioError);
+    }
+  }
 }
 
 TEST_CASE("tcp: a message without latency has the share of one with hardly any") {

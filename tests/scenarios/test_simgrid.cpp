@@ -20,6 +20,7 @@
 
 #include "scenarios/run.hpp"
 #include "tests/network_models/exchange_run.hpp"
+#include "tests/network_models/smpi_factors.hpp"
 #include "tests/support/reference_table.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include "topology/mixing.hpp"
@@ -43,6 +44,11 @@ std::string network_of(const std::string& model, double bytes_per_second, double
   if (model == "maxmin_lat0") return "kind = fluid\n" + text;
   text = "kind = tcp\n" + text;
   if (model == "LV08" || model == "lv08") return text;
+  if (model == "SMPI") {
+    return text + fmt::format("latency_factor = {}\nbandwidth_factor = {}\nweight_bytes = 8775 B\n",
+                              network_test::smpi_latency_factor,
+                              network_test::smpi_bandwidth_factor);
+  }
   text += "latency_factor = 1\nbandwidth_factor = 1\nweight_bytes = 0 B\n";
   return model == "CM02" ? text : text + "cross_traffic = 0\n";
 }
@@ -279,7 +285,7 @@ TEST_CASE("one message between two of a ring's nodes takes as long as in SimGrid
     if (expected > 1e-3) worst = std::max(worst, deviation(found, expected));
     ++rows;
   }
-  CHECK(rows == 126);
+  CHECK(rows == 168);
   MESSAGE("largest relative deviation of those above 1 ms ", worst);
 }
 
