@@ -380,7 +380,7 @@ class NetworkTwins(WorldCase):
             nodes, bandwidth, latency = rng.choice((2, 6)), rng.choice((10**8, 10**9)), rng.randrange(MS)
             keys = {"kind": kind, "fabric": "crossbar", "bandwidth": f"{bandwidth} B/s", "latency": f"{latency} ps",
                     "concurrent": "yes" if concurrent else "no", "host_bandwidths": f"1: {bandwidth // 4} B/s",
-                    "host_latencies": f"1: {latency // 2} ps", "link_schedule": "links.csv"}
+                    "host_latencies": f"1: {latency // 2} ps", "link_schedule": "links.csv", "check": "yes"}
             rules = {"own": {f"host 1 {way}": (bandwidth // 4, latency // 2) for way in ("up", "down")}}
             if kind == "tcp":
                 factor, weight, cross, window = rng.choice((1, 13.01)), rng.choice((0, 20537)), rng.choice((0, 0.05)), 65536
@@ -411,7 +411,7 @@ class NetworkTwins(WorldCase):
                 rng = drawn(f"{fabric} {shape} {per_host}")
                 hosts, route, keys = make(*shape)
                 bandwidth, latency = 10**9, rng.randrange(MS // 10)
-                keys |= {"kind": "fluid", "fabric": fabric, "bandwidth": f"{bandwidth} B/s", "latency": f"{latency} ps"}
+                keys |= {"kind": "fluid", "fabric": fabric, "bandwidth": f"{bandwidth} B/s", "latency": f"{latency} ps", "check": "yes"}
                 own = {}
                 if per_host > 1:
                     keys |= {"nodes_per_host": per_host, "local_bandwidth": f"{3 * bandwidth} B/s", "local_latency": "7 us"}
@@ -443,7 +443,8 @@ class NetworkTwins(WorldCase):
             route = shortest(hosts + switches, arcs, lambda v, first=core[0]: v >= first)
             rules = {"latency_factor": 13.01, "bandwidth_factor": 0.97, "window": 4194304, "weight_bytes": 20537, "cross_traffic": 0.05}
             network = Fluid(route, bandwidth, 0, own, **(rules if kind == "tcp" else {}))
-            keys = {"kind": kind, "fabric": "file", "file": "fabric.dot", "bandwidth": "1 GB/s", "latency": "1 s"}
+            keys = {"kind": kind, "fabric": "file", "file": "fabric.dot", "bandwidth": "1 GB/s", "latency": "1 s",
+                    "check": "yes"}
             text = f"{'digraph' if directed else 'graph'} {{\n" + "".join(f"{{ {line} }}\n" for line in lines) + "}\n"
             self.expect_exchange(rng, hosts, network, keys, {"fabric.dot": text})
 

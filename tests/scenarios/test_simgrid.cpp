@@ -39,8 +39,8 @@ double deviation(double found, double expected) { return std::abs(found / expect
 
 /// [network] with the rules of one of SimGrid's models; the latency is that of a link.
 std::string network_of(const std::string& model, double bytes_per_second, double latency) {
-  std::string text = fmt::format("bandwidth = {} B/s\nlatency = {} ps\n", bytes_per_second,
-                                 std::llround(1e12 * latency));
+  std::string text = fmt::format("bandwidth = {} B/s\nlatency = {} ps\ncheck = yes\n",
+                                 bytes_per_second, std::llround(1e12 * latency));
   if (model == "maxmin_lat0") return "kind = fluid\n" + text;
   text = "kind = tcp\n" + text;
   if (model == "LV08" || model == "lv08") return text;
@@ -249,7 +249,7 @@ TEST_CASE("every node of a random matching ends when it does in SimGrid") {
     const double off = deviation(found, number(row, "simgrid_finish_s"));
     CAPTURE(name);
     CAPTURE(node);
-    CHECK(off <= 1e-8);
+    CHECK(off <= 1e-9);
     worst = std::max(worst, off);
   }
   CHECK(finish_of.size() == 6);
