@@ -128,16 +128,41 @@ void Fluid::start(const Transfer& transfer, NetworkClock& clock) {
                       .bytes = transfer.bytes,
                       .sequence = next_sequence_++,
                       .next = none,
+                      .follower = none,
                       .stream = transfer.stream,
+                      .source = transfer.source,
+                      .is_in_turn = transfer.is_in_turn,
                       .is_held = false,
                       .is_ready = false,
                       .is_through = false};
   Pair& pair = pairs_[number];
-  messages_[index].is_held =
-      transfer.stream != 0 && pair.first != none && messages_[pair.last].stream == transfer.stream;
+  messages_[index].is_held = transfer.stream != 0 && !transfer.is_in_turn && pair.first != none &&
+                             messages_[pair.last].stream == transfer.stream;
   (pair.first == none ? pair.first : messages_[pair.last].next) = index;
   pair.last = index;
-  if (!messages_[index].is_held) set_off(index, clock);
+  if (!messages_[index].is_held && is_turn_of(index)) set_off(index, clock);
+}
+
+/// Whether a message may set off as far as its source's stream goes; else it follows the last one of that.
+bool Fluid::is_turn_of(std::uint32_t index) {
+  const Message& message = messages_[index];
+  if (!message.is_in_turn) return true;
+  const auto source = static_cast<std::size_t>(message.source);
+  if (in_turn_.size() <= source) in_turn_.resize(source + 1);
+  const auto stream = std::ranges::find(in_turn_[source], message.stream, &Stream::name);
+  if (stream == in_turn_[source].end()) {
+    in_turn_[source].push_back({message.stream, index});
+    return true;
+  }
+  messages_[std::exchange(stream->last, index)].follower = index;
+  return false;
+}
+
+/// A message of a source's stream has arrived.
+void Fluid::pass_turn(const Message& message, NetworkClock& clock) {
+  if (message.follower != none) return set_off(message.follower, clock);
+  auto& streams = in_turn_[static_cast<std::size_t>(message.source)];
+  streams.erase(std::ranges::find(streams, message.stream, &Stream::name));
 }
 
 void Fluid::set_off(std::uint32_t index, NetworkClock& clock) {
@@ -228,6 +253,7 @@ void Fluid::arrive(std::uint32_t index, NetworkClock& clock) {
     }
     pairs_[route].first = message.next;
     clock.deliver(clock.now(), message.id);
+    if (message.is_in_turn) pass_turn(message, clock);
     message.next = free_;
     free_ = first;
     --under_way_;

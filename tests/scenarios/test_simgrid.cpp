@@ -230,6 +230,27 @@ TEST_CASE("chunks of a model without numbers are equal, so that nodes around a r
   }
 }
 
+TEST_CASE("a tree over shared links takes as long as its closed form") {
+  // 2 log2 n (latency + bytes / bandwidth). A node sent to all its children at once, each got a share of its port, and those with
+  // children of their own waited as long as the others: 1.25 times as long among 4 nodes, 2.25 among 64.
+  for (const std::string model : {"maxmin_lat0", "CM02_nocross"}) {
+    for (const int steps : {1, 2, 3, 6}) {
+      const NodeId nodes = NodeId{1} << steps;
+      const double latency = model == "maxmin_lat0" ? 0 : 1e-6;
+      const Recorder recorder = run({.nodes = nodes,
+                                     .steps = 1,
+                                     .bytes = 100'000'000,
+                                     .network = network_of(model, 12.5e9, latency),
+                                     .topology = "complete",
+                                     .algorithm = "kind = allreduce\ncollective = tree"});
+      CAPTURE(nodes);
+      CAPTURE(model);
+      const double last = std::ranges::max(finish_times(recorder));
+      CHECK(deviation(last, 2 * steps * (2 * latency + 1e8 / 12.5e9)) <= 1e-12);
+    }
+  }
+}
+
 TEST_CASE("every node of a random matching ends when it does in SimGrid") {
   // A node of SimGrid also waits until its own message is through, so until its partner is done.
   double worst = 0;
