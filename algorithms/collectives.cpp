@@ -50,7 +50,7 @@ Task<Vector> ring(Node& node, std::span<const NodeId> members, std::size_t me, T
 
   Vector part = v.share(me, n);  // chunk c starts at member c and ends, complete, at member c - 1
   for (std::size_t s = 0; s + 1 < n; ++s) {
-    node.send_from_host(right, tag, std::move(part), number_of(s));
+    node.send_in_turn(right, tag, std::move(part), number_of(s));
     Message m = co_await node.receive(left, tag);
     while (m.number != number_of(s)) m = co_await node.receive(left, tag);
     part = std::move(m.values);
@@ -62,7 +62,7 @@ Task<Vector> ring(Node& node, std::span<const NodeId> members, std::size_t me, T
   std::size_t at = (me + 1) % n;
   chunks[at] = std::move(part);
   for (std::size_t s = 0; s + 1 < n; ++s) {
-    node.send_from_host(right, tag, chunks[at], number_of(n + s));
+    node.send_in_turn(right, tag, chunks[at], number_of(n + s));
     Message m = co_await node.receive(left, tag);
     while (m.number != number_of(n + s)) m = co_await node.receive(left, tag);
     at = (at + n - 1) % n;
@@ -75,7 +75,7 @@ Task<Vector> recursive_doubling(Node& node, std::span<const NodeId> members, std
                                 const Seats& seats, Tag tag, Vector v) {
   for (std::size_t bit = 1; bit < seats.count; bit *= 2) {
     const NodeId peer = members[seats.member(seat ^ bit)];
-    node.send_from_host(peer, tag, v);
+    node.send_in_turn(peer, tag, v);
     Message m = co_await node.receive(peer, tag);
     v = (seat & bit) == 0 ? sum(std::move(v), m.values) : sum(std::move(m.values), v);
     co_await node.reduce(v);
@@ -93,7 +93,7 @@ Task<Vector> rabenseifner(Node& node, std::span<const NodeId> members, std::size
     const Vector low = v.share(0, 2);
     const Vector high = v.share(1, 2);
     const bool keeps_low = (seat & bit) == 0;
-    node.send_from_host(peer, tag, keeps_low ? high : low, number_of(bit));
+    node.send_in_turn(peer, tag, keeps_low ? high : low, number_of(bit));
     Message m = co_await node.receive(peer, tag);
     while (m.number != number_of(bit)) m = co_await node.receive(peer, tag);
     v = keeps_low ? sum(low, m.values) : sum(std::move(m.values), high);
@@ -101,7 +101,7 @@ Task<Vector> rabenseifner(Node& node, std::span<const NodeId> members, std::size
   }
   for (std::size_t bit = seats.count / 2; bit > 0; bit /= 2) {
     const NodeId peer = members[seats.member(seat ^ bit)];
-    node.send_from_host(peer, tag, v, number_of(seats.count + bit));
+    node.send_in_turn(peer, tag, v, number_of(seats.count + bit));
     Message m = co_await node.receive(peer, tag);
     while (m.number != number_of(seats.count + bit)) m = co_await node.receive(peer, tag);
     const bool is_low = (seat & bit) == 0;
@@ -119,7 +119,7 @@ Task<Vector> tree(Node& node, std::span<const NodeId> members, std::size_t seat,
   for (; bit < seats.count; bit *= 2) {
     const NodeId peer = members[seats.member(seat ^ bit)];
     if ((seat & bit) != 0) {
-      node.send_from_host(peer, tag, std::move(v));
+      node.send_in_turn(peer, tag, std::move(v));
       Message m = co_await node.receive(peer, tag);
       v = std::move(m.values);
       break;
@@ -129,7 +129,7 @@ Task<Vector> tree(Node& node, std::span<const NodeId> members, std::size_t seat,
     co_await node.reduce(v);
   }
   for (bit /= 2; bit > 0; bit /= 2) {
-    node.send_from_host(members[seats.member(seat | bit)], tag, v);
+    node.send_in_turn(members[seats.member(seat | bit)], tag, v);
   }
   co_return v;
 }
@@ -152,7 +152,7 @@ Task<Vector> sum_of_piece(Node& node, std::span<const NodeId> members, Tag tag, 
   const Seats seats(n);
   const bool is_folded = me < 2 * seats.extra;
   if (is_folded && me % 2 == 1) {
-    node.send_from_host(members[me - 1], tag, std::move(v));
+    node.send_in_turn(members[me - 1], tag, std::move(v));
     Message m = co_await node.receive(members[me - 1], tag);
     co_return std::move(m.values);
   }
@@ -170,7 +170,7 @@ Task<Vector> sum_of_piece(Node& node, std::span<const NodeId> members, Tag tag, 
   } else {
     total = co_await rabenseifner(node, members, seat, seats, tag, std::move(v));
   }
-  if (is_folded) node.send_from_host(members[me + 1], tag, total);
+  if (is_folded) node.send_in_turn(members[me + 1], tag, total);
   co_return total;
 }
 

@@ -41,16 +41,18 @@ Fluid::Fluid(Fabric fabric, NodeId nodes, const FlowRules& rules, FluidSettings 
     : rules_(rules),
       settings_(std::move(settings)),
       routes_(std::move(fabric)),
-      sharing_(capacities(routes_.links(), rules.bandwidth_factor), rules.back_share,
+      sharing_(capacities(routes_.links(), rules.bandwidth_factor.common), rules.back_share,
                settings_.accuracy) {
+  constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
   const NodeId samples = std::min<NodeId>(nodes - 1, 16);
   double latency = 0;
   for (NodeId i = 0; i < samples; ++i) {
     const auto other = static_cast<NodeId>(1 + std::int64_t{i} * (nodes - 1) / samples);
     const std::uint32_t number = find_pair(0, other);
-    const double rate = rules.bandwidth_factor * routes_[number].bytes_per_second;
-    latency += static_cast<double>(pairs_[number].latency.count()) / samples;
-    cost_.seconds_per_byte += 1 / std::min(rate, pairs_[number].bound) / samples;
+    const double rate = rules.bandwidth_factor.common * routes_[number].bytes_per_second;
+    latency += static_cast<double>(latency_of(number, largest).count()) / samples;
+    cost_.seconds_per_byte +=
+        1 / (rules.bandwidth_factor.of(largest) * std::min(rate, pairs_[number].bound)) / samples;
   }
   cost_.latency = Duration{std::llround(latency)};
 }
@@ -69,13 +71,13 @@ Fluid::Pair Fluid::describe(NodeId source, NodeId destination, std::uint32_t num
   const Route route = routes_[number];
   Pair pair;
   pair.forward = route.links;
-  pair.latency = rules_.message_latency + scaled(route.latency, rules_.latency_factor);
+  pair.latency = rules_.message_latency + scaled(route.latency, rules_.latency_factor.common);
   if (rules_.back_share > 0) pair.back = routes_[routes_.find(destination, source)].links;
   const double latency = to_seconds(route.latency);
   if (rules_.window > 0 && latency > 0) {
     const double bound = rules_.window / (2 * latency);
     const double fastest = settings_.schedule.largest_factor() * route.bytes_per_second;
-    if (bound < fastest) pair.bound = rules_.bandwidth_factor * bound;
+    if (bound < fastest) pair.bound = rules_.bandwidth_factor.common * bound;
   }
   if (rules_.is_weighted) {
     double cost = latency;
@@ -86,6 +88,14 @@ Fluid::Pair Fluid::describe(NodeId source, NodeId destination, std::uint32_t num
     if (cost > 0) pair.weight = 1 / cost;
   }
   return pair;
+}
+
+Duration Fluid::latency_of(std::uint32_t route, std::int64_t bytes) const {
+  const Duration latency = pairs_[route].latency;
+  if (rules_.latency_factor.steps.empty()) [[likely]]
+    return latency;
+  return rules_.message_latency +
+         scaled(latency - rules_.message_latency, rules_.latency_factor.of(bytes));
 }
 
 std::uint32_t Fluid::allocate() {
@@ -118,20 +128,45 @@ void Fluid::start(const Transfer& transfer, NetworkClock& clock) {
                       .bytes = transfer.bytes,
                       .sequence = next_sequence_++,
                       .next = none,
+                      .follower = none,
                       .stream = transfer.stream,
+                      .source = transfer.source,
+                      .is_in_turn = transfer.is_in_turn,
                       .is_held = false,
                       .is_ready = false,
                       .is_through = false};
   Pair& pair = pairs_[number];
-  messages_[index].is_held =
-      transfer.stream != 0 && pair.first != none && messages_[pair.last].stream == transfer.stream;
+  messages_[index].is_held = transfer.stream != 0 && !transfer.is_in_turn && pair.first != none &&
+                             messages_[pair.last].stream == transfer.stream;
   (pair.first == none ? pair.first : messages_[pair.last].next) = index;
   pair.last = index;
-  if (!messages_[index].is_held) set_off(index, clock);
+  if (!messages_[index].is_held && is_turn_of(index)) set_off(index, clock);
+}
+
+/// Whether a message may set off as far as its source's stream goes; else it follows the last one of that.
+bool Fluid::is_turn_of(std::uint32_t index) {
+  const Message& message = messages_[index];
+  if (!message.is_in_turn) return true;
+  const auto source = static_cast<std::size_t>(message.source);
+  if (in_turn_.size() <= source) in_turn_.resize(source + 1);
+  const auto stream = std::ranges::find(in_turn_[source], message.stream, &Stream::name);
+  if (stream == in_turn_[source].end()) {
+    in_turn_[source].push_back({message.stream, index});
+    return true;
+  }
+  messages_[std::exchange(stream->last, index)].follower = index;
+  return false;
+}
+
+/// A message of a source's stream has arrived.
+void Fluid::pass_turn(const Message& message, NetworkClock& clock) {
+  if (message.follower != none) return set_off(message.follower, clock);
+  auto& streams = in_turn_[static_cast<std::size_t>(message.source)];
+  streams.erase(std::ranges::find(streams, message.stream, &Stream::name));
 }
 
 void Fluid::set_off(std::uint32_t index, NetworkClock& clock) {
-  const Duration latency = pairs_[messages_[index].route].latency;
+  const Duration latency = latency_of(messages_[index].route, messages_[index].bytes);
   if (latency == Duration{0}) {
     join(index, clock);
   } else {
@@ -171,7 +206,9 @@ void Fluid::join(std::uint32_t index, NetworkClock& clock) {
 void Fluid::open_flow(std::uint32_t index, NetworkClock& clock) {
   const Message& message = messages_[index];
   const Pair& pair = pairs_[message.route];
-  const auto bytes = static_cast<double>(message.bytes);
+  // What a factor by size takes away is carried, too.
+  const double bytes =
+      static_cast<double>(message.bytes) / rules_.bandwidth_factor.of(message.bytes);
   const FlowId flow = sharing_.add(pair.forward, pair.back, pair.weight, bytes, pair.bound);
   if (flow >= message_of_.size()) message_of_.resize(flow + 1, none);
   message_of_[flow] = index;
@@ -216,6 +253,7 @@ void Fluid::arrive(std::uint32_t index, NetworkClock& clock) {
     }
     pairs_[route].first = message.next;
     clock.deliver(clock.now(), message.id);
+    if (message.is_in_turn) pass_turn(message, clock);
     message.next = free_;
     free_ = first;
     --under_way_;
@@ -266,7 +304,7 @@ void Fluid::leave_links(const Pair& pair) {
 
 void Fluid::apply_changes() {
   for (const auto& [first, link, factor] : changes_) {
-    const double usual = rules_.bandwidth_factor * routes_.links()[link].bytes_per_second;
+    const double usual = rules_.bandwidth_factor.common * routes_.links()[link].bytes_per_second;
     sharing_.set_capacity(link, factor * usual);
     if (factor == 0) {
       away_[link] = settings_.schedule.since(link);

@@ -1,7 +1,7 @@
 // Fluid: messages as flows that share the links of a fabric max-min fairly. A message first pays
 // the latency of its route, then joins the sharing with its bytes; it arrives when they are
 // through. Messages of a pair of nodes share at once, as SimGrid's do, or follow each other, as in
-// one connection; those of a collective always follow. `kind = fluid` shares equally, `kind = tcp` by
+// one connection; those of a collective always follow, whomever a node sends them to. `kind = fluid` shares equally, `kind = tcp` by
 // the rules of SimGrid's model of TCP.
 #pragma once
 
@@ -16,15 +16,16 @@
 #include "network_models/link_schedule.hpp"
 #include "network_models/links.hpp"
 #include "network_models/max_min.hpp"
+#include "network_models/size_factor.hpp"
 #include "sim/engine/network_model.hpp"
 
 namespace starling::network_models {
 
 /// What a flow pays and how it shares. The defaults are plain max-min fairness.
 struct FlowRules {
-  Duration message_latency{};   // beside that of the route: paid before the first byte
-  double latency_factor = 1;    // times the latency of the route: paid before the first byte
-  double bandwidth_factor = 1;  // times the bandwidth of a link: what it carries of payload
+  Duration message_latency{};       // beside that of the route: paid before the first byte
+  SizeFactor latency_factor = 1;    // times the latency of the route: paid before the first byte
+  SizeFactor bandwidth_factor = 1;  // times the bandwidth of a link: what it carries of payload
   double window = 0;  // bytes in flight at most: rate <= window / (2 latency); 0: no such bound
   bool is_weighted = false;  // share in proportion to 1 / (latency + sum over links of weight_bytes
   double weight_bytes = 0;   // / bandwidth), instead of equally
@@ -49,7 +50,7 @@ class Fluid final : public NetworkModel {
 
   void start(const Transfer& transfer, NetworkClock& clock) override;
   void on_timer(std::uint64_t cookie, NetworkClock& clock) override;
-  /// The means over up to 16 other nodes, seen from node 0.
+  /// The means over up to 16 other nodes, seen from node 0; for the largest messages, if factors differ by size.
   LinkCost link_cost() const override { return cost_; }
   void watch(NetworkLog& log) override;
   std::string standstill() const override;
@@ -65,10 +66,13 @@ class Fluid final : public NetworkModel {
     std::int64_t bytes;
     std::uint64_t sequence;  // order of starting
     std::uint32_t next;      // started after it by the same pair; or next free record
+    std::uint32_t follower;  // sets off when this one is through
     std::uint64_t stream;    // see Transfer
-    bool is_held;            // sets off when the earlier ones of its pair are through
-    bool is_ready;           // has paid its latency, waits for an earlier one of its pair
-    bool is_through;         // but an earlier one of its pair is not
+    NodeId source;
+    bool is_in_turn;  // see Transfer
+    bool is_held;     // sets off when the earlier ones of its pair are through
+    bool is_ready;    // has paid its latency, waits for an earlier one of its pair
+    bool is_through;  // but an earlier one of its pair is not
   };
   // The messages of a pair of nodes that are not delivered yet, in order of starting; and what its
   // flows have in common.
@@ -82,9 +86,17 @@ class Fluid final : public NetworkModel {
     double bound = MaxMin::unbounded;
   };
 
+  struct Stream {
+    std::uint64_t name;
+    std::uint32_t last;  // message
+  };
+
   std::uint32_t find_pair(NodeId source, NodeId destination);
   Pair describe(NodeId source, NodeId destination, std::uint32_t route);
+  Duration latency_of(std::uint32_t route, std::int64_t bytes) const;
   std::uint32_t allocate();
+  bool is_turn_of(std::uint32_t index);
+  void pass_turn(const Message& message, NetworkClock& clock);
   void set_off(std::uint32_t index, NetworkClock& clock);
   void join(std::uint32_t index, NetworkClock& clock);
   void open_flow(std::uint32_t index, NetworkClock& clock);
@@ -107,6 +119,7 @@ class Fluid final : public NetworkModel {
   std::vector<Pair> pairs_;  // by number of route
   std::vector<Message> messages_;
   std::uint32_t free_ = none;
+  std::vector<std::vector<Stream>> in_turn_;  // by source, streams that go in turn: few at a time
   std::uint64_t next_sequence_ = 0;
   std::vector<std::uint32_t> message_of_;  // (flows), or none
   std::size_t stuck_ = 0;  // flows over links that are away for good, if others fail at random

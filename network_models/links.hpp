@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "network_models/max_min.hpp"
+#include "sim/base/cache_aligned.hpp"
 #include "sim/base/time.hpp"
 #include "sim/base/types.hpp"
 
@@ -79,8 +80,8 @@ class Routes {
 
   Fabric fabric_;
   std::vector<Route> routes_;
-  std::vector<Slot> slots_;                 // hash table with linear probing, at most half full
-  std::vector<std::vector<LinkId>> arena_;  // blocks that never grow past what they reserved
+  std::vector<Slot, CacheAligned<Slot>> slots_;  // hash table, at most half full: see slot_of()
+  std::vector<std::vector<LinkId>> arena_;       // blocks that never grow past what they reserved
   std::vector<LinkId> scratch_;
 };
 

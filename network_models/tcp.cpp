@@ -8,6 +8,9 @@
 // Velho and Legrand, "Accuracy study and improvement of network simulation in the SimGrid
 // framework", SIMUTools 2009. With factors 1, weight_bytes = 0 B and no cross traffic it is CM02:
 // Casanova and Marchal, "A network model for simulation of Grid application", INRIA RR-4596, 2002.
+//
+// With factors by size and weight_bytes = 8775 B it is SMPI, SimGrid's model of MPI messages: Clauss et al., "Single node
+// on-line simulation of MPI applications with SMPI", IPDPS 2011. A message of k bytes is then carried as k / bandwidth_factor.
 
 #include "network_models/fabrics.hpp"
 #include "network_models/fluid.hpp"
@@ -20,20 +23,14 @@ std::unique_ptr<NetworkModel> tcp(const Section& section, NodeId nodes, std::uin
   const auto preset = read_preset(section, {"10gbe", "wan"});
   const auto build = read_fabric(section, nodes, seed, preset);
   FlowRules rules{.is_weighted = true};
-  const auto positive = [&](std::string_view key, double fallback, std::string_view help) {
-    const auto value = section.optional<double>(key, fallback, help);
-    section.expect(value > 0, key, "must be positive, got {}", value);
-    return value;
-  };
   rules.latency_factor =
-      positive("latency_factor", 13.01, "latencies that a message pays before its first byte");
-  section.expect(rules.latency_factor <= 1000, "latency_factor", "must be at most 1000, got {}",
-                 rules.latency_factor);
-  rules.bandwidth_factor =
-      positive("bandwidth_factor", preset ? 1 : 0.97,
-               "of a link's bandwidth that carries payload; a preset's bandwidth is payload");
-  section.expect(rules.bandwidth_factor <= 1, "bandwidth_factor", "must be at most 1, got {}",
-                 rules.bandwidth_factor);
+      read_size_factor(section, "latency_factor", 13.01, 1000,
+                       "latencies that a message pays before its first byte; or by size, such as "
+                       "0 B: 2, 64 KiB: 11.6, each for messages of more bytes");
+  rules.bandwidth_factor = read_size_factor(
+      section, "bandwidth_factor", preset ? 1 : 0.97, 1,
+      "of a link's bandwidth that carries payload, or by size likewise; a preset's bandwidth is "
+      "payload");
   rules.window = static_cast<double>(
       section
           .optional<Bytes>("window", Bytes{4'194'304},

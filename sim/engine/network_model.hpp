@@ -22,6 +22,8 @@ struct Transfer {
   /// Not 0: of a stream, whose messages between two nodes set off when the one before is through, even if the network could
   /// carry them side by side.
   std::uint64_t stream = 0;
+  /// So do all messages of the stream that its source sends, to whomever.
+  bool is_in_turn = false;
 };
 
 /// What a network model may ask of the engine. The engine implements it; it is not an extension point.

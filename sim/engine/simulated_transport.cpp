@@ -13,8 +13,8 @@ namespace {
 /// A negative time that stands for `time`, which may be 0; and back.
 Time opposite(Time time) { return Time{Duration{~time.time_since_epoch().count()}}; }
 
-/// The messages of a collective between two nodes have one tag. Their sender would wait for each in MPI's collectives, but
-/// sends the next one at once here.
+/// The messages of a collective have one tag. Their sender would wait for each in MPI's collectives, but sends the next one at
+/// once here.
 std::uint64_t stream_of(const Message& message) {
   return message.is_on_host ? 1 + std::uint64_t{message.tag} : 0;
 }
@@ -25,7 +25,8 @@ Transfer transfer_of(const Message& message, NodeId destination) {
           .source = message.source,
           .destination = destination,
           .bytes = message.bytes,
-          .stream = stream_of(message)};
+          .stream = stream_of(message),
+          .is_in_turn = message.is_in_turn};
 }
 
 template <class T>

@@ -23,6 +23,8 @@ struct Message {
   NodeId source = any_source;
   /// Sent from and received into host memory: the sender and receiver stage it themselves, see Host.
   bool is_on_host = false;
+  /// Of a collective: it goes when what its sender has sent before by the same tag is through, whoever that was for.
+  bool is_in_turn = false;
   Tag tag = 0;
   Vector values;  // may be empty
   /// A small fact beside the vector: an iteration number, a push-sum weight; travels in the header.

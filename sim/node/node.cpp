@@ -98,6 +98,18 @@ void Node::send_from_host(NodeId to, Tag tag, Vector values, double number, Wher
        where);
 }
 
+void Node::send_in_turn(NodeId to, Tag tag, Vector values, double number, Where where) {
+  const std::int64_t bytes = bytes_on_wire(values);
+  send(to,
+       {.is_on_host = true,
+        .is_in_turn = true,
+        .tag = tag,
+        .values = std::move(values),
+        .number = number,
+        .bytes = bytes},
+       where);
+}
+
 void Node::send_from_host(NodeId to, Tag tag, const Code& code, double number, Where where) {
   send(to,
        {.is_on_host = true,

@@ -1,107 +1,159 @@
-// How long does the fluid network take, in real time? Fat trees (PGFT) of two and three levels with
-// models of 100 MB at 12.5 GB/s and 0.5 us per link, plain max-min sharing. Two exchanges: four
-// random permutations at once (random 4-regular, all routes collide), and ring neighbors ten times
-// on a crossbar. Goals, one thread: 0.02 s and 0.1 s for N = 1024 and 4096; 0.05 s for the
-// neighbors. Prints the best of so many runs, with the simulated time, which must not change.
+// How long does the fluid network take? Fat trees (PGFT) of two and three levels with models of 100 MB at 12.5 GB/s and 0.5
+// us per link, plain max-min sharing. Two exchanges: four random permutations at once (random 4-regular, all routes
+// collide), and ring neighbors ten times on a crossbar. Goals, one thread: 0.02 s and 0.1 s for N = 1024 and 4096; 0.05 s
+// for the neighbors. Three ways:
+//
+//   bare      the network model by a driver without nodes
+//   noted     the same, with the traffic of links noted
+//   as used   D-PSGD as a scenario runs it: fibres, mailboxes, totals of nodes and links (the few pairs of nodes that two
+//             permutations join exchange one model)
+//
+// Prints the processor time of the best of so many runs, with the simulated time, which must not change.
 //
 // Usage: bench_fluid [runs, default 5]
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
+#include <limits>
+#include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "network_models/fabrics.hpp"
-#include "network_models/fluid.hpp"
+#include <fmt/format.h>
+
+#include "scenarios/run.hpp"
+#include "sim/base/processor_time.hpp"
 #include "tests/network_models/exchange_run.hpp"
+#include "topology/mixing.hpp"
 
 namespace {
 
-using starling::NodeId;
-using starling::network_models::Fabric;
+using namespace starling;
 
-starling::network_models::Link link() { return {12.5e9, starling::Duration{500'000}}; }
-
-Fabric tree(std::vector<NodeId> children, std::vector<NodeId> parents) {
-  const std::vector<NodeId> cables(children.size(), 1);
-  return starling::network_models::fat_tree({std::move(children), std::move(parents), cables},
-                                            link());
-}
-
-struct Options {
-  double accuracy = 0;
-  bool is_watched = false;
+struct Exchange {
+  const char* name;
+  std::string fabric;  // keys of [network]
+  std::string pattern;
+  NodeId nodes;
+  int rounds;
 };
 
-/// Returns the times of finish, by node.
-std::vector<starling::Time> measure(const char* name, const std::function<Fabric()>& fabric,
-                                    const std::string& pattern, NodeId nodes, int rounds, int runs,
-                                    Options options = {}) {
-  double best = 1e30;
-  double simulated = 0;
-  std::size_t messages = 0;
-  std::vector<starling::Time> finish;
-  for (int r = 0; r < runs; ++r) {
-    const auto scripts = starling::network_test::exchange(pattern, nodes, rounds, 100'000'000);
-    const auto begin = std::chrono::steady_clock::now();
-    starling::network_models::Fluid network(fabric(), nodes, {}, {.accuracy = options.accuracy});
-    starling::NetworkLog log{starling::Time{}};
-    if (options.is_watched) network.watch(log);
-    const starling::network_test::ExchangeRun run(network, scripts);
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    best = std::min(best, elapsed.count());
-    simulated = run.mean_finish();
-    messages = run.messages();
-    finish = run.finish;
+Assembly parts_of(const Exchange& exchange, double accuracy) {
+  const std::string text = fmt::format(
+      "[run]\nnodes = {}\nsteps = {}\n[topology]\nkind = complete\n[network]\nkind = fluid\n"
+      "bandwidth = 12.5 GB/s\nlatency = 500 ns\naccuracy = {}\n{}[compute]\ngradient = 0 s\n"
+      "[workload]\nkind = timing\nbytes = 100 MB\n[algorithm]\nkind = dpsgd\nlearning_rate = 0.1\n",
+      exchange.nodes, exchange.rounds, accuracy, exchange.fabric);
+  return assemble(Scenario::parse(text, "bench.ini"));
+}
+
+/// Who sends to whom, the same at every step.
+std::unique_ptr<Topology> topology_of(const Exchange& exchange) {
+  const auto scripts = network_test::exchange(exchange.pattern, exchange.nodes, 1, 1);
+  std::set<std::pair<NodeId, NodeId>> pairs;
+  for (NodeId i = 0; i < exchange.nodes; ++i) {
+    for (const network_test::Post& post : scripts[static_cast<std::size_t>(i)][0].sends) {
+      pairs.emplace(i, post.peer);
+    }
   }
-  std::printf("%-28s %6d %10zu %10.4f %12.0f %16.9f\n", name, nodes, messages, best,
-              static_cast<double>(messages) / best, simulated);
+  std::vector<Topology::Arc> arcs;
+  for (const auto& [from, to] : pairs) arcs.push_back({from, to, 0.01});
+  return std::make_unique<Topology>(topologies::complete_rows(exchange.nodes, {arcs}));
+}
+
+struct Measured {
+  double seconds = std::numeric_limits<double>::infinity();
+  std::vector<Time> finish;  // (nodes)
+};
+
+Measured bare(const Exchange& exchange, int runs, bool is_noted, double accuracy = 0) {
+  Measured best;
+  const auto scripts =
+      network_test::exchange(exchange.pattern, exchange.nodes, exchange.rounds, 100'000'000);
+  for (int r = 0; r < runs; ++r) {
+    const Assembly parts = parts_of(exchange, accuracy);
+    const double begin = thread_time();
+    NetworkLog log{Time{}};
+    if (is_noted) parts.network->watch(log);
+    const network_test::ExchangeRun run(*parts.network, scripts);
+    best.seconds = std::min(best.seconds, thread_time() - begin);
+    best.finish = run.finish;
+  }
+  return best;
+}
+
+double as_used(const Exchange& exchange, int runs) {
+  double best = std::numeric_limits<double>::infinity();
+  for (int r = 0; r < runs; ++r) {
+    Assembly parts = parts_of(exchange, 0);
+    parts.topology = topology_of(exchange);
+    const double begin = thread_time();
+    Run::Hooks hooks;
+    hooks.saves = false;
+    Run run(std::move(parts), std::move(hooks));
+    run.simulate();
+    best = std::min(best, thread_time() - begin);
+  }
+  return best;
+}
+
+double mean(const std::vector<Time>& times) {
+  double sum = 0;
+  for (const Time time : times) sum += to_seconds(time);
+  return sum / static_cast<double>(times.size());
+}
+
+void measure(const Exchange& exchange, int runs) {
+  const Measured fast = bare(exchange, runs, false);
+  const Measured noted = bare(exchange, runs, true);
+  fmt::print("{:<28}{:>6}{:>10.4f}{:>10.4f}{:>10.4f}{:>16.9f}\n", exchange.name, exchange.nodes,
+             fast.seconds, noted.seconds, as_used(exchange, runs), mean(fast.finish));
   std::fflush(stdout);
-  return finish;
 }
 
 /// Largest and mean deviation of times of finish from the exact ones, as shares of these.
-void compare(const std::vector<starling::Time>& exact, const std::vector<starling::Time>& found) {
+void compare(const std::vector<Time>& exact, const std::vector<Time>& found) {
   double largest = 0;
-  double mean = 0;
+  double mean_off = 0;
   for (std::size_t i = 0; i < exact.size(); ++i) {
     const double off = std::abs(to_seconds(found[i]) / to_seconds(exact[i]) - 1);
     largest = std::max(largest, off);
-    mean += off / static_cast<double>(exact.size());
+    mean_off += off / static_cast<double>(exact.size());
   }
-  std::printf("    times of finish off by at most %.4f %%, %.4f %% in the mean\n", 100 * largest,
-              100 * mean);
+  fmt::print("    times of finish off by at most {:.4f} %, {:.4f} % in the mean\n", 100 * largest,
+             100 * mean_off);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const int runs = argc > 1 ? std::max(std::atoi(argv[1]), 1) : 5;
-  std::printf("%-28s %6s %10s %10s %12s %16s\n", "exchange", "nodes", "messages", "real [s]",
-              "messages/s", "mean finish [s]");
-  const auto two_levels = [] { return tree({32, 32}, {1, 32}); };
-  const auto three_levels = [] { return tree({16, 16, 16}, {1, 16, 16}); };
-  measure("fat tree, random 4-regular", two_levels, "perm4", 1024, 1, runs);
-  measure("fat tree, random 4-regular", three_levels, "perm4", 4096, 1, runs);
-  measure("  links noted", three_levels, "perm4", 4096, 1, runs, {.is_watched = true});
-  for (const NodeId nodes : {1024, 4096}) {
-    const auto flat = [&] { return starling::network_models::crossbar(nodes, link()); };
-    measure("crossbar, neighbors x10", flat, "nbr_ring", nodes, 10, runs);
-    measure("  links noted", flat, "nbr_ring", nodes, 10, runs, {.is_watched = true});
-  }
+  fmt::print("{:<28}{:>6}{:>10}{:>10}{:>10}{:>16}\n", "exchange, seconds", "nodes", "bare", "noted",
+             "as used", "mean finish [s]");
+  const std::string two_levels = "fabric = fat_tree\nchildren = 32, 32\nparents = 1, 32\n";
+  const std::string three_levels =
+      "fabric = fat_tree\nchildren = 16, 16, 16\nparents = 1, 16, 16\n";
+  measure({"fat tree, random 4-regular", two_levels, "perm4", 1024, 1}, runs);
+  measure({"fat tree, random 4-regular", three_levels, "perm4", 4096, 1}, runs);
+  measure({"crossbar, neighbors x10", "", "nbr_ring", 1024, 10}, runs);
+  measure({"crossbar, neighbors x10", "", "nbr_ring", 4096, 10}, runs);
   // The worst case: ten rounds of random matchings, in which a node goes on when its own exchange is
   // done, over a dragonfly whose few global links all compete for.
-  const auto fly = [] { return starling::network_models::dragonfly({8, 8, 8, 64}, link()); };
-  const auto exact = measure("dragonfly, matchings x10", fly, "match", 4096, 10, 1);
+  const Exchange worst = {
+      "dragonfly, matchings x10",
+      "fabric = dragonfly\nhosts_per_router = 8\nrouters = 8\nglobal_links = 8\ngroups = 64\n",
+      "match", 4096, 10};
+  const Measured exact = bare(worst, 1, false);
+  fmt::print("{:<28}{:>6}{:>10.4f}{:>36.9f}\n", worst.name, worst.nodes, exact.seconds,
+             mean(exact.finish));
   for (const double accuracy : {0.001, 0.003, 0.01}) {
-    char name[40];
-    std::snprintf(name, sizeof name, "  accuracy %g", accuracy);
-    compare(exact, measure(name, fly, "match", 4096, 10, 1, {.accuracy = accuracy}));
+    const Measured near = bare(worst, 1, false, accuracy);
+    fmt::print("{:<28}{:>6}{:>10.4f}{:>36.9f}\n", fmt::format("  accuracy {}", accuracy),
+               worst.nodes, near.seconds, mean(near.finish));
+    compare(exact.finish, near.finish);
   }
-  return 0;
 }

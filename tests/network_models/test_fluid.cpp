@@ -19,6 +19,7 @@
 #include "sim/base/random.hpp"
 #include "tests/network_models/exchange_run.hpp"
 #include "tests/network_models/scripted_run.hpp"
+#include "tests/network_models/smpi_factors.hpp"
 #include "tests/support/reference_table.hpp"
 #include "tests/support/relative.hpp"
 #include "tests/support/temporary_directory.hpp"
@@ -33,10 +34,19 @@ std::vector<Row> table(const std::string& name) {
   return test::reference_table("tests/network_models/reference/" + name);
 }
 
-/// The rules of SimGrid's models: LV08, and CM02 with or without cross traffic; or plain sharing.
+/// The rules of SimGrid's models: LV08, and CM02 with or without cross traffic; SMPI with its factors by size; or plain sharing.
 network_models::FlowRules rules_of(const std::string& model) {
   if (model == "maxmin_lat0") return {};
   network_models::FlowRules rules{.window = 4194304, .is_weighted = true};
+  if (model == "SMPI") {
+    const auto factor = [](const char* text) {
+      const Section section = network_test::section({{"factor", text}});
+      return network_models::read_size_factor(section, "factor", 1, 1, "");
+    };
+    rules.latency_factor = factor(network_test::smpi_latency_factor);
+    rules.bandwidth_factor = factor(network_test::smpi_bandwidth_factor);
+    rules.weight_bytes = 8775;
+  }
   if (model == "CM02") rules.back_share = 0.05;
   if (model == "LV08" || model == "lv08") {
     rules.latency_factor = 13.01;
@@ -177,7 +187,7 @@ TEST_CASE("fluid: every node of 64 finishes when it does in SimGrid") {
         deviation(to_seconds(finish_of[name][node]), number(row, "simgrid_finish_s"));
     CAPTURE(name);
     CAPTURE(node);
-    CHECK(off <= 1e-8);
+    CHECK(off <= 1e-9);
     worst = std::max(worst, off);
   }
   CHECK(finish_of.size() == 12);
@@ -188,7 +198,8 @@ TEST_CASE("fluid: 16,384 messages on a fat tree of 4096 hosts take as long as in
   // Four random permutations of 100 MB without latency; SimGrid 3.32 (Full): 0.104 s, and
   // 0.066563245233 s in the mean.
   const network_models::FatTree tree{{16, 16, 16}, {1, 16, 16}, {1, 1, 1}};
-  network_models::Fluid network(network_models::fat_tree(tree, link_of(12.5e9, 0)), 4096, {});
+  network_models::Fluid network(network_models::fat_tree(tree, link_of(12.5e9, 0)), 4096, {},
+                                {.is_checked = true});
   const network_test::ExchangeRun run(network,
                                       network_test::exchange("perm4", 4096, 1, 100'000'000));
   CHECK(run.messages() == 16'384);
@@ -205,7 +216,8 @@ using Times = std::vector<std::int64_t>;
 
 // Each of two links of a route costs 1 us, so a message sets off 2 us after its start; 1 GB/s is 1
 // ns per byte.
-const Keys simple = {{"kind", "fluid"}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}};
+const Keys simple = {
+    {"kind", "fluid"}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}, {"check", "yes"}};
 
 Keys with(Keys keys, const Keys& more) {
   keys.insert(keys.end(), more.begin(), more.end());
@@ -290,7 +302,7 @@ TEST_CASE("fluid: on a ring, messages share every link they both cross") {
   // 0 -> 2 and 1 -> 2 share the link from 1 to 2. The first has two links to pay, so joins at 2000
   // ns, the other at 1000 and is alone for 1000 ns. It has 1000 B left, both at half speed: 4000.
   // Then the first has 1000 B left: 5000.
-  const auto model = network_test::network(with(simple, {{"fabric", "ring"}, {"check", "yes"}}), 6);
+  const auto model = network_test::network(with(simple, {{"fabric", "ring"}}), 6);
   const network_test::ScriptedRun run(*model, {{0, 0, 2, 2'000}, {0, 1, 2, 2'000}});
   CHECK(in_ns(run.arrivals) == Times{5'000, 4'000});
 }
@@ -309,7 +321,8 @@ TEST_CASE("fluid: the cost of a link is that of the usual route") {
 
 TEST_CASE("tcp: its keys are SimGrid's numbers, and can be changed one by one") {
   // 2 us of latency: 13.01 times that, then 0.97 GB/s: 26.02 us + 970 B / 0.97 GB/s.
-  const Keys keys = {{"kind", "tcp"}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}};
+  const Keys keys = {
+      {"kind", "tcp"}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}, {"check", "yes"}};
   const network_test::Start start{0, 0, 1, 970};
   const auto arrival = [&](const Keys& more) {
     const auto model = network_test::network(with(keys, more), 3);
@@ -323,6 +336,57 @@ TEST_CASE("tcp: its keys are SimGrid's numbers, and can be changed one by one") 
   CHECK(arrival({{"window", "0 B"}}) == 27'020'000);
 }
 
+TEST_CASE("tcp: factors may depend on the size of a message") {
+  // 2 us of latency, 1 GB/s. Up to 1000 B: 2 us + k / 0.5; above: 3 times 2 us + k / 0.8 ns.
+  const Keys keys = {{"kind", "tcp"},
+                     {"latency", "1 us"},
+                     {"bandwidth", "1 GB/s"},
+                     {"latency_factor", "0 B: 1, 1 kB: 3"},
+                     {"bandwidth_factor", "0 B: 0.5, 1000 B: 0.8"},
+                     {"check", "yes"}};
+  const auto model = network_test::network(keys, 3);
+  const auto arrival = [&](std::int64_t bytes) {
+    return network_test::ScriptedRun(*model, {{0, 0, 1, bytes}}).arrivals[0];
+  };
+  CHECK(arrival(0) == 2'000'000);
+  CHECK(arrival(100) == 2'200'000);
+  CHECK(arrival(1'000) == 4'000'000);
+  CHECK(arrival(1'001) == 6'000'000 + 1'251'250);
+  CHECK(arrival(4'000) == 11'000'000);
+  // Beside another message on the link, each has half of it, and half of what its size lets through.
+  const network_test::ScriptedRun both(*model, {{0, 0, 2, 1'000}, {0, 1, 2, 1'000}});
+  CHECK(in_ns(both.arrivals) == Times{6'000, 6'000});
+  // Closed forms of collectives take those of large messages.
+  CHECK(model->link_cost().latency == Duration{6'000'000});
+  CHECK(model->link_cost().seconds_per_byte == test::relative(1 / 0.8e9));
+}
+
+TEST_CASE("tcp: mistakes in factors by size are named") {
+  for (const auto& [text, complaint] : {
+           std::array{"1 kB: 2", "must have sizes that begin with 0 B and grow, got 1 kB"},
+           std::array{"0 B: 2, 9 B: 1, 9 B: 2", "that begin with 0 B and grow, got 9 B"},
+           std::array{"0 B: 2, 5", "must be pairs such as \"a: b, c: d\", got \"5\""},
+           std::array{"0 B: 0", "must be factors above 0 and up to 1000, got \"0\""},
+           std::array{"0 B: 1, 5 B: nan", "up to 1000, got \"nan\""},
+           std::array{"0 B: 1001", "up to 1000, got \"1001\""},
+           std::array{"0: 1", "such as 64 MiB"},
+           std::array{"2 3", "must be a number, got 2 3"},
+           std::array{"0", "must be positive, got 0"},
+       }) {
+    for (const std::string key : {"latency_factor", "bandwidth_factor"}) {
+      CAPTURE(key);
+      CAPTURE(text);
+      const Keys keys = {
+          {"kind", "tcp"}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}, {key, text}};
+      const std::string words = "test.ini:1: network." + key;
+      CHECK_THROWS_WITH_AS(network_test::network(keys, 3), doctest::Contains(words.c_str()),
+                           ScenarioError);
+      CHECK_THROWS_WITH_AS(network_test::network(keys, 3), doctest::Contains(complaint),
+                           ScenarioError);
+    }
+  }
+}
+
 TEST_CASE("tcp: a message without latency has the share of one with hardly any") {
   // It had a thirtieth of it, beside one that crosses an ocean.
   const auto arrivals = [](const std::string& latency) {
@@ -330,7 +394,8 @@ TEST_CASE("tcp: a message without latency has the share of one with hardly any")
                                               {"latency", latency},
                                               {"bandwidth", "100 Mbit/s"},
                                               {"host_latencies", "1: 50 ms"},
-                                              {"window", "0 B"}},
+                                              {"window", "0 B"},
+                                              {"check", "yes"}},
                                              4);
     return network_test::ScriptedRun(*model, {{0, 1, 2, 10'000'000}, {0, 3, 2, 20'000'000}})
         .arrivals;
@@ -358,8 +423,7 @@ TEST_CASE("fluid: mistakes in its keys are named") {
 namespace {
 
 Keys scheduled(const test::TemporaryDirectory& directory, const std::string& rows) {
-  return with(simple, {{"link_schedule", directory.write("s.csv", "time, link, factor\n" + rows)},
-                       {"check", "yes"}});
+  return with(simple, {{"link_schedule", directory.write("s.csv", "time, link, factor\n" + rows)}});
 }
 
 std::string schedule_refusal(const std::string& rows) {
@@ -451,7 +515,7 @@ TEST_CASE("fluid: links fail at random by their own streams, and every message g
     for (NodeId i = 0; i < 8; ++i) starts.push_back({0, i, (i + 3) % 8, 100'000});
     return network_test::ScriptedRun(*model, starts).arrivals;
   };
-  const Keys failing = {{"failure_interval", "50 us"}, {"repair_time", "20 us"}, {"check", "yes"}};
+  const Keys failing = {{"failure_interval", "50 us"}, {"repair_time", "20 us"}};
   const auto usual = arrivals({}, 1);
   const auto once = arrivals(failing, 1);
   CHECK(once == arrivals(failing, 1));

@@ -77,11 +77,12 @@ class Fluid:
     """route(a, b) names links; `own` says which have another (bandwidth, latency). Rules of TCP: see keys.md."""
 
     def __init__(self, route, bandwidth, latency, own=None, concurrent=True, schedule=(), latency_factor=1, bandwidth_factor=1,
-                 window=0, weight_bytes=None, cross_traffic=0):
+                 window=0, weight_bytes=None, cross_traffic=0, tables=None):
         self.route, self.usual, self.own = route, (bandwidth, latency), own or {}
         self.concurrent, self.schedule = concurrent, schedule
         self.latency_factor, self.bandwidth_factor, self.window = latency_factor, bandwidth_factor, window
         self.weight_bytes, self.cross_traffic = weight_bytes, cross_traffic
+        self.tables = tables or {}  # further factors by key: of messages of more bytes than each entry says
         self.flows, self.rates, self.left, self.since, self.changes = {}, {}, {}, 0, 0
         self.factor, self.pairs, self.is_changing = {}, collections.defaultdict(list), False
 
@@ -99,11 +100,14 @@ class Fluid:
     def capacity(self, link):
         return self.of(link)[0] * self.bandwidth_factor * self.factor.get(link, 1)
 
+    def by_size(self, key, size):
+        return next((factor for above, factor in reversed(self.tables.get(key, ())) if size > above), 1)
+
     def send(self, world, pair, size, arrive):
         latency = sum(self.of(link)[1] for link in self.route(*pair))
         message = {"size": size, "pair": pair, "arrive": arrive, "latency": latency, "is_ready": False, "is_through": False}
         self.pairs[pair].append(message)
-        world.at(world.now + round(latency * self.latency_factor), self.join, world, message)
+        world.at(world.now + round(latency * self.latency_factor * self.by_size("latency_factor", size)), self.join, world, message)
 
     def join(self, world, message):
         message["is_ready"] = True
@@ -123,7 +127,7 @@ class Fluid:
         bound = self.bandwidth_factor * self.window / (2 * latency) if self.window and latency else math.inf
         self.change(world)
         message["is_open"] = True
-        self.flows[id(message)], self.left[id(message)] = (weight, links, bound), [message["size"], message]
+        self.flows[id(message)], self.left[id(message)] = (weight, links, bound), [message["size"] / self.by_size("bandwidth_factor", message["size"]), message]
 
     def change(self, world):
         """What has passed so far; at the end of this instant, once, new rates."""
@@ -380,13 +384,17 @@ class NetworkTwins(WorldCase):
             nodes, bandwidth, latency = rng.choice((2, 6)), rng.choice((10**8, 10**9)), rng.randrange(MS)
             keys = {"kind": kind, "fabric": "crossbar", "bandwidth": f"{bandwidth} B/s", "latency": f"{latency} ps",
                     "concurrent": "yes" if concurrent else "no", "host_bandwidths": f"1: {bandwidth // 4} B/s",
-                    "host_latencies": f"1: {latency // 2} ps", "link_schedule": "links.csv"}
+                    "host_latencies": f"1: {latency // 2} ps", "link_schedule": "links.csv", "check": "yes"}
             rules = {"own": {f"host 1 {way}": (bandwidth // 4, latency // 2) for way in ("up", "down")}}
             if kind == "tcp":
                 factor, weight, cross, window = rng.choice((1, 13.01)), rng.choice((0, 20537)), rng.choice((0, 0.05)), 65536
                 keys |= {"latency_factor": factor, "weight_bytes": f"{weight} B", "cross_traffic": cross, "window": f"{window} B"}
                 rules |= {"latency_factor": factor, "weight_bytes": weight, "cross_traffic": cross, "window": window,
                           "bandwidth_factor": 0.97}
+                for key in rng.choice(((), ("latency_factor",), ("latency_factor", "bandwidth_factor"))):
+                    table = [(above, rng.choice((0.25, 0.8, 1.5))) for above in (0, 1000, 50_000)]
+                    keys[key] = ", ".join(f"{above} B: {factor}" for above, factor in table)
+                    rules[key], rules["tables"] = 1, rules.get("tables", {}) | {key: table}
             schedule = []
             for link in (f"host {i} {way}" for i in range(nodes) for way in ("up", "down")):
                 turns = sorted(rng.sample(range(60 * MS), rng.randrange(4)))
@@ -411,7 +419,7 @@ class NetworkTwins(WorldCase):
                 rng = drawn(f"{fabric} {shape} {per_host}")
                 hosts, route, keys = make(*shape)
                 bandwidth, latency = 10**9, rng.randrange(MS // 10)
-                keys |= {"kind": "fluid", "fabric": fabric, "bandwidth": f"{bandwidth} B/s", "latency": f"{latency} ps"}
+                keys |= {"kind": "fluid", "fabric": fabric, "bandwidth": f"{bandwidth} B/s", "latency": f"{latency} ps", "check": "yes"}
                 own = {}
                 if per_host > 1:
                     keys |= {"nodes_per_host": per_host, "local_bandwidth": f"{3 * bandwidth} B/s", "local_latency": "7 us"}
@@ -443,7 +451,8 @@ class NetworkTwins(WorldCase):
             route = shortest(hosts + switches, arcs, lambda v, first=core[0]: v >= first)
             rules = {"latency_factor": 13.01, "bandwidth_factor": 0.97, "window": 4194304, "weight_bytes": 20537, "cross_traffic": 0.05}
             network = Fluid(route, bandwidth, 0, own, **(rules if kind == "tcp" else {}))
-            keys = {"kind": kind, "fabric": "file", "file": "fabric.dot", "bandwidth": "1 GB/s", "latency": "1 s"}
+            keys = {"kind": kind, "fabric": "file", "file": "fabric.dot", "bandwidth": "1 GB/s", "latency": "1 s",
+                    "check": "yes"}
             text = f"{'digraph' if directed else 'graph'} {{\n" + "".join(f"{{ {line} }}\n" for line in lines) + "}\n"
             self.expect_exchange(rng, hosts, network, keys, {"fabric.dot": text})
 
