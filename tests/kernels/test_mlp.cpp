@@ -282,6 +282,33 @@ TEST_CASE("a diverged model has a loss that is not finite") {
   CHECK_FALSE(std::isfinite(gradient(mlp, 0, 0, x).loss));
 }
 
+TEST_CASE("a gradient that is not finite makes the loss NaN, stored or summed") {
+  // The hidden number is relu(0 x + 1) = 1, the logits 1e30 - 1e30 = 0 and 0: loss ln 2. The gradient of the first weight
+  // is -1/2 * 1e30 * 1e30, beyond all floats.
+  Mlp::Problem setup;
+  setup.hidden = {1};
+  setup.data.train = {.samples = 1, .features = 1, .classes = 2, .x = {1e30f}, .y = {0}};
+  setup.parts = {{0}};
+  setup.batch_size = 1;
+  std::vector<float> x = {0, 1, 1e30f, 0, -1e30f, 0};  // weight, bias; weights, biases
+  const LinearTerm terms[] = {{x.data(), 1}, {nullptr, -1e-44f}};
+  std::vector<float> sum(x.size());
+  const LinearJob job{sum.data(), static_cast<std::uint32_t>(x.size()), 0, 2};
+  for (const dense::Kernels* kernels : dense::runnable_kernels()) {
+    CAPTURE(kernels->name);
+    const Mlp mlp(setup, *kernels);
+    const Result whole = gradient(mlp, 0, 0, x);
+    CHECK(std::isinf(whole.gradient[0]));
+    CHECK(std::isnan(whole.loss));
+    GradientRequest summed{.x = x.data(), .sums = {&job, 1}, .terms = terms};
+    mlp.gradients({&summed, 1});
+    CHECK(std::isnan(summed.loss));
+    auto small = x;
+    small[2] = 1, small[4] = -1;
+    CHECK(gradient(mlp, 0, 0, small).loss == doctest::Approx(std::log(2.0)));
+  }
+}
+
 std::unique_ptr<Workload> make(const std::string& kind, std::vector<Setting> settings,
                                NodeId nodes) {
   settings.push_back({"kind", kind, "test.ini:2"});
