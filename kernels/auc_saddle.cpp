@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <omp.h>
 
+#include "kernels/finite.hpp"
 #include "kernels/model_facts.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
@@ -121,12 +122,13 @@ void Auc::gradient(GradientRequest& request, Work& work) const {
     }
     score = static_cast<float>(weight * slope);
   }
-  request.loss = weight * loss - p * q * alpha * alpha;
   stack.backward(kernels_, layers_, request.x, batch, request.gradient);
   float* end = request.gradient + facts_.parameters - 3;
   end[0] = static_cast<float>(weight * slope_a);
   end[1] = static_cast<float>(weight * slope_b);
   end[2] = static_cast<float>(-(weight * slope_alpha - 2 * p * q * alpha));  // ascent
+  request.loss = loss_with(all_finite({request.gradient, facts_.parameters}),
+                           weight * loss - p * q * alpha * alpha);
 }
 
 void Auc::gradients(std::span<GradientRequest> requests) const {

@@ -57,7 +57,6 @@ class Cnn final : public Workload {
   void initial_model(std::span<float> x) const override;
   std::int64_t batch_cost(NodeId node, Step draw) const override;
   bool folds_sums() const override { return true; }
-  /// A gradient that is not finite makes the loss NaN, so the run ends there.
   void gradients(std::span<GradientRequest> requests) const override;
   void gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const override;
   bool takes_one_by_one() const override { return true; }

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 
 #include "kernels/crew.hpp"
 #include "kernels/dense.hpp"
+#include "kernels/finite.hpp"
 
 namespace starling {
 
@@ -33,6 +35,9 @@ class DividedProducts {
   /// `member`: of the calling thread; null: nothing is cut.
   DividedProducts(const dense::Kernels& kernels, Crew::Member* member)
       : kernels_(kernels), member_(member) {}
+
+  /// Whether the calling thread, or another one in a part of these products, had a result that is not finite.
+  bool have_overflowed() const { return has_overflowed() || have_parts_overflowed_; }
 
   void forward(dense::Shape s, const float* x, std::size_t x_stride, const float* weights,
                const float* bias, bool relu, float* y, std::size_t y_stride) const {
@@ -113,6 +118,7 @@ class DividedProducts {
     const std::size_t count = first.pieces() * second.pieces();
     const auto piece = [&](std::size_t i) {
       part(first[i % first.pieces()], second[i / first.pieces()]);
+      if (has_overflowed()) have_parts_overflowed_ = true;
     };
     if (count == 1) return piece(0);
     member_->split(count, piece);
@@ -120,6 +126,7 @@ class DividedProducts {
 
   const dense::Kernels& kernels_;
   Crew::Member* member_;
+  mutable std::atomic<bool> have_parts_overflowed_ = false;
 };
 
 }  // namespace starling

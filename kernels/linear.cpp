@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/finite.hpp"
 #include "kernels/keys.hpp"
 #include "kernels/model_facts.hpp"
 #include "kernels/registry.hpp"
@@ -124,7 +125,8 @@ void Linear::gradient(GradientRequest& request, std::span<std::int32_t> indices)
   }
   const auto share = static_cast<float>(1.0 / static_cast<double>(indices.size()));
   for (std::size_t k = 0; k <= features; ++k) request.gradient[k] *= share;
-  request.loss = loss / static_cast<double>(indices.size());
+  request.loss = loss_with(all_finite({request.gradient, features + 1}),
+                           loss / static_cast<double>(indices.size()));
 }
 
 void Linear::gradients(std::span<GradientRequest> requests) const {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "kernels/cache.hpp"
+#include "kernels/finite.hpp"
 #include "kernels/keys.hpp"
 #include "kernels/model_facts.hpp"
 #include "kernels/registry.hpp"
@@ -39,7 +40,7 @@ struct Mlp::Activations {
   };
   Scratch floats;
   std::vector<Rows> input;  // [l]: (batch, inputs) of layer l, then the logits; rows on cache lines
-  std::vector<float*> slope;  // two buffers for the gradients of activations, used in turn
+  std::vector<float*> slope;  // [l]: (batch, inputs) of the gradient of what layer l reads; l > 0
   std::vector<std::int32_t> indices, labels;  // (batch)
   std::vector<double> losses;                 // (batch)
   struct {
@@ -53,16 +54,14 @@ struct Mlp::Activations {
   /// Deals floats out from `base` on, and returns how many; null: only counts them.
   std::size_t deal(float* base, std::span<const DenseLayer> layers, std::size_t batch) {
     ScratchDealer dealer(base);
-    std::size_t widest = 0;
     input.resize(layers.size() + 1);
+    slope.resize(layers.size());
     for (std::size_t l = 0; l < input.size(); ++l) {
       const std::size_t columns = l < layers.size() ? layers[l].inputs : layers.back().outputs;
       const std::size_t stride = dense::row_stride(columns);
       input[l] = {dealer(batch * stride), stride};
-      if (l > 0) widest = std::max(widest, batch * stride);
     }
-    slope.resize(2);
-    for (float*& one : slope) one = dealer(widest);
+    for (std::size_t l = 1; l < slope.size(); ++l) slope[l] = dealer(batch * input[l].stride);
     return dealer.used();
   }
 
@@ -196,7 +195,7 @@ void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activa
     const dense::Shape shape{batch, layer.inputs, layer.outputs};
     const auto& input = work.input[l];
     const std::size_t dy_stride = work.input[l + 1].stride;
-    float* dx = work.slope[l % 2];
+    float* dx = work.slope[l];
     fetch_share();
     if (l > 0) {  // first, because a sum may take the place of x
       products.input_gradient(shape, dy, dy_stride, request.x + layer.weights, input.at,
@@ -216,6 +215,23 @@ void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activa
     }
     dy = dx;
   }
+  // What overflowed on the way may be no gradient.
+  if (std::isfinite(request.loss) && products.have_overflowed())
+    request.loss = loss_with(is_finite(work), request.loss);
+}
+
+/// Whether the gradient is finite whose activations and slopes are there: computes it once more.
+bool Mlp::is_finite(const Activations& work) const {
+  const auto batch = static_cast<std::size_t>(problem_.batch_size);
+  std::vector<float> gradient(facts_.parameters);
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    const DenseLayer& layer = layers_[l];
+    const float* dy = l + 1 < layers_.size() ? work.slope[l + 1] : work.input.back().at;
+    kernels_.parameter_gradient({batch, layer.inputs, layer.outputs}, work.input[l].at,
+                                work.input[l].stride, dy, work.input[l + 1].stride,
+                                &gradient[layer.weights], &gradient[layer.bias]);
+  }
+  return all_finite(gradient);
 }
 
 void Mlp::gradients(std::span<GradientRequest> requests) const {

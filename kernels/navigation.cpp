@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/finite.hpp"
 #include "kernels/for_all.hpp"
 #include "kernels/keys.hpp"
 #include "kernels/model_facts.hpp"
@@ -214,9 +215,10 @@ void Navigation::gradients(std::span<GradientRequest> requests) const {
     GradientRequest& request = requests[r];
     roll_out(request.node, request.draw, request.x, work);
     estimate_advantages(work);
-    request.loss = objective(work);
+    const double loss = objective(work);
     request.episodes = std::ssize(work.lengths);
     work.stack.backward(kernels_, layers_, request.x, moves(), request.gradient);
+    request.loss = loss_with(all_finite({request.gradient, facts_.parameters}), loss);
   });
 }
 

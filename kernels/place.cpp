@@ -36,11 +36,11 @@ std::int64_t ComputePlace::window_bytes(std::int64_t wanted) const {
 }
 
 ComputePlace find_place(DeviceChoice choice, Precision precision, const Workload& workload,
-                        std::int64_t nodes, std::uint32_t rank) {
+                        std::int64_t nodes, std::uint32_t rank_here) {
   if (choice == DeviceChoice::cpu || !workload.facts().has_numbers) return on_cpu("CPU");
   ComputePlace place;
   try {
-    place.device = cuda::Device::open(rank);
+    place.device = cuda::Device::open(rank_here);
     check_models_fit(*place.device, nodes, workload.facts().parameters);
   } catch (const Error& error) {
     if (choice == DeviceChoice::cuda)

@@ -120,7 +120,7 @@ void Transformer::gradient(GradientRequest& request, TransformerModel::Work& wor
                            Crew::Member* member) const {
   pack(request.node, request.draw, work);
   make_whole_gradient(request, facts_.parameters, kernels_, member, [&](float* gradient) {
-    request.loss = model_.gradient(request.x, work, gradient, member);
+    return model_.gradient(request.x, work, gradient, member);
   });
 }
 

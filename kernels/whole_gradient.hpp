@@ -9,20 +9,25 @@
 
 #include "kernels/dense.hpp"
 #include "kernels/divided_products.hpp"
+#include "kernels/finite.hpp"
 #include "sim/node/workload.hpp"
 
 namespace starling {
 
-/// Calls compute(gradient) with a place for the gradient, (parameters): that of the request, or one of the thread's, from
-/// which its sums follow (GradientRequest::sums). `member`: of that thread, or null.
+/// Sets the loss to compute(gradient), or NaN if the gradient is not finite, with a place for the gradient, (parameters): that
+/// of the request, or one of the thread's, from which its sums follow (GradientRequest::sums). `member`: of that thread, or null.
 template <class Compute>
 void make_whole_gradient(GradientRequest& request, std::size_t parameters,
                          const dense::Kernels& kernels, Crew::Member* member,
                          const Compute& compute) {
-  if (request.sums.empty()) return compute(request.gradient);
+  const auto fill = [&](float* gradient) {
+    const double loss = compute(gradient);
+    request.loss = loss_with(all_finite({gradient, parameters}), loss);
+  };
+  if (request.sums.empty()) return fill(request.gradient);
   thread_local std::vector<float> gradient;  // lives on between calls
   gradient.resize(parameters);
-  compute(gradient.data());
+  fill(gradient.data());
   for (const LinearJob& job : request.sums) {
     std::array<LinearTerm, most_folded_terms> terms;
     std::transform(

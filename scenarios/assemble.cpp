@@ -121,7 +121,8 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
       "over MPI: whether the results file keeps the order of events, for --replay");
   s.marks_divergence =
       section.choice("on_divergence", {"stop", "mark"}, "stop",
-                     "a loss that is not finite: the run stops, or goes on without the node in the "
+                     "a loss or gradient that is not finite: the run stops, or goes on without the "
+                     "node in the "
                      "mean model (not where processes share a simulation)") == "mark";
   s.window_bytes =
       section

@@ -52,13 +52,12 @@ Run::Run(Assembly assembly, Hooks hooks) : parts_(std::move(assembly)), hooks_(s
 
 Run::~Run() = default;
 
-void Run::begin(ComputeGraph::Execution execution, NodeId models, std::uint32_t rank,
-                Sharing sharing) {
+void Run::begin(ComputeGraph::Execution execution, NodeId models, Sharing sharing) {
   const RunSettings& settings = parts_.settings;
   recorder_ =
       Recorder(settings.nodes, RowSchedule(settings.record_every, settings.steps),
                RowSchedule(settings.evaluate_every, settings.steps), settings.timeline_until);
-  place_ = find_place(settings.device, settings.precision, *parts_.workload, models, rank);
+  place_ = find_place(settings.device, settings.precision, *parts_.workload, models, rank_here_);
   graph_ = std::make_unique<ComputeGraph>(
       *place_.backend, workload(),
       ComputeGraph::Limits{.window_bytes = place_.window_bytes(settings.window_bytes),
@@ -317,7 +316,6 @@ void Run::simulate(const Recorder* recorded) {
   recorded_ = recorded;
   const int processes = peers_ ? peers_->count() : 1;
   begin(ComputeGraph::Execution::overlapped, (parts_.settings.nodes + processes - 1) / processes,
-        peers_ ? static_cast<std::uint32_t>(peers_->own()) : 0,  // a device for each process
         {peers_.get(), peers_ ? choose_blocks(*parts_.topology, processes) : Blocks()});
   describe("simulated");
   recorder_.machine["processes"] = std::to_string(processes);

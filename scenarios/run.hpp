@@ -82,8 +82,7 @@ class Run {
   using Clock = std::chrono::steady_clock;
 
   /// So many `models` are this process's.
-  void begin(ComputeGraph::Execution execution, NodeId models, std::uint32_t rank = 0,
-             Sharing sharing = {});
+  void begin(ComputeGraph::Execution execution, NodeId models, Sharing sharing = {});
   /// The workload of the scenario, where it computes.
   const Workload& workload() const {
     return place_.moved_workload ? *place_.moved_workload : *parts_.workload;
@@ -141,6 +140,7 @@ class Run {
   std::unique_ptr<NetworkLog> network_log_;
   std::unique_ptr<CheckpointFile> from_;  // to go on from
   std::unique_ptr<Checkpointing> checkpoints_;
+  std::uint32_t rank_here_ = 0;         // of this process, among those of its machine
   NodeId nodes_here_ = 0;               // of this process
   const Recorder* recorded_ = nullptr;  // to be replayed
   Clock::time_point started_;

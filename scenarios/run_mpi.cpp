@@ -79,8 +79,8 @@ void Run::execute(MpiSession& session) {
   if (std::getenv("OMP_NUM_THREADS") == nullptr)
     omp_set_num_threads(std::max(1, omp_get_num_procs() / session.ranks_here()));
   const NodeBlock block = block_of(session.rank(), session.ranks(), parts_.settings.nodes);
-  begin(ComputeGraph::Execution::inline_, block.end - block.begin,
-        static_cast<std::uint32_t>(session.rank()));
+  rank_here_ = static_cast<std::uint32_t>(session.rank_here());
+  begin(ComputeGraph::Execution::inline_, block.end - block.begin);
   describe("mpi");
   recorder_.machine["ranks"] = std::to_string(session.ranks());
   const RunSettings& settings = parts_.settings;

@@ -22,6 +22,7 @@ void Run::share(MpiSession& session, std::unique_ptr<CheckpointFile> from) {
   }
   if (std::getenv("OMP_NUM_THREADS") == nullptr)
     omp_set_num_threads(std::max(1, omp_get_num_procs() / session.ranks_here()));
+  rank_here_ = static_cast<std::uint32_t>(session.rank_here());
   // Windows close at the same place everywhere, whatever memory each machine has.
   parts_.settings.window_bytes = -session.largest(-parts_.settings.window_bytes);
   is_keeper_ = [&session] { return session.rank() == session.keeper(); };

@@ -3,10 +3,10 @@
 #include "kernels/cuda/cuda_cnn.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include "kernels/cuda/launches.hpp"
 #include "kernels/cuda/random_stream.hpp"
+#include "kernels/finite.hpp"
 
 namespace starling {
 
@@ -334,9 +334,9 @@ CudaCnn::Batch CudaCnn::take(std::size_t tasks, std::size_t rows, std::size_t in
   batch.indices = device_.twin<std::int32_t>(indices);
   batch.of_batches = device_.twin<float*>(tasks);
   batch.streams = device_.twin<Stream>(streams);
+  batch.strange = device_.twin<std::uint32_t>(tasks);
   batch.losses = device_.twin<double>(tasks);
   batch.right = device_.twin<std::uint32_t>(tasks);
-  batch.strange = device_.twin<std::uint32_t>(tasks);
   std::fill_n(batch.tasks.host, tasks, StepTask{});
 
   auto* next = static_cast<float*>(scratch_.fit(
@@ -372,6 +372,8 @@ void CudaCnn::queue_gradients(std::span<GradientRequest> requests) const {
 #pragma omp parallel for schedule(static)
   for (std::size_t r = 0; r < requests.size(); ++r) {
     const GradientRequest& request = requests[r];
+    batch.tasks.host[r].strange = batch.strange.device + r;
+    batch.strange.host[r] = 0;
     for (std::size_t d = 0; d < dropout_layers_.size(); ++d) {
       for (std::size_t b = 0; b < rows; ++b) {
         batch.streams.host[(d * requests.size() + r) * rows + b] =
@@ -380,20 +382,16 @@ void CudaCnn::queue_gradients(std::span<GradientRequest> requests) const {
       }
     }
   }
-  device_.upload(batch.tasks, batch.indices, batch.of_batches, batch.streams);
+  device_.upload(batch.tasks, batch.indices, batch.of_batches, batch.streams, batch.strange);
   const Passes passes{device_, cnn_.network(), dropout_layers_, batch};
   passes.forward();
   passes.find_losses();
   passes.backward();
-  device_.launch<FiniteKernel>(
-      requests.size(), {batch.tasks.device, whole(facts().parameters), batch.strange.device},
-      FiniteKernel::shared_bytes);
   device_.download(batch.losses);
   device_.download(batch.strange);
   device_.wait();
   for (std::size_t r = 0; r < requests.size(); ++r) {
-    requests[r].loss = batch.strange.host[r] == 0 ? batch.losses.host[r]
-                                                  : std::numeric_limits<double>::quiet_NaN();
+    requests[r].loss = loss_with(batch.strange.host[r] == 0, batch.losses.host[r]);
   }
 }
 

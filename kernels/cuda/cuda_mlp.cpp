@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/cuda_mlp_batch.hpp"
 #include "kernels/cuda/launches.hpp"
+#include "kernels/finite.hpp"
 
 namespace starling {
 
@@ -68,7 +69,7 @@ std::size_t CudaMlp::room_of(std::size_t tasks, std::size_t indices, const SumCo
   const std::size_t draws = indices > 0 ? tasks : 0;
   return pointer_room(tasks, indices > 0) + Device::room_of<StepTask>(tasks) +
          Device::room_of<std::int32_t>(indices) + Device::room_of<double>(tasks) +
-         Device::room_of<std::uint32_t>(tasks) + Device::room_of<DrawTask>(draws) +
+         2 * Device::room_of<std::uint32_t>(tasks) + Device::room_of<DrawTask>(draws) +
          Device::room_of<LinearTask>(count.sums) + Device::room_of<TermOnDevice>(count.terms);
 }
 
@@ -79,6 +80,7 @@ CudaMlp::Batch CudaMlp::take(std::size_t tasks, std::size_t rows, std::size_t in
   batch.draws = device_.twin<DrawTask>(indices > 0 ? tasks : 0);
   batch.sums = device_.twin<LinearTask>(count.sums);
   batch.terms = device_.twin<TermOnDevice>(count.terms);
+  batch.strange = device_.twin<std::uint32_t>(tasks);
   batch.indices = device_.twin<std::int32_t>(indices);
   batch.losses = device_.twin<double>(tasks);
   batch.right = device_.twin<std::uint32_t>(tasks);
@@ -98,7 +100,9 @@ void CudaMlp::fill(const Batch& batch, std::span<const GradientRequest> requests
                            .rows = batch.rows,
                            .sums = batch.sums.device + next.sums,
                            .terms = batch.terms.device,
-                           .sum_count = whole(request.sums.size())};
+                           .sum_count = whole(request.sums.size()),
+                           .strange = batch.strange.device + r};
+    batch.strange.host[r] = 0;
     batch.draws.host[r] = {request.draw, static_cast<std::uint32_t>(request.node), 0};
     for (const LinearJob& sum : request.sums) {
       batch.sums.host[next.sums++] = {sum.out, sum.length, whole(next.terms), sum.terms, 0};
@@ -136,7 +140,8 @@ void CudaMlp::gradients(std::span<GradientRequest> requests) const {
     device_.wait();
     pieces([&](std::size_t p, std::size_t count) {
       const Batch& batch = batches[p / most];
-      for (std::size_t i = 0; i < count; ++i) together[p + i].loss = batch.losses.host[i];
+      for (std::size_t i = 0; i < count; ++i)
+        together[p + i].loss = loss_with(batch.strange.host[i] == 0, batch.losses.host[i]);
     });
   }
 }
@@ -146,7 +151,7 @@ CudaMlp::Batch CudaMlp::queue_gradients(std::span<const GradientRequest> request
   const auto rows = static_cast<std::size_t>(facts().batch_size);
   Batch batch = take(requests.size(), rows, requests.size() * rows, train_.get(), count);
   fill(batch, requests);
-  device_.upload(batch.tasks, batch.draws, batch.sums, batch.terms);
+  device_.upload(batch.tasks, batch.draws, batch.sums, batch.terms, batch.strange);
   sampler_.draw(batch.draws, batch.indices);
   if (is_small_) {
     small_step(batch);
@@ -157,6 +162,7 @@ CudaMlp::Batch CudaMlp::queue_gradients(std::span<const GradientRequest> request
     backward(batch);
   }
   device_.download(batch.losses);
+  device_.download(batch.strange);
   return batch;
 }
 

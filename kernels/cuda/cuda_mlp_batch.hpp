@@ -16,6 +16,7 @@ struct CudaMlp::Batch {
   cuda::Twin<cuda::DrawTask> draws{};
   cuda::Twin<cuda::LinearTask> sums{};
   cuda::Twin<cuda::TermOnDevice> terms{};
+  cuda::Twin<std::uint32_t> strange{};
   cuda::Samples data{};
   // In scratch memory, for models that run layer by layer:
   std::vector<cuda::Activations> after{};  // [l]: what layer l gives

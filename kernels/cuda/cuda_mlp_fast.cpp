@@ -45,6 +45,7 @@ void CudaMlp::forward_fast(const Batch& batch, const LayerArguments& layer) cons
 void CudaMlp::parameter_gradient_fast(const Batch& batch, const LayerArguments& layer) const {
   multiply_panels(batch, layer, true);
   device_.launch<BiasGradientKernel>(batch.tasks.count, layer, 0);
+  device_.launch<FiniteKernel>(batch.tasks.count, layer, 0);
 }
 
 void CudaMlp::multiply_panels(const Batch& batch, const LayerArguments& layer,

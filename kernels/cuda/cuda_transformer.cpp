@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "kernels/cuda/launches.hpp"
+#include "kernels/finite.hpp"
 
 namespace starling {
 
@@ -59,6 +60,7 @@ struct CudaTransformer::Batch {
   Twin<std::uint32_t> begin{}, sequence_of{};   // (tasks, sequences + 1), (tasks, rows)
   Twin<std::int32_t> labels{}, label_places{};  // (tasks, labels)
   Twin<AttentionJob> jobs{};
+  Twin<std::uint32_t> strange{};  // gradients
   Twin<double> losses{};
   Twin<std::uint32_t> right{};  // evaluations
   // In scratch memory:
@@ -301,7 +303,7 @@ CudaTransformer::Batch CudaTransformer::take(std::span<const Item> items, bool i
                 Device::room_of<std::uint32_t>(tasks * (room.sequences + 1)) +
                 Device::room_of<std::uint32_t>(rows) + 2 * Device::room_of<std::int32_t>(labels) +
                 Device::room_of<AttentionJob>(room.jobs) + Device::room_of<double>(tasks) +
-                Device::room_of<std::uint32_t>(tasks));
+                2 * Device::room_of<std::uint32_t>(tasks));
   batch.tasks = device_.twin<StepTask>(tasks);
   batch.label_tasks = device_.twin<StepTask>(tasks);
   batch.tokens = device_.twin<std::int32_t>(rows);
@@ -311,11 +313,12 @@ CudaTransformer::Batch CudaTransformer::take(std::span<const Item> items, bool i
   batch.labels = device_.twin<std::int32_t>(labels);
   batch.label_places = device_.twin<std::int32_t>(labels);
   batch.jobs = device_.twin<AttentionJob>(room.jobs);
+  batch.strange = device_.twin<std::uint32_t>(tasks);
   batch.losses = device_.twin<double>(tasks);
   batch.right = device_.twin<std::uint32_t>(tasks);
   fill_tables(batch, items, is_training);
   device_.upload(batch.tasks, batch.label_tasks, batch.tokens, batch.positions, batch.begin,
-                 batch.sequence_of, batch.labels, batch.label_places, batch.jobs);
+                 batch.sequence_of, batch.labels, batch.label_places, batch.jobs, batch.strange);
   cut_up_scratch(batch, is_training);
   return batch;
 }
@@ -351,6 +354,8 @@ void CudaTransformer::fill_tables(const Batch& batch, std::span<const Item> item
     task.x = items[t].x;
     task.gradient = items[t].gradient;
     task.rows = whole(from.tokens.size());
+    task.strange = batch.strange.device + t;
+    batch.strange.host[t] = 0;
     batch.tasks.host[t] = task;
     task.first = whole(t * room.labels);
     task.rows = whole(from.labels.size());
@@ -425,8 +430,10 @@ void CudaTransformer::gradients(std::span<GradientRequest> requests) const {
     passes.find_losses();
     passes.backward();
     device_.download(batch.losses);
+    device_.download(batch.strange);
     device_.wait();
-    for (std::size_t i = 0; i < count; ++i) requests[first + i].loss = batch.losses.host[i];
+    for (std::size_t i = 0; i < count; ++i)
+      requests[first + i].loss = loss_with(batch.strange.host[i] == 0, batch.losses.host[i]);
   });
 }
 

@@ -193,32 +193,4 @@ struct DropoutKernel {
   }
 };
 
-/// Whether gradients have a number that is infinite or NaN. A block per task.
-struct FiniteKernel {
-  static constexpr unsigned threads = image_threads;
-  static constexpr std::uint32_t shared_bytes = sizeof(std::uint32_t);
-  struct Arguments {
-    const StepTask* tasks;
-    std::uint32_t parameters;
-    std::uint32_t* strange;  // (tasks): how many threads met one
-  };
-
-  STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
-    auto* strange = reinterpret_cast<std::uint32_t*>(block.shared_memory);
-    const float* gradient = a.tasks[block.index].gradient;
-    block.each([&](unsigned thread) {
-      if (thread == 0) *strange = 0;
-    });
-    block.each([&](unsigned thread) {
-      bool found = false;
-      for (std::uint32_t i = thread; i < a.parameters; i += threads)
-        found |= !isfinite(gradient[i]);
-      if (found) add_atomically(*strange, 1);
-    });
-    block.each([&](unsigned thread) {
-      if (thread == 0) a.strange[block.index] = *strange;
-    });
-  }
-};
-
 }  // namespace starling::cuda

@@ -4,7 +4,7 @@
 //
 // One in-order queue per device: copies and launches run one after the other, in the order of the calls, and only
 // wait() waits for them. Functions that answer a status give 0 for success; error() then says in one sentence what
-// went wrong with the calling thread's last failing call.
+// went wrong with the calling thread's last failing call. What goes wrong in others, wait() tells.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 namespace starling::cuda {
 
 /// Changes with this file, with any kernel's Arguments and with kernels.inc.
-inline constexpr std::uint32_t interface_version = 7;
+inline constexpr std::uint32_t interface_version = 8;
 
 /// The one symbol that a plug-in exports, of type EntryPoint.
 inline constexpr const char* entry_point_name = "starling_device_interface";

@@ -24,6 +24,7 @@ struct StepTask {
   const LinearTask* sums;     // GradientRequest::sums
   const TermOnDevice* terms;  // of all; one without values stands for the gradient
   std::uint32_t sum_count;
+  std::uint32_t* strange;  // of a gradient: no longer 0 if an entry is infinite or NaN
 };
 
 /// Labeled samples in device memory.
@@ -44,6 +45,15 @@ STARLING_DEVICE T load_as(const float* from) {
 STARLING_DEVICE void store_as(float* to, float value) { *to = value; }
 STARLING_DEVICE void store_as(float* to, const Quad& value) { store_quad(to, value); }
 
+/// 0 times a number is 0; infinity and NaN give NaN, which stays.
+STARLING_DEVICE void add_zero_times(float& zeros, float v) { zeros = fmaf(0.0F, v, zeros); }
+STARLING_DEVICE void add_zero_times(float& zeros, const Quad& v) {
+  zeros = fmaf(0.0F, v.w, fmaf(0.0F, v.z, fmaf(0.0F, v.y, fmaf(0.0F, v.x, zeros))));
+}
+STARLING_DEVICE void note_strange(const StepTask& task, float zeros) {
+  if (zeros != 0) add_atomically(*task.strange, 1);
+}
+
 /// Every kernel hands over the finished entries of a gradient here, numbers or quads that lie at multiples of 16 bytes:
 /// entry i is for place at(i), if is_used(i). They are stored, or join the sums that want them. All entries go through each
 /// step together: one by one, the loads for an entry would wait for the stores of the entry before, which might change
@@ -51,6 +61,12 @@ STARLING_DEVICE void store_as(float* to, const Quad& value) { store_quad(to, val
 template <class T, std::uint32_t count, class At, class IsUsed>
 STARLING_DEVICE void store_gradients(const StepTask& task, const T (&gradients)[count],
                                      const At& at, const IsUsed& is_used) {
+  float zeros = 0;
+  STARLING_UNROLL
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (is_used(i)) add_zero_times(zeros, gradients[i]);
+  }
+  note_strange(task, zeros);
   if (task.sum_count == 0) {
     STARLING_UNROLL
     for (std::uint32_t i = 0; i < count; ++i) {

@@ -1,8 +1,10 @@
 // The CUDA device plug-in: interface.hpp over the CUDA runtime (linked in) and cuBLAS (loaded when the fast mode asks for
-// it, so that a machine without it still computes). Every call's answer is looked at.
+// it, so that a machine without it still computes). Every call's answer is looked at: wait() tells what went wrong in calls that
+// answer nothing themselves, but for close(), after which nobody asks.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
@@ -67,12 +69,21 @@ struct Queue {
   int ordinal = 0;
   cudaStream_t stream = nullptr;
   Blas blas;
+  cudaError_t untold = cudaSuccess;  // the first error that no call has told, and what went wrong
+  const char* what = nullptr;
+
+  void note(cudaError_t status, const char* doing) {
+    if (status == cudaSuccess || untold != cudaSuccess) return;
+    untold = status;
+    what = doing;
+  }
+  int tell() { return check(std::exchange(untold, cudaSuccess), what); }
 };
 
 /// The queue, with its GPU made the calling thread's.
 Queue* enter(void* device) {
   auto* queue = static_cast<Queue*>(device);
-  cudaSetDevice(queue->ordinal);
+  queue->note(cudaSetDevice(queue->ordinal), "choosing the GPU");
   return queue;
 }
 
@@ -192,8 +203,8 @@ void* allocate(void* device, std::size_t bytes) {
 
 void release(void* device, void* memory) {
   Queue* queue = enter(device);
-  cudaStreamSynchronize(queue->stream);
-  cudaFree(memory);
+  queue->note(cudaStreamSynchronize(queue->stream), "waiting for the GPU");
+  queue->note(cudaFree(memory), "cudaFree");
 }
 
 std::uint64_t free_bytes(void* device) {
@@ -212,8 +223,8 @@ void* allocate_pinned(void* device, std::size_t bytes) {
 
 void release_pinned(void* device, void* memory) {
   Queue* queue = enter(device);
-  cudaStreamSynchronize(queue->stream);
-  cudaFreeHost(memory);
+  queue->note(cudaStreamSynchronize(queue->stream), "waiting for the GPU");
+  queue->note(cudaFreeHost(memory), "cudaFreeHost");
 }
 
 int upload(void* device, void* to, const void* from, std::size_t bytes) {
@@ -269,7 +280,9 @@ int products(void* device, const ProductBatch* p) {
 }
 
 int wait(void* device) {
-  return check(cudaStreamSynchronize(enter(device)->stream), "waiting for the GPU");
+  Queue* queue = enter(device);
+  queue->note(cudaStreamSynchronize(queue->stream), "waiting for the GPU");
+  return queue->tell();
 }
 
 }  // namespace

@@ -56,12 +56,18 @@ struct EmbeddingGradientKernel {
       float* position = token + std::uint64_t{a.vocabulary} * a.width;
       for (std::uint32_t e = 0; e < a.vocabulary + a.context; ++e)
         token[std::uint64_t{e} * a.width] = 0.0F;
+      float zeros = 0;
+      const auto add = [&](float& sum, float slope) {
+        sum += slope;
+        add_zero_times(zeros, sum);
+      };
       for (std::uint32_t r = 0; r < task.rows; ++r) {
         const std::uint64_t row = std::uint64_t{t} * a.rows + r;
         const float slope = a.slope[row * a.width + o];
-        token[static_cast<std::uint64_t>(a.tokens[row]) * a.width] += slope;
-        position[static_cast<std::uint64_t>(a.positions[row]) * a.width] += slope;
+        add(token[static_cast<std::uint64_t>(a.tokens[row]) * a.width], slope);
+        add(position[static_cast<std::uint64_t>(a.positions[row]) * a.width], slope);
       }
+      note_strange(task, zeros);
     });
   }
 };

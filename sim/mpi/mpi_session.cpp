@@ -95,6 +95,7 @@ MpiSession::MpiSession()
       MPI_Comm_split_type(communicators_->control, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
       "MPI_Comm_split_type");
   check_mpi(MPI_Comm_size(host, &ranks_here_), "MPI_Comm_size");
+  check_mpi(MPI_Comm_rank(host, &rank_here_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_free(&host), "MPI_Comm_free");
 }
 

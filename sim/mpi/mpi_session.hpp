@@ -59,8 +59,9 @@ class MpiSession {
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
-  /// Ranks on this host.
+  /// Ranks on this host, and which of them this one is, from 0.
   int ranks_here() const { return ranks_here_; }
+  int rank_here() const { return rank_here_; }
   /// Hosts, if each has as many ranks as this one.
   int hosts() const { return (ranks_ + ranks_here_ - 1) / ranks_here_; }
 
@@ -141,6 +142,7 @@ class MpiSession {
   int rank_ = 0;
   int ranks_ = 1;
   int ranks_here_ = 1;
+  int rank_here_ = 0;
   int exceptions_at_start_ = 0;
   bool may_change_threads_ = false;
   bool is_failed_ = false;

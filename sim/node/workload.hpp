@@ -55,7 +55,7 @@ struct GradientRequest {
   const float* x = nullptr;  // (parameters)
   /// (parameters), overwritten; does not alias any x. What a step subtracts: of dual parameters, minus the derivative.
   float* gradient = nullptr;
-  double loss = 0;  // out: mean loss of the mini-batch at x
+  double loss = 0;  // out: mean loss of the mini-batch at x; not finite if the gradient is not
   /// Not empty: not the gradient g is wanted (`gradient` is null) but these sums, to the bit what LinearJob says, in
   /// order. A term without values stands for g; one may be the result of an earlier sum. `out` may be x or all of
   /// another term, of which nothing is read afterwards. Only where Workload::folds_sums().

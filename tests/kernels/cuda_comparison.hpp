@@ -1,7 +1,9 @@
 // A workload on the CPU against the same on a device, bit for bit.
 #pragma once
 
+#include <cmath>
 #include <deque>
+#include <functional>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -24,9 +26,11 @@ inline std::vector<float> model_of(const Workload& workload, int node, double mo
   return x;
 }
 
-/// Gradients and evaluations of all nodes by both must be the same.
-inline void compare(cuda::Device& device, const Workload& cpu, const Workload& gpu,
-                    double move = 0.1) {
+/// Gradients and evaluations of all nodes by both must be the same. Answers how many losses of gradients are NaN. `change`
+/// the models before.
+inline int compare(
+    cuda::Device& device, const Workload& cpu, const Workload& gpu, double move = 0.1,
+    const std::function<void(std::vector<float>&)>& change = [](std::vector<float>&) {}) {
   const std::size_t size = cpu.facts().parameters;
   std::deque<std::vector<float>> models, gradients;
   std::deque<DeviceRow> model_rows, gradient_rows;
@@ -34,6 +38,7 @@ inline void compare(cuda::Device& device, const Workload& cpu, const Workload& g
   std::vector<EvaluationRequest> judged_here, judged_there;
   for (int node = 0; node < nodes; ++node) {
     models.push_back(model_of(cpu, node, move));
+    change(models.back());
     gradients.emplace_back(size, -7);
     model_rows.emplace_back(device, models.back());
     gradient_rows.emplace_back(device, std::vector<float>(size, -8));
@@ -52,13 +57,16 @@ inline void compare(cuda::Device& device, const Workload& cpu, const Workload& g
   gpu.gradients(there);
   cpu.evaluate(judged_here);
   gpu.evaluate(judged_there);
+  int strange = 0;
   for (std::size_t i = 0; i < here.size(); ++i) {
+    strange += std::isnan(there[i].loss) ? 1 : 0;
     CAPTURE(i);
     CHECK(same_bits(here[i].loss, there[i].loss));
     CHECK(first_difference(gradients[i], gradient_rows[i].values()) == size);
     CHECK(same_bits(judged_here[i].loss, judged_there[i].loss));
     CHECK(same_bits(judged_here[i].accuracy, judged_there[i].accuracy));
   }
+  return strange;
 }
 
 }  // namespace starling::test

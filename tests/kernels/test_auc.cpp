@@ -76,6 +76,33 @@ double saddle_value(const std::vector<double>& scores, const std::vector<std::in
   return p * (1 - p) * (sum / pairs - 1);
 }
 
+/// F of all samples at a model in double, by the formula of auc_saddle.hpp; its score is an MLP of these widths.
+double objective(const Dataset& data, const std::vector<std::size_t>& widths, double p,
+                 const std::vector<double>& x) {
+  const double *last = &x[x.size() - 3], a = last[0], b = last[1], alpha = last[2];
+  double sum = 0;
+  for (std::size_t s = 0; s < data.samples; ++s) {
+    std::vector<double> values(data.row(s).begin(), data.row(s).end());
+    std::size_t at = 0;
+    for (std::size_t l = 0; l + 1 < widths.size(); ++l) {
+      const std::size_t inputs = widths[l], outputs = widths[l + 1];
+      std::vector<double> next(outputs);
+      for (std::size_t o = 0; o < outputs; ++o) {
+        next[o] = x[at + inputs * outputs + o];
+        for (std::size_t i = 0; i < inputs; ++i)
+          next[o] += values[i] * x[at + dense::weight_index(inputs, outputs, i, o)];
+        if (l + 2 < widths.size()) next[o] = std::max(next[o], 0.0);
+      }
+      at += (inputs + 1) * outputs;
+      values = next;
+    }
+    const double h = values[0];
+    sum += data.y[s] == 1 ? (1 - p) * (h - a) * (h - a) - 2 * (1 + alpha) * (1 - p) * h
+                          : p * (h - b) * (h - b) + 2 * (1 + alpha) * p * h;
+  }
+  return sum / static_cast<double>(data.samples) - p * (1 - p) * alpha * alpha;
+}
+
 }  // namespace
 
 TEST_CASE("the area under the curve is the share of pairs in order, ties counting half") {
@@ -127,6 +154,49 @@ TEST_CASE(
   workload->gradients({&off, 1});
   CHECK(off.loss < request.loss);
   CHECK(gradient[67] / workload->facts().dual_curvature == doctest::Approx(0.5).epsilon(1e-4));
+}
+
+TEST_CASE("loss and gradient of an AUC are those of finite differences in double") {
+  for (const auto& [hidden, widths] : {std::pair<std::string, std::vector<std::size_t>>{"", {6, 1}},
+                                       {"5", {6, 5, 1}},
+                                       {"33, 4", {6, 33, 4, 1}}}) {
+    CAPTURE(hidden);
+    const auto workload = make({{"dataset", "blobs"},
+                                {"features", "6"},
+                                {"classes", "3"},
+                                {"samples", "40"},
+                                {"test_samples", "20"},
+                                {"batch_size", "40"},
+                                {"hidden", hidden}});
+    const auto& auc = dynamic_cast<const Auc&>(*workload);
+    REQUIRE(auc.data().train.samples == 40);  // a batch has each of them once
+    std::vector<float> x(workload->facts().parameters), gradient(x.size());
+    workload->initial_model(x);
+    Random random(3, "test auc");
+    for (float& value : x) value += 0.2F * static_cast<float>(random.normal());
+    GradientRequest request{.x = x.data(), .gradient = gradient.data()};
+    workload->gradients({&request, 1});
+    gradient.back() = -gradient.back();  // alpha ascends
+
+    std::vector<double> point(x.begin(), x.end());
+    const auto value = [&] {
+      return objective(auc.data().train, widths, auc.positive_share(), point);
+    };
+    CHECK(request.loss == doctest::Approx(value()).epsilon(1e-6));
+    double worst = 0, largest = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      // F is a square of what is linear in x_i between ReLUs' kinks, so central differences are off by rounding alone.
+      constexpr double h = 1e-6;
+      point[i] = double{x[i]} + h;
+      const double above = value();
+      point[i] = double{x[i]} - h;
+      const double below = value();
+      point[i] = double{x[i]};
+      worst = std::max(worst, std::abs((above - below) / (2 * h) - double{gradient[i]}));
+      largest = std::max(largest, std::abs(double{gradient[i]}));
+    }
+    CHECK(worst < 2e-6 * std::max(1.0, largest));
+  }
 }
 
 TEST_CASE("evaluation gives the surrogate and the area under the curve of the test samples") {

@@ -44,6 +44,23 @@ Model some_model(const Workload& workload, NodeId stream) {
   return x;
 }
 
+/// The same, some of its tensors by powers of 2 larger or smaller: so far apart that gradients overflow here and there, while
+/// losses need not.
+Model stretched_model(const Workload& workload, int stream) {
+  Model x = some_model(workload, 0);
+  Random random(seed, "test stretches", stream);
+  std::vector<std::size_t> tensors = workload.facts().tensors;
+  if (tensors.empty()) tensors = {x.size()};
+  auto at = x.begin();
+  for (const std::size_t size : tensors) {
+    constexpr int exponents[] = {-126, -60, -20, 0, 0, 0, 0, 20, 60, 120, 127, 130};
+    const int exponent = exponents[random.below(std::size(exponents))];
+    for (const auto end = at + static_cast<std::ptrdiff_t>(size); at != end; ++at)
+      *at = std::ldexp(*at, exponent);
+  }
+  return x;
+}
+
 /// What one gradient request brought; == compares every bit of finite numbers.
 struct Result {
   Model gradient;
@@ -261,6 +278,25 @@ TEST_CASE("every gradient is the slope of the loss in any direction") {
       CHECK_MESSAGE(std::abs(measured - slope) < 0.01 * norm, "direction ", direction, ": ",
                     measured, " expected ", slope);
     }
+  }
+}
+
+TEST_CASE("no loss is finite where a gradient is not") {
+  const auto is_finite = [](float value) { return std::isfinite(value); };
+  for (const auto& entry : workloads::catalog()) {
+    const auto workload = make(entry);
+    if (!workload->facts().has_numbers) continue;
+    CAPTURE(entry.name);
+    std::vector<Question> questions;
+    for (int i = 0; i < 200; ++i) questions.push_back({1, i, stretched_model(*workload, i)});
+    int told = 0, missed = 0;
+    for (const Result& result : gradients(*workload, questions)) {
+      if (std::ranges::all_of(result.gradient, is_finite)) continue;
+      ++(std::isfinite(result.loss) ? missed : told);
+    }
+    // Those of softmax regression are no larger than the samples.
+    if (entry.name != "softmax") CHECK(told > 0);
+    CHECK(missed == 0);
   }
 }
 

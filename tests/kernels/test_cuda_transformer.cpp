@@ -78,6 +78,25 @@ TEST_CASE("cuda: a transformer with an odd number of tokens and labels is the CP
   compare(*device, transformer, CudaTransformer(transformer, *device, 1));
 }
 
+TEST_CASE("cuda: a gradient of a transformer that is not finite makes the loss NaN") {
+  const auto device = test::open_device();
+  for (const bool predicts_next : {true, false}) {
+    const Transformer transformer = make({1, 2, 12, 20, predicts_next});
+    const TransformerModel::Layer& layer = transformer.model().layers()[0];
+    // What the second normalization gives is some 1e30, what is made of it as ever; logits and their slopes are 1e20.
+    const auto stretch = [](std::vector<float>& x, std::size_t begin, std::size_t end, float by) {
+      for (std::size_t i = begin; i < end; ++i) x[i] *= by;
+    };
+    const auto change = [&](std::vector<float>& x) {
+      stretch(x, layer.mlp_norm, layer.mlp_norm + 2 * transformer.model().shape().width, 1e30F);
+      stretch(x, layer.expand.weights, layer.expand.bias, 1e-30F);
+      stretch(x, transformer.model().head().weights, x.size(), 1e20F);
+    };
+    CHECK(compare(*device, transformer, CudaTransformer(transformer, *device), 0.1, change) ==
+          nodes);
+  }
+}
+
 TEST_CASE("cuda: a transformer that overflows does so as on the CPU") {
   const auto device = test::open_device();
   const Transformer transformer = make({1, 2, 12, 20, false});

@@ -36,9 +36,10 @@ struct Sizes {
   std::size_t test_samples = 65;
 };
 
-Mlp make(const Sizes& sizes) {
+Mlp make(const Sizes& sizes, float scale = 1) {
   Mlp::Problem problem{.hidden = sizes.hidden, .data = {}, .parts = {}};
   problem.data.train = noise(43, sizes.features, sizes.classes, 1);
+  for (float& value : problem.data.train.x) value *= scale;
   problem.data.test = noise(sizes.test_samples, sizes.features, sizes.classes, 2);
   problem.batch_size = sizes.batch;
   problem.parts.resize(nodes);
@@ -202,6 +203,37 @@ TEST_CASE("cuda: an MLP that overflows does so as on the CPU") {
     CAPTURE(move);
     for (const CudaMlp::Limits& limits : {one_block, by_layers})
       compare(*device, mlp, CudaMlp(mlp, *device, Precision::strict, limits), move);
+  }
+}
+
+TEST_CASE("cuda: a gradient of an MLP that is not finite makes the loss NaN, stored or summed") {
+  const auto device = test::open_device();
+  for (const Sizes& sizes :
+       {Sizes{9, {5}, 3, 4}, Sizes{68, {72}, 36, 20}, Sizes{150, {100}, 10, 15}}) {
+    const Mlp mlp = make(sizes, 1e30F);
+    const std::size_t size = mlp.facts().parameters, second = mlp.layers()[1].weights;
+    // Hidden numbers and what is subtracted from logits stay near 1 and 1e12, and so does the loss; those of the first
+    // weights' gradient are some 1e30 1e12.
+    const auto change = [&](Values& x) {
+      for (std::size_t i = 0; i < size; ++i)
+        x[i] *= i < mlp.layers()[0].bias ? 1e-30F : i < second ? 1 : 1e12F;
+    };
+    Values x = model_of(mlp, 1, 0.1);
+    change(x);
+    const DeviceRow model(*device, x), out(*device, x);
+    const LinearTerm terms[] = {{model.row().data(), 1}, {nullptr, -1e-44F}};
+    const LinearJob job{out.row().data(), static_cast<std::uint32_t>(size), 0, 2};
+    for (const CudaMlp::Limits& limits : {one_block, by_layers}) {
+      const CudaMlp strict(mlp, *device, Precision::strict, limits);
+      CHECK(compare(*device, mlp, strict, 0.1, change) == nodes);
+      GradientRequest summed{.node = 1, .x = model.row().data(), .sums = {&job, 1}, .terms = terms};
+      strict.gradients({&summed, 1});
+      CHECK(std::isnan(summed.loss));
+    }
+    const CudaMlp fast(mlp, *device, Precision::fast, by_layers);
+    GradientRequest stored{.node = 1, .x = model.row().data(), .gradient = out.row().data()};
+    fast.gradients({&stored, 1});
+    CHECK(std::isnan(stored.loss));
   }
 }
 

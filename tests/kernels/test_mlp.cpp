@@ -141,6 +141,52 @@ TEST_CASE("loss and gradient are those of finite differences in double") {
   }
 }
 
+TEST_CASE("loss and gradient of an MLP are PyTorch's on the same inputs") {
+  // /usr/bin/python3 tests/kernels/reference/mlp_gradients.py, PyTorch 1.13; inputs are explained there.
+  constexpr double loss = 2.342483255254;
+  constexpr double sums[] = {-1.380217357979, 0.260808028535,  -0.109147583689,
+                             0.101582352108,  -0.005873269485, -0.100475264453};
+  Mlp::Problem setup;
+  setup.hidden = {40, 7};
+  Dataset& train = setup.data.train;
+  train = {.samples = 9, .features = 6, .classes = 10};
+  for (std::size_t i = 0; i < 9 * train.features; ++i) {
+    const auto value = static_cast<double>(i);
+    train.x.push_back(
+        static_cast<float>(std::sin(0.37 * value + 0.1 * static_cast<double>(i * i % 11))));
+  }
+  setup.parts = {{}};
+  for (std::int32_t s = 0; s < 9; ++s) {
+    train.y.push_back(3 * s % 10);
+    setup.parts[0].push_back(s);
+  }
+  setup.batch_size = 9;  // an epoch: all samples, in an order that matters to no mean
+  const Mlp mlp(std::move(setup));
+  std::vector<float> x(mlp.facts().parameters);
+  /// Calls task(t, i, place) for number i of tensor t.
+  const auto for_each_number = [&](const auto& task) {
+    for (std::size_t l = 0; l < mlp.layers().size(); ++l) {
+      const DenseLayer& layer = mlp.layers()[l];
+      for (std::size_t i = 0; i < layer.inputs * layer.outputs; ++i) {
+        task(2 * l, i,
+             layer.weights + dense::weight_index(layer.inputs, layer.outputs, i / layer.outputs,
+                                                 i % layer.outputs));
+      }
+      for (std::size_t o = 0; o < layer.outputs; ++o) task(2 * l + 1, o, layer.bias + o);
+    }
+  };
+  for_each_number([&](std::size_t t, std::size_t i, std::size_t place) {
+    x[place] = static_cast<float>(0.5 * std::sin(static_cast<double>(1 + i + 7 * t)));
+  });
+  const Result result = gradient(mlp, 0, 0, x);
+  CHECK(result.loss == doctest::Approx(loss).epsilon(1e-6));
+  double found[6] = {};
+  for_each_number([&](std::size_t t, std::size_t i, std::size_t place) {
+    found[t] += double{result.gradient[place]} * std::cos(0.3 * static_cast<double>(i));
+  });
+  for (std::size_t t = 0; t < 6; ++t) CHECK(std::abs(found[t] - sums[t]) < 1e-6);
+}
+
 TEST_CASE("every build gives the same bits for gradient, loss and evaluation") {
   for (const auto& hidden : std::vector<std::vector<std::size_t>>{{}, {32}, {65, 30}, {128, 64}}) {
     for (const std::int64_t batch : {1, 16, 35}) {
@@ -280,6 +326,33 @@ TEST_CASE("a diverged model has a loss that is not finite") {
   CHECK(std::isnan(gradient(mlp, 0, 0, x).loss));
   std::fill(x.begin(), x.end(), 1e38f);
   CHECK_FALSE(std::isfinite(gradient(mlp, 0, 0, x).loss));
+}
+
+TEST_CASE("a gradient that is not finite makes the loss NaN, stored or summed") {
+  // The hidden number is relu(0 x + 1) = 1, the logits 1e30 - 1e30 = 0 and 0: loss ln 2. The gradient of the first weight
+  // is -1/2 * 1e30 * 1e30, beyond all floats.
+  Mlp::Problem setup;
+  setup.hidden = {1};
+  setup.data.train = {.samples = 1, .features = 1, .classes = 2, .x = {1e30f}, .y = {0}};
+  setup.parts = {{0}};
+  setup.batch_size = 1;
+  std::vector<float> x = {0, 1, 1e30f, 0, -1e30f, 0};  // weight, bias; weights, biases
+  const LinearTerm terms[] = {{x.data(), 1}, {nullptr, -1e-44f}};
+  std::vector<float> sum(x.size());
+  const LinearJob job{sum.data(), static_cast<std::uint32_t>(x.size()), 0, 2};
+  for (const dense::Kernels* kernels : dense::runnable_kernels()) {
+    CAPTURE(kernels->name);
+    const Mlp mlp(setup, *kernels);
+    const Result whole = gradient(mlp, 0, 0, x);
+    CHECK(std::isinf(whole.gradient[0]));
+    CHECK(std::isnan(whole.loss));
+    GradientRequest summed{.x = x.data(), .sums = {&job, 1}, .terms = terms};
+    mlp.gradients({&summed, 1});
+    CHECK(std::isnan(summed.loss));
+    auto small = x;
+    small[2] = 1, small[4] = -1;
+    CHECK(gradient(mlp, 0, 0, small).loss == doctest::Approx(std::log(2.0)));
+  }
 }
 
 std::unique_ptr<Workload> make(const std::string& kind, std::vector<Setting> settings,

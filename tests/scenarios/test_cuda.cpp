@@ -53,6 +53,21 @@ TEST_CASE("cuda: every algorithm ends with the models that it has on the CPU") {
   }
 }
 
+TEST_CASE(
+    "cuda: every algorithm trains an MLP as on the CPU, with coded messages where it has codes") {
+  for (const auto& entry : algorithms::catalog()) {
+    CAPTURE(entry.name);
+    const std::string section = test::section_of(entry.name);
+    const std::string text = with_workload(test::quadratic_scenario(8, 4, "ring", section),
+                                           "kind = mlp\nhidden = 7\n" + blobs);
+    std::vector<std::string> overrides = {"compute.distribution=lognormal", "compute.sigma=0.4"};
+    if (test::has_key(entry, "compression")) overrides.emplace_back("algorithm.compression=levels");
+    if (test::has_key(entry, "consensus_rate"))
+      overrides.emplace_back("algorithm.consensus_rate=0.3");
+    check_same(text, overrides);
+  }
+}
+
 TEST_CASE("cuda: classifiers train and are judged as on the CPU, also in small windows") {
   const std::string text =
       test::quadratic_scenario(8, 12, "ring", "kind = dpsgd\nlearning_rate = 0.1\nmomentum = 0.9");

@@ -6,13 +6,10 @@
 
 #include <fmt/format.h>
 
-#include "algorithms/registry.hpp"
 #include "scenarios/run.hpp"
 
 namespace starling::test {
-namespace {
 
-/// Whether the algorithm has this key: asked for without building it.
 bool has_key(const algorithms::AlgorithmEntry& entry, std::string_view key) {
   const Topology alone(1, {{}}, {{1.0}});
   const WorkloadFacts facts;
@@ -23,8 +20,6 @@ bool has_key(const algorithms::AlgorithmEntry& entry, std::string_view key) {
   }
   return std::ranges::any_of(section.uses(), [&](const KeyUse& use) { return use.key == key; });
 }
-
-}  // namespace
 
 std::string blobs_scenario(int steps, const std::string& run) {
   return fmt::format(R"([run]

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "algorithms/registry.hpp"
 #include "scenarios/assemble.hpp"
 #include "sim/record/recorder.hpp"
 
@@ -19,6 +20,9 @@ std::string quadratic_scenario(int nodes, int steps, const std::string& topology
 /// 8 nodes learn blobs with random delays; everything that a run records is in it. `run` are more lines of its section;
 /// more lines of [algorithm], which wants a kind, may follow the text.
 std::string blobs_scenario(int steps, const std::string& run = "");
+
+/// Whether the algorithm has this key: asked for without building it.
+bool has_key(const algorithms::AlgorithmEntry& entry, std::string_view key);
 
 /// The [algorithm] section of `name` with the keys it requires, without momentum; periods so short that short runs have many.
 std::string section_of(std::string_view name);

@@ -34,7 +34,7 @@ class GpuCheckTest(unittest.TestCase):
             self.program(name, "exit 1")
         self.program("bin/nvidia-smi", "echo 'Pretended GPU, 1.0, 1 MiB, 9.0'")
         self.program("bin/nvcc", 'while [ "$1" != -o ]; do [ $# = 0 ] && exit; shift; done; echo built > "$2"')
-        self.program("bin/compute-sanitizer", 'echo "$2" >> "$LOG"')
+        self.program("bin/compute-sanitizer", 'echo "$2" >> "$LOG"; echo "========= ERROR SUMMARY: 0 errors"')
         for name in ("test_kernels", "test_scenarios"):
             self.program("build/tests/" + name, f'echo "{name} $(basename $STARLING_CUDA_PLUGIN)" >> "$LOG"')
         self.bench('printf "verb\\t2e9\\tB/s\\n"')
@@ -72,21 +72,42 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(self.log.read_text().splitlines(),
                          ["test_kernels starling_cuda.so", "test_scenarios starling_cuda.so", "bench",
                           "test_kernels starling_emulated.so", "test_scenarios starling_emulated.so",
-                          "memcheck", "racecheck", "initcheck"])
+                          "memcheck", "racecheck", "initcheck", "synccheck"])
         self.assertEqual((self.root / "build/kernels/cuda/starling_cuda.so").read_text(), "built\n")
         table = self.table.read_text()
         self.assertIn("Pretended GPU", table)
         self.assertIn("| verb | 2 G | B/s | 50 % |", table)
 
     def test_initcheck_leaves_out_networks_whose_tasks_lack_rows(self):
-        self.program("bin/compute-sanitizer", 'echo "$@" >> "$LOG"')
+        self.program("bin/compute-sanitizer", 'echo "$@" >> "$LOG"; echo "========= ERROR SUMMARY: 0 errors"')
         text, status = self.run_check("--steps", "sanitize")
         self.assertEqual(status, 0, text)
         excluded = [line.partition(" --test-case-exclude=")[2] for line in self.log.read_text().splitlines()]
-        self.assertEqual([bool(words) for words in excluded], [False, False, True])
+        self.assertEqual([bool(words) for words in excluded], [False, False, True, False])
         names = "".join(path.read_text() for path in (ROOT / "tests/kernels").glob("test_cuda_*.cpp"))
         for pattern in excluded[2].split(","):
             self.assertRegex(names, r'TEST_CASE\("cuda: [^"]*' + pattern.strip("*"))
+
+    def test_a_sanitizer_that_cannot_attach_is_not_done_and_says_why(self):
+        self.program("bin/compute-sanitizer", "echo '========= Error: No attachable process found.'; echo '[doctest] all well'")
+        text, status = self.run_check("--steps", "sanitize")
+        self.assertEqual(status, 0, text)
+        self.assertIn("| compute-sanitizer synccheck | not done | ========= Error: No attachable process found. |",
+                      self.table.read_text())
+
+    def test_what_a_sanitizer_finds_is_a_failure(self):
+        self.program("bin/compute-sanitizer", "echo '========= Error: Race reported'; echo '========= ERROR SUMMARY: 1 error'; exit 9")
+        text, status = self.run_check("--steps", "sanitize")
+        self.assertEqual(status, 1, text)
+        self.assertIn("| compute-sanitizer racecheck | FAILED | ========= Error: Race reported |", self.table.read_text())
+
+    def test_figures_stand_beside_their_goals(self):
+        self.bench('printf "steps A 784-128-64-10, batch 32 strict\\t2.1e6\\tnode-steps/s\\n"\n'
+                   'printf "steps C 784-1024-1024-10, batch 64 fast\\t2e5\\tnode-steps/s\\n"')
+        text, status = self.run_check("--steps", "measure")
+        self.assertEqual(status, 0, text)
+        self.assertIn("| A 784-128-64-10, batch 32 | **2.1 M** | 2.2 M | - | - |", self.table.read_text())
+        self.assertIn("| C 784-1024-1024-10, batch 64 | - | 60 k | 200 k | 100 k |", self.table.read_text())
 
     def test_only_the_steps_that_are_named(self):
         text, status = self.run_check("--steps", "measure")

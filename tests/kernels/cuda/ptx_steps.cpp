@@ -103,9 +103,9 @@ void store(Thread& t, const Instruction& i) {
     std::memcpy(place, &value, sizeof value);
   }
 }
+template <Space space>
 void add_atomically(Thread& t, const Instruction& i) {
-  unsigned char* place =
-      t.reach(Space::shared, address_of<Space::shared>(t, i, i.from[0]), 4, Access::add);
+  unsigned char* place = t.reach(space, address_of<space>(t, i, i.from[0]), 4, Access::add);
   u32 before;
   std::memcpy(&before, place, 4);
   const u32 after = before + t.get<u32>(i.from[1]);
@@ -330,7 +330,8 @@ Steps all_steps() {
   add_memory<s32>(steps, "s32");
   add_memory<f32>(steps, "f32");
   add_memory<f64>(steps, "f64");
-  steps["atom.shared.add.u32"] = add_atomically;
+  steps["atom.shared.add.u32"] = add_atomically<Space::shared>;
+  steps["atom.add.u32"] = add_atomically<Space::global>;
   steps["cp.async.ca.shared.global"] = steps["cp.async.cg.shared.global"] = copy_ahead;
   steps["cp.async.commit_group"] = close_copies;
   steps["cp.async.wait_group"] = await_copies;

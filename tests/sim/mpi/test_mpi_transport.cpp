@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstdio>
 #include <deque>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -26,6 +27,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <omp.h>
+#include <unistd.h>
 
 #include "sim/base/error.hpp"
 #include "sim/engine/network_model.hpp"
@@ -61,6 +63,21 @@ NodeId left_of(const Node& node) { return (node.id() + node.nodes() - 1) % node.
 
 /// Nodes per rank differ: some ranks host two, some three.
 NodeId uneven() { return 2 * session().ranks() + (session().ranks() + 1) / 2; }
+
+// --- The session ---------------------------------------------------------------------------------
+
+TEST_CASE("a rank counts from 0 among those of its machine, whose GPUs they take in turn") {
+  char machine[256] = "";
+  gethostname(machine, sizeof machine - 1);
+  const std::vector<std::string> machines = session().gather(machine);
+  const std::string own = fmt::format("{} of {}", session().rank_here(), session().ranks_here());
+  const std::vector<std::string> found = session().gather(own);
+  std::map<std::string, int> next;
+  for (std::size_t r = 0; r < found.size(); ++r) {  // on rank 0 only
+    const auto here = std::ranges::count(machines, machines[r]);
+    CHECK(found[r] == fmt::format("{} of {}", next[machines[r]]++, here));
+  }
+}
 
 // --- Headers -------------------------------------------------------------------------------------
 
