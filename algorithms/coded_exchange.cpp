@@ -15,8 +15,8 @@ Random CodedExchange::stream(NodeId sender, Step k) const {
 
 Vector CodedExchange::send(Step k, const Vector& v) {
   const Encoded encoded = encode(*codec_, v, stream(node_.id(), k), v);
-  for (const Edge& edge : node_.out(k))
-    node_.send_code(edge.peer, tag_of(channel_, k), encoded.code);
+  for_each_receiver(node_, k,
+                    [&](NodeId peer) { node_.send_code(peer, tag_of(channel_, k), encoded.code); });
   return encoded.decoded;
 }
 

@@ -10,7 +10,8 @@ Task<> send_to_neighbors(Node& node, Step k, Vector x, Channel channel) {
   const Cut cut(node, std::move(x));
   const Vector part = cut.part(0);
   co_await node.stage_out(cut[0], part, node.begin_exchange());
-  for (const Edge& edge : node.out(k)) node.send_from_host(edge.peer, tag_of(channel, k), part);
+  for_each_receiver(node, k,
+                    [&](NodeId peer) { node.send_from_host(peer, tag_of(channel, k), part); });
 }
 
 Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x, Channel channel) {
@@ -22,7 +23,7 @@ Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x, Channel channel) {
     Vector part = cut.part(i);
     if (i > 0) {
       co_await node.stage_out(cut[i], part, begin);
-      for (const Edge& edge : node.out(k)) node.send_from_host(edge.peer, tag, part);
+      for_each_receiver(node, k, [&](NodeId peer) { node.send_from_host(peer, tag, part); });
     }
     part.scale(node.self_weight(k));
     for (const Edge& edge : node.in(k)) {

@@ -1,6 +1,7 @@
 // Exchanges that several algorithms share, built from Node's primitives alone.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 
@@ -26,6 +27,16 @@ enum class Channel : std::uint16_t {
 
 constexpr Tag tag_of(Channel channel, Step number = 0) {
   return make_tag(static_cast<std::uint16_t>(channel), static_cast<std::uint64_t>(number));
+}
+
+/// Calls send(peer) for everybody whom `node` sends to at step `k`: in order, from the one above itself, and around. If all began
+/// with the lowest, those would get all messages at once while the ports of others stand idle.
+template <class Send>
+void for_each_receiver(const Node& node, Step k, const Send& send) {
+  const Edges out = node.out(k);
+  const auto above = std::ranges::upper_bound(out, node.id(), {}, &Edge::peer);
+  for (auto edge = above; edge != out.end(); ++edge) send((*edge).peer);
+  for (auto edge = out.begin(); edge != above; ++edge) send((*edge).peer);
 }
 
 /// Begins an exchange: sends `x`, or its first piece (see pieces.hpp), to every neighbor of step `k`, tagged with the step. In

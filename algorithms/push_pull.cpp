@@ -43,7 +43,8 @@ Pair send(Node& node, Step k, Pair own) {
   own.y.scale(1.0 / static_cast<double>(node.out(k).size() + 1));
   const Vector both[] = {own.x, own.y};
   const Vector message = concatenate(both);
-  for (const Edge& edge : node.out(k)) node.send(edge.peer, tag_of(Channel::program, k), message);
+  for_each_receiver(node, k,
+                    [&](NodeId peer) { node.send(peer, tag_of(Channel::program, k), message); });
   own.x.scale(node.self_weight(k));
   return own;
 }
