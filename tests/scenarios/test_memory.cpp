@@ -44,13 +44,13 @@ std::string threads() {
 
 TEST_CASE("a mini-batch whose numbers between the layers cannot fit is refused") {
   // Rows of 65,536 numbers take 65,552 floats; beside one row of 64 floats there are eight of them, eight of 16 (seven
-  // layers and the logits), and two as wide as the widest for the way back.
+  // layers and the logits), and for the way back those of the hidden layers once more.
   const std::string wide = "65536, 16, 65536, 16, 65536, 16, 65536, 16, ";
   const std::string mlp = refusal(
       "kind = mlp\ndataset = blobs\nfeatures = 64\nclasses = 10\nsamples = 100\nbatch_size = "
       "1048576\nhidden = " +
       wide + wide.substr(0, wide.size() - 6));
-  const std::size_t floats = (64 + 8 * 65552 + 8 * 16 + 2 * 65552) * std::size_t{1048576};
+  const std::size_t floats = (64 + 8 * 65552 + 8 * 16 + 8 * 65552 + 7 * 16) * std::size_t{1048576};
   CHECK_MESSAGE(mlp.find(fmt::format("the models alone need 2 nodes * 20054138 parameters * 4 B, "
                                      "and what lies between the layers {} * {} floats * 4 B = ",
                                      threads(), floats)) != mlp.npos,
