@@ -237,11 +237,16 @@ def shortest(vertices, arcs, goes_on):
     return route
 
 
+def receivers(out, i):
+    """From the one above on, and around."""
+    return sorted(out[i], key=lambda j: (j < i, j))
+
+
 def exchange(world, out, size):
     """D-PSGD: models leave when a step begins."""
     def node(i):
         for k in range(len(world.durations[i])):
-            for j in out[i]:
+            for j in receivers(out, i):
                 world.send(i, j, k, size=size)
             yield "compute", k
             for j in range(world.nodes):
