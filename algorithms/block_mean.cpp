@@ -9,8 +9,7 @@ namespace starling::algorithms {
 
 Task<Vector> BlockMean::of_models(Tag tag, Vector x, Vector start, Step number) {
   if (settings_.compression.is_exact()) {
-    Vector mean =
-        co_await average(node_, node_.everybody(), tag, std::move(x), settings_.collective);
+    Vector mean = co_await average(node_, node_.everybody(), tag, x, settings_.collective);
     co_return mean;
   }
   const Vector progress = co_await of_progress(tag, difference(x, start), number);
@@ -22,8 +21,7 @@ Task<Vector> BlockMean::of_progress(Tag tag, Vector progress, Step number) {
   const std::span<const NodeId> everybody = node_.everybody();
   const std::size_t size = progress.size();
   if (settings_.compression.is_exact() || size == 0) {
-    Vector mean =
-        co_await average(node_, everybody, tag, std::move(progress), settings_.collective);
+    Vector mean = co_await average(node_, everybody, tag, progress, settings_.collective);
     co_return mean;
   }
   const SharedCodec& codec = settings_.compression.codec;

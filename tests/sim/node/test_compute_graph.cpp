@@ -256,7 +256,8 @@ TEST_CASE("batched calls are counted for every kind") {
   const Vector x = bench.graph.initial_model();
   std::vector<Scalar> scalars;
   for (const std::size_t count : {3, 4, 5}) {
-    const Vector code = transformed(transforms::KeepLargest{static_cast<std::uint32_t>(count)}, {x});
+    const Vector code =
+        transformed(transforms::KeepLargest{static_cast<std::uint32_t>(count)}, {x});
     const Vector kept =
         transformed(transforms::Scatter{size}, {code});  // a batch after that of the codes
     scalars.push_back(squared_distance(x, kept));
