@@ -252,7 +252,8 @@ std::string state_of(const Recorder& run) {
   const std::string done = least.steps == most.steps
                                ? fmt::format("{}", least.steps)
                                : fmt::format("{} to {}", least.steps, most.steps);
-  return fmt::format("{}, {} steps", fact(run.facts, "status"),
+  const char* place = fact(run.facts, "transport") == "mpi" ? "over MPI" : "simulated";
+  return fmt::format("{}, {}, {} steps", place, fact(run.facts, "status"),
                      least.steps == planned ? done : fmt::format("{} of {}", done, planned));
 }
 

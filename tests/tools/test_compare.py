@@ -172,7 +172,7 @@ class CompareTest(unittest.TestCase):
             file["facts"].attrs["diverged"] = np.bytes_("node 2 at its gradient 7")
         interrupted, diverged = self.changed("interrupted.h5", cut), self.changed("diverged.h5", diverge)
         said = self.starling("compare", "a.h5", interrupted, "--time", "9")
-        self.assertIn("A: a.h5 (complete, 40 steps)\nB: interrupted.h5 (interrupted by signal 2, 12 to 13 of 40 steps)\n", said)
+        self.assertIn("A: a.h5 (simulated, complete, 40 steps)\nB: interrupted.h5 (simulated, interrupted by signal 2, 12 to 13 of 40 steps)\n", said)
         self.assertIn("warning: B is not complete: only what it did is compared\nthe runs agree\n", said)
         self.assertIn("warning: A diverged: node 2 at its gradient 7\n", self.starling("compare", diverged, "a.h5"))
         self.assertNotIn("warning", self.starling("compare", "a.h5", "again.h5"))

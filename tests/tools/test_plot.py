@@ -412,6 +412,10 @@ class PlotTest(unittest.TestCase):
         self.assertIn("Virtual time to 12.5% test accuracy, s", said)
         self.assertLessEqual({"99.5%", "100%"}, set(self.texts("a.h5", "slow.h5", "--target", "0.995", "1")))
 
+    def test_a_target_beyond_what_a_share_can_be_is_refused(self):
+        for words in (["a.h5", "slow.h5"], ["swept"]):
+            self.assertIn("--target 90: a test accuracy is at most 1: 0.9 for 90 %", self.plot(*words, "--target", "90", status=1))
+
     def test_names_with_dollar_signs_and_underscores_are_no_formulas_and_are_named(self):
         shutil.copy(self.folder / "a.h5", self.folder / "_cost$x_{$.h5")
         shutil.copytree(self.folder / "swept", self.folder / "_swept$a_{$")

@@ -194,6 +194,13 @@ def draw_pace(ax, runs):
     ax.set_xlabel(f"time per step ({unit})")
 
 
+def check_targets(metric, targets):
+    """Accuracies and AUC are shares: 90 would be an empty panel."""
+    for target in targets:
+        if metric in ("test_accuracy", "test_auc") and target > 1:
+            raise Failure(f"--target {target:g}: a {METRICS[metric].replace('Test', 'test')} is at most 1: 0.9 for 90 %")
+
+
 def default_targets(runs, metric):
     """What the worst run reaches in the end, and two easier ones."""
     ends = [run.curve(metric, "time")[1] for run in runs]
@@ -250,6 +257,7 @@ def draw(paths, targets=()):
     quality = metrics[0]
     has_targets = quality in METRICS and quality != "consensus_distance" and any(len(run.curve(quality, "time")[0]) for run in runs)
     has_pace = metrics == ["step"] and any(np.isfinite(run.step_time) for run in runs)
+    check_targets(quality, targets)
     targets = (list(targets) or default_targets(runs, quality)) if has_targets else []
     width = 1.2 + 3.6 * (len(axes) + has_pace)
     for run in runs:

@@ -395,6 +395,7 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=()):
             fixed[key] = sweep.values(key)[0]
     if targets and not sweep.quality():
         raise Failure(f"{folder}: --target wants runs with a test accuracy, AUC or loss")
+    convergence.check_targets(sweep.quality(), targets)
     if not metrics:
         metrics = [name for name in (sweep.quality(), "samples_per_second") if name and sweep.knows(name)]
         if not metrics:
