@@ -2,8 +2,8 @@
 // (GradientRequest::sums). Which sums these are is found here, once per window.
 //
 // A sum joins gradient g if g, or a sum that has joined g, is among its terms, and all its other terms are known
-// before g is computed: g does not wait for them, as it would leave its batch, and all that read the sum theirs. g is folded if
-// everybody who reads it has joined it, and no handle is left. Bits do not depend on it: the sum is the same chain of fused multiply-adds
+// before g is computed; for a sum that alone reads g, g waits until they are. g is folded if everybody who reads it
+// has joined it, and no handle is left. Bits do not depend on it: the sum is the same chain of fused multiply-adds
 // either way.
 
 #include <algorithm>
@@ -39,13 +39,25 @@ bool ComputeGraph::can_join(const Operation& sum, OperationId gradient) {
       places_[gradient].sums == most_folded_sums) {
     return false;
   }
+  Level others = 0;  // when all other terms are known
+  bool reads_gradient = false;
+  bool waits_for_gradient = false;
   for (std::uint32_t t = sum.first_term; t != none; t = open_.terms[t].next) {
     const OperationId producer = open_.terms[t].producer;
     if (producer == none) continue;
     const Place& made = places_[producer];
+    reads_gradient |= producer == gradient;
     if (made.gradient == gradient) continue;
-    if (((made.level + 1) | gradient_depth) > places_[gradient].level) return false;
+    others = std::max(others, (made.level + 1) | gradient_depth);
+    waits_for_gradient |= producer == made.gradient && made.level + 1 > places_[gradient].level;
   }
+  if (others <= places_[gradient].level) return true;
+  // Put off, unless it would leave its batch for that of another gradient in the same sum.
+  if (!reads_gradient || waits_for_gradient ||
+      values_[open_.operations[gradient].out].readers != 1) {
+    return false;
+  }
+  places_[gradient].level = others;
   return true;
 }
 
@@ -63,7 +75,7 @@ void ComputeGraph::place_operations() {
       place.gradient = may_fold ? id : none;
     } else if (place.gradient != none && can_join(operation, place.gradient)) {
       Place& host = places_[place.gradient];
-      place.level = std::max(place.level, host.level + 1);
+      place.level = std::max(place.level, host.level + 1);  // it may have been put off
       ++host.sums;
       for (std::uint32_t t = operation.first_term; t != none; t = open_.terms[t].next) {
         host.readers += open_.terms[t].producer == place.gradient;
