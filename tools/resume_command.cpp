@@ -69,15 +69,15 @@ FoundCheckpoint find(const std::string& path) {
   return found;
 }
 
-/// What the checkpoint's run is made of; so many `hosts` share its models.
-Assembly assemble_from(const FoundCheckpoint& found, int hosts = 1) {
+/// What the checkpoint's run is made of; so many `hosts` share its models. Not by a process that `saves`, but cannot.
+Assembly assemble_from(const FoundCheckpoint& found, bool saves = true, int hosts = 1) {
   const std::string scenario = fact(found.file->content().facts, "scenario");
   const std::string name = fact(found.file->content().facts, "scenario_name");
   if (scenario.empty() || name.empty()) throw Error(found.file->path() + ": names no scenario");
   Assembly parts = assemble(Scenario::parse(scenario, name), hosts);
   parts.settings.output = found.results;
   refuse_to_replace_others(found.results);
-  expect_writable(found.results);
+  if (saves) expect_writable(found.results);
   return parts;
 }
 
@@ -123,7 +123,7 @@ void go_on(const std::string& path, bool speaks) {
     std::optional<Assembly> parts;
     on_all_ranks(session, [&] {
       if (!found.file) found.file = std::make_unique<CheckpointFile>(chosen);
-      parts = assemble_from(found, session.hosts());
+      parts = assemble_from(found, session.rank() == 0, session.hosts());
       check_for_sharing(*parts, ranks);
     });
     execute_run(std::move(*parts), speaks,

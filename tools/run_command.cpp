@@ -26,15 +26,17 @@ namespace po = boost::program_options;
 
 namespace {
 
-/// A run from a results file must not take its place: what a real run measured cannot be had again.
-void check_output(const std::vector<std::string>& words, const Assembly& parts) {
+/// A run from a results file must not take its place: what a real run measured cannot be had again. Nor does one begin that
+/// cannot be saved, by the process that `saves`.
+void check_output(const std::vector<std::string>& words, const Assembly& parts, bool saves = true) {
   refuse_to_replace_others(parts.settings.output);
   std::error_code none;
-  if (std::filesystem::path(words[0]).extension() != ".h5" ||
-      !std::filesystem::equivalent(words[0], parts.settings.output, none))
-    return;
-  throw UsageError(fmt::format(
-      "{} would be replaced by its repetition; name another file with --output", words[0]));
+  if (std::filesystem::path(words[0]).extension() == ".h5" &&
+      std::filesystem::equivalent(words[0], parts.settings.output, none)) {
+    throw UsageError(fmt::format(
+        "{} would be replaced by its repetition; name another file with --output", words[0]));
+  }
+  if (saves) expect_writable(parts.settings.output);
 }
 
 /// The newest whole checkpoint beside the results file of a run; nothing if there is none.
@@ -53,7 +55,6 @@ std::unique_ptr<CheckpointFile> checkpoint_of(const Assembly& parts) {
 Assembly assemble_checked(const std::vector<std::string>& words) {
   Assembly parts = assemble(read_scenario(words));
   check_output(words, parts);
-  expect_writable(parts.settings.output);
   return parts;
 }
 
@@ -62,8 +63,7 @@ void run_over_mpi(const std::vector<std::string>& words, bool speaks) {
   in_session([&](MpiSession& session) {
     const auto check = [&session, &words](const Assembly& parts) {
       check_for_mpi(parts, session.ranks());
-      check_output(words, parts);
-      if (session.rank() == 0) expect_writable(parts.settings.output);
+      check_output(words, parts, session.rank() == 0);
     };
     Assembly parts = assemble_on_all_ranks(session, words, check);
     execute_run(std::move(parts), speaks && session.rank() == 0,
@@ -93,8 +93,7 @@ void simulate(const std::vector<std::string>& words, bool speaks) {
     if (ranks == 1) return alone();
     const auto check = [&session, ranks, &words](const Assembly& parts) {
       check_for_sharing(parts, ranks);
-      check_output(words, parts);
-      if (session.rank() == 0) expect_writable(parts.settings.output);
+      check_output(words, parts, session.rank() == 0);
     };
     Assembly parts = assemble_on_all_ranks(session, words, check);
     execute_run(std::move(parts), speaks && session.rank() == 0,
@@ -138,7 +137,6 @@ void replay(std::vector<std::string> words, const std::string& path, bool speaks
     throw UsageError(fmt::format("--output must name another file than {}, the recording", path));
   }
   check_output(words, parts);
-  expect_writable(parts.settings.output);
   check_for_replay(parts, recorded, path);
   execute_run(std::move(parts), speaks, [&recorded](Run& run) { run.simulate(&recorded); });
 }
