@@ -34,7 +34,7 @@
 #include <cmath>
 
 #include "algorithms/averaging.hpp"
-#include "algorithms/codec.hpp"
+#include "algorithms/coded_exchange.hpp"
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/registry.hpp"
@@ -167,17 +167,6 @@ class Blocks {
   std::vector<Plan> plans_;
 };
 
-Task<Message> receive_progress(Node& node, const Compression& compression, Message first) {
-  const std::size_t size = node.parameters();
-  if (compression.is_exact()) {
-    Message whole = co_await receive_rest(node, std::move(first), size);
-    co_return whole;
-  }
-  const Random stream = code_stream(node, first.source, static_cast<Step>(first.number));
-  first.values = compression.codec->decode(first.values, size, stream, {});
-  co_return first;
-}
-
 Task<> serve(Node& node, const Settings& settings, Companions& companions) {
   SharedModel model(node, settings);
   Blocks blocks(node, settings);
@@ -193,7 +182,9 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
       if (block < blocks.ended(got.message.source)) continue;  // came twice
       if (arrivals.empty() && settings.rule != Rule::delayed)
         deadline = after(node.now(), settings.grace);
-      Message m = co_await receive_progress(node, settings.compression, std::move(got.message));
+      const Random stream = code_stream(node, got.message.source, block);
+      Message m = co_await receive_compressed(node, std::move(got.message), node.parameters(),
+                                              settings.compression, stream);
       double pace = 0;
       if (settings.is_dynamic) {
         const Tag tag = tag_of(Channel::entry, block);
@@ -254,14 +245,9 @@ Task<> run(Node& node, const Settings& settings) {
     if (k + 1 == end) {
       const Tag told = tag_of(Channel::entry, blocks);
       if (settings.is_dynamic) node.send(server, told, {}, pace(node.now() - begun, end - first));
-      const Tag request = tag_of(Channel::request);
-      const Vector progress = difference(theta, x);
-      if (settings.compression.is_exact()) {
-        send_in_pieces(node, server, request, progress, static_cast<double>(blocks));
-      } else {
-        const Code code = compressor.encode(progress, code_stream(node, node.id(), blocks));
-        node.send_code(server, request, code, static_cast<double>(blocks));
-      }
+      send_compressed(node, server, tag_of(Channel::request), difference(theta, x),
+                      static_cast<double>(blocks), compressor,
+                      code_stream(node, node.id(), blocks));
       const Tag answer = tag_of(Channel::reply, blocks);
       const Message m = co_await receive_in_pieces(node, server, answer, x.size());
       node.record("staleness", k, m.number - version - 1);  // outer steps besides the own one

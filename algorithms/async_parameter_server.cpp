@@ -29,7 +29,7 @@
 
 #include <fmt/format.h>
 
-#include "algorithms/codec.hpp"
+#include "algorithms/coded_exchange.hpp"
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
@@ -97,7 +97,7 @@ class Server {
     from.sent = static_cast<Step>(m.number) + 1;
     from.is_silent = false;
     if (m.values) {
-      apply(decoded(m), from);
+      apply(m.values, from);
       ++from.pushes;
     } else {
       fetching_.push_back(m.source);
@@ -135,12 +135,6 @@ class Server {
   Client& client(NodeId i) { return clients_[static_cast<std::size_t>(i)]; }
   const Client& client(NodeId i) const { return clients_[static_cast<std::size_t>(i)]; }
   Tag reply_tag(NodeId i) const { return tag_of(Channel::reply, client(i).answers); }
-
-  Vector decoded(const Message& m) const {
-    if (settings_.compression.is_exact()) return m.values;
-    const Random stream = stream_of(node_, m.source, static_cast<Step>(m.number), node_.id());
-    return settings_.compression.codec->decode(m.values, x_.size(), stream, {});
-  }
 
   void apply(Vector g, const Client& from) {
     const Step staleness = version_ - from.version;
@@ -200,8 +194,11 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
     }
     Message m = std::move(got.message);
     if (server.has_seen(m)) continue;
-    if (m.values && settings.compression.is_exact())
-      m = co_await receive_rest(node, std::move(m), server.size());
+    if (m.values) {
+      const Random stream = stream_of(node, m.source, static_cast<Step>(m.number), node.id());
+      m = co_await receive_compressed(node, std::move(m), server.size(), settings.compression,
+                                      stream);
+    }
     server.handle(m);
   }
   server.close();
@@ -228,15 +225,9 @@ Task<> run(Node& node, const Settings& settings) {
     accumulate(sum, 1, g.values);
     if (settings.pushes_after(k, node.steps())) {
       for (NodeId s = 0; s < settings.servers; ++s) {
-        const Tag tag = tag_of(Channel::request);
-        const Vector piece = shard(sum, s, settings.servers);
-        if (settings.compression.is_exact()) {
-          send_in_pieces(node, s, tag, piece, static_cast<double>(sent));
-        } else {
-          Compressor& compressor = compressors[static_cast<std::size_t>(s)];
-          const Code code = compressor.encode(piece, stream_of(node, node.id(), sent, s));
-          node.send_code(s, tag, code, static_cast<double>(sent));
-        }
+        send_compressed(node, s, tag_of(Channel::request), shard(sum, s, settings.servers),
+                        static_cast<double>(sent), compressors[static_cast<std::size_t>(s)],
+                        stream_of(node, node.id(), sent, s));
       }
       ++sent;
       sum = {};

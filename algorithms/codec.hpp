@@ -125,6 +125,7 @@ class Compressor {
  public:
   /// `compression` outlives it.
   explicit Compressor(const Compression& compression) : compression_(compression) {}
+  bool is_exact() const { return compression_.is_exact(); }
   Code encode(Vector v, const Random& stream);
 
  private:

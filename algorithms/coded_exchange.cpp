@@ -4,6 +4,22 @@
 
 namespace starling::algorithms {
 
+void send_compressed(Node& node, NodeId to, Tag tag, const Vector& v, double number,
+                     Compressor& compressor, const Random& stream) {
+  if (compressor.is_exact()) return send_in_pieces(node, to, tag, v, number);
+  node.send_code(to, tag, compressor.encode(v, stream), number);
+}
+
+Task<Message> receive_compressed(Node& node, Message first, std::size_t size,
+                                 const Compression& compression, Random stream) {
+  if (compression.is_exact()) {
+    Message whole = co_await receive_rest(node, std::move(first), size);
+    co_return whole;
+  }
+  first.values = compression.codec->decode(first.values, size, stream, {});
+  co_return first;
+}
+
 CodedExchange::CodedExchange(Node& node, SharedCodec codec, Draws draws, Channel channel)
     : node_(node), codec_(std::move(codec)), draws_(draws), channel_(channel) {}
 

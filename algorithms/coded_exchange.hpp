@@ -1,4 +1,4 @@
-// Compressed exchanges with the neighbors. Q(v) is what a code says of the vector v, the same on the sender and on every
+// Compressed exchanges with the neighbors, and messages that may be compressed. Q(v) is what a code says of the vector v, the same on the sender and on every
 // receiver.
 //
 //   CodedExchange   sum_j W_ij Q(v_j): what CHOCO-SGD and its relatives need
@@ -15,6 +15,14 @@
 #include "algorithms/exchange.hpp"
 
 namespace starling::algorithms {
+
+/// Sends `v` with `tag` and `number`: as send_in_pieces() does, or its code, made with `stream`.
+void send_compressed(Node& node, NodeId to, Tag tag, const Vector& v, double number,
+                     Compressor& compressor, const Random& stream);
+/// The message that begins with `first`, with the vector of `size` floats that was given to send_compressed(), as its code
+/// tells it.
+Task<Message> receive_compressed(Node& node, Message first, std::size_t size,
+                                 const Compression& compression, Random stream);
 
 class CodedExchange {
  public:
