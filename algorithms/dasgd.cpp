@@ -52,20 +52,18 @@ struct Settings {
 /// What the program shares with the average in the background.
 struct State {
   State(Node& node, const Settings& settings)
-      : node(node), average(node, settings.mean), newest(node.initial_model()), background(node) {}
+      : node(node), average(node, settings.mean), mean(node.initial_model()), background(node) {}
 
   Node& node;
   BlockMean average;
-  Vector newest;    // mean, which all nodes have
+  Vector mean;      // of snapshots, the newest, which all nodes have
   Vector snapshot;  // empty if there is nothing to merge
-  Vector mean;      // of the snapshots
   Companions background;
 };
 
 Task<> average_in_background(State& state, Step k) {
   state.mean = co_await state.average.of_models(tag_of(Channel::collective, k), state.snapshot,
-                                                state.newest, k);
-  state.newest = state.mean;
+                                                state.mean, k);
   state.background.leave();
 }
 
@@ -119,7 +117,6 @@ void merge_average(Vector& x, Optimizer& optimizer, State& state, Anchor& anchor
     anchor.follow(state.mean, settings.anchor_momentum);
   }
   state.snapshot = {};
-  state.mean = {};
 }
 
 Task<> run(Node& node, const Settings& settings) {

@@ -77,9 +77,9 @@ class Reader {
 };
 
 /// One node's side: what it remembers, and the mean gradient that all nodes agree on.
-class Compressor {
+class LowRankMean {
  public:
-  Compressor(Node& node, const Settings& settings)
+  LowRankMean(Node& node, const Settings& settings)
       : node_(node), settings_(settings), tensors_(list_tensors(node, settings.rank)) {}
 
   Task<Vector> mean_gradient(std::span<const NodeId> members, Vector g, Step k) {
@@ -110,11 +110,11 @@ class Compressor {
           transformed(MatrixProduct{a.columns, a.rows, a.rank, true}, {rows[t], pieces[t]}));
     }
     if (second.empty()) co_return first_mean;
+    const Vector own_q = concatenate(second);
     std::vector<Vector> own = pieces;
-    if (settings_.is_residual_local) multiply(Reader(concatenate(second)), own);
-    const Vector second_mean =
-        co_await average(node_, members, tag_of(Channel::collective, 2 * k + 1),
-                         concatenate(second), settings_.collective);
+    if (settings_.is_residual_local) multiply(Reader(own_q), own);
+    const Vector second_mean = co_await average(
+        node_, members, tag_of(Channel::collective, 2 * k + 1), own_q, settings_.collective);
     multiply(Reader(second_mean), pieces);
     keep_q(Reader(second_mean));
     const Vector result = concatenate(pieces);
@@ -163,12 +163,12 @@ class Compressor {
 
 Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
-  Compressor compressor(node, settings);
+  LowRankMean low_rank(node, settings);
   const std::span<const NodeId> everybody = node.everybody();
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
-    const Vector mean = co_await compressor.mean_gradient(everybody, g.values, k);
+    const Vector mean = co_await low_rank.mean_gradient(everybody, g.values, k);
     optimizer.update(x, mean, x, k);
     node.end_step(k, x);
   }
