@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::int64_t most_nodes = 100'000'000;
 constexpr Duration default_patience = std::chrono::minutes(10);
+constexpr Duration shortest_interval = std::chrono::microseconds(1);  // of evaluations by time
 
 /// Runs `build`; what it says is wrong with its arguments becomes a ScenarioError of the section.
 template <class Build>
@@ -103,6 +104,16 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
   s.record_every = section.optional<std::int64_t>("record_every", std::max<Step>(1, s.steps / 500),
                                                   "steps between rows of the per-node table");
   section.expect(s.record_every >= 1, "record_every", "must be at least 1, got {}", s.record_every);
+  s.evaluate_interval = section.optional<Duration>(
+      "evaluate_interval", Duration{0},
+      "time between evaluations of the mean of the newest models, whatever their steps; 0 s: none");
+  section.expect(s.evaluate_interval == Duration{0} || s.evaluate_interval >= shortest_interval,
+                 "evaluate_interval", "must be 0 s or at least {}, got {}",
+                 to_text(shortest_interval), to_text(s.evaluate_interval));
+  const auto until = section.optional<Duration>(
+      "until", Duration{0},
+      "time at which the run ends, with an evaluation of the newest models; 0 s: after the steps");
+  if (until > Duration{0}) s.until = Time{until};
   s.timeline_until = Time(section.optional<Duration>(
       "timeline", Duration{0}, "virtual time until which every node's activity is kept"));
   s.output = section.optional<std::string>("output", default_output(scenario_name), "results file");

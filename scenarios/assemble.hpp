@@ -31,6 +31,8 @@ struct RunSettings {
   std::uint64_t seed = 0;
   Step evaluate_every = 0;
   Step record_every = 0;
+  Duration evaluate_interval{};  // zero: not by time, but at `until`
+  Time until = Time::max();
   Time timeline_until{};
   std::string output;
   bool save_models = false;
@@ -48,6 +50,8 @@ struct RunSettings {
       0;  // of a gradient's duration without delays; the rest is the backward pass
   ExchangePlan plan;
   HostCosts host;
+
+  bool evaluates_by_time() const { return evaluate_interval > Duration{0} || until < Time::max(); }
 };
 
 struct Assembly {

@@ -68,6 +68,8 @@ void check_for_replay(const Assembly& parts, const Recorder& recorded, const std
   if (parts.settings.checkpoint.is_on()) {
     refuse("run.checkpoint must be never in a replay of a real run: its order comes from there");
   }
+  if (parts.settings.until < Time::max())
+    refuse("run.until must not be set in a replay of a real run: it ends where that ended");
   if (parts.failures) refuse("[failures] must not be there in a replay: nobody failed as recorded");
 }
 

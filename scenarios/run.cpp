@@ -110,6 +110,7 @@ void Run::pulse(Time now, std::optional<std::int64_t> events) {
     hooks_.progress({.now = now,
                      .steps = observer_->steps_finished(),
                      .all_steps = static_cast<double>(parts_.settings.steps) * nodes_here_,
+                     .until = parts_.settings.until,
                      .steps_before = checkpoints_ ? checkpoints_->steps_before() : 0,
                      .samples_per_step = parts_.workload->facts().batch_size,
                      .is_replaying = is_replaying(),
@@ -230,9 +231,16 @@ void Run::note_diverged() {
   recorder_.facts["diverged"] = text;
 }
 
-void Run::conclude(const std::function<void()>& run, const std::function<void()>& gather,
+void Run::evaluate_by_time(NodeId begin, NodeId end) {
+  const RunSettings& settings = parts_.settings;
+  if (settings.evaluates_by_time())
+    observer_->evaluate_by_time({begin, end}, settings.evaluate_interval, settings.until);
+}
+
+void Run::conclude(const std::function<bool()>& run, const std::function<void()>& gather,
                    bool completes) {
   std::string status = "complete";
+  bool has_all_steps = true;
   std::exception_ptr early;  // ends the run before its time, with numbers that are whole
   const auto note_early = [&](const std::string& words) {
     early = std::current_exception();
@@ -241,7 +249,7 @@ void Run::conclude(const std::function<void()>& run, const std::function<void()>
   };
   try {
     try {
-      run();
+      has_all_steps = run();
       if (checkpoints_) checkpoints_->check_replayed();
     } catch (const Interrupted& interrupted) {
       note_early(interrupted.what());
@@ -249,11 +257,12 @@ void Run::conclude(const std::function<void()>& run, const std::function<void()>
       note_early(fmt::format("failed: {}", stalled.what()));
     }
     recorder_.facts["status"] = status;
+    if (!has_all_steps) recorder_.facts["ended"] = "at run.until";
     gather();
     if (completes) {
       finish();
       graph_->close();
-      if (!early && is_keeper_()) observer_->check_steps(parts_.settings.steps);
+      if (!early && has_all_steps && is_keeper_()) observer_->check_steps(parts_.settings.steps);
       if (!early && is_keeper_() && graph_->has_numbers()) observer_->check_means();
       save_now();
     }
@@ -393,6 +402,7 @@ void Run::run_simulation(const Recorder* recorded) {
                                 .host = host ? &*host : nullptr,
                                 .backward = replay ? GradientDuration() : backward_duration(),
                                 .per_episode = replay ? GradientDuration() : episode_duration(),
+                                .until = settings.until,
                                 .pulse = [this, &clock] { pulse(clock->now(), clock->events()); },
                                 .failures = parts_.failures.get(),
                                 .on_stop = [this](NodeId node) { observer_->lose(node); },
@@ -404,6 +414,7 @@ void Run::run_simulation(const Recorder* recorded) {
   clock = &transport;
   graph_->follow(transport.running());
   if (parts_.failures) follow_failures();
+  evaluate_by_time(0, settings.nodes);
 
   World world{transport,      *graph_,       *observer_,   *parts_.topology,
               settings.steps, settings.seed, settings.plan};
@@ -415,10 +426,13 @@ void Run::run_simulation(const Recorder* recorded) {
   const auto gather = [&] {
     recorder_.statistics["engine.events"] = static_cast<double>(transport.events());
     if (parts_.failures) note_failures(transport);
+    if (settings.evaluates_by_time())
+      observer_->pass_to_end(transport.is_cut() ? settings.until : observer_->end());
   };
   const auto run = [&] {
     try {
       transport.run();
+      return !transport.is_cut();
     } catch (const Stalled&) {
       throw;  // all processes stall alike
     } catch (const Interrupted&) {

@@ -33,6 +33,7 @@ struct Standing {
   Time now{};              // virtual, or over MPI of the clock
   std::int64_t steps = 0;  // finished, over all nodes here
   double all_steps = 0;
+  Time until = Time::max();       // the run ends, at the latest
   std::int64_t steps_before = 0;  // finished when the run went on from a checkpoint
   double samples_per_step = 0;
   bool is_replaying = false;  // on the way to the place of a checkpoint
@@ -88,9 +89,12 @@ class Run {
     return place_.moved_workload ? *place_.moved_workload : *parts_.workload;
   }
   /// Calls run(), then saves what is known, however that ended: gather() brings together what the processes have, the
-  /// process that `completes` computes what is missing, and the keeper saves it.
-  void conclude(const std::function<void()>& run, const std::function<void()>& gather,
+  /// process that `completes` computes what is missing, and the keeper saves it. run() answers whether nodes had time
+  /// for all steps.
+  void conclude(const std::function<bool()>& run, const std::function<void()>& gather,
                 bool completes);
+  /// Evaluates the models of the nodes here by time, too, if the scenario asks for it.
+  void evaluate_by_time(NodeId begin, NodeId end);
   /// Saves what there is after `failure`, and throws the error that the user is told.
   [[noreturn]] void end_with(const std::exception_ptr& failure);
   /// Writes checkpoints from now on if the scenario asks for them, or replays the run up to `from_`.

@@ -96,6 +96,7 @@ void Run::execute(MpiSession& session) {
   Reports reports(session, block, recorder_);
   const MpiTransport* clock = nullptr;
   MpiTransport transport({.nodes = settings.nodes,
+                          .until = settings.until,
                           .pulse =
                               [this, &clock, &reports, saves] {
                                 pulse(clock->now(), std::nullopt);
@@ -107,6 +108,7 @@ void Run::execute(MpiSession& session) {
   clock = &transport;
 
   nodes_here_ = block.end - block.begin;
+  evaluate_by_time(block.begin, block.end);
 
   World world{transport,      *graph_,       *observer_,   *parts_.topology,
               settings.steps, settings.seed, settings.plan};
@@ -130,6 +132,11 @@ void Run::execute(MpiSession& session) {
     recorder_.statistics["mpi.gradients"] = static_cast<double>(transport.statistics().gradients);
     recorder_.statistics["mpi.messages"] =
         static_cast<double>(transport.statistics().messages_sent);
+    if (settings.evaluates_by_time()) {
+      const std::int64_t end = session.largest(observer_->end().time_since_epoch().count());
+      observer_->pass_to_end(transport.is_cut() ? settings.until
+                                                : std::min(settings.until, Time{Duration{end}}));
+    }
     gather_results(session, transport.block(), *graph_, *observer_, recorder_, settings.save_models,
                    goes_on);
     if (late_signal != 0) recorder_.facts["status"] = Interrupted(late_signal).what();
@@ -137,6 +144,7 @@ void Run::execute(MpiSession& session) {
   const auto run = [&] {
     try {
       transport.run();
+      return !transport.is_cut();
     } catch (const Lost&) {
       graph_->flush();
       std::optional<Recorder> saved;

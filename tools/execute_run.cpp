@@ -66,7 +66,8 @@ void report(const Run& run) {
 class Heartbeat {
  public:
   void show(const Standing& standing) {
-    const double share = static_cast<double>(standing.steps) / standing.all_steps;
+    const double share = std::max(static_cast<double>(standing.steps) / standing.all_steps,
+                                  to_seconds(standing.now) / to_seconds(standing.until));
     if (standing.is_replaying) {
       was_replaying_ = true;
       return progress_.show(share, "replaying the timeline up to the checkpoint");

@@ -23,11 +23,18 @@ double statistic(const Recorder& recorder, const std::string& name) {
   return found == recorder.statistics.end() ? 0.0 : found->second;
 }
 
+bool is_cut(const Recorder& recorder) { return !fact(recorder.facts, "ended").empty(); }
+
+/// The evaluations that tell how the run ended: of a run that ended at a time those by time.
+const Table& evaluations(const Recorder& recorder) {
+  return is_cut(recorder) ? recorder.evaluation_by_time : recorder.evaluation;
+}
+
 /// Last value of an evaluation metric that is known; none where all nodes diverged.
 double last(const Recorder& recorder, std::string_view metric) {
   const double diverged = statistic(recorder, "diverged_nodes");
   if (diverged > 0 && diverged == static_cast<double>(recorder.nodes.size())) return unknown;
-  const Table& table = recorder.evaluation;
+  const Table& table = evaluations(recorder);
   for (std::size_t row = table.rows(metric); row-- > 0;) {
     const double value = table.value(metric, row);
     if (!std::isnan(value)) return value;
@@ -54,12 +61,16 @@ struct Totals {
   double communicate = 0;
   double finished = 0;
   double end = 0;
+  std::int64_t fewest_steps = std::numeric_limits<std::int64_t>::max();
+  std::int64_t most_steps = 0;
   double first_end = std::numeric_limits<double>::infinity();
   double rate = 0;  // steps per second of nodes while they run
 
   explicit Totals(const Recorder& recorder) {
     for (const NodeTotals& node : recorder.nodes) {
       steps += static_cast<double>(node.steps);
+      fewest_steps = std::min(fewest_steps, node.steps);
+      most_steps = std::max(most_steps, node.steps);
       messages += static_cast<double>(node.messages_sent);
       bytes += static_cast<double>(node.bytes_sent);
       compute += to_seconds(node.compute);
@@ -124,6 +135,11 @@ std::string summarize(const Recorder& recorder) {
         fmt::format("{:.4g} samples/s, {:.4g} steps/s of all nodes",
                     all.steps * samples_per_step(recorder) / all.end, all.steps / all.end));
   }
+  if (is_cut(recorder)) {
+    add(text, "steps of a node",
+        fmt::format("{} to {} of {}, until run.until", all.fewest_steps, all.most_steps,
+                    recorder.evaluation.schedule().steps()));
+  }
   const double stopped = statistic(recorder, "failures.stopped_nodes");
   constexpr double together = 0.9;  // of the last node's time
   if (all.first_end < together * all.end && stopped == 0) {
@@ -168,9 +184,9 @@ std::vector<Outcome> outcomes(const Recorder& recorder) {
   const bool has_samples = !fact(recorder.facts, "samples_per_step").empty();
   return {
       {"test_accuracy", last(recorder, "test_accuracy")},
-      {"best_test_accuracy", best(recorder.evaluation, "test_accuracy")},
+      {"best_test_accuracy", best(evaluations(recorder), "test_accuracy")},
       {"test_auc", last(recorder, "test_auc")},
-      {"best_test_auc", best(recorder.evaluation, "test_auc")},
+      {"best_test_auc", best(evaluations(recorder), "test_auc")},
       {"test_loss", last(recorder, "test_loss")},
       {"consensus_distance", last(recorder, "consensus_distance")},
       {"virtual_time_seconds", all.end},

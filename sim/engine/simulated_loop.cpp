@@ -29,6 +29,10 @@ void SimulatedTransport::run() {
   const bool looks_far = settings_.nodes >= fewest_to_look_far;
   while (!calendar_.empty()) {
     const Event event = calendar_.pop();
+    if (event.time > settings_.until) [[unlikely]] {
+      is_cut_ = true;
+      break;
+    }
     if (looks_far) {
       look_far();
     } else {
@@ -43,6 +47,7 @@ void SimulatedTransport::run() {
     }
   }
   is_running_ = false;
+  if (is_cut_) return;
   if (settings_.replay != nullptr) check_followed();
   if (active() > 0) end_run();
 }

@@ -37,6 +37,8 @@ class SimulatedTransport final : public Transport, private NetworkClock {
     /// Added to a gradient's duration for each episode that ended in its rollout, so that virtual time waits for the
     /// numbers; empty: nothing.
     GradientDuration per_episode = {};
+    /// Virtual time at which the run ends, at the latest.
+    Time until = Time::max();
     /// Called every few hundred events, the same ones in every run; may throw to end the run (Interrupted).
     std::function<void()> pulse;
     /// Who fails and when; null: nobody. Outlives the transport.
@@ -60,9 +62,11 @@ class SimulatedTransport final : public Transport, private NetworkClock {
 
   /// Tells of what is kept of every node elsewhere and used when one acts; for prefetching.
   void add_records(const NodeRecords& records) { records_.push_back(records); }
-  /// Runs until every fibre has ended, but for those of nodes that stopped. Throws Stalled when nothing can happen
-  /// any more although others wait.
+  /// Runs until every fibre has ended, but for those of nodes that stopped, or `until`. Throws Stalled when nothing can
+  /// happen any more although others wait.
   void run();
+  /// Whether the run ended at `until`.
+  bool is_cut() const { return is_cut_; }
   std::int64_t events() const { return events_; }
   const FailureCounts& failures() const { return failed_; }
 
@@ -188,6 +192,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   Calendar calendar_;
   std::vector<NodeRecords> records_;  // the network's first
   bool is_running_ = false;
+  bool is_cut_ = false;
   std::int64_t events_ = 0;
 
   std::vector<InFlight> in_flight_;

@@ -13,8 +13,9 @@
 namespace starling {
 namespace {
 
-/// A model that lies on some rank: `row` of the evaluation table, or the last model of a node.
+/// A model that lies on some rank: `row` of a table of evaluations, or the last model of a node.
 struct Place {
+  Observer::By by;
   std::size_t row;
   NodeId node;
   int rank;
@@ -22,24 +23,29 @@ struct Place {
   std::size_t size;  // floats; 0: none
   double weight;     // in the mean of a row
   Step draws;        // of the node by then
+  Step steps;        // the same
 
+  bool is_of_row(const Place& other) const { return by == other.by && row == other.row; }
   friend bool operator<(const Place& a, const Place& b) {
-    return std::tie(a.row, a.node) < std::tie(b.row, b.node);
+    return std::tie(a.by, a.row, a.node) < std::tie(b.by, b.row, b.node);
   }
 };
 
+std::size_t size_of(const Vector& model) { return model ? model.size() : 0; }
+
 void send_model(MpiSession& session, ComputeGraph& graph, const Vector& model) {
-  session.send(0, std::as_bytes(graph.read(model)));
+  if (model) session.send(0, std::as_bytes(graph.read(model)));
 }
 
 Vector receive_model(MpiSession& session, ComputeGraph& graph, const Place& place) {
+  if (place.size == 0) return {};
   std::span<float> room;
   Vector model = graph.make(place.size, room);
   session.receive(place.rank, std::as_writable_bytes(room));
   return model;
 }
 
-/// Rank 0 learns which models lie where, sorted by (row, node). A rank sends its own in this order.
+/// Rank 0 learns which models lie where, sorted by (table, row, node). A rank sends its own in this order.
 std::vector<Place> gather_places(MpiSession& session, std::span<const Place> own) {
   std::vector<Place> all;
   for (const std::string& bytes :
@@ -71,11 +77,11 @@ void gather_diverged(MpiSession& session, ComputeGraph& graph, Observer& observe
 void gather_snapshots(MpiSession& session, ComputeGraph& graph, Observer& observer,
                       const std::function<bool()>& goes_on) {
   std::vector<Observer::Snapshot> snapshots;
-  if (session.rank() != 0) snapshots = observer.take_snapshots();  // by row, then node
+  if (session.rank() != 0) snapshots = observer.take_snapshots();
   std::vector<Place> own;
   for (const auto& snapshot : snapshots) {
-    own.push_back({snapshot.row, snapshot.node, session.rank(), snapshot.time,
-                   snapshot.model.size(), snapshot.weight, snapshot.draws});
+    own.push_back({snapshot.by, snapshot.row, snapshot.node, session.rank(), snapshot.time,
+                   size_of(snapshot.model), snapshot.weight, snapshot.draws, snapshot.steps});
   }
   const std::vector<Place> places = gather_places(session, own);
   for (auto& snapshot : snapshots) {
@@ -86,32 +92,28 @@ void gather_snapshots(MpiSession& session, ComputeGraph& graph, Observer& observ
   for (std::size_t i = 0; i < places.size(); ++i) {
     const Place& place = places[i];
     Vector model = receive_model(session, graph, place);
-    if (i == 0 || places[i - 1].row != place.row) is_over = is_over || !goes_on();
+    if (i == 0 || !places[i - 1].is_of_row(place)) is_over = is_over || !goes_on();
     if (is_over) continue;
-    observer.add_snapshot(
-        {place.node, place.row, place.time, std::move(model), place.weight, place.draws});
+    observer.add_snapshot({place.by, place.node, place.row, place.time, std::move(model),
+                           place.weight, place.draws, place.steps});
     // Evaluate the row now, so that its models can go.
-    if (i + 1 == places.size() || places[i + 1].row != place.row) graph.flush();
+    if (i + 1 == places.size() || !places[i + 1].is_of_row(place)) graph.flush();
   }
 }
 
 void gather_models(MpiSession& session, NodeBlock block, ComputeGraph& graph, Observer& observer) {
   std::vector<Place> own;
   for (NodeId node = block.begin; session.rank() != 0 && node < block.end; ++node) {
-    own.push_back({0,
-                   node,
-                   session.rank(),
-                   {},
-                   observer.model(node) ? observer.model(node).size() : 0,
-                   1,
-                   0});
+    Place place{};
+    place.node = node;
+    place.rank = session.rank();
+    place.size = size_of(observer.model(node));
+    own.push_back(place);
   }
   for (const Place& place : gather_places(session, own)) {
     if (place.size > 0) observer.set_model(place.node, receive_model(session, graph, place));
   }
-  for (const Place& place : own) {
-    if (place.size > 0) send_model(session, graph, observer.model(place.node));
-  }
+  for (const Place& place : own) send_model(session, graph, observer.model(place.node));
 }
 
 }  // namespace

@@ -144,7 +144,8 @@ void MpiTransport::run() {
       failure_ = fmt::format("rank {} of {} has no room for a message: {}", session_.rank(),
                              session_.ranks(), channel_.failure());
     }
-    if (is_ending_ || !failure_.empty() || signal_ != 0) {
+    is_late_ = is_late_ || now() > settings_.until;
+    if (is_ending_ || !failure_.empty() || signal_ != 0 || is_late_) {
       arrived_.clear();
     } else {
       try {
@@ -170,6 +171,8 @@ void MpiTransport::run() {
     channel_.progress(arrived_);
   if (settings_.reports != nullptr) settings_.reports->finish();
   if (!is_ending_) return;
+  is_cut_ = shared_failure_.empty() && shared_signal_ == 0;
+  if (is_cut_) return;
   if (shared_failure_.empty()) throw Interrupted(shared_signal_);
   if (stands_still_) throw Stalled(shared_failure_);
   throw Error(shared_failure_);
@@ -310,7 +313,7 @@ bool MpiTransport::take_census() {
                      .sent = channel_.sent(),
                      .received = channel_.received(),
                      .failed = has_failed,
-                     .interrupted = signal_ != 0};
+                     .interrupted = signal_ != 0 || is_late_};
   if (settings_.reports != nullptr) settings_.reports->count(own);
   const std::optional<Census::Counts> counts = census_.poll(own);
   if (!counts) return false;

@@ -48,6 +48,8 @@ class MpiTransport final : public Transport {
  public:
   struct Settings {
     NodeId nodes;
+    /// When the run ends on all ranks, at the latest; some steps may still end some milliseconds later.
+    Time until = Time::max();
     /// Called several times a second; may throw to end the run on all ranks (Interrupted).
     std::function<void()> pulse;
     /// (nodes); what happens to each node of this rank is noted here, in order, for a replay. Null:
@@ -76,11 +78,13 @@ class MpiTransport final : public Transport {
   /// The nodes whose fibres are to be spawned here.
   NodeBlock block() const { return block_; }
 
-  /// Runs until every fibre on every rank has ended. All ranks call it together, once, and it
+  /// Runs until every fibre on every rank has ended, or `until`. All ranks call it together, once, and it
   /// throws the same on all of them: Error when a fibre failed anywhere, Stalled when all of them
   /// wait for each other, Interrupted when a pulse threw that. Afterwards no message is under way, whatever
   /// happened, and the session can be used.
   void run();
+  /// Whether the run ended at `until`.
+  bool is_cut() const { return is_cut_; }
 
   Statistics statistics() const;
 
@@ -149,10 +153,12 @@ class MpiTransport final : public Transport {
   std::optional<Census::Counts> last_counts_;
   std::string failure_;         // of this rank
   int signal_ = 0;              // that interrupted this rank
+  bool is_late_ = false;        // this rank has seen `until`
   bool is_ending_ = false;      // all ranks know that the run ends early
   bool stands_still_ = false;   // because all wait for each other
-  std::string shared_failure_;  // why; empty: interrupted
+  std::string shared_failure_;  // why; empty: interrupted, or else cut
   int shared_signal_ = 0;
+  bool is_cut_ = false;
 
   Statistics statistics_;
   GradientWorker worker_;  // last: its thread ends first

@@ -27,46 +27,85 @@ void Observer::record(NodeId node, std::string_view metric, Step k, const Scalar
 }
 
 void Observer::end_step(NodeId node, Step k, const Vector& x, Time now, double weight) {
+  while (next_instant_ < now) take_instant();
   NodeTotals& totals = recorder_.nodes[static_cast<std::size_t>(node)];
   ++totals.steps;
   totals.finished = now;
   ++steps_finished_;
-  set_model(node, x);
+  Newest& mine = newest(node);
+  mine.model = x;
+  mine.weight = weight;
+  if (!draws_.empty()) mine.draws = draws_[static_cast<std::size_t>(node)];
   record(node, "time", k, to_seconds(now));
-  const auto row = recorder_.evaluation.schedule().row(k);
-  if (!row) return;
-  Snapshot snapshot{.node = node, .row = *row, .time = now, .model = x, .weight = weight};
-  if (!draws_.empty()) snapshot.draws = draws_[static_cast<std::size_t>(node)];
-  add_snapshot(std::move(snapshot));
+  if (const auto row = recorder_.evaluation.schedule().row(k)) {
+    add_snapshot({By::step, node, *row, now, x, weight, mine.draws, k + 1});
+  }
 }
 
-void Observer::set_model(NodeId node, Vector x) {
-  if (models_.empty()) models_.resize(recorder_.nodes.size());
-  models_[static_cast<std::size_t>(node)] = std::move(x);
+Observer::Newest& Observer::newest(NodeId node) {
+  if (newest_.empty()) newest_.resize(recorder_.nodes.size());
+  return newest_[static_cast<std::size_t>(node)];
 }
 
-Observer::Row& Observer::row_of(std::size_t index) {
-  Row& row = rows_[index];
+void Observer::set_model(NodeId node, Vector x) { newest(node).model = std::move(x); }
+
+void Observer::evaluate_by_time(std::pair<NodeId, NodeId> nodes, Duration interval, Time until) {
+  nodes_here_ = nodes;
+  interval_ = interval;
+  until_ = until;
+  next_instant_ = interval > Duration{0} ? std::min(Time{interval}, until) : until;
+}
+
+Time Observer::end() const {
+  Time end{};
+  for (NodeId node = nodes_here_.first; node < nodes_here_.second; ++node) {
+    end = std::max(end, recorder_.nodes[static_cast<std::size_t>(node)].finished);
+  }
+  return end;
+}
+
+void Observer::pass_to_end(Time end) {
+  while (next_instant_ < end) take_instant();
+  if (instants_ > 0 && next_instant_ == Time::max()) return;  // the end was the last one
+  next_instant_ = until_ = end;
+  take_instant();
+}
+
+void Observer::take_instant() {
+  const Time time = next_instant_;
+  next_instant_ = time < until_ ? std::min(after(time, interval_), until_) : Time::max();
+  const std::size_t row = instants_++;
+  for (NodeId node = nodes_here_.first; node < nodes_here_.second; ++node) {
+    if (lost_[static_cast<std::size_t>(node)]) continue;
+    const Newest& mine = newest(node);
+    add_snapshot({By::time, node, row, time, mine.model, mine.weight, mine.draws, steps(node)});
+  }
+}
+
+Observer::Row& Observer::row_of(Rows& rows, std::size_t index) {
+  Row& row = rows.begun[index];
   if (row.models.empty() && row.arrived == 0) {
     row.models.resize(recorder_.nodes.size());
     row.weights.resize(recorder_.nodes.size());
     row.has_arrived.resize(recorder_.nodes.size());
     row.draws.resize(recorder_.nodes.size());
+    row.steps.resize(recorder_.nodes.size());
     row.missing = recorder_.nodes.size() - lost_nodes_;
   }
   return row;
 }
 
 void Observer::add_snapshot(Snapshot snapshot) {
-  Row& row = row_of(snapshot.row);
+  Row& row = row_of(rows(snapshot.by), snapshot.row);
   const auto node = static_cast<std::size_t>(snapshot.node);
   row.models[node] = std::move(snapshot.model);
   row.weights[node] = snapshot.weight;
   row.has_arrived[node] = true;
   row.draws[node] = snapshot.draws;
+  row.steps[node] = snapshot.steps;
   row.latest = std::max(row.latest, snapshot.time);
   ++row.arrived;
-  if (--row.missing == 0) complete(snapshot.row, row);
+  if (--row.missing == 0) complete(snapshot.by, snapshot.row, row);
 }
 
 void Observer::spend_present(NodeId node, Activity activity, Time begin, Time end) {
@@ -92,51 +131,58 @@ void Observer::lose(NodeId node) {
   if (lost_[lost]) return;
   lost_[lost] = true;
   ++lost_nodes_;
-  for (auto& [index, row] : rows_) {
-    if (row.missing > 0 && !row.has_arrived[lost] && --row.missing == 0) complete(index, row);
+  for (auto& [index, row] : by_step_.begun) {
+    if (row.missing > 0 && !row.has_arrived[lost] && --row.missing == 0)
+      complete(By::step, index, row);
   }
 }
 
 std::vector<Observer::Snapshot> Observer::take_snapshots() {
   std::vector<Snapshot> snapshots;
-  for (auto& [index, row] : rows_) {
-    if (row.missing == 0) continue;
-    for (std::size_t i = 0; i < row.models.size(); ++i) {
-      if (!row.models[i]) continue;
-      snapshots.push_back({static_cast<NodeId>(i), index, row.latest, std::move(row.models[i]),
-                           row.weights[i], row.draws[i]});
+  for (const By by : {By::step, By::time}) {
+    for (auto& [index, row] : rows(by).begun) {
+      if (row.missing == 0) continue;
+      for (std::size_t i = 0; i < row.models.size(); ++i) {
+        if (!row.has_arrived[i]) continue;
+        snapshots.push_back({by, static_cast<NodeId>(i), index, row.latest,
+                             std::move(row.models[i]), row.weights[i], row.draws[i], row.steps[i]});
+      }
     }
+    std::erase_if(rows(by).begun, [](const auto& entry) { return entry.second.missing > 0; });
   }
-  std::erase_if(rows_, [](const auto& entry) { return entry.second.missing > 0; });
   return snapshots;
 }
 
-void Observer::complete(std::size_t index, Row& row) {
-  note_work(index, row);
-  if (graph_.has_numbers()) evaluate(index, row);
+void Observer::complete(By by, std::size_t index, Row& row) {
+  note_work(by, index, row);
+  if (graph_.has_numbers()) evaluate(by, index, row);
   row.models.clear();
   row.has_arrived = {};
   row.draws = {};
+  row.steps = {};
 }
 
-void Observer::note_work(std::size_t index, const Row& row) {
-  Table& table = recorder_.evaluation;
+void Observer::note_work(By by, std::size_t index, const Row& row) {
+  Table& table = rows(by).table;
   table.cell("time", index) = to_seconds(row.latest);
-  const auto finished = static_cast<double>(table.schedule().finished(index));
-  double steps = finished * static_cast<double>(row.arrived);
-  for (std::size_t i = 0; i < recorder_.nodes.size(); ++i) {  // nodes that stopped worked, too
-    if (!row.has_arrived[i]) steps += static_cast<double>(recorder_.nodes[i].steps);
+  double steps = 0;
+  std::size_t live = 0;
+  for (std::size_t i = 0; i < recorder_.nodes.size(); ++i) {
+    if (row.has_arrived[i] && row.steps[i] > 0) ++live;
+    // Nodes that stopped worked, too.
+    steps += static_cast<double>(row.has_arrived[i] ? row.steps[i] : recorder_.nodes[i].steps);
   }
   const double samples = steps * facts_.batch_size;
   table.cell("samples", index) = samples;
   const auto held = std::accumulate(facts_.samples.begin(), facts_.samples.end(), std::int64_t{0});
   if (held > 0) table.cell("epoch", index) = samples / static_cast<double>(held);
-  if (counts_live_nodes_) table.cell("live_nodes", index) = static_cast<double>(row.arrived);
+  if (counts_live_nodes_ || by == By::time)
+    table.cell("live_nodes", index) = static_cast<double>(live);
 }
 
-void Observer::evaluate(std::size_t index, Row& row) {
-  Table& table = recorder_.evaluation;
-  if (leaves_out_diverged_) drop_diverged(index, row);
+void Observer::evaluate(By by, std::size_t index, Row& row) {
+  Table& table = rows(by).table;
+  if (leaves_out_diverged_) drop_diverged(by, index, row);
   double total = 0;
   for (std::size_t i = 0; i < row.models.size(); ++i) {
     if (row.models[i]) total += row.weights[i];
@@ -153,14 +199,14 @@ void Observer::evaluate(std::size_t index, Row& row) {
   if (facts_.has_accuracy) {
     graph_.deliver(quality.accuracy, &table.cell(facts_.accuracy_metric, index));
   }
-  std::erase_if(row.models, [](const Vector& x) { return !x; });  // of nodes that stopped before
+  std::erase_if(row.models, [](const Vector& x) { return !x; });  // of nodes that have none
   row.distances.assign(row.models.size(), std::nan(""));
   for (std::size_t i = 0; i < row.models.size(); ++i) {
     graph_.deliver(squared_distance(row.models[i], center), &row.distances[i]);
   }
 }
 
-void Observer::drop_diverged(std::size_t index, Row& row) {
+void Observer::drop_diverged(By by, std::size_t index, Row& row) {
   std::vector<Scalar> distances(row.models.size());
   for (std::size_t i = 0; i < row.models.size(); ++i) {  // 0, or NaN if an element is not finite
     if (row.models[i]) distances[i] = squared_distance(row.models[i], row.models[i]);
@@ -170,7 +216,7 @@ void Observer::drop_diverged(std::size_t index, Row& row) {
     if (!row.models[i]) continue;
     const auto node = static_cast<NodeId>(i);
     const bool is_finite = distances[i].value() == 0;
-    if (!is_finite) {
+    if (!is_finite && by == By::step) {
       not_finite_.try_emplace(node, recorder_.evaluation.schedule().finished(index));
     }
     // Whoever is ahead of the others, or evaluated after the run, may have diverged since.
@@ -203,12 +249,14 @@ void Observer::settle() {
 }
 
 void Observer::note_consensus() {
-  for (const auto& [index, row] : rows_) {
-    if (row.distances.empty()) continue;
-    const double sum = std::accumulate(row.distances.begin(), row.distances.end(), 0.0);
-    if (std::isnan(sum)) continue;  // some are not known, or of models that are no numbers
-    recorder_.evaluation.cell("consensus_distance", index) =
-        std::sqrt(sum / static_cast<double>(row.distances.size()));
+  for (const By by : {By::step, By::time}) {
+    for (const auto& [index, row] : rows(by).begun) {
+      if (row.distances.empty()) continue;
+      const double sum = std::accumulate(row.distances.begin(), row.distances.end(), 0.0);
+      if (std::isnan(sum)) continue;  // some are not known, or of models that are no numbers
+      rows(by).table.cell("consensus_distance", index) =
+          std::sqrt(sum / static_cast<double>(row.distances.size()));
+    }
   }
 }
 
@@ -223,7 +271,7 @@ void Observer::check_steps(Step steps) const {
 
 void Observer::check_means() const {
   if (leaves_out_diverged_) return;
-  for (const auto& [index, row] : rows_) {
+  for (const auto& [index, row] : by_step_.begun) {
     if (row.distances.empty()) continue;  // not evaluated
     const double loss = recorder_.evaluation.value("test_loss", index);
     if (std::isfinite(loss)) continue;

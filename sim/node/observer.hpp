@@ -4,6 +4,9 @@
 // mean over those that got as far: it waits for nodes that pause or join late, and does without those that have
 // stopped before; "live_nodes" says how many it has.
 //
+// If asked for, it evaluates by time, too: at an instant the mean of the newest models that nodes have handed over by then,
+// however many steps each has ended. Every rank of a real run takes those of its own nodes.
+//
 // Evaluation is itself recorded in the compute graph: it waits for nothing and stops no window.
 #pragma once
 
@@ -57,19 +60,31 @@ class Observer {
     recorder_.spend_waiting(node, since, turn, now);
   }
 
-  /// The model of one node after the steps of one row of the evaluation table.
+  /// Which table of evaluations.
+  enum class By : std::uint8_t { step, time };
+  /// The model of one node after the steps, or at the instant, of one row of a table.
   struct Snapshot {
+    By by;
     NodeId node;
     std::size_t row;
     Time time;
-    Vector model;
+    Vector model;  // by time it may be none
     double weight = 1;
     Step draws = std::numeric_limits<Step>::max();
+    Step steps = 0;  // that the node has ended
   };
   /// Adds a snapshot; the last of a row starts its evaluation. Ranks of a real run hand theirs to rank 0 so.
   void add_snapshot(Snapshot snapshot);
-  /// Snapshots of rows that are not complete here; they are gone from the observer afterwards.
+  /// Snapshots of rows that are not complete here, by table, row and node; they are gone from the observer afterwards.
   std::vector<Snapshot> take_snapshots();
+
+  /// Evaluates the models of `nodes` by time: after `interval`, 2 `interval`, .. (zero: never) and at the end, which is
+  /// `until` at the latest.
+  void evaluate_by_time(std::pair<NodeId, NodeId> nodes, Duration interval, Time until);
+  /// When the last of these nodes ended its last step.
+  Time end() const;
+  /// All has happened: evaluates at the instants before `end`, and there.
+  void pass_to_end(Time end);
 
   /// `node` has stopped for ever: rows do not wait for it any more.
   void lose(NodeId node);
@@ -89,7 +104,7 @@ class Observer {
 
   /// Model of `node` after its last finished step; empty if it finished none.
   Vector model(NodeId node) const {
-    return models_.empty() ? Vector() : models_[static_cast<std::size_t>(node)];
+    return newest_.empty() ? Vector() : newest_[static_cast<std::size_t>(node)].model;
   }
   void set_model(NodeId node, Vector x);
   /// Steps finished, over all nodes.
@@ -110,34 +125,56 @@ class Observer {
   void spend_present(NodeId node, Activity activity, Time begin, Time end);
   void spend_waiting_present(NodeId node, Time since, Time turn, Time now);
 
+  /// What a node handed over with its last step.
+  struct Newest {
+    Vector model;
+    double weight = 1;
+    Step draws = std::numeric_limits<Step>::max();
+  };
   struct Row {
     std::vector<Vector> models;     // (nodes)
     std::vector<double> weights;    // (nodes), of the models in their mean
     std::vector<double> distances;  // squared, from the mean; of those in the mean, by node
     std::vector<bool> has_arrived;  // (nodes)
     std::vector<Step> draws;        // (nodes), of a node when its model arrived
+    std::vector<Step> steps;        // (nodes), the same; by time
     std::size_t arrived = 0;
     std::size_t missing = 0;  // nodes to wait for
     Time latest{};
   };
 
-  Row& row_of(std::size_t index);
+  struct Rows {
+    Table& table;
+    std::map<std::size_t, Row> begun;
+  };
+
+  Rows& rows(By by) { return by == By::step ? by_step_ : by_time_; }
+  Row& row_of(Rows& rows, std::size_t index);
+  Newest& newest(NodeId node);
+  /// Evaluates the models that these nodes have now, which they had at the next instant, already.
+  void take_instant();
 
   /// All models of a row are here.
-  void complete(std::size_t index, Row& row);
+  void complete(By by, std::size_t index, Row& row);
   /// How much had been done by then, and by how many nodes.
-  void note_work(std::size_t index, const Row& row);
+  void note_work(By by, std::size_t index, const Row& row);
   /// Records the mean model, its quality and how far the models lie from it.
-  void evaluate(std::size_t index, Row& row);
-  void drop_diverged(std::size_t index, Row& row);
+  void evaluate(By by, std::size_t index, Row& row);
+  void drop_diverged(By by, std::size_t index, Row& row);
   DivergedAt diverged();
 
   ComputeGraph& graph_;
   Recorder& recorder_;
   const WorkloadFacts& facts_;
-  std::vector<Vector> models_;  // (nodes), from the first on
-  std::map<std::size_t, Row> rows_;
-  std::vector<bool> lost_;  // (nodes)
+  std::vector<Newest> newest_;  // (nodes), from the first on
+  Rows by_step_{recorder_.evaluation, {}};
+  Rows by_time_{recorder_.evaluation_by_time, {}};
+  std::pair<NodeId, NodeId> nodes_here_{0, 0};  // evaluated by time
+  Duration interval_{};
+  Time until_ = Time::max();
+  Time next_instant_ = Time::max();
+  std::size_t instants_ = 0;  // that have passed
+  std::vector<bool> lost_;    // (nodes)
   std::size_t lost_nodes_ = 0;
   Presence presence_;  // empty: they are always up
   bool counts_live_nodes_ = false;

@@ -101,9 +101,10 @@ std::string json_string(std::string_view text) {
   return quoted + '"';
 }
 
-void write_table(Output& out, const Table& table, bool has_nodes) {
+/// `row_name`: what rows are counted by.
+void write_table(Output& out, const Table& table, std::string_view row_name, bool has_nodes) {
   const std::vector<std::string> metrics = table.metrics();
-  out.print("{}", has_nodes ? "step,node" : "step");
+  out.print("{}{}", row_name, has_nodes ? ",node" : "");
   for (const std::string& metric : metrics) out.print(",{}", csv_field(metric));
   out.print("\n");
   std::vector<std::span<const double>> cells(metrics.size());
@@ -166,12 +167,18 @@ using TableWriter = void (*)(Output&, const Recorder&);
 
 TableWriter writer_of(std::string_view table) {
   if (table == "steps") {
-    return
-        [](Output& out, const Recorder& run) { write_table(out, run.steps, /*has_nodes=*/true); };
+    return [](Output& out, const Recorder& run) {
+      write_table(out, run.steps, "step", /*has_nodes=*/true);
+    };
   }
   if (table == "evaluation") {
     return [](Output& out, const Recorder& run) {
-      write_table(out, run.evaluation, /*has_nodes=*/false);
+      write_table(out, run.evaluation, "step", /*has_nodes=*/false);
+    };
+  }
+  if (table == "evaluation_by_time") {
+    return [](Output& out, const Recorder& run) {
+      write_table(out, run.evaluation_by_time, "instant", /*has_nodes=*/false);
     };
   }
   if (table == "nodes")
@@ -180,7 +187,9 @@ TableWriter writer_of(std::string_view table) {
     return [](Output& out, const Recorder& run) { write_timeline(out, run.timeline); };
   if (table == "links") return write_links;
   throw Error(fmt::format(
-      "expected table steps, evaluation, nodes, timeline or links, found \"{}\"", table));
+      "expected table steps, evaluation, evaluation_by_time, nodes, timeline or links, found "
+      "\"{}\"",
+      table));
 }
 
 /// Loads of the busiest links as counters of a process of their own.

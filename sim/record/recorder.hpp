@@ -2,9 +2,10 @@
 // a picture of a Recorder; plots, exports and comparisons read nothing else. Simulated and real runs fill the
 // same columns.
 //
-// Four kinds of samples:
+// Five kinds of samples:
 //   per node and step   table "steps":      one row per recorded step, one column per node
 //   per evaluation      table "evaluation": one row per evaluated step, of the mean model and the whole run
+//   per instant         table "evaluation_by_time": the same of what there is at one time, if asked for
 //   per node            totals over the run: time computing, waiting, communicating; messages, bytes
 //   per link            totals over the run, where the network model has links: bytes, time in use, peak rate
 // and, of a real run, the acts that let its nodes go on (act.hpp); if asked for, the timeline: what each node did, and how
@@ -135,6 +136,9 @@ struct LinkSegment {
 
 class Recorder {
  public:
+  /// Schedule of evaluation_by_time: of instants, which have no steps.
+  static RowSchedule instants() { return {1, std::numeric_limits<Step>::max()}; }
+
   Recorder() = default;
   Recorder(NodeId nodes, RowSchedule steps, RowSchedule evaluations, Time timeline_until);
 
@@ -142,6 +146,8 @@ class Recorder {
   Table steps;
   /// (evaluations): "time", "test_loss", "test_accuracy", "consensus_distance", ..
   Table evaluation;
+  /// (instants): the same columns; no rows unless asked for.
+  Table evaluation_by_time{instants(), 1};
   std::vector<NodeTotals> nodes;
   /// As it was noted, cut at timeline_until().
   std::vector<Segment> timeline;

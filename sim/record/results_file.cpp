@@ -80,15 +80,7 @@ void write_spans(Writer& writer, const std::string& group, const Segments& segme
   writer.column(group + "/end", column_of(segments, [&](const auto& s) { return count(s.end); }));
 }
 
-void write_table(Writer& writer, const std::string& group, const Table& table, bool is_flat) {
-  writer.group(group);
-  writer.attribute(group, "every", table.schedule().every());
-  writer.attribute(group, "steps", table.schedule().steps());
-  writer.attribute(group, "columns", static_cast<std::int64_t>(table.width()));
-  std::vector<std::int64_t> finished(table.rows());
-  for (std::size_t row = 0; row < finished.size(); ++row)
-    finished[row] = table.schedule().finished(row);
-  writer.column(group + "/step", finished);
+void write_metrics(Writer& writer, const std::string& group, const Table& table, bool is_flat) {
   std::vector<double> values;
   for (const std::string& metric : table.metrics()) {
     const std::size_t rows = table.rows(metric);
@@ -100,6 +92,18 @@ void write_table(Writer& writer, const std::string& group, const Table& table, b
     writer.numbers(group + "/" + metric, values,
                    is_flat ? Shape{rows} : Shape{rows, table.width()});
   }
+}
+
+void write_table(Writer& writer, const std::string& group, const Table& table, bool is_flat) {
+  writer.group(group);
+  writer.attribute(group, "every", table.schedule().every());
+  writer.attribute(group, "steps", table.schedule().steps());
+  writer.attribute(group, "columns", static_cast<std::int64_t>(table.width()));
+  std::vector<std::int64_t> finished(table.rows());
+  for (std::size_t row = 0; row < finished.size(); ++row)
+    finished[row] = table.schedule().finished(row);
+  writer.column(group + "/step", finished);
+  write_metrics(writer, group, table, is_flat);
 }
 
 void write_nodes(Writer& writer, const std::vector<NodeTotals>& nodes) {
@@ -187,6 +191,10 @@ void write_content(Writer& writer, const Recorder& recorder) {
   for (const auto& [key, value] : recorder.statistics) writer.attribute("/statistics", key, value);
   write_table(writer, "/steps", recorder.steps, /*is_flat=*/false);
   write_table(writer, "/evaluation", recorder.evaluation, /*is_flat=*/true);
+  if (recorder.evaluation_by_time.rows() > 0) {
+    writer.group("/evaluation_by_time");
+    write_metrics(writer, "/evaluation_by_time", recorder.evaluation_by_time, /*is_flat=*/true);
+  }
   write_nodes(writer, recorder.nodes);
   write_timeline(writer, recorder);
   write_links(writer, recorder);
@@ -200,15 +208,7 @@ void write_content(Writer& writer, const Recorder& recorder) {
 
 // --- Reading -------------------------------------------------------------------------------------
 
-Table read_table(const Reader& reader, const std::string& group, bool is_flat) {
-  const auto every = reader.attribute<std::int64_t>(group, "every");
-  const auto steps = reader.attribute<std::int64_t>(group, "steps");
-  const auto columns = reader.attribute<std::int64_t>(group, "columns");
-  if (every < 1 || steps < 0 || columns < 0 || (is_flat && columns != 1)) {
-    throw Failure(fmt::format("{}: a table of {} columns with a row every {} of {} steps", group,
-                              columns, every, steps));
-  }
-  Table table(RowSchedule(every, steps), static_cast<std::size_t>(columns));
+void read_metrics(const Reader& reader, const std::string& group, bool is_flat, Table& table) {
   for (const std::string& metric : reader.member_names(group)) {
     if (metric == "step") continue;
     const std::string path = group + "/" + metric;
@@ -224,6 +224,18 @@ Table read_table(const Reader& reader, const std::string& group, bool is_flat) {
       from = to;
     }
   }
+}
+
+Table read_table(const Reader& reader, const std::string& group, bool is_flat) {
+  const auto every = reader.attribute<std::int64_t>(group, "every");
+  const auto steps = reader.attribute<std::int64_t>(group, "steps");
+  const auto columns = reader.attribute<std::int64_t>(group, "columns");
+  if (every < 1 || steps < 0 || columns < 0 || (is_flat && columns != 1)) {
+    throw Failure(fmt::format("{}: a table of {} columns with a row every {} of {} steps", group,
+                              columns, every, steps));
+  }
+  Table table(RowSchedule(every, steps), static_cast<std::size_t>(columns));
+  read_metrics(reader, group, is_flat, table);
   return table;
 }
 
@@ -302,6 +314,8 @@ Recorder read_content(const Reader& reader) {
   Recorder recorder(static_cast<NodeId>(nodes), {}, {}, until);
   recorder.steps = read_table(reader, "/steps", /*is_flat=*/false);
   recorder.evaluation = read_table(reader, "/evaluation", /*is_flat=*/true);
+  if (reader.has("/evaluation_by_time"))
+    read_metrics(reader, "/evaluation_by_time", /*is_flat=*/true, recorder.evaluation_by_time);
   for (const TimeColumn& column : time_columns) {
     const auto path = fmt::format("/nodes/{}_picoseconds", column.name);
     const auto values = reader.column<std::int64_t>(path, nodes);

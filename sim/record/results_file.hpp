@@ -18,6 +18,8 @@
 //   /evaluation    attributes     every, steps, columns (= 1): int64
 //     step         (rows)           int64
 //     METRIC       (rows)           float64  "time", "test_loss", "consensus_distance", ..
+//   /evaluation_by_time           of the models at one instant; absent unless asked for
+//     METRIC       (instants)       float64  the same
 //   /nodes
 //     TIME         (nodes)          float64  compute, wait, communicate, finished in seconds
 //     TIME_picoseconds (nodes)      int64    the same, exact

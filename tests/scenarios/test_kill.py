@@ -33,6 +33,7 @@ nodes = 16
 steps = {steps}
 record_every = 10
 evaluate_every = 50
+evaluate_interval = 150 ms
 save_models = yes
 checkpoint = {checkpoint}
 [topology]

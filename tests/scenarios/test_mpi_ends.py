@@ -72,6 +72,29 @@ class EndsTest(unittest.TestCase):
         self.assertEqual(process.returncode, status, errors)
         return errors
 
+    def test_a_run_ends_at_its_time_on_all_ranks(self):
+        # Learning does not diverge, and takes far more steps than there is time for. Rows of the last instant are those of the nodes
+        # as they are, some of them a step ahead.
+        words = ("algorithm.learning_rate=0.01", "algorithm.period=1", "run.steps=100000", "run.record_every=1", "run.evaluate_every=1",
+                 "run.until=1 s", "run.evaluate_interval=300 ms")
+        for ranks in (2, 4):
+            self.run_it(ranks, "-o", "cut.h5", *words, *MPI)
+            with h5py.File(self.folder / "cut.h5") as results:
+                self.assertEqual(results["facts"].attrs["status"], b"complete")
+                self.assertEqual(results["facts"].attrs["ended"], b"at run.until")
+                rows = {name: values[()] for name, values in results["evaluation_by_time"].items()}
+                steps, times = results["nodes/steps"][()], results["steps/time"][()]
+                loss = results["evaluation/test_loss"][()]
+            np.testing.assert_allclose(rows["time"], [0.3, 0.6, 0.9, 1])
+            self.assertLess(steps.max(), 100000)
+            for i, time in enumerate(rows["time"]):
+                ended = (times <= time).sum(axis=0)
+                self.assertEqual(rows["samples"][i], ended.sum())
+                if ended.min() == ended.max() > 0:
+                    self.assertEqual(rows["test_loss"][i], loss[ended[0] - 1])
+            self.assertTrue(np.isfinite(rows["test_loss"]).all())
+            self.assertGreater(rows["test_loss"][0], rows["test_loss"][-1])
+
     def test_an_interrupted_run_saves_its_results_however_slow_the_disk_is(self):
         for words in (MPI, ()):
             preload = [word for name, value in (("LD_PRELOAD", PRELOADED), ("STARLING_TEST_RENAME", "8"),

@@ -63,10 +63,11 @@ class SharedTest(unittest.TestCase):
         return process.returncode, output, errors
 
     def test_the_results_file_is_that_of_one_process(self):
-        words = ("run", "s.ini", "run.output=same.h5")
+        words = ("run", "s.ini", "run.output=same.h5", "run.evaluate_interval=10 ms", "run.until=55 ms")
         self.assertEqual(self.run_it(0, *words)[0], 0)
         alone = content(self.folder / "same.h5")
         self.assertIn("evaluation/consensus_distance", alone)
+        self.assertIn("evaluation_by_time/consensus_distance", alone)
         for processes in (2, 3, 4):
             (self.folder / "same.h5").unlink()
             status, output, errors = self.run_it(processes, *words)

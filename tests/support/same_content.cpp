@@ -163,6 +163,7 @@ bool same_content(const Recorder& a, const Recorder& b, std::string* difference)
   comparison.nodes(a.nodes, b.nodes);
   comparison.tables("steps", a.steps, b.steps);
   comparison.tables("evaluation", a.evaluation, b.evaluation);
+  comparison.tables("evaluation_by_time", a.evaluation_by_time, b.evaluation_by_time);
   comparison.timelines(a, b);
   comparison.links(a, b);
   comparison.acts(a.acts, b.acts);

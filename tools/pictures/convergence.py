@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.ticker import LogLocator, MaxNLocator, PercentFormatter
 
 from pictures.reference import read_reference
-from pictures.results import opened
+from pictures.results import choose_evaluations, opened
 from pictures.run import Results
 from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, finite, literal, percent, set_log, short, spans_decades, text, time_scale
 
@@ -30,13 +30,14 @@ class Run:
         self.name = name or pathlib.Path(path).stem
         self.is_reference = pathlib.Path(path).suffix == ".csv"
         self.columns = read_reference(path) if self.is_reference else read_results(path)
+        self.by_time = self.columns.pop("by_time", {})
         self.step_time = self.columns.pop("step_time", np.nan)
         self.unread = self.columns.pop("unread", [])
         self.training = self.columns if self.is_reference else {}
 
     def curve(self, metric, against):
         """Finite points; empty if either is not known."""
-        table = self.training if metric == "train_loss" else self.columns
+        table = self.training if metric == "train_loss" else choose_evaluations(self.columns, self.by_time, against)
         if metric not in table or against not in table:
             return np.empty(0), np.empty(0)
         return finite(table[against], table[metric])
@@ -70,6 +71,7 @@ class Run:
 def read_results(path):
     with opened(path) as file:
         columns = {name: values[()].astype(float) for name, values in file["evaluation"].items()}
+        columns["by_time"] = {name: values[()] for name, values in file.get("evaluation_by_time", {}).items()}
         steps, finished = file["nodes/steps"][()], file["nodes/finished"][()]
     if steps.sum() > 0 and finished.max() > 0:
         columns["step_time"] = float(finished.max() * len(steps) / steps.sum())  # as in tools/summary.cpp

@@ -27,3 +27,8 @@ def opened(path):
             yield file
     except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
         raise Failure(f"{path}: damaged or cut short: {str(error).splitlines()[0]}") from error
+
+
+def choose_evaluations(by_step, by_time, against):
+    """Which table has the curve over `against`: over time the one by time, unless it has but its end."""
+    return by_time if against == "time" and len(by_time.get("time", ())) > 1 else by_step

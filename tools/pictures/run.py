@@ -10,7 +10,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, MaxNLocator, PercentFormatter
 
-from pictures.results import opened
+from pictures.results import choose_evaluations, opened
 from pictures.style import BLUE, GREEN, GREY, ORANGE, Failure, finite, set_log, text, time_scale, write
 
 MOST_NODES = 64          # rows of the node timeline
@@ -28,6 +28,7 @@ class Results:
             self.scenario = text(file["scenario"][()]) if "scenario" in file else ""
             self.steps = {name: values[()] for name, values in file["steps"].items()}
             self.evaluation = {name: values[()] for name, values in file["evaluation"].items()}
+            self.by_time = {name: values[()] for name, values in file.get("evaluation_by_time", {}).items()}
             self.nodes = {name: values[()] for name, values in file["nodes"].items()}
             timeline = file["timeline"]
             names = h5py.check_enum_dtype(timeline["activity"].dtype)
@@ -45,9 +46,10 @@ class Results:
 
     def evaluated(self, metric, against):
         """Finite points (x, y) of an evaluated metric."""
-        if metric not in self.evaluation or against not in self.evaluation:
+        table = choose_evaluations(self.evaluation, self.by_time, against)
+        if metric not in table or against not in table:
             return np.empty(0), np.empty(0)
-        return finite(self.evaluation[against], self.evaluation[metric])
+        return finite(table[against], table[metric])
 
     def spread(self, metric):
         """Least, mean and greatest cell of each row over nodes; None if there is no number at all."""

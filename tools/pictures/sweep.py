@@ -10,7 +10,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from pictures import convergence
-from pictures.results import opened
+from pictures.results import choose_evaluations, opened
 from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, literal, numbers, percent, set_log, short, spans_decades
 
 MOST_CURVES = 8          # as many as there are colors
@@ -316,8 +316,9 @@ def curves(ax, sweep, metric, against, key, fixed, held):
         found = []
         for point in sweep.runs(settings):
             with opened(sweep.folder / f"{point['point']}.h5") as file:
-                if metric in file["evaluation"]:
-                    found.append((file["evaluation"][against][()], file["evaluation"][metric][()]))
+                table = choose_evaluations(file["evaluation"], file.get("evaluation_by_time", {}), against)
+                if metric in table:
+                    found.append((table[against][()], table[metric][()]))
         rows = min((len(y) for _, y in found), default=0)
         if rows == 0:
             continue

@@ -33,6 +33,8 @@ inline Recorder full_recorder(Step steps = 101, NodeId nodes = 7) {
     recorder.steps.cell("train_loss", 4, 2) = std::numeric_limits<double>::denorm_min();
     recorder.evaluation.cell("test_loss", 0) = 0.1;
     recorder.evaluation.cell("time", 1) = 1e9;
+    recorder.evaluation_by_time.cell("test_loss", 2) = 0.2;
+    recorder.evaluation_by_time.cell("time", 0) = 1e-9;
   }
   recorder.links = {{"host 0 up", 1e9, 5e8, Duration((std::int64_t{1} << 53) + 1), 123'456'789'012},
                     {"Malmö -> Kraków", 1.25e10, 0.1, Duration(7), 0},

@@ -199,7 +199,8 @@ TEST_CASE("the trace counts the loads of the 32 links that were busiest") {
 
 TEST_CASE("an unknown table is an error that lists the known ones") {
   CHECK(message_of([] { csv(Recorder(), "node"); }) ==
-        "expected table steps, evaluation, nodes, timeline or links, found \"node\"");
+        "expected table steps, evaluation, evaluation_by_time, nodes, timeline or links, found "
+        "\"node\"");
 }
 
 TEST_CASE("exports that cannot be written are errors in the system's words") {

@@ -1,0 +1,161 @@
+// Evaluations by time, and runs that end at a time.
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "sim/base/error.hpp"
+#include "tests/support/small_run.hpp"
+
+using namespace starling;
+
+namespace {
+
+const std::string blobs = test::blobs_scenario(40, "evaluate_interval = 10 ms\n");
+/// 8 nodes, of which two take four times as long: others end twice their steps meanwhile.
+const std::vector<std::string> with_slow_nodes{"compute.slow_nodes=2", "compute.slowdown=4"};
+
+Recorder run_algorithm(const std::string& kind, std::vector<std::string> overrides = {}) {
+  overrides.push_back("algorithm.kind=" + kind);
+  overrides.insert(overrides.end(), with_slow_nodes.begin(), with_slow_nodes.end());
+  return test::run(blobs, overrides);
+}
+
+/// Steps that `node` had ended by `time`.
+double steps_by(const Recorder& run, NodeId node, double time) {
+  double steps = 0;
+  for (std::size_t row = 0; row < run.steps.rows("time"); ++row) {
+    if (run.steps.value("time", row, static_cast<std::size_t>(node)) <= time) ++steps;
+  }
+  return steps;
+}
+
+double end_of(const Recorder& run) {
+  double end = 0;
+  for (const NodeTotals& node : run.nodes) end = std::max(end, to_seconds(node.finished));
+  return end;
+}
+
+/// Root of the mean squared distance of the final models from their mean.
+double spread_of(const Recorder& run) {
+  double sum = 0;
+  for (std::size_t k = 0; k < run.models[0].size(); ++k) {
+    const double mean = test::mean_model(run, k);
+    for (NodeId node = 0; node < std::ssize(run.models); ++node)
+      sum += std::pow(test::model(run, node, k) - mean, 2);
+  }
+  return std::sqrt(sum / static_cast<double>(run.models.size()));
+}
+
+}  // namespace
+
+TEST_CASE("evaluations by time have the newest models, however many steps each node has ended") {
+  for (const char* kind : {"adpsgd", "allreduce", "wagma"}) {
+    CAPTURE(kind);
+    const Recorder run = run_algorithm(kind);
+    const Table& by_time = run.evaluation_by_time;
+    const double end = end_of(run);
+    const auto instants = static_cast<std::size_t>(std::ceil(end / 0.01));
+    REQUIRE(by_time.rows() == instants);
+    REQUIRE(instants > 5);
+    for (std::size_t row = 0; row < instants; ++row) {
+      CAPTURE(row);
+      const double time = by_time.value("time", row);
+      const double expected = row + 1 < instants ? 0.01 * static_cast<double>(row + 1) : end;
+      CHECK(time == doctest::Approx(expected).epsilon(1e-12));
+      double steps = 0, live = 0;
+      for (NodeId node = 0; node < 8; ++node) {
+        steps += steps_by(run, node, time);
+        live += steps_by(run, node, time) > 0 ? 1 : 0;
+      }
+      CHECK(by_time.value("samples", row) == 8 * steps);
+      CHECK(by_time.value("live_nodes", row) == live);
+      CHECK(std::isnan(by_time.value("test_loss", row)) == (live == 0));
+    }
+    // At the end all nodes have ended all steps, as in the last row by step; those of AD-PSGD have averaged since.
+    const std::size_t last = run.evaluation.rows() - 1;
+    for (const std::string metric : {"time", "samples", "test_loss", "test_accuracy"}) {
+      if (kind == std::string("adpsgd") && metric.starts_with("test")) continue;
+      CAPTURE(metric);
+      CHECK(by_time.value(metric, instants - 1) == run.evaluation.value(metric, last));
+    }
+  }
+}
+
+TEST_CASE("where all nodes have ended as many steps, evaluations by time are those by step") {
+  const Recorder run = run_algorithm(
+      "allreduce", {"network.collectives=analytic", "run.evaluate_every=1", "run.steps=20"});
+  for (std::size_t row = 0; row < run.evaluation_by_time.rows(); ++row) {
+    const double steps = steps_by(run, 0, run.evaluation_by_time.value("time", row));
+    if (steps == 0) continue;
+    const double loss = run.evaluation.value("test_loss", static_cast<std::size_t>(steps) - 1);
+    CHECK(run.evaluation_by_time.value("test_loss", row) == loss);
+  }
+}
+
+TEST_CASE("a run that ends at a time is the beginning of the run that ends with its steps") {
+  for (const char* kind : {"adpsgd", "dpsgd", "wagma", "sgp"}) {
+    CAPTURE(kind);
+    const Recorder whole = run_algorithm(kind);
+    const double until = 0.055;
+    const Recorder cut = run_algorithm(kind, {"run.until=55 ms"});
+    CHECK(cut.facts.at("status") == "complete");
+    CHECK(cut.facts.at("ended") == "at run.until");
+    CHECK(whole.facts.count("ended") == 0);
+    for (std::size_t row = 0; row < whole.steps.rows(); ++row) {
+      for (std::size_t node = 0; node < 8; ++node) {
+        for (const char* metric : {"time", "train_loss"}) {
+          const double kept = cut.steps.value(metric, row, node);
+          if (whole.steps.value("time", row, node) <= until) {
+            CHECK(kept == whole.steps.value(metric, row, node));
+          } else if (std::string(metric) == "time") {
+            CHECK(std::isnan(kept));
+          }
+        }
+      }
+    }
+    for (NodeId node = 0; node < 8; ++node)
+      CHECK(static_cast<double>(cut.nodes[node].steps) == steps_by(whole, node, until));
+    // Instants before are the same; the last is the end, with the models that are kept.
+    REQUIRE(cut.evaluation_by_time.rows() == 6);
+    for (std::size_t row = 0; row < 5; ++row) {
+      const double loss = whole.evaluation_by_time.value("test_loss", row);
+      const double kept = cut.evaluation_by_time.value("test_loss", row);
+      CHECK((kept == loss || (std::isnan(kept) && std::isnan(loss))));
+    }
+    CHECK(cut.evaluation_by_time.value("time", 5) == until);
+    if (std::string(kind) == "sgp") continue;  // whose mean is weighted
+    CHECK(cut.evaluation_by_time.value("consensus_distance", 5) ==
+          doctest::Approx(spread_of(cut)).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("a run that has time for all its steps ends with them, and is evaluated there") {
+  const Recorder run = run_algorithm("dpsgd", {"run.until=1 h", "run.evaluate_interval=0 s"});
+  CHECK(run.facts.count("ended") == 0);
+  REQUIRE(run.evaluation_by_time.rows() == 1);
+  CHECK(run.evaluation_by_time.value("time", 0) == end_of(run));
+}
+
+TEST_CASE("evaluations by time leave out nodes that have stopped, and wait for nobody") {
+  const std::string text = blobs + "[failures]\nstop = 3 @ 25 ms, 5 @ 25 ms\n";
+  const Recorder run =
+      test::run(text, {"algorithm.kind=adpsgd", "algorithm.patience=5 ms", "run.steps=40"});
+  const Table& by_time = run.evaluation_by_time;
+  CHECK(by_time.value("live_nodes", 1) == 8);
+  CHECK(by_time.value("live_nodes", by_time.rows() - 1) == 6);
+  CHECK(std::isfinite(by_time.value("test_loss", by_time.rows() - 1)));
+}
+
+TEST_CASE("intervals and ends that make no sense are refused") {
+  const auto refused = [](const std::string& setting, const char* sentence) {
+    CHECK_THROWS_WITH_AS(run_algorithm("dpsgd", {setting}), doctest::Contains(sentence),
+                         ScenarioError);
+  };
+  refused("run.evaluate_interval=1 ns",
+          "run.evaluate_interval must be 0 s or at least 1 us, got 1 ns");
+  refused("run.until=-1 s", "run.until must be a duration such as 1.5 ms");
+}
