@@ -233,7 +233,8 @@ class Node {
     ensure(x.size() == parameters(), "a model of another size than the workload's", where);
   }
   static void check_metric(std::string_view metric, Where where) {
-    ensure(metric != "time" && metric != "train_loss", "a metric that every run has", where);
+    ensure(metric != "time" && metric != "bytes_sent" && metric != "train_loss",
+           "a metric that every run has", where);
   }
   /// When the backward pass comes to `piece`.
   Time time_of(const Piece& piece) const;

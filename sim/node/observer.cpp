@@ -35,10 +35,12 @@ void Observer::end_step(NodeId node, Step k, const Vector& x, Time now, double w
   Newest& mine = newest(node);
   mine.model = x;
   mine.weight = weight;
+  mine.bytes_sent = totals.bytes_sent;
   if (!draws_.empty()) mine.draws = draws_[static_cast<std::size_t>(node)];
   record(node, "time", k, to_seconds(now));
+  record(node, "bytes_sent", k, static_cast<double>(mine.bytes_sent));
   if (const auto row = recorder_.evaluation.schedule().row(k)) {
-    add_snapshot({By::step, node, *row, now, x, weight, mine.draws, k + 1});
+    add_snapshot({By::step, node, *row, now, x, weight, mine.draws, k + 1, mine.bytes_sent});
   }
 }
 
@@ -78,7 +80,8 @@ void Observer::take_instant() {
   for (NodeId node = nodes_here_.first; node < nodes_here_.second; ++node) {
     if (lost_[static_cast<std::size_t>(node)]) continue;
     const Newest& mine = newest(node);
-    add_snapshot({By::time, node, row, time, mine.model, mine.weight, mine.draws, steps(node)});
+    add_snapshot({By::time, node, row, time, mine.model, mine.weight, mine.draws, steps(node),
+                  mine.bytes_sent});
   }
 }
 
@@ -90,6 +93,7 @@ Observer::Row& Observer::row_of(Rows& rows, std::size_t index) {
     row.has_arrived.resize(recorder_.nodes.size());
     row.draws.resize(recorder_.nodes.size());
     row.steps.resize(recorder_.nodes.size());
+    row.bytes_sent.resize(recorder_.nodes.size());
     row.missing = recorder_.nodes.size() - lost_nodes_;
   }
   return row;
@@ -103,6 +107,7 @@ void Observer::add_snapshot(Snapshot snapshot) {
   row.has_arrived[node] = true;
   row.draws[node] = snapshot.draws;
   row.steps[node] = snapshot.steps;
+  row.bytes_sent[node] = snapshot.bytes_sent;
   row.latest = std::max(row.latest, snapshot.time);
   ++row.arrived;
   if (--row.missing == 0) complete(snapshot.by, snapshot.row, row);
@@ -145,7 +150,8 @@ std::vector<Observer::Snapshot> Observer::take_snapshots() {
       for (std::size_t i = 0; i < row.models.size(); ++i) {
         if (!row.has_arrived[i]) continue;
         snapshots.push_back({by, static_cast<NodeId>(i), index, row.latest,
-                             std::move(row.models[i]), row.weights[i], row.draws[i], row.steps[i]});
+                             std::move(row.models[i]), row.weights[i], row.draws[i], row.steps[i],
+                             row.bytes_sent[i]});
       }
     }
     std::erase_if(rows(by).begun, [](const auto& entry) { return entry.second.missing > 0; });
@@ -160,18 +166,22 @@ void Observer::complete(By by, std::size_t index, Row& row) {
   row.has_arrived = {};
   row.draws = {};
   row.steps = {};
+  row.bytes_sent = {};
 }
 
 void Observer::note_work(By by, std::size_t index, const Row& row) {
   Table& table = rows(by).table;
   table.cell("time", index) = to_seconds(row.latest);
   double steps = 0;
+  std::int64_t bytes_sent = 0;
   std::size_t live = 0;
   for (std::size_t i = 0; i < recorder_.nodes.size(); ++i) {
     if (row.has_arrived[i] && row.steps[i] > 0) ++live;
     // Nodes that stopped worked, too.
     steps += static_cast<double>(row.has_arrived[i] ? row.steps[i] : recorder_.nodes[i].steps);
+    bytes_sent += row.has_arrived[i] ? row.bytes_sent[i] : recorder_.nodes[i].bytes_sent;
   }
+  table.cell("bytes_sent", index) = static_cast<double>(bytes_sent);
   const double samples = steps * facts_.batch_size;
   table.cell("samples", index) = samples;
   const auto held = std::accumulate(facts_.samples.begin(), facts_.samples.end(), std::int64_t{0});

@@ -71,7 +71,8 @@ class Observer {
     Vector model;  // by time it may be none
     double weight = 1;
     Step draws = std::numeric_limits<Step>::max();
-    Step steps = 0;  // that the node has ended
+    Step steps = 0;               // that the node has ended
+    std::int64_t bytes_sent = 0;  // by then
   };
   /// Adds a snapshot; the last of a row starts its evaluation. Ranks of a real run hand theirs to rank 0 so.
   void add_snapshot(Snapshot snapshot);
@@ -130,14 +131,16 @@ class Observer {
     Vector model;
     double weight = 1;
     Step draws = std::numeric_limits<Step>::max();
+    std::int64_t bytes_sent = 0;
   };
   struct Row {
-    std::vector<Vector> models;     // (nodes)
-    std::vector<double> weights;    // (nodes), of the models in their mean
-    std::vector<double> distances;  // squared, from the mean; of those in the mean, by node
-    std::vector<bool> has_arrived;  // (nodes)
-    std::vector<Step> draws;        // (nodes), of a node when its model arrived
-    std::vector<Step> steps;        // (nodes), the same; by time
+    std::vector<Vector> models;            // (nodes)
+    std::vector<double> weights;           // (nodes), of the models in their mean
+    std::vector<double> distances;         // squared, from the mean; of those in the mean, by node
+    std::vector<bool> has_arrived;         // (nodes)
+    std::vector<Step> draws;               // (nodes), of a node when its model arrived
+    std::vector<Step> steps;               // (nodes), the same; by time
+    std::vector<std::int64_t> bytes_sent;  // (nodes), the same
     std::size_t arrived = 0;
     std::size_t missing = 0;  // nodes to wait for
     Time latest{};

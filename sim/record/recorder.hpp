@@ -142,9 +142,9 @@ class Recorder {
   Recorder() = default;
   Recorder(NodeId nodes, RowSchedule steps, RowSchedule evaluations, Time timeline_until);
 
-  /// (recorded steps, nodes): "time", "train_loss", whatever programs record.
+  /// (recorded steps, nodes): "time", "bytes_sent", "train_loss", whatever programs record.
   Table steps;
-  /// (evaluations): "time", "test_loss", "test_accuracy", "consensus_distance", ..
+  /// (evaluations): "time", "bytes_sent", "test_loss", "test_accuracy", "consensus_distance", ..
   Table evaluation;
   /// (instants): the same columns; no rows unless asked for.
   Table evaluation_by_time{instants(), 1};

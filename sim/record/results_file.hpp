@@ -14,10 +14,11 @@
 //   /statistics    attributes     of the machinery: float64
 //   /steps         attributes     every, steps, columns (= nodes): int64
 //     step         (rows)           int64    finished steps at each row
-//     METRIC       (rows, columns)  float64  "time", "train_loss", ..; may have fewer rows
+//     METRIC       (rows, columns)  float64  "time", "bytes_sent", "train_loss", ..; may have fewer
+//                                            rows
 //   /evaluation    attributes     every, steps, columns (= 1): int64
 //     step         (rows)           int64
-//     METRIC       (rows)           float64  "time", "test_loss", "consensus_distance", ..
+//     METRIC       (rows)           float64  "time", "bytes_sent", "test_loss", ..
 //   /evaluation_by_time           of the models at one instant; absent unless asked for
 //     METRIC       (instants)       float64  the same
 //   /nodes

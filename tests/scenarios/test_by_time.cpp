@@ -66,11 +66,16 @@ TEST_CASE("evaluations by time have the newest models, however many steps each n
       const double time = by_time.value("time", row);
       const double expected = row + 1 < instants ? 0.01 * static_cast<double>(row + 1) : end;
       CHECK(time == doctest::Approx(expected).epsilon(1e-12));
-      double steps = 0, live = 0;
+      double steps = 0, live = 0, bytes = 0;
       for (NodeId node = 0; node < 8; ++node) {
-        steps += steps_by(run, node, time);
-        live += steps_by(run, node, time) > 0 ? 1 : 0;
+        const double ended = steps_by(run, node, time);
+        steps += ended;
+        if (ended == 0) continue;
+        ++live;
+        bytes += run.steps.value("bytes_sent", static_cast<std::size_t>(ended) - 1,
+                                 static_cast<std::size_t>(node));
       }
+      CHECK(by_time.value("bytes_sent", row) == bytes);
       CHECK(by_time.value("samples", row) == 8 * steps);
       CHECK(by_time.value("live_nodes", row) == live);
       CHECK(std::isnan(by_time.value("test_loss", row)) == (live == 0));

@@ -216,6 +216,50 @@ TEST_CASE("a diverging run that marks its nodes goes on, and names them") {
   }
 }
 
+TEST_CASE("bytes sent are told step by step, of each node and of all") {
+  // Each step every node of the ring sends its 5 floats to two neighbors.
+  const std::string text =
+      test::quadratic_scenario(4, 10, "ring", "kind = dpsgd\nlearning_rate = 0.1");
+  const std::vector<std::string> settings{"run.record_every=3", "run.evaluate_every=4"};
+  std::vector<std::string> hollow{"workload.kind=timing", "workload.parameters=5",
+                                  "workload.dimension=default"};
+  hollow.insert(hollow.end(), settings.begin(), settings.end());
+  for (const Recorder& recorder : {test::run(text, settings), test::run(text, hollow)}) {
+    REQUIRE(recorder.steps.rows("bytes_sent") == 4);
+    for (std::size_t row = 0; row < 4; ++row) {
+      const auto steps = static_cast<double>(recorder.steps.schedule().finished(row));
+      for (std::size_t node = 0; node < 4; ++node)
+        CHECK(recorder.steps.value("bytes_sent", row, node) == steps * 2 * 20);
+    }
+    REQUIRE(recorder.evaluation.rows("bytes_sent") == 3);
+    for (std::size_t row = 0; row < 3; ++row) {
+      const auto steps = static_cast<double>(recorder.evaluation.schedule().finished(row));
+      CHECK(recorder.evaluation.value("bytes_sent", row) == steps * 4 * 2 * 20);
+    }
+  }
+}
+
+TEST_CASE("bytes that a node sent before it stopped stay in the sum of all") {
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(6, 40, "complete",
+                                         "kind = adpsgd\nlearning_rate = 0.1\npatience = 2 ms"),
+                {"run.record_every=10", "run.evaluate_every=10", "failures.stop=3 @ 20500 us"});
+  const Table& steps = recorder.steps;
+  CHECK(std::isnan(steps.value("bytes_sent", 3, 3)));
+  CHECK(recorder.evaluation.value("live_nodes", 3) == 5);
+  double before = 0;
+  for (std::size_t row = 0; row < 4; ++row) {
+    double sum = 0;
+    for (std::size_t node = 0; node < 6; ++node) {
+      const double own = steps.value("bytes_sent", row, node);
+      sum += std::isnan(own) ? static_cast<double>(recorder.nodes[node].bytes_sent) : own;
+    }
+    CHECK(recorder.evaluation.value("bytes_sent", row) == sum);
+    CHECK(sum > before);
+    before = sum;
+  }
+}
+
 const char* const walks =
     "[run]\nnodes = 3\nsteps = 2\nrecord_every = 1\n[topology]\nkind = complete\n"
     "[network]\nkind = constant\nlatency = 1 us\n[compute]\ngradient = 1 s\nper_episode = 30 ms\n"

@@ -157,7 +157,7 @@ class ReportTest(unittest.TestCase):
         self.run_tool(PROGRAM, "run", "s.ini", "-q", "-o", "columns.h5")
         self.run_tool(TOOLS / "report", "columns.h5", "-o", "columns.html")
         heads = re.findall(r"<th>([^<]*)", (self.folder / "columns.html").read_text())
-        self.assertEqual(heads[:5], ["step", "time", "epoch", "samples", "consensus_distance"])
+        self.assertEqual(heads[:6], ["step", "time", "epoch", "samples", "bytes_sent", "consensus_distance"])
 
     def test_what_differs_between_points_is_not_told_of_all(self):
         (self.folder / "parts.ini").write_text(SCENARIO + "[sweep]\nworkload.partition = iid, by_label\nalgorithm.kind = dpsgd, sgp\n")
