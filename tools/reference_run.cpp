@@ -58,8 +58,8 @@ struct Rows {
   }
 };
 
-constexpr std::array<std::string_view, 6> known_columns = {
-    "step", "time_seconds", "train_loss", "test_loss", "test_accuracy", "test_auc"};
+constexpr std::array<std::string_view, 7> known_columns = {
+    "step", "time_seconds", "bytes_sent", "train_loss", "test_loss", "test_accuracy", "test_auc"};
 constexpr std::array<std::string_view, 2> known_comments = {"nodes", "samples_per_step"};
 
 /// Which of the known names a column or a comment may mean, "acuracy" or "time"; nothing if none.

@@ -6,6 +6,7 @@
 //
 //   step            finished steps of every node; needed, growing, from 1 on
 //   time_seconds    since the start, never falling; the last that is known, and its step, give the time per step
+//   bytes_sent      by all nodes since the start
 //   train_loss, test_loss, test_accuracy, test_auc    of the mean model; the last two as shares of 1, not in percent
 //
 // and, in comment lines before the first, "# nodes = 64" and "# samples_per_step = 128" (of one node), which give

@@ -265,7 +265,7 @@ class CompareTest(unittest.TestCase):
                       "Test_Loss (did you mean test_loss?), accuracy (did you mean test_accuracy?); known are step, time_seconds, ", said)
         self.assertIn("note: columns of B that nobody reads: machine\n", said)
         said = self.compare_with("step,time\n40,0.04\n", status=1)
-        self.assertIn("nobody reads time (did you mean time_seconds?); known are step, time_seconds, train_loss, test_loss, test_accuracy, test_auc\n", said)
+        self.assertIn("nobody reads time (did you mean time_seconds?); known are step, time_seconds, bytes_sent, train_loss, test_loss, test_accuracy, test_auc\n", said)
         self.assertIn("a.h5 and r.csv have nothing in common", said)
         self.assertNotIn("nobody reads", self.compare_with("# nodes = 4\nstep,time_seconds\n40,0.04\n"))
 

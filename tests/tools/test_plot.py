@@ -143,10 +143,58 @@ class PlotTest(unittest.TestCase):
     def test_the_time_to_a_target_is_read_off_between_two_rows(self):
         (self.folder / "t.csv").write_text("step,time_seconds,test_accuracy,test_loss\n1,10,0.5,2\n2,20,0.7,1\n3,30,0.6,0.5\n")
         run = convergence.Run(self.folder / "t.csv")
-        self.assertAlmostEqual(run.first_time("test_accuracy", 0.6), 15)  # half the way from 0.5 to 0.7
-        self.assertAlmostEqual(run.first_time("test_loss", 0.75), 25)     # half the way from 1 to 0.5
-        self.assertEqual(run.first_time("test_accuracy", 0.4), 10)        # there from the first row on
-        self.assertTrue(math.isnan(run.first_time("test_accuracy", 0.71)))
+        self.assertAlmostEqual(run.reached("test_accuracy", 0.6), 15)  # half the way from 0.5 to 0.7
+        self.assertAlmostEqual(run.reached("test_loss", 0.75), 25)     # half the way from 1 to 0.5
+        self.assertEqual(run.reached("test_accuracy", 0.4), 10)        # there from the first row on
+        self.assertTrue(math.isnan(run.reached("test_accuracy", 0.71)))
+        self.assertAlmostEqual(run.reached("test_accuracy", 0.6, "step"), 1.5)
+
+    def test_when_each_run_got_to_a_target_is_printed(self):
+        (self.folder / "t.csv").write_text("step,time_seconds,bytes_sent,test_accuracy\n1,10,2e6,0.5\n2,20,4e6,0.7\n")
+        said = self.plot("t.csv", "a.h5", "--target", "0.6", "0.999")
+        self.assertIn("t: 60% test accuracy after 15 s, 1.5 steps, 3 MB\nt: 99.9% test accuracy never\na: ", said)
+        self.assertNotIn("test accuracy after", self.plot("t.csv", "a.h5"))
+
+    def test_curves_are_drawn_against_the_bytes_that_all_nodes_have_sent(self):
+        figure, _ = convergence.draw([self.folder / "a.h5", self.folder / "slow.h5"], (), ("bytes_sent", "time"))
+        panels = {ax.get_xlabel(): ax for ax in figure.axes if ax.get_ylabel() == "test accuracy" or not ax.get_ylabel()}
+        plt.close(figure)
+        # 4 nodes send two neighbors 610 floats at each of 40 steps, evaluated at every 10th
+        ax = panels["bytes sent by all nodes (kB)"]
+        np.testing.assert_allclose(ax.lines[0].get_xdata(), 4 * 2 * 610 * 4 * np.arange(10, 50, 10) / 1e3)
+        self.assertEqual(ax.get_xscale(), "linear")
+        self.assertIn("time (ms)", panels)
+        # a hundredth of the entries, each with its place: a fiftieth of the bytes is a speck on a linear axis
+        subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "coded.h5", "algorithm.kind=choco", "algorithm.compression=top_k",
+                        "algorithm.keep=0.01", "algorithm.consensus_rate=0.1"], cwd=self.folder, check=True)
+        figure, _ = convergence.draw([self.folder / "a.h5", self.folder / "coded.h5"], (), ("bytes_sent",))
+        self.assertEqual(figure.axes[0].get_xscale(), "log")
+        plt.close(figure)
+        self.assertIn("bytes sent by all nodes (kB)", self.texts("a.h5", "--x", "bytes"))
+        self.assertIn("invalid choice: 'byte'", self.plot("a.h5", "--x", "byte", status=2))
+
+    def test_training_losses_stand_against_the_bytes_of_their_steps(self):
+        run = convergence.Run(self.folder / "a.h5")
+        run.read_training()
+        np.testing.assert_array_equal(run.curve("train_loss", "bytes_sent")[0], 4 * 2 * 610 * 4 * np.arange(1, 41))
+
+    def test_results_that_tell_no_bytes_say_so(self):
+        def drop(file):
+            del file["evaluation/bytes_sent"], file["steps/bytes_sent"]
+        self.changed("old.h5", drop)
+        self.assertIn("not told of old", self.texts("a.h5", "old.h5", "--x", "bytes"))
+        self.assertIn("nothing that can be drawn", self.plot("old.h5", "--x", "bytes", status=1))
+
+    def test_curves_of_a_sweep_are_drawn_against_bytes(self):
+        figure = sweep.draw(self.folder / "swept", axes=("bytes_sent",))
+        labels = {ax.get_xlabel(): ax for ax in figure.axes}
+        self.assertNotIn("virtual time (s)", labels)
+        # 4 and 8 nodes; the text of a tick is in the unit that the label names
+        ax = labels["bytes sent by all nodes (MB)"]
+        np.testing.assert_allclose([line.get_xdata()[-1] for line in ax.lines], [4 * 2 * 610 * 4 * 40, 8 * 2 * 610 * 4 * 40])
+        self.assertEqual(ax.xaxis.get_major_formatter()(1e6, 0), "1")
+        plt.close(figure)
+        self.assertIn("--x wants a metric that has curves", self.plot("swept", "--x", "bytes", "--metric", "samples_per_second", status=1))
 
     def test_a_run_over_mpi_takes_wall_time(self):
         def change(file):

@@ -10,11 +10,12 @@ from matplotlib.ticker import LogLocator, MaxNLocator, PercentFormatter
 from pictures.reference import read_reference
 from pictures.results import choose_evaluations, opened
 from pictures.run import Results
-from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, finite, literal, percent, set_log, short, spans_decades, text, time_scale
+from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, byte_scale, cut, finite, literal, percent, set_log, short, spans_decades, text, time_scale, wants_log
 
 METRICS = {"test_accuracy": "Test accuracy", "test_auc": "Test AUC", "test_loss": "Test loss", "train_loss": "Training loss",
            "consensus_distance": "Consensus distance"}
-AXES = {"time": "time", "step": "steps", "samples": "samples", "epoch": "epochs"}
+AXES = {"time": "time", "step": "steps", "samples": "samples", "epoch": "epochs", "bytes_sent": "bytes sent by all nodes"}
+USUAL_AXES = ("time", "step", "samples", "epoch")
 HIGHER_IS_BETTER = ("test_accuracy", "test_auc")
 MOST_RUNS = 8            # as many as there are colors
 LONGEST_TITLE = 120      # characters
@@ -43,7 +44,8 @@ class Run:
         return finite(table[against], table[metric])
 
     def read_training(self):
-        """The mean over nodes, by step; its samples and epochs by those of the evaluations before and after."""
+        """The mean over nodes, by step; its samples and epochs by those of the evaluations before and after. Nodes that stop have sent
+        what they had."""
         results = Results(self.path)
         losses = results.spread("train_loss")
         if losses is None:
@@ -53,10 +55,13 @@ class Run:
             steps, known = self.curve(axis, "step")
             if len(steps):
                 self.training[axis] = np.interp(self.training["step"], [0, *steps], [0, *known])
+        if "bytes_sent" in results.steps:
+            sent = np.nan_to_num(results.steps["bytes_sent"][:len(losses[1])])
+            self.training["bytes_sent"] = np.maximum.accumulate(sent).sum(axis=1)
 
-    def first_time(self, metric, target):
+    def reached(self, metric, target, against="time"):
         """When the metric is at the target for the first time, between rows by a straight line; NaN if never."""
-        time, values = self.curve(metric, "time")
+        x, values = self.curve(metric, against)
         if metric not in HIGHER_IS_BETTER:
             values, target = -values, -target
         there = np.flatnonzero(values >= target)
@@ -64,8 +69,8 @@ class Run:
             return np.nan
         i = there[0]
         if i == 0:
-            return time[0]
-        return float(np.interp(target, [values[i - 1], values[i]], [time[i - 1], time[i]]))
+            return x[0]
+        return float(np.interp(target, [values[i - 1], values[i]], [x[i - 1], x[i]]))
 
 
 def read_results(path):
@@ -143,7 +148,12 @@ def draw_curves(ax, runs, metric, against, scale, is_log):
         few = len(x) <= 25
         ax.plot(x * scale, y, color=SERIES[i], linestyle=DASHES[i], label=literal(run.name),
                 marker=MARKERS[i] if few else None, markersize=4, markerfacecolor="none" if i else None)
-    ax.xaxis.set_major_locator(MaxNLocator(5, integer=against == "step", min_n_ticks=1))
+    ends = [x[-1] for x in (run.curve(metric, against)[0] for run in runs) if len(x)]
+    if against == "bytes_sent" and wants_log(against, ends):
+        ax.set_xscale("log")
+        ax.xaxis.set_major_locator(LogLocator(numticks=6))
+    else:
+        ax.xaxis.set_major_locator(MaxNLocator(5, integer=against == "step", min_n_ticks=1))
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     silent = [run.name for run in runs if len(run.curve(metric, "step")[0]) and not len(run.curve(metric, against)[0])]
     if silent:
@@ -152,7 +162,7 @@ def draw_curves(ax, runs, metric, against, scale, is_log):
     if is_log:
         ax.set(xscale="log", yscale="log")
         ax.xaxis.set_major_locator(LogLocator(numticks=6))
-    else:
+    elif ax.get_xscale() == "linear":
         ax.set_xlim(left=0)
     if metric == "test_accuracy":
         ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
@@ -167,7 +177,7 @@ def draw_targets(ax, runs, metric, targets, scale, unit):
     for i, run in enumerate(runs):
         missed = "never" if len(run.curve(metric, "time")[0]) else "not known"
         for row, target in enumerate(targets):
-            time = run.first_time(metric, target) * scale
+            time = run.reached(metric, target) * scale
             y = row + (i - (len(runs) - 1) / 2) * height
             ax.barh(y, 0 if np.isnan(time) else time, 0.9 * height, color=SERIES[i], label=literal(run.name) if row == 0 else None)
             ax.annotate(missed if np.isnan(time) else short(time), (0 if np.isnan(time) else time, y), xytext=(4, 0),
@@ -194,6 +204,18 @@ def draw_pace(ax, runs):
     ax.margins(x=0.35 if len(runs) > 1 else 0.15)
     ax.grid(False, axis="y")
     ax.set_xlabel(f"time per step ({unit})")
+
+
+def reached_in_words(run, metric, target):
+    """"90% test accuracy after 1.33 s, 93 steps, 12.3 MB", as far as the run tells."""
+    found = {axis: run.reached(metric, target, axis) for axis in ("time", "step", "bytes_sent")}
+    words = []
+    for axis, scale_of in (("time", time_scale), ("step", None), ("bytes_sent", byte_scale)):
+        if np.isfinite(found[axis]):
+            factor, unit = scale_of(found[axis]) if scale_of else (1, "steps")
+            words.append(f"{found[axis] * factor:.4g} {unit}")
+    goal = f"{percent(target)} {METRICS[metric].lower()}" if metric == "test_accuracy" else f"{METRICS[metric].lower()} {target:g}"
+    return f"{goal} {'after ' + ', '.join(words) if words else 'never'}"
 
 
 def check_targets(metric, targets):
@@ -232,8 +254,9 @@ def legend_columns(runs, width):
     return int(max(1, min(len(runs), LETTERS * width // (longest + 8))))
 
 
-def draw(paths, targets=()):
-    """The picture and lines of text that tell the deviations of the first run from the others."""
+def draw(paths, targets=(), axes=USUAL_AXES):
+    """The picture, against what `axes` name, and lines of text that tell the deviations of the first run from the others and when each
+    got to the targets."""
     if len(paths) > MOST_RUNS:
         raise Failure(f"{len(paths)} runs are too many to tell apart in one picture, expected at most {MOST_RUNS}")
     runs = [Run(path, name) for path, name in zip(paths, names_of(paths))]
@@ -248,7 +271,7 @@ def draw(paths, targets=()):
     notes = [f"note: of {run.name} nobody reads {', '.join(run.unread)}" for run in runs if run.unread]
     if not metrics:
         metrics = ["step"]  # timing only: progress
-    axes = [axis for axis in AXES if any(len(run.curve(metrics[0], axis)[0]) for run in runs) and axis != metrics[0]]
+    axes = [axis for axis in axes if any(len(run.curve(metrics[0], axis)[0]) for run in runs) and axis != metrics[0]]
     if not axes:
         raise Failure("the runs have nothing that can be drawn")
     last = max((run.columns["time"][np.isfinite(run.columns["time"])].max(initial=0.0) for run in runs if "time" in run.columns), default=0.0)
@@ -256,10 +279,16 @@ def draw(paths, targets=()):
     # Of runs of very different lengths the short one would be a speck; a share of the long one's hours does not tell its time, either.
     is_log = metrics == ["step"] and spans_decades([steps[-1] for steps in ends if len(steps)])
     scale, unit = (1.0, "s") if is_log else time_scale(last)
+    scales, labels = {"time": scale}, {**AXES, "time": f"time ({unit})"}
+    if "bytes_sent" in axes:
+        most = max(run.curve(metric, "bytes_sent")[0].max(initial=0) for run in runs for metric in metrics)
+        scales["bytes_sent"], byte_unit = byte_scale(most)
+        labels["bytes_sent"] += f" ({byte_unit})"
     quality = metrics[0]
     has_targets = quality in METRICS and quality != "consensus_distance" and any(len(run.curve(quality, "time")[0]) for run in runs)
     has_pace = metrics == ["step"] and any(np.isfinite(run.step_time) for run in runs)
     check_targets(quality, targets)
+    said += [f"{run.name}: {reached_in_words(run, quality, target)}" for run in runs for target in targets if has_targets]
     targets = (list(targets) or default_targets(runs, quality)) if has_targets else []
     width = 1.2 + 3.6 * (len(axes) + has_pace)
     for run in runs:
@@ -274,8 +303,8 @@ def draw(paths, targets=()):
     for row, metric in enumerate(metrics):
         for column, axis in enumerate(axes):
             ax = grid[len(above) + row, column]
-            draw_curves(ax, runs, metric, axis, scale if axis == "time" else 1.0, is_log)
-            ax.set_xlabel(f"time ({unit})" if axis == "time" else AXES[axis])
+            draw_curves(ax, runs, metric, axis, scales.get(axis, 1.0), is_log)
+            ax.set_xlabel(labels[axis])
             if column == 0:
                 ax.set_ylabel(METRICS.get(metric, "finished steps").lower())
     if has_pace:

@@ -8,7 +8,7 @@ from pictures.style import Failure
 
 
 SHARES = ("test_accuracy", "test_auc")
-COLUMNS = ("step", "time_seconds", "train_loss", "test_loss", *SHARES)
+COLUMNS = ("step", "time_seconds", "bytes_sent", "train_loss", "test_loss", *SHARES)
 
 
 def is_read(column):

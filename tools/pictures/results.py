@@ -30,5 +30,5 @@ def opened(path):
 
 
 def choose_evaluations(by_step, by_time, against):
-    """Which table has the curve over `against`: over time the one by time, unless it has but its end."""
-    return by_time if against == "time" and len(by_time.get("time", ())) > 1 else by_step
+    """Which table has the curve over `against`: over time and bytes the one by time, unless it has but its end."""
+    return by_time if against in ("time", "bytes_sent") and len(by_time.get("time", ())) > 1 else by_step

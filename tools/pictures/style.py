@@ -167,9 +167,9 @@ def short(value):
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def spans_decades(values):
+def spans_decades(values, factor=50):
     """Whether positive `values` span so much that all but the largest look alike on a linear scale."""
-    return len(values) > 1 and min(values) > 0 and max(values) > 50 * min(values)
+    return len(values) > 1 and min(values) > 0 and max(values) > factor * min(values)
 
 
 def set_log(ax):
@@ -183,6 +183,12 @@ def set_log(ax):
         ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 30 * low else (1, 3), numticks=12))
     ax.yaxis.set_major_formatter(FuncFormatter(short_number))
     ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def wants_log(against, ends):
+    """Whether curves against time, steps or bytes that end there share a logarithmic axis: on a linear one a fast run beside slow ones
+    would be an upright line. What is compressed a little beside what is not is all about the bytes of the former."""
+    return spans_decades(ends, 8 if against == "bytes_sent" else 50)
 
 
 def short_number(value, _):
@@ -206,6 +212,11 @@ def time_scale(seconds):
     elif seconds >= 600:
         factor, unit = 1 / 60, "min"
     return factor, unit
+
+
+def byte_scale(count):
+    """Factor and name of the unit in which so many bytes read well."""
+    return next((1 / worth, unit) for unit, worth in reversed(BYTES.items()) if "i" not in unit and (count >= worth or worth == 1))
 
 
 def text(value):

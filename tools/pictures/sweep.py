@@ -7,11 +7,11 @@ import textwrap
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import LogNorm
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import EngFormatter, MaxNLocator, PercentFormatter
 
 from pictures import convergence
 from pictures.results import choose_evaluations, opened
-from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, cut, literal, numbers, percent, set_log, short, spans_decades
+from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, byte_scale, cut, literal, numbers, percent, set_log, short, spans_decades, wants_log
 
 MOST_CURVES = 8          # as many as there are colors
 MOST_LABELS = 16         # values named along an axis
@@ -25,10 +25,12 @@ TITLES = {
     "test_loss": "Test loss of the mean model", "samples_per_second": "Throughput, samples/s",
     "step_time_seconds": "Time per step, s", "virtual_time_seconds": "Virtual time, s",
     "wait_share": "Share of time waiting", "consensus_distance": "Consensus distance",
+    "target_reached": "Share of runs that get to the target", "target_time_seconds": "Virtual time to the target, s, of runs that get there",
+    "target_step": "Steps to the target, of runs that get there", "target_bytes": "Bytes sent up to the target, of runs that get there",
 }
 QUALITIES = ("test_accuracy", "test_auc", "test_loss")  # of which the first that is known is drawn
 ALL_ZIPPED = "zip"       # stands for zipped keys none of which tells all points apart
-SHARES = ("test_accuracy", "best_test_accuracy", "wait_share", "compute_share", "communicate_share")
+SHARES = ("test_accuracy", "best_test_accuracy", "target_reached", "wait_share", "compute_share", "communicate_share")
 
 
 class Sweep:
@@ -44,7 +46,9 @@ class Sweep:
             raise Failure(f"{folder}: no point of the sweep is finished")
         columns = list(self.table[0])
         self.all_keys = columns[:columns.index("runs")]
-        self.zipped = self.read_zip()
+        settings = self.read_settings()
+        self.zipped = [key for key in self.all_keys if key in settings.get("zip", "").split()]
+        self.target = " ".join(settings.get("target", "").split())
         self.zipped_as_written = list(self.zipped)
         self.put_first_what_stands_for_all()
         rest = [key for key in self.all_keys if key not in self.zipped]
@@ -52,15 +56,14 @@ class Sweep:
         self.keys = rest[:place] + self.zipped[:1] + rest[place:]  # of zipped keys, the first stands for all
         self.outcomes = [name for name in columns[columns.index("runs") + 1:] if not name.endswith("_deviation")]
 
-    def read_zip(self):
-        """Keys whose values go along together, by the scenario of the sweep."""
+    def read_settings(self):
+        """Section [sweep] of the scenario of the sweep."""
         scenario = configparser.ConfigParser(delimiters=("=",), comment_prefixes=("#",), strict=False, interpolation=None)
         try:
             scenario.read_string((self.folder / "scenario.ini").read_text(encoding="utf-8"))
         except (OSError, configparser.Error):
-            return []
-        named = scenario.get("sweep", "zip", fallback="").split()
-        return [key for key in self.all_keys if key in named]
+            return {}
+        return scenario["sweep"] if scenario.has_section("sweep") else {}
 
     def put_first_what_stands_for_all(self):
         """Of zipped keys, one that has another value in each row; if none has, one more that joins them."""
@@ -201,6 +204,8 @@ def heat_map(figure, ax, sweep, metric, x_key, y_key, fixed):
     bar.outline.set_visible(False)
     if metric in SHARES:
         bar.ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+    elif "bytes" in metric and not is_log:
+        bar.ax.yaxis.set_major_formatter(EngFormatter(sep=""))
 
 
 def some_values(sweep, key):
@@ -262,6 +267,8 @@ def lines(ax, sweep, metric, x_key, series_key, fixed, cell_of=None):
         ax.yaxis.set_major_formatter(PercentFormatter(1.0))
     elif spans_decades(known):
         set_log(ax)
+    elif "bytes" in metric:
+        ax.yaxis.set_major_formatter(EngFormatter(sep=""))
     ax.set_xlabel(label_of(sweep, x_key, texts))
     ax.set_title(title_of(metric))
     add_legend(ax, sweep, series_key)
@@ -275,7 +282,7 @@ def time_to(ax, sweep, target, x_key, series_key, fixed):
 
     def cell_of(settings):
         nonlocal is_partial
-        all_times = [convergence.Run(sweep.folder / f"{point['point']}.h5").first_time(metric, target)
+        all_times = [convergence.Run(sweep.folder / f"{point['point']}.h5").reached(metric, target)
                      for point in sweep.runs(settings)]
         times = [time for time in all_times if np.isfinite(time)]
         is_partial = is_partial or len(times) < len(all_times)
@@ -317,7 +324,7 @@ def curves(ax, sweep, metric, against, key, fixed, held):
         for point in sweep.runs(settings):
             with opened(sweep.folder / f"{point['point']}.h5") as file:
                 table = choose_evaluations(file["evaluation"], file.get("evaluation_by_time", {}), against)
-                if metric in table:
+                if metric in table and against in table:
                     found.append((table[against][()], table[metric][()]))
         rows = min((len(y) for _, y in found), default=0)
         if rows == 0:
@@ -328,11 +335,17 @@ def curves(ax, sweep, metric, against, key, fixed, held):
                 marker=MARKERS[i] if rows == 1 else None, label=sweep.label(key, value))
     if metric in SHARES:
         ax.yaxis.set_major_formatter(PercentFormatter(1.0))
-    if spans_decades([line.get_xdata()[-1] for line in ax.lines]):
-        ax.set_xscale("log")  # a fast run beside slow ones would be an upright line
+    ends = [line.get_xdata()[-1] for line in ax.lines]
+    label = "virtual time (s)" if against == "time" else convergence.AXES[against]
+    if wants_log(against, ends):
+        ax.set_xscale("log")
     elif against == "step":
         ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True, min_n_ticks=1))
-    ax.set_xlabel("virtual time (s)" if against == "time" else "steps")
+    if against == "bytes_sent":
+        factor, unit = byte_scale(max(ends, default=0))
+        ax.xaxis.set_major_formatter(lambda value, _: short(value * factor))
+        label += f" ({unit})"
+    ax.set_xlabel(label)
     ax.set_title("\n".join(textwrap.wrap(", ".join([title_of(metric), *(sweep.setting(k, v) for k, v in held.items())]), LONGEST_TITLE)))
     add_legend(ax, sweep, key)
 
@@ -344,6 +357,8 @@ def heading(sweep, fixed, has_bars):
     title = f"{literal(sweep.folder.resolve().name)}: {count} run{'s' * (count != 1)}" + (f", at {note}" if note else "")
     if any(float(row["runs"]) > 1 for row in sweep.table):
         title += "; mean over seeds" + (", bars for one standard deviation" if has_bars else "")
+    if sweep.target:
+        title += f"; target: {sweep.target}"
     failed = len(sweep.failures())
     return title + (f"; {failed} of the sweep's runs failed" if failed else "")
 
@@ -373,9 +388,9 @@ def covers(box, ax):
                for collection in ax.collections for path in collection.get_paths())
 
 
-def draw(folder, metrics=(), keys=(), fixed=(), targets=()):
+def draw(folder, metrics=(), keys=(), fixed=(), targets=(), axes=()):
     """The picture of the sweep in `folder`: `metrics`, and the times to `targets`, over the swept `keys` (one or two), others held
-    at `fixed` values."""
+    at `fixed` values; and curves against what `axes` name, time and steps unless told."""
     sweep = Sweep(folder)
     for key in [*keys, *(key for key, _ in fixed)]:
         if key not in sweep.all_keys:
@@ -402,6 +417,8 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=()):
         if not metrics:
             raise Failure(f"{folder}: nothing to draw: no test accuracy, AUC, loss or throughput is known")
     has_curves = metrics[0] in (*QUALITIES, "consensus_distance")
+    if axes and not has_curves:
+        raise Failure(f"{folder}: --x wants a metric that has curves: {', '.join(QUALITIES)} or consensus_distance")
     panels = []
     first = axes_keys[0] if axes_keys else None
     second = axes_keys[1] if len(axes_keys) > 1 else None
@@ -418,8 +435,8 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=()):
     if has_curves:
         done = [value for value in sweep.values(second) if sweep.runs({**fixed, second: value})] if second else []
         held = {second: done[-1]} if done else {}
-        panels.append(lambda f, ax: curves(ax, sweep, metrics[0], "time", first, fixed, held))
-        panels.append(lambda f, ax: curves(ax, sweep, metrics[0], "step", first, fixed, held))
+        for axis in axes or ("time", "step"):
+            panels.append(lambda f, ax, a=axis: curves(ax, sweep, metrics[0], a, first, fixed, held))
     if not panels:
         raise Failure(f"{folder}: one point alone makes no picture of a sweep")
     columns = 2 if len(panels) > 1 else 1
