@@ -237,7 +237,7 @@ void check_key(const Setting& list, const Scenario& scenario) {
   const std::string section = list.key.substr(0, dot);
   if (dot == list.key.npos || section == "sweep") {
     throw ScenarioError(
-        fmt::format("{}: sweep.{} must be section.key of another section, zip or repeats",
+        fmt::format("{}: sweep.{} must be section.key of another section, zip, repeats or target",
                     list.origin, list.key));
   }
   if (section == "reference" || list.key == "run.output") {
@@ -277,6 +277,7 @@ Sweep read_sweep(const Scenario& scenario) {
                     "\"algorithm.group_size = 2, 4, 8\"",
                     scenario.name()));
   }
+  Sweep sweep;
   std::vector<Axis> axes;
   const Setting* zip = nullptr;
   const Setting* repeats = nullptr;
@@ -286,6 +287,11 @@ Sweep read_sweep(const Scenario& scenario) {
       zip = &setting;
     } else if (setting.key == "repeats") {
       repeats = &setting;
+    } else if (setting.key == "target") {
+      sweep.target_origin = setting.origin;
+      sweep.target = read_target(setting.text, [&setting](const std::string& what) {
+        throw ScenarioError(fmt::format("{}: sweep.target {}", setting.origin, what));
+      });
     } else {
       check_key(setting, scenario);
       axes.push_back({{setting.key}, {setting.origin}, {read_values(setting)}});
@@ -295,7 +301,6 @@ Sweep read_sweep(const Scenario& scenario) {
   for (const Axis& axis : axes) check_distinct(axis);
   if (repeats != nullptr) append_repeats(*repeats, scenario, axes);
 
-  Sweep sweep;
   std::size_t count = 1;
   for (const Axis& axis : axes) {
     sweep.keys.insert(sweep.keys.end(), axis.keys.begin(), axis.keys.end());

@@ -8,14 +8,17 @@
 //   run.steps = 1 .. 3                              step 1
 //   zip = run.nodes algorithm.group_size            these lists go along together, value by value
 //   repeats = 3                                     every point with so many seeds, from run.seed on
+//   target = test_accuracy 0.9                      the tables tell when each point got there (target.hpp)
 //
 // Points are in the order of the keys, the last one changing fastest, repetitions within.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "scenarios/scenario.hpp"
+#include "scenarios/target.hpp"
 
 namespace starling {
 
@@ -37,6 +40,8 @@ struct Sweep {
   /// Where the list of each key stands: "sweep.ini:30".
   std::vector<std::string> origins;
   std::vector<SweepPoint> points;
+  std::optional<Target> target;
+  std::string target_origin;
 
   /// "section.key=value" for every key of a point.
   std::vector<std::string> overrides(const SweepPoint& point) const;

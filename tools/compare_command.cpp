@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/reference.hpp"
+#include "scenarios/target.hpp"
 #include "sim/base/error.hpp"
 #include "sim/record/facts.hpp"
 #include "tools/arguments.hpp"
@@ -40,6 +41,7 @@ struct Line {
   double deviation;                 // of A from B, relative to B, or absolute where `is_absolute`
   std::optional<double> tolerance;  // none: for information
   bool is_absolute = false;
+  const char* if_unknown = "unknown";
 
   bool has_tolerance() const { return tolerance.has_value(); }
   /// Whether the deviation is that of two numbers, not a mean or maximum of sizes of deviations.
@@ -208,7 +210,28 @@ bool have_equal_batches(const std::vector<Outcome>& a, const std::vector<Outcome
   return std::fabs(relative(samples(a), samples(b))) < 1e-6;
 }
 
-std::vector<Line> compare(const Recorder& a, const Recorder& b, const Tolerances& tolerances) {
+/// When both runs got to the target; nothing if neither did.
+void add_target(std::vector<Line>& lines, const Recorder& a, const Recorder& b,
+                const Target& target) {
+  const Reached first = first_reached(a, target);
+  const Reached second = first_reached(b, target);
+  const std::string words = fmt::format("{} {:g}", target.metric, target.value);
+  const bool both_did = first.ever() && second.ever();
+  const auto add = [&](const char* what, double x, double y) {
+    lines.push_back({.quantity = fmt::format("{} to {}", what, words),
+                     .first = x,
+                     .second = y,
+                     .deviation = relative(x, y),
+                     .tolerance = std::nullopt,
+                     .if_unknown = both_did ? "unknown" : "never"});
+  };
+  add("seconds", first.time, second.time);
+  add("steps", first.step, second.step);
+  add("bytes", first.bytes_sent, second.bytes_sent);
+}
+
+std::vector<Line> compare(const Recorder& a, const Recorder& b, const Tolerances& tolerances,
+                          const std::optional<Target>& target) {
   const std::vector<Outcome> first = outcomes(a);
   const std::vector<Outcome> second = outcomes(b);
   std::vector<Line> lines;
@@ -239,6 +262,7 @@ std::vector<Line> compare(const Recorder& a, const Recorder& b, const Tolerances
   add_deviation(loss_by_time, deviation_by_time(a, b, "test_loss"), tolerances.loss_by_time);
   add_deviation("training loss by step, mean", deviation_of_train_loss(a, b), std::nullopt);
   add_deviation(final_models, model_difference(a, b), tolerances.models, true);
+  if (target) add_target(lines, a, b, *target);
   std::erase_if(lines, [](const Line& line) { return std::isnan(line.deviation); });
   return lines;
 }
@@ -259,7 +283,7 @@ std::string state_of(const Recorder& run) {
 
 std::string number(const Line& line, double value) {
   if (!std::isnan(value)) return fmt::format("{:.5g}", value);
-  return std::isnan(line.first) && std::isnan(line.second) ? "" : "unknown";
+  return std::isnan(line.first) && std::isnan(line.second) ? "" : line.if_unknown;
 }
 
 void print(const std::vector<Line>& lines) {
@@ -320,7 +344,9 @@ void compare_command(const Arguments& arguments) {
       "wait", po::value<double>(), "largest difference of the share of time waiting")(
       "loss-by-time", po::value<double>(),
       "largest mean deviation of the test loss at equal times, relative to B's")(
-      "models", po::value<double>(), "largest difference of final models; 0: the same bits");
+      "models", po::value<double>(), "largest difference of final models; 0: the same bits")(
+      "target", po::value<std::string>(),
+      "also tell when each got to it: \"test_accuracy 0.9\", or a test_auc or test_loss");
   po::variables_map values;
   if (!parse_arguments(arguments, "starling compare A.h5 [B.h5|REFERENCE.csv] [options]", options,
                        values))
@@ -337,11 +363,18 @@ void compare_command(const Arguments& arguments) {
                         .loss_by_time = optional_tolerance("loss-by-time"),
                         .models = optional_tolerance("models")};
 
+  std::optional<Target> target;
+  if (values.count("target") > 0) {
+    target = read_target(values["target"].as<std::string>(), [](const std::string& what) {
+      throw UsageError(fmt::format("--target {}", what));
+    });
+  }
+
   if (words.size() == 1) words.push_back(reference_of(words[0], values, tolerances));
 
   const Recorder first = read_run_of(words[0]);
   const Recorder second = read_run_of(words[1]);
-  const std::vector<Line> lines = compare(first, second, tolerances);
+  const std::vector<Line> lines = compare(first, second, tolerances, target);
   if (std::ranges::none_of(lines, &Line::has_tolerance)) {
     print(lines);
     tell_what_was_not_read("A", first);
@@ -364,6 +397,8 @@ void compare_command(const Arguments& arguments) {
       std::ranges::count_if(lines, [](const Line& line) { return !line.agrees(); });
   fmt::print("\n");
   tell_last_steps(first, second);
+  if (target && !first_reached(first, *target).ever() && !first_reached(second, *target).ever())
+    fmt::print("note: neither run gets to {} {:g}\n", target->metric, target->value);
   for (const auto& [name, run] : {std::pair("A", &first), std::pair("B", &second)}) {
     tell_what_was_not_read(name, *run);
     warn(name, *run);

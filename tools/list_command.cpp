@@ -150,7 +150,8 @@ commas; *yes/no*; *text*; or one of the words listed. A default "by KEY" depends
 
 `[sweep]` is read by `starling sweep` alone. Its keys are `section.key` of other sections, with lists (`2, 4, 8`; separated by `|`
 where values hold commas) or ranges (`1 .. 5`, `0 .. 320 ms step 160 ms`, `4 .. 64 times 2`) of values; `zip = KEY KEY` walks
-through the lists of these keys together, instead of combining them (`default` where a kind lacks the key); `repeats = N`: every point with so many seeds.
+through the lists of these keys together, instead of combining them (`default` where a kind lacks the key); `repeats = N`: every point with so many seeds;
+`target = test_accuracy 0.9` (or a `test_auc`, `test_loss`) has the tables tell when each point got there.
 )";
 
 /// Throws UsageError unless `name` is a section or a component.

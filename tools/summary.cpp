@@ -113,6 +113,14 @@ void add_network(std::string& text, const Recorder& recorder, double seconds) {
   }
 }
 
+void add_target(std::vector<Outcome>& outcomes, const Recorder& recorder, const Target& target) {
+  const Reached reached = first_reached(recorder, target);
+  outcomes.insert(outcomes.end(), {{"target_reached", reached.ever() ? 1.0 : 0.0},
+                                   {"target_time_seconds", reached.time},
+                                   {"target_step", reached.step},
+                                   {"target_bytes", reached.bytes_sent}});
+}
+
 }  // namespace
 
 std::string summarize(const Recorder& recorder) {
@@ -178,11 +186,11 @@ std::string summarize(const Recorder& recorder) {
   return text;
 }
 
-std::vector<Outcome> outcomes(const Recorder& recorder) {
+std::vector<Outcome> outcomes(const Recorder& recorder, const std::optional<Target>& target) {
   const Totals all(recorder);
   const double steps = all.steps;
   const bool has_samples = !fact(recorder.facts, "samples_per_step").empty();
-  return {
+  std::vector<Outcome> all_outcomes{
       {"test_accuracy", last(recorder, "test_accuracy")},
       {"best_test_accuracy", best(evaluations(recorder), "test_accuracy")},
       {"test_auc", last(recorder, "test_auc")},
@@ -200,6 +208,8 @@ std::vector<Outcome> outcomes(const Recorder& recorder) {
       {"messages_per_step", ratio(all.messages, steps)},
       {"bytes_per_step", ratio(all.bytes, steps)},
   };
+  if (target) add_target(all_outcomes, recorder, *target);
+  return all_outcomes;
 }
 
 }  // namespace starling

@@ -1,9 +1,11 @@
 // What is said of a run at its end: the short table of `starling run`, and the columns of a sweep's table.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "scenarios/target.hpp"
 #include "sim/record/recorder.hpp"
 
 namespace starling {
@@ -18,7 +20,9 @@ struct Outcome {
   double value;
 };
 
-/// The numbers of the short table, and some more; the same names in the same order for every run.
-std::vector<Outcome> outcomes(const Recorder& recorder);
+/// The numbers of the short table, and some more; the same names in the same order for every run. With a target, also whether
+/// the run got there (1 or 0), and when.
+std::vector<Outcome> outcomes(const Recorder& recorder,
+                              const std::optional<Target>& target = std::nullopt);
 
 }  // namespace starling

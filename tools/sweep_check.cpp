@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -57,6 +58,17 @@ void note(std::vector<Fault>& faults, const std::string& what, bool is_of_scenar
                         : void(++known->points);
 }
 
+/// Why no run of this workload gets to the target of the sweep; "" if some may.
+std::string why_untold(const Sweep& sweep, const WorkloadFacts& workload) {
+  const std::string& metric = sweep.target->metric;
+  const bool is_told = metric == "test_loss"
+                           ? workload.has_numbers
+                           : workload.has_accuracy && metric == workload.accuracy_metric;
+  if (is_told) return "";
+  return fmt::format("{}: sweep.target is a {}, which this workload does not tell: {}",
+                     sweep.target_origin, metric, workload.description);
+}
+
 std::string describe(const std::vector<Fault>& faults, std::size_t checked) {
   std::string text;
   for (std::size_t i = 0; i < std::min(faults.size(), most_told); ++i) {
@@ -84,6 +96,7 @@ std::string check_points(const Scenario& scenario, const Sweep& sweep,
   Scenario(scenario).override_with("run.output=" + folder.string());
   std::vector<Fault> faults;
   std::size_t checked = 0;
+  std::optional<std::string> untold;  // "" once a workload tells what has the target
   for (const std::size_t p : order_of(sweep)) {
     if (checked > 0 && std::chrono::steady_clock::now() > until) break;
     const SweepPoint& point = sweep.points[p];
@@ -93,7 +106,8 @@ std::string check_points(const Scenario& scenario, const Sweep& sweep,
       Scenario whole = scenario;
       for (std::size_t i = 0; i < settings.size(); ++i)
         whole.override_with(settings[i], sweep.origins[i]);
-      assemble(whole);
+      const Assembly parts = assemble(whole);
+      if (sweep.target && untold != "") untold = why_untold(sweep, parts.workload->facts());
     } catch (const ScenarioError& error) {
       note(faults, error.what(), true, sweep.describe(point));
     } catch (const Error& error) {
@@ -102,6 +116,7 @@ std::string check_points(const Scenario& scenario, const Sweep& sweep,
       note(faults, "out of memory", false, sweep.describe(point));
     }
   }
+  if (untold.value_or("") != "") throw ScenarioError(*untold);
   if (faults.empty()) return "";
   std::string text = describe(faults, checked);
   std::size_t wrong = 0;

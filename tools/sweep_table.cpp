@@ -112,15 +112,15 @@ std::pair<double, double> statistics_of(const Group& group, std::size_t outcome)
   return {mean, count > 1 ? std::sqrt(squares / (count - 1)) : unknown};
 }
 
-std::vector<std::string> names_of_outcomes() {
+std::vector<std::string> names_of_outcomes(const std::optional<Target>& target) {
   std::vector<std::string> names;
-  for (const Outcome& outcome : outcomes(Recorder())) names.push_back(outcome.name);
+  for (const Outcome& outcome : outcomes(Recorder(), target)) names.push_back(outcome.name);
   return names;
 }
 
-NamedTable table_of(const std::vector<Group>& groups, const std::vector<std::string>& keys) {
+NamedTable table_of(const std::vector<Group>& groups, const std::vector<std::string>& keys,
+                    const std::vector<std::string>& names) {
   std::vector<std::string> numbers{"runs"};
-  const std::vector<std::string> names = names_of_outcomes();
   for (const std::string& name : names) numbers.insert(numbers.end(), {name, name + "_deviation"});
   Rows rows("table", keys, numbers);
   for (const Group& group : groups) {
@@ -147,7 +147,7 @@ bool SweepTable::is_finished(std::size_t point) {
   if (finished_[point]) return true;
   const std::optional<Recorder> found = results_in(results_of(folder_, sweep_.points[point]));
   if (!found) return false;
-  finished_[point] = {outcomes(*found), fact(found->machine, "code_version"),
+  finished_[point] = {outcomes(*found, sweep_.target), fact(found->machine, "code_version"),
                       fact(found->machine, "folder"), files_read(fact(found->machine, "files"))};
   return true;
 }
@@ -188,7 +188,8 @@ std::string SweepTable::other_version(const std::string& own) {
 std::size_t SweepTable::write() {
   std::vector<std::string> texts{"point"};
   texts.insert(texts.end(), sweep_.keys.begin(), sweep_.keys.end());
-  Rows points("points", texts, names_of_outcomes());
+  const std::vector<std::string> names = names_of_outcomes(sweep_.target);
+  Rows points("points", texts, names);
   std::vector<std::string> group_keys;
   for (const std::string& key : sweep_.keys) {
     if (key != seed_key) group_keys.push_back(key);
@@ -213,7 +214,7 @@ std::size_t SweepTable::write() {
     if (is_new) groups.push_back({values, {}});
     groups[at->second].runs.push_back(&finished_[i]->outcomes);
   }
-  const NamedTable table = table_of(groups, group_keys);
+  const NamedTable table = table_of(groups, group_keys, names);
   write_whole(folder_ / "points.csv", to_csv(points.table()));
   write_whole(folder_ / "table.csv", to_csv(table));
   write_whole(folder_ / "table.h5", table_file("starling sweep", {points.table(), table}));

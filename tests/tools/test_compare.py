@@ -108,6 +108,30 @@ class CompareTest(unittest.TestCase):
             self.assertRegex(self.starling("compare", "a.h5", "r.csv", f"--{name}", "1", status=1), f"--{name} needs two runs .*{needs}")
             self.assertIn(f"--{name} must not be negative", self.starling("compare", "a.h5", "again.h5", f"--{name}", "-1", status=2))
 
+    def test_when_both_runs_got_to_a_target_is_told_if_asked_for(self):
+        words = ("compare", "a.h5", "slow.h5", "--time", "1", "--target")
+        with h5py.File(self.folder / "a.h5") as file:
+            losses, sent = file["evaluation/test_loss"][()], file["evaluation/bytes_sent"][()]
+        wanted = float(f"{(losses[1] + losses[2]) / 2:.3g}")
+        part = (losses[1] - wanted) / (losses[1] - losses[2])  # of the way from step 20 to step 30
+        said = self.starling(*words, f"test_loss {wanted}")
+        numbers = {what: re.search(rf"{what} to test_loss {wanted} +([-+.e0-9]+) +([-+.e0-9]+) +([-+.0-9]+)", said).groups()
+                   for what in ("seconds", "steps", "bytes")}
+        self.assertAlmostEqual(float(numbers["steps"][0]), 20 + 10 * part, places=2)
+        self.assertAlmostEqual(float(numbers["seconds"][1]), 1.2e-3 * (20 + 10 * part), places=5)
+        self.assertAlmostEqual(float(numbers["seconds"][2]), -16.67, places=2)
+        self.assertAlmostEqual(float(numbers["bytes"][0]) / (sent[1] + part * (sent[2] - sent[1])), 1, places=4)
+        self.assertNotIn(" to test_loss", self.starling(*words[:-1]))
+
+    def test_a_target_that_a_run_never_got_to_says_never(self):
+        with h5py.File(self.folder / "a.h5") as file:
+            accuracy = file["evaluation/test_accuracy"][-1]
+        (self.folder / "r.csv").write_text(f"step,time_seconds,test_accuracy\n40,0.04,{accuracy - 0.01}\n")
+        said = self.starling("compare", "a.h5", "r.csv", "--target", f"test_accuracy {accuracy - 0.005:.4f}")
+        self.assertRegex(said, r"steps to test_accuracy \S+ +[0-9.]+ +never")
+        self.assertIn("note: neither run gets to test_accuracy 1\n", self.starling("compare", "a.h5", "r.csv", "--target", "test_accuracy 1"))
+        self.assertIn("--target must be a share", self.starling("compare", "a.h5", "r.csv", "--target", "test_accuracy 90", status=2))
+
     def test_another_seed_gives_other_models(self):
         self.starling("compare", "a.h5", "seed.h5", "--loss", "1", "--models", "0", status=3)
         self.starling("compare", "a.h5", "seed.h5", "--loss", "1", "--models", "10")

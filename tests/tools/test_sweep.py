@@ -177,6 +177,49 @@ class SweepTest(unittest.TestCase):
             self.assertEqual((row["test_auc"], row["best_test_auc"]), (point["test_auc"], point["best_test_auc"]))
             self.assertEqual(point["test_accuracy"], "")
 
+    def test_when_points_got_to_a_target_is_an_outcome(self):
+        self.write(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.001, 0.4\nrepeats = 2\ntarget = test_accuracy 0.25\n")
+        self.sweep("run.evaluate_every=1")
+        columns = ("target_reached", "target_time_seconds", "target_step", "target_bytes")
+        self.assertEqual(tuple(self.table("points.csv")[0])[-4:], columns)
+        for point in self.table("points.csv"):
+            with h5py.File(self.folder / "out" / f"{point['point']}.h5") as file:
+                evaluation = {name: cells[()] for name, cells in file["evaluation"].items()}
+            if point["algorithm.learning_rate"] == "0.001":
+                self.assertEqual([point[column] for column in columns], ["0", "", "", ""])
+                continue
+            self.assertEqual(point["target_reached"], "1")
+            row = int(np.argmax(evaluation["test_accuracy"] >= 0.25))
+            for column, name in zip(columns[1:], ("time", "step", "bytes_sent")):
+                among = np.interp(0.25, evaluation["test_accuracy"][row - 1:row + 1], evaluation[name][row - 1:row + 1])
+                self.assertAlmostEqual(float(point[column]) / among, 1, places=12)
+        self.assertEqual([row["target_reached"] for row in self.table()], ["0", "1"])
+        self.assertEqual([bool(row["target_time_seconds_deviation"]) for row in self.table()], [False, True])
+
+    def test_a_finished_sweep_takes_another_target(self):
+        self.write(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.001, 0.4\n")
+        self.sweep()
+        before = (self.folder / "out" / "points.csv").read_bytes()
+        self.assertNotIn(b"target", before)
+        self.assertIn("2 points are finished already", self.sweep("sweep.target=test_loss 2"))
+        self.assertEqual([row["target_reached"] for row in self.table()], ["0", "1"])
+        self.sweep()
+        self.assertEqual((self.folder / "out" / "points.csv").read_bytes(), before)
+
+    def test_a_target_that_no_run_tells_is_refused(self):
+        self.write(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.001, 0.4\ntarget = test_auc 0.9\n")
+        self.assertIn("s.ini:20: sweep.target is a test_auc, which this workload does not tell: MLP ", self.sweep(status=2))
+        self.assertFalse((self.folder / "out").exists())
+        self.assertIn("command line: sweep.target must be a share above 0 and at most 1, as 0.9 for 90 %, got 90",
+                      self.sweep("sweep.target=test_accuracy 90", status=2))
+
+    def test_a_target_that_some_points_do_not_tell_is_none_of_theirs(self):
+        self.write(SCENARIO + "[sweep]\nworkload.kind = timing, mlp\nworkload.parameters = 10, default\nworkload.dataset = default, digits\n"
+                   "workload.hidden = default, 8\nzip = workload.kind workload.parameters workload.dataset workload.hidden\n"
+                   "target = test_loss 100\n")
+        self.assertNotIn("sweep.target", self.sweep())
+        self.assertEqual([row["target_reached"] for row in self.table()], ["0", "1"])
+
     def test_finished_points_are_not_run_again_and_unfinished_ones_are(self):
         self.write(SMALL)
         self.sweep()

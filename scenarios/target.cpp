@@ -1,0 +1,83 @@
+#include "scenarios/target.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "sim/base/text.hpp"
+
+namespace starling {
+namespace {
+
+constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+constexpr std::array<std::string_view, 3> metrics{"test_accuracy", "test_auc", "test_loss"};
+
+bool is_loss(std::string_view metric) { return metric == "test_loss"; }
+
+/// So much of the way from one row of a table to another.
+struct Place {
+  std::size_t before;
+  std::size_t row;
+  double part;
+
+  template <class Value>
+  double of(const Value& value) const {
+    return std::lerp(value(before), value(row), part);
+  }
+};
+
+/// Where the metric is at the target for the first time; at a row, if that is the first one.
+std::optional<Place> first_place(const Table& table, const Target& target) {
+  const double sign = is_loss(target.metric) ? -1 : 1;
+  const double wanted = sign * target.value;
+  std::optional<std::size_t> before;
+  double had = unknown;
+  for (std::size_t row = 0; row < table.rows(target.metric); ++row) {
+    const double has = sign * table.value(target.metric, row);
+    if (!std::isfinite(has)) continue;
+    if (has >= wanted)
+      return Place{before.value_or(row), row, before ? (wanted - had) / (has - had) : 1};
+    before = row;
+    had = has;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Target read_target(std::string_view text, const std::function<void(const std::string&)>& refuse) {
+  const std::size_t blank = text.find(' ');
+  const std::string_view metric = text.substr(0, blank);
+  const std::string_view number = blank == text.npos ? "" : trim(text.substr(blank));
+  const std::optional<double> value = number_in<double>(number);
+  if (std::ranges::find(metrics, metric) == metrics.end() || !value || !std::isfinite(*value)) {
+    refuse(fmt::format("must be one of {} and a number, as \"test_accuracy 0.9\", got {}",
+                       fmt::join(metrics, ", "), printable(text)));
+  }
+  if (!is_loss(metric) && (*value <= 0 || *value > 1)) {
+    refuse(fmt::format("must be a share above 0 and at most 1, as 0.9 for 90 %, got {}", number));
+  }
+  return {std::string(metric), *value};
+}
+
+Reached first_reached(const Recorder& recorder, const Target& target) {
+  const Table& by_step = recorder.evaluation;
+  const bool has_instants = recorder.evaluation_by_time.rows() > 1;  // not the end alone
+  const Table& by_time = has_instants ? recorder.evaluation_by_time : by_step;
+  Reached reached{unknown, unknown, unknown};
+  if (const auto place = first_place(by_time, target)) {
+    reached.time = place->of([&](auto row) { return by_time.value("time", row); });
+    reached.bytes_sent = place->of([&](auto row) { return by_time.value("bytes_sent", row); });
+  }
+  if (const auto place = first_place(by_step, target)) {
+    reached.step =
+        place->of([&](auto row) { return static_cast<double>(by_step.schedule().finished(row)); });
+  }
+  return reached;
+}
+
+}  // namespace starling

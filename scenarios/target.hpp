@@ -1,0 +1,35 @@
+// Target: a quality that runs are to reach, "test_accuracy 0.9", and when a run did: time, steps and bytes to a target are how
+// algorithms are compared whose steps, messages and times have nothing in common.
+#pragma once
+
+#include <cmath>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "sim/record/recorder.hpp"
+
+namespace starling {
+
+struct Target {
+  std::string metric;  // of the evaluation table: test_accuracy, test_auc or test_loss
+  double value;
+};
+
+/// "test_accuracy 0.9". `refuse`, which throws, gets what is wrong with a text that is no target.
+Target read_target(std::string_view text, const std::function<void(const std::string&)>& refuse);
+
+/// When a run was at a target for the first time; NaN where it is not known, everywhere if it never was.
+struct Reached {
+  double time;  // seconds
+  double step;
+  double bytes_sent;  // by all nodes
+
+  bool ever() const { return !std::isnan(time) || !std::isnan(step); }
+};
+
+/// Between rows of evaluations by a straight line, as tools/plot draws it: of those by time where there are some, but for the step.
+/// A run that begins at the target has reached it at the first row.
+Reached first_reached(const Recorder& recorder, const Target& target);
+
+}  // namespace starling
