@@ -20,11 +20,8 @@ struct Place {
   NodeId node;
   int rank;
   Time time;
-  std::size_t size;         // floats; 0: none
-  double weight;            // in the mean of a row
-  Step draws;               // of the node by then
-  Step steps;               // the same
-  std::int64_t bytes_sent;  // the same
+  std::size_t size;  // floats; 0: none
+  Observer::Handed handed;
 
   bool is_of_row(const Place& other) const { return by == other.by && row == other.row; }
   friend bool operator<(const Place& a, const Place& b) {
@@ -82,8 +79,7 @@ void gather_snapshots(MpiSession& session, ComputeGraph& graph, Observer& observ
   std::vector<Place> own;
   for (const auto& snapshot : snapshots) {
     own.push_back({snapshot.by, snapshot.row, snapshot.node, session.rank(), snapshot.time,
-                   size_of(snapshot.model), snapshot.weight, snapshot.draws, snapshot.steps,
-                   snapshot.bytes_sent});
+                   size_of(snapshot.model), snapshot.handed});
   }
   const std::vector<Place> places = gather_places(session, own);
   for (auto& snapshot : snapshots) {
@@ -96,8 +92,8 @@ void gather_snapshots(MpiSession& session, ComputeGraph& graph, Observer& observ
     Vector model = receive_model(session, graph, place);
     if (i == 0 || !places[i - 1].is_of_row(place)) is_over = is_over || !goes_on();
     if (is_over) continue;
-    observer.add_snapshot({place.by, place.node, place.row, place.time, std::move(model),
-                           place.weight, place.draws, place.steps, place.bytes_sent});
+    observer.add_snapshot(
+        {place.by, place.node, place.row, place.time, std::move(model), place.handed});
     // Evaluate the row now, so that its models can go.
     if (i + 1 == places.size() || !places[i + 1].is_of_row(place)) graph.flush();
   }

@@ -32,27 +32,25 @@ void Observer::end_step(NodeId node, Step k, const Vector& x, Time now, double w
   ++totals.steps;
   totals.finished = now;
   ++steps_finished_;
-  Newest& mine = newest(node);
-  mine.model = x;
-  mine.weight = weight;
-  mine.bytes_sent = totals.bytes_sent;
-  if (!draws_.empty()) mine.draws = draws_[static_cast<std::size_t>(node)];
+  set_model(node, x);
   record(node, "time", k, to_seconds(now));
-  record(node, "bytes_sent", k, static_cast<double>(mine.bytes_sent));
+  record(node, "bytes_sent", k, static_cast<double>(totals.bytes_sent));
+  Handed handed{.weight = weight, .steps = k + 1, .bytes_sent = totals.bytes_sent};
+  if (!draws_.empty()) handed.draws = draws_[static_cast<std::size_t>(node)];
+  if (!newest_.empty()) newest_[static_cast<std::size_t>(node)] = handed;
   if (const auto row = recorder_.evaluation.schedule().row(k)) {
-    add_snapshot({By::step, node, *row, now, x, weight, mine.draws, k + 1, mine.bytes_sent});
+    add_snapshot({By::step, node, *row, now, x, handed});
   }
 }
 
-Observer::Newest& Observer::newest(NodeId node) {
-  if (newest_.empty()) newest_.resize(recorder_.nodes.size());
-  return newest_[static_cast<std::size_t>(node)];
+void Observer::set_model(NodeId node, Vector x) {
+  if (models_.empty()) models_.resize(recorder_.nodes.size());
+  models_[static_cast<std::size_t>(node)] = std::move(x);
 }
-
-void Observer::set_model(NodeId node, Vector x) { newest(node).model = std::move(x); }
 
 void Observer::evaluate_by_time(std::pair<NodeId, NodeId> nodes, Duration interval, Time until) {
   nodes_here_ = nodes;
+  newest_.resize(recorder_.nodes.size());
   interval_ = interval;
   until_ = until;
   next_instant_ = interval > Duration{0} ? std::min(Time{interval}, until) : until;
@@ -79,9 +77,7 @@ void Observer::take_instant() {
   const std::size_t row = instants_++;
   for (NodeId node = nodes_here_.first; node < nodes_here_.second; ++node) {
     if (lost_[static_cast<std::size_t>(node)]) continue;
-    const Newest& mine = newest(node);
-    add_snapshot({By::time, node, row, time, mine.model, mine.weight, mine.draws, steps(node),
-                  mine.bytes_sent});
+    add_snapshot({By::time, node, row, time, model(node), newest_[static_cast<std::size_t>(node)]});
   }
 }
 
@@ -89,11 +85,8 @@ Observer::Row& Observer::row_of(Rows& rows, std::size_t index) {
   Row& row = rows.begun[index];
   if (row.models.empty() && row.arrived == 0) {
     row.models.resize(recorder_.nodes.size());
-    row.weights.resize(recorder_.nodes.size());
+    row.handed.resize(recorder_.nodes.size());
     row.has_arrived.resize(recorder_.nodes.size());
-    row.draws.resize(recorder_.nodes.size());
-    row.steps.resize(recorder_.nodes.size());
-    row.bytes_sent.resize(recorder_.nodes.size());
     row.missing = recorder_.nodes.size() - lost_nodes_;
   }
   return row;
@@ -103,11 +96,8 @@ void Observer::add_snapshot(Snapshot snapshot) {
   Row& row = row_of(rows(snapshot.by), snapshot.row);
   const auto node = static_cast<std::size_t>(snapshot.node);
   row.models[node] = std::move(snapshot.model);
-  row.weights[node] = snapshot.weight;
+  row.handed[node] = snapshot.handed;
   row.has_arrived[node] = true;
-  row.draws[node] = snapshot.draws;
-  row.steps[node] = snapshot.steps;
-  row.bytes_sent[node] = snapshot.bytes_sent;
   row.latest = std::max(row.latest, snapshot.time);
   ++row.arrived;
   if (--row.missing == 0) complete(snapshot.by, snapshot.row, row);
@@ -150,8 +140,7 @@ std::vector<Observer::Snapshot> Observer::take_snapshots() {
       for (std::size_t i = 0; i < row.models.size(); ++i) {
         if (!row.has_arrived[i]) continue;
         snapshots.push_back({by, static_cast<NodeId>(i), index, row.latest,
-                             std::move(row.models[i]), row.weights[i], row.draws[i], row.steps[i],
-                             row.bytes_sent[i]});
+                             std::move(row.models[i]), row.handed[i]});
       }
     }
     std::erase_if(rows(by).begun, [](const auto& entry) { return entry.second.missing > 0; });
@@ -163,10 +152,8 @@ void Observer::complete(By by, std::size_t index, Row& row) {
   note_work(by, index, row);
   if (graph_.has_numbers()) evaluate(by, index, row);
   row.models.clear();
+  row.handed = {};
   row.has_arrived = {};
-  row.draws = {};
-  row.steps = {};
-  row.bytes_sent = {};
 }
 
 void Observer::note_work(By by, std::size_t index, const Row& row) {
@@ -176,10 +163,11 @@ void Observer::note_work(By by, std::size_t index, const Row& row) {
   std::int64_t bytes_sent = 0;
   std::size_t live = 0;
   for (std::size_t i = 0; i < recorder_.nodes.size(); ++i) {
-    if (row.has_arrived[i] && row.steps[i] > 0) ++live;
+    if (row.has_arrived[i] && row.handed[i].steps > 0) ++live;
     // Nodes that stopped worked, too.
-    steps += static_cast<double>(row.has_arrived[i] ? row.steps[i] : recorder_.nodes[i].steps);
-    bytes_sent += row.has_arrived[i] ? row.bytes_sent[i] : recorder_.nodes[i].bytes_sent;
+    steps +=
+        static_cast<double>(row.has_arrived[i] ? row.handed[i].steps : recorder_.nodes[i].steps);
+    bytes_sent += row.has_arrived[i] ? row.handed[i].bytes_sent : recorder_.nodes[i].bytes_sent;
   }
   table.cell("bytes_sent", index) = static_cast<double>(bytes_sent);
   const double samples = steps * facts_.batch_size;
@@ -195,11 +183,11 @@ void Observer::evaluate(By by, std::size_t index, Row& row) {
   if (leaves_out_diverged_) drop_diverged(by, index, row);
   double total = 0;
   for (std::size_t i = 0; i < row.models.size(); ++i) {
-    if (row.models[i]) total += row.weights[i];
+    if (row.models[i]) total += row.handed[i].weight;
   }
   std::vector<Weighted> terms;
   for (std::size_t i = 0; i < row.models.size(); ++i) {
-    if (row.models[i]) terms.push_back({row.weights[i] / total, row.models[i]});
+    if (row.models[i]) terms.push_back({row.handed[i].weight / total, row.models[i]});
   }
   if (counts_live_nodes_) table.cell("live_nodes", index) = static_cast<double>(terms.size());
   if (terms.empty()) return;
@@ -230,7 +218,7 @@ void Observer::drop_diverged(By by, std::size_t index, Row& row) {
       not_finite_.try_emplace(node, recorder_.evaluation.schedule().finished(index));
     }
     // Whoever is ahead of the others, or evaluated after the run, may have diverged since.
-    if (!is_finite || diverged.is_before(node, row.draws[i])) row.models[i] = {};
+    if (!is_finite || diverged.is_before(node, row.handed[i].draws)) row.models[i] = {};
   }
 }
 

@@ -62,6 +62,13 @@ class Observer {
 
   /// Which table of evaluations.
   enum class By : std::uint8_t { step, time };
+  /// What a node had done when it handed over a model.
+  struct Handed {
+    double weight = 1;  // of the model in the mean
+    Step steps = 0;     // ended
+    std::int64_t bytes_sent = 0;
+    Step draws = std::numeric_limits<Step>::max();
+  };
   /// The model of one node after the steps, or at the instant, of one row of a table.
   struct Snapshot {
     By by;
@@ -69,10 +76,7 @@ class Observer {
     std::size_t row;
     Time time;
     Vector model;  // by time it may be none
-    double weight = 1;
-    Step draws = std::numeric_limits<Step>::max();
-    Step steps = 0;               // that the node has ended
-    std::int64_t bytes_sent = 0;  // by then
+    Handed handed;
   };
   /// Adds a snapshot; the last of a row starts its evaluation. Ranks of a real run hand theirs to rank 0 so.
   void add_snapshot(Snapshot snapshot);
@@ -105,7 +109,7 @@ class Observer {
 
   /// Model of `node` after its last finished step; empty if it finished none.
   Vector model(NodeId node) const {
-    return newest_.empty() ? Vector() : newest_[static_cast<std::size_t>(node)].model;
+    return models_.empty() ? Vector() : models_[static_cast<std::size_t>(node)];
   }
   void set_model(NodeId node, Vector x);
   /// Steps finished, over all nodes.
@@ -126,21 +130,11 @@ class Observer {
   void spend_present(NodeId node, Activity activity, Time begin, Time end);
   void spend_waiting_present(NodeId node, Time since, Time turn, Time now);
 
-  /// What a node handed over with its last step.
-  struct Newest {
-    Vector model;
-    double weight = 1;
-    Step draws = std::numeric_limits<Step>::max();
-    std::int64_t bytes_sent = 0;
-  };
   struct Row {
-    std::vector<Vector> models;            // (nodes)
-    std::vector<double> weights;           // (nodes), of the models in their mean
-    std::vector<double> distances;         // squared, from the mean; of those in the mean, by node
-    std::vector<bool> has_arrived;         // (nodes)
-    std::vector<Step> draws;               // (nodes), of a node when its model arrived
-    std::vector<Step> steps;               // (nodes), the same; by time
-    std::vector<std::int64_t> bytes_sent;  // (nodes), the same
+    std::vector<Vector> models;     // (nodes)
+    std::vector<Handed> handed;     // (nodes), with these
+    std::vector<bool> has_arrived;  // (nodes)
+    std::vector<double> distances;  // squared, from the mean; of those in the mean, by node
     std::size_t arrived = 0;
     std::size_t missing = 0;  // nodes to wait for
     Time latest{};
@@ -153,7 +147,6 @@ class Observer {
 
   Rows& rows(By by) { return by == By::step ? by_step_ : by_time_; }
   Row& row_of(Rows& rows, std::size_t index);
-  Newest& newest(NodeId node);
   /// Evaluates the models that these nodes have now, which they had at the next instant, already.
   void take_instant();
 
@@ -169,7 +162,8 @@ class Observer {
   ComputeGraph& graph_;
   Recorder& recorder_;
   const WorkloadFacts& facts_;
-  std::vector<Newest> newest_;  // (nodes), from the first on
+  std::vector<Vector> models_;  // (nodes), from the first on
+  std::vector<Handed> newest_;  // (nodes), with these; empty unless they are evaluated by time
   Rows by_step_{recorder_.evaluation, {}};
   Rows by_time_{recorder_.evaluation_by_time, {}};
   std::pair<NodeId, NodeId> nodes_here_{0, 0};  // evaluated by time
