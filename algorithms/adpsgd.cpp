@@ -99,7 +99,7 @@ AdpsgdSteps::Settings AdpsgdSteps::read(const Section& section, const Context& c
                  "= {} needs an even number of nodes, got {}", pairs, context.nodes);
   section.expect(pairs != "bipartite" || joins_odd_and_even(context.topology), "pairs",
                  "= bipartite needs a topology whose edges join odd and even nodes, both ways");
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   return settings;
 }
 

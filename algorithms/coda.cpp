@@ -146,7 +146,7 @@ Program coda(const Section& section, const Context& context) {
                  "must be 1 without dual parameters (workload auc has one), got {}",
                  settings.dual_batches);
   settings.mean = read_block_mean(section);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   section.expect(settings.optimizer.schedule == "constant", "schedule",
                  "must be constant: the stages of coda set the learning rate");
   section.finish();

@@ -131,7 +131,7 @@ Program def(const Section& section, const Context& context) {
                      "model that is evaluated: x, or x less the mean residual (DEF-A)") ==
       "averaged";
   settings.collective = read_collective(section);
-  settings.optimizer = read_optimizer(section, context.steps, 0.9);
+  settings.optimizer = read_optimizer(section, context, 0.9);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

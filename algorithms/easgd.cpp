@@ -109,7 +109,7 @@ Program easgd(const Section& section, const Context& context) {
   settings.is_synchronous =
       section.choice("order", {"synchronous", "asynchronous"}, "synchronous",
                      "all nodes at once, or each when it gets there") == "synchronous";
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   settings.momentum_policy =
       read_momentum_policy(section, settings.optimizer, "keep", settings.is_synchronous);
   if (settings.is_synchronous) settings.mean = read_block_mean(section, settings.momentum_policy);

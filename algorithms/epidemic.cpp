@@ -202,7 +202,7 @@ Program epidemic(const Section& section, const Context& context) {
       section.optional<std::int64_t>("local_steps", 1, "steps between two rounds");
   section.expect(settings.local_steps >= 1, "local_steps", "must be at least 1, got {}",
                  settings.local_steps);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   section.finish();
   const auto rounds = std::make_shared<RoundCache<Round>>();
   return [settings, rounds](Node& node) { return run(node, rounds, settings); };

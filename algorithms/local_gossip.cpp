@@ -90,7 +90,7 @@ Program local_gossip(const Section& section, const Context& context) {
           "codes both take the mean of what these say, which moves the mean model") ==
       "random_matching";
   settings.codec = read_codec(section);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   settings.momentum_policy = read_gossip_momentum(section, context.topology, *settings.codec,
                                                   settings.optimizer, {"keep", "mix", "reset"});
   const bool mixes_moments = settings.momentum_policy == GossipMomentum::mix;

@@ -66,7 +66,7 @@ Program local_sgd(const Section& section, const Context& context) {
       "switch_step", 0, "steps of allreduce SGD before the first local one (post-local SGD)");
   section.expect(settings.switch_step >= 0, "switch_step", "must not be negative, got {}",
                  settings.switch_step);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   settings.momentum_policy = read_momentum_policy(section, settings.optimizer, "keep");
   settings.mean = read_block_mean(section, settings.momentum_policy);
   section.expect(

@@ -53,7 +53,7 @@ class PlainSteps {
   };
   static Settings read(const Section& section, const Context& context) {
     return {.codec = gossips ? read_codec(section) : exact_codec(),
-            .optimizer = read_optimizer(section, context.steps)};
+            .optimizer = read_optimizer(section, context)};
   }
 
   PlainSteps(Node& node, const Settings& settings)

@@ -181,7 +181,7 @@ Program streaming_diloco(const Section& section, const Context& context) {
   settings.local_share =
       read_between(section, "local_share", 0.5, 0, 0.999, "share of the own model in a merge");
   settings.outer = read_outer_optimizer(section, 0.7, 0.9);
-  settings.inner = read_optimizer(section, context.steps);
+  settings.inner = read_optimizer(section, context);
   settings.momentum_policy = read_momentum_policy(section, settings.inner, "keep");
   settings.mean = read_block_mean(section, settings.momentum_policy, false);
   settings.inner_of_fragment = settings.inner;
