@@ -100,7 +100,7 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program adaptive_period(const Section& section, const Context& context) {
   Settings settings;
-  settings.period = read_period(section, 4);
+  settings.period = read_period(section, context, 4);
   settings.switch_step = section.optional<std::int64_t>(
       "switch_step", 0,
       "steps with an averaging each before the first period (an epoch's in the paper)");

@@ -273,7 +273,7 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program async_diloco(const Section& section, const Context& context) {
   Settings settings;
-  settings.period = read_period(section, 50);
+  settings.period = read_period(section, context, 50);
   const std::string rule =
       section.choice("rule", {"delayed_nesterov", "delayed", "vanilla"}, "delayed_nesterov",
                      "how the server applies what arrives");

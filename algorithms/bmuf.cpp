@@ -61,7 +61,7 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program bmuf(const Section& section, const Context& context) {
   Settings settings;
-  settings.period = read_period(section, 50);
+  settings.period = read_period(section, context, 50);
   settings.block_learning_rate =
       section.optional<double>("block_learning_rate", 1.0, "factor before a block's progress");
   section.expect(settings.block_learning_rate > 0, "block_learning_rate",

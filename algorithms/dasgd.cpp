@@ -155,7 +155,7 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program dasgd(const Section& section, const Context& context) {
   Settings settings;
-  settings.period = read_period(section, 4);
+  settings.period = read_period(section, context, 4);
   const std::string merge = section.choice(
       "merge", {"mix", "delta", "anchor"}, "mix",
       "how a late average enters the model: weighted, as a correction, by an anchor");

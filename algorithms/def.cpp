@@ -125,7 +125,7 @@ Program def(const Section& section, const Context& context) {
   section.expect(blocks >= 1, "blocks", "must be at least 1, got {}", blocks);
   settings.blocks = static_cast<std::size_t>(blocks);
   settings.tensors = read_selection(section, context.workload.tensors);
-  settings.period = read_period(section, 1);
+  settings.period = read_period(section, context, 1);
   settings.is_averaged =
       section.choice("evaluate", {"shared", "averaged"}, "shared",
                      "model that is evaluated: x, or x less the mean residual (DEF-A)") ==

@@ -100,7 +100,7 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program easgd(const Section& section, const Context& context) {
   Settings settings;
-  settings.period = read_period(section, 10);
+  settings.period = read_period(section, context, 10);
   settings.elasticity = section.optional<double>(
       "elasticity", 0.9 / context.nodes, "share of the way that model and anchor pull each other");
   section.expect(settings.elasticity > 0 && settings.elasticity * context.nodes <= 1, "elasticity",

@@ -135,7 +135,7 @@ Program over(Slow slow, const Section& section, const Context& context) {
 
 Program slowmo(const Section& section, const Context& context) {
   Slow slow;
-  slow.period = read_period(section, 12);
+  slow.period = read_period(section, context, 12);
   slow.learning_rate =
       section.optional<double>("slow_learning_rate", 1.0, "factor of the slow step (alpha)");
   section.expect(slow.learning_rate > 0, "slow_learning_rate", "must be positive, got {}",

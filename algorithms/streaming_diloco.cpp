@@ -166,7 +166,7 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program streaming_diloco(const Section& section, const Context& context) {
   Settings settings{};
-  settings.period = read_period(section, 100);
+  settings.period = read_period(section, context, 100);
   const auto fragments =
       section.optional<std::int64_t>("fragments", std::min<Step>(4, settings.period),
                                      "pieces of the model that are exchanged one after the other");

@@ -233,6 +233,8 @@ Assembly assemble(const Scenario& scenario, int hosts) {
   const auto note = [&parts](const Section& section) {
     parts.described.push_back({section.name(), section.uses()});
     parts.files.insert(parts.files.end(), section.files().begin(), section.files().end());
+    parts.warnings.insert(parts.warnings.end(), section.warnings().begin(),
+                          section.warnings().end());
   };
 
   const Section run = scenario.section("run");

@@ -301,11 +301,14 @@ const Setting* Section::note(std::string_view key, std::string_view type,
   throw ScenarioError(fmt::format("{}: {}.{} is missing{}", origin_, name_, key, hint));
 }
 
+std::string Section::located(std::string_view key, const std::string& message) const {
+  const Setting* setting = find(key);
+  return fmt::format("{}: {}.{} {}", setting ? setting->origin : origin_, name_, key, message);
+}
+
 void Section::fail_with(std::string_view key, const std::string& message) const {
   if (is_probe_) throw ProbeFinished();
-  const Setting* setting = find(key);
-  throw ScenarioError(
-      fmt::format("{}: {}.{} {}", setting ? setting->origin : origin_, name_, key, message));
+  throw ScenarioError(located(key, message));
 }
 
 }  // namespace starling

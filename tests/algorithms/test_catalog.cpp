@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "algorithms/registry.hpp"
+#include "scenarios/assemble.hpp"
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
@@ -73,6 +74,25 @@ TEST_CASE("every algorithm survives a node that is twice as slow") {
         test::run(test::quadratic_scenario(8, 40, "ring", section_of(entry.name)),
                   {"compute.slow_nodes=1", "compute.slowdown=2"});
     for (const NodeTotals& node : recorder.nodes) CHECK(node.steps == 40);
+  }
+}
+
+TEST_CASE("a period that the run is too short for is warned of") {
+  for (const auto& entry : algorithms::catalog()) {
+    for (const std::string key : {"period", "local_steps"}) {
+      const bool is_word = entry.name == "async_diloco" && key == "local_steps";
+      if (!test::has_key(entry, key) || is_word) continue;
+      CAPTURE(entry.name);
+      const auto warnings = [&](const std::string& value) {
+        const std::string text = test::quadratic_scenario(8, 12, "ring", section_of(entry.name));
+        return assemble(Scenario::parse(text, "test.ini", {"algorithm." + key + "=" + value}))
+            .warnings;
+      };
+      CHECK(warnings("12").empty());
+      CHECK(warnings("13") ==
+            std::vector{"command line: algorithm." + key +
+                        " is 13, more than run.steps, 12: nodes may never average"});
+    }
   }
 }
 

@@ -220,6 +220,10 @@ class SweepTest(unittest.TestCase):
         self.assertNotIn("sweep.target", self.sweep())
         self.assertEqual([row["target_reached"] for row in self.table()], ["0", "1"])
 
+    def test_a_period_that_some_runs_are_too_short_for_is_told(self):
+        self.write(SCENARIO.replace("dpsgd", "local_sgd") + "[sweep]\nalgorithm.period = 5, 50\n")
+        self.assertIn("s.ini:19: algorithm.period is 50, more than run.steps, 20: nodes may never average (at period=50)", self.sweep())
+
     def test_finished_points_are_not_run_again_and_unfinished_ones_are(self):
         self.write(SMALL)
         self.sweep()
