@@ -52,6 +52,7 @@ class PlainSteps {
     OptimizerSettings optimizer;
   };
   static Settings read(const Section& section, const Context& context) {
+    if (gossips) section.note_other("topology");
     return {.codec = gossips ? read_codec(section) : exact_codec(),
             .optimizer = read_optimizer(section, context)};
   }

@@ -127,6 +127,7 @@ Program swarm(const Section& section, const Context& context) {
   if (!is_blocking) settings.patience = read_patience(section);
   settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context);
+  section.note_other("topology");
   section.finish();
   if (!is_blocking) return [settings](Node& node) { return non_blocking(node, settings); };
   const auto matching = std::make_shared<Matching>();

@@ -76,7 +76,11 @@ void describe_command(const Arguments& arguments) {
   const Assembly parts = assemble(read_scenario(values["words"].as<std::vector<std::string>>()));
   warn_of_settings(parts);
   fmt::print("{}\n# {}\n", Scenario::to_text(parts.described), parts.scenario_name);
-  describe_topology(*parts.topology);
+  if (parts.reads_topology) {
+    describe_topology(*parts.topology);
+  } else {
+    line("topology", fmt::format("not read by {}", parts.algorithm));
+  }
   describe_model(parts);
   const LinkCost link = parts.network->link_cost();
   line("message",

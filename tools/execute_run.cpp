@@ -94,6 +94,7 @@ class Heartbeat {
 
 void warn_of_settings(const Assembly& parts) {
   for (const std::string& warning : parts.warnings) say("starling: warning: {}\n", warning);
+  if (!parts.idle_topology.empty()) say("starling: warning: {}\n", parts.idle_topology);
   warn_of_reference(parts);
 }
 

@@ -34,6 +34,7 @@ void print_plainly(const Chapter& chapter, const std::string& only, bool with_ke
     if (chapter.has_kinds)
       fmt::print("  {:<{}}{}\n", component.name, longest + 2, component.summary);
     if (!with_keys) continue;
+    if (!component.graph.empty()) fmt::print("      {}\n", component.graph);
     for (const ComponentKey& key : component.keys) {
       fmt::print("      {:<22} {:<34}  {}{}\n", key.use.key,
                  fmt::format("{} ({})", key.use.type, key.fallback()), key.condition(),
@@ -113,6 +114,7 @@ void print_as_markdown(const Chapter& chapter) {
   }
   for (const Component& component : chapter.components) {
     if (chapter.has_kinds) fmt::print("\n### `{}`\n\n{}\n", component.name, component.summary);
+    if (!component.graph.empty()) fmt::print("\n{}\n", component.graph);
     std::vector<std::string> own;
     for (const ComponentKey& key : component.keys) {
       const std::string row = row_of(key);

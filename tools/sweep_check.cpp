@@ -97,6 +97,8 @@ PointDoubts check_points(const Scenario& scenario, const Sweep& sweep,
   Scenario(scenario).override_with("run.output=" + folder.string());
   std::vector<Fault> faults;
   std::vector<Fault> warnings;
+  std::vector<Fault> idle_topologies;
+  bool is_topology_read = false;  // then kinds are compared, some of which read no graph
   std::size_t checked = 0;
   std::optional<std::string> untold;  // "" once a workload tells what has the target
   for (const std::size_t p : order_of(sweep)) {
@@ -112,6 +114,9 @@ PointDoubts check_points(const Scenario& scenario, const Sweep& sweep,
       if (sweep.target && untold != "") untold = why_untold(sweep, parts.workload->facts());
       for (const std::string& warning : parts.warnings)
         note(warnings, warning, true, sweep.describe(point));
+      if (!parts.idle_topology.empty())
+        note(idle_topologies, parts.idle_topology, true, sweep.describe(point));
+      is_topology_read |= parts.reads_topology;
     } catch (const ScenarioError& error) {
       note(faults, error.what(), true, sweep.describe(point));
     } catch (const Error& error) {
@@ -124,6 +129,8 @@ PointDoubts check_points(const Scenario& scenario, const Sweep& sweep,
   const std::string text = describe(faults, checked);
   std::size_t wrong = 0;
   for (const Fault& fault : faults) wrong += fault.points;
+  if (!is_topology_read)
+    warnings.insert(warnings.end(), idle_topologies.begin(), idle_topologies.end());
   if (wrong < checked) return {text, describe(warnings, checked)};
   if (std::ranges::any_of(faults, &Fault::is_of_scenario)) throw ScenarioError(text);
   throw Error(text);

@@ -260,6 +260,10 @@ void Section::finish() const {
   is_finished_ = true;
 }
 
+bool Section::reads_other(std::string_view section) const {
+  return std::ranges::find(others_, section) != others_.end();
+}
+
 std::string Section::resolve_path(const std::string& path) const {
   if (path.empty()) return path;
   files_.push_back((std::filesystem::path(directory_) / path).string());  // an absolute path stays

@@ -95,6 +95,10 @@ class Section {
   }
   const std::vector<std::string>& warnings() const { return warnings_; }
 
+  /// Notes that the part reads what another section describes: an algorithm the graph of [topology].
+  void note_other(std::string_view section) const { others_.emplace_back(section); }
+  bool reads_other(std::string_view section) const;
+
   /// Every maker calls this after its last read: a key nobody read is a ScenarioError that lists the known ones. One that is
   /// read for the first time afterwards is a fault: nobody could set it, and no list would have it.
   void finish() const;
@@ -130,6 +134,7 @@ class Section {
   mutable std::vector<KeyUse> uses_;
   mutable std::vector<std::string> files_;
   mutable std::vector<std::string> warnings_;
+  mutable std::vector<std::string> others_;  // sections
 };
 
 }  // namespace starling

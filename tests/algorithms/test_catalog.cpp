@@ -77,6 +77,29 @@ TEST_CASE("every algorithm survives a node that is twice as slow") {
   }
 }
 
+TEST_CASE("an algorithm reads a graph if and only if it says so") {
+  for (const auto& entry : algorithms::catalog()) {
+    for (const std::string keys : {"", "peers = topology", "pairs = bipartite_exponential",
+                                   "walk = cyclic", "base = gossip", "base = adpsgd"}) {
+      if (!keys.empty() && !test::has_key(entry, keys.substr(0, keys.find(' ')))) continue;
+      CAPTURE(entry.name);
+      CAPTURE(keys);
+      const std::string algorithm = section_of(entry.name) + "\n" + keys;
+      const auto on = [&](const std::string& topology) {
+        return Scenario::parse(test::quadratic_scenario(8, 12, topology, algorithm), "test.ini");
+      };
+      const auto models_on = [&](const std::string& topology) {
+        return test::run(on(topology).to_text()).models;
+      };
+      const Assembly parts = assemble(on("hypercube"));
+      CHECK(parts.reads_topology == (models_on("ring") != models_on("hypercube")));
+      CHECK(parts.idle_topology.empty() == parts.reads_topology);
+      CHECK(assemble(on("ring")).idle_topology.empty());  // the default, which results spell out
+      CHECK(assemble(on("complete")).idle_topology.empty());
+    }
+  }
+}
+
 TEST_CASE("a period that the run is too short for is warned of") {
   for (const auto& entry : algorithms::catalog()) {
     for (const std::string key : {"period", "local_steps"}) {

@@ -220,6 +220,15 @@ class SweepTest(unittest.TestCase):
         self.assertNotIn("sweep.target", self.sweep())
         self.assertEqual([row["target_reached"] for row in self.table()], ["0", "1"])
 
+    def test_a_graph_that_no_point_reads_is_told_before_any_runs(self):
+        self.write(SCENARIO.replace("dpsgd", "wagma") + "[sweep]\ntopology.kind = torus, hypercube\n")
+        said = self.sweep()
+        self.assertEqual(said.count("s.ini:19: topology.kind changes nothing: algorithm.kind = wagma, as it is set, reads no graph\n"), 1)
+        # Kinds that read it are compared with one that does not.
+        self.write(SCENARIO + "[sweep]\ntopology.kind = torus, hypercube\nalgorithm.kind = dpsgd, wagma\n")
+        shutil.rmtree(self.folder / "out")
+        self.assertNotIn("changes nothing", self.sweep())
+
     def test_a_period_that_some_runs_are_too_short_for_is_told(self):
         self.write(SCENARIO.replace("dpsgd", "local_sgd") + "[sweep]\nalgorithm.period = 5, 50\n")
         self.assertIn("s.ini:19: algorithm.period is 50, more than run.steps, 20: nodes may never average (at period=50)", self.sweep())
