@@ -156,10 +156,13 @@ std::string summarize(const Recorder& recorder) {
                     all.first_end, all.end, all.rate));
   }
   if (all.accounted() > 0) {
+    constexpr double noticeable = 1.01;  // of the time until their last steps
+    const bool serves = all.accounted() > noticeable * all.finished;
     add(text, "nodes compute / wait / communicate",
-        fmt::format("{:.1f} % / {:.1f} % / {:.1f} % of their time",
+        fmt::format("{:.1f} % / {:.1f} % / {:.1f} % of their time{}",
                     100 * all.compute / all.accounted(), 100 * all.wait / all.accounted(),
-                    100 * all.communicate / all.accounted()));
+                    100 * all.communicate / all.accounted(),
+                    serves ? ", with what follows their last step" : ""));
   }
   if (const double away = statistic(recorder, "failures.away_seconds"); away > 0) {
     add(text, "nodes away",
