@@ -44,7 +44,7 @@ Task<> run(Node& node, const Settings& settings) {
 Program a2sgd(const Section& section, const Context& context) {
   Settings settings;
   settings.collective = read_collective(section, "recursive_doubling");
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

@@ -100,7 +100,7 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program adaptive_period(const Section& section, const Context& context) {
   Settings settings;
-  settings.period = read_period(section, 4);
+  settings.period = read_period(section, context, 4);
   settings.switch_step = section.optional<std::int64_t>(
       "switch_step", 0,
       "steps with an averaging each before the first period (an epoch's in the paper)");
@@ -122,7 +122,7 @@ Program adaptive_period(const Section& section, const Context& context) {
       "high", 1.3, "share of the sampled drift over which the period shrinks");
   section.expect(settings.high >= settings.low, "high", "must be at least low ({}), got {}",
                  settings.low, settings.high);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   settings.momentum_policy = read_momentum_policy(section, settings.optimizer, "keep");
   settings.mean = read_block_mean(section, settings.momentum_policy);
   section.finish();

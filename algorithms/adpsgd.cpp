@@ -95,11 +95,12 @@ AdpsgdSteps::Settings AdpsgdSteps::read(const Section& section, const Context& c
       "passive; or these at the distances 1, 3, 5, 9, ..");
   settings.is_bipartite = pairs != "topology";
   settings.is_exponential = pairs == "bipartite_exponential";
+  if (!settings.is_exponential) section.note_other("topology");
   section.expect(!settings.is_bipartite || context.nodes % 2 == 0, "pairs",
                  "= {} needs an even number of nodes, got {}", pairs, context.nodes);
   section.expect(pairs != "bipartite" || joins_odd_and_even(context.topology), "pairs",
                  "= bipartite needs a topology whose edges join odd and even nodes, both ways");
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   return settings;
 }
 

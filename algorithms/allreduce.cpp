@@ -91,7 +91,7 @@ Program allreduce(const Section& section, const Context& context) {
     section.expect(settings.gathered >= 0 && settings.gathered <= most, "gathered",
                    "must be 0 to {} B, got {} B", most, settings.gathered);
   }
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   section.finish();
   return [settings, is_compressed](Node& node) {
     return is_compressed ? run_compressed(node, settings) : run(node, settings);

@@ -273,7 +273,7 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program async_diloco(const Section& section, const Context& context) {
   Settings settings;
-  settings.period = read_period(section, 50);
+  settings.period = read_period(section, context, 50);
   const std::string rule =
       section.choice("rule", {"delayed_nesterov", "delayed", "vanilla"}, "delayed_nesterov",
                      "how the server applies what arrives");
@@ -312,7 +312,7 @@ Program async_diloco(const Section& section, const Context& context) {
   section.expect(settings.rule != Rule::delayed_nesterov ||
                      settings.outer.rule == OptimizerSettings::Rule::sgd,
                  "outer_optimizer", "must be sgd for rule = delayed_nesterov, which is its own");
-  settings.inner = read_optimizer(section, context.steps);
+  settings.inner = read_optimizer(section, context);
   settings.compression = read_compression(section);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

@@ -291,7 +291,7 @@ Program async_parameter_server(const Section& section, const Context& context) {
   }
   settings.patience = read_patience(section);
   settings.compression = read_compression(section);
-  settings.optimizer = read_server_optimizer(section, context.steps, settings.servers);
+  settings.optimizer = read_server_optimizer(section, context, settings.servers);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

@@ -2,10 +2,18 @@
 
 namespace starling::algorithms {
 
-Step read_period(const Section& section, Step fallback) {
+Step read_period(const Section& section, const Context& context, Step fallback) {
   const auto period =
       section.optional<std::int64_t>("period", fallback, "local steps between two exchanges");
-  section.expect(period >= 1, "period", "must be at least 1, got {}", period);
+  return check_period(section, "period", period, context);
+}
+
+Step check_period(const Section& section, std::string_view key, Step period,
+                  const Context& context) {
+  section.expect(period >= 1, key, "must be at least 1, got {}", period);
+  if (period > context.steps)
+    section.warn(key, "is {}, more than run.steps, {}: nodes may never average", period,
+                 context.steps);
   return period;
 }
 

@@ -9,11 +9,15 @@
 
 #include "algorithms/collectives.hpp"
 #include "algorithms/optimizer.hpp"
+#include "algorithms/registry.hpp"
 
 namespace starling::algorithms {
 
-/// Reads the key `period`: local steps between two exchanges, at least 1.
-Step read_period(const Section& section, Step fallback);
+/// Reads the key `period`: local steps between two exchanges.
+Step read_period(const Section& section, const Context& context, Step fallback);
+/// Steps between two exchanges that were read as `key`: at least 1. Warns of more than the run has.
+Step check_period(const Section& section, std::string_view key, Step period,
+                  const Context& context);
 
 /// Reads `key`, a number in [low, high].
 double read_between(const Section& section, std::string_view key, double fallback, double low,

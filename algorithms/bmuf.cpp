@@ -61,7 +61,7 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program bmuf(const Section& section, const Context& context) {
   Settings settings;
-  settings.period = read_period(section, 50);
+  settings.period = read_period(section, context, 50);
   settings.block_learning_rate =
       section.optional<double>("block_learning_rate", 1.0, "factor before a block's progress");
   section.expect(settings.block_learning_rate > 0, "block_learning_rate",
@@ -73,7 +73,7 @@ Program bmuf(const Section& section, const Context& context) {
   settings.is_nesterov =
       section.choice("filter", {"nbm", "cbm"}, "nbm",
                      "block momentum: Nesterov (nbm) or classical (cbm)") == "nbm";
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   settings.momentum_policy = read_momentum_policy(section, settings.optimizer, "keep");
   settings.mean = read_block_mean(section, settings.momentum_policy);
   section.finish();

@@ -108,7 +108,7 @@ Program choco(const Section& section, const Context& context) {
                      "start from") == "model";
   settings.codec = read_plain_codec(section, "none", "", true);
   settings.consensus_rate = read_consensus_rate(section, *settings.codec);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   expect_fixed_symmetric(section, "choco", context.topology);
   section.finish();
   return [settings](Node& node) {

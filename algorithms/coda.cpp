@@ -127,7 +127,7 @@ std::vector<double> stage_ends(double length, double factor, Step steps) {
 
 Program coda(const Section& section, const Context& context) {
   Settings settings;
-  settings.period = read_period(section, 8);
+  settings.period = read_period(section, context, 8);
   const auto stage =
       section.optional<std::int64_t>("stage_steps", 4000, "steps of the first stage");
   section.expect(stage >= 1, "stage_steps", "must be at least 1, got {}", stage);
@@ -146,7 +146,7 @@ Program coda(const Section& section, const Context& context) {
                  "must be 1 without dual parameters (workload auc has one), got {}",
                  settings.dual_batches);
   settings.mean = read_block_mean(section);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   section.expect(settings.optimizer.schedule == "constant", "schedule",
                  "must be constant: the stages of coda set the learning rate");
   section.finish();

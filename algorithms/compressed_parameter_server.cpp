@@ -201,7 +201,7 @@ Program compressed_parameter_server(const Section& section, const Context& conte
       "gap_period", 0, "steps between two records of compression_gap; 0: never");
   section.expect(settings.gap_period >= 0, "gap_period", "must not be negative, got {}",
                  settings.gap_period);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

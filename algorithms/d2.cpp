@@ -61,7 +61,7 @@ Program d2(const Section& section, const Context& context) {
                      "mix with W, or with (I + W) / 2, which works for any symmetric W") ==
       "exact_diffusion";
   settings.codec = read_codec(section);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   expect_fixed_symmetric(section, "d2", context.topology);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

@@ -155,7 +155,7 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program dasgd(const Section& section, const Context& context) {
   Settings settings;
-  settings.period = read_period(section, 4);
+  settings.period = read_period(section, context, 4);
   const std::string merge = section.choice(
       "merge", {"mix", "delta", "anchor"}, "mix",
       "how a late average enters the model: weighted, as a correction, by an anchor");
@@ -178,7 +178,7 @@ Program dasgd(const Section& section, const Context& context) {
     settings.local_share =
         read_between(section, "local_share", 0.25, 0, 1, "share of the own model in a merge");
   }
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   settings.momentum_policy =
       read_momentum_policy(section, settings.optimizer, "keep", settings.merge == Merge::mix);
   settings.mean = read_block_mean(section, settings.momentum_policy);

@@ -44,7 +44,7 @@ Task<> run(Node& node, SharedCodec codec, const OptimizerSettings& settings) {
 
 Program dcd(const Section& section, const Context& context) {
   const SharedCodec codec = read_plain_codec(section);
-  const OptimizerSettings optimizer = read_optimizer(section, context.steps);
+  const OptimizerSettings optimizer = read_optimizer(section, context);
   expect_fixed_symmetric(section, "dcd", context.topology);
   section.finish();
   return [=](Node& node) { return run(node, codec, optimizer); };

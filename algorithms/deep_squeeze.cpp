@@ -48,7 +48,7 @@ Program deep_squeeze(const Section& section, const Context& context) {
   Settings settings;
   settings.codec = read_plain_codec(section, "none", "", true);
   settings.consensus_rate = read_consensus_rate(section, *settings.codec);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   expect_fixed_symmetric(section, "deep_squeeze", context.topology);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

@@ -125,13 +125,13 @@ Program def(const Section& section, const Context& context) {
   section.expect(blocks >= 1, "blocks", "must be at least 1, got {}", blocks);
   settings.blocks = static_cast<std::size_t>(blocks);
   settings.tensors = read_selection(section, context.workload.tensors);
-  settings.period = read_period(section, 1);
+  settings.period = read_period(section, context, 1);
   settings.is_averaged =
       section.choice("evaluate", {"shared", "averaged"}, "shared",
                      "model that is evaluated: x, or x less the mean residual (DEF-A)") ==
       "averaged";
   settings.collective = read_collective(section);
-  settings.optimizer = read_optimizer(section, context.steps, 0.9);
+  settings.optimizer = read_optimizer(section, context, 0.9);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

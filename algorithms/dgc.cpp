@@ -120,7 +120,7 @@ Program dgc(const Section& section, const Context& context) {
       "largest norm of the sum of all nodes' gradients if they are independent; 0: any");
   section.expect(settings.clip_norm >= 0, "clip_norm", "must not be negative, got {}",
                  settings.clip_norm);
-  settings.optimizer = read_optimizer(section, context.steps, 0.9);
+  settings.optimizer = read_optimizer(section, context, 0.9);
   section.expect(settings.optimizer.rule == OptimizerSettings::Rule::sgd, "optimizer",
                  "must be sgd: momentum is applied before entries are chosen");
   section.finish();

@@ -55,9 +55,9 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program diloco(const Section& section, const Context& context) {
   Settings settings;
-  settings.period = read_period(section, 500);
+  settings.period = read_period(section, context, 500);
   settings.outer = read_outer_optimizer(section, 0.7, 0.9);
-  settings.inner = read_optimizer(section, context.steps);
+  settings.inner = read_optimizer(section, context);
   settings.momentum_policy = read_momentum_policy(section, settings.inner, "keep");
   settings.mean = read_block_mean(section, settings.momentum_policy);
   section.finish();

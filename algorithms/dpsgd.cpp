@@ -67,7 +67,7 @@ Program dpsgd(const Section& section, const Context& context) {
   section.expect(settings.rounds >= 1 && settings.rounds <= 1000, "rounds",
                  "must be from 1 to 1000, got {}", settings.rounds);
   settings.codec = read_codec(section);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   settings.momentum_policy = read_gossip_momentum(section, context.topology, *settings.codec,
                                                   settings.optimizer, {"keep", "mix"});
   section.finish();

@@ -145,7 +145,7 @@ Program eager(const Section& section, const Context& context) {
       section.choice("synchronize", {"average", "broadcast"}, "average",
                      "all go on with the mean model, or with that of node 0") == "average";
   if (settings.is_average) settings.collective = read_collective(section);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

@@ -100,7 +100,7 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program easgd(const Section& section, const Context& context) {
   Settings settings;
-  settings.period = read_period(section, 10);
+  settings.period = read_period(section, context, 10);
   settings.elasticity = section.optional<double>(
       "elasticity", 0.9 / context.nodes, "share of the way that model and anchor pull each other");
   section.expect(settings.elasticity > 0 && settings.elasticity * context.nodes <= 1, "elasticity",
@@ -109,7 +109,7 @@ Program easgd(const Section& section, const Context& context) {
   settings.is_synchronous =
       section.choice("order", {"synchronous", "asynchronous"}, "synchronous",
                      "all nodes at once, or each when it gets there") == "synchronous";
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   settings.momentum_policy =
       read_momentum_policy(section, settings.optimizer, "keep", settings.is_synchronous);
   if (settings.is_synchronous) settings.mean = read_block_mean(section, settings.momentum_policy);

@@ -47,7 +47,7 @@ Task<> run(Node& node, SharedCodec codec, const OptimizerSettings& settings) {
 
 Program ecd(const Section& section, const Context& context) {
   const SharedCodec codec = read_plain_codec(section);
-  const OptimizerSettings optimizer = read_optimizer(section, context.steps);
+  const OptimizerSettings optimizer = read_optimizer(section, context);
   expect_fixed_symmetric(section, "ecd", context.topology);
   section.finish();
   return [=](Node& node) { return run(node, codec, optimizer); };

@@ -23,6 +23,7 @@
 #include <memory>
 #include <utility>
 
+#include "algorithms/averaging.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
@@ -198,11 +199,10 @@ Program epidemic(const Section& section, const Context& context) {
     section.expect(settings.timeout.count() >= 0, "timeout", "must not be negative");
     expect_whole(section, "agreement = deadline: models go in one piece");
   }
-  settings.local_steps =
+  const auto local_steps =
       section.optional<std::int64_t>("local_steps", 1, "steps between two rounds");
-  section.expect(settings.local_steps >= 1, "local_steps", "must be at least 1, got {}",
-                 settings.local_steps);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.local_steps = check_period(section, "local_steps", local_steps, context);
+  settings.optimizer = read_optimizer(section, context);
   section.finish();
   const auto rounds = std::make_shared<RoundCache<Round>>();
   return [settings, rounds](Node& node) { return run(node, rounds, settings); };

@@ -80,6 +80,7 @@ std::vector<Vector> cut_into_tensors(const Node& node, const Vector& v) {
 
 void expect_fixed_symmetric(const Section& section, std::string_view kind,
                             const Topology& topology) {
+  section.note_other("topology");
   section.expect(topology.period() == 1, "kind",
                  "= {} needs a topology that does not change, got one with {} phases", kind,
                  topology.period());

@@ -165,7 +165,7 @@ Program gc_dc(const Section& section, const Context& context) {
       section.optional<bool>("reassign", true, "spread slow nodes over the clusters");
   settings.patience = read_between(section, "patience", 1.5, 1, 1e9,
                                    "a node is slow if it takes this many times the median");
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   section.finish();
   settings.code = std::make_shared<SharedGradientCode>(code, static_cast<std::size_t>(size),
                                                        settings.stragglers);

@@ -83,7 +83,7 @@ Program gradient_coding(const Section& section, const Context& context) {
   section.expect(code == "cyclic" || context.nodes % (stragglers + 1) == 0, "stragglers",
                  "plus one must divide the {} nodes for a repetition code, got {}", context.nodes,
                  stragglers);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   section.finish();
   settings.code = std::make_shared<SharedGradientCode>(
       code, static_cast<std::size_t>(context.nodes), static_cast<std::size_t>(stragglers));

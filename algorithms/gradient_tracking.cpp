@@ -87,7 +87,8 @@ Program gradient_tracking(const Section& section, const Context& context) {
   if (!settings.adapt_then_combine)
     expect_whole(section, "order = combine_while_adapt: model and estimate go in one message");
   settings.codec = read_codec(section);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
+  section.note_other("topology");
   section.expect(has_unit_columns(context.topology), "kind",
                  "= gradient_tracking needs mixing weights whose columns sum to one");
   section.finish();

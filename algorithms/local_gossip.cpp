@@ -22,6 +22,7 @@
 
 #include <memory>
 
+#include "algorithms/averaging.hpp"
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/matching.hpp"
 #include "algorithms/moment_mixing.hpp"
@@ -72,10 +73,9 @@ Task<> run(Node& node, std::shared_ptr<Matching> matching, const Settings& setti
 
 Program local_gossip(const Section& section, const Context& context) {
   Settings settings;
-  settings.local_steps =
+  const auto local_steps =
       section.optional<std::int64_t>("local_steps", 1, "steps between two rounds of mixing");
-  section.expect(settings.local_steps >= 1, "local_steps", "must be at least 1, got {}",
-                 settings.local_steps);
+  settings.local_steps = check_period(section, "local_steps", local_steps, context);
   const auto auxiliary = section.optional<std::int64_t>(
       "auxiliary", 0,
       "so many nodes, from the first on, only mix and compute no gradients; samples, epochs and "
@@ -90,7 +90,7 @@ Program local_gossip(const Section& section, const Context& context) {
           "codes both take the mean of what these say, which moves the mean model") ==
       "random_matching";
   settings.codec = read_codec(section);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   settings.momentum_policy = read_gossip_momentum(section, context.topology, *settings.codec,
                                                   settings.optimizer, {"keep", "mix", "reset"});
   const bool mixes_moments = settings.momentum_policy == GossipMomentum::mix;

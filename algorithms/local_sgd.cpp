@@ -14,6 +14,7 @@
 //
 // With `compression` nodes send codes of what they have moved since the last mean (block_mean.hpp): FedPAQ, Qsparse-local-SGD.
 
+#include "algorithms/averaging.hpp"
 #include "algorithms/block_mean.hpp"
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"
@@ -60,13 +61,14 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program local_sgd(const Section& section, const Context& context) {
   Settings settings;
-  settings.period = section.required<std::int64_t>("period", "local steps between two averagings");
-  section.expect(settings.period >= 1, "period", "must be at least 1, got {}", settings.period);
+  const auto period =
+      section.required<std::int64_t>("period", "local steps between two averagings");
+  settings.period = check_period(section, "period", period, context);
   settings.switch_step = section.optional<std::int64_t>(
       "switch_step", 0, "steps of allreduce SGD before the first local one (post-local SGD)");
   section.expect(settings.switch_step >= 0, "switch_step", "must not be negative, got {}",
                  settings.switch_step);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   settings.momentum_policy = read_momentum_policy(section, settings.optimizer, "keep");
   settings.mean = read_block_mean(section, settings.momentum_policy);
   section.expect(

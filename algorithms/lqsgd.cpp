@@ -271,7 +271,7 @@ Program lqsgd(const Section& section, const Context& context) {
       "must be more: the errors of {} bits over {} level(s), {} times enlarged, make the "
       "bound grow for ever",
       bits, levels, 2 * settings.margin);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

@@ -22,6 +22,7 @@ bool has_negative_weights(const Topology& topology) {
 GossipMomentum read_gossip_momentum(const Section& section, const Topology& topology,
                                     const Codec& codec, const OptimizerSettings& optimizer,
                                     const std::vector<std::string>& policies) {
+  section.note_other("topology");
   const std::string policy =
       section.choice("momentum_policy", policies, policies.front(),
                      "what happens to momentum and moments when models are mixed");

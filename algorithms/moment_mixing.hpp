@@ -22,7 +22,7 @@ namespace starling::algorithms {
 
 enum class GossipMomentum { keep, mix, reset };
 
-/// Reads `momentum_policy` of gossip; `policies` are those offered, the first by default. Mixing of
+/// Reads `momentum_policy` of gossip over the graph; `policies` are those offered, the first by default. Mixing of
 /// moments that must not become negative wants weights that are not, and a codec that loses nothing:
 /// second moments are small, and what it loses of a neighbor's is subtracted from one's own.
 GossipMomentum read_gossip_momentum(const Section& section, const Topology& topology,

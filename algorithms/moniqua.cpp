@@ -62,7 +62,8 @@ Program moniqua(const Section& section, const Context& context) {
       "consensus_rate", 1, "how far models move towards their neighbors'; below 1 with few bits");
   section.expect(settings.consensus_rate > 0 && settings.consensus_rate <= 1, "consensus_rate",
                  "must be in (0, 1], got {}", settings.consensus_rate);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
+  section.note_other("topology");
   section.expect(has_unit_columns(context.topology), "kind",
                  "= moniqua needs mixing weights whose columns sum to one");
   section.finish();

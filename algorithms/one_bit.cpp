@@ -122,7 +122,7 @@ Program one_bit(const Section& section, const Context& context) {
       section.choice("steps_by", {"owners", "nodes"}, "owners",
                      "who turns gradients into steps: owners of pieces, from the mean, or every "
                      "node before it is sent") == "owners";
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   section.expect(!settings.owners_step || settings.optimizer.clip_norm == 0, "clip_norm",
                  "needs the whole gradient, which no owner has: take steps_by = nodes");
   section.finish();

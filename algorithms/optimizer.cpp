@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "algorithms/registry.hpp"
 #include "algorithms/sums.hpp"
 #include "sim/base/elementary.hpp"
 #include "sim/base/error.hpp"
@@ -55,10 +56,14 @@ void read_rule(const Section& section, std::string_view prefix, double epsilon,
                  least_float, settings.epsilon);
 }
 
-OptimizerSettings read_optimizer(const Section& section, Step steps, double momentum) {
+OptimizerSettings read_optimizer(const Section& section, const Context& context, double momentum) {
   OptimizerSettings s;
-  s.steps = steps;
-  s.learning_rate = section.required<double>("learning_rate", "factor before the gradient");
+  s.steps = context.steps;
+  constexpr std::string_view help =
+      "factor before the gradient; workloads without numbers need none";
+  s.learning_rate = context.workload.has_numbers
+                        ? section.required<double>("learning_rate", help)
+                        : section.optional<double>("learning_rate", 1, help);
   section.expect(s.learning_rate > 0, "learning_rate", "must be positive, got {}", s.learning_rate);
   read_rule(section, "", 1e-8, s);
   if (s.rule == Rule::sgd) read_momentum(section, momentum, s);

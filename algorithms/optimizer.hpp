@@ -52,8 +52,11 @@ struct OptimizerSettings {
   double rate(Step k) const;
 };
 
+struct Context;
+
 /// Reads and checks the keys of the shared update rule; the caller calls section.finish(). `momentum` is the default of its key.
-OptimizerSettings read_optimizer(const Section& section, Step steps, double momentum = 0);
+OptimizerSettings read_optimizer(const Section& section, const Context& context,
+                                 double momentum = 0);
 /// A `momentum_policy` other than the default would change nothing without momentum or moments: it is refused.
 void expect_moments(const Section& section, const OptimizerSettings& optimizer, bool is_default);
 /// Reads the key `optimizer` and the numbers of its rule, momentum excepted, each key after

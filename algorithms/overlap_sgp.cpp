@@ -33,7 +33,7 @@ OverlapSgpSteps::Settings OverlapSgpSteps::read(const Section& section, const Co
   return {.schedule = schedule,
           .tau = tau,
           .is_debiased = is_debiased,
-          .optimizer = read_optimizer(section, context.steps)};
+          .optimizer = read_optimizer(section, context)};
 }
 
 /// Adds what has arrived of the missing shares.

@@ -86,7 +86,8 @@ Program pairwise_gossip(const Section& section, const Context& context) {
                  to_text(settings.interval));
   settings.patience = read_patience(section);
   settings.codec = read_codec(section);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
+  section.note_other("topology");
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

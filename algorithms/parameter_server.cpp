@@ -100,7 +100,7 @@ Program parameter_server(const Section& section, const Context& context) {
   section.expect(backup >= 0 && backup < context.nodes, "backup_nodes", "must be 0 to {}, got {}",
                  context.nodes - 1, backup);
   settings.backup_nodes = static_cast<NodeId>(backup);
-  settings.optimizer = read_server_optimizer(section, context.steps, settings.servers);
+  settings.optimizer = read_server_optimizer(section, context, settings.servers);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

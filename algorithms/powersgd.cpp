@@ -187,7 +187,7 @@ Program powersgd(const Section& section, const Context& context) {
                      "what a node keeps: what its own gradient lost (the paper), or its difference "
                      "from the common result (the authors' code)") == "local";
   settings.collective = read_collective(section);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

@@ -100,7 +100,8 @@ Program push_pull(const Section& section, const Context& context) {
   settings.adapt_then_combine =
       section.choice("order", {"adapt_then_combine", "combine_while_adapt"}, "adapt_then_combine",
                      "average and step: step first, or at once") == "adapt_then_combine";
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
+  section.note_other("topology");
   section.finish();
   return [settings](Node& node) {
     return settings.adapt_then_combine ? adapt_then_combine(node, settings)

@@ -111,6 +111,7 @@ PushSchedule::PushSchedule(const Section& section, const Context& context) {
            : schedule == "two_peer"  ? 2
            : schedule == "four_peer" ? 4
                                      : 0;
+  if (peers_ == 0) section.note_other("topology");
   const int powers = powers_below(context.nodes);
   distances_ = static_cast<int>(section.optional<std::int64_t>(
       "distances", 0,

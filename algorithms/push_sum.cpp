@@ -140,7 +140,8 @@ Program push_sum(const Section& section, const Context& context) {
       section.choice("gradient", {"model", "numerator"}, "model",
                      "what a step is subtracted from: s / w, or s") == "model";
   settings.patience = read_patience(section);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
+  section.note_other("topology");
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

@@ -21,7 +21,7 @@ namespace starling::algorithms {
 
 SgpSteps::Settings SgpSteps::read(const Section& section, const Context& context) {
   return {.schedule = PushSchedule(section, context),
-          .optimizer = read_optimizer(section, context.steps)};
+          .optimizer = read_optimizer(section, context)};
 }
 
 Task<> SgpSteps::take(Step first, Step last) {

@@ -20,8 +20,9 @@ inline NodeId read_servers(const Section& section, NodeId nodes) {
 }
 
 /// Reads the update rule of servers that know a piece of every gradient each.
-inline OptimizerSettings read_server_optimizer(const Section& section, Step steps, NodeId servers) {
-  OptimizerSettings optimizer = read_optimizer(section, steps);
+inline OptimizerSettings read_server_optimizer(const Section& section, const Context& context,
+                                               NodeId servers) {
+  OptimizerSettings optimizer = read_optimizer(section, context);
   section.expect(servers == 1 || optimizer.clip_norm == 0, "clip_norm",
                  "needs the whole gradient, which none of {} servers has: take servers = 1",
                  servers);

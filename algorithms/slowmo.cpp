@@ -52,8 +52,9 @@ class PlainSteps {
     OptimizerSettings optimizer;
   };
   static Settings read(const Section& section, const Context& context) {
+    if (gossips) section.note_other("topology");
     return {.codec = gossips ? read_codec(section) : exact_codec(),
-            .optimizer = read_optimizer(section, context.steps)};
+            .optimizer = read_optimizer(section, context)};
   }
 
   PlainSteps(Node& node, const Settings& settings)
@@ -135,7 +136,7 @@ Program over(Slow slow, const Section& section, const Context& context) {
 
 Program slowmo(const Section& section, const Context& context) {
   Slow slow;
-  slow.period = read_period(section, 12);
+  slow.period = read_period(section, context, 12);
   slow.learning_rate =
       section.optional<double>("slow_learning_rate", 1.0, "factor of the slow step (alpha)");
   section.expect(slow.learning_rate > 0, "slow_learning_rate", "must be positive, got {}",

@@ -166,7 +166,7 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program streaming_diloco(const Section& section, const Context& context) {
   Settings settings{};
-  settings.period = read_period(section, 100);
+  settings.period = read_period(section, context, 100);
   const auto fragments =
       section.optional<std::int64_t>("fragments", std::min<Step>(4, settings.period),
                                      "pieces of the model that are exchanged one after the other");
@@ -181,7 +181,7 @@ Program streaming_diloco(const Section& section, const Context& context) {
   settings.local_share =
       read_between(section, "local_share", 0.5, 0, 0.999, "share of the own model in a merge");
   settings.outer = read_outer_optimizer(section, 0.7, 0.9);
-  settings.inner = read_optimizer(section, context.steps);
+  settings.inner = read_optimizer(section, context);
   settings.momentum_policy = read_momentum_policy(section, settings.inner, "keep");
   settings.mean = read_block_mean(section, settings.momentum_policy, false);
   settings.inner_of_fragment = settings.inner;

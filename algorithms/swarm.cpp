@@ -25,6 +25,7 @@
 
 #include <memory>
 
+#include "algorithms/averaging.hpp"
 #include "algorithms/matching.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/pair_averaging.hpp"
@@ -117,16 +118,16 @@ Program swarm(const Section& section, const Context& context) {
       section.choice("averaging", {"non_blocking", "blocking"}, "non_blocking",
                      "average with what the partner last offered, or wait for its phase") ==
       "blocking";
-  settings.local_steps =
+  const auto local_steps =
       section.optional<std::int64_t>("local_steps", 3, "steps between two averagings, H");
-  section.expect(settings.local_steps >= 1, "local_steps", "must be at least 1, got {}",
-                 settings.local_steps);
+  settings.local_steps = check_period(section, "local_steps", local_steps, context);
   settings.is_geometric =
       section.choice("phase", {"fixed", "geometric"}, "fixed",
                      "exactly H steps, or a random number with mean H") == "geometric";
   if (!is_blocking) settings.patience = read_patience(section);
   settings.codec = read_codec(section);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
+  section.note_other("topology");
   section.finish();
   if (!is_blocking) return [settings](Node& node) { return non_blocking(node, settings); };
   const auto matching = std::make_shared<Matching>();

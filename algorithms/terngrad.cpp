@@ -137,7 +137,7 @@ Program terngrad(const Section& section, const Context& context) {
       "standard deviations of a tensor that its entries are cut to; 0: none");
   section.expect(settings.clip_deviations >= 0, "clip_deviations", "must not be negative, got {}",
                  settings.clip_deviations);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

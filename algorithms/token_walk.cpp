@@ -104,7 +104,8 @@ Program token_walk(const Section& section, const Context& context) {
   settings.is_cyclic =
       section.choice("walk", {"random", "cyclic"}, "random",
                      "to a random neighbor, or through all nodes in turn") == "cyclic";
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
+  if (!settings.is_cyclic) section.note_other("topology");
   section.expect(settings.is_cyclic || is_even(context.topology), "walk",
                  "= random needs a topology on which the walk visits all nodes equally often: an "
                  "undirected one, or as many ways to each node as from it");

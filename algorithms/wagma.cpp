@@ -145,7 +145,7 @@ Program wagma(const Section& section, const Context& context) {
                      "step before averaging, late models once more; or as the authors' code: step "
                      "after it, every node's model once more") == "released";
   settings.collective = read_collective(section);
-  settings.optimizer = read_optimizer(section, context.steps);
+  settings.optimizer = read_optimizer(section, context);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

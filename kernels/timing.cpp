@@ -12,6 +12,7 @@
 //
 // Batches have the same size always, or tokens of uneven samples (lengths.hpp), which a
 // compute-time model turns into seconds.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -83,8 +84,11 @@ std::int64_t read_parameters(const Section& section, std::string& name) {
   section.expect(parameters >= 0 && parameters <= most_parameters, "parameters",
                  "must be 0 to {}, got {}", most_parameters, parameters);
   section.expect(bytes <= bytes_per_parameter * most_parameters && bytes % bytes_per_parameter == 0,
-                 "bytes", "must be a multiple of {} B up to {} B, got {} B", bytes_per_parameter,
-                 bytes_per_parameter * most_parameters, bytes);
+                 "bytes",
+                 "must be a multiple of {} B, a float's size, up to {} B, got {} B; {} B is one",
+                 bytes_per_parameter, bytes_per_parameter * most_parameters, bytes,
+                 std::min(bytes - bytes % bytes_per_parameter + bytes_per_parameter,
+                          bytes_per_parameter * most_parameters));
   section.expect(parameters == 0 || bytes == 0, "bytes",
                  "must not be given together with parameters");
   if (parameters > 0 || bytes > 0) {
@@ -98,13 +102,15 @@ std::int64_t read_parameters(const Section& section, std::string& name) {
   return 0;
 }
 
-/// Floats of every tensor: those of a well-known model, scaled if the size is another, or a list.
-std::vector<std::size_t> read_tensors(const Section& section, const std::string& model,
-                                      std::int64_t parameters) {
+/// Floats of every tensor: those of a well-known model, scaled if the size is another, or a list, which says the size of
+/// the model if no other key does.
+std::vector<std::size_t> read_tensors(const Section& section, std::string& model,
+                                      std::int64_t& parameters) {
   const auto text = section.optional<std::string>(
       "tensors", model == "a model" ? "one" : "model",
-      "floats of each tensor: those of `model`; of a named model, scaled; one; or a list. With "
-      "`parameters` or `bytes` the default is one, and nothing is sent in pieces");
+      "floats of each tensor: those of `model`; of a named model, scaled; one; or a list, whose "
+      "sum is the model. With `parameters` or `bytes` the default is one, and nothing is sent in "
+      "pieces");
   if (text == "one") return {static_cast<std::size_t>(parameters)};
   for (const Preset& preset : presets) {
     if (text != preset.name && !(text == "model" && model == preset.name)) continue;
@@ -123,6 +129,12 @@ std::vector<std::size_t> read_tensors(const Section& section, const std::string&
     sizes.push_back(static_cast<std::size_t>(size));
     sum += size;
   }
+  if (model != "a model" && sum != static_cast<double>(parameters)) {
+    section.expect(sum <= most_parameters, "tensors", "must add up to at most {}, got {}",
+                   most_parameters, sum);
+    model = "a model";
+    parameters = static_cast<std::int64_t>(sum);
+  }
   section.expect(sum == static_cast<double>(parameters), "tensors",
                  "must add up to the model's {} parameters, got {}", parameters, sum);
   return sizes;
@@ -132,7 +144,7 @@ std::vector<std::size_t> read_tensors(const Section& section, const std::string&
 
 std::unique_ptr<Workload> timing(const Section& section, NodeId nodes, std::uint64_t seed) {
   std::string name;
-  const std::int64_t parameters = read_parameters(section, name);
+  std::int64_t parameters = read_parameters(section, name);
   std::vector<std::size_t> tensors = read_tensors(section, name, parameters);
   const auto batch_size =
       section.optional<std::int64_t>("batch_size", 32, "samples of one gradient, for throughput");

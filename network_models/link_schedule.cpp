@@ -162,6 +162,12 @@ std::function<LinkSchedule(const Fabric&)> read_schedule(const Section& section,
   section.expect(interval == Duration{0} || interval >= std::chrono::microseconds(1),
                  "failure_interval", "must be 0 s or at least 1 us, got {}", to_text(interval));
   section.expect(repair > Duration{0}, "repair_time", "must be positive, got {}", to_text(repair));
+  if (interval > Duration{0} && interval < repair) {
+    section.warn("failure_interval",
+                 "is {}, less than repair_time, {}: links are away {:.3g} % of the time",
+                 to_text(interval), to_text(repair),
+                 100 * to_seconds(repair) / (to_seconds(interval) + to_seconds(repair)));
+  }
   for (const char* key : {"repair_time", "failing_links"}) {
     section.expect(!section.has(key) || section.has("failure_interval"), key,
                    "needs failure_interval, which says how often links fail");

@@ -233,6 +233,8 @@ Assembly assemble(const Scenario& scenario, int hosts) {
   const auto note = [&parts](const Section& section) {
     parts.described.push_back({section.name(), section.uses()});
     parts.files.insert(parts.files.end(), section.files().begin(), section.files().end());
+    parts.warnings.insert(parts.warnings.end(), section.warnings().begin(),
+                          section.warnings().end());
   };
 
   const Section run = scenario.section("run");
@@ -294,6 +296,17 @@ Assembly assemble(const Scenario& scenario, int hosts) {
     return entry.make(algorithm, {settings.nodes, settings.steps, *parts.topology, facts});
   });
   note(algorithm);
+  parts.reads_topology = algorithm.reads_other("topology");
+  // What results name is filled in, so the default asks for nothing; nor does a graph of all with all.
+  const bool asks_for_graph =
+      !parts.topology->is_complete() && std::ranges::any_of(topology.uses(), [](const KeyUse& use) {
+        return use.value != use.fallback;
+      });
+  if (!parts.reads_topology && asks_for_graph) {
+    topology.warn("kind", "changes nothing: algorithm.kind = {}, as it is set, reads no graph",
+                  parts.algorithm);
+    parts.idle_topology = topology.warnings().back();
+  }
 
   if (scenario.has_section("reference")) {
     const Section reference = scenario.section("reference");

@@ -67,6 +67,9 @@ struct Assembly {
   std::string reference;      // of [reference]: the file to compare with; no run reads it
   std::vector<DescribedSection> described;  // every key in effect, defaults included
   std::vector<std::string> files;           // that these name
+  std::vector<std::string> warnings;        // of what is allowed but hardly meant
+  bool reads_topology = false;              // the algorithm, as it is set
+  std::string idle_topology;                // a warning, if it does not and a graph is asked for
 };
 
 /// Builds all parts. Throws ScenarioError (what the scenario says is wrong) or Error (a file it names is). So many

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -40,7 +41,28 @@ std::string difference_of_losses(const Table& recorded, const Table& replayed) {
   return "";
 }
 
+/// The lines of a scenario that decide what its nodes do.
+std::string decisive_lines(const std::string& scenario) {
+  std::istringstream lines(scenario);
+  std::string decisive;
+  std::string section;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with('[')) section = line;
+    const bool is_of_run = line.starts_with("steps =") || line.starts_with("seed =");
+    if (section != "[reference]" && (section != "[run]" || is_of_run)) decisive += line + '\n';
+  }
+  return decisive;
+}
+
 }  // namespace
+
+std::string other_scenario(const Assembly& parts, const Recorder& recorded) {
+  const std::string here = decisive_lines(Scenario::to_text(parts.described));
+  const std::string there = decisive_lines(fact(recorded.facts, "scenario"));
+  const std::string line = first_other_line(here, there);
+  if (line == first_other_line(there, here)) return "";
+  return fmt::format("\"{}\", which was \"{}\"", line, first_other_line(there, here));
+}
 
 void check_for_replay(const Assembly& parts, const Recorder& recorded, const std::string& path) {
   if (recorded.acts.empty()) {

@@ -14,6 +14,9 @@ namespace starling {
 /// scenario cannot follow it.
 void check_for_replay(const Assembly& parts, const Recorder& recorded, const std::string& path);
 
+/// How the scenario differs from the recorded one, whatever both say of the file and the records; empty if it does not.
+std::string other_scenario(const Assembly& parts, const Recorder& recorded);
+
 /// "the same losses and models as recorded", or where the first difference is.
 std::string describe_replay(const Recorder& recorded, const Recorder& replayed);
 

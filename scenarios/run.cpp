@@ -44,6 +44,20 @@ std::string current_folder() {
   return std::filesystem::current_path(none).string();
 }
 
+/// What to do about nodes that wait for one that failed, or for what it sent; nothing if no key helps.
+std::string remedy(const Assembly& parts) {
+  if (!parts.failures) return "";
+  for (const DescribedSection& section : parts.described) {
+    if (section.name != "algorithm") continue;
+    for (const KeyUse& use : section.keys) {
+      if (use.key == "patience" && use.type == "duration" &&
+          parse_duration(use.value) == Duration{0})
+        return "; algorithm.patience, 0 s here, says when they go on without a silent node";
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 Run::Run(Assembly assembly, Hooks hooks) : parts_(std::move(assembly)), hooks_(std::move(hooks)) {
@@ -433,8 +447,8 @@ void Run::run_simulation(const Recorder* recorded) {
     try {
       transport.run();
       return !transport.is_cut();
-    } catch (const Stalled&) {
-      throw;  // all processes stall alike
+    } catch (const Stalled& stalled) {
+      throw Stalled(stalled.what() + remedy(parts_));  // all processes stall alike
     } catch (const Interrupted&) {
       throw;  // all are interrupted alike
     } catch (...) {

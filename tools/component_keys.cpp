@@ -32,19 +32,25 @@ constexpr ProbeRun more_steps{small.nodes, 1000};
 
 using Make = std::function<void(const Section&, const ProbeRun&)>;
 
-/// The keys that `make` reads from a probe of the section in which `settings` are fixed.
+/// A probe of the section in which `settings` are fixed, after `make` has read it.
+Section probed(const std::string& section_name, const ProbeRun& run, const Make& make,
+               std::vector<Setting> settings) {
+  Section section = Section::probe(section_name, std::move(settings));
+  try {
+    make(section, run);
+  } catch (const ProbeFinished&) {  // Section::finish() ends a probe
+  }
+  return section;
+}
+
+/// The keys that `make` reads then.
 std::vector<KeyUse> probe(const std::string& section_name, const ProbeRun& run, const Make& make,
                           std::vector<Setting> settings) {
   if (section_name == "run") {
     settings.push_back({"nodes", std::to_string(run.nodes), "probe"});
     settings.push_back({"steps", std::to_string(run.steps), "probe"});
   }
-  const Section section = Section::probe(section_name, std::move(settings));
-  try {
-    make(section, run);
-  } catch (const ProbeFinished&) {  // Section::finish() ends a probe
-  }
-  return section.uses();
+  return probed(section_name, run, make, std::move(settings)).uses();
 }
 
 /// The words that the type of a choice lists.
@@ -198,16 +204,58 @@ Chapter section_chapter(std::string title, const std::string& section, const Mak
   return {std::move(title), section, false, {{section, "", keys_of(section, make)}}};
 }
 
+void make_algorithm(const algorithms::AlgorithmEntry& entry, const Section& section,
+                    const ProbeRun& run) {
+  const auto nodes = static_cast<std::size_t>(run.nodes);
+  const Topology none(run.nodes, {{}}, {std::vector<double>(nodes, 1.0)});
+  const WorkloadFacts facts;
+  static_cast<void>(algorithms::read_exchange(section, entry));
+  static_cast<void>(entry.make(section, {run.nodes, run.steps, none, facts}));
+}
+
+/// Finds the words of choices with which an algorithm reads the graph if it does not without them, or the other way
+/// round: those beside `settings` whose keys are not among `known`, and those that these bring along.
+void find_words(const Make& make, const std::vector<Setting>& settings,
+                const std::vector<KeyUse>& known, std::vector<std::string>& words) {
+  const Section section = probed("algorithm", small, make, settings);
+  for (const KeyUse& use : section.uses()) {
+    if (use.type.find('|') == std::string::npos) continue;
+    if (use.key == "kind" || std::ranges::find(known, use.key, &KeyUse::key) != known.end())
+      continue;
+    for (const std::string& option : options_of(use)) {
+      std::vector<Setting> with = settings;
+      with.push_back({use.key, option, "probe"});
+      if (probed("algorithm", small, make, with).reads_other("topology") ==
+          section.reads_other("topology")) {
+        find_words(make, with, section.uses(), words);
+        continue;
+      }
+      std::vector<std::string> texts;
+      for (const Setting& setting : with)
+        texts.push_back(fmt::format("{} = {}", setting.key, setting.text));
+      words.push_back(fmt::format("{}", fmt::join(texts, " and ")));
+    }
+  }
+}
+
+std::string use_of_graph(const Make& make) {
+  std::vector<std::string> words;
+  find_words(make, {}, {}, words);
+  const bool is_read = probed("algorithm", small, make, {}).reads_other("topology");
+  if (words.empty()) return is_read ? "Reads [topology]." : "Reads no graph.";
+  return fmt::format("Reads [topology] {} {}.", is_read ? "unless" : "with",
+                     fmt::join(words, ", or "));
+}
+
 Chapter algorithm_chapter() {
-  return catalog_chapter(
-      "algorithms", "algorithm", algorithms::catalog(),
-      [](const auto& entry, const Section& section, const ProbeRun& run) {
-        const auto nodes = static_cast<std::size_t>(run.nodes);
-        const Topology none(run.nodes, {{}}, {std::vector<double>(nodes, 1.0)});
-        const WorkloadFacts facts;
-        static_cast<void>(algorithms::read_exchange(section, entry));
-        static_cast<void>(entry.make(section, {run.nodes, run.steps, none, facts}));
-      });
+  Chapter chapter =
+      catalog_chapter("algorithms", "algorithm", algorithms::catalog(), make_algorithm);
+  for (std::size_t i = 0; i < chapter.components.size(); ++i) {
+    chapter.components[i].graph = use_of_graph([i](const Section& section, const ProbeRun& run) {
+      make_algorithm(algorithms::catalog()[i], section, run);
+    });
+  }
+  return chapter;
 }
 
 }  // namespace

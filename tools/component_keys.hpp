@@ -29,6 +29,7 @@ struct Component {
   std::string name;  // of a section without kinds: the section's
   std::string summary;
   std::vector<ComponentKey> keys;
+  std::string graph = "";  // "Reads [topology] with peers = topology." of an algorithm
 };
 
 /// A section of scenarios: a catalog of kinds, or one component with the section's name.

@@ -9,7 +9,7 @@
 #include "scenarios/assemble.hpp"
 #include "scenarios/memory.hpp"
 #include "tools/arguments.hpp"
-#include "tools/reference_run.hpp"
+#include "tools/execute_run.hpp"
 #include "topology/mixing.hpp"
 #include "topology/spectrum.hpp"
 
@@ -74,9 +74,13 @@ void describe_command(const Arguments& arguments) {
                        values))
     return;
   const Assembly parts = assemble(read_scenario(values["words"].as<std::vector<std::string>>()));
-  warn_of_reference(parts);
+  warn_of_settings(parts);
   fmt::print("{}\n# {}\n", Scenario::to_text(parts.described), parts.scenario_name);
-  describe_topology(*parts.topology);
+  if (parts.reads_topology) {
+    describe_topology(*parts.topology);
+  } else {
+    line("topology", fmt::format("not read by {}", parts.algorithm));
+  }
   describe_model(parts);
   const LinkCost link = parts.network->link_cost();
   line("message",

@@ -92,6 +92,12 @@ class Heartbeat {
 
 }  // namespace
 
+void warn_of_settings(const Assembly& parts) {
+  for (const std::string& warning : parts.warnings) say("starling: warning: {}\n", warning);
+  if (!parts.idle_topology.empty()) say("starling: warning: {}\n", parts.idle_topology);
+  warn_of_reference(parts);
+}
+
 void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& how) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     if (std::signal(signal, note_signal) == SIG_IGN) std::signal(signal, SIG_IGN);  // nohup
@@ -110,7 +116,7 @@ void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& h
     fmt::print("memory: {}\n", describe_memory(parts.settings, parts.workload->facts()));
     std::fflush(stdout);
   }
-  if (speaks) warn_of_reference(parts);
+  if (speaks) warn_of_settings(parts);
   Run run(std::move(parts), std::move(hooks));
   try {
     how(run);

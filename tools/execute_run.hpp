@@ -12,4 +12,7 @@ namespace starling {
 /// error and a table to standard output.
 void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& how);
 
+/// Says what in the scenario is allowed but hardly meant.
+void warn_of_settings(const Assembly& parts);
+
 }  // namespace starling

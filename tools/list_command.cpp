@@ -34,6 +34,7 @@ void print_plainly(const Chapter& chapter, const std::string& only, bool with_ke
     if (chapter.has_kinds)
       fmt::print("  {:<{}}{}\n", component.name, longest + 2, component.summary);
     if (!with_keys) continue;
+    if (!component.graph.empty()) fmt::print("      {}\n", component.graph);
     for (const ComponentKey& key : component.keys) {
       fmt::print("      {:<22} {:<34}  {}{}\n", key.use.key,
                  fmt::format("{} ({})", key.use.type, key.fallback()), key.condition(),
@@ -113,6 +114,7 @@ void print_as_markdown(const Chapter& chapter) {
   }
   for (const Component& component : chapter.components) {
     if (chapter.has_kinds) fmt::print("\n### `{}`\n\n{}\n", component.name, component.summary);
+    if (!component.graph.empty()) fmt::print("\n{}\n", component.graph);
     std::vector<std::string> own;
     for (const ComponentKey& key : component.keys) {
       const std::string row = row_of(key);
@@ -138,8 +140,8 @@ Made by `starling list --markdown`; a test compares. A scenario is a text file:
 * `[section]` begins a section, `key = value` sets a key, `#` begins a comment. `[topology]`, `[network]`, `[workload]` and
   `[algorithm]` choose one of several kinds by `kind = ..`. Sections `[run]`, `[network]`, `[compute]`, `[workload]`
   and `[algorithm]` must be there; `[topology]` (else a ring), `[failures]`, `[reference]` and `[sweep]` may.
-* `include = FILE` before the first section, relative to the file it stands in, takes the sections of another file over; keys of
-  the file that includes win.
+* `include = FILE` before the first section, relative to the file it stands in, takes the sections of another file over. Keys of
+  the file that includes win; of two files that it includes, those of the later one. An included file may include others.
 * Other paths are relative to the scenario, those of included files and of the command line, too.
 * Any key can be set on the command line: `section.key=value`. A key that nobody reads is an error. `default` in place of a value takes
   away what an included file, or the scenario, sets: `algorithm.kind=allreduce algorithm.patience=default`.

@@ -138,7 +138,15 @@ void replay(std::vector<std::string> words, const std::string& path, bool speaks
   }
   check_output(words, parts);
   check_for_replay(parts, recorded, path);
-  execute_run(std::move(parts), speaks, [&recorded](Run& run) { run.simulate(&recorded); });
+  const std::string other = other_scenario(parts, recorded);
+  const std::string hint =
+      other.empty() ? "" : fmt::format("another scenario was recorded: here is {}", other);
+  try {
+    execute_run(std::move(parts), speaks, [&recorded](Run& run) { run.simulate(&recorded); });
+  } catch (const Stalled& stalled) {
+    throw Stalled(stalled.what() + (hint.empty() ? "" : "; " + hint));
+  }
+  if (speaks && !hint.empty()) say("starling: warning: {}: {}\n", path, hint);
 }
 
 }  // namespace

@@ -18,9 +18,9 @@ void add(std::string& text, std::string_view what, const std::string& value) {
   text += fmt::format("  {:<36}{}\n", what, value);
 }
 
-double statistic(const Recorder& recorder, const std::string& name) {
+double statistic(const Recorder& recorder, const std::string& name, double otherwise = 0) {
   const auto found = recorder.statistics.find(name);
-  return found == recorder.statistics.end() ? 0.0 : found->second;
+  return found == recorder.statistics.end() ? otherwise : found->second;
 }
 
 bool is_cut(const Recorder& recorder) { return !fact(recorder.facts, "ended").empty(); }
@@ -156,10 +156,13 @@ std::string summarize(const Recorder& recorder) {
                     all.first_end, all.end, all.rate));
   }
   if (all.accounted() > 0) {
+    constexpr double noticeable = 1.01;  // of the time until their last steps
+    const bool serves = all.accounted() > noticeable * all.finished;
     add(text, "nodes compute / wait / communicate",
-        fmt::format("{:.1f} % / {:.1f} % / {:.1f} % of their time",
+        fmt::format("{:.1f} % / {:.1f} % / {:.1f} % of their time{}",
                     100 * all.compute / all.accounted(), 100 * all.wait / all.accounted(),
-                    100 * all.communicate / all.accounted()));
+                    100 * all.communicate / all.accounted(),
+                    serves ? ", with what follows their last step" : ""));
   }
   if (const double away = statistic(recorder, "failures.away_seconds"); away > 0) {
     add(text, "nodes away",
@@ -207,6 +210,11 @@ std::vector<Outcome> outcomes(const Recorder& recorder, const std::optional<Targ
       {"communicate_share", ratio(all.communicate, all.accounted())},
       {"messages_per_step", ratio(all.messages, steps)},
       {"bytes_per_step", ratio(all.bytes, steps)},
+      {"stopped_nodes", statistic(recorder, "failures.stopped_nodes", unknown)},
+      {"away_share", ratio(statistic(recorder, "failures.away_seconds", unknown), all.finished)},
+      {"lost_messages", statistic(recorder, "failures.lost_messages", unknown)},
+      {"duplicated_messages", statistic(recorder, "failures.duplicated_messages", unknown)},
+      {"diverged_nodes", statistic(recorder, "diverged_nodes", unknown)},
   };
   if (target) add_target(all_outcomes, recorder, *target);
   return all_outcomes;

@@ -43,7 +43,7 @@ std::vector<std::size_t> order_of(const Sweep& sweep) {
   return first;
 }
 
-/// One thing that is wrong, with the points that have it.
+/// One thing that is wrong, or a warning, with the points that have it.
 struct Fault {
   std::string what;
   bool is_of_scenario;
@@ -70,6 +70,7 @@ std::string why_untold(const Sweep& sweep, const WorkloadFacts& workload) {
 }
 
 std::string describe(const std::vector<Fault>& faults, std::size_t checked) {
+  if (faults.empty()) return "";
   std::string text;
   for (std::size_t i = 0; i < std::min(faults.size(), most_told); ++i) {
     const Fault& fault = faults[i];
@@ -89,12 +90,15 @@ std::string describe(const std::vector<Fault>& faults, std::size_t checked) {
 
 }  // namespace
 
-std::string check_points(const Scenario& scenario, const Sweep& sweep,
+PointDoubts check_points(const Scenario& scenario, const Sweep& sweep,
                          const std::filesystem::path& folder, std::chrono::nanoseconds at_most) {
   const auto until = std::chrono::steady_clock::now() + at_most;
   // Every point's file lies there, and its scenario names it.
   Scenario(scenario).override_with("run.output=" + folder.string());
   std::vector<Fault> faults;
+  std::vector<Fault> warnings;
+  std::vector<Fault> idle_topologies;
+  bool is_topology_read = false;  // then kinds are compared, some of which read no graph
   std::size_t checked = 0;
   std::optional<std::string> untold;  // "" once a workload tells what has the target
   for (const std::size_t p : order_of(sweep)) {
@@ -108,6 +112,11 @@ std::string check_points(const Scenario& scenario, const Sweep& sweep,
         whole.override_with(settings[i], sweep.origins[i]);
       const Assembly parts = assemble(whole);
       if (sweep.target && untold != "") untold = why_untold(sweep, parts.workload->facts());
+      for (const std::string& warning : parts.warnings)
+        note(warnings, warning, true, sweep.describe(point));
+      if (!parts.idle_topology.empty())
+        note(idle_topologies, parts.idle_topology, true, sweep.describe(point));
+      is_topology_read |= parts.reads_topology;
     } catch (const ScenarioError& error) {
       note(faults, error.what(), true, sweep.describe(point));
     } catch (const Error& error) {
@@ -117,11 +126,12 @@ std::string check_points(const Scenario& scenario, const Sweep& sweep,
     }
   }
   if (untold.value_or("") != "") throw ScenarioError(*untold);
-  if (faults.empty()) return "";
-  std::string text = describe(faults, checked);
+  const std::string text = describe(faults, checked);
   std::size_t wrong = 0;
   for (const Fault& fault : faults) wrong += fault.points;
-  if (wrong < checked) return text;
+  if (!is_topology_read)
+    warnings.insert(warnings.end(), idle_topologies.begin(), idle_topologies.end());
+  if (wrong < checked) return {text, describe(warnings, checked)};
   if (std::ranges::any_of(faults, &Fault::is_of_scenario)) throw ScenarioError(text);
   throw Error(text);
 }

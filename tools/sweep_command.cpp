@@ -288,8 +288,10 @@ void sweep_command(const Arguments& arguments) {
                               ? fs::path(values["output"].as<std::string>())
                               : fs::path(default_output(scenario.name())).replace_extension();
   const bool speaks = values.count("quiet") == 0 && shard.index == 0;
-  const std::string wrong = check_points(scenario, sweep, folder, longest_check);
-  if (speaks && !wrong.empty()) say("starling: warning: {}\nthe other points run\n", wrong);
+  const PointDoubts doubts = check_points(scenario, sweep, folder, longest_check);
+  if (speaks && !doubts.wrong.empty())
+    say("starling: warning: {}\nthe other points run\n", doubts.wrong);
+  if (speaks && !doubts.warnings.empty()) say("starling: warning: {}\n", doubts.warnings);
   prepare_folder(folder, scenario, sweep);
   SweepTable table(sweep, folder);
   const std::string changed = table.changed_file();

@@ -260,6 +260,10 @@ void Section::finish() const {
   is_finished_ = true;
 }
 
+bool Section::reads_other(std::string_view section) const {
+  return std::ranges::find(others_, section) != others_.end();
+}
+
 std::string Section::resolve_path(const std::string& path) const {
   if (path.empty()) return path;
   files_.push_back((std::filesystem::path(directory_) / path).string());  // an absolute path stays
@@ -301,11 +305,14 @@ const Setting* Section::note(std::string_view key, std::string_view type,
   throw ScenarioError(fmt::format("{}: {}.{} is missing{}", origin_, name_, key, hint));
 }
 
+std::string Section::located(std::string_view key, const std::string& message) const {
+  const Setting* setting = find(key);
+  return fmt::format("{}: {}.{} {}", setting ? setting->origin : origin_, name_, key, message);
+}
+
 void Section::fail_with(std::string_view key, const std::string& message) const {
   if (is_probe_) throw ProbeFinished();
-  const Setting* setting = find(key);
-  throw ScenarioError(
-      fmt::format("{}: {}.{} {}", setting ? setting->origin : origin_, name_, key, message));
+  throw ScenarioError(located(key, message));
 }
 
 }  // namespace starling

@@ -87,6 +87,18 @@ class Section {
     if (!condition && !is_probe_) fail_with(key, fmt::format(format, std::forward<Args>(args)...));
   }
 
+  /// Notes what is allowed but hardly meant: "ring.ini:28: algorithm.period is 500, more than ..". Nothing in a probe.
+  template <class... Args>
+  void warn(std::string_view key, fmt::format_string<Args...> format, Args&&... args) const {
+    if (!is_probe_)
+      warnings_.push_back(located(key, fmt::format(format, std::forward<Args>(args)...)));
+  }
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+  /// Notes that the part reads what another section describes: an algorithm the graph of [topology].
+  void note_other(std::string_view section) const { others_.emplace_back(section); }
+  bool reads_other(std::string_view section) const;
+
   /// Every maker calls this after its last read: a key nobody read is a ScenarioError that lists the known ones. One that is
   /// read for the first time afterwards is a fault: nobody could set it, and no list would have it.
   void finish() const;
@@ -104,6 +116,8 @@ class Section {
   void set_directory(std::string directory) { directory_ = std::move(directory); }
 
  private:
+  /// "ring.ini:28: algorithm.learning_rate MESSAGE"
+  std::string located(std::string_view key, const std::string& message) const;
   [[noreturn]] void fail_with(std::string_view key, const std::string& message) const;
   const Setting* find(std::string_view key) const;
   bool is_read(std::string_view key) const;
@@ -119,6 +133,8 @@ class Section {
   mutable bool is_finished_ = false;
   mutable std::vector<KeyUse> uses_;
   mutable std::vector<std::string> files_;
+  mutable std::vector<std::string> warnings_;
+  mutable std::vector<std::string> others_;  // sections
 };
 
 }  // namespace starling

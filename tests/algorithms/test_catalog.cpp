@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "algorithms/registry.hpp"
+#include "scenarios/assemble.hpp"
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
@@ -76,12 +77,56 @@ TEST_CASE("every algorithm survives a node that is twice as slow") {
   }
 }
 
+TEST_CASE("an algorithm reads a graph if and only if it says so") {
+  for (const auto& entry : algorithms::catalog()) {
+    for (const std::string keys : {"", "peers = topology", "pairs = bipartite_exponential",
+                                   "walk = cyclic", "base = gossip", "base = adpsgd"}) {
+      if (!keys.empty() && !test::has_key(entry, keys.substr(0, keys.find(' ')))) continue;
+      CAPTURE(entry.name);
+      CAPTURE(keys);
+      const std::string algorithm = section_of(entry.name) + "\n" + keys;
+      const auto on = [&](const std::string& topology) {
+        return Scenario::parse(test::quadratic_scenario(8, 12, topology, algorithm), "test.ini");
+      };
+      const auto models_on = [&](const std::string& topology) {
+        return test::run(on(topology).to_text()).models;
+      };
+      const Assembly parts = assemble(on("hypercube"));
+      CHECK(parts.reads_topology == (models_on("ring") != models_on("hypercube")));
+      CHECK(parts.idle_topology.empty() == parts.reads_topology);
+      CHECK(assemble(on("ring")).idle_topology.empty());  // the default, which results spell out
+      CHECK(assemble(on("complete")).idle_topology.empty());
+    }
+  }
+}
+
+TEST_CASE("a period that the run is too short for is warned of") {
+  for (const auto& entry : algorithms::catalog()) {
+    for (const std::string key : {"period", "local_steps"}) {
+      const bool is_word = entry.name == "async_diloco" && key == "local_steps";
+      if (!test::has_key(entry, key) || is_word) continue;
+      CAPTURE(entry.name);
+      const auto warnings = [&](const std::string& value) {
+        const std::string text = test::quadratic_scenario(8, 12, "ring", section_of(entry.name));
+        return assemble(Scenario::parse(text, "test.ini", {"algorithm." + key + "=" + value}))
+            .warnings;
+      };
+      CHECK(warnings("12").empty());
+      CHECK(warnings("13") ==
+            std::vector{"command line: algorithm." + key +
+                        " is 13, more than run.steps, 12: nodes may never average"});
+    }
+  }
+}
+
 TEST_CASE("every algorithm runs without numbers") {
   for (const auto& entry : algorithms::catalog()) {
     CAPTURE(entry.name);
     std::string text = test::quadratic_scenario(8, 10, "ring", section_of(entry.name));
     const std::string quadratic = "kind = quadratic\ndimension = 5";
     text.replace(text.find(quadratic), quadratic.size(), "kind = timing\nmodel = resnet50");
+    const std::string rate = "learning_rate = 0.05";
+    text.erase(text.find(rate), rate.size());
     const Recorder hollow = test::run(text);
     CHECK(hollow.nodes[3].steps == 10);
     // In ten steps at least a quarter of a model; of a thousandth of the entries, 8 bytes each, 2 MB.

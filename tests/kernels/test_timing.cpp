@@ -60,6 +60,17 @@ TEST_CASE("samples of a timing workload are divided as equally as can be") {
   CHECK(std::accumulate(imagenet.begin(), imagenet.end(), std::int64_t{0}) == 1'281'167);
 }
 
+TEST_CASE("a list of tensors says the size of the model if no other key does") {
+  const WorkloadFacts facts = make({{"tensors", "100, 20, 3"}})->facts();
+  CHECK(facts.parameters == 123);
+  CHECK(facts.tensors == std::vector<std::size_t>{100, 20, 3});
+  CHECK(facts.description == "a model of 123 parameters, timing only");
+  CHECK_THROWS_WITH_AS(
+      make({{"tensors", "100, 20, 3"}, {"bytes", "500 B"}}),
+      "test.ini:7: workload.tensors must add up to the model's 125 parameters, got 123",
+      ScenarioError);
+}
+
 TEST_CASE("wrong sizes are located in the scenario") {
   const auto wrong = [](const std::map<std::string, std::string>& keys, const char* message) {
     CHECK_THROWS_WITH_AS(make(keys), message, ScenarioError);
@@ -69,7 +80,8 @@ TEST_CASE("wrong sizes are located in the scenario") {
   wrong({{"parameters", "1e14"}},
         "test.ini:7: workload.parameters must be 0 to 10000000000000, got 100000000000000");
   wrong({{"bytes", "6 B"}},
-        "test.ini:7: workload.bytes must be a multiple of 4 B up to 40000000000000 B, got 6 B");
+        "test.ini:7: workload.bytes must be a multiple of 4 B, a float's size, up to "
+        "40000000000000 B, got 6 B; 8 B is one");
   wrong({{"bytes", "8 B"}, {"parameters", "2"}},
         "test.ini:7: workload.bytes must not be given together with parameters");
   wrong({{"samples", "3"}},

@@ -601,6 +601,20 @@ TEST_CASE("fluid: a key that changes nothing without another one is refused") {
   }
 }
 
+TEST_CASE("fluid: links that are away most of the time are warned of") {
+  const auto warnings = [](const Keys& more) {
+    const Section keys = network_test::section(with(simple, more));
+    network_models::find(keys).make(keys, 8, 1);
+    return keys.warnings();
+  };
+  CHECK(warnings({{"failure_interval", "1 s"}}).empty());
+  const auto told = warnings({{"failure_interval", "250 ms"}});
+  REQUIRE(told.size() == 1);
+  CHECK(
+      told[0].ends_with("network.failure_interval is 250 ms, less than repair_time, 1 s: links "
+                        "are away 80 % of the time"));
+}
+
 TEST_CASE("fluid: a schedule that is wrong is refused by file, line and rule") {
   CHECK(schedule_refusal("1 us, host 0 up, -1\n") ==
         ":2: expected a factor of the bandwidth from 0 on, found \"-1\"");

@@ -532,11 +532,14 @@ def check_replay(folder, mpirun):
     done = folder.run("run", "real.h5", "--replay", "real.h5")
     expect(done, 0)
     assert "the same losses as recorded" in done.stdout, done.stdout
+    assert "another scenario was" not in done.stderr, done.stderr
     with h5py.File(folder.file("real_replay.h5"), "r") as results:
         assert status_of(results) == "complete" and "acts" not in results
     done = folder.run("run", "good.ini", "algorithm.learning_rate=0.01", "--replay", "real.h5")
     expect(done, 0)
     assert "train_loss of node" in done.stdout, done.stdout
+    assert ('real.h5: another scenario was recorded: here is "learning_rate = 0.01", which was "learning_rate = 0.05"'
+            in done.stderr), done.stderr
     done = folder.run("run", "good.ini", "run.record_every=2", "--replay", "real.h5")
     expect(done, 0)
     assert "losses were not recorded at the same steps" in done.stdout, done.stdout
@@ -551,7 +554,7 @@ def check_replay(folder, mpirun):
             (["good.ini", "run.nodes=7", "--replay", "real.h5"], 2, "run.nodes must be 8 as in the run that real.h5"),
             (["good.ini", "network.collectives=analytic", "--replay", "real.h5"], 2, "collectives must be expanded"),
             (["good.ini", "failures.stop=3 @ 5 ms", "--replay", "real.h5"], 2, "[failures] must not be there"),
-            (["good.ini", "run.steps=19", "--replay", "real.h5"], 1, "does not follow the recorded one"),
+            (["good.ini", "run.steps=19", "--replay", "real.h5"], 1, 'here is "steps = 19", which was "steps = 20"'),
             (["good.ini", "--replay", "real.h5", "--transport", "mpi"], 2, "--replay is a simulation"),
             (["real.h5", "--replay", "real.h5", "-o", "./real.h5"], 2, "must name another file than real.h5")):
         expect(folder.run("run", *words), status, sentence)

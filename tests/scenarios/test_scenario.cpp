@@ -247,6 +247,13 @@ TEST_CASE("an included file gives sections that the including one overrides") {
   // Of whatever file: results keep the settings alone, to_text().
   CHECK(scenario.section("network").resolve_path("x.csv") == directory.path("x.csv"));
 
+  const std::string two = directory.write(
+      "two.ini", "include = machines/base.ini\ninclude = machines/big.ini\n[run]\nnodes = 2\n");
+  CHECK(text_of(Scenario::read(two), "network", "latency") == "3 us");  // the later one's
+  const std::string swapped = directory.write(
+      "swapped.ini", "include = machines/big.ini\ninclude = machines/base.ini\n[run]\nnodes = 2\n");
+  CHECK(text_of(Scenario::read(swapped), "network", "latency") == "1 us");
+
   const auto refusal = [](const std::string& file) -> std::string {
     try {
       Scenario::read(file);

@@ -220,6 +220,33 @@ class SweepTest(unittest.TestCase):
         self.assertNotIn("sweep.target", self.sweep())
         self.assertEqual([row["target_reached"] for row in self.table()], ["0", "1"])
 
+    def test_failures_and_divergence_are_outcomes(self):
+        self.write(SCENARIO + "[failures]\nduplicate = 1\njoin = 3 @ 5 ms\n[sweep]\nalgorithm.learning_rate = 0.05, 1e30\n")
+        self.sweep("run.on_divergence=mark")
+        points = self.table("points.csv")
+        # 8 nodes send to 2 neighbors in each of 20 steps
+        self.assertEqual([[float(point[name]) for name in ("stopped_nodes", "lost_messages", "duplicated_messages", "diverged_nodes")]
+                          for point in points], [[0, 0, 320, 0], [0, 0, 320, 8]])
+        with h5py.File(self.folder / "out" / f"{points[0]['point']}.h5") as file:
+            self.assertAlmostEqual(float(points[0]["away_share"]), 0.005 / file["nodes/finished"][()].sum(), places=12)
+        self.write(SCENARIO + "[sweep]\nrun.nodes = 4, 8\n")
+        shutil.rmtree(self.folder / "out")
+        self.sweep()
+        self.assertEqual({(row["stopped_nodes"], row["away_share"], row["diverged_nodes"]) for row in self.table()}, {("", "", "")})
+
+    def test_a_graph_that_no_point_reads_is_told_before_any_runs(self):
+        self.write(SCENARIO.replace("dpsgd", "wagma") + "[sweep]\ntopology.kind = torus, hypercube\n")
+        said = self.sweep()
+        self.assertEqual(said.count("s.ini:19: topology.kind changes nothing: algorithm.kind = wagma, as it is set, reads no graph\n"), 1)
+        # Kinds that read it are compared with one that does not.
+        self.write(SCENARIO + "[sweep]\ntopology.kind = torus, hypercube\nalgorithm.kind = dpsgd, wagma\n")
+        shutil.rmtree(self.folder / "out")
+        self.assertNotIn("changes nothing", self.sweep())
+
+    def test_a_period_that_some_runs_are_too_short_for_is_told(self):
+        self.write(SCENARIO.replace("dpsgd", "local_sgd") + "[sweep]\nalgorithm.period = 5, 50\n")
+        self.assertIn("s.ini:19: algorithm.period is 50, more than run.steps, 20: nodes may never average (at period=50)", self.sweep())
+
     def test_finished_points_are_not_run_again_and_unfinished_ones_are(self):
         self.write(SMALL)
         self.sweep()

@@ -196,6 +196,17 @@ TEST_CASE("a failed expectation is located at the key, or at the section if the 
         "ring.ini:14: algorithm.nodes must be even");
 }
 
+TEST_CASE("a warning is located as an error is, and a probe gives none") {
+  const Section section("algorithm", "ring.ini:14", {{"period", "9", "ring.ini:15"}});
+  section.warn("period", "is {}", 9);
+  section.warn("tau", "is none");
+  CHECK(section.warnings() == std::vector<std::string>{"ring.ini:15: algorithm.period is 9",
+                                                       "ring.ini:14: algorithm.tau is none"});
+  const Section probe = Section::probe("algorithm");
+  probe.warn("period", "is {}", 9);
+  CHECK(probe.warnings().empty());
+}
+
 TEST_CASE("the reads are remembered in their order, each key once") {
   const Section section = section_of({{"wait", "1 ms"}, {"rate", "0.50"}});
   section.required<double>("rate", "how fast");
