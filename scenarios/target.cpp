@@ -64,10 +64,13 @@ Target read_target(std::string_view text, const std::function<void(const std::st
   return {std::string(metric), *value};
 }
 
+const Table& evaluations_over_time(const Recorder& recorder) {
+  return recorder.evaluation_by_time.rows() > 1 ? recorder.evaluation_by_time : recorder.evaluation;
+}
+
 Reached first_reached(const Recorder& recorder, const Target& target) {
   const Table& by_step = recorder.evaluation;
-  const bool has_instants = recorder.evaluation_by_time.rows() > 1;  // not the end alone
-  const Table& by_time = has_instants ? recorder.evaluation_by_time : by_step;
+  const Table& by_time = evaluations_over_time(recorder);
   Reached reached{unknown, unknown, unknown};
   if (const auto place = first_place(by_time, target)) {
     reached.time = place->of([&](auto row) { return by_time.value("time", row); });

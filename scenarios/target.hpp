@@ -28,6 +28,9 @@ struct Reached {
   bool ever() const { return !std::isnan(time) || !std::isnan(step); }
 };
 
+/// The evaluations that tell what there was at a time: those by time, unless there is but that at the end.
+const Table& evaluations_over_time(const Recorder& recorder);
+
 /// Between rows of evaluations by a straight line, as tools/plot draws it: of those by time where there are some, but for the step.
 /// A run that begins at the target has reached it at the first row.
 Reached first_reached(const Recorder& recorder, const Target& target);

@@ -88,9 +88,10 @@ struct Curve {
 
 Curve curve_of(const Recorder& run, std::string_view metric) {
   Curve curve;
-  for (std::size_t row = 0; row < run.evaluation.rows(metric); ++row) {
-    const double time = run.evaluation.value("time", row);
-    const double value = run.evaluation.value(metric, row);
+  const Table& table = evaluations_over_time(run);
+  for (std::size_t row = 0; row < table.rows(metric); ++row) {
+    const double time = table.value("time", row);
+    const double value = table.value(metric, row);
     if (std::isnan(time) || std::isnan(value)) continue;
     if (!curve.times.empty() && time <= curve.times.back()) continue;
     curve.times.push_back(time);

@@ -108,6 +108,17 @@ class CompareTest(unittest.TestCase):
             self.assertRegex(self.starling("compare", "a.h5", "r.csv", f"--{name}", "1", status=1), f"--{name} needs two runs .*{needs}")
             self.assertIn(f"--{name} must not be negative", self.starling("compare", "a.h5", "again.h5", f"--{name}", "-1", status=2))
 
+    def test_the_loss_at_a_time_is_that_of_the_newest_models_where_it_is_known(self):
+        # One node of four takes five times as long. By step the runs are one; rows by step tell at a time what there was long before.
+        words = ("run", "s.ini", "-q", "algorithm.kind=adpsgd", "compute.slow_nodes=1", "compute.slowdown=5",
+                 "algorithm.learning_rate=0.5")
+        self.starling(*words, "-o", "by_step.h5")
+        self.starling(*words, "-o", "by_time.h5", "run.evaluate_interval=5 ms")
+        self.starling("compare", "by_time.h5", "by_time.h5", "--loss-by-time", "0")
+        said = self.starling("compare", "by_time.h5", "by_step.h5", "--loss", "0", "--loss-by-time", "0.02", status=3)
+        self.assertRegex(said, r"test loss by time, mean +[0-9.]+ % +2.00 %  differs")
+        self.assertEqual(said.count("differs"), 1)
+
     def test_when_both_runs_got_to_a_target_is_told_if_asked_for(self):
         words = ("compare", "a.h5", "slow.h5", "--time", "1", "--target")
         with h5py.File(self.folder / "a.h5") as file:
