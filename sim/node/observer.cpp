@@ -33,8 +33,11 @@ void Observer::end_step(NodeId node, Step k, const Vector& x, Time now, double w
   totals.finished = now;
   ++steps_finished_;
   set_model(node, x);
-  record(node, "time", k, to_seconds(now));
-  record(node, "bytes_sent", k, static_cast<double>(totals.bytes_sent));
+  if (const auto row = recorder_.steps.schedule().row(k)) {
+    const auto column = static_cast<std::size_t>(node);
+    recorder_.steps.cell("time", *row, column) = to_seconds(now);
+    recorder_.steps.cell("bytes_sent", *row, column) = static_cast<double>(totals.bytes_sent);
+  }
   Handed handed{.weight = weight, .steps = k + 1, .bytes_sent = totals.bytes_sent};
   if (!draws_.empty()) handed.draws = draws_[static_cast<std::size_t>(node)];
   if (!newest_.empty()) newest_[static_cast<std::size_t>(node)] = handed;
