@@ -58,7 +58,8 @@ Task<Message> receive_rest(Node& node, Message first, std::size_t size);
 /// The tensors of `v`, which is of the model's size, first layer first.
 std::vector<Vector> cut_into_tensors(const Node& node, const Vector& v);
 
-/// Refuses topologies that change (running sums of neighbors would not fit the next phase) or are directed; notes that the graph is read.
+/// Refuses topologies that change (running sums of neighbors would not fit the next phase) or are directed; notes that the
+/// graph is read.
 void expect_fixed_symmetric(const Section& section, std::string_view kind,
                             const Topology& topology);
 
