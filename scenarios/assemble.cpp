@@ -114,6 +114,16 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
       "until", Duration{0},
       "time at which the run ends, with an evaluation of the newest models; 0 s: after the steps");
   if (until > Duration{0}) s.until = Time{until};
+  const auto target = section.optional<std::string>(
+      "until_target", "",
+      "quality at which the run ends, such as test_accuracy 0.9 (or a test_auc, test_loss): with "
+      "the "
+      "first evaluation that has it, by time if there is an evaluate_interval; none: goes on");
+  if (!target.empty()) {
+    s.until_target = read_target(target, [&](const std::string& what) {
+      section.expect(false, "until_target", "{}", what);
+    });
+  }
   s.timeline_until = Time(section.optional<Duration>(
       "timeline", Duration{0}, "virtual time until which every node's activity is kept"));
   s.output = section.optional<std::string>("output", default_output(scenario_name), "results file");
@@ -196,6 +206,10 @@ void check_for_mpi(const Assembly& parts, int ranks) {
          "simulations");
   expect(parts, settings.per_episode == Duration{0},
          "[compute] per_episode must not be there over MPI: it is for simulations");
+  expect(parts, !settings.until_target,
+         "run.until_target must be none over MPI, where nobody knows the mean model during the "
+         "run: it "
+         "is for simulations");
   expect(parts, settings.pace != Pace::measured || parts.workload->facts().has_numbers,
          "compute.pace must be modelled over MPI where workload.kind has no numbers, whose "
          "gradients take no time of their own; got measured");
@@ -279,6 +293,11 @@ Assembly assemble(const Scenario& scenario, int hosts) {
   note(compute);
   note(workload);
   const WorkloadFacts& facts = parts.workload->facts();
+  if (settings.until_target) {
+    run.expect(is_told(*settings.until_target, facts), "until_target",
+               "is a {}, which this workload does not tell: {}", settings.until_target->metric,
+               facts.description);
+  }
   check_memory_of_models(settings, facts, hosts);
   settings.host = host.costs_for(4 * facts.wire_parameters);
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "kernels/place.hpp"
 #include "scenarios/checkpointing.hpp"
 #include "scenarios/scenario.hpp"
+#include "scenarios/target.hpp"
 #include "sim/engine/compute_time.hpp"
 #include "sim/engine/failures.hpp"
 #include "sim/engine/network_model.hpp"
@@ -33,6 +35,7 @@ struct RunSettings {
   Step record_every = 0;
   Duration evaluate_interval{};  // zero: not by time, but at `until`
   Time until = Time::max();
+  std::optional<Target> until_target;  // the first evaluation that is there ends the run
   Time timeline_until{};
   std::string output;
   bool save_models = false;

@@ -271,7 +271,8 @@ void Run::conclude(const std::function<bool()>& run, const std::function<void()>
       note_early(fmt::format("failed: {}", stalled.what()));
     }
     recorder_.facts["status"] = status;
-    if (!has_all_steps) recorder_.facts["ended"] = "at run.until";
+    if (!has_all_steps)
+      recorder_.facts["ended"] = is_at_target_ ? "at run.until_target" : "at run.until";
     gather();
     if (completes) {
       finish();
@@ -386,6 +387,16 @@ void Run::follow_failures() {
   });
 }
 
+void Run::end_at_target(SimulatedTransport& transport) {
+  using By = Observer::By;
+  const bool by_time = parts_.settings.evaluate_interval > Duration{0};
+  observer_->judge(by_time ? By::time : By::step, [this, &transport](double loss, double accuracy) {
+    if (is_at_target_ || !is_met(*parts_.settings.until_target, loss, accuracy)) return;
+    is_at_target_ = true;
+    transport.end_now();
+  });
+}
+
 void Run::note_failures(const SimulatedTransport& transport) {
   const SimulatedTransport::FailureCounts& failed = transport.failures();
   auto& statistics = recorder_.statistics;
@@ -429,6 +440,7 @@ void Run::run_simulation(const Recorder* recorded) {
   graph_->follow(transport.running());
   if (parts_.failures) follow_failures();
   evaluate_by_time(0, settings.nodes);
+  if (settings.until_target) end_at_target(transport);
 
   World world{transport,      *graph_,       *observer_,   *parts_.topology,
               settings.steps, settings.seed, settings.plan};
@@ -440,7 +452,8 @@ void Run::run_simulation(const Recorder* recorded) {
   const auto gather = [&] {
     recorder_.statistics["engine.events"] = static_cast<double>(transport.events());
     if (parts_.failures) note_failures(transport);
-    if (settings.evaluates_by_time())
+    const bool ends_evaluated = is_at_target_ && transport.is_cut();
+    if (settings.evaluates_by_time() && !ends_evaluated)
       observer_->pass_to_end(transport.is_cut() ? settings.until : observer_->end());
   };
   const auto run = [&] {

@@ -105,6 +105,8 @@ class Run {
   GradientDuration backward_duration() const;
   /// What each episode adds to a gradient; empty if nothing.
   GradientDuration episode_duration() const;
+  /// Has the first evaluation that is at the scenario's target end the run.
+  void end_at_target(SimulatedTransport& transport);
   void follow_failures();
   void note_failures(const SimulatedTransport& transport);
   bool is_replaying() const { return checkpoints_ && checkpoints_->is_replaying(); }
@@ -144,6 +146,7 @@ class Run {
   std::unique_ptr<NetworkLog> network_log_;
   std::unique_ptr<CheckpointFile> from_;  // to go on from
   std::unique_ptr<Checkpointing> checkpoints_;
+  bool is_at_target_ = false;
   std::uint32_t rank_here_ = 0;         // of this process, among those of its machine
   NodeId nodes_here_ = 0;               // of this process
   const Recorder* recorded_ = nullptr;  // to be replayed

@@ -49,6 +49,15 @@ std::optional<Place> first_place(const Table& table, const Target& target) {
 
 }  // namespace
 
+bool is_met(const Target& target, double loss, double accuracy) {
+  return is_loss(target.metric) ? loss <= target.value : accuracy >= target.value;
+}
+
+bool is_told(const Target& target, const WorkloadFacts& workload) {
+  if (is_loss(target.metric)) return workload.has_numbers;
+  return workload.has_accuracy && target.metric == workload.accuracy_metric;
+}
+
 Target read_target(std::string_view text, const std::function<void(const std::string&)>& refuse) {
   const std::size_t blank = text.find(' ');
   const std::string_view metric = text.substr(0, blank);

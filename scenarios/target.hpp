@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "sim/node/workload.hpp"
 #include "sim/record/recorder.hpp"
 
 namespace starling {
@@ -15,6 +16,12 @@ struct Target {
   std::string metric;  // of the evaluation table: test_accuracy, test_auc or test_loss
   double value;
 };
+
+/// Whether a mean model of that quality is at the target.
+bool is_met(const Target& target, double loss, double accuracy);
+
+/// Whether a workload tells the metric of the target.
+bool is_told(const Target& target, const WorkloadFacts& workload);
 
 /// "test_accuracy 0.9". `refuse`, which throws, gets what is wrong with a text that is no target.
 Target read_target(std::string_view text, const std::function<void(const std::string&)>& refuse);

@@ -25,9 +25,10 @@ double statistic(const Recorder& recorder, const std::string& name, double other
 
 bool is_cut(const Recorder& recorder) { return !fact(recorder.facts, "ended").empty(); }
 
-/// The evaluations that tell how the run ended: of a run that ended at a time those by time.
+/// The evaluations that tell how the run ended: of one that ended before its steps those by time, if there are any.
 const Table& evaluations(const Recorder& recorder) {
-  return is_cut(recorder) ? recorder.evaluation_by_time : recorder.evaluation;
+  const bool by_time = is_cut(recorder) && recorder.evaluation_by_time.rows() > 0;
+  return by_time ? recorder.evaluation_by_time : recorder.evaluation;
 }
 
 /// Last value of an evaluation metric that is known; none where all nodes diverged.
@@ -144,9 +145,11 @@ std::string summarize(const Recorder& recorder) {
                     all.steps * samples_per_step(recorder) / all.end, all.steps / all.end));
   }
   if (is_cut(recorder)) {
+    const std::string fewest =
+        all.fewest_steps < all.most_steps ? fmt::format("{} to ", all.fewest_steps) : "";
     add(text, "steps of a node",
-        fmt::format("{} to {} of {}, until run.until", all.fewest_steps, all.most_steps,
-                    recorder.evaluation.schedule().steps()));
+        fmt::format("{}{} of {}, ended {}", fewest, all.most_steps,
+                    recorder.evaluation.schedule().steps(), fact(recorder.facts, "ended")));
   }
   const double stopped = statistic(recorder, "failures.stopped_nodes");
   constexpr double together = 0.9;  // of the last node's time

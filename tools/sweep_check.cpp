@@ -60,13 +60,9 @@ void note(std::vector<Fault>& faults, const std::string& what, bool is_of_scenar
 
 /// Why no run of this workload gets to the target of the sweep; "" if some may.
 std::string why_untold(const Sweep& sweep, const WorkloadFacts& workload) {
-  const std::string& metric = sweep.target->metric;
-  const bool is_told = metric == "test_loss"
-                           ? workload.has_numbers
-                           : workload.has_accuracy && metric == workload.accuracy_metric;
-  if (is_told) return "";
+  if (is_told(*sweep.target, workload)) return "";
   return fmt::format("{}: sweep.target is a {}, which this workload does not tell: {}",
-                     sweep.target_origin, metric, workload.description);
+                     sweep.target_origin, sweep.target->metric, workload.description);
 }
 
 std::string describe(const std::vector<Fault>& faults, std::size_t checked) {

@@ -65,7 +65,9 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   /// Runs until every fibre has ended, but for those of nodes that stopped, or `until`. Throws Stalled when nothing can
   /// happen any more although others wait.
   void run();
-  /// Whether the run ended at `until`.
+  /// From within the run: it ends with what happens at this instant.
+  void end_now() { settings_.until = now_; }
+  /// Whether the run ended at `until`, or by end_now().
   bool is_cut() const { return is_cut_; }
   std::int64_t events() const { return events_; }
   const FailureCounts& failures() const { return failed_; }

@@ -205,6 +205,9 @@ void Observer::evaluate(By by, std::size_t index, Row& row) {
   for (std::size_t i = 0; i < row.models.size(); ++i) {
     graph_.deliver(squared_distance(row.models[i], center), &row.distances[i]);
   }
+  if (const Judge& judge = rows(by).judge) {
+    judge(quality.loss.value(), facts_.has_accuracy ? quality.accuracy.value() : std::nan(""));
+  }
 }
 
 void Observer::drop_diverged(By by, std::size_t index, Row& row) {

@@ -90,6 +90,9 @@ class Observer {
   Time end() const;
   /// All has happened: evaluates at the instants before `end`, and there.
   void pass_to_end(Time end);
+  /// Waits for the numbers of each evaluation by step, or by time, and hands them over.
+  using Judge = std::function<void(double loss, double accuracy)>;
+  void judge(By by, Judge judge) { rows(by).judge = std::move(judge); }
 
   /// `node` has stopped for ever: rows do not wait for it any more.
   void lose(NodeId node);
@@ -143,6 +146,7 @@ class Observer {
   struct Rows {
     Table& table;
     std::map<std::size_t, Row> begun;
+    Judge judge;  // empty: nobody waits for the numbers
   };
 
   Rows& rows(By by) { return by == By::step ? by_step_ : by_time_; }
@@ -164,8 +168,8 @@ class Observer {
   const WorkloadFacts& facts_;
   std::vector<Vector> models_;  // (nodes), from the first on
   std::vector<Handed> newest_;  // (nodes), with these; empty unless they are evaluated by time
-  Rows by_step_{recorder_.evaluation, {}};
-  Rows by_time_{recorder_.evaluation_by_time, {}};
+  Rows by_step_{recorder_.evaluation, {}, {}};
+  Rows by_time_{recorder_.evaluation_by_time, {}, {}};
   std::pair<NodeId, NodeId> nodes_here_{0, 0};  // evaluated by time
   Duration interval_{};
   Time until_ = Time::max();

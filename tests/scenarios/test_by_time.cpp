@@ -1,4 +1,4 @@
-// Evaluations by time, and runs that end at a time.
+// Evaluations by time, and runs that end at a time or at a target.
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,11 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
+#include "scenarios/target.hpp"
 #include "sim/base/error.hpp"
+#include "tests/support/same_content.hpp"
 #include "tests/support/small_run.hpp"
 
 using namespace starling;
@@ -163,4 +166,82 @@ TEST_CASE("intervals and ends that make no sense are refused") {
   refused("run.evaluate_interval=1 ns",
           "run.evaluate_interval must be 0 s or at least 1 us, got 1 ns");
   refused("run.until=-1 s", "run.until must be a duration such as 1.5 ms");
+  refused("run.until_target=0.9",
+          "run.until_target must be one of test_accuracy, test_auc, test_loss");
+  refused("run.until_target=test_accuracy 90",
+          "run.until_target must be a share above 0 and at most 1");
+  refused("run.until_target=test_auc 0.9",
+          "run.until_target is a test_auc, which this workload does not tell");
+}
+
+namespace {
+
+/// First row of `table` where the metric is at the target, or worse than it before.
+std::size_t row_at(const Table& table, const Target& target) {
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    const double value = table.value(target.metric, row);
+    if (is_met(target, value, value)) return row;
+  }
+  return table.rows();
+}
+
+/// Checks that `cut` ended at `row` of the table `by_time` or by step and recorded the same as `whole` until then.
+void check_ends_at(const Recorder& cut, const Recorder& whole, bool by_time, std::size_t row) {
+  const auto table = [by_time](const Recorder& run) -> const Table& {
+    return by_time ? run.evaluation_by_time : run.evaluation;
+  };
+  CHECK(cut.facts.at("ended") == "at run.until_target");
+  for (const char* metric : {"time", "test_accuracy", "test_loss", "consensus_distance"}) {
+    for (std::size_t before = 0; before <= row; ++before) {
+      const double had = table(whole).value(metric, before);
+      const double has = table(cut).value(metric, before);
+      CHECK((has == had || (std::isnan(has) && std::isnan(had))));
+    }
+    for (std::size_t after = row + 1; after < table(cut).rows(metric); ++after)
+      CHECK(std::isnan(table(cut).value(metric, after)));
+  }
+  // Evaluated by time, it ends with the first steps that end later.
+  const double end = end_of(cut);
+  CHECK(end >= table(cut).value("time", row));
+  for (NodeId node = 0; node < 8; ++node)
+    CHECK(static_cast<double>(cut.nodes[node].steps) == steps_by(whole, node, end));
+}
+
+}  // namespace
+
+TEST_CASE("a run ends at the first evaluation that is at its target") {
+  for (const char* kind : {"adpsgd", "dpsgd", "wagma", "sgp"}) {
+    for (const bool by_time : {true, false}) {
+      CAPTURE(kind);
+      CAPTURE(by_time);
+      std::vector<std::string> settings{"run.evaluate_every=2"};
+      if (!by_time) settings.push_back("run.evaluate_interval=0 s");
+      const Recorder whole = run_algorithm(kind, settings);
+      const Table& table = by_time ? whole.evaluation_by_time : whole.evaluation;
+      for (const std::string metric : {"test_accuracy", "test_loss"}) {
+        const Target target{metric, table.value(metric, table.rows() / 2)};
+        settings.push_back(fmt::format("run.until_target={} {:.17g}", metric, target.value));
+        check_ends_at(run_algorithm(kind, settings), whole, by_time, row_at(table, target));
+        settings.pop_back();
+      }
+    }
+  }
+}
+
+TEST_CASE("a run that never gets to its target is the run without one") {
+  for (const char* interval : {"10 ms", "0 s"}) {
+    const std::string by = fmt::format("run.evaluate_interval={}", interval);
+    const Recorder whole = run_algorithm("adpsgd", {by});
+    Recorder run = run_algorithm("adpsgd", {by, "run.until_target=test_loss 1e-9"});
+    run.facts["scenario"] = whole.facts.at("scenario");
+    std::string difference;
+    CHECK_MESSAGE(test::same_content(run, whole, &difference), difference);
+  }
+}
+
+TEST_CASE("of a time and a target at which a run ends, the first counts") {
+  const std::vector<std::string> early{"run.until=5 ms", "run.until_target=test_loss 1e-9"};
+  CHECK(run_algorithm("dpsgd", early).facts.at("ended") == "at run.until");
+  const std::vector<std::string> easy{"run.until=1 h", "run.until_target=test_accuracy 0.2"};
+  CHECK(run_algorithm("dpsgd", easy).facts.at("ended") == "at run.until_target");
 }

@@ -144,6 +144,10 @@ TEST_CASE(
       {"eager", {"algorithm.kind=eager"}},
       {"adaptive period", {"algorithm.kind=adaptive_period", "run.steps=200"}},
       {"a code whose size follows from values", {"algorithm.kind=dgc"}},
+      {"a target that is reached late",
+       {"algorithm.kind=adpsgd", "run.until_target=test_accuracy 0.9"}},
+      {"a target that is never reached",
+       {"algorithm.kind=adpsgd", "run.until_target=test_loss 1e-9", "run.evaluate_interval=7 ms"}},
   };
   for (const auto& entry : cases) {
     CAPTURE(entry.first);

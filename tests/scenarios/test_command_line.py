@@ -493,6 +493,7 @@ def check_mpi_failures(folder, mpirun):
                                 (["algorithm.learning_rate=-1"], "learning_rate must be positive"),
                                 (["failures.stop=3 @ 5 ms"], "[failures] must not be there over MPI"),
                                 (["run.checkpoint=5 steps"], "run.checkpoint must be never over MPI"),
+                                (["run.until_target=test_loss 0.1"], "run.until_target must be none over MPI"),
                                 (["walks.ini", "compute.per_episode=1 ms"], "[compute] per_episode must not be there over MPI"),
                                 (["sizes.ini", "compute.pace=measured"], "compute.pace must be modelled over MPI where"),
                                 (["run.nodes=2"], "rank")):
@@ -551,6 +552,7 @@ def check_replay(folder, mpirun):
             (["real.h5", "--replay", "missing.h5"], 1, "missing.h5: cannot read"),
             (["good.ini", "--replay", "part.h5"], 1, "can be replayed, this one: interrupted by signal 2"),
             (["good.ini", "run.checkpoint=5 steps", "--replay", "real.h5"], 2, "run.checkpoint must be never in a replay"),
+            (["good.ini", "run.until_target=test_loss 0.1", "--replay", "real.h5"], 2, "run.until_target must be none in a replay"),
             (["good.ini", "run.nodes=7", "--replay", "real.h5"], 2, "run.nodes must be 8 as in the run that real.h5"),
             (["good.ini", "network.collectives=analytic", "--replay", "real.h5"], 2, "collectives must be expanded"),
             (["good.ini", "failures.stop=3 @ 5 ms", "--replay", "real.h5"], 2, "[failures] must not be there"),

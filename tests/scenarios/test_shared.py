@@ -63,11 +63,19 @@ class SharedTest(unittest.TestCase):
         return process.returncode, output, errors
 
     def test_the_results_file_is_that_of_one_process(self):
-        words = ("run", "s.ini", "run.output=same.h5", "run.evaluate_interval=10 ms", "run.until=55 ms")
+        self.check_same("run.evaluate_interval=10 ms", "run.until=55 ms")
+
+    def test_it_ends_at_its_target_as_one_process_does(self):
+        self.check_same("run.until_target=test_accuracy 0.3")
+        with h5py.File(self.folder / "same.h5") as results:
+            self.assertEqual(results["facts"].attrs["ended"], b"at run.until_target")
+
+    def check_same(self, *settings):
+        words = ("run", "s.ini", "run.output=same.h5", *settings)
         self.assertEqual(self.run_it(0, *words)[0], 0)
         alone = content(self.folder / "same.h5")
         self.assertIn("evaluation/consensus_distance", alone)
-        self.assertIn("evaluation_by_time/consensus_distance", alone)
+        self.assertEqual("evaluation_by_time/consensus_distance" in alone, "run.until=55 ms" in settings)
         for processes in (2, 3, 4):
             (self.folder / "same.h5").unlink()
             status, output, errors = self.run_it(processes, *words)
