@@ -441,6 +441,7 @@ void Run::run_simulation(const Recorder* recorded) {
   if (parts_.failures) follow_failures();
   evaluate_by_time(0, settings.nodes);
   if (settings.until_target) end_at_target(transport);
+  if (settings.until < Time::max() || settings.until_target) transport.keep_suspended();
 
   World world{transport,      *graph_,       *observer_,   *parts_.topology,
               settings.steps, settings.seed, settings.plan};
@@ -452,6 +453,7 @@ void Run::run_simulation(const Recorder* recorded) {
   const auto gather = [&] {
     recorder_.statistics["engine.events"] = static_cast<double>(transport.events());
     if (parts_.failures) note_failures(transport);
+    if (transport.is_cut()) account_until(world, is_at_target_ ? transport.now() : settings.until);
     const bool ends_evaluated = is_at_target_ && transport.is_cut();
     if (settings.evaluates_by_time() && !ends_evaluated)
       observer_->pass_to_end(transport.is_cut() ? settings.until : observer_->end());

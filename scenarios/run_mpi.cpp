@@ -106,6 +106,7 @@ void Run::execute(MpiSession& session) {
                           .reports = &reports},
                          session, *graph_, workload(), duration);
   clock = &transport;
+  if (settings.until < Time::max()) transport.keep_suspended();
 
   nodes_here_ = block.end - block.begin;
   evaluate_by_time(block.begin, block.end);
@@ -132,6 +133,7 @@ void Run::execute(MpiSession& session) {
     recorder_.statistics["mpi.gradients"] = static_cast<double>(transport.statistics().gradients);
     recorder_.statistics["mpi.messages"] =
         static_cast<double>(transport.statistics().messages_sent);
+    if (transport.is_cut()) account_until(world, settings.until);
     if (settings.evaluates_by_time()) {
       const std::int64_t end = session.largest(observer_->end().time_since_epoch().count());
       observer_->pass_to_end(transport.is_cut() ? settings.until

@@ -68,6 +68,8 @@ struct Totals {
   double rate = 0;  // steps per second of nodes while they run
 
   explicit Totals(const Recorder& recorder) {
+    if (is_cut(recorder))
+      end = std::fmax(end, last(recorder, "time"));  // nodes may have ended their steps before
     for (const NodeTotals& node : recorder.nodes) {
       steps += static_cast<double>(node.steps);
       fewest_steps = std::min(fewest_steps, node.steps);
@@ -153,14 +155,14 @@ std::string summarize(const Recorder& recorder) {
   }
   const double stopped = statistic(recorder, "failures.stopped_nodes");
   constexpr double together = 0.9;  // of the last node's time
-  if (all.first_end < together * all.end && stopped == 0) {
+  if (all.first_end < together * all.end && stopped == 0 && !is_cut(recorder)) {
     add(text, "nodes finish",
         fmt::format("between {:.4g} and {:.4g} s: {:.4g} steps/s of all nodes while they run",
                     all.first_end, all.end, all.rate));
   }
   if (all.accounted() > 0) {
     constexpr double noticeable = 1.01;  // of the time until their last steps
-    const bool serves = all.accounted() > noticeable * all.finished;
+    const bool serves = !is_cut(recorder) && all.accounted() > noticeable * all.finished;
     add(text, "nodes compute / wait / communicate",
         fmt::format("{:.1f} % / {:.1f} % / {:.1f} % of their time{}",
                     100 * all.compute / all.accounted(), 100 * all.wait / all.accounted(),

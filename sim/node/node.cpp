@@ -27,6 +27,15 @@ std::int64_t bytes_on_wire(const Vector& values) {
 
 }  // namespace
 
+void account_until(World& world, Time until) {
+  for (const auto& [node, suspended] : world.transport.suspended()) {
+    const Time since = std::max(suspended.since, world.backward_of(node).end);
+    if (since >= until) continue;
+    world.observer.spend(node, suspended.is_computing ? Activity::compute : Activity::wait, since,
+                         until);
+  }
+}
+
 std::int64_t bytes_on_wire(const Code& code) {
   if (code.bytes == 0) return control_bytes;
   const double bytes_per_word =

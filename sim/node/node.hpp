@@ -55,6 +55,9 @@ struct World {
   }
 };
 
+/// Of a run that ends before its programs: accounts for what programs were doing then. What they waited for counts as not yet sent.
+void account_until(World& world, Time until);
+
 class Node {
  public:
   Node(World& world, NodeId id) : world_(world), id_(id) {}
@@ -328,7 +331,7 @@ class [[nodiscard]] Node::ComputeGradient {
   }
   bool await_ready() const noexcept { return false; }
   void await_suspend(std::coroutine_handle<> handle) {
-    world_.transport.suspend(wait_, handle);
+    world_.transport.suspend(wait_, handle, true);
     world_.transport.compute(wait_);
   }
   Gradient await_resume();

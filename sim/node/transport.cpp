@@ -71,6 +71,15 @@ std::vector<NodeId> Transport::unfinished_nodes() const {
   return nodes;
 }
 
+std::vector<std::pair<NodeId, Transport::Suspended>> Transport::suspended() const {
+  std::vector<std::pair<NodeId, Suspended>> all;
+  for (const Fibre& fibre : fibres_) {
+    if (fibre.task && fibre.is_program() && !suspended_.empty())
+      all.emplace_back(fibre.node, suspended_[static_cast<std::size_t>(fibre.node)]);
+  }
+  return all;
+}
+
 std::string Transport::describe_waiting(const std::vector<NodeId>& nodes) const {
   constexpr std::size_t most = 8;
   std::string text;

@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/base/time.hpp"
@@ -56,10 +57,21 @@ class Transport {
     return *current_;
   }
   /// And who waits since when.
-  void suspend(TimedWait& wait, std::coroutine_handle<> handle) {
+  void suspend(TimedWait& wait, std::coroutine_handle<> handle, bool is_computing = false) {
     wait.fibre = &suspend(handle);
     wait.since = now();
+    if (!suspended_.empty() && wait.fibre->is_program()) [[unlikely]]
+      suspended_[static_cast<std::size_t>(wait.fibre->node)] = {wait.since, is_computing};
   }
+  /// What a program that has not ended does: computes, or waits.
+  struct Suspended {
+    Time since = Time::max();  // never: it did neither yet
+    bool is_computing = false;
+  };
+  /// Has suspended() know, in a run that may end before its programs; before they begin.
+  void keep_suspended() { suspended_.resize(static_cast<std::size_t>(nodes_)); }
+  /// The same of every node whose program has not ended.
+  std::vector<std::pair<NodeId, Suspended>> suspended() const;
   /// The fibre that runs now.
   Fibre* current() const { return current_; }
   /// The node whose fibre runs, or ran last.
@@ -71,7 +83,7 @@ class Transport {
   std::size_t active() const { return fibres_.size() - free_fibres_.size(); }
 
  protected:
-  Transport(NodeId nodes, bool is_real) : mailbox_(nodes), is_real_(is_real) {}
+  Transport(NodeId nodes, bool is_real) : mailbox_(nodes), nodes_(nodes), is_real_(is_real) {}
 
   /// Begins a fibre later, from the transport's loop, behind what is due now.
   virtual void start(Fibre& fibre) = 0;
@@ -99,8 +111,10 @@ class Transport {
  private:
   void end(Fibre& fibre);
 
-  std::vector<Fibre*> free_fibres_;  // those that have ended
-  bool is_real_;                     // time passes by itself: real_time() tells it
+  std::vector<Fibre*> free_fibres_;   // those that have ended
+  std::vector<Suspended> suspended_;  // (nodes); empty unless they are kept
+  NodeId nodes_;
+  bool is_real_;  // time passes by itself: real_time() tells it
   Fibre* current_ = nullptr;
   NodeId running_ = 0;
 };

@@ -17,6 +17,11 @@ using namespace starling;
 
 namespace {
 
+Duration accounted(const Recorder& run, NodeId node) {
+  const NodeTotals& totals = run.nodes[static_cast<std::size_t>(node)];
+  return totals.compute + totals.wait + totals.communicate;
+}
+
 const std::string blobs = test::blobs_scenario(40, "evaluate_interval = 10 ms\n");
 /// 8 nodes, of which two take four times as long: others end twice their steps meanwhile.
 const std::vector<std::string> with_slow_nodes{"compute.slow_nodes=2", "compute.slowdown=4"};
@@ -141,6 +146,28 @@ TEST_CASE("a run that ends at a time is the beginning of the run that ends with 
   }
 }
 
+TEST_CASE("when a run ends at a time, what its nodes do then is accounted for") {
+  // Node 0 would compute for 2 s; the others, who wait for it in their own ways, for 2 ms.
+  for (const char* kind : {"dpsgd", "allreduce", "wagma", "eager"}) {
+    CAPTURE(kind);
+    std::vector<std::string> overrides{
+        "run.until=55 ms",       "compute.slow_nodes=1",
+        "compute.slowdown=1000", "compute.distribution=constant",
+        "compute.sigma=default", "algorithm.kind=" + std::string(kind)};
+    if (kind != std::string("dpsgd")) overrides.emplace_back("topology.kind=default");
+    for (const char* collectives : {"expanded", "analytic"}) {
+      CAPTURE(collectives);
+      overrides.push_back(std::string("network.collectives=") + collectives);
+      const Recorder run = test::run(blobs, overrides);
+      for (NodeId node = 0; node < 8; ++node) {
+        CAPTURE(node);
+        CHECK(to_seconds(accounted(run, node)) == doctest::Approx(0.055).epsilon(1e-12));
+      }
+      CHECK(to_seconds(run.nodes[0].compute) == doctest::Approx(0.055).epsilon(1e-12));
+    }
+  }
+}
+
 TEST_CASE("a run that has time for all its steps ends with them, and is evaluated there") {
   const Recorder run = run_algorithm("dpsgd", {"run.until=1 h", "run.evaluate_interval=0 s"});
   CHECK(run.facts.count("ended") == 0);
@@ -203,8 +230,10 @@ void check_ends_at(const Recorder& cut, const Recorder& whole, bool by_time, std
   // Evaluated by time, it ends with the first steps that end later.
   const double end = end_of(cut);
   CHECK(end >= table(cut).value("time", row));
-  for (NodeId node = 0; node < 8; ++node)
+  for (NodeId node = 0; node < 8; ++node) {
     CHECK(static_cast<double>(cut.nodes[node].steps) == steps_by(whole, node, end));
+    if (cut.nodes[node].steps < 40) CHECK(accounted(cut, node) == accounted(cut, 0));
+  }
 }
 
 }  // namespace

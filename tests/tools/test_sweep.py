@@ -234,6 +234,22 @@ class SweepTest(unittest.TestCase):
         self.sweep()
         self.assertEqual({(row["stopped_nodes"], row["away_share"], row["diverged_nodes"]) for row in self.table()}, {("", "", "")})
 
+    def test_a_run_that_ends_at_a_time_took_that_long_and_not_until_its_last_step(self):
+        # Node 0's second gradient would take 1 s: the others end the second step of nobody, and wait.
+        (self.folder / "trace.csv").write_text("node,step,seconds\n" + "".join(
+            f"{node},{step},{1 if (node, step) == (0, 1) else 0.001}\n" for node in range(8) for step in range(20)))
+        self.write(SCENARIO.replace("gradient = 1 ms", "distribution = trace\ntrace = trace.csv").replace("dpsgd", "allreduce")
+                   .replace("[topology]\nkind = ring\n", "") + "[sweep]\nrun.until = 100 ms\n")
+        self.sweep()
+        point, = self.table("points.csv")
+        found = {name: float(point[name]) for name in ("virtual_time_seconds", "step_time_seconds", "steps_per_second", "compute_share")}
+        # 8 nodes ended 1 step; node 0 computed 100 ms less that step's exchange, the others 2 ms
+        self.assertAlmostEqual(found["virtual_time_seconds"], 0.1)
+        self.assertAlmostEqual(found["step_time_seconds"], 0.1)
+        self.assertAlmostEqual(found["steps_per_second"], 80)
+        self.assertAlmostEqual(found["compute_share"], (0.1 + 7 * 0.002) / 0.8, delta=0.001)
+        self.assertAlmostEqual(sum(float(point[f"{name}_share"]) for name in ("compute", "wait", "communicate")), 1)
+
     def test_a_graph_that_no_point_reads_is_told_before_any_runs(self):
         self.write(SCENARIO.replace("dpsgd", "wagma") + "[sweep]\ntopology.kind = torus, hypercube\n")
         said = self.sweep()

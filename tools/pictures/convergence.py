@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.ticker import LogLocator, MaxNLocator, PercentFormatter
 
 from pictures.reference import read_reference
-from pictures.results import choose_evaluations, opened
+from pictures.results import choose_evaluations, end_of_run, opened
 from pictures.run import Results
 from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, byte_scale, cut, finite, literal, percent, set_log, short, spans_decades, text, time_scale, wants_log
 
@@ -77,9 +77,9 @@ def read_results(path):
     with opened(path) as file:
         columns = {name: values[()].astype(float) for name, values in file["evaluation"].items()}
         columns["by_time"] = {name: values[()] for name, values in file.get("evaluation_by_time", {}).items()}
-        steps, finished = file["nodes/steps"][()], file["nodes/finished"][()]
-    if steps.sum() > 0 and finished.max() > 0:
-        columns["step_time"] = float(finished.max() * len(steps) / steps.sum())  # as in tools/summary.cpp
+        steps, end = file["nodes/steps"][()], end_of_run(file)
+    if steps.sum() > 0 and end > 0:
+        columns["step_time"] = float(end * len(steps) / steps.sum())
     return columns
 
 

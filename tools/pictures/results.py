@@ -2,6 +2,7 @@
 import contextlib
 
 import h5py
+import numpy as np
 
 from pictures.style import Failure, text
 
@@ -32,3 +33,11 @@ def opened(path):
 def choose_evaluations(by_step, by_time, against):
     """Which table has the curve over `against`: over time and bytes the one by time, unless it has but its end."""
     return by_time if against in ("time", "bytes_sent") and len(by_time.get("time", ())) > 1 else by_step
+
+
+def end_of_run(file):
+    """Seconds after which the last node ended its last step, or `run.until` came; as in tools/summary.cpp."""
+    ends = [file["nodes/finished"][()]]
+    if "ended" in file["facts"].attrs and "evaluation_by_time/time" in file:
+        ends.append(file["evaluation_by_time/time"][()])
+    return max(float(np.nanmax(times, initial=0.0)) for times in ends)

@@ -10,7 +10,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, MaxNLocator, PercentFormatter
 
-from pictures.results import choose_evaluations, opened
+from pictures.results import choose_evaluations, end_of_run, opened
 from pictures.style import BLUE, GREEN, GREY, ORANGE, Failure, finite, set_log, text, time_scale, write
 
 MOST_NODES = 64          # rows of the node timeline
@@ -30,6 +30,7 @@ class Results:
             self.evaluation = {name: values[()] for name, values in file["evaluation"].items()}
             self.by_time = {name: values[()] for name, values in file.get("evaluation_by_time", {}).items()}
             self.nodes = {name: values[()] for name, values in file["nodes"].items()}
+            self.end = end_of_run(file)
             timeline = file["timeline"]
             names = h5py.check_enum_dtype(timeline["activity"].dtype)
             self.activity_numbers = {text(name): number for name, number in names.items()}
@@ -143,11 +144,10 @@ def headline(results, path):
         outcome.append(f"test AUC {area[-1]:.3f}")
     elif len(loss):
         outcome.append(f"test loss {loss[-1]:.4g}")
-    finished = results.nodes["finished"].max(initial=0.0)
-    if finished > 0:
+    if results.end > 0:
         steps = int(np.median(results.nodes["steps"]))
         clock = "wall time" if results.clock == "time" else results.clock
-        outcome.append(f"{steps:,} {'step' if steps == 1 else 'steps'} in {duration_text(finished)} of {clock}")
+        outcome.append(f"{steps:,} {'step' if steps == 1 else 'steps'} in {duration_text(results.end)} of {clock}")
         if results.computing() is not None:  # nodes may end long before the last one, so this is no share of that time
             outcome.append(f"nodes compute {results.computing():.0%} of theirs")
     workload = fact("workload")
