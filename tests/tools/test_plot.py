@@ -386,6 +386,26 @@ class PlotTest(unittest.TestCase):
         figure = self.laid_out(lambda: sweep.draw(self.folder / "swept"))
         self.assertNotIn("log", [ax.get_yscale() for ax in figure.axes if ax.get_title("left").startswith("Throughput")])
 
+    def test_curves_of_a_sweep_over_decades_are_drawn_on_logarithmic_scales(self):
+        # gradients of the first step alone: then distances shrink by 3 from step to step, on the complete graph to 0
+        figure = self.drawn_sweep("mixing", "topology.kind = ring, complete\nalgorithm.schedule = step\nalgorithm.decay_steps = 1\n"
+                                  "algorithm.decay_factor = 1e-30\nrun.evaluate_every = 1", ["consensus_distance", "test_accuracy"])
+        by_title = [ax for ax in figure.axes if ax.get_title("left").startswith("Consensus distance")]
+        self.assertEqual([ax.get_yscale() for ax in by_title[-2:]], ["log", "log"])
+        self.assertTrue(all(y > 0 for ax in by_title[-2:] for line in ax.lines for y in line.get_ydata() if np.isfinite(y)))
+
+    def test_a_panel_without_curves_says_why(self):
+        figure = self.drawn_sweep("cut", "run.until = 8 ms\nrun.evaluate_interval = 2 ms\nalgorithm.learning_rate = 0.05, 0.1")
+        said = [[text.get_text() for text in ax.texts] for ax in figure.axes[-2:]]
+        self.assertEqual(said, [[], ["no run came as far as an evaluation (run.evaluate_every)"]])
+
+    def test_no_share_beyond_100_percent_is_named(self):
+        figure = self.drawn_sweep("shares", "algorithm.learning_rate = 0.05, 0.1")
+        for ax in figure.axes[0], figure.axes[-1]:
+            ax.set_ylim(-0.5, 1.5)
+            self.assertEqual([label.get_text() for label in ax.get_yticklabels() if label.get_text()][::len(ax.get_yticks()) // 4],
+                             ["0%", "50%", "100%"])
+
     def test_a_heading_counts_the_runs_that_failed_and_not_those_under_way(self):
         figure = self.drawn_sweep("failing", "algorithm.learning_rate = 0.05, 1e30\nrepeats = 2")
         self.assertTrue(figure._suptitle.get_text().endswith("2 of the sweep's runs failed"), figure._suptitle.get_text())

@@ -172,6 +172,13 @@ def name_places(set_ticks, names):
     set_ticks(shown, [names[i] for i in shown])
 
 
+class ShareFormatter(PercentFormatter):
+    """Percent, of what a share can be: axes with room for bars of errors and for a legend go beyond."""
+
+    def __call__(self, share, place=None):
+        return super().__call__(share, place) if -1e-9 < share < 1 + 1e-9 else ""
+
+
 def slant(ax):
     """Turns the names along the x axis if they are too long to stand beside each other; the steeper, the more there are."""
     labels = ax.get_xticklabels()
@@ -264,7 +271,7 @@ def lines(ax, sweep, metric, x_key, series_key, fixed, cell_of=None):
         ax.minorticks_off()
     known = [mean for cells in drawn for mean, _ in cells if np.isfinite(mean)]
     if metric in SHARES:
-        ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+        ax.yaxis.set_major_formatter(ShareFormatter(1.0))
     elif spans_decades(known):
         set_log(ax)
     elif "bytes" in metric:
@@ -331,10 +338,17 @@ def curves(ax, sweep, metric, against, key, fixed, held):
             continue
         x = np.mean([x[:rows] for x, _ in found], axis=0)
         y = np.mean([y[:rows] for _, y in found], axis=0)
+        if metric == "consensus_distance":
+            y = np.where(y > 0, y, np.nan)  # no line across rows that a logarithmic axis has no place for
         ax.plot(x, y, color=SERIES[i], linestyle=DASHES[i],
                 marker=MARKERS[i] if rows == 1 else None, label=sweep.label(key, value))
+    known = [y for line in ax.lines for y in line.get_ydata() if np.isfinite(y)]
+    if not known:
+        ax.text(0.5, 0.5, "no run came as far as an evaluation (run.evaluate_every)", transform=ax.transAxes, ha="center", color=GREY)
     if metric in SHARES:
-        ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+        ax.yaxis.set_major_formatter(ShareFormatter(1.0))
+    elif spans_decades(known):
+        set_log(ax)
     ends = [line.get_xdata()[-1] for line in ax.lines]
     label = "virtual time (s)" if against == "time" else convergence.AXES[against]
     if wants_log(against, ends):
