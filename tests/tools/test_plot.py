@@ -112,6 +112,38 @@ class PlotTest(unittest.TestCase):
         told = subprocess.run([PROGRAM, "compare", "a.h5", "slow.h5"], cwd=self.folder, capture_output=True, text=True).stdout
         self.assertAlmostEqual(float(re.search(r"time per step, .* (-[0-9.]+) %  +10.00 %", told)[1]), float(found[1]), delta=0.051)
 
+    def test_what_is_evaluated_by_time_alone_is_drawn(self):
+        subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "by_time.h5", "run.until=8.5 ms", "run.evaluate_interval=2 ms"],
+                       cwd=self.folder, check=True)  # before the 10 steps of the first row by step
+        with h5py.File(self.folder / "by_time.h5") as file:
+            accuracy = file["evaluation_by_time/test_accuracy"][-1]
+        said = " ".join(self.texts("by_time.h5"))
+        self.assertIn(f"test accuracy {accuracy:.1%}, 8 steps", said)
+        self.assertIn("Test accuracy of the mean model", said)
+        said = self.texts("by_time.h5", "by_time.h5")
+        self.assertIn("test accuracy", said)
+        self.assertIn("time (ms)", said)
+
+    def test_progress_begins_at_the_start_and_ends_with_the_run(self):
+        subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "uneven.h5", "run.until=20 ms", "compute.slow_nodes=1", "compute.slowdown=4",
+                        "algorithm.kind=adpsgd", "run.record_every=8"], cwd=self.folder, check=True)
+        figure, ax = plt.subplots()
+        run.draw_progress(ax, run.Results(self.folder / "uneven.h5"))
+        corners = ax.collections[0].get_paths()[0].vertices
+        self.assertEqual(corners.min(axis=0).tolist(), [0, 0])
+        # Node 0 has not ended 8 steps of 4 ms by then.
+        self.assertAlmostEqual(max(x for x, step in corners if step == 8), 20)
+        plt.close(figure)
+
+    def test_a_run_that_ends_at_a_time_took_that_long(self):
+        subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "cut.h5", "run.until=8.5 ms"], cwd=self.folder, check=True)
+        self.assertIn("8 steps in 8.5 ms of virtual time", " ".join(self.texts("cut.h5")))
+        told = subprocess.run([PROGRAM, "compare", "cut.h5", "a.h5"], cwd=self.folder, capture_output=True, text=True).stdout
+        theirs = float(re.search(r"time per step, .* ([-+0-9.]+) %  +10.00 %", told)[1])
+        ours = float(re.search(r"time per step ([-+0-9.]+) %", self.plot("cut.h5", "a.h5"))[1])
+        self.assertAlmostEqual(ours, theirs, delta=0.051)
+        self.assertGreater(ours, 5)  # 8 steps in 8.5 ms, where the other takes hardly more than 1 ms for each
+
     def test_a_run_by_other_code_is_drawn_over_the_simulation(self):
         (self.folder / "r.csv").write_text("# nodes = 4\n# samples_per_step = 16\nstep,time_seconds,test_loss\n20,0.03,\n40,0.08,1\n")
         said = self.plot("a.h5", "--reference")

@@ -265,7 +265,7 @@ def draw(paths, targets=(), axes=USUAL_AXES):
             if not run.is_reference:
                 run.read_training()
     count_epochs(runs)
-    metrics = [metric for metric in METRICS if any(len(run.curve(metric, "step")[0]) for run in runs)]
+    metrics = [metric for metric in METRICS if any(len(run.curve(metric, against)[0]) for run in runs for against in ("step", "time"))]
     pairs = [(f"{runs[0].name} against {run.name}", deviations(runs[0], run) or ["nothing in common"]) for run in runs[1:]]
     said = [f"{names}: {', '.join(apart)}" for names, apart in pairs]
     notes = [f"note: of {run.name} nobody reads {', '.join(run.unread)}" for run in runs if run.unread]
@@ -274,7 +274,8 @@ def draw(paths, targets=(), axes=USUAL_AXES):
     axes = [axis for axis in axes if any(len(run.curve(metrics[0], axis)[0]) for run in runs) and axis != metrics[0]]
     if not axes:
         raise Failure("the runs have nothing that can be drawn")
-    last = max((run.columns["time"][np.isfinite(run.columns["time"])].max(initial=0.0) for run in runs if "time" in run.columns), default=0.0)
+    times = [table["time"] for run in runs for table in (run.columns, run.by_time) if "time" in table]
+    last = max((time[np.isfinite(time)].max(initial=0.0) for time in times), default=0.0)
     ends = [run.curve("step", "step")[1] for run in runs]
     # Of runs of very different lengths the short one would be a speck; a share of the long one's hours does not tell its time, either.
     is_log = metrics == ["step"] and spans_decades([steps[-1] for steps in ends if len(steps)])

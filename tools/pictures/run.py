@@ -52,6 +52,16 @@ class Results:
             return np.empty(0), np.empty(0)
         return finite(table[against], table[metric])
 
+    def seen(self, metric):
+        """All finite values of an evaluated metric that are drawn, against time or steps."""
+        return np.concatenate([self.evaluated(metric, against)[1] for against in ("time", "step")])
+
+    def last(self, metric):
+        """At most one value: the last, as `starling run` prints it."""
+        by_time = "ended" in self.facts and len(self.by_time.get("time", ()))
+        values = (self.by_time if by_time else self.evaluation).get(metric, np.empty(0))
+        return values[np.isfinite(values)][-1:]
+
     def spread(self, metric):
         """Least, mean and greatest cell of each row over nodes; None if there is no number at all."""
         cells = self.steps.get(metric)
@@ -133,9 +143,7 @@ def headline(results, path):
     status = results.facts.get("status", "complete")
     parts += [status.upper() if len(status) < 20 else status[:60]] if status != "complete" else []
     outcome = []
-    _, accuracy = results.evaluated("test_accuracy", "step")
-    _, loss = results.evaluated("test_loss", "step")
-    _, area = results.evaluated("test_auc", "step")
+    accuracy, loss, area = (results.last(metric) for metric in ("test_accuracy", "test_loss", "test_auc"))
     if 0 < results.diverged_nodes == results.node_count:
         outcome.append("all nodes diverged")
     elif len(accuracy):
@@ -168,7 +176,7 @@ def draw_quality(axes, results, scale, metric, name):
     """A share of one: an accuracy, or an area under a curve."""
     for against, ax in axes.items():
         draw_line(ax, *scaled(results.evaluated(metric, against), against, scale), BLUE)
-    values = results.evaluated(metric, "step")[1]
+    values = results.seen(metric)
     axes["time"].set_ylim(max(0.0, values.min() - 0.05), min(1.02, values.max() + 0.05))
     axes["time"].set_ylabel(name)
 
@@ -185,7 +193,7 @@ def draw_auc(axes, results, scale):
 
 def draw_loss(axes, results, scale):
     train = results.spread("train_loss")
-    seen = [results.evaluated("test_loss", "step")[1]]
+    seen = [results.seen("test_loss")]
     for against, ax in axes.items():
         if train is not None:
             x = results.step_positions(against, len(train[1])) * (scale if against == "time" else 1)
@@ -250,7 +258,7 @@ def scaled(points, against, scale):
 
 def convergence_panels(results):
     """Titles and drawing functions of the rows on the left."""
-    has = {metric: len(results.evaluated(metric, "step")[1]) > 0
+    has = {metric: len(results.seen(metric)) > 0
            for metric in ("test_accuracy", "test_auc", "test_loss", "train_loss", "consensus_distance")}
     panels = []
     if has["test_accuracy"]:
@@ -259,7 +267,7 @@ def convergence_panels(results):
         panels.append(("Test AUC of the mean model", draw_auc, 1.0))
     if has["test_loss"] or has["train_loss"] or results.spread("train_loss") is not None:
         panels.append(("Loss", draw_loss, 1.0))
-    if has["consensus_distance"] and (results.evaluated("consensus_distance", "step")[1] > 0).any():
+    if has["consensus_distance"] and (results.seen("consensus_distance") > 0).any():
         panels.append(("Distance of the nodes' models from their mean", draw_consensus, 0.7))
     if not panels:
         if results.throughput() is not None:
@@ -353,15 +361,16 @@ def default_window(results):
 
 
 def draw_progress(ax, results):
-    """Steps over time of the first, the middle and the last node at each step."""
+    """Steps over time of the first, the middle and the last node at each step, from the start on. Nodes that did not get there had not
+    when the run ended."""
     time = results.steps["time"]
     step = results.steps["step"][:len(time)]
     known = np.isfinite(time).any(axis=1)
-    time, step = time[known], step[known]
+    time, step = np.vstack([np.zeros(time.shape[1]), time[known]]), np.concatenate([[0], step[known]])
     factor, unit = time_scale(np.nanmax(time))
-    ax.fill_betweenx(step, np.nanmin(time, axis=1) * factor, np.nanmax(time, axis=1) * factor, color=BLUE, alpha=0.25,
-                     linewidth=0, label="all nodes")
-    ax.plot(np.nanmedian(time, axis=1) * factor, step, color=BLUE, marker="o" if len(step) == 1 else None, label="median node")
+    latest = np.where(np.isfinite(time), time, results.end).max(axis=1)
+    ax.fill_betweenx(step, np.nanmin(time, axis=1) * factor, latest * factor, color=BLUE, alpha=0.25, linewidth=0, label="all nodes")
+    ax.plot(np.nanmedian(time, axis=1) * factor, step, color=BLUE, label="median node")
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
     ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True, min_n_ticks=1))
