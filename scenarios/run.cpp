@@ -93,6 +93,7 @@ void Run::describe(const std::string& transport) {
   recorder_.facts["scenario"] = Scenario::to_text(parts_.described);
   recorder_.facts["scenario_name"] = parts_.scenario_name;
   recorder_.facts["algorithm"] = parts_.algorithm;
+  if (!parts_.reads_topology) recorder_.facts["topology"] = "not read";
   recorder_.facts["workload"] = parts_.workload->facts().description;
   recorder_.facts["samples_per_step"] = fmt::format("{}", parts_.workload->facts().batch_size);
   recorder_.facts["transport"] = transport;

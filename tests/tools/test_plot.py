@@ -112,6 +112,11 @@ class PlotTest(unittest.TestCase):
         told = subprocess.run([PROGRAM, "compare", "a.h5", "slow.h5"], cwd=self.folder, capture_output=True, text=True).stdout
         self.assertAlmostEqual(float(re.search(r"time per step, .* (-[0-9.]+) %  +10.00 %", told)[1]), float(found[1]), delta=0.051)
 
+    def test_a_topology_that_nobody_reads_is_not_named(self):
+        self.assertIn("ring topology", " ".join(self.texts("a.h5")))
+        subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "sums.h5", "algorithm.kind=allreduce"], cwd=self.folder, check=True)
+        self.assertNotIn("topology", " ".join(self.texts("sums.h5")))
+
     def test_what_is_evaluated_by_time_alone_is_drawn(self):
         subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "by_time.h5", "run.until=8.5 ms", "run.evaluate_interval=2 ms"],
                        cwd=self.folder, check=True)  # before the 10 steps of the first row by step

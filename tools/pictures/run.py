@@ -137,7 +137,7 @@ def headline(results, path):
 
     nodes = f"{results.node_count:,} node{'s' * (results.node_count != 1)}"
     parts = [fact("algorithm"), nodes]
-    parts += [f"{fact(key)} {key}" for key in ("topology", "network") if fact(key)]
+    parts += [f"{fact(key)} {key}" for key in ("topology", "network") if fact(key) not in ("", "not read")]
     seed = results.facts.get("seed") or settings.get("run", "seed", fallback="")
     parts += [f"seed {seed}"] if seed else []
     status = results.facts.get("status", "complete")
