@@ -146,7 +146,7 @@ Settings read_settings(const Section& section, NodeId nodes) {
   const bool is_random = settings.centers == "random";
   settings.curvature_min =
       section.optional<double>("curvature_min", is_random ? 0.5 : 1.0,
-                               "least curvature; 0 for both: no gradient, pure averaging");
+                               "least curvature; 0 for both: no gradient; all nodes start alike");
   settings.curvature_max = section.optional<double>(
       "curvature_max", std::max(settings.curvature_min, is_random ? 2.0 : 1.0),
       "largest curvature");

@@ -384,7 +384,7 @@ std::unique_ptr<NetworkModel> make_fluid(const Section& section, NodeId nodes,
   settings.is_concurrent = section.optional<bool>(
       "concurrent", true,
       "whether messages of a pair of nodes share the way at once, or follow each other as in one "
-      "connection; those of a collective always follow");
+      "connection; those of a collective always follow, each sent when the one before has arrived");
   settings.is_checked = section.optional<bool>(
       "check", false, "verify at each change that links are shared fairly; slow");
   section.finish();
