@@ -296,8 +296,10 @@ void print(const std::vector<Line>& lines) {
            (line.is_absolute ? fmt::format("{:.4g}", value) : fmt::format("{:.2f} %", 100 * value));
   };
   for (const Line& line : lines) {
+    const bool is_one_unknown = std::isnan(line.first) != std::isnan(line.second);
     fmt::print("{:<34}{:>13}{:>13}{:>13}{:>12}{}\n", line.quantity, number(line, line.first),
-               number(line, line.second), amount(line, line.deviation, line.has_sign()),
+               number(line, line.second),
+               is_one_unknown ? "" : amount(line, line.deviation, line.has_sign()),
                line.tolerance ? amount(line, *line.tolerance, false) : "",
                line.agrees() ? "" : "  differs");
   }
