@@ -74,7 +74,10 @@ FoundCheckpoint find_checkpoint(const std::string& path) {
   const std::string newest = newest_of(found.results);
   const std::string previous = previous_of(found.results);
   if (!has_checkpoint(found.results))
-    throw Error(fmt::format("{}: there is no checkpoint to resume", newest));
+    throw Error(
+        fmt::format("{}: there is no checkpoint to resume; simulations leave some if "
+                    "run.checkpoint says how often, runs over MPI none",
+                    newest));
   if (!path.ends_with(previous_suffix)) {
     try {
       found.file = std::make_unique<CheckpointFile>(newest);

@@ -167,8 +167,8 @@ void expect_listed(const std::string& name, const std::vector<Chapter>& chapters
   }
   if (std::ranges::find(names, name) != names.end()) return;
   throw UsageError(
-      fmt::format("there is no section or component {}; sections are {}; all components: starling "
-                  "list --brief{}",
+      fmt::format("there is no section or component {}; sections are {} (and sweep: docs/keys.md); "
+                  "all components: starling list --brief{}",
                   name, fmt::join(sections, ", "), did_you_mean(name, names)));
 }
 

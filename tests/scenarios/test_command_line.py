@@ -244,6 +244,7 @@ def check_usage(folder):
                             (["export", "x.h5", "--trace", "--table", "steps"], "either --table NAME or --trace"),
                             (["list", "a", "b"], "list takes one name at most"),
                             (["list", "nonsense"], "there is no section or component nonsense; sections are algorithm, topology, "),
+                            (["list", "sweep"], "run (and sweep: docs/keys.md); all components: starling list --brief"),
                             (["list", "workloads"], "all components: starling list --brief; did you mean workload?"),
                             (["list", "--markdown", "dpsgd"], "--markdown lists everything, got a name"),
                             (["resume", "a.h5", "b.h5"], "expected one file, whose run is to go on"),
@@ -322,7 +323,7 @@ def check_commands(folder):
     done = folder.run("resume", "results/good.h5")
     expect(done, 0)
     assert "the run is complete, there is nothing to resume" in done.stdout, done.stdout
-    expect(folder.run("resume", "nowhere.h5"), 1, "nowhere.h5.checkpoint: there is no checkpoint to resume")
+    expect(folder.run("resume", "nowhere.h5"), 1, "nowhere.h5.checkpoint: there is no checkpoint to resume; simulations leave some if run.checkpoint")
 
 
 def check_summaries(folder):
