@@ -180,7 +180,7 @@ std::span<const std::byte> CheckpointFile::take(const char* name) {
   const std::size_t length = sizeof(Heading) + filled(heading.bytes);
   Ending ending;
   std::memcpy(&ending, rest.data() + length, sizeof ending);
-  if (ending.checksum != crc32c(rest.first(length)))
+  if (ending.checksum != crc32c(rest.first(length)) || ending.zero != 0)
     fail(fmt::format("the checksum of section {} is wrong", name));
   at_ += length + sizeof(Ending);
   return rest.subspan(sizeof(Heading), heading.bytes);
