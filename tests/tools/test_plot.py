@@ -22,7 +22,7 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-from pictures import convergence, run, sweep
+from pictures import convergence, links, run, sweep
 from pictures.style import SERIES, STYLE, numbers, short_number
 
 SCENARIO = """[run]
@@ -553,6 +553,14 @@ class PlotTest(unittest.TestCase):
         said = self.plot("\U00013000\U00013001.h5")
         self.assertEqual(said.count("\n"), 2, said)
         self.assertIn("note: boxes stand for \U00013000\U00013001, which are in none of the fonts DejaVu Sans", said)
+
+    def test_links_are_counted_in_whole_numbers(self):
+        figure, ax = plt.subplots()
+        links.draw_sorted_loads(ax, np.linspace(0.2, 0.1, 20), np.ones(20))
+        ticks = ax.get_xticks()
+        self.assertGreater(len(ticks), 2)
+        self.assertEqual([tick for tick in ticks if tick % 1], [])
+        plt.close(figure)
 
     def test_steps_are_whole(self):
         subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "short.h5", "run.steps=1", "run.evaluate_every=1"], cwd=self.folder, check=True)

@@ -2,7 +2,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.patches import Patch
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from pictures.style import BLUE, GREY, ORANGE, Failure, literal, text, time_scale, write
 
@@ -15,7 +15,10 @@ def draw_sorted_loads(ax, mean, peak):
     ax.fill_between(rank, 0, mean, step="mid", color=BLUE, alpha=0.25, linewidth=0)
     ax.step(rank, mean, where="mid", color=BLUE)
     ax.plot(rank, peak, color=ORANGE, linestyle="none", marker=".", markersize=3)
-    ax.set_xscale("log" if len(mean) > 200 else "linear")
+    if len(mean) > 200:
+        ax.set_xscale("log")
+    else:
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_ylim(0, max(1.05 * peak.max(), 1e-12))
     ax.yaxis.set_major_formatter(PercentFormatter(1.0))
     ax.set_xlabel("links, in order of their mean load")
