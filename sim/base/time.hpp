@@ -24,8 +24,9 @@ using Time = VirtualClock::time_point;
 /// Nearest whole picosecond. Throws std::invalid_argument if `seconds` is not finite or outside the clock.
 Duration from_seconds(double seconds);
 
+/// Divided: 200 ms are 0.2; times 1e-12, which no double is, they would be 0.19999999999999998.
 constexpr double to_seconds(Duration duration) {
-  return static_cast<double>(duration.count()) * 1e-12;
+  return static_cast<double>(duration.count()) / 1e12;
 }
 constexpr double to_seconds(Time time) { return to_seconds(time.time_since_epoch()); }
 

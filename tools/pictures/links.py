@@ -40,7 +40,7 @@ def draw_busiest_links(ax, names, mean, peak):
 def draw_link_heat(figure, ax, results, shown, names):
     """Mean load of the busiest links in equal stretches of the timeline."""
     timeline = results.link_timeline
-    begin, end = timeline["begin"] * 1e-12, timeline["end"] * 1e-12
+    begin, end = timeline["begin"] / 1e12, timeline["end"] / 1e12
     last = end.max()
     bins = 240
     edges = np.linspace(0, last, bins + 1)

@@ -36,8 +36,8 @@ class Results:
             self.activity_numbers = {text(name): number for name, number in names.items()}
             self.timeline = {name: timeline[name][()] for name in ("node", "activity")}
             for name in ("begin", "end"):
-                self.timeline[name] = timeline[name][()] * 1e-12
-            self.timeline_until = int(timeline.attrs["until"]) * 1e-12
+                self.timeline[name] = timeline[name][()] / 1e12
+            self.timeline_until = int(timeline.attrs["until"]) / 1e12
             self.links = {name: values[()] for name, values in file.get("links", {}).items()}
             self.link_timeline = {name: values[()] for name, values in file.get("link_timeline", {}).items()}
             self.diverged_nodes = int(file["statistics"].attrs.get("diverged_nodes", 0))

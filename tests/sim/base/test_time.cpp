@@ -45,6 +45,13 @@ TEST_CASE("seconds of a time are those since the start of the run") {
   CHECK(to_seconds(Time()) == 0);
 }
 
+TEST_CASE("seconds of whole milliseconds are those that one writes") {
+  for (int i = 0; i < 100'000; ++i) {
+    CAPTURE(i);
+    REQUIRE(to_seconds(Duration(std::chrono::milliseconds(i))) == i / 1000.);
+  }
+}
+
 TEST_CASE("a sum is exact up to the last tick and an error past it") {
   const Time end{Duration(largest)};
   CHECK(after(Time(Duration(2s)), Duration(1)) == Time(Duration(2'000'000'000'001)));
