@@ -73,17 +73,18 @@ Target read_target(std::string_view text, const std::function<void(const std::st
   return {std::string(metric), *value};
 }
 
-const Table& evaluations_over_time(const Recorder& recorder) {
-  return recorder.evaluation_by_time.rows() > 1 ? recorder.evaluation_by_time : recorder.evaluation;
+const Table& evaluations_over_time(const Recorder& recorder, bool by_time) {
+  return by_time && recorder.evaluation_by_time.rows() > 1 ? recorder.evaluation_by_time
+                                                           : recorder.evaluation;
 }
 
-Reached first_reached(const Recorder& recorder, const Target& target) {
+Reached first_reached(const Recorder& recorder, const Target& target, bool by_time) {
   const Table& by_step = recorder.evaluation;
-  const Table& by_time = evaluations_over_time(recorder);
+  const Table& over_time = evaluations_over_time(recorder, by_time);
   Reached reached{unknown, unknown, unknown};
-  if (const auto place = first_place(by_time, target)) {
-    reached.time = place->of([&](auto row) { return by_time.value("time", row); });
-    reached.bytes_sent = place->of([&](auto row) { return by_time.value("bytes_sent", row); });
+  if (const auto place = first_place(over_time, target)) {
+    reached.time = place->of([&](auto row) { return over_time.value("time", row); });
+    reached.bytes_sent = place->of([&](auto row) { return over_time.value("bytes_sent", row); });
   }
   if (const auto place = first_place(by_step, target)) {
     reached.step =

@@ -35,11 +35,11 @@ struct Reached {
   bool ever() const { return !std::isnan(time) || !std::isnan(step); }
 };
 
-/// The evaluations that tell what there was at a time: those by time, unless there is but that at the end.
-const Table& evaluations_over_time(const Recorder& recorder);
+/// The evaluations that tell what there was at a time: those by time, unless there is but that at the end or they shall not count.
+const Table& evaluations_over_time(const Recorder& recorder, bool by_time = true);
 
-/// Between rows of evaluations by a straight line, as tools/plot draws it: of those by time where there are some, but for the step.
-/// A run that begins at the target has reached it at the first row.
-Reached first_reached(const Recorder& recorder, const Target& target);
+/// Between rows of those evaluations, but for the step, by a straight line, as tools/plot draws it. A run that begins at the target
+/// has reached it at the first row.
+Reached first_reached(const Recorder& recorder, const Target& target, bool by_time = true);
 
 }  // namespace starling

@@ -86,9 +86,9 @@ struct Curve {
   }
 };
 
-Curve curve_of(const Recorder& run, std::string_view metric) {
+Curve curve_of(const Recorder& run, std::string_view metric, bool by_time) {
   Curve curve;
-  const Table& table = evaluations_over_time(run);
+  const Table& table = evaluations_over_time(run, by_time);
   for (std::size_t row = 0; row < table.rows(metric); ++row) {
     const double time = table.value("time", row);
     const double value = table.value(metric, row);
@@ -155,9 +155,18 @@ double deviation_of_train_loss(const Recorder& a, const Recorder& b) {
   return count > 0 ? sum / count : unknown;
 }
 
+/// Whether both runs have evaluations by time, both that at the end alone, or neither; a run by other code has but one kind. Else
+/// those by step are compared, as nodes that are ahead count in them later.
+bool have_the_same_by_time(const Recorder& a, const Recorder& b) {
+  const auto kind = [](const Recorder& run) {
+    return std::min<std::size_t>(run.evaluation_by_time.rows(), 2);
+  };
+  return is_reference(a) || is_reference(b) || kind(a) == kind(b);
+}
+
 double deviation_by_time(const Recorder& a, const Recorder& b, std::string_view metric) {
-  const Curve first = curve_of(a, metric);
-  const Curve second = curve_of(b, metric);
+  const Curve first = curve_of(a, metric, have_the_same_by_time(a, b));
+  const Curve second = curve_of(b, metric, have_the_same_by_time(a, b));
   double sum = 0;
   double count = 0;
   for (std::size_t i = 0; i < first.times.size(); ++i) {
@@ -214,8 +223,8 @@ bool have_equal_batches(const std::vector<Outcome>& a, const std::vector<Outcome
 /// When both runs got to the target; nothing if neither did.
 void add_target(std::vector<Line>& lines, const Recorder& a, const Recorder& b,
                 const Target& target) {
-  const Reached first = first_reached(a, target);
-  const Reached second = first_reached(b, target);
+  const Reached first = first_reached(a, target, have_the_same_by_time(a, b));
+  const Reached second = first_reached(b, target, have_the_same_by_time(a, b));
   const std::string words = fmt::format("{} {:g}", target.metric, target.value);
   const bool both_did = first.ever() && second.ever();
   const auto add = [&](const char* what, double x, double y) {
@@ -400,7 +409,9 @@ void compare_command(const Arguments& arguments) {
       std::ranges::count_if(lines, [](const Line& line) { return !line.agrees(); });
   fmt::print("\n");
   tell_last_steps(first, second);
-  if (target && !first_reached(first, *target).ever() && !first_reached(second, *target).ever())
+  const bool by_time = have_the_same_by_time(first, second);
+  if (target && !first_reached(first, *target, by_time).ever() &&
+      !first_reached(second, *target, by_time).ever())
     fmt::print("note: neither run gets to {} {:g}\n", target->metric, target->value);
   for (const auto& [name, run] : {std::pair("A", &first), std::pair("B", &second)}) {
     tell_what_was_not_read(name, *run);

@@ -18,11 +18,14 @@
 namespace starling {
 namespace {
 
-/// The settings of a run by "section.key", without those of the machine; none for a run by other code.
+/// The settings of a run by "section.key", without those that say where it is computed and what is recorded of it; none for a
+/// run by other code.
 std::map<std::string, std::string> settings_of(const Recorder& run) {
-  constexpr std::array<std::string_view, 7> of_machine = {
-      "run.output",   "run.device",       "run.window",     "run.checkpoint",
-      "run.patience", "run.record_order", "run.save_models"};
+  constexpr std::array<std::string_view, 11> left_out = {
+      "run.output",       "run.device",         "run.window",
+      "run.checkpoint",   "run.patience",       "run.record_order",
+      "run.save_models",  "run.evaluate_every", "run.evaluate_interval",
+      "run.record_every", "run.timeline"};
   std::map<std::string, std::string> settings;
   const Scenario scenario = Scenario::parse(fact(run.facts, "scenario"), "scenario");
   for (const std::string& section : scenario.section_names()) {
@@ -30,7 +33,7 @@ std::map<std::string, std::string> settings_of(const Recorder& run) {
     const Section here = scenario.section(section);
     for (const Setting& setting : here.settings()) {
       const std::string key = section + '.' + setting.key;
-      if (std::ranges::find(of_machine, key) == of_machine.end()) settings[key] = setting.text;
+      if (std::ranges::find(left_out, key) == left_out.end()) settings[key] = setting.text;
     }
   }
   return settings;

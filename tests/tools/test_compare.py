@@ -115,9 +115,23 @@ class CompareTest(unittest.TestCase):
         self.starling(*words, "-o", "by_step.h5")
         self.starling(*words, "-o", "by_time.h5", "run.evaluate_interval=5 ms")
         self.starling("compare", "by_time.h5", "by_time.h5", "--loss-by-time", "0")
-        said = self.starling("compare", "by_time.h5", "by_step.h5", "--loss", "0", "--loss-by-time", "0.02", status=3)
-        self.assertRegex(said, r"test loss by time, mean +[0-9.]+ % +2.00 %  differs")
+        def grow(file):
+            file["evaluation_by_time/test_loss"][...] = 1.5 * file["evaluation_by_time/test_loss"][()]
+        said = self.starling("compare", self.changed("grown.h5", grow, "by_time.h5"), "by_time.h5", "--loss", "0", "--loss-by-time", "0.02", status=3)
+        self.assertRegex(said, r"test loss by time, mean +50.00 % +2.00 %  differs")
         self.assertEqual(said.count("differs"), 1)
+        # Of two runs of which one alone knows it, what both know is compared.
+        said = self.starling("compare", "by_time.h5", "by_step.h5", "--loss-by-time", "0", "--target", "test_loss 2")
+        self.assertRegex(said, r"seconds to test_loss 2 +([0-9.e-]+) +\1 +0.00 %")
+        said = self.starling("compare", "by_time.h5", "by_step.h5", "--target", "test_loss 1.5")
+        self.assertIn("note: neither run gets to test_loss 1.5\n", said)
+
+    def test_what_is_recorded_of_a_run_makes_it_no_other_experiment(self):
+        self.starling("run", "s.ini", "-q", "-o", "recorded.h5", "run.evaluate_every=7", "run.evaluate_interval=5 ms", "run.record_every=3",
+                      "run.timeline=5 ms", "run.save_models=no")
+        self.assertNotIn("different", self.starling("compare", "a.h5", "recorded.h5", "--loss", "1"))
+        self.starling("run", "s.ini", "-q", "-o", "until.h5", "run.until=20 ms")
+        self.assertIn("different experiments: run.until (0 s, 20 ms)\n", self.starling("compare", "a.h5", "until.h5", "--loss", "1"))
 
     def test_when_both_runs_got_to_a_target_is_told_if_asked_for(self):
         words = ("compare", "a.h5", "slow.h5", "--time", "1", "--target")
@@ -147,9 +161,9 @@ class CompareTest(unittest.TestCase):
         self.starling("compare", "a.h5", "seed.h5", "--loss", "1", "--models", "0", status=3)
         self.starling("compare", "a.h5", "seed.h5", "--loss", "1", "--models", "10")
 
-    def changed(self, name, change):
-        """A copy of a.h5 in which `change` has written."""
-        shutil.copy(self.folder / "a.h5", self.folder / name)
+    def changed(self, name, change, original="a.h5"):
+        """A copy in which `change` has written."""
+        shutil.copy(self.folder / original, self.folder / name)
         with h5py.File(self.folder / name, "r+") as file:
             change(file)
         return name
