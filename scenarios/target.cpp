@@ -30,13 +30,13 @@ struct Place {
   }
 };
 
-/// Where the metric is at the target for the first time; at a row, if that is the first one.
-std::optional<Place> first_place(const Table& table, const Target& target) {
+/// Where the metric is at the target for the first time, from a row on; there, if it begins so.
+std::optional<Place> first_place(const Table& table, const Target& target, std::size_t row = 0) {
   const double sign = is_loss(target.metric) ? -1 : 1;
   const double wanted = sign * target.value;
   std::optional<std::size_t> before;
   double had = unknown;
-  for (std::size_t row = 0; row < table.rows(target.metric); ++row) {
+  for (; row < table.rows(target.metric); ++row) {
     const double has = sign * table.value(target.metric, row);
     if (!std::isfinite(has)) continue;
     if (has >= wanted)
@@ -80,15 +80,20 @@ const Table& evaluations_over_time(const Recorder& recorder, bool by_time) {
 
 Reached first_reached(const Recorder& recorder, const Target& target, bool by_time) {
   const Table& by_step = recorder.evaluation;
-  const Table& over_time = evaluations_over_time(recorder, by_time);
+  const Table* over_time = &evaluations_over_time(recorder, by_time);
   Reached reached{unknown, unknown, unknown};
-  if (const auto place = first_place(over_time, target)) {
-    reached.time = place->of([&](auto row) { return over_time.value("time", row); });
-    reached.bytes_sent = place->of([&](auto row) { return over_time.value("bytes_sent", row); });
+  auto place = first_place(*over_time, target);
+  if (!place && by_time) {
+    over_time = &recorder.evaluation_by_time;
+    place = first_place(*over_time, target, std::max<std::size_t>(1, over_time->rows()) - 1);
   }
-  if (const auto place = first_place(by_step, target)) {
-    reached.step =
-        place->of([&](auto row) { return static_cast<double>(by_step.schedule().finished(row)); });
+  if (place) {
+    reached.time = place->of([&](auto row) { return over_time->value("time", row); });
+    reached.bytes_sent = place->of([&](auto row) { return over_time->value("bytes_sent", row); });
+  }
+  if (const auto at_step = first_place(by_step, target)) {
+    reached.step = at_step->of(
+        [&](auto row) { return static_cast<double>(by_step.schedule().finished(row)); });
   }
   return reached;
 }

@@ -39,7 +39,7 @@ struct Reached {
 const Table& evaluations_over_time(const Recorder& recorder, bool by_time = true);
 
 /// Between rows of those evaluations, but for the step, by a straight line, as tools/plot draws it. A run that begins at the target
-/// has reached it at the first row.
+/// has reached it at the first row; one of which none of these rows is there, but that by time at the end, then.
 Reached first_reached(const Recorder& recorder, const Target& target, bool by_time = true);
 
 }  // namespace starling

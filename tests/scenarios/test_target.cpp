@@ -79,6 +79,20 @@ TEST_CASE("time and bytes to a target are of evaluations by time where there are
   CHECK(first_reached(recorder, {"test_loss", 0.75}).ever());
 }
 
+TEST_CASE("a target that by time the end alone is at is reached then, and by no step") {
+  Recorder recorder = run_with("test_accuracy", {0.5, 0.7, 0.6, 0.7});
+  recorder.evaluation_by_time.cell("time", 0) = 40.5;
+  recorder.evaluation_by_time.cell("bytes_sent", 0) = 5000;
+  recorder.evaluation_by_time.cell("test_accuracy", 0) = 0.9;
+  const Reached reached = first_reached(recorder, {"test_accuracy", 0.8});
+  CHECK(reached.ever());
+  CHECK(reached.time == 40.5);
+  CHECK(reached.bytes_sent == 5000);
+  CHECK(std::isnan(reached.step));
+  check_reached(recorder, {"test_accuracy", 0.6}, 15);
+  CHECK_FALSE(first_reached(recorder, {"test_accuracy", 0.95}).ever());
+}
+
 TEST_CASE("a target that a run never gets to has no time, step or bytes") {
   for (const Target& target : {Target{"test_accuracy", 0.91}, Target{"test_auc", 0.5}}) {
     const Reached reached = first_reached(run_with("test_accuracy", {0.5, 0.7, 0.6, 0.9}), target);

@@ -186,6 +186,20 @@ class PlotTest(unittest.TestCase):
         self.assertTrue(math.isnan(run.reached("test_accuracy", 0.71)))
         self.assertAlmostEqual(run.reached("test_accuracy", 0.6, "step"), 1.5)
 
+    def test_a_target_that_only_the_end_by_time_is_at_is_reached_then(self):
+        def end(losses, times):
+            def change(file):
+                table = file.create_group("evaluation_by_time")
+                table["time"], table["bytes_sent"], table["test_loss"] = times, [7e6 * time for time in times], losses
+            return convergence.Run(self.folder / self.changed("ended.h5", change))
+        run = end([0.001], [0.05])
+        self.assertEqual([run.reached("test_loss", 0.01, axis) for axis in ("time", "bytes_sent")], [0.05, 350000])
+        self.assertTrue(math.isnan(run.reached("test_loss", 0.01, "step")))
+        self.assertTrue(math.isnan(run.reached("test_loss", 0.0001)))
+        _, losses = run.curve("test_loss", "time")
+        self.assertLess(run.reached("test_loss", losses[1:3].mean()), 0.04)  # between two rows by step
+        self.assertAlmostEqual(end([0.02, 0.005], [0.05, 0.06]).reached("test_loss", 0.0125), 0.055)
+
     def test_when_each_run_got_to_a_target_is_printed(self):
         (self.folder / "t.csv").write_text("step,time_seconds,bytes_sent,test_accuracy\n1,10,2e6,0.5\n2,20,4e6,0.7\n")
         said = self.plot("t.csv", "a.h5", "--target", "0.6", "0.999")

@@ -60,17 +60,18 @@ class Run:
             self.training["bytes_sent"] = np.maximum.accumulate(sent).sum(axis=1)
 
     def reached(self, metric, target, against="time"):
-        """When the metric is at the target for the first time, between rows by a straight line; NaN if never."""
-        x, values = self.curve(metric, against)
-        if metric not in HIGHER_IS_BETTER:
-            values, target = -values, -target
-        there = np.flatnonzero(values >= target)
-        if not len(there):
-            return np.nan
-        i = there[0]
-        if i == 0:
-            return x[0]
-        return float(np.interp(target, [values[i - 1], values[i]], [x[i - 1], x[i]]))
+        """When the metric is at the target for the first time, between rows by a straight line; if in none of them, but at the end by
+        time, then; NaN if never."""
+        sign = 1 if metric in HIGHER_IS_BETTER else -1
+        end = finite(*(self.by_time.get(name, np.empty(0))[-1:] for name in (against, metric)))
+        for x, values in (self.curve(metric, against), end):
+            there = np.flatnonzero(sign * values >= sign * target)
+            if len(there) and there[0] == 0:
+                return x[0]
+            if len(there):
+                around = slice(there[0] - 1, there[0] + 1)
+                return float(np.interp(sign * target, sign * values[around], x[around]))
+        return np.nan
 
 
 def read_results(path):
