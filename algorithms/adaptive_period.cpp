@@ -112,6 +112,8 @@ Program adaptive_period(const Section& section, const Context& context) {
                                      "them, but for those before switch_step");
   section.expect(settings.sampling_steps >= 0, "sampling_steps", "must not be negative, got {}",
                  settings.sampling_steps);
+  warn_beyond_run(section, "sampling_steps", settings.sampling_steps, context,
+                  "the period never changes");
   section.expect(settings.switch_step == 0 || settings.sampling_steps > settings.switch_step,
                  "switch_step", "must leave steps to sample the drift in, of {}, got {}",
                  settings.sampling_steps, settings.switch_step);

@@ -278,6 +278,10 @@ Program async_parameter_server(const Section& section, const Context& context) {
   settings.push_period =
       read_at_least_one(section, "push_period", "steps whose gradients go to the server together");
   settings.fetch_period = read_at_least_one(section, "fetch_period", "steps on one fetched model");
+  warn_beyond_run(section, "push_period", settings.push_period, context,
+                  "nodes push once, at their end");
+  warn_beyond_run(section, "fetch_period", settings.fetch_period, context,
+                  "nodes fetch once, at their end");
   settings.is_staleness_aware =
       section.choice("stale_gradients", {"full", "divided"}, "full",
                      "whether a gradient is divided by its staleness") == "divided";

@@ -11,9 +11,7 @@ Step read_period(const Section& section, const Context& context, Step fallback) 
 Step check_period(const Section& section, std::string_view key, Step period,
                   const Context& context) {
   section.expect(period >= 1, key, "must be at least 1, got {}", period);
-  if (period > context.steps)
-    section.warn(key, "is {}, more than run.steps, {}: nodes may never average", period,
-                 context.steps);
+  warn_beyond_run(section, key, period, context, "nodes may never average");
   return period;
 }
 

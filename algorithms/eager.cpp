@@ -137,10 +137,18 @@ Program eager(const Section& section, const Context& context) {
       "every so many-th operation waits for all (32 in the released code); 0: none");
   section.expect(settings.full_every >= 0, "full_every", "must not be negative, got {}",
                  settings.full_every);
+  warn_beyond_run(section, "full_every", settings.full_every, context,
+                  "no operation waits for all");
+  constexpr Step usual_period = 100;
   settings.synchronize_every = section.optional<std::int64_t>(
-      "synchronize_every", 100, "steps between two moments when models are made equal; 0: never");
+      "synchronize_every", usual_period,
+      "steps between two moments when models are made equal; 0: never");
   section.expect(settings.synchronize_every >= 0, "synchronize_every",
                  "must not be negative, got {}", settings.synchronize_every);
+  if (settings.synchronize_every != usual_period) {  // which may be right for longer runs
+    warn_beyond_run(section, "synchronize_every", settings.synchronize_every, context,
+                    "models are never made equal");
+  }
   settings.is_average =
       section.choice("synchronize", {"average", "broadcast"}, "average",
                      "all go on with the mean model, or with that of node 0") == "average";

@@ -68,6 +68,7 @@ Program local_sgd(const Section& section, const Context& context) {
       "switch_step", 0, "steps of allreduce SGD before the first local one (post-local SGD)");
   section.expect(settings.switch_step >= 0, "switch_step", "must not be negative, got {}",
                  settings.switch_step);
+  warn_beyond_run(section, "switch_step", settings.switch_step, context, "no step is local");
   settings.optimizer = read_optimizer(section, context);
   settings.momentum_policy = read_momentum_policy(section, settings.optimizer, "keep");
   settings.mean = read_block_mean(section, settings.momentum_policy);

@@ -118,6 +118,7 @@ Program one_bit(const Section& section, const Context& context) {
       section.optional<std::int64_t>("exact_steps", 0, "steps before compression begins");
   section.expect(settings.exact_steps >= 0, "exact_steps", "must not be negative, got {}",
                  settings.exact_steps);
+  warn_beyond_run(section, "exact_steps", settings.exact_steps, context, "nothing is compressed");
   settings.owners_step =
       section.choice("steps_by", {"owners", "nodes"}, "owners",
                      "who turns gradients into steps: owners of pieces, from the mean, or every "

@@ -42,6 +42,12 @@ void expect_whole_if_coded(const Section& section, const ExchangeSettings& setti
 
 std::span<const AlgorithmEntry> catalog() { return entries; }
 
+void warn_beyond_run(const Section& section, std::string_view key, Step steps,
+                     const Context& context, std::string_view consequence) {
+  if (steps > context.steps)
+    section.warn(key, "is {}, more than run.steps, {}: {}", steps, context.steps, consequence);
+}
+
 void expect_whole(const Section& section, std::string_view because) {
   // Out of a copy: read_exchange() is who notes the key.
   section.expect(Section(section).optional<std::string>("exchange", "whole", "") == "whole",

@@ -46,6 +46,9 @@ const AlgorithmEntry& find(const Section& section);
 /// Reads the keys of [algorithm] that say how models travel: `exchange`, `bucket_size`, `overlap`, `collective_switch`.
 /// Refuses what the algorithm does not offer.
 ExchangeSettings read_exchange(const Section& section, const AlgorithmEntry& entry);
+/// Warns if a number of steps that was read as `key` is more than the run has. `consequence`: "nodes may never average".
+void warn_beyond_run(const Section& section, std::string_view key, Step steps,
+                     const Context& context, std::string_view consequence);
 /// Refuses pieces where they would change nothing: "order = combine_while_adapt: model and estimate go in one message".
 void expect_whole(const Section& section, std::string_view because);
 

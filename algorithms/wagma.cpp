@@ -132,6 +132,7 @@ Program wagma(const Section& section, const Context& context) {
   settings.tau =
       section.optional<std::int64_t>("tau", 10, "every tau-th step averages over all nodes");
   section.expect(settings.tau >= 1, "tau", "must be at least 1, got {}", settings.tau);
+  warn_beyond_run(section, "tau", settings.tau, context, "groups alone average");
   settings.is_dynamic = section.choice("groups", {"dynamic", "fixed"}, "dynamic",
                                        "whether groups rotate from step to step") == "dynamic";
   settings.activation =

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "algorithms/registry.hpp"
 #include "scenarios/assemble.hpp"
@@ -117,6 +118,39 @@ TEST_CASE("a period that the run is too short for is warned of") {
                         " is 13, more than run.steps, 12: nodes may never average"});
     }
   }
+}
+
+TEST_CASE("other numbers of steps that the run is too short for are warned of") {
+  struct Case {
+    const char* algorithm;
+    const char* key;
+    const char* consequence;
+  };
+  constexpr Case cases[] = {
+      {"adaptive_period", "sampling_steps", "the period never changes"},
+      {"async_parameter_server", "fetch_period", "nodes fetch once, at their end"},
+      {"async_parameter_server", "push_period", "nodes push once, at their end"},
+      {"compressed_parameter_server", "gap_period", "there is no record"},
+      {"eager", "full_every", "no operation waits for all"},
+      {"eager", "synchronize_every", "models are never made equal"},
+      {"local_sgd", "switch_step", "no step is local"},
+      {"one_bit", "exact_steps", "nothing is compressed"},
+      {"wagma", "tau", "groups alone average"},
+  };
+  for (const Case& each : cases) {
+    CAPTURE(each.key);
+    const std::string text = test::quadratic_scenario(8, 12, "ring", section_of(each.algorithm));
+    const std::string setting = fmt::format("algorithm.{}=", each.key);
+    const auto warnings = [&](const std::string& value) {
+      return assemble(Scenario::parse(text, "test.ini", {setting + value})).warnings;
+    };
+    CHECK(warnings("12").empty());
+    CHECK(warnings("13") ==
+          std::vector{fmt::format("command line: algorithm.{} is 13, more than run.steps, 12: {}",
+                                  each.key, each.consequence)});
+  }
+  const std::string usual = test::quadratic_scenario(8, 12, "ring", section_of("eager"));
+  CHECK(assemble(Scenario::parse(usual, "test.ini")).warnings.empty());
 }
 
 TEST_CASE("every algorithm runs without numbers") {
