@@ -44,18 +44,21 @@ std::string current_folder() {
   return std::filesystem::current_path(none).string();
 }
 
-/// What to do about nodes that wait for one that failed, or for what it sent; nothing if no key helps.
+/// What to do about nodes that wait for one that failed, or for what it sent; nothing if the key that helps is set.
 std::string remedy(const Assembly& parts) {
   if (!parts.failures) return "";
   for (const DescribedSection& section : parts.described) {
     if (section.name != "algorithm") continue;
     for (const KeyUse& use : section.keys) {
-      if (use.key == "patience" && use.type == "duration" &&
-          parse_duration(use.value) == Duration{0})
-        return "; algorithm.patience, 0 s here, says when they go on without a silent node";
+      if (use.key != "patience" || use.type != "duration") continue;
+      if (parse_duration(use.value) > Duration{0}) return "";
+      return "; algorithm.patience, 0 s here, says when they go on without a silent node";
     }
   }
-  return "";
+  return fmt::format(
+      "; {} does not go on without what it waits for: a pause ends (failures.pause, "
+      "failures.mean_time_to_repair), and kinds with algorithm.patience leave out silent nodes",
+      parts.algorithm);
 }
 
 }  // namespace

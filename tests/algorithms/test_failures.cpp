@@ -68,6 +68,7 @@ TEST_CASE("every algorithm survives a node that stops, or says that it waits for
       CHECK_MESSAGE(starts_with(end.status, "failed: stalled at "), end.status);
       CHECK_MESSAGE(end.status.find(": node 3 stopped at 0.02 s; ") != end.status.npos, end.status);
       CHECK_MESSAGE(end.status.find(" waits for ") != end.status.npos, end.status);
+      CHECK_MESSAGE(end.status.find("algorithm.patience") != end.status.npos, end.status);
     }
     // What all had reached is evaluated, whichever way the run ended.
     const bool all_made_ten = std::ranges::all_of(
