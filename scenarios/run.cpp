@@ -271,8 +271,8 @@ void Run::conclude(const std::function<bool()>& run, const std::function<void()>
       if (checkpoints_) checkpoints_->check_replayed();
     } catch (const Interrupted& interrupted) {
       note_early(interrupted.what());
-    } catch (const Stalled& stalled) {
-      note_early(fmt::format("failed: {}", stalled.what()));
+    } catch (const Halted& halted) {
+      note_early(fmt::format("failed: {}", halted.what()));
     }
     recorder_.facts["status"] = status;
     if (!has_all_steps)
@@ -467,7 +467,9 @@ void Run::run_simulation(const Recorder* recorded) {
       transport.run();
       return !transport.is_cut();
     } catch (const Stalled& stalled) {
-      throw Stalled(stalled.what() + remedy(parts_));  // all processes stall alike
+      throw Stalled(stalled.what() + remedy(parts_));
+    } catch (const Halted&) {
+      throw;  // all processes halt alike
     } catch (const Interrupted&) {
       throw;  // all are interrupted alike
     } catch (...) {

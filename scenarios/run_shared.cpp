@@ -50,7 +50,7 @@ void Run::share(MpiSession& session, std::unique_ptr<CheckpointFile> from) {
   } catch (const Interrupted&) {
     session.fail_together();
     throw;
-  } catch (const Stalled&) {
+  } catch (const Halted&) {
     session.fail_together();
     throw;
   } catch (...) {

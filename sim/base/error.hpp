@@ -22,11 +22,17 @@ class Diverged : public Error {
   Diverged(const std::string& what, double value, const std::string& when);
 };
 
-/// Nothing can happen any more although programs wait; the message says who waits for whom, and who failed. The
-/// results so far are whole. Exit status 1.
-class Stalled : public Error {
+/// A node's program failed, so the timeline ends here, in all processes that share it. The results so far are whole.
+/// Exit status 1.
+class Halted : public Error {
  public:
   using Error::Error;
+};
+
+/// The same because nothing can happen any more although programs wait; the message says who waits for whom, and who failed.
+class Stalled : public Halted {
+ public:
+  using Halted::Halted;
 };
 
 /// The user's scenario is wrong; the message begins with `file:line:` or `command line:`. Exit status 2.

@@ -57,7 +57,7 @@ void Transport::end(Fibre& fibre) {
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
-    throw Error(fmt::format("node {} at {:.6g} s: {}", node, to_seconds(now()), error.what()));
+    throw Halted(fmt::format("node {} at {:.6g} s: {}", node, to_seconds(now()), error.what()));
   }
 }
 

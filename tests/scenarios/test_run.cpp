@@ -313,6 +313,29 @@ TEST_CASE("an interrupted run keeps what it has") {
   CHECK(recorder.evaluation.value("test_loss", 0) > 0);
 }
 
+TEST_CASE("a run that a short trace ends keeps the numbers of all its steps") {
+  const test::TemporaryDirectory directory;
+  const std::string output = directory.path("short.h5");
+  std::string trace;
+  for (int step = 0; step < 20; ++step) trace += "0.001,0.002,0.001,0.001\n";
+  Run run(assemble(Scenario::parse(
+              blobs, "test.ini",
+              {"algorithm.kind=dpsgd", "run.nodes=4", "compute.distribution=trace",
+               "compute.trace=" + directory.write("trace.csv", trace), "compute.trace_end=fail",
+               "compute.gradient=default", "compute.sigma=default", "run.output=" + output})),
+          {});
+  CHECK_THROWS_WITH_AS(run.simulate(), doctest::Contains("expected a duration for node"), Error);
+  const Recorder kept = load(output);
+  CHECK(kept.facts.at("status").starts_with("failed: node "));
+  for (std::size_t node = 0; node < 4; ++node) {
+    const auto steps = static_cast<std::size_t>(kept.nodes[node].steps);
+    CHECK(steps >= 18);  // who is two hops away from the first to end has as many to go
+    for (std::size_t row = 0; row < steps; ++row)
+      CHECK(kept.steps.value("train_loss", row, node) > 0);
+  }
+  for (std::size_t row = 0; row < 3; ++row) CHECK(kept.evaluation.value("test_loss", row) > 0);
+}
+
 TEST_CASE("a results file runs again from itself and gives the same content") {
   const test::TemporaryDirectory directory;
   const std::string output = directory.path("again.h5");
