@@ -434,7 +434,7 @@ void Run::run_simulation(const Recorder* recorded) {
                                 .until = settings.until,
                                 .pulse = [this, &clock] { pulse(clock->now(), clock->events()); },
                                 .failures = parts_.failures.get(),
-                                .on_stop = [this](NodeId node) { observer_->lose(node); },
+                                .on_stop = [&](NodeId i) { observer_->lose(i, clock->now()); },
                                 .replay = replay ? &*replay : nullptr},
                                *parts_.network, *graph_,
                                [this](NodeId node, Step step, BatchName batch) {

@@ -123,15 +123,19 @@ std::string SimulatedTransport::describe_meetings() const {
   return text;
 }
 
+std::vector<NodeId> SimulatedTransport::note_stops() {
+  std::vector<NodeId> left = unfinished_nodes();
+  if (settings_.failures == nullptr) return left;
+  std::erase_if(left, [&](NodeId node) {
+    const bool has_stopped = settings_.failures->away_until(node, now_) == never;
+    if (has_stopped) note_stop(node);
+    return has_stopped;
+  });
+  return left;
+}
+
 void SimulatedTransport::end_run() {
-  std::vector<NodeId> waiting = unfinished_nodes();
-  if (settings_.failures != nullptr) {
-    std::erase_if(waiting, [this](NodeId node) {
-      const bool has_stopped = settings_.failures->away_until(node, now_) == never;
-      if (has_stopped) note_stop(node);
-      return has_stopped;
-    });
-  }
+  const std::vector<NodeId> waiting = note_stops();
   if (waiting.empty()) return;
   const std::string failures = describe_failures();
   const std::string held = network_.standstill();

@@ -47,7 +47,11 @@ void SimulatedTransport::run() {
     }
   }
   is_running_ = false;
-  if (is_cut_) return;
+  if (is_cut_) {
+    now_ = settings_.until;
+    note_stops();
+    return;
+  }
   if (settings_.replay != nullptr) check_followed();
   if (active() > 0) end_run();
 }

@@ -182,6 +182,8 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   bool has_missed(const ReceiveWait& wait);
   void drop(NodeId stopped, std::uint64_t payload);
   void note_stop(NodeId node);
+  /// Notes which nodes have stopped with a program that has not ended; answers with the others that have one.
+  std::vector<NodeId> note_stops();
   std::string describe_failures() const;
   std::string describe_meetings() const;
   void check_followed() const;

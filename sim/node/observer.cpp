@@ -78,9 +78,18 @@ void Observer::take_instant() {
   const Time time = next_instant_;
   next_instant_ = time < until_ ? std::min(after(time, interval_), until_) : Time::max();
   const std::size_t row = instants_++;
+  lose_stopped(time);
   for (NodeId node = nodes_here_.first; node < nodes_here_.second; ++node) {
     if (lost_[static_cast<std::size_t>(node)]) continue;
     add_snapshot({By::time, node, row, time, model(node), newest_[static_cast<std::size_t>(node)]});
+  }
+}
+
+void Observer::lose_stopped(Time time) {
+  if (!presence_) return;
+  for (NodeId node = nodes_here_.first; node < nodes_here_.second; ++node) {
+    const bool is_done = steps(node) == recorder_.evaluation.schedule().steps();
+    if (!is_done && presence_(node, time, Time::max()).first == Time::max()) lose(node);
   }
 }
 
@@ -122,6 +131,11 @@ void Observer::spend_waiting_present(NodeId node, Time since, Time turn, Time no
 void Observer::leave_out_diverged() {
   leaves_out_diverged_ = counts_live_nodes_ = true;
   draws_.assign(recorder_.nodes.size(), 0);
+}
+
+void Observer::lose(NodeId node, Time now) {
+  while (next_instant_ < now) take_instant();
+  lose(node);
 }
 
 void Observer::lose(NodeId node) {

@@ -94,8 +94,8 @@ class Observer {
   using Judge = std::function<void(double loss, double accuracy)>;
   void judge(By by, Judge judge) { rows(by).judge = std::move(judge); }
 
-  /// `node` has stopped for ever: rows do not wait for it any more.
-  void lose(NodeId node);
+  /// `node` has stopped for ever, as is found at `now`: rows do not wait for it any more.
+  void lose(NodeId node, Time now);
   /// The first stretch of begin <= t < end in which a node is up; an empty one at the end if there is none.
   using Presence = std::function<std::pair<Time, Time>(NodeId node, Time begin, Time end)>;
   /// Nodes are away now and then: that time counts neither as computing nor as waiting or communicating.
@@ -153,6 +153,9 @@ class Observer {
   Row& row_of(Rows& rows, std::size_t index);
   /// Evaluates the models that these nodes have now, which they had at the next instant, already.
   void take_instant();
+  /// Loses nodes that have stopped by then, before their last step. That they have is found at their next event, perhaps much later.
+  void lose_stopped(Time time);
+  void lose(NodeId node);
 
   /// All models of a row are here.
   void complete(By by, std::size_t index, Row& row);

@@ -185,6 +185,29 @@ TEST_CASE("evaluations by time leave out nodes that have stopped, and wait for n
   CHECK(std::isfinite(by_time.value("test_loss", by_time.rows() - 1)));
 }
 
+TEST_CASE(
+    "a node that stops while it waits counts in no row by time, although its message would come "
+    "later") {
+  // All wait for two slow nodes, some 40 ms at each step.
+  const Recorder run =
+      test::run(blobs + "[failures]\nstop = 5 @ 90 ms\n",
+                {"algorithm.kind=allreduce", "compute.slow_nodes=2", "compute.slowdown=20",
+                 "run.evaluate_interval=2 ms", "run.until=100 ms"});
+  CHECK(run.statistics.at("failures.stopped_nodes") == 1);
+  const Table& by_time = run.evaluation_by_time;
+  REQUIRE(by_time.rows() == 50);
+  for (std::size_t row = 0; row < by_time.rows(); ++row) {
+    const double time = by_time.value("time", row);
+    CAPTURE(time);
+    double live = 0;
+    for (NodeId node = 0; node < 8; ++node) {
+      if (steps_by(run, node, time) > 0 && (node != 5 || time < 0.09)) ++live;
+    }
+    CHECK(by_time.value("live_nodes", row) == live);
+  }
+  CHECK(by_time.value("live_nodes", 49) == 7);
+}
+
 TEST_CASE("intervals and ends that make no sense are refused") {
   const auto refused = [](const std::string& setting, const char* sentence) {
     CHECK_THROWS_WITH_AS(run_algorithm("dpsgd", {setting}), doctest::Contains(sentence),

@@ -30,7 +30,7 @@ struct Place {
                    .closed_form_collectives = closed_form,
                    .pulse = {},
                    .failures = &failures,
-                   .on_stop = [this](NodeId node) { observer.lose(node); },
+                   .on_stop = [this](NodeId node) { observer.lose(node, transport.now()); },
                    .replay = replay},
                   *network, graph,
                   [](NodeId, Step, BatchName) { return Duration(std::chrono::milliseconds(1)); }),
