@@ -106,10 +106,10 @@ Program adaptive_period(const Section& section, const Context& context) {
       "steps with an averaging each before the first period (an epoch's in the paper)");
   section.expect(settings.switch_step >= 0, "switch_step", "must not be negative, got {}",
                  settings.switch_step);
-  settings.sampling_steps =
-      section.optional<std::int64_t>("sampling_steps", context.steps / 4,
-                                     "steps before the period changes; the drift is sampled in "
-                                     "them, but for those before switch_step");
+  settings.sampling_steps = section.optional<std::int64_t>(
+      "sampling_steps", context.steps / 4,
+      "steps before the period changes; the drift is sampled in them, but for those before "
+      "switch_step; run.steps / 4 if not given");
   section.expect(settings.sampling_steps >= 0, "sampling_steps", "must not be negative, got {}",
                  settings.sampling_steps);
   warn_beyond_run(section, "sampling_steps", settings.sampling_steps, context,

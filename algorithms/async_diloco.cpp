@@ -281,16 +281,16 @@ Program async_diloco(const Section& section, const Context& context) {
                   : rule == "delayed" ? Rule::delayed
                                       : Rule::delayed_nesterov;
   if (settings.rule == Rule::vanilla) {
-    settings.weight =
-        section.optional<double>("weight", 1 / std::sqrt(static_cast<double>(context.nodes)),
-                                 "factor before the progress of one arrival");
+    settings.weight = section.optional<double>(
+        "weight", 1 / std::sqrt(static_cast<double>(context.nodes)),
+        "factor before the progress of one arrival; 1 / sqrt(run.nodes) if not given");
     section.expect(settings.weight > 0, "weight", "must be positive, got {}", settings.weight);
     settings.damps_stale =
         section.choice("stale_progress", {"full", "damped"}, "full",
                        "whether progress is divided by sqrt(1 + staleness)") == "damped";
   } else {
-    settings.delay = section.optional<std::int64_t>("delay", context.nodes,
-                                                    "arrivals per step of the outer momentum");
+    settings.delay = section.optional<std::int64_t>(
+        "delay", context.nodes, "arrivals per step of the outer momentum; run.nodes if not given");
     section.expect(settings.delay >= 1, "delay", "must be at least 1, got {}", settings.delay);
   }
   if (settings.rule == Rule::delayed_nesterov) {

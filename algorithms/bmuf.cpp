@@ -66,8 +66,9 @@ Program bmuf(const Section& section, const Context& context) {
       section.optional<double>("block_learning_rate", 1.0, "factor before a block's progress");
   section.expect(settings.block_learning_rate > 0, "block_learning_rate",
                  "must be positive, got {}", settings.block_learning_rate);
-  settings.block_momentum = section.optional<double>("block_momentum", 1 - 1.0 / context.nodes,
-                                                     "share of the last block's step that is kept");
+  settings.block_momentum = section.optional<double>(
+      "block_momentum", 1 - 1.0 / context.nodes,
+      "share of the last block's step that is kept; 1 - 1 / run.nodes if not given");
   section.expect(settings.block_momentum >= 0 && settings.block_momentum < 1, "block_momentum",
                  "must be in [0, 1), got {}", settings.block_momentum);
   settings.is_nesterov =

@@ -102,7 +102,8 @@ Program easgd(const Section& section, const Context& context) {
   Settings settings;
   settings.period = read_period(section, context, 10);
   settings.elasticity = section.optional<double>(
-      "elasticity", 0.9 / context.nodes, "share of the way that model and anchor pull each other");
+      "elasticity", 0.9 / context.nodes,
+      "share of the way that model and anchor pull each other; 0.9 / run.nodes if not given");
   section.expect(settings.elasticity > 0 && settings.elasticity * context.nodes <= 1, "elasticity",
                  "must be positive and at most 1 / nodes = {}, got {}", 1.0 / context.nodes,
                  settings.elasticity);

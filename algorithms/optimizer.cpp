@@ -40,7 +40,9 @@ void read_rule(const Section& section, std::string_view prefix, double epsilon,
   std::vector<std::string> rules{"sgd", "adagrad", "adam"};
   if (prefix.empty()) rules.emplace_back("adamw");  // outer steps know no weight decay
   const std::string rule =
-      section.choice(key("optimizer"), rules, "sgd", "how a gradient becomes a step");
+      section.choice(key("optimizer"), rules, "sgd",
+                     prefix.empty() ? "how a gradient becomes a step"
+                                    : "how progress becomes a step of the shared model");
   if (rule == "sgd") return;
   settings.rule = rule == "adagrad" ? Rule::adagrad : rule == "adam" ? Rule::adam : Rule::adamw;
   if (settings.rule != Rule::adagrad) {

@@ -228,14 +228,14 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::u
   expect_latency(section, "latency", link.latency);
   const NodeId nodes_per_host =
       whole_number(section, "nodes_per_host", 1, "that share the port of their host");
-  const Link local{
-      .bytes_per_second =
-          section
-              .optional<Bandwidth>("local_bandwidth", Bandwidth{link.bytes_per_second},
-                                   "of all messages within a host, if several nodes share it")
-              .bytes_per_second,
-      .latency =
-          section.optional<Duration>("local_latency", Duration{0}, "of a message within a host")};
+  const Link local{.bytes_per_second =
+                       section
+                           .optional<Bandwidth>("local_bandwidth", Bandwidth{link.bytes_per_second},
+                                                "of all messages within a host, if several nodes "
+                                                "share it; bandwidth if not given")
+                           .bytes_per_second,
+                   .latency = section.optional<Duration>("local_latency", Duration{0},
+                                                         "of a message within a host")};
   expect_latency(section, "local_latency", local.latency);
   for (const char* key : {"local_bandwidth", "local_latency"}) {
     section.expect(!section.has(key) || section.has("nodes_per_host"), key,
@@ -252,7 +252,8 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::u
   const double slow_bandwidth =
       section
           .optional<Bandwidth>("slow_bandwidth", Bandwidth{link.bytes_per_second / 10},
-                               "of the links that messages of slow_hosts begin or end on")
+                               "of the links that messages of slow_hosts begin or end on; "
+                               "bandwidth / 10 if not given")
           .bytes_per_second;
   section.expect(!section.has("slow_bandwidth") || section.has("slow_hosts"), "slow_bandwidth",
                  "needs slow_hosts, which says whose links are slow");

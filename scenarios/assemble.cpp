@@ -96,13 +96,14 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
   const auto seed = section.optional<std::int64_t>("seed", 1, "names all random streams");
   section.expect(seed >= 0, "seed", "must not be negative, got {}", seed);
   s.seed = static_cast<std::uint64_t>(seed);
-  s.evaluate_every =
-      section.optional<std::int64_t>("evaluate_every", std::max<Step>(1, s.steps / 50),
-                                     "steps between evaluations of the mean model");
+  s.evaluate_every = section.optional<std::int64_t>(
+      "evaluate_every", std::max<Step>(1, s.steps / 50),
+      "steps between evaluations of the mean model; run.steps / 50 if not given");
   section.expect(s.evaluate_every >= 1, "evaluate_every", "must be at least 1, got {}",
                  s.evaluate_every);
-  s.record_every = section.optional<std::int64_t>("record_every", std::max<Step>(1, s.steps / 500),
-                                                  "steps between rows of the per-node table");
+  s.record_every = section.optional<std::int64_t>(
+      "record_every", std::max<Step>(1, s.steps / 500),
+      "steps between rows of the per-node table; run.steps / 500 if not given");
   section.expect(s.record_every >= 1, "record_every", "must be at least 1, got {}", s.record_every);
   s.evaluate_interval = section.optional<Duration>(
       "evaluate_interval", Duration{0},
