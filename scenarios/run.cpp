@@ -168,7 +168,7 @@ void Run::save_now() {
 void Run::save_so_far() {
   if (!note_standing()) return;
   try {
-    save(recorder_, parts_.settings.output);
+    save_between_times(recorder_, parts_.settings.output);
   } catch (const Error& error) {
     warn_of_saving(error);
   }

@@ -44,7 +44,7 @@ void Run::save_reported(Reports& reports) {
   saving_ = std::async(std::launch::async, [this, told = std::move(told)] {
     for (const std::string& report : told) unpack_records(report, reported_);
     sort_timeline(reported_);
-    save(reported_, parts_.settings.output);
+    save_between_times(reported_, parts_.settings.output);
   });
 }
 

@@ -48,6 +48,12 @@ bool is_same_file(int file, const fs::path& path) {
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
+/// The file system's number of the file at `path`; 0 if there is none.
+std::uint64_t number_of(const fs::path& path) {
+  struct stat named;
+  return stat(path.c_str(), &named) == 0 ? named.st_ino : 0;
+}
+
 /// Opens a file for this process alone, whatever a killed one has left in it; negative, with errno EWOULDBLOCK, if
 /// another one writes it. Where the file system refuses locks, nobody knows.
 int open_alone(const fs::path& path) {
@@ -68,7 +74,7 @@ int open_alone(const fs::path& path) {
 }  // namespace
 
 PartialFile::PartialFile(const fs::path& path)
-    : named_(path), target_(prepared(path)), partial_(target_) {
+    : named_(path), target_(prepared(path)), partial_(target_), older_(number_of(target_)) {
   partial_ += ".partial";
   file_ = open_alone(partial_);
   if (file_ < 0 && errno == EWOULDBLOCK) {
@@ -104,6 +110,8 @@ void PartialFile::settle() {
   if (::fsync(file_) != 0) fail(named_, errno);
   is_settled_ = true;
 }
+
+bool PartialFile::is_overtaken() const { return number_of(target_) != older_; }
 
 void PartialFile::finish() {
   settle();

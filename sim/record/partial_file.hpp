@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 
@@ -21,6 +22,8 @@ class PartialFile {
   void write(std::span<const std::byte> bytes);
   /// Waits until all of it is on the disk.
   void settle();
+  /// Whether another process has replaced `path` since this was begun.
+  bool is_overtaken() const;
   /// Settles, then replaces `path` by it.
   void finish();
 
@@ -28,6 +31,7 @@ class PartialFile {
   std::filesystem::path named_;   // by the user
   std::filesystem::path target_;  // behind links
   std::filesystem::path partial_;
+  std::uint64_t older_;  // number of the file that was there at the beginning
   int file_ = -1;
   bool is_settled_ = false;
   bool is_done_ = false;

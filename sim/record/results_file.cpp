@@ -405,7 +405,9 @@ void refuse_to_replace_others(const std::string& path) {
 
 void expect_writable(const std::string& path) { const PartialFile trial(path); }
 
-void save(const Recorder& recorder, const std::string& path) {
+namespace {
+
+void save(const Recorder& recorder, const std::string& path, bool yields) {
   ensure(recorder.evaluation.width() == 1, "the evaluation table has one cell per row");
   const hdf5::Silence silence;
   try {
@@ -413,12 +415,21 @@ void save(const Recorder& recorder, const std::string& path) {
     Writer writer;
     write_content(writer, recorder);
     partial.write(writer.bytes());
-    partial.finish();
+    partial.settle();
+    if (!yields || !partial.is_overtaken()) partial.finish();
   } catch (const Failure& failure) {
     throw Error(fmt::format("{}: cannot write: {}", path, failure.what()));
   } catch (const std::bad_alloc&) {
     throw Error(fmt::format("{}: cannot write: not enough memory", path));
   }
+}
+
+}  // namespace
+
+void save(const Recorder& recorder, const std::string& path) { save(recorder, path, false); }
+
+void save_between_times(const Recorder& recorder, const std::string& path) {
+  save(recorder, path, true);
 }
 
 Recorder load(const std::string& path) {

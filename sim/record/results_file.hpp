@@ -65,6 +65,8 @@ namespace starling {
 /// ("`path`.partial"), reaches the disk and then takes the name. While writing, memory holds the file once more.
 /// Throws Error, "results/x.h5: cannot write: No space left on device"; the old file is untouched then.
 void save(const Recorder& recorder, const std::string& path);
+/// The same, but what another process saves there meanwhile is newer, and stays.
+void save_between_times(const Recorder& recorder, const std::string& path);
 /// Throws Error if save() would replace a file that is no results file, such as the scenario or its data.
 void refuse_to_replace_others(const std::string& path);
 /// Throws now what save() would throw if nothing can be written there: to be asked before work that cannot be repeated.

@@ -2,12 +2,11 @@
 // disk that takes its time.
 //
 //   STARLING_TEST_HOSTS=011    rank 0 lives on host0, ranks 1 and 2 on host1
-//   STARLING_TEST_RENAME=7     the first results file of a process takes 7 s to get into its place
+//   STARLING_TEST_SYNC=7       the first file that a process writes takes 7 s to get to the disk
 
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
-#include <string_view>
 
 #include <dlfcn.h>
 #include <time.h>
@@ -21,16 +20,16 @@ extern "C" int gethostname(char* name, std::size_t size) {
   return 0;
 }
 
-extern "C" int rename(const char* from, const char* to) {
-  using Rename = int (*)(const char*, const char*);
-  static const auto real = reinterpret_cast<Rename>(dlsym(RTLD_NEXT, "rename"));
+extern "C" int fsync(int file) {
+  using Fsync = int (*)(int);
+  static const auto real = reinterpret_cast<Fsync>(dlsym(RTLD_NEXT, "fsync"));
   static bool is_first = true;
-  const char* const seconds = std::getenv("STARLING_TEST_RENAME");
-  if (seconds != nullptr && std::string_view(to).ends_with(".h5") && is_first) {
+  const char* const seconds = std::getenv("STARLING_TEST_SYNC");
+  if (seconds != nullptr && is_first) {
     is_first = false;
     timespec left{.tv_sec = std::atoi(seconds), .tv_nsec = 0};
     while (nanosleep(&left, &left) != 0) {
     }
   }
-  return real(from, to);
+  return real(file);
 }

@@ -23,6 +23,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/record/hdf5_file.hpp"
+#include "sim/record/partial_file.hpp"
 #include "sim/record/results_file.hpp"
 #include "tests/sim/record/full_recorder.hpp"
 #include "tests/support/hdf5_leaks.hpp"
@@ -211,6 +212,18 @@ TEST_CASE("two processes that save to one place leave each other's files alone")
   save(Recorder(), path);
   CHECK(load(path).nodes.empty());
   CHECK(std::distance(fs::directory_iterator(directory.path("")), {}) == 1);
+}
+
+TEST_CASE("whoever writes a results file knows whether it was replaced meanwhile") {
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.path("x.h5");
+  for (const bool is_there : {false, true}) {
+    CAPTURE(is_there);
+    const PartialFile slow(path);
+    CHECK_FALSE(slow.is_overtaken());
+    save(full_recorder(), path);
+    CHECK(slow.is_overtaken());
+  }
 }
 
 TEST_CASE("a results file has no lock at any moment that it is in its place") {
