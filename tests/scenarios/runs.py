@@ -13,21 +13,22 @@ def mpi_environment(**more):
 
 
 def of_children(pid):
-    """{process: seconds of processor time} of the processes that `pid` has started and that are there."""
-    found = {}
+    """{process: seconds of processor time} of the processes that `pid` has started and that are there, the oldest first."""
+    found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         except OSError:
             continue  # it has gone meanwhile
         if int(fields[1]) == pid:
-            found[int(path.parent.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return found
+            used = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            found.append((int(fields[19]), int(path.parent.name), used))  # numbers begin anew after the largest
+    return {process: used for _, process, used in sorted(found)}
 
 
 def children(pid):
     """The processes that `pid` has started, the oldest first."""
-    return sorted(of_children(pid))
+    return list(of_children(pid))
 
 
 def wait_until_at_work(pid, processes, seconds=2):
