@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 import h5py
 import numpy as np
@@ -68,7 +69,7 @@ class LostTest(unittest.TestCase):
                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                        env=mpi_environment(OMP_NUM_THREADS="1"))
             try:
-                wait_until_at_work(process.pid, processes)
+                wait_until_at_work(process.pid, processes, seconds=1)
                 while waits_for_save and not results.exists() and process.poll() is None:
                     time.sleep(0.1)
                 os.kill(children(process.pid)[victim], blow)
@@ -95,6 +96,11 @@ class LostTest(unittest.TestCase):
                   f"{status}", flush=True)
             return steps, losses
 
+    def blows(self, kind, processes, victims, blow, **options):
+        """One such run for each victim, all at once, because they mostly wait. {victim: (steps, losses)}"""
+        with ThreadPoolExecutor(len(victims)) as pool:
+            return dict(zip(victims, pool.map(lambda victim: self.blow(kind, processes, victim, blow, **options), victims)))
+
     def check_left(self, processes, victim, steps, losses, is_saved=False):
         """Over MPI a rank takes along what it has recorded since the last save, if there was one."""
         for node, count in enumerate(steps):
@@ -104,29 +110,27 @@ class LostTest(unittest.TestCase):
             self.assertTrue(np.isfinite(losses[:count, node]).all(), (node, steps))
 
     def test_a_rank_over_mpi_that_hangs(self):
-        for victim in 1, 0:
-            self.check_left(3, victim, *self.blow("mpi", 3, victim, signal.SIGSTOP))
+        for victim, left in self.blows("mpi", 3, (1, 0), signal.SIGSTOP).items():
+            self.check_left(3, victim, *left)
 
     def test_a_rank_over_mpi_that_dies(self):
-        for victim in 2, 0:
-            self.check_left(3, victim, *self.blow("mpi", 3, victim, signal.SIGKILL))
+        for victim, left in self.blows("mpi", 3, (2, 0), signal.SIGKILL).items():
+            self.check_left(3, victim, *left)
 
     def test_what_a_rank_had_recorded_until_the_last_save_is_kept_when_it_dies(self):
-        for victim in 2, 0:
-            self.check_left(3, victim, *self.blow("mpi", 3, victim, signal.SIGKILL, waits_for_save=True), is_saved=True)
+        for victim, left in self.blows("mpi", 3, (2, 0), signal.SIGKILL, waits_for_save=True).items():
+            self.check_left(3, victim, *left, is_saved=True)
 
     def test_a_signal_that_comes_when_patience_ends(self):
         """Some of the others have seen it, some have not."""
         self.check_left(3, 2, *self.blow("mpi", 3, 2, signal.SIGKILL, patience=GRACE))
 
     def test_a_process_of_a_shared_run_that_hangs(self):
-        for victim in 1, 0:
-            steps, _ = self.blow("shared", 3, victim, signal.SIGSTOP)
+        for steps, _ in self.blows("shared", 3, (1, 0), signal.SIGSTOP).values():
             self.assertGreater(steps.sum(), 0)
 
     def test_a_process_of_a_shared_run_that_dies(self):
-        for victim in 1, 0:
-            steps, _ = self.blow("shared", 2, victim, signal.SIGKILL)
+        for steps, _ in self.blows("shared", 2, (1, 0), signal.SIGKILL).values():
             self.assertGreater(steps.sum(), 0)
 
 
