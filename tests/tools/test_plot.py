@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import xml.etree.ElementTree
 
 import h5py
@@ -347,6 +348,26 @@ class PlotTest(unittest.TestCase):
                                                "zip = algorithm.kind algorithm.period\n")
         subprocess.run([PROGRAM, "sweep", "lacks.ini", "-q", "-o", "lacks"], cwd=self.folder, check=True)
         self.assertLessEqual({"dpsgd", "local_sgd / 2", "local_sgd / 4"}, set(self.texts("lacks")))
+
+    def test_what_differs_by_rounding_alone_is_drawn_as_constant(self):
+        figure, (rounded, varying) = plt.subplots(1, 2)
+        rounded.plot([31.6, 31.6 * (1 + 1e-12)])
+        varying.plot([31.6, 31.7])
+        range_of_varying = varying.get_ylim()
+        sweep.calm(figure)
+        self.assertGreater(np.ptp(rounded.get_ylim()), 3)
+        self.assertEqual(varying.get_ylim(), range_of_varying)
+        plt.close(figure)
+
+    def test_the_median_node_is_known_as_far_as_half_of_them_got(self):
+        time = np.array([[1, 2, 4], [2, 4, np.nan], [3, np.nan, np.nan]])
+        results = unittest.mock.Mock(steps={"time": time, "step": np.array([1, 2, 3])}, end=4.5, clock="virtual time")
+        figure, ax = plt.subplots()
+        run.draw_progress(ax, results)
+        median, = (line for line in ax.lines if line.get_label() == "median node")
+        self.assertEqual(median.get_ydata().tolist(), [0, 1, 2])
+        self.assertEqual((np.array(median.get_xdata()) / median.get_xdata()[-1]).tolist(), [0, 0.5, 1])
+        plt.close(figure)
 
     def test_quantities_of_one_kind_share_an_axis(self):
         self.assertEqual(numbers(["0.001 s", "2 ms", "100 us", "0"]), ([1, 2, 0.1, 0], "ms"))

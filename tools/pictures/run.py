@@ -362,7 +362,7 @@ def default_window(results):
 
 def draw_progress(ax, results):
     """Steps over time of the first, the middle and the last node at each step, from the start on. Nodes that did not get there had not
-    when the run ended."""
+    when the run ended; where half of them did not, nobody knows the middle one."""
     time = results.steps["time"]
     step = results.steps["step"][:len(time)]
     known = np.isfinite(time).any(axis=1)
@@ -370,7 +370,8 @@ def draw_progress(ax, results):
     factor, unit = time_scale(np.nanmax(time))
     latest = np.where(np.isfinite(time), time, results.end).max(axis=1)
     ax.fill_betweenx(step, np.nanmin(time, axis=1) * factor, latest * factor, color=BLUE, alpha=0.25, linewidth=0, label="all nodes")
-    ax.plot(np.nanmedian(time, axis=1) * factor, step, color=BLUE, label="median node")
+    middle = np.median(np.where(np.isfinite(time), time, np.inf), axis=1)
+    ax.plot(middle[middle < np.inf] * factor, step[middle < np.inf], color=BLUE, label="median node")
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
     ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True, min_n_ticks=1))

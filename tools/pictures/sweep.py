@@ -377,6 +377,15 @@ def heading(sweep, fixed, has_bars):
     return title + (f"; {failed} of the sweep's runs failed" if failed else "")
 
 
+def calm(figure):
+    """Gives axes along which nothing varies but the rounding of sums the range of a constant."""
+    for ax in figure.axes:
+        low, high = ax.get_ylim()
+        largest = max(abs(low), abs(high))
+        if ax.get_yscale() == "linear" and high - low < 1e-9 * largest:
+            ax.set_ylim(low - 0.05 * largest, high + 0.05 * largest)
+
+
 def make_room(figure):
     """Lifts the upper end of axes whose legend covers what is drawn, as where bars of errors fill the whole height."""
     figure.draw_without_rendering()
@@ -463,5 +472,6 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=(), axes=()):
         ax.set_visible(False)
     figure.suptitle("\n".join(textwrap.wrap(heading(sweep, fixed, bool(first)), LONGEST_HEADING * columns)), fontsize=13, fontweight="bold",
                     x=0.01, ha="left")
+    calm(figure)
     make_room(figure)
     return figure
