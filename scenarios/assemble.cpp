@@ -118,8 +118,7 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
   const auto target = section.optional<std::string>(
       "until_target", "",
       "quality at which the run ends, such as test_accuracy 0.9 (or a test_auc, test_loss): with "
-      "the "
-      "first evaluation that has it, by time if there is an evaluate_interval; none: goes on");
+      "the first evaluation that has it, by time if there is an evaluate_interval; none: goes on");
   if (!target.empty()) {
     s.until_target = read_target(target, [&](const std::string& what) {
       section.expect(false, "until_target", "{}", what);
@@ -209,8 +208,7 @@ void check_for_mpi(const Assembly& parts, int ranks) {
          "[compute] per_episode must not be there over MPI: it is for simulations");
   expect(parts, !settings.until_target,
          "run.until_target must be none over MPI, where nobody knows the mean model during the "
-         "run: it "
-         "is for simulations");
+         "run: it is for simulations");
   expect(parts, settings.pace != Pace::measured || parts.workload->facts().has_numbers,
          "compute.pace must be modelled over MPI where workload.kind has no numbers, whose "
          "gradients take no time of their own; got measured");

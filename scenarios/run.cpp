@@ -457,10 +457,10 @@ void Run::run_simulation(const Recorder* recorded) {
   const auto gather = [&] {
     recorder_.statistics["engine.events"] = static_cast<double>(transport.events());
     if (parts_.failures) note_failures(transport);
-    if (transport.is_cut()) account_until(world, is_at_target_ ? transport.now() : settings.until);
+    if (transport.is_cut()) account_until(world, transport.now());
     const bool ends_evaluated = is_at_target_ && transport.is_cut();
     if (settings.evaluates_by_time() && !ends_evaluated)
-      observer_->pass_to_end(transport.is_cut() ? settings.until : observer_->end());
+      observer_->pass_to_end(transport.is_cut() ? transport.now() : observer_->end());
   };
   const auto run = [&] {
     try {

@@ -146,7 +146,7 @@ class Run {
   std::unique_ptr<NetworkLog> network_log_;
   std::unique_ptr<CheckpointFile> from_;  // to go on from
   std::unique_ptr<Checkpointing> checkpoints_;
-  bool is_at_target_ = false;
+  bool is_at_target_ = false;           // of the scenario: the run ends
   std::uint32_t rank_here_ = 0;         // of this process, among those of its machine
   NodeId nodes_here_ = 0;               // of this process
   const Recorder* recorded_ = nullptr;  // to be replayed

@@ -165,8 +165,9 @@ bool have_the_same_by_time(const Recorder& a, const Recorder& b) {
 }
 
 double deviation_by_time(const Recorder& a, const Recorder& b, std::string_view metric) {
-  const Curve first = curve_of(a, metric, have_the_same_by_time(a, b));
-  const Curve second = curve_of(b, metric, have_the_same_by_time(a, b));
+  const bool by_time = have_the_same_by_time(a, b);
+  const Curve first = curve_of(a, metric, by_time);
+  const Curve second = curve_of(b, metric, by_time);
   double sum = 0;
   double count = 0;
   for (std::size_t i = 0; i < first.times.size(); ++i) {
@@ -223,8 +224,9 @@ bool have_equal_batches(const std::vector<Outcome>& a, const std::vector<Outcome
 /// When both runs got to the target; nothing if neither did.
 void add_target(std::vector<Line>& lines, const Recorder& a, const Recorder& b,
                 const Target& target) {
-  const Reached first = first_reached(a, target, have_the_same_by_time(a, b));
-  const Reached second = first_reached(b, target, have_the_same_by_time(a, b));
+  const bool by_time = have_the_same_by_time(a, b);
+  const Reached first = first_reached(a, target, by_time);
+  const Reached second = first_reached(b, target, by_time);
   const std::string words = fmt::format("{} {:g}", target.metric, target.value);
   const bool both_did = first.ever() && second.ever();
   const auto add = [&](const char* what, double x, double y) {

@@ -67,7 +67,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   void run();
   /// From within the run: it ends with what happens at this instant.
   void end_now() { settings_.until = now_; }
-  /// Whether the run ended at `until`, or by end_now().
+  /// Whether the run ended at `until`, or by end_now(); that is now(), then.
   bool is_cut() const { return is_cut_; }
   std::int64_t events() const { return events_; }
   const FailureCounts& failures() const { return failed_; }
