@@ -21,6 +21,7 @@
 #include "sim/engine/simulated_transport.hpp"
 #include "sim/record/facts.hpp"
 #include "sim/record/results_file.hpp"
+#include "topology/spectrum.hpp"
 
 namespace starling {
 namespace {
@@ -59,6 +60,19 @@ std::string remedy(const Assembly& parts) {
       "; {} does not go on without what it waits for: a pause ends (failures.pause, "
       "failures.mean_time_to_repair), and kinds with algorithm.patience leave out silent nodes",
       parts.algorithm);
+}
+
+/// Spectral gap of a topology (topology/spectrum.hpp), if it is found in some hundredths of a second.
+std::optional<double> quick_spectral_gap(const Topology& topology) {
+  constexpr std::size_t most_passes = 10'000'000;  // over arcs, there and back
+  constexpr int fewest_iterations = 50;
+  topologies::SpectrumLimits limits;
+  const std::size_t affordable = most_passes / std::max<std::size_t>(topology.arc_count(), 1);
+  if (affordable < fewest_iterations) return std::nullopt;
+  if (affordable < static_cast<std::size_t>(limits.iterations))
+    limits.iterations = static_cast<int>(affordable);
+  const topologies::SpectralGap found = topologies::spectral_gap(topology, limits);
+  return found.converged ? std::optional(found.gap) : std::nullopt;
 }
 
 }  // namespace
@@ -227,6 +241,8 @@ void Run::finish() {
   statistics["graph.mean_distance_batch"] = ratio(graph.distances, graph.distance_batches);
   statistics["graph.mean_evaluation_batch"] = ratio(graph.evaluations, graph.evaluation_batches);
   statistics["graph.peak_bytes"] = static_cast<double>(graph.peak_bytes);
+  const auto gap = parts_.reads_topology ? quick_spectral_gap(*parts_.topology) : std::nullopt;
+  if (gap) statistics["topology.spectral_gap"] = *gap;
   const std::chrono::duration<double> wall = Clock::now() - started_;
   const double before = checkpoints_ ? checkpoints_->wall_seconds_before() : 0;
   recorder_.machine["wall_seconds"] = fmt::format("{:.3f}", before + wall.count());
@@ -296,7 +312,8 @@ void Run::end_with(const std::exception_ptr& failure) {
   reserve_.reset();
   const auto keep = [this](const std::string& status) {
     if (is_replaying()) return;  // the files of the run that it repeats stay as they are
-    // The numbers may be what failed, so they are not asked again; cells not yet known stay empty.
+    // The numbers may be what failed, so no more are asked for; cells not yet known stay empty.
+    if (graph_) graph_->deliver_known();
     recorder_.facts["status"] = status;
     save_if_possible();
   };

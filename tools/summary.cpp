@@ -215,6 +215,7 @@ std::vector<Outcome> outcomes(const Recorder& recorder, const std::optional<Targ
       {"communicate_share", ratio(all.communicate, all.accounted())},
       {"messages_per_step", ratio(all.messages, steps)},
       {"bytes_per_step", ratio(all.bytes, steps)},
+      {"spectral_gap", statistic(recorder, "topology.spectral_gap", unknown)},
       {"stopped_nodes", statistic(recorder, "failures.stopped_nodes", unknown)},
       {"away_share", ratio(statistic(recorder, "failures.away_seconds", unknown), all.finished)},
       {"lost_messages", statistic(recorder, "failures.lost_messages", unknown)},

@@ -183,6 +183,33 @@ TEST_CASE("a run that diverges late keeps the consensus distances until then") {
   }
 }
 
+TEST_CASE("a run that diverges keeps all losses until then") {
+  const test::TemporaryDirectory directory;
+  const std::string output = directory.path("kept.h5");
+  const std::string text = test::quadratic_scenario(
+      4, 60, "ring", "kind = dpsgd\nlearning_rate = 1e6\n");  // ends in the midst of its first window
+  Run run(
+      assemble(Scenario::parse(text, "test.ini", {"run.evaluate_every=1", "run.output=" + output})),
+      {});
+  CHECK_THROWS_WITH_AS(run.simulate(), doctest::Contains("the run diverged"), Diverged);
+  const Recorder kept = load(output);
+  const std::string& status = kept.facts.at("status");
+  const std::size_t steps = std::stoul(status.substr(status.find("gradient ") + 9));
+  REQUIRE(steps > 2);
+  const Recorder before =
+      test::run(text, {"run.evaluate_every=1", "run.steps=" + std::to_string(steps - 1)});
+  for (std::size_t step = 0; step + 1 < steps; ++step) {
+    for (std::size_t node = 0; node < 4; ++node) {
+      CHECK(kept.steps.value("train_loss", step, node) ==
+            before.steps.value("train_loss", step, node));
+    }
+    CHECK(kept.evaluation.value("test_loss", step) == before.evaluation.value("test_loss", step));
+    CHECK(kept.evaluation.value("consensus_distance", step) ==
+          before.evaluation.value("consensus_distance", step));
+  }
+  CHECK(std::isinf(kept.steps.value("train_loss", steps, 0)));
+}
+
 TEST_CASE("nodes that take gradients of several nodes per step count until they diverge") {
   // The first gradients at a model with such numbers, those of step 1, find it; a slow node gets to step 0's end later.
   const Recorder recorder =

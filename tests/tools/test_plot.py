@@ -395,6 +395,39 @@ class PlotTest(unittest.TestCase):
         subprocess.run([PROGRAM, "sweep", f"{name}.ini", "-q", "-o", name], cwd=self.folder, capture_output=True)
         return self.laid_out(lambda: sweep.draw(self.folder / name, *what))
 
+    def test_one_outcome_is_drawn_against_another(self):
+        figure = self.drawn_sweep("traded", "algorithm.kind = dpsgd, allreduce\nrun.steps = 10, 20, 40\nrepeats = 2",
+                                  ["test_accuracy"], ["run.steps", "algorithm.kind"], (), (), (), "bytes_per_step")
+        swept = sweep.Sweep(self.folder / "traded")
+        ax, = figure.axes
+        self.assertEqual((ax.get_title("left"), ax.get_xlabel()), ("Test accuracy of the mean model", "Bytes per step"))
+        self.assertEqual([label.get_text() for label in ax.get_legend().get_texts()], ["dpsgd", "allreduce"])
+        for kind, marks in zip(("dpsgd", "allreduce"), ax.containers):
+            cells = [[swept.cell(metric, {"algorithm.kind": kind, "run.steps": steps})[0] for steps in ("10", "20", "40")]
+                     for metric in ("bytes_per_step", "test_accuracy")]
+            np.testing.assert_array_equal(marks.lines[0].get_data(), cells)
+        self.assertEqual([text.get_text() for text in ax.texts], ["10", "20", "40"] * 2)
+        self.assertIn("no outcome bytes; known are ", self.plot("traded", "--against", "bytes", status=1))
+        self.assertIn("--against wants the folder of a sweep", self.plot("a.h5", "--against", "bytes_per_step", status=2))
+
+    def test_the_best_of_a_swept_key_is_chosen_for_each_combination(self):
+        rates = {"dpsgd": "0.001", "allreduce": "0.1"}
+        self.drawn_sweep("tuned", "algorithm.kind = dpsgd, allreduce\nalgorithm.learning_rate = 0.001, 0.01, 0.1\nrepeats = 2")
+        swept = sweep.Sweep(self.folder / "tuned")
+        self.set_cells("tuned", test_accuracy=lambda i: 0.5 + 0.1 * (swept.table[i]["algorithm.learning_rate"] == rates[swept.table[i]["algorithm.kind"]]),
+                       samples_per_second=lambda i: float(swept.table[i]["algorithm.learning_rate"]))
+        figure = self.laid_out(lambda: sweep.draw(self.folder / "tuned", fixed=[("algorithm.learning_rate", "best")]))
+        accuracy, throughput, *curves = figure.axes
+        self.assertEqual(list(accuracy.lines[0].get_ydata()), [0.6, 0.6])
+        self.assertEqual(list(throughput.lines[0].get_ydata()), [0.001, 0.1])  # of the runs whose accuracy is best
+        self.assertEqual([text.get_text() for text in curves[0].get_legend().get_texts()],
+                         ["dpsgd, learning rate = 0.001", "allreduce, learning rate = 0.1"])
+        self.assertEqual(figure._suptitle.get_text().replace("\n", " "),
+                         "tuned: 12 runs, at learning rate of the best test accuracy; mean over seeds, bars for one standard deviation")
+        figure = self.laid_out(lambda: sweep.draw(self.folder / "tuned", ["wait_share"], fixed=[("algorithm.learning_rate", "best")]))
+        least = [min(float(row["wait_share"]) for row in swept.table if row["algorithm.kind"] == kind) for kind in rates]
+        self.assertEqual(list(figure.axes[0].lines[0].get_ydata()), least)
+
     def set_cells(self, name, **columns):
         """Replaces columns of a sweep's table.csv by functions of the row's number."""
         path = self.folder / name / "table.csv"

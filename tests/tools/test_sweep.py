@@ -166,6 +166,14 @@ class SweepTest(unittest.TestCase):
         self.assertEqual([(row["algorithm.kind"], row["algorithm.period"]) for row in self.table()],
                          [("allreduce", "default"), ("dpsgd", "default"), ("local_sgd", "2"), ("local_sgd", "8")])
 
+    def test_the_spectral_gap_is_an_outcome_where_the_topology_is_read(self):
+        self.write(SCENARIO + "[sweep]\nalgorithm.kind = dpsgd, dpsgd, allreduce\ntopology.kind = ring, complete, ring\nzip = algorithm.kind topology.kind\n")
+        self.sweep()
+        ring, complete, unread = (point["spectral_gap"] for point in self.table("points.csv"))
+        self.assertAlmostEqual(float(ring), 2 / 3 * (1 - np.cos(2 * np.pi / 8)), places=6)  # thirds from both neighbors
+        self.assertAlmostEqual(float(complete), 1, places=6)
+        self.assertEqual(unread, "")
+
     def test_the_area_under_the_curve_is_an_outcome(self):
         self.write(SCENARIO.replace("kind = mlp", "kind = auc\npositive_class = 8").replace("kind = dpsgd", "kind = coda\nstage_steps = 40") +
                    "[sweep]\nalgorithm.learning_rate = 0.05, 1\n")

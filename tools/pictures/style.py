@@ -172,17 +172,18 @@ def spans_decades(values, factor=50):
     return len(values) > 1 and min(values) > 0 and max(values) > factor * min(values)
 
 
-def set_log(ax):
-    """A logarithmic y axis of at least a decade, with labels enough to read it."""
-    ax.set_yscale("log")
-    low, high = ax.get_ylim()
+def set_log(ax, letter="y"):
+    """A logarithmic axis, the x or the y one, of at least a decade, with labels enough to read it."""
+    axis = getattr(ax, f"{letter}axis")
+    getattr(ax, f"set_{letter}scale")("log")
+    low, high = axis.get_view_interval()
     if high < 10 * low:  # at least a decade, so that noise looks small and there are labels
         low, high = np.sqrt(low * high) / np.sqrt(10), np.sqrt(low * high) * np.sqrt(10)
-        ax.set_ylim(low, high)
+        getattr(ax, f"set_{letter}lim")(low, high)
     if high < 300 * low:
-        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 30 * low else (1, 3), numticks=12))
-    ax.yaxis.set_major_formatter(FuncFormatter(short_number))
-    ax.yaxis.set_minor_formatter(NullFormatter())
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 30 * low else (1, 3), numticks=12))
+    axis.set_major_formatter(FuncFormatter(short_number))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def wants_log(against, ends):

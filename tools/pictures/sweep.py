@@ -7,6 +7,7 @@ import textwrap
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import LogNorm
+from matplotlib.text import Annotation
 from matplotlib.ticker import EngFormatter, MaxNLocator, PercentFormatter
 
 from pictures import convergence
@@ -30,6 +31,9 @@ TITLES = {
 }
 QUALITIES = ("test_accuracy", "test_auc", "test_loss")  # of which the first that is known is drawn
 ALL_ZIPPED = "zip"       # stands for zipped keys none of which tells all points apart
+BEST = "best"            # in place of a value: of each combination of the other keys' values, the one with the best outcome
+HIGHER_IS_BETTER = ("test_accuracy", "best_test_accuracy", "test_auc", "best_test_auc", "samples_per_second", "steps_per_second",
+                    "compute_share", "spectral_gap", "target_reached")
 SHARES = ("test_accuracy", "best_test_accuracy", "target_reached", "wait_share", "compute_share", "communicate_share")
 
 
@@ -55,6 +59,7 @@ class Sweep:
         place = min((self.all_keys.index(key) for key in self.zipped if key != ALL_ZIPPED), default=0)
         self.keys = rest[:place] + self.zipped[:1] + rest[place:]  # of zipped keys, the first stands for all
         self.outcomes = [name for name in columns[columns.index("runs") + 1:] if not name.endswith("_deviation")]
+        self.judge = self.quality()  # the outcome that tells what is BEST
 
     def read_settings(self):
         """Section [sweep] of the scenario of the sweep."""
@@ -97,6 +102,8 @@ class Sweep:
 
     def setting(self, key, value):
         """"momentum = 0.9", as a title says it."""
+        if value is BEST:
+            return f"{self.name_of(key)} of the best {self.judge.removeprefix('best_').replace('_', ' ')}"
         return f"{self.name_of(key)} = {self.label(key, value)}"
 
     def values(self, key):
@@ -123,12 +130,27 @@ class Sweep:
         return [{"point": name, "what it said": said[0], "settings": said[-1].partition("settings: ")[2]}
                 for name, said in logs.items() if said and name not in finished]
 
+    def chosen(self, settings):
+        """These settings with values in place of BEST: those of the row, among those with the other settings, that has the best outcome."""
+        open_keys = [key for key, value in settings.items() if value is BEST]
+        if not open_keys:
+            return settings
+        given = {key: value for key, value in settings.items() if value is not BEST}
+        rows = [row for row in self.table if row[self.judge] and all(row[key] == value for key, value in given.items())]
+        if not rows:
+            return settings  # which no row has
+        choose = max if self.judge in HIGHER_IS_BETTER else min
+        best = choose(rows, key=lambda row: float(row[self.judge]))
+        return {**given, **{key: best[key] for key in open_keys}}
+
     def runs(self, settings):
         """The points with these settings."""
+        settings = self.chosen(settings)
         return [point for point in self.points if all(point[key] == value for key, value in settings.items())]
 
     def cell(self, metric, settings):
         """(mean, deviation) of the rows with these settings; of several, of the first."""
+        settings = self.chosen(settings)
         for row in self.table:
             if all(row[key] == value for key, value in settings.items()) and row[metric]:
                 return float(row[metric]), float(row[metric + "_deviation"] or "nan")
@@ -184,6 +206,18 @@ def slant(ax):
     labels = ax.get_xticklabels()
     if sum(len(label.get_text()) + 2 for label in labels) > 80:
         plt.setp(labels, rotation=20 if len(labels) <= 8 else 35, ha="right", rotation_mode="anchor")
+
+
+def scale(ax, letter, metric, values):
+    """Gives the x or the y axis the look of a metric that has these values, some of them perhaps unknown."""
+    known = [value for value in values if np.isfinite(value)]
+    axis = getattr(ax, f"{letter}axis")
+    if metric in SHARES:
+        axis.set_major_formatter(ShareFormatter(1.0))
+    elif spans_decades(known):
+        set_log(ax, letter)
+    elif "bytes" in metric:
+        axis.set_major_formatter(EngFormatter(sep=""))
 
 
 def heat_map(figure, ax, sweep, metric, x_key, y_key, fixed):
@@ -269,14 +303,33 @@ def lines(ax, sweep, metric, x_key, series_key, fixed, cell_of=None):
     elif len(texts) <= 12 and has_distance(x, is_log):
         ax.set_xticks(x, [f"{number:g}" for number in x])
         ax.minorticks_off()
-    known = [mean for cells in drawn for mean, _ in cells if np.isfinite(mean)]
-    if metric in SHARES:
-        ax.yaxis.set_major_formatter(ShareFormatter(1.0))
-    elif spans_decades(known):
-        set_log(ax)
-    elif "bytes" in metric:
-        ax.yaxis.set_major_formatter(EngFormatter(sep=""))
+    scale(ax, "y", metric, [mean for cells in drawn for mean, _ in cells])
     ax.set_xlabel(label_of(sweep, x_key, texts))
+    ax.set_title(title_of(metric))
+    add_legend(ax, sweep, series_key)
+
+
+def trade(ax, sweep, metric, other, key, series_key, fixed):
+    """One outcome against another: a mark per combination of values, in the look of its value of `series_key` and with that of `key`
+    beside it; bars for one standard deviation over seeds."""
+    texts = sweep.values(key)
+    shown = set(spaced(len(texts), MOST_LABELS))
+    all_x, all_y = [], []
+    for i, series in enumerate(some_values(sweep, series_key)):
+        settings = {**fixed, series_key: series} if series_key else fixed
+        x, x_spread = np.transpose([sweep.cell(other, {**settings, key: value}) for value in texts])
+        y, y_spread = np.transpose([sweep.cell(metric, {**settings, key: value}) for value in texts])
+        ax.errorbar(x, y, y_spread if np.isfinite(y_spread).any() else None, x_spread if np.isfinite(x_spread).any() else None, capsize=2.5,
+                    color=SERIES[i], marker=MARKERS[i], markersize=5.5, linestyle="none", label=sweep.label(series_key, series))
+        for place in np.flatnonzero(np.isfinite(x) & np.isfinite(y)):
+            if place in shown:
+                ax.annotate(sweep.label(key, texts[place]), (x[place], y[place]), (4, 4), textcoords="offset points", fontsize=8, color=GREY)
+        all_x += [*x]
+        all_y += [*y]
+    ax.margins(0.1)  # room for what is written beside the last mark
+    scale(ax, "x", other, all_x)
+    scale(ax, "y", metric, all_y)
+    ax.set_xlabel(title_of(other))
     ax.set_title(title_of(metric))
     add_legend(ax, sweep, series_key)
 
@@ -338,17 +391,15 @@ def curves(ax, sweep, metric, against, key, fixed, held):
             continue
         x = np.mean([x[:rows] for x, _ in found], axis=0)
         y = np.mean([y[:rows] for _, y in found], axis=0)
+        tuned = [sweep.setting(name, sweep.chosen(settings)[name]) for name in settings if settings[name] is BEST]
         if metric == "consensus_distance":
             y = np.where(y > 0, y, np.nan)  # no line across rows that a logarithmic axis has no place for
         ax.plot(x, y, color=SERIES[i], linestyle=DASHES[i],
-                marker=MARKERS[i] if rows == 1 else None, label=sweep.label(key, value))
+                marker=MARKERS[i] if rows == 1 else None, label=", ".join([*([sweep.label(key, value)] if key else []), *tuned]) or None)
     known = [y for line in ax.lines for y in line.get_ydata() if np.isfinite(y)]
     if not known:
         ax.text(0.5, 0.5, "no run came as far as an evaluation (run.evaluate_every)", transform=ax.transAxes, ha="center", color=GREY)
-    if metric in SHARES:
-        ax.yaxis.set_major_formatter(ShareFormatter(1.0))
-    elif spans_decades(known):
-        set_log(ax)
+    scale(ax, "y", metric, known)
     ends = [line.get_xdata()[-1] for line in ax.lines]
     label = "virtual time (s)" if against == "time" else convergence.AXES[against]
     if wants_log(against, ends):
@@ -367,7 +418,7 @@ def curves(ax, sweep, metric, against, key, fixed, held):
 def heading(sweep, fixed, has_bars):
     """What the whole picture shows, and what is missing in it."""
     note = ", ".join(sweep.setting(key, value) for key, value in fixed.items())
-    count = len(sweep.runs(fixed))
+    count = len(sweep.runs({key: value for key, value in fixed.items() if value is not BEST}))
     title = f"{literal(sweep.folder.resolve().name)}: {count} run{'s' * (count != 1)}" + (f", at {note}" if note else "")
     if any(float(row["runs"]) > 1 for row in sweep.table):
         title += "; mean over seeds" + (", bars for one standard deviation" if has_bars else "")
@@ -400,6 +451,20 @@ def make_room(figure):
             ax.set_ylim(scale.inverted().transform([low, low + (high - low) / (1 - share)]))  # where "best" then puts it
 
 
+def part(figure):
+    """Writes below its mark what would lie over what another one says; takes it away where there is no room either."""
+    figure.draw_without_rendering()
+    for ax in figure.axes:
+        boxes = []
+        for note in [text for text in ax.texts if isinstance(text, Annotation)]:
+            if note.get_window_extent().count_overlaps(boxes):
+                note.set(position=(4, -4), verticalalignment="top")
+            if note.get_window_extent().count_overlaps(boxes):
+                note.remove()
+            else:
+                boxes.append(note.get_window_extent())
+
+
 def covers(box, ax):
     """Whether a box in the picture's coordinates hides a part of a line, a marker or a bar of an error."""
     for line in ax.lines:
@@ -411,20 +476,20 @@ def covers(box, ax):
                for collection in ax.collections for path in collection.get_paths())
 
 
-def draw(folder, metrics=(), keys=(), fixed=(), targets=(), axes=()):
+def draw(folder, metrics=(), keys=(), fixed=(), targets=(), axes=(), against=None):
     """The picture of the sweep in `folder`: `metrics`, and the times to `targets`, over the swept `keys` (one or two), others held
-    at `fixed` values; and curves against what `axes` name, time and steps unless told."""
+    at `fixed` values; and curves against what `axes` name, time and steps unless told. Or the metrics against another outcome."""
     sweep = Sweep(folder)
     for key in [*keys, *(key for key, _ in fixed)]:
         if key not in sweep.all_keys:
             raise Failure(f"{folder}: {key} is not swept; swept are {', '.join(sweep.all_keys)}")
     for key, value in fixed:
-        if value not in sweep.values(key):
-            raise Failure(f"{folder}: no finished point has {key} = {value}; there are {', '.join(sweep.values(key))}")
+        if value not in (BEST, *sweep.values(key)):
+            raise Failure(f"{folder}: no finished point has {key} = {value}; there are {', '.join(sweep.values(key))}, and {BEST}")
     keys = list(dict.fromkeys(sweep.first_of(key) for key in keys))
-    fixed = {sweep.first_of(key): next(row[sweep.first_of(key)] for row in sweep.table if row[key] == value)
+    fixed = {sweep.first_of(key): next((row[sweep.first_of(key)] for row in sweep.table if row[key] == value), BEST)
              for key, value in fixed}
-    for metric in metrics:
+    for metric in [*metrics, *([against] if against else [])]:
         if not sweep.knows(metric):
             raise Failure(f"{folder}: no outcome {metric}; known are "
                           f"{', '.join(name for name in sweep.outcomes if sweep.knows(name))}")
@@ -439,6 +504,7 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=(), axes=()):
         metrics = [name for name in (sweep.quality(), "samples_per_second") if name and sweep.knows(name)]
         if not metrics:
             raise Failure(f"{folder}: nothing to draw: no test accuracy, AUC, loss or throughput is known")
+    sweep.judge = metrics[0]
     has_curves = metrics[0] in (*QUALITIES, "consensus_distance")
     if axes and not has_curves:
         raise Failure(f"{folder}: --x wants a metric that has curves: {', '.join(QUALITIES)} or consensus_distance")
@@ -446,19 +512,22 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=(), axes=()):
     first = axes_keys[0] if axes_keys else None
     second = axes_keys[1] if len(axes_keys) > 1 else None
     for metric in metrics:
+        if against and first:
+            panels.append(lambda f, ax, m=metric: trade(ax, sweep, m, against, first, second, fixed))
+            continue
         if second:
             panels.append(lambda f, ax, m=metric: heat_map(f, ax, sweep, m, first, second, fixed))
         if first:
             panels.append(lambda f, ax, m=metric: lines(ax, sweep, m, first, second, fixed))
     for target in targets if first else ():
         panels.append(lambda f, ax, t=target: time_to(ax, sweep, t, first, second, fixed))
-    if first and "run.nodes" in axes_keys and "samples_per_second" in metrics:
+    if first and "run.nodes" in axes_keys and "samples_per_second" in metrics and not against:
         other = [key for key in axes_keys if key != "run.nodes"]
         panels.append(lambda f, ax: speed_up(ax, sweep, other[0] if other else None, fixed))
     if has_curves:
         done = [value for value in sweep.values(second) if sweep.runs({**fixed, second: value})] if second else []
         held = {second: done[-1]} if done else {}
-        for axis in axes or ("time", "step"):
+        for axis in axes or (() if against else ("time", "step")):
             panels.append(lambda f, ax, a=axis: curves(ax, sweep, metrics[0], a, first, fixed, held))
     if not panels:
         raise Failure(f"{folder}: one point alone makes no picture of a sweep")
@@ -474,4 +543,5 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=(), axes=()):
                     x=0.01, ha="left")
     calm(figure)
     make_room(figure)
+    part(figure)
     return figure
