@@ -427,6 +427,9 @@ class PlotTest(unittest.TestCase):
         figure = self.laid_out(lambda: sweep.draw(self.folder / "tuned", ["wait_share"], fixed=[("algorithm.learning_rate", "best")]))
         least = [min(float(row["wait_share"]) for row in swept.table if row["algorithm.kind"] == kind) for kind in rates]
         self.assertEqual(list(figure.axes[0].lines[0].get_ydata()), least)
+        self.set_cells("tuned", runs=lambda i: 1 if swept.table[i]["algorithm.learning_rate"] == "0.1" else 2)  # the other one failed
+        figure = self.laid_out(lambda: sweep.draw(self.folder / "tuned", fixed=[("algorithm.learning_rate", "best")]))
+        self.assertEqual(list(figure.axes[0].lines[0].get_ydata()), [0.6, 0.5])
 
     def set_cells(self, name, **columns):
         """Replaces columns of a sweep's table.csv by functions of the row's number."""

@@ -131,7 +131,8 @@ class Sweep:
                 for name, said in logs.items() if said and name not in finished]
 
     def chosen(self, settings):
-        """These settings with values in place of BEST: those of the row, among those with the other settings, that has the best outcome."""
+        """These settings with values in place of BEST: those of the row, among those with the other settings, that has the best outcome. Of
+        seeds that failed nothing is known, so rows with fewer runs than others do not count."""
         open_keys = [key for key, value in settings.items() if value is BEST]
         if not open_keys:
             return settings
@@ -139,8 +140,9 @@ class Sweep:
         rows = [row for row in self.table if row[self.judge] and all(row[key] == value for key, value in given.items())]
         if not rows:
             return settings  # which no row has
+        most = max(float(row["runs"]) for row in rows)
         choose = max if self.judge in HIGHER_IS_BETTER else min
-        best = choose(rows, key=lambda row: float(row[self.judge]))
+        best = choose((row for row in rows if float(row["runs"]) == most), key=lambda row: float(row[self.judge]))
         return {**given, **{key: best[key] for key in open_keys}}
 
     def runs(self, settings):
