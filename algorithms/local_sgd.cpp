@@ -12,7 +12,22 @@
 // and periods count from there. Lin, Stich, Patel, Jaggi, "Don't Use Large Mini-Batches, Use Local SGD", ICLR 2020,
 // who switch when the learning rate falls first.
 //
+// Hierarchical local SGD: between the averages of all, nodes average within groups of consecutive ones, as GPUs of a host or hosts of
+// a rack are,
+//
+//   x_i <- mean_{j in group of i} x_j   after every `group_periods[l]`-th step, in groups of `group_sizes[l]`
+//
+// in the largest whose turn it is; the last group is smaller if it must be. One level is that of Lin et al. (H = group_periods local
+// steps, H_b = period / group_periods block steps); more are in Wang, Wang, Chen, Ji, "Demystifying Why Local Aggregation Helps",
+// AAAI 2022 (H-SGD).
+//
 // With `compression` nodes send codes of what they have moved since the last mean (block_mean.hpp): FedPAQ, Qsparse-local-SGD.
+
+#include <algorithm>
+#include <cmath>
+#include <ranges>
+#include <string_view>
+#include <vector>
 
 #include "algorithms/averaging.hpp"
 #include "algorithms/block_mean.hpp"
@@ -24,13 +39,31 @@
 namespace starling::algorithms {
 namespace {
 
+struct Level {
+  NodeId size;
+  Step period;
+};
+
 struct Settings {
   Step period;
   Step switch_step;
+  std::vector<Level> levels;  // from small groups to large ones
   MomentumPolicy momentum_policy;
   BlockMean::Settings mean;
   OptimizerSettings optimizer;
 };
+
+/// The nodes that average after so many steps, if not all do; nobody if it is no group's turn.
+std::span<const NodeId> group_of(const Node& node, const Settings& settings, Step local_steps) {
+  for (const auto& [size, period] : settings.levels | std::views::reverse) {
+    if (local_steps % period != 0) continue;
+    const NodeId first = node.id() / size * size;
+    const NodeId count = std::min(size, node.nodes() - first);
+    return node.everybody().subspan(static_cast<std::size_t>(first),
+                                    static_cast<std::size_t>(count));
+  }
+  return {};
+}
 
 Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
@@ -46,15 +79,56 @@ Task<> run(Node& node, const Settings& settings) {
                                   settings.mean.collective);
     }
     optimizer.update(x, g.values, x, k);
+    std::span<const NodeId> averaging;  // those with whom this node does
     if (local_steps > 0 && local_steps % settings.period == 0) {
+      averaging = everybody;
       x = co_await mean.of_models(tag_of(Channel::collective, 2 * k), x, start, k);
       start = x;
-      co_await apply_momentum_policy(node, everybody, tag_of(Channel::collective, 2 * k + 1),
+    } else if (local_steps > 0) {
+      averaging = group_of(node, settings, local_steps);
+      if (!averaging.empty()) {
+        x = co_await average(node, averaging, tag_of(Channel::collective, 2 * k), x,
+                             settings.mean.collective);
+      }
+    }
+    if (!averaging.empty()) {
+      co_await apply_momentum_policy(node, averaging, tag_of(Channel::collective, 2 * k + 1),
                                      settings.momentum_policy, optimizer, settings.mean.collective);
     }
     co_await node.finish_backward();
     node.end_step(k, x);
   }
+}
+
+/// Reads `key`, whole numbers above `least` that grow and stay below `limit`.
+std::vector<std::int64_t> read_growing(const Section& section, std::string_view key, double least,
+                                       std::int64_t limit, std::string_view of,
+                                       std::string_view help) {
+  std::vector<std::int64_t> values;
+  double before = least;
+  for (const double value : section.numbers(key, {}, help)) {
+    section.expect(value > before && value == std::floor(value), key,
+                   "must be whole numbers above {} that grow, got {}", least, value);
+    section.expect(value < static_cast<double>(limit), key, "must be below {}, {}, got {}", of,
+                   limit, value);
+    values.push_back(static_cast<std::int64_t>(value));
+    before = value;
+  }
+  return values;
+}
+
+std::vector<Level> read_levels(const Section& section, Step period, NodeId nodes) {
+  const auto sizes = read_growing(
+      section, "group_sizes", 1, nodes, "run.nodes",
+      "consecutive nodes that also average among themselves, by level (hierarchical local SGD)");
+  const auto periods = read_growing(section, "group_periods", 0, period, "period",
+                                    "local steps between two averagings of a group, by level");
+  section.expect(periods.size() == sizes.size(), "group_periods",
+                 "must be as many as group_sizes, {}, got {}", sizes.size(), periods.size());
+  std::vector<Level> levels;
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    levels.push_back({static_cast<NodeId>(sizes[i]), periods[i]});
+  return levels;
 }
 
 }  // namespace
@@ -75,6 +149,9 @@ Program local_sgd(const Section& section, const Context& context) {
   section.expect(
       settings.switch_step == 0 || settings.mean.compression.is_exact(), "switch_step",
       "must be 0 with compression: codes are of what models have moved, not of gradients");
+  settings.levels = read_levels(section, settings.period, context.nodes);
+  section.expect(settings.levels.empty() || settings.mean.compression.is_exact(), "group_sizes",
+                 "must be left out with compression, which is for the mean of all");
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

@@ -88,3 +88,53 @@ TEST_CASE("post-local SGD takes exact steps up to the switch and counts its peri
       CHECK(test::model(recorder, i, k) == doctest::Approx(x).epsilon(1e-5));
   }
 }
+
+TEST_CASE(
+    "groups of local SGD average as often as they are told, the last one with those that are "
+    "left") {
+  // x_i <- x_i - lr (x_i - i): of 5 nodes in groups of 2, each step moves a group towards the mean of its own centers, and node 4
+  // towards 4. The mean of all models is that of all centers in the end, which comes with step 12.
+  const std::string text = test::quadratic_scenario(
+      5, 12, "ring",
+      "kind = local_sgd\nlearning_rate = 0.1\nperiod = 100\ngroup_sizes = 2\ngroup_periods = 1");
+  const std::vector<std::string> centers{"workload.centers=index"};
+  const Recorder apart = test::run(text, centers);
+  const double way = 1 - std::pow(0.9, 12);
+  const double expected[] = {0.5, 0.5, 2.5, 2.5, 4};
+  for (NodeId i = 0; i < 5; ++i)
+    CHECK(test::model(apart, i, 0) == doctest::Approx(way * expected[i]).epsilon(1e-5));
+  const Recorder together = test::run(text, {"workload.centers=index", "algorithm.period=12"});
+  for (NodeId i = 0; i < 5; ++i)
+    CHECK(test::model(together, i, 0) == doctest::Approx(way * 2).epsilon(1e-5));
+  // A step of a pair, or of all, sends what one collective does; node 4 has nobody to average with.
+  CHECK(apart.nodes[0].messages_sent == 12 * 2);
+  CHECK(apart.nodes[4].messages_sent == 0);
+}
+
+TEST_CASE("wrong groups of local SGD are refused") {
+  const auto refusal = [](const std::string& keys) {
+    const std::string text = test::quadratic_scenario(
+        6, 12, "ring", "kind = local_sgd\nlearning_rate = 0.1\nperiod = 8\n" + keys);
+    try {
+      assemble(Scenario::parse(text, "test.ini"));
+    } catch (const ScenarioError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const auto check = [&](const std::string& keys, const char* sentence) {
+    CAPTURE(keys);
+    CHECK(refusal(keys).find(sentence) != std::string::npos);
+  };
+  CHECK(refusal("group_sizes = 2, 3\ngroup_periods = 1, 4") == "");
+  check("group_sizes = 2", "group_periods must be as many as group_sizes, 1, got 0");
+  check("group_sizes = 2, 3\ngroup_periods = 4", "must be as many as group_sizes, 2, got 1");
+  check("group_sizes = 3, 2\ngroup_periods = 1, 4",
+        "must be whole numbers above 1 that grow, got 2");
+  check("group_sizes = 6\ngroup_periods = 1", "must be below run.nodes, 6, got 6");
+  check("group_sizes = 2\ngroup_periods = 8", "must be below period, 8, got 8");
+  check("group_sizes = 2\ngroup_periods = 0", "must be whole numbers above 0 that grow, got 0");
+  check("group_periods = 4", "group_periods must be as many as group_sizes, 0, got 1");
+  check("group_sizes = 2\ngroup_periods = 4\ncompression = half",
+        "group_sizes must be left out with compression");
+}

@@ -75,6 +75,7 @@ SYNCHRONOUS = {
 # One repetition each: the same on 4 and 8 ranks, or a clean end.
 FURTHER_SYNCHRONOUS = {
     "post_local_sgd": ["kind=local_sgd", "period=4", "switch_step=7"],
+    "hierarchical_local_sgd": ["kind=local_sgd", "period=6", "group_sizes=2, 3", "group_periods=1, 3", "momentum=0.5", "momentum_policy=average"],
     "slowmo": ["kind=slowmo", "period=4"],
     "slowmo_sgp": ["kind=slowmo", "base=sgp", "period=4"],
     "bmuf": ["kind=bmuf", "period=4"],

@@ -83,11 +83,12 @@ def sgp(x, steps, optimizer, peers):
     return x / weight
 
 
-def local_sgd(x, steps, optimizer, period):
+def local_sgd(x, steps, optimizer, period, levels=()):
+    """`levels`: (size, period) of groups, from the largest on."""
     for k in range(1, steps + 1):
         x = x - optimizer.step(gradient(x), x)
-        if k % period == 0:
-            x = np.full(len(x), x.mean())
+        size = next((size for size, every in ((len(x), period), *levels) if k % every == 0), 1)
+        x = np.concatenate([np.full(len(group), group.mean()) for group in np.split(x, range(size, len(x), size))])
     return x
 
 
@@ -132,6 +133,9 @@ class Twins(TwinCase):
                             {"kind": "sgp", "peers": name, **settings})
             self.expect(local_sgd(x, 12, Optimizer(nodes, **settings), 5), nodes, 12,
                         {"kind": "local_sgd", "period": 5, "momentum_policy": "keep", **settings})
+            if nodes > 3:
+                self.expect(local_sgd(x, 12, Optimizer(nodes, **settings), 8, ((3, 4), (2, 1))), nodes, 12,
+                            {"kind": "local_sgd", "period": 8, "group_sizes": "2, 3", "group_periods": "1, 4", **settings})
             self.expect(easgd(x, 12, Optimizer(nodes, **settings), 3, 0.1), nodes, 12,
                         {"kind": "easgd", "period": 3, "elasticity": 0.1, **settings})
 
