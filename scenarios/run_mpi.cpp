@@ -153,7 +153,7 @@ void Run::execute(MpiSession& session) {
       if (is_keeper_() && reports.have_begun()) saved = load_saved(block.begin);
       gather_what_is_left(session, transport.block(), recorder_, saved ? &*saved : nullptr);
       throw;
-    } catch (const Stalled&) {
+    } catch (const Halted&) {
       throw;  // with numbers that are whole
     } catch (const Error&) {
       if (session.has_failed_together())

@@ -154,6 +154,9 @@ void MpiTransport::run() {
         signal_ = interrupted.signal();
       } catch (const std::bad_alloc&) {
         failure_ = fmt::format("rank {} of {} is out of memory", session_.rank(), session_.ranks());
+      } catch (const Halted& halted) {
+        failure_ = halted.what();
+        is_halted_ = true;
       } catch (const std::exception& error) {
         failure_ = error.what();
       }
@@ -175,6 +178,7 @@ void MpiTransport::run() {
   if (is_cut_) return;
   if (shared_failure_.empty()) throw Interrupted(shared_signal_);
   if (stands_still_) throw Stalled(shared_failure_);
+  if (are_halted_) throw Halted(shared_failure_);
   throw Error(shared_failure_);
 }
 
@@ -204,13 +208,19 @@ bool MpiTransport::finish_gradients() {
     if (work->failure) rethrow_for(wait, work->failure);
     graph_.finish_gradient(work->job);
     wait.result = std::move(work->job.result);
-    const BatchName batch{wait.owner, wait.draw};
-    const Time modelled = duration_
-                              ? after(work->begin, duration_(wait.fibre->node, wait.count, batch))
-                              : work->begin;
-    wake(*wait.fibre, modelled);
+    wake(*wait.fibre, end_of(wait, work->begin));
   }
   return !finished.empty();
+}
+
+Time MpiTransport::end_of(const GradientWait& wait, Time begin) const {
+  if (!duration_) return begin;
+  const NodeId node = wait.fibre->node;
+  try {
+    return after(begin, duration_(node, wait.count, {wait.owner, wait.draw}));
+  } catch (const Error& error) {  // a trace that is too short
+    throw Halted(fmt::format("node {} at {:.6g} s: {}", node, to_seconds(begin), error.what()));
+  }
 }
 
 bool MpiTransport::deliver_arrivals() {
@@ -347,6 +357,7 @@ void MpiTransport::share_ending(bool is_standstill) {
         session_.rank() == 0 ? fmt::format("deadlock at {:.6g} s: {}", to_seconds(now()), all) : "";
   }
   shared_failure_ = session_.share_failure(failure_);
+  are_halted_ = session_.largest(!failure_.empty() && !is_halted_ ? 1 : 0) == 0;
   shared_signal_ = static_cast<int>(session_.largest(signal_));
 }
 

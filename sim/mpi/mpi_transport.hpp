@@ -79,9 +79,9 @@ class MpiTransport final : public Transport {
   NodeBlock block() const { return block_; }
 
   /// Runs until every fibre on every rank has ended, or `until`. All ranks call it together, once, and it
-  /// throws the same on all of them: Error when a fibre failed anywhere, Stalled when all of them
-  /// wait for each other, Interrupted when a pulse threw that. Afterwards no message is under way, whatever
-  /// happened, and the session can be used.
+  /// throws the same on all of them: Halted when a program failed anywhere, another Error when something else did (the numbers, a
+  /// rank's memory), Stalled when all of them wait for each other, Interrupted when a pulse threw that. Afterwards no message is
+  /// under way, whatever happened, and the session can be used.
   void run();
   /// Whether the run ended at `until`.
   bool is_cut() const { return is_cut_; }
@@ -112,6 +112,8 @@ class MpiTransport final : public Transport {
   void start_clock();
   bool go_on();
   bool finish_gradients();
+  /// When a gradient that is computed ends, by its modelled duration.
+  Time end_of(const GradientWait& wait, Time begin) const;
   bool deliver_arrivals();
   bool fire_events();
   void start(Fibre& fibre) override;
@@ -152,10 +154,12 @@ class MpiTransport final : public Transport {
   std::int64_t gradients_under_way_ = 0;
   std::optional<Census::Counts> last_counts_;
   std::string failure_;         // of this rank
+  bool is_halted_ = false;      // it is one of a program alone
   int signal_ = 0;              // that interrupted this rank
   bool is_late_ = false;        // this rank has seen `until`
   bool is_ending_ = false;      // all ranks know that the run ends early
   bool stands_still_ = false;   // because all wait for each other
+  bool are_halted_ = false;     // programs alone have failed, anywhere
   std::string shared_failure_;  // why; empty: interrupted, or else cut
   int shared_signal_ = 0;
   bool is_cut_ = false;

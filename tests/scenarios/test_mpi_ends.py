@@ -150,6 +150,26 @@ class EndsTest(unittest.TestCase):
                 # A gradient may be there whose step has not ended.
                 self.assertTrue(np.isnan(kept[count + 1:, node]).all(), (ranks, node))
 
+    def test_a_program_that_fails_over_mpi_leaves_the_evaluations_before(self):
+        # Node 3 has no duration for its 31st gradient. Once it is there, all have ended 24 steps at least: they have brought their models
+        # to the average after the 30th.
+        rows = [f"{node},{step},0.001" for node in range(4) for step in range(31 if node < 3 else 30)]
+        (self.folder / "t.csv").write_text("\n".join(["node,step,seconds", *rows]) + "\n")
+        words = ("algorithm.learning_rate=0.1", "compute.distribution=trace", "compute.trace=t.csv", "compute.trace_end=fail", "compute.gradient=default",
+                 "run.steps=31", "algorithm.period=6", "-o")
+        self.assertIn("node 3 at 0.03", self.run_it(0, *words, "simulated.h5", status=1))
+        with h5py.File(self.folder / "simulated.h5") as simulated:
+            evaluated = simulated["evaluation/test_loss"][()]
+        self.assertEqual(len(evaluated), 5)  # after 6, 12, .. 30 steps
+        for ranks in 2, 4:
+            errors = self.run_it(ranks, *words, "real.h5", *MPI, status=1)
+            self.assertEqual(len(re.findall(r"starling: node 3 at 0\.\d+ s: ", errors)), 1, errors)
+            with h5py.File(self.folder / "real.h5") as real:
+                self.assertIn("failed: node 3 at ", real["facts"].attrs["status"].decode())
+                kept = real["evaluation/test_loss"][()]
+            self.assertTrue(np.array_equal(kept[:4], evaluated[:4]), ranks)
+            self.assertTrue(np.isnan(kept[4:]).all() or np.array_equal(kept, evaluated), ranks)
+
     def test_nodes_that_diverge_over_mpi_are_left_out_of_the_means_from_then_on(self):
         words = ("run.on_divergence=mark", "-o")
         self.run_it(0, *words, "simulated.h5")
