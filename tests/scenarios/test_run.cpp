@@ -187,7 +187,8 @@ TEST_CASE("a run that diverges keeps all losses until then") {
   const test::TemporaryDirectory directory;
   const std::string output = directory.path("kept.h5");
   const std::string text = test::quadratic_scenario(
-      4, 60, "ring", "kind = dpsgd\nlearning_rate = 1e6\n");  // ends in the midst of its first window
+      4, 60, "ring",
+      "kind = dpsgd\nlearning_rate = 1e6\n");  // ends in the midst of its first window
   Run run(
       assemble(Scenario::parse(text, "test.ini", {"run.evaluate_every=1", "run.output=" + output})),
       {});
