@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "algorithms/compressed_mean.hpp"
 #include "algorithms/exchange.hpp"
@@ -110,6 +111,12 @@ Program dgc(const Section& section, const Context& context) {
                  settings.warmup_period);
   section.expect(settings.warmup_period == usual_period || !warmup.empty(), "warmup_period",
                  "needs warmup_keep, which says what is sent in the warm-up");
+  const Step stretches = std::ssize(warmup);
+  if (stretches > 0 && settings.warmup_period > (context.steps - 1) / stretches) {
+    section.warn("warmup_keep",
+                 "has {} stretches of {} steps, and run.steps is {}: keep is not reached",
+                 stretches, settings.warmup_period, context.steps);
+  }
   const auto keep = section.optional<double>("keep", 0.001, "share of the entries that is sent");
   settings.codecs.push_back(
       top_k_codec(read_share(section, "keep", keep), false, settings.tensors));

@@ -84,10 +84,12 @@ OptimizerSettings read_optimizer(const Section& section, const Context& context,
       section.optional<std::int64_t>("warmup_steps", 0, "steps of linear rise to learning_rate");
   section.expect(s.warmup_steps >= 0, "warmup_steps", "must not be negative, got {}",
                  s.warmup_steps);
+  warn_beyond_run(section, "warmup_steps", s.warmup_steps, context,
+                  "the learning rate does not get to learning_rate");
   if (s.schedule == "step") {
     s.decay_steps = section.numbers(
         "decay_steps", {},
-        "steps at which the learning rate falls; those within the warm-up act at its end");
+        "steps, from 0, at which the learning rate falls; those within the warm-up act at its end");
     section.expect(!s.decay_steps.empty(), "decay_steps",
                    "must list the steps for schedule = step");
     for (const double at : s.decay_steps) {
@@ -96,6 +98,13 @@ OptimizerSettings read_optimizer(const Section& section, const Context& context,
     }
     section.expect(std::is_sorted(s.decay_steps.begin(), s.decay_steps.end()), "decay_steps",
                    "must grow");
+    for (const double at : s.decay_steps) {
+      if (at < static_cast<double>(context.steps)) continue;
+      section.warn("decay_steps",
+                   "has {}, and the last step is {}: the learning rate does not fall there", at,
+                   context.steps - 1);
+      break;
+    }
     s.decay_factor = section.optional<double>("decay_factor", 0.1, "factor at each of decay_steps");
     section.expect(s.decay_factor > 0, "decay_factor", "must be positive, got {}", s.decay_factor);
   }

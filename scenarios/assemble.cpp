@@ -270,6 +270,7 @@ Assembly assemble(const Scenario& scenario, int hosts) {
   });
   if (settings.closed_form_collectives) check_links_alike(network);
   note(network);
+  parts.host_wishes = host_wishes(network);
 
   // The workload comes first, because durations may depend on the sizes of its batches.
   const Section compute = scenario.section("compute");
@@ -314,6 +315,10 @@ Assembly assemble(const Scenario& scenario, int hosts) {
     return entry.make(algorithm, {settings.nodes, settings.steps, *parts.topology, facts});
   });
   note(algorithm);
+  if (compute.has("forward_share") && !settings.plan.overlaps_backward) {
+    parts.idle_forward_share =
+        compute.located("forward_share", "changes nothing without algorithm.overlap = backward");
+  }
   parts.reads_topology = algorithm.reads_other("topology");
   // What results name is filled in, so the default asks for nothing; nor does a graph of all with all.
   const bool asks_for_graph =
@@ -321,9 +326,9 @@ Assembly assemble(const Scenario& scenario, int hosts) {
         return use.value != use.fallback;
       });
   if (!parts.reads_topology && asks_for_graph) {
-    topology.warn("kind", "changes nothing: algorithm.kind = {}, as it is set, reads no graph",
-                  parts.algorithm);
-    parts.idle_topology = topology.warnings().back();
+    parts.idle_topology = topology.located(
+        "kind", fmt::format("changes nothing: algorithm.kind = {}, as it is set, reads no graph",
+                            parts.algorithm));
   }
 
   if (scenario.has_section("reference")) {

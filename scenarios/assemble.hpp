@@ -11,6 +11,7 @@
 
 #include "kernels/place.hpp"
 #include "scenarios/checkpointing.hpp"
+#include "scenarios/host_keys.hpp"
 #include "scenarios/scenario.hpp"
 #include "scenarios/target.hpp"
 #include "sim/engine/compute_time.hpp"
@@ -72,7 +73,10 @@ struct Assembly {
   std::vector<std::string> files;           // that these name
   std::vector<std::string> warnings;        // of what is allowed but hardly meant
   bool reads_topology = false;              // the algorithm, as it is set
-  std::string idle_topology;                // a warning, if it does not and a graph is asked for
+  std::vector<HostWish> host_wishes;        // of [network], as far as it sets them
+  // Warnings of what is set and not read. Of a sweep some points may read it.
+  std::string idle_topology;
+  std::string idle_forward_share;
 };
 
 /// Builds all parts. Throws ScenarioError (what the scenario says is wrong) or Error (a file it names is). So many

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "sim/base/units.hpp"
 
 namespace starling {
@@ -42,6 +44,19 @@ double seconds_per_byte(const Section& section, std::string_view key, std::strin
     section.fail(key, "{}; or infinite", error.what());
   }
 }
+
+constexpr struct {
+  const char* key;
+  bool HostUses::*use;
+  const char* nothing;
+} paid_by[] = {
+    {"staging_latency", &HostUses::staging, "no message has a model"},
+    {"staging_bandwidth", &HostUses::staging, "no message has a model"},
+    {"reduction_bandwidth", &HostUses::reduction, "no collective or synchronous server adds up"},
+    {"copy_bandwidth", &HostUses::copying, "no tensors are gathered in buckets of an allreduce"},
+    {"operator_bandwidth", &HostUses::operation, "the algorithm has no loops that are counted"},
+    {"operation_entry", &HostUses::entry, "no operation goes to a communication thread"},
+};
 
 /// What adds up models in the cache says little without what adds up the others: it would cost nothing.
 void check_cache(const Section& network, std::int64_t cache) {
@@ -101,6 +116,16 @@ HostSettings read_host(const Section& network) {
       network.optional<Duration>("operation_entry", parse_duration(preset.operation_entry),
                                  "handing an operation to the communication thread (eager, wagma)");
   return host;
+}
+
+std::vector<HostWish> host_wishes(const Section& network) {
+  std::vector<HostWish> wishes;
+  for (const auto& [key, use, nothing] : paid_by) {
+    const auto read = std::ranges::find(network.uses(), key, &KeyUse::key);
+    if (!network.has(key) || read->value == read->fallback) continue;
+    wishes.push_back({use, network.located(key, fmt::format("has changed nothing: {}", nothing))});
+  }
+  return wishes;
 }
 
 }  // namespace starling

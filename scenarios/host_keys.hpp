@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "sim/base/section.hpp"
 #include "sim/node/host.hpp"
@@ -17,7 +19,16 @@ struct HostSettings {
   HostCosts costs_for(std::int64_t model_bytes) const;
 };
 
+/// A cost that the scenario itself sets, and the warning due if nobody has paid it by the end of a simulation.
+struct HostWish {
+  bool HostUses::*use;
+  std::string warning;
+};
+
 /// Reads `host` (a preset) and the keys it gives defaults to.
 HostSettings read_host(const Section& network);
+/// Of the keys that are set, not of those of a preset. Whether an algorithm pays a cost shows as it runs: it depends on its kind,
+/// on how its messages travel and on what they are coded as.
+std::vector<HostWish> host_wishes(const Section& network);
 
 }  // namespace starling

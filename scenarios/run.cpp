@@ -473,6 +473,9 @@ void Run::run_simulation(const Recorder* recorded) {
   for (Node& node : nodes) node.spawn(parts_.program(node));
   const auto gather = [&] {
     recorder_.statistics["engine.events"] = static_cast<double>(transport.events());
+    for (const HostWish& wish : parts_.host_wishes) {
+      if (host && !(host->uses().*wish.use)) idle_costs_.push_back(wish.warning);
+    }
     if (parts_.failures) note_failures(transport);
     if (transport.is_cut()) account_until(world, transport.now());
     const bool ends_evaluated = is_at_target_ && transport.is_cut();

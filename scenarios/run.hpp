@@ -76,6 +76,8 @@ class Run {
   const Assembly& assembly() const { return parts_; }
   /// The newest checkpoint, if any; empty once the run is complete.
   std::string checkpoint() const;
+  /// After a simulation: warnings of costs of hosts that the scenario sets, and that nobody has paid.
+  const std::vector<std::string>& idle_costs() const { return idle_costs_; }
   /// How many checkpoints could not be written.
   int lost_checkpoints() const { return checkpoints_ ? checkpoints_->lost() : 0; }
 
@@ -146,6 +148,7 @@ class Run {
   std::unique_ptr<NetworkLog> network_log_;
   std::unique_ptr<CheckpointFile> from_;  // to go on from
   std::unique_ptr<Checkpointing> checkpoints_;
+  std::vector<std::string> idle_costs_;
   bool is_at_target_ = false;           // of the scenario: the run ends
   std::uint32_t rank_here_ = 0;         // of this process, among those of its machine
   NodeId nodes_here_ = 0;               // of this process

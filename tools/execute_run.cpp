@@ -94,7 +94,9 @@ class Heartbeat {
 
 void warn_of_settings(const Assembly& parts) {
   for (const std::string& warning : parts.warnings) say("starling: warning: {}\n", warning);
-  if (!parts.idle_topology.empty()) say("starling: warning: {}\n", parts.idle_topology);
+  for (const std::string& warning : {parts.idle_topology, parts.idle_forward_share}) {
+    if (!warning.empty()) say("starling: warning: {}\n", warning);
+  }
   warn_of_reference(parts);
 }
 
@@ -133,7 +135,9 @@ void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& h
     throw;
   }
   heartbeat.clear();
-  if (speaks) report(run);
+  if (!speaks) return;
+  for (const std::string& warning : run.idle_costs()) say("starling: warning: {}\n", warning);
+  report(run);
 }
 
 }  // namespace starling

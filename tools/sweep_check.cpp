@@ -94,7 +94,9 @@ PointDoubts check_points(const Scenario& scenario, const Sweep& sweep,
   std::vector<Fault> faults;
   std::vector<Fault> warnings;
   std::vector<Fault> idle_topologies;
+  std::vector<Fault> idle_forward_shares;
   bool is_topology_read = false;  // then kinds are compared, some of which read no graph
+  bool is_forward_share_read = false;
   std::size_t checked = 0;
   std::optional<std::string> untold;  // "" once a workload tells what has the target
   for (const std::size_t p : order_of(sweep)) {
@@ -112,7 +114,10 @@ PointDoubts check_points(const Scenario& scenario, const Sweep& sweep,
         note(warnings, warning, true, sweep.describe(point));
       if (!parts.idle_topology.empty())
         note(idle_topologies, parts.idle_topology, true, sweep.describe(point));
+      if (!parts.idle_forward_share.empty())
+        note(idle_forward_shares, parts.idle_forward_share, true, sweep.describe(point));
       is_topology_read |= parts.reads_topology;
+      is_forward_share_read |= parts.settings.plan.overlaps_backward;
     } catch (const ScenarioError& error) {
       note(faults, error.what(), true, sweep.describe(point));
     } catch (const Error& error) {
@@ -127,6 +132,8 @@ PointDoubts check_points(const Scenario& scenario, const Sweep& sweep,
   for (const Fault& fault : faults) wrong += fault.points;
   if (!is_topology_read)
     warnings.insert(warnings.end(), idle_topologies.begin(), idle_topologies.end());
+  if (!is_forward_share_read)
+    warnings.insert(warnings.end(), idle_forward_shares.begin(), idle_forward_shares.end());
   if (wrong < checked) return {text, describe(warnings, checked)};
   if (std::ranges::any_of(faults, &Fault::is_of_scenario)) throw ScenarioError(text);
   throw Error(text);

@@ -94,6 +94,8 @@ class Section {
       warnings_.push_back(located(key, fmt::format(format, std::forward<Args>(args)...)));
   }
   const std::vector<std::string>& warnings() const { return warnings_; }
+  /// "ring.ini:28: algorithm.learning_rate MESSAGE", of what shows only later.
+  std::string located(std::string_view key, const std::string& message) const;
 
   /// Notes that the part reads what another section describes: an algorithm the graph of [topology].
   void note_other(std::string_view section) const { others_.emplace_back(section); }
@@ -116,8 +118,6 @@ class Section {
   void set_directory(std::string directory) { directory_ = std::move(directory); }
 
  private:
-  /// "ring.ini:28: algorithm.learning_rate MESSAGE"
-  std::string located(std::string_view key, const std::string& message) const;
   [[noreturn]] void fail_with(std::string_view key, const std::string& message) const;
   const Setting* find(std::string_view key) const;
   bool is_read(std::string_view key) const;

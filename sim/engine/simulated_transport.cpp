@@ -245,7 +245,7 @@ bool SimulatedTransport::meet(MeetWait& wait) {
   }
   auto met = std::make_shared<Met>();
   for (MeetWait* member : room->waits) met->values.push_back(std::move(member->value));
-  const double reduction = host_ == nullptr ? 0 : host_->costs().reduction_seconds_per_byte;
+  const double reduction = host_ == nullptr ? 0 : host_->reduction_seconds_per_byte();
   const Duration cost = collective_cost(wait.kind, static_cast<std::int64_t>(met->values.size()),
                                         bytes, network_.link_cost(), reduction);
   const Time end = after(now_, cost);

@@ -29,11 +29,20 @@ struct HostCosts {
   bool operator==(const HostCosts&) const = default;
 };
 
+/// Which of these somebody has paid so far.
+struct HostUses {
+  bool staging = false;
+  bool reduction = false;
+  bool copying = false;
+  bool operation = false;
+  bool entry = false;
+};
+
 class Host {
  public:
   Host(const HostCosts& costs, NodeId nodes);
 
-  const HostCosts& costs() const { return costs_; }
+  const HostUses& uses() const { return uses_; }
   /// Whether a copy between device and host takes any time.
   bool is_staging() const;
   /// Queues a copy of `bytes` from (out) or to (in) the device of `node` behind those under way, to begin at `since` at
@@ -42,17 +51,21 @@ class Host {
   Time copy_in(NodeId node, Time since, std::int64_t bytes);
   /// When the last copy to the device ends.
   Time copied_in(NodeId node) const;
-  /// Time of adding up `bytes` in host memory.
-  Duration reduction(std::int64_t bytes) const;
+  /// Time of adding up `bytes` in host memory; of one byte.
+  Duration reduction(std::int64_t bytes);
+  double reduction_seconds_per_byte();
   /// Time of copying `bytes` from one place of host memory to another.
-  Duration copying(std::int64_t bytes) const;
+  Duration copying(std::int64_t bytes);
   /// Time of the program's own loops through so many arrays of `bytes`.
-  Duration operation(std::int64_t bytes, int arrays) const;
+  Duration operation(std::int64_t bytes, int arrays);
+  /// Time of handing an operation to the communication thread.
+  Duration entry();
 
  private:
-  Time copy(std::vector<Time>& queue, NodeId node, Time since, std::int64_t bytes) const;
+  Time copy(std::vector<Time>& queue, NodeId node, Time since, std::int64_t bytes);
 
   HostCosts costs_;
+  HostUses uses_;
   // (nodes), if copies take time: a device copies both ways at once.
   std::vector<Time> out_until_, in_until_;
 };

@@ -79,7 +79,7 @@ Time Node::time_of(const Piece& piece) const {
 }
 
 Node::Until Node::enter_operation() {
-  return spend([](const Host& host) { return host.costs().entry; });
+  return spend([](Host& host) { return host.entry(); });
 }
 
 void Node::Until::await_resume() {

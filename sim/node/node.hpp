@@ -454,21 +454,21 @@ inline Node::Until Node::staged_in() {
 
 template <class Cost>
 Node::Until Node::spend(const Cost& cost) {
-  const Host* host = world_.transport.host();
+  Host* host = world_.transport.host();
   if (host == nullptr) return {world_, Time{}};
   return {world_, after(world_.transport.now(), cost(*host))};
 }
 
 inline Node::Until Node::reduce(const Vector& v) {
-  return spend([&](const Host& host) { return host.reduction(v.wire_bytes()); });
+  return spend([&](Host& host) { return host.reduction(v.wire_bytes()); });
 }
 
 inline Node::Until Node::copy(std::int64_t bytes) {
-  return spend([&](const Host& host) { return host.copying(bytes); });
+  return spend([&](Host& host) { return host.copying(bytes); });
 }
 
 inline Node::Until Node::operate(const Vector& v, int arrays) {
-  return spend([&](const Host& host) { return host.operation(v.wire_bytes(), arrays); });
+  return spend([&](Host& host) { return host.operation(v.wire_bytes(), arrays); });
 }
 
 }  // namespace starling

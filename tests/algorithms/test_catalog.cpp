@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <string_view>
 
 #include <doctest/doctest.h>
@@ -9,6 +10,7 @@
 
 #include "algorithms/registry.hpp"
 #include "scenarios/assemble.hpp"
+#include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
@@ -135,6 +137,7 @@ TEST_CASE("other numbers of steps that the run is too short for are warned of") 
       {"eager", "synchronize_every", "models are never made equal"},
       {"local_sgd", "switch_step", "no step is local"},
       {"one_bit", "exact_steps", "nothing is compressed"},
+      {"sgp", "warmup_steps", "the learning rate does not get to learning_rate"},
       {"wagma", "tau", "groups alone average"},
   };
   for (const Case& each : cases) {
@@ -151,6 +154,73 @@ TEST_CASE("other numbers of steps that the run is too short for are warned of") 
   }
   const std::string usual = test::quadratic_scenario(8, 12, "ring", section_of("eager"));
   CHECK(assemble(Scenario::parse(usual, "test.ini")).warnings.empty());
+}
+
+TEST_CASE("a cost of hosts is told to have changed nothing if and only if it has") {
+  const auto simulated = [](const std::string& text, const std::string& cost) {
+    Run::Hooks hooks;
+    hooks.saves = false;
+    std::vector<std::string> settings{"run.save_models=yes"};
+    if (!cost.empty()) settings.push_back("network." + cost);
+    auto run = std::make_unique<Run>(assemble(Scenario::parse(text, "test.ini", settings)),
+                                     std::move(hooks));
+    run->simulate();
+    return run;
+  };
+  const auto times = [](const Run& run) {
+    std::vector<Time> ends;
+    for (const NodeTotals& node : run.recorder().nodes) ends.push_back(node.finished);
+    return ends;
+  };
+  const auto check = [&](const std::string& text) {
+    const auto plain = simulated(text, "");
+    CHECK(plain->idle_costs().empty());
+    CHECK(simulated(text, "host=xc50")->idle_costs().empty());  // nobody asked for each of them
+    for (const std::string cost :
+         {"staging_latency=1 ms", "reduction_bandwidth=10 kB/s", "copy_bandwidth=10 kB/s",
+          "operator_bandwidth=10 kB/s", "operation_entry=1 ms"}) {
+      CAPTURE(cost);
+      const auto run = simulated(text, cost);
+      const bool changes =
+          times(*run) != times(*plain) || run->recorder().models != plain->recorder().models;
+      // Streaming DiLoCo's merges go on beside its steps, and hide them.
+      const bool is_hidden = text.find("streaming_diloco") != std::string::npos &&
+                             cost.find("operator") != std::string::npos;
+      CHECK(run->idle_costs().size() == (changes || is_hidden ? 0 : 1));
+      if (run->idle_costs().empty()) continue;
+      const std::string key = cost.substr(0, cost.find('='));
+      const std::string words = "command line: network." + key + " has changed nothing: ";
+      CHECK(run->idle_costs()[0].rfind(words, 0) == 0);
+    }
+  };
+  for (const auto& entry : algorithms::catalog()) {
+    CAPTURE(entry.name);
+    check(test::quadratic_scenario(8, 12, "ring", section_of(entry.name)));
+  }
+  // Two tensors in a bucket.
+  check(
+      "[run]\nnodes = 4\nsteps = 2\n[network]\nkind = constant\nlatency = 1 ms\n"
+      "[compute]\ngradient = 1 ms\n[workload]\nkind = timing\nparameters = 4\ntensors = 2, 2\n"
+      "[algorithm]\nkind = allreduce\nexchange = buckets\n");
+}
+
+TEST_CASE("lists of steps that the run does not get to are warned of") {
+  const auto warnings = [&](const char* algorithm, const std::vector<std::string>& settings) {
+    const std::string text = test::quadratic_scenario(8, 12, "ring", section_of(algorithm));
+    return assemble(Scenario::parse(text, "test.ini", settings)).warnings;
+  };
+  // Steps are 0 .. 11.
+  const std::string schedule = "algorithm.schedule=step";
+  CHECK(warnings("dpsgd", {schedule, "algorithm.decay_steps=4, 11"}).empty());
+  CHECK(warnings("dpsgd", {schedule, "algorithm.decay_steps=4, 12, 20"}) ==
+        std::vector<std::string>{"command line: algorithm.decay_steps has 12, and the last step is "
+                                 "11: the learning rate does not fall there"});
+  // Two stretches of 5 steps leave two for `keep`, of 6 none.
+  const std::string keep = "algorithm.warmup_keep=0.5, 0.25";
+  CHECK(warnings("dgc", {keep, "algorithm.warmup_period=5"}).empty());
+  CHECK(warnings("dgc", {keep, "algorithm.warmup_period=6"}) ==
+        std::vector<std::string>{"command line: algorithm.warmup_keep has 2 stretches of 6 steps, "
+                                 "and run.steps is 12: keep is not reached"});
 }
 
 TEST_CASE("every algorithm runs without numbers") {

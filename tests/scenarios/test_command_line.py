@@ -341,6 +341,10 @@ def check_summaries(folder):
     assert "no numbers are kept" in folder.run("describe", "timing.ini").stdout
 
 
+    for words, sentence in ((["network.copy_bandwidth=1 GB/s"], "command line: network.copy_bandwidth has changed nothing: no tensors are gathered"),
+                            (["compute.forward_share=0.5"], "command line: compute.forward_share changes nothing without algorithm.overlap = backward")):
+        assert f"starling: warning: {sentence}" in folder.run("run", "good.ini", *words).stderr, words
+        assert not folder.run("run", "good.ini", *words, "--quiet").stderr, words
 def check_no_file_is_lost(folder):
     """What is no results file is not replaced by one, nor a results file by its own export or page."""
     folder.write("thesis.txt", "years of work")

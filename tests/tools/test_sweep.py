@@ -267,6 +267,14 @@ class SweepTest(unittest.TestCase):
         shutil.rmtree(self.folder / "out")
         self.assertNotIn("changes nothing", self.sweep())
 
+    def test_a_share_of_the_forward_pass_that_no_point_reads_is_told(self):
+        self.write(SCENARIO.replace("[compute]", "[compute]\nforward_share = 0.5") + "[sweep]\nalgorithm.exchange = whole, tensors\n")
+        self.assertEqual(self.sweep().count("compute.forward_share changes nothing without algorithm.overlap = backward\n"), 1)
+        self.write(SCENARIO.replace("[compute]", "[compute]\nforward_share = 0.5")
+                   + "[sweep]\nzip = algorithm.exchange algorithm.overlap\nalgorithm.exchange = whole, tensors\nalgorithm.overlap = none, backward\n")
+        shutil.rmtree(self.folder / "out")
+        self.assertNotIn("changes nothing", self.sweep())
+
     def test_a_period_that_some_runs_are_too_short_for_is_told(self):
         self.write(SCENARIO.replace("dpsgd", "local_sgd") + "[sweep]\nalgorithm.period = 5, 50\n")
         self.assertIn("s.ini:19: algorithm.period is 50, more than run.steps, 20: nodes may never average (at period=50)", self.sweep())
