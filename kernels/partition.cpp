@@ -304,6 +304,18 @@ std::vector<std::int64_t> BatchSampler::samples() const {
   return counts;
 }
 
+std::vector<std::int32_t> BatchSampler::labels(const Dataset& train) const {
+  std::vector<std::int32_t> counts;
+  if (train.y.empty()) return counts;
+  for (NodeId node = 0; node < nodes(); ++node) {
+    std::vector<char> has(static_cast<std::size_t>(train.classes));
+    for (const std::int32_t sample : part(node))
+      has[static_cast<std::size_t>(train.y[static_cast<std::size_t>(sample)])] = 1;
+    counts.push_back(static_cast<std::int32_t>(std::ranges::count(has, 1)));
+  }
+  return counts;
+}
+
 std::span<const std::int32_t> BatchSampler::part(NodeId node) const {
   const auto i = static_cast<std::size_t>(node);
   ensure(node >= 0 && i + 1 < begin_.size(), "a mini-batch of a node that does not exist");

@@ -52,9 +52,26 @@ void describe_topology(const Topology& topology) {
   }
 }
 
+/// "205 to 206 samples": what all nodes have, or the least and the most.
+template <class Number>
+std::string range_of(const std::vector<Number>& counts, std::string_view what) {
+  const auto [least, most] = std::ranges::minmax(counts);
+  const std::string from = least == most ? "" : fmt::format("{} to ", least);
+  return fmt::format("{}{} {}{}", from, most, what, most == 1 ? "" : "s");
+}
+
+/// How training samples are dealt, where there is something to deal.
+void describe_data(const WorkloadFacts& facts) {
+  if (facts.samples.empty() || std::ranges::max(facts.samples) <= 1) return;
+  const std::string labels =
+      facts.labels.empty() ? "" : fmt::format(" with {}", range_of(facts.labels, "label"));
+  line("data of a node", range_of(facts.samples, "sample") + labels);
+}
+
 void describe_model(const Assembly& parts) {
   const WorkloadFacts& facts = parts.workload->facts();
   line("workload", facts.description);
+  describe_data(facts);
   line("parameters", fmt::format("{} ({} on the network)", facts.parameters,
                                  to_text(Bytes{4 * facts.wire_parameters})));
   if (!facts.has_numbers) {

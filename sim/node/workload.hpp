@@ -34,6 +34,7 @@ struct WorkloadFacts {
   std::string cost_unit = "sample";   // what batch_cost() counts: "sample" or "token"
   std::vector<std::size_t> tensors;   // floats of each tensor, first layer first; empty: one tensor
   std::vector<std::int64_t> samples;  // (nodes) training samples held by each node; for epochs
+  std::vector<std::int32_t> labels{};    // (nodes) how many different labels these have; or empty
   std::vector<WeightMatrix> matrices{};  // in order of offset; what lies between is vectors
   /// What the accuracy is called among the results.
   std::string accuracy_metric = "test_accuracy";

@@ -126,6 +126,17 @@ TEST_CASE("by_label gives every node as many labels as shards, where shards fit 
   }
 }
 
+TEST_CASE("how many labels a node has is counted in its samples") {
+  const Dataset data = make_dataset(100, 10);
+  const Parts parts = deal({{"partition", "dirichlet"}, {"alpha", "0.3"}}, data, 7);
+  std::vector<std::int32_t> counted;
+  for (const auto& part : parts)
+    counted.push_back(static_cast<std::int32_t>(labels_of(part, data).size()));
+  CHECK(std::set(counted.begin(), counted.end()).size() > 1);
+  CHECK(BatchSampler(parts, 4, "epochs", 1).labels(data) == counted);
+  CHECK(BatchSampler(parts, 4, "epochs", 1).labels({.samples = 100}).empty());
+}
+
 TEST_CASE("contiguous gives node after node the next samples") {
   // 10 samples on 3 nodes: cuts at 10 / 3 = 3 and 20 / 3 = 6.
   const Parts expected = {{0, 1, 2}, {3, 4, 5}, {6, 7, 8, 9}};

@@ -333,18 +333,22 @@ def check_summaries(folder):
                              "8 of 8 nodes: node 0 at its gradient"),
                             (["run", "failures.duplicate=1"], "0 of 8 nodes stopped, 0 messages lost, 320 duplicated"),
                             (["run", "failures.join=3 @ 20 ms"], "nodes away                          6.6 % of the time until they"),
+                            # 2000 blobs of 8 classes in 8 shards sorted by class, and shuffled
+                            (["describe", "workload.dataset=blobs", "workload.classes=8", "workload.partition=by_label", "workload.shards_per_node=1"],
+                             "data of a node          250 samples with 1 label\n"),
+                            (["describe", "workload.dataset=blobs", "workload.partition=iid"], "data of a node          250 samples with 10 labels\n"),
                             (["describe", "run.nodes=4", "topology.kind=file", "topology.path=arcs.dot"], " row-stochastic")):
         done = folder.run(words[0], "good.ini", *words[1:])
         expect(done, 0)
         assert sentence in done.stdout, f"{words}: {done.stdout}"
-    folder.write("timing.ini", GOOD.replace(OF_MLP, "timing"))
-    assert "no numbers are kept" in folder.run("describe", "timing.ini").stdout
-
-
     for words, sentence in ((["network.copy_bandwidth=1 GB/s"], "command line: network.copy_bandwidth has changed nothing: no tensors are gathered"),
                             (["compute.forward_share=0.5"], "command line: compute.forward_share changes nothing without algorithm.overlap = backward")):
         assert f"starling: warning: {sentence}" in folder.run("run", "good.ini", *words).stderr, words
         assert not folder.run("run", "good.ini", *words, "--quiet").stderr, words
+    folder.write("timing.ini", GOOD.replace(OF_MLP, "timing"))
+    assert "no numbers are kept" in folder.run("describe", "timing.ini").stdout
+
+
 def check_no_file_is_lost(folder):
     """What is no results file is not replaced by one, nor a results file by its own export or page."""
     folder.write("thesis.txt", "years of work")
