@@ -217,7 +217,9 @@ std::size_t SweepTable::write() {
   const NamedTable table = table_of(groups, group_keys, names);
   write_whole(folder_ / "points.csv", to_csv(points.table()));
   write_whole(folder_ / "table.csv", to_csv(table));
-  write_whole(folder_ / "table.h5", table_file("starling sweep", {points.table(), table}));
+  NamedTable finished_points = points.table();
+  finished_points.attributes["planned"] = std::ssize(sweep_.points);
+  write_whole(folder_ / "table.h5", table_file("starling sweep", {finished_points, table}));
   return finished;
 }
 

@@ -34,7 +34,8 @@ class SweepTable {
   ///   table.csv    every swept key but the seed, runs, then of every outcome mean and standard deviation (n - 1; empty
   ///                for one run)
   ///   table.h5     both as groups /points and /table, a data set per column: keys are texts, the rest float64, NaN
-  ///                where the CSV is empty (sim/record/table_file.hpp)
+  ///                where the CSV is empty (sim/record/table_file.hpp). /points has the attribute `planned`: how many points the
+  ///                sweep has, finished or not
   /// The same sweep gives the same bytes. Returns the number of finished points.
   std::size_t write();
 

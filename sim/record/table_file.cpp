@@ -14,6 +14,8 @@ constexpr std::int64_t table_file_version = 1;
 
 void write_table(hdf5::Writer& writer, const NamedTable& table) {
   writer.group("/" + table.name, hdf5::Writer::Order::as_made);
+  for (const auto& [name, number] : table.attributes)
+    writer.attribute("/" + table.name, name, number);
   for (const TableColumn& column : table.columns) {
     ensure(column.rows() == table.columns.front().rows(), "columns of a table are equally long");
     const std::string path = fmt::format("/{}/{}", table.name, column.name);

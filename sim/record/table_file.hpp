@@ -2,10 +2,12 @@
 // sweep's tables go out this way beside their CSV files.
 //
 //   /         attributes   format, format_version = 1
-//   /TABLE    a group per table, its columns in the order in which they were made
+//   /TABLE    a group per table, its columns in the order in which they were made; attributes of its own, if it has some
 //     COLUMN  (rows)       UTF-8 of fixed length, or float64 with NaN where a cell is unknown
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <variant>
 #include <vector>
@@ -23,6 +25,7 @@ struct TableColumn {
 struct NamedTable {
   std::string name;
   std::vector<TableColumn> columns;
+  std::map<std::string, std::int64_t> attributes{};
 };
 
 /// The bytes of a file that holds `tables`; `format` is what its attribute says. Equal tables give equal bytes. Throws

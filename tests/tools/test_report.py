@@ -112,6 +112,16 @@ class ReportTest(unittest.TestCase):
                          ["learning_rate=1e30,seed=1", "learning_rate=1e30,seed=2"])
         self.assertNotIn("failed", self.page())
 
+    def test_a_page_counts_the_points_of_shards_that_never_ran(self):
+        (self.folder / "shards.ini").write_text(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.05, 0.1, 1e30\nrun.seed = 1 .. 3\n")
+        # Point 1 of each group of 4: rates and seeds 0.05 1, 0.1 2, 1e30 3.
+        self.run_tool(PROGRAM, "sweep", "shards.ini", "-o", "shards", "-q", "--shard", "1/4", status=1)
+        self.run_tool(TOOLS / "report", "shards", "-o", "shards.html")
+        self.assertIn("2 runs, 1 that failed, and 6 not yet finished; ", (self.folder / "shards.html").read_text())
+        (self.folder / "shards" / "table.h5").unlink()  # as older programs left none of this
+        self.run_tool(TOOLS / "report", "shards", "-o", "shards.html")
+        self.assertIn("2 runs, and 1 that failed; ", (self.folder / "shards.html").read_text())
+
     def test_a_sweep_of_which_no_picture_can_be_drawn_has_a_page(self):
         timing = re.sub(r"kind = mlp\n.*?\[", "kind = timing\nparameters = 100\n[", SCENARIO, flags=re.DOTALL)
         (self.folder / "one.ini").write_text(timing + "[sweep]\nalgorithm.learning_rate = 0.1\n")

@@ -4,6 +4,7 @@ import csv
 import pathlib
 import textwrap
 
+import h5py
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import LogNorm
@@ -121,6 +122,14 @@ class Sweep:
     def quality(self):
         """What tells best how well the runs learned; None if nothing does."""
         return next((name for name in QUALITIES if self.knows(name)), None)
+
+    def planned(self):
+        """How many points the sweep has, finished or not; what is finished, if an older program made the tables."""
+        try:
+            with h5py.File(self.folder / "table.h5", "r") as file:
+                return int(file["points"].attrs["planned"])
+        except (OSError, KeyError):
+            return len(self.points)
 
     def failures(self):
         """A row for each point that has a log instead of a place in the table: what its run said first, and its settings where the name
