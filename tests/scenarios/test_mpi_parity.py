@@ -130,6 +130,7 @@ FURTHER_SYNCHRONOUS = {
     "ecd": ["kind=ecd", "compression=levels", "levels=127"],
     "one_bit": ["kind=one_bit", "exact_steps=5"],
     "powersgd": ["kind=powersgd"],
+    "quasi_global": ["kind=quasi_global"],
 }
 SYNCHRONOUS.update({name: [f"algorithm.{key}" for key in keys] for name, keys in FURTHER_SYNCHRONOUS.items()})
 for settings in SYNCHRONOUS.values():
