@@ -2,10 +2,10 @@
 """Every scenario below scenarios/ runs, shortened, and prints what tests/scenarios/golden/FOLDER/NAME.txt says; in full,
 what golden_in_full/FOLDER/NAME.txt says, to which the head comment's "Expect:" must fit.
 
-    tests/scenarios/test_shipped.py PROGRAM [--renew | ShortenedTest | InFullTest]
+    tests/scenarios/test_shipped.py PROGRAM [--renew [NAME ..] | ShortenedTest | InFullTest]
 
-PROGRAM is the built `starling`. --renew writes the golden texts anew instead of comparing: look at the difference, and
-mark it **results** in CHANGELOG.md if the same seed gives other numbers to a user.
+PROGRAM is the built `starling`. --renew writes the golden texts anew instead of comparing, all (minutes) or those of the
+scenarios NAME.ini: look at the difference, and mark it **results** in CHANGELOG.md if the same seed gives other numbers to a user.
 """
 import os
 import pathlib
@@ -114,7 +114,10 @@ class InFullTest(ShippedTest):
                          [golden_of(scenario, GOLDEN_IN_FULL) for scenario in IN_FULL])
 
 
-def renew():
+def renew(names):
+    unknown = set(names) - {scenario.stem for scenario in SCENARIOS}
+    if unknown:
+        sys.exit(f"no scenario below scenarios/ is named {', '.join(sorted(unknown))}")
     wanted = {golden_of(scenario): (scenario, *shortened(scenario)) for scenario in SCENARIOS}
     wanted.update({golden_of(scenario, GOLDEN_IN_FULL): (scenario,) for scenario in IN_FULL})
     for stale in [*GOLDEN.glob("*/*.txt"), *GOLDEN_IN_FULL.glob("*/*.txt")]:
@@ -122,6 +125,8 @@ def renew():
             stale.unlink()
     with tempfile.TemporaryDirectory() as folder:
         for golden, (scenario, *overrides) in wanted.items():
+            if names and scenario.stem not in names:
+                continue
             if missing_data(scenario):
                 print(f"left {golden}: no data in {missing_data(scenario)}")
                 continue
@@ -132,4 +137,4 @@ def renew():
 
 if __name__ == "__main__":
     PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
-    renew() if sys.argv[1:] == ["--renew"] else unittest.main()
+    renew(sys.argv[2:]) if sys.argv[1:2] == ["--renew"] else unittest.main()
