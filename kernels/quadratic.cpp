@@ -146,7 +146,8 @@ Settings read_settings(const Section& section, NodeId nodes) {
   const bool is_random = settings.centers == "random";
   settings.curvature_min =
       section.optional<double>("curvature_min", is_random ? 0.5 : 1.0,
-                               "least curvature; 0 for both: no gradient; all nodes start alike");
+                               "least curvature; each coordinate of each node draws its own up to "
+                               "the largest; 0 for both: no gradient; all nodes start alike");
   settings.curvature_max = section.optional<double>(
       "curvature_max", std::max(settings.curvature_min, is_random ? 2.0 : 1.0),
       "largest curvature");
