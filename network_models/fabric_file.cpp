@@ -4,7 +4,8 @@
 //           names as nodes of a topology are; those beyond the number of nodes stay idle.
 // Edges     cables, with `latency` ("1 us") and `bandwidth` ("12.5 GB/s"), each of which may be left
 //           out for the scenario's. An undirected edge is two links, one per direction, a directed
-//           one is one. Several edges between the same vertices are parallel cables.
+//           one is one. Several edges between the same vertices are parallel cables, whose
+//           links are named a -> b, a -> b (2), ..
 //           An attribute that looks like one of these, by its name (`bandwith`) or its value (type = switch,
 //           bw = "10 GB/s"), is refused; others are ignored.
 // Routes    fewest links, then least latency, spread over equal ones (switch_graph.hpp). Hosts pass
@@ -14,7 +15,9 @@
 // searched in, as ports.
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
+#include <utility>
 
 #include "network_models/fabrics.hpp"
 #include "network_models/switch_graph.hpp"
@@ -182,17 +185,22 @@ class Drawing {
          has_switches_ ? " (where there are switches, hosts pass nothing on)" : "");
   }
 
+  /// "a -> b"; of parallel links all but the first have their number behind it.
   std::function<std::string(LinkId)> names() const {
-    std::vector<std::pair<std::string, std::string>> ends;
-    for (const GraphFile::Edge& edge : graph_.edges) {
-      ends.emplace_back(graph_.vertices[edge.source].name, graph_.vertices[edge.target].name);
-    }
-    return [ends, is_directed = graph_.is_directed](LinkId link) {
-      const auto& [source, target] = ends[is_directed ? link : link / 2];
-      const bool is_forward = is_directed || link % 2 == 0;
-      return is_forward ? fmt::format("{} -> {}", source, target)
-                        : fmt::format("{} -> {}", target, source);
+    std::vector<std::string> names;
+    std::map<std::string, int> count;
+    const auto add = [&](std::size_t from, std::size_t to) {
+      std::string name =
+          fmt::format("{} -> {}", graph_.vertices[from].name, graph_.vertices[to].name);
+      const int number = ++count[name];
+      if (number > 1) name += fmt::format(" ({})", number);
+      names.push_back(std::move(name));
     };
+    for (const GraphFile::Edge& edge : graph_.edges) {
+      add(edge.source, edge.target);
+      if (!graph_.is_directed) add(edge.target, edge.source);
+    }
+    return [names = std::move(names)](LinkId link) { return names[link]; };
   }
 
   template <class... Args>

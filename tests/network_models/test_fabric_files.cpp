@@ -130,6 +130,17 @@ TEST_CASE("a fabric file without switches: hosts pass messages on; parallel cabl
   CHECK(other == std::vector<LinkId>{0, 2});
 }
 
+TEST_CASE("parallel cables had one name, and a schedule could not tell them apart") {
+  const test::TemporaryDirectory directory;
+  const auto path = directory.write(
+      "two.dot", "graph { s [kind=switch]; a -- s; s -- a; a -- s; b -- s }");  // either way round
+  const Fabric fabric = build(with("file", {{"file", path}}), 2);
+  Names names;
+  for (LinkId link = 0; link < 8; ++link) names.push_back(fabric.name(link));
+  CHECK(names == Names{"a -> s", "s -> a", "s -> a (2)", "a -> s (2)", "a -> s (3)", "s -> a (3)",
+                       "b -> s", "s -> b"});
+}
+
 TEST_CASE("a fabric file: hosts with several cables pass nothing on where there are switches") {
   // a hangs at both switches, but b and c cannot meet through it.
   CHECK(file_refusal(
