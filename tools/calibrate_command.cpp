@@ -1,15 +1,15 @@
 // starling calibrate: measures the machine under mpirun and writes what a scenario includes.
 
-#include <cerrno>
-#include <cstdio>
-#include <filesystem>
 #include <optional>
-#include <system_error>
+#include <span>
+#include <string>
 
 #include <boost/program_options.hpp>
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
+#include "sim/record/partial_file.hpp"
+#include "sim/record/results_file.hpp"
 #include "tools/arguments.hpp"
 #include "tools/on_all_ranks.hpp"
 #ifdef STARLING_HAVE_MPI
@@ -24,25 +24,10 @@ namespace po = boost::program_options;
 #ifdef STARLING_HAVE_MPI
 namespace {
 
-[[noreturn]] void fail(const std::string& path) {
-  throw Error(fmt::format("{}: cannot write: {}", path, std::generic_category().message(errno)));
-}
-
-/// Measuring takes its time, so what would be lost is told before. Leaves what is there.
-void expect_room(const std::string& path) {
-  std::error_code none;
-  const bool is_new = !std::filesystem::exists(path, none);
-  std::FILE* file = std::fopen(path.c_str(), "a");
-  if (file == nullptr) fail(path);
-  std::fclose(file);
-  if (is_new) std::filesystem::remove(path, none);
-}
-
 void write(const std::string& text, const std::string& path) {
-  std::FILE* file = std::fopen(path.c_str(), "w");
-  if (file == nullptr) fail(path);
-  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) != 0 || !is_written) fail(path);
+  PartialFile file(path);
+  file.write(std::as_bytes(std::span(text)));
+  file.finish();
 }
 
 /// Stands in for what a scenario shall get from here, and may lack until then.
@@ -56,7 +41,8 @@ void complete(std::vector<std::string>& words) {
 void measure(MpiSession& session, std::vector<std::string> words,
              const std::optional<std::string>& output) {
   on_all_ranks(session, [&] {
-    if (output && session.rank() == 0) expect_room(*output);
+    // Measuring takes its time, so what would be lost is told before.
+    if (output && session.rank() == 0) expect_writable(*output);
   });
   std::optional<Assembly> parts;
   if (!words.empty()) {

@@ -104,7 +104,6 @@ void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& h
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     if (std::signal(signal, note_signal) == SIG_IGN) std::signal(signal, SIG_IGN);  // nohup
   }
-  std::signal(SIGXFSZ, SIG_IGN);  // a file past its limit is then told as a full disk is
   Heartbeat heartbeat;
   Run::Hooks hooks;
   if (speaks) hooks.progress = [&](const Standing& standing) { heartbeat.show(standing); };

@@ -1,5 +1,6 @@
 // The program `starling`: finds the command and runs it. Exit status 0 if it did; failure.hpp has the others.
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 
@@ -69,6 +70,7 @@ int execute(const Arguments& words) {
 int main(int count, char** words) {
   using namespace starling;
   wait_passively(words);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file past its limit is then told as a full disk is
   try {
     const int status = execute(Arguments(words + 1, words + count));
     if (std::fflush(stdout) != 0) throw Error("standard output: cannot write");

@@ -10,12 +10,14 @@
 #include <numeric>
 #include <span>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "sim/base/csv.hpp"
 #include "sim/base/error.hpp"
+#include "sim/record/partial_file.hpp"
 
 namespace starling {
 namespace {
@@ -24,30 +26,26 @@ namespace {
   throw Error(fmt::format("{}: cannot write: {}", name, std::generic_category().message(error)));
 }
 
-/// Collects text and writes it in large pieces.
+/// Collects text and passes it on in large pieces.
 class Output {
  public:
-  Output(std::FILE* file, const std::string& name) : file_(file), name_(name) {}
+  using Sink = std::function<void(std::string_view)>;
+
+  explicit Output(Sink sink) : sink_(std::move(sink)) {}
 
   template <class... Args>
   void print(fmt::format_string<Args...> format, Args&&... args) {
     fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
-    if (text_.size() >= 1 << 16) write();
+    if (text_.size() >= 1 << 16) finish();
   }
 
   void finish() {
-    write();
-    if (std::fflush(file_) != 0) fail(name_, errno);
-  }
-
- private:
-  void write() {
-    if (std::fwrite(text_.data(), 1, text_.size(), file_) != text_.size()) fail(name_, errno);
+    sink_({text_.data(), text_.size()});
     text_.clear();
   }
 
-  std::FILE* file_;
-  const std::string& name_;
+ private:
+  Sink sink_;
   fmt::memory_buffer text_;
 };
 
@@ -229,42 +227,35 @@ void write_link_counters(Output& out, const Recorder& recorder) {
   }
 }
 
-/// Calls `write` with the opened file; the file goes again if that throws.
+/// Calls `write` with an output to `file`, which messages call `name`.
+template <class Write>
+void write_to(std::FILE* file, const std::string& name, const Write& write) {
+  Output out([&](std::string_view text) {
+    if (std::fwrite(text.data(), 1, text.size(), file) != text.size()) fail(name, errno);
+  });
+  write(out);
+  out.finish();
+  if (std::fflush(file) != 0) fail(name, errno);
+}
+
+/// The same to a file that takes its place when it is whole; to a device or pipe as it comes.
 template <class Write>
 void write_to(const std::string& path, const Write& write) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const fs::path parent = fs::path(path).parent_path();
-  if (!parent.empty()) fs::create_directories(parent, error);
-  if (error) fail(path, error.value());
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "w"), std::fclose);
-  if (file == nullptr) fail(path, errno);
-  try {
-    write(file.get());
-    if (std::fclose(file.release()) != 0) fail(path, errno);
-  } catch (...) {
-    if (fs::is_regular_file(path, error)) fs::remove(path, error);
-    throw;
+  std::error_code none;
+  if (std::filesystem::is_other(path, none)) {
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "w"),
+                                                               std::fclose);
+    if (file == nullptr) fail(path, errno);
+    return write_to(file.get(), path, write);
   }
-}
-
-}  // namespace
-
-void write_csv(const Recorder& recorder, std::string_view table, std::FILE* file,
-               const std::string& name) {
-  const TableWriter write = writer_of(table);
-  Output out(file, name);
-  write(out, recorder);
+  PartialFile file(path);
+  Output out([&file](std::string_view text) { file.write(std::as_bytes(std::span(text))); });
+  write(out);
   out.finish();
+  file.finish();
 }
 
-void write_csv(const Recorder& recorder, std::string_view table, const std::string& path) {
-  writer_of(table);  // no file is touched for a table that is none
-  write_to(path, [&](std::FILE* file) { write_csv(recorder, table, file, path); });
-}
-
-void write_chrome_trace(const Recorder& recorder, std::FILE* file, const std::string& name) {
-  Output out(file, name);
+void write_trace(Output& out, const Recorder& recorder) {
   const auto fact = recorder.facts.find("scenario_name");
   const std::string title = fact == recorder.facts.end() ? "starling" : fact->second;
   out.print(R"([{{"ph":"M","pid":0,"name":"process_name","args":{{"name":{}}}}})",
@@ -288,11 +279,27 @@ void write_chrome_trace(const Recorder& recorder, std::FILE* file, const std::st
   }
   write_link_counters(out, recorder);
   out.print("]\n");
-  out.finish();
+}
+
+}  // namespace
+
+void write_csv(const Recorder& recorder, std::string_view table, std::FILE* file,
+               const std::string& name) {
+  const TableWriter write = writer_of(table);
+  write_to(file, name, [&](Output& out) { write(out, recorder); });
+}
+
+void write_csv(const Recorder& recorder, std::string_view table, const std::string& path) {
+  const TableWriter write = writer_of(table);
+  write_to(path, [&](Output& out) { write(out, recorder); });
+}
+
+void write_chrome_trace(const Recorder& recorder, std::FILE* file, const std::string& name) {
+  write_to(file, name, [&](Output& out) { write_trace(out, recorder); });
 }
 
 void write_chrome_trace(const Recorder& recorder, const std::string& path) {
-  write_to(path, [&](std::FILE* file) { write_chrome_trace(recorder, file, path); });
+  write_to(path, [&](Output& out) { write_trace(out, recorder); });
 }
 
 }  // namespace starling

@@ -482,10 +482,12 @@ def check_lost_checkpoints(folder, mpirun=None):
     check("lost.h5", folder.run("run", *words, "-o", "lost.h5", prepare=limit(200_000)), "File too large")
     done = folder.run("run", *words, "-o", "nothing.h5", prepare=limit(4096))
     assert done.returncode == 1 and done.stderr.endswith("starling: nothing.h5: cannot write: File too large\n"), done.stderr
+    done = folder.run("export", "whole.h5", "--table", "steps", "-o", "nothing.csv", prepare=limit(4096))
+    assert done.returncode == 1 and done.stderr == "starling: nothing.csv: cannot write: File too large\n", (done.returncode, done.stderr)
     # Where nothing can be written at all a run does not begin: this one would take hours.
     done = folder.run("run", *words, "run.steps=1000000000", "-o", "/proc/results.h5")
     assert done.returncode == 1 and "starling: /proc/results.h5: cannot write: " in done.stderr, done.stderr
-    left = [name for name in os.listdir(folder.path) if name.startswith(("lost.h5.", "nothing.h5"))]
+    left = [name for name in os.listdir(folder.path) if name.startswith(("lost.h5.", "nothing"))]
     assert not left, left
     if mpirun:  # of two processes one writes; the other must not wait for it
         os.mkdir(folder.file("shared.h5.checkpoint.partial"))

@@ -80,13 +80,19 @@ class CalibrateTest(unittest.TestCase):
             self.assertEqual("# The ranks were on hosts 0 1 1, which nodes_per_host cannot say." in text, hosts == "011")
             self.assertGreater(float(re.search(r"^local_latency = ([\d.e+]+) us$", text, re.M)[1]), 0, text)
 
-    def test_a_file_that_cannot_be_written_is_told_with_the_reason(self):
-        self.assertIn("nowhere/m.ini: cannot write: No such file or directory",
-                      self.starling("calibrate", "-o", "nowhere/m.ini", ranks=2, status=1))
+    def test_a_file_is_replaced_when_the_new_one_is_whole(self):
+        (self.folder / "kept.ini").hardlink_to(self.folder / "machine.ini")
+        self.starling("calibrate", "-o", "machine.ini", ranks=2)
+        self.assertIn("# Measured by starling calibrate", (self.folder / "machine.ini").read_text())
+        self.assertEqual((self.folder / "kept.ini").read_text(), "[network]\nkind = constant\nlatency = 1 us\n")
+
+    def test_folders_above_the_file_are_made(self):
+        self.starling("calibrate", "-o", "new/m.ini", ranks=2)
+        self.assertTrue((self.folder / "new" / "m.ini").exists())
 
     def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(self):
         # One rank cannot measure, which is found when that begins.
-        self.assertIn("nowhere/m.ini: cannot write", self.starling("calibrate", "-o", "nowhere/m.ini", ranks=1, status=1))
+        self.assertIn("s.ini/m.ini: cannot write: Not a directory", self.starling("calibrate", "-o", "s.ini/m.ini", ranks=1, status=1))
         self.assertIn("two ranks at least", self.starling("calibrate", "-o", "m.ini", ranks=1, status=1))
         self.assertFalse((self.folder / "m.ini").exists())
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <sstream>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -211,6 +212,24 @@ TEST_CASE("exports that cannot be written are errors in the system's words") {
         "/dev/full: cannot write: No space left on device");
   CHECK(message_of([&] { write_csv(recorder, "nodes", "/dev/null/x.csv"); }) ==
         "/dev/null/x.csv: cannot write: Not a directory");
+}
+
+TEST_CASE("an export for which there is no room leaves the old file and no other") {
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.path("x.csv");
+  const auto text_of = [&path] {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  };
+  write_csv(Recorder(3, {}, {}, at(0)), "nodes", path);
+  const std::string old_text = text_of();
+  // The partial file is written through this link to a device that is always full.
+  std::filesystem::create_symlink("/dev/full", path + ".partial");
+  CHECK(message_of([&] { write_csv(Recorder(2, {}, {}, at(0)), "nodes", path); }) ==
+        path + ": cannot write: No space left on device");
+  CHECK(text_of() == old_text);
+  CHECK_FALSE(std::filesystem::is_symlink(path + ".partial"));
 }
 
 TEST_CASE(
