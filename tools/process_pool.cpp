@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -32,23 +33,27 @@ constexpr auto between_looks = std::chrono::milliseconds(5);
       dup2(file, 1) < 0 || dup2(file, 2) < 0)
     _exit(127);
   execv(words[0], words);
+  dprintf(STDERR_FILENO, "cannot start %s: %s\n", words[0], std::strerror(errno));
   _exit(127);
 }
 
 }  // namespace
 
-void ProcessPool::start(const Task& task, std::size_t index) {
+bool ProcessPool::start(const Task& task, std::size_t index) {
   std::vector<char*> words;
   for (const std::string& word : task.words) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   const pid_t self = getpid();
   const pid_t child = fork();
-  if (child < 0) throw Error(fmt::format("cannot start a process: {}", std::strerror(errno)));
+  if (child < 0 && running_.empty())
+    throw Error(fmt::format("cannot start a process: {}", std::strerror(errno)));
+  if (child < 0) return false;
   if (child == 0) {
     for (const char* name : kept_back_) unsetenv(name);
     become(words.data(), task.log.c_str(), self);
   }
   running_[child] = index;
+  return true;
 }
 
 void ProcessPool::collect(bool waits, const Ended& ended) {
@@ -69,10 +74,7 @@ bool ProcessPool::run(const std::vector<Task>& tasks, const Ended& ended,
   std::signal(SIGCHLD, SIG_DFL);  // who was started with it ignored would learn no status of a task
   std::size_t next = 0;
   while (next < tasks.size() || !running_.empty()) {
-    while (next < tasks.size() && running_.size() < at_once_) {
-      start(tasks[next], next);
-      ++next;
-    }
+    while (next < tasks.size() && running_.size() < at_once_ && start(tasks[next], next)) ++next;
     std::this_thread::sleep_for(between_looks);
     collect(false, ended);
     if (!pulse()) continue;

@@ -27,12 +27,14 @@ class ProcessPool {
   explicit ProcessPool(std::size_t at_once, std::vector<const char*> kept_back = {})
       : at_once_(at_once), kept_back_(std::move(kept_back)) {}
 
-  /// Runs all tasks. `ended` is told of each; `pulse` is called several times a second and ends all if it answers
-  /// true: the tasks are asked to end (SIGTERM) and waited for, the rest is never begun. Returns whether all were run.
+  /// Runs all tasks, fewer at once while no more processes can be started. `ended` is told of each; `pulse` is called
+  /// several times a second and ends all if it answers true: the tasks are asked to end (SIGTERM) and waited for, the rest
+  /// is never begun. Returns whether all were run. Throws Error if not one process can be started.
   bool run(const std::vector<Task>& tasks, const Ended& ended, const std::function<bool()>& pulse);
 
  private:
-  void start(const Task& task, std::size_t index);
+  /// Whether it was started; if not, those that run make room for it when they end.
+  bool start(const Task& task, std::size_t index);
   void collect(bool waits, const Ended& ended);
 
   std::size_t at_once_;

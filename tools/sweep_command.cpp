@@ -119,10 +119,11 @@ void share_cores(std::size_t cores, std::size_t jobs) {
   setenv("OMP_NUM_THREADS", std::to_string(std::max<std::size_t>(1, cores / jobs)).c_str(), 1);
 }
 
-std::string first_line_of(const fs::path& log) {
+/// Why a point failed: the first line of its log behind what it only warned of; "" if there is none.
+std::string reason_in(const fs::path& log) {
   std::ifstream file(log);
   std::string line;
-  std::getline(file, line);
+  while (std::getline(file, line) && line.starts_with("starling: warning: ")) line.clear();
   return line;
 }
 
@@ -169,12 +170,14 @@ Ending run_points(const Sweep& sweep, const std::vector<std::string>& words,
     // One that was asked to end has not failed, and runs again next time.
     const bool was_asked = asked_to_end != 0 && status > 128;
     if (status == 0 || was_asked) {
-      fs::remove(log_of(task));
+      std::error_code none;
+      fs::remove(log_of(task), none);
       return;
     }
     const SweepPoint& point = sweep.points[todo[task]];
     outcome.failures.push_back(point.name);
-    if (first_line_of(log_of(task)).empty()) std::ofstream(log_of(task)) << why_silent(status);
+    if (reason_in(log_of(task)).empty())
+      std::ofstream(log_of(task), std::ios::app) << why_silent(status);
     if (point.is_cut) {  // for who has the folder alone
       std::ofstream(log_of(task), std::ios::app)
           << fmt::format("settings: {}\n", fmt::join(sweep.overrides(point), ", "));
@@ -225,7 +228,7 @@ std::string tell_failures(std::vector<std::string> failures, const fs::path& fol
                                  failures.size() == 1 ? "" : "s", folder.string());
   for (std::size_t i = 0; i < std::min(failures.size(), most_failures_named); ++i) {
     const auto point = std::ranges::find(sweep.points, failures[i], &SweepPoint::name);
-    const std::string why = first_line_of(folder / (failures[i] + ".log"));
+    const std::string why = reason_in(folder / (failures[i] + ".log"));
     text += fmt::format("\n  {}: {}", sweep.describe(*point),
                         why.empty() ? "its log could not be written" : why);
   }

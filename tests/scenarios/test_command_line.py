@@ -459,9 +459,17 @@ def check_out_of_memory(folder):
         assert status_of(results).startswith("failed: "), status_of(results)
         assert "evaluation/test_loss" in results and "models" not in results
 
+    # No room for a thread's stack, which is as large as the main thread's may become.
+    def prepare_stack():
+        resource.setrlimit(resource.RLIMIT_STACK, (limit, limit))
+        prepare()
+
+    done = folder.run("run", "good.ini", prepare=prepare_stack)
+    assert (done.returncode, done.stderr) == (1, "starling: cannot start a thread: Resource temporarily unavailable\n"), done.stderr
+
 
 def check_lost_checkpoints(folder, mpirun=None):
-    """A checkpoint for which there is no room is told once and costs the run nothing; results that do not fit leave no file."""
+    """A checkpoint for which there is no room is told once and costs the run nothing; results and exports that do not fit leave no file."""
     # 8 models of 64 * 256 + 256 + 256 * 10 + 10 parameters of 4 bytes: 615 kB; results take 35 kB.
     words = ["good.ini", "workload.hidden=256", "run.device=cpu", "run.steps=60"]
     expect(folder.run("run", *words, "-o", "whole.h5"), 0)

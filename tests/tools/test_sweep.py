@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """`starling sweep`: its points, its table, and that nothing finished is ever lost.
 
-usage: test_sweep.py STARLING
+usage: test_sweep.py STARLING PRELOADED
 """
 import csv
 import fcntl
@@ -320,6 +320,32 @@ class SweepTest(unittest.TestCase):
         self.assertIn("diverged", said)
         self.assertEqual(len(self.table("points.csv")), 2)
 
+    def test_a_point_fails_for_its_error_and_not_for_what_it_warned_of(self):
+        self.write(SCENARIO.replace("steps = 20", "steps = 400\ncheckpoint = 20 steps")
+                   + "[failures]\nstop = 3 @ 300 ms\n[sweep]\nalgorithm.learning_rate = 0.1\n")
+        (self.folder / "out" / "learning_rate=0.1.h5.checkpoint.partial").mkdir(parents=True)  # no checkpoint can be written
+        said = self.sweep(status=1)
+        log = (self.folder / "out" / "learning_rate=0.1.log").read_text()
+        self.assertTrue(log.startswith("starling: warning: out/learning_rate=0.1.h5.checkpoint: cannot write"), log)
+        self.assertIn("learning_rate=0.1: starling: stalled at ", said)
+
+    def test_where_no_process_can_be_started_points_wait_for_those_that_run(self):
+        self.write(SMALL)
+        self.sweep(environment={"LD_PRELOAD": str(PRELOADED), "STARLING_TEST_FORK": "2",
+                                "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0"})
+        self.assertEqual(len(self.table("points.csv")), 12)
+
+    def test_a_program_that_has_gone_meanwhile_is_told(self):
+        self.write(SCENARIO.replace("steps = 20", "steps = 20000000") + "[sweep]\nalgorithm.learning_rate = 0.05, 0.1\n")
+        shutil.copy(PROGRAM, self.folder / "starling")
+        started = subprocess.Popen([self.folder / "starling", "sweep", "s.ini", "-o", "out", "-j", "1"], cwd=self.folder,
+                                   stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        wait_until_at_work(started.pid, 1, 0.3)
+        (self.folder / "starling").unlink()
+        os.kill(children(started.pid)[0], signal.SIGKILL)
+        _, said = started.communicate(timeout=60)
+        self.assertRegex(said, r"learning_rate=0.1: cannot start \S+/starling: No such file or directory")
+
     def test_a_failing_point_is_told_to_a_parent_that_ignores_the_ends_of_its_children(self):
         self.write(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.05, 1e30\n")
         said = self.sweep(status=1, before=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
@@ -570,5 +596,5 @@ class SweepTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
+    PROGRAM, PRELOADED = (pathlib.Path(sys.argv.pop(1)).resolve() for _ in range(2))
     unittest.main()

@@ -132,10 +132,11 @@ class Sweep:
             return len(self.points)
 
     def failures(self):
-        """A row for each point that has a log instead of a place in the table: what its run said first, and its settings where the name
-        does not tell them. Of a point that runs, the log is empty."""
+        """A row for each point that has a log instead of a place in the table: what its run said first, but for warnings, and its settings
+        where the name does not tell them. A point that runs has said nothing else."""
         finished = {point["point"] for point in self.points}
-        logs = {path.stem: path.read_text(encoding="utf-8", errors="replace").splitlines() for path in sorted(self.folder.glob("*.log"))}
+        logs = {path.stem: [line for line in path.read_text(encoding="utf-8", errors="replace").splitlines()
+                            if not line.startswith("starling: warning: ")] for path in sorted(self.folder.glob("*.log"))}
         return [{"point": name, "what it said": said[0], "settings": said[-1].partition("settings: ")[2]}
                 for name, said in logs.items() if said and name not in finished]
 
