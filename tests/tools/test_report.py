@@ -157,6 +157,21 @@ class ReportTest(unittest.TestCase):
         subprocess.run([TOOLS / "report", name, "-o", self.folder / "latin.html"], check=True, capture_output=True, timeout=120)
         self.assertIn("<title>caf?</title>", (self.folder / "latin.html").read_text())
 
+    def test_names_that_are_no_unicode_are_drawn(self):
+        name = os.fsdecode(b"caf\xe9")
+        self.run_tool(PROGRAM, "run", "s.ini", "-q", "-o", f"{name}.h5")
+        self.run_tool(TOOLS / "plot", f"{name}.h5", "-o", "name.svg")
+        self.assertIn("caf?", (self.folder / "name.svg").read_text())
+        for graph in (name, "tea"):
+            (self.folder / f"{graph}.dot").write_text("graph { 0 -- 1; 1 -- 2; 2 -- 3; 3 -- 4; 4 -- 5; 5 -- 6; 6 -- 7 }")
+        (self.folder / "names.ini").write_bytes(os.fsencode(
+            SCENARIO.replace("kind = ring", "kind = file") + f"[sweep]\ntopology.path = {name}.dot, tea.dot\n"))
+        self.run_tool(PROGRAM, "sweep", "names.ini", "-o", "names", "-q")
+        self.run_tool(TOOLS / "plot", "names", "-o", "names.svg")
+        self.assertIn("caf?.dot", (self.folder / "names.svg").read_text())
+        self.run_tool(TOOLS / "report", "names", "-o", "names.html")
+        self.assertIn(">caf?.dot</td>", (self.folder / "names.html").read_text())
+
     def test_a_run_has_a_page_too(self):
         self.run_tool(PROGRAM, "run", "s.ini", "-q", "-o", "one.h5")
         self.run_tool(PROGRAM, "report", "one.h5")

@@ -101,7 +101,9 @@ def cut(text, most):
 
 
 def literal(words):
-    """Words of others as they are: no formula between dollar signs, and named in a legend though an underscore begins them."""
+    """Words of others as they are: no formula between dollar signs, named in a legend though an underscore begins them, and bytes that are
+    no letters as question marks."""
+    words = words.encode("utf-8", "replace").decode("utf-8")
     return ("\u200b" if words.startswith("_") else "") + words.replace("$", r"\$")
 
 

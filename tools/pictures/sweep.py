@@ -66,7 +66,7 @@ class Sweep:
         """Section [sweep] of the scenario of the sweep."""
         scenario = configparser.ConfigParser(delimiters=("=",), comment_prefixes=("#",), strict=False, interpolation=None)
         try:
-            scenario.read_string((self.folder / "scenario.ini").read_text(encoding="utf-8"))
+            scenario.read_string((self.folder / "scenario.ini").read_text(encoding="utf-8", errors="surrogateescape"))
         except (OSError, configparser.Error):
             return {}
         return scenario["sweep"] if scenario.has_section("sweep") else {}
@@ -171,7 +171,7 @@ class Sweep:
 
 def read_csv(path):
     try:
-        with open(path, newline="", encoding="utf-8") as file:
+        with open(path, newline="", encoding="utf-8", errors="surrogateescape") as file:  # names of files may be anything
             return list(csv.DictReader(file))
     except OSError as error:
         raise Failure(f"{path}: cannot read: {error.strerror}") from error
