@@ -70,11 +70,20 @@ void ProcessPool::collect(bool waits, const Ended& ended) {
 }
 
 bool ProcessPool::run(const std::vector<Task>& tasks, const Ended& ended,
-                      const std::function<bool()>& pulse) {
+                      const std::function<bool()>& pulse, const std::function<bool()>& goes_on) {
   std::signal(SIGCHLD, SIG_DFL);  // who was started with it ignored would learn no status of a task
   std::size_t next = 0;
-  while (next < tasks.size() || !running_.empty()) {
-    while (next < tasks.size() && running_.size() < at_once_ && start(tasks[next], next)) ++next;
+  std::size_t end = tasks.size();
+  while (next < end || !running_.empty()) {
+    while (next < end && running_.size() < at_once_) {
+      if (!goes_on()) {
+        end = next;
+      } else if (!start(tasks[next], next)) {
+        break;
+      } else {
+        ++next;
+      }
+    }
     std::this_thread::sleep_for(between_looks);
     collect(false, ended);
     if (!pulse()) continue;

@@ -29,8 +29,10 @@ class ProcessPool {
 
   /// Runs all tasks, fewer at once while no more processes can be started. `ended` is told of each; `pulse` is called
   /// several times a second and ends all if it answers true: the tasks are asked to end (SIGTERM) and waited for, the rest
-  /// is never begun. Returns whether all were run. Throws Error if not one process can be started.
-  bool run(const std::vector<Task>& tasks, const Ended& ended, const std::function<bool()>& pulse);
+  /// is never begun. Before each task `goes_on` is asked; if it says no, those that run are the last. Returns whether nobody
+  /// asked to end. Throws Error if not one process can be started.
+  bool run(const std::vector<Task>& tasks, const Ended& ended, const std::function<bool()>& pulse,
+           const std::function<bool()>& goes_on);
 
  private:
   /// Whether it was started; if not, those that run make room for it when they end.

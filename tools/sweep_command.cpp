@@ -138,11 +138,26 @@ struct Ending {
   std::vector<std::string> failures;  // names of points
   std::size_t taken = 0;              // points that another sweep in this folder runs
   bool is_whole = true;               // nobody asked it to end
+  std::string changed;  // why no more points began: the scenario has changed; "" if not
 };
 
-Ending run_points(const Sweep& sweep, const std::vector<std::string>& words,
-                  const std::vector<std::size_t>& todo, const fs::path& folder, std::size_t jobs,
-                  bool speaks) {
+/// What is another than in `scenario` where that was read from `words`; "" if nothing is. Every point reads it once more.
+std::string changed_setting(const Scenario& scenario, const std::vector<std::string>& words) {
+  const std::string before = without_sweep(scenario.to_text());
+  std::string now;
+  try {
+    now = without_sweep(read_scenario(words).to_text());
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  if (now == before) return "";
+  return fmt::format("{}: has changed since the sweep began (`{}` then, `{}` now)", words[0],
+                     first_other_line(before, now), first_other_line(now, before));
+}
+
+Ending run_points(const Scenario& scenario, const Sweep& sweep,
+                  const std::vector<std::string>& words, const std::vector<std::size_t>& todo,
+                  const fs::path& folder, std::size_t jobs, bool speaks) {
   const std::string program = program_path();
   if (program.empty()) throw Error("a sweep needs /proc to find its own program");
   std::vector<ProcessPool::Task> tasks;
@@ -190,22 +205,30 @@ Ending run_points(const Sweep& sweep, const std::vector<std::string>& words,
     }
     return asked_to_end != 0;
   };
+  const auto goes_on = [&] {
+    outcome.changed = changed_setting(scenario, words);
+    return outcome.changed.empty();
+  };
   // A point is a run of its own, not a process of ours.
   ProcessPool pool(jobs, {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"});
-  outcome.is_whole = pool.run(tasks, ended, pulse);
+  outcome.is_whole = pool.run(tasks, ended, pulse, goes_on);
   progress.clear();
   return outcome;
 }
 
 #ifdef STARLING_HAVE_MPI
-/// Waits for the other processes of the job; then the first one calls `end` with the failures of all.
-void end_together(const std::vector<std::string>& failures,
-                  const std::function<void(std::vector<std::string>)>& end) {
+/// How a sweep ends that knows which points failed, and why no more began if that is so.
+using End =
+    std::function<void(const std::vector<std::string>& failures, const std::string& changed)>;
+
+/// Waits for the other processes of the job; then the first one calls `end` with what all have met.
+void end_together(const Ending& own, const End& end) {
   meet_signals(SIG_DFL);  // nothing is left to be saved
   in_session([&](MpiSession& session) {
     std::string names;
-    for (const std::string& name : failures) names += name + '\n';
+    for (const std::string& name : own.failures) names += name + '\n';
     const std::vector<std::string> told = session.gather(names);
+    const std::string changed = session.share_failure(own.changed);
     on_all_ranks(session, [&] {
       if (session.rank() > 0) return;
       std::vector<std::string> all;
@@ -213,7 +236,7 @@ void end_together(const std::vector<std::string>& failures,
         std::istringstream lines(text);
         for (std::string name; std::getline(lines, name);) all.push_back(name);
       }
-      end(std::move(all));
+      end(all, changed);
     });
   });
 }
@@ -311,8 +334,8 @@ void sweep_command(const Arguments& arguments) {
 
   meet_signals(note_sweep_signal);
   share_cores(cores, jobs * shard.on_this_machine);
-  const Ending outcome = run_points(sweep, words, todo, folder, jobs, speaks);
-  const auto end = [&](const std::vector<std::string>& failures) {
+  const Ending outcome = run_points(scenario, sweep, words, todo, folder, jobs, speaks);
+  const auto end = [&](const std::vector<std::string>& failures, const std::string& changed) {
     const std::string failed = tell_failures(failures, folder, sweep);
     const std::size_t finished = write_tables(table, failed);
     const bool is_last = finished == sweep.points.size();
@@ -324,17 +347,18 @@ void sweep_command(const Arguments& arguments) {
                            : "started again, the sweep goes on");
     }
     if (!outcome.is_whole) throw Interrupted(asked_to_end);
+    const std::string other_failures = failed.empty() ? "" : '\n' + failed;
+    if (!changed.empty())
+      throw Error(fmt::format("{}; no more points began{}", changed, other_failures));
     const std::string changed_meanwhile = table.changed_file();
-    if (!changed_meanwhile.empty()) {
-      throw Error(fmt::format("{}: {}{}{}", folder.string(), changed_meanwhile,
-                              failed.empty() ? "" : "\n", failed));
-    }
+    if (!changed_meanwhile.empty())
+      throw Error(fmt::format("{}: {}{}", folder.string(), changed_meanwhile, other_failures));
     if (!failed.empty()) throw Error(failed);
   };
 #ifdef STARLING_HAVE_MPI
-  if (shard.is_of_job && outcome.is_whole) return end_together(outcome.failures, end);
+  if (shard.is_of_job && outcome.is_whole) return end_together(outcome, end);
 #endif
-  end(outcome.failures);
+  end(outcome.failures, outcome.changed);
 }
 
 }  // namespace starling

@@ -23,18 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The lines of Scenario::to_text() but for [sweep].
-std::string without_sweep(const std::string& settings) {
-  std::istringstream lines(settings);
-  std::string kept;
-  bool is_inside = false;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with('[')) is_inside = line == "[sweep]";
-    if (!is_inside && !line.empty()) kept += line + '\n';
-  }
-  return kept;
-}
-
 /// Why `now` is not `before` and more; "" if every point of that is one of this, with the same file, or has none in `folder`: a
 /// value that no run can have may be taken back.
 std::string why_not_grown(const Sweep& before, const Sweep& now, const fs::path& folder) {
@@ -66,6 +54,17 @@ std::string why_not_grown(const std::string& before, const fs::path& kept, const
 }
 
 }  // namespace
+
+std::string without_sweep(const std::string& settings) {
+  std::istringstream lines(settings);
+  std::string kept;
+  bool is_inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with('[')) is_inside = line == "[sweep]";
+    if (!is_inside && !line.empty()) kept += line + '\n';
+  }
+  return kept;
+}
 
 void write_whole(const fs::path& path, const std::string& bytes) {
   std::string partial = path.string() + ".XXXXXX";

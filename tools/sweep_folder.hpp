@@ -9,6 +9,9 @@
 
 namespace starling {
 
+/// Of the text of a scenario (Scenario::to_text()) what its points share: all but [sweep].
+std::string without_sweep(const std::string& settings);
+
 /// Writes a file of the folder. Several processes of a job may do so at once, so each writes a file of its own and then gives it
 /// the name. (PartialFile counts on locks for that, which the file systems of clusters may refuse.) Throws Error; the old file is
 /// untouched then.

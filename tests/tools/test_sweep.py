@@ -480,6 +480,22 @@ class SweepTest(unittest.TestCase):
         self.assertIn("4 of 4 points are finished", told)
         self.assertIn("a.h5 has changed since ", said)
 
+    def test_a_scenario_that_changes_during_a_sweep_ends_it(self):
+        self.write(SCENARIO.replace("steps = 20", "steps = 20000000") + "[sweep]\nalgorithm.learning_rate = 0.05, 0.1, 0.2\n")
+        for text, sentence in ((SCENARIO.replace("hidden = 8", "hidden = 16"), r"s.ini: has changed since the sweep began \(`steps = 20000000` then, `steps = 20` now\)"),
+                               (None, "s.ini: cannot open: No such file or directory")):
+            started = subprocess.Popen(self.command(), cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            wait_until_at_work(started.pid, 2, 0.3)
+            before = (self.folder / "s.ini").read_text()
+            self.write(text) if text else (self.folder / "s.ini").unlink()
+            for child in children(started.pid):
+                os.kill(child, signal.SIGKILL)
+            told, said = started.communicate(timeout=60)
+            self.assertEqual(started.returncode, 1)
+            self.assertRegex(said, rf"starling: {sentence}; no more points began\n2 points failed")
+            self.assertIn("0 of 3 points are finished", told)
+            self.write(before)
+
     def test_points_that_fail_are_counted_whole_and_told_by_what_they_are(self):
         long = "graph-with-a-name-that-takes-more-than-half-of-what-a-point-may-be-called-and-then-some.dot"
         self.write(SCENARIO + f"[sweep]\ntopology.kind = file\nworkload.partition = iid, by_label\ntopology.path = a.dot, {long}\nrepeats = 6\n")
