@@ -27,7 +27,8 @@ volatile std::sig_atomic_t asked_to_end = 0;
 
 extern "C" void note_signal(int signal) {
   asked_to_end = signal;
-  std::signal(signal, SIG_DFL);  // a second one ends the program at once
+  // A second one ends the program at once, but that of a limit on processor time: it comes every second up to the hard limit.
+  if (signal != SIGXCPU) std::signal(signal, SIG_DFL);
 }
 
 /// Whether the models take so much memory that one wants to know.
@@ -101,7 +102,7 @@ void warn_of_settings(const Assembly& parts) {
 }
 
 void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& how) {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGXCPU}) {
     if (std::signal(signal, note_signal) == SIG_IGN) std::signal(signal, SIG_IGN);  // nohup
   }
   Heartbeat heartbeat;

@@ -383,6 +383,16 @@ def check_interrupt(folder, number=signal.SIGINT):
         assert results["nodes/steps"][:].min() > 0
 
 
+def check_processor_time(folder):
+    """A limit on processor time ends a run as Ctrl-C does."""
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    done = folder.run("run", "good.ini", "run.steps=100000000", "-o", "limited.h5",
+                      prepare=lambda: resource.setrlimit(resource.RLIMIT_CPU, (2, most)))
+    expect(done, 128 + signal.SIGXCPU, "results so far are kept")
+    with h5py.File(folder.file("limited.h5"), "r") as results:
+        assert status_of(results) == f"interrupted by signal {signal.SIGXCPU}"
+
+
 def check_progress_bar(folder):
     """In a terminal a bar says how far a run is and how long it will take."""
     reader, writer = os.openpty()
@@ -591,7 +601,7 @@ def main():
         folder = Folder(starling, path)
         cases = [check_mistakes, check_absurd_requests, check_usage, check_commands, check_summaries, check_no_file_is_lost,
                  check_interrupt, lambda folder: check_interrupt(folder, signal.SIGHUP),
-                 check_progress_bar, check_disk_full, check_log_on_a_full_disk, check_out_of_memory]
+                 check_processor_time, check_progress_bar, check_disk_full, check_log_on_a_full_disk, check_out_of_memory]
         cases.append(lambda f: check_lost_checkpoints(f, *mpirun))
         if mpirun:
             cases.append(lambda f: check_mpi_failures(f, mpirun[0]))
