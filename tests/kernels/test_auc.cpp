@@ -160,7 +160,8 @@ TEST_CASE("loss and gradient of an AUC are those of finite differences in double
   for (const auto& shape : {std::pair<std::string, std::vector<std::size_t>>{"", {6, 1}},
                             {"5", {6, 5, 1}},
                             {"33, 4", {6, 33, 4, 1}}}) {
-    const std::string& hidden = shape.first;  // Clang 16 lets no lambda capture a structured binding
+    // Clang 16 lets no lambda capture a structured binding.
+    const std::string& hidden = shape.first;
     const std::vector<std::size_t>& widths = shape.second;
     CAPTURE(hidden);
     const auto workload = make({{"dataset", "blobs"},

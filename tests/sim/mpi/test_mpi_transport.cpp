@@ -899,7 +899,8 @@ int train_until_signal(MpiSession& mpi) {
     for (const NodeTotals& totals : run.around.recorder.nodes)
       results += totals.compute > Duration{0} ? 1 : 0;
     if (mpi.rank() == 0) std::printf("interrupted, results of %td nodes\n", results);
-    std::fflush(stdout);  // mpirun, interrupted itself, may not wait for what is written to a pipe at the end
+    // mpirun, interrupted itself, does not wait for what is written to a pipe at the end.
+    std::fflush(stdout);
     return 128 + interrupted.signal();
   }
   return 0;
