@@ -53,8 +53,10 @@ struct Settings {
   OptimizerSettings optimizer;
 };
 
-/// The nodes that average after so many steps, if not all do; nobody if it is no group's turn.
-std::span<const NodeId> group_of(const Node& node, const Settings& settings, Step local_steps) {
+/// The nodes that average with this one after so many local steps: all, a group, or nobody.
+std::span<const NodeId> averaging(const Node& node, const Settings& settings, Step local_steps) {
+  if (local_steps <= 0) return {};
+  if (local_steps % settings.period == 0) return node.everybody();
   for (const auto& [size, period] : settings.levels | std::views::reverse) {
     if (local_steps % period != 0) continue;
     const NodeId first = node.id() / size * size;
@@ -79,20 +81,16 @@ Task<> run(Node& node, const Settings& settings) {
                                   settings.mean.collective);
     }
     optimizer.update(x, g.values, x, k);
-    std::span<const NodeId> averaging;  // those with whom this node does
-    if (local_steps > 0 && local_steps % settings.period == 0) {
-      averaging = everybody;
+    const std::span<const NodeId> members = averaging(node, settings, local_steps);
+    if (members.size() == everybody.size()) {
       x = co_await mean.of_models(tag_of(Channel::collective, 2 * k), x, start, k);
       start = x;
-    } else if (local_steps > 0) {
-      averaging = group_of(node, settings, local_steps);
-      if (!averaging.empty()) {
-        x = co_await average(node, averaging, tag_of(Channel::collective, 2 * k), x,
-                             settings.mean.collective);
-      }
+    } else if (!members.empty()) {
+      x = co_await average(node, members, tag_of(Channel::collective, 2 * k), x,
+                           settings.mean.collective);
     }
-    if (!averaging.empty()) {
-      co_await apply_momentum_policy(node, averaging, tag_of(Channel::collective, 2 * k + 1),
+    if (!members.empty()) {
+      co_await apply_momentum_policy(node, members, tag_of(Channel::collective, 2 * k + 1),
                                      settings.momentum_policy, optimizer, settings.mean.collective);
     }
     co_await node.finish_backward();

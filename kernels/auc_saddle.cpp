@@ -69,7 +69,6 @@ Auc::Auc(Problem problem)
   facts_.batch_size = static_cast<double>(problem_.batch_size);
   if (!problem_.data.train.length.empty()) facts_.cost_unit = "token";
   facts_.samples = sampler_.samples();
-  facts_.labels = sampler_.labels(problem_.data.train);
   facts_.data_bytes = problem_.data.bytes();
   facts_.scratch_floats =
       Work(layers_, 1).stack.floats() * static_cast<std::size_t>(problem_.batch_size);

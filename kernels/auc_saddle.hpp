@@ -52,6 +52,7 @@ class Auc final : public Workload {
   /// Weights as in an MLP; biases, a, b and alpha are 0.
   void initial_model(std::span<float> x) const override;
   std::int64_t batch_cost(NodeId node, Step draw) const override;
+  std::vector<std::int32_t> labels() const override { return sampler_.labels(problem_.data.train); }
   void gradients(std::span<GradientRequest> requests) const override;
   /// Loss: F over the test samples with the best a, b, alpha for the model's scores, and with the
   /// share of positives among them. Accuracy: the area under the curve.

@@ -55,7 +55,6 @@ Cnn::Cnn(Problem problem, const dense::Kernels& kernels)
   request_size_ =
       size_of_request(3 * facts_.batch_size * static_cast<double>(network_.multiplications()));
   facts_.samples = sampler_.samples();
-  facts_.labels = sampler_.labels(problem_.data.train);
   facts_.data_bytes = problem_.data.bytes();
   problem_.parts.clear();  // the sampler has its own copy
   problem_.parts.shrink_to_fit();

@@ -56,6 +56,7 @@ class Cnn final : public Workload {
   /// drawn layer by layer, input by input. Scales are 1, biases and shifts 0. Uniform: as in Mlp::initial_model.
   void initial_model(std::span<float> x) const override;
   std::int64_t batch_cost(NodeId node, Step draw) const override;
+  std::vector<std::int32_t> labels() const override { return sampler_.labels(problem_.data.train); }
   bool folds_sums() const override { return true; }
   void gradients(std::span<GradientRequest> requests) const override;
   void gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const override;

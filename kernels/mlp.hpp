@@ -51,6 +51,7 @@ class Mlp final : public Workload {
   /// BackProp", 1998, of variance 1 / (3 inputs)): what PyTorch does unless told otherwise.
   void initial_model(std::span<float> x) const override;
   std::int64_t batch_cost(NodeId node, Step draw) const override;
+  std::vector<std::int32_t> labels() const override { return sampler_.labels(problem_.data.train); }
   bool folds_sums() const override { return true; }
   void gradients(std::span<GradientRequest> requests) const override;
   void gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const override;

@@ -67,7 +67,7 @@ class BatchSampler {
   NodeId nodes() const { return static_cast<NodeId>(begin_.size() - 1); }
   /// Number of samples of each node, as WorkloadFacts::samples wants them.
   std::vector<std::int64_t> samples() const;
-  /// How many different labels of `train` the samples of each node have, as WorkloadFacts::labels wants them; empty if
+  /// How many different labels of `train` the samples of each node have, as Workload::labels() wants them; empty if
   /// they have none.
   std::vector<std::int32_t> labels(const Dataset& train) const;
 

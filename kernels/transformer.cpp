@@ -55,7 +55,6 @@ Transformer::Transformer(Problem problem, const dense::Kernels& kernels)
   facts_.batch_size = static_cast<double>(problem_.batch_size);
   facts_.cost_unit = "token";
   facts_.samples = sampler_.samples();
-  facts_.labels = sampler_.labels(problem_.data.train.samples);
   facts_.data_bytes = problem_.data.train.bytes() + problem_.data.test.bytes();
   if (problem_.buckets > 0) {
     bucket_sampler_.emplace(

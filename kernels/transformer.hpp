@@ -42,6 +42,9 @@ class Transformer final : public Workload {
   void initial_model(std::span<float> x) const override;
   /// Tokens of the mini-batch.
   std::int64_t batch_cost(NodeId node, Step draw) const override;
+  std::vector<std::int32_t> labels() const override {
+    return sampler_.labels(problem_.data.train.samples);
+  }
   bool folds_sums() const override { return true; }
   void gradients(std::span<GradientRequest> requests) const override;
   void gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const override;

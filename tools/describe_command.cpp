@@ -61,17 +61,18 @@ std::string range_of(const std::vector<Number>& counts, std::string_view what) {
 }
 
 /// How training samples are dealt, where there is something to deal.
-void describe_data(const WorkloadFacts& facts) {
+void describe_data(const Workload& workload) {
+  const WorkloadFacts& facts = workload.facts();
   if (facts.samples.empty() || std::ranges::max(facts.samples) <= 1) return;
-  const std::string labels =
-      facts.labels.empty() ? "" : fmt::format(" with {}", range_of(facts.labels, "label"));
-  line("data of a node", range_of(facts.samples, "sample") + labels);
+  const std::vector<std::int32_t> labels = workload.labels();
+  const std::string with = labels.empty() ? "" : fmt::format(" with {}", range_of(labels, "label"));
+  line("data of a node", range_of(facts.samples, "sample") + with);
 }
 
 void describe_model(const Assembly& parts) {
   const WorkloadFacts& facts = parts.workload->facts();
   line("workload", facts.description);
-  describe_data(facts);
+  describe_data(*parts.workload);
   line("parameters", fmt::format("{} ({} on the network)", facts.parameters,
                                  to_text(Bytes{4 * facts.wire_parameters})));
   if (!facts.has_numbers) {

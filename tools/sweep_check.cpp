@@ -84,6 +84,17 @@ std::string describe(const std::vector<Fault>& faults, std::size_t checked) {
   return text;
 }
 
+/// What is set and some points do not read. If others do, kinds are compared, and nothing is told.
+struct Idle {
+  bool is_read = false;
+  std::vector<Fault> warnings;
+
+  void look(bool reads, const std::string& warning, const std::string& point) {
+    is_read |= reads;
+    if (!warning.empty()) note(warnings, warning, true, point);
+  }
+};
+
 }  // namespace
 
 PointDoubts check_points(const Scenario& scenario, const Sweep& sweep,
@@ -93,10 +104,8 @@ PointDoubts check_points(const Scenario& scenario, const Sweep& sweep,
   Scenario(scenario).override_with("run.output=" + folder.string());
   std::vector<Fault> faults;
   std::vector<Fault> warnings;
-  std::vector<Fault> idle_topologies;
-  std::vector<Fault> idle_forward_shares;
-  bool is_topology_read = false;  // then kinds are compared, some of which read no graph
-  bool is_forward_share_read = false;
+  Idle topology;
+  Idle forward_share;
   std::size_t checked = 0;
   std::optional<std::string> untold;  // "" once a workload tells what has the target
   for (const std::size_t p : order_of(sweep)) {
@@ -112,12 +121,9 @@ PointDoubts check_points(const Scenario& scenario, const Sweep& sweep,
       if (sweep.target && untold != "") untold = why_untold(sweep, parts.workload->facts());
       for (const std::string& warning : parts.warnings)
         note(warnings, warning, true, sweep.describe(point));
-      if (!parts.idle_topology.empty())
-        note(idle_topologies, parts.idle_topology, true, sweep.describe(point));
-      if (!parts.idle_forward_share.empty())
-        note(idle_forward_shares, parts.idle_forward_share, true, sweep.describe(point));
-      is_topology_read |= parts.reads_topology;
-      is_forward_share_read |= parts.settings.plan.overlaps_backward;
+      topology.look(parts.reads_topology, parts.idle_topology, sweep.describe(point));
+      forward_share.look(parts.settings.plan.overlaps_backward, parts.idle_forward_share,
+                         sweep.describe(point));
     } catch (const ScenarioError& error) {
       note(faults, error.what(), true, sweep.describe(point));
     } catch (const Error& error) {
@@ -130,10 +136,10 @@ PointDoubts check_points(const Scenario& scenario, const Sweep& sweep,
   const std::string text = describe(faults, checked);
   std::size_t wrong = 0;
   for (const Fault& fault : faults) wrong += fault.points;
-  if (!is_topology_read)
-    warnings.insert(warnings.end(), idle_topologies.begin(), idle_topologies.end());
-  if (!is_forward_share_read)
-    warnings.insert(warnings.end(), idle_forward_shares.begin(), idle_forward_shares.end());
+  for (const Idle* idle : {&topology, &forward_share}) {
+    if (!idle->is_read)
+      warnings.insert(warnings.end(), idle->warnings.begin(), idle->warnings.end());
+  }
   if (wrong < checked) return {text, describe(warnings, checked)};
   if (std::ranges::any_of(faults, &Fault::is_of_scenario)) throw ScenarioError(text);
   throw Error(text);

@@ -138,8 +138,8 @@ class ComputeGraph {
   double read(const Scalar& scalar);
   /// Writes the number to `where` once it is computed, at the latest by the next flush(). `where` must stay.
   void deliver(const Scalar& scalar, double* where);
-  /// After a failure, when nothing is computed any more: writes what had been computed of that. What is not known stays as it is;
-  /// so does all of a window that processes share, as each got elsewhere.
+  /// After a failure, when nothing is computed any more: writes what had been computed of that. What is not known stays as it is.
+  /// Shared: nothing is written, because how far each process came is left to chance.
   void deliver_known();
   /// A new value with room for `size` floats that the caller fills through `room` (receiving a message).
   Vector make(std::size_t size, std::span<float>& room);

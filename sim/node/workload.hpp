@@ -34,7 +34,6 @@ struct WorkloadFacts {
   std::string cost_unit = "sample";   // what batch_cost() counts: "sample" or "token"
   std::vector<std::size_t> tensors;   // floats of each tensor, first layer first; empty: one tensor
   std::vector<std::int64_t> samples;  // (nodes) training samples held by each node; for epochs
-  std::vector<std::int32_t> labels{};    // (nodes) how many different labels these have; or empty
   std::vector<WeightMatrix> matrices{};  // in order of offset; what lies between is vectors
   /// What the accuracy is called among the results.
   std::string accuracy_metric = "test_accuracy";
@@ -100,6 +99,8 @@ class Workload {
   /// Size of the node's draw-th mini-batch in facts().cost_unit: its tokens where samples have lengths, else its
   /// samples. What a compute-time model turns into seconds. Any node and draw may be asked for, in any order.
   virtual std::int64_t batch_cost(NodeId node, Step draw) const = 0;
+  /// (nodes) How many different labels the training samples of each node have, counted anew; empty if they have none.
+  virtual std::vector<std::int32_t> labels() const { return {}; }
   /// Whether gradients() computes the sums of a request, too, so that gradients need not be stored.
   virtual bool folds_sums() const { return false; }
   /// Computes loss and gradient of every request, in parallel over requests with OpenMP. A non-finite result is

@@ -392,8 +392,9 @@ def curves(ax, sweep, metric, against, key, fixed, held):
     """The metric over a run, mean over seeds, a curve per value of `key`. `held` keys have these values in this panel alone."""
     for i, value in enumerate(some_values(sweep, key)):
         settings = {**fixed, **held, **({key: value} if key else {})}
+        chosen = sweep.chosen(settings)
         found = []
-        for point in sweep.runs(settings):
+        for point in sweep.runs(chosen):
             with opened(sweep.folder / f"{point['point']}.h5") as file:
                 table = choose_evaluations(file["evaluation"], file.get("evaluation_by_time", {}), against)
                 if metric in table and against in table:
@@ -403,11 +404,11 @@ def curves(ax, sweep, metric, against, key, fixed, held):
             continue
         x = np.mean([x[:rows] for x, _ in found], axis=0)
         y = np.mean([y[:rows] for _, y in found], axis=0)
-        tuned = [sweep.setting(name, sweep.chosen(settings)[name]) for name in settings if settings[name] is BEST]
+        tuned = [sweep.setting(name, chosen[name]) for name in settings if settings[name] is BEST]
         if metric == "consensus_distance":
             y = np.where(y > 0, y, np.nan)  # no line across rows that a logarithmic axis has no place for
         ax.plot(x, y, color=SERIES[i], linestyle=DASHES[i],
-                marker=MARKERS[i] if rows == 1 else None, label=", ".join([*([sweep.label(key, value)] if key else []), *tuned]) or None)
+                marker=MARKERS[i] if rows == 1 else None, label=", ".join(filter(None, [sweep.label(key, value), *tuned])) or None)
     known = [y for line in ax.lines for y in line.get_ydata() if np.isfinite(y)]
     if not known:
         ax.text(0.5, 0.5, "no run came as far as an evaluation (run.evaluate_every)", transform=ax.transAxes, ha="center", color=GREY)
@@ -463,12 +464,15 @@ def make_room(figure):
             ax.set_ylim(scale.inverted().transform([low, low + (high - low) / (1 - share)]))  # where "best" then puts it
 
 
-def part(figure):
+def keep_apart(figure):
     """Writes below its mark what would lie over what another one says; takes it away where there is no room either."""
+    notes = [[text for text in ax.texts if isinstance(text, Annotation)] for ax in figure.axes]
+    if not any(notes):
+        return
     figure.draw_without_rendering()
-    for ax in figure.axes:
+    for beside in notes:
         boxes = []
-        for note in [text for text in ax.texts if isinstance(text, Annotation)]:
+        for note in beside:
             if note.get_window_extent().count_overlaps(boxes):
                 note.set(position=(4, -4), verticalalignment="top")
             if note.get_window_extent().count_overlaps(boxes):
@@ -555,5 +559,5 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=(), axes=(), against=Non
                     x=0.01, ha="left")
     calm(figure)
     make_room(figure)
-    part(figure)
+    keep_apart(figure)
     return figure
