@@ -105,15 +105,32 @@ class CalibrateTest(unittest.TestCase):
         self.assertIn("the runs agree", said)
         self.assertIn("time per step, s", said)
 
-    def test_a_table_of_predictions_is_made(self):
-        done = subprocess.run([ROOT / "tools" / "validate", "--starling", PROGRAM, "--ranks", "2", "--sizes", "10 kB",
-                               "--gradients", "2 ms", "--steps", "5", "--median", "100", "--write", "table.md"],
-                              cwd=self.folder, capture_output=True, text=True, timeout=240)
+    def validate(self, *words):
+        """What tools/validate printed, and its table. Times may differ as much as the machine is shared."""
+        done = subprocess.run([ROOT / "tools" / "validate", "--starling", PROGRAM, *words, "--median", "100", "--training", "100",
+                               "--write", "table.md"], cwd=self.folder, capture_output=True, text=True, timeout=500)
+        if "no network namespaces" in done.stderr:
+            self.skipTest(done.stderr)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        table = (self.folder / "table.md").read_text()
+        return done.stdout, (self.folder / "table.md").read_text()
+
+    def test_a_table_of_predictions_is_made(self):
+        _, table = self.validate("--ranks", "2", "--sizes", "10 kB", "--gradients", "2 ms", "--steps", "5")
         for algorithm in ("allreduce", "dpsgd", "wagma", "adpsgd"):
-            # Five steps of 2 ms, or a little more: a plausible number on either side.
-            self.assertRegex(table, rf"\| 2 \| 2 ms \| {algorithm} \| 10 kB \| [1-9]\.\d+ \| \d+\.\d+ \|")
+            # Steps of 2 ms or a little more, on a busy machine of much more: a plausible number on either side.
+            self.assertRegex(table, rf"\| 2 \| 2 ms \| {algorithm} \| 10 kB \| [1-9]\d*\.\d+ \| [1-9]\d*\.\d+ \|")
+
+    def test_the_hosts_may_be_two(self):
+        said, table = self.validate("--cable", "--ranks", "4", "--sizes", "100 kB", "--gradients", "20 ms", "--steps", "5",
+                                    "--repeats", "1")
+        self.assertIn("# Measured by starling calibrate: 4 ranks on 2 hosts.", said)
+        self.assertIn("nodes_per_host = 2", said)
+        limit = float(re.search(r"^The cable carries (\S+) GB/s", said, re.M)[1])
+        bandwidth = float(re.search(r"^bandwidth = (\S+) GB/s$", said, re.M)[1])
+        # Other jobs of the machine only ever make the cable look slower.
+        self.assertLess(bandwidth, 1.05 * limit, said)
+        self.assertGreater(bandwidth, 0.1 * limit, said)
+        self.assertIn("all models are equal to the bit", table)
 
     def test_what_cannot_be_measured_is_said(self):
         sizes = SCENARIO.replace("kind = mlp\ndataset = digits\nhidden = 16", "kind = timing\nparameters = 10")
