@@ -264,6 +264,10 @@ Assembly assemble(const Scenario& scenario, int hosts) {
 
   const Section network = scenario.section("network");
   settings.closed_form_collectives = read_closed_form_collectives(network);
+  if (settings.closed_form_collectives) {
+    parts.idle_collectives =
+        network.located("collectives", "= analytic has changed nothing: no collective ran");
+  }
   const HostSettings host = read_host(network);
   parts.network = build_part(network, scenario.name(), [&] {
     return network_models::find(network).make(network, settings.nodes, settings.seed);

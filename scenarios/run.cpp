@@ -432,6 +432,22 @@ void Run::note_failures(const SimulatedTransport& transport) {
   statistics["failures.away_seconds"] = away;
 }
 
+void Run::note_idle_wishes(const SimulatedTransport& transport, const Host* host) {
+  for (const HostWish& wish : parts_.host_wishes) {
+    if (host != nullptr && !(host->uses().*wish.use)) idle_wishes_.push_back(wish.warning);
+  }
+  if (!parts_.idle_collectives.empty() && !transport.has_used_closed_forms())
+    idle_wishes_.push_back(parts_.idle_collectives);
+  if (!parts_.failures) return;
+  Time end = transport.is_cut() ? transport.now() : Time{};
+  for (const NodeTotals& node : recorder_.nodes) end = std::max(end, node.finished);
+  const auto late = parts_.failures->scheduled(end, never);
+  if (late == 0) return;
+  idle_wishes_.push_back(
+      fmt::format("[failures] {} of {} outages would begin after the end of the run, at {}", late,
+                  parts_.failures->scheduled(Time{}, never), to_text(end.time_since_epoch())));
+}
+
 void Run::run_simulation(const Recorder* recorded) {
   const RunSettings& settings = parts_.settings;
   begin_checkpoints();
@@ -473,10 +489,8 @@ void Run::run_simulation(const Recorder* recorded) {
   for (Node& node : nodes) node.spawn(parts_.program(node));
   const auto gather = [&] {
     recorder_.statistics["engine.events"] = static_cast<double>(transport.events());
-    for (const HostWish& wish : parts_.host_wishes) {
-      if (host && !(host->uses().*wish.use)) idle_costs_.push_back(wish.warning);
-    }
     if (parts_.failures) note_failures(transport);
+    note_idle_wishes(transport, host ? &*host : nullptr);
     if (transport.is_cut()) account_until(world, transport.now());
     const bool ends_evaluated = is_at_target_ && transport.is_cut();
     if (settings.evaluates_by_time() && !ends_evaluated)

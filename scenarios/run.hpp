@@ -76,8 +76,9 @@ class Run {
   const Assembly& assembly() const { return parts_; }
   /// The newest checkpoint, if any; empty once the run is complete.
   std::string checkpoint() const;
-  /// After a simulation: warnings of costs of hosts that the scenario sets, and that nobody has paid.
-  const std::vector<std::string>& idle_costs() const { return idle_costs_; }
+  /// After a simulation: warnings of what the scenario sets and nothing came of: costs of hosts that nobody has paid, outages
+  /// after its end, collectives in closed form where there are none.
+  const std::vector<std::string>& idle_wishes() const { return idle_wishes_; }
   /// How many checkpoints could not be written.
   int lost_checkpoints() const { return checkpoints_ ? checkpoints_->lost() : 0; }
 
@@ -131,6 +132,7 @@ class Run {
   /// What was saved of this run over MPI, recognized by the time of `node`, which is here.
   std::optional<Recorder> load_saved(NodeId node) const;
   void warn_of_saving(const Error& error);
+  void note_idle_wishes(const SimulatedTransport& transport, const Host* host);
   /// After a save that began then.
   void plan_next_save(Clock::time_point began);
 
@@ -148,7 +150,7 @@ class Run {
   std::unique_ptr<NetworkLog> network_log_;
   std::unique_ptr<CheckpointFile> from_;  // to go on from
   std::unique_ptr<Checkpointing> checkpoints_;
-  std::vector<std::string> idle_costs_;
+  std::vector<std::string> idle_wishes_;
   bool is_at_target_ = false;           // of the scenario: the run ends
   std::uint32_t rank_here_ = 0;         // of this process, among those of its machine
   NodeId nodes_here_ = 0;               // of this process

@@ -136,7 +136,7 @@ void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& h
   }
   heartbeat.clear();
   if (!speaks) return;
-  for (const std::string& warning : run.idle_costs()) say("starling: warning: {}\n", warning);
+  for (const std::string& warning : run.idle_wishes()) say("starling: warning: {}\n", warning);
   report(run);
 }
 

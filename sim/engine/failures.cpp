@@ -114,6 +114,12 @@ Duration Failures::absence(NodeId node, Time end) {
   return away;
 }
 
+std::int64_t Failures::scheduled(Time begin, Time end) const {
+  return std::ranges::count_if(settings_.outages, [&](const Outage& outage) {
+    return begin <= outage.begin && outage.begin < end;
+  });
+}
+
 Failures::Fate Failures::next_message(NodeId source) {
   if (settings_.lose + settings_.duplicate == 0) return Fate::delivered;
   std::uint64_t& messages = agendas_[static_cast<std::size_t>(source)].messages;

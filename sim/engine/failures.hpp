@@ -76,6 +76,9 @@ class Failures {
   /// How long `node` is away until `end`.
   Duration absence(NodeId node, Time end);
 
+  /// How many outages, of those that are not random, begin at begin <= t < end.
+  std::int64_t scheduled(Time begin, Time end) const;
+
   enum class Fate : std::uint8_t { delivered, lost, duplicated };
   /// Of the next message that `source` sends.
   Fate next_message(NodeId source);

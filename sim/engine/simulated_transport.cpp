@@ -218,6 +218,7 @@ Time SimulatedTransport::finish(NodeId node, Time begin, Duration work) {
 
 bool SimulatedTransport::meet(MeetWait& wait) {
   if (!settings_.closed_form_collectives) return false;
+  has_used_closed_forms_ = true;
   // Groups that use one tag are told apart by their members.
   std::vector<Meeting>& rooms = meetings_[wait.tag];
   auto room = std::find_if(rooms.begin(), rooms.end(), [&](const Meeting& meeting) {
@@ -269,6 +270,7 @@ bool SimulatedTransport::meet(MeetWait& wait) {
 
 bool SimulatedTransport::announce(NodeId source, Tag tag, double number) {
   if (!settings_.closed_form_collectives) return false;
+  has_used_closed_forms_ = true;
   const auto [newest, is_first] = announced_.try_emplace(tag, number);
   if (!is_first && number <= newest->second) return true;
   newest->second = number;

@@ -69,6 +69,8 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   void end_now() { settings_.until = now_; }
   /// Whether the run ended at `until`, or by end_now(); that is now(), then.
   bool is_cut() const { return is_cut_; }
+  /// Whether nodes have met, or announced, without messages.
+  bool has_used_closed_forms() const { return has_used_closed_forms_; }
   std::int64_t events() const { return events_; }
   const FailureCounts& failures() const { return failed_; }
 
@@ -197,6 +199,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   std::vector<NodeRecords> records_;  // the network's first
   bool is_running_ = false;
   bool is_cut_ = false;
+  bool has_used_closed_forms_ = false;
   std::int64_t events_ = 0;
 
   std::vector<InFlight> in_flight_;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -156,41 +157,48 @@ TEST_CASE("other numbers of steps that the run is too short for are warned of") 
   CHECK(assemble(Scenario::parse(usual, "test.ini")).warnings.empty());
 }
 
+namespace {
+
+/// A simulation with these settings, whose models are kept in memory.
+std::unique_ptr<Run> simulated(const std::string& text, std::vector<std::string> settings) {
+  Run::Hooks hooks;
+  hooks.saves = false;
+  settings.emplace_back("run.save_models=yes");
+  auto run = std::make_unique<Run>(assemble(Scenario::parse(text, "test.ini", settings)),
+                                   std::move(hooks));
+  run->simulate();
+  return run;
+}
+
+}  // namespace
+
 TEST_CASE("a cost of hosts is told to have changed nothing if and only if it has") {
-  const auto simulated = [](const std::string& text, const std::string& cost) {
-    Run::Hooks hooks;
-    hooks.saves = false;
-    std::vector<std::string> settings{"run.save_models=yes"};
-    if (!cost.empty()) settings.push_back("network." + cost);
-    auto run = std::make_unique<Run>(assemble(Scenario::parse(text, "test.ini", settings)),
-                                     std::move(hooks));
-    run->simulate();
-    return run;
-  };
   const auto times = [](const Run& run) {
     std::vector<Time> ends;
     for (const NodeTotals& node : run.recorder().nodes) ends.push_back(node.finished);
     return ends;
   };
   const auto check = [&](const std::string& text) {
-    const auto plain = simulated(text, "");
-    CHECK(plain->idle_costs().empty());
-    CHECK(simulated(text, "host=xc50")->idle_costs().empty());  // nobody asked for each of them
+    const auto plain = simulated(text, {});
+    CHECK(plain->idle_wishes().empty());
+    CHECK(simulated(text, {"network.host=xc50"})
+              ->idle_wishes()
+              .empty());  // nobody asked for each of them
     for (const std::string cost :
          {"staging_latency=1 ms", "reduction_bandwidth=10 kB/s", "copy_bandwidth=10 kB/s",
           "operator_bandwidth=10 kB/s", "operation_entry=1 ms"}) {
       CAPTURE(cost);
-      const auto run = simulated(text, cost);
+      const auto run = simulated(text, {"network." + cost});
       const bool changes =
           times(*run) != times(*plain) || run->recorder().models != plain->recorder().models;
       // Streaming DiLoCo's merges go on beside its steps, and hide them.
       const bool is_hidden = text.find("streaming_diloco") != std::string::npos &&
                              cost.find("operator") != std::string::npos;
-      CHECK(run->idle_costs().size() == (changes || is_hidden ? 0 : 1));
-      if (run->idle_costs().empty()) continue;
+      CHECK(run->idle_wishes().size() == (changes || is_hidden ? 0 : 1));
+      if (run->idle_wishes().empty()) continue;
       const std::string key = cost.substr(0, cost.find('='));
       const std::string words = "command line: network." + key + " has changed nothing: ";
-      CHECK(run->idle_costs()[0].rfind(words, 0) == 0);
+      CHECK(run->idle_wishes()[0].rfind(words, 0) == 0);
     }
   };
   for (const auto& entry : algorithms::catalog()) {
@@ -202,6 +210,26 @@ TEST_CASE("a cost of hosts is told to have changed nothing if and only if it has
       "[run]\nnodes = 4\nsteps = 2\n[network]\nkind = constant\nlatency = 1 ms\n"
       "[compute]\ngradient = 1 ms\n[workload]\nkind = timing\nparameters = 4\ntensors = 2, 2\n"
       "[algorithm]\nkind = allreduce\nexchange = buckets\n");
+}
+
+TEST_CASE(
+    "outages after the end of a run are told, and collectives in closed form that it has not") {
+  const auto idle = [](const char* algorithm, const std::vector<std::string>& settings) {
+    return simulated(test::quadratic_scenario(8, 12, "ring", section_of(algorithm)), settings)
+        ->idle_wishes();
+  };
+  using Warnings = std::vector<std::string>;
+  const std::string closed = "network.collectives=analytic";
+  CHECK(idle("allreduce", {closed}).empty());
+  CHECK(idle("dpsgd", {closed}) ==
+        Warnings{
+            "command line: network.collectives = analytic has changed nothing: no collective ran"});
+  CHECK(idle("adpsgd", {"failures.pause=3 @ 1 ms for 1 ms"}).empty());
+  const Warnings late = idle("adpsgd", {"failures.pause=3 @ 1 ms for 1 ms, 4 @ 1000 s for 1 s"});
+  REQUIRE(late.size() == 1);
+  CAPTURE(late[0]);
+  CHECK(late[0].rfind("[failures] 1 of 2 outages would begin after the end of the run, at ", 0) ==
+        0);
 }
 
 TEST_CASE("lists of steps that the run does not get to are warned of") {
