@@ -441,11 +441,11 @@ void Run::note_idle_wishes(const SimulatedTransport& transport, const Host* host
   if (!parts_.failures) return;
   Time end = transport.is_cut() ? transport.now() : Time{};
   for (const NodeTotals& node : recorder_.nodes) end = std::max(end, node.finished);
-  const auto late = parts_.failures->scheduled(end, never);
+  const std::int64_t late = parts_.failures->scheduled_from(end);
   if (late == 0) return;
   idle_wishes_.push_back(
       fmt::format("[failures] {} of {} outages would begin after the end of the run, at {}", late,
-                  parts_.failures->scheduled(Time{}, never), to_text(end.time_since_epoch())));
+                  parts_.failures->scheduled_from(Time{}), to_text(end.time_since_epoch())));
 }
 
 void Run::run_simulation(const Recorder* recorded) {

@@ -114,10 +114,9 @@ Duration Failures::absence(NodeId node, Time end) {
   return away;
 }
 
-std::int64_t Failures::scheduled(Time begin, Time end) const {
-  return std::ranges::count_if(settings_.outages, [&](const Outage& outage) {
-    return begin <= outage.begin && outage.begin < end;
-  });
+std::int64_t Failures::scheduled_from(Time time) const {
+  return std::ranges::count_if(settings_.outages,
+                               [&](const Outage& outage) { return outage.begin >= time; });
 }
 
 Failures::Fate Failures::next_message(NodeId source) {

@@ -76,8 +76,8 @@ class Failures {
   /// How long `node` is away until `end`.
   Duration absence(NodeId node, Time end);
 
-  /// How many outages, of those that are not random, begin at begin <= t < end.
-  std::int64_t scheduled(Time begin, Time end) const;
+  /// How many outages, of those that are not random, begin at `time` or later.
+  std::int64_t scheduled_from(Time time) const;
 
   enum class Fate : std::uint8_t { delivered, lost, duplicated };
   /// Of the next message that `source` sends.
