@@ -4,7 +4,6 @@
 #include <cmath>
 #include <memory>
 #include <string_view>
-#include <utility>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -13,6 +12,7 @@
 #include "scenarios/assemble.hpp"
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
+#include "tests/support/simulated.hpp"
 #include "tests/support/small_run.hpp"
 
 using namespace starling;
@@ -161,13 +161,8 @@ namespace {
 
 /// A simulation with these settings, whose models are kept in memory.
 std::unique_ptr<Run> simulated(const std::string& text, std::vector<std::string> settings) {
-  Run::Hooks hooks;
-  hooks.saves = false;
   settings.emplace_back("run.save_models=yes");
-  auto run = std::make_unique<Run>(assemble(Scenario::parse(text, "test.ini", settings)),
-                                   std::move(hooks));
-  run->simulate();
-  return run;
+  return test::simulated(assemble(Scenario::parse(text, "test.ini", settings)));
 }
 
 }  // namespace

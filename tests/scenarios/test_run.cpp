@@ -12,6 +12,7 @@
 #include "sim/record/results_file.hpp"
 #include "tests/support/program_run.hpp"
 #include "tests/support/same_content.hpp"
+#include "tests/support/simulated.hpp"
 #include "tests/support/small_run.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -458,13 +459,10 @@ TEST_CASE("tokens of the workload's batches become time through the compute mode
   const std::string text =
       "[run]\n[topology]\nkind = ring\n[network]\nkind = constant\nlatency = 1 us\n[compute]\n"
       "[workload]\n[algorithm]\nkind = local_sgd\nperiod = 30\nlearning_rate = 1\n";
-  Run::Hooks hooks;
-  hooks.saves = false;
-  Run run(assemble(Scenario::parse(text, "test.ini", with_tokens)), std::move(hooks));
-  run.simulate();
+  const auto run = test::simulated(assemble(Scenario::parse(text, "test.ini", with_tokens)));
   std::int64_t tokens = 0;
-  for (Step k = 0; k < 30; ++k) tokens += run.assembly().workload->batch_cost(0, k);
+  for (Step k = 0; k < 30; ++k) tokens += run->assembly().workload->batch_cost(0, k);
   CHECK(tokens > 30 * 6 * 6);
-  CHECK(to_seconds(run.recorder().nodes[0].compute) ==
+  CHECK(to_seconds(run->recorder().nodes[0].compute) ==
         doctest::Approx(0.030 + 1e-5 * static_cast<double>(tokens)).epsilon(1e-12));
 }

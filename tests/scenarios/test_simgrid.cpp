@@ -18,10 +18,11 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "scenarios/run.hpp"
+#include "scenarios/assemble.hpp"
 #include "tests/network_models/exchange_run.hpp"
 #include "tests/network_models/smpi_factors.hpp"
 #include "tests/support/reference_table.hpp"
+#include "tests/support/simulated.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include "topology/mixing.hpp"
 
@@ -74,11 +75,7 @@ Recorder run(Experiment experiment) {
   Assembly parts = assemble(Scenario::parse(text, "simgrid.ini"));
   if (experiment.exchange)
     parts.topology = std::make_unique<Topology>(std::move(*experiment.exchange));
-  Run::Hooks hooks;
-  hooks.saves = false;
-  Run run(std::move(parts), std::move(hooks));
-  run.simulate();
-  return run.recorder();
+  return test::simulated(std::move(parts))->recorder();
 }
 
 std::vector<double> finish_times(const Recorder& recorder) {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "scenarios/run.hpp"
+#include "tests/support/simulated.hpp"
 #include "tests/support/small_run.hpp"
 
 namespace starling::test {
@@ -16,11 +16,7 @@ inline Recorder run_program(const std::string& text, Program program,
   all.insert(all.end(), overrides.begin(), overrides.end());
   Assembly parts = assemble(Scenario::parse(text, "test.ini", all));
   parts.program = std::move(program);
-  Run::Hooks hooks;
-  hooks.saves = false;
-  Run run(std::move(parts), std::move(hooks));
-  run.simulate();
-  return run.recorder();
+  return simulated(std::move(parts))->recorder();
 }
 
 }  // namespace starling::test

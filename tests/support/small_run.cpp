@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "scenarios/run.hpp"
+#include "tests/support/simulated.hpp"
 
 namespace starling::test {
 
@@ -80,11 +80,7 @@ std::vector<std::string> gradients_until(int steps, const std::vector<std::strin
 Recorder run(const std::string& text, const std::vector<std::string>& overrides) {
   std::vector<std::string> all{"run.save_models=yes"};
   all.insert(all.end(), overrides.begin(), overrides.end());
-  Run::Hooks hooks;
-  hooks.saves = false;
-  Run run(assemble(Scenario::parse(text, "test.ini", all)), std::move(hooks));
-  run.simulate();
-  return run.recorder();
+  return simulated(assemble(Scenario::parse(text, "test.ini", all)))->recorder();
 }
 
 double model(const Recorder& recorder, NodeId node, std::size_t k) {
