@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
+#include <utility>
 
 #include "sim/base/error.hpp"
+#include "sim/base/prefetch.hpp"
 
 namespace starling::network_models {
 namespace {
@@ -89,31 +90,64 @@ void FinishHeap::build() {
   }
 }
 
+// ----- LinkHeap
+
+void LinkHeap::clear(std::size_t room) {
+  size_ = 0;
+  if (entries_.size() < room + 3) entries_.resize(2 * room + 3);
+}
+
+void LinkHeap::build() {
+  for (std::size_t behind = 0; behind < 3; ++behind) entries_[size_ + behind].level = infinity;
+  for (std::size_t at = size_ / 4 + 1; at-- > 0;) {
+    if (at < size_) sink(at, entries_[at]);
+  }
+}
+
+void LinkHeap::sink(std::size_t at, Entry entry) {
+  while (4 * at + 1 < size_) {
+    const Entry* const child = &entries_[4 * at + 1];
+    const std::size_t left = child[1].level < child[0].level ? 1 : 0;
+    const std::size_t right = child[3].level < child[2].level ? 3 : 2;
+    const std::size_t least =
+        left + (right - left) * (child[right].level < child[left].level ? 1 : 0);
+    if (entry.level <= child[least].level) break;
+    entries_[at] = child[least];
+    at = 4 * at + 1 + least;
+  }
+  entries_[at] = entry;
+}
+
+void LinkHeap::pop() {
+  const Entry last = entries_[--size_];
+  entries_[size_].level = infinity;
+  if (size_ > 0) sink(0, last);
+}
+
 // ----- MaxMin
 
-MaxMin::MaxMin(std::vector<double> capacities, double back_share, double accuracy)
+MaxMin::MaxMin(const std::vector<double>& capacities, double back_share, double accuracy)
     : shared_links_(capacities.size()),
       back_share_(back_share),
       leeway_(std::max(accuracy, rounding)),
-      capacity_(std::move(capacities)),
-      members_(shared_links_),
-      is_touched_(shared_links_, 0),
-      open_(shared_links_) {
-  for (const double capacity : capacity_) ensure(capacity > 0, "a link has a capacity");
+      link_(shared_links_) {
+  for (std::size_t link = 0; link < shared_links_; ++link) {
+    ensure(capacities[link] > 0, "a link has a capacity");
+    link_[link].capacity = capacities[link];
+  }
 }
 
 /// Calls visit(link, share of the flow's weight) for every link of a flow.
 template <class Visit>
 void MaxMin::for_each_link(FlowId flow, Visit visit) const {
   const Flow& record = flow_[flow];
-  for (const LinkId link : record.forward) visit(link, 1.0);
-  for (const LinkId link : record.back) visit(link, back_share_);
+  for (std::uint32_t i = 0; i < record.forward_links; ++i) visit(record.forward[i], 1.0);
+  for (std::uint32_t i = 0; i < record.back_links; ++i) visit(record.back[i], back_share_);
   if (record.is_bounded) visit(own_link(flow), 1.0);
 }
 
 void MaxMin::touch(LinkId link) {
-  if (is_touched_[link] != 0) return;
-  is_touched_[link] = 1;
+  if (std::exchange(link_[link].is_touched, true)) return;
   touched_.push_back(link);
 }
 
@@ -127,24 +161,19 @@ FlowId MaxMin::add(std::span<const LinkId> forward, std::span<const LinkId> back
     free_.pop_back();
   } else {
     flow_.emplace_back();
-    level_.push_back(0);
-    weight_.push_back(0);
-    bottleneck_.push_back(0);
-    is_free_.push_back(0);
-    is_released_.push_back(0);
   }
-  flow_[flow] = {forward, back_share_ > 0 ? back : std::span<const LinkId>{}, bytes, Time{},
-                 bound < unbounded};
-  level_[flow] = infinity;
-  weight_[flow] = weight;
-  if (bound < unbounded && own_link(flow) >= capacity_.size()) {
-    const std::size_t links = shared_links_ + flow_.size();
-    capacity_.resize(links, 0);
-    members_.resize(links);
-    is_touched_.resize(links, 0);
-    open_.resize(links);
+  if (back_share_ == 0) back = {};
+  flow_[flow] = {.weight = weight,
+                 .remaining = bytes,
+                 .forward = forward.data(),
+                 .back = back.data(),
+                 .forward_links = static_cast<std::uint32_t>(forward.size()),
+                 .back_links = static_cast<std::uint32_t>(back.size()),
+                 .is_bounded = bound < unbounded};
+  if (bound < unbounded) {
+    if (own_link(flow) >= link_.size()) link_.resize(shared_links_ + flow_.size());
+    link_[own_link(flow)].capacity = bound;
   }
-  if (bound < unbounded) capacity_[own_link(flow)] = bound;
   joined_.push_back(flow);
   return flow;
 }
@@ -159,40 +188,45 @@ void MaxMin::take_finished(Time now, std::vector<FlowId>& done) {
 
 void MaxMin::set_capacity(LinkId link, double capacity) {
   ensure(link < shared_links_ && capacity >= 0, "a shared link has a capacity");
-  capacity_[link] = capacity;
-  if (!members_[link].empty()) touch(link);
+  link_[link].capacity = capacity;
+  if (!link_[link].members.empty()) touch(link);
 }
 
 void MaxMin::settle(Time now) {
   if (is_settled()) return;
   for (const FlowId flow : left_) {
-    weight_[flow] = 0;
+    flow_[flow].weight = 0;
     for_each_link(flow, [&](LinkId link, double) { touch(link); });
   }
   for (const LinkId link : touched_) {
-    std::erase_if(members_[link], [&](const Member& member) { return weight_[member.flow] == 0; });
+    std::erase_if(link_[link].members,
+                  [&](const Member& member) { return flow_[member.flow].weight == 0; });
   }
   open_links_.clear();
   open_flows_.clear();
   old_level_.clear();
   for (const FlowId flow : joined_) {
     for_each_link(flow, [&](LinkId link, double share) {
-      members_[link].push_back({share * weight_[flow], flow});
+      link_[link].members.push_back({share * flow_[flow].weight, flow});
     });
     flow_[flow].updated = now;
     release(flow);
   }
   for (const LinkId link : touched_) open(link);
-  for (int round = 0;; ++round) {
-    fill();
-    if (!release_wronged(round >= patient_rounds)) break;
+  double from = 0;
+  for (int round = 0; from < infinity; ++round) {
+    fill(from);
+    from = release_wronged(round >= patient_rounds);
   }
   note_deviation();
   reschedule(now);
 
-  for (const LinkId link : touched_) is_touched_[link] = 0;
-  for (const LinkId link : open_links_) open_[link].is_open = false;
-  for (const FlowId flow : open_flows_) is_released_[flow] = 0;
+  for (const LinkId link : touched_) link_[link].is_touched = false;
+  for (const LinkId link : open_links_) {
+    link_[link].is_open = false;
+    link_[link].filled_at = infinity;
+  }
+  for (const FlowId flow : open_flows_) flow_[flow].is_released = false;
   touched_.clear();
   free_.insert(free_.end(), left_.begin(), left_.end());
   left_.clear();
@@ -200,52 +234,78 @@ void MaxMin::settle(Time now) {
 }
 
 void MaxMin::open(LinkId link) {
-  OpenLink& state = open_[link];
-  state.is_stale = true;
-  if (state.is_open) return;
-  state.is_open = true;
-  open_links_.push_back(link);
+  Link& state = link_[link];
+  if (std::exchange(state.is_stale, true)) return;
+  stale_links_.push_back(link);
+  if (!std::exchange(state.is_open, true)) open_links_.push_back(link);
 }
 
 void MaxMin::release(FlowId flow) {
-  if (is_released_[flow] != 0) return;
-  is_released_[flow] = 1;
+  Flow& record = flow_[flow];
+  if (std::exchange(record.is_released, true)) return;
   open_flows_.push_back(flow);
-  old_level_.push_back(level_[flow] == infinity ? 0 : level_[flow]);
-  for_each_link(flow, [&](LinkId link, double) { open(link); });
+  old_level_.push_back(record.level);
 }
 
-// What the held flows leave of a link, and what they would not put up with.
-void MaxMin::sum_up_held(LinkId link) {
-  OpenLink& state = open_[link];
-  state.is_stale = false;
-  state.held_rate = 0;
-  state.highest_held = 0;
-  state.lowest_caught = infinity;
-  for (const Member& member : members_[link]) {
-    if (is_released_[member.flow] != 0) continue;
-    const double level = level_[member.flow];
-    state.held_rate += level * member.share;
-    state.highest_held = std::max(state.highest_held, level);
-    if (bottleneck_[member.flow] == link) {
-      state.lowest_caught = std::min(state.lowest_caught, level);
+// What the fixed flows leave of a link and how the free ones divide it; and what the held would not put up with. Always
+// afresh, without the rounding of many small changes.
+void MaxMin::sum_up(LinkId link) {
+  Link& state = link_[link];
+  double remaining = state.capacity;
+  double free_share = 0;
+  std::uint32_t free_members = 0;
+  double highest_held = 0;
+  double lowest_caught = infinity;
+  double highest_released = 0;
+  for (const Member& member : state.members) {
+    const Flow& flow = flow_[member.flow];
+    if (flow.is_free) {
+      free_share += member.share;
+      ++free_members;
+      continue;
+    }
+    remaining -= flow.level * member.share;
+    if (flow.is_released) {
+      highest_released = std::max(highest_released, flow.level);
+    } else {
+      highest_held = std::max(highest_held, flow.level);
+      if (flow.bottleneck == link) lowest_caught = std::min(lowest_caught, flow.level);
     }
   }
-  work_ += static_cast<std::int64_t>(members_[link].size());
+  state.remaining = remaining;
+  state.free_share = free_share;
+  state.free_members = free_members;
+  state.is_rounded = false;
+  state.highest_held = highest_held;
+  state.lowest_caught = lowest_caught;
+  state.highest_released = highest_released;
+  work_ += static_cast<std::int64_t>(state.members.size());
 }
 
-// Releases the held flows to whom the last filling was unfair; with `all`, whoever shares a link
-// with a released one. Whether there were any.
-bool MaxMin::release_wronged(bool all) {
+// Releases the held flows to whom the last filling was unfair; with `all`, whoever shares a link with a released one.
+// Returns the level up to which the next filling will go as the last one did, infinite if nobody was wronged: below it
+// every released flow takes less of its links than it was held at, and none of these was full.
+double MaxMin::release_wronged(bool all) {
   wronged_.clear();
-  for (const LinkId link : open_links_) find_wronged(link, all);
-  for (const FlowId flow : wronged_) release(flow);
-  return !wronged_.empty();
+  double from = infinity;
+  for (const LinkId link : all ? open_links_ : stale_links_) {
+    from = std::min(from, find_wronged(link, all));
+  }
+  for (const LinkId link : stale_links_) link_[link].is_stale = false;
+  stale_links_.clear();
+  for (const FlowId flow : wronged_) {
+    from = std::min(from, flow_[flow].level);
+    for_each_link(flow, [&](LinkId link, double) { from = std::min(from, link_[link].filled_at); });
+    release(flow);
+  }
+  if (wronged_.empty()) return infinity;
+  return all ? 0 : from;
 }
 
-void MaxMin::find_wronged(LinkId link, bool all) {
-  const OpenLink& state = open_[link];
-  const double leeway = leeway_ * capacity_[link];
+/// Returns the fair level of a link on which the held flows take too much, else infinity.
+double MaxMin::find_wronged(LinkId link, bool all) {
+  const Link& state = link_[link];
+  const double leeway = leeway_ * state.capacity;
   const double highest = std::max(state.highest_held, state.highest_released);
   const auto has_lost_bottleneck = [&](double level) {
     return state.remaining > leeway || level * (1 + rounding) < highest;
@@ -254,25 +314,26 @@ void MaxMin::find_wronged(LinkId link, bool all) {
       state.highest_held > state.filled_at * (1 + rounding) || state.remaining < -leeway;
   const bool has_too_low =
       state.lowest_caught < infinity && has_lost_bottleneck(state.lowest_caught);
-  if (!has_too_high && !has_too_low && !all) return;
+  if (!has_too_high && !has_too_low && !all) return infinity;
   const double fair = has_too_high ? fair_level(link) : infinity;
-  for (const Member& member : members_[link]) {
-    if (is_released_[member.flow] != 0) continue;
-    const double level = level_[member.flow];
-    if (all || level > fair || (bottleneck_[member.flow] == link && has_lost_bottleneck(level))) {
+  for (const Member& member : state.members) {
+    const Flow& flow = flow_[member.flow];
+    if (flow.is_released) continue;
+    if (all || flow.level > fair || (flow.bottleneck == link && has_lost_bottleneck(flow.level))) {
       wronged_.push_back(member.flow);
     }
   }
-  work_ += static_cast<std::int64_t>(members_[link].size());
+  work_ += static_cast<std::int64_t>(state.members.size());
+  return fair;
 }
 
 // How far off the capacities are by which the flows that were looked at have their rates.
 void MaxMin::note_deviation() {
   for (const LinkId link : open_links_) {
-    const OpenLink& state = open_[link];
+    const Link& state = link_[link];
     const bool holds_back = state.lowest_caught < infinity || state.filled_at < infinity;
-    if (capacity_[link] == 0 || !(holds_back || state.remaining < 0)) continue;
-    deviation_ = std::max(deviation_, std::abs(state.remaining) / capacity_[link]);
+    if (state.capacity == 0 || !(holds_back || state.remaining < 0)) continue;
+    deviation_ = std::max(deviation_, std::abs(state.remaining) / state.capacity);
   }
 }
 
@@ -281,121 +342,118 @@ void MaxMin::note_deviation() {
 // their levels being infinite. Newton's method from below on a concave, piecewise linear function:
 // every value on the way is a lower bound, and it ends after finitely many steps.
 double MaxMin::fair_level(LinkId link) const {
+  const Link& state = link_[link];
   double level = 0;
   while (true) {
     double fixed = 0;
     double share = 0;
-    for (const Member& member : members_[link]) {
-      const bool fills = is_released_[member.flow] != 0 && bottleneck_[member.flow] == link;
-      if (!fills && level_[member.flow] < level) {
-        fixed += level_[member.flow] * member.share;
+    for (const Member& member : state.members) {
+      const Flow& flow = flow_[member.flow];
+      const bool fills = flow.is_released && flow.bottleneck == link;
+      if (!fills && flow.level < level) {
+        fixed += flow.level * member.share;
       } else {
         share += member.share;
       }
     }
-    work_ += static_cast<std::int64_t>(members_[link].size());
+    work_ += static_cast<std::int64_t>(state.members.size());
     if (share == 0) return level;
-    const double next = (capacity_[link] - fixed) / share;
+    const double next = (state.capacity - fixed) / share;
     // (rounding may let the last steps tremble; the lower one is a bound as well)
     if (next <= level) return std::min(next, level);
     level = next;
   }
 }
 
-// What the free flows may still take of a link, and how they divide it: afresh, without the
-// rounding of many small changes.
-void MaxMin::sum_up(LinkId link) {
-  double remaining = capacity_[link];
-  double share = 0;
-  for (const Member& member : members_[link]) {
-    if (is_free_[member.flow] != 0) {
-      share += member.share;
-    } else {
-      remaining -= level_[member.flow] * member.share;
+/// Frees the released flows that are not fixed below `from` for the next filling. Returns how many.
+std::size_t MaxMin::free_from(double from) {
+  std::size_t count = 0;
+  for (const FlowId id : open_flows_) {
+    Flow& flow = flow_[id];
+    if (flow.level < from) continue;
+    flow.is_free = true;
+    flow.level = 0;
+    ++count;
+    for_each_link(id, [&](LinkId link, double) { open(link); });
+    work_ += flow.forward_links + flow.back_links;
+  }
+  return count;
+}
+
+/// Asks for the memory of the links that are summed up soon after the `at`-th: what lies anywhere is most of the time.
+void MaxMin::look_ahead(std::size_t at) const {
+  constexpr std::size_t near = 4;
+  constexpr std::size_t far = 8;
+  if (at + far < stale_links_.size()) {
+    prefetch(link_[stale_links_[at + far]].members.data());
+  }
+  if (at + near >= stale_links_.size()) return;
+  for (const Member& member : link_[stale_links_[at + near]].members) {
+    prefetch(&flow_[member.flow]);
+  }
+}
+
+// Links fill in order of level, above `from`. The levels in the heap only grow while it is worked off, so a
+// candidate is judged when it comes to the top, and goes back if it is no longer the first.
+void MaxMin::fill(double from) {
+  std::size_t free = free_from(from);
+  candidates_.clear(stale_links_.size());
+  for (std::size_t i = 0; i < stale_links_.size(); ++i) {
+    look_ahead(i);
+    const LinkId link = stale_links_[i];
+    sum_up(link);
+    Link& state = link_[link];
+    state.filled_at = infinity;
+    if (state.free_members > 0) {
+      candidates_.append(std::max(0.0, state.remaining / state.free_share), link);
     }
   }
-  work_ += static_cast<std::int64_t>(members_[link].size());
-  open_[link].remaining = remaining;
-  open_[link].free_share = share;
-}
-
-void MaxMin::free_released() {
-  for (const LinkId link : open_links_) {
-    if (open_[link].is_stale) sum_up_held(link);
-    OpenLink& state = open_[link];
-    state.remaining = capacity_[link] - state.held_rate;
-    state.free_share = 0;
-    state.free_members = 0;
-    state.filled_at = infinity;
-    state.highest_released = 0;
-  }
-  for (const FlowId flow : open_flows_) {
-    is_free_[flow] = 1;
-    for_each_link(flow, [&](LinkId link, double share) {
-      open_[link].free_share += share * weight_[flow];
-      ++open_[link].free_members;
-    });
-    work_ += static_cast<std::int64_t>(flow_[flow].forward.size() + flow_[flow].back.size());
-  }
-}
-
-// Links fill in order of level. The levels in the heap only grow while it is worked off, so a
-// candidate is judged when it comes to the top, and goes back if it is no longer the first.
-void MaxMin::fill() {
-  free_released();
-  candidates_.clear();
-  for (const LinkId link : open_links_) {
-    const OpenLink& state = open_[link];
-    if (state.free_members > 0) candidates_.push_back({state.remaining / state.free_share, link});
-  }
-  std::ranges::make_heap(candidates_, std::greater{});
-  double reached = 0;
-  std::size_t fixed = 0;
-  while (fixed < open_flows_.size()) {
+  candidates_.build();
+  double reached = from;
+  while (free > 0) {
     ensure(!candidates_.empty(), "every flow crosses a link that fills");
-    std::ranges::pop_heap(candidates_, std::greater{});
-    Candidate candidate = candidates_.back();
-    candidates_.pop_back();
-    const LinkId link = candidate.link;
-    OpenLink& state = open_[link];
-    if (state.free_members == 0) continue;
-    const auto goes_back = [&] {
-      candidate.level = std::max(state.remaining / state.free_share, reached);
-      if (candidates_.empty() || candidate.level <= candidates_.front().level) return false;
-      candidates_.push_back(candidate);
-      std::ranges::push_heap(candidates_, std::greater{});
-      return true;
+    const LinkId link = candidates_.top();
+    const double roughly = candidates_.top_level();
+    Link& state = link_[link];
+    if (state.free_members == 0) {
+      candidates_.pop();
+      continue;
+    }
+    const auto level = [&] { return std::max(reached, state.remaining / state.free_share); };
+    const auto is_first = [&](double at) {
+      candidates_.replace_top(at);
+      return candidates_.top_level() == at;
     };
-    if (candidate.level < state.remaining / state.free_share && goes_back()) continue;
-    // The running sums have lost digits to cancellation; what decides is summed up afresh.
-    const double roughly = candidate.level;
-    sum_up(link);
-    candidate.level = std::max(state.remaining / state.free_share, reached);
-    if (candidate.level > roughly * (1 + 1e-12) && goes_back()) continue;
-    reached = candidate.level;
+    if (level() > roughly && !is_first(level())) continue;
+    // Running sums lose digits to cancellation; what decides is summed up afresh.
+    if (state.is_rounded) sum_up(link);
+    if (level() > std::max(reached, roughly) * (1 + rounding) && !is_first(level())) continue;
+    reached = level();
     state.filled_at = reached;
     // (a flow may be here twice, there and back)
-    for (const Member& member : members_[link]) {
-      if (is_free_[member.flow] == 0) continue;
-      bottleneck_[member.flow] = link;
+    for (const Member& member : state.members) {
+      if (!flow_[member.flow].is_free) continue;
+      flow_[member.flow].bottleneck = link;
       fix(member.flow, reached);
-      ++fixed;
+      --free;
     }
   }
 }
 
-void MaxMin::fix(FlowId flow, double level) {
-  is_free_[flow] = 0;
-  level_[flow] = level;
-  for_each_link(flow, [&](LinkId link, double share) {
-    OpenLink& state = open_[link];
-    const double weighted = share * weight_[flow];
+void MaxMin::fix(FlowId id, double level) {
+  Flow& flow = flow_[id];
+  flow.is_free = false;
+  flow.level = level;
+  for_each_link(id, [&](LinkId link, double share) {
+    Link& state = link_[link];
+    const double weighted = share * flow.weight;
     state.remaining -= level * weighted;
     state.free_share -= weighted;
     --state.free_members;
+    state.is_rounded = true;
     state.highest_released = level;  // levels only grow while filling
   });
-  work_ += static_cast<std::int64_t>(flow_[flow].forward.size() + flow_[flow].back.size());
+  work_ += flow.forward_links + flow.back_links;
 }
 
 // New times of finish for the flows whose rate has changed.
@@ -403,10 +461,10 @@ void MaxMin::reschedule(Time now) {
   changed_.clear();
   for (std::size_t f = 0; f < open_flows_.size(); ++f) {
     const FlowId id = open_flows_[f];
-    if (level_[id] == old_level_[f]) continue;
     Flow& flow = flow_[id];
+    if (flow.level == old_level_[f]) continue;
     const auto elapsed = static_cast<double>((now - flow.updated).count());
-    flow.remaining -= old_level_[f] * weight_[id] * (elapsed / picoseconds_per_second);
+    flow.remaining -= old_level_[f] * flow.weight * (elapsed / picoseconds_per_second);
     flow.updated = now;
     changed_.push_back(id);
   }
@@ -417,22 +475,24 @@ void MaxMin::reschedule(Time now) {
 void MaxMin::check() const {
   constexpr double tolerance = 1e-9;
   const double leeway = leeway_ + tolerance;
-  std::vector<char> is_full(members_.size());
-  std::vector<double> highest(members_.size(), 0);
-  for (std::size_t link = 0; link < members_.size(); ++link) {
+  std::vector<char> is_full(link_.size());
+  std::vector<double> highest(link_.size(), 0);
+  for (std::size_t link = 0; link < link_.size(); ++link) {
+    const double capacity = link_[link].capacity;
     double load = 0;
-    for (const Member& member : members_[link]) {
-      load += level_[member.flow] * member.share;
-      highest[link] = std::max(highest[link], level_[member.flow]);
+    for (const Member& member : link_[link].members) {
+      const double level = flow_[member.flow].level;
+      load += level * member.share;
+      highest[link] = std::max(highest[link], level);
     }
-    ensure(load <= capacity_[link] * (1 + leeway), "no link carries more than its capacity");
-    is_full[link] = load >= capacity_[link] * (1 - leeway);
+    ensure(load <= capacity * (1 + leeway), "no link carries more than its capacity");
+    is_full[link] = load >= capacity * (1 - leeway);
   }
   for (FlowId flow = 0; flow < flow_.size(); ++flow) {
-    if (weight_[flow] == 0) continue;
+    if (flow_[flow].weight == 0) continue;
     bool has_bottleneck = false;
     for_each_link(flow, [&](LinkId link, double) {
-      has_bottleneck |= is_full[link] != 0 && highest[link] <= level_[flow] * (1 + tolerance);
+      has_bottleneck |= is_full[link] != 0 && highest[link] <= flow_[flow].level * (1 + tolerance);
     });
     ensure(has_bottleneck, "every flow has a full link on which nobody has a higher level");
   }

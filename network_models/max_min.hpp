@@ -13,7 +13,8 @@
 //   too low    the link that held a flow back (its bottleneck) has room now, or somebody higher:
 //              that flow is released;
 //
-// and all released ones are filled again, until nobody is wronged. Then everyone has a bottleneck,
+// and they are filled again, with the earlier released ones that had come to the lowest level at which this makes a
+// difference (the others stay: level restart), until nobody is wronged. Then everyone has a bottleneck,
 // which only the max-min fair rates give to all: the result is exact, however few were looked at.
 // All changes of one instant are solved together.
 //
@@ -87,13 +88,41 @@ class FinishHeap {
   std::vector<std::uint32_t> position_;  // (flows), in the heap
 };
 
+/// Links by level, the lowest first: a 4-ary heap. Which child is the least is found without branches, which nobody could
+/// foresee.
+class LinkHeap {
+ public:
+  bool empty() const { return size_ == 0; }
+  /// Empties it, with room for so many.
+  void clear(std::size_t room);
+  /// Appends; build() puts all in order.
+  void append(double level, LinkId link) { entries_[size_++] = {level, link}; }
+  void build();
+  double top_level() const { return entries_[0].level; }
+  LinkId top() const { return entries_[0].link; }
+  /// The top gets another level.
+  void replace_top(double level) { sink(0, {level, top()}); }
+  void pop();
+
+ private:
+  struct Entry {
+    double level;
+    LinkId link;
+  };
+  void sink(std::size_t at, Entry entry);
+
+  std::vector<Entry> entries_;  // behind the last one three that stand above all
+  std::size_t size_ = 0;
+};
+
 class MaxMin {
  public:
   static constexpr double unbounded = std::numeric_limits<double>::infinity();
 
   /// Links 0.. with their capacities, in bytes per second, positive at first. A flow also loads the links of
   /// its way back with `back_share` of its rate (acknowledgements). `accuracy`: see the top.
-  explicit MaxMin(std::vector<double> capacities, double back_share = 0, double accuracy = 0);
+  explicit MaxMin(const std::vector<double>& capacities, double back_share = 0,
+                  double accuracy = 0);
 
   /// A flow joins; takes effect with settle(). `forward` and `back` (empty without back_share) must
   /// stay where they are until it is done, and not both be empty unless the rate is bounded.
@@ -114,7 +143,7 @@ class MaxMin {
   template <class Visit>
   void for_each_changed_link(Visit visit) const {
     for (const LinkId link : open_links_) {
-      if (link < shared_links_) visit(link, capacity_[link] - open_[link].remaining);
+      if (link < shared_links_) visit(link, link_[link].capacity - link_[link].remaining);
     }
   }
 
@@ -127,7 +156,7 @@ class MaxMin {
   void take_finished(Time now, std::vector<FlowId>& done);
 
   /// In bytes per second, as of the last settle().
-  double rate(FlowId flow) const { return level_[flow] * weight_[flow]; }
+  double rate(FlowId flow) const { return flow_[flow].level * flow_[flow].weight; }
   /// Those that have joined and are not done, also if they stand still.
   std::size_t flows() const { return flow_.size() - free_.size() - left_.size(); }
   /// The largest difference so far between a capacity and the load by which its link held flows back, or which
@@ -140,52 +169,57 @@ class MaxMin {
   void check() const;
 
  private:
-  struct Flow {
-    std::span<const LinkId> forward;
-    std::span<const LinkId> back;
+  // One cache line: whoever looks at the members of a link needs much of it.
+  struct alignas(64) Flow {
+    double level = 0;      // 0 while it is free, and until it is first solved for
+    double weight = 0;     // 0: no such flow
     double remaining = 0;  // bytes, at `updated`
     Time updated{};
+    const LinkId* forward = nullptr;
+    const LinkId* back = nullptr;
+    std::uint32_t forward_links = 0;
+    std::uint32_t back_links = 0;
+    LinkId bottleneck = 0;  // the link that filled at its level
     bool is_bounded = false;
+    // While solving.
+    bool is_released = false;  // filled again; the others are held
+    bool is_free = false;      // released and not fixed yet
   };
   // Of a flow on a link: share = weight (* back_share), so that it carries share * level.
   struct Member {
     double share;
     FlowId flow;
   };
-  struct Candidate {
-    double level;
-    LinkId link;
-    friend auto operator<=>(const Candidate&, const Candidate&) = default;
-  };
-
-  // A link that is looked at, while solving.
-  struct OpenLink {
-    double remaining = 0;     // capacity that free flows may still take in all
-    double free_share = 0;    // sum of their shares
-    double held_rate = 0;     // of the held flows; the highest of their levels, and the lowest of
-    double highest_held = 0;  // those whose bottleneck this link is
-    double lowest_caught = 0;
-    double filled_at = 0;         // level; infinite if it did not fill
-    double highest_released = 0;  // level
-    std::uint32_t free_members = 0;
+  struct Link {
+    double capacity = 0;
+    std::vector<Member> members;  // in order of joining
+    bool is_touched = false;      // somebody left, or it got another capacity; until settled
+    // While solving, of a link that is looked at.
     bool is_open = false;
-    bool is_stale = false;  // what is known of the held flows
+    bool is_stale = false;    // and summed up anew in this round
+    bool is_rounded = false;  // since it was summed up
+    std::uint32_t free_members = 0;
+    double remaining = 0;          // capacity that free flows may still take in all
+    double free_share = 0;         // sum of their shares
+    double filled_at = unbounded;  // level; infinite if it did not fill
+    double highest_held = 0;       // level of the held flows; the lowest of those whose bottleneck
+    double lowest_caught = 0;      // this link is
+    double highest_released = 0;   // level
   };
-
   template <class Visit>
   void for_each_link(FlowId flow, Visit visit) const;
   LinkId own_link(FlowId flow) const { return static_cast<LinkId>(shared_links_ + flow); }
   void touch(LinkId link);
   void open(LinkId link);
   void release(FlowId flow);
-  bool release_wronged(bool all);
-  void find_wronged(LinkId link, bool all);
-  void sum_up_held(LinkId link);
-  void free_released();
+  double release_wronged(bool all);
+  double find_wronged(LinkId link, bool all);
   double fair_level(LinkId link) const;
   void note_deviation();
   void sum_up(LinkId link);
-  void fill();
+  std::size_t free_from(double level);
+  void look_ahead(std::size_t at) const;
+  void fill(double from);
   void fix(FlowId flow, double level);
   void reschedule(Time now);
 
@@ -194,32 +228,23 @@ class MaxMin {
   double leeway_;  // share of its capacity by which the load of a full link may differ from it
   double deviation_ = 0;
 
-  // By link. After the shared ones comes one per flow id, that holds a bounded flow to its bound.
-  std::vector<double> capacity_;
-  std::vector<std::vector<Member>> members_;  // in order of joining
-  std::vector<char> is_touched_;  // somebody left, or it got another capacity; until settled
-  std::vector<LinkId> touched_;
-
-  // By flow.
+  std::vector<Link>
+      link_;  // after the shared ones one per flow id, that holds a bounded flow to its bound
   std::vector<Flow> flow_;
-  std::vector<double> level_;       // infinite until it is first solved for
-  std::vector<double> weight_;      // 0: no such flow
-  std::vector<LinkId> bottleneck_;  // the link that filled at its level
+  std::vector<LinkId> touched_;
   std::vector<FlowId> free_;
   std::vector<FlowId> joined_;
   std::vector<FlowId> left_;
   FinishHeap finishes_;
 
   // While solving.
-  std::vector<OpenLink> open_;     // (links)
-  std::vector<char> is_released_;  // (flows), filled again; the others are held
-  std::vector<char> is_free_;      // (flows), released and not fixed yet
   std::vector<LinkId> open_links_;
+  std::vector<LinkId> stale_links_;  // of these, in this round
   std::vector<FlowId> open_flows_;
   std::vector<double> old_level_;  // (open flows)
   std::vector<FlowId> wronged_;
   std::vector<FlowId> changed_;
-  std::vector<Candidate> candidates_;
+  LinkHeap candidates_;
   mutable std::int64_t work_ = 0;
 };
 
