@@ -30,6 +30,7 @@ Random CodedExchange::stream(NodeId sender, Step k) const {
 }
 
 Vector CodedExchange::send(Step k, const Vector& v) {
+  node_.post_receives(tag_of(channel_, k));
   const Encoded encoded = encode(*codec_, v, stream(node_.id(), k), v);
   for_each_receiver(node_, k,
                     [&](NodeId peer) { node_.send_code(peer, tag_of(channel_, k), encoded.code); });
@@ -38,12 +39,15 @@ Vector CodedExchange::send(Step k, const Vector& v) {
 
 Task<Vector> CodedExchange::mix(Step k, Vector decoded, Vector reference) {
   const std::size_t size = decoded.size();
+  const Tag tag = tag_of(channel_, k);
   decoded.scale(node_.self_weight(k));
   for (const Edge& edge : node_.in(k)) {
-    const Message m = co_await node_.receive(edge.peer, tag_of(channel_, k));
+    const Message m = co_await node_.receive(edge.peer, tag);
     decoded.add_scaled(edge.weight,
                        codec_->decode(m.values, size, stream(edge.peer, k), reference));
   }
+  node_.close_receives(tag);
+  co_await node_.sent(tag);
   co_return decoded;
 }
 

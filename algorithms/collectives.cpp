@@ -53,6 +53,7 @@ Task<Vector> ring(Node& node, std::span<const NodeId> members, std::size_t me, T
     node.send_in_turn(right, tag, std::move(part), number_of(s));
     Message m = co_await node.receive(left, tag);
     while (m.number != number_of(s)) m = co_await node.receive(left, tag);
+    co_await node.sent(tag);
     part = std::move(m.values);
     part.add(v.share((me + n - s - 1) % n, n));
     co_await node.reduce(part);
@@ -65,6 +66,7 @@ Task<Vector> ring(Node& node, std::span<const NodeId> members, std::size_t me, T
     node.send_in_turn(right, tag, chunks[at], number_of(n + s));
     Message m = co_await node.receive(left, tag);
     while (m.number != number_of(n + s)) m = co_await node.receive(left, tag);
+    co_await node.sent(tag);
     at = (at + n - 1) % n;
     chunks[at] = m.values;
   }
@@ -77,6 +79,7 @@ Task<Vector> recursive_doubling(Node& node, std::span<const NodeId> members, std
     const NodeId peer = members[seats.member(seat ^ bit)];
     node.send_in_turn(peer, tag, v);
     Message m = co_await node.receive(peer, tag);
+    co_await node.sent(tag);
     v = (seat & bit) == 0 ? sum(std::move(v), m.values) : sum(std::move(m.values), v);
     co_await node.reduce(v);
   }
@@ -96,6 +99,7 @@ Task<Vector> rabenseifner(Node& node, std::span<const NodeId> members, std::size
     node.send_in_turn(peer, tag, keeps_low ? high : low, number_of(bit));
     Message m = co_await node.receive(peer, tag);
     while (m.number != number_of(bit)) m = co_await node.receive(peer, tag);
+    co_await node.sent(tag);
     v = keeps_low ? sum(low, m.values) : sum(std::move(m.values), high);
     co_await node.reduce(v);
   }
@@ -104,6 +108,7 @@ Task<Vector> rabenseifner(Node& node, std::span<const NodeId> members, std::size
     node.send_in_turn(peer, tag, v, number_of(seats.count + bit));
     Message m = co_await node.receive(peer, tag);
     while (m.number != number_of(seats.count + bit)) m = co_await node.receive(peer, tag);
+    co_await node.sent(tag);
     const bool is_low = (seat & bit) == 0;
     const Vector halves[] = {is_low ? v : m.values, is_low ? m.values : v};
     v = concatenate(halves);
@@ -130,6 +135,7 @@ Task<Vector> tree(Node& node, std::span<const NodeId> members, std::size_t seat,
   }
   for (bit /= 2; bit > 0; bit /= 2) {
     node.send_in_turn(members[seats.member(seat | bit)], tag, v);
+    co_await node.sent(tag);
   }
   co_return v;
 }
@@ -170,7 +176,10 @@ Task<Vector> sum_of_piece(Node& node, std::span<const NodeId> members, Tag tag, 
   } else {
     total = co_await rabenseifner(node, members, seat, seats, tag, std::move(v));
   }
-  if (is_folded) node.send_in_turn(members[me + 1], tag, total);
+  if (is_folded) {
+    node.send_in_turn(members[me + 1], tag, total);
+    co_await node.sent(tag);
+  }
   co_return total;
 }
 
@@ -193,6 +202,7 @@ Task<std::vector<Vector>> pass_around(Node& node, std::span<const NodeId> member
       node.send_code(right, hop, own, bytes);
     }
     const Message m = co_await node.receive(left, hop);
+    co_await node.sent(hop);
     own = {m.values, static_cast<std::int64_t>(m.number)};
     at = (at + n - 1) % n;
     words[at] = own.words;

@@ -9,6 +9,7 @@ namespace starling::algorithms {
 Task<> send_to_neighbors(Node& node, Step k, Vector x, Channel channel) {
   const Cut cut(node, std::move(x));
   const Vector part = cut.part(0);
+  node.post_receives(tag_of(channel, k));
   co_await node.stage_out(cut[0], part, node.begin_exchange());
   for_each_receiver(node, k,
                     [&](NodeId peer) { node.send_from_host(peer, tag_of(channel, k), part); });
@@ -22,6 +23,7 @@ Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x, Channel channel) {
     const Tag tag = tag_of_part(tag_of(channel, k), i);
     Vector part = cut.part(i);
     if (i > 0) {
+      node.post_receives(tag);
       co_await node.stage_out(cut[i], part, begin);
       for_each_receiver(node, k, [&](NodeId peer) { node.send_from_host(peer, tag, part); });
     }
@@ -30,6 +32,8 @@ Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x, Channel channel) {
       const Message m = co_await node.receive(edge.peer, tag);
       part.add_scaled(edge.weight, m.values);
     }
+    node.close_receives(tag);
+    co_await node.sent(tag);
     const auto models = static_cast<int>(node.in(k).size()) + 1;
     co_await node.operate(part, models);
     node.stage_in(part);

@@ -29,11 +29,15 @@ constexpr Tag tag_of(Channel channel, Step number = 0) {
   return make_tag(static_cast<std::uint16_t>(channel), static_cast<std::uint64_t>(number));
 }
 
-/// Calls send(peer) for everybody whom `node` sends to at step `k`: in order, from the one above itself, and around. If all began
-/// with the lowest, those would get all messages at once while the ports of others stand idle.
+/// Calls send(peer) for everybody whom `node` sends to at step `k`, so that two send to one at a time as rarely as may be: from the
+/// one above itself and around, or in the turns of the topology. If all began with the lowest, those would get all messages
+/// at once while the ports of others stand idle.
 template <class Send>
 void for_each_receiver(const Node& node, Step k, const Send& send) {
   const Edges out = node.out(k);
+  const std::span<const std::uint32_t> turns = node.topology().turns(node.id(), k);
+  for (const std::uint32_t place : turns) send(out[place].peer);
+  if (!turns.empty()) return;
   const auto above = std::ranges::upper_bound(out, node.id(), {}, &Edge::peer);
   for (auto edge = above; edge != out.end(); ++edge) send((*edge).peer);
   for (auto edge = out.begin(); edge != above; ++edge) send((*edge).peer);

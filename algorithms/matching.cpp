@@ -35,6 +35,7 @@ Task<Vector> average_codes_with(Node& node, NodeId peer, Step round, Vector x, S
   const Encoded own = encode(*codec, x, stream, x);
   node.send_code(peer, tag_of(Channel::program, round), own.code);
   const Message m = co_await node.receive(peer, tag_of(Channel::program, round));
+  co_await node.sent(m.tag);
   const Vector theirs = codec->decode(m.values, x.size(), stream, x);
   if (codec->needs_reference()) {
     const bool is_lower = node.id() < peer;
@@ -63,6 +64,7 @@ Task<Vector> average_with(Node& node, NodeId peer, Step round, Vector x) {
     co_await node.stage_out(cut[i], part, begin);
     node.send_from_host(peer, tag, part);
     const Message m = co_await node.receive(peer, tag);
+    co_await node.sent(tag);
     const Vector pair[] = {is_lower ? part : m.values, is_lower ? m.values : part};
     averages.add(mean(pair));
     co_await node.operate(part, 2);  // both models

@@ -43,6 +43,7 @@ Pair send(Node& node, Step k, Pair own) {
   own.y.scale(1.0 / static_cast<double>(node.out(k).size() + 1));
   const Vector both[] = {own.x, own.y};
   const Vector message = concatenate(both);
+  node.post_receives(tag_of(Channel::program, k));
   for_each_receiver(node, k,
                     [&](NodeId peer) { node.send(peer, tag_of(Channel::program, k), message); });
   own.x.scale(node.self_weight(k));
@@ -52,11 +53,14 @@ Pair send(Node& node, Step k, Pair own) {
 /// sum_j R_ij x_j and sum_j C_ij y_j: what was kept and what in-neighbors sent, in order of peer.
 Task<Pair> receive(Node& node, Step k, Pair kept) {
   const std::size_t size = kept.x.size();
+  const Tag tag = tag_of(Channel::program, k);
   for (const Edge& edge : node.in(k)) {
-    const Message m = co_await node.receive(edge.peer, tag_of(Channel::program, k));
+    const Message m = co_await node.receive(edge.peer, tag);
     kept.x.add_scaled(edge.weight, m.values.slice(0, size));
     kept.y.add(m.values.slice(size, size));
   }
+  node.close_receives(tag);
+  co_await node.sent(tag);
   co_return kept;
 }
 

@@ -58,6 +58,7 @@ Task<> Shares::exchange(Node& node, Mass& mass, Tag tag) const {
   for (std::size_t i = 0; i < cut.count(); ++i) {
     const Tag own = tag_of_part(tag, i);
     Vector part = cut.part(i);
+    node.post_receives(own);
     co_await node.stage_out(cut[i], part, begin);
     co_await node.operate(part, 2);  // the model; a scaled copy, one for all peers
     for (const Out& to : out) {
@@ -71,6 +72,8 @@ Task<> Shares::exchange(Node& node, Mass& mass, Tag tag) const {
       part.add(share.values);
       mass.w += share.number;
     }
+    node.close_receives(own);
+    co_await node.sent(own);
     const auto received = static_cast<int>(in.size());
     co_await node.operate(part, received);  // the scaled copy is in the cache
     node.stage_in(part);
@@ -87,11 +90,14 @@ Task<> Shares::exchange(Node& node, Mass& mass, Step k, const Codec& codec) cons
     co_return;
   }
   co_await node.finish_backward();  // a code is made of the whole share
+  node.post_receives(tag);
   send(node, mass, k, codec);
   for (const NodeId peer : in) {
     const Message share = co_await node.receive(peer, tag);
     mass.fold(node, share, k, codec);
   }
+  node.close_receives(tag);
+  co_await node.sent(tag);
 }
 
 namespace {

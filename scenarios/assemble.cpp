@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -171,6 +172,21 @@ bool read_closed_form_collectives(const Section& network) {
              "all like those of node 0 in the mean") == "analytic";
 }
 
+std::int64_t read_eager_limit(const Section& network) {
+  const auto text = network.optional<std::string>(
+      "eager_limit", "infinite",
+      "longest message that sets off at once; a longer one waits until its receiver asks for it, "
+      "and an exchange lasts until what the node has sent is through, as MPI does by itself");
+  if (text == "infinite") return std::numeric_limits<std::int64_t>::max();
+  try {
+    const std::int64_t limit = parse_bytes(text).count;
+    network.expect(limit >= 0, "eager_limit", "must not be negative, got {}", text);
+    return limit;
+  } catch (const std::invalid_argument& error) {
+    network.fail("eager_limit", "{}; or infinite", error.what());
+  }
+}
+
 Pace read_pace(const Section& compute) {
   const std::string pace =
       compute.choice("pace", {"modelled", "measured"}, "modelled",
@@ -267,6 +283,12 @@ Assembly assemble(const Scenario& scenario, int hosts) {
   if (settings.closed_form_collectives) {
     parts.idle_collectives =
         network.located("collectives", "= analytic has changed nothing: no collective ran");
+  }
+  settings.eager_limit = read_eager_limit(network);
+  if (scenario.has_section("failures")) {
+    network.expect(settings.eager_limit == std::numeric_limits<std::int64_t>::max(), "eager_limit",
+                   "must be infinite with [failures]: who waits for a node that is gone is not "
+                   "modelled");
   }
   const HostSettings host = read_host(network);
   parts.network = build_part(network, scenario.name(), [&] {

@@ -47,6 +47,7 @@ struct RunSettings {
   DeviceChoice device = DeviceChoice::cpu;
   Precision precision = Precision::strict;
   bool closed_form_collectives = false;
+  std::int64_t eager_limit = 0;  // bytes of the longest message that does not wait for its receiver
   Pace pace = Pace::modelled;
   Duration per_episode{};  // of a rollout, added to its gradient's duration
   bool marks_divergence = false;
@@ -93,6 +94,7 @@ void check_for_sharing(const Assembly& parts, int processes);
 RunSettings read_run(const Section& section, const std::string& scenario_name);
 /// Reads the switches of the run in [network] (`collectives`) and [compute] (`pace`), before the makers' own keys.
 bool read_closed_form_collectives(const Section& network);
+std::int64_t read_eager_limit(const Section& network);
 Pace read_pace(const Section& compute);
 double read_forward_share(const Section& compute);
 /// Time that a gradient takes longer for each episode of its rollout, by the numbers.

@@ -286,6 +286,7 @@ std::vector<Chapter> all_chapters() {
       catalog_chapter("network models", "network", network_models::catalog(),
                       [](const auto& entry, const Section& section, const ProbeRun& run) {
                         static_cast<void>(read_closed_form_collectives(section));
+                        static_cast<void>(read_eager_limit(section));
                         static_cast<void>(read_host(section));
                         static_cast<void>(entry.make(section, run.nodes, 1));
                       }),

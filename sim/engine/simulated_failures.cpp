@@ -139,10 +139,11 @@ void SimulatedTransport::end_run() {
   if (waiting.empty()) return;
   const std::string failures = describe_failures();
   const std::string held = network_.standstill();
-  throw Stalled(fmt::format("{} at {:.6g} s of virtual time: {}{}{}{}{}",
+  const std::string unasked = rendezvous_ == nullptr ? "" : rendezvous_->describe();
+  throw Stalled(fmt::format("{} at {:.6g} s of virtual time: {}{}{}{}{}{}{}",
                             failures.empty() ? "deadlock" : "stalled", to_seconds(now_), failures,
                             describe_waiting(waiting), describe_meetings(),
-                            held.empty() ? "" : "; ", held));
+                            held.empty() ? "" : "; ", held, unasked.empty() ? "" : "; ", unasked));
 }
 
 }  // namespace starling

@@ -50,6 +50,9 @@ SimulatedTransport::SimulatedTransport(Settings settings, NetworkModel& network,
       graph_(graph),
       duration_(std::move(duration)) {
   host_ = settings_.host;
+  if (settings_.eager_limit < std::numeric_limits<std::int64_t>::max()) {
+    rendezvous_ = std::make_unique<Rendezvous>(settings_.nodes, settings_.eager_limit);
+  }
   add_records(network_.node_records());
   ensure(settings_.nodes <= most_nodes, "an event has room for the number of a node");
 }
@@ -97,9 +100,36 @@ void SimulatedTransport::send(NodeId to, Message&& message) {
   const std::uint32_t id = take_off(to, std::move(message));
   if (source == to) return deliver(now_, id);
   if (settings_.failures != nullptr) in_flight_[id].fate = settings_.failures->next_message(source);
+  if (rendezvous_ != nullptr) [[unlikely]]
+    rendezvous_->begin(in_flight_[id].message);
   if (host_ != nullptr && host_->is_staging() && enter_lane(id)) return;
+  if (rendezvous_ != nullptr) [[unlikely]]
+    return set_off(id);
   transfer.id = id;
   network_.start(transfer, *this);
+}
+
+void SimulatedTransport::set_off(std::uint32_t id) {
+  const InFlight& flight = in_flight_[id];
+  const NodeId to = flight.destination;
+  if (rendezvous_ == nullptr || rendezvous_->sets_off(id, to, flight.message, mailbox_.waiting(to)))
+    enter_network(id);
+}
+
+void SimulatedTransport::enter_network(std::uint32_t id) {
+  const InFlight& flight = in_flight_[id];
+  if (rendezvous_ != nullptr) rendezvous_->note_start(flight.message, now_);
+  Transfer transfer = transfer_of(flight.message, flight.destination);
+  transfer.id = id;
+  network_.start(transfer, *this);
+}
+
+void SimulatedTransport::post(NodeId node, Tag tag) {
+  for (const std::uint32_t id : rendezvous_->post(node, tag)) enter_network(id);
+}
+
+void SimulatedTransport::ask(NodeId node, const Pattern& pattern) {
+  if (const auto id = rendezvous_->ask(pattern, node)) enter_network(*id);
 }
 
 SimulatedTransport::LaneName SimulatedTransport::lane_of(const InFlight& flight) {
@@ -132,9 +162,11 @@ void SimulatedTransport::pass_on(std::uint32_t id) {
   InFlight& flight = in_flight_[id];
   if (flight.leg == Leg::out) {
     flight.leg = Leg::network;
-    Transfer transfer = transfer_of(flight.message, flight.destination);
-    transfer.id = id;
-    return network_.start(transfer, *this);
+    return set_off(id);
+  }
+  if (rendezvous_ != nullptr && flight.leg == Leg::network &&
+      flight.message.source != flight.destination) [[unlikely]] {
+    if (SendWait* wait = rendezvous_->end(flight.message)) wake(*wait->fibre, now_);
   }
   if (flight.leg == Leg::network && flight.is_in_lane) {
     Lane& lane = lanes_.at(lane_of(flight));
@@ -166,6 +198,8 @@ void SimulatedTransport::arrive(std::uint32_t id) {
 void SimulatedTransport::hand_over(NodeId to, Message& message) {
   ReceiveWait* wait = mailbox_.arrive(to, message);
   if (wait == nullptr) return;
+  if (rendezvous_ != nullptr) [[unlikely]]
+    rendezvous_->forget(*wait);
   if (wait->has_deadline()) {
     timers_[wait->timer] = nullptr;
     if (settings_.replay != nullptr) withdraw_deadline(*wait);
@@ -174,7 +208,11 @@ void SimulatedTransport::hand_over(NodeId to, Message& message) {
 }
 
 void SimulatedTransport::receive(ReceiveWait& wait) {
-  mailbox_.enqueue(wait.fibre->node, wait);
+  const NodeId node = wait.fibre->node;
+  mailbox_.enqueue(node, wait);
+  if (rendezvous_ != nullptr) [[unlikely]] {
+    if (const auto id = rendezvous_->ask(wait, node)) enter_network(*id);
+  }
   if (!wait.has_deadline()) return;
   wait.timer = take_slot(timers_, free_timers_);
   timers_[wait.timer] = &wait;
@@ -187,6 +225,7 @@ void SimulatedTransport::pass(std::uint32_t timer) {
   free_timers_.push_back(timer);
   if (wait == nullptr) return;
   mailbox_.withdraw(wait->fibre->node, *wait);
+  if (rendezvous_ != nullptr) rendezvous_->forget(*wait);
   wait->matched = static_cast<std::uint32_t>(wait->patterns.size());
   wait->turn = now_;
   resume(*wait->fibre);

@@ -9,6 +9,7 @@
 
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -30,6 +31,8 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   struct Settings {
     NodeId nodes;
     bool closed_form_collectives = false;
+    /// Bytes of the longest message that does not wait for its receiver (Rendezvous).
+    std::int64_t eager_limit = std::numeric_limits<std::int64_t>::max();
     /// Staging, sums and entries; null: they take no time. Outlives the transport.
     Host* host = nullptr;
     /// How much of a gradient's duration, at its end, is the backward pass; empty: nothing.
@@ -46,7 +49,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
     /// Called once for every node that has stopped although its program had not ended, as soon as that matters.
     std::function<void(NodeId)> on_stop = {};
     /// The order of a real run; null: that of virtual time. Outlives the transport. What only a simulation has would
-    /// be in the way: no closed forms, no host, no backward pass of its own, no failures beside it.
+    /// be in the way: no closed forms, no rendezvous, no host, no backward pass of its own, no failures beside it.
     Replay* replay = nullptr;
   };
 
@@ -80,6 +83,8 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   }
   void send(NodeId to, Message&& message) override;
   void receive(ReceiveWait& wait) override;
+  void post(NodeId node, Tag tag) override;
+  void ask(NodeId node, const Pattern& pattern) override;
   void compute(GradientWait& wait) override;
   void wake(Fibre& fibre, Time time) override;
   Time finish(NodeId node, Time begin, Duration work) override;
@@ -165,6 +170,9 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   /// The receive has been served: its deadline, if it was held, will not pass.
   void withdraw_deadline(const ReceiveWait& wait);
   std::uint32_t take_off(NodeId to, Message&& message);
+  /// A message goes to the network, now or when its receiver asks for it.
+  void set_off(std::uint32_t id);
+  void enter_network(std::uint32_t id);
   static LaneName lane_of(const InFlight& flight);
   /// Begins the leg out of a message that is staged, or has to wait for one that is; else false.
   bool enter_lane(std::uint32_t id);

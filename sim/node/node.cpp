@@ -86,6 +86,10 @@ void Node::Until::await_resume() {
   if (wait_.fibre != nullptr) account(world_, wait_);
 }
 
+void Node::Sent::await_resume() {
+  if (wait_.fibre != nullptr) account(world_, wait_);
+}
+
 void Node::send(NodeId to, Tag tag, Vector values, double number, Where where) {
   const std::int64_t bytes = bytes_on_wire(values);
   send(to, {.tag = tag, .values = std::move(values), .number = number, .bytes = bytes}, where);
@@ -146,8 +150,9 @@ std::optional<Message> Node::poll(NodeId source, Tag tag) {
   const std::array<Pattern, 1> pattern{Pattern{source, tag}};
   std::uint32_t matched = 0;
   Message* message = world_.transport.mailbox().take(id_, pattern, matched);
-  if (message == nullptr) return std::nullopt;
-  return std::move(*message);
+  if (message != nullptr) return std::move(*message);
+  if (world_.transport.rendezvous() != nullptr) world_.transport.ask(id_, pattern[0]);
+  return std::nullopt;
 }
 
 void Node::spawn(Task<> task) {

@@ -139,6 +139,18 @@ class Node {
   /// A message that has already arrived and matches, if any; does not wait.
   std::optional<Message> poll(NodeId source, Tag tag);
 
+  /// Where long messages wait for their receivers (Rendezvous): posts receives for all that is sent to this node by `tag`, until
+  /// close_receives(). For exchanges that take several messages, one after the other; before anybody's is waited for.
+  void post_receives(Tag tag) {
+    if (world_.transport.rendezvous() != nullptr) world_.transport.post(id_, tag);
+  }
+  void close_receives(Tag tag) {
+    if (world_.transport.rendezvous() != nullptr) world_.transport.rendezvous()->close(id_, tag);
+  }
+  /// There, waits until all that this node has sent by `tag` is through; elsewhere not at all.
+  class Sent;
+  Sent sent(Tag tag);
+
   // --- What exchanging costs beside the network (nothing over MPI, see Host) --------------------------------
   /// The pieces in which a model travels, in order of exchange; at least one.
   std::span<const Piece> pieces() const {
@@ -319,6 +331,26 @@ class [[nodiscard]] Node::Until {
   TimedWait wait_;
 };
 
+class [[nodiscard]] Node::Sent {
+ public:
+  Sent(World& world, NodeId node, Tag tag) : world_(world), node_(node), tag_(tag) {}
+  bool await_ready() const noexcept {
+    const Rendezvous* rendezvous = world_.transport.rendezvous();
+    return rendezvous == nullptr || !rendezvous->is_sending(node_, tag_);
+  }
+  void await_suspend(std::coroutine_handle<> handle) {
+    world_.transport.suspend(wait_, handle);
+    world_.transport.finish_sends(wait_, tag_);
+  }
+  void await_resume();
+
+ private:
+  World& world_;
+  NodeId node_;
+  Tag tag_;
+  SendWait wait_;
+};
+
 class [[nodiscard]] Node::ComputeGradient {
  public:
   ComputeGradient(World& world, Batch batch, const Vector& x, bool is_in_pieces)
@@ -428,6 +460,8 @@ class [[nodiscard]] Signal::Wait {
 // --- Verbs that most runs pass without waiting ---------------------------------------------------------------------
 
 inline Node::Receive Node::receive(NodeId source, Tag tag) { return {world_, id_, {source, tag}}; }
+
+inline Node::Sent Node::sent(Tag tag) { return {world_, id_, tag}; }
 
 inline Node::Until Node::finish_backward() { return {world_, world_.backward_of(id_).end}; }
 

@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/node/arc_colors.hpp"
+
 namespace starling {
 namespace {
 
@@ -117,6 +119,22 @@ const Topology::Phase& Topology::ever() const {
     joined_->lists.in = joined(phases_, &Phase::in);
   });
   return joined_->lists;
+}
+
+std::span<const std::uint32_t> Topology::turns(NodeId node, Step step) const {
+  if (is_complete()) return {};
+  std::call_once(turns_->is_made, [this] {
+    for (const Phase& phase : phases_) {
+      ArcColors arcs{.begin = phase.out.begin, .receivers = {}};
+      for (const Edge& edge : phase.out.list) arcs.receivers.push_back(edge.peer);
+      turns_->of_phase.push_back(arcs.turns());
+    }
+  });
+  const std::size_t phase = static_cast<std::size_t>(step) % phases_.size();
+  const std::vector<std::uint32_t>& turns = turns_->of_phase[phase];
+  if (turns.empty()) return {};
+  const std::size_t* first = &phases_[phase].out.begin[static_cast<std::size_t>(node)];
+  return std::span(turns).subspan(first[0], first[1] - first[0]);
 }
 
 void Topology::check_no_double_arc(const Phase& phase) const {

@@ -7,10 +7,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <mutex>
 #include <ranges>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -68,6 +70,9 @@ class Topology {
   Edges out(NodeId node, Step step = 0) const { return edges_of(phase_at(step).out, node); }
   /// From whom `node` receives at `step`, in order of peer.
   Edges in(NodeId node, Step step = 0) const { return edges_of(phase_at(step).in, node); }
+  /// In which order `node` best sends to out(node, step), as places there: nobody then is sent to by two at a time, as long as all
+  /// send messages of one length and none leaves out a turn. Empty: from the one above the node on, and around.
+  std::span<const std::uint32_t> turns(NodeId node, Step step = 0) const;
   /// W_ii at `step`.
   float self_weight(NodeId node, Step step = 0) const {
     return phase_at(step).self[static_cast<std::size_t>(node)];
@@ -103,6 +108,12 @@ class Topology {
     Phase lists;
   };
 
+  /// Of each phase the places of turns(), node by node; empty where they go around.
+  struct Turns {
+    std::once_flag is_made;
+    std::vector<std::vector<std::uint32_t>> of_phase;
+  };
+
   explicit Topology(NodeId nodes);
   static EdgeLists sorted(NodeId nodes, const std::vector<Arc>& arcs, NodeId Arc::*node_of,
                           NodeId Arc::*peer_of);
@@ -132,6 +143,7 @@ class Topology {
   std::vector<Phase> phases_;
   // Made on demand, once for all copies.
   std::shared_ptr<Joined> joined_ = std::make_shared<Joined>();
+  std::shared_ptr<Turns> turns_ = std::make_shared<Turns>();
 };
 
 }  // namespace starling

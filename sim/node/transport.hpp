@@ -7,6 +7,7 @@
 #include <coroutine>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "sim/node/fibre.hpp"
 #include "sim/node/host.hpp"
 #include "sim/node/mailbox.hpp"
+#include "sim/node/rendezvous.hpp"
 
 namespace starling {
 
@@ -35,6 +37,12 @@ class Transport {
   virtual void send(NodeId to, Message&& message) = 0;
   /// Suspends until a message matches. The mailbox has been asked: nothing suitable has arrived yet.
   virtual void receive(ReceiveWait& wait) = 0;
+  /// Suspends until what the wait's node has sent by `tag` is through. It is not yet: rendezvous() says so.
+  void finish_sends(SendWait& wait, Tag tag) { rendezvous_->wait(wait.fibre->node, tag, wait); }
+  /// Posts receives for all that is sent to `node` by `tag`, until rendezvous() closes them; only where there is one.
+  virtual void post(NodeId, Tag) {}
+  /// A program polls for a message that has not arrived; the same.
+  virtual void ask(NodeId, const Pattern&) {}
   /// Suspends while the gradient is computed. A simulated one is best recorded late, beside the sums that read it.
   virtual void compute(GradientWait& wait) = 0;
   /// Resumes a suspended fibre at `time`; at once, in the order of calls, if that is not later than now.
@@ -77,6 +85,8 @@ class Transport {
   /// The node whose fibre runs, or ran last.
   const NodeId& running() const { return running_; }
   Mailbox& mailbox() { return mailbox_; }
+  /// Which messages wait for their receivers; null where none does, as over MPI, which agrees by itself.
+  Rendezvous* rendezvous() const { return rendezvous_.get(); }
   /// What exchanging costs beside the network; null where real machines take their own time.
   Host* host() const { return host_; }
   /// Fibres that have not ended.
@@ -105,6 +115,7 @@ class Transport {
 
   Mailbox mailbox_;
   Host* host_ = nullptr;
+  std::unique_ptr<Rendezvous> rendezvous_;
   Time now_{};                // virtual time, if time is virtual
   std::deque<Fibre> fibres_;  // an ended one has no task and is used again
 

@@ -23,6 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   test::allow_refusal([&] {
     const Section network = Scenario::parse(text, "fuzz.ini").section("network");
     read_closed_form_collectives(network);
+    read_eager_limit(network);
   });
   test::allow_refusal([&] {
     static const Topology ring = topologies::mix(

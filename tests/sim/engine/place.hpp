@@ -2,7 +2,9 @@
 // unless told otherwise; gradients take 1 ms.
 #pragma once
 
+#include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -18,7 +20,8 @@ inline constexpr Duration latency = std::chrono::microseconds(10);
 
 struct Place {
   explicit Place(NodeId nodes, bool closed_form = false, FailureSettings failing = {},
-                 Replay* replay = nullptr, std::unique_ptr<NetworkModel> other_network = nullptr)
+                 Replay* replay = nullptr, std::unique_ptr<NetworkModel> other_network = nullptr,
+                 std::int64_t eager_limit = std::numeric_limits<std::int64_t>::max())
       : workload(nodes),
         graph(backend, workload, {}, ComputeGraph::Execution::overlapped),
         recorder(nodes, RowSchedule(1, 100), RowSchedule(100, 100), Time(std::chrono::seconds(1))),
@@ -28,6 +31,7 @@ struct Place {
         failures(std::move(failing), nodes, 1),
         transport({.nodes = nodes,
                    .closed_form_collectives = closed_form,
+                   .eager_limit = eager_limit,
                    .pulse = {},
                    .failures = &failures,
                    .on_stop = [this](NodeId node) { observer.lose(node, transport.now()); },

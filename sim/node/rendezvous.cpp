@@ -1,0 +1,105 @@
+#include "sim/node/rendezvous.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "sim/node/transport.hpp"
+
+namespace starling {
+namespace {
+
+bool accepts(std::span<const Pattern> patterns, NodeId source, Tag tag) {
+  return std::ranges::any_of(patterns, [&](const Pattern& p) {
+    return (p.source == any_source || p.source == source) && (p.tag == any_tag || p.tag == tag);
+  });
+}
+
+}  // namespace
+
+bool Rendezvous::sets_off(std::uint32_t id, NodeId to, const Message& message,
+                          const ReceiveWait* waits) {
+  Box& box = boxes_[static_cast<std::size_t>(to)];
+  // Messages of one source and tag keep their order, so a short one waits behind a long one.
+  const bool follows = std::ranges::any_of(box.held, [&](const Held& held) {
+    return held.source == message.source && held.tag == message.tag;
+  });
+  if (!follows) {
+    if (!is_long(message) || std::ranges::count(box.posted, message.tag) > 0) return true;
+    for (; waits != nullptr; waits = waits->next) {
+      if (!accepts(waits->patterns, message.source, message.tag)) continue;
+      if (served_.insert(waits).second) return true;
+    }
+  }
+  box.held.push_back({id, message.source, message.tag});
+  return false;
+}
+
+std::optional<std::uint32_t> Rendezvous::take(Box& box, std::span<const Pattern> patterns) {
+  const auto first = std::ranges::find_if(
+      box.held, [&](const Held& held) { return accepts(patterns, held.source, held.tag); });
+  if (first == box.held.end()) return std::nullopt;
+  const std::uint32_t id = first->id;
+  box.held.erase(first);
+  return id;
+}
+
+std::optional<std::uint32_t> Rendezvous::ask(const ReceiveWait& wait, NodeId node) {
+  const auto id = take(boxes_[static_cast<std::size_t>(node)], wait.patterns);
+  if (id) served_.insert(&wait);
+  return id;
+}
+
+std::optional<std::uint32_t> Rendezvous::ask(const Pattern& pattern, NodeId node) {
+  return take(boxes_[static_cast<std::size_t>(node)], std::span(&pattern, 1));
+}
+
+std::vector<std::uint32_t> Rendezvous::post(NodeId node, Tag tag) {
+  Box& box = boxes_[static_cast<std::size_t>(node)];
+  box.posted.push_back(tag);
+  std::vector<std::uint32_t> ids;
+  const Pattern pattern{any_source, tag};
+  while (const auto id = take(box, std::span(&pattern, 1))) ids.push_back(*id);
+  return ids;
+}
+
+void Rendezvous::close(NodeId node, Tag tag) {
+  std::vector<Tag>& posted = boxes_[static_cast<std::size_t>(node)].posted;
+  const auto place = std::ranges::find(posted, tag);
+  if (place != posted.end()) posted.erase(place);
+}
+
+void Rendezvous::begin(const Message& message) {
+  if (is_long(message)) ++sends_[{message.source, message.tag}].count;
+}
+
+void Rendezvous::note_start(const Message& message, Time now) {
+  if (is_long(message)) sends_.at({message.source, message.tag}).last_start = now;
+}
+
+SendWait* Rendezvous::end(const Message& message) {
+  if (!is_long(message)) return nullptr;
+  const auto sends = sends_.find({message.source, message.tag});
+  if (--sends->second.count > 0) return nullptr;
+  SendWait* wait = sends->second.wait;
+  if (wait != nullptr) wait->turn = sends->second.last_start;
+  sends_.erase(sends);
+  return wait;
+}
+
+std::string Rendezvous::describe() const {
+  constexpr std::size_t most = 8;
+  std::string text;
+  std::size_t count = 0;
+  for (std::size_t to = 0; to < boxes_.size(); ++to) {
+    for (const Held& held : boxes_[to].held) {
+      if (++count > most) continue;
+      text += fmt::format("{}node {} has not asked for a message of node {} ({})",
+                          count == 1 ? "" : "; ", to, held.source, describe_tag(held.tag));
+    }
+  }
+  if (count > most) text += fmt::format("; and {} more", count - most);
+  return text;
+}
+
+}  // namespace starling

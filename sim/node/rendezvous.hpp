@@ -1,0 +1,89 @@
+// Rendezvous: which messages wait for their receivers? MPI sends short messages at once (eagerly); a longer one sets off when
+// its receiver has posted a receive for it, and its sender may go on with its buffer when it is through.
+//
+// A receive lets one message set off: one that it waits for, or polled for. Where a program takes several messages of one
+// exchange one by one, it posts receives for all of them first (post()), as MPI programs do.
+//
+// LogGOPSim's parameter S; Hoefler, Schneider, Lumsdaine, "LogGOPSim", HPDC 2010, section 3.1. As there, no round trip is
+// charged for the agreement.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "sim/node/fibre.hpp"
+#include "sim/node/message.hpp"
+
+namespace starling {
+
+class Rendezvous {
+ public:
+  /// Messages of more than `eager_limit` bytes wait.
+  Rendezvous(NodeId nodes, std::int64_t eager_limit)
+      : boxes_(static_cast<std::size_t>(nodes)), eager_limit_(eager_limit) {}
+
+  // --- Receivers ---------------------------------------------------------------------------------------------
+  /// Whether a message to `to` sets off at once; else it is held, and named `id` when it may. `waits`: the first of the
+  /// receives of `to` that wait.
+  bool sets_off(std::uint32_t id, NodeId to, const Message& message, const ReceiveWait* waits);
+  /// The message held for `node` that a new receive lets set off, if any.
+  std::optional<std::uint32_t> ask(const ReceiveWait& wait, NodeId node);
+  /// The same for a program that polls.
+  std::optional<std::uint32_t> ask(const Pattern& pattern, NodeId node);
+  /// A receive has ended.
+  void forget(const ReceiveWait& wait) { served_.erase(&wait); }
+  /// Posts receives for all that is sent to `node` by `tag`, until close(); answers with what was held and sets off now.
+  std::vector<std::uint32_t> post(NodeId node, Tag tag);
+  void close(NodeId node, Tag tag);
+
+  // --- Senders -----------------------------------------------------------------------------------------------
+  /// A message of that many bytes is sent, has set off, is through; short ones do not count. The last answers with who
+  /// has waited for it.
+  void begin(const Message& message);
+  void note_start(const Message& message, Time now);
+  SendWait* end(const Message& message);
+  /// Whether a message that `node` has sent by `tag` is not through.
+  bool is_sending(NodeId node, Tag tag) const { return sends_.contains({node, tag}); }
+  /// `wait` stays where it is until end() answers with it.
+  void wait(NodeId node, Tag tag, SendWait& wait) { sends_.at({node, tag}).wait = &wait; }
+
+  /// Messages that are held, for the report of a stall; empty if there are none.
+  std::string describe() const;
+
+ private:
+  struct Held {
+    std::uint32_t id;
+    NodeId source;
+    Tag tag;
+  };
+  struct Box {
+    std::vector<Held> held;  // in order of sending
+    std::vector<Tag> posted;
+  };
+  struct Sends {
+    std::int64_t count = 0;  // not through
+    Time last_start{};
+    SendWait* wait = nullptr;
+  };
+  using Name = std::pair<NodeId, Tag>;
+  struct Hash {
+    std::size_t operator()(const Name& name) const {
+      return static_cast<std::size_t>(name.first) * 0x9E3779B97F4A7C15 + name.second;
+    }
+  };
+  bool is_long(const Message& message) const { return message.bytes > eager_limit_; }
+  std::optional<std::uint32_t> take(Box& box, std::span<const Pattern> patterns);
+
+  std::vector<Box> boxes_;  // (nodes)
+  std::int64_t eager_limit_;
+  std::unordered_set<const ReceiveWait*>
+      served_;  // have let a message set off; looked up only, as below
+  std::unordered_map<Name, Sends, Hash> sends_;
+};
+
+}  // namespace starling
