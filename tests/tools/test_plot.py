@@ -120,6 +120,42 @@ class PlotTest(unittest.TestCase):
             drawn.append((self.folder / name).read_bytes())
         self.assertEqual(*drawn)
 
+    def test_training_and_test_losses_stand_at_the_same_times(self):
+        subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "skewed.h5", "compute.slow_nodes=1", "compute.slowdown=4", "algorithm.kind=adpsgd"],
+                       cwd=self.folder, check=True)
+        with h5py.File(self.folder / "skewed.h5") as file:
+            times, steps, step = (file[name][()] for name in ("evaluation/time", "evaluation/step", "steps/step"))
+        rows = np.searchsorted(step, steps)
+        np.testing.assert_array_equal(run.Results(self.folder / "skewed.h5").training("time")[0][rows], times)
+        beside = convergence.Run(self.folder / "skewed.h5")
+        beside.read_training()
+        np.testing.assert_array_equal(beside.curve("train_loss", "time")[0][rows], times)
+        figure, axes = plt.subplots(1, 2)
+        run.draw_loss(dict(zip(("time", "step"), axes)), run.Results(self.folder / "skewed.h5"), 1.0)
+        self.assertEqual([line.get_xdata()[-1] for line in axes[0].lines], [times[-1]] * 2)
+        plt.close(figure)
+
+    def test_training_losses_at_equal_times_are_the_newest_of_each_node(self):
+        def change(file):
+            table = file.create_group("evaluation_by_time")
+            table["time"], table["test_loss"] = [2.0, 4.0], [1.0, 0.5]
+            for name, values in {"time": [[1, 2, 9, 9], [2, 4, 9, 9], [3, math.nan, 9, 9], [4, math.nan, 9, 9]],
+                                 "train_loss": [[8, 4, 1, 1], [6, 2, 1, 1], [4, math.nan, 1, 1], [2, math.nan, 1, 1]]}.items():
+                del file[f"steps/{name}"]
+                file[f"steps/{name}"] = np.array(values, dtype=float)
+        at, low, mean, high = run.Results(self.folder / self.changed("newest.h5", change)).training("time")
+        self.assertEqual(at.tolist(), [1, 2, 3, 4])
+        self.assertEqual([low.tolist(), mean.tolist(), high.tolist()], [[8, 4, 4, 2], [8, 5, 4, 2], [8, 6, 4, 2]])
+
+    def test_time_does_not_run_backwards_where_nodes_stopped(self):
+        def change(file):
+            file["evaluation/time"][...] = [1, 5, 3, 6]  # the slow node ended but two of the four
+        results = run.Results(self.folder / self.changed("stopped.h5", change))
+        self.assertEqual(results.evaluated("test_loss", "time")[0].tolist(), [1, 5, 5, 6])
+        figure, _ = convergence.draw([self.folder / "stopped.h5", self.folder / "a.h5"], (), ("time",))
+        self.assertTrue(all((np.diff(line.get_xdata()) >= 0).all() for line in figure.axes[0].lines))
+        plt.close(figure)
+
     def test_the_deviation_of_the_first_run_is_printed_as_compare_tells_it(self):
         said = self.plot("a.h5", "slow.h5")
         # Gradients take 1.2 times as long and messages next to nothing; what is computed is the same: 1 / 1.2 - 1.

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.ticker import LogLocator, MaxNLocator, PercentFormatter
 
 from pictures.reference import read_reference
-from pictures.results import choose_evaluations, end_of_run, opened
+from pictures.results import choose_evaluations, end_of_run, forward, opened
 from pictures.run import Results
 from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, byte_scale, cut, finite, literal, percent, set_log, short, spans_decades, text, time_scale, wants_log
 
@@ -24,7 +24,7 @@ PANEL, BAR, LINE = 2.6, 0.14, 0.16  # heights in inches: of a row, at least; of 
 
 
 class Run:
-    """Name, evaluation table, table of training losses (none until it is asked for) and time per step of a run."""
+    """Name, evaluation table, curves of training losses (none until they are asked for) and time per step of a run."""
 
     def __init__(self, path, name=""):
         self.path = path
@@ -34,30 +34,29 @@ class Run:
         self.by_time = self.columns.pop("by_time", {})
         self.step_time = self.columns.pop("step_time", np.nan)
         self.unread = self.columns.pop("unread", [])
-        self.training = self.columns if self.is_reference else {}
+        self.training = {}  # by axis; of a reference, its columns have it
 
     def curve(self, metric, against):
         """Finite points; empty if either is not known."""
-        table = self.training if metric == "train_loss" else choose_evaluations(self.columns, self.by_time, against)
+        if metric == "train_loss" and not self.is_reference:
+            return self.training.get(against, (np.empty(0), np.empty(0)))
+        table = choose_evaluations(self.columns, self.by_time, against)
         if metric not in table or against not in table:
             return np.empty(0), np.empty(0)
         return finite(table[against], table[metric])
 
     def read_training(self):
-        """The mean over nodes, by step; its samples and epochs by those of the evaluations before and after. Nodes that stop have sent
-        what they had."""
+        """The mean over nodes; samples and epochs of its steps by those of the evaluations before and after."""
         results = Results(self.path)
-        losses = results.spread("train_loss")
-        if losses is None:
-            return
-        self.training = {"train_loss": losses[1], **{axis: results.step_positions(axis, len(losses[1])) for axis in ("step", "time")}}
-        for axis in ("samples", "epoch"):
+        for axis in ("step", "time", "bytes_sent"):
+            found = results.training(axis)
+            if found is not None:
+                self.training[axis] = finite(found[0], found[2])
+        for axis in ("samples", "epoch") if self.training else ():
             steps, known = self.curve(axis, "step")
             if len(steps):
-                self.training[axis] = np.interp(self.training["step"], [0, *steps], [0, *known])
-        if "bytes_sent" in results.steps:
-            sent = np.nan_to_num(results.steps["bytes_sent"][:len(losses[1])])
-            self.training["bytes_sent"] = np.maximum.accumulate(sent).sum(axis=1)
+                at, losses = self.training["step"]
+                self.training[axis] = np.interp(at, [0, *steps], [0, *known]), losses
 
     def reached(self, metric, target, against="time"):
         """When the metric is at the target for the first time, between rows by a straight line; if in none of them, but at the end by
@@ -146,6 +145,7 @@ def count_epochs(runs):
 def draw_curves(ax, runs, metric, against, scale, is_log):
     for i, run in enumerate(runs):
         x, y = run.curve(metric, against)
+        x = forward(x) if against == "time" else x
         few = len(x) <= 25
         ax.plot(x * scale, y, color=SERIES[i], linestyle=DASHES[i], label=literal(run.name),
                 marker=MARKERS[i] if few else None, markersize=4, markerfacecolor="none" if i else None)

@@ -10,7 +10,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, MaxNLocator, PercentFormatter
 
-from pictures.results import choose_evaluations, end_of_run, opened
+from pictures.results import choose_evaluations, end_of_run, forward, opened
 from pictures.style import BLUE, GREEN, GREY, ORANGE, Failure, finite, set_log, text, time_scale, write
 
 MOST_NODES = 64          # rows of the node timeline
@@ -50,7 +50,7 @@ class Results:
         table = choose_evaluations(self.evaluation, self.by_time, against)
         if metric not in table or against not in table:
             return np.empty(0), np.empty(0)
-        return finite(table[against], table[metric])
+        return finite(forward(table[against]) if against == "time" else table[against], table[metric])
 
     def seen(self, metric):
         """All finite values of an evaluated metric that are drawn, against time or steps."""
@@ -64,20 +64,42 @@ class Results:
 
     def spread(self, metric):
         """Least, mean and greatest cell of each row over nodes; None if there is no number at all."""
-        cells = self.steps.get(metric)
-        if cells is None or not np.isfinite(cells).any():
-            return None
-        cells = np.where(np.isfinite(cells), cells, np.nan)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # rows without a number
-            return np.nanmin(cells, axis=1), np.nanmean(cells, axis=1), np.nanmax(cells, axis=1)
+        return spread_of(self.steps.get(metric))
 
     def step_positions(self, against, rows):
-        """x of the rows of the table of steps: the step, or the mean time over nodes."""
+        """x of the rows of the table of steps, as in evaluations: the step, when the last of the nodes that got there had ended it, or what
+        all had sent by then (nodes that stopped: what they had)."""
         if against == "step":
             return self.steps["step"][:rows].astype(float)
+        if against == "bytes_sent":
+            return np.maximum.accumulate(np.nan_to_num(self.steps["bytes_sent"][:rows])).sum(axis=1)
         time = self.spread("time")
-        return np.full(rows, np.nan) if time is None else padded(time[1], rows)
+        return np.full(rows, np.nan) if time is None else padded(forward(time[2]), rows)
+
+    def training(self, against):
+        """(x, least, mean, greatest training loss of the nodes), where test losses are drawn, too: by step, or what every node had
+        recorded last at equal times; None if it is not known."""
+        if "train_loss" not in self.steps or (against == "bytes_sent" and against not in self.steps):
+            return None
+        is_by_time = choose_evaluations(self.evaluation, self.by_time, against) is self.by_time and "time" in self.steps
+        loss = self.newest("train_loss") if is_by_time else self.steps["train_loss"]
+        spread = spread_of(loss)
+        if spread is None:
+            return None
+        if not is_by_time:
+            return self.step_positions(against, len(loss)), *spread
+        return np.nansum(self.newest(against), axis=1) if against == "bytes_sent" else self.instants(), *spread
+
+    def instants(self):
+        """As many equal times up to the end as there are rows of steps."""
+        return np.linspace(0, self.by_time["time"][-1], len(self.steps["time"]) + 1)[1:]
+
+    def newest(self, metric):
+        """(instants, nodes) what each node had recorded last by each of these times."""
+        cells = self.steps[metric]
+        time = np.where(np.isfinite(self.steps["time"][:len(cells)]), self.steps["time"][:len(cells)], np.inf)
+        rows = np.stack([np.searchsorted(column, self.instants(), side="right") - 1 for column in time.T], axis=1)
+        return np.where(rows >= 0, np.take_along_axis(cells, np.maximum(rows, 0), axis=0), np.nan)
 
     def throughput(self):
         """(time, step, rate, unit): pace between rows, of the whole run; None if nothing tells it."""
@@ -88,7 +110,8 @@ class Results:
             if time.ndim == 2:
                 if self.spread("time") is None:
                     continue
-                time = self.spread("time")[1]
+                time = self.spread("time")[2]
+            time = forward(time)
             rows = min(len(time), len(table[key]))
             known = np.isfinite(time[:rows]) & np.isfinite(table[key][:rows])
             if known.sum() < 2:
@@ -113,6 +136,16 @@ class Results:
         if not (total > 0).any():
             return None
         return spent / np.where(total > 0, total, np.inf)[:, None]
+
+
+def spread_of(cells):
+    """Least, mean and greatest cell of each row that are known; None if there is no number at all."""
+    if cells is None or not np.isfinite(cells).any():
+        return None
+    cells = np.where(np.isfinite(cells), cells, np.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # rows without a number
+        return np.nanmin(cells, axis=1), np.nanmean(cells, axis=1), np.nanmax(cells, axis=1)
 
 
 def padded(values, rows):
@@ -192,18 +225,21 @@ def draw_auc(axes, results, scale):
 
 
 def draw_loss(axes, results, scale):
-    train = results.spread("train_loss")
     seen = [results.seen("test_loss")]
     for against, ax in axes.items():
+        train = results.training(against)
         if train is not None:
-            x = results.step_positions(against, len(train[1])) * (scale if against == "time" else 1)
-            ax.fill_between(x, train[0], train[2], color=ORANGE, alpha=0.18, linewidth=0)
-            ax.plot(x, train[1], color=ORANGE, linewidth=1.0, marker="o" if np.isfinite(train[1]).sum() == 1 else None, markersize=3.2,
+            x, low, mean, high = train
+            x = x * (scale if against == "time" else 1)
+            ax.fill_between(x, low, high, color=ORANGE, alpha=0.18, linewidth=0)
+            ax.plot(x, mean, color=ORANGE, linewidth=1.0, marker="o" if np.isfinite(mean).sum() == 1 else None, markersize=3.2,
                     label="training, mean and range of nodes")
+            seen.append(mean[np.isfinite(mean)])
         else:
-            draw_line(ax, *scaled(results.evaluated("train_loss", against), against, scale), ORANGE, "training")
+            x, y = scaled(results.evaluated("train_loss", against), against, scale)
+            draw_line(ax, x, y, ORANGE, "training")
+            seen.append(y)
         draw_line(ax, *scaled(results.evaluated("test_loss", against), against, scale), BLUE, "test, mean model")
-    seen.append(train[1][np.isfinite(train[1])] if train else results.evaluated("train_loss", "step")[1])
     if use_log(np.concatenate(seen)):
         set_log(axes["time"])
     axes["time"].set_ylabel("loss")

@@ -12,7 +12,7 @@ from matplotlib.text import Annotation
 from matplotlib.ticker import EngFormatter, MaxNLocator, PercentFormatter
 
 from pictures import convergence
-from pictures.results import choose_evaluations, opened
+from pictures.results import choose_evaluations, forward, opened
 from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, byte_scale, cut, literal, numbers, percent, set_log, short, spans_decades, wants_log
 
 MOST_CURVES = 8          # as many as there are colors
@@ -402,7 +402,7 @@ def curves(ax, sweep, metric, against, key, fixed, held):
         rows = min((len(y) for _, y in found), default=0)
         if rows == 0:
             continue
-        x = np.mean([x[:rows] for x, _ in found], axis=0)
+        x = np.mean([forward(x[:rows]) if against == "time" else x[:rows] for x, _ in found], axis=0)
         y = np.mean([y[:rows] for _, y in found], axis=0)
         tuned = [sweep.setting(name, chosen[name]) for name in settings if settings[name] is BEST]
         if metric == "consensus_distance":
