@@ -316,6 +316,30 @@ class PlotTest(unittest.TestCase):
                 file[f"nodes/{name}"][...] = values
         self.assertTrue(any(text.endswith("nodes compute 80% of theirs") for text in self.texts(self.changed("uneven.h5", change))))
 
+    def test_serving_after_the_last_step_is_set_apart(self):
+        def change(file):
+            for name, values in {"compute": [9, 2, 2, 2], "wait": [0, 1, 7, 0], "communicate": [0, 0, 0, 0], "finished": [9, 3, 2, 2]}.items():
+                file[f"nodes/{name}"][...] = values
+        results = run.Results(self.folder / self.changed("serving.h5", change))
+        np.testing.assert_allclose(results.shares(), [[1, 0, 0, 0], [2 / 3, 0, 1 / 3, 0], [2 / 9, 0, 0, 7 / 9], [1, 0, 0, 0]])
+        said = self.texts("serving.h5")
+        self.assertTrue(any(text.endswith("nodes compute 94% of theirs up to their last steps") for text in said), said)  # 15 of 16 s
+        self.assertIn("serve after last step", said)
+        self.assertNotIn("serve after last step", self.texts("a.h5"))
+
+    def test_a_node_that_stopped_is_away_from_then_on(self):
+        subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "stops.h5", "failures.stop=2 @ 10 ms", "algorithm.kind=adpsgd",
+                        "algorithm.patience=1 ms"], cwd=self.folder, check=True)
+        results = run.Results(self.folder / "stops.h5")
+        share = results.shares().sum(axis=1)
+        self.assertAlmostEqual(share[2], 0.0095 / results.end, delta=0.001 / results.end)  # a gradient that was not ended does not count
+        self.assertLess(share[2], 0.3)
+        np.testing.assert_allclose(share[[0, 1, 3]], 1)
+        figure = self.laid_out(lambda: run.draw(results, "stops.h5", None))
+        (shares,) = [ax for ax in figure.axes if ax.get_title("left") == "How the nodes spent the whole run"]
+        self.assertIn("away", [text.get_text() for text in shares.get_legend().get_texts()])
+        self.assertGreater(shares.get_legend().get_window_extent().x0, shares._left_title.get_window_extent().x1)
+
     def test_a_distance_of_zero_breaks_the_line_of_a_logarithmic_axis(self):
         def change(file):
             file["evaluation/consensus_distance"][...] = [0.1, 0.2, 0, 0.3]

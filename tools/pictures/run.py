@@ -1,5 +1,6 @@
 """The picture of one run: quality against time and steps, what the nodes did when, and how they spent their time."""
 import configparser
+import math
 import pathlib
 import warnings
 
@@ -16,7 +17,9 @@ from pictures.style import BLUE, GREEN, GREY, ORANGE, Failure, finite, set_log, 
 MOST_NODES = 64          # rows of the node timeline
 STEPS_IN_WINDOW = 24     # of the median node
 MOST_BARS = 512          # nodes drawn one by one in the shares
+LETTERS_BESIDE_TITLE = 44
 ACTIVITIES = {"compute": BLUE, "communicate": ORANGE, "wait": "#D9D9D9"}
+SERVING, SERVING_COLOR = "serve after last step", "#B5DDEF"
 
 
 class Results:
@@ -30,6 +33,7 @@ class Results:
             self.evaluation = {name: values[()] for name, values in file["evaluation"].items()}
             self.by_time = {name: values[()] for name, values in file.get("evaluation_by_time", {}).items()}
             self.nodes = {name: values[()] for name, values in file["nodes"].items()}
+            self.planned_steps = int(file["evaluation"].attrs["steps"])
             self.end = end_of_run(file)
             timeline = file["timeline"]
             names = h5py.check_enum_dtype(timeline["activity"].dtype)
@@ -42,6 +46,7 @@ class Results:
             self.link_timeline = {name: values[()] for name, values in file.get("link_timeline", {}).items()}
             self.diverged_nodes = int(file["statistics"].attrs.get("diverged_nodes", 0))
             self.away_seconds = float(file["statistics"].attrs.get("failures.away_seconds", 0))
+            self.stopped_nodes = int(file["statistics"].attrs.get("failures.stopped_nodes", 0))
         self.node_count = len(self.nodes["steps"])
         self.clock = "time" if self.facts.get("transport") == "mpi" else "virtual time"
 
@@ -123,19 +128,39 @@ class Results:
             return time[:rows][known], table["step"][:rows][known], rate, unit
         return None
 
+    def accounted(self):
+        """What each node spent in any activity."""
+        return sum(self.nodes[name] for name in ACTIVITIES)
+
+    def has_ended(self):
+        """Whether each node ended all its steps."""
+        return self.nodes["steps"] >= self.planned_steps
+
+    def serving(self):
+        """What of it came after a node's last step, while others still asked it; of one that was away before, less than that."""
+        return np.where(self.has_ended(), np.maximum(self.accounted() - self.nodes["finished"], 0), 0)
+
+    def serves(self):
+        """Whether it is worth a word, as in tools/summary.cpp."""
+        return self.serving().sum() > 0.01 * self.nodes["finished"].sum()
+
     def computing(self):
-        """Share of all nodes' time that they computed, as `starling run` prints it; None if no time was noted."""
-        spent = {name: self.nodes[name].sum() for name in ACTIVITIES}
-        total = sum(spent.values())
-        return spent["compute"] / total if total > 0 else None
+        """Share of all nodes' time up to their last steps that they computed; None if no time was noted."""
+        total = (self.accounted() - self.serving()).sum()
+        return self.nodes["compute"].sum() / total if total > 0 else None
 
     def shares(self):
-        """(nodes, activities) share of the node's time; None if no time was noted."""
-        spent = np.stack([self.nodes[name] for name in ACTIVITIES], axis=1)
-        total = np.maximum(spent.sum(axis=1), self.nodes["finished"])
+        """(nodes, activities and serving) share of the node's time, which of one that stopped ends with the run; None if no time was noted."""
+        serving = self.serving()
+        spent = {name: self.nodes[name] for name in ACTIVITIES}
+        waiting = np.minimum(serving, spent["wait"])  # a node that serves waits to be asked, and for what is under way
+        spent["wait"], spent["communicate"] = spent["wait"] - waiting, spent["communicate"] - (serving - waiting)
+        total = np.maximum(self.accounted(), self.nodes["finished"])
+        if self.stopped_nodes > 0:
+            total = np.where(self.nodes["steps"] < self.planned_steps, np.maximum(total, self.end), total)
         if not (total > 0).any():
             return None
-        return spent / np.where(total > 0, total, np.inf)[:, None]
+        return np.stack([*spent.values(), serving], axis=1) / np.where(total > 0, total, np.inf)[:, None]
 
 
 def spread_of(cells):
@@ -190,7 +215,7 @@ def headline(results, path):
         clock = "wall time" if results.clock == "time" else results.clock
         outcome.append(f"{steps:,} {'step' if steps == 1 else 'steps'} in {duration_text(results.end)} of {clock}")
         if results.computing() is not None:  # nodes may end long before the last one, so this is no share of that time
-            outcome.append(f"nodes compute {results.computing():.0%} of theirs")
+            outcome.append(f"nodes compute {results.computing():.0%} of theirs{' up to their last steps' if results.serves() else ''}")
     workload = fact("workload")
     return pathlib.Path(path).stem, " · ".join(part for part in parts + [workload] if part), ", ".join(outcome)
 
@@ -365,8 +390,10 @@ def draw_timeline(ax, results, window):
     inside = (timeline["end"] > begin) & (timeline["begin"] < end) & (row_of[timeline["node"]] >= 0)
     height = 0.86 if len(shown) <= 40 else 1.0
     has_edges = len(shown) <= 40 and inside.sum() < 100 * len(shown)  # they tell one gradient from the next
-    for name, color in ACTIVITIES.items():
-        mine = inside & (timeline["activity"] == results.activity_numbers[name])
+    serves = (timeline["begin"] >= results.nodes["finished"][timeline["node"]]) & results.has_ended()[timeline["node"]]
+    kinds = [(name, color, (timeline["activity"] == results.activity_numbers[name]) & ~serves) for name, color in ACTIVITIES.items()]
+    for name, color, those in [*kinds, (SERVING, SERVING_COLOR, serves)]:
+        mine = inside & those
         left = np.clip(timeline["begin"][mine], begin, end) * factor
         right = np.clip(timeline["end"][mine], begin, end) * factor
         low = row_of[timeline["node"][mine]] - height / 2
@@ -428,7 +455,7 @@ def draw_shares(ax, results):
         bar = 0.86 if count <= 64 else 1.0
         left, width = np.arange(count) - bar / 2, np.full(count, bar)
     floor = np.zeros(len(shares))
-    for i, color in enumerate(ACTIVITIES.values()):
+    for i, color in enumerate([*ACTIVITIES.values(), SERVING_COLOR]):
         ax.bar(left, shares[:, i], width, floor, align="edge", color=color, linewidth=0, antialiased=count <= 64)
         floor = floor + shares[:, i]
     ax.set_xlim(-0.6, count - 0.4)
@@ -457,12 +484,22 @@ def draw_right(figure, grid, results, window):
     axes = [figure.add_subplot(rows[i]) for i in range(len(panels))]
     for ax, draw in zip(axes, panels):
         draw(ax)
-    if has_activities or len(results.timeline["node"]):
-        handles = [Patch(color=color, label=name) for name, color in ACTIVITIES.items()]
-        handles += [Patch(facecolor="white", edgecolor="#BBBBBB", label="away")] if results.away_seconds > 0 else []
-        axes[0 if len(results.timeline["node"]) else -1].legend(
-            handles=handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncol=len(handles), borderaxespad=0.2,
-            handlelength=1.0, handletextpad=0.5, columnspacing=1.0)
+    activities = [Patch(color=color, label=name) for name, color in ACTIVITIES.items()]
+    others = [Patch(color=SERVING_COLOR, label=SERVING)] if results.serves() else []
+    if results.away_seconds > 0 or results.stopped_nodes > 0:
+        others.append(Patch(facecolor="white", edgecolor="#BBBBBB", label="away"))
+    if len(results.timeline["node"]):
+        add_key(axes[0], activities)
+    if has_activities:
+        add_key(axes[-1], others if len(results.timeline["node"]) else activities + others)
+
+
+def add_key(ax, handles):
+    """What the colors stand for, to the right of the title; in two lines where one has no room."""
+    lines = 1 if sum(len(handle.get_label()) + 4 for handle in handles) <= LETTERS_BESIDE_TITLE else 2
+    if handles:
+        ax.legend(handles=handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncol=math.ceil(len(handles) / lines),
+                  borderaxespad=0.2, handlelength=1.0, handletextpad=0.5, columnspacing=1.0)
 
 
 def draw(results, path, window):
