@@ -340,6 +340,40 @@ class PlotTest(unittest.TestCase):
         self.assertIn("away", [text.get_text() for text in shares.get_legend().get_texts()])
         self.assertGreater(shares.get_legend().get_window_extent().x0, shares._left_title.get_window_extent().x1)
 
+    def test_the_title_says_which_stretch_of_the_run_the_timeline_shows(self):
+        def title(*window):
+            figure = self.laid_out(lambda: run.draw(run.Results(self.folder / "a.h5"), "a.h5", window or None))
+            (ax,) = [ax for ax in figure.axes if ax.get_title("left").startswith("What the nodes did")]
+            self.assertGreater(ax.get_legend().get_window_extent().x0, ax._left_title.get_window_extent().x1)
+            return ax.get_title("left"), ax.get_xlim()
+        end = run.Results(self.folder / "a.h5").end
+        self.assertEqual(title()[0], f"What the nodes did, first {24e3 * end / 40:.3g} ms of {1e3 * end:.3g} ms")
+        self.assertEqual(title(0.01, 0.02), (f"What the nodes did, 10–20 ms of {1e3 * end:.3g} ms", (10, 20)))
+        said, (begin, last) = title(0, 9)  # which is as far as it was kept
+        self.assertEqual((said, begin), ("What the nodes did", 0))
+        self.assertAlmostEqual(last, 1e3 * end)
+
+    def test_rows_of_the_timeline_are_named_at_even_distances(self):
+        def change(file):
+            for name in [*file["nodes"]]:
+                values = np.resize(file[f"nodes/{name}"][()], 100)
+                del file[f"nodes/{name}"]
+                file[f"nodes/{name}"] = values
+            file["timeline/node"][...] = np.arange(len(file["timeline/node"])) % 100
+        for name, label in ((self.changed("hundred.h5", change), "node (50 of 100)"), ("a.h5", "node")):
+            figure, ax = plt.subplots()
+            run.draw_timeline(ax, run.Results(self.folder / name), (0, 0.02))
+            numbers_of_nodes = [int(tick.get_text()) for tick in ax.get_yticklabels()]
+            self.assertEqual(ax.get_ylabel(), label)
+            self.assertGreater(len(numbers_of_nodes), 3)
+            self.assertEqual(len(set(np.diff(numbers_of_nodes))), 1, numbers_of_nodes)
+            plt.close(figure)
+
+    def test_pictures_of_links_and_of_the_run_lie_beside_each_other(self):
+        shutil.copy(self.folder / "a.h5", self.folder / "beside.h5")
+        self.assertEqual([self.plot("beside.h5", *words) for words in ([], ["--links"], ["--convergence"])],
+                         ["wrote beside.png\n", "wrote beside_links.png\n", "wrote beside_convergence.png\n"])
+
     def test_a_distance_of_zero_breaks_the_line_of_a_logarithmic_axis(self):
         def change(file):
             file["evaluation/consensus_distance"][...] = [0.1, 0.2, 0, 0.3]
@@ -797,7 +831,12 @@ class PlotTest(unittest.TestCase):
         self.assertTrue(any(text.startswith("all nodes diverged, 60 steps") for text in said), said)
 
     def test_what_cannot_be_drawn_is_refused(self):
-        self.assertIn("the node timeline ends at 1 s", self.plot("a.h5", "--window", "1", "2", status=1))
+        end = run.Results(self.folder / "a.h5").end
+        self.assertIn(f"the node timeline ends at {end:g} s (run.timeline), --window begins at 1 s", self.plot("a.h5", "--window", "1", "2", status=1))
+        self.assertIn("no node timeline was kept (run.timeline)", self.plot("slow.h5", "--window", "0", "2", status=1))
+        for words in (["a.h5", "slow.h5", "--window", "0", "1"], ["a.h5", "--convergence", "--window", "0", "1"], ["a.h5", "slow.h5", "--links"]):
+            self.assertIn(" wants one run by itself", self.plot(*words, status=2))
+        self.assertIn("--links does not draw", self.plot("a.h5", "--links", "--window", "0", "1", status=2))
         self.assertIn("--metric wants the folder of a sweep", self.plot("a.h5", "--metric", "test_loss", status=2))
         self.assertIn("--links wants a run", self.plot("swept", "--links", status=2))
         self.assertIn("--target wants", self.plot("a.h5", "--target", "0.9", status=2))

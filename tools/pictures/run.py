@@ -380,9 +380,7 @@ def add_epochs(ax, results):
 def draw_timeline(ax, results, window):
     """One row per node, one rectangle per stretch of time that touches the window."""
     timeline = results.timeline
-    shown = np.arange(results.node_count)
-    if results.node_count > MOST_NODES:
-        shown = np.unique(np.linspace(0, results.node_count - 1, MOST_NODES).round().astype(int))
+    shown = np.arange(0, results.node_count, math.ceil(results.node_count / MOST_NODES))
     row_of = np.full(results.node_count, -1)
     row_of[shown] = np.arange(len(shown))
     begin, end = window
@@ -404,13 +402,21 @@ def draw_timeline(ax, results, window):
                                          antialiaseds=len(shown) <= 40))
     ax.set_xlim(begin * factor, end * factor)
     ax.set_ylim(len(shown) - 0.5, -0.5)
-    ticks = np.unique(np.linspace(0, len(shown) - 1, min(len(shown), 16)).round().astype(int))
+    ticks = MaxNLocator(16, integer=True, min_n_ticks=1).tick_values(0, len(shown) - 1)
+    ticks = [int(tick) for tick in ticks if 0 <= tick < len(shown)]
     ax.set_yticks(ticks, [str(shown[tick]) for tick in ticks])
     ax.grid(False)
-    ax.set_ylabel("node")
+    ax.set_ylabel(f"node ({len(shown)} of {results.node_count:,})" if len(shown) < results.node_count else "node")
     ax.set_xlabel(f"{results.clock} ({unit})")
-    some = f", {len(shown)} of {results.node_count:,} nodes" if len(shown) < results.node_count else ""
-    ax.set_title(f"What the nodes did{some}")
+    ax.set_title(f"What the nodes did{stretch_in_words(begin, end, results.end)}")
+
+
+def stretch_in_words(begin, end, whole):
+    """", first 190 ms of 2.86 s"; nothing if it is all."""
+    if begin <= 0 and end >= 0.999 * whole:
+        return ""
+    factor, _ = time_scale(end)
+    return f", {f'{begin * factor:.3g}–' if begin > 0 else 'first '}{duration_text(end)} of {duration_text(whole)}"
 
 
 def default_window(results):
@@ -472,7 +478,8 @@ def draw_right(figure, grid, results, window):
     """Timeline (or progress) above, shares below; what is missing leaves its place to the other."""
     panels = []
     if len(results.timeline["node"]):
-        panels.append(lambda ax: draw_timeline(ax, results, window or default_window(results)))
+        last = results.timeline["end"].max()
+        panels.append(lambda ax: draw_timeline(ax, results, (window[0], min(window[1], last)) if window else default_window(results)))
     elif results.spread("time") is not None:
         panels.append(lambda ax: draw_progress(ax, results))
     has_activities = results.shares() is not None and results.shares().any()
@@ -502,10 +509,17 @@ def add_key(ax, handles):
                   borderaxespad=0.2, handlelength=1.0, handletextpad=0.5, columnspacing=1.0)
 
 
+def check_window(results, window):
+    """Refuses a stretch of time of which nothing was kept."""
+    kept = min(results.timeline_until, results.timeline["end"].max(initial=0))
+    if window and not window[0] < kept:
+        ends = f"the node timeline ends at {kept:g} s" if kept > 0 else "no node timeline was kept"
+        raise Failure(f"{ends} (run.timeline), --window begins at {window[0]:g} s")
+
+
 def draw(results, path, window):
     """The whole picture."""
-    if window and not window[0] < results.timeline_until:
-        raise Failure(f"the node timeline ends at {results.timeline_until:g} s (run.timeline), --window begins at {window[0]:g} s")
+    check_window(results, window)
     panels = convergence_panels(results)
     has_right = (len(results.timeline["node"]) > 0 or results.spread("time") is not None or
                  results.shares() is not None)
