@@ -504,6 +504,24 @@ class PlotTest(unittest.TestCase):
         self.assertIn("no outcome bytes; known are ", self.plot("traded", "--against", "bytes", status=1))
         self.assertIn("--against wants the folder of a sweep", self.plot("a.h5", "--against", "bytes_per_step", status=2))
 
+    def test_curves_show_the_best_value_of_the_second_key_and_name_lines_that_are_missing(self):
+        figure = self.drawn_sweep("noisy", "algorithm.kind = dpsgd, allreduce\nalgorithm.learning_rate = 0.001, 0.1, 100")
+        curves = [ax for ax in figure.axes if ax.get_xlabel() in ("virtual time (s)", "steps")]
+        self.assertEqual([ax.get_title("left") for ax in curves], ["Test accuracy of the mean model, learning rate = 0.1"] * 2)
+        # Where runs of a line are missing at the best value, one that has all lines is taken; of a line that has none a note tells.
+        rows = {name: (self.folder / "noisy" / name).read_text().splitlines(keepends=True) for name in ("table.csv", "points.csv")}
+        for dropped, rate, note in ((["allreduce,0.1,"], "0.001", []),
+                                    (["allreduce,"], "0.1", ["no finished run with an evaluation: allreduce"])):
+            for name, lines in rows.items():
+                (self.folder / "noisy" / name).write_text("".join(line for line in lines if not any(text in line for text in dropped)))
+            swept = sweep.Sweep(self.folder / "noisy")
+            swept.table += [{**swept.table[0], "algorithm.kind": "allreduce", "runs": "1", "test_accuracy": ""}] if note else []
+            self.assertEqual(swept.best_for_all("algorithm.learning_rate", "algorithm.kind", {}), rate)
+            figure, ax = plt.subplots()
+            sweep.curves(ax, swept, "test_accuracy", "step", "algorithm.kind", {}, {"algorithm.learning_rate": rate})
+            self.assertEqual([text.get_text() for text in ax.texts], note)
+            plt.close(figure)
+
     def test_the_best_of_a_swept_key_is_chosen_for_each_combination(self):
         rates = {"dpsgd": "0.001", "allreduce": "0.1"}
         self.drawn_sweep("tuned", "algorithm.kind = dpsgd, allreduce\nalgorithm.learning_rate = 0.001, 0.01, 0.1\nrepeats = 2")

@@ -10,7 +10,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, PercentFormatter
 from pictures.reference import read_reference
 from pictures.results import choose_evaluations, end_of_run, forward, opened
 from pictures.run import Results
-from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, byte_scale, cut, finite, literal, percent, set_log, short, spans_decades, text, time_scale, wants_log
+from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, add_note, byte_scale, cut, finite, literal, percent, set_log, short, spans_decades, text, time_scale, wants_log
 
 METRICS = {"test_accuracy": "Test accuracy", "test_auc": "Test AUC", "test_loss": "Test loss", "train_loss": "Training loss",
            "consensus_distance": "Consensus distance"}
@@ -158,8 +158,7 @@ def draw_curves(ax, runs, metric, against, scale, is_log):
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     silent = [run.name for run in runs if len(run.curve(metric, "step")[0]) and not len(run.curve(metric, against)[0])]
     if silent:
-        ax.annotate(literal(f"not told of {', '.join(silent)}"), (1, 0), xycoords="axes fraction", xytext=(-4, 4), textcoords="offset points",
-                    ha="right", va="bottom", fontsize=8, color=GREY)
+        add_note(ax, literal(f"not told of {', '.join(silent)}"))
     if is_log:
         ax.set(xscale="log", yscale="log")
         ax.xaxis.set_major_locator(LogLocator(numticks=6))

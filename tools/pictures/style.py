@@ -122,6 +122,12 @@ def write(figure, x, y, words, right, **look):
     return line
 
 
+def add_note(ax, words):
+    """A small remark in the lower right corner of a panel."""
+    ax.annotate(words, (1, 0), xycoords="axes fraction", xytext=(-4, 4), textcoords="offset points", ha="right", va="bottom", fontsize=8,
+                color=GREY)
+
+
 def quantity(text):
     """(number, unit) of "160 ms"; None if it is no quantity."""
     found = re.fullmatch(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([^\s\d].*)?", text)

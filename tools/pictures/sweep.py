@@ -13,7 +13,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator, PercentFormatter
 
 from pictures import convergence
 from pictures.results import choose_evaluations, forward, opened
-from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, byte_scale, cut, literal, numbers, percent, set_log, short, spans_decades, wants_log
+from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, add_note, byte_scale, cut, literal, numbers, percent, set_log, short, spans_decades, wants_log
 
 MOST_CURVES = 8          # as many as there are colors
 MOST_LABELS = 16         # values named along an axis
@@ -159,6 +159,15 @@ class Sweep:
         """The points with these settings."""
         settings = self.chosen(settings)
         return [point for point in self.points if all(point[key] == value for key, value in settings.items())]
+
+    def best_for_all(self, key, other, fixed):
+        """The value of `key` at which runs with most values of `other` are finished, and among those are best on the average."""
+        def merit(value):
+            outcomes = [self.cell(self.judge, {**fixed, key: value, other: each})[0] for each in self.values(other)]
+            known = [outcome for outcome in outcomes if np.isfinite(outcome)]
+            sign = 1 if self.judge in HIGHER_IS_BETTER else -1
+            return len(known), sign * np.mean(known) if known else 0
+        return max(self.values(key), key=merit)
 
     def cell(self, metric, settings):
         """(mean, deviation) of the rows with these settings; of several, of the first."""
@@ -390,6 +399,7 @@ def speed_up(ax, sweep, series_key, fixed):
 
 def curves(ax, sweep, metric, against, key, fixed, held):
     """The metric over a run, mean over seeds, a curve per value of `key`. `held` keys have these values in this panel alone."""
+    missing = []
     for i, value in enumerate(some_values(sweep, key)):
         settings = {**fixed, **held, **({key: value} if key else {})}
         chosen = sweep.chosen(settings)
@@ -401,6 +411,7 @@ def curves(ax, sweep, metric, against, key, fixed, held):
                     found.append((table[against][()], table[metric][()]))
         rows = min((len(y) for _, y in found), default=0)
         if rows == 0:
+            missing.append(sweep.label(key, value))
             continue
         x = np.mean([forward(x[:rows]) if against == "time" else x[:rows] for x, _ in found], axis=0)
         y = np.mean([y[:rows] for _, y in found], axis=0)
@@ -412,6 +423,8 @@ def curves(ax, sweep, metric, against, key, fixed, held):
     known = [y for line in ax.lines for y in line.get_ydata() if np.isfinite(y)]
     if not known:
         ax.text(0.5, 0.5, "no run came as far as an evaluation (run.evaluate_every)", transform=ax.transAxes, ha="center", color=GREY)
+    elif missing:
+        add_note(ax, cut(f"no finished run with an evaluation: {', '.join(missing)}", LONGEST_TITLE))
     scale(ax, "y", metric, known)
     ends = [line.get_xdata()[-1] for line in ax.lines]
     label = "virtual time (s)" if against == "time" else convergence.AXES[against]
@@ -541,8 +554,7 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=(), axes=(), against=Non
         other = [key for key in axes_keys if key != "run.nodes"]
         panels.append(lambda f, ax: speed_up(ax, sweep, other[0] if other else None, fixed))
     if has_curves:
-        done = [value for value in sweep.values(second) if sweep.runs({**fixed, second: value})] if second else []
-        held = {second: done[-1]} if done else {}
+        held = {second: sweep.best_for_all(second, first, fixed)} if second else {}
         for axis in axes or (() if against else ("time", "step")):
             panels.append(lambda f, ax, a=axis: curves(ax, sweep, metrics[0], a, first, fixed, held))
     if not panels:
