@@ -747,6 +747,16 @@ class PlotTest(unittest.TestCase):
         self.assertLess(max(text.get_window_extent().x1 for text in written), figure.bbox.x1)
         plt.close(figure)
 
+    def test_what_is_written_beside_two_columns_ends_within_the_picture(self):
+        names = [f"{which}_run_of_several_that_were_made_here.h5" for which in ("one", "another", "last")]
+        for name in names:
+            shutil.copy(self.folder / "a.h5", self.folder / name)
+        figure = self.laid_out(lambda: convergence.draw([self.folder / name for name in names], (), ("bytes_sent", "time"))[0])
+        for words in [figure._suptitle, *(text for ax in figure.axes for text in ax.texts)]:
+            self.assertLess(words.get_window_extent().x1, figure.bbox.x1, words.get_text())
+        (beside,) = [text for ax in figure.axes for text in ax.texts if "against" in text.get_text() or "…" in text.get_text()]
+        self.assertIn("average over 4", " ".join(beside.get_text().split()))
+
     def test_letters_of_no_font_are_told_in_one_sentence(self):
         shutil.copy(self.folder / "a.h5", self.folder / "\U00013000\U00013001.h5")  # hieroglyphs
         said = self.plot("\U00013000\U00013001.h5")

@@ -2,6 +2,7 @@
 anybody's code (columns: tools/reference_run.hpp). Quality against time, steps, samples and epochs, and the time to a target."""
 import math
 import pathlib
+import textwrap
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -10,7 +11,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, PercentFormatter
 from pictures.reference import read_reference
 from pictures.results import choose_evaluations, end_of_run, forward, opened
 from pictures.run import Results
-from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, add_note, byte_scale, cut, finite, literal, percent, set_log, short, spans_decades, text, time_scale, wants_log
+from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, add_note, byte_scale, cut, finite, fit, literal, percent, set_log, short, spans_decades, text, time_scale, wants_log
 
 METRICS = {"test_accuracy": "Test accuracy", "test_auc": "Test AUC", "test_loss": "Test loss", "train_loss": "Training loss",
            "consensus_distance": "Consensus distance"}
@@ -18,8 +19,8 @@ AXES = {"time": "time", "step": "steps", "samples": "samples", "epoch": "epochs"
 USUAL_AXES = ("time", "step", "samples", "epoch")
 HIGHER_IS_BETTER = ("test_accuracy", "test_auc")
 MOST_RUNS = 8            # as many as there are colors
-LONGEST_TITLE = 120      # characters
-LETTERS = 11             # of a legend to an inch
+LETTERS = 11             # of a legend or a note, to an inch
+COLUMN = 3.6             # inches
 PANEL, BAR, LINE = 2.6, 0.14, 0.16  # heights in inches: of a row, at least; of a bar with its number; of a line of text
 
 
@@ -113,6 +114,16 @@ def deviations(first, other):
             mean = np.mean(np.abs(theirs[1][there] - ours[1][at]))
             lines.append(f"{name.lower()} {f'{100 * mean:.2f} points' if metric in HIGHER_IS_BETTER else f'{mean:.3g}'} apart on average "
                          f"over {len(shared)} steps")
+    return lines
+
+
+def apart_in_lines(pairs, most):
+    """What deviations() tells of each pair of runs, in lines of at most so many characters."""
+    lines = []
+    for names, apart in pairs:
+        lines.append(cut(f"{names}:", most))
+        for said in apart:
+            lines += textwrap.wrap(said, most, initial_indent="  ", subsequent_indent="    ")
     return lines
 
 
@@ -291,13 +302,14 @@ def draw(paths, targets=(), axes=USUAL_AXES):
     check_targets(quality, targets)
     said += [f"{run.name}: {reached_in_words(run, quality, target)}" for run in runs for target in targets if has_targets]
     targets = (list(targets) or default_targets(runs, quality)) if has_targets else []
-    width = 1.2 + 3.6 * (len(axes) + has_pace)
+    width = 1.2 + COLUMN * (len(axes) + has_pace)
     for run in runs:
         run.name = cut(run.name, int(LETTERS * width) - 8)
     columns = legend_columns(runs, width)
     heights = [PANEL] * len(metrics)
+    beside_targets = apart_in_lines(pairs, int(LETTERS * COLUMN * (len(axes) - 1))) if has_targets and len(axes) > 1 else []
     if has_targets:
-        heights.append(max(PANEL, 0.9 + BAR * len(targets) * len(runs), 0.2 + LINE * 4 * len(pairs)))
+        heights.append(max(PANEL, 0.9 + BAR * len(targets) * len(runs), 0.2 + LINE * len(beside_targets)))
     above = [0.1 + 0.2 * math.ceil(len(runs) / columns)] if columns else []
     figure, grid = plt.subplots(len(above + heights), len(axes) + has_pace, figsize=(width, 1.1 + sum(above + heights)), squeeze=False,
                                 height_ratios=above + heights, layout="constrained")
@@ -319,8 +331,9 @@ def draw(paths, targets=(), axes=USUAL_AXES):
         draw_targets(grid[-1, 0], runs, quality, targets, scale, unit)
         for ax in grid[-1, 1:]:
             ax.axis("off")
-        if pairs and len(axes) > 1:
-            lines = [f"{cut(names, int(LETTERS * (width - 5)))}:\n  " + ",\n  ".join(apart) for names, apart in pairs]
-            grid[-1, 1].text(0, 1, literal("\n".join(lines)), fontsize=9, color=GREY, va="top").set_in_layout(False)  # it may cross the columns
-    figure.suptitle(literal(cut(", ".join(run.name for run in runs), LONGEST_TITLE)), fontsize=13, fontweight="bold", x=0.01, ha="left")
+        if beside_targets:
+            beside = grid[-1, 1].text(0, 1, literal("\n".join(beside_targets)), fontsize=9, color=GREY, va="top")
+            beside.set_in_layout(False)  # it may cross the columns
+    title = ", ".join(run.name for run in runs)
+    fit(figure.suptitle(literal(title), fontsize=13, fontweight="bold", x=0.01, ha="left"), title, 0.99)
     return figure, said + notes
