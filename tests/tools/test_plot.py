@@ -453,6 +453,23 @@ class PlotTest(unittest.TestCase):
         self.assertEqual(varying.get_ylim(), range_of_varying)
         plt.close(figure)
 
+    def test_noise_of_rounding_single_samples_and_zeros_do_not_fill_an_axis(self):
+        figure, axes = plt.subplots(1, 5)
+        for ax, metric, values in zip(axes, ("consensus_distance", "test_accuracy", "wait_share", "bytes_per_step", "communicate_share"),
+                                      ([1.34e-6, 1.4e-6], [0.911, 0.914], [0, 0], [2e6, 4e6], [0.0005, 0.0005])):
+            ax.plot(values)
+            sweep.scale(ax, "y", metric, values)
+        sweep.calm(figure)
+        distance, accuracy, nothing, sent, little = axes
+        self.assertEqual(distance.get_yscale(), "log")
+        self.assertGreater(distance.get_ylim()[1], 9 * distance.get_ylim()[0])
+        self.assertAlmostEqual(np.ptp(accuracy.get_ylim()), 0.02)
+        self.assertEqual(nothing.get_ylim(), (-0.05, 1))
+        np.testing.assert_allclose(little.get_ylim(), (-0.001, 0.019))
+        self.assertEqual(sent.yaxis.get_major_formatter()(3e6), "3 MB")
+        self.assertEqual(sweep.write_metric("target_bytes", 55.39e6), "55.4 MB")
+        plt.close(figure)
+
     def test_the_median_node_is_known_as_far_as_half_of_them_got(self):
         time = np.array([[1, 2, 4], [2, 4, np.nan], [3, np.nan, np.nan]])
         results = unittest.mock.Mock(steps={"time": time, "step": np.array([1, 2, 3])}, end=4.5, clock="virtual time")

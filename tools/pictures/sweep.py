@@ -18,6 +18,7 @@ from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, add_note, byt
 MOST_CURVES = 8          # as many as there are colors
 MOST_LABELS = 16         # values named along an axis
 MOST_CELLS = 14          # cells of a heat map side by side that have room for a number; twice as many above each other
+LEAST_SHARES = 0.02      # of an axis: a test sample more is no mountain
 LONGEST_LABEL = 28       # characters
 LONGEST_TITLE = 64       # characters of a line above a panel, bold
 LONGEST_HEADING = 58     # characters above each panel's width of a picture, bold and larger
@@ -201,7 +202,10 @@ def title_of(metric):
 
 
 def write_metric(metric, value):
-    return f"{100 * value:.1f}" if metric in SHARES else short(value)
+    if metric in SHARES:
+        return f"{100 * value:.1f}"
+    factor, unit = byte_scale(value) if "bytes" in metric else (1, "")
+    return f"{short(value * factor)} {unit}".rstrip()
 
 
 def spaced(count, most):
@@ -235,10 +239,14 @@ def scale(ax, letter, metric, values):
     axis = getattr(ax, f"{letter}axis")
     if metric in SHARES:
         axis.set_major_formatter(ShareFormatter(1.0))
-    elif spans_decades(known):
+        low, high = axis.get_view_interval()
+        if high - low < LEAST_SHARES:
+            low = max((low + high - LEAST_SHARES) / 2, -LEAST_SHARES / 20)
+            getattr(ax, f"set_{letter}lim")(low, low + LEAST_SHARES)
+    elif spans_decades(known) or (metric == "consensus_distance" and known and min(known) > 0):  # of equal models it is rounding alone
         set_log(ax, letter)
-    elif "bytes" in metric:
-        axis.set_major_formatter(EngFormatter(sep=""))
+    if "bytes" in metric:
+        axis.set_major_formatter(EngFormatter(unit="B"))
 
 
 def heat_map(figure, ax, sweep, metric, x_key, y_key, fixed):
@@ -266,8 +274,8 @@ def heat_map(figure, ax, sweep, metric, x_key, y_key, fixed):
     bar.outline.set_visible(False)
     if metric in SHARES:
         bar.ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
-    elif "bytes" in metric and not is_log:
-        bar.ax.yaxis.set_major_formatter(EngFormatter(sep=""))
+    elif "bytes" in metric:
+        bar.ax.yaxis.set_major_formatter(EngFormatter(unit="B"))
 
 
 def some_values(sweep, key):
@@ -455,9 +463,13 @@ def heading(sweep, fixed, has_bars):
 
 
 def calm(figure):
-    """Gives axes along which nothing varies but the rounding of sums the range of a constant."""
+    """Gives axes along which nothing varies but the rounding of sums the range of a constant; if that is 0, what could be."""
     for ax in figure.axes:
         low, high = ax.get_ylim()
+        values = np.concatenate([line.get_ydata() for line in ax.lines]) if ax.lines else np.empty(0)
+        if ax.get_yscale() == "linear" and len(values) and not np.nan_to_num(values.astype(float)).any():
+            ax.set_ylim(-0.05, 1)
+            continue
         largest = max(abs(low), abs(high))
         if ax.get_yscale() == "linear" and high - low < 1e-9 * largest:
             ax.set_ylim(low - 0.05 * largest, high + 0.05 * largest)
