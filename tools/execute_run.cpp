@@ -137,6 +137,9 @@ void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& h
   heartbeat.clear();
   if (!speaks) return;
   for (const std::string& warning : run.idle_wishes()) say("starling: warning: {}\n", warning);
+  const std::size_t parameters = run.assembly().workload->facts().parameters;
+  for (const std::string& sign : signs_of_divergence(run.recorder(), parameters))
+    say("starling: warning: {}\n", sign);
   report(run);
 }
 

@@ -52,6 +52,23 @@ double best(const Table& table, std::string_view metric) {
   return best;
 }
 
+/// The values of a metric, row by row, means over what is known of the nodes; rows of which nothing is known are left out.
+std::vector<double> known_rows(const Table& table, std::string_view metric) {
+  std::vector<double> means;
+  for (std::size_t row = 0; row < table.rows(metric); ++row) {
+    double sum = 0;
+    double count = 0;
+    for (std::size_t column = 0; column < table.width(); ++column) {
+      const double value = table.value(metric, row, column);
+      if (std::isnan(value)) continue;
+      sum += value;
+      ++count;
+    }
+    if (count > 0) means.push_back(sum / count);
+  }
+  return means;
+}
+
 /// Sums over the nodes.
 struct Totals {
   double steps = 0;
@@ -192,6 +209,26 @@ std::string summarize(const Recorder& recorder) {
   }
   add_network(text, recorder, all.end);
   return text;
+}
+
+std::vector<std::string> signs_of_divergence(const Recorder& recorder, std::size_t parameters) {
+  if (!fact(recorder.facts, "diverged").empty()) return {};  // which the summary tells
+  std::vector<std::string> signs;
+  const auto look = [&](const char* what, const std::vector<double>& rows, double factor) {
+    // A loss that may have any sign tells nothing so.
+    if (rows.empty() || rows.front() <= 0 || rows.back() <= factor * rows.front()) return;
+    signs.push_back(fmt::format(
+        "{} ended at {:.4g}, {:.3g} times its first value: the run seems to have diverged", what,
+        rows.back(), rows.back() / rows.front()));
+  };
+  constexpr double far_above = 3;  // the loss of the model from which all start, as a rule
+  look("training loss", known_rows(recorder.steps, "train_loss"), far_above);
+  // The first distance may be that of nodes that had just averaged. Far apart are those that differ by more than 1 in each parameter.
+  constexpr double far_apart = 10;
+  const std::vector<double> distances = known_rows(evaluations(recorder), "consensus_distance");
+  if (!distances.empty() && distances.back() > std::sqrt(static_cast<double>(parameters)))
+    look("consensus distance", distances, far_apart);
+  return signs;
 }
 
 std::vector<Outcome> outcomes(const Recorder& recorder, const std::optional<Target>& target) {

@@ -1,6 +1,7 @@
 // What is said of a run at its end: the short table of `starling run`, and the columns of a sweep's table.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,10 @@ namespace starling {
 /// Test accuracy and loss of the mean model, consensus distance, virtual time, throughput, shares of time.
 /// Holds nothing that differs between equal runs.
 std::string summarize(const Recorder& recorder);
+
+/// What tells that a run of models of so many parameters diverged although all its numbers are finite: the training loss ended far
+/// above its first value, or the nodes' models far apart. A sentence each.
+std::vector<std::string> signs_of_divergence(const Recorder& recorder, std::size_t parameters);
 
 /// A number that sums a run up; NaN if the run does not know it.
 struct Outcome {

@@ -345,6 +345,12 @@ def check_summaries(folder):
                             (["compute.forward_share=0.5"], "command line: compute.forward_share changes nothing without algorithm.overlap = backward")):
         assert f"starling: warning: {sentence}" in folder.run("run", "good.ini", *words).stderr, words
         assert not folder.run("run", "good.ini", *words, "--quiet").stderr, words
+    said = folder.run("run", "good.ini", "algorithm.learning_rate=100").stderr  # all numbers are finite
+    assert re.search(r"^starling: warning: training loss ended at [0-9.e+]+, [0-9.e+]+ times its first value: the run seems to have diverged$",
+                     said, re.MULTILINE), said
+    choco = ["algorithm.kind=choco", "algorithm.compression=top_k", "algorithm.keep=0.1", "algorithm.consensus_rate=1", "run.steps=200"]
+    assert "starling: warning: consensus distance ended at " in folder.run("run", "good.ini", *choco).stderr
+    assert "diverged" not in folder.run("run", "good.ini").stderr
     folder.write("timing.ini", GOOD.replace(OF_MLP, "timing"))
     assert "no numbers are kept" in folder.run("describe", "timing.ini").stdout
 

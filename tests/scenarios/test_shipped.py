@@ -32,6 +32,8 @@ def starling(folder, *words, threads=2):
                           capture_output=True, text=True, timeout=240)
     if done.returncode != 0:
         raise AssertionError(f"starling {' '.join(map(str, words))} ended with {done.returncode}: {done.stderr}")
+    if "seems to have diverged" in done.stderr:
+        raise AssertionError(f"starling {' '.join(map(str, words))}: {done.stderr}")
     return "".join(line for line in done.stdout.splitlines(True) if not line.startswith("  results "))
 
 

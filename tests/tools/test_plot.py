@@ -120,6 +120,42 @@ class PlotTest(unittest.TestCase):
             drawn.append((self.folder / name).read_bytes())
         self.assertEqual(*drawn)
 
+    def test_training_and_test_losses_stand_at_the_same_times(self):
+        subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "skewed.h5", "compute.slow_nodes=1", "compute.slowdown=4", "algorithm.kind=adpsgd"],
+                       cwd=self.folder, check=True)
+        with h5py.File(self.folder / "skewed.h5") as file:
+            times, steps, step = (file[name][()] for name in ("evaluation/time", "evaluation/step", "steps/step"))
+        rows = np.searchsorted(step, steps)
+        np.testing.assert_array_equal(run.Results(self.folder / "skewed.h5").training("time")[0][rows], times)
+        beside = convergence.Run(self.folder / "skewed.h5")
+        beside.read_training()
+        np.testing.assert_array_equal(beside.curve("train_loss", "time")[0][rows], times)
+        figure, axes = plt.subplots(1, 2)
+        run.draw_loss(dict(zip(("time", "step"), axes)), run.Results(self.folder / "skewed.h5"), 1.0)
+        self.assertEqual([line.get_xdata()[-1] for line in axes[0].lines], [times[-1]] * 2)
+        plt.close(figure)
+
+    def test_training_losses_at_equal_times_are_the_newest_of_each_node(self):
+        def change(file):
+            table = file.create_group("evaluation_by_time")
+            table["time"], table["test_loss"] = [2.0, 4.0], [1.0, 0.5]
+            for name, values in {"time": [[1, 2, 9, 9], [2, 4, 9, 9], [3, math.nan, 9, 9], [4, math.nan, 9, 9]],
+                                 "train_loss": [[8, 4, 1, 1], [6, 2, 1, 1], [4, math.nan, 1, 1], [2, math.nan, 1, 1]]}.items():
+                del file[f"steps/{name}"]
+                file[f"steps/{name}"] = np.array(values, dtype=float)
+        at, low, mean, high = run.Results(self.folder / self.changed("newest.h5", change)).training("time")
+        self.assertEqual(at.tolist(), [1, 2, 3, 4])
+        self.assertEqual([low.tolist(), mean.tolist(), high.tolist()], [[8, 4, 4, 2], [8, 5, 4, 2], [8, 6, 4, 2]])
+
+    def test_time_does_not_run_backwards_where_nodes_stopped(self):
+        def change(file):
+            file["evaluation/time"][...] = [1, 5, 3, 6]  # the slow node ended but two of the four
+        results = run.Results(self.folder / self.changed("stopped.h5", change))
+        self.assertEqual(results.evaluated("test_loss", "time")[0].tolist(), [1, 5, 5, 6])
+        figure, _ = convergence.draw([self.folder / "stopped.h5", self.folder / "a.h5"], (), ("time",))
+        self.assertTrue(all((np.diff(line.get_xdata()) >= 0).all() for line in figure.axes[0].lines))
+        plt.close(figure)
+
     def test_the_deviation_of_the_first_run_is_printed_as_compare_tells_it(self):
         said = self.plot("a.h5", "slow.h5")
         # Gradients take 1.2 times as long and messages next to nothing; what is computed is the same: 1 / 1.2 - 1.
@@ -280,6 +316,64 @@ class PlotTest(unittest.TestCase):
                 file[f"nodes/{name}"][...] = values
         self.assertTrue(any(text.endswith("nodes compute 80% of theirs") for text in self.texts(self.changed("uneven.h5", change))))
 
+    def test_serving_after_the_last_step_is_set_apart(self):
+        def change(file):
+            for name, values in {"compute": [9, 2, 2, 2], "wait": [0, 1, 7, 0], "communicate": [0, 0, 0, 0], "finished": [9, 3, 2, 2]}.items():
+                file[f"nodes/{name}"][...] = values
+        results = run.Results(self.folder / self.changed("serving.h5", change))
+        np.testing.assert_allclose(results.shares(), [[1, 0, 0, 0], [2 / 3, 0, 1 / 3, 0], [2 / 9, 0, 0, 7 / 9], [1, 0, 0, 0]])
+        said = self.texts("serving.h5")
+        self.assertTrue(any(text.endswith("nodes compute 94% of theirs up to their last steps") for text in said), said)  # 15 of 16 s
+        self.assertIn("serve after last step", said)
+        self.assertNotIn("serve after last step", self.texts("a.h5"))
+
+    def test_a_node_that_stopped_is_away_from_then_on(self):
+        subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "stops.h5", "failures.stop=2 @ 10 ms", "algorithm.kind=adpsgd",
+                        "algorithm.patience=1 ms"], cwd=self.folder, check=True)
+        results = run.Results(self.folder / "stops.h5")
+        share = results.shares().sum(axis=1)
+        self.assertAlmostEqual(share[2], 0.0095 / results.end, delta=0.001 / results.end)  # a gradient that was not ended does not count
+        self.assertLess(share[2], 0.3)
+        np.testing.assert_allclose(share[[0, 1, 3]], 1)
+        figure = self.laid_out(lambda: run.draw(results, "stops.h5", None))
+        (shares,) = [ax for ax in figure.axes if ax.get_title("left") == "How the nodes spent the whole run"]
+        self.assertIn("away", [text.get_text() for text in shares.get_legend().get_texts()])
+        self.assertGreater(shares.get_legend().get_window_extent().x0, shares._left_title.get_window_extent().x1)
+
+    def test_the_title_says_which_stretch_of_the_run_the_timeline_shows(self):
+        def title(*window):
+            figure = self.laid_out(lambda: run.draw(run.Results(self.folder / "a.h5"), "a.h5", window or None))
+            (ax,) = [ax for ax in figure.axes if ax.get_title("left").startswith("What the nodes did")]
+            self.assertGreater(ax.get_legend().get_window_extent().x0, ax._left_title.get_window_extent().x1)
+            return ax.get_title("left"), ax.get_xlim()
+        end = run.Results(self.folder / "a.h5").end
+        self.assertEqual(title()[0], f"What the nodes did, first {24e3 * end / 40:.3g} ms of {1e3 * end:.3g} ms")
+        self.assertEqual(title(0.01, 0.02), (f"What the nodes did, 10–20 ms of {1e3 * end:.3g} ms", (10, 20)))
+        said, (begin, last) = title(0, 9)  # which is as far as it was kept
+        self.assertEqual((said, begin), ("What the nodes did", 0))
+        self.assertAlmostEqual(last, 1e3 * end)
+
+    def test_rows_of_the_timeline_are_named_at_even_distances(self):
+        def change(file):
+            for name in [*file["nodes"]]:
+                values = np.resize(file[f"nodes/{name}"][()], 100)
+                del file[f"nodes/{name}"]
+                file[f"nodes/{name}"] = values
+            file["timeline/node"][...] = np.arange(len(file["timeline/node"])) % 100
+        for name, label in ((self.changed("hundred.h5", change), "node (50 of 100)"), ("a.h5", "node")):
+            figure, ax = plt.subplots()
+            run.draw_timeline(ax, run.Results(self.folder / name), (0, 0.02))
+            numbers_of_nodes = [int(tick.get_text()) for tick in ax.get_yticklabels()]
+            self.assertEqual(ax.get_ylabel(), label)
+            self.assertGreater(len(numbers_of_nodes), 3)
+            self.assertEqual(len(set(np.diff(numbers_of_nodes))), 1, numbers_of_nodes)
+            plt.close(figure)
+
+    def test_pictures_of_links_and_of_the_run_lie_beside_each_other(self):
+        shutil.copy(self.folder / "a.h5", self.folder / "beside.h5")
+        self.assertEqual([self.plot("beside.h5", *words) for words in ([], ["--links"], ["--convergence"])],
+                         ["wrote beside.png\n", "wrote beside_links.png\n", "wrote beside_convergence.png\n"])
+
     def test_a_distance_of_zero_breaks_the_line_of_a_logarithmic_axis(self):
         def change(file):
             file["evaluation/consensus_distance"][...] = [0.1, 0.2, 0, 0.3]
@@ -359,6 +453,23 @@ class PlotTest(unittest.TestCase):
         self.assertEqual(varying.get_ylim(), range_of_varying)
         plt.close(figure)
 
+    def test_noise_of_rounding_single_samples_and_zeros_do_not_fill_an_axis(self):
+        figure, axes = plt.subplots(1, 5)
+        for ax, metric, values in zip(axes, ("consensus_distance", "test_accuracy", "wait_share", "bytes_per_step", "communicate_share"),
+                                      ([1.34e-6, 1.4e-6], [0.911, 0.914], [0, 0], [2e6, 4e6], [0.0005, 0.0005])):
+            ax.plot(values)
+            sweep.scale(ax, "y", metric, values)
+        sweep.calm(figure)
+        distance, accuracy, nothing, sent, little = axes
+        self.assertEqual(distance.get_yscale(), "log")
+        self.assertGreater(distance.get_ylim()[1], 9 * distance.get_ylim()[0])
+        self.assertAlmostEqual(np.ptp(accuracy.get_ylim()), 0.02)
+        self.assertEqual(nothing.get_ylim(), (-0.05, 1))
+        np.testing.assert_allclose(little.get_ylim(), (-0.001, 0.019))
+        self.assertEqual(sent.yaxis.get_major_formatter()(3e6), "3 MB")
+        self.assertEqual(sweep.write_metric("target_bytes", 55.39e6), "55.4 MB")
+        plt.close(figure)
+
     def test_the_median_node_is_known_as_far_as_half_of_them_got(self):
         time = np.array([[1, 2, 4], [2, 4, np.nan], [3, np.nan, np.nan]])
         results = unittest.mock.Mock(steps={"time": time, "step": np.array([1, 2, 3])}, end=4.5, clock="virtual time")
@@ -409,6 +520,24 @@ class PlotTest(unittest.TestCase):
         self.assertEqual([text.get_text() for text in ax.texts], ["10", "20", "40"] * 2)
         self.assertIn("no outcome bytes; known are ", self.plot("traded", "--against", "bytes", status=1))
         self.assertIn("--against wants the folder of a sweep", self.plot("a.h5", "--against", "bytes_per_step", status=2))
+
+    def test_curves_show_the_best_value_of_the_second_key_and_name_lines_that_are_missing(self):
+        figure = self.drawn_sweep("noisy", "algorithm.kind = dpsgd, allreduce\nalgorithm.learning_rate = 0.001, 0.1, 100")
+        curves = [ax for ax in figure.axes if ax.get_xlabel() in ("virtual time (s)", "steps")]
+        self.assertEqual([ax.get_title("left") for ax in curves], ["Test accuracy of the mean model, learning rate = 0.1"] * 2)
+        # Where runs of a line are missing at the best value, one that has all lines is taken; of a line that has none a note tells.
+        rows = {name: (self.folder / "noisy" / name).read_text().splitlines(keepends=True) for name in ("table.csv", "points.csv")}
+        for dropped, rate, note in ((["allreduce,0.1,"], "0.001", []),
+                                    (["allreduce,"], "0.1", ["no finished run with an evaluation: allreduce"])):
+            for name, lines in rows.items():
+                (self.folder / "noisy" / name).write_text("".join(line for line in lines if not any(text in line for text in dropped)))
+            swept = sweep.Sweep(self.folder / "noisy")
+            swept.table += [{**swept.table[0], "algorithm.kind": "allreduce", "runs": "1", "test_accuracy": ""}] if note else []
+            self.assertEqual(swept.best_for_all("algorithm.learning_rate", "algorithm.kind", {}), rate)
+            figure, ax = plt.subplots()
+            sweep.curves(ax, swept, "test_accuracy", "step", "algorithm.kind", {}, {"algorithm.learning_rate": rate})
+            self.assertEqual([text.get_text() for text in ax.texts], note)
+            plt.close(figure)
 
     def test_the_best_of_a_swept_key_is_chosen_for_each_combination(self):
         rates = {"dpsgd": "0.001", "allreduce": "0.1"}
@@ -635,6 +764,16 @@ class PlotTest(unittest.TestCase):
         self.assertLess(max(text.get_window_extent().x1 for text in written), figure.bbox.x1)
         plt.close(figure)
 
+    def test_what_is_written_beside_two_columns_ends_within_the_picture(self):
+        names = [f"{which}_run_of_several_that_were_made_here.h5" for which in ("one", "another", "last")]
+        for name in names:
+            shutil.copy(self.folder / "a.h5", self.folder / name)
+        figure = self.laid_out(lambda: convergence.draw([self.folder / name for name in names], (), ("bytes_sent", "time"))[0])
+        for words in [figure._suptitle, *(text for ax in figure.axes for text in ax.texts)]:
+            self.assertLess(words.get_window_extent().x1, figure.bbox.x1, words.get_text())
+        (beside,) = [text for ax in figure.axes for text in ax.texts if "against" in text.get_text() or "…" in text.get_text()]
+        self.assertIn("average over 4", " ".join(beside.get_text().split()))
+
     def test_letters_of_no_font_are_told_in_one_sentence(self):
         shutil.copy(self.folder / "a.h5", self.folder / "\U00013000\U00013001.h5")  # hieroglyphs
         said = self.plot("\U00013000\U00013001.h5")
@@ -737,7 +876,12 @@ class PlotTest(unittest.TestCase):
         self.assertTrue(any(text.startswith("all nodes diverged, 60 steps") for text in said), said)
 
     def test_what_cannot_be_drawn_is_refused(self):
-        self.assertIn("the node timeline ends at 1 s", self.plot("a.h5", "--window", "1", "2", status=1))
+        end = run.Results(self.folder / "a.h5").end
+        self.assertIn(f"the node timeline ends at {end:g} s (run.timeline), --window begins at 1 s", self.plot("a.h5", "--window", "1", "2", status=1))
+        self.assertIn("no node timeline was kept (run.timeline)", self.plot("slow.h5", "--window", "0", "2", status=1))
+        for words in (["a.h5", "slow.h5", "--window", "0", "1"], ["a.h5", "--convergence", "--window", "0", "1"], ["a.h5", "slow.h5", "--links"]):
+            self.assertIn(" wants one run by itself", self.plot(*words, status=2))
+        self.assertIn("--links does not draw", self.plot("a.h5", "--links", "--window", "0", "1", status=2))
         self.assertIn("--metric wants the folder of a sweep", self.plot("a.h5", "--metric", "test_loss", status=2))
         self.assertIn("--links wants a run", self.plot("swept", "--links", status=2))
         self.assertIn("--target wants", self.plot("a.h5", "--target", "0.9", status=2))

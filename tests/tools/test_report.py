@@ -178,6 +178,16 @@ class ReportTest(unittest.TestCase):
         cells = Cells((self.folder / "one.html").read_text())
         self.assertIn("test_loss", cells.rows[0])
 
+    def test_the_timeline_of_a_run_shows_the_stretch_that_one_names(self):
+        self.run_tool(PROGRAM, "run", "s.ini", "run.timeline=1 s", "-q", "-o", "kept.h5")
+        pages = []
+        for words in ([], ["--window", "0", "0.002"]):
+            self.run_tool(PROGRAM, "report", "kept.h5", "-o", "kept.html", *words)
+            pages.append((self.folder / "kept.html").read_text())
+        self.assertNotEqual(*pages)
+        self.assertIn("--window begins at 2 s", self.run_tool(PROGRAM, "report", "kept.h5", "--window", "2", "3", status=1))
+        self.assertIn("--window wants a run", self.run_tool(PROGRAM, "report", "out", "--window", "2", "3", status=2))
+
     def test_the_table_of_a_run_begins_with_its_steps_and_times(self):
         self.run_tool(PROGRAM, "run", "s.ini", "-q", "-o", "columns.h5")
         self.run_tool(TOOLS / "report", "columns.h5", "-o", "columns.html")

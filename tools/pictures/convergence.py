@@ -2,15 +2,16 @@
 anybody's code (columns: tools/reference_run.hpp). Quality against time, steps, samples and epochs, and the time to a target."""
 import math
 import pathlib
+import textwrap
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import LogLocator, MaxNLocator, PercentFormatter
 
 from pictures.reference import read_reference
-from pictures.results import choose_evaluations, end_of_run, opened
+from pictures.results import choose_evaluations, end_of_run, forward, opened
 from pictures.run import Results
-from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, byte_scale, cut, finite, literal, percent, set_log, short, spans_decades, text, time_scale, wants_log
+from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, add_note, byte_scale, cut, finite, fit, literal, percent, set_log, short, spans_decades, text, time_scale, wants_log
 
 METRICS = {"test_accuracy": "Test accuracy", "test_auc": "Test AUC", "test_loss": "Test loss", "train_loss": "Training loss",
            "consensus_distance": "Consensus distance"}
@@ -18,13 +19,13 @@ AXES = {"time": "time", "step": "steps", "samples": "samples", "epoch": "epochs"
 USUAL_AXES = ("time", "step", "samples", "epoch")
 HIGHER_IS_BETTER = ("test_accuracy", "test_auc")
 MOST_RUNS = 8            # as many as there are colors
-LONGEST_TITLE = 120      # characters
-LETTERS = 11             # of a legend to an inch
+LETTERS = 11             # of a legend or a note, to an inch
+COLUMN = 3.6             # inches
 PANEL, BAR, LINE = 2.6, 0.14, 0.16  # heights in inches: of a row, at least; of a bar with its number; of a line of text
 
 
 class Run:
-    """Name, evaluation table, table of training losses (none until it is asked for) and time per step of a run."""
+    """Name, evaluation table, curves of training losses (none until they are asked for) and time per step of a run."""
 
     def __init__(self, path, name=""):
         self.path = path
@@ -34,30 +35,29 @@ class Run:
         self.by_time = self.columns.pop("by_time", {})
         self.step_time = self.columns.pop("step_time", np.nan)
         self.unread = self.columns.pop("unread", [])
-        self.training = self.columns if self.is_reference else {}
+        self.training = {}  # by axis; of a reference, its columns have it
 
     def curve(self, metric, against):
         """Finite points; empty if either is not known."""
-        table = self.training if metric == "train_loss" else choose_evaluations(self.columns, self.by_time, against)
+        if metric == "train_loss" and not self.is_reference:
+            return self.training.get(against, (np.empty(0), np.empty(0)))
+        table = choose_evaluations(self.columns, self.by_time, against)
         if metric not in table or against not in table:
             return np.empty(0), np.empty(0)
         return finite(table[against], table[metric])
 
     def read_training(self):
-        """The mean over nodes, by step; its samples and epochs by those of the evaluations before and after. Nodes that stop have sent
-        what they had."""
+        """The mean over nodes; samples and epochs of its steps by those of the evaluations before and after."""
         results = Results(self.path)
-        losses = results.spread("train_loss")
-        if losses is None:
-            return
-        self.training = {"train_loss": losses[1], **{axis: results.step_positions(axis, len(losses[1])) for axis in ("step", "time")}}
-        for axis in ("samples", "epoch"):
+        for axis in ("step", "time", "bytes_sent"):
+            found = results.training(axis)
+            if found is not None:
+                self.training[axis] = finite(found[0], found[2])
+        for axis in ("samples", "epoch") if self.training else ():
             steps, known = self.curve(axis, "step")
             if len(steps):
-                self.training[axis] = np.interp(self.training["step"], [0, *steps], [0, *known])
-        if "bytes_sent" in results.steps:
-            sent = np.nan_to_num(results.steps["bytes_sent"][:len(losses[1])])
-            self.training["bytes_sent"] = np.maximum.accumulate(sent).sum(axis=1)
+                at, losses = self.training["step"]
+                self.training[axis] = np.interp(at, [0, *steps], [0, *known]), losses
 
     def reached(self, metric, target, against="time"):
         """When the metric is at the target for the first time, between rows by a straight line; if in none of them, but at the end by
@@ -117,6 +117,16 @@ def deviations(first, other):
     return lines
 
 
+def apart_in_lines(pairs, most):
+    """What deviations() tells of each pair of runs, in lines of at most so many characters."""
+    lines = []
+    for names, apart in pairs:
+        lines.append(cut(f"{names}:", most))
+        for said in apart:
+            lines += textwrap.wrap(said, most, initial_indent="  ", subsequent_indent="    ")
+    return lines
+
+
 def settings_of(name):
     """["nodes=4", "kind=ring"] of a point of a sweep, which is called by its settings."""
     parts = name.split(",")
@@ -146,6 +156,7 @@ def count_epochs(runs):
 def draw_curves(ax, runs, metric, against, scale, is_log):
     for i, run in enumerate(runs):
         x, y = run.curve(metric, against)
+        x = forward(x) if against == "time" else x
         few = len(x) <= 25
         ax.plot(x * scale, y, color=SERIES[i], linestyle=DASHES[i], label=literal(run.name),
                 marker=MARKERS[i] if few else None, markersize=4, markerfacecolor="none" if i else None)
@@ -158,8 +169,7 @@ def draw_curves(ax, runs, metric, against, scale, is_log):
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     silent = [run.name for run in runs if len(run.curve(metric, "step")[0]) and not len(run.curve(metric, against)[0])]
     if silent:
-        ax.annotate(literal(f"not told of {', '.join(silent)}"), (1, 0), xycoords="axes fraction", xytext=(-4, 4), textcoords="offset points",
-                    ha="right", va="bottom", fontsize=8, color=GREY)
+        add_note(ax, literal(f"not told of {', '.join(silent)}"))
     if is_log:
         ax.set(xscale="log", yscale="log")
         ax.xaxis.set_major_locator(LogLocator(numticks=6))
@@ -168,7 +178,7 @@ def draw_curves(ax, runs, metric, against, scale, is_log):
     if metric == "test_accuracy":
         ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
     seen = np.concatenate([run.curve(metric, against)[1] for run in runs])
-    if metric == "consensus_distance" and len(seen[seen > 0]) and seen.max() > 3 * seen[seen > 0].min():
+    if metric == "consensus_distance" and (seen > 0).any():
         set_log(ax)
 
 
@@ -292,13 +302,14 @@ def draw(paths, targets=(), axes=USUAL_AXES):
     check_targets(quality, targets)
     said += [f"{run.name}: {reached_in_words(run, quality, target)}" for run in runs for target in targets if has_targets]
     targets = (list(targets) or default_targets(runs, quality)) if has_targets else []
-    width = 1.2 + 3.6 * (len(axes) + has_pace)
+    width = 1.2 + COLUMN * (len(axes) + has_pace)
     for run in runs:
         run.name = cut(run.name, int(LETTERS * width) - 8)
     columns = legend_columns(runs, width)
     heights = [PANEL] * len(metrics)
+    beside_targets = apart_in_lines(pairs, int(LETTERS * COLUMN * (len(axes) - 1))) if has_targets and len(axes) > 1 else []
     if has_targets:
-        heights.append(max(PANEL, 0.9 + BAR * len(targets) * len(runs), 0.2 + LINE * 4 * len(pairs)))
+        heights.append(max(PANEL, 0.9 + BAR * len(targets) * len(runs), 0.2 + LINE * len(beside_targets)))
     above = [0.1 + 0.2 * math.ceil(len(runs) / columns)] if columns else []
     figure, grid = plt.subplots(len(above + heights), len(axes) + has_pace, figsize=(width, 1.1 + sum(above + heights)), squeeze=False,
                                 height_ratios=above + heights, layout="constrained")
@@ -320,8 +331,9 @@ def draw(paths, targets=(), axes=USUAL_AXES):
         draw_targets(grid[-1, 0], runs, quality, targets, scale, unit)
         for ax in grid[-1, 1:]:
             ax.axis("off")
-        if pairs and len(axes) > 1:
-            lines = [f"{cut(names, int(LETTERS * (width - 5)))}:\n  " + ",\n  ".join(apart) for names, apart in pairs]
-            grid[-1, 1].text(0, 1, literal("\n".join(lines)), fontsize=9, color=GREY, va="top").set_in_layout(False)  # it may cross the columns
-    figure.suptitle(literal(cut(", ".join(run.name for run in runs), LONGEST_TITLE)), fontsize=13, fontweight="bold", x=0.01, ha="left")
+        if beside_targets:
+            beside = grid[-1, 1].text(0, 1, literal("\n".join(beside_targets)), fontsize=9, color=GREY, va="top")
+            beside.set_in_layout(False)  # it may cross the columns
+    title = ", ".join(run.name for run in runs)
+    fit(figure.suptitle(literal(title), fontsize=13, fontweight="bold", x=0.01, ha="left"), title, 0.99)
     return figure, said + notes

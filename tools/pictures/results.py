@@ -35,6 +35,11 @@ def choose_evaluations(by_step, by_time, against):
     return by_time if against in ("time", "bytes_sent") and len(by_time.get("time", ())) > 1 else by_step
 
 
+def forward(times):
+    """When rows were ended, as an axis takes them. Those of later steps, which only nodes that had not stopped ended, may lie before."""
+    return np.where(np.isfinite(times), np.fmax.accumulate(times), np.nan)
+
+
 def end_of_run(file):
     """Seconds after which the last node ended its last step, or `run.until` came; as in tools/summary.cpp."""
     ends = [file["nodes/finished"][()]]

@@ -1,5 +1,6 @@
 """The picture of one run: quality against time and steps, what the nodes did when, and how they spent their time."""
 import configparser
+import math
 import pathlib
 import warnings
 
@@ -10,13 +11,15 @@ from matplotlib.collections import PolyCollection
 from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, MaxNLocator, PercentFormatter
 
-from pictures.results import choose_evaluations, end_of_run, opened
+from pictures.results import choose_evaluations, end_of_run, forward, opened
 from pictures.style import BLUE, GREEN, GREY, ORANGE, Failure, finite, set_log, text, time_scale, write
 
 MOST_NODES = 64          # rows of the node timeline
 STEPS_IN_WINDOW = 24     # of the median node
 MOST_BARS = 512          # nodes drawn one by one in the shares
+LETTERS_BESIDE_TITLE = 44
 ACTIVITIES = {"compute": BLUE, "communicate": ORANGE, "wait": "#D9D9D9"}
+SERVING, SERVING_COLOR = "serve after last step", "#B5DDEF"
 
 
 class Results:
@@ -30,6 +33,7 @@ class Results:
             self.evaluation = {name: values[()] for name, values in file["evaluation"].items()}
             self.by_time = {name: values[()] for name, values in file.get("evaluation_by_time", {}).items()}
             self.nodes = {name: values[()] for name, values in file["nodes"].items()}
+            self.planned_steps = int(file["evaluation"].attrs["steps"])
             self.end = end_of_run(file)
             timeline = file["timeline"]
             names = h5py.check_enum_dtype(timeline["activity"].dtype)
@@ -42,6 +46,7 @@ class Results:
             self.link_timeline = {name: values[()] for name, values in file.get("link_timeline", {}).items()}
             self.diverged_nodes = int(file["statistics"].attrs.get("diverged_nodes", 0))
             self.away_seconds = float(file["statistics"].attrs.get("failures.away_seconds", 0))
+            self.stopped_nodes = int(file["statistics"].attrs.get("failures.stopped_nodes", 0))
         self.node_count = len(self.nodes["steps"])
         self.clock = "time" if self.facts.get("transport") == "mpi" else "virtual time"
 
@@ -50,7 +55,7 @@ class Results:
         table = choose_evaluations(self.evaluation, self.by_time, against)
         if metric not in table or against not in table:
             return np.empty(0), np.empty(0)
-        return finite(table[against], table[metric])
+        return finite(forward(table[against]) if against == "time" else table[against], table[metric])
 
     def seen(self, metric):
         """All finite values of an evaluated metric that are drawn, against time or steps."""
@@ -64,20 +69,42 @@ class Results:
 
     def spread(self, metric):
         """Least, mean and greatest cell of each row over nodes; None if there is no number at all."""
-        cells = self.steps.get(metric)
-        if cells is None or not np.isfinite(cells).any():
-            return None
-        cells = np.where(np.isfinite(cells), cells, np.nan)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # rows without a number
-            return np.nanmin(cells, axis=1), np.nanmean(cells, axis=1), np.nanmax(cells, axis=1)
+        return spread_of(self.steps.get(metric))
 
     def step_positions(self, against, rows):
-        """x of the rows of the table of steps: the step, or the mean time over nodes."""
+        """x of the rows of the table of steps, as in evaluations: the step, when the last of the nodes that got there had ended it, or what
+        all had sent by then (nodes that stopped: what they had)."""
         if against == "step":
             return self.steps["step"][:rows].astype(float)
+        if against == "bytes_sent":
+            return np.maximum.accumulate(np.nan_to_num(self.steps["bytes_sent"][:rows])).sum(axis=1)
         time = self.spread("time")
-        return np.full(rows, np.nan) if time is None else padded(time[1], rows)
+        return np.full(rows, np.nan) if time is None else padded(forward(time[2]), rows)
+
+    def training(self, against):
+        """(x, least, mean, greatest training loss of the nodes), where test losses are drawn, too: by step, or what every node had
+        recorded last at equal times; None if it is not known."""
+        if "train_loss" not in self.steps or (against == "bytes_sent" and against not in self.steps):
+            return None
+        is_by_time = choose_evaluations(self.evaluation, self.by_time, against) is self.by_time and "time" in self.steps
+        loss = self.newest("train_loss") if is_by_time else self.steps["train_loss"]
+        spread = spread_of(loss)
+        if spread is None:
+            return None
+        if not is_by_time:
+            return self.step_positions(against, len(loss)), *spread
+        return np.nansum(self.newest(against), axis=1) if against == "bytes_sent" else self.instants(), *spread
+
+    def instants(self):
+        """As many equal times up to the end as there are rows of steps."""
+        return np.linspace(0, self.by_time["time"][-1], len(self.steps["time"]) + 1)[1:]
+
+    def newest(self, metric):
+        """(instants, nodes) what each node had recorded last by each of these times."""
+        cells = self.steps[metric]
+        time = np.where(np.isfinite(self.steps["time"][:len(cells)]), self.steps["time"][:len(cells)], np.inf)
+        rows = np.stack([np.searchsorted(column, self.instants(), side="right") - 1 for column in time.T], axis=1)
+        return np.where(rows >= 0, np.take_along_axis(cells, np.maximum(rows, 0), axis=0), np.nan)
 
     def throughput(self):
         """(time, step, rate, unit): pace between rows, of the whole run; None if nothing tells it."""
@@ -88,7 +115,8 @@ class Results:
             if time.ndim == 2:
                 if self.spread("time") is None:
                     continue
-                time = self.spread("time")[1]
+                time = self.spread("time")[2]
+            time = forward(time)
             rows = min(len(time), len(table[key]))
             known = np.isfinite(time[:rows]) & np.isfinite(table[key][:rows])
             if known.sum() < 2:
@@ -100,19 +128,49 @@ class Results:
             return time[:rows][known], table["step"][:rows][known], rate, unit
         return None
 
+    def accounted(self):
+        """What each node spent in any activity."""
+        return sum(self.nodes[name] for name in ACTIVITIES)
+
+    def has_ended(self):
+        """Whether each node ended all its steps."""
+        return self.nodes["steps"] >= self.planned_steps
+
+    def serving(self):
+        """What of it came after a node's last step, while others still asked it; of one that was away before, less than that."""
+        return np.where(self.has_ended(), np.maximum(self.accounted() - self.nodes["finished"], 0), 0)
+
+    def serves(self):
+        """Whether it is worth a word, as in tools/summary.cpp."""
+        return self.serving().sum() > 0.01 * self.nodes["finished"].sum()
+
     def computing(self):
-        """Share of all nodes' time that they computed, as `starling run` prints it; None if no time was noted."""
-        spent = {name: self.nodes[name].sum() for name in ACTIVITIES}
-        total = sum(spent.values())
-        return spent["compute"] / total if total > 0 else None
+        """Share of all nodes' time up to their last steps that they computed; None if no time was noted."""
+        total = (self.accounted() - self.serving()).sum()
+        return self.nodes["compute"].sum() / total if total > 0 else None
 
     def shares(self):
-        """(nodes, activities) share of the node's time; None if no time was noted."""
-        spent = np.stack([self.nodes[name] for name in ACTIVITIES], axis=1)
-        total = np.maximum(spent.sum(axis=1), self.nodes["finished"])
+        """(nodes, activities and serving) share of the node's time, which of one that stopped ends with the run; None if no time was noted."""
+        serving = self.serving()
+        spent = {name: self.nodes[name] for name in ACTIVITIES}
+        waiting = np.minimum(serving, spent["wait"])  # a node that serves waits to be asked, and for what is under way
+        spent["wait"], spent["communicate"] = spent["wait"] - waiting, spent["communicate"] - (serving - waiting)
+        total = np.maximum(self.accounted(), self.nodes["finished"])
+        if self.stopped_nodes > 0:
+            total = np.where(self.nodes["steps"] < self.planned_steps, np.maximum(total, self.end), total)
         if not (total > 0).any():
             return None
-        return spent / np.where(total > 0, total, np.inf)[:, None]
+        return np.stack([*spent.values(), serving], axis=1) / np.where(total > 0, total, np.inf)[:, None]
+
+
+def spread_of(cells):
+    """Least, mean and greatest cell of each row that are known; None if there is no number at all."""
+    if cells is None or not np.isfinite(cells).any():
+        return None
+    cells = np.where(np.isfinite(cells), cells, np.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # rows without a number
+        return np.nanmin(cells, axis=1), np.nanmean(cells, axis=1), np.nanmax(cells, axis=1)
 
 
 def padded(values, rows):
@@ -157,7 +215,7 @@ def headline(results, path):
         clock = "wall time" if results.clock == "time" else results.clock
         outcome.append(f"{steps:,} {'step' if steps == 1 else 'steps'} in {duration_text(results.end)} of {clock}")
         if results.computing() is not None:  # nodes may end long before the last one, so this is no share of that time
-            outcome.append(f"nodes compute {results.computing():.0%} of theirs")
+            outcome.append(f"nodes compute {results.computing():.0%} of theirs{' up to their last steps' if results.serves() else ''}")
     workload = fact("workload")
     return pathlib.Path(path).stem, " · ".join(part for part in parts + [workload] if part), ", ".join(outcome)
 
@@ -192,18 +250,21 @@ def draw_auc(axes, results, scale):
 
 
 def draw_loss(axes, results, scale):
-    train = results.spread("train_loss")
     seen = [results.seen("test_loss")]
     for against, ax in axes.items():
+        train = results.training(against)
         if train is not None:
-            x = results.step_positions(against, len(train[1])) * (scale if against == "time" else 1)
-            ax.fill_between(x, train[0], train[2], color=ORANGE, alpha=0.18, linewidth=0)
-            ax.plot(x, train[1], color=ORANGE, linewidth=1.0, marker="o" if np.isfinite(train[1]).sum() == 1 else None, markersize=3.2,
+            x, low, mean, high = train
+            x = x * (scale if against == "time" else 1)
+            ax.fill_between(x, low, high, color=ORANGE, alpha=0.18, linewidth=0)
+            ax.plot(x, mean, color=ORANGE, linewidth=1.0, marker="o" if np.isfinite(mean).sum() == 1 else None, markersize=3.2,
                     label="training, mean and range of nodes")
+            seen.append(mean[np.isfinite(mean)])
         else:
-            draw_line(ax, *scaled(results.evaluated("train_loss", against), against, scale), ORANGE, "training")
+            x, y = scaled(results.evaluated("train_loss", against), against, scale)
+            draw_line(ax, x, y, ORANGE, "training")
+            seen.append(y)
         draw_line(ax, *scaled(results.evaluated("test_loss", against), against, scale), BLUE, "test, mean model")
-    seen.append(train[1][np.isfinite(train[1])] if train else results.evaluated("train_loss", "step")[1])
     if use_log(np.concatenate(seen)):
         set_log(axes["time"])
     axes["time"].set_ylabel("loss")
@@ -319,9 +380,7 @@ def add_epochs(ax, results):
 def draw_timeline(ax, results, window):
     """One row per node, one rectangle per stretch of time that touches the window."""
     timeline = results.timeline
-    shown = np.arange(results.node_count)
-    if results.node_count > MOST_NODES:
-        shown = np.unique(np.linspace(0, results.node_count - 1, MOST_NODES).round().astype(int))
+    shown = np.arange(0, results.node_count, math.ceil(results.node_count / MOST_NODES))
     row_of = np.full(results.node_count, -1)
     row_of[shown] = np.arange(len(shown))
     begin, end = window
@@ -329,8 +388,10 @@ def draw_timeline(ax, results, window):
     inside = (timeline["end"] > begin) & (timeline["begin"] < end) & (row_of[timeline["node"]] >= 0)
     height = 0.86 if len(shown) <= 40 else 1.0
     has_edges = len(shown) <= 40 and inside.sum() < 100 * len(shown)  # they tell one gradient from the next
-    for name, color in ACTIVITIES.items():
-        mine = inside & (timeline["activity"] == results.activity_numbers[name])
+    serves = (timeline["begin"] >= results.nodes["finished"][timeline["node"]]) & results.has_ended()[timeline["node"]]
+    kinds = [(name, color, (timeline["activity"] == results.activity_numbers[name]) & ~serves) for name, color in ACTIVITIES.items()]
+    for name, color, those in [*kinds, (SERVING, SERVING_COLOR, serves)]:
+        mine = inside & those
         left = np.clip(timeline["begin"][mine], begin, end) * factor
         right = np.clip(timeline["end"][mine], begin, end) * factor
         low = row_of[timeline["node"][mine]] - height / 2
@@ -341,13 +402,21 @@ def draw_timeline(ax, results, window):
                                          antialiaseds=len(shown) <= 40))
     ax.set_xlim(begin * factor, end * factor)
     ax.set_ylim(len(shown) - 0.5, -0.5)
-    ticks = np.unique(np.linspace(0, len(shown) - 1, min(len(shown), 16)).round().astype(int))
+    ticks = MaxNLocator(16, integer=True, min_n_ticks=1).tick_values(0, len(shown) - 1)
+    ticks = [int(tick) for tick in ticks if 0 <= tick < len(shown)]
     ax.set_yticks(ticks, [str(shown[tick]) for tick in ticks])
     ax.grid(False)
-    ax.set_ylabel("node")
+    ax.set_ylabel(f"node ({len(shown)} of {results.node_count:,})" if len(shown) < results.node_count else "node")
     ax.set_xlabel(f"{results.clock} ({unit})")
-    some = f", {len(shown)} of {results.node_count:,} nodes" if len(shown) < results.node_count else ""
-    ax.set_title(f"What the nodes did{some}")
+    ax.set_title(f"What the nodes did{stretch_in_words(begin, end, results.end)}")
+
+
+def stretch_in_words(begin, end, whole):
+    """", first 190 ms of 2.86 s"; nothing if it is all."""
+    if begin <= 0 and end >= 0.999 * whole:
+        return ""
+    factor, _ = time_scale(end)
+    return f", {f'{begin * factor:.3g}–' if begin > 0 else 'first '}{duration_text(end)} of {duration_text(whole)}"
 
 
 def default_window(results):
@@ -392,7 +461,7 @@ def draw_shares(ax, results):
         bar = 0.86 if count <= 64 else 1.0
         left, width = np.arange(count) - bar / 2, np.full(count, bar)
     floor = np.zeros(len(shares))
-    for i, color in enumerate(ACTIVITIES.values()):
+    for i, color in enumerate([*ACTIVITIES.values(), SERVING_COLOR]):
         ax.bar(left, shares[:, i], width, floor, align="edge", color=color, linewidth=0, antialiased=count <= 64)
         floor = floor + shares[:, i]
     ax.set_xlim(-0.6, count - 0.4)
@@ -409,7 +478,8 @@ def draw_right(figure, grid, results, window):
     """Timeline (or progress) above, shares below; what is missing leaves its place to the other."""
     panels = []
     if len(results.timeline["node"]):
-        panels.append(lambda ax: draw_timeline(ax, results, window or default_window(results)))
+        last = results.timeline["end"].max()
+        panels.append(lambda ax: draw_timeline(ax, results, (window[0], min(window[1], last)) if window else default_window(results)))
     elif results.spread("time") is not None:
         panels.append(lambda ax: draw_progress(ax, results))
     has_activities = results.shares() is not None and results.shares().any()
@@ -421,18 +491,35 @@ def draw_right(figure, grid, results, window):
     axes = [figure.add_subplot(rows[i]) for i in range(len(panels))]
     for ax, draw in zip(axes, panels):
         draw(ax)
-    if has_activities or len(results.timeline["node"]):
-        handles = [Patch(color=color, label=name) for name, color in ACTIVITIES.items()]
-        handles += [Patch(facecolor="white", edgecolor="#BBBBBB", label="away")] if results.away_seconds > 0 else []
-        axes[0 if len(results.timeline["node"]) else -1].legend(
-            handles=handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncol=len(handles), borderaxespad=0.2,
-            handlelength=1.0, handletextpad=0.5, columnspacing=1.0)
+    activities = [Patch(color=color, label=name) for name, color in ACTIVITIES.items()]
+    others = [Patch(color=SERVING_COLOR, label=SERVING)] if results.serves() else []
+    if results.away_seconds > 0 or results.stopped_nodes > 0:
+        others.append(Patch(facecolor="white", edgecolor="#BBBBBB", label="away"))
+    if len(results.timeline["node"]):
+        add_key(axes[0], activities)
+    if has_activities:
+        add_key(axes[-1], others if len(results.timeline["node"]) else activities + others)
+
+
+def add_key(ax, handles):
+    """What the colors stand for, to the right of the title; in two lines where one has no room."""
+    lines = 1 if sum(len(handle.get_label()) + 4 for handle in handles) <= LETTERS_BESIDE_TITLE else 2
+    if handles:
+        ax.legend(handles=handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncol=math.ceil(len(handles) / lines),
+                  borderaxespad=0.2, handlelength=1.0, handletextpad=0.5, columnspacing=1.0)
+
+
+def check_window(results, window):
+    """Refuses a stretch of time of which nothing was kept."""
+    kept = min(results.timeline_until, results.timeline["end"].max(initial=0))
+    if window and not window[0] < kept:
+        ends = f"the node timeline ends at {kept:g} s" if kept > 0 else "no node timeline was kept"
+        raise Failure(f"{ends} (run.timeline), --window begins at {window[0]:g} s")
 
 
 def draw(results, path, window):
     """The whole picture."""
-    if window and not window[0] < results.timeline_until:
-        raise Failure(f"the node timeline ends at {results.timeline_until:g} s (run.timeline), --window begins at {window[0]:g} s")
+    check_window(results, window)
     panels = convergence_panels(results)
     has_right = (len(results.timeline["node"]) > 0 or results.spread("time") is not None or
                  results.shares() is not None)

@@ -112,14 +112,25 @@ def percent(share):
     return f"{100 * share:g}%"
 
 
-def write(figure, x, y, words, right, **look):
-    """A line of text that ends left of `right`, both shares of the picture's width; of one too long, its beginning and end."""
-    line = figure.text(x, y, literal(words), **look)
+def fit(line, words, right):
+    """Has a line of text end left of `right`, a share of the picture's width; of one too long, its beginning and end."""
+    room = right * line.figure.bbox.width - line.get_window_extent().x0
     most = len(words)
-    while most > 8 and (width := line.get_window_extent().width) > (right - x) * figure.bbox.width:
-        most = max(8, min(most - 1, int(most * (right - x) * figure.bbox.width / width)))
+    while most > 8 and (width := line.get_window_extent().width) > room:
+        most = max(8, min(most - 1, int(most * room / width)))
         line.set_text(literal(cut(words, most)))
     return line
+
+
+def write(figure, x, y, words, right, **look):
+    """A line of text that begins at x and ends left of `right`, both shares of the picture's width."""
+    return fit(figure.text(x, y, literal(words), **look), words, right)
+
+
+def add_note(ax, words):
+    """A small remark in the lower right corner of a panel."""
+    ax.annotate(words, (1, 0), xycoords="axes fraction", xytext=(-4, 4), textcoords="offset points", ha="right", va="bottom", fontsize=8,
+                color=GREY)
 
 
 def quantity(text):

@@ -12,12 +12,13 @@ from matplotlib.text import Annotation
 from matplotlib.ticker import EngFormatter, MaxNLocator, PercentFormatter
 
 from pictures import convergence
-from pictures.results import choose_evaluations, opened
-from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, byte_scale, cut, literal, numbers, percent, set_log, short, spans_decades, wants_log
+from pictures.results import choose_evaluations, forward, opened
+from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, add_note, byte_scale, cut, literal, numbers, percent, set_log, short, spans_decades, wants_log
 
 MOST_CURVES = 8          # as many as there are colors
 MOST_LABELS = 16         # values named along an axis
 MOST_CELLS = 14          # cells of a heat map side by side that have room for a number; twice as many above each other
+LEAST_SHARES = 0.02      # of an axis: a test sample more is no mountain
 LONGEST_LABEL = 28       # characters
 LONGEST_TITLE = 64       # characters of a line above a panel, bold
 LONGEST_HEADING = 58     # characters above each panel's width of a picture, bold and larger
@@ -160,6 +161,15 @@ class Sweep:
         settings = self.chosen(settings)
         return [point for point in self.points if all(point[key] == value for key, value in settings.items())]
 
+    def best_for_all(self, key, other, fixed):
+        """The value of `key` at which runs with most values of `other` are finished, and among those are best on the average."""
+        def merit(value):
+            outcomes = [self.cell(self.judge, {**fixed, key: value, other: each})[0] for each in self.values(other)]
+            known = [outcome for outcome in outcomes if np.isfinite(outcome)]
+            sign = 1 if self.judge in HIGHER_IS_BETTER else -1
+            return len(known), sign * np.mean(known) if known else 0
+        return max(self.values(key), key=merit)
+
     def cell(self, metric, settings):
         """(mean, deviation) of the rows with these settings; of several, of the first."""
         settings = self.chosen(settings)
@@ -192,7 +202,10 @@ def title_of(metric):
 
 
 def write_metric(metric, value):
-    return f"{100 * value:.1f}" if metric in SHARES else short(value)
+    if metric in SHARES:
+        return f"{100 * value:.1f}"
+    factor, unit = byte_scale(value) if "bytes" in metric else (1, "")
+    return f"{short(value * factor)} {unit}".rstrip()
 
 
 def spaced(count, most):
@@ -226,10 +239,14 @@ def scale(ax, letter, metric, values):
     axis = getattr(ax, f"{letter}axis")
     if metric in SHARES:
         axis.set_major_formatter(ShareFormatter(1.0))
-    elif spans_decades(known):
+        low, high = axis.get_view_interval()
+        if high - low < LEAST_SHARES:
+            low = max((low + high - LEAST_SHARES) / 2, -LEAST_SHARES / 20)
+            getattr(ax, f"set_{letter}lim")(low, low + LEAST_SHARES)
+    elif spans_decades(known) or (metric == "consensus_distance" and known and min(known) > 0):  # of equal models it is rounding alone
         set_log(ax, letter)
-    elif "bytes" in metric:
-        axis.set_major_formatter(EngFormatter(sep=""))
+    if "bytes" in metric:
+        axis.set_major_formatter(EngFormatter(unit="B"))
 
 
 def heat_map(figure, ax, sweep, metric, x_key, y_key, fixed):
@@ -257,8 +274,8 @@ def heat_map(figure, ax, sweep, metric, x_key, y_key, fixed):
     bar.outline.set_visible(False)
     if metric in SHARES:
         bar.ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
-    elif "bytes" in metric and not is_log:
-        bar.ax.yaxis.set_major_formatter(EngFormatter(sep=""))
+    elif "bytes" in metric:
+        bar.ax.yaxis.set_major_formatter(EngFormatter(unit="B"))
 
 
 def some_values(sweep, key):
@@ -390,6 +407,7 @@ def speed_up(ax, sweep, series_key, fixed):
 
 def curves(ax, sweep, metric, against, key, fixed, held):
     """The metric over a run, mean over seeds, a curve per value of `key`. `held` keys have these values in this panel alone."""
+    missing = []
     for i, value in enumerate(some_values(sweep, key)):
         settings = {**fixed, **held, **({key: value} if key else {})}
         chosen = sweep.chosen(settings)
@@ -401,8 +419,9 @@ def curves(ax, sweep, metric, against, key, fixed, held):
                     found.append((table[against][()], table[metric][()]))
         rows = min((len(y) for _, y in found), default=0)
         if rows == 0:
+            missing.append(sweep.label(key, value))
             continue
-        x = np.mean([x[:rows] for x, _ in found], axis=0)
+        x = np.mean([forward(x[:rows]) if against == "time" else x[:rows] for x, _ in found], axis=0)
         y = np.mean([y[:rows] for _, y in found], axis=0)
         tuned = [sweep.setting(name, chosen[name]) for name in settings if settings[name] is BEST]
         if metric == "consensus_distance":
@@ -412,6 +431,8 @@ def curves(ax, sweep, metric, against, key, fixed, held):
     known = [y for line in ax.lines for y in line.get_ydata() if np.isfinite(y)]
     if not known:
         ax.text(0.5, 0.5, "no run came as far as an evaluation (run.evaluate_every)", transform=ax.transAxes, ha="center", color=GREY)
+    elif missing:
+        add_note(ax, cut(f"no finished run with an evaluation: {', '.join(missing)}", LONGEST_TITLE))
     scale(ax, "y", metric, known)
     ends = [line.get_xdata()[-1] for line in ax.lines]
     label = "virtual time (s)" if against == "time" else convergence.AXES[against]
@@ -442,9 +463,13 @@ def heading(sweep, fixed, has_bars):
 
 
 def calm(figure):
-    """Gives axes along which nothing varies but the rounding of sums the range of a constant."""
+    """Gives axes along which nothing varies but the rounding of sums the range of a constant; if that is 0, what could be."""
     for ax in figure.axes:
         low, high = ax.get_ylim()
+        values = np.concatenate([line.get_ydata() for line in ax.lines]) if ax.lines else np.empty(0)
+        if ax.get_yscale() == "linear" and len(values) and not np.nan_to_num(values.astype(float)).any():
+            ax.set_ylim(-0.05, 1)
+            continue
         largest = max(abs(low), abs(high))
         if ax.get_yscale() == "linear" and high - low < 1e-9 * largest:
             ax.set_ylim(low - 0.05 * largest, high + 0.05 * largest)
@@ -541,8 +566,7 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=(), axes=(), against=Non
         other = [key for key in axes_keys if key != "run.nodes"]
         panels.append(lambda f, ax: speed_up(ax, sweep, other[0] if other else None, fixed))
     if has_curves:
-        done = [value for value in sweep.values(second) if sweep.runs({**fixed, second: value})] if second else []
-        held = {second: done[-1]} if done else {}
+        held = {second: sweep.best_for_all(second, first, fixed)} if second else {}
         for axis in axes or (() if against else ("time", "step")):
             panels.append(lambda f, ax, a=axis: curves(ax, sweep, metrics[0], a, first, fixed, held))
     if not panels:
