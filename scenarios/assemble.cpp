@@ -45,6 +45,9 @@ std::unique_ptr<Failures> assemble_failures(const Section& section, const RunSet
   return std::make_unique<Failures>(std::move(read), settings.nodes, settings.seed);
 }
 
+/// Whether a key asks for something. Results name every key, so those that have their default ask for nothing.
+bool is_changed(const KeyUse& use) { return use.value != use.fallback; }
+
 /// A closed form takes all links for alike and lasting; what makes some of them differ would be left out.
 void check_links_alike(const Section& network) {
   constexpr std::array differing = {"link_schedule",   "failure_interval", "slow_hosts",
@@ -319,16 +322,15 @@ Assembly assemble(const Scenario& scenario, int hosts) {
     return entry.make(algorithm, {settings.nodes, settings.steps, *parts.topology, facts});
   });
   note(algorithm);
-  if (compute.has("forward_share") && !settings.plan.overlaps_backward) {
+  const auto forward_share = std::ranges::find(compute.uses(), "forward_share", &KeyUse::key);
+  if (is_changed(*forward_share) && !settings.plan.overlaps_backward) {
     parts.idle_forward_share =
         compute.located("forward_share", "changes nothing without algorithm.overlap = backward");
   }
   parts.reads_topology = algorithm.reads_other("topology");
-  // What results name is filled in, so the default asks for nothing; nor does a graph of all with all.
+  // Nor does a graph of all with all ask for anything.
   const bool asks_for_graph =
-      !parts.topology->is_complete() && std::ranges::any_of(topology.uses(), [](const KeyUse& use) {
-        return use.value != use.fallback;
-      });
+      !parts.topology->is_complete() && std::ranges::any_of(topology.uses(), is_changed);
   if (!parts.reads_topology && asks_for_graph) {
     parts.idle_topology = topology.located(
         "kind", fmt::format("changes nothing: algorithm.kind = {}, as it is set, reads no graph",

@@ -345,6 +345,15 @@ def check_summaries(folder):
                             (["compute.forward_share=0.5"], "command line: compute.forward_share changes nothing without algorithm.overlap = backward")):
         assert f"starling: warning: {sentence}" in folder.run("run", "good.ini", *words).stderr, words
         assert not folder.run("run", "good.ini", *words, "--quiet").stderr, words
+    # A results file names every key. Defaults ask for nothing, others stand in its lines.
+    expect(folder.run("run", "good.ini", "-o", "stored.h5"), 0)
+    for words in (["describe", "stored.h5"], ["run", "stored.h5", "-o", "again.h5"]):
+        assert not folder.run(*words).stderr, words
+    expect(folder.run("run", "good.ini", "compute.forward_share=0.5", "-o", "stored.h5"), 0)
+    with h5py.File(folder.file("stored.h5")) as results:
+        lines = results["scenario"][()].decode().splitlines()
+    place = f"stored.h5/scenario:{lines.index('forward_share = 0.5') + 1}"
+    assert f"warning: {place}: compute.forward_share changes nothing" in folder.run("describe", "stored.h5").stderr
     folder.write("timing.ini", GOOD.replace(OF_MLP, "timing"))
     assert "no numbers are kept" in folder.run("describe", "timing.ini").stdout
 
