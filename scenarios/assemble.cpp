@@ -15,6 +15,7 @@
 #include "scenarios/reference.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/memory.hpp"
+#include "sim/base/text.hpp"
 #include "topology/registry.hpp"
 
 namespace starling {
@@ -48,19 +49,34 @@ std::unique_ptr<Failures> assemble_failures(const Section& section, const RunSet
 /// Whether a key asks for something. Results name every key, so those that have their default ask for nothing.
 bool is_changed(const KeyUse& use) { return use.value != use.fallback; }
 
+/// Whether the last pattern of link_bandwidths or link_latencies is *: all links are alike then.
+bool names_all_links(const KeyUse& use) {
+  const std::string_view last = trim(std::string_view(use.value).substr(use.value.rfind(',') + 1));
+  return use.key.starts_with("link_") && trim(last.substr(0, last.find(':'))) == "*";
+}
+
 /// A closed form takes all links for alike and lasting; what makes some of them differ would be left out.
 void check_links_alike(const Section& network) {
   constexpr std::array differing = {"link_schedule",   "failure_interval", "slow_hosts",
-                                    "host_bandwidths", "host_latencies",   "slowdowns"};
+                                    "host_bandwidths", "host_latencies",   "link_bandwidths",
+                                    "link_latencies",  "slowdowns"};
   const auto is_default = [](const KeyUse& use) {
     return use.type == "duration" ? parse_duration(use.value) == parse_duration(use.fallback)
-                                  : use.value == use.fallback;
+                                  : use.value == use.fallback || names_all_links(use);
   };
   for (const KeyUse& use : network.uses()) {
     network.expect(std::ranges::count(differing, use.key) == 0 || is_default(use), use.key,
                    "needs network.collectives = expanded: collectives in closed form take all "
                    "links for alike and lasting, got {}",
                    use.value);
+    const bool is_unlike = use.key == "fabric" ? use.value == "matrix"
+                                               : use.key == "nodes_per_host" && is_changed(use);
+    if (is_unlike) {
+      network.warn("collectives",
+                   "= analytic takes all links for those of node 0 in the mean, and with {} = {} "
+                   "they differ",
+                   use.key, use.value);
+    }
   }
 }
 

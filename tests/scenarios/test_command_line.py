@@ -73,6 +73,9 @@ MISTAKES = [
     ([*FLUID, "network.failure_interval=1 s", "network.collectives=analytic"], 2, "network.failure_interval needs network.collectives ="),
     ([*FLUID, "network.slow_hosts=3", "network.collectives=analytic"], 2, "network.slow_hosts needs network.collectives = expanded"),
     ([*FLUID, "network.host_latencies=3: 1 s", "network.collectives=analytic"], 2, "network.host_latencies needs network.collectives ="),
+    ([*FLUID, "network.link_bandwidths=host 3 *: 1 MB/s", "network.collectives=analytic"], 2,
+     "network.link_bandwidths needs network.collectives = expanded: collectives in closed form take all links for alike"),
+    ([*FLUID, "network.link_latencies=*: 1 us, host 3 *: 1 s", "network.collectives=analytic"], 2, "network.link_latencies needs"),
     (["network.kind=loggp", "network.preset=edr", "network.slowdowns=3: 9", "network.collectives=analytic"], 2,
      "network.slowdowns needs network.collectives = expanded"),
     (["compute.distribution=published"], 2, "compute.name is missing"),
@@ -341,10 +344,18 @@ def check_summaries(folder):
         done = folder.run(words[0], "good.ini", *words[1:])
         expect(done, 0)
         assert sentence in done.stdout, f"{words}: {done.stdout}"
-    for words, sentence in ((["network.copy_bandwidth=1 GB/s"], "command line: network.copy_bandwidth has changed nothing: no tensors are gathered"),
+    for words, sentence in (([*FLUID, "network.nodes_per_host=2", "network.collectives=analytic"],
+                             "command line: network.collectives = analytic takes all links for those of node 0 in the mean, and with nodes_per_host = 2"),
+                            (["network.copy_bandwidth=1 GB/s"], "command line: network.copy_bandwidth has changed nothing: no tensors are gathered"),
                             (["compute.forward_share=0.5"], "command line: compute.forward_share changes nothing without algorithm.overlap = backward")):
         assert f"starling: warning: {sentence}" in folder.run("run", "good.ini", *words).stderr, words
         assert not folder.run("run", "good.ini", *words, "--quiet").stderr, words
+    # Links that are set alike have closed forms.
+    ring = ["algorithm.kind=allreduce", "algorithm.collective=ring", *FLUID, "network.collectives=analytic"]
+    for name, links in (("all", "network.link_bandwidths=host 3 *: 1 GB/s, *: 1 MB/s"), ("usual", "network.bandwidth=1 MB/s")):
+        expect(folder.run("run", "good.ini", *ring, links, "-o", f"{name}.h5"), 0)
+    times = [h5py.File(folder.file(f"{name}.h5"))["steps/time"][-1, 0] for name in ("all", "usual")]
+    assert times[0] == times[1] > 0.02, times
     # A results file names every key. Defaults ask for nothing, others stand in its lines.
     expect(folder.run("run", "good.ini", "-o", "stored.h5"), 0)
     for words in (["describe", "stored.h5"], ["run", "stored.h5", "-o", "again.h5"]):
