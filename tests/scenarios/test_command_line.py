@@ -363,7 +363,7 @@ def check_summaries(folder):
     expect(folder.run("run", "good.ini", "compute.forward_share=0.5", "-o", "stored.h5"), 0)
     with h5py.File(folder.file("stored.h5")) as results:
         lines = results["scenario"][()].decode().splitlines()
-    place = f"stored.h5/scenario:{lines.index('forward_share = 0.5') + 1}"
+    place = f"stored.h5/scenario:{1 + [line.split(' =')[0] for line in lines].index('forward_share')}"
     assert f"warning: {place}: compute.forward_share changes nothing" in folder.run("describe", "stored.h5").stderr
     folder.write("timing.ini", GOOD.replace(OF_MLP, "timing"))
     assert "no numbers are kept" in folder.run("describe", "timing.ini").stdout
