@@ -230,7 +230,9 @@ Section Scenario::section(std::string_view name) const {
   const Entry* entry = find(name);
   // What is missing is missing in the file.
   const bool is_ours = entry != nullptr && entry->origin != command_line;
-  Section section(std::string(name), is_ours ? entry->origin : place_,
+  const std::string nowhere =
+      entry != nullptr ? place_ : fmt::format("{} has no section [{}]", place_, name);
+  Section section(std::string(name), is_ours ? entry->origin : nowhere,
                   entry ? entry->settings : std::vector<Setting>());
   section.set_directory(std::filesystem::path(name_).parent_path().string());
   return section;

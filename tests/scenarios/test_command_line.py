@@ -212,6 +212,25 @@ def check_mistakes(folder):
         assert not os.path.exists(output + ".partial")
 
 
+def check_keys_of_other_kinds(folder):
+    """Another kind has other keys: which one has them, and how to go on without an editor. A section that is not there is no missing key."""
+    folder.write("wagma.ini", GOOD.replace("kind = dpsgd", "kind = wagma\ngroup_size = 4\ntau = 5"))
+    place, cure = ": algorithm.group_size is not a key here; known keys: ", "; on the command line, algorithm.group_size=default algorithm.tau=default takes away"
+    for words, start, end in ((["wagma.ini", "algorithm.kind=allreduce"], f"wagma.ini:18{place}", f"; kind = wagma has it{cure} what the file sets"),
+                              (["good.ini", "algorithm.group_size=4"], f"command line{place}", "; kind = wagma has it"),
+                              (["good.ini", "network.preset=edr"], "command line: network.preset is not a key here; ", "; kind = fluid, loggp, tcp has it"),
+                              (["good.ini", "network.fabric=torus", "network.sides=2, 4"], "command line: network.fabric is not a key here; ",
+                               "; kind = fluid, tcp has it"),
+                              (["good.ini", "topology.kind=complete", "topology.sides=2, 4"], "command line: topology.sides is", "; kind = torus has it"),
+                              (["good.ini", "workload.hiden=4"], "command line: workload.hiden is", "; did you mean hidden?")):
+        done = folder.run("describe", *words)
+        expect(done, 2, f"starling: {start}")
+        assert done.stderr.endswith(f"{end}\n"), done.stderr
+    assert folder.run("describe", "wagma.ini", "algorithm.kind=allreduce", *cure.split()[5:7]).returncode == 0
+    folder.write("short.ini", GOOD.replace("[network]\nkind = constant\nlatency = 20 us\n", ""))
+    expect(folder.run("run", "short.ini"), 2, "short.ini has no section [network]: network.kind is missing")
+
+
 def check_absurd_requests(folder):
     """Refused with one sentence by a process that may have 1 GiB of address space, and within seconds."""
     def limit():
@@ -619,7 +638,7 @@ def main():
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     with tempfile.TemporaryDirectory(prefix="starling_command_line") as path:
         folder = Folder(starling, path)
-        cases = [check_mistakes, check_absurd_requests, check_usage, check_commands, check_summaries, check_no_file_is_lost,
+        cases = [check_mistakes, check_keys_of_other_kinds, check_absurd_requests, check_usage, check_commands, check_summaries, check_no_file_is_lost,
                  check_interrupt, lambda folder: check_interrupt(folder, signal.SIGHUP),
                  check_processor_time, check_progress_bar, check_disk_full, check_log_on_a_full_disk, check_out_of_memory]
         cases.append(lambda f: check_lost_checkpoints(f, *mpirun))
