@@ -257,6 +257,7 @@ def check_usage(folder):
     for words, sentence in ((["walk"], "there is no command walk"),
                             (["run"], "no scenario was named"),
                             (["run", "-o", "x.h5"], "no scenario was named"),
+                            (["run", "good.ini", "-o", "x.csv"], "x.csv: results are an HDF5 file, such as x.h5; starling export writes its tables"),
                             (["run", "good.ini", "--transport", "carrier"], "must be simulated or mpi, got carrier"),
                             (["run", "--fast", "good.ini"], "unrecognised option '--fast'"),
                             (["run", "good.ini", "nodes=3"], "expected section.key=value, got nodes=3"),
@@ -342,6 +343,13 @@ def check_commands(folder):
     done = folder.run("compare", "results/good.h5", "other.h5", "--loss", "10")
     assert "algorithm.kind (dpsgd, allreduce)" in done.stdout.splitlines()[2], done.stdout
     assert "run.seed (1, 2)" in done.stdout.splitlines()[2], done.stdout
+    # What is done with a loss that is not finite is nothing to runs that have none.
+    expect(folder.run("run", "good.ini", "run.on_divergence=mark", "-o", "marked.h5"), 0)
+    assert "different experiments" not in folder.run("compare", "results/good.h5", "marked.h5").stdout
+    expect(folder.run("run", "good.ini", "algorithm.learning_rate=1e30", "run.on_divergence=mark", "-o", "diverged.h5"), 0)
+    expect(folder.run("run", "good.ini", "algorithm.learning_rate=1e30", "-o", "stopped.h5"), 1, "diverged")
+    for one, other in ("results/good.h5", "diverged.h5"), ("stopped.h5", "marked.h5"):
+        assert ", run.on_divergence (stop, mark)" in folder.run("compare", one, other).stdout, (one, other)
     done = folder.run("resume", "results/good.h5")
     expect(done, 0)
     assert "the run is complete, there is nothing to resume" in done.stdout, done.stdout
