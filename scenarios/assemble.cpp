@@ -387,6 +387,11 @@ Assembly assemble(const Scenario& scenario, int hosts) {
   };
   parts.program =
       build_kind(algorithm, scenario.name(), algorithms::catalog(), algorithms::find, make_program);
+  const auto exchange = std::ranges::find(algorithm.uses(), "exchange", &KeyUse::key);
+  if (exchange != algorithm.uses().end() && is_changed(*exchange) && facts.tensors.size() <= 1) {
+    algorithm.warn("exchange", "= {} changes nothing: the workload has one tensor",
+                   exchange->value);
+  }
   note(algorithm);
   const auto forward_share = std::ranges::find(compute.uses(), "forward_share", &KeyUse::key);
   if (is_changed(*forward_share) && !settings.plan.overlaps_backward) {

@@ -371,7 +371,16 @@ def check_summaries(folder):
         done = folder.run(words[0], "good.ini", *words[1:])
         expect(done, 0)
         assert sentence in done.stdout, f"{words}: {done.stdout}"
-    for words, sentence in (([*FLUID, "network.nodes_per_host=2", "network.collectives=analytic"],
+    timing = ["workload.kind=timing", "workload.parameters=1e6", *(f"workload.{key}=default" for key in ("dataset", "hidden")),
+              "algorithm.learning_rate=default"]
+    for words, sentence in ((["algorithm.kind=allreduce", "algorithm.compression=half"],
+                             "command line: algorithm.compression = half sends more than none: codes do not add, so a node sends 7 of them, "
+                             "3.5 models, where a ring of sums takes 1.75\n"),
+                            ([*timing, "algorithm.kind=allreduce", "algorithm.exchange=buckets", "algorithm.overlap=backward"],
+                             "command line: algorithm.exchange = buckets changes nothing: the workload has one tensor\n"),
+                            ([*timing, "algorithm.kind=powersgd"],
+                             "command line: algorithm.kind = powersgd compresses nothing: the workload names no matrices\n"),
+                            ([*FLUID, "network.nodes_per_host=2", "network.collectives=analytic"],
                              "command line: network.collectives = analytic takes all links for those of node 0 in the mean, and with nodes_per_host = 2"),
                             (["network.copy_bandwidth=1 GB/s"], "command line: network.copy_bandwidth has changed nothing: no tensors are gathered"),
                             (["compute.forward_share=0.5"], "command line: compute.forward_share changes nothing without algorithm.overlap = backward")):
