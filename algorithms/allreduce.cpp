@@ -72,12 +72,24 @@ Task<> run_compressed(Node& node, const Settings& settings) {
   }
 }
 
+/// Halves are expected to halve the bytes, as in reductions that add them up.
+void warn_of_halves(const Section& section, NodeId nodes) {
+  const std::string codec = Section(section).optional<std::string>("compression", "none", "");
+  if (nodes <= 4 || (codec != "half" && codec != "bfloat")) return;
+  const double others = nodes - 1;
+  section.warn("compression",
+               "= {} sends more than none: codes do not add, so a node sends {} of them, "
+               "{:.4g} models, where a ring of sums takes {:.4g}",
+               codec, others, others / 2, 2 * others / nodes);
+}
+
 }  // namespace
 
 Program allreduce(const Section& section, const Context& context) {
   Settings settings{};
-  settings.compression = read_compression(section);
+  settings.compression = read_mean_compression(section);
   const bool is_compressed = !settings.compression.is_exact();
+  if (is_compressed) warn_of_halves(section, context.nodes);
   if (!is_compressed) {
     settings.collective = read_collective(section);
     settings.gathered =

@@ -32,7 +32,7 @@ Task<Vector> BlockMean::of_progress(Tag tag, Vector progress, Step number) {
 
 BlockMean::Settings read_block_mean(const Section& section, MomentumPolicy policy,
                                     bool feeds_back) {
-  BlockMean::Settings settings{.compression = read_compression(section, feeds_back)};
+  BlockMean::Settings settings{.compression = read_mean_compression(section, feeds_back)};
   if (settings.compression.is_exact() || policy == MomentumPolicy::average)
     settings.collective = read_collective(section);
   return settings;

@@ -38,7 +38,7 @@ class BlockMean {
   Compressor compressor_;
 };
 
-/// Reads what read_compression() reads, and `collective` if anything is averaged by one: models, or moments by `policy`.
+/// Reads what read_mean_compression() reads, and `collective` if anything is averaged by one: models, or moments by `policy`.
 BlockMean::Settings read_block_mean(const Section& section,
                                     MomentumPolicy policy = MomentumPolicy::keep,
                                     bool feeds_back = true);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "algorithms/compressed_mean.hpp"
 #include "algorithms/sparse_codecs.hpp"
 #include "sim/base/error.hpp"
 
@@ -227,9 +228,10 @@ class Keys {
   std::string prefix_;
 };
 
-/// `has_reference`: receivers have a vector near the one that is sent.
+/// `has_reference`: receivers have a vector near the one that is sent. `note` ends the help of `compression`.
 SharedCodec read_any_codec(const Section& section, std::string_view fallback,
-                           std::string_view prefix, bool is_contractive, bool has_reference) {
+                           std::string_view prefix, bool is_contractive, bool has_reference,
+                           std::string_view note = "") {
   const Keys keys(section, prefix);
   const auto read_bucket = [&] {
     return keys.count("bucket", 512, 0, 1 << 30, "entries that share a norm; 0: all");
@@ -253,11 +255,11 @@ SharedCodec read_any_codec(const Section& section, std::string_view fallback,
                                     "sign",
                                     "one_bit"};
   if (has_reference) kinds.emplace_back("lattice");
-  const std::string kind = keys.choice(
-      "compression", std::move(kinds), fallback,
-      has_reference ? "how vectors are compressed before they are sent"
-                    : "how vectors are compressed before they are sent; not by a lattice, as "
-                      "receivers have no vector near the one that is sent");
+  std::string help = "how vectors are compressed before they are sent";
+  if (!has_reference)
+    help += "; not by a lattice, as receivers have no vector near the one that is sent";
+  const std::string kind =
+      keys.choice("compression", std::move(kinds), fallback, help + std::string(note));
   if (kind == "half" || kind == "bfloat") return std::make_shared<Half>(kind == "bfloat");
   if (kind == "float4") return float4_codec(read_bucket());
   if (kind == "top_k") {
@@ -352,14 +354,29 @@ Encoded ErrorFeedback::encode(const Codec& codec, Vector v, const Random& stream
   return result;
 }
 
-Compression read_compression(const Section& section, bool feeds_back) {
-  Compression compression{.codec = read_plain_codec(section)};
+namespace {
+
+Compression with_feedback(const Section& section, SharedCodec codec, bool feeds_back) {
+  Compression compression{.codec = std::move(codec)};
   if (compression.is_exact()) return compression;
   compression.has_feedback =
       section.optional<bool>("error_feedback", feeds_back && !compression.codec->is_unbiased(),
                              "add what a code lost to the next vector before it is encoded; "
                              "contractive levels have it by default, too");
   return compression;
+}
+
+}  // namespace
+
+Compression read_compression(const Section& section, bool feeds_back) {
+  return with_feedback(section, read_plain_codec(section), feeds_back);
+}
+
+Compression read_mean_compression(const Section& section, bool feeds_back) {
+  return with_feedback(section,
+                       read_any_codec(section, "none", "", false, false,
+                                      "; codes do not add: each node's goes to all others"),
+                       feeds_back);
 }
 
 Code Compressor::encode(Vector v, const Random& stream) {

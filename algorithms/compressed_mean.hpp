@@ -13,4 +13,7 @@ namespace starling::algorithms {
 Task<Vector> mean_of_codes(Node& node, std::span<const NodeId> members, Tag tag, SharedCodec codec,
                            Code own, std::size_t size, Step k);
 
+/// read_compression() for such means: the help says where codes go.
+Compression read_mean_compression(const Section& section, bool feeds_back = true);
+
 }  // namespace starling::algorithms

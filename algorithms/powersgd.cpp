@@ -188,6 +188,8 @@ Program powersgd(const Section& section, const Context& context) {
                      "from the common result (the authors' code)") == "local";
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context);
+  if (context.workload.matrices.empty())
+    section.warn("kind", "= powersgd compresses nothing: the workload names no matrices");
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

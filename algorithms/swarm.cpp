@@ -116,8 +116,8 @@ Program swarm(const Section& section, const Context& context) {
   Settings settings;
   const bool is_blocking =
       section.choice("averaging", {"non_blocking", "blocking"}, "non_blocking",
-                     "average with what the partner last offered, or wait for its phase") ==
-      "blocking";
+                     "average with what the partner last offered (a message of a lattice has two "
+                     "codes then), or wait for its phase") == "blocking";
   const auto local_steps =
       section.optional<std::int64_t>("local_steps", 3, "steps between two averagings, H");
   settings.local_steps = check_period(section, "local_steps", local_steps, context);

@@ -42,13 +42,13 @@ ComputePlace find_place(DeviceChoice choice, Precision precision, const Workload
   try {
     place.device = cuda::Device::open(rank_here);
     check_models_fit(*place.device, nodes, workload.facts().parameters);
+    place.moved_workload = make_cuda_workload(workload, *place.device, precision);
+    place.backend = std::make_unique<CudaBackend>(*place.device);
   } catch (const Error& error) {
     if (choice == DeviceChoice::cuda)
       throw Error(fmt::format("run.device = cuda: {}", error.what()));
     return on_cpu(fmt::format("CPU ({})", error.what()));
   }
-  place.moved_workload = make_cuda_workload(workload, *place.device, precision);
-  place.backend = std::make_unique<CudaBackend>(*place.device);
   place.description =
       fmt::format("{}, {}{}", place.device->description(),
                   precision_of(*place.moved_workload) == Precision::fast ? "fast" : "strict",

@@ -5,10 +5,12 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
+#include "sim/base/section.hpp"
 #include "sim/base/time.hpp"
 
 namespace starling::network_models {
@@ -26,5 +28,9 @@ inline Duration byte_cost(std::int64_t bytes, double picoseconds_per_byte) {
   }
   return Duration{std::llrint(cost)};  // one instruction, unlike std::nearbyint
 }
+
+/// Reads `key`, a bandwidth or infinite, for which it returns 0.
+double read_seconds_per_byte(const Section& section, std::string_view key,
+                             std::string_view fallback, std::string_view help);
 
 }  // namespace starling::network_models

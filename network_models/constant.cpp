@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <limits>
-#include <stdexcept>
 #include <vector>
 
 #include "network_models/byte_cost.hpp"
@@ -105,17 +104,9 @@ class Constant final : public NetworkModel {
 std::unique_ptr<NetworkModel> constant(const Section& section, NodeId, std::uint64_t) {
   const auto latency =
       section.required<Duration>("latency", "from sending to arrival of an empty message");
-  const auto bandwidth = section.optional<std::string>(
-      "bandwidth", "infinite",
+  const double seconds_per_byte = read_seconds_per_byte(
+      section, "bandwidth", "infinite",
       "of every pair of nodes, such as 10 Gbit/s; infinite: bytes cost nothing");
-  double seconds_per_byte = 0;
-  if (bandwidth != "infinite") {
-    try {
-      seconds_per_byte = 1 / parse_bandwidth(bandwidth).bytes_per_second;
-    } catch (const std::invalid_argument& error) {
-      section.fail("bandwidth", "{}; or infinite", error.what());
-    }
-  }
   section.finish();
   return std::make_unique<Constant>(latency, seconds_per_byte);
 }

@@ -119,7 +119,7 @@ Fabric join(const std::vector<std::string>& sites, const std::vector<std::size_t
     const std::size_t pair = link - 2 * hosts;
     return fmt::format("{} -> {}", sites[pair / count], sites[pair % count]);
   };
-  return {std::move(links), route, name, true};
+  return {std::move(links), route, name};
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ Fabric crossbar(NodeId hosts, Link link) {
             links.push_back(link_id(2 * source));
             links.push_back(link_id(2 * destination + 1));
           },
-          host_link_name, true};
+          host_link_name};
 }
 
 Fabric star(NodeId hosts, Link link) {
@@ -52,6 +52,12 @@ Fabric star(NodeId hosts, Link link) {
             const LinkId host = link_number / 2 + 1;
             return link_number % 2 == 0 ? between("host", host, "host", 0)
                                         : between("host", 0, "host", host);
+          },
+          [hosts](NodeId host) {
+            if (host != 0) return std::vector{link_id(2 * (host - 1)), link_id(2 * host - 1)};
+            std::vector<LinkId> all(2 * static_cast<std::size_t>(hosts - 1));
+            std::iota(all.begin(), all.end(), LinkId{0});
+            return all;
           }};
 }
 
@@ -91,6 +97,22 @@ Fabric torus(const std::vector<NodeId>& sides, Link link) {
             const NodeId upper = lower + ((here + 1) % sides[d] - here) * stride;
             return number % 2 == 0 ? between("host", lower, "host", upper)
                                    : between("host", upper, "host", lower);
+          },
+          [sides, dimensions](NodeId host) {
+            std::vector<LinkId> found;
+            NodeId stride = 1;
+            for (NodeId d = 0; d < dimensions; ++d) {
+              const NodeId side = sides[static_cast<std::size_t>(d)];
+              const NodeId here = host / stride % side;
+              const NodeId below = host + ((here + side - 1) % side - here) * stride;
+              for (const NodeId lower : {host, below}) {
+                const std::int64_t cable = lower * dimensions + d;
+                if (side > 1)
+                  found.insert(found.end(), {link_id(2 * cable), link_id(2 * cable + 1)});
+              }
+              stride *= side;
+            }
+            return found;
           }};
 }
 
@@ -111,6 +133,15 @@ Fabric hypercube(int dimensions, Link link) {
             const auto host = static_cast<NodeId>(number) / dimensions;
             const auto d = static_cast<NodeId>(number) % dimensions;
             return between("host", host, "host", host ^ (NodeId{1} << d));
+          },
+          [dimensions](NodeId host) {
+            std::vector<LinkId> found;
+            for (int d = 0; d < dimensions; ++d) {
+              const NodeId other = host ^ (NodeId{1} << d);
+              found.insert(found.end(),
+                           {link_id(host * dimensions + d), link_id(other * dimensions + d)});
+            }
+            return found;
           }};
 }
 
@@ -188,8 +219,12 @@ Fabric fat_tree(const FatTree& tree, Link link) {
                ? between(level_name(l, levels), below_it, level_name(l + 1, levels), above)
                : between(level_name(l + 1, levels), above, level_name(l, levels), below_it);
   };
-  return {equal_links(static_cast<std::uint64_t>(first[levels]), link), route, name,
-          tree.parents[0] * tree.cables[0] == 1};
+  const auto links_at = [ports = tree.parents[0] * tree.cables[0]](NodeId host) {
+    std::vector<LinkId> found(2 * static_cast<std::size_t>(ports));
+    std::iota(found.begin(), found.end(), link_id(2 * std::int64_t{host} * ports));
+    return found;
+  };
+  return {equal_links(static_cast<std::uint64_t>(first[levels]), link), route, name, links_at};
 }
 
 // ----- dragonfly
@@ -258,7 +293,7 @@ Fabric dragonfly(const Dragonfly& shape, Link link) {
     const std::int64_t group = (from / shape.routers + ahead) % shape.groups;
     return between("router", from, "router", group * shape.routers + back / shape.global_links);
   };
-  return {equal_links(static_cast<std::uint64_t>(count), link), route, name, true};
+  return {equal_links(static_cast<std::uint64_t>(count), link), route, name};
 }
 
 // ----- hosts

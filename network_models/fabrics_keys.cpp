@@ -252,8 +252,7 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::u
   const double slow_bandwidth =
       section
           .optional<Bandwidth>("slow_bandwidth", Bandwidth{link.bytes_per_second / 10},
-                               "of the links that messages of slow_hosts begin or end on; "
-                               "bandwidth / 10 if not given")
+                               "of the links at slow_hosts; bandwidth / 10 if not given")
           .bytes_per_second;
   section.expect(!section.has("slow_bandwidth") || section.has("slow_hosts"), "slow_bandwidth",
                  "needs slow_hosts, which says whose links are slow");
@@ -277,7 +276,7 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::u
   return [=]() {
     Fabric fabric = build(link);
     for (const NodeId host : slow_hosts) {
-      for (const LinkId own : links_of_host(fabric, hosts, host)) {
+      for (const LinkId own : fabric.links_at(host)) {
         fabric.links[own].bytes_per_second = slow_bandwidth;
       }
     }

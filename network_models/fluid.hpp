@@ -26,7 +26,7 @@ struct FlowRules {
   Duration message_latency{};       // beside that of the route: paid before the first byte
   SizeFactor latency_factor = 1;    // times the latency of the route: paid before the first byte
   SizeFactor bandwidth_factor = 1;  // times the bandwidth of a link: what it carries of payload
-  double window = 0;  // bytes in flight at most: rate <= window / (2 latency); 0: no such bound
+  double window = 0;  // bytes in flight: rate <= bandwidth_factor window / (2 latency); 0: any rate
   bool is_weighted = false;  // share in proportion to 1 / (latency + sum over links of weight_bytes
   double weight_bytes = 0;   // / bandwidth), instead of equally
   double back_share = 0;     // of a flow's rate, that its acknowledgements take on the way back

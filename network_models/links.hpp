@@ -41,11 +41,14 @@ struct Fabric {
   std::function<std::string(LinkId link)> name = [](LinkId link) {
     return fmt::format("link {}", link);
   };
-  /// Whether links 2 h and 2 h + 1 are those of host h alone, upwards and downwards.
-  bool has_ports = false;
+  /// The links at a host: all that its messages begin or end on, and perhaps some that no route takes. By default numbers 2 h
+  /// and 2 h + 1 are those of host h alone, upwards and downwards.
+  std::function<std::vector<LinkId>(NodeId host)> links_at = [](NodeId host) {
+    return std::vector<LinkId>{2 * static_cast<LinkId>(host), 2 * static_cast<LinkId>(host) + 1};
+  };
 };
 
-/// Names of links where host h has number 2 h upwards and 2 h + 1 downwards.
+/// Names of links that are numbered so.
 std::string host_link_name(LinkId link);
 
 /// The way from one node to another.

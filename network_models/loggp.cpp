@@ -1,28 +1,16 @@
 // The keys of [network] kind = loggp; the model itself is in loggp_ports.hpp.
 
 #include <algorithm>
-#include <stdexcept>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "network_models/loggp_ports.hpp"
 #include "network_models/overrides.hpp"
 #include "network_models/presets.hpp"
 #include "network_models/registry.hpp"
-#include "sim/base/text.hpp"
+#include "network_models/size_factor.hpp"
 
 namespace starling::network_models {
-namespace {
-
-double parse_slowdown(const std::string& text) {
-  const double factor = number_in<double>(text).value_or(0);
-  if (!(factor > 0 && factor <= 1e6)) {
-    throw std::invalid_argument("must be factors above 0 and up to 1e6, got \"" + text + "\"");
-  }
-  return factor;
-}
-
-}  // namespace
 
 std::unique_ptr<NetworkModel> loggp(const Section& section, NodeId nodes, std::uint64_t) {
   const auto preset = read_preset(section, preset_names());
@@ -41,7 +29,7 @@ std::unique_ptr<NetworkModel> loggp(const Section& section, NodeId nodes, std::u
   costs.gap_per_byte = 1e12 / bandwidth.bytes_per_second;
   costs.overhead_per_byte = static_cast<double>(overhead_per_byte.count());
   const auto slow = read_ranges(
-      section, "slowdowns", nodes, parse_slowdown,
+      section, "slowdowns", nodes, [](const std::string& text) { return parse_factor(text, 1e6); },
       "of single nodes: their overheads and gaps times so much, such as 3: 2, 8-11: 1.5");
   section.finish();
   std::vector<double> slowdown(slow.empty() ? 0 : static_cast<std::size_t>(nodes), 1.0);

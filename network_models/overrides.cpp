@@ -88,40 +88,17 @@ std::vector<LinkId> links_called(const Section& section, std::string_view key,
   return found;
 }
 
-std::vector<LinkId> links_of_host(const Fabric& fabric, NodeId hosts, NodeId host) {
-  if (fabric.has_ports) {
-    return {2 * static_cast<LinkId>(host), 2 * static_cast<LinkId>(host) + 1};
-  }
-  std::vector<LinkId> ends;
-  std::vector<LinkId> way;
-  for (NodeId other = 0; other < hosts; ++other) {
-    if (other == host) continue;
-    way.clear();
-    fabric.route(host, other, way);
-    ends.push_back(way.front());
-    way.clear();
-    fabric.route(other, host, way);
-    ends.push_back(way.back());
-  }
-  std::ranges::sort(ends);
-  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
-  return ends;
-}
-
 std::function<void(Fabric&)> read_host_values(const Section& section, NodeId hosts) {
   const auto bandwidths =
       read_ranges(section, "host_bandwidths", hosts, parse_bandwidth,
-                  "of the links that messages of these hosts begin or end on, such as 3: 1 GB/s, "
-                  "5-9: 100 MB/s");
+                  "of the links at these hosts, such as 3: 1 GB/s, 5-9: 100 MB/s");
   const auto latencies = read_ranges(section, "host_latencies", hosts, parse_latency,
                                      "of the same links, such as 3: 20 us");
   return [=](Fabric& fabric) {
     const auto each = [&](const auto& values, const auto& set) {
       for (const auto& [first, last, value] : values) {
         for (NodeId host = first; host <= last; ++host) {
-          for (const LinkId link : links_of_host(fabric, hosts, host)) {
-            set(fabric.links[link], value);
-          }
+          for (const LinkId link : fabric.links_at(host)) set(fabric.links[link], value);
         }
       }
     };

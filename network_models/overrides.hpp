@@ -82,9 +82,6 @@ std::vector<LinkId> links_called(const Section& section, std::string_view key,
                                  std::string_view where, const Fabric& fabric,
                                  std::string_view pattern);
 
-/// The links that messages of `host`, one of so many, begin or end on.
-std::vector<LinkId> links_of_host(const Fabric& fabric, NodeId hosts, NodeId host);
-
 /// Reads host_bandwidths and host_latencies for so many hosts. What it returns changes a fabric, after section.finish().
 std::function<void(Fabric&)> read_host_values(const Section& section, NodeId hosts);
 

@@ -4,21 +4,21 @@
 #include <stdexcept>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "network_models/overrides.hpp"
 #include "sim/base/text.hpp"
 
 namespace starling::network_models {
-namespace {
 
-double parse_factor(const std::string& text) {
+double parse_factor(const std::string& text, double most) {
   const double factor = number_in<double>(text).value_or(0);
-  if (!(factor > 0 && factor <= 1000)) {
-    throw std::invalid_argument("must be factors above 0 and up to 1000, got \"" + text + "\"");
+  if (!(factor > 0 && factor <= most)) {
+    throw std::invalid_argument(
+        fmt::format("must be factors above 0 and up to {}, got \"{}\"", most, text));
   }
   return factor;
 }
-
-}  // namespace
 
 const SizeFactor::Step& SizeFactor::step_of(std::int64_t bytes) const {
   const auto next = std::ranges::lower_bound(steps, bytes, {}, &Step::above);
@@ -41,7 +41,8 @@ SizeFactor read_size_factor(const Section& section, std::string_view key, double
     const std::int64_t above = parse_value(section, key, size, parse_bytes).count;
     section.expect(steps.empty() ? above == 0 : above > steps.back().above, key,
                    "must have sizes that begin with 0 B and grow, got {}", size);
-    steps.push_back({above, parse_value(section, key, factor, parse_factor)});
+    const auto parse = [](const std::string& text) { return parse_factor(text, 1000); };
+    steps.push_back({above, parse_value(section, key, factor, parse)});
   }
   return SizeFactor(std::move(steps));
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -25,13 +26,16 @@ struct SizeFactor {
   SizeFactor(double factor) : common(factor) {}
   explicit SizeFactor(std::vector<Step> table) : steps(std::move(table)) {}
 
-  /// Of a message of so many bytes, times `common`.
+  /// What the size of a message adds to `common`, as a factor: 1 without a table.
   double of(std::int64_t bytes) const { return steps.empty() ? 1 : step_of(bytes).factor; }
   const Step& step_of(std::int64_t bytes) const;
 
   double common = 1;        // of all messages
   std::vector<Step> steps;  // by size; empty: none depends on it
 };
+
+/// Throws std::invalid_argument unless `text` is a number above 0 and up to `most`.
+double parse_factor(const std::string& text, double most);
 
 /// Reads `key`: one number above 0 and up to `most`, or a table of numbers above 0 and up to 1000.
 SizeFactor read_size_factor(const Section& section, std::string_view key, double fallback,

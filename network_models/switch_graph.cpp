@@ -125,22 +125,38 @@ void SwitchGraph::walk(std::uint32_t from, std::uint32_t to, std::uint64_t sprea
   }
 }
 
+std::vector<LinkId> SwitchGraph::links_at(std::uint32_t vertex) const {
+  std::vector<LinkId> found;
+  const auto& list = graph_->list;
+  for (const auto edge : boost::make_iterator_range(boost::out_edges(vertex, list)))
+    found.push_back(list[edge].link);
+  for (const auto edge : boost::make_iterator_range(boost::in_edges(vertex, list)))
+    found.push_back(list[edge].link);
+  return found;
+}
+
 // ----- fabrics
 
 Fabric graph_fabric(std::vector<Link> links, SwitchGraph graph, std::vector<Port> ports,
                     std::function<std::string(LinkId)> name) {
   // Shared: a rule of routing is copied with its fabric, the ways that were found need not be.
   const auto shared = std::make_shared<SwitchGraph>(std::move(graph));
-  const auto route = [shared, ports = std::move(ports)](NodeId source, NodeId destination,
-                                                        std::vector<LinkId>& way) {
-    const Port& from = ports[static_cast<std::size_t>(source)];
-    const Port& to = ports[static_cast<std::size_t>(destination)];
+  const auto all_ports = std::make_shared<const std::vector<Port>>(std::move(ports));
+  const auto route = [shared, all_ports](NodeId source, NodeId destination,
+                                         std::vector<LinkId>& way) {
+    const Port& from = (*all_ports)[static_cast<std::size_t>(source)];
+    const Port& to = (*all_ports)[static_cast<std::size_t>(destination)];
     if (from.up != Port::none) way.push_back(from.up);
     shared->walk(from.vertex, to.vertex,
                  static_cast<std::uint64_t>(source) + static_cast<std::uint64_t>(destination), way);
     if (to.down != Port::none) way.push_back(to.down);
   };
-  return {std::move(links), route, std::move(name)};
+  const auto links_at = [shared, all_ports](NodeId host) {
+    const Port& port = (*all_ports)[static_cast<std::size_t>(host)];
+    return port.up == Port::none ? shared->links_at(port.vertex)
+                                 : std::vector<LinkId>{port.up, port.down};
+  };
+  return {std::move(links), route, std::move(name), links_at};
 }
 
 Fabric graph_fabric(std::uint32_t switches,
@@ -164,10 +180,8 @@ Fabric graph_fabric(std::uint32_t switches,
     return id % 2 == 0 ? fmt::format("switch {} -> switch {}", a, b)
                        : fmt::format("switch {} -> switch {}", b, a);
   };
-  Fabric fabric = graph_fabric(std::move(links), SwitchGraph(switches, arcs), std::move(ports),
-                               std::move(name));
-  fabric.has_ports = true;
-  return fabric;
+  return graph_fabric(std::move(links), SwitchGraph(switches, arcs), std::move(ports),
+                      std::move(name));
 }
 
 }  // namespace starling::network_models

@@ -39,6 +39,9 @@ class SwitchGraph {
   /// good ones. Throws Error if there is none.
   void walk(std::uint32_t from, std::uint32_t to, std::uint64_t spread, std::vector<LinkId>& links);
 
+  /// The links of all arcs from and to a switch.
+  std::vector<LinkId> links_at(std::uint32_t vertex) const;
+
  private:
   struct Graph;
   std::unique_ptr<Graph> graph_;

@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -16,6 +17,8 @@
 #include "scenarios/reference.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/memory.hpp"
+#include "sim/base/text.hpp"
+#include "sim/base/unknown_key.hpp"
 #include "topology/registry.hpp"
 
 namespace starling {
@@ -35,6 +38,53 @@ auto build_part(const Section& section, const std::string& scenario_name, Build 
   }
 }
 
+/// Which kinds have the first key that nobody read, and how to take such keys away; "" if it is none of any kind.
+template <class Entries, class Make>
+std::string cure_of(const UnknownKey& error, const Section& section, const Entries& kinds,
+                    const Make& make) {
+  std::vector<std::string> having;
+  std::set<std::string> known;  // by some kind
+  for (const auto& kind : kinds) {
+    const Section probe = Section::probe(section.name(), section.settings());
+    try {
+      static_cast<void>(make(kind, probe));
+    } catch (const ProbeFinished&) {  // as far as it gets with these settings
+    }
+    for (const KeyUse& use : probe.uses()) {
+      known.insert(use.key);
+      if (use.key == error.settings.front().key) having.emplace_back(kind.name);
+    }
+  }
+  if (having.empty()) return "";
+  std::vector<std::string> words;
+  for (const Setting& setting : error.settings) {
+    if (setting.origin != command_line && known.contains(setting.key))
+      words.push_back(fmt::format("{}.{}=default", section.name(), setting.key));
+  }
+  constexpr std::size_t most_named = 3;
+  const std::size_t named = std::min(having.size(), most_named);
+  return fmt::format(
+      "; kind = {}{} has it{}",
+      fmt::join(having.begin(), having.begin() + static_cast<std::ptrdiff_t>(named), ", "),
+      having.size() > named ? fmt::format(" and {} more", having.size() - named) : "",
+      words.empty() ? ""
+                    : fmt::format("; on the command line, {} takes away what the file sets",
+                                  fmt::join(words, " ")));
+}
+
+/// Builds the part of a section that has kinds: make(the kind that it names, section).
+template <class Entries, class Entry, class Make>
+auto build_kind(const Section& section, const std::string& scenario_name, const Entries& kinds,
+                const Entry& (*find)(const Section&), const Make& make) {
+  return build_part(section, scenario_name, [&] {
+    try {
+      return make(find(section), section);
+    } catch (const UnknownKey& error) {
+      throw ScenarioError(error.what() + cure_of(error, section, kinds, make));
+    }
+  });
+}
+
 std::unique_ptr<Failures> assemble_failures(const Section& section, const RunSettings& settings) {
   FailureSettings read = read_failures(section, settings.nodes);
   for (const auto& [key, chance] : {std::pair("lose", read.lose), {"duplicate", read.duplicate}}) {
@@ -46,19 +96,37 @@ std::unique_ptr<Failures> assemble_failures(const Section& section, const RunSet
   return std::make_unique<Failures>(std::move(read), settings.nodes, settings.seed);
 }
 
+/// Whether a key asks for something. Results name every key, so those that have their default ask for nothing.
+bool is_changed(const KeyUse& use) { return use.value != use.fallback; }
+
+/// Whether the last pattern of link_bandwidths or link_latencies is *: all links are alike then.
+bool names_all_links(const KeyUse& use) {
+  const std::string_view last = trim(std::string_view(use.value).substr(use.value.rfind(',') + 1));
+  return use.key.starts_with("link_") && trim(last.substr(0, last.find(':'))) == "*";
+}
+
 /// A closed form takes all links for alike and lasting; what makes some of them differ would be left out.
 void check_links_alike(const Section& network) {
   constexpr std::array differing = {"link_schedule",   "failure_interval", "slow_hosts",
-                                    "host_bandwidths", "host_latencies",   "slowdowns"};
+                                    "host_bandwidths", "host_latencies",   "link_bandwidths",
+                                    "link_latencies",  "slowdowns"};
   const auto is_default = [](const KeyUse& use) {
     return use.type == "duration" ? parse_duration(use.value) == parse_duration(use.fallback)
-                                  : use.value == use.fallback;
+                                  : use.value == use.fallback || names_all_links(use);
   };
   for (const KeyUse& use : network.uses()) {
     network.expect(std::ranges::count(differing, use.key) == 0 || is_default(use), use.key,
                    "needs network.collectives = expanded: collectives in closed form take all "
                    "links for alike and lasting, got {}",
                    use.value);
+    const bool is_unlike = use.key == "fabric" ? use.value == "matrix"
+                                               : use.key == "nodes_per_host" && is_changed(use);
+    if (is_unlike) {
+      network.warn("collectives",
+                   "= analytic takes all links for those of node 0 in the mean, and with {} = {} "
+                   "they differ",
+                   use.key, use.value);
+    }
   }
 }
 
@@ -272,10 +340,12 @@ Assembly assemble(const Scenario& scenario, int hosts) {
   RunSettings& settings = parts.settings;
 
   const Section topology = scenario.section("topology");
-  parts.topology = build_part(topology, scenario.name(), [&] {
-    const auto& entry = topologies::find(topology);
-    return std::make_unique<Topology>(entry.make(topology, settings.nodes, settings.seed));
-  });
+  // What nodes and a seed are enough for.
+  const auto make = [&settings](const auto& kind, const Section& section) {
+    return kind.make(section, settings.nodes, settings.seed);
+  };
+  parts.topology = std::make_unique<Topology>(
+      build_kind(topology, scenario.name(), topologies::catalog(), topologies::find, make));
   note(topology);
 
   const Section network = scenario.section("network");
@@ -291,9 +361,8 @@ Assembly assemble(const Scenario& scenario, int hosts) {
                    "modelled");
   }
   const HostSettings host = read_host(network);
-  parts.network = build_part(network, scenario.name(), [&] {
-    return network_models::find(network).make(network, settings.nodes, settings.seed);
-  });
+  parts.network =
+      build_kind(network, scenario.name(), network_models::catalog(), network_models::find, make);
   if (settings.closed_form_collectives) check_links_alike(network);
   note(network);
   parts.host_wishes = host_wishes(network);
@@ -301,9 +370,8 @@ Assembly assemble(const Scenario& scenario, int hosts) {
   // The workload comes first, because durations may depend on the sizes of its batches.
   const Section compute = scenario.section("compute");
   const Section workload = scenario.section("workload");
-  parts.workload = build_part(workload, scenario.name(), [&] {
-    return workloads::find(workload).make(workload, settings.nodes, settings.seed);
-  });
+  parts.workload =
+      build_kind(workload, scenario.name(), workloads::catalog(), workloads::find, make);
   settings.pace = read_pace(compute);
   settings.forward_share = read_forward_share(compute);
   settings.per_episode = read_per_episode(compute);
@@ -334,23 +402,28 @@ Assembly assemble(const Scenario& scenario, int hosts) {
   }
 
   const Section algorithm = scenario.section("algorithm");
-  parts.program = build_part(algorithm, scenario.name(), [&] {
-    const auto& entry = algorithms::find(algorithm);
-    parts.algorithm = entry.name;
-    settings.plan = plan_exchange(algorithms::read_exchange(algorithm, entry), facts);
-    return entry.make(algorithm, {settings.nodes, settings.steps, *parts.topology, facts});
-  });
+  const auto make_program = [&](const auto& kind, const Section& section) {
+    parts.algorithm = kind.name;
+    settings.plan = plan_exchange(algorithms::read_exchange(section, kind), facts);
+    return kind.make(section, {settings.nodes, settings.steps, *parts.topology, facts});
+  };
+  parts.program =
+      build_kind(algorithm, scenario.name(), algorithms::catalog(), algorithms::find, make_program);
+  const auto exchange = std::ranges::find(algorithm.uses(), "exchange", &KeyUse::key);
+  if (exchange != algorithm.uses().end() && is_changed(*exchange) && facts.tensors.size() <= 1) {
+    algorithm.warn("exchange", "= {} changes nothing: the workload has one tensor",
+                   exchange->value);
+  }
   note(algorithm);
-  if (compute.has("forward_share") && !settings.plan.overlaps_backward) {
+  const auto forward_share = std::ranges::find(compute.uses(), "forward_share", &KeyUse::key);
+  if (is_changed(*forward_share) && !settings.plan.overlaps_backward) {
     parts.idle_forward_share =
         compute.located("forward_share", "changes nothing without algorithm.overlap = backward");
   }
   parts.reads_topology = algorithm.reads_other("topology");
-  // What results name is filled in, so the default asks for nothing; nor does a graph of all with all.
+  // Nor does a graph of all with all ask for anything.
   const bool asks_for_graph =
-      !parts.topology->is_complete() && std::ranges::any_of(topology.uses(), [](const KeyUse& use) {
-        return use.value != use.fallback;
-      });
+      !parts.topology->is_complete() && std::ranges::any_of(topology.uses(), is_changed);
   if (!parts.reads_topology && asks_for_graph) {
     parts.idle_topology = topology.located(
         "kind", fmt::format("changes nothing: algorithm.kind = {}, as it is set, reads no graph",

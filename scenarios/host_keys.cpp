@@ -1,13 +1,13 @@
 #include "scenarios/host_keys.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "network_models/byte_cost.hpp"
 #include "sim/base/units.hpp"
 
 namespace starling {
@@ -33,17 +33,6 @@ constexpr Preset presets[] = {
     //                       which the wire takes 0.42 ms; a late process gets its result after 0.25 ms
     {"xc50", "10 us", "10 GB/s", "2.3 GB/s", "30 MB", "3.3 GB/s", "6 GB/s", "1.62 GB/s", "0.25 ms"},
 };
-
-double seconds_per_byte(const Section& section, std::string_view key, std::string_view fallback,
-                        std::string_view help) {
-  const auto text = section.optional<std::string>(key, std::string(fallback), help);
-  if (text == "infinite") return 0;
-  try {
-    return 1 / parse_bandwidth(text).bytes_per_second;
-  } catch (const std::invalid_argument& error) {
-    section.fail(key, "{}; or infinite", error.what());
-  }
-}
 
 constexpr struct {
   const char* key;
@@ -90,10 +79,10 @@ HostSettings read_host(const Section& network) {
   host.costs.staging_latency = network.optional<Duration>(
       "staging_latency", parse_duration(preset.staging_latency),
       "of a copy between device and host memory, before sending and after receiving");
-  host.costs.staging_seconds_per_byte = seconds_per_byte(
+  host.costs.staging_seconds_per_byte = network_models::read_seconds_per_byte(
       network, "staging_bandwidth", preset.staging_bandwidth,
       "of such copies, one at a time per node and direction; infinite: bytes cost nothing");
-  host.costs.reduction_seconds_per_byte = seconds_per_byte(
+  host.costs.reduction_seconds_per_byte = network_models::read_seconds_per_byte(
       network, "reduction_bandwidth", preset.reduction_bandwidth,
       "adding up what a collective, or a synchronous parameter server, received; infinite: costs "
       "nothing");
@@ -101,15 +90,15 @@ HostSettings read_host(const Section& network) {
                    .optional<Bytes>("cache", parse_bytes(preset.cache),
                                     "models up to this size are added up in the processor's cache")
                    .count;
-  host.cached_reduction_seconds_per_byte =
-      seconds_per_byte(network, "cache_bandwidth", preset.cached_reduction_bandwidth,
-                       "in place of reduction_bandwidth for those");
+  host.cached_reduction_seconds_per_byte = network_models::read_seconds_per_byte(
+      network, "cache_bandwidth", preset.cached_reduction_bandwidth,
+      "in place of reduction_bandwidth for those");
   if (name == "none") check_cache(network, host.cache);
-  host.costs.copy_seconds_per_byte = seconds_per_byte(
+  host.costs.copy_seconds_per_byte = network_models::read_seconds_per_byte(
       network, "copy_bandwidth", preset.copy_bandwidth,
       "copying the tensors of an allreduce's bucket into one buffer, and out of it again; "
       "infinite: costs nothing");
-  host.costs.operator_seconds_per_byte = seconds_per_byte(
+  host.costs.operator_seconds_per_byte = network_models::read_seconds_per_byte(
       network, "operator_bandwidth", preset.operator_bandwidth,
       "each array that an algorithm's own loops read or write; infinite: costs nothing");
   host.costs.entry =

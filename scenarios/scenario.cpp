@@ -107,22 +107,23 @@ Scenario Scenario::read(const std::string& path, const std::vector<std::string>&
 }
 
 Scenario Scenario::parse(std::string_view text, std::string name,
-                         const std::vector<std::string>& overrides) {
-  Scenario scenario(text, std::move(name), 0);
+                         const std::vector<std::string>& overrides, std::string place) {
+  if (place.empty()) place = name;
+  Scenario scenario(text, std::move(name), std::move(place), 0);
   for (const std::string& assignment : overrides) scenario.override_with(assignment);
   return scenario;
 }
 
-Scenario::Scenario(std::string_view text, std::string name, int depth)
-    : name_(std::move(name)), depth_(depth) {
-  check_size(text.size(), name_);
+Scenario::Scenario(std::string_view text, std::string name, std::string place, int depth)
+    : name_(std::move(name)), place_(std::move(place)), depth_(depth) {
+  check_size(text.size(), place_);
   if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   for (int number = 1; !text.empty(); ++number) {
     const std::size_t end = text.find('\n');
     std::string_view line = text.substr(0, end);
     text.remove_prefix(end == text.npos ? text.size() : end + 1);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    read_line(line, fmt::format("{}:{}", name_, number));
+    read_line(line, fmt::format("{}:{}", place_, number));
   }
 }
 
@@ -157,7 +158,7 @@ void Scenario::read_line(std::string_view line, const std::string& origin) {
 }
 
 bool Scenario::is_own(const Setting& setting) const {
-  return setting.origin.starts_with(name_ + ":");
+  return setting.origin.starts_with(place_ + ":");
 }
 
 void Scenario::include(std::string_view path, const std::string& origin) {
@@ -172,7 +173,7 @@ void Scenario::include(std::string_view path, const std::string& origin) {
   } catch (const Error& error) {
     throw ScenarioError(fmt::format("{}: cannot include: {}", origin, error.what()));
   }
-  const Scenario other(text, file, depth_ + 1);
+  const Scenario other(text, file, file, depth_ + 1);
   for (const Entry& entry : other.sections_) {
     Entry* mine = find(entry.name);
     if (mine == nullptr) {
@@ -229,7 +230,9 @@ Section Scenario::section(std::string_view name) const {
   const Entry* entry = find(name);
   // What is missing is missing in the file.
   const bool is_ours = entry != nullptr && entry->origin != command_line;
-  Section section(std::string(name), is_ours ? entry->origin : name_,
+  const std::string nowhere =
+      entry != nullptr ? place_ : fmt::format("{} has no section [{}]", place_, name);
+  Section section(std::string(name), is_ours ? entry->origin : nowhere,
                   entry ? entry->settings : std::vector<Setting>());
   section.set_directory(std::filesystem::path(name_).parent_path().string());
   return section;

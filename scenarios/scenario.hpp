@@ -35,9 +35,10 @@ class Scenario {
   /// wrong in it, always located.
   static Scenario read(const std::string& path, const std::vector<std::string>& overrides = {});
 
-  /// The same for a text; `name` stands for the file in messages and locates relative paths.
+  /// The same for a text; `name` stands for the file and locates relative paths. Messages say `place` for it where the text
+  /// is not that file's.
   static Scenario parse(std::string_view text, std::string name,
-                        const std::vector<std::string>& overrides = {});
+                        const std::vector<std::string>& overrides = {}, std::string place = "");
 
   /// Sets section.key to `value` as from the command line: "algorithm.learning_rate=0.1". The key
   /// may be new.
@@ -68,7 +69,7 @@ class Scenario {
     bool is_included = false;  // so far: its own heading may still come
   };
 
-  Scenario(std::string_view text, std::string name, int depth);
+  Scenario(std::string_view text, std::string name, std::string place, int depth);
   Entry* find(std::string_view name);
   const Entry* find(std::string_view name) const;
   void read_line(std::string_view line, const std::string& origin);
@@ -78,6 +79,7 @@ class Scenario {
   void read_heading(std::string_view line, const std::string& origin);
 
   std::string name_;
+  std::string place_;  // in which its lines are counted
   std::vector<Entry> sections_;
   int depth_;             // of includes
   std::size_t open_ = 0;  // 1 + the section that lines belong to; 0: none yet

@@ -300,6 +300,7 @@ Sweep read_sweep(const Scenario& scenario) {
   if (zip != nullptr) zip_axes(*zip, axes);
   for (const Axis& axis : axes) check_distinct(axis);
   if (repeats != nullptr) append_repeats(*repeats, scenario, axes);
+  sweep.has_repeats = repeats != nullptr;
 
   std::size_t count = 1;
   for (const Axis& axis : axes) {

@@ -40,6 +40,7 @@ struct Sweep {
   /// Where the list of each key stands: "sweep.ini:30".
   std::vector<std::string> origins;
   std::vector<SweepPoint> points;
+  bool has_repeats = false;  // the seeds are those of repetitions
   std::optional<Target> target;
   std::string target_origin;
 

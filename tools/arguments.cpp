@@ -57,7 +57,7 @@ Scenario read_scenario(const std::vector<std::string>& words) {
   const std::string name = fact(recorder.facts, "scenario_name");
   return Scenario::parse(
       scenario, name.empty() ? words[0] : find_scenario(name, fact(recorder.machine, "folder")),
-      overrides);
+      overrides, words[0] + "/scenario");
 }
 
 }  // namespace starling

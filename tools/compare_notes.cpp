@@ -80,8 +80,15 @@ bool is_reference(const Recorder& run) { return fact(run.facts, "status").empty(
 void tell_settings_that_differ(const Recorder& a, const Recorder& b) {
   constexpr std::size_t most_named = 5;
   if (is_reference(a) || is_reference(b)) return tell_sizes_that_differ(a, b);
-  const auto first = settings_of(a);
-  const auto second = settings_of(b);
+  auto first = settings_of(a);
+  auto second = settings_of(b);
+  const auto is_sound = [](const Recorder& run) {
+    return fact(run.facts, "status") == "complete" && fact(run.facts, "diverged").empty();
+  };
+  if (is_sound(a) && is_sound(b)) {  // nothing was to be decided
+    first.erase("run.on_divergence");
+    second.erase("run.on_divergence");
+  }
   const auto value = [](const auto& settings, const std::string& key) {
     const auto found = settings.find(key);
     return found == settings.end() ? std::string("not there") : found->second;

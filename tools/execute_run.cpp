@@ -107,7 +107,14 @@ void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& h
   }
   Heartbeat heartbeat;
   Run::Hooks hooks;
-  if (speaks) hooks.progress = [&](const Standing& standing) { heartbeat.show(standing); };
+  if (speaks) {
+    hooks.progress = [&](const Standing& standing) {
+      try {
+        heartbeat.show(standing);
+      } catch (const std::exception&) {  // no run ends because it cannot be shown
+      }
+    };
+  }
   hooks.interruption = [] { return static_cast<int>(asked_to_end); };
   hooks.warn = [&](const std::string& words) {
     heartbeat.clear();

@@ -47,6 +47,8 @@ double Progress::seconds() const {
 }
 
 void Progress::show(double share, const std::string& what, const std::string& details) {
+  // Past run.until it is more; fmax() takes NaN for 0.
+  share = std::fmin(std::fmax(share, 0.0), 1.0);
   const double done = share - share_before_;
   const std::string left = done > 0.002 ? duration_text(seconds() * (1 - share) / done) + " left"
                                         : std::string("starting");

@@ -10,7 +10,8 @@ namespace starling {
 class Progress {
  public:
   Progress();
-  /// `share` of the work is done; `what` says where it is ("virtual time 2 s"), and in a log `details`, too.
+  /// `share` of the work is done, 0 to 1 (beyond, the nearer end counts); `what` says where it is ("virtual time 2 s"), and in a
+  /// log `details`, too.
   void show(double share, const std::string& what, const std::string& details = "");
   /// The work done so far, `share` of all, took other time than the rest will: what is left is reckoned from here on.
   void begin_at(double share);

@@ -74,7 +74,8 @@ Assembly assemble_from(const FoundCheckpoint& found, bool saves = true, int host
   const std::string scenario = fact(found.file->content().facts, "scenario");
   const std::string name = fact(found.file->content().facts, "scenario_name");
   if (scenario.empty() || name.empty()) throw Error(found.file->path() + ": names no scenario");
-  Assembly parts = assemble(Scenario::parse(scenario, name), hosts);
+  Assembly parts =
+      assemble(Scenario::parse(scenario, name, {}, found.file->path() + "/scenario"), hosts);
   parts.settings.output = found.results;
   refuse_to_replace_others(found.results);
   if (saves) expect_writable(found.results);

@@ -29,6 +29,12 @@ namespace {
 /// A run from a results file must not take its place: what a real run measured cannot be had again. Nor does one begin that
 /// cannot be saved, by the process that `saves`.
 void check_output(const std::vector<std::string>& words, const Assembly& parts, bool saves = true) {
+  if (std::filesystem::path(parts.settings.output).extension() == ".csv") {
+    throw UsageError(fmt::format(
+        "{}: results are an HDF5 file, such as {}; starling export writes its tables as CSV",
+        parts.settings.output,
+        std::filesystem::path(parts.settings.output).replace_extension(".h5").string()));
+  }
   refuse_to_replace_others(parts.settings.output);
   std::error_code none;
   if (std::filesystem::path(words[0]).extension() == ".h5" &&

@@ -29,8 +29,9 @@ std::vector<std::size_t> order_of(const Sweep& sweep) {
     bool has_new_value = false;
     std::string combination;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      has_new_value |= seen.emplace(i, values[i]).second;
-      if (sweep.keys[i] != seed_key) combination += values[i] + '\n';
+      const bool is_seed = sweep.keys[i] == seed_key;
+      if (!is_seed || !sweep.has_repeats) has_new_value |= seen.emplace(i, values[i]).second;
+      if (!is_seed) combination += values[i] + '\n';
     }
     const bool is_new = combinations.insert(std::move(combination)).second;
     if (has_new_value) {

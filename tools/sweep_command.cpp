@@ -174,6 +174,7 @@ Ending run_points(const Scenario& scenario, const Sweep& sweep,
     tasks.push_back(std::move(task));
   }
   Ending outcome;
+  std::vector<std::size_t> well;  // tasks that ended so
   std::size_t done = 0;
   Progress progress;
   const auto ended = [&](std::size_t task, int status) {
@@ -184,6 +185,7 @@ Ending run_points(const Scenario& scenario, const Sweep& sweep,
     }
     // One that was asked to end has not failed, and runs again next time.
     const bool was_asked = asked_to_end != 0 && status > 128;
+    if (status == 0) well.push_back(task);
     if (status == 0 || was_asked) {
       std::error_code none;
       fs::remove(log_of(task), none);
@@ -213,6 +215,12 @@ Ending run_points(const Scenario& scenario, const Sweep& sweep,
   ProcessPool pool(jobs, {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"});
   outcome.is_whole = pool.run(tasks, ended, pulse, goes_on);
   progress.clear();
+  for (const std::size_t task : well) {
+    const SweepPoint& point = sweep.points[todo[task]];
+    if (fs::exists(results_of(folder, point))) continue;
+    outcome.failures.push_back(point.name);
+    std::ofstream(log_of(task)) << "starling: its results have gone since it ended\n";
+  }
   return outcome;
 }
 
@@ -318,7 +326,13 @@ void sweep_command(const Arguments& arguments) {
   if (speaks && !doubts.wrong.empty())
     say("starling: warning: {}\nthe other points run\n", doubts.wrong);
   if (speaks && !doubts.warnings.empty()) say("starling: warning: {}\n", doubts.warnings);
-  prepare_folder(folder, scenario, sweep);
+  const std::vector<std::string> dropped = prepare_folder(folder, scenario, sweep);
+  if (speaks && !dropped.empty()) {
+    say("starling: warning: {}: the results of {} point{} that this sweep lacks stay there, "
+        "outside its tables: {}{}\n",
+        folder.string(), dropped.size(), dropped.size() == 1 ? "" : "s", dropped.front(),
+        dropped.size() == 1 ? "" : ", ..");
+  }
   SweepTable table(sweep, folder);
   const std::string changed = table.changed_file();
   if (!changed.empty()) {

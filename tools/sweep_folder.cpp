@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -23,33 +24,44 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Why `now` is not `before` and more; "" if every point of that is one of this, with the same file, or has none in `folder`: a
-/// value that no run can have may be taken back.
-std::string why_not_grown(const Sweep& before, const Sweep& now, const fs::path& folder) {
+/// What became of the points of an earlier sweep.
+struct Change {
+  std::string refused;               // why the folder is not for the sweep of now; "" if it is
+  std::vector<std::string> dropped;  // points with files that it lacks
+};
+
+/// A point of both sweeps must have the same file, and a file must be of the same point. What the sweep of now lacks stays
+/// where it is: were it to come back, its file would be what a run gives.
+Change compare(const Sweep& before, const Sweep& now, const fs::path& folder) {
   if (now.keys != before.keys) {
-    return fmt::format(" that lists {}, not {}", fmt::join(before.keys, ", "),
-                       fmt::join(now.keys, ", "));
+    return {fmt::format(" that lists {}, not {}", fmt::join(before.keys, ", "),
+                        fmt::join(now.keys, ", ")),
+            {}};
   }
   std::map<std::vector<std::string>, std::string_view> names;
-  for (const SweepPoint& point : now.points) names.emplace(point.values, point.name);
+  std::set<std::string_view> taken;
+  for (const SweepPoint& point : now.points) {
+    names.emplace(point.values, point.name);
+    taken.insert(point.name);
+  }
+  Change change;
   for (const SweepPoint& point : before.points) {
     const auto found = names.find(point.values);
-    if (found == names.end()) {
-      if (!fs::exists(folder / (point.name + ".h5"))) continue;
-      return " with points that this one lacks";
-    }
-    if (found->second != point.name) return " whose points would have other files";
+    const bool is_dropped = found == names.end() && fs::exists(folder / (point.name + ".h5"));
+    if (is_dropped && !taken.contains(point.name)) change.dropped.push_back(point.name);
+    if (is_dropped ? taken.contains(point.name)
+                   : found != names.end() && found->second != point.name)
+      return {" whose points would have other files", {}};
   }
-  return "";
+  return change;
 }
 
 /// The same of the sweep that an earlier one has left in the folder.
-std::string why_not_grown(const std::string& before, const fs::path& kept, const Sweep& now) {
+Change compare(const std::string& before, const fs::path& kept, const Sweep& now) {
   try {
-    return why_not_grown(read_sweep(Scenario::parse(before, kept.string())), now,
-                         kept.parent_path());
+    return compare(read_sweep(Scenario::parse(before, kept.string())), now, kept.parent_path());
   } catch (const ScenarioError&) {
-    return " that cannot be read";  // written by other hands
+    return {" that cannot be read", {}};  // written by other hands
   }
 }
 
@@ -92,26 +104,33 @@ void write_whole(const fs::path& path, const std::string& bytes) {
   }
 }
 
-void prepare_folder(const fs::path& folder, const Scenario& scenario, const Sweep& sweep) {
+std::vector<std::string> prepare_folder(const fs::path& folder, const Scenario& scenario,
+                                        const Sweep& sweep) {
   const std::string settings = scenario.to_text();
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw Error(fmt::format("{}: cannot make: {}", folder.string(), error.message()));
   const fs::path kept = folder / "scenario.ini";
-  if (!fs::exists(kept)) return write_whole(kept, settings);
+  if (!fs::exists(kept)) {
+    write_whole(kept, settings);
+    return {};
+  }
   std::stringstream text;
   text << std::ifstream(kept).rdbuf();
   const std::string before = text.str();
-  if (before == settings) return;
-  std::string why;
+  if (before == settings) return {};
+  Change change;
   if (without_sweep(before) == without_sweep(settings)) {
-    why = why_not_grown(before, kept, sweep);
-    if (why.empty()) return write_whole(kept, settings);
+    change = compare(before, kept, sweep);
+    if (change.refused.empty()) {
+      write_whole(kept, settings);
+      return change.dropped;
+    }
   }
   throw Error(fmt::format(
       "{}: holds a sweep of other settings{} (`{}` there, `{}` here); choose another folder with "
       "-o, or remove this one",
-      folder.string(), why, first_other_line(before, settings),
+      folder.string(), change.refused, first_other_line(before, settings),
       first_other_line(settings, before)));
 }
 

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "scenarios/scenario.hpp"
 #include "scenarios/sweep.hpp"
@@ -17,9 +18,10 @@ std::string without_sweep(const std::string& settings);
 /// untouched then.
 void write_whole(const std::filesystem::path& path, const std::string& bytes);
 
-/// Makes the folder ready for the sweep that `scenario` asks for. It may hold points already: of the same sweep, or of one
-/// that has grown since by values and repetitions. Throws Error if it holds another one.
-void prepare_folder(const std::filesystem::path& folder, const Scenario& scenario,
-                    const Sweep& sweep);
+/// Makes the folder ready for the sweep that `scenario` asks for. It may hold points already: of the same sweep, or of one that
+/// had other values and repetitions of the same keys. Returns the points of that one which have files there, and are none of
+/// this sweep. Throws Error if it holds another one.
+std::vector<std::string> prepare_folder(const std::filesystem::path& folder,
+                                        const Scenario& scenario, const Sweep& sweep);
 
 }  // namespace starling

@@ -1,5 +1,6 @@
 #include "tools/sweep_table.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -32,6 +33,24 @@ std::optional<Recorder> results_in(const fs::path& path) {
     return recorder;
   } catch (const Error&) {
     return std::nullopt;  // no results file, or a damaged one: the point is run again
+  }
+}
+
+/// Throws Error if the results in `path` are of a run with other values of the swept keys: points that a sweep lacks leave
+/// files, whose names another value may have later.
+void expect_settings_of(const Sweep& sweep, std::size_t point, const Recorder& results,
+                        const fs::path& path) {
+  const Scenario scenario = Scenario::parse(fact(results.facts, "scenario"), path.string());
+  for (std::size_t i = 0; i < sweep.keys.size(); ++i) {
+    const std::string& value = sweep.points[point].values[i];
+    const std::size_t dot = sweep.keys[i].find('.');
+    const Section section = scenario.section(sweep.keys[i].substr(0, dot));
+    const auto setting =
+        std::ranges::find(section.settings(), sweep.keys[i].substr(dot + 1), &Setting::key);
+    if (value == "default" || setting == section.settings().end() || setting->text == value)
+      continue;
+    throw Error(fmt::format("{}: holds a run with {} = {}, not {}; move it away", path.string(),
+                            sweep.keys[i], setting->text, value));
   }
 }
 
@@ -147,6 +166,7 @@ bool SweepTable::is_finished(std::size_t point) {
   if (finished_[point]) return true;
   const std::optional<Recorder> found = results_in(results_of(folder_, sweep_.points[point]));
   if (!found) return false;
+  expect_settings_of(sweep_, point, *found, results_of(folder_, sweep_.points[point]));
   finished_[point] = {outcomes(*found, sweep_.target), fact(found->machine, "code_version"),
                       fact(found->machine, "folder"), files_read(fact(found->machine, "files"))};
   return true;

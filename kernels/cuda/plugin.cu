@@ -52,9 +52,13 @@ struct Blas {
     find(library, "cublasGemmBatchedEx", products);
     if (create == nullptr || destroy == nullptr || set_stream == nullptr || products == nullptr)
       return fail(name, "lacks a function");
-    if (create(&handle) != CUBLAS_STATUS_SUCCESS ||
-        set_stream(handle, stream) != CUBLAS_STATUS_SUCCESS)
+    cublasHandle_t made = nullptr;
+    if (create(&made) != CUBLAS_STATUS_SUCCESS) return fail(name, "cannot be set up");
+    if (set_stream(made, stream) != CUBLAS_STATUS_SUCCESS) {
+      destroy(made);
       return fail(name, "cannot be set up");
+    }
+    handle = made;
     return 0;
   }
 

@@ -6,11 +6,13 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <stdexcept>
 #include <type_traits>
 
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
+#include "sim/base/unknown_key.hpp"
 
 namespace starling {
 namespace {
@@ -249,13 +251,17 @@ std::vector<double> Section::numbers(std::string_view key, std::vector<double> f
 
 void Section::finish() const {
   if (is_probe_) throw ProbeFinished();
-  for (const Setting& setting : settings_) {
-    if (is_read(setting.key)) continue;
+  std::vector<Setting> unread;
+  std::ranges::copy_if(settings_, std::back_inserter(unread),
+                       [this](const Setting& setting) { return !is_read(setting.key); });
+  if (!unread.empty()) {
+    const Setting& first = unread.front();
     std::vector<std::string> known;
     for (const KeyUse& use : uses_) known.push_back(use.key);
-    throw ScenarioError(fmt::format("{}: {}.{} is not a key here; known keys: {}{}", setting.origin,
-                                    name_, setting.key, fmt::join(known, ", "),
-                                    did_you_mean(setting.key, known)));
+    throw UnknownKey(
+        fmt::format("{}: {}.{} is not a key here; known keys: {}{}", first.origin, name_, first.key,
+                    fmt::join(known, ", "), did_you_mean(first.key, known)),
+        unread);
   }
   is_finished_ = true;
 }

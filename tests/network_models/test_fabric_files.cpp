@@ -40,6 +40,14 @@ Names way(const Fabric& fabric, NodeId source, NodeId destination) {
   return names;
 }
 
+/// The links at a host, sorted by name.
+Names at(const Fabric& fabric, NodeId host) {
+  Names names;
+  for (const LinkId link : fabric.links_at(host)) names.push_back(fabric.name(link));
+  std::ranges::sort(names);
+  return names;
+}
+
 /// Times of arrival in ns of messages that all start at 0.
 std::vector<std::int64_t> arrivals(const Keys& keys, NodeId nodes,
                                    const std::vector<network_test::Start>& starts) {
@@ -91,6 +99,7 @@ TEST_CASE("a fabric file: routes, links by name, and times worked out by hand") 
   CHECK(way(fabric, 0, 1) == Names{"a -> left", "left -> b"});
   CHECK(way(fabric, 0, 3) == Names{"a -> left", "left -> right", "right -> d"});
   CHECK(way(fabric, 3, 0) == Names{"d -> right", "right -> left", "left -> a"});
+  CHECK(at(fabric, 3) == Names{"d -> right", "right -> d"});
   // a to b: 2 us and 1 ns per byte. c to a: 1 + 10 + 1 us and 2 ns per byte. c to d: 2 us, 10 ns
   // per byte. They meet nowhere but on the link up from c, where c to d takes only 0.1 GB/s.
   CHECK(arrivals(keys, 4, {{0, 0, 1, 1'000}, {0, 2, 0, 1'000}, {0, 2, 3, 1'000}}) ==
@@ -113,6 +122,7 @@ TEST_CASE("a fabric file: GraphML says the same, and a directed graph has one li
   CHECK(way(fabric, 0, 1) == Names{"h0 -> s", "s -> h1"});
   CHECK(way(fabric, 1, 0) == Names{"h1 -> h0"});
   CHECK(fabric.links[2].bytes_per_second == 2e9);
+  CHECK(at(fabric, 0) == Names{"h0 -> s", "h1 -> h0"});
 }
 
 TEST_CASE("a fabric file without switches: hosts pass messages on; parallel cables take turns") {
@@ -128,6 +138,7 @@ TEST_CASE("a fabric file without switches: hosts pass messages on; parallel cabl
   fabric.route(0, 2, other);  // the first
   CHECK(one == std::vector<LinkId>{4});
   CHECK(other == std::vector<LinkId>{0, 2});
+  CHECK(at(fabric, 2) == Names{"1 -> 2", "1 -> 2 (2)", "2 -> 1", "2 -> 1 (2)", "2 -> 3", "3 -> 2"});
 }
 
 TEST_CASE("parallel cables had one name, and a schedule could not tell them apart") {

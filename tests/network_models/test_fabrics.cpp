@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <set>
@@ -76,6 +77,21 @@ class Wiring {
   bool has_loops() const {
     return std::ranges::any_of(ways_, [](const auto& way) { return way.first == way.second; });
   }
+  /// The links of `some` that are used, and those that begin or end at a host.
+  std::set<LinkId> used(const std::vector<LinkId>& some) const {
+    std::set<LinkId> found;
+    std::ranges::copy_if(some, std::inserter(found, found.end()),
+                         [&](LinkId link) { return is_used_[link]; });
+    return found;
+  }
+  std::set<LinkId> links_at(NodeId i) {
+    std::set<LinkId> found;
+    for (LinkId link = 0; link < links_; ++link) {
+      const bool is_there = find(2 * link) == find(host(i)) || find(2 * link + 1) == find(host(i));
+      if (is_used_[link] && is_there) found.insert(link);
+    }
+    return found;
+  }
   /// Whether every way has one back.
   bool is_symmetric() const {
     return std::ranges::all_of(ways_, [&](const auto& way) {
@@ -137,6 +153,8 @@ std::vector<Case> cases() {
   // Of an even ring, the longest ways go up, save those to 0, which come down.
   all.push_back({"even ring", torus({8}, some_link), 8, 0, 16, 4, true});
   all.push_back({"torus", torus({4, 3, 5}, some_link), 60, 0, 360, 2 + 1 + 2, true});
+  // Three cables between two, two rings of three.
+  all.push_back({"flat torus", torus({2, 1, 3}, some_link), 6, 0, 6 + 12, 2, true});
   all.push_back({"hypercube", hypercube(5, some_link), 32, 0, 160, 5, true});
   // k = 4: 16 hosts, 20 switches; each of the three levels has 16 cables.
   all.push_back({"fat tree", fat_tree(k_ary(4, 1), some_link), 16, 20, 96, 6, true});
@@ -175,6 +193,10 @@ TEST_CASE("fabrics: their routes imply as many hosts, switches and links as they
     CHECK_FALSE(wiring.has_loops());
     CHECK(wiring.is_symmetric());
     if (c.takes_shortest) CHECK(wiring.detours(c.fabric, c.hosts) == 0);
+    for (NodeId host = 0; host < c.hosts; ++host) {
+      CAPTURE(host);
+      CHECK(wiring.used(c.fabric.links_at(host)) == wiring.links_at(host));
+    }
   }
 }
 
@@ -427,19 +449,17 @@ TEST_CASE("hosts of several nodes share one port, and have a link of their own")
 
 TEST_CASE("a host can be given links of its own bandwidth, on any fabric") {
   // On a fat tree its cable, two links; on a ring the two cables to its neighbors, four.
-  const auto slow_down = [](Fabric& fabric, NodeId hosts, NodeId host) {
-    for (const LinkId link : links_of_host(fabric, hosts, host)) {
-      fabric.links[link].bytes_per_second = 1e6;
-    }
+  const auto slow_down = [](Fabric& fabric, NodeId host) {
+    for (const LinkId link : fabric.links_at(host)) fabric.links[link].bytes_per_second = 1e6;
   };
   Fabric tree = fat_tree(k_ary(4, 1), some_link);
-  slow_down(tree, 16, 5);
+  slow_down(tree, 5);
   const auto is_slow = [](const Link& link) { return link.bytes_per_second == 1e6; };
   CHECK(std::ranges::count_if(tree.links, is_slow) == 2);
   CHECK(is_slow(tree.links[route(tree, 5, 12).front()]));
   CHECK(is_slow(tree.links[route(tree, 0, 5).back()]));
   Fabric ring = torus({8}, some_link);
-  slow_down(ring, 8, 5);
+  slow_down(ring, 5);
   CHECK(std::ranges::count_if(ring.links, is_slow) == 4);
   CHECK(is_slow(ring.links[route(ring, 4, 5).back()]));
 
@@ -453,6 +473,15 @@ TEST_CASE("a host can be given links of its own bandwidth, on any fabric") {
   const Fabric fabric = build();
   CHECK(fabric.links[1].bytes_per_second == 1e9);
   for (const LinkId link : {2, 3, 4, 5}) CHECK(fabric.links[link].bytes_per_second == 3e6);
+}
+
+TEST_CASE("values of hosts ask for no routes, of which there are hosts times hosts") {
+  const Section section = network_test::section({{"host_latencies", "0-99: 5 us"}});
+  const auto set_hosts = read_host_values(section, 100);
+  Fabric fabric = torus({10, 10}, some_link);
+  fabric.route = [](NodeId, NodeId, std::vector<LinkId>&) { FAIL("a route was asked for"); };
+  set_hosts(fabric);
+  for (const Link& link : fabric.links) CHECK(link.latency == Duration{5'000'000});
 }
 
 TEST_CASE("routes are remembered, with the latency and the slowest link of the way") {

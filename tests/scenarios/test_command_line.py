@@ -73,6 +73,9 @@ MISTAKES = [
     ([*FLUID, "network.failure_interval=1 s", "network.collectives=analytic"], 2, "network.failure_interval needs network.collectives ="),
     ([*FLUID, "network.slow_hosts=3", "network.collectives=analytic"], 2, "network.slow_hosts needs network.collectives = expanded"),
     ([*FLUID, "network.host_latencies=3: 1 s", "network.collectives=analytic"], 2, "network.host_latencies needs network.collectives ="),
+    ([*FLUID, "network.link_bandwidths=host 3 *: 1 MB/s", "network.collectives=analytic"], 2,
+     "network.link_bandwidths needs network.collectives = expanded: collectives in closed form take all links for alike"),
+    ([*FLUID, "network.link_latencies=*: 1 us, host 3 *: 1 s", "network.collectives=analytic"], 2, "network.link_latencies needs"),
     (["network.kind=loggp", "network.preset=edr", "network.slowdowns=3: 9", "network.collectives=analytic"], 2,
      "network.slowdowns needs network.collectives = expanded"),
     (["compute.distribution=published"], 2, "compute.name is missing"),
@@ -209,6 +212,25 @@ def check_mistakes(folder):
         assert not os.path.exists(output + ".partial")
 
 
+def check_keys_of_other_kinds(folder):
+    """Another kind has other keys: which one has them, and how to go on without an editor. A section that is not there is no missing key."""
+    folder.write("wagma.ini", GOOD.replace("kind = dpsgd", "kind = wagma\ngroup_size = 4\ntau = 5"))
+    place, cure = ": algorithm.group_size is not a key here; known keys: ", "; on the command line, algorithm.group_size=default algorithm.tau=default takes away"
+    for words, start, end in ((["wagma.ini", "algorithm.kind=allreduce"], f"wagma.ini:18{place}", f"; kind = wagma has it{cure} what the file sets"),
+                              (["good.ini", "algorithm.group_size=4"], f"command line{place}", "; kind = wagma has it"),
+                              (["good.ini", "network.preset=edr"], "command line: network.preset is not a key here; ", "; kind = fluid, loggp, tcp has it"),
+                              (["good.ini", "network.fabric=torus", "network.sides=2, 4"], "command line: network.fabric is not a key here; ",
+                               "; kind = fluid, tcp has it"),
+                              (["good.ini", "topology.kind=complete", "topology.sides=2, 4"], "command line: topology.sides is", "; kind = torus has it"),
+                              (["good.ini", "workload.hiden=4"], "command line: workload.hiden is", "; did you mean hidden?")):
+        done = folder.run("describe", *words)
+        expect(done, 2, f"starling: {start}")
+        assert done.stderr.endswith(f"{end}\n"), done.stderr
+    assert folder.run("describe", "wagma.ini", "algorithm.kind=allreduce", *cure.split()[5:7]).returncode == 0
+    folder.write("short.ini", GOOD.replace("[network]\nkind = constant\nlatency = 20 us\n", ""))
+    expect(folder.run("run", "short.ini"), 2, "short.ini has no section [network]: network.kind is missing")
+
+
 def check_absurd_requests(folder):
     """Refused with one sentence by a process that may have 1 GiB of address space, and within seconds."""
     def limit():
@@ -235,6 +257,7 @@ def check_usage(folder):
     for words, sentence in ((["walk"], "there is no command walk"),
                             (["run"], "no scenario was named"),
                             (["run", "-o", "x.h5"], "no scenario was named"),
+                            (["run", "good.ini", "-o", "x.csv"], "x.csv: results are an HDF5 file, such as x.h5; starling export writes its tables"),
                             (["run", "good.ini", "--transport", "carrier"], "must be simulated or mpi, got carrier"),
                             (["run", "--fast", "good.ini"], "unrecognised option '--fast'"),
                             (["run", "good.ini", "nodes=3"], "expected section.key=value, got nodes=3"),
@@ -320,6 +343,13 @@ def check_commands(folder):
     done = folder.run("compare", "results/good.h5", "other.h5", "--loss", "10")
     assert "algorithm.kind (dpsgd, allreduce)" in done.stdout.splitlines()[2], done.stdout
     assert "run.seed (1, 2)" in done.stdout.splitlines()[2], done.stdout
+    # What is done with a loss that is not finite is nothing to runs that have none.
+    expect(folder.run("run", "good.ini", "run.on_divergence=mark", "-o", "marked.h5"), 0)
+    assert "different experiments" not in folder.run("compare", "results/good.h5", "marked.h5").stdout
+    expect(folder.run("run", "good.ini", "algorithm.learning_rate=1e30", "run.on_divergence=mark", "-o", "diverged.h5"), 0)
+    expect(folder.run("run", "good.ini", "algorithm.learning_rate=1e30", "-o", "stopped.h5"), 1, "diverged")
+    for one, other in ("results/good.h5", "diverged.h5"), ("stopped.h5", "marked.h5"):
+        assert ", run.on_divergence (stop, mark)" in folder.run("compare", one, other).stdout, (one, other)
     done = folder.run("resume", "results/good.h5")
     expect(done, 0)
     assert "the run is complete, there is nothing to resume" in done.stdout, done.stdout
@@ -341,7 +371,18 @@ def check_summaries(folder):
         done = folder.run(words[0], "good.ini", *words[1:])
         expect(done, 0)
         assert sentence in done.stdout, f"{words}: {done.stdout}"
-    for words, sentence in ((["network.copy_bandwidth=1 GB/s"], "command line: network.copy_bandwidth has changed nothing: no tensors are gathered"),
+    timing = ["workload.kind=timing", "workload.parameters=1e6", *(f"workload.{key}=default" for key in ("dataset", "hidden")),
+              "algorithm.learning_rate=default"]
+    for words, sentence in ((["algorithm.kind=allreduce", "algorithm.compression=half"],
+                             "command line: algorithm.compression = half sends more than none: codes do not add, so a node sends 7 of them, "
+                             "3.5 models, where a ring of sums takes 1.75\n"),
+                            ([*timing, "algorithm.kind=allreduce", "algorithm.exchange=buckets", "algorithm.overlap=backward"],
+                             "command line: algorithm.exchange = buckets changes nothing: the workload has one tensor\n"),
+                            ([*timing, "algorithm.kind=powersgd"],
+                             "command line: algorithm.kind = powersgd compresses nothing: the workload names no matrices\n"),
+                            ([*FLUID, "network.nodes_per_host=2", "network.collectives=analytic"],
+                             "command line: network.collectives = analytic takes all links for those of node 0 in the mean, and with nodes_per_host = 2"),
+                            (["network.copy_bandwidth=1 GB/s"], "command line: network.copy_bandwidth has changed nothing: no tensors are gathered"),
                             (["compute.forward_share=0.5"], "command line: compute.forward_share changes nothing without algorithm.overlap = backward")):
         assert f"starling: warning: {sentence}" in folder.run("run", "good.ini", *words).stderr, words
         assert not folder.run("run", "good.ini", *words, "--quiet").stderr, words
@@ -351,6 +392,21 @@ def check_summaries(folder):
     choco = ["algorithm.kind=choco", "algorithm.compression=top_k", "algorithm.keep=0.1", "algorithm.consensus_rate=1", "run.steps=200"]
     assert "starling: warning: consensus distance ended at " in folder.run("run", "good.ini", *choco).stderr
     assert "diverged" not in folder.run("run", "good.ini").stderr
+    # Links that are set alike have closed forms.
+    ring = ["algorithm.kind=allreduce", "algorithm.collective=ring", *FLUID, "network.collectives=analytic"]
+    for name, links in (("all", "network.link_bandwidths=host 3 *: 1 GB/s, *: 1 MB/s"), ("usual", "network.bandwidth=1 MB/s")):
+        expect(folder.run("run", "good.ini", *ring, links, "-o", f"{name}.h5"), 0)
+    times = [h5py.File(folder.file(f"{name}.h5"))["steps/time"][-1, 0] for name in ("all", "usual")]
+    assert times[0] == times[1] > 0.02, times
+    # A results file names every key. Defaults ask for nothing, others stand in its lines.
+    expect(folder.run("run", "good.ini", "-o", "stored.h5"), 0)
+    for words in (["describe", "stored.h5"], ["run", "stored.h5", "-o", "again.h5"]):
+        assert not folder.run(*words).stderr, words
+    expect(folder.run("run", "good.ini", "compute.forward_share=0.5", "-o", "stored.h5"), 0)
+    with h5py.File(folder.file("stored.h5")) as results:
+        lines = results["scenario"][()].decode().splitlines()
+    place = f"stored.h5/scenario:{1 + [line.split(' =')[0] for line in lines].index('forward_share')}"
+    assert f"warning: {place}: compute.forward_share changes nothing" in folder.run("describe", "stored.h5").stderr
     folder.write("timing.ini", GOOD.replace(OF_MLP, "timing"))
     assert "no numbers are kept" in folder.run("describe", "timing.ini").stdout
 
@@ -605,7 +661,7 @@ def main():
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     with tempfile.TemporaryDirectory(prefix="starling_command_line") as path:
         folder = Folder(starling, path)
-        cases = [check_mistakes, check_absurd_requests, check_usage, check_commands, check_summaries, check_no_file_is_lost,
+        cases = [check_mistakes, check_keys_of_other_kinds, check_absurd_requests, check_usage, check_commands, check_summaries, check_no_file_is_lost,
                  check_interrupt, lambda folder: check_interrupt(folder, signal.SIGHUP),
                  check_processor_time, check_progress_bar, check_disk_full, check_log_on_a_full_disk, check_out_of_memory]
         cases.append(lambda f: check_lost_checkpoints(f, *mpirun))

@@ -116,7 +116,7 @@ TEST_CASE("cuda: a GPU that is not there is an error, or with auto the CPU") {
         "CPU (no GPU can be used: no NVIDIA driver (emulated))");
 }
 
-TEST_CASE("cuda: memory that is out before the run has begun is told, and given back") {
+TEST_CASE("cuda: memory that is out before the run has begun is told, or with auto the CPU's") {
   if (!is_emulated()) return;
   // The data fit into a million bytes, the 8 MiB of tables that copy them do not.
   const std::string text =
@@ -129,6 +129,9 @@ TEST_CASE("cuda: memory that is out before the run has begun is told, and given 
     CAPTURE(workload);
     CHECK_THROWS_WITH_AS(test::run(with_workload(text, workload), overrides),
                          doctest::Contains("asked for 8388608 bytes for job tables"), Error);
+    const Recorder elsewhere = test::run(with_workload(text, workload), {"run.device=auto"});
+    CHECK(elsewhere.machine.at("device").starts_with("CPU ("));
+    CHECK(elsewhere.machine.at("device").find("bytes for job tables") != std::string::npos);
   }
 }
 

@@ -87,7 +87,8 @@ TEST_CASE("a wrong value is located at its line and a missing key at its section
   CHECK(message("network", "file") == "ring.ini:9: network.file must be a number, got a=b#c.csv");
   CHECK(message("run", "steps") ==
         "ring.ini:3: run.steps is missing (not read so far: nodes, seed)");
-  CHECK(message("topology", "kind") == "ring.ini: topology.kind is missing");
+  CHECK(message("topology", "kind") ==
+        "ring.ini has no section [topology]: topology.kind is missing");
 }
 
 TEST_CASE("every malformed line is refused with its place") {
