@@ -94,6 +94,8 @@ class Node {
   /// The model all nodes start from.
   Vector initial_model() { return world_.graph.initial_model(); }
   Vector zeros(std::size_t size) { return world_.graph.zeros(size); }
+  /// So many standard normal numbers, drawn from `random`.
+  Vector normals(std::size_t size, Random random) { return world_.graph.normals(size, random); }
   std::size_t parameters() const { return world_.graph.parameters(); }
   /// Floats of each tensor of the model, first layer first. Empty: it is one tensor.
   std::span<const std::size_t> tensors() const { return world_.graph.facts().tensors; }

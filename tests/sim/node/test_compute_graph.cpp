@@ -207,6 +207,14 @@ TEST_CASE("shares are whole floats of nearly equal size, or equal and without nu
   CHECK(half.as_numbers().wire_bytes() == 74);
 }
 
+TEST_CASE("normal numbers are those of their stream") {
+  Bench bench;
+  Random random(3, "normals");
+  const Vector v = bench.graph.normals(5, random);
+  for (const float number : numbers(bench.graph, v))
+    CHECK(number == static_cast<float>(random.normal()));
+}
+
 TEST_CASE("means, weighted sums, zeros and distances") {
   Bench bench;
   const Vector start = bench.graph.initial_model();
