@@ -10,6 +10,7 @@
 
 #include "scenarios/target.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/units.hpp"
 #include "tests/support/same_content.hpp"
 #include "tests/support/small_run.hpp"
 
@@ -166,6 +167,31 @@ TEST_CASE("when a run ends at a time, what its nodes do then is accounted for") 
       CHECK(to_seconds(run.nodes[0].compute) == doctest::Approx(0.055).epsilon(1e-12));
     }
   }
+}
+
+TEST_CASE("a run that ends within a backward pass counts what there was of it") {
+  // Gradients of 10 ms, half of them backward, beside which exchanges of a few us go on: nodes compute all the time.
+  const std::string text =
+      "[run]\nnodes = 4\nsteps = 5\n[topology]\nkind = ring\n[network]\nkind = constant\nlatency = "
+      "1 us\n[compute]\ngradient = 10 ms\nforward_share = 0.5\n[workload]\nkind = timing\n"
+      "parameters = 1000\ntensors = 900, 100\n[algorithm]\nkind = dpsgd\nexchange = tensors\n"
+      "overlap = backward\nlearning_rate = 0.1\n";
+  for (const char* until : {"3 ms", "5 ms", "7 ms", "9.5 ms", "10 ms"}) {
+    CAPTURE(until);
+    const Recorder run = test::run(
+        text, {"run.timeline=1 s", std::string("run.until=") + until, "compute.gradient=10 ms"});
+    CHECK(run.facts.at("ended") == "at run.until");
+    const Duration end = parse_duration(until);
+    for (NodeId node = 0; node < 4; ++node) {
+      CHECK(run.nodes[static_cast<std::size_t>(node)].compute == end);
+      CHECK(accounted(run, node) == end);
+    }
+    for (const Segment& segment : run.timeline) CHECK(segment.end.time_since_epoch() <= end);
+  }
+  // Of the whole run five gradients, and five exchanges behind them.
+  const Recorder whole = test::run(text);
+  CHECK(whole.nodes[0].compute == parse_duration("50 ms"));
+  CHECK(accounted(whole, 0) == whole.nodes[0].finished.time_since_epoch());
 }
 
 TEST_CASE("a run that has time for all its steps ends with them, and is evaluated there") {
