@@ -59,7 +59,7 @@ std::span<const NodeId> Node::everybody() const {
 }
 
 Node::Sleep Node::sleep(Duration duration) {
-  return {world_.transport, after(world_.transport.now(), duration)};
+  return {world_, after(world_.transport.now(), duration)};
 }
 
 Node::ComputeGradient Node::gradient(const Vector& x) { return gradient_of(id_, draws_, x); }
@@ -88,6 +88,8 @@ Time Node::time_of(const Piece& piece) const {
 Node::Until Node::enter_operation() {
   return spend([](Host& host) { return host.entry(); });
 }
+
+void Node::Sleep::await_resume() { account(world_, wait_); }
 
 void Node::Until::await_resume() {
   if (wait_.fibre != nullptr) account(world_, wait_);

@@ -11,6 +11,7 @@
 #include "scenarios/target.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/units.hpp"
+#include "tests/support/program_run.hpp"
 #include "tests/support/same_content.hpp"
 #include "tests/support/small_run.hpp"
 
@@ -57,6 +58,15 @@ double spread_of(const Recorder& run) {
       sum += std::pow(test::model(run, node, k) - mean, 2);
   }
   return std::sqrt(sum / static_cast<double>(run.models.size()));
+}
+
+/// Two gradients of 1 ms, and 5 ms between them.
+Task<> sleep_between(Node& node) {
+  const Vector x = node.initial_model();
+  const Gradient first = co_await node.gradient(x);
+  co_await node.sleep(parse_duration("5 ms"));
+  const Gradient second = co_await node.gradient(x);
+  node.end_step(0, x);
 }
 
 }  // namespace
@@ -192,6 +202,19 @@ TEST_CASE("a run that ends within a backward pass counts what there was of it") 
   const Recorder whole = test::run(text);
   CHECK(whole.nodes[0].compute == parse_duration("50 ms"));
   CHECK(accounted(whole, 0) == whole.nodes[0].finished.time_since_epoch());
+}
+
+TEST_CASE("a node that sleeps waits") {
+  const std::string text =
+      test::quadratic_scenario(2, 1, "ring", "kind = allreduce\nlearning_rate = 0.1");
+  const Recorder whole = test::run_program(text, sleep_between);
+  const Recorder cut = test::run_program(text, sleep_between, {"run.until=3 ms"});
+  for (std::size_t node = 0; node < 2; ++node) {
+    CHECK(whole.nodes[node].compute == parse_duration("2 ms"));
+    CHECK(whole.nodes[node].wait == parse_duration("5 ms"));
+    CHECK(cut.nodes[node].compute == parse_duration("1 ms"));
+    CHECK(cut.nodes[node].wait == parse_duration("2 ms"));
+  }
 }
 
 TEST_CASE("a run that has time for all its steps ends with them, and is evaluated there") {
