@@ -217,6 +217,16 @@ TEST_CASE("a node that sleeps waits") {
   }
 }
 
+TEST_CASE("the last interval may reach past the end of the clock") {
+  // 106 days; the second instant would be at 120.
+  const Recorder run =
+      test::run(test::quadratic_scenario(2, 4, "ring", "kind = allreduce\nlearning_rate = 0.1"),
+                {"run.evaluate_interval=5184000 s", "compute.gradient=1555200 s"});
+  REQUIRE(run.evaluation_by_time.rows() == 2);
+  CHECK(run.evaluation_by_time.value("time", 0) == 5184000);
+  CHECK(run.evaluation_by_time.value("time", 1) == end_of(run));
+}
+
 TEST_CASE("a run that has time for all its steps ends with them, and is evaluated there") {
   const Recorder run = run_algorithm("dpsgd", {"run.until=1 h", "run.evaluate_interval=0 s"});
   CHECK(run.facts.count("ended") == 0);
