@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -60,11 +61,8 @@ void Observer::evaluate_by_time(std::pair<NodeId, NodeId> nodes, Duration interv
 }
 
 Time Observer::end() const {
-  Time end{};
-  for (NodeId node = nodes_here_.first; node < nodes_here_.second; ++node) {
-    end = std::max(end, recorder_.nodes[static_cast<std::size_t>(node)].finished);
-  }
-  return end;
+  return last_finish(std::span(recorder_.nodes.begin() + nodes_here_.first,
+                               recorder_.nodes.begin() + nodes_here_.second));
 }
 
 void Observer::pass_to_end(Time end) {

@@ -217,6 +217,13 @@ TEST_CASE("a node that sleeps waits") {
   }
 }
 
+TEST_CASE("nodes that are away when a run ends were away until then") {
+  const Recorder run =
+      test::run(blobs + "[failures]\njoin = 2 @ 50 ms\npause = 1 @ 30 ms for 1 s\n",
+                {"algorithm.kind=allreduce", "run.until=55 ms"});
+  CHECK(run.statistics.at("failures.away_seconds") == doctest::Approx(0.05 + 0.025).epsilon(1e-12));
+}
+
 TEST_CASE("the last interval may reach past the end of the clock") {
   // 106 days; the second instant would be at 120.
   const Recorder run =
