@@ -19,6 +19,7 @@
 #include "algorithms/adpsgd.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "algorithms/averaging.hpp"
@@ -81,8 +82,10 @@ AdpsgdSteps::Settings AdpsgdSteps::read(const Section& section, const Context& c
   Settings settings;
   settings.exchanges_per_step = section.optional<std::int64_t>(
       "exchanges_per_step", 1, "exchanges a node starts per gradient");
-  section.expect(settings.exchanges_per_step >= 1, "exchanges_per_step",
-                 "must be at least 1, got {}", settings.exchanges_per_step);
+  const Step most = std::numeric_limits<Step>::max() / context.steps;  // all can be counted
+  section.expect(settings.exchanges_per_step >= 1 && settings.exchanges_per_step <= most,
+                 "exchanges_per_step", "must be 1 to {} in {} steps, got {}", most, context.steps,
+                 settings.exchanges_per_step);
   settings.patience = read_patience(section);
   settings.codec = read_codec(section);
   settings.takes_turns =

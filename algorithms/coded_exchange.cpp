@@ -6,13 +6,13 @@ namespace starling::algorithms {
 
 void send_compressed(Node& node, NodeId to, Tag tag, const Vector& v, double number,
                      Compressor& compressor, const Random& stream) {
-  if (compressor.is_exact()) return send_in_pieces(node, to, tag, v, number);
+  if (compressor.is_exact() || v.size() == 0) return send_in_pieces(node, to, tag, v, number);
   node.send_code(to, tag, compressor.encode(v, stream), number);
 }
 
 Task<Message> receive_compressed(Node& node, Message first, std::size_t size,
                                  const Compression& compression, Random stream) {
-  if (compression.is_exact()) {
+  if (compression.is_exact() || size == 0) {
     Message whole = co_await receive_rest(node, std::move(first), size);
     co_return whole;
   }

@@ -12,8 +12,7 @@
 //
 // Vogels, Karimireddy, Jaggi, "PowerSGD: Practical Low-Rank Gradient Compression for Distributed
 // Optimization", NeurIPS 2019, algorithms 1 and 2. The authors' code has the error against the mean (`residual`); the mean over
-// the nodes is the same. The first Q is made of `rank * q` entries of the initial
-// weights, drawn alike on all nodes.
+// the nodes is the same. The first Q has standard normal entries, the same on all nodes.
 
 #include <algorithm>
 
@@ -47,21 +46,19 @@ struct Tensor {
 
 std::vector<Tensor> list_tensors(Node& node, std::uint32_t rank) {
   std::vector<Tensor> tensors;
-  const Vector x = node.initial_model();
   std::size_t at = 0;
   Step index = 0;
   for (const WeightMatrix& matrix : node.matrices()) {
     if (matrix.offset > at) tensors.push_back({at, matrix.offset - at});
     Tensor tensor{matrix.offset, std::size_t{matrix.rows} * matrix.columns, matrix.rows,
                   matrix.columns, std::min({rank, matrix.rows, matrix.columns})};
-    tensor.first_q = transformed(transforms::GatherRandom{tensor.columns * tensor.rank,
-                                                          node.shared_random("first Q", index++)},
-                                 {x.slice(tensor.offset, tensor.size)});
+    tensor.first_q = node.normals(std::size_t{tensor.columns} * tensor.rank,
+                                  node.shared_random("first Q", index++));
     tensor.q = tensor.first_q;
     at = tensor.offset + tensor.size;
     tensors.push_back(std::move(tensor));
   }
-  if (at < x.size()) tensors.push_back({at, x.size() - at});
+  if (at < node.parameters()) tensors.push_back({at, node.parameters() - at});
   return tensors;
 }
 

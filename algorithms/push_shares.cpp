@@ -119,13 +119,13 @@ PushSchedule::PushSchedule(const Section& section, const Context& context) {
                                      : 0;
   if (peers_ == 0) section.note_other("topology");
   const int powers = powers_below(context.nodes);
-  distances_ = static_cast<int>(section.optional<std::int64_t>(
+  const auto distances = section.optional<std::int64_t>(
       "distances", 0,
-      "how many powers of two exponential peers cycle through, from 1 on; 0: all below the nodes"));
-  section.expect(distances_ >= 0 && distances_ <= powers, "distances",
-                 "must be 0 to {} with {} nodes, got {}", powers, context.nodes, distances_);
-  section.expect(distances_ == 0 || peers_ > 0, "distances", "needs exponential peers");
-  if (distances_ == 0) distances_ = powers;
+      "how many powers of two exponential peers cycle through, from 1 on; 0: all below the nodes");
+  section.expect(distances >= 0 && distances <= powers, "distances",
+                 "must be 0 to {} with {} nodes, got {}", powers, context.nodes, distances);
+  section.expect(distances == 0 || peers_ > 0, "distances", "needs exponential peers");
+  distances_ = distances == 0 ? powers : static_cast<int>(distances);
   is_uniform_ =
       section.choice("weights", {"uniform", "topology"}, "uniform",
                      "shares: 1 / (receivers + 1) each, or the topology's mixing weights") ==

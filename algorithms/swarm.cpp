@@ -23,6 +23,7 @@
 // code is right while bases, and bases and copies, differ by less than cell (2^bits - 1) / 2. Other
 // codecs move either model by half the difference of what the codes say.
 
+#include <algorithm>
 #include <memory>
 
 #include "algorithms/averaging.hpp"
@@ -42,12 +43,15 @@ struct Settings {
   OptimizerSettings optimizer;
 };
 
-/// Steps of a node's phase: H, or the number of trials of chance 1/H up to the first success.
+/// Steps of a node's phase: H, or the number of trials of chance 1/H up to the first success. What is longer than the run is
+/// cut one step behind that.
 Step phase_length(const Node& node, const Settings& settings, Step phase) {
-  if (!settings.is_geometric) return settings.local_steps;
+  const Step longest = node.steps() + 1;
+  if (!settings.is_geometric) return std::min(settings.local_steps, longest);
   Random random = node.random("local steps", phase);
+  const auto mean = static_cast<std::uint64_t>(settings.local_steps);
   Step length = 1;
-  while (random.below(static_cast<std::uint64_t>(settings.local_steps)) != 0) ++length;
+  while (length < longest && random.below(mean) != 0) ++length;
   return length;
 }
 

@@ -427,7 +427,9 @@ void Run::note_failures(const SimulatedTransport& transport) {
   statistics["failures.duplicated_messages"] = static_cast<double>(failed.duplicated_messages);
   double away = 0;
   for (NodeId node = 0; node < parts_.settings.nodes; ++node) {
-    const Time end = recorder_.nodes[static_cast<std::size_t>(node)].finished;
+    const NodeTotals& totals = recorder_.nodes[static_cast<std::size_t>(node)];
+    const bool is_on = transport.is_cut() && totals.steps < parts_.settings.steps;
+    const Time end = is_on ? transport.now() : totals.finished;
     away += to_seconds(parts_.failures->absence(node, end));
   }
   statistics["failures.away_seconds"] = away;
@@ -440,8 +442,7 @@ void Run::note_idle_wishes(const SimulatedTransport& transport, const Host* host
   if (!parts_.idle_collectives.empty() && !transport.has_used_closed_forms())
     idle_wishes_.push_back(parts_.idle_collectives);
   if (!parts_.failures) return;
-  Time end = transport.is_cut() ? transport.now() : Time{};
-  for (const NodeTotals& node : recorder_.nodes) end = std::max(end, node.finished);
+  const Time end = transport.is_cut() ? transport.now() : last_finish(recorder_.nodes);
   const std::int64_t late = parts_.failures->scheduled_from(end);
   if (late == 0) return;
   idle_wishes_.push_back(

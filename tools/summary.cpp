@@ -78,15 +78,15 @@ struct Totals {
   double wait = 0;
   double communicate = 0;
   double finished = 0;
-  double end = 0;
+  double end;
   std::int64_t fewest_steps = std::numeric_limits<std::int64_t>::max();
   std::int64_t most_steps = 0;
   double first_end = std::numeric_limits<double>::infinity();
   double rate = 0;  // steps per second of nodes while they run
 
-  explicit Totals(const Recorder& recorder) {
-    if (is_cut(recorder))
-      end = std::fmax(end, last(recorder, "time"));  // nodes may have ended their steps before
+  explicit Totals(const Recorder& recorder) : end(recorder.seconds()) {
+    const bool is_cut_short = is_cut(recorder);
+    const Step all_steps = recorder.evaluation.schedule().steps();
     for (const NodeTotals& node : recorder.nodes) {
       steps += static_cast<double>(node.steps);
       fewest_steps = std::min(fewest_steps, node.steps);
@@ -96,9 +96,9 @@ struct Totals {
       compute += to_seconds(node.compute);
       wait += to_seconds(node.wait);
       communicate += to_seconds(node.communicate);
-      const double own_end = to_seconds(node.finished);
+      const bool is_on = is_cut_short && node.steps < all_steps;
+      const double own_end = is_on ? end : to_seconds(node.finished);
       finished += own_end;
-      end = std::max(end, own_end);
       first_end = std::min(first_end, own_end);
       if (own_end > 0) rate += static_cast<double>(node.steps) / own_end;
     }

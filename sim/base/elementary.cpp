@@ -1,4 +1,4 @@
-// exp, log, sine and cosine by argument reduction and a Taylor polynomial, in fused multiply-adds
+// exp, log and cosine by argument reduction and a Taylor polynomial, in fused multiply-adds
 // of one written order. The polynomials are the plain series (their coefficients are read off, not
 // fitted), cut where the rest is below 2^-57 of the result; the error left is that of the last two
 // or three roundings: at most 1.04 ulp where measured, see tests/sim/base/test_elementary.cpp. A
@@ -24,12 +24,6 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
-/// Sine of `quadrants` + a right angles, |a| <= 1/2.
-[[gnu::always_inline]] inline double sine_of_quadrant(int quadrants, double a) {
-  const double value = quadrants % 2 == 0 ? cores::sine(a) : cores::cosine(a);
-  return quadrants % 4 < 2 ? value : -value;
-}
-
 }  // namespace
 
 STARLING_WITH_FMA double exact_exp(double x) {
@@ -47,16 +41,13 @@ STARLING_WITH_FMA double exact_log(double x) {
   return is_subnormal ? cores::log(x * 0x1p54, -54) : cores::log(x);
 }
 
-STARLING_WITH_FMA double exact_sin_turns(double turns) {
-  if (!(turns >= 0 && turns <= 1)) return not_a_number;
-  const double quadrants = std::floor(std::fma(turns, 4.0, 0.5));
-  return sine_of_quadrant(static_cast<int>(quadrants), std::fma(turns, 4.0, -quadrants));
-}
-
 STARLING_WITH_FMA double exact_cos_turns(double turns) {
   if (!(turns >= 0 && turns <= 1)) return not_a_number;
-  const double quadrants = std::floor(std::fma(turns, 4.0, 0.5));
-  return sine_of_quadrant(static_cast<int>(quadrants) + 1, std::fma(turns, 4.0, -quadrants));
+  const double rounded = std::floor(std::fma(turns, 4.0, 0.5));
+  const double a = std::fma(turns, 4.0, -rounded);  // right angles beyond, |a| <= 1/2
+  const int quadrant = static_cast<int>(rounded) % 4;
+  const double value = quadrant % 2 == 0 ? cores::cosine(a) : cores::sine(a);
+  return quadrant == 0 || quadrant == 3 ? value : -value;
 }
 
 }  // namespace starling

@@ -52,7 +52,7 @@ class Random {
   double uniform();
   /// Uniform in {0, .., bound - 1}, without bias. `bound` > 0.
   std::uint64_t below(std::uint64_t bound);
-  /// Standard normal (Box-Muller with the project's own log, sine and cosine: the same bits everywhere).
+  /// Standard normal (Box-Muller with the project's own log and cosine: the same bits everywhere).
   double normal();
   /// Exponential with mean 1.
   double exponential();

@@ -278,6 +278,13 @@ Vector ComputeGraph::zeros(std::size_t size) {
   return finish_vector(size);
 }
 
+Vector ComputeGraph::normals(std::size_t size, Random random) {
+  std::span<float> room;
+  Vector v = make(size, room);
+  for (float& number : room) number = static_cast<float>(random.normal());
+  return v;
+}
+
 Vector ComputeGraph::initial_model() {
   if (!initial_model_) {
     if (!has_numbers_) {

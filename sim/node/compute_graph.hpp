@@ -124,6 +124,8 @@ class ComputeGraph {
   /// The model all nodes start from; one shared value.
   Vector initial_model();
   Vector zeros(std::size_t size);
+  /// So many standard normal numbers, drawn from `random` now.
+  Vector normals(std::size_t size, Random random);
   /// Gradient of the node's draw-th mini-batch at `x`.
   Gradient gradient(NodeId node, Step draw, const Vector& x);
   ModelQuality evaluate(const Vector& x);

@@ -67,7 +67,7 @@ struct GradientWait : TimedWait {
   Step count = 0;             // gradients of the node before this one; names its duration
   bool is_in_pieces = false;  // resume when the backward pass begins
   Gradient result;            // out, unless x was left
-  Time backward_begin{};      // out; both are now where pieces cannot come early
+  Time backward_begin{};      // out; both are equal where pieces cannot come early
   Time backward_end{};        // out
   Duration backward{};  // out: what of the gradient lies between, without absences of the node
 };

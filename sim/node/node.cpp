@@ -11,14 +11,18 @@
 namespace starling {
 namespace {
 
-/// Time of a program that had to wait: waiting up to the turn, communicating from there.
+/// Time of a program that had to wait: waiting up to the turn, communicating from there. What passes beside a backward pass is
+/// computing; the wait in which that ends counts it.
 void account(World& world, const TimedWait& wait) {
   if (!wait.fibre->is_program()) return;
+  const NodeId node = wait.fibre->node;
   const Time now = world.transport.now();
-  // What passes beside a backward pass is computing, and has been counted.
-  const Time since = std::clamp(world.backward_of(wait.fibre->node).end, wait.since, now);
+  const BackwardPass backward = world.backward_of(node);
+  if (wait.since < backward.end && backward.end <= now)
+    world.observer.spend(node, Activity::compute, backward.begin, backward.end);
+  const Time since = std::clamp(backward.end, wait.since, now);
   const Time turn = std::clamp(wait.turn, since, now);
-  world.observer.spend_waiting(wait.fibre->node, since, turn, now);
+  world.observer.spend_waiting(node, since, turn, now);
 }
 
 std::int64_t bytes_on_wire(const Vector& values) {
@@ -29,7 +33,10 @@ std::int64_t bytes_on_wire(const Vector& values) {
 
 void account_until(World& world, Time until) {
   for (const auto& [node, suspended] : world.transport.suspended()) {
-    const Time since = std::max(suspended.since, world.backward_of(node).end);
+    const BackwardPass backward = world.backward_of(node);
+    if (suspended.since < backward.end)
+      world.observer.spend(node, Activity::compute, backward.begin, std::min(backward.end, until));
+    const Time since = std::max(suspended.since, backward.end);
     if (since >= until) continue;
     world.observer.spend(node, suspended.is_computing ? Activity::compute : Activity::wait, since,
                          until);
@@ -52,7 +59,7 @@ std::span<const NodeId> Node::everybody() const {
 }
 
 Node::Sleep Node::sleep(Duration duration) {
-  return {world_.transport, after(world_.transport.now(), duration)};
+  return {world_, after(world_.transport.now(), duration)};
 }
 
 Node::ComputeGradient Node::gradient(const Vector& x) { return gradient_of(id_, draws_, x); }
@@ -81,6 +88,8 @@ Time Node::time_of(const Piece& piece) const {
 Node::Until Node::enter_operation() {
   return spend([](Host& host) { return host.entry(); });
 }
+
+void Node::Sleep::await_resume() { account(world_, wait_); }
 
 void Node::Until::await_resume() {
   if (wait_.fibre != nullptr) account(world_, wait_);
@@ -186,8 +195,9 @@ Gradient Node::ComputeGradient::await_resume() {
                                                        wait_.backward};
   }
   if (wait_.fibre->is_program()) {
-    const Time end = std::max(wait_.backward_end, world_.transport.now());
-    world_.observer.spend(node, Activity::compute, wait_.since, end);
+    const bool goes_on = wait_.backward_begin < wait_.backward_end;  // beside what comes next
+    world_.observer.spend(node, Activity::compute, wait_.since,
+                          goes_on ? wait_.backward_begin : world_.transport.now());
   }
   Gradient result =
       wait_.x ? world_.graph.gradient(wait_.owner, wait_.draw, wait_.x) : std::move(wait_.result);

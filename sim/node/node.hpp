@@ -86,7 +86,7 @@ class Node {
   Random shared_random(std::string_view purpose, Step k) const {
     return {world_.seed, purpose, shared_stream, k};
   }
-  /// Does nothing for so long, on the clock that now() reads.
+  /// Does nothing for so long, on the clock that now() reads; counts as waiting.
   class Sleep;
   Sleep sleep(Duration duration);
 
@@ -94,6 +94,8 @@ class Node {
   /// The model all nodes start from.
   Vector initial_model() { return world_.graph.initial_model(); }
   Vector zeros(std::size_t size) { return world_.graph.zeros(size); }
+  /// So many standard normal numbers, drawn from `random`.
+  Vector normals(std::size_t size, Random random) { return world_.graph.normals(size, random); }
   std::size_t parameters() const { return world_.graph.parameters(); }
   /// Floats of each tensor of the model, first layer first. Empty: it is one tensor.
   std::span<const std::size_t> tensors() const { return world_.graph.facts().tensors; }
@@ -302,16 +304,18 @@ using Program = std::function<Task<>(Node&)>;
 
 class [[nodiscard]] Node::Sleep {
  public:
-  Sleep(Transport& transport, Time until) : transport_(transport), until_(until) {}
+  Sleep(World& world, Time until) : world_(world), until_(until) { wait_.turn = Time::max(); }
   bool await_ready() const noexcept { return false; }
   void await_suspend(std::coroutine_handle<> handle) {
-    transport_.wake(transport_.suspend(handle), until_);
+    world_.transport.suspend(wait_, handle);
+    world_.transport.wake(*wait_.fibre, until_);
   }
-  void await_resume() const noexcept {}
+  void await_resume();
 
  private:
-  Transport& transport_;
+  World& world_;
   Time until_;
+  TimedWait wait_;
 };
 
 /// Waits for a time; does not even suspend if that has come.

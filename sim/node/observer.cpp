@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -60,23 +61,24 @@ void Observer::evaluate_by_time(std::pair<NodeId, NodeId> nodes, Duration interv
 }
 
 Time Observer::end() const {
-  Time end{};
-  for (NodeId node = nodes_here_.first; node < nodes_here_.second; ++node) {
-    end = std::max(end, recorder_.nodes[static_cast<std::size_t>(node)].finished);
-  }
-  return end;
+  return last_finish(std::span(recorder_.nodes.begin() + nodes_here_.first,
+                               recorder_.nodes.begin() + nodes_here_.second));
 }
 
 void Observer::pass_to_end(Time end) {
   while (next_instant_ < end) take_instant();
-  if (instants_ > 0 && next_instant_ == Time::max()) return;  // the end was the last one
+  if (next_instant_ > until_) return;  // that was the last one
   next_instant_ = until_ = end;
   take_instant();
 }
 
 void Observer::take_instant() {
   const Time time = next_instant_;
-  next_instant_ = time < until_ ? std::min(after(time, interval_), until_) : Time::max();
+  if (time < until_) {
+    next_instant_ = until_ - time > interval_ ? time + interval_ : until_;
+  } else {
+    next_instant_ = Time::max();
+  }
   const std::size_t row = instants_++;
   lose_stopped(time);
   for (NodeId node = nodes_here_.first; node < nodes_here_.second; ++node) {

@@ -99,8 +99,8 @@ class Transport {
   virtual void start(Fibre& fibre) = 0;
   /// Only of real transports.
   virtual Time real_time() const { return now_; }
-  /// Lets a fibre run until it waits again; frees it when it has ended. What it throws is rethrown as Error with
-  /// node and time added.
+  /// Lets a fibre run until it waits again; frees it when it has ended. What it throws is rethrown as Halted with node and
+  /// time added; but for what ends the run by itself (Interrupted, Diverged, Lost) and std::bad_alloc, which pass as they are.
   void resume(Fibre& fibre) {
     current_ = &fibre;
     running_ = fibre.node;

@@ -83,12 +83,13 @@ Vector weighted_sum(std::span<const Weighted> terms, Where where) {
     ensure(term.vector.size_ == size, different_sizes, where);
   }
   ComputeGraph& graph = terms[0].vector.graph(where);
-  if (!graph.has_numbers_) return graph.hollow(size);
+  if (!graph.has_numbers_) return terms[0].vector;
   ComputeGraph::Operation& operation = graph.begin(ComputeGraph::Kind::sum);
   for (const Weighted& term : terms) {
     graph.add_term(operation, term.vector, static_cast<float>(term.factor));
   }
-  return graph.finish_vector(size);
+  const Vector sum = graph.finish_vector(size);
+  return terms[0].vector.are_numbers() ? sum.as_numbers() : sum;
 }
 
 Vector mean(std::span<const Vector> vectors, Where where) {

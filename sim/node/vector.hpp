@@ -54,7 +54,8 @@ class Vector {
   inline std::int64_t wire_bytes() const;
 
   /// The same floats as numbers beside a model (averages, scalars), not as part of one: 4 bytes each, whatever the workload
-  /// stands in for. Their slices are numbers, and what is added or appended to numbers becomes so.
+  /// stands in for. Their slices and sums are numbers, and so is what is added or appended to numbers; what a transform makes
+  /// of them is not.
   Vector as_numbers() const;
 
   /// What wire_bytes() depends on beside the size, for a message to another process: whether the floats are numbers beside a

@@ -144,16 +144,9 @@ void write_timeline(Output& out, const std::vector<Segment>& timeline) {
   }
 }
 
-/// When the last node finished, in seconds.
-double end_of(const Recorder& recorder) {
-  Time end{};
-  for (const NodeTotals& node : recorder.nodes) end = std::max(end, node.finished);
-  return to_seconds(end);
-}
-
 void write_links(Output& out, const Recorder& recorder) {
   out.print("link,bandwidth_bytes_per_second,bytes,busy_seconds,mean_load,peak_load\n");
-  const double end = end_of(recorder);
+  const double end = recorder.seconds();
   for (const LinkTotals& link : recorder.links) {
     const double mean = end > 0 ? static_cast<double>(link.bytes) / (link.bandwidth * end) : 0;
     out.print("{},{},{},{},{},{}\n", csv_field(link.name), link.bandwidth, link.bytes,

@@ -4,12 +4,14 @@
 //   table       one line per           columns
 //   steps       row and node           step, node, then each metric by name
 //   evaluation  row                    step, then each metric by name
+//   evaluation_by_time
+//               instant                instant (their number), then each metric by name
 //   nodes       node                   node, compute_seconds, wait_seconds, communicate_seconds,
 //                                      finished_seconds, steps, messages_sent, bytes_sent
 //   timeline    stretch of time        node, activity, begin_seconds, end_seconds
 //   links       link that was used     link, bandwidth_bytes_per_second, bytes, busy_seconds,
 //                                      mean_load, peak_load: shares of the bandwidth, the mean over
-//                                      the run (until the last node finished)
+//                                      the run, as long as Recorder::seconds() says
 //
 // Numbers are written so that they read back to the bit, virtual times exactly ("0.000000000007").
 // A cell that was not recorded is empty.
@@ -23,7 +25,7 @@
 
 namespace starling {
 
-/// Writes `table`: "steps", "evaluation", "nodes", "timeline" or "links". `name` stands for the file in
+/// Writes `table`, one of those above. `name` stands for the file in
 /// messages. Throws Error if there is no such table or writing fails.
 void write_csv(const Recorder& recorder, std::string_view table, std::FILE* file,
                const std::string& name);

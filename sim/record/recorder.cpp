@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
+#include "sim/record/facts.hpp"
 
 namespace starling {
 
@@ -93,12 +94,28 @@ std::string_view to_text(Activity activity) {
   return names[static_cast<std::size_t>(activity)];
 }
 
+Time last_finish(std::span<const NodeTotals> nodes) {
+  Time last{};
+  for (const NodeTotals& node : nodes) last = std::max(last, node.finished);
+  return last;
+}
+
 Recorder::Recorder(NodeId node_count, RowSchedule step_rows, RowSchedule evaluation_rows,
                    Time timeline_until)
     : steps(step_rows, static_cast<std::size_t>(node_count)),
       evaluation(evaluation_rows, 1),
       nodes(static_cast<std::size_t>(node_count)),
       timeline_until_(timeline_until) {}
+
+double Recorder::seconds() const {
+  double end = to_seconds(last_finish(nodes));
+  if (fact(facts, "ended").empty()) return end;
+  for (const Table* table : {&evaluation, &evaluation_by_time}) {
+    for (std::size_t row = 0; row < table->rows("time"); ++row)
+      end = std::fmax(end, table->value("time", row));  // not NaN, if one is not
+  }
+  return end;
+}
 
 void Recorder::spend(NodeId node, Activity activity, Time begin, Time end) {
   ensure(begin <= end, "time passes forwards");

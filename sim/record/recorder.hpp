@@ -134,6 +134,9 @@ struct LinkSegment {
   friend bool operator==(const LinkSegment&, const LinkSegment&) = default;
 };
 
+/// When the last of these nodes ended its last step.
+Time last_finish(std::span<const NodeTotals> nodes);
+
 class Recorder {
  public:
   /// Schedule of evaluation_by_time: of instants, which have no steps.
@@ -179,6 +182,8 @@ class Recorder {
     totals.wait += turn - since;
     totals.communicate += now - turn;
   }
+  /// How long the run was, in seconds: until the last node finished, or until it was ended before that (fact `ended`).
+  double seconds() const;
   /// End of the timeline; the start of the run if none is kept.
   Time timeline_until() const { return timeline_until_; }
 

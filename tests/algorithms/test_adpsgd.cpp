@@ -62,6 +62,15 @@ TEST_CASE("AD-PSGD solves heterogeneous quadratics up to the noise of its steps"
   CHECK(test::mean_model(recorder, 0) == doctest::Approx(3.5).epsilon(0.05));
 }
 
+TEST_CASE("so many exchanges that they cannot be counted are refused") {
+  const std::string text = test::quadratic_scenario(
+      4, 4, "ring", "kind = adpsgd\nlearning_rate = 0.1\nexchanges_per_step = 4611686018427387904");
+  CHECK_THROWS_WITH_AS(test::run(text),
+                       doctest::Contains("algorithm.exchanges_per_step must be 1 to "
+                                         "2305843009213693951 in 4 steps, got 4611686018427387904"),
+                       ScenarioError);
+}
+
 TEST_CASE(
     "in the bipartite variant odd nodes start all exchanges, with even ones at odd distances") {
   // 8 nodes: distances 1, 3, 5 both ways reach all four nodes of the other side. Each of the four active nodes starts

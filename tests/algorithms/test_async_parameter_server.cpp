@@ -56,6 +56,17 @@ TEST_CASE("a fetch does not overtake the gradient before it, which is staged") {
         "complete");
 }
 
+TEST_CASE("servers without a piece of the model have nothing to encode") {
+  // 5 parameters, 6 servers.
+  for (const std::string codec : {"levels\nbucket = 0", "ternary", "float4\nbucket = 0", "sign",
+                                  "one_bit", "half", "top_k\nkeep = 0.5", "random_k\nkeep = 0.5"}) {
+    CAPTURE(codec);
+    const Recorder recorder =
+        test::run(server_scenario(6, 20, "0.01\nservers = 6\ncompression = " + codec));
+    for (const NodeTotals& node : recorder.nodes) CHECK(node.steps == 20);
+  }
+}
+
 TEST_CASE("stale gradients are stable below 2 sin(pi / (2 (2 s + 1))) and not above") {
   // Four equal nodes, curvature 1, center 3: the server's updates are x_{v+1} = x_v - lr (x_{v-s} -
   // 3) with s = 3, stable iff lr < 2 sin(pi / 14) = 0.445.

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -28,6 +31,23 @@ TEST_CASE("PowerSGD of full rank is allreduce SGD with the same momentum") {
   CHECK(test::largest_difference(recorder, run(4, 15, mlp, "kind = allreduce\n" + settings)) <
         1e-4);
   CHECK(test::nodes_agree(recorder));
+}
+
+TEST_CASE("PowerSGD learns a model that begins as zero") {
+  // One row of weights has rank one: nothing is lost, but by rounding.
+  const auto run_by = [](const std::string& kind) {
+    return test::run(
+        "[run]\nnodes = 4\nsteps = 50\n[topology]\nkind = complete\n[network]\nkind = constant\n"
+        "latency = 10 us\n[compute]\ngradient = 1 ms\n[workload]\nkind = linear\n[algorithm]\n"
+        "kind = " +
+        kind + "\nlearning_rate = 0.05\n");
+  };
+  const Recorder exact = run_by("allreduce");
+  CHECK(test::largest_difference(run_by("powersgd"), exact) < 1e-4);
+  double largest = 0;
+  for (std::size_t k = 0; k < exact.models[0].size(); ++k)
+    largest = std::max(largest, std::abs(test::model(exact, 0, k)));
+  CHECK(largest > 0.1);
 }
 
 TEST_CASE("PowerSGD loses nothing of a mean gradient whose rank is not larger than its own") {

@@ -131,6 +131,25 @@ TEST_CASE("geometric phases have the mean they are given") {
   CHECK(messages < 2 * (1280 + 4 * 32));
 }
 
+TEST_CASE("phases of SwarmSGD that are longer than the run never end, however long") {
+  // Blocking nodes never average; others once, at the end, if their first phase ends there: of no length beyond the run.
+  for (const std::string phase : {"fixed", "geometric"}) {
+    for (const std::string exchange : {"blocking", "non_blocking"}) {
+      CAPTURE(phase);
+      CAPTURE(exchange);
+      const auto run = [&](const std::string& steps) {
+        return test::run(test::quadratic_scenario(4, 20, "ring",
+                                                  swarm + "phase = " + phase + "\naveraging = " +
+                                                      exchange + "\nlocal_steps = " + steps),
+                         uneven_times);
+      };
+      const Recorder recorder = run("9223372036854775807");
+      CHECK(recorder.models == run("1000000000000").models);
+      CHECK_FALSE(test::nodes_agree(recorder));
+    }
+  }
+}
+
 TEST_CASE("SwarmSGD ends cleanly on every topology with phases of any length") {
   for (const std::string topology :
        {"ring", "star", "hypercube", "exponential", "one_peer_exponential"}) {

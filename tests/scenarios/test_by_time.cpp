@@ -10,6 +10,8 @@
 
 #include "scenarios/target.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/units.hpp"
+#include "tests/support/program_run.hpp"
 #include "tests/support/same_content.hpp"
 #include "tests/support/small_run.hpp"
 
@@ -56,6 +58,15 @@ double spread_of(const Recorder& run) {
       sum += std::pow(test::model(run, node, k) - mean, 2);
   }
   return std::sqrt(sum / static_cast<double>(run.models.size()));
+}
+
+/// Two gradients of 1 ms, and 5 ms between them.
+Task<> sleep_between(Node& node) {
+  const Vector x = node.initial_model();
+  const Gradient first = co_await node.gradient(x);
+  co_await node.sleep(parse_duration("5 ms"));
+  const Gradient second = co_await node.gradient(x);
+  node.end_step(0, x);
 }
 
 }  // namespace
@@ -166,6 +177,61 @@ TEST_CASE("when a run ends at a time, what its nodes do then is accounted for") 
       CHECK(to_seconds(run.nodes[0].compute) == doctest::Approx(0.055).epsilon(1e-12));
     }
   }
+}
+
+TEST_CASE("a run that ends within a backward pass counts what there was of it") {
+  // Gradients of 10 ms, half of them backward, beside which exchanges of a few us go on: nodes compute all the time.
+  const std::string text =
+      "[run]\nnodes = 4\nsteps = 5\n[topology]\nkind = ring\n[network]\nkind = constant\nlatency = "
+      "1 us\n[compute]\ngradient = 10 ms\nforward_share = 0.5\n[workload]\nkind = timing\n"
+      "parameters = 1000\ntensors = 900, 100\n[algorithm]\nkind = dpsgd\nexchange = tensors\n"
+      "overlap = backward\nlearning_rate = 0.1\n";
+  for (const char* until : {"3 ms", "5 ms", "7 ms", "9.5 ms", "10 ms"}) {
+    CAPTURE(until);
+    const Recorder run = test::run(
+        text, {"run.timeline=1 s", std::string("run.until=") + until, "compute.gradient=10 ms"});
+    CHECK(run.facts.at("ended") == "at run.until");
+    const Duration end = parse_duration(until);
+    for (NodeId node = 0; node < 4; ++node) {
+      CHECK(run.nodes[static_cast<std::size_t>(node)].compute == end);
+      CHECK(accounted(run, node) == end);
+    }
+    for (const Segment& segment : run.timeline) CHECK(segment.end.time_since_epoch() <= end);
+  }
+  // Of the whole run five gradients, and five exchanges behind them.
+  const Recorder whole = test::run(text);
+  CHECK(whole.nodes[0].compute == parse_duration("50 ms"));
+  CHECK(accounted(whole, 0) == whole.nodes[0].finished.time_since_epoch());
+}
+
+TEST_CASE("a node that sleeps waits") {
+  const std::string text =
+      test::quadratic_scenario(2, 1, "ring", "kind = allreduce\nlearning_rate = 0.1");
+  const Recorder whole = test::run_program(text, sleep_between);
+  const Recorder cut = test::run_program(text, sleep_between, {"run.until=3 ms"});
+  for (std::size_t node = 0; node < 2; ++node) {
+    CHECK(whole.nodes[node].compute == parse_duration("2 ms"));
+    CHECK(whole.nodes[node].wait == parse_duration("5 ms"));
+    CHECK(cut.nodes[node].compute == parse_duration("1 ms"));
+    CHECK(cut.nodes[node].wait == parse_duration("2 ms"));
+  }
+}
+
+TEST_CASE("nodes that are away when a run ends were away until then") {
+  const Recorder run =
+      test::run(blobs + "[failures]\njoin = 2 @ 50 ms\npause = 1 @ 30 ms for 1 s\n",
+                {"algorithm.kind=allreduce", "run.until=55 ms"});
+  CHECK(run.statistics.at("failures.away_seconds") == doctest::Approx(0.05 + 0.025).epsilon(1e-12));
+}
+
+TEST_CASE("the last interval may reach past the end of the clock") {
+  // 106 days; the second instant would be at 120.
+  const Recorder run =
+      test::run(test::quadratic_scenario(2, 4, "ring", "kind = allreduce\nlearning_rate = 0.1"),
+                {"run.evaluate_interval=5184000 s", "compute.gradient=1555200 s"});
+  REQUIRE(run.evaluation_by_time.rows() == 2);
+  CHECK(run.evaluation_by_time.value("time", 0) == 5184000);
+  CHECK(run.evaluation_by_time.value("time", 1) == end_of(run));
 }
 
 TEST_CASE("a run that has time for all its steps ends with them, and is evaluated there") {

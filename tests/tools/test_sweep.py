@@ -258,6 +258,13 @@ class SweepTest(unittest.TestCase):
         self.assertAlmostEqual(found["compute_share"], (0.1 + 7 * 0.002) / 0.8, delta=0.001)
         self.assertAlmostEqual(sum(float(point[f"{name}_share"]) for name in ("compute", "wait", "communicate")), 1)
 
+    def test_time_away_counts_to_the_end_of_a_run_that_ends_at_a_time(self):
+        # Node 2 joins at 50 ms, the others wait for it; 20 steps would take until 70 ms at least.
+        self.write(SCENARIO.replace("dpsgd", "allreduce").replace("[topology]\nkind = ring\n", "")
+                   + "[failures]\njoin = 2 @ 50 ms\n[sweep]\nrun.until = 55 ms\n")
+        self.sweep()
+        self.assertAlmostEqual(float(self.table("points.csv")[0]["away_share"]), 50 / (8 * 55), places=12)
+
     def test_a_graph_that_no_point_reads_is_told_before_any_runs(self):
         self.write(SCENARIO.replace("dpsgd", "wagma") + "[sweep]\ntopology.kind = torus, hypercube\n")
         said = self.sweep()

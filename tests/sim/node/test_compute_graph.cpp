@@ -205,6 +205,36 @@ TEST_CASE("shares are whole floats of nearly equal size, or equal and without nu
   CHECK(concatenate(halves).size() == 37);
   CHECK(half.slice(3, 5).wire_bytes() == 20);
   CHECK(half.as_numbers().wire_bytes() == 74);
+  const Vector thirds[] = {y.share(0, 3), y.share(1, 3)};
+  CHECK(thirds[0].wire_bytes() == 49);
+  CHECK(mean(thirds).wire_bytes() == 49);  // not 12 * 4
+}
+
+TEST_CASE("sums of numbers beside a model are numbers, what a transform makes of them is not") {
+  class StandIn final : public test::ToyWorkload {
+   public:
+    StandIn() : ToyWorkload(4), facts_(ToyWorkload::facts()) { facts_.wire_parameters = 37'000; }
+    const WorkloadFacts& facts() const override { return facts_; }
+
+   private:
+    WorkloadFacts facts_;
+  };
+  CpuBackend backend;
+  const StandIn workload;
+  ComputeGraph graph(backend, workload, {}, ComputeGraph::Execution::overlapped);
+  const Vector model[] = {graph.initial_model(), graph.initial_model()};
+  const Vector numbers[] = {model[0].as_numbers(), model[1].as_numbers()};
+  CHECK(mean(model).wire_bytes() == 148'000);
+  CHECK(mean(numbers).wire_bytes() == 148);
+  CHECK(transformed(transforms::KeepLargest{37}, {numbers[0]}).wire_bytes() == 296'000);
+}
+
+TEST_CASE("normal numbers are those of their stream") {
+  Bench bench;
+  Random random(3, "normals");
+  const Vector v = bench.graph.normals(5, random);
+  for (const float number : numbers(bench.graph, v))
+    CHECK(number == static_cast<float>(random.normal()));
 }
 
 TEST_CASE("means, weighted sums, zeros and distances") {

@@ -160,6 +160,14 @@ TEST_CASE("links are written a line per link, with their loads over the run") {
         "link,bandwidth_bytes_per_second,bytes,busy_seconds,mean_load,peak_load\n"
         "host 0 up,1000,1000,1.5,0.5,0.75\n"
         "\"a, b\",250,500,2,1,1\n");
+  // Ended at 4 s, when links had carried that much, in the middle of the last node's step.
+  recorder.facts["ended"] = "at run.until";
+  recorder.evaluation_by_time.cell("time", 0) = 4;
+  recorder.evaluation_by_time.cell("time", 1) = std::nan("");
+  CHECK(csv(recorder, "links") ==
+        "link,bandwidth_bytes_per_second,bytes,busy_seconds,mean_load,peak_load\n"
+        "host 0 up,1000,1000,1.5,0.25,0.75\n"
+        "\"a, b\",250,500,2,0.5,1\n");
 }
 
 TEST_CASE(
