@@ -67,6 +67,9 @@ MISTAKES = [
     (["run.output=/proc/nowhere/x.h5"], 1, "/proc/nowhere"),
     (["failures.stop=3 @ 5 ms"], 1, ": node 3 stopped at 0.005 s; "),
     (["failures.stop=8 @ 5 ms"], 2, "failures.stop must name nodes from 0 to 7, got 8"),
+    (["failures.lose=0.1", "network.eager_limit=8 KiB"], 2, "network.eager_limit must be infinite with [failures]"),
+    (["network.eager_limit=-1 B"], 2, "network.eager_limit"),
+    (["network.eager_limit=often"], 2, "; or infinite"),
     (["failures.lose=0.1", "network.collectives=analytic"], 2, "failures.lose needs network.collectives = expanded"),
     # A closed form would leave these out without a word.
     ([*FLUID, "network.link_schedule=away.csv", "network.collectives=analytic"], 2, "network.link_schedule needs network.collectives ="),
