@@ -129,7 +129,7 @@ void SimulatedTransport::post(NodeId node, Tag tag) {
 }
 
 void SimulatedTransport::ask(NodeId node, const Pattern& pattern) {
-  if (const auto id = rendezvous_->ask(pattern, node)) enter_network(*id);
+  while (const auto id = rendezvous_->ask(pattern, node)) enter_network(*id);
 }
 
 SimulatedTransport::LaneName SimulatedTransport::lane_of(const InFlight& flight) {

@@ -1,6 +1,8 @@
 // ArcColors: in which turn does each node of a directed graph send to each of its receivers, so that in no turn two send to
 // one? Colors of arcs such that those that leave a node differ, and those that enter one: as many as the largest degree
-// are enough (König 1916), and found by swapping two colors along a path wherever none is left for both ends.
+// are enough (König 1916). Arcs are colored in order of sender, then of receiver, each with the first color that no arc from
+// its sender has; where an arc into its receiver has it, that color and the first one free there are swapped along the path
+// of arcs that begins with that one.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Rendezvous: which messages wait for their receivers? MPI sends short messages at once (eagerly); a longer one sets off when
 // its receiver has posted a receive for it, and its sender may go on with its buffer when it is through.
 //
-// A receive lets one message set off: one that it waits for, or polled for. Where a program takes several messages of one
+// A receive that waits lets one message set off, a poll all that it would take. Where a program takes several messages of one
 // exchange one by one, it posts receives for all of them first (post()), as MPI programs do.
 //
 // LogGOPSim's parameter S; Hoefler, Schneider, Lumsdaine, "LogGOPSim", HPDC 2010, section 3.1. As there, no round trip is
@@ -33,7 +33,7 @@ class Rendezvous {
   bool sets_off(std::uint32_t id, NodeId to, const Message& message, const ReceiveWait* waits);
   /// The message held for `node` that a new receive lets set off, if any.
   std::optional<std::uint32_t> ask(const ReceiveWait& wait, NodeId node);
-  /// The same for a program that polls.
+  /// The same for a program that polls, which asks until there is none.
   std::optional<std::uint32_t> ask(const Pattern& pattern, NodeId node);
   /// A receive has ended.
   void forget(const ReceiveWait& wait) { served_.erase(&wait); }

@@ -237,16 +237,35 @@ def shortest(vertices, arcs, goes_on):
     return route
 
 
-def receivers(out, i):
-    """From the one above on, and around."""
-    return sorted(out[i], key=lambda j: (j < i, j))
+def turns(out):
+    """Whom each node sends to, in order: from the one above on, and around; in order of arcs' colors where so two send to one at a time."""
+    around = [sorted(to, key=lambda j, i=i: (j < i, j)) for i, to in enumerate(out)]
+    if all(len({to[t] for to in around if t < len(to)}) == sum(t < len(to) for to in around) for t in range(len(out))):
+        return around
+    color = {}
+
+    def first_free(end, node):
+        return next(c for c in itertools.count() if all(arc[end] != node or color[arc] != c for arc in color))
+
+    for arc in ((i, j) for i, to in enumerate(out) for j in sorted(to)):
+        here, there = first_free(0, arc[0]), first_free(1, arc[1])
+        swapped, end, node, wanted = [], 1, arc[1], here
+        while found := [a for a in color if a[end] == node and color[a] == wanted]:
+            swapped += found
+            end, wanted = 1 - end, here + there - wanted
+            node = found[0][end]
+        color.update({a: here + there - color[a] for a in swapped})
+        color[arc] = here
+    return [sorted(to, key=lambda j, i=i: color[i, j]) for i, to in enumerate(out)]
 
 
 def exchange(world, out, size):
     """D-PSGD: models leave when a step begins."""
+    order = turns(out)
+
     def node(i):
         for k in range(len(world.durations[i])):
-            for j in receivers(out, i):
+            for j in order[i]:
                 world.send(i, j, k, size=size)
             yield "compute", k
             for j in range(world.nodes):
