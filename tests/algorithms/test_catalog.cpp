@@ -88,7 +88,7 @@ TEST_CASE("every algorithm solves a quadratic where all messages wait for their 
         test::run(test::quadratic_scenario(8, 400, "ring", section_of(entry.name)),
                   {"workload.centers=list", "workload.center_values=3", "network.eager_limit=0 B",
                    "network.kind=loggp", "network.overhead=1 us", "network.bandwidth=1 MB/s",
-                   "compute.slow_nodes=1", "compute.slowdown=2"});
+                   "compute.distribution=lognormal", "compute.sigma=0.4"});
     for (NodeId i = 0; i < 8; ++i)
       CHECK(test::model(recorder, i, 0) == doctest::Approx(3).epsilon(1e-3));
   }
