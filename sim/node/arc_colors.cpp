@@ -27,20 +27,19 @@ class Coloring {
 
   /// Whether two would send to one in the same turn if all went around.
   bool collides_around() const {
-    std::vector<std::vector<std::uint32_t>> taken(nodes_);  // turns in which somebody sends to it
+    std::vector<bool> taken(nodes_ * degree_);  // (receivers, turns)
     for (std::size_t node = 0; node < nodes_; ++node) {
       const auto own = std::span(arcs_.receivers)
                            .subspan(arcs_.begin[node], arcs_.begin[node + 1] - arcs_.begin[node]);
       const auto above = std::ranges::upper_bound(own, static_cast<NodeId>(node)) - own.begin();
       for (std::size_t turn = 0; turn < own.size(); ++turn) {
         const NodeId to = own[(static_cast<std::size_t>(above) + turn) % own.size()];
-        taken[static_cast<std::size_t>(to)].push_back(static_cast<std::uint32_t>(turn));
+        const std::size_t place = static_cast<std::size_t>(to) * degree_ + turn;
+        if (taken[place]) return true;
+        taken[place] = true;
       }
     }
-    return std::ranges::any_of(taken, [](std::vector<std::uint32_t>& turns) {
-      std::ranges::sort(turns);
-      return std::ranges::adjacent_find(turns) != turns.end();
-    });
+    return false;
   }
 
   bool is_too_large() const { return nodes_ * degree_ > most_places; }
@@ -104,7 +103,7 @@ class Coloring {
 
 std::vector<std::uint32_t> ArcColors::turns() const {
   Coloring coloring(*this);
-  if (!coloring.collides_around() || coloring.is_too_large()) return {};
+  if (coloring.is_too_large() || !coloring.collides_around()) return {};
   const std::vector<std::uint32_t> color = coloring.colors();
   std::vector<std::uint32_t> turns(receivers.size());
   for (std::size_t node = 0; node + 1 < begin.size(); ++node) {
