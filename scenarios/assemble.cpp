@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <limits>
 #include <set>
 #include <utility>
 
@@ -245,11 +244,9 @@ std::int64_t read_eager_limit(const Section& network) {
       "eager_limit", "infinite",
       "longest message that sets off at once; a longer one waits until its receiver asks for it, "
       "and an exchange lasts until what the node has sent is through, as MPI does by itself");
-  if (text == "infinite") return std::numeric_limits<std::int64_t>::max();
+  if (text == "infinite") return Rendezvous::no_limit;
   try {
-    const std::int64_t limit = parse_bytes(text).count;
-    network.expect(limit >= 0, "eager_limit", "must not be negative, got {}", text);
-    return limit;
+    return parse_bytes(text).count;
   } catch (const std::invalid_argument& error) {
     network.fail("eager_limit", "{}; or infinite", error.what());
   }
@@ -356,7 +353,7 @@ Assembly assemble(const Scenario& scenario, int hosts) {
   }
   settings.eager_limit = read_eager_limit(network);
   if (scenario.has_section("failures")) {
-    network.expect(settings.eager_limit == std::numeric_limits<std::int64_t>::max(), "eager_limit",
+    network.expect(settings.eager_limit == Rendezvous::no_limit, "eager_limit",
                    "must be infinite with [failures]: who waits for a node that is gone is not "
                    "modelled");
   }

@@ -47,7 +47,8 @@ struct RunSettings {
   DeviceChoice device = DeviceChoice::cpu;
   Precision precision = Precision::strict;
   bool closed_form_collectives = false;
-  std::int64_t eager_limit = 0;  // bytes of the longest message that does not wait for its receiver
+  std::int64_t eager_limit =
+      Rendezvous::no_limit;  // bytes of the longest message that does not wait for its receiver
   Pace pace = Pace::modelled;
   Duration per_episode{};  // of a rollout, added to its gradient's duration
   bool marks_divergence = false;

@@ -50,7 +50,7 @@ SimulatedTransport::SimulatedTransport(Settings settings, NetworkModel& network,
       graph_(graph),
       duration_(std::move(duration)) {
   host_ = settings_.host;
-  if (settings_.eager_limit < std::numeric_limits<std::int64_t>::max()) {
+  if (settings_.eager_limit != Rendezvous::no_limit) {
     rendezvous_ = std::make_unique<Rendezvous>(settings_.nodes, settings_.eager_limit);
   }
   add_records(network_.node_records());
@@ -166,7 +166,7 @@ void SimulatedTransport::pass_on(std::uint32_t id) {
   }
   if (rendezvous_ != nullptr && flight.leg == Leg::network &&
       flight.message.source != flight.destination) [[unlikely]] {
-    if (SendWait* wait = rendezvous_->end(flight.message)) wake(*wait->fibre, now_);
+    if (TimedWait* wait = rendezvous_->end(flight.message)) wake(*wait->fibre, now_);
   }
   if (flight.leg == Leg::network && flight.is_in_lane) {
     Lane& lane = lanes_.at(lane_of(flight));

@@ -9,7 +9,6 @@
 
 #include <deque>
 #include <functional>
-#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -32,7 +31,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
     NodeId nodes;
     bool closed_form_collectives = false;
     /// Bytes of the longest message that does not wait for its receiver (Rendezvous).
-    std::int64_t eager_limit = std::numeric_limits<std::int64_t>::max();
+    std::int64_t eager_limit = Rendezvous::no_limit;
     /// Staging, sums and entries; null: they take no time. Outlives the transport.
     Host* host = nullptr;
     /// How much of a gradient's duration, at its end, is the backward pass; empty: nothing.

@@ -56,9 +56,6 @@ struct ReceiveWait : TimedWait {
   bool has_deadline() const { return deadline != Time::max(); }
 };
 
-/// Waits until what a node has sent by one tag is through.
-struct SendWait : TimedWait {};
-
 /// Waits for a gradient at the snapshot `x`.
 struct GradientWait : TimedWait {
   Vector x;  // left here by a transport that passes time only: then who waited records the gradient

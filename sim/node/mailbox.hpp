@@ -64,13 +64,7 @@ class Mailbox {
   struct Chain {
     std::uint32_t first = none, last = none;
   };
-  using Name = std::pair<NodeId, Tag>;
-  struct Hash {
-    std::size_t operator()(const Name& name) const {
-      return static_cast<std::size_t>(name.first) * 0x9E3779B97F4A7C15 + name.second;
-    }
-  };
-  using Index = std::unordered_map<Name, Chain, Hash>;  // looked up only, never walked
+  using Index = std::unordered_map<StreamName, Chain, StreamHash>;
 
   /// `take` where messages have arrived.
   Message* find(NodeId node, std::span<const Pattern> patterns, std::uint32_t& matched);

@@ -1,6 +1,9 @@
 // Message: what one node sends to another. The payload is immutable from the moment it is sent.
 #pragma once
 
+#include <cstddef>
+#include <utility>
+
 #include "sim/base/time.hpp"
 #include "sim/base/types.hpp"
 #include "sim/node/compute_graph.hpp"
@@ -41,9 +44,17 @@ struct Pattern {
   NodeId source = any_source;
   Tag tag = any_tag;
 
-  bool matches(const Message& message) const {
-    return (source == any_source || source == message.source) &&
-           (tag == any_tag || tag == message.tag);
+  bool matches(NodeId from, Tag by) const {
+    return (source == any_source || source == from) && (tag == any_tag || tag == by);
+  }
+  bool matches(const Message& message) const { return matches(message.source, message.tag); }
+};
+
+/// Whose messages, and by which tag: what keeps its order. For tables that are looked up, never walked.
+using StreamName = std::pair<NodeId, Tag>;
+struct StreamHash {
+  std::size_t operator()(const StreamName& name) const {
+    return static_cast<std::size_t>(name.first) * 0x9E3779B97F4A7C15 + name.second;
   }
 };
 

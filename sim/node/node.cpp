@@ -89,8 +89,6 @@ Node::Until Node::enter_operation() {
   return spend([](Host& host) { return host.entry(); });
 }
 
-void Node::Sleep::await_resume() { account(world_, wait_); }
-
 void Node::Until::await_resume() {
   if (wait_.fibre != nullptr) account(world_, wait_);
 }

@@ -302,26 +302,11 @@ using Program = std::function<Task<>(Node&)>;
 
 // --- Awaiters ------------------------------------------------------------------------------------------------
 
-class [[nodiscard]] Node::Sleep {
- public:
-  Sleep(World& world, Time until) : world_(world), until_(until) { wait_.turn = Time::max(); }
-  bool await_ready() const noexcept { return false; }
-  void await_suspend(std::coroutine_handle<> handle) {
-    world_.transport.suspend(wait_, handle);
-    world_.transport.wake(*wait_.fibre, until_);
-  }
-  void await_resume();
-
- private:
-  World& world_;
-  Time until_;
-  TimedWait wait_;
-};
-
 /// Waits for a time; does not even suspend if that has come.
 class [[nodiscard]] Node::Until {
  public:
-  Until(World& world, Time time) : world_(world), time_(time) {}
+  /// Waiting for others turns into communicating at `turn`.
+  Until(World& world, Time time, Time turn = {}) : world_(world), time_(time) { wait_.turn = turn; }
   bool await_ready() const noexcept { return time_ <= world_.transport.now(); }
   void await_suspend(std::coroutine_handle<> handle) {
     world_.transport.suspend(wait_, handle);
@@ -333,6 +318,13 @@ class [[nodiscard]] Node::Until {
   World& world_;
   Time time_;
   TimedWait wait_;
+};
+
+/// The same, but lets others go first in any case, and is waiting all along.
+class [[nodiscard]] Node::Sleep : public Until {
+ public:
+  Sleep(World& world, Time until) : Until(world, until, Time::max()) {}
+  bool await_ready() const noexcept { return false; }
 };
 
 class [[nodiscard]] Node::Sent {
@@ -352,7 +344,7 @@ class [[nodiscard]] Node::Sent {
   World& world_;
   NodeId node_;
   Tag tag_;
-  SendWait wait_;
+  TimedWait wait_;
 };
 
 class [[nodiscard]] Node::ComputeGradient {

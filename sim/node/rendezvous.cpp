@@ -10,9 +10,7 @@ namespace starling {
 namespace {
 
 bool accepts(std::span<const Pattern> patterns, NodeId source, Tag tag) {
-  return std::ranges::any_of(patterns, [&](const Pattern& p) {
-    return (p.source == any_source || p.source == source) && (p.tag == any_tag || p.tag == tag);
-  });
+  return std::ranges::any_of(patterns, [&](const Pattern& p) { return p.matches(source, tag); });
 }
 
 }  // namespace
@@ -77,11 +75,11 @@ void Rendezvous::note_start(const Message& message, Time now) {
   if (is_long(message)) sends_.at({message.source, message.tag}).last_start = now;
 }
 
-SendWait* Rendezvous::end(const Message& message) {
+TimedWait* Rendezvous::end(const Message& message) {
   if (!is_long(message)) return nullptr;
   const auto sends = sends_.find({message.source, message.tag});
   if (--sends->second.count > 0) return nullptr;
-  SendWait* wait = sends->second.wait;
+  TimedWait* wait = sends->second.wait;
   if (wait != nullptr) wait->turn = sends->second.last_start;
   sends_.erase(sends);
   return wait;

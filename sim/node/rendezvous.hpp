@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -23,6 +24,9 @@ namespace starling {
 
 class Rendezvous {
  public:
+  /// The limit with which no message waits: then there is no Rendezvous.
+  static constexpr std::int64_t no_limit = std::numeric_limits<std::int64_t>::max();
+
   /// Messages of more than `eager_limit` bytes wait.
   Rendezvous(NodeId nodes, std::int64_t eager_limit)
       : boxes_(static_cast<std::size_t>(nodes)), eager_limit_(eager_limit) {}
@@ -46,11 +50,11 @@ class Rendezvous {
   /// has waited for it.
   void begin(const Message& message);
   void note_start(const Message& message, Time now);
-  SendWait* end(const Message& message);
+  TimedWait* end(const Message& message);
   /// Whether a message that `node` has sent by `tag` is not through.
   bool is_sending(NodeId node, Tag tag) const { return sends_.contains({node, tag}); }
   /// `wait` stays where it is until end() answers with it.
-  void wait(NodeId node, Tag tag, SendWait& wait) { sends_.at({node, tag}).wait = &wait; }
+  void wait(NodeId node, Tag tag, TimedWait& wait) { sends_.at({node, tag}).wait = &wait; }
 
   /// Messages that are held, for the report of a stall; empty if there are none.
   std::string describe() const;
@@ -68,22 +72,16 @@ class Rendezvous {
   struct Sends {
     std::int64_t count = 0;  // not through
     Time last_start{};
-    SendWait* wait = nullptr;
-  };
-  using Name = std::pair<NodeId, Tag>;
-  struct Hash {
-    std::size_t operator()(const Name& name) const {
-      return static_cast<std::size_t>(name.first) * 0x9E3779B97F4A7C15 + name.second;
-    }
+    TimedWait* wait = nullptr;
   };
   bool is_long(const Message& message) const { return message.bytes > eager_limit_; }
   std::optional<std::uint32_t> take(Box& box, std::span<const Pattern> patterns);
 
   std::vector<Box> boxes_;  // (nodes)
   std::int64_t eager_limit_;
-  std::unordered_set<const ReceiveWait*>
-      served_;  // have let a message set off; looked up only, as below
-  std::unordered_map<Name, Sends, Hash> sends_;
+  // Receives that have let a message set off; looked up only.
+  std::unordered_set<const ReceiveWait*> served_;
+  std::unordered_map<StreamName, Sends, StreamHash> sends_;
 };
 
 }  // namespace starling

@@ -38,7 +38,7 @@ class Transport {
   /// Suspends until a message matches. The mailbox has been asked: nothing suitable has arrived yet.
   virtual void receive(ReceiveWait& wait) = 0;
   /// Suspends until what the wait's node has sent by `tag` is through. It is not yet: rendezvous() says so.
-  void finish_sends(SendWait& wait, Tag tag) { rendezvous_->wait(wait.fibre->node, tag, wait); }
+  void finish_sends(TimedWait& wait, Tag tag) { rendezvous_->wait(wait.fibre->node, tag, wait); }
   /// Posts receives for all that is sent to `node` by `tag`, until rendezvous() closes them; only where there is one.
   virtual void post(NodeId, Tag) {}
   /// A program polls for a message that has not arrived; the same.

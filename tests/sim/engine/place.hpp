@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <limits>
 #include <memory>
 #include <utility>
 
@@ -21,7 +20,7 @@ inline constexpr Duration latency = std::chrono::microseconds(10);
 struct Place {
   explicit Place(NodeId nodes, bool closed_form = false, FailureSettings failing = {},
                  Replay* replay = nullptr, std::unique_ptr<NetworkModel> other_network = nullptr,
-                 std::int64_t eager_limit = std::numeric_limits<std::int64_t>::max())
+                 std::int64_t eager_limit = Rendezvous::no_limit)
       : workload(nodes),
         graph(backend, workload, {}, ComputeGraph::Execution::overlapped),
         recorder(nodes, RowSchedule(1, 100), RowSchedule(100, 100), Time(std::chrono::seconds(1))),
