@@ -157,7 +157,7 @@ class Results:
         spent["wait"], spent["communicate"] = spent["wait"] - waiting, spent["communicate"] - (serving - waiting)
         total = np.maximum(self.accounted(), self.nodes["finished"])
         if self.stopped_nodes > 0:
-            total = np.where(self.nodes["steps"] < self.planned_steps, np.maximum(total, self.end), total)
+            total = np.where(self.has_ended(), total, np.maximum(total, self.end))
         if not (total > 0).any():
             return None
         return np.stack([*spent.values(), serving], axis=1) / np.where(total > 0, total, np.inf)[:, None]
