@@ -3,7 +3,7 @@
 // codes in bytes read and written, and whole runs. Needs the plug-in (docs/gpu.md); on the emulated device it only shows
 // that it works.
 //
-//   bench_cuda [seconds per figure] [share of the nodes]
+//   bench_cuda [seconds per figure] [share of the nodes] [what the names of figures begin with: the others are left out]
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
@@ -28,6 +28,9 @@ using namespace starling::bench;
 
 double seconds_per_figure = 1;
 double node_share = 1;
+std::string wanted;
+
+bool is_wanted(std::string_view name) { return name.starts_with(wanted); }
 
 void print(const std::string& name, double number, const char* unit) {
   fmt::print("{}\t{:.6g}\t{}\n", name, number, unit);
@@ -85,6 +88,8 @@ Mlp make(const Case& c, std::size_t nodes) {
 }
 
 void steps(cuda::Device& device, const Case& c, Precision precision, const char* mode) {
+  const std::string name = fmt::format("steps {} {}", c.name, mode);
+  if (!is_wanted(name)) return;
   const std::size_t nodes = scaled(c.nodes);
   const Mlp mlp = make(c, nodes);
   const std::size_t size = mlp.facts().parameters, stride = (size + 15) / 16 * 16;
@@ -121,8 +126,7 @@ void steps(cuda::Device& device, const Case& c, Precision precision, const char*
     if (!moved.folds_sums()) backend.linear(sums, terms);
     device.wait();
   });
-  print(fmt::format("steps {} {}", c.name, mode), static_cast<double>(nodes) / seconds,
-        "node-steps/s");
+  print(name, static_cast<double>(nodes) / seconds, "node-steps/s");
   backend.release(models, nodes * stride);
   backend.release(slopes, nodes * stride);
 }
@@ -139,6 +143,7 @@ void verbs(cuda::Device& device) {
   const double row_bytes = static_cast<double>(size * sizeof(float) * nodes);
 
   const auto sums = [&](const char* name, std::size_t terms_each, double rows_moved) {
+    if (!is_wanted(name)) return;
     std::vector<LinearTerm> terms;
     std::vector<LinearJob> jobs;
     for (std::size_t n = 0; n < nodes; ++n) {
@@ -159,6 +164,7 @@ void verbs(cuda::Device& device) {
   sums("degree-8 round, ideal bytes", 9, 2);
 
   const auto codes = [&](const char* name, const Transform& transform) {
+    if (!is_wanted(name)) return;
     const std::size_t sizes[] = {size};
     const std::size_t out_size = result_size(transform, sizes);
     std::vector<TransformJob> jobs;
@@ -183,13 +189,17 @@ void verbs(cuda::Device& device) {
     distances.push_back({rows + n * stride, rows + (n + 1) % nodes * stride, &found[n],
                          static_cast<std::uint32_t>(size)});
   }
-  print("distances", 2 * row_bytes / seconds_of([&] { backend.squared_distances(distances); }),
-        "B/s");
+  if (is_wanted("distances")) {
+    const double seconds = seconds_of([&] { backend.squared_distances(distances); });
+    print("distances", 2 * row_bytes / seconds, "B/s");
+  }
   backend.release(rows, nodes * stride);
   backend.release(outs, nodes * stride);
 }
 
-void whole_run(const char* name, std::size_t nodes, int steps, const std::string& workload) {
+void whole_run(const char* kind, std::size_t nodes, int steps, const std::string& workload) {
+  const std::string name = fmt::format("whole run {}", kind);
+  if (!is_wanted(name)) return;
   const std::string text = fmt::format(
       "[run]\nnodes = {0}\nsteps = {1}\nrecord_every = {1}\nevaluate_every = {1}\ndevice = cuda\n"
       "[topology]\nkind = ring\n[network]\nkind = constant\nlatency = 50 us\nbandwidth = 10 "
@@ -202,8 +212,7 @@ void whole_run(const char* name, std::size_t nodes, int steps, const std::string
   Run run(assemble(Scenario::parse(text, "bench.ini")), std::move(hooks));
   const auto begin = Clock::now();
   run.simulate();
-  print(fmt::format("whole run {}", name),
-        static_cast<double>(nodes) * steps / seconds_since(begin), "node-steps/s");
+  print(name, static_cast<double>(nodes) * steps / seconds_since(begin), "node-steps/s");
 }
 
 }  // namespace
@@ -212,6 +221,7 @@ int main(int count, char** words) {
   wait_passively(words);
   if (count > 1) seconds_per_figure = std::atof(words[1]);
   if (count > 2) node_share = std::atof(words[2]);
+  if (count > 3) wanted = words[3];
   bool is_complete = true;
   // What fails costs its own figures only: without cuBLAS, say, those of the fast mode.
   const auto attempt = [&](const auto& measure) {
