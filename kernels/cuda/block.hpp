@@ -77,6 +77,11 @@ STARLING_DEVICE void await_copies_but_last() {
   asm volatile("cp.async.wait_group 1;" ::: "memory");
 }
 
+/// Device memory that will be read: its line of 128 bytes may come to the second-level cache meanwhile.
+STARLING_DEVICE void read_soon(const float* at) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(at)));
+}
+
 /// The same number, though the compiler cannot know that: it computes what follows from it where that is needed, and
 /// does not keep it in registers from before a loop.
 STARLING_DEVICE unsigned anew(unsigned x) {
@@ -151,6 +156,9 @@ inline void await_copies_but_last() {
   CopiesAhead& own = copies_ahead[copying_thread];
   for (const CopyAhead& copy : own.before) std::memcpy(copy.to, copy.from, copy.bytes);
   own.before.clear();
+}
+inline void read_soon(const float* at) {  // which is memory
+  static_cast<void>(*static_cast<const volatile float*>(at));
 }
 inline unsigned anew(unsigned x) { return x; }
 template <class To, class From>

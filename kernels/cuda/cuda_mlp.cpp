@@ -101,16 +101,21 @@ void CudaMlp::fill(const Batch& batch, std::span<const GradientRequest> requests
                            .sums = batch.sums.device + next.sums,
                            .terms = batch.terms.device,
                            .sum_count = whole(request.sums.size()),
+                           .are_sums_even = 0,
                            .strange = batch.strange.device + r};
     batch.strange.host[r] = 0;
     batch.draws.host[r] = {request.draw, static_cast<std::uint32_t>(request.node), 0};
+    bool are_even = true;
     for (const LinearJob& sum : request.sums) {
       batch.sums.host[next.sums++] = {sum.out, sum.length, whole(next.terms), sum.terms, 0};
+      are_even &= is_even(sum.out);
       for (std::uint32_t t = 0; t < sum.terms; ++t) {
         const LinearTerm& term = request.terms[sum.first_term + t];
         batch.terms.host[next.terms++] = {term.values, term.factor};
+        are_even &= is_even(term.values);
       }
     }
+    batch.tasks.host[r].are_sums_even = are_even ? 1 : 0;
   }
 }
 

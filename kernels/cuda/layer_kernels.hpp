@@ -154,16 +154,6 @@ struct ForwardOf : WideKernel<warps_down> {
     const float* bias = task.x + a.layer.bias + column;
     const std::uint32_t rows = task.rows - row, columns = a.layer.outputs - column;
     typename Product::Sums sums;
-    block.each([&](unsigned thread) {
-      const WarpLane lane = WarpLane::of(thread);
-      STARLING_UNROLL
-      for (std::uint32_t j = 0; j < 8; ++j) {
-        const std::uint32_t n = Product::column_of(lane, j);
-        const float start = n < columns ? bias[n] : 0.0F;
-        STARLING_UNROLL
-        for (std::uint32_t i = 0; i < 8; ++i) sums[thread].at[i][j] = start;
-      }
-    });
     const RowNumbers numbers = RowNumbers::of(a, t, task);
     Product::run(
         block, a.layer.inputs, rows, columns, has_even_rows(a.input),
@@ -173,7 +163,17 @@ struct ForwardOf : WideKernel<warps_down> {
           const Column there = column_of(a.layer.inputs, a.layer.outputs, column + n);
           return rows_on(weights + there.first, k, there.stride);
         },
-        sums);
+        sums,
+        [&](unsigned thread) {
+          const WarpLane lane = WarpLane::of(thread);
+          STARLING_UNROLL
+          for (std::uint32_t j = 0; j < 8; ++j) {
+            const std::uint32_t n = Product::column_of(lane, j);
+            const float start = n < columns ? bias[n] : 0.0F;
+            STARLING_UNROLL
+            for (std::uint32_t i = 0; i < 8; ++i) sums[thread].at[i][j] = start;
+          }
+        });
     float* y = a.output.at + (std::uint64_t{t} * a.rows + row) * a.output.stride + column;
     const bool are_quads = has_even_rows(a.output);
     block.each([&](unsigned thread) {
@@ -264,7 +264,6 @@ struct ParameterGradientKernel : WideKernel<2> {
     const float* dy = a.output.at + std::uint64_t{t} * a.rows * a.output.stride;
     const std::uint32_t rows = a.layer.inputs - input, columns = a.layer.outputs - column;
     Product::Sums sums;
-    block.each([&](unsigned thread) { sums[thread] = {}; });
     const RowNumbers numbers = RowNumbers::of(a, t, task);
     Product::run(
         block, task.rows, rows, columns, has_even_rows(a.input),
@@ -273,7 +272,11 @@ struct ParameterGradientKernel : WideKernel<2> {
         [&](std::uint32_t b, std::uint32_t n) {
           return rows_on(dy + column + n, b, a.output.stride);
         },
-        sums);
+        sums,
+        [&](unsigned thread) {
+          sums[thread] = {};
+          if (task.sum_count > 0) read_model_soon(a, task, tile, thread);
+        });
     const bool are_quads =
         a.layer.weights % 4 == 0 && a.layer.outputs % 4 == 0 && takes_quads(task);
     block.each([&](unsigned thread) {
@@ -285,6 +288,19 @@ struct ParameterGradientKernel : WideKernel<2> {
   }
 
  private:
+  /// The tile's weights, of which sums are made at the end: a row of a panel is a line, or part of one.
+  STARLING_DEVICE static void read_model_soon(const Arguments& a, const StepTask& task,
+                                              const Tile& tile, unsigned thread) {
+    const std::uint32_t m = tile.row + thread;
+    if (m >= a.layer.inputs) return;
+    STARLING_UNROLL
+    for (std::uint32_t p = 0; p < WideTile<2>::columns; p += panel_columns) {
+      const std::uint32_t n = tile.column + p;
+      if (n < a.layer.outputs)
+        read_soon(task.x + a.layer.weights + weight_at(a.layer.inputs, a.layer.outputs, m, n));
+    }
+  }
+
   STARLING_DEVICE static Quad quad_of(const WideSums& sums, std::uint32_t i, std::uint32_t j) {
     return {sums.at[i][j], sums.at[i][j + 1], sums.at[i][j + 2], sums.at[i][j + 3]};
   }
@@ -360,8 +376,9 @@ struct InputGradientOf : WideKernel<warps_down> {
     const std::uint64_t first_row = std::uint64_t{t} * a.rows + row;
     const float* dy = a.output.at + first_row * a.output.stride;
     const std::uint32_t rows = task.rows - row, columns = a.layer.inputs - input;
+    const RowNumbers numbers = RowNumbers::of(a, t, task);
     typename Product::Sums sums;
-    block.each([&](unsigned thread) { sums[thread] = {}; });
+    Local<std::uint64_t, Product::Tile::threads> passing;  // a bit for each of a thread's places
     Product::run(
         block, a.layer.outputs, rows, columns, has_even_rows(a.output),
         [&](std::uint32_t o, std::uint32_t m) { return rows_on(dy + o, m, a.output.stride); },
@@ -370,23 +387,53 @@ struct InputGradientOf : WideKernel<warps_down> {
           const Column there = column_of(a.layer.inputs, a.layer.outputs, o);
           return rows_on(weights + there.first, input + n, there.stride);
         },
-        sums);
-    const RowNumbers numbers = RowNumbers::of(a, t, task);
+        sums,
+        [&](unsigned thread) {
+          sums[thread] = {};
+          passing[thread] = a.is_free != 0
+                                ? ~std::uint64_t{0}
+                                : positive(a, numbers, row, rows, input, columns, thread);
+        });
     block.each([&](unsigned thread) {
       const WarpLane lane = WarpLane::of(thread);
       STARLING_UNROLL
       for (std::uint32_t i = 0; i < 8; ++i) {
         const std::uint32_t m = Product::row_of(lane, i);
         if (m >= rows) continue;
-        const float* x = a.is_free != 0 ? nullptr : row_of(a.input, numbers[row + m]) + input;
         float* dx = a.slope.at + (first_row + m) * a.slope.stride + input;
         STARLING_UNROLL
         for (std::uint32_t j = 0; j < 8; ++j) {
           const std::uint32_t n = Product::column_of(lane, j);
-          if (n < columns) dx[n] = x == nullptr || x[n] > 0 ? sums[thread].at[i][j] : 0.0F;
+          const bool passes = (passing[thread] >> (8 * i + j) & 1) != 0;
+          if (n < columns) dx[n] = passes ? sums[thread].at[i][j] : 0.0F;
         }
       }
     });
+  }
+
+ private:
+  /// At which of a thread's places the input is positive, a bit each. All are loaded before the first is looked at.
+  STARLING_DEVICE static std::uint64_t positive(const Arguments& a, const RowNumbers& numbers,
+                                                std::uint32_t row, std::uint32_t rows,
+                                                std::uint32_t input, std::uint32_t columns,
+                                                unsigned thread) {
+    const WarpLane lane = WarpLane::of(thread);
+    float x[8][8];
+    STARLING_UNROLL
+    for (std::uint32_t i = 0; i < 8; ++i) {
+      const std::uint32_t m = Product::row_of(lane, i);
+      const float* line = row_of(a.input, numbers[row + lesser(m, rows - 1)]) + input;
+      STARLING_UNROLL
+      for (std::uint32_t j = 0; j < 8; ++j)
+        x[i][j] = line[lesser(Product::column_of(lane, j), columns - 1)];
+    }
+    std::uint64_t bits = 0;
+    STARLING_UNROLL
+    for (std::uint32_t i = 0; i < 8; ++i) {
+      STARLING_UNROLL
+      for (std::uint32_t j = 0; j < 8; ++j) bits |= std::uint64_t{x[i][j] > 0} << (8 * i + j);
+    }
+    return bits;
   }
 };
 using InputGradientKernel = InputGradientOf<2>;

@@ -24,7 +24,8 @@ struct StepTask {
   const LinearTask* sums;     // GradientRequest::sums
   const TermOnDevice* terms;  // of all; one without values stands for the gradient
   std::uint32_t sum_count;
-  std::uint32_t* strange;  // of a gradient: no longer 0 if an entry is infinite or NaN
+  std::uint32_t are_sums_even;  // all they read and write begins at multiples of 16 bytes
+  std::uint32_t* strange;       // of a gradient: no longer 0 if an entry is infinite or NaN
 };
 
 /// Labeled samples in device memory.
@@ -118,17 +119,9 @@ STARLING_DEVICE bool is_even(const float* at) {
   return reinterpret_cast<std::uintptr_t>(at) % sizeof(Quad) == 0;
 }
 
-/// Whether quads may be stored: all rows begin at multiples of 16 bytes.
+/// Whether quads of a gradient may be stored.
 STARLING_DEVICE bool takes_quads(const StepTask& task) {
-  if (task.sum_count == 0) return is_even(task.gradient);
-  for (std::uint32_t s = 0; s < task.sum_count; ++s) {
-    const LinearTask sum = task.sums[s];
-    if (!is_even(sum.out)) return false;
-    for (std::uint32_t t = 0; t < sum.terms; ++t) {
-      if (!is_even(task.terms[sum.first_term + t].values)) return false;
-    }
-  }
-  return true;
+  return task.sum_count == 0 ? is_even(task.gradient) : task.are_sums_even != 0;
 }
 
 }  // namespace starling::cuda

@@ -12,12 +12,11 @@
 
 namespace starling::cuda {
 
-/// warps_down x 1 warps.
-template <std::uint32_t warps_down>
+/// warps_down x 1 warps; depth: inner indices of a piece, which divides a panel.
+template <std::uint32_t warps_down, std::uint32_t depth_ = 16>
 struct WideTile {
-  static constexpr std::uint32_t rows = 32 * warps_down, columns = 64;
+  static constexpr std::uint32_t rows = 32 * warps_down, columns = 64, depth = depth_;
   static constexpr unsigned threads = 32 * warps_down;
-  static constexpr std::uint32_t depth = 16;  // inner indices of a piece; divides a panel
 };
 
 /// How a piece of a matrix lies in shared memory: lines of the direction in which it runs. If that is along the inner index,
@@ -97,9 +96,9 @@ struct WideSums {
 };
 
 /// A product as a block sees it: sums <- fmaf(a(k, m), b(k, n), sums) for k = 0, 1, .. of m < rows, n < columns.
-template <std::uint32_t warps_down, Runs a_runs, Runs b_runs>
+template <std::uint32_t warps_down, Runs a_runs, Runs b_runs, std::uint32_t depth = 16>
 struct WideProduct {
-  using Tile = WideTile<warps_down>;
+  using Tile = WideTile<warps_down, depth>;
   using Sums = Local<WideSums, Tile::threads>;
   using PieceOfA = Piece<a_runs, Tile::rows, Tile::depth>;
   using PieceOfB = Piece<b_runs, Tile::columns, Tile::depth>;
@@ -115,10 +114,11 @@ struct WideProduct {
     return own_place<b_runs, 8>(lane.column, j);
   }
 
-  template <class A, class B>
+  /// start(thread) sets its sums, and may do what else there is while the first piece is on its way.
+  template <class A, class B, class Start>
   STARLING_DEVICE static void run(const Block& block, std::uint32_t inner, std::uint32_t rows,
                                   std::uint32_t columns, bool is_a_even, const A& a, bool is_b_even,
-                                  const B& b, Sums& sums) {
+                                  const B& b, Sums& sums, const Start& start) {
     auto& memory = *reinterpret_cast<Memory*>(block.shared_memory);
     const auto fetch = [&](unsigned anybody, std::uint32_t begin) {
       const unsigned thread = anew(anybody);  // no registers for addresses while sums need them
@@ -133,7 +133,10 @@ struct WideProduct {
     };
     for (std::uint32_t begin = 0; begin < inner; begin += Tile::depth) {
       block.each([&](unsigned thread) {
-        if (begin == 0) fetch(thread, 0);
+        if (begin == 0) {
+          fetch(thread, 0);
+          start(thread);
+        }
         fetch(thread, begin + Tile::depth);  // an empty group, at the end
         await_copies_but_last();
       });
@@ -171,19 +174,19 @@ struct WideProduct {
     }
   }
 
-  STARLING_DEVICE static void add(const WarpLane& lane, std::uint32_t depth, const float* a,
+  STARLING_DEVICE static void add(const WarpLane& lane, std::uint32_t count, const float* a,
                                   const float* b, WideSums& sums) {
     if constexpr (a_runs == Runs::across) {
       static_assert(b_runs == Runs::across, "nobody needs the other");
       STARLING_UNROLL_BY(8)
-      for (std::uint32_t k = 0; k < depth; ++k) {
+      for (std::uint32_t k = 0; k < count; ++k) {
         add_outer(two_quads(a_at(a, k, row_of(lane, 0)), 16),
                   two_quads(b_at(b, k, column_of(lane, 0)), 32), sums);
       }
     } else {  // no term of zeros is added: it could turn -0 into 0
       STARLING_UNROLL_BY(2)
-      for (std::uint32_t k = 0; k < depth / 2 * 2; k += 2) add_two(lane, k, a, b, sums);
-      if (depth % 2 != 0) add_last(lane, depth - 1, a, b, sums);
+      for (std::uint32_t k = 0; k < count / 2 * 2; k += 2) add_two(lane, k, a, b, sums);
+      if (count % 2 != 0) add_last(lane, count - 1, a, b, sums);
     }
   }
 

@@ -84,7 +84,8 @@ class KernelReader {
     if (name == "bra" || name == "bra.uni")
       branches_.emplace_back(kernel_.code.size(), operands[0]);
     std::uint32_t to = 0, from = 0;
-    const bool writes_memory = name.starts_with("st.") || name.starts_with("cp.async");
+    const bool writes_memory =
+        name.starts_with("st.") || name.starts_with("cp.async") || name.starts_with("prefetch.");
     for (std::size_t k = 0; k < operands.size() && !name.starts_with("bra"); ++k) {
       const bool is_target = k == 0 && !writes_memory && !name.starts_with("bar.");
       const std::span<Register> places =

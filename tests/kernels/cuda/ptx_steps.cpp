@@ -115,6 +115,9 @@ void add_atomically(Thread& t, const Instruction& i) {
 void copy_ahead(Thread& t, const Instruction& i) {
   t.queue_copy(t.get<u32>(i.from[0]), t.get<u64>(i.from[1]), t.get<u32>(i.from[2]));
 }
+void read_ahead(Thread& t, const Instruction& i) {
+  t.reach(Space::global, address_of<Space::global>(t, i, i.from[0]), sizeof(f32), Access::read);
+}
 void close_copies(Thread& t, const Instruction&) {
   t.copies.push_back(std::move(t.open_copies));
   t.open_copies.clear();
@@ -335,6 +338,7 @@ Steps all_steps() {
   steps["cp.async.ca.shared.global"] = steps["cp.async.cg.shared.global"] = copy_ahead;
   steps["cp.async.commit_group"] = close_copies;
   steps["cp.async.wait_group"] = await_copies;
+  steps["prefetch.global.L2"] = read_ahead;
   steps["bra"] = steps["bra.uni"] = branch;
   steps["bar.sync"] = wait;
   steps["ret"] = end;
