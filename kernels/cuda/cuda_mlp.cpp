@@ -51,7 +51,7 @@ std::uint32_t CudaMlp::slope_stride() const {
 std::size_t CudaMlp::scratch_floats(std::size_t rows) const {
   std::size_t floats = 2 * rows;  // losses are doubles
   for (const LayerShape& layer : layers_) floats += rows * stride_of(layer.outputs);
-  if (precision_ == Precision::fast) floats += rows * stride_of(layers_[0].inputs);
+  if (gathers(rows)) floats += rows * stride_of(layers_[0].inputs);
   return floats + 2 * rows * slope_stride();
 }
 
@@ -67,10 +67,11 @@ CudaMlp::SumCount CudaMlp::count_sums(std::span<const GradientRequest> requests)
 /// What Device::begin() must make room for before take(), for so many indices of gradients or none, and sums.
 std::size_t CudaMlp::room_of(std::size_t tasks, std::size_t indices, const SumCount& count) const {
   const std::size_t draws = indices > 0 ? tasks : 0;
-  return pointer_room(tasks, indices > 0) + Device::room_of<StepTask>(tasks) +
-         Device::room_of<std::int32_t>(indices) + Device::room_of<double>(tasks) +
-         2 * Device::room_of<std::uint32_t>(tasks) + Device::room_of<DrawTask>(draws) +
-         Device::room_of<LinearTask>(count.sums) + Device::room_of<TermOnDevice>(count.terms);
+  return pointer_room(tasks, draws > 0 ? indices / tasks : evaluation_block) +
+         Device::room_of<StepTask>(tasks) + Device::room_of<std::int32_t>(indices) +
+         Device::room_of<double>(tasks) + 2 * Device::room_of<std::uint32_t>(tasks) +
+         Device::room_of<DrawTask>(draws) + Device::room_of<LinearTask>(count.sums) +
+         Device::room_of<TermOnDevice>(count.terms);
 }
 
 CudaMlp::Batch CudaMlp::take(std::size_t tasks, std::size_t rows, std::size_t indices,
@@ -204,7 +205,7 @@ void CudaMlp::lay_out(Batch& batch) const {
     slope = {next, slope_stride()};
     next += room * slope.stride;
   }
-  if (is_fast(0)) {
+  if (gathers(batch.rows)) {
     batch.gathered = {next, stride_of(layers_[0].inputs)};
     next += room * batch.gathered.stride;
     device_.launch<GatherKernel>(room, {batch.tasks.device, batch.data, batch.rows, batch.gathered},
@@ -256,11 +257,12 @@ void CudaMlp::backward(const Batch& batch) const {
     LayerArguments layer = arguments(batch, l);
     layer.output = dy;
     layer.slope = batch.slope[l % 2];
-    // First, because a sum may take the place of the model.
-    if (l > 0) launch_input_gradient(device_, batch.tasks.count, layer);
+    // That of the input first, because a sum may take the place of the model.
     if (is_fast(l)) {
-      parameter_gradient_fast(batch, layer);
+      if (l > 0) launch_tiles<FastInputGradientKernel>(device_, batch.tasks.count, layer);
+      launch_tiles<FastParameterGradientKernel>(device_, batch.tasks.count, layer);
     } else {
+      if (l > 0) launch_input_gradient(device_, batch.tasks.count, layer);
       launch_parameter_gradient(device_, batch.tasks.count, layer);
     }
     dy = layer.slope;

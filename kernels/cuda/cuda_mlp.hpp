@@ -38,7 +38,7 @@ class CudaMlp final : public Workload {
   std::int64_t batch_cost(NodeId node, Step draw) const override {
     return mlp_.batch_cost(node, draw);
   }
-  bool folds_sums() const override { return precision_ == Precision::strict; }
+  bool folds_sums() const override { return true; }
   void gradients(std::span<GradientRequest> requests) const override;
   void evaluate(std::span<EvaluationRequest> requests) const override;
 
@@ -63,12 +63,12 @@ class CudaMlp final : public Workload {
   void forward(const Batch& batch) const;
   void backward(const Batch& batch) const;
   void find_losses(const Batch& batch) const;
-  /// Fast mode: products of a layer by cuBLAS, panel by panel; the rest of a step is as in strict mode.
+  /// Fast mode: products of a layer in TF32; the rest of a step is as in strict mode.
   bool is_fast(std::size_t layer) const;
   void forward_fast(const Batch& batch, const cuda::LayerArguments& layer) const;
-  void parameter_gradient_fast(const Batch& batch, const cuda::LayerArguments& layer) const;
-  void multiply_panels(const Batch& batch, const cuda::LayerArguments& layer,
-                       bool is_gradient) const;
+  void multiply_panels(const Batch& batch, const cuda::LayerArguments& layer) const;
+  /// Whether the mini-batches have to lie side by side in memory.
+  bool gathers(std::size_t rows) const;
   cuda::LayerArguments arguments(const Batch& batch, std::size_t layer) const;
   std::size_t room_of(std::size_t tasks, std::size_t indices, const SumCount& count) const;
   Batch take(std::size_t tasks, std::size_t rows, std::size_t indices, const cuda::Samples& data,
@@ -76,7 +76,7 @@ class CudaMlp final : public Workload {
   static void fill(const Batch& batch, std::span<const GradientRequest> requests);
   std::uint32_t slope_stride() const;
   std::size_t scratch_floats(std::size_t rows) const;
-  std::size_t pointer_room(std::size_t tasks, bool is_gradient) const;
+  std::size_t pointer_room(std::size_t tasks, std::size_t rows) const;
 
   const Mlp& mlp_;
   cuda::Device& device_;

@@ -1,8 +1,9 @@
-// The fast mode of CudaMlp: forward products and parameter gradients of large layers by cuBLAS in TF32. Weights stay
-// panel-major: a panel is a (inputs x 32) matrix, so one batched call does all panels of all models, and a second one the
-// narrower last panels. The gradient of the input sums over panels and stays with the strict kernel.
+// The fast mode of CudaMlp: products of large layers in TF32, by kernels of our own (tensor_product.hpp), or, forward and of many
+// samples, by cuBLAS. Weights stay panel-major: a panel is a (inputs x 32) matrix, so one batched call does all panels of all
+// models, and a second one the narrower last panels.
 #include "kernels/cuda/cuda_mlp.hpp"
 #include "kernels/cuda/cuda_mlp_batch.hpp"
+#include "kernels/cuda/launches.hpp"
 
 namespace starling {
 
@@ -12,6 +13,10 @@ namespace {
 
 /// Below this a product is too small for tensor cores to matter.
 constexpr std::uint32_t large_inputs = 128, large_outputs = 64;
+
+/// From so many samples on a forward product is bound by arithmetic, which cuBLAS is best at. With fewer, weights are: they are
+/// read once in either way, and the kernel of our own has bias and ReLU in it.
+constexpr std::uint32_t blas_rows = 128;
 
 /// Rows of models begin at multiples of 64 bytes, and so do panels within weights; layers begin where the last one ends.
 bool is_aligned(const LayerShape& layer) {
@@ -29,27 +34,26 @@ bool CudaMlp::is_fast(std::size_t l) const {
          layers_[l].outputs >= large_outputs && is_aligned(layers_[l]);
 }
 
-std::size_t CudaMlp::pointer_room(std::size_t tasks, bool is_gradient) const {
+std::size_t CudaMlp::pointer_room(std::size_t tasks, std::size_t rows) const {
   std::size_t room = 0;
-  for (std::size_t l = 0; l < layers_.size(); ++l) {
+  for (std::size_t l = 0; l < layers_.size() && rows >= blas_rows; ++l) {
     if (is_fast(l)) room += 6 * Device::room_of<float*>(tasks * panels_of(layers_[l]));
   }
-  return is_gradient ? 2 * room : room;  // forward, and backward
+  return room;
 }
 
+bool CudaMlp::gathers(std::size_t rows) const { return is_fast(0) && rows >= blas_rows; }
+
 void CudaMlp::forward_fast(const Batch& batch, const LayerArguments& layer) const {
-  multiply_panels(batch, layer, false);
+  if (batch.rows < blas_rows) {
+    launch_tiles<FastForwardKernel>(device_, batch.tasks.count, layer);
+    return;
+  }
+  multiply_panels(batch, layer);
   device_.launch<BiasKernel>(batch.tasks.count * batch.rows, layer, 0);
 }
 
-void CudaMlp::parameter_gradient_fast(const Batch& batch, const LayerArguments& layer) const {
-  multiply_panels(batch, layer, true);
-  device_.launch<BiasGradientKernel>(batch.tasks.count, layer, 0);
-  device_.launch<FiniteKernel>(batch.tasks.count, layer, 0);
-}
-
-void CudaMlp::multiply_panels(const Batch& batch, const LayerArguments& layer,
-                              bool is_gradient) const {
+void CudaMlp::multiply_panels(const Batch& batch, const LayerArguments& layer) const {
   const LayerShape& shape = layer.layer;
   const Rows input = layer.is_first != 0 ? batch.gathered : layer.input;
   const std::uint32_t whole = shape.outputs / panel_columns, rest = shape.outputs % panel_columns;
@@ -65,19 +69,13 @@ void CudaMlp::multiply_panels(const Batch& batch, const LayerArguments& layer,
       const StepTask& task = batch.tasks.host[t];
       const std::size_t at = shape.weights + column * shape.inputs;
       x.host[i] = input.at + t * batch.rows * input.stride;
-      weights.host[i] = (is_gradient ? task.gradient : task.x) + at;
+      weights.host[i] = task.x + at;
       y.host[i] = layer.output.at + t * batch.rows * layer.output.stride + column;
     }
     device_.upload(x, weights, y);
-    const auto count = static_cast<std::uint32_t>(x.count);
-    if (is_gradient) {  // dW = x^T dy; rows beyond a task's are zeros in x
-      device_.products({x.device, y.device, const_cast<float* const*>(weights.device), count,
-                        shape.inputs, batch.rows, columns, input.stride, layer.output.stride,
-                        columns, 1, 0, 0.0F});
-    } else {
-      device_.products({x.device, weights.device, y.device, count, batch.rows, shape.inputs,
-                        columns, input.stride, columns, layer.output.stride, 0, 0, 0.0F});
-    }
+    device_.products({x.device, weights.device, y.device, static_cast<std::uint32_t>(x.count),
+                      batch.rows, shape.inputs, columns, input.stride, columns, layer.output.stride,
+                      0, 0, 0.0F});
   }
 }
 

@@ -1,4 +1,4 @@
-// What the fast mode needs beside cuBLAS's products: the mini-batch side by side in memory, biases, their gradients, and whether all gradients are finite.
+// What the fast mode needs beside cuBLAS's products: the mini-batch side by side in memory, and biases.
 #pragma once
 
 #include "kernels/cuda/layer_kernels.hpp"
@@ -41,41 +41,6 @@ struct BiasKernel {
         const float sum = y[o] + bias[o];
         y[o] = a.is_last == 0 && sum < 0 ? 0.0F : sum;
       }
-    });
-  }
-};
-
-/// dbias = sum of dy over the rows. A block per task.
-struct BiasGradientKernel {
-  static constexpr unsigned threads = 128;
-  using Arguments = LayerArguments;
-
-  STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
-    const StepTask task = a.tasks[block.index];
-    const float* dy = a.output.at + std::uint64_t{block.index} * a.rows * a.output.stride;
-    block.each([&](unsigned thread) {
-      for (std::uint32_t o = thread; o < a.layer.outputs; o += threads) {
-        float sum = 0;
-        for (std::uint32_t b = 0; b < task.rows; ++b)
-          sum += dy[std::uint64_t{b} * a.output.stride + o];
-        store_gradient(task, a.layer.bias + o, sum);
-      }
-    });
-  }
-};
-
-/// Looks whether the gradients of a layer's weights are finite. A block per task.
-struct FiniteKernel {
-  static constexpr unsigned threads = 128;
-  using Arguments = LayerArguments;
-
-  STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
-    const StepTask task = a.tasks[block.index];
-    block.each([&](unsigned thread) {
-      float zeros = 0;
-      for (std::uint32_t i = a.layer.weights + thread; i < a.layer.bias; i += threads)
-        add_zero_times(zeros, task.gradient[i]);
-      note_strange(task, zeros);
     });
   }
 };

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/mlp_task.hpp"
 #include "kernels/cuda/softmax.hpp"
+#include "kernels/cuda/tensor_product.hpp"
 #include "kernels/cuda/tile_product.hpp"
 #include "kernels/cuda/wide_product.hpp"
 
@@ -120,11 +121,11 @@ struct NarrowForwardKernel {
 
 /// What kernels of wide tiles share: as many of a multiprocessor's 65,536 registers as 12 warps have, 168 a thread. With four
 /// warps more the addresses of the next piece are worked out anew in the midst of the products.
-template <std::uint32_t warps_down>
+template <class Product>
 struct WideKernel {
-  using Shape = WideTile<warps_down>;
+  using Shape = typename Product::Tile;
   static constexpr unsigned threads = Shape::threads;
-  static constexpr unsigned resident = 12 / warps_down;
+  static constexpr unsigned resident = Product::warps * 32 / threads;
   using Arguments = LayerArguments;
 
   STARLING_DEVICE static Tiles tiles_of(std::uint32_t rows, std::uint32_t columns) {
@@ -135,10 +136,9 @@ struct WideKernel {
   }
 };
 
-template <std::uint32_t warps_down>
-struct ForwardOf : WideKernel<warps_down> {
+template <class Product>
+struct ForwardOf : WideKernel<Product> {
   using Arguments = LayerArguments;
-  using Product = WideProduct<warps_down, Runs::along_inner, Runs::across>;
   static constexpr std::uint32_t shared_bytes = sizeof(typename Product::Memory);
 
   STARLING_DEVICE static Tiles tiles(const Arguments& a) {
@@ -155,7 +155,7 @@ struct ForwardOf : WideKernel<warps_down> {
     const std::uint32_t rows = task.rows - row, columns = a.layer.outputs - column;
     typename Product::Sums sums;
     const RowNumbers numbers = RowNumbers::of(a, t, task);
-    Product::run(
+    run_product<Product>(
         block, a.layer.inputs, rows, columns, has_even_rows(a.input),
         [&](std::uint32_t k, std::uint32_t m) { return row_of(a.input, numbers[row + m]) + k; },
         has_even_weights(a.layer, weights),
@@ -165,7 +165,7 @@ struct ForwardOf : WideKernel<warps_down> {
         },
         sums,
         [&](unsigned thread) {
-          const WarpLane lane = WarpLane::of(thread);
+          const auto lane = Product::lane_of(thread);
           STARLING_UNROLL
           for (std::uint32_t j = 0; j < 8; ++j) {
             const std::uint32_t n = Product::column_of(lane, j);
@@ -177,7 +177,7 @@ struct ForwardOf : WideKernel<warps_down> {
     float* y = a.output.at + (std::uint64_t{t} * a.rows + row) * a.output.stride + column;
     const bool are_quads = has_even_rows(a.output);
     block.each([&](unsigned thread) {
-      const WarpLane lane = WarpLane::of(thread);
+      const auto lane = Product::lane_of(thread);
       const auto out = [&](float sum) { return a.is_last == 0 && sum < 0 ? 0.0F : sum; };
       STARLING_UNROLL
       for (std::uint32_t i = 0; i < 8; ++i) {
@@ -200,8 +200,10 @@ struct ForwardOf : WideKernel<warps_down> {
     });
   }
 };
-using ForwardKernel = ForwardOf<2>;
-using FlatForwardKernel = ForwardOf<1>;  // for 32 rows and less
+using ForwardKernel = ForwardOf<WideProduct<2, Runs::along_inner, Runs::across>>;
+using FlatForwardKernel =
+    ForwardOf<WideProduct<1, Runs::along_inner, Runs::across>>;  // for 32 rows and less
+using FastForwardKernel = ForwardOf<TensorProduct<Runs::along_inner, Runs::across>>;
 
 /// dbias = sum of dy over the rows, of up to `width` columns from `column` on.
 STARLING_DEVICE void bias_gradient(const Block& block, const LayerArguments& a,
@@ -249,23 +251,25 @@ struct NarrowParameterGradientKernel {
   }
 };
 
-struct ParameterGradientKernel : WideKernel<2> {
-  using Product = WideProduct<2, Runs::across, Runs::across>;
-  static constexpr std::uint32_t shared_bytes = sizeof(Product::Memory);
+/// dW = x^T dy and dbias, by tiles of 64 x 64.
+template <class Product>
+struct ParameterGradientOf : WideKernel<Product> {
+  using Arguments = LayerArguments;
+  static constexpr std::uint32_t shared_bytes = sizeof(typename Product::Memory);
 
   STARLING_DEVICE static Tiles tiles(const Arguments& a) {
-    return tiles_of(a.layer.inputs, a.layer.outputs);
+    return ParameterGradientOf::tiles_of(a.layer.inputs, a.layer.outputs);
   }
 
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
-    const Tile tile = tile_of(block, tiles(a));
+    const Tile tile = ParameterGradientOf::tile_of(block, tiles(a));
     const std::uint32_t t = tile.t, input = tile.row, column = tile.column;
     const StepTask task = a.tasks[t];
     const float* dy = a.output.at + std::uint64_t{t} * a.rows * a.output.stride;
     const std::uint32_t rows = a.layer.inputs - input, columns = a.layer.outputs - column;
-    Product::Sums sums;
+    typename Product::Sums sums;
     const RowNumbers numbers = RowNumbers::of(a, t, task);
-    Product::run(
+    run_product<Product>(
         block, task.rows, rows, columns, has_even_rows(a.input),
         [&](std::uint32_t b, std::uint32_t m) { return row_of(a.input, numbers[b]) + input + m; },
         has_even_rows(a.output),
@@ -284,7 +288,7 @@ struct ParameterGradientKernel : WideKernel<2> {
       for (std::uint32_t i = 0; i < 8; i += 4)
         store_four_rows(a, task, tile, thread, i, are_quads, sums[thread]);
     });
-    if (input == 0) bias_gradient(block, a, task, dy, column, WideTile<2>::columns);
+    if (input == 0) bias_gradient(block, a, task, dy, column, Product::Tile::columns);
   }
 
  private:
@@ -294,7 +298,7 @@ struct ParameterGradientKernel : WideKernel<2> {
     const std::uint32_t m = tile.row + thread;
     if (m >= a.layer.inputs) return;
     STARLING_UNROLL
-    for (std::uint32_t p = 0; p < WideTile<2>::columns; p += panel_columns) {
+    for (std::uint32_t p = 0; p < Product::Tile::columns; p += panel_columns) {
       const std::uint32_t n = tile.column + p;
       if (n < a.layer.outputs)
         read_soon(task.x + a.layer.weights + weight_at(a.layer.inputs, a.layer.outputs, m, n));
@@ -309,27 +313,30 @@ struct ParameterGradientKernel : WideKernel<2> {
   STARLING_DEVICE static void store_four_rows(const Arguments& a, const StepTask& task,
                                               const Tile& tile, unsigned thread, std::uint32_t i,
                                               bool are_quads, const WideSums& sums) {
-    const WarpLane lane = WarpLane::of(thread);
+    const auto lane = Product::lane_of(thread);
     const std::uint32_t m = tile.row + Product::row_of(lane, i);
     const std::uint32_t n = tile.column + Product::column_of(lane, 0);
     if (m >= a.layer.inputs) return;
     are_quads = are_quads && m + 4 <= a.layer.inputs;
     if (are_quads &&
-        tile.column + WideTile<2>::columns <= a.layer.outputs) {  // of two whole panels
+        tile.column + Product::Tile::columns <= a.layer.outputs) {  // of two whole panels
       const std::uint64_t first =
           a.layer.weights + weight_at(a.layer.inputs, a.layer.outputs, m, n);
-      const std::uint32_t panel = panel_columns * a.layer.inputs;
+      const std::uint64_t second =
+          a.layer.weights +
+          weight_at(a.layer.inputs, a.layer.outputs, m, tile.column + Product::column_of(lane, 4));
       Quad quads[8];
       STARLING_UNROLL
       for (std::uint32_t q = 0; q < 8; ++q) quads[q] = quad_of(sums, i + q / 2, q % 2 * 4);
       store_gradients(
           task, quads,
-          [&](std::uint32_t q) { return first + q % 2 * panel + q / 2 * panel_columns; }, All{});
+          [&](std::uint32_t q) { return (q % 2 == 0 ? first : second) + q / 2 * panel_columns; },
+          All{});
       return;
     }
     STARLING_UNROLL
     for (std::uint32_t j = 0; j < 8; j += 4)
-      store_block(a, task, m, n + j / 4 * panel_columns, i, j, are_quads, sums);
+      store_block(a, task, m, tile.column + Product::column_of(lane, j), i, j, are_quads, sums);
   }
 
   /// Of four rows, those of four columns that there are.
@@ -355,12 +362,13 @@ struct ParameterGradientKernel : WideKernel<2> {
         [&](std::uint32_t e) { return m + e / 4 < a.layer.inputs && n + e % 4 < a.layer.outputs; });
   }
 };
+using ParameterGradientKernel = ParameterGradientOf<WideProduct<2, Runs::across, Runs::across>>;
+using FastParameterGradientKernel = ParameterGradientOf<TensorProduct<Runs::across, Runs::across>>;
 
 /// dx = dy W^T where x, the output of a ReLU, is positive, else 0; or everywhere, see is_free.
-template <std::uint32_t warps_down>
-struct InputGradientOf : WideKernel<warps_down> {
+template <class Product>
+struct InputGradientOf : WideKernel<Product> {
   using Arguments = LayerArguments;
-  using Product = WideProduct<warps_down, Runs::along_inner, Runs::along_inner>;
   static constexpr std::uint32_t shared_bytes = sizeof(typename Product::Memory);
 
   STARLING_DEVICE static Tiles tiles(const Arguments& a) {
@@ -379,7 +387,7 @@ struct InputGradientOf : WideKernel<warps_down> {
     const RowNumbers numbers = RowNumbers::of(a, t, task);
     typename Product::Sums sums;
     Local<std::uint64_t, Product::Tile::threads> passing;  // a bit for each of a thread's places
-    Product::run(
+    run_product<Product>(
         block, a.layer.outputs, rows, columns, has_even_rows(a.output),
         [&](std::uint32_t o, std::uint32_t m) { return rows_on(dy + o, m, a.output.stride); },
         has_even_weights(a.layer, weights),
@@ -395,7 +403,7 @@ struct InputGradientOf : WideKernel<warps_down> {
                                 : positive(a, numbers, row, rows, input, columns, thread);
         });
     block.each([&](unsigned thread) {
-      const WarpLane lane = WarpLane::of(thread);
+      const auto lane = Product::lane_of(thread);
       STARLING_UNROLL
       for (std::uint32_t i = 0; i < 8; ++i) {
         const std::uint32_t m = Product::row_of(lane, i);
@@ -417,7 +425,7 @@ struct InputGradientOf : WideKernel<warps_down> {
                                                 std::uint32_t row, std::uint32_t rows,
                                                 std::uint32_t input, std::uint32_t columns,
                                                 unsigned thread) {
-    const WarpLane lane = WarpLane::of(thread);
+    const auto lane = Product::lane_of(thread);
     float x[8][8];
     STARLING_UNROLL
     for (std::uint32_t i = 0; i < 8; ++i) {
@@ -436,8 +444,11 @@ struct InputGradientOf : WideKernel<warps_down> {
     return bits;
   }
 };
-using InputGradientKernel = InputGradientOf<2>;
-using FlatInputGradientKernel = InputGradientOf<1>;  // for 32 rows and less
+using InputGradientKernel = InputGradientOf<WideProduct<2, Runs::along_inner, Runs::along_inner>>;
+using FlatInputGradientKernel =
+    InputGradientOf<WideProduct<1, Runs::along_inner, Runs::along_inner>>;  // for 32 rows and less
+using FastInputGradientKernel =
+    InputGradientOf<TensorProduct<Runs::along_inner, Runs::along_inner>>;
 
 /// Logits to losses: of a gradient, the mean over the mini-batch, and the logits become its gradient; of an evaluation,
 /// the sum, and how many largest logits (the first, if equal) are the label's. One block per task, a thread per sample.

@@ -12,22 +12,25 @@
 
 namespace starling::cuda {
 
-/// warps_down x 1 warps; depth: inner indices of a piece, which divides a panel.
-template <std::uint32_t warps_down, std::uint32_t depth_ = 16>
+/// warps_down x 1 warps.
+template <std::uint32_t warps_down>
 struct WideTile {
-  static constexpr std::uint32_t rows = 32 * warps_down, columns = 64, depth = depth_;
+  static constexpr std::uint32_t rows = 32 * warps_down, columns = 64;
   static constexpr unsigned threads = 32 * warps_down;
+  static constexpr std::uint32_t depth = 16;  // inner indices of a piece; divides a panel
 };
 
-/// How a piece of a matrix lies in shared memory: lines of the direction in which it runs. If that is along the inner index,
-/// the threads of a warp read as many neighboring lines at once, which 16 bytes more lead to other banks.
-template <Runs runs, std::uint32_t across, std::uint32_t depth>
+/// How a piece of a matrix lies in shared memory: lines of the direction in which it runs, `more` floats longer so that what a
+/// warp reads at once lies in different banks. If they run along the inner index, its threads read as many neighboring lines.
+template <Runs runs, std::uint32_t across_, std::uint32_t depth_,
+          std::uint32_t more = runs == Runs::along_inner ? 4 : 0>
 struct Piece {
   static constexpr bool is_along = runs == Runs::along_inner;
-  static constexpr std::uint32_t lines = is_along ? across : depth,
-                                 length = is_along ? depth : across;
-  static constexpr std::uint32_t apart = is_along ? depth + 4 : across;
+  static constexpr std::uint32_t lines = is_along ? across_ : depth_,
+                                 length = is_along ? depth_ : across_;
+  static constexpr std::uint32_t apart = length + more;
   static constexpr std::uint32_t size = lines * apart;
+  static constexpr std::uint32_t across = across_, depth = depth_;
   STARLING_DEVICE static std::uint32_t at(std::uint32_t k, std::uint32_t i) {
     return is_along ? i * apart + k : k * apart + i;
   }
@@ -53,11 +56,10 @@ struct WarpLane {
 /// Queues copies of a piece: from(k, i) is where element (k, i) lies, k < inner, i < size, neighbors in the direction in
 /// which it runs side by side; is_even says that groups of 4 of them begin at multiples of 16 bytes. A thread copies the same
 /// quad of some lines: what of from() does not depend on the line is worked out once.
-template <Runs runs, std::uint32_t across, std::uint32_t depth, unsigned threads, class From>
+template <class Here, unsigned threads, class From>
 STARLING_DEVICE void fetch_piece(unsigned thread, float* to, std::uint32_t begin,
                                  std::uint32_t inner, std::uint32_t size, bool is_even,
                                  const From& from) {
-  using Here = Piece<runs, across, depth>;
   constexpr unsigned quads = Here::length / 4, step = threads / quads;
   static_assert(threads % quads == 0 && Here::lines % step == 0);
   const std::uint32_t first = thread / quads, place = thread % quads * 4;
@@ -65,7 +67,7 @@ STARLING_DEVICE void fetch_piece(unsigned thread, float* to, std::uint32_t begin
   const auto source = [&](std::uint32_t line) {
     return Here::is_along ? from(begin + place, line) : from(begin + line, place);
   };
-  if (is_even && begin + depth <= inner && across <= size) {
+  if (is_even && begin + Here::depth <= inner && Here::across <= size) {
     const float*
         sources[Here::lines / step];  // all of them first, as what they look up takes its time
     STARLING_UNROLL
@@ -95,10 +97,49 @@ struct WideSums {
   float at[8][8];
 };
 
+/// A product piece by piece. Product has the Tile of a block, PieceOfA and PieceOfB, of which Memory has two each (one is on
+/// its way), and add(), which a thread adds a piece's terms to its sums with. start(thread) sets the sums, and may do what
+/// else there is while the first piece is on its way.
+template <class Product, class A, class B, class Start>
+STARLING_DEVICE void run_product(const Block& block, std::uint32_t inner, std::uint32_t rows,
+                                 std::uint32_t columns, bool is_a_even, const A& a, bool is_b_even,
+                                 const B& b, typename Product::Sums& sums, const Start& start) {
+  using Tile = typename Product::Tile;
+  auto& memory = *reinterpret_cast<typename Product::Memory*>(block.shared_memory);
+  const auto fetch = [&](unsigned anybody, std::uint32_t begin) {
+    const unsigned thread = anew(anybody);  // no registers for addresses while sums need them
+    const std::uint32_t half = begin / Tile::depth % 2;
+    if (begin < inner) {
+      fetch_piece<typename Product::PieceOfA, Tile::threads>(thread, memory.a[half], begin, inner,
+                                                             rows, is_a_even, a);
+      fetch_piece<typename Product::PieceOfB, Tile::threads>(thread, memory.b[half], begin, inner,
+                                                             columns, is_b_even, b);
+    }
+    end_copies_ahead();
+  };
+  for (std::uint32_t begin = 0; begin < inner; begin += Tile::depth) {
+    block.each([&](unsigned thread) {
+      if (begin == 0) {
+        fetch(thread, 0);
+        start(thread);
+      }
+      fetch(thread, begin + Tile::depth);  // an empty group, at the end
+      await_copies_but_last();
+    });
+    block.each([&](unsigned thread) {
+      if (Product::is_idle(thread, rows, columns)) return;
+      const std::uint32_t half = begin / Tile::depth % 2;
+      Product::add(Product::lane_of(anew(thread)), lesser(Tile::depth, inner - begin),
+                   memory.a[half], memory.b[half], sums[thread]);
+    });
+  }
+}
+
 /// A product as a block sees it: sums <- fmaf(a(k, m), b(k, n), sums) for k = 0, 1, .. of m < rows, n < columns.
-template <std::uint32_t warps_down, Runs a_runs, Runs b_runs, std::uint32_t depth = 16>
+template <std::uint32_t warps_down, Runs a_runs, Runs b_runs>
 struct WideProduct {
-  using Tile = WideTile<warps_down, depth>;
+  using Tile = WideTile<warps_down>;
+  static constexpr unsigned warps = 12;  // of a multiprocessor
   using Sums = Local<WideSums, Tile::threads>;
   using PieceOfA = Piece<a_runs, Tile::rows, Tile::depth>;
   using PieceOfB = Piece<b_runs, Tile::columns, Tile::depth>;
@@ -114,38 +155,25 @@ struct WideProduct {
     return own_place<b_runs, 8>(lane.column, j);
   }
 
-  /// start(thread) sets its sums, and may do what else there is while the first piece is on its way.
-  template <class A, class B, class Start>
-  STARLING_DEVICE static void run(const Block& block, std::uint32_t inner, std::uint32_t rows,
-                                  std::uint32_t columns, bool is_a_even, const A& a, bool is_b_even,
-                                  const B& b, Sums& sums, const Start& start) {
-    auto& memory = *reinterpret_cast<Memory*>(block.shared_memory);
-    const auto fetch = [&](unsigned anybody, std::uint32_t begin) {
-      const unsigned thread = anew(anybody);  // no registers for addresses while sums need them
-      const std::uint32_t half = begin / Tile::depth % 2;
-      if (begin < inner) {
-        fetch_piece<a_runs, Tile::rows, Tile::depth, Tile::threads>(thread, memory.a[half], begin,
-                                                                    inner, rows, is_a_even, a);
-        fetch_piece<b_runs, Tile::columns, Tile::depth, Tile::threads>(
-            thread, memory.b[half], begin, inner, columns, is_b_even, b);
+  STARLING_DEVICE static WarpLane lane_of(unsigned thread) { return WarpLane::of(thread); }
+  /// At the matrix's end a warp may have no rows.
+  STARLING_DEVICE static bool is_idle(unsigned thread, std::uint32_t rows, std::uint32_t) {
+    return thread / 32 * 32 >= rows;
+  }
+
+  STARLING_DEVICE static void add(const WarpLane& lane, std::uint32_t count, const float* a,
+                                  const float* b, WideSums& sums) {
+    if constexpr (a_runs == Runs::across) {
+      static_assert(b_runs == Runs::across, "nobody needs the other");
+      STARLING_UNROLL_BY(8)
+      for (std::uint32_t k = 0; k < count; ++k) {
+        add_outer(two_quads(a_at(a, k, row_of(lane, 0)), 16),
+                  two_quads(b_at(b, k, column_of(lane, 0)), 32), sums);
       }
-      end_copies_ahead();
-    };
-    for (std::uint32_t begin = 0; begin < inner; begin += Tile::depth) {
-      block.each([&](unsigned thread) {
-        if (begin == 0) {
-          fetch(thread, 0);
-          start(thread);
-        }
-        fetch(thread, begin + Tile::depth);  // an empty group, at the end
-        await_copies_but_last();
-      });
-      block.each([&](unsigned thread) {
-        if (thread / 32 * 32 >= rows) return;  // at the matrix's end a warp may have none
-        const std::uint32_t half = begin / Tile::depth % 2;
-        add(WarpLane::of(anew(thread)), lesser(Tile::depth, inner - begin), memory.a[half],
-            memory.b[half], sums[thread]);
-      });
+    } else {  // no term of zeros is added: it could turn -0 into 0
+      STARLING_UNROLL_BY(2)
+      for (std::uint32_t k = 0; k < count / 2 * 2; k += 2) add_two(lane, k, a, b, sums);
+      if (count % 2 != 0) add_last(lane, count - 1, a, b, sums);
     }
   }
 
@@ -171,22 +199,6 @@ struct WideProduct {
     for (std::uint32_t i = 0; i < 8; ++i) {
       STARLING_UNROLL
       for (std::uint32_t j = 0; j < 8; ++j) sums.at[i][j] = fmaf(a.at[i], b.at[j], sums.at[i][j]);
-    }
-  }
-
-  STARLING_DEVICE static void add(const WarpLane& lane, std::uint32_t count, const float* a,
-                                  const float* b, WideSums& sums) {
-    if constexpr (a_runs == Runs::across) {
-      static_assert(b_runs == Runs::across, "nobody needs the other");
-      STARLING_UNROLL_BY(8)
-      for (std::uint32_t k = 0; k < count; ++k) {
-        add_outer(two_quads(a_at(a, k, row_of(lane, 0)), 16),
-                  two_quads(b_at(b, k, column_of(lane, 0)), 32), sums);
-      }
-    } else {  // no term of zeros is added: it could turn -0 into 0
-      STARLING_UNROLL_BY(2)
-      for (std::uint32_t k = 0; k < count / 2 * 2; k += 2) add_two(lane, k, a, b, sums);
-      if (count % 2 != 0) add_last(lane, count - 1, a, b, sums);
     }
   }
 

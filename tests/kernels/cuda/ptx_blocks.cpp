@@ -4,8 +4,10 @@
 //
 // STARLING_PTX names another file than the build's. With STARLING_PTX_COUNTS=10 the program prints at its end what each
 // kernel cost, and each of its ten dearest lines.
+#include <algorithm>
 #include <cstdlib>
 #include <iterator>
+#include <span>
 #include <string>
 #include <typeinfo>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "tests/kernels/cuda/emulated_blocks.hpp"
 #include "tests/kernels/cuda/ptx_counts.hpp"
 #include "tests/kernels/cuda/ptx_program.hpp"
+#include "tests/kernels/cuda/ptx_steps.hpp"
 #include "tests/kernels/cuda/ptx_thread.hpp"
 
 namespace starling::cuda {
@@ -103,10 +106,10 @@ class Machine {
     }
     for (std::uint32_t ended = 0; ended < threads;) {
       ++block_.phase;
-      for (std::uint32_t i = 0; i < threads; ++i) {
-        ptx::Thread& thread = threads_[turns_ == Turns::backwards ? threads - 1 - i : i];
-        go(thread);
-        ended += thread.state == ptx::Thread::State::has_ended ? 1 : 0;
+      for (std::uint32_t w = 0; w < threads; w += ptx::warp) {
+        const std::uint32_t lanes = std::min(ptx::warp, threads - w);
+        ended += go(std::span(threads_).subspan(
+            turns_ == Turns::backwards ? threads - lanes - w : w, lanes));
       }
       if (ended != 0 && ended != threads) give_up("some threads of a block missed a barrier");
       for (std::uint32_t t = 0; t < threads; ++t) {
@@ -118,7 +121,26 @@ class Machine {
     }
   }
 
-  /// Carries a thread's instructions out up to a barrier or its end.
+  /// Carries a warp's instructions out up to a barrier or its end; how many of its threads have ended.
+  std::uint32_t go(std::span<ptx::Thread> lanes) {
+    for (;;) {
+      std::uint32_t meet = 0, ended = 0;
+      for (std::size_t i = 0; i < lanes.size(); ++i) {
+        ptx::Thread& thread = lanes[turns_ == Turns::backwards ? lanes.size() - 1 - i : i];
+        go(thread);
+        meet += thread.state == ptx::Thread::State::meets ? 1 : 0;
+        ended += thread.state == ptx::Thread::State::has_ended ? 1 : 0;
+      }
+      if (meet == 0) return ended;
+      for (const ptx::Thread& thread : lanes) {
+        if (meet != ptx::warp || thread.next != lanes[0].next)
+          thread.fail("does not meet its warp, which works together here");
+      }
+      ptx::multiply_tiles(lanes);
+    }
+  }
+
+  /// Carries a thread's instructions out up to where it meets others, a barrier or its end.
   void go(ptx::Thread& thread) {
     const std::vector<ptx::Instruction>& code = block_.kernel->code;
     for (thread.state = ptx::Thread::State::runs; thread.state == ptx::Thread::State::runs;) {

@@ -24,7 +24,7 @@ inline constexpr Register thread_register = 0, block_register = 1;  // %tid.x, %
 struct Instruction {
   Step step = nullptr;
   std::array<Register, 4> to{};
-  std::array<Register, 5> from{};
+  std::array<Register, 10> from{};
   std::uint32_t count = 1;   // of numbers that are loaded or stored
   std::int32_t offset = 0;   // of their address, in bytes
   std::uint32_t target = 0;  // of a branch

@@ -126,6 +126,7 @@ void await_copies(Thread& t, const Instruction& i) { t.await_copies(t.get<u32>(i
 
 void branch(Thread& t, const Instruction& i) { t.next = i.target; }
 void wait(Thread& t, const Instruction&) { t.state = Thread::State::waits; }
+void meet(Thread& t, const Instruction&) { t.state = Thread::State::meets; }
 void end(Thread& t, const Instruction&) { t.state = Thread::State::has_ended; }
 
 // Integers wrap round, and those of 16 bits are not made wider than that.
@@ -341,11 +342,38 @@ Steps all_steps() {
   steps["prefetch.global.L2"] = read_ahead;
   steps["bra"] = steps["bra.uni"] = branch;
   steps["bar.sync"] = wait;
+  steps["mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"] = meet;
   steps["ret"] = end;
   return steps;
 }
 
+/// A factor of a tensor core, which has TF32's bits only.
+float cut_off(u32 bits) {
+  bits &= ~0x1FFFU;
+  float x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
 }  // namespace
+
+void multiply_tiles(std::span<Thread> lanes) {
+  const Instruction& i = *lanes[0].instruction;
+  float a[16][8], b[8][8];
+  for (u32 l = 0; l < warp; ++l) {
+    const u32 row = l / 4, column = l % 4;
+    for (u32 k = 0; k < 4; ++k)
+      a[row + k % 2 * 8][column + k / 2 * 4] = cut_off(lanes[l].get<u32>(i.from[k]));
+    for (u32 k = 0; k < 2; ++k) b[column + 4 * k][row] = cut_off(lanes[l].get<u32>(i.from[4 + k]));
+  }
+  for (u32 l = 0; l < warp; ++l) {
+    for (u32 c = 0; c < 4; ++c) {
+      auto sum = lanes[l].get<f32>(i.from[6 + c]);
+      for (u32 k = 0; k < 8; ++k) sum += a[l / 4 + c / 2 * 8][k] * b[k][2 * (l % 4) + c % 2];
+      lanes[l].set(i.to[c], sum);
+    }
+  }
+}
 
 Step find_step(std::string_view name, std::uint32_t to, std::uint32_t from) {
   static const Steps steps = all_steps();

@@ -85,7 +85,7 @@ struct CopyAhead {
 };
 
 struct Thread {
-  enum class State { runs, waits, has_ended };
+  enum class State { runs, meets, waits, has_ended };  // meets: at what a warp does together
 
   Block* block = nullptr;
   const Instruction* instruction = nullptr;  // the one that is carried out
