@@ -149,10 +149,8 @@ struct CudaCnn::Passes {
     LayerArguments a = arguments(o, place);
     // The gradient of the logits has taken their place.
     if (!o.is_last) a.output.at = batch.slopes[place.output];
-    launch_parameter_gradient(device, tasks(), a);
-    if (place.input == 0) return;
-    a.slope = {batch.slopes[place.input], a.layer.inputs};
-    launch_input_gradient(device, tasks(), a);
+    if (place.input != 0) a.slope = {batch.slopes[place.input], a.layer.inputs};
+    launch_gradients(device, tasks(), a);
   }
 
   // --- Normalize --------------------------------------------------------------------------------

@@ -164,7 +164,6 @@ CudaMlp::Batch CudaMlp::queue_gradients(std::span<const GradientRequest> request
   } else {
     lay_out(batch);
     forward(batch);
-    find_losses(batch);
     backward(batch);
   }
   device_.download(batch.losses);
@@ -227,24 +226,34 @@ LayerArguments CudaMlp::arguments(const Batch& batch, std::size_t l) const {
           .slope = {}};
 }
 
-void CudaMlp::forward(const Batch& batch) const {
-  for (std::size_t l = 0; l < layers_.size(); ++l) {
-    const LayerArguments layer = arguments(batch, l);
-    if (is_fast(l)) {
-      forward_fast(batch, layer);
-    } else {
-      launch_forward(device_, batch.tasks.count, layer);
-    }
+void CudaMlp::forward_layer(const Batch& batch, std::size_t l) const {
+  const LayerArguments layer = arguments(batch, l);
+  if (is_fast(l)) {
+    forward_fast(batch, layer);
+  } else {
+    launch_forward(device_, batch.tasks.count, layer);
   }
 }
 
-void CudaMlp::find_losses(const Batch& batch) const {
+/// To the losses; of gradients, to the gradients of logits as well.
+void CudaMlp::forward(const Batch& batch) const {
+  const std::size_t last = layers_.size() - 1;
+  for (std::size_t l = 0; l < last; ++l) forward_layer(batch, l);
+  if (layers_[last].outputs <= few_outputs && batch.rows <= NarrowLossKernel::rows) {
+    launch_losses(device_, batch.tasks.count,
+                  {.layer = arguments(batch, last),
+                   .data = batch.data,
+                   .losses = batch.losses.device,
+                   .right = batch.right.device});
+    return;
+  }
+  forward_layer(batch, last);
   device_.launch<LossKernel>(batch.tasks.count,
                              {.tasks = batch.tasks.device,
                               .data = batch.data,
                               .rows = batch.rows,
-                              .classes = layers_.back().outputs,
-                              .logits = batch.after.back(),
+                              .classes = layers_[last].outputs,
+                              .logits = batch.after[last],
                               .losses = batch.losses.device,
                               .row_losses = batch.row_losses,
                               .right = batch.right.device},
@@ -256,14 +265,12 @@ void CudaMlp::backward(const Batch& batch) const {
   for (std::size_t l = layers_.size(); l-- > 0;) {
     LayerArguments layer = arguments(batch, l);
     layer.output = dy;
-    layer.slope = batch.slope[l % 2];
-    // That of the input first, because a sum may take the place of the model.
-    if (is_fast(l)) {
+    if (l > 0) layer.slope = batch.slope[l % 2];
+    if (is_fast(l)) {  // that of the input first, because a sum may take the place of the model
       if (l > 0) launch_tiles<FastInputGradientKernel>(device_, batch.tasks.count, layer);
       launch_tiles<FastParameterGradientKernel>(device_, batch.tasks.count, layer);
     } else {
-      if (l > 0) launch_input_gradient(device_, batch.tasks.count, layer);
-      launch_parameter_gradient(device_, batch.tasks.count, layer);
+      launch_gradients(device_, batch.tasks.count, layer);
     }
     dy = layer.slope;
   }
@@ -283,7 +290,6 @@ void CudaMlp::evaluate(std::span<EvaluationRequest> requests) const {
     device_.upload(batch.tasks);
     lay_out(batch);
     forward(batch);
-    find_losses(batch);
     device_.download(batch.losses);
     device_.download(batch.right);
     device_.wait();

@@ -60,9 +60,9 @@ class CudaMlp final : public Workload {
   template <class Kernel>
   void launch_step(const Batch& batch) const;
   void small_step(const Batch& batch) const;
+  void forward_layer(const Batch& batch, std::size_t layer) const;
   void forward(const Batch& batch) const;
   void backward(const Batch& batch) const;
-  void find_losses(const Batch& batch) const;
   /// Fast mode: products of a layer in TF32; the rest of a step is as in strict mode.
   bool is_fast(std::size_t layer) const;
   void forward_fast(const Batch& batch, const cuda::LayerArguments& layer) const;

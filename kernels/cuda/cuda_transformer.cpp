@@ -110,9 +110,8 @@ struct CudaTransformer::Passes {
   void run(const LayerArguments& a) const { launch_forward(device, tasks(), a); }
   /// With the gradient of the output as `output`; leaves that of the input in `slope`.
   void run_back(LayerArguments a, float* slope) const {
-    launch_parameter_gradient(device, tasks(), a);
     a.slope = {slope, a.layer.inputs};
-    launch_input_gradient(device, tasks(), a);
+    launch_gradients(device, tasks(), a);
   }
 
   // --- The others -------------------------------------------------------------------------------

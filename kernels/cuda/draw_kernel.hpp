@@ -20,40 +20,36 @@ struct Parts {
   std::uint32_t with_replacement;
 };
 
-/// Random, of a node and a step: words one after the other.
+/// Random, of a node and a step.
 struct DrawStream {
-  std::uint32_t key[2];
-  Words counter, block;
-  std::uint32_t used;
+  std::uint32_t key[2], node;
+  std::uint64_t step;
 
   STARLING_DEVICE static DrawStream of(const Parts& parts, std::uint32_t node, std::int64_t step) {
-    const auto steps = static_cast<std::uint64_t>(step);
-    return {{parts.key[0], parts.key[1]},
-            {{0, node, static_cast<std::uint32_t>(steps), static_cast<std::uint32_t>(steps >> 32)}},
-            {},
-            4};
+    return {{parts.key[0], parts.key[1]}, node, static_cast<std::uint64_t>(step)};
   }
-  /// Two words as one; the first is the upper half. Nobody asks for single words, so a block has two.
-  STARLING_DEVICE std::uint64_t two() {
-    if (used == 4) {
-      block = philox(counter, key[0], key[1]);
-      if (++counter.word[0] == 0) ++key[0];
-      used = 0;
-    }
-    const bool is_second = used == 2;
-    used += 2;
+  /// The i-th two words as one; the first is the upper half.
+  STARLING_DEVICE std::uint64_t two(std::uint64_t i) const {
+    const std::uint64_t at = i / 2;
+    const Words block =
+        philox({{static_cast<std::uint32_t>(at), node, static_cast<std::uint32_t>(step),
+                 static_cast<std::uint32_t>(step >> 32)}},
+               key[0] + static_cast<std::uint32_t>(at >> 32), key[1]);
+    const bool is_second = i % 2 == 1;
     return std::uint64_t{is_second ? block.word[2] : block.word[0]} << 32 |
            (is_second ? block.word[3] : block.word[1]);
   }
-  /// Random::below, bound > 0.
-  STARLING_DEVICE std::uint32_t below(std::uint32_t bound) {
+  struct Drawn {
+    std::uint32_t value;
+    bool is_fair;
+  };
+  /// What Random::below makes of the i-th two words, bound > 0; unless it is fair, they are left out.
+  STARLING_DEVICE Drawn below(std::uint32_t bound, std::uint64_t i) const {
     const std::uint64_t surplus_below = bound;
-    for (;;) {
-      const std::uint64_t drawn = two(), low = drawn * bound;
-      const bool is_fair = low >= surplus_below || low >= (0 - surplus_below) % surplus_below;
-      const std::uint64_t carried = (drawn & 0xFFFF'FFFFU) * bound >> 32;
-      if (is_fair) return static_cast<std::uint32_t>(((drawn >> 32) * bound + carried) >> 32);
-    }
+    const std::uint64_t drawn = two(i), low = drawn * bound;
+    const std::uint64_t carried = (drawn & 0xFFFF'FFFFU) * bound >> 32;
+    return {static_cast<std::uint32_t>(((drawn >> 32) * bound + carried) >> 32),
+            low >= surplus_below || low >= (0 - surplus_below) % surplus_below};
   }
 };
 
@@ -106,9 +102,10 @@ struct EpochOrder {
   }
 };
 
-/// indices[t][..] = the samples of task t. A thread per task: a draw may take more words than another.
+/// indices[t][..] = the samples of task t. A thread per sample, of whole tasks.
 struct DrawKernel {
-  static constexpr unsigned threads = 32;
+  static constexpr unsigned threads = 128;
+  static constexpr std::uint32_t shared_bytes = sizeof(std::uint32_t);
   struct Arguments {
     const DrawTask* tasks;
     Parts parts;
@@ -116,54 +113,68 @@ struct DrawKernel {
     std::int32_t* indices;  // (tasks, rows)
   };
 
+  /// How many tasks a block draws for.
+  STARLING_DEVICE static std::uint32_t tasks_together(std::uint32_t rows) {
+    return rows < threads ? threads / rows : 1;
+  }
+
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
+    const std::uint32_t together = tasks_together(a.rows), first = block.index * together;
+    const std::uint32_t tasks = lesser(together, a.task_count - first);
+    auto& unfair = *reinterpret_cast<std::uint32_t*>(block.shared_memory);
     block.each([&](unsigned thread) {
-      const std::uint64_t t = std::uint64_t{block.index} * threads + thread;
-      if (t < a.task_count) draw(a, a.tasks[t], a.indices + t * a.rows);
+      if (thread == 0) unfair = 0;
+    });
+    block.each([&](unsigned thread) {
+      for (std::uint32_t i = thread; i < tasks * a.rows; i += threads) {
+        const std::uint32_t t = first + i / a.rows, row = i % a.rows;
+        const Drawn drawn = Held::of(a, t).draw(a, row);
+        if (!drawn.is_fair) add_atomically(unfair, 1);
+        a.indices[std::uint64_t{t} * a.rows + row] = drawn.value;
+      }
+    });
+    // Once in some 2^40 draws with replacement one is not fair, and moves those after it: they are drawn again one by one.
+    block.each([&](unsigned thread) {
+      if (unfair == 0 || thread >= tasks) return;
+      const std::uint32_t t = first + thread;
+      const Held held = Held::of(a, t);
+      std::uint32_t row = 0;
+      for (std::uint64_t i = 0; row < a.rows; ++i) {
+        const Drawn drawn = held.draw(a, i);
+        if (drawn.is_fair) a.indices[std::uint64_t{t} * a.rows + row++] = drawn.value;
+      }
     });
   }
 
  private:
-  /// out[i] = held[next()] for i = 0, 1, ..; the loads of several do not wait for each other.
-  template <class Next>
-  STARLING_DEVICE static void write(std::int32_t* out, std::uint32_t rows, const std::int32_t* held,
-                                    const Next& next) {
-    constexpr std::uint32_t together = 8;
-    for (std::uint32_t begin = 0; begin < rows; begin += together) {
-      const std::uint32_t here = lesser(together, rows - begin);
-      std::int32_t values[together];
-      STARLING_UNROLL
-      for (std::uint32_t i = 0; i < together; ++i) values[i] = i < here ? held[next()] : 0;
-      STARLING_UNROLL
-      for (std::uint32_t i = 0; i < together; ++i) {
-        if (i < here) out[begin + i] = values[i];
-      }
-    }
-  }
+  struct Drawn {
+    std::int32_t value;
+    bool is_fair;
+  };
 
-  STARLING_DEVICE static void draw(const Arguments& a, const DrawTask& task, std::int32_t* out) {
-    const std::uint32_t begin = a.parts.begin[task.node];
-    const std::uint32_t size = a.parts.begin[task.node + 1] - begin;
-    const std::int32_t* held = a.parts.samples + begin;
-    if (a.parts.with_replacement != 0) {
-      DrawStream stream = DrawStream::of(a.parts, task.node, task.draw);
-      return write(out, a.rows, held, [&] { return stream.below(size); });
+  /// A task with its node's samples.
+  struct Held {
+    DrawTask task;
+    const std::int32_t* samples;
+    std::uint32_t size;
+
+    STARLING_DEVICE static Held of(const Arguments& a, std::uint32_t t) {
+      const DrawTask task = a.tasks[t];
+      const std::uint32_t begin = a.parts.begin[task.node];
+      return {task, a.parts.samples + begin, a.parts.begin[task.node + 1] - begin};
     }
-    if (size == 1) return write(out, a.rows, held, [] { return 0U; });
-    std::int64_t epoch = task.draw * a.rows / size;
-    auto position = static_cast<std::uint32_t>(task.draw * a.rows % size);
-    const auto order_of = [&](std::int64_t e) {
-      return EpochOrder(DrawStream::of(a.parts, task.node, e).two(), size);
-    };
-    EpochOrder order = order_of(epoch);
-    write(out, a.rows, held, [&] {
-      if (position == size) {
-        order = order_of(++epoch);
-        position = 0;
+    /// The i-th sample that the task would have if all before it were fair.
+    STARLING_DEVICE Drawn draw(const Arguments& a, std::uint64_t i) const {
+      if (a.parts.with_replacement != 0) {
+        const auto drawn = DrawStream::of(a.parts, task.node, task.draw).below(size, i);
+        return {samples[drawn.value], drawn.is_fair};
       }
-      return order(position++);
-    });
-  }
+      if (size == 1) return {samples[0], true};
+      const std::int64_t place = task.draw * a.rows + static_cast<std::int64_t>(i);
+      const EpochOrder order(DrawStream::of(a.parts, task.node, place / size).two(0), size);
+      return {samples[order(static_cast<std::uint32_t>(place % size))], true};
+    }
+  };
 };
 
 }  // namespace starling::cuda

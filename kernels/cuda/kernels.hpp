@@ -7,6 +7,7 @@
 #include "kernels/cuda/image_kernels.hpp"
 #include "kernels/cuda/layer_kernels.hpp"
 #include "kernels/cuda/map_kernel.hpp"
+#include "kernels/cuda/narrow_kernels.hpp"
 #include "kernels/cuda/normalization_kernels.hpp"
 #include "kernels/cuda/quadratic_kernels.hpp"
 #include "kernels/cuda/row_kernel.hpp"

@@ -6,7 +6,7 @@
 
 #include "kernels/cuda/device.hpp"
 #include "kernels/cuda/image_kernels.hpp"
-#include "kernels/cuda/layer_kernels.hpp"
+#include "kernels/cuda/narrow_kernels.hpp"
 #include "kernels/dense_layer.hpp"
 
 namespace starling::cuda {
@@ -43,25 +43,40 @@ void launch_tiles(Device& device, std::uint64_t tasks, std::uint32_t columns,
   }
 }
 
-/// A dense layer, and the gradients of its input and its parameters.
+/// A dense layer.
 inline void launch_forward(Device& device, std::uint64_t tasks, const LayerArguments& a) {
-  if (a.rows > 32) {
-    launch_tiles<ForwardKernel, NarrowForwardKernel>(device, tasks, a.layer.outputs, a);
+  const bool is_narrow = a.layer.outputs <= few_outputs, is_flat = a.rows <= 32;
+  if (is_narrow && is_flat) {
+    launch_tiles<FlatNarrowForwardKernel>(device, tasks, a);
+  } else if (is_narrow) {
+    launch_tiles<NarrowForwardKernel>(device, tasks, a);
+  } else if (is_flat) {
+    launch_tiles<FlatForwardKernel>(device, tasks, a);
   } else {
-    launch_tiles<FlatForwardKernel, NarrowForwardKernel>(device, tasks, a.layer.outputs, a);
+    launch_tiles<ForwardKernel>(device, tasks, a);
+  }
+}
+/// The last layer with its losses: few classes, and at most NarrowLossKernel::rows rows.
+inline void launch_losses(Device& device, std::uint64_t tasks, const NarrowLossArguments& a) {
+  if (a.layer.rows <= 32) {
+    launch_tiles<FlatNarrowLossKernel>(device, tasks, a);
+  } else {
+    launch_tiles<NarrowLossKernel>(device, tasks, a);
   }
 }
 inline void launch_input_gradient(Device& device, std::uint64_t tasks, const LayerArguments& a) {
-  if (a.rows > 32) {
-    launch_tiles<InputGradientKernel>(device, tasks, a);
-  } else {
+  if (a.rows <= 32) {
     launch_tiles<FlatInputGradientKernel>(device, tasks, a);
+  } else {
+    launch_tiles<InputGradientKernel>(device, tasks, a);
   }
 }
-inline void launch_parameter_gradient(Device& device, std::uint64_t tasks,
-                                      const LayerArguments& a) {
-  launch_tiles<ParameterGradientKernel, NarrowParameterGradientKernel>(device, tasks,
-                                                                       a.layer.outputs, a);
+/// The gradients of its parameters and, if it has a place, of its input.
+inline void launch_gradients(Device& device, std::uint64_t tasks, const LayerArguments& a) {
+  if (a.layer.outputs <= few_outputs) return launch_tiles<NarrowGradientKernel>(device, tasks, a);
+  // First, because a sum may take the place of the model.
+  if (a.slope.at != nullptr) launch_input_gradient(device, tasks, a);
+  launch_tiles<ParameterGradientKernel>(device, tasks, a);
 }
 
 }  // namespace starling::cuda

@@ -1,6 +1,6 @@
 // A layer of many models at once, for models that do not fit into a block's shared memory: each kernel does one pass of
 // one layer for all tasks, a block per tile of one task. Between kernels activations wait in device memory: row `row` of
-// task t at (t * rows + row) * stride. One file, for all products are cut into the same tiles and find rows alike.
+// task t at (t * rows + row) * stride. Layers of few outputs have kernels of their own (narrow_kernels.hpp).
 #pragma once
 
 #include "kernels/cuda/mlp_task.hpp"
@@ -86,39 +86,6 @@ struct Tile {
   }
 };
 
-/// y = x W + bias, then ReLU unless it is the last layer. By tiles of 16 columns, or of 64 (below).
-struct NarrowForwardKernel {
-  static constexpr unsigned threads = tile_threads;
-  static constexpr std::uint32_t width = 16;
-  static constexpr std::uint32_t shared_bytes = sizeof(TileMemory<width>);
-  using Arguments = LayerArguments;
-
-  STARLING_DEVICE static Tiles tiles(const Arguments& a) {
-    return {pieces_of(a.rows, tile_rows), pieces_of(a.layer.outputs, width)};
-  }
-
-  STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
-    const Tile tile = Tile::of(block, tiles(a), width);
-    const std::uint32_t t = tile.t, row = tile.row, column = tile.column;
-    const StepTask task = a.tasks[t];
-    if (row >= task.rows) return;
-    const float* weights = task.x + a.layer.weights;
-    const float* bias = task.x + a.layer.bias;
-    const RowNumbers numbers = RowNumbers::of(a, t, task);
-    tile_product<width, Runs::along_inner, Runs::across>(
-        block, a.layer.inputs, task.rows - row, a.layer.outputs - column,
-        [&](std::uint32_t k, std::uint32_t m) { return row_of(a.input, numbers[row + m])[k]; },
-        [&](std::uint32_t k, std::uint32_t n) {
-          return weights[weight_at(a.layer.inputs, a.layer.outputs, k, column + n)];
-        },
-        [&](std::uint32_t, std::uint32_t n) { return bias[column + n]; },
-        [&](std::uint32_t m, std::uint32_t n, float sum) {
-          const std::uint64_t at = (std::uint64_t{t} * a.rows + row + m) * a.output.stride;
-          a.output.at[at + column + n] = a.is_last == 0 && sum < 0 ? 0.0F : sum;
-        });
-  }
-};
-
 /// What kernels of wide tiles share: as many of a multiprocessor's 65,536 registers as 12 warps have, 168 a thread. With four
 /// warps more the addresses of the next piece are worked out anew in the midst of the products.
 template <class Product>
@@ -136,6 +103,7 @@ struct WideKernel {
   }
 };
 
+/// y = x W + bias, then ReLU unless it is the last layer.
 template <class Product>
 struct ForwardOf : WideKernel<Product> {
   using Arguments = LayerArguments;
@@ -219,39 +187,6 @@ STARLING_DEVICE void bias_gradient(const Block& block, const LayerArguments& a,
 }
 
 /// dW = x^T dy and dbias.
-struct NarrowParameterGradientKernel {
-  static constexpr unsigned threads = tile_threads;
-  static constexpr std::uint32_t width = 16;
-  static constexpr std::uint32_t shared_bytes = sizeof(TileMemory<width>);
-  using Arguments = LayerArguments;
-
-  STARLING_DEVICE static Tiles tiles(const Arguments& a) {
-    return {pieces_of(a.layer.inputs, tile_rows), pieces_of(a.layer.outputs, width)};
-  }
-
-  STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
-    const Tile tile = Tile::of(block, tiles(a), width);
-    const std::uint32_t t = tile.t, input = tile.row, column = tile.column;
-    const StepTask task = a.tasks[t];
-    const float* dy = a.output.at + std::uint64_t{t} * a.rows * a.output.stride;
-    const RowNumbers numbers = RowNumbers::of(a, t, task);
-    tile_product<width, Runs::across, Runs::across>(
-        block, task.rows, a.layer.inputs - input, a.layer.outputs - column,
-        [&](std::uint32_t b, std::uint32_t m) { return row_of(a.input, numbers[b])[input + m]; },
-        [&](std::uint32_t b, std::uint32_t n) {
-          return dy[std::uint64_t{b} * a.output.stride + column + n];
-        },
-        [](std::uint32_t, std::uint32_t) { return 0.0F; },
-        [&](std::uint32_t m, std::uint32_t n, float sum) {
-          const std::uint64_t at =
-              weight_at(a.layer.inputs, a.layer.outputs, input + m, column + n);
-          store_gradient(task, a.layer.weights + at, sum);
-        });
-    if (input == 0) bias_gradient(block, a, task, dy, column, width);
-  }
-};
-
-/// dW = x^T dy and dbias, by tiles of 64 x 64.
 template <class Product>
 struct ParameterGradientOf : WideKernel<Product> {
   using Arguments = LayerArguments;

@@ -25,11 +25,12 @@ DeviceSampler::DeviceSampler(Device& device, const BatchSampler& sampler) : devi
 
 void DeviceSampler::draw(const Twin<DrawTask>& draws, const Twin<std::int32_t>& indices) const {
   if (draws.count == 0) return;
+  const auto rows = static_cast<std::uint32_t>(indices.count / draws.count);
+  const std::uint32_t together = DrawKernel::tasks_together(rows);
   device_.launch<DrawKernel>(
-      (draws.count + DrawKernel::threads - 1) / DrawKernel::threads,
-      {draws.device, parts_, static_cast<std::uint32_t>(draws.count),
-       static_cast<std::uint32_t>(indices.count / draws.count), indices.device},
-      0);
+      (draws.count + together - 1) / together,
+      {draws.device, parts_, static_cast<std::uint32_t>(draws.count), rows, indices.device},
+      DrawKernel::shared_bytes);
 }
 
 void fill_gradient_tasks(std::span<const GradientRequest> requests, const BatchSampler& sampler,

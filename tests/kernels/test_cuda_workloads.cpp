@@ -80,11 +80,13 @@ TEST_CASE("cuda: gradients and evaluations of an MLP are the CPU's, bit for bit"
   const auto device = test::open_device();
   // Around octets of inputs, groups of 4 samples, tiles of 32 rows, panels of 32 and tiles of 16 and 64 columns; softmax
   // regression; evaluations of one block of 64 samples, of less and of more; whole tiles of 32 and of 64 rows, quads of
-  // floats that begin at multiples of 16 bytes, and sums of whole pieces of 16.
-  const Sizes all[] = {{1, {}, 2, 1},        {7, {}, 10, 5, 1},     {9, {1}, 2, 4, 64},
-                       {8, {5}, 3, 33},      {33, {31}, 17, 16},    {64, {32}, 10, 16, 200},
-                       {40, {33, 8}, 33, 3}, {16, {64, 65}, 64, 2}, {5, {100, 3, 70}, 40, 35},
-                       {80, {96}, 20, 32},   {64, {64}, 20, 64},    {80, {66}, 40, 36}};
+  // floats that begin at multiples of 16 bytes, and sums of whole pieces of 16; few outputs of whole pieces of 32 and 64
+  // inputs and of parts of them, with losses in the same block and, of more than 64 samples, in another one.
+  const Sizes all[] = {{1, {}, 2, 1},         {7, {}, 10, 5, 1},      {9, {1}, 2, 4, 64},
+                       {8, {5}, 3, 33},       {33, {31}, 17, 16},     {64, {32}, 10, 16, 200},
+                       {40, {33, 8}, 33, 3},  {16, {64, 65}, 64, 2},  {5, {100, 3, 70}, 40, 35},
+                       {80, {96}, 20, 32},    {64, {64}, 20, 64},     {80, {66}, 40, 36},
+                       {20, {68, 4}, 12, 64}, {12, {70, 16}, 13, 65}, {4, {33, 20}, 16, 130}};
   for (const Sizes& sizes : all) {
     const Mlp mlp = make(sizes);
     CAPTURE(mlp.facts().description);
