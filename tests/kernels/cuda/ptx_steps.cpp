@@ -321,6 +321,7 @@ Steps all_steps() {
   steps["cvt.u32.u16"] = convert<u32, u16, same>;
   steps["cvt.u64.u16"] = convert<u64, u16, same>;
   steps["cvt.u16.u32"] = convert<u16, u32, same>;
+  steps["cvt.u16.u64"] = convert<u16, u64, same>;
   steps["cvt.f64.f32"] = convert<f64, f32, same>;
   steps["cvt.rn.f32.f64"] = convert<f32, f64, same>;
   steps["cvt.rn.f32.u32"] = convert<f32, u32, same>;
