@@ -93,7 +93,8 @@ struct ChannelSums {
   static constexpr unsigned together = count == 1 ? 8 : 6;  // pixels of a tile that a thread has
 
   struct Memory {
-    static constexpr std::uint32_t room = count * together * making;  // doubles of a tile
+    // Doubles of a tile: channel by channel, two more than it has pixels apart, which are other banks.
+    static constexpr std::uint32_t room = count * (together * making + 2 * adding);
     double *tiles, *sums;
 
     STARLING_DEVICE static Memory of(const Block& block) {
@@ -132,10 +133,11 @@ struct ChannelSums {
           if (thread >= adding) {
             Making<OfChannel>& own = makings[thread];
             if (begin >= part.pixels || own.pixel >= step) return;
-            own.make(channels, next);
+            own.make(next + own.channel * (tile + 2), channels * (tile + 2));
             own.load(begin + tile, part.pixels);
           } else if (thread < channels && begin > 0) {
-            add(last + thread, channels, lesser(tile, part.pixels - (begin - tile)), sums[thread]);
+            add(last + thread * (tile + 2), channels * (tile + 2),
+                lesser(tile, part.pixels - (begin - tile)), sums[thread]);
           }
         });
       }
@@ -165,44 +167,22 @@ struct ChannelSums {
       for (unsigned j = 0; j < together; ++j)
         seen[j] = entries.seen(lesser(begin + pixel + j * step, pixels - 1));
     }
-    STARLING_DEVICE void make(std::uint32_t channels, double* to) const {
+    STARLING_DEVICE void make(double* to, std::uint32_t apart) const {
       STARLING_UNROLL
       for (unsigned j = 0; j < together; ++j) {
-        double* const entry = to + (pixel + j * step) * count * channels + channel;
-        entries.make(seen[j], [&](unsigned s, double value) { entry[s * channels] = value; });
+        double* const entry = to + (pixel + j * step);
+        entries.make(seen[j], [&](unsigned s, double value) { entry[s * apart] = value; });
       }
     }
   };
 
-  /// Loads what comes next before it adds: the additions wait for nothing but each other.
-  STARLING_DEVICE static void add(const double* entries, std::uint32_t channels,
-                                  std::uint32_t pixels, Sums& sums) {
-    double next[together][count];
-    const auto load = [&](std::uint32_t p) {
+  /// Adds up `pixels` entries of each sum, which begin `apart`.
+  STARLING_DEVICE static void add(const double* entries, std::uint32_t apart, std::uint32_t pixels,
+                                  Sums& sums) {
+    STARLING_UNROLL_BY(16)
+    for (std::uint32_t p = 0; p < pixels; ++p) {
       STARLING_UNROLL
-      for (unsigned j = 0; j < together; ++j) {
-        STARLING_UNROLL
-        for (unsigned s = 0; s < count; ++s) next[j][s] = entries[((p + j) * count + s) * channels];
-      }
-    };
-    const std::uint32_t whole = pixels / together * together;
-    if (whole > 0) load(0);
-    for (std::uint32_t p = 0; p < whole; p += together) {
-      double now[together][count];
-      STARLING_UNROLL
-      for (unsigned j = 0; j < together; ++j) {
-        STARLING_UNROLL
-        for (unsigned s = 0; s < count; ++s) now[j][s] = next[j][s];
-      }
-      if (p + together < whole) load(p + together);
-      STARLING_UNROLL
-      for (unsigned j = 0; j < together; ++j) {
-        STARLING_UNROLL
-        for (unsigned s = 0; s < count; ++s) sums.at[s] += now[j][s];
-      }
-    }
-    for (std::uint32_t p = whole; p < pixels; ++p) {
-      for (unsigned s = 0; s < count; ++s) sums.at[s] += entries[(p * count + s) * channels];
+      for (unsigned s = 0; s < count; ++s) sums.at[s] += entries[s * apart + p];
     }
   }
 };
