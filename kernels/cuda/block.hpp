@@ -72,6 +72,19 @@ STARLING_DEVICE void copy_float_ahead(float* to, const float* from) {
                "l"(__cvta_generic_to_global(from))
                : "memory");
 }
+/// The same, or zeros where nothing is there.
+STARLING_DEVICE void copy_quad_or_zeros_ahead(float* to, const float* from, bool is_there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                   static_cast<unsigned>(__cvta_generic_to_shared(to))),
+               "l"(__cvta_generic_to_global(from)), "r"(is_there ? 16 : 0)
+               : "memory");
+}
+STARLING_DEVICE void copy_float_or_zero_ahead(float* to, const float* from, bool is_there) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(
+                   static_cast<unsigned>(__cvta_generic_to_shared(to))),
+               "l"(__cvta_generic_to_global(from)), "r"(is_there ? 4 : 0)
+               : "memory");
+}
 STARLING_DEVICE void end_copies_ahead() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 STARLING_DEVICE void await_copies_but_last() {
   asm volatile("cp.async.wait_group 1;" ::: "memory");
@@ -102,7 +115,7 @@ STARLING_DEVICE std::uint64_t bits_of(double x) {
 
 struct CopyAhead {
   float* to;
-  const float* from;
+  const float* from;  // null: zeros
   std::size_t bytes;
 };
 /// Queued by one thread of the block: happens as late as it may.
@@ -146,6 +159,14 @@ inline void copy_quad_ahead(float* to, const float* from) {
 inline void copy_float_ahead(float* to, const float* from) {
   copies_ahead[copying_thread].open.push_back({to, from, sizeof(float)});
 }
+inline void copy_quad_or_zeros_ahead(float* to, const float* from, bool is_there) {
+  if (is_there) return copy_quad_ahead(to, from);
+  copies_ahead[copying_thread].open.push_back({to, nullptr, 4 * sizeof(float)});
+}
+inline void copy_float_or_zero_ahead(float* to, const float* from, bool is_there) {
+  if (is_there) return copy_float_ahead(to, from);
+  copies_ahead[copying_thread].open.push_back({to, nullptr, sizeof(float)});
+}
 inline void end_copies_ahead() {
   CopiesAhead& own = copies_ahead[copying_thread];
   own.before.insert(own.before.end(), own.last.begin(), own.last.end());
@@ -154,7 +175,13 @@ inline void end_copies_ahead() {
 }
 inline void await_copies_but_last() {
   CopiesAhead& own = copies_ahead[copying_thread];
-  for (const CopyAhead& copy : own.before) std::memcpy(copy.to, copy.from, copy.bytes);
+  for (const CopyAhead& copy : own.before) {
+    if (copy.from != nullptr) {
+      std::memcpy(copy.to, copy.from, copy.bytes);
+    } else {
+      std::memset(copy.to, 0, copy.bytes);
+    }
+  }
   own.before.clear();
 }
 inline void read_soon(const float* at) {  // which is memory

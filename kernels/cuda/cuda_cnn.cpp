@@ -7,6 +7,7 @@
 #include "kernels/cuda/launches.hpp"
 #include "kernels/cuda/random_stream.hpp"
 #include "kernels/finite.hpp"
+#include "kernels/scratch.hpp"
 
 namespace starling {
 
@@ -15,15 +16,18 @@ using namespace cuda;
 namespace {
 
 constexpr std::size_t queued_at_once = 4096;
-/// Most channels of a normalization on a device with so much shared memory for a block.
-std::size_t most_channels(std::size_t shared_bytes) {
-  return shared_bytes / (2 * (sizeof(double) + sizeof(float)));
+/// For kernels that go through the pixels of images.
+template <class Kernel>
+void launch_pixels(Device& device, std::uint64_t images, std::uint32_t pixels,
+                   const typename Kernel::Arguments& a) {
+  device.launch<Kernel>(images * image_parts(pixels, a.channels), a, 0);
 }
 
 ConvolutionShape shape_of(const CnnNetwork::Convolve& o, const CnnNetwork::Placed& place) {
   return {.height = whole(place.from.height),
           .width = whole(place.from.width),
           .channels = whole(place.from.channels),
+          .spread = 1,
           .border_height = whole(o.border_height),
           .border_width = whole(o.border_width),
           .kernel_height = whole(o.shape.kernel_height),
@@ -52,6 +56,8 @@ struct CudaCnn::Batch {
   std::vector<float*> values{}, slopes{};  // [buffer]
   float* of_samples = nullptr;             // (tasks, rows, 2, channels normalized)
   float* sums = nullptr;                   // (tasks, rows, 2, widest)
+  float* shares = nullptr;                 // the same
+  float* flipped = nullptr;                // (tasks, weights of the largest convolution)
   double* row_losses = nullptr;
 
   std::uint64_t images() const { return std::uint64_t{tasks.count} * rows; }
@@ -60,7 +66,7 @@ struct CudaCnn::Batch {
 CudaCnn::CudaCnn(const Cnn& cnn, Device& device, std::size_t scratch_bytes)
     : cnn_(cnn),
       device_(device),
-      scratch_bytes_(scratch_bytes),
+      scratch_bytes_(std::min<std::size_t>(scratch_bytes, device.facts().free_bytes / 4)),
       train_(device, cnn.train(), "training"),
       test_(device, cnn.test(), "test") {
   const auto set = [&](std::size_t buffer, std::size_t size) {
@@ -79,8 +85,12 @@ CudaCnn::CudaCnn(const Cnn& cnn, Device& device, std::size_t scratch_bytes)
 
 bool CudaCnn::fits(const Cnn& cnn, const Device& device) {
   return std::ranges::all_of(cnn.network().operations(), [&](const CnnNetwork::Placed& place) {
-    return !std::holds_alternative<CnnNetwork::Normalize>(place.operation) ||
-           place.from.channels <= most_channels(device.facts().shared_bytes);
+    const auto* normalize = std::get_if<CnnNetwork::Normalize>(&place.operation);
+    if (normalize == nullptr) return true;
+    NormalizationArguments a{};
+    a.channels = whole(place.from.channels);
+    a.groups = whole(normalize->groups);
+    return NormalizeSumsKernel::Sums::shared_bytes(a) <= device.facts().shared_bytes;
   });
 }
 
@@ -92,6 +102,20 @@ struct CudaCnn::Passes {
   const Batch& batch;
 
   std::uint64_t tasks() const { return batch.tasks.count; }
+
+  /// Whether a ReLU follows the operation, in the place of its result.
+  bool is_cut(const CnnNetwork::Placed& place) const {
+    const CnnNetwork::Placed* next = &place + 1;
+    return next != network.operations().data() + network.operations().size() &&
+           std::holds_alternative<CnnNetwork::Relu>(next->operation) &&
+           next->output == place.output;
+  }
+  /// Whether the ReLU is done by the normalization before it.
+  bool is_done(const CnnNetwork::Placed& relu) const {
+    const CnnNetwork::Placed* before = &relu - 1;
+    return &relu != network.operations().data() &&
+           std::holds_alternative<CnnNetwork::Normalize>(before->operation) && is_cut(*before);
+  }
 
   void map(ElementKernel::Operation operation, std::size_t size, const float* a, const float* b,
            float* y) const {
@@ -109,14 +133,20 @@ struct CudaCnn::Passes {
             .weights = whole(o.weights),
             .bias = whole(o.bias),
             .is_biased = o.is_biased ? 1U : 0U,
+            .adds = 0,
+            .flipped = nullptr,
             .input = batch.values[place.input],
-            .output = batch.values[place.output],
-            .slope = nullptr,
-            .adds = place.adds_slope ? 1U : 0U};
+            .output = batch.values[place.output]};
+  }
+  void convolve(const ConvolutionArguments& a) const {
+    if (a.shape.outputs > 32) {
+      launch_tiles<ConvolveKernel>(device, tasks(), a);
+    } else {
+      launch_tiles<MiddleConvolveKernel, NarrowConvolveKernel>(device, tasks(), a.shape.outputs, a);
+    }
   }
   void forward(const CnnNetwork::Convolve& o, const CnnNetwork::Placed& place) const {
-    launch_tiles<ConvolveKernel, NarrowConvolveKernel>(device, tasks(), whole(o.shape.outputs),
-                                                       arguments(o, place));
+    convolve(arguments(o, place));
   }
   void backward(const CnnNetwork::Convolve& o, const CnnNetwork::Placed& place) const {
     ConvolutionArguments a = arguments(o, place);
@@ -124,9 +154,17 @@ struct CudaCnn::Passes {
     launch_tiles<ConvolutionGradientKernel, NarrowConvolutionGradientKernel>(device, tasks(),
                                                                              a.shape.outputs, a);
     if (place.input == 0) return;
-    a.slope = batch.slopes[place.input];
-    launch_tiles<ConvolutionInputKernel, NarrowConvolutionInputKernel>(device, tasks(),
-                                                                       a.shape.channels, a);
+    const std::uint64_t weights = tasks() * a.shape.inputs() * a.shape.outputs;
+    launch_numbers<FlipKernel>(device, weights,
+                               {a.tasks, weights, a.shape.places(), a.shape.channels,
+                                a.shape.outputs, a.weights, batch.flipped});
+    a.shape = a.shape.back();
+    a.is_biased = 0;
+    a.adds = place.adds_slope ? 1U : 0U;
+    a.flipped = batch.flipped;
+    a.input = batch.slopes[place.output];
+    a.output = batch.slopes[place.input];
+    convolve(a);
   }
 
   // --- Dense ------------------------------------------------------------------------------------
@@ -158,11 +196,11 @@ struct CudaCnn::Passes {
   NormalizationArguments arguments(const CnnNetwork::Normalize& o,
                                    const CnnNetwork::Placed& place) const {
     return {.tasks = batch.tasks.device,
-            .task_count = whole(tasks()),
             .rows = batch.rows,
             .pixels = whole(place.from.pixels()),
             .channels = whole(place.from.channels),
             .groups = whole(o.groups),
+            .is_cut = is_cut(place) ? 1U : 0U,
             .scale = whole(o.scale),
             .shift = whole(o.shift),
             .statistics = whole(o.statistics),
@@ -173,38 +211,41 @@ struct CudaCnn::Passes {
             .output = batch.values[place.output],
             .output_slope = batch.slopes[place.output],
             .input_slope = batch.slopes[place.input],
-            .sums = batch.sums};
+            .sums = batch.sums,
+            .shares = batch.shares};
   }
   void forward(const CnnNetwork::Normalize& o, const CnnNetwork::Placed& place) const {
     const NormalizationArguments a = arguments(o, place);
     if (o.groups > 0 || batch.mode != CnnNetwork::Mode::evaluate) {
-      device.launch<MomentsKernel>(tasks() * a.images(), a,
-                                   a.channels * static_cast<std::uint32_t>(sizeof(double)));
+      device.launch<MomentsKernel>(tasks() * NormalizedPart::count(a), a,
+                                   MomentsKernel::Sums::shared_bytes(a));
     }
-    launch_numbers<NormalizeKernel>(device, a.numbers(), a);
+    launch_pixels<NormalizeKernel>(device, batch.images(), a.pixels, a);
   }
   void backward(const CnnNetwork::Normalize& o, const CnnNetwork::Placed& place) const {
     const NormalizationArguments a = arguments(o, place);
-    device.launch<NormalizeGradientKernel>(tasks() * a.images(), a,
-                                           NormalizeGradientKernel::shared_bytes(a));
+    device.launch<NormalizeSumsKernel>(tasks() * NormalizedPart::count(a), a,
+                                       NormalizeSumsKernel::Sums::shared_bytes(a));
+    launch_pixels<NormalizeGradientKernel>(device, batch.images(), a.pixels, a);
     device.launch<ScaleGradientKernel>(tasks(), a, 0);
   }
 
   // --- What has no parameters -------------------------------------------------------------------
 
   void forward(const CnnNetwork::Relu&, const CnnNetwork::Placed& place) const {
+    if (is_done(place)) return;
     float* y = batch.values[place.output];
     map(ElementKernel::Operation::relu, place.to.size(), y, nullptr, y);
   }
   void backward(const CnnNetwork::Relu&, const CnnNetwork::Placed& place) const {
+    if (is_done(place)) return;
     float* dy = batch.slopes[place.output];
     map(ElementKernel::Operation::relu_gradient, place.to.size(), dy, batch.values[place.output],
         dy);
   }
 
   PoolArguments arguments(const CnnNetwork::Pool& o, const CnnNetwork::Placed& place) const {
-    return {.images = batch.images(),
-            .height = whole(place.from.height),
+    return {.height = whole(place.from.height),
             .width = whole(place.from.width),
             .channels = whole(place.from.channels),
             .window = whole(o.window),
@@ -215,13 +256,13 @@ struct CudaCnn::Passes {
   }
   void forward(const CnnNetwork::Pool& o, const CnnNetwork::Placed& place) const {
     const PoolArguments a = arguments(o, place);
-    launch_numbers<PoolKernel>(device, a.count(), a);
+    launch_pixels<PoolKernel>(device, batch.images(), a.squares(), a);
   }
   void backward(const CnnNetwork::Pool& o, const CnnNetwork::Placed& place) const {
     const PoolArguments a = arguments(o, place);
     if (a.height % a.window != 0 || a.width % a.window != 0)
       map(ElementKernel::Operation::clear, place.from.size(), nullptr, nullptr, a.dx);
-    launch_numbers<PoolGradientKernel>(device, a.count(), a);
+    launch_pixels<PoolGradientKernel>(device, batch.images(), a.squares(), a);
   }
 
   AverageArguments arguments(const CnnNetwork::Placed& place, const float* from, float* to) const {
@@ -298,21 +339,37 @@ struct CudaCnn::Passes {
   }
 };
 
-/// Floats of scratch memory that a task takes.
-std::size_t CudaCnn::scratch_floats(std::size_t rows, bool is_backward_too) const {
-  std::size_t of_sample = 2 + 2 * cnn_.network().channels_normalized();  // a loss is a double
-  std::size_t widest = 0;
-  for (const std::size_t size : sizes_) of_sample += is_backward_too ? 2 * size : size;
+/// The batch's scratch memory, from `base` on; returns how many floats that takes.
+std::size_t CudaCnn::deal(Batch& batch, float* base) const {
+  ScratchDealer floats(base);
+  const std::size_t images = batch.images();
+  const std::size_t statistics = 2 * cnn_.network().channels_normalized();
+  batch.row_losses = reinterpret_cast<double*>(floats(2 * images));
+  batch.of_samples = floats(images * statistics);
+  for (const std::size_t size : sizes_) batch.values.push_back(floats(images * size));
+  if (batch.mode != CnnNetwork::Mode::train) {
+    batch.slopes.resize(sizes_.size());
+    return floats.used();
+  }
+  std::size_t widest = 0, most_weights = 0;
   for (const CnnNetwork::Placed& place : cnn_.network().operations()) {
     if (std::holds_alternative<CnnNetwork::Normalize>(place.operation))
       widest = std::max(widest, place.from.channels);
+    if (const auto* convolve = std::get_if<CnnNetwork::Convolve>(&place.operation))
+      most_weights = std::max(most_weights, convolve->shape.inputs() * convolve->shape.outputs);
   }
-  return rows * (of_sample + (is_backward_too ? 2 * widest : 0));
+  for (const std::size_t size : sizes_) batch.slopes.push_back(floats(images * size));
+  batch.sums = floats(images * 2 * widest);
+  batch.shares = floats(images * 2 * widest);
+  batch.flipped = floats(batch.tasks.count * most_weights);
+  return floats.used();
 }
 
-std::size_t CudaCnn::tasks_at_once(std::size_t rows, bool is_backward_too) const {
-  return std::clamp<std::size_t>(
-      scratch_bytes_ / (sizeof(float) * scratch_floats(rows, is_backward_too)), 1, queued_at_once);
+std::size_t CudaCnn::tasks_at_once(std::size_t rows, CnnNetwork::Mode mode) const {
+  Batch one{.rows = whole(rows), .data = {}, .mode = mode};
+  one.tasks.count = 1;
+  return std::clamp<std::size_t>(scratch_bytes_ / (sizeof(float) * deal(one, nullptr)), 1,
+                                 queued_at_once);
 }
 
 std::size_t CudaCnn::room_of(std::size_t tasks, std::size_t indices, std::size_t streams) {
@@ -337,26 +394,18 @@ CudaCnn::Batch CudaCnn::take(std::size_t tasks, std::size_t rows, std::size_t in
   batch.right = device_.twin<std::uint32_t>(tasks);
   std::fill_n(batch.tasks.host, tasks, StepTask{});
 
-  auto* next = static_cast<float*>(scratch_.fit(
-      device_, tasks * scratch_floats(rows, is_training) * sizeof(float), "activations"));
-  const auto deal = [&](std::size_t of_sample) {
-    float* const at = next;
-    next += batch.images() * of_sample;
-    return at;
-  };
-  batch.row_losses = reinterpret_cast<double*>(deal(2));
+  Batch nobodys = batch;
+  const std::size_t floats = deal(nobodys, nullptr);
+  deal(batch, static_cast<float*>(scratch_.fit(device_, floats * sizeof(float), "activations")));
   const std::size_t statistics = 2 * cnn_.network().channels_normalized();
-  batch.of_samples = deal(statistics);
-  for (const std::size_t size : sizes_) batch.values.push_back(deal(size));
-  for (const std::size_t size : sizes_) batch.slopes.push_back(is_training ? deal(size) : nullptr);
-  batch.sums = next;
   for (std::size_t t = 0; t < tasks; ++t)
     batch.of_batches.host[t] = batch.of_samples + t * rows * statistics;
   return batch;
 }
 
 void CudaCnn::gradients(std::span<GradientRequest> requests) const {
-  const std::size_t most = tasks_at_once(static_cast<std::size_t>(facts().batch_size), true);
+  const std::size_t most =
+      tasks_at_once(static_cast<std::size_t>(facts().batch_size), CnnNetwork::Mode::train);
   const auto lock = device_.use();
   for (std::size_t r = 0; r < requests.size(); r += most)
     queue_gradients(requests.subspan(r, std::min(most, requests.size() - r)));
@@ -397,7 +446,7 @@ void CudaCnn::queue_gradients(std::span<GradientRequest> requests) const {
 void CudaCnn::calibrate(std::span<const EvaluationRequest> requests, float* statistics) const {
   const auto samples = cnn_.calibration_samples();
   const std::size_t width = 2 * cnn_.network().channels_normalized();
-  const std::size_t most = tasks_at_once(samples.size(), false);
+  const std::size_t most = tasks_at_once(samples.size(), CnnNetwork::Mode::calibrate);
   for (std::size_t begin = 0; begin < requests.size(); begin += most) {
     const std::size_t count = std::min(most, requests.size() - begin);
     const Batch batch =
@@ -427,7 +476,7 @@ void CudaCnn::evaluate(std::span<EvaluationRequest> requests) const {
         device_, requests.size() * width * sizeof(float), "statistics of batch normalization"));
     calibrate(requests, statistics);
   }
-  const std::size_t most = tasks_at_once(Cnn::evaluation_block, false);
+  const std::size_t most = tasks_at_once(Cnn::evaluation_block, CnnNetwork::Mode::evaluate);
   for (std::size_t begin = 0; begin < evaluations.tasks(); begin += most) {
     const std::size_t count = std::min(most, evaluations.tasks() - begin);
     const Batch batch =

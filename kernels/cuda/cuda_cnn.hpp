@@ -12,8 +12,9 @@ namespace starling {
 
 class CudaCnn final : public Workload {
  public:
-  /// `scratch_bytes`: for what lies between layers; larger batches come in pieces. Results do not depend on it.
-  CudaCnn(const Cnn& cnn, cuda::Device& device, std::size_t scratch_bytes = std::size_t{1} << 30);
+  /// `scratch_bytes`: for what lies between layers, at most a quarter of the device's memory; larger batches come in pieces.
+  /// Results do not depend on it.
+  CudaCnn(const Cnn& cnn, cuda::Device& device, std::size_t scratch_bytes = std::size_t{4} << 30);
   /// Normalizations of a block must fit into its shared memory.
   static bool fits(const Cnn& cnn, const cuda::Device& device);
 
@@ -29,8 +30,8 @@ class CudaCnn final : public Workload {
   struct Batch;
   struct Passes;
 
-  std::size_t scratch_floats(std::size_t rows, bool is_backward_too) const;
-  std::size_t tasks_at_once(std::size_t rows, bool is_backward_too) const;
+  std::size_t deal(Batch& batch, float* base) const;
+  std::size_t tasks_at_once(std::size_t rows, CnnNetwork::Mode mode) const;
   Batch take(std::size_t tasks, std::size_t rows, std::size_t indices, const cuda::Samples& data,
              CnnNetwork::Mode mode) const;
   static std::size_t room_of(std::size_t tasks, std::size_t indices, std::size_t streams);

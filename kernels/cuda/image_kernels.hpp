@@ -21,6 +21,77 @@ STARLING_DEVICE void each_number(const Block& block, std::uint64_t count, const 
   });
 }
 
+/// `count` neighboring numbers that a thread moves as one: 4, which lie at a multiple of 16 bytes, or 1.
+template <unsigned count>
+struct Unit {
+  float at[count];
+
+  STARLING_DEVICE static Unit load(const float* from) {
+    if constexpr (count == 4) {
+      const Quad quad = load_as<Quad>(from);
+      return {{quad.x, quad.y, quad.z, quad.w}};
+    } else {
+      return {{*from}};
+    }
+  }
+  STARLING_DEVICE void store(float* to) const {
+    if constexpr (count == 4) {
+      store_quad(to, {at[0], at[1], at[2], at[3]});
+    } else {
+      *to = at[0];
+    }
+  }
+};
+
+/// Some pixels of an image, in one channel.
+struct PixelRange {
+  std::uint32_t first, end, step;
+  std::uint64_t at;     // of the first one among all numbers
+  std::uint64_t apart;  // numbers from one to the next
+
+  /// f(where a pixel's number lies, which pixel that is)
+  template <class F>
+  STARLING_DEVICE void each(const F& f) const {
+    std::uint64_t here = at;
+    for (std::uint32_t p = first; p < end; p += step, here += apart) f(here, p);
+  }
+};
+
+/// Blocks that an image is cut into by each_pixel().
+STARLING_DEVICE std::uint32_t image_parts(std::uint32_t pixels, std::uint32_t channels) {
+  const std::uint64_t numbers = std::uint64_t{pixels} * channels;
+  return static_cast<std::uint32_t>((numbers + 4 * numbers_per_block - 1) /
+                                    (4 * numbers_per_block));
+}
+
+/// f(Unit, image, channel, range) for the channels and pixels of an image: a thread has few channels (a unit of them, at
+/// best just one such), and of these many pixels. Block b does part b % image_parts() of image b / image_parts().
+template <class F>
+STARLING_DEVICE void each_pixel(const Block& block, std::uint32_t pixels, std::uint32_t channels,
+                                bool are_even, const F& f) {
+  const std::uint32_t parts = image_parts(pixels, channels);
+  const std::uint64_t image = block.index / parts;
+  const std::uint32_t each = (pixels + parts - 1) / parts;
+  const std::uint32_t begin = block.index % parts * each, end = lesser(begin + each, pixels);
+  const auto go = [&]<unsigned unit>(Unit<unit> own, unsigned thread) {
+    const std::uint32_t units = channels / unit, across = lesser(units, image_threads);
+    const std::uint32_t step = image_threads / across, first = begin + thread / across;
+    if (thread / across >= step || first >= end) return;
+    for (std::uint32_t u = thread % across; u < units; u += across) {
+      f(own, image, u * unit,
+        PixelRange{first, end, step, (image * pixels + first) * channels + u * unit,
+                   std::uint64_t{step} * channels});
+    }
+  };
+  block.each([&](unsigned thread) {
+    if (are_even && channels % 4 == 0) {
+      go(Unit<4>{}, thread);
+    } else {
+      go(Unit<1>{}, thread);
+    }
+  });
+}
+
 /// y from a and b, number by number; any of them may be the same.
 struct ElementKernel {
   static constexpr unsigned threads = image_threads;
@@ -66,26 +137,30 @@ struct ElementKernel {
   }
 };
 
-/// `images` images are cut into squares of window x window pixels side by side.
+/// Images are cut into squares of window x window pixels side by side.
 struct PoolArguments {
-  std::uint64_t images;
   std::uint32_t height, width, channels, window;
-  const float* x;
+  const float* x;   // (images, height, width, channels)
   float* y;         // forward: written
   const float* dy;  // backward: read
   float* dx;        // backward: written, but for pixels of no square
 
-  /// One per square and channel.
-  STARLING_DEVICE std::uint64_t count() const {
-    return images * (height / window) * (width / window) * channels;
+  /// Of an image.
+  STARLING_DEVICE std::uint32_t squares() const { return (height / window) * (width / window); }
+  /// Where channel c of a square begins in x.
+  STARLING_DEVICE std::uint64_t corner(std::uint64_t image, std::uint32_t square,
+                                       std::uint32_t c) const {
+    const std::uint32_t row = square / (width / window), column = square % (width / window);
+    const std::uint32_t pixel = (row * width + column) * window;
+    return (image * height * width + pixel) * channels + c;
   }
-  /// Where square and channel i begins in x.
-  STARLING_DEVICE std::uint64_t corner(std::uint64_t i) const {
-    const std::uint64_t square = i / channels;
-    const std::uint64_t column = square % (width / window);
-    const std::uint64_t row = square / (width / window) % (height / window);
-    const std::uint64_t image = square / (width / window) / (height / window);
-    return ((image * height + row * window) * width + column * window) * channels + i % channels;
+  /// How far from its corner the places of a square lie, row by row: f(distance).
+  template <class F>
+  STARLING_DEVICE void each_place(const F& f) const {
+    for (std::uint32_t row = 0; row < window; ++row) {
+      for (std::uint32_t column = 0; column < window; ++column)
+        f(std::uint64_t{row * width + column} * channels);
+    }
   }
 };
 
@@ -94,40 +169,57 @@ struct PoolKernel {
   using Arguments = PoolArguments;
 
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
-    each_number(block, a.count(), [&](std::uint64_t i) {
-      const float* x = a.x + a.corner(i);
-      float y = x[0];
-      for (std::uint32_t place = 1; place < a.window * a.window; ++place) {
-        const float value =
-            x[(place / a.window * std::uint64_t{a.width} + place % a.window) * a.channels];
-        y = value > y || value != value ? value : y;
-      }
-      a.y[i] = y;
-    });
+    each_pixel(block, a.squares(), a.channels, is_even(a.x) && is_even(a.y),
+               [&]<unsigned unit>(Unit<unit>, std::uint64_t image, std::uint32_t c,
+                                  const PixelRange& squares) {
+                 squares.each([&](std::uint64_t at, std::uint32_t square) {
+                   const float* corner = a.x + a.corner(image, square, c);
+                   auto y = Unit<unit>::load(corner);
+                   a.each_place([&](std::uint64_t distance) {
+                     const auto x = Unit<unit>::load(corner + distance);
+                     STARLING_UNROLL
+                     for (unsigned i = 0; i < unit; ++i)
+                       y.at[i] = x.at[i] > y.at[i] || x.at[i] != x.at[i] ? x.at[i] : y.at[i];
+                   });
+                   y.store(a.y + at);
+                 });
+               });
   }
 };
 
 /// The gradient of a square goes to its first pixel, row by row, that has the maximum.
 struct PoolGradientKernel {
   static constexpr unsigned threads = image_threads;
+  static constexpr unsigned resident = 5;
   using Arguments = PoolArguments;
 
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
-    each_number(block, a.count(), [&](std::uint64_t i) {
-      const std::uint64_t corner = a.corner(i);
-      const auto at = [&](std::uint32_t place) {
-        return corner + (place / a.window * std::uint64_t{a.width} + place % a.window) * a.channels;
-      };
-      float highest = a.x[corner];
-      for (std::uint32_t place = 0; place < a.window * a.window; ++place)
-        highest = a.x[at(place)] > highest ? a.x[at(place)] : highest;
-      float rest = a.dy[i];  // until a pixel has taken it
-      for (std::uint32_t place = 0; place < a.window * a.window; ++place) {
-        const bool is_highest = a.x[at(place)] == highest;
-        a.dx[at(place)] = is_highest ? rest : 0.0F;
-        rest = is_highest ? 0.0F : rest;
-      }
-    });
+    each_pixel(block, a.squares(), a.channels, is_even(a.x) && is_even(a.dy) && is_even(a.dx),
+               [&]<unsigned unit>(Unit<unit>, std::uint64_t image, std::uint32_t c,
+                                  const PixelRange& squares) {
+                 squares.each([&](std::uint64_t at, std::uint32_t square) {
+                   const std::uint64_t corner = a.corner(image, square, c);
+                   auto highest = Unit<unit>::load(a.x + corner);
+                   a.each_place([&](std::uint64_t distance) {
+                     const auto x = Unit<unit>::load(a.x + corner + distance);
+                     STARLING_UNROLL
+                     for (unsigned i = 0; i < unit; ++i)
+                       highest.at[i] = x.at[i] > highest.at[i] ? x.at[i] : highest.at[i];
+                   });
+                   auto rest = Unit<unit>::load(a.dy + at);  // until a pixel has taken it
+                   a.each_place([&](std::uint64_t distance) {
+                     const auto x = Unit<unit>::load(a.x + corner + distance);
+                     Unit<unit> dx{};
+                     STARLING_UNROLL
+                     for (unsigned i = 0; i < unit; ++i) {
+                       const bool is_highest = x.at[i] == highest.at[i];
+                       dx.at[i] = is_highest ? rest.at[i] : 0.0F;
+                       rest.at[i] = is_highest ? 0.0F : rest.at[i];
+                     }
+                     dx.store(a.dx + corner + distance);
+                   });
+                 });
+               });
   }
 };
 

@@ -113,7 +113,12 @@ void add_atomically(Thread& t, const Instruction& i) {
   t.set(i.to[0], before);
 }
 void copy_ahead(Thread& t, const Instruction& i) {
-  t.queue_copy(t.get<u32>(i.from[0]), t.get<u64>(i.from[1]), t.get<u32>(i.from[2]));
+  t.queue_copy(t.get<u32>(i.from[0]), t.get<u64>(i.from[1]), t.get<u32>(i.from[2]), true);
+}
+/// Of all bytes, or of none: zeros.
+void copy_or_clear_ahead(Thread& t, const Instruction& i) {
+  t.queue_copy(t.get<u32>(i.from[0]), t.get<u64>(i.from[1]), t.get<u32>(i.from[2]),
+               t.get<u32>(i.from[3]) != 0);
 }
 void read_ahead(Thread& t, const Instruction& i) {
   t.reach(Space::global, address_of<Space::global>(t, i, i.from[0]), sizeof(f32), Access::read);
@@ -306,6 +311,7 @@ Steps all_steps() {
   add_integers<s64, u64>(steps, "s64");
   add_floats<f32>(steps, "f32");
   add_floats<f64>(steps, "f64");
+  steps["mul.wide.u16"] = multiply_wide<u32, u16>;
   steps["mul.wide.u32"] = multiply_wide<u64, u32>;
   steps["mul.wide.s32"] = multiply_wide<s64, s32>;
   steps["bfi.b32"] = insert_bits<u32>;
@@ -314,6 +320,7 @@ Steps all_steps() {
   steps["cvt.s64.s32"] = convert<s64, s32, same>;
   steps["cvt.u32.u64"] = convert<u32, u64, same>;
   steps["cvt.u32.u16"] = convert<u32, u16, same>;
+  steps["cvt.u64.u16"] = convert<u64, u16, same>;
   steps["cvt.u16.u32"] = convert<u16, u32, same>;
   steps["cvt.u16.u64"] = convert<u16, u64, same>;
   steps["cvt.f64.f32"] = convert<f64, f32, same>;
@@ -380,6 +387,7 @@ Step find_step(std::string_view name, std::uint32_t to, std::uint32_t from) {
   static const Steps steps = all_steps();
   if (name == "mov.b64" && from == 2) return join;
   if (name == "mov.b64" && to == 2) return split;
+  if (name.starts_with("cp.async.c") && from == 4) return copy_or_clear_ahead;
   const auto found = steps.find(name);
   return found == steps.end() ? nullptr : found->second;
 }

@@ -87,11 +87,11 @@ unsigned char* Thread::check(Space space, Address address, std::uint32_t bytes, 
   return place;
 }
 
-void Thread::queue_copy(Address to, Address from, std::uint32_t bytes) {
-  reach(Space::global, from, bytes, Access::read);
+void Thread::queue_copy(Address to, Address from, std::uint32_t bytes, bool is_there) {
+  if (is_there) reach(Space::global, from, bytes, Access::read);
   reach(Space::shared, to, bytes, Access::write);
   for (Address at = to; at < to + bytes; at += 4) block->shared_marks.at(at).is_awaited = true;
-  open_copies.push_back({to, from, bytes});
+  open_copies.push_back({to, from, bytes, is_there});
 }
 
 void Thread::await_copies(std::size_t count) {
@@ -99,8 +99,12 @@ void Thread::await_copies(std::size_t count) {
     for (const CopyAhead& copy : copies.front()) {
       for (Address at = copy.to; at < copy.to + copy.bytes; at += 4)
         block->shared_marks.at(at).is_awaited = false;
-      std::memcpy(check(Space::shared, copy.to, copy.bytes, Access::write),
-                  check(Space::global, copy.from, copy.bytes, Access::read), copy.bytes);
+      auto* to = check(Space::shared, copy.to, copy.bytes, Access::write);
+      if (copy.is_there) {
+        std::memcpy(to, check(Space::global, copy.from, copy.bytes, Access::read), copy.bytes);
+      } else {
+        std::memset(to, 0, copy.bytes);
+      }
     }
   }
 }

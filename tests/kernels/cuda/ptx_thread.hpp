@@ -82,6 +82,7 @@ struct Log {
 struct CopyAhead {
   Address to, from;
   std::uint32_t bytes;
+  bool is_there;  // else zeros are copied
 };
 
 struct Thread {
@@ -118,7 +119,7 @@ struct Thread {
   /// Where `bytes` bytes lie, after the checks above.
   unsigned char* reach(Space space, Address address, std::uint32_t bytes, Access access);
 
-  void queue_copy(Address to, Address from, std::uint32_t bytes);
+  void queue_copy(Address to, Address from, std::uint32_t bytes, bool is_there);
   /// Copies all closed groups but the last `count`.
   void await_copies(std::size_t count);
   /// Of a thread that has ended: fails if there are copies on their way.
