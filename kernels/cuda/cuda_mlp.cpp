@@ -19,6 +19,21 @@ constexpr std::size_t queued_at_once = 4096, tabled_at_once = 16 * queued_at_onc
 
 std::uint32_t stride_of(std::uint32_t columns) { return (columns + 3) / 4 * 4; }
 
+/// f<Kernel>() with the kernel of so many threads.
+template <class F>
+void with_step(unsigned threads, const F& f) {
+  switch (threads) {
+    case StepKernel::threads:
+      return f.template operator()<StepKernel>();
+    case FlatStepKernel::threads:
+      return f.template operator()<FlatStepKernel>();
+    case BroadStepKernel::threads:
+      return f.template operator()<BroadStepKernel>();
+    default:
+      return f.template operator()<WideStepKernel>();
+  }
+}
+
 }  // namespace
 
 CudaMlp::CudaMlp(const Mlp& mlp, Device& device, Precision precision, const Limits& limits)
@@ -32,8 +47,14 @@ CudaMlp::CudaMlp(const Mlp& mlp, Device& device, Precision precision, const Limi
   for (const DenseLayer& layer : mlp.layers()) layers_.push_back(shape_of(layer));
   const auto rows = whole(static_cast<std::size_t>(facts().batch_size));
   layout_ = StepKernel::layout(layers_.data(), whole(layers_.size()), rows);
-  is_small_ = std::uint64_t{layout_.total} * sizeof(float) <=
+  is_small_ = block_bytes(most_folded_sums, most_folded_sums * most_folded_terms) <=
               std::min(limits.shared_bytes, device.facts().shared_bytes);
+  if (is_small_) {
+    threads_ = limits.threads != 0 ? limits.threads : step_threads();
+    with_step(threads_, [&]<class Kernel>() {
+      layout_ = Kernel::layout(layers_.data(), whole(layers_.size()), rows);
+    });
+  }
   bool has_fast_layer = false;
   for (std::size_t l = 0; l < layers_.size(); ++l) has_fast_layer |= is_fast(l);
   if (is_small_ || !has_fast_layer) precision_ = Precision::strict;
@@ -121,10 +142,17 @@ void CudaMlp::fill(const Batch& batch, std::span<const GradientRequest> requests
 }
 
 void CudaMlp::gradients(std::span<GradientRequest> requests) const {
+  if (is_small_) {
+    gradients_in_blocks(requests);
+  } else {
+    gradients_by_layers(requests);
+  }
+}
+
+void CudaMlp::gradients_by_layers(std::span<GradientRequest> requests) const {
   const auto rows = static_cast<std::size_t>(facts().batch_size);
   const std::size_t fitting = limits_.scratch_bytes / (sizeof(float) * scratch_floats(rows));
-  const std::size_t most =
-      is_small_ ? queued_at_once : std::clamp<std::size_t>(fitting, 1, queued_at_once);
+  const std::size_t most = std::clamp<std::size_t>(fitting, 1, queued_at_once);
   const auto lock = device_.use();
   for (std::size_t r = 0; r < requests.size(); r += tabled_at_once) {
     const auto together = requests.subspan(r, std::min(tabled_at_once, requests.size() - r));
@@ -159,36 +187,108 @@ CudaMlp::Batch CudaMlp::queue_gradients(std::span<const GradientRequest> request
   fill(batch, requests);
   device_.upload(batch.tasks, batch.draws, batch.sums, batch.terms, batch.strange);
   sampler_.draw(batch.draws, batch.indices);
-  if (is_small_) {
-    small_step(batch);
-  } else {
-    lay_out(batch);
-    forward(batch);
-    backward(batch);
-  }
+  lay_out(batch);
+  forward(batch);
+  backward(batch);
   device_.download(batch.losses);
   device_.download(batch.strange);
   return batch;
 }
 
-template <class Kernel>
-void CudaMlp::launch_step(const Batch& batch) const {
-  typename Kernel::Arguments arguments{.tasks = batch.tasks.device,
-                                       .data = batch.data,
-                                       .losses = batch.losses.device,
-                                       .layer_count = whole(layers_.size()),
-                                       .layers = {},
-                                       .at = layout_};
-  std::ranges::copy(layers_, arguments.layers);
-  device_.launch<Kernel>(batch.tasks.count, arguments, layout_.total * sizeof(float));
+/// Of a block with a task of so many sums and terms.
+std::size_t CudaMlp::block_bytes(std::size_t sums, std::size_t terms) const {
+  return sizeof(float) * (std::size_t{layout_.total} + BlockTask::words(sums, terms));
 }
 
-void CudaMlp::small_step(const Batch& batch) const {
-  if (layout_.total * sizeof(float) <= limits_.narrow_bytes) {
-    launch_step<StepKernel>(batch);
-  } else {
-    launch_step<WideStepKernel>(batch);
+/// As few threads of a block as fill a multiprocessor together with those of the others that it has room for: what one
+/// block waits for, at its barriers most of all, others make up for.
+unsigned CudaMlp::step_threads() const {
+  const std::size_t bytes = block_bytes(1, 2);
+  if (bytes <= shared_by(9)) return StepKernel::threads;
+  if (bytes <= shared_by(5)) return FlatStepKernel::threads;
+  if (bytes <= shared_by(3)) return BroadStepKernel::threads;
+  return WideStepKernel::threads;
+}
+
+void CudaMlp::gradients_in_blocks(std::span<GradientRequest> requests) const {
+  struct Piece {
+    std::span<GradientRequest> requests;
+    Twin<BlockResult> results;
+  };
+  std::vector<Piece> pieces;
+  const auto finish = [&] {
+    device_.wait();
+    for (const Piece& piece : pieces) {
+      for (std::size_t i = 0; i < piece.requests.size(); ++i) {
+        const BlockResult& result = piece.results.host[i];
+        piece.requests[i].loss = loss_with(result.strange == 0, result.loss);
+      }
+    }
+    pieces.clear();
+  };
+  const auto lock = device_.use();
+  for (std::size_t begin = 0; begin < requests.size();) {
+    const auto here = requests.subspan(begin, std::min(queued_at_once, requests.size() - begin));
+    std::uint32_t words = 0;
+    for (const GradientRequest& request : here) {
+      std::size_t terms = 0;
+      for (const LinearJob& sum : request.sums) terms += sum.terms;
+      words = std::max(words, BlockTask::words(request.sums.size(), terms));
+    }
+    const std::size_t room = Device::room_of<std::uint32_t>(words * here.size()) +
+                             Device::room_of<BlockResult>(here.size());
+    if (!device_.has_room(room)) finish();
+    device_.begin(room);
+    pieces.push_back({here, queue_in_blocks(here, words)});
+    begin += here.size();
   }
+  finish();
+}
+
+/// One thread fills tables in less time than it takes to wake others up, which sleep while they wait.
+Twin<BlockResult> CudaMlp::queue_in_blocks(std::span<const GradientRequest> requests,
+                                           std::uint32_t words) const {
+  const auto tasks = device_.twin<std::uint32_t>(words * requests.size());
+  const auto results = device_.twin<BlockResult>(requests.size());
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    const GradientRequest& request = requests[r];
+    auto* task = reinterpret_cast<BlockTask*>(tasks.host + r * words);
+    auto* sum = reinterpret_cast<LinearTask*>(task + 1);
+    auto* const terms = reinterpret_cast<TermOnDevice*>(sum + request.sums.size());
+    std::uint32_t count = 0;
+    bool are_even = true;
+    for (const LinearJob& job : request.sums) {
+      *sum++ = {job.out, job.length, count, job.terms, 0};
+      are_even &= is_even(job.out);
+      for (const LinearTerm& term : std::span(request.terms + job.first_term, job.terms)) {
+        terms[count++] = {term.values, term.factor};
+        are_even &= is_even(term.values);
+      }
+    }
+    *task = {.x = request.x,
+             .gradient = request.gradient,
+             .draw = request.draw,
+             .node = static_cast<std::uint32_t>(request.node),
+             .sums = whole(request.sums.size()),
+             .terms = count,
+             .are_sums_even = are_even ? 1U : 0U};
+  }
+  with_step(threads_, [&]<class Kernel>() {
+    typename Kernel::Arguments arguments{
+        .tasks = tasks.host,
+        .results = results.host,
+        .task_words = words,
+        .rows = whole(static_cast<std::size_t>(facts().batch_size)),
+        .data = train_.get(),
+        .parts = sampler_.get(),
+        .layer_count = whole(layers_.size()),
+        .layers = {},
+        .at = layout_};
+    std::ranges::copy(layers_, arguments.layers);
+    device_.launch<Kernel>(requests.size(), arguments,
+                           whole(layout_.total + words) * std::uint32_t{sizeof(float)});
+  });
+  return results;
 }
 
 /// Cuts the scratch memory up. Whole groups of 4 floats come first, so that every activation is aligned for cuBLAS.

@@ -26,7 +26,7 @@ class CudaMlp final : public Workload {
                                 << 30;  // activations of larger batches come in pieces
     /// Of a block: two share a multiprocessor, one computes while the other waits.
     std::uint32_t shared_bytes = shared_by(2);
-    std::uint32_t narrow_bytes = shared_by(5);  // up to here five do, and few threads are enough
+    unsigned threads = 0;  // of a block; 0: as many as suit how many blocks share a multiprocessor
   };
 
   CudaMlp(const Mlp& mlp, cuda::Device& device, Precision precision)
@@ -57,9 +57,12 @@ class CudaMlp final : public Workload {
   static SumCount count_sums(std::span<const GradientRequest> requests);
   Batch queue_gradients(std::span<const GradientRequest> requests, const SumCount& count) const;
   void lay_out(Batch& batch) const;
-  template <class Kernel>
-  void launch_step(const Batch& batch) const;
-  void small_step(const Batch& batch) const;
+  std::size_t block_bytes(std::size_t sums, std::size_t terms) const;
+  unsigned step_threads() const;
+  void gradients_by_layers(std::span<GradientRequest> requests) const;
+  void gradients_in_blocks(std::span<GradientRequest> requests) const;
+  cuda::Twin<cuda::BlockResult> queue_in_blocks(std::span<const GradientRequest> requests,
+                                                std::uint32_t words) const;
   void forward_layer(const Batch& batch, std::size_t layer) const;
   void forward(const Batch& batch) const;
   void backward(const Batch& batch) const;
@@ -84,6 +87,7 @@ class CudaMlp final : public Workload {
   Limits limits_;
   std::vector<cuda::LayerShape> layers_;
   bool is_small_;
+  unsigned threads_ = 0;  // of a block, if it is small
   cuda::StepLayout layout_{};
   cuda::DeviceSamples train_, test_;
   cuda::DeviceSampler sampler_;

@@ -46,6 +46,8 @@ class Device {
   void release(void* memory, std::size_t bytes) noexcept;
   /// Makes room for twins of so many bytes altogether (each rounded up by room_of). Twins made before must not be used any more.
   void begin(std::size_t bytes);
+  /// That begin() would leave those made before as they are.
+  bool has_room(std::size_t bytes) const { return claimed_ + bytes <= capacity_; }
   template <class T>
   static constexpr std::size_t room_of(std::size_t count) {
     return (count * sizeof(T) + 255) / 256 * 256;

@@ -53,44 +53,44 @@ struct DrawStream {
   }
 };
 
-/// The random permutation of an epoch, of more than one sample.
-struct EpochOrder {
-  static constexpr std::uint32_t few = 64;
+/// splitmix64: its next number.
+STARLING_DEVICE std::uint64_t next_mixed(std::uint64_t& state) {
+  std::uint64_t x = state += 0x9e37'79b9'7f4a'7c15U;
+  x = (x ^ (x >> 30)) * 0xbf58'476d'1ce4'e5b9U;
+  x = (x ^ (x >> 27)) * 0x94d0'49bb'1331'11ebU;
+  return x ^ (x >> 31);
+}
+
+/// The random permutation of an epoch, of few samples, as a list.
+inline constexpr std::uint32_t few_samples = 64;
+STARLING_DEVICE void shuffle(std::uint64_t state, std::uint32_t size, std::uint8_t* order) {
+  for (std::uint32_t i = 0; i < size; ++i) {
+    const auto j = static_cast<std::uint32_t>((next_mixed(state) >> 32) * (i + 1) >> 32);
+    order[i] = order[j];
+    order[j] = static_cast<std::uint8_t>(i);
+  }
+}
+
+/// Of more samples, as a function.
+struct Scatter {
   static constexpr unsigned rounds = 6;
   std::uint32_t size, mask, shift;
   std::uint32_t factor[rounds], addend[rounds];
-  std::uint8_t order[few];  // instead, if there are few
 
-  STARLING_DEVICE EpochOrder(std::uint64_t state, std::uint32_t samples) : size(samples) {
-    const auto bits = [&] {  // splitmix64
-      std::uint64_t x = state += 0x9e37'79b9'7f4a'7c15U;
-      x = (x ^ (x >> 30)) * 0xbf58'476d'1ce4'e5b9U;
-      x = (x ^ (x >> 27)) * 0x94d0'49bb'1331'11ebU;
-      return x ^ (x >> 31);
-    };
-    mask = shift = 0;
-    if (size <= few) {
-      for (std::uint32_t i = 0; i < size; ++i) {
-        const auto j = static_cast<std::uint32_t>((bits() >> 32) * (i + 1) >> 32);
-        order[i] = order[j];
-        order[j] = static_cast<std::uint8_t>(i);
-      }
-      return;
-    }
+  STARLING_DEVICE Scatter(std::uint64_t state, std::uint32_t samples) : size(samples) {
     std::uint32_t width = 0;
     while ((size - 1) >> width != 0) ++width;
     mask = static_cast<std::uint32_t>((std::uint64_t{1} << width) - 1);
     shift = (width + 1) / 2;
     STARLING_UNROLL
     for (unsigned r = 0; r < rounds; ++r) {
-      const std::uint64_t drawn = bits();
+      const std::uint64_t drawn = next_mixed(state);
       factor[r] = static_cast<std::uint32_t>(drawn) | 1;
       addend[r] = static_cast<std::uint32_t>(drawn >> 32);
     }
   }
 
   STARLING_DEVICE std::uint32_t operator()(std::uint32_t position) const {
-    if (size <= few) return order[position];
     do {
       STARLING_UNROLL
       for (unsigned r = 0; r < rounds; ++r) {
@@ -101,6 +101,62 @@ struct EpochOrder {
     return position;
   }
 };
+
+/// The samples of one mini-batch, drawn by a block, each thread some of them. In shared memory `scratch` has
+/// rows + 2 * few_samples bytes, and `surplus` is 0.
+template <unsigned threads>
+STARLING_DEVICE void draw_samples(const Block& block, const Parts& parts, std::uint32_t node,
+                                  std::int64_t draw, std::uint32_t rows, std::int32_t* samples,
+                                  std::uint8_t* scratch, std::uint32_t& surplus) {
+  const std::uint32_t begin = parts.begin[node];
+  const std::uint32_t size = parts.begin[node + 1] - begin;
+  const std::int32_t* held = parts.samples + begin;
+  if (parts.with_replacement != 0) {
+    block.each([&](unsigned thread) {
+      for (std::uint32_t i = thread; i < rows; i += threads) {
+        const auto drawn = DrawStream::of(parts, node, draw).below(size, i);
+        if (!drawn.is_fair) add_atomically(surplus, 1);
+        samples[i] = held[drawn.value];
+      }
+    });
+    if (surplus != 0) {
+      block.each([&](unsigned thread) {
+        if (thread != 0) return;
+        const DrawStream stream = DrawStream::of(parts, node, draw);
+        std::uint32_t row = 0;
+        for (std::uint64_t i = 0; row < rows; ++i) {
+          const auto drawn = stream.below(size, i);
+          if (drawn.is_fair) samples[row++] = held[drawn.value];
+        }
+      });
+    }
+    return;
+  }
+  const std::int64_t epoch = draw * rows / size;
+  const auto position = static_cast<std::uint32_t>(draw * rows - epoch * size);
+  const auto state_of = [&](std::uint32_t e) {
+    return DrawStream::of(parts, node, epoch + e).two(0);
+  };
+  if (size <= few_samples) {
+    const std::uint32_t epochs = (position + rows - 1) / size + 1;
+    block.each([&](unsigned thread) {
+      for (std::uint32_t e = thread; e < epochs; e += threads)
+        shuffle(state_of(e), size, scratch + e * size);
+    });
+    block.each([&](unsigned thread) {
+      for (std::uint32_t i = thread; i < rows; i += threads) {
+        samples[i] = held[scratch[position + i]];
+      }
+    });
+  } else {
+    block.each([&](unsigned thread) {
+      for (std::uint32_t i = thread; i < rows; i += threads) {
+        const std::uint32_t e = (position + i) / size;
+        samples[i] = held[Scatter(state_of(e), size)(position + i - e * size)];
+      }
+    });
+  }
+}
 
 /// indices[t][..] = the samples of task t. A thread per sample, of whole tasks.
 struct DrawKernel {
@@ -171,8 +227,12 @@ struct DrawKernel {
       }
       if (size == 1) return {samples[0], true};
       const std::int64_t place = task.draw * a.rows + static_cast<std::int64_t>(i);
-      const EpochOrder order(DrawStream::of(a.parts, task.node, place / size).two(0), size);
-      return {samples[order(static_cast<std::uint32_t>(place % size))], true};
+      const std::uint64_t state = DrawStream::of(a.parts, task.node, place / size).two(0);
+      const auto at = static_cast<std::uint32_t>(place % size);
+      if (size > few_samples) return {samples[Scatter(state, size)(at)], true};
+      std::uint8_t order[few_samples];
+      shuffle(state, size, order);
+      return {samples[order[at]], true};
     }
   };
 };

@@ -13,7 +13,7 @@
 namespace starling::cuda {
 
 /// Changes with this file, with any kernel's Arguments and with kernels.inc.
-inline constexpr std::uint32_t interface_version = 8;
+inline constexpr std::uint32_t interface_version = 9;
 
 /// The one symbol that a plug-in exports, of type EntryPoint.
 inline constexpr const char* entry_point_name = "starling_device_interface";
@@ -52,7 +52,7 @@ struct Interface {
   void* (*allocate)(void* device, std::size_t bytes);
   void (*release)(void* device, void* memory);
   std::uint64_t (*free_bytes)(void* device);
-  /// Host memory that copies may use while the host goes on; null if there is not enough.
+  /// Host memory that copies may use while the host goes on, and kernels, where it is; null if there is not enough.
   void* (*allocate_pinned)(void* device, std::size_t bytes);
   void (*release_pinned)(void* device, void* memory);
   /// Queue a copy; the host side is pinned.

@@ -55,19 +55,12 @@ STARLING_DEVICE void note_strange(const StepTask& task, float zeros) {
   if (zeros != 0) add_atomically(*task.strange, 1);
 }
 
-/// Every kernel hands over the finished entries of a gradient here, numbers or quads that lie at multiples of 16 bytes:
-/// entry i is for place at(i), if is_used(i). They are stored, or join the sums that want them. All entries go through each
-/// step together: one by one, the loads for an entry would wait for the stores of the entry before, which might change
-/// them. A sum may take the place of the model, so nobody may read these entries of the model afterwards.
-template <class T, std::uint32_t count, class At, class IsUsed>
-STARLING_DEVICE void store_gradients(const StepTask& task, const T (&gradients)[count],
-                                     const At& at, const IsUsed& is_used) {
-  float zeros = 0;
-  STARLING_UNROLL
-  for (std::uint32_t i = 0; i < count; ++i) {
-    if (is_used(i)) add_zero_times(zeros, gradients[i]);
-  }
-  note_strange(task, zeros);
+/// Stores finished entries of a gradient, or adds them to the sums that want them; load(row, values) reads the same entries of
+/// another row. All entries go through each step together: one by one, the loads for an entry would wait for the stores of
+/// the entry before, which might change them.
+template <class T, std::uint32_t count, class At, class IsUsed, class Load>
+STARLING_DEVICE void hand_over(const StepTask& task, const T (&gradients)[count], const At& at,
+                               const IsUsed& is_used, const Load& load) {
   if (task.sum_count == 0) {
     STARLING_UNROLL
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -90,10 +83,7 @@ STARLING_DEVICE void store_gradients(const StepTask& task, const T (&gradients)[
         join(gradients);
       } else {
         T values[count] = {};
-        STARLING_UNROLL
-        for (std::uint32_t i = 0; i < count; ++i) {
-          if (is_used(i)) values[i] = load_as<T>(term.values + at(i));
-        }
+        load(term.values, values);
         join(values);
       }
     }
@@ -102,6 +92,26 @@ STARLING_DEVICE void store_gradients(const StepTask& task, const T (&gradients)[
       if (is_used(i)) store_as(sum.out + at(i), totals[i]);
     }
   }
+}
+
+/// Every kernel that goes layer by layer hands over the finished entries of a gradient here, numbers or quads that lie at
+/// multiples of 16 bytes: entry i is for place at(i), if is_used(i). They are stored, or join the sums that want them. A sum
+/// may take the place of the model, so nobody may read these entries of the model afterwards.
+template <class T, std::uint32_t count, class At, class IsUsed>
+STARLING_DEVICE void store_gradients(const StepTask& task, const T (&gradients)[count],
+                                     const At& at, const IsUsed& is_used) {
+  float zeros = 0;
+  STARLING_UNROLL
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (is_used(i)) add_zero_times(zeros, gradients[i]);
+  }
+  note_strange(task, zeros);
+  hand_over(task, gradients, at, is_used, [&](const float* row, T(&values)[count]) {
+    STARLING_UNROLL
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (is_used(i)) values[i] = load_as<T>(row + at(i));
+    }
+  });
 }
 
 /// Of store_gradients(): there are all entries.

@@ -42,6 +42,8 @@ class DeviceSampler {
 
   /// Queues the draws of the mini-batches of `draws`, which are uploaded; indices.device is (draws, batch size).
   void draw(const Twin<DrawTask>& draws, const Twin<std::int32_t>& indices) const;
+  /// For kernels that draw themselves.
+  const Parts& get() const { return parts_; }
 
  private:
   Device& device_;

@@ -47,11 +47,15 @@ STARLING_DEVICE float logarithm_of(float x) {
   return y + (x - x);  // NaN for infinity and NaN
 }
 
+STARLING_DEVICE float highest_of(const float* z, std::uint32_t classes) {
+  float highest = z[0];
+  for (std::uint32_t o = 1; o < classes; ++o) highest = z[o] > highest ? z[o] : highest;
+  return highest;
+}
 /// Turns one sample's logits into the gradient of the mean loss over 1 / share samples; answers with the sample's loss.
 STARLING_DEVICE double softmax_cross_entropy(float* z, std::uint32_t classes, std::int32_t label,
                                              float share) {
-  float highest = z[0];
-  for (std::uint32_t o = 1; o < classes; ++o) highest = z[o] > highest ? z[o] : highest;
+  const float highest = highest_of(z, classes);
   const double margin = static_cast<double>(z[label]) - static_cast<double>(highest);
   float sum = 0;
   for (std::uint32_t o = 0; o < classes; ++o) {

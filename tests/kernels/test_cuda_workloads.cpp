@@ -24,7 +24,7 @@ namespace {
 using Values = std::vector<float>;
 constexpr CudaMlp::Limits one_block{};
 constexpr CudaMlp::Limits by_layers{.shared_bytes = 0};
-constexpr CudaMlp::Limits one_wide_block{.narrow_bytes = 0};
+constexpr CudaMlp::Limits of_threads(unsigned threads) { return {.threads = threads}; }
 /// So little scratch memory that every task is computed by itself.
 constexpr CudaMlp::Limits one_by_one{.scratch_bytes = 1, .shared_bytes = 0};
 
@@ -91,7 +91,8 @@ TEST_CASE("cuda: gradients and evaluations of an MLP are the CPU's, bit for bit"
     const Mlp mlp = make(sizes);
     CAPTURE(mlp.facts().description);
     CAPTURE(sizes.batch);
-    for (const CudaMlp::Limits& limits : {one_block, one_wide_block, by_layers, one_by_one}) {
+    for (const CudaMlp::Limits& limits : {of_threads(32), of_threads(64), of_threads(128),
+                                          of_threads(256), by_layers, one_by_one}) {
       const CudaMlp moved(mlp, *device, Precision::strict, limits);
       CHECK(moved.is_small() == (limits.shared_bytes > 0));
       compare(*device, mlp, moved);
@@ -248,15 +249,15 @@ TEST_CASE("cuda: a model too large for a block's shared memory runs layer by lay
   compare(*device, large, moved);
 }
 
-TEST_CASE("cuda: two blocks of a step share a multiprocessor, or five narrow ones") {
+TEST_CASE("cuda: two blocks of a step share a multiprocessor") {
   // An H100 has 228 KiB for all blocks of a multiprocessor, of which 1 KiB per block is the system's.
   constexpr CudaMlp::Limits limits;
   CHECK(limits.shared_bytes == 113 * 1024);
-  CHECK(5 * (limits.narrow_bytes + 1024) <= 228 * 1024);
-  // With 258 inputs a block takes 115,936 bytes, which leaves no room for a second one; with 257, 115,540.
+  // With 269 inputs and the most sums and terms a block takes 115,768 bytes, which leaves no room for a second one; with 268,
+  // 115,256.
   const auto device = test::open_device();
-  CHECK(!CudaMlp(make({258, {96}, 10, 4}), *device, Precision::strict).is_small());
-  CHECK(CudaMlp(make({257, {96}, 10, 4}), *device, Precision::strict).is_small());
+  CHECK(!CudaMlp(make({269, {96}, 10, 4}), *device, Precision::strict).is_small());
+  CHECK(CudaMlp(make({268, {96}, 10, 4}), *device, Precision::strict).is_small());
 }
 
 TEST_CASE("cuda: quadratics are the CPU's, bit for bit") {

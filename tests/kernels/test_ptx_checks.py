@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 PROGRAM, PLUGIN, PTX = sys.argv.pop(1), sys.argv.pop(1), pathlib.Path(sys.argv.pop(1))
-LINEAR, STEP, FORWARD = "12LinearKernelE", "6StepOfILj128EE", "9ForwardOfILj2EE"  # in mangled names
+LINEAR, STEP, FORWARD = "12LinearKernelE", "6StepOfILj32EE", "9ForwardOfILj2EE"  # in mangled names
 SUMS, MODELS, LARGE = "cuda: linear combinations*", "cuda: more gradients*", "cuda: a model too large*"
 
 

@@ -2,8 +2,8 @@
 // which runs the kernels' own source, compiled for the host, and with ptx_blocks.cpp, which carries out what nvcc compiled.
 // Stricter than a GPU where it can be:
 //
-//   * nothing queued happens before somebody waits, so whoever forgets to wait, or changes what a queued copy still
-//     reads, gets wrong numbers;
+//   * nothing queued happens before somebody waits, so whoever forgets to wait, or changes what a queued copy or kernel
+//     still reads, gets wrong numbers;
 //   * device memory cannot be touched outside of kernels and copies: a host that follows a device pointer crashes;
 //   * fresh device memory and the shared memory of every block hold NaNs;
 //   * threads of a block may go in any order from barrier to barrier (emulated_blocks.hpp).
@@ -40,7 +40,8 @@ bool has_fault(const char* name) {
 }
 
 struct Emulated {
-  DeviceMemory memory;
+  DeviceMemory memory;   // the device's
+  DeviceMemory reached;  // what kernels reach: the same, and pinned memory
   std::size_t limit = std::size_t{4} << 30;
   std::size_t used = 0;
   std::vector<std::function<void()>> queue;
@@ -93,7 +94,7 @@ void* allocate(void* device, std::size_t bytes) {
   if (memory == MAP_FAILED) give_up("mmap failed");
   std::memset(memory, poison, size);
   mprotect(memory, size, PROT_NONE);
-  d->memory[memory] = bytes;
+  d->memory[memory] = d->reached[memory] = bytes;
   d->used += size;
   return memory;
 }
@@ -106,6 +107,7 @@ void release(void* device, void* memory) {
   munmap(memory, found->second);
   d->used -= whole_pages(found->second);
   d->memory.erase(found);
+  d->reached.erase(memory);
 }
 
 void close(void* device) {
@@ -117,14 +119,17 @@ void close(void* device) {
 
 std::uint64_t free_bytes(void* device) { return of(device)->limit - of(device)->used; }
 
-void* allocate_pinned(void*, std::size_t bytes) {
+void* allocate_pinned(void* device, std::size_t bytes) {
   void* memory = std::malloc(bytes);
-  if (memory != nullptr) std::memset(memory, poison, bytes);
+  if (memory == nullptr) return nullptr;
+  std::memset(memory, poison, bytes);
+  of(device)->reached[memory] = bytes;
   return memory;
 }
 
 void release_pinned(void* device, void* memory) {
   of(device)->run();
+  of(device)->reached.erase(memory);
   std::free(memory);
 }
 
@@ -145,8 +150,8 @@ int launch(void* device, std::uint32_t kernel, std::uint32_t blocks, std::uint32
   }
   const auto* raw = static_cast<const unsigned char*>(arguments);
   of(device)->queue.emplace_back(
-      [=, memory = &of(device)->memory, copied = std::vector<unsigned char>(raw, raw + bytes)] {
-        run_blocks(kernel, blocks, shared, copied.data(), *memory);
+      [=, reached = &of(device)->reached, copied = std::vector<unsigned char>(raw, raw + bytes)] {
+        run_blocks(kernel, blocks, shared, copied.data(), *reached);
       });
   return 0;
 }

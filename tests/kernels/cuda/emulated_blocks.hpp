@@ -8,7 +8,7 @@
 
 namespace starling::cuda {
 
-/// Device memory: where a piece begins, and its bytes.
+/// Memory that kernels reach: where a piece begins, and its bytes.
 using DeviceMemory = std::map<const void*, std::size_t>;
 
 enum class Turns {

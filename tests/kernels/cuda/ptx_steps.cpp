@@ -316,6 +316,7 @@ Steps all_steps() {
   steps["mul.wide.s32"] = multiply_wide<s64, s32>;
   steps["bfi.b32"] = insert_bits<u32>;
   steps["bfi.b64"] = insert_bits<u64>;
+  steps["cvt.u64.u16"] = convert<u64, u16, same>;
   steps["cvt.u64.u32"] = convert<u64, u32, same>;
   steps["cvt.s64.s32"] = convert<s64, s32, same>;
   steps["cvt.u32.u64"] = convert<u32, u64, same>;
