@@ -13,7 +13,7 @@
 namespace starling::cuda {
 
 /// Changes with this file, with any kernel's Arguments and with kernels.inc.
-inline constexpr std::uint32_t interface_version = 8;
+inline constexpr std::uint32_t interface_version = 9;
 
 /// The one symbol that a plug-in exports, of type EntryPoint.
 inline constexpr const char* entry_point_name = "starling_device_interface";
