@@ -21,6 +21,7 @@
 #define STARLING_UNROLL STARLING_PRAGMA(unroll)
 #define STARLING_UNROLL_BY(times) STARLING_PRAGMA(unroll times)
 #else
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <vector>
@@ -111,6 +112,14 @@ STARLING_DEVICE std::uint64_t bits_of(double x) {
   return static_cast<std::uint64_t>(__double_as_longlong(x));
 }
 
+STARLING_DEVICE std::uint32_t ones_of(std::uint64_t bits) {
+  return static_cast<std::uint32_t>(__popcll(static_cast<long long>(bits)));
+}
+/// Above the highest one.
+STARLING_DEVICE std::uint32_t zeros_before(std::uint64_t bits) {
+  return static_cast<std::uint32_t>(__clzll(static_cast<long long>(bits)));
+}
+
 #else
 
 struct CopyAhead {
@@ -199,6 +208,12 @@ inline std::uint32_t bits_of(float x) { return same_bits<std::uint32_t>(x); }
 inline float float_of(std::uint32_t bits) { return same_bits<float>(bits); }
 inline double double_of(std::uint64_t bits) { return same_bits<double>(bits); }
 inline std::uint64_t bits_of(double x) { return same_bits<std::uint64_t>(x); }
+inline std::uint32_t ones_of(std::uint64_t bits) {
+  return static_cast<std::uint32_t>(std::popcount(bits));
+}
+inline std::uint32_t zeros_before(std::uint64_t bits) {
+  return static_cast<std::uint32_t>(std::countl_zero(bits));
+}
 using std::fabs;
 using std::floor;
 using std::fma;

@@ -1,6 +1,8 @@
 #include "kernels/cuda/cuda_backend.hpp"
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 #include <vector>
 
 #include "kernels/cuda/transform_encoding.hpp"
@@ -68,33 +70,55 @@ void CudaBackend::transform(std::span<const TransformJob> jobs) {
   const auto lock = device_.use();
   std::vector<EncodedTransform> encoded;
   encoded.reserve(jobs.size());
-  std::size_t rows = 0, positions = 0, doubles = 0;
-  std::uint32_t longest = 0;
+  std::array<std::uint32_t, EncodedTransform::kernels> counts{}, shares{};
+  std::size_t positions = 0, doubles = 0;
   for (const TransformJob& job : jobs) {
     const EncodedTransform& last = encoded.emplace_back(encode(job));
-    rows += last.is_row ? 1 : 0;
+    for (std::size_t k = 0; k < counts.size(); ++k) {
+      counts[k] += last.blocks[k] != 0 ? 1 : 0;
+      shares[k] = std::max(shares[k], last.blocks[k]);
+    }
     positions += last.positions.size();
     doubles += last.scratch_doubles;
-    if (!last.is_row) longest = std::max(longest, last.task.out_size);
   }
+  std::array<std::size_t, EncodedTransform::kernels> begin{};  // where a kernel's tasks do
+  std::exclusive_scan(counts.begin(), counts.end(), begin.begin(), std::size_t{0});
+  const std::size_t count = begin.back() + counts.back();
+
   auto* room = static_cast<double*>(scratch_.fit(device_, doubles * sizeof(double), "transforms"));
-  device_.begin(Device::room_of<TransformTask>(jobs.size()) +
-                Device::room_of<std::uint32_t>(positions));
-  const auto tasks = device_.twin<TransformTask>(jobs.size());  // rows first
+  device_.begin(Device::room_of<TransformTask>(count) + Device::room_of<std::uint32_t>(positions));
+  const auto tasks = device_.twin<TransformTask>(count);
   const auto places = device_.twin<std::uint32_t>(positions);
-  std::size_t next_row = 0, next_map = rows, next_place = 0;
+  auto next = begin;
+  std::size_t next_place = 0;
   for (EncodedTransform& one : encoded) {
     one.task.scratch = room;
     room += one.scratch_doubles;
     one.task.positions = places.device + next_place;
     std::ranges::copy(one.positions, places.host + next_place);
     next_place += one.positions.size();
-    tasks.host[one.is_row ? next_row++ : next_map++] = one.task;
+    for (std::size_t k = 0; k < counts.size(); ++k) {
+      if (one.blocks[k] != 0) tasks.host[next[k]++] = one.task;
+    }
   }
   device_.upload(tasks, places);
-  device_.launch<RowKernel>(rows, {tasks.device}, RowKernel::shared_bytes);
-  const auto maps = static_cast<std::uint32_t>(jobs.size() - rows);
-  device_.launch<MapKernel>(pieces(longest, MapKernel::tile) * maps, {tasks.device + rows, maps},
+
+  using Kernel = EncodedTransform;
+  const auto blocks_of = [&](std::size_t k) { return std::uint64_t{counts[k]} * shares[k]; };
+  const auto tasks_of = [&](std::size_t k) { return tasks.device + begin[k]; };
+  device_.launch<ClearKernel>(blocks_of(Kernel::clear),
+                              {tasks_of(Kernel::clear), shares[Kernel::clear]}, 0);
+  device_.launch<RowKernel>(counts[Kernel::row], {tasks_of(Kernel::row)}, RowKernel::shared_bytes);
+  device_.launch<EncodeKernel>(blocks_of(Kernel::encode),
+                               {tasks_of(Kernel::encode), shares[Kernel::encode]},
+                               EncodeKernel::shared_bytes);
+  for (std::uint32_t stage = 0; stage < LargestKernel::stages; ++stage) {
+    const std::uint32_t each = LargestKernel::shares_of(stage, shares[Kernel::largest]);
+    device_.launch<LargestKernel>(std::uint64_t{counts[Kernel::largest]} * each,
+                                  {tasks_of(Kernel::largest), each, stage},
+                                  LargestKernel::shared_of(stage));
+  }
+  device_.launch<MapKernel>(blocks_of(Kernel::map), {tasks_of(Kernel::map), shares[Kernel::map]},
                             0);
 }
 

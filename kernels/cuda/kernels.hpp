@@ -3,8 +3,10 @@
 
 #include "kernels/cuda/convolution_kernels.hpp"
 #include "kernels/cuda/draw_kernel.hpp"
+#include "kernels/cuda/encode_kernel.hpp"
 #include "kernels/cuda/fast_kernels.hpp"
 #include "kernels/cuda/image_kernels.hpp"
+#include "kernels/cuda/largest_kernel.hpp"
 #include "kernels/cuda/layer_kernels.hpp"
 #include "kernels/cuda/map_kernel.hpp"
 #include "kernels/cuda/narrow_kernels.hpp"

@@ -32,16 +32,24 @@ STARLING_DEVICE Words philox(Words counter, std::uint32_t key_0, std::uint32_t k
   return counter;
 }
 
-/// The i-th word that the stream would give from here on.
-STARLING_DEVICE std::uint32_t word_of(const Stream& s, std::uint64_t i) {
-  const std::uint32_t left = 4 - s.used;
-  if (i < left) return s.block[s.used + i];
+/// Block b of a stream: 0 is the one that is being used up.
+STARLING_DEVICE Words words_at(const Stream& s, std::uint64_t b) {
+  if (b == 0) return {{s.block[0], s.block[1], s.block[2], s.block[3]}};
   // A stream counts blocks in its first word, and carries into the key.
-  const std::uint64_t at = s.counter[0] + (i - left) / 4;
+  const std::uint64_t at = s.counter[0] + (b - 1);
   const Words counter = {
       {static_cast<std::uint32_t>(at), s.counter[1], s.counter[2], s.counter[3]}};
   const auto key_0 = static_cast<std::uint32_t>(s.key[0] + (at >> 32));
-  return philox(counter, key_0, s.key[1]).word[(i - left) % 4];
+  return philox(counter, key_0, s.key[1]);
+}
+
+/// The i-th word that the stream would give from here on.
+STARLING_DEVICE std::uint32_t word_of(const Stream& s, std::uint64_t i) {
+  const std::uint64_t at = s.used + i;
+  const Words words = words_at(s, at / 4);
+  const std::uint32_t lower = at % 2 == 0 ? words.word[0] : words.word[1];
+  const std::uint32_t upper = at % 2 == 0 ? words.word[2] : words.word[3];
+  return at % 4 < 2 ? lower : upper;
 }
 
 /// Uniform in [0, 1) from one word.

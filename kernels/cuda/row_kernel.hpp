@@ -2,7 +2,6 @@
 // The bits are those of kernels/transform_*.cpp. One file, for it is one kernel: a launch takes rows of all kinds.
 #pragma once
 
-#include "kernels/cuda/keep_largest.hpp"
 #include "kernels/cuda/lanes.hpp"
 #include "kernels/cuda/transform_task.hpp"
 
@@ -10,8 +9,8 @@ namespace starling::cuda {
 
 struct RowKernel {
   static constexpr unsigned threads = lane_threads;
-  static constexpr std::uint32_t shared_bytes = lane_shared_bytes;
-  static_assert(sizeof(LargestState<threads>) <= shared_bytes);
+  static constexpr unsigned resident = 8;
+  static constexpr std::uint32_t shared_bytes = lane_shared_bytes + 2 * threads;  // SignSource
   struct Arguments {
     const TransformTask* tasks;
   };
@@ -19,20 +18,12 @@ struct RowKernel {
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
     const TransformTask& t = a.tasks[block.index];
     switch (static_cast<Row>(t.kind)) {
-      case Row::keep_largest:
-        return keep_largest<threads>(block, t);
-      case Row::scatter:
-        return scatter(block, t);
-      case Row::scatter_signs:
-        return scatter_signs(block, t);
-      case Row::scatter_at:
-        return scatter_at(block, t);
       case Row::to_levels:
-        return to_levels(block, t);
+        return bucket_norms(block, t, t.b, (t.flags & 1) != 0);
       case Row::to_signs:
         return to_signs(block, t);
       case Row::to_float4:
-        return to_float4(block, t);
+        return bucket_norms(block, t, t.a, true);
       case Row::hash:
         return hash(block, t);
       case Row::rotate:
@@ -65,143 +56,75 @@ struct RowKernel {
     });
   }
 
-  /// The sum of term(i), i < count, modulo 2^32, to every thread; of booleans, how many hold. Must not be followed by a phase
-  /// that writes shared memory.
-  template <class Term>
-  STARLING_DEVICE static std::uint32_t sum_of(const Block& block, std::uint32_t count,
-                                              const Term& term) {
+  /// The sum of all threads' numbers, modulo 2^32, to every thread. Must not be followed by a phase that writes shared memory.
+  STARLING_DEVICE static std::uint32_t total(const Block& block,
+                                             Local<std::uint32_t, threads>& numbers) {
     auto* sum = reinterpret_cast<std::uint32_t*>(block.shared_memory);
     block.each([&](unsigned thread) {
       if (thread == 0) *sum = 0;
     });
-    block.each([&](unsigned thread) {
-      std::uint32_t own = 0;
-      for (std::uint32_t i = thread; i < count; i += threads) own += term(i);
-      add_atomically(*sum, own);
-    });
+    block.each([&](unsigned thread) { add_atomically(*sum, numbers[thread]); });
     return *sum;
   }
 
-  /// The largest of key(i), i < count, or 0; as sum_of.
-  template <class Key>
-  STARLING_DEVICE static std::uint32_t largest_key(const Block& block, std::uint32_t count,
-                                                   const Key& key) {
-    auto* keys = reinterpret_cast<std::uint32_t*>(block.shared_memory);
+  /// The sum of term(i, v[i]), i < count, likewise; of booleans, how many hold.
+  template <class Term>
+  STARLING_DEVICE static std::uint32_t sum_of(const Block& block, const float* v,
+                                              std::uint32_t count, const Term& term) {
+    Local<std::uint32_t, threads> own;
+    block.each([&](unsigned thread) {
+      std::uint32_t sum = 0;
+      for_numbers<threads>(v, count, thread, [&](std::uint32_t i, float x) { sum += term(i, x); });
+      own[thread] = sum;
+    });
+    return total(block, own);
+  }
+
+  /// The largest magnitude; a NaN is larger than all. As sum_of.
+  STARLING_DEVICE static float largest_magnitude(const Block& block, const float* v,
+                                                 std::uint32_t count) {
+    auto* largest = reinterpret_cast<std::uint32_t*>(block.shared_memory);
+    const auto larger = [](std::uint32_t a, std::uint32_t b) { return a < b ? b : a; };
     block.each([&](unsigned thread) {
       std::uint32_t own = 0;
-      for (std::uint32_t i = thread; i < count; i += threads) {
-        const std::uint32_t here = key(i);
-        own = here > own ? here : own;
-      }
-      keys[1 + thread] = own;
+      for_numbers<threads>(v, count, thread, [&](std::uint32_t, float x) {
+        own = larger(own, bits_of(x) & 0x7fff'ffff);
+      });
+      largest[1 + thread] = own;
     });
     block.each([&](unsigned thread) {
       if (thread != 0) return;
       std::uint32_t all = 0;
-      for (unsigned k = 1; k <= threads; ++k) all = keys[k] > all ? keys[k] : all;
-      keys[0] = all;
+      for (unsigned k = 1; k <= threads; ++k) all = larger(all, largest[k]);
+      largest[0] = all;
     });
-    return keys[0];
-  }
-
-  STARLING_DEVICE static void scatter(const Block& block, const TransformTask& t) {
-    const std::uint32_t count = t.size[0] / 2;
-    spread(block, t.out_size, [&](std::uint32_t i) { t.out[i] = 0.0F; });
-    spread(block, count, [&](std::uint32_t i) {
-      const std::uint32_t position = bits_of(t.in[0][i]);
-      if (position < t.out_size) t.out[position] = t.in[0][count + i];
-    });
-  }
-
-  STARLING_DEVICE static void scatter_signs(const Block& block, const TransformTask& t) {
-    spread(block, t.out_size, [&](std::uint32_t i) { t.out[i] = 0.0F; });
-    if (t.size[0] == 0) return;
-    const bool has_magnitudes = t.f[0] == 0;
-    const float positive = has_magnitudes ? t.in[0][0] : t.f[0];
-    const float negative = has_magnitudes ? t.in[0][1] : t.f[0];
-    const std::uint32_t header = has_magnitudes ? 2 : 0;
-    spread(block, t.size[0] - header, [&](std::uint32_t i) {
-      const std::uint32_t word = bits_of(t.in[0][header + i]);
-      if (word >> 1 < t.out_size) t.out[word >> 1] = (word & 1) != 0 ? -negative : positive;
-    });
-  }
-
-  STARLING_DEVICE static void scatter_at(const Block& block, const TransformTask& t) {
-    spread(block, t.out_size, [&](std::uint32_t i) { t.out[i] = 0.0F; });
-    spread(block, t.size[0], [&](std::uint32_t i) { t.out[t.positions[i]] = t.f[0] * t.in[0][i]; });
-  }
-
-  /// The largest magnitude; a NaN is larger than all.
-  STARLING_DEVICE static float largest_magnitude(const Block& block, const float* v,
-                                                 std::uint32_t count) {
-    return float_of(
-        largest_key(block, count, [&](std::uint32_t i) { return bits_of(v[i]) & 0x7fff'ffff; }));
+    return float_of(largest[0]);
   }
 
   STARLING_DEVICE static double sum_of_squares(const Block& block, const float* v,
                                                std::uint32_t count) {
-    lane_sum(
-        block, count, [&](std::uint32_t i) { return static_cast<double>(v[i]) * v[i]; }, Plus{});
+    lane_sums<1>(block, count, NumberSource{v, count},
+                 [](double sum, double x, unsigned) { return sum + x * x; });
     return lane_result(block);
   }
 
-  /// a levels, b bucket, c bits of a field; flag 0: the norm is the largest magnitude.
-  STARLING_DEVICE static void to_levels(const Block& block, const TransformTask& t) {
-    const float* v = t.in[0];
-    const std::uint32_t buckets = t.size[0] == 0 ? 0 : (t.size[0] - 1) / t.b + 1;
-    for (std::uint32_t bucket = 0; bucket < buckets; ++bucket) {
-      const std::uint32_t begin = bucket * t.b, count = lesser(t.b, t.size[0] - begin);
-      const float norm = (t.flags & 1) != 0
-                             ? largest_magnitude(block, v + begin, count)
-                             : static_cast<float>(sqrt(sum_of_squares(block, v + begin, count)));
+  /// The norms of ToLevels and ToFloat4, as EncodeKernel wants them: of `bucket` numbers each.
+  STARLING_DEVICE static void bucket_norms(const Block& block, const TransformTask& t,
+                                           std::uint32_t bucket, bool is_max) {
+    for (std::uint32_t begin = 0, b = 0; begin < t.size[0]; begin += bucket, ++b) {
+      const float* v = t.in[0] + begin;
+      const std::uint32_t count = lesser(bucket, t.size[0] - begin);
+      const float norm = is_max ? largest_magnitude(block, v, count)
+                                : static_cast<float>(sqrt(sum_of_squares(block, v, count)));
       block.each([&](unsigned thread) {
-        if (thread == 0) t.out[bucket] = norm;
+        if (thread == 0) t.out[b] = norm;
       });
     }
-    spread(block, t.out_size - buckets, [&](std::uint32_t word) {
-      t.out[buckets + word] = packed_word(word, t.size[0], t.c, [&](std::uint32_t i) {
-        const float norm = t.out[i / t.b];
-        const double u = uniform_word(t.random, i);
-        const double share = norm > 0 ? fabs(v[i]) / static_cast<double>(norm) : 0;
-        double level = floor(t.a * share + u);
-        if (double{1} * t.a < level) level = t.a;
-        const std::uint32_t field = level >= 0 ? static_cast<std::uint32_t>(level) : 0;
-        return field << 1 | static_cast<std::uint32_t>(bits_of(v[i]) >> 31);
-      });
-    });
-  }
-
-  /// Of 0 and 2^(e - 7), e = 1 .. 7, the one nearest to `share`, as e.
-  STARLING_DEVICE static std::uint32_t exponent_of(double share) {
-    if (!(share >= 0x1p-7)) return 0;
-    std::uint32_t e = 7;
-    for (double level = 1; e > 1 && share < 0.75 * level; level /= 2) --e;
-    return e;
-  }
-
-  /// a bucket.
-  STARLING_DEVICE static void to_float4(const Block& block, const TransformTask& t) {
-    const float* v = t.in[0];
-    const std::uint32_t buckets = t.size[0] == 0 ? 0 : (t.size[0] - 1) / t.a + 1;
-    for (std::uint32_t bucket = 0; bucket < buckets; ++bucket) {
-      const std::uint32_t begin = bucket * t.a;
-      const float largest = largest_magnitude(block, v + begin, lesser(t.a, t.size[0] - begin));
-      block.each([&](unsigned thread) {
-        if (thread == 0) t.out[bucket] = largest;
-      });
-    }
-    spread(block, t.out_size - buckets, [&](std::uint32_t word) {
-      t.out[buckets + word] = packed_word(word, t.size[0], 4, [&](std::uint32_t i) {
-        const float largest = t.out[i / t.a];
-        const double share = largest > 0 ? fabs(v[i]) / static_cast<double>(largest) : 0;
-        return exponent_of(share) | (bits_of(v[i]) >> 31 << 3);
-      });
-    });
   }
 
   STARLING_DEVICE static void hash(const Block& block, const TransformTask& t) {
-    const std::uint32_t sum = sum_of(block, t.size[0], [&](std::uint32_t i) {
-      std::uint32_t x = bits_of(t.in[0][i]) + (i + 1) * 0x9e37'79b9U;
+    const std::uint32_t sum = sum_of(block, t.in[0], t.size[0], [](std::uint32_t i, float v) {
+      std::uint32_t x = bits_of(v) + (i + 1) * 0x9e37'79b9U;
       x = (x ^ (x >> 16)) * 0x85eb'ca6bU;
       x = (x ^ (x >> 13)) * 0xc2b2'ae35U;
       return x ^ (x >> 16);
@@ -246,26 +169,56 @@ struct RowKernel {
     return count == 0 ? 0.0F : static_cast<float>(sum / static_cast<double>(count));
   }
 
+  STARLING_DEVICE static bool is_negative(float x) { return bits_of(x) > 0x8000'0000; }
+
+  /// Numbers of which the negative ones are counted, and told by bits, if `words` is not null.
+  struct SignSource : NumberSource {
+    float* words;
+    unsigned char* signs;  // of four numbers each, of two tiles
+    Local<std::uint32_t, threads>& negatives;
+
+    STARLING_DEVICE void put(unsigned thread, std::uint32_t tile, const Quad& from,
+                             float* to) const {
+      NumberSource::put(thread, tile, from, to);
+      const unsigned bits[] = {is_negative(from.x), is_negative(from.y), is_negative(from.z),
+                               is_negative(from.w)};
+      negatives[thread] += bits[0] + bits[1] + bits[2] + bits[3];
+      signs[tile % 2 * threads + thread] =
+          static_cast<unsigned char>(bits[0] | bits[1] << 1 | bits[2] << 2 | bits[3] << 3);
+    }
+    STARLING_DEVICE void finish(unsigned rank, std::uint32_t tile) const {
+      const unsigned word = threads - 1 - rank;
+      const std::uint32_t at = tile * (lane_tile / 32) + word;
+      if (words == nullptr || word >= lane_tile / 32 || at * 32 >= count) return;
+      const unsigned char* from = signs + tile % 2 * threads + 8 * word;
+      std::uint32_t packed = 0;
+      STARLING_UNROLL
+      for (unsigned k = 0; k < 8; ++k) packed |= std::uint32_t{from[k]} << (4 * k);
+      words[at] = float_of(packed);
+    }
+  };
+
   /// a: entries of a bucket; flag 0: symmetric.
   STARLING_DEVICE static void to_signs(const Block& block, const TransformTask& t) {
-    const auto is_negative = [](float x) { return (bits_of(x) >> 31) != 0 && x != 0; };
     const bool is_symmetric = (t.flags & 1) != 0;
     const std::uint32_t buckets = t.size[0] == 0 ? 0 : (t.size[0] - 1) / t.a + 1;
+    float* words = t.out + (is_symmetric ? 1 : 2) * buckets;
+    Local<std::uint32_t, threads> negatives_of;
     for (std::uint32_t k = 0; k < buckets; ++k) {
       const float* v = t.in[0] + std::uint64_t{k} * t.a;
       const std::uint32_t count = lesser(t.a, t.size[0] - k * t.a);
-      lane_sum(
-          block, count, [&](std::uint32_t i) { return is_negative(v[i]) ? 0.0 : double{v[i]}; },
-          Plus{});
-      const double positive_sum = lane_result(block);
+      block.each([&](unsigned thread) { negatives_of[thread] = 0; });
+      lane_sums<2>(block, count,
+                   SignSource{{v, count},
+                              buckets == 1 ? words : nullptr,
+                              block.shared_memory + lane_shared_bytes,
+                              negatives_of},
+                   [](double sum, float x, unsigned side) {
+                     return sum + double{is_negative(x) == (side == 1) ? x : 0.0F};
+                   });
+      const double positive_sum = lane_result(block, 0), negative_sum = lane_result(block, 1);
       block.each([](unsigned) {});
-      lane_sum(
-          block, count, [&](std::uint32_t i) { return is_negative(v[i]) ? double{v[i]} : 0.0; },
-          Plus{});
-      const double negative_sum = lane_result(block);
-      block.each([](unsigned) {});
-      const std::uint32_t negatives =
-          sum_of(block, count, [&](std::uint32_t i) { return is_negative(v[i]); });
+      const std::uint32_t negatives = total(block, negatives_of);
       block.each([&](unsigned thread) {
         if (thread != 0) return;
         if (is_symmetric) {
@@ -276,12 +229,36 @@ struct RowKernel {
         }
       });
     }
-    const std::uint32_t header = (is_symmetric ? 1 : 2) * buckets;
-    spread(block, t.out_size - header, [&](std::uint32_t word) {
-      t.out[header + word] = packed_word(
-          word, t.size[0], 1, [&](std::uint32_t i) { return is_negative(t.in[0][i]) ? 1U : 0U; });
+    if (buckets < 2) return;
+    spread(block, (t.size[0] - 1) / 32 + 1, [&](std::uint32_t word) {
+      words[word] = packed_word(word, t.size[0], 1,
+                                [&](std::uint32_t i) { return is_negative(t.in[0][i]) ? 1U : 0U; });
     });
   }
+
+  /// Of two columns of doubles.
+  struct ProductSource {
+    using Entry = double;
+    struct Fetched {
+      double products[4];
+    };
+    const double* x;
+    const double* y;
+    std::uint32_t count;
+
+    STARLING_DEVICE Fetched fetch(std::uint32_t i) const {
+      Fetched fetched;
+      STARLING_UNROLL
+      for (std::uint32_t k = 0; k < 4; ++k)
+        fetched.products[k] = i + k < count ? x[i + k] * y[i + k] : 0;
+      return fetched;
+    }
+    STARLING_DEVICE void put(unsigned, std::uint32_t, const Fetched& from, double* to) const {
+      STARLING_UNROLL
+      for (unsigned k = 0; k < 4; ++k) to[k] = from.products[k];
+    }
+    STARLING_DEVICE void finish(unsigned, std::uint32_t) const {}
+  };
 
   /// a rows, b columns. Column c is scratch[c * rows ..].
   STARLING_DEVICE static void orthonormalize(const Block& block, const TransformTask& t) {
@@ -291,8 +268,8 @@ struct RowKernel {
       t.scratch[std::uint64_t{i % columns} * rows + i / columns] = t.in[0][i];
     });
     const auto dot = [&](const double* x, const double* y) {
-      lane_sum(
-          block, rows, [&](std::uint32_t i) { return x[i] * y[i]; }, Plus{});
+      lane_sums<1>(block, rows, ProductSource{x, y, rows},
+                   [](double sum, double product, unsigned) { return sum + product; });
       return lane_result(block);
     };
     for (std::uint32_t c = 0; c < columns; ++c) {
@@ -339,15 +316,13 @@ struct RowKernel {
   STARLING_DEVICE static void side_means(const Block& block, const TransformTask& t) {
     const float* g = t.in[0];
     const std::uint32_t count = t.size[0];
-    lane_sum(
-        block, count, [&](std::uint32_t i) { return g[i] >= 0 ? double{g[i]} : 0.0; }, Plus{});
-    const double upper_sum = lane_result(block);
+    lane_sums<2>(block, count, NumberSource{g, count}, [](double sum, float x, unsigned side) {
+      return sum + double{(x >= 0) == (side == 0) ? (side == 0 ? x : -x) : 0.0F};
+    });
+    const double upper_sum = lane_result(block, 0), lower_sum = lane_result(block, 1);
     block.each([](unsigned) {});
-    lane_sum(
-        block, count, [&](std::uint32_t i) { return g[i] >= 0 ? 0.0 : -double{g[i]}; }, Plus{});
-    const double lower_sum = lane_result(block);
-    block.each([](unsigned) {});
-    const std::uint32_t upper = sum_of(block, count, [&](std::uint32_t i) { return g[i] >= 0; });
+    const std::uint32_t upper =
+        sum_of(block, g, count, [](std::uint32_t, float x) { return x >= 0; });
     block.each([&](unsigned thread) {
       if (thread != 0) return;
       t.out[0] = mean_of(upper_sum, upper);
@@ -357,7 +332,7 @@ struct RowKernel {
 
   STARLING_DEVICE static void count_nonzero(const Block& block, const TransformTask& t) {
     const std::uint32_t count =
-        sum_of(block, t.size[0], [&](std::uint32_t i) { return t.in[0][i] != 0.0F; });
+        sum_of(block, t.in[0], t.size[0], [](std::uint32_t, float v) { return v != 0.0F; });
     block.each([&](unsigned thread) {
       if (thread == 0) *t.number = static_cast<double>(count);
     });

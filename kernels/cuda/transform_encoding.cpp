@@ -1,5 +1,8 @@
 #include "kernels/cuda/transform_encoding.hpp"
 
+#include "kernels/cuda/encode_kernel.hpp"
+#include "kernels/cuda/largest_kernel.hpp"
+#include "kernels/cuda/map_kernel.hpp"
 #include "kernels/cuda/random_stream.hpp"
 #include "kernels/transforms.hpp"
 
@@ -8,15 +11,37 @@ namespace {
 
 using namespace transforms;
 
+std::uint32_t pieces(std::uint32_t size, std::uint32_t piece) {
+  return static_cast<std::uint32_t>((std::uint64_t{size} + piece - 1) / piece);
+}
+
 /// Fills in what its transform says, apart from the vectors.
 struct Encoder {
   EncodedTransform& to;
   TransformTask& task;
 
-  void map(Map kind) { task.kind = static_cast<std::uint32_t>(kind); }
+  void map(Map kind) {
+    task.kind = static_cast<std::uint32_t>(kind);
+    to.blocks[EncodedTransform::map] = pieces(MapKernel::extent_of(task), MapKernel::tile);
+  }
+  /// What other settings say must be there.
+  void scatter(Map kind) {
+    map(kind);
+    to.blocks[EncodedTransform::clear] = pieces(task.out_size, ClearKernel::tile);
+  }
   void row(Row kind) {
     task.kind = static_cast<std::uint32_t>(kind);
-    to.is_row = true;
+    to.blocks[EncodedTransform::row] = 1;
+  }
+  /// By buckets, of which pieces of a row shall have whole ones; otherwise their norms come first.
+  void encode(Row kind, std::uint32_t bucket, std::uint32_t bits) {
+    bool is_whole = false;
+    task.kind = static_cast<std::uint32_t>(kind);
+    task.piece = EncodeKernel::piece_of(bucket, bits, is_whole);
+    to.blocks[EncodedTransform::encode] = pieces(task.size[0], task.piece);
+    if (is_whole) return;
+    to.blocks[EncodedTransform::row] = 1;
+    task.flags |= EncodeKernel::norms_are_there;
   }
   void sizes(std::uint32_t a, std::uint32_t b = 0, std::uint32_t c = 0) {
     task.a = a;
@@ -30,18 +55,24 @@ struct Encoder {
     sizes(bits);
   }
 
-  void operator()(const KeepLargest& t) { row(Row::keep_largest), sizes(t.count, t.first); }
+  void operator()(const KeepLargest& t) {
+    sizes(t.count, t.first);
+    if (t.count == 0) return;
+    to.blocks[EncodedTransform::largest] = LargestKernel::pieces_of(task.size[0]);
+    to.scratch_doubles =
+        (LargestKernel::bytes_of(task.size[0]) + sizeof(double) - 1) / sizeof(double);
+  }
   void operator()(const KeepAbove& t) { map(Map::keep_above), task.f[0] = t.threshold; }
   void operator()(const KeepSide& t) { map(Map::keep_side), task.flags = t.is_negative ? 1 : 0; }
   void operator()(const SignedPositions&) { map(Map::signed_positions); }
-  void operator()(const ScatterSigns& t) { row(Row::scatter_signs), task.f[0] = t.magnitude; }
-  void operator()(const Scatter&) { row(Row::scatter); }
+  void operator()(const ScatterSigns& t) { task.f[0] = t.magnitude, scatter(Map::scatter_signs); }
+  void operator()(const Scatter&) { scatter(Map::scatter); }
   void operator()(const GatherRandom& t) {
     map(Map::gather);
     to.positions = random_positions(t.count, task.size[0], t.random);
   }
   void operator()(const ScatterRandom& t) {
-    row(Row::scatter_at);
+    scatter(Map::scatter_at);
     task.f[0] = t.factor;
     to.positions = random_positions(task.size[0], task.out_size, t.random);
   }
@@ -49,9 +80,9 @@ struct Encoder {
   void operator()(const ToHalf& t) { map(Map::to_half), task.flags = t.is_bfloat ? 1 : 0; }
   void operator()(const FromHalf& t) { map(Map::from_half), task.flags = t.is_bfloat ? 1 : 0; }
   void operator()(const ToLevels& t) {
-    row(Row::to_levels);
     sizes(t.levels, t.bucket, level_bits(t.levels));
     task.flags = t.is_max_norm ? 1 : 0;
+    encode(Row::to_levels, t.bucket, level_bits(t.levels));
     task.random = stream_of(t.random);
   }
   void operator()(const FromLevels& t) {
@@ -70,7 +101,10 @@ struct Encoder {
     map(Map::from_signs), sizes(t.bucket);
     task.flags = t.is_symmetric ? 1 : 0;
   }
-  void operator()(const ToFloat4& t) { row(Row::to_float4), sizes(t.bucket); }
+  void operator()(const ToFloat4& t) {
+    sizes(t.bucket);
+    encode(Row::to_float4, t.bucket, 4);
+  }
   void operator()(const FromFloat4& t) { map(Map::from_float4), sizes(t.bucket); }
   void operator()(const ToColors& t) {
     map(Map::to_colors);

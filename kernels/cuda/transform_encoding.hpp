@@ -1,6 +1,7 @@
 // From a Transform to the flat record that a kernel reads.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "kernels/cuda/transform_task.hpp"
@@ -11,9 +12,11 @@ namespace starling::cuda {
 /// A transform or measure, ready for a kernel but for memory that only the backend can give.
 struct EncodedTransform {
   TransformTask task{};
-  bool is_row = false;                     // runs as a Row, in one block
-  std::vector<std::uint32_t> positions{};  // task.positions must point to them
-  std::size_t scratch_doubles = 0;         // task.scratch must have room for so many
+  /// In the order of their launches.
+  enum Kernel : std::size_t { clear, row, encode, largest, map, kernels };
+  std::array<std::uint32_t, kernels> blocks{};  // of each kernel, pieces of what largest looks at
+  std::vector<std::uint32_t> positions{};       // task.positions must point to them
+  std::size_t scratch_doubles = 0;              // task.scratch must have room for so many
 };
 
 EncodedTransform encode(const TransformJob& job);

@@ -1,5 +1,6 @@
 // What the transforms of sim/node/transform.hpp look like to a device: one flat record each. Most give every float of
-// the result by itself (Map); some need the whole row first (Row) and run in one block per row.
+// the result by itself, or place every entry of a code (Map); some need the whole row first (Row) and run in one block per row. KeepLargest has a kernel of
+// its own (largest_kernel.hpp), as have ToLevels and ToFloat4 (encode_kernel.hpp).
 #pragma once
 
 #include "kernels/cuda/philox.hpp"
@@ -12,6 +13,9 @@ enum class Map : std::uint32_t {
   signed_positions,
   clear_where,
   gather,
+  scatter,
+  scatter_signs,
+  scatter_at,
   to_half,
   from_half,
   from_levels,
@@ -33,10 +37,6 @@ enum class Map : std::uint32_t {
 };
 
 enum class Row : std::uint32_t {
-  keep_largest,
-  scatter,
-  scatter_signs,
-  scatter_at,
   to_levels,
   to_signs,
   to_float4,
@@ -56,12 +56,14 @@ struct TransformTask {
   const float* in[3];
   float* out;
   const std::uint32_t* positions;  // gather, scatter_at
-  double* scratch;                 // orthonormalize: (columns, rows); rotate: (size)
-  double* number;                  // measures: the result
-  std::uint32_t size[3];           // of the inputs
+  double*
+      scratch;  // orthonormalize: (columns, rows); rotate: (size); KeepLargest: a LargestRow and more
+  double* number;         // measures: the result
+  std::uint32_t size[3];  // of the inputs
   std::uint32_t out_size;
   std::uint32_t kind;     // Map or Row
   std::uint32_t a, b, c;  // whole-number settings
+  std::uint32_t piece;    // numbers of a block (EncodeKernel)
   std::uint32_t flags;    // bit 0, bit 1: settings that are yes or no
   float f[3];
   double cell;

@@ -101,6 +101,7 @@ struct DistanceTask {
 /// sum_i (a_i - b_i)^2 of task `block`, in the lanes of dense::Kernels::squared_distance.
 struct DistanceKernel {
   static constexpr unsigned threads = lane_threads;
+  static constexpr unsigned resident = 8;
   static constexpr std::uint32_t shared_bytes = lane_shared_bytes;
   struct Arguments {
     const DistanceTask* tasks;
@@ -109,16 +110,32 @@ struct DistanceKernel {
 
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
     const DistanceTask task = a.tasks[block.index];
-    lane_sum(
-        block, task.length,
-        [&](std::uint32_t i) {
-          return static_cast<double>(task.a[i]) - static_cast<double>(task.b[i]);
-        },
-        [](double sum, double d) { return fma(d, d, sum); });
+    lane_sums<1>(block, task.length, Differences{task},
+                 [](double sum, double d, unsigned) { return fma(d, d, sum); });
     block.each([&](unsigned thread) {
       if (thread == 0) a.results[block.index] = lane_result(block);
     });
   }
+
+ private:
+  struct Differences {
+    using Entry = double;
+    struct Fetched {
+      Quad a, b;
+    };
+    DistanceTask task;
+
+    STARLING_DEVICE Fetched fetch(std::uint32_t i) const {
+      return {quad_at(task.a, i, task.length), quad_at(task.b, i, task.length)};
+    }
+    STARLING_DEVICE void put(unsigned, std::uint32_t, const Fetched& from, double* to) const {
+      to[0] = double{from.a.x} - double{from.b.x};
+      to[1] = double{from.a.y} - double{from.b.y};
+      to[2] = double{from.a.z} - double{from.b.z};
+      to[3] = double{from.a.w} - double{from.b.w};
+    }
+    STARLING_DEVICE void finish(unsigned, std::uint32_t) const {}
+  };
 };
 
 }  // namespace starling::cuda

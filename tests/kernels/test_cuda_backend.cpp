@@ -58,8 +58,9 @@ struct Rig {
   CudaBackend gpu{*device};
   CpuBackend cpu;
 
-  /// Both backends' result of one transform must be the same.
-  void check(const Transform& transform, const std::vector<Values>& inputs) {
+  /// Both backends' result of one transform must be the same. The first input begins `offset` floats after an aligned address.
+  void check(const Transform& transform, const std::vector<Values>& inputs,
+             std::size_t offset = 0) {
     std::vector<std::size_t> sizes;
     for (const Values& input : inputs) sizes.push_back(input.size());
     const std::size_t size = result_size(transform, sizes);
@@ -72,7 +73,7 @@ struct Rig {
     const DeviceRow out(*device, Values(size, -8));
     job.out = out.row();
     for (std::size_t i = 0; i < inputs.size(); ++i)
-      job.inputs[i] = rows.emplace_back(*device, inputs[i]).row();
+      job.inputs[i] = rows.emplace_back(*device, inputs[i], i == 0 ? offset : 0).row();
     gpu.transform({&job, 1});
     const Values found = out.values();
     const std::size_t at = test::first_difference(expected, found);
@@ -178,7 +179,7 @@ TEST_CASE("cuda: one term with factor one is copied bit for bit, codes that look
 
 TEST_CASE("cuda: distances are the CPU's, bit for bit") {
   Rig rig;
-  for (const std::size_t size : {1, 15, 16, 17, 255, 2047, 2048, 2049, 10000}) {
+  for (const std::size_t size : {1, 15, 16, 17, 255, 1023, 1024, 1025, 2048, 2049, 10000}) {
     const Values a = random_values(size, 1), b = coarse_values(size, 2);
     const DeviceRow p(*rig.device, a), q(*rig.device, b, 3);
     double expected = -1, first = -2, second = -2;
@@ -321,6 +322,87 @@ TEST_CASE("cuda: many transforms of one call, of all kinds, do not meet") {
   for (std::size_t j = 0; j < outs.size(); ++j) {
     CAPTURE(j);
     CHECK(test::first_difference(expected[j], outs[j].values()) == expected[j].size());
+  }
+}
+
+TEST_CASE("cuda: the largest of rows of any length in one call, cut into pieces") {
+  Rig rig;
+  constexpr std::size_t piece = cuda::LargestKernel::piece;
+  constexpr std::size_t shared =
+      piece * cuda::LargestKernel::together;  // by the pieces of one block
+  const std::size_t sizes[] = {1, piece - 1, piece, piece + 1, shared - 5, shared + 3};
+  std::deque<Transform> transforms;
+  std::deque<DeviceRow> inputs, outs;
+  std::deque<Values> host, expected;
+  std::vector<TransformJob> gpu_jobs, cpu_jobs;
+  for (const std::size_t size : sizes) {
+    const auto d = static_cast<std::uint32_t>(size);
+    // What is listed: a little, all of a few magnitudes, all of the row.
+    for (const Values& v : {random_values(size, 1), coarse_values(size, 2), Values(size, -2.5F)}) {
+      for (const std::uint32_t count : {d / 100, d - d / 3}) {
+        const std::size_t j = host.size();
+        transforms.emplace_back(KeepLargest{count, 3});
+        host.push_back(v);
+        expected.emplace_back(2 * count, -7);
+        inputs.emplace_back(*rig.device, v, j % 3);
+        outs.emplace_back(*rig.device, expected.back());
+        cpu_jobs.push_back(
+            {.transform = &transforms.back(), .inputs = {host.back()}, .out = expected.back()});
+        gpu_jobs.push_back({.transform = &transforms.back(),
+                            .inputs = {inputs.back().row()},
+                            .out = outs.back().row()});
+      }
+    }
+  }
+  rig.cpu.transform(cpu_jobs);
+  rig.gpu.transform(gpu_jobs);
+  for (std::size_t j = 0; j < outs.size(); ++j) {
+    CAPTURE(j);
+    CAPTURE(host[j].size());
+    CHECK(test::first_difference(expected[j], outs[j].values()) == expected[j].size());
+  }
+}
+
+TEST_CASE("cuda: levels and floats of four bits, of rows cut into pieces") {
+  Rig rig;
+  constexpr std::size_t piece = cuda::EncodeKernel::most;
+  Random fresh(7, "test"), begun = fresh;
+  begun();
+  for (const std::size_t size : {piece - 1, piece, piece + 1, 2 * piece + 77}) {
+    for (const Values& v : {random_values(size, 1), wild_values(size, 3)}) {
+      // Of a bucket: a number, a power of two, whole buckets in shorter pieces, buckets that pieces cut, all.
+      for (const std::uint32_t bucket : {1U, 512U, 1000U, 1001U, 20000U}) {
+        for (const std::uint32_t levels : {1U, 7U, 127U, 255U, 32767U}) {  // fields of 2 to 16 bits
+          const bool is_max = levels % 2 != bucket % 2;
+          rig.check(ToLevels{levels, bucket, is_max, fresh}, {v}, levels % 3);
+          rig.check(ToLevels{levels, bucket, !is_max, begun}, {v});
+        }
+        rig.check(ToFloat4{bucket}, {v}, bucket % 4);
+      }
+    }
+  }
+}
+
+TEST_CASE("cuda: signs and their means, of rows around the tiles that they are added up by") {
+  Rig rig;
+  constexpr std::size_t tile = cuda::lane_tile;
+  for (const std::size_t size : {tile - 1, tile, tile + 1, 3 * tile + 33}) {
+    const auto d = static_cast<std::uint32_t>(size);
+    for (const Values& v : {random_values(size, 1), coarse_values(size, 2), wild_values(size, 3)}) {
+      for (const bool is_symmetric : {false, true}) {
+        rig.check(ToSigns{is_symmetric, d}, {v}, 1);
+        rig.check(ToSigns{is_symmetric, d / 2}, {v});
+      }
+      rig.check(SideMeans{}, {v}, 2);
+    }
+  }
+}
+
+TEST_CASE("cuda: numbers of 16 bits begin at any float") {
+  Rig rig;
+  const Values v = wild_values(2 * cuda::MapKernel::tile + 3, 1);
+  for (const bool is_bfloat : {false, true}) {
+    for (const std::size_t offset : {1, 2}) rig.check(ToHalf{is_bfloat}, {v}, offset);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "tests/kernels/cuda/ptx_steps.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -197,6 +198,8 @@ constexpr auto truncated = [](auto a) -> To {
   return static_cast<To>(a);
 };
 constexpr auto nearest_whole = [](auto a) { return std::nearbyint(a); };
+constexpr auto ones_of = [](u64 a) { return std::popcount(a); };
+constexpr auto zeros_before = [](u64 a) { return std::countl_zero(a); };
 constexpr auto next_lower_whole = [](auto a) { return std::floor(a); };
 
 using Steps = std::map<std::string, Step, std::less<>>;
@@ -335,6 +338,8 @@ Steps all_steps() {
   steps["cvt.rzi.u32.f64"] = convert<u32, f64, truncated<u32>>;
   steps["cvt.rni.f64.f64"] = unary<f64, nearest_whole>;
   steps["cvt.rmi.f64.f64"] = unary<f64, next_lower_whole>;
+  steps["popc.b64"] = convert<u32, u64, ones_of>;
+  steps["clz.b64"] = convert<u32, u64, zeros_before>;
   steps["cvta.to.global.u64"] = unary<u64, same>;
   add_memory<u8>(steps, "u8");
   add_memory<u16>(steps, "u16");
