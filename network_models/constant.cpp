@@ -7,6 +7,8 @@
 // maximum alone keeps a pair in order: a small message does not overtake a large one sent before
 // it, it arrives at the same instant, right behind. Without `bandwidth` bytes cost nothing.
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <limits>
 #include <vector>
@@ -17,31 +19,39 @@
 namespace starling::network_models {
 namespace {
 
-// Last arrival of every pair with something on its way: a hash table with linear probing. A pair
-// whose last message has arrived constrains nothing, so such entries go whenever the table would
-// grow; it stays small.
+// Last arrival of every pair with something on its way. A pair whose last message has arrived constrains nothing, so its
+// place is free. Two pairs of each source lie in a record of its own; where a node sends to more at a time, others are in a
+// hash table with linear probing, which drops such pairs whenever it would grow: it stays small.
 class LastArrivals {
  public:
-  LastArrivals() : entries_(1024) {}
+  explicit LastArrivals(NodeId nodes) : records_(static_cast<std::size_t>(nodes)) {}
 
   /// The last arrival of the pair, to be overwritten; some time <= `now` if there is none.
   Time& of(NodeId source, NodeId destination, Time now) {
+    Record& record = records_[static_cast<std::size_t>(source)];
+    for (std::size_t i = 0; i < record.arrival.size(); ++i) {
+      if (record.destination[i] == destination) return record.arrival[i];
+    }
     const auto pair =
         static_cast<std::uint64_t>(source) << 32 | static_cast<std::uint32_t>(destination);
-    Entry* entry = find(pair);
-    if (entry->pair == pair) [[likely]]
-      return entry->arrival;
-    if (4 * (used_ + 1) > 3 * entries_.size()) {
-      rebuild(now);
-      entry = find(pair);
+    if (used_ > 0) [[unlikely]] {
+      if (Entry* entry = find(pair); entry->pair == pair) return entry->arrival;
     }
-    ++used_;
-    *entry = {pair, now};
-    return entry->arrival;
+    for (std::size_t i = 0; i < record.arrival.size(); ++i) {
+      if (record.arrival[i] > now) continue;
+      record.destination[i] = destination;
+      return record.arrival[i];
+    }
+    return add(pair, now);
   }
+  NodeRecords node_records() const { return {records_.data(), sizeof(Record)}; }
 
  private:
   static constexpr std::uint64_t nobody = std::numeric_limits<std::uint64_t>::max();
+  struct Record {
+    std::array<NodeId, 2> destination{-1, -1};
+    std::array<Time, 2> arrival{};
+  };
   struct Entry {
     std::uint64_t pair = nobody;
     Time arrival{};
@@ -54,28 +64,39 @@ class LastArrivals {
     return &entries_[i];
   }
 
+  Time& add(std::uint64_t pair, Time now) {
+    if (4 * (used_ + 1) > 3 * entries_.size()) rebuild(now);
+    ++used_;
+    Entry* entry = find(pair);
+    *entry = {pair, now};
+    return entry->arrival;
+  }
+
   void rebuild(Time now) {
     std::vector<Entry> live;
     for (const Entry& entry : entries_) {
       if (entry.pair != nobody && entry.arrival > now) live.push_back(entry);
     }
-    std::size_t size = entries_.size();
+    std::size_t size = std::max(first_size, entries_.size());
     while (size < 4 * (live.size() + 1)) size *= 2;
     entries_.assign(size, Entry{});
     for (const Entry& entry : live) *find(entry.pair) = entry;
     used_ = live.size();
   }
 
-  std::vector<Entry> entries_;  // a power of two of them, at most three quarters used
+  static constexpr std::size_t first_size = 64;
+  std::vector<Record> records_;  // (nodes)
+  std::vector<Entry> entries_;   // a power of two of them, at most three quarters used; or none
   std::size_t used_ = 0;
 };
 
 class Constant final : public NetworkModel {
  public:
-  Constant(Duration latency, double seconds_per_byte)
+  Constant(Duration latency, double seconds_per_byte, NodeId nodes)
       : latency_(latency),
         seconds_per_byte_(seconds_per_byte),
-        picoseconds_per_byte_(1e12 * seconds_per_byte) {}
+        picoseconds_per_byte_(1e12 * seconds_per_byte),
+        last_arrivals_(nodes) {}
 
   void start(const Transfer& transfer, NetworkClock& clock) override {
     const Time now = clock.now();
@@ -91,6 +112,7 @@ class Constant final : public NetworkModel {
   }
 
   LinkCost link_cost() const override { return {latency_, seconds_per_byte_}; }
+  NodeRecords node_records() const override { return last_arrivals_.node_records(); }
 
  private:
   Duration latency_;
@@ -101,14 +123,14 @@ class Constant final : public NetworkModel {
 
 }  // namespace
 
-std::unique_ptr<NetworkModel> constant(const Section& section, NodeId, std::uint64_t) {
+std::unique_ptr<NetworkModel> constant(const Section& section, NodeId nodes, std::uint64_t) {
   const auto latency =
       section.required<Duration>("latency", "from sending to arrival of an empty message");
   const double seconds_per_byte = read_seconds_per_byte(
       section, "bandwidth", "infinite",
       "of every pair of nodes, such as 10 Gbit/s; infinite: bytes cost nothing");
   section.finish();
-  return std::make_unique<Constant>(latency, seconds_per_byte);
+  return std::make_unique<Constant>(latency, seconds_per_byte, nodes);
 }
 
 }  // namespace starling::network_models

@@ -485,9 +485,10 @@ void Run::run_simulation(const Recorder* recorded) {
   World world{transport,      *graph_,       *observer_,   *parts_.topology,
               settings.steps, settings.seed, settings.plan};
   Nodes nodes(world, settings.nodes);
-  transport.add_records(nodes.records());
+  transport.add_records({nodes.records(), {recorder_.nodes.data(), sizeof(NodeTotals)}});
   transport.add_records(parts_.compute_time->node_records());
-  transport.add_records({recorder_.nodes.data(), sizeof(NodeTotals)});
+  transport.add_records(parts_.topology->node_records());
+  transport.add_models(observer_->models());
   for (Node& node : nodes) node.spawn(parts_.program(node));
   const auto gather = [&] {
     recorder_.statistics["engine.events"] = static_cast<double>(transport.events());

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
+#include "sim/base/prefetch.hpp"
 
 namespace starling {
 
@@ -150,6 +151,7 @@ void Calendar::take_bucket(Bucket bucket) {
   std::uint32_t block = bucket.first;
   for (std::uint32_t left = bucket.count;;) {
     const std::uint32_t here = std::min(left, events_per_block);
+    if (left > here) prefetch(&blocks_[blocks_[block].next], sizeof(Block));
     for (std::uint32_t i = 0; i < here; ++i) {
       const Event& event = blocks_[block].events[i];
       earliest = std::min(earliest, event.time);

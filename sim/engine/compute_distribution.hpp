@@ -52,7 +52,9 @@ class FactorsAhead {
     }
     return drawn_[index].factors[static_cast<std::size_t>(lane)];
   }
-  NodeRecords records() const { return {drawn_.data(), sizeof(Drawn)}; }
+  std::vector<NodeRecords> records() const {
+    return {{first_.data(), sizeof(Step)}, {drawn_.data(), sizeof(Drawn)}};
+  }
 
  private:
   struct alignas(cache_line) Drawn {
@@ -80,7 +82,9 @@ class ComputeDistribution {
     return ahead_ ? seconds * ahead_->at(node, step) : seconds;
   }
   /// What is kept of every node, for prefetching.
-  NodeRecords node_records() const { return ahead_ ? ahead_->records() : NodeRecords{}; }
+  std::vector<NodeRecords> node_records() const {
+    return ahead_ ? ahead_->records() : std::vector<NodeRecords>();
+  }
   /// Mean number of seconds; with per_token over the first few batches.
   double mean() const { return mean_; }
 

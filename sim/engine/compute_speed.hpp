@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/base/prefetch.hpp"
 #include "sim/base/section.hpp"
 #include "sim/base/types.hpp"
 
@@ -39,6 +40,8 @@ class ComputeSpeed {
     return is_slow(node, step) ? steady * settings_.slow_factor : steady;
   }
   bool is_slow(NodeId node, Step step) const;
+  /// What is kept of every node, for prefetching.
+  NodeRecords node_records() const { return {settings_.speeds.data(), sizeof(double)}; }
   /// Mean over time and nodes of what nominal durations are multiplied by.
   double mean_factor() const;
 

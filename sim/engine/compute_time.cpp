@@ -37,6 +37,12 @@ Duration ComputeTime::duration(NodeId node, Step step, BatchName batch) const {
   }
 }
 
+std::vector<NodeRecords> ComputeTime::node_records() const {
+  std::vector<NodeRecords> records = distribution_.node_records();
+  records.push_back(speed_.node_records());
+  return records;
+}
+
 Duration ComputeTime::mean() const {
   constexpr double longest = 9.19e6;  // seconds; the clock holds little more
   const double mean = distribution_.mean() * speed_.mean_factor() + delays_.mean_seconds();

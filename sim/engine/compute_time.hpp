@@ -62,7 +62,7 @@ class ComputeTime {
     return from_seconds(speed_.seconds(node, step, to_seconds(nominal)));
   }
   /// What is kept of every node, for prefetching.
-  NodeRecords node_records() const { return distribution_.node_records(); }
+  std::vector<NodeRecords> node_records() const;
   /// The injected delay alone (zero for most).
   Duration delay(NodeId node, Step step) const { return delays_.delay(node, step); }
   /// Mean duration over steps and nodes, injected delays included, 106 days at most (for `describe`).

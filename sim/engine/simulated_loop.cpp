@@ -14,11 +14,14 @@ constexpr std::int64_t events_per_pulse = 256;
 
 // How many events ahead each step towards what an event uses is taken: a miss takes about as long as two events.
 constexpr std::size_t stride = 3;
-// What fewer nodes use stays in the second-level cache, from which two events ahead are enough; the 120 instructions per
-// message of looking farther would cost 5 % of the time and gain less.
-constexpr NodeId fewest_to_look_far = 1500;
+// What fewer nodes use stays in the second-level cache, from which two events ahead are enough.
+constexpr NodeId fewest_to_look_far = 1000;
 // Of a coroutine's frame, whose size nobody tells; D-PSGD's takes 672 bytes.
 constexpr std::size_t most_frame_bytes = 11 * cache_line;
+
+void fetch_frame(const Fibre& fibre) {
+  prefetch_early(fibre.handle.address(), std::min(most_frame_bytes, FramePool::largest_taken()));
+}
 
 }  // namespace
 
@@ -70,54 +73,78 @@ inline void SimulatedTransport::look_near() const {
   }
 }
 
+void SimulatedTransport::fetch_records(NodeId node) const {
+  network_records_.prefetch_early(node);
+  for (const NodeRecords& records : records_) records.prefetch_early(node);
+}
+
+// A delivery that nobody waits for is only put into the mailbox.
 void SimulatedTransport::look_far() const {
   if (const Event* event = calendar_.ahead(4 * stride)) {
     const std::uint64_t payload = event->payload;
     if (kind_of(payload) == Kind::delivery) {
-      const NodeId node = destination_of(payload);
       prefetch_early(&in_flight_[place_of(payload)], sizeof(InFlight));
       // What is sent next takes its place.
       prefetch_early(network_.transfer_record(place_of(payload)));
-      prefetch_early(mailbox_.place(node));
-      for (const NodeRecords& records : records_) records.prefetch_early(node);
+      prefetch_early(mailbox_.place(destination_of(payload)));
+    } else if (kind_of(payload) == Kind::resume) {
+      prefetch_early(&fibre_of(payload));
     }
   }
   if (const Event* event = calendar_.ahead(3 * stride)) {
     const std::uint64_t payload = event->payload;
     if (kind_of(payload) == Kind::delivery) {
-      prefetch_early(mailbox_.waiting(destination_of(payload)), sizeof(ReceiveWait));
       const InFlight& flight = in_flight_[place_of(payload)];
-      // Many messages are answered.
-      records_.front().prefetch_early(flight.message.source);
       if (flight.next != no_message) prefetch_early(&in_flight_[flight.next], sizeof(InFlight));
+      const ReceiveWait* wait = mailbox_.waiting(destination_of(payload));
+      if (wait != nullptr) {
+        prefetch_early(wait, sizeof(ReceiveWait));
+        fetch_records(destination_of(payload));
+        // Many messages are answered.
+        network_records_.prefetch_early(flight.message.source);
+      } else {
+        prefetch_early(mailbox_.newest(destination_of(payload)));
+      }
     } else if (kind_of(payload) == Kind::resume) {
-      prefetch_early(&fibre_of(payload));
+      const NodeId node = fibre_of(payload).node;
+      prefetch_early(mailbox_.place(node));
+      fetch_records(node);
     }
   }
   if (const Event* event = calendar_.ahead(2 * stride)) {
     const std::uint64_t payload = event->payload;
     if (kind_of(payload) == Kind::delivery) {
+      const InFlight& flight = in_flight_[place_of(payload)];
       const ReceiveWait* wait = mailbox_.waiting(destination_of(payload));
-      if (wait != nullptr) prefetch_early(wait->fibre);
-      const std::uint32_t next = in_flight_[place_of(payload)].next;
-      if (next != no_message) prefetch_early(mailbox_.place(in_flight_[next].destination));
+      if (wait != nullptr) {
+        prefetch_early(wait->fibre);
+        if (flight.message.values) graph_.fetch_ahead(flight.message.values);
+      }
+      if (flight.next != no_message)
+        prefetch_early(mailbox_.place(in_flight_[flight.next].destination));
     } else if (kind_of(payload) == Kind::resume) {
-      const NodeId node = fibre_of(payload).node;
-      for (const NodeRecords& records : records_) records.prefetch_early(node);
+      const Fibre& fibre = fibre_of(payload);
+      prefetch_early(mailbox_.arrived(fibre.node, 0), Mailbox::bytes_per_message);
+      fetch_frame(fibre);
+      if (!models_.empty()) graph_.fetch_ahead(models_[static_cast<std::size_t>(fibre.node)]);
     }
   }
   if (const Event* event = calendar_.ahead(stride)) {
     const std::uint64_t payload = event->payload;
-    const Fibre* fibre = nullptr;
     if (kind_of(payload) == Kind::delivery) {
       const ReceiveWait* wait = mailbox_.waiting(destination_of(payload));
-      if (wait != nullptr) fibre = wait->fibre;
+      if (wait != nullptr) fetch_frame(*wait->fibre);
     } else if (kind_of(payload) == Kind::resume) {
-      fibre = &fibre_of(payload);
+      const NodeId node = fibre_of(payload).node;
+      if (const Message* message = mailbox_.arrived(node, 0)) graph_.fetch_ahead(message->values);
+      prefetch_early(mailbox_.arrived(node, 1), Mailbox::bytes_per_message);
     }
-    if (fibre != nullptr) {
-      prefetch_early(fibre->handle.address(),
-                     std::min(most_frame_bytes, FramePool::largest_taken()));
+  }
+  if (const Event* event = calendar_.ahead(1)) {
+    const std::uint64_t payload = event->payload;
+    if (kind_of(payload) == Kind::resume) {
+      const Message* message = mailbox_.arrived(fibre_of(payload).node, 1);
+      if (message != nullptr) graph_.fetch_ahead(message->values);
     }
   }
 }

@@ -53,7 +53,7 @@ SimulatedTransport::SimulatedTransport(Settings settings, NetworkModel& network,
   if (settings_.eager_limit != Rendezvous::no_limit) {
     rendezvous_ = std::make_unique<Rendezvous>(settings_.nodes, settings_.eager_limit);
   }
-  add_records(network_.node_records());
+  network_records_ = network_.node_records();
   ensure(settings_.nodes <= most_nodes, "an event has room for the number of a node");
 }
 

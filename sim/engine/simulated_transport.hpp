@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -63,7 +64,16 @@ class SimulatedTransport final : public Transport, private NetworkClock {
                      GradientDuration duration);
 
   /// Tells of what is kept of every node elsewhere and used when one acts; for prefetching.
-  void add_records(const NodeRecords& records) { records_.push_back(records); }
+  void add_records(const std::vector<NodeRecords>& records) {
+    for (const NodeRecords& each : records) {
+      if (each.bytes > 0) records_.push_back(each);
+    }
+  }
+  /// (nodes) The same of vectors that the nodes work with.
+  void add_models(std::span<const Vector> models) {
+    models_ = models;
+    add_records({{models.data(), sizeof(Vector)}});
+  }
   /// Runs until every fibre has ended, but for those of nodes that stopped, or `until`. Throws Stalled when nothing can
   /// happen any more although others wait.
   void run();
@@ -158,6 +168,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   /// Asks for the memory that the next events will use.
   void look_near() const;
   void look_far() const;
+  void fetch_records(NodeId node) const;
   /// The deliveries of one event: all messages but those that were put off since.
   void dispatch_deliveries(std::uint64_t payload);
   void dispatch(std::uint64_t payload);
@@ -203,7 +214,9 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   ComputeGraph& graph_;
   GradientDuration duration_;
   Calendar calendar_;
-  std::vector<NodeRecords> records_;  // the network's first
+  NodeRecords network_records_;
+  std::vector<NodeRecords> records_;  // others
+  std::span<const Vector> models_;
   bool is_running_ = false;
   bool is_cut_ = false;
   bool has_used_closed_forms_ = false;

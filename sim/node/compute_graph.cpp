@@ -393,7 +393,10 @@ void ComputeGraph::order_by_level() {
 std::vector<ComputeGraph::ValueId> ComputeGraph::settle_uses() {
   std::vector<ValueId> never_made;  // have no row, the id is free once the window is over
   std::size_t kept = 0;
-  for (Use& use : open_.uses) {
+  for (std::size_t i = 0; i < open_.uses.size(); ++i) {
+    Use& use = open_.uses[i];
+    if (i + others_ahead < open_.uses.size())
+      prefetch(&values_[open_.uses[i + others_ahead].value]);
     Value& value = values_[use.value];
     use.readers = value.readers;
     use.dies = value.handles == 0;

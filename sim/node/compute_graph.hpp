@@ -132,6 +132,8 @@ class ComputeGraph {
 
   // --- Values ----------------------------------------------------------------------------------------------
 
+  /// Asks for what a verb on `x` will look at.
+  void fetch_ahead(const Vector& x) const { prefetch_early(values_.data() + x.value_); }
   /// Closes the window and waits until everything recorded has been computed.
   void flush();
   /// Numbers of `x`, computed now if need be; valid until the next verb or flush after the last handle is gone.

@@ -42,8 +42,21 @@ class Mailbox {
   }
   /// Messages that have arrived at `node` and that nobody has received; for tests.
   std::size_t unreceived(NodeId node) const;
-  /// What is kept of a node, for prefetching.
+
+  // --- For prefetching ------------------------------------------------------------------------------------------
+  /// What is kept of a node.
   const void* place(NodeId node) const { return &boxes_[static_cast<std::size_t>(node)]; }
+  /// Of the messages that nobody has received yet the one that arrived behind so many others, and the newest; null if there
+  /// is none.
+  const Message* arrived(NodeId node, int behind) const {
+    std::uint32_t at = boxes_[static_cast<std::size_t>(node)].first;
+    while (behind-- > 0 && at != none) at = pool_[at].next;
+    return message(at);
+  }
+  const Message* newest(NodeId node) const {
+    return message(boxes_[static_cast<std::size_t>(node)].last);
+  }
+  static constexpr std::size_t bytes_per_message = sizeof(Message) + 2 * sizeof(std::uint32_t);
 
   static constexpr std::size_t bytes_per_node = 16;
 
@@ -58,7 +71,7 @@ class Mailbox {
     ReceiveWait* first_wait = nullptr;        // its `previous` is the last
     std::uint32_t first = none, last = none;  // arrived messages, oldest first
   };
-  static_assert(sizeof(Box) == bytes_per_node);
+  static_assert(sizeof(Box) == bytes_per_node && sizeof(Stored) == bytes_per_message);
 
   /// Of one source and tag, oldest first; linked by `alike_`.
   struct Chain {
@@ -66,6 +79,9 @@ class Mailbox {
   };
   using Index = std::unordered_map<StreamName, Chain, StreamHash>;
 
+  const Message* message(std::uint32_t at) const {
+    return at == none ? nullptr : &pool_[at].message;
+  }
   /// `take` where messages have arrived.
   Message* find(NodeId node, std::span<const Pattern> patterns, std::uint32_t& matched);
   void make_index(NodeId node);

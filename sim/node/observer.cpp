@@ -48,8 +48,12 @@ void Observer::end_step(NodeId node, Step k, const Vector& x, Time now, double w
 }
 
 void Observer::set_model(NodeId node, Vector x) {
+  models()[static_cast<std::size_t>(node)] = std::move(x);
+}
+
+std::span<Vector> Observer::models() {
   if (models_.empty()) models_.resize(recorder_.nodes.size());
-  models_[static_cast<std::size_t>(node)] = std::move(x);
+  return models_;
 }
 
 void Observer::evaluate_by_time(std::pair<NodeId, NodeId> nodes, Duration interval, Time until) {

@@ -15,6 +15,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -115,6 +116,8 @@ class Observer {
     return models_.empty() ? Vector() : models_[static_cast<std::size_t>(node)];
   }
   void set_model(NodeId node, Vector x);
+  /// (nodes) Those of all; they stay where they are.
+  std::span<Vector> models();
   /// Steps finished, over all nodes.
   std::int64_t steps_finished() const { return steps_finished_; }
   /// Computes what is outstanding and completes the recorder's tables. The recorder may be saved before, too:

@@ -160,4 +160,19 @@ bool Topology::is_symmetric() const {
   return std::ranges::all_of(phases_, [](const Phase& phase) { return phase.in == phase.out; });
 }
 
+std::vector<NodeRecords> Topology::node_records() const {
+  if (period() > 1 || is_complete()) return {};
+  const Phase& phase = phases_.front();
+  std::vector<NodeRecords> records{{phase.self.data(), sizeof(float)}};
+  for (const EdgeLists* lists : {&phase.out, &phase.in}) {
+    records.push_back({lists->begin.data(), sizeof(std::size_t)});
+    const std::size_t degree = lists->begin[1];
+    bool is_regular = true;
+    for (std::size_t i = 0; i < lists->begin.size(); ++i)
+      is_regular = is_regular && lists->begin[i] == i * degree;
+    if (is_regular) records.push_back({lists->list.data(), degree * sizeof(Edge)});
+  }
+  return records;
+}
+
 }  // namespace starling

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/prefetch.hpp"
 #include "sim/base/types.hpp"
 
 namespace starling {
@@ -88,6 +89,8 @@ class Topology {
   bool is_symmetric() const;
   /// Whether it was made by complete().
   bool is_complete() const { return phases_[0].out.begin.empty(); }
+  /// What is kept of every node, where edges stay, and these where all nodes have as many; for prefetching.
+  std::vector<NodeRecords> node_records() const;
 
  private:
   /// Edges of all nodes: those of node i are list[begin[i]] up to list[begin[i + 1]]; without `begin`, all but its own.

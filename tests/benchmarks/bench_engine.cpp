@@ -71,8 +71,7 @@ struct Place {
                   [](NodeId, Step, BatchName) { return Duration{}; }),
         world{transport, graph, observer, *parts.topology, 1, 1},
         nodes(world, count) {
-    transport.add_records(nodes.records());
-    transport.add_records({recorder.nodes.data(), sizeof(NodeTotals)});
+    transport.add_records({nodes.records(), {recorder.nodes.data(), sizeof(NodeTotals)}});
   }
 
   void run(const Program& program) {

@@ -46,6 +46,20 @@ TEST_CASE("messages of one source and tag are received in order, others may be p
   CHECK(mailbox.unreceived(0) == 0);
 }
 
+TEST_CASE("messages that have arrived may be looked at in order") {
+  Mailbox mailbox(2);
+  CHECK(mailbox.arrived(0, 0) == nullptr);
+  CHECK(mailbox.newest(0) == nullptr);
+  for (const double number : {10, 11, 12}) arrive(mailbox, 0, message(1, 7, number));
+  CHECK(take(mailbox, {1, 7}) == 10);
+  REQUIRE(mailbox.arrived(0, 1) != nullptr);
+  CHECK(mailbox.arrived(0, 0)->number == 11);
+  CHECK(mailbox.arrived(0, 1)->number == 12);
+  CHECK(mailbox.arrived(0, 2) == nullptr);
+  CHECK(mailbox.newest(0) == mailbox.arrived(0, 1));
+  CHECK(mailbox.arrived(1, 0) == nullptr);
+}
+
 TEST_CASE("a message goes to the receive that has waited longest among those that accept it") {
   Mailbox mailbox(1);
   const std::array<Pattern, 1> fives{Pattern{any_source, 5}};

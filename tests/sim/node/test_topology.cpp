@@ -96,6 +96,30 @@ TEST_CASE("symmetric means that both ends of an edge give the same weight at eve
   CHECK_FALSE(Topology(2, {even, {{0, 1, 0.5}}}, {self, self}).is_symmetric());
 }
 
+TEST_CASE("the records of a node are where its weight and its edges are, if all have as many") {
+  std::vector<Topology::Arc> arcs;
+  for (NodeId i = 0; i < 5; ++i) {
+    arcs.push_back({i, (i + 1) % 5, 0.25});
+    arcs.push_back({i, (i + 4) % 5, 0.5});
+  }
+  const std::vector<double> self(5, 0.25);
+  const Topology ring(5, {arcs}, {self});
+  const std::vector<NodeRecords> records = ring.node_records();
+  REQUIRE(records.size() == 5);  // its weight; where its edges begin and these, out and in
+  for (NodeId i = 0; i < 5; ++i) {
+    const auto at = [i](const NodeRecords& all) {
+      return static_cast<const char*>(all.first) + static_cast<std::size_t>(i) * all.bytes;
+    };
+    const Edges out = ring.out(i), in = ring.in(i);
+    CHECK(*reinterpret_cast<const float*>(at(records[0])) == ring.self_weight(i));
+    CHECK(at(records[2]) == reinterpret_cast<const char*>(&out[0]));
+    CHECK(at(records[4]) == reinterpret_cast<const char*>(&in[0]));
+  }
+  CHECK(example().node_records().size() == 3);
+  CHECK(Topology(5, {arcs, arcs}, {self, self}).node_records().empty());
+  CHECK(Topology::complete(5, 0.125, 0.5).node_records().empty());
+}
+
 TEST_CASE("arcs that make no sense are refused by name") {
   CHECK(refusal(2, {{{1, 1, 0.5}}}, {{1, 1}}) ==
         "topology: arcs must join two nodes, got one from 1 to itself");
