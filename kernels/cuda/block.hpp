@@ -235,6 +235,10 @@ struct alignas(16) Quad {
   float x, y, z, w;
 };
 
+STARLING_DEVICE bool is_even(const float* at) {
+  return reinterpret_cast<std::uintptr_t>(at) % sizeof(Quad) == 0;
+}
+
 /// Stores to device memory, at a multiple of 16 bytes, by one instruction. Where a Quad or a float4 is assigned, nvcc often
 /// makes four stores instead, each of which moves 32 bytes for its 4.
 STARLING_DEVICE void store_quad(float* to, const Quad& from) {

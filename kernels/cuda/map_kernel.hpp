@@ -314,7 +314,7 @@ struct ClearKernel {
     if (begin >= task.out_size) return;
     float* out = task.out + begin;
     const std::uint32_t count = lesser(tile, task.out_size - begin);
-    const std::uint32_t quads_end = is_at_quad(out) ? count / 4 * 4 : 0;
+    const std::uint32_t quads_end = is_even(out) ? count / 4 * 4 : 0;
     block.each([&](unsigned thread) {
       for (std::uint32_t i = 4 * thread; i < quads_end; i += 4 * threads)
         store_quad(out + i, Quad{});

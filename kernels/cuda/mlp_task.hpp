@@ -125,10 +125,6 @@ STARLING_DEVICE void store_gradient(const StepTask& task, std::uint64_t at, floa
       task, gradients, [&](std::uint32_t) { return at; }, All{});
 }
 
-STARLING_DEVICE bool is_even(const float* at) {
-  return reinterpret_cast<std::uintptr_t>(at) % sizeof(Quad) == 0;
-}
-
 /// Whether quads of a gradient may be stored.
 STARLING_DEVICE bool takes_quads(const StepTask& task) {
   return task.sum_count == 0 ? is_even(task.gradient) : task.are_sums_even != 0;

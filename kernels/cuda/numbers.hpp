@@ -6,13 +6,9 @@
 
 namespace starling::cuda {
 
-STARLING_DEVICE bool is_at_quad(const float* at) {
-  return reinterpret_cast<std::uintptr_t>(at) % sizeof(Quad) == 0;
-}
-
 /// v[i] .. v[i + 3], 0 where there are none: i a multiple of 4.
 STARLING_DEVICE Quad quad_at(const float* v, std::uint32_t i, std::uint32_t count) {
-  if (is_at_quad(v) && i + 4 <= count) return *reinterpret_cast<const Quad*>(v + i);
+  if (is_even(v) && i + 4 <= count) return *reinterpret_cast<const Quad*>(v + i);
   return {i < count ? v[i] : 0, i + 1 < count ? v[i + 1] : 0, i + 2 < count ? v[i + 2] : 0,
           i + 3 < count ? v[i + 3] : 0};
 }
@@ -21,7 +17,7 @@ STARLING_DEVICE Quad quad_at(const float* v, std::uint32_t i, std::uint32_t coun
 template <unsigned threads, class F>
 STARLING_DEVICE void for_numbers(const float* v, std::uint32_t count, unsigned thread, const F& f) {
   constexpr unsigned ahead = 4;
-  const std::uint32_t quads_end = is_at_quad(v) ? count / 4 * 4 : 0;
+  const std::uint32_t quads_end = is_even(v) ? count / 4 * 4 : 0;
   for (std::uint32_t begin = 4 * thread; begin < quads_end; begin += 4 * threads * ahead) {
     Quad q[ahead];
     STARLING_UNROLL
@@ -48,7 +44,7 @@ STARLING_DEVICE void for_numbers(const float* v, std::uint32_t count, unsigned t
 template <unsigned threads, class Place>
 STARLING_DEVICE void copy_numbers_ahead(float* to, const float* v, std::uint32_t count,
                                         unsigned thread, const Place& place) {
-  const std::uint32_t quads_end = is_at_quad(v) ? count / 4 * 4 : 0;
+  const std::uint32_t quads_end = is_even(v) ? count / 4 * 4 : 0;
   for (std::uint32_t i = 4 * thread; i < quads_end; i += 4 * threads)
     copy_quad_ahead(to + place(i), v + i);
   for (std::uint32_t i = quads_end + thread; i < count; i += threads)

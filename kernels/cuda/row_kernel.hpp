@@ -10,7 +10,8 @@ namespace starling::cuda {
 struct RowKernel {
   static constexpr unsigned threads = lane_threads;
   static constexpr unsigned resident = 8;
-  static constexpr std::uint32_t shared_bytes = lane_shared_bytes + 2 * threads;  // SignSource
+  static constexpr std::uint32_t shared_bytes =
+      lane_shared_bytes + 2 * threads * sizeof(std::uint32_t);  // SignSource
   struct Arguments {
     const TransformTask* tasks;
   };
@@ -174,7 +175,7 @@ struct RowKernel {
   /// Numbers of which the negative ones are counted, and told by bits, if `words` is not null.
   struct SignSource : NumberSource {
     float* words;
-    unsigned char* signs;  // of four numbers each, of two tiles
+    std::uint32_t* signs;  // of four numbers each, of two tiles
     Local<std::uint32_t, threads>& negatives;
 
     STARLING_DEVICE void put(unsigned thread, std::uint32_t tile, const Quad& from,
@@ -183,17 +184,16 @@ struct RowKernel {
       const unsigned bits[] = {is_negative(from.x), is_negative(from.y), is_negative(from.z),
                                is_negative(from.w)};
       negatives[thread] += bits[0] + bits[1] + bits[2] + bits[3];
-      signs[tile % 2 * threads + thread] =
-          static_cast<unsigned char>(bits[0] | bits[1] << 1 | bits[2] << 2 | bits[3] << 3);
+      signs[tile % 2 * threads + thread] = bits[0] | bits[1] << 1 | bits[2] << 2 | bits[3] << 3;
     }
     STARLING_DEVICE void finish(unsigned rank, std::uint32_t tile) const {
       const unsigned word = threads - 1 - rank;
       const std::uint32_t at = tile * (lane_tile / 32) + word;
       if (words == nullptr || word >= lane_tile / 32 || at * 32 >= count) return;
-      const unsigned char* from = signs + tile % 2 * threads + 8 * word;
+      const std::uint32_t* from = signs + tile % 2 * threads + 8 * word;
       std::uint32_t packed = 0;
       STARLING_UNROLL
-      for (unsigned k = 0; k < 8; ++k) packed |= std::uint32_t{from[k]} << (4 * k);
+      for (unsigned k = 0; k < 8; ++k) packed |= from[k] << (4 * k);
       words[at] = float_of(packed);
     }
   };
@@ -208,14 +208,15 @@ struct RowKernel {
       const float* v = t.in[0] + std::uint64_t{k} * t.a;
       const std::uint32_t count = lesser(t.a, t.size[0] - k * t.a);
       block.each([&](unsigned thread) { negatives_of[thread] = 0; });
-      lane_sums<2>(block, count,
-                   SignSource{{v, count},
-                              buckets == 1 ? words : nullptr,
-                              block.shared_memory + lane_shared_bytes,
-                              negatives_of},
-                   [](double sum, float x, unsigned side) {
-                     return sum + double{is_negative(x) == (side == 1) ? x : 0.0F};
-                   });
+      lane_sums<2>(
+          block, count,
+          SignSource{{v, count},
+                     buckets == 1 ? words : nullptr,
+                     reinterpret_cast<std::uint32_t*>(block.shared_memory + lane_shared_bytes),
+                     negatives_of},
+          [](double sum, float x, unsigned side) {
+            return sum + double{is_negative(x) == (side == 1) ? x : 0.0F};
+          });
       const double positive_sum = lane_result(block, 0), negative_sum = lane_result(block, 1);
       block.each([](unsigned) {});
       const std::uint32_t negatives = total(block, negatives_of);

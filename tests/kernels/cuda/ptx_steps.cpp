@@ -262,6 +262,7 @@ void add_bits(Steps& steps, const std::string& type) {
   steps["xor." + type] = binary<T, one_of>;
   steps["not." + type] = unary<T, inverted>;
   steps["shl." + type] = shift<T, left>;
+  steps["shr." + type] = shift<T, right>;  // T is unsigned
 }
 
 template <class T>
