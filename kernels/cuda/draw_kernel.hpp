@@ -103,7 +103,7 @@ struct Scatter {
 };
 
 /// The samples of one mini-batch, drawn by a block, each thread some of them. In shared memory `scratch` has
-/// rows + 2 * few_samples bytes, and `surplus` is 0.
+/// 4 * rows + 3 * few_samples bytes, and `surplus` is 0.
 template <unsigned threads>
 STARLING_DEVICE void draw_samples(const Block& block, const Parts& parts, std::uint32_t node,
                                   std::int64_t draw, std::uint32_t rows, std::int32_t* samples,
@@ -139,13 +139,15 @@ STARLING_DEVICE void draw_samples(const Block& block, const Parts& parts, std::u
   };
   if (size <= few_samples) {
     const std::uint32_t epochs = (position + rows - 1) / size + 1;
+    const std::uint32_t apart = (size + 3) / 4 * 4;  // whole words: no two threads write to one
     block.each([&](unsigned thread) {
       for (std::uint32_t e = thread; e < epochs; e += threads)
-        shuffle(state_of(e), size, scratch + e * size);
+        shuffle(state_of(e), size, scratch + e * apart);
     });
     block.each([&](unsigned thread) {
       for (std::uint32_t i = thread; i < rows; i += threads) {
-        samples[i] = held[scratch[position + i]];
+        const std::uint32_t e = (position + i) / size;
+        samples[i] = held[scratch[e * apart + (position + i - e * size)]];
       }
     });
   } else {

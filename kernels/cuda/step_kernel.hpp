@@ -82,7 +82,7 @@ struct StepOf {
       l.stride[i] = apart(i < count ? layers[i].inputs : layers[count - 1].outputs);
       l.input[i] = take(4 * quads(rows) * l.stride[i]);
     }
-    const std::uint32_t scratch = (rows + 2 * few_samples + 3) / 4;
+    const std::uint32_t scratch = (4 * rows + 3 * few_samples) / 4;
     if (next < scratch) take(scratch - next);
     l.samples = take(rows);
     l.losses = take(2 * rows);
