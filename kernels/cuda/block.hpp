@@ -227,6 +227,12 @@ using std::sqrt;
 
 #endif
 
+/// Until all that the thread has queued is there.
+STARLING_DEVICE void await_copies() {
+  end_copies_ahead();  // an empty group, which is last
+  await_copies_but_last();
+}
+
 /// Two and four floats moved as one.
 struct alignas(8) Pair {
   float x, y;

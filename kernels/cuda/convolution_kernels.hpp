@@ -106,11 +106,6 @@ STARLING_DEVICE void copy_seen(const ConvolutionShape& s, const Corner& corner,
   copy_ahead<unit>(to, corner.image + (is_there ? at : 0), is_there);
 }
 
-/// Whether the channels of an input come in groups of 4 that lie at multiples of 16 bytes.
-STARLING_DEVICE bool has_quads(const float* at, std::uint32_t channels) {
-  return is_even(at) && channels % 4 == 0;
-}
-
 /// y = the sum over the inputs of every pixel, from the bias on, or from what is in y. Each thread has 8 x 8 numbers, a warp
 /// `columns` of them in a row. In each half of a warp neighboring threads, or every other one, load the same from shared
 /// memory, which counts once.
@@ -145,55 +140,38 @@ struct ConvolveOf {
                                : task.x + a.weights;
     float* y = a.output + (std::uint64_t{t} * a.rows * s.out_pixels() + tile.row) * s.outputs;
     auto& memory = *reinterpret_cast<Memory*>(block.shared_memory);
-    Local<Sums, threads> sums;
+    Local<WideSums, threads> sums;
     block.each([&](unsigned thread) {
       for (std::uint32_t row = thread; row < rows; row += threads)
         memory.corners[row] = Corner::of(s, images, tile.row + row, pixels);
       begin(a, task, Lane::of(thread), column, y, pixels - tile.row, sums[thread]);
     });
-    const bool has_input_quads = has_quads(images, s.channels);
-    const bool has_weight_quads = has_quads(weights, s.outputs);
-    const auto fetch = [&](unsigned anybody, std::uint32_t first) {
-      const unsigned thread = anew(anybody);  // no registers for addresses while sums need them
-      const std::uint32_t half = first / depth % 2;
-      if (first < s.inputs()) {
-        if (has_input_quads) {
-          fetch_seen<4>(s, memory.corners, thread, first, memory.seen[half]);
-        } else {
-          fetch_seen<1>(s, memory.corners, thread, first, memory.seen[half]);
-        }
-        if (has_weight_quads) {
-          fetch_weights<4>(s, weights, column, thread, first, memory.weights[half]);
-        } else {
-          fetch_weights<1>(s, weights, column, thread, first, memory.weights[half]);
-        }
-      }
-      end_copies_ahead();
-    };
-    for (std::uint32_t first = 0; first < s.inputs(); first += depth) {
-      block.each([&](unsigned thread) {
-        if (first == 0) fetch(thread, 0);
-        fetch(thread, first + depth);  // an empty group, at the end
-        await_copies_but_last();
-      });
-      block.each([&](unsigned thread) {
-        const std::uint32_t half = first / depth % 2;
-        add(Lane::of(anew(thread)), lesser(depth, s.inputs() - first), memory.seen[half],
-            memory.weights[half], sums[thread]);
-      });
-    }
+    const bool has_input_quads = has_even_rows({images, s.channels});
+    const bool has_weight_quads = has_even_rows({weights, s.outputs});
+    piece_by_piece<depth>(
+        block, s.inputs(), [](unsigned) {},
+        [&](unsigned thread, std::uint32_t first, std::uint32_t half) {
+          if (has_input_quads) {
+            fetch_seen<4>(s, memory.corners, thread, first, memory.seen[half]);
+          } else {
+            fetch_seen<1>(s, memory.corners, thread, first, memory.seen[half]);
+          }
+          if (has_weight_quads) {
+            fetch_weights<4>(s, weights, column, thread, first, memory.weights[half]);
+          } else {
+            fetch_weights<1>(s, weights, column, thread, first, memory.weights[half]);
+          }
+        },
+        [&](unsigned thread, std::uint32_t first, std::uint32_t half) {
+          add(Lane::of(anew(thread)), lesser(depth, s.inputs() - first), memory.seen[half],
+              memory.weights[half], sums[thread]);
+        });
     block.each([&](unsigned thread) {
       end(Lane::of(thread), s.outputs, column, y, pixels - tile.row, sums[thread]);
     });
   }
 
  private:
-  struct Sums {
-    float at[8][8];
-  };
-  struct Eight {
-    float at[8];
-  };
   struct Lane {
     std::uint32_t row, column;  // of the warps' threads
 
@@ -210,7 +188,7 @@ struct ConvolveOf {
 
   STARLING_DEVICE static void begin(const Arguments& a, const StepTask& task, const Lane& lane,
                                     std::uint32_t column, const float* y, std::uint32_t there,
-                                    Sums& sums) {
+                                    WideSums& sums) {
     STARLING_UNROLL
     for (std::uint32_t j = 0; j < 8; ++j) {
       const std::uint32_t n = column + lane.column_of(j);
@@ -227,8 +205,8 @@ struct ConvolveOf {
   }
 
   STARLING_DEVICE static void end(const Lane& lane, std::uint32_t outputs, std::uint32_t column,
-                                  float* y, std::uint32_t there, const Sums& sums) {
-    const bool are_quads = has_quads(y, outputs);
+                                  float* y, std::uint32_t there, const WideSums& sums) {
+    const bool are_quads = has_even_rows({y, outputs});
     STARLING_UNROLL
     for (std::uint32_t i = 0; i < 8; ++i) {
       const std::uint32_t m = lane.row_of(i);
@@ -278,7 +256,7 @@ struct ConvolveOf {
 
   /// No term of zeros is added at the end: it could turn -0 into 0.
   STARLING_DEVICE static void add(const Lane& lane, std::uint32_t here, const float* seen,
-                                  const float* weights, Sums& sums) {
+                                  const float* weights, WideSums& sums) {
     const float* left = seen + lane.row * apart;
     const float* right = weights + 4 * lane.column;
     std::uint32_t k = 0;
@@ -294,28 +272,18 @@ struct ConvolveOf {
         rows_of[3].at[i] = four.w;
       }
       STARLING_UNROLL
-      for (std::uint32_t l = 0; l < 4; ++l) add_outer(rows_of[l], right + (k + l) * columns, sums);
+      for (std::uint32_t l = 0; l < 4; ++l)
+        add_outer(rows_of[l], two_quads(right + (k + l) * columns, 4 * across), sums);
     }
     STARLING_UNROLL_BY(1)
     for (; k < here; ++k) {
       Eight row;
       STARLING_UNROLL
       for (std::uint32_t i = 0; i < 8; ++i) row.at[i] = left[down * apart * i + k];
-      add_outer(row, right + k * columns, sums);
+      add_outer(row, two_quads(right + k * columns, 4 * across), sums);
     }
   }
 
-  STARLING_DEVICE static void add_outer(const Eight& left, const float* right, Sums& sums) {
-    const Quad low = *reinterpret_cast<const Quad*>(right);
-    const Quad high = *reinterpret_cast<const Quad*>(right + 4 * across);
-    const float eight[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-    STARLING_UNROLL
-    for (std::uint32_t i = 0; i < 8; ++i) {
-      STARLING_UNROLL
-      for (std::uint32_t j = 0; j < 8; ++j)
-        sums.at[i][j] = fmaf(left.at[i], eight[j], sums.at[i][j]);
-    }
-  }
 };
 using ConvolveKernel = ConvolveOf<64>;
 using MiddleConvolveKernel = ConvolveOf<32>;
@@ -381,8 +349,8 @@ struct ConvolutionGradientOf {
       if (thread < depth && first < pixels)
         memory.corners[first / depth % 2][thread] = Corner::of(s, images, first + thread, pixels);
     };
-    const bool has_input_quads = has_quads(images, s.channels);
-    const bool has_slope_quads = has_quads(dy, s.outputs);
+    const bool has_input_quads = has_even_rows({images, s.channels});
+    const bool has_slope_quads = has_even_rows({dy, s.outputs});
     Local<Sums, threads> sums;
     Local<KernelInput, threads> inputs;  // what a thread copies
     block.each([&](unsigned thread) {
@@ -392,40 +360,30 @@ struct ConvolutionGradientOf {
       find_corners(thread, 0);
       find_corners(thread, depth);
     });
-    const auto fetch = [&](unsigned thread, std::uint32_t first) {
-      const std::uint32_t half = first / depth % 2;
-      if (first < pixels) {
-        if (has_input_quads) {
-          fetch_seen<4>(s, tile.row, memory.corners[half], thread, inputs[thread],
-                        memory.seen[half]);
-        } else {
-          fetch_seen<1>(s, tile.row, memory.corners[half], thread, inputs[thread],
-                        memory.seen[half]);
-        }
-        const float* from = dy + std::uint64_t{first} * s.outputs;
-        if (has_slope_quads) {
-          fetch_slopes<4>(from, tile.column, s.outputs, pixels - first, thread,
-                          memory.slopes[half]);
-        } else {
-          fetch_slopes<1>(from, tile.column, s.outputs, pixels - first, thread,
-                          memory.slopes[half]);
-        }
-      }
-      end_copies_ahead();
-    };
-    for (std::uint32_t first = 0; first < pixels; first += depth) {
-      block.each([&](unsigned thread) {
-        if (first == 0) fetch(thread, 0);
-        fetch(thread, first + depth);  // an empty group, at the end
-        await_copies_but_last();
-      });
-      block.each([&](unsigned thread) {
-        const std::uint32_t half = first / depth % 2;
-        add(thread, lesser(depth, pixels - first), memory.seen[half], memory.slopes[half],
-            sums[thread]);
-        find_corners(thread, first + 2 * depth);
-      });
-    }
+    piece_by_piece<depth, true>(
+        block, pixels, [](unsigned) {},
+        [&](unsigned thread, std::uint32_t first, std::uint32_t half) {
+          if (has_input_quads) {
+            fetch_seen<4>(s, tile.row, memory.corners[half], thread, inputs[thread],
+                          memory.seen[half]);
+          } else {
+            fetch_seen<1>(s, tile.row, memory.corners[half], thread, inputs[thread],
+                          memory.seen[half]);
+          }
+          const float* from = dy + std::uint64_t{first} * s.outputs;
+          if (has_slope_quads) {
+            fetch_slopes<4>(from, tile.column, s.outputs, pixels - first, thread,
+                            memory.slopes[half]);
+          } else {
+            fetch_slopes<1>(from, tile.column, s.outputs, pixels - first, thread,
+                            memory.slopes[half]);
+          }
+        },
+        [&](unsigned thread, std::uint32_t first, std::uint32_t half) {
+          add(thread, lesser(depth, pixels - first), memory.seen[half], memory.slopes[half],
+              sums[thread]);
+          find_corners(thread, first + 2 * depth);
+        });
     block.each([&](unsigned thread) { store(a, task, tile, thread, sums[thread]); });
   }
 

@@ -420,11 +420,6 @@ struct NarrowGradientKernel {
     });
   }
 
-  STARLING_DEVICE static void await_copies() {
-    end_copies_ahead();  // of nothing, the last one
-    await_copies_but_last();
-  }
-
   /// A thread's share of numbers that go to shared memory: all are read before one is written.
   template <std::uint32_t count, class From>
   STARLING_DEVICE static void read(unsigned thread, float (&numbers)[count], const From& from) {

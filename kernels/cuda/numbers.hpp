@@ -52,12 +52,6 @@ STARLING_DEVICE void copy_numbers_ahead(float* to, const float* v, std::uint32_t
   end_copies_ahead();
 }
 
-/// Until all that the thread has queued is there.
-STARLING_DEVICE void await_copies() {
-  end_copies_ahead();  // an empty group, which is last
-  await_copies_but_last();
-}
-
 /// a / b, b > 0, both floats: rounded as by a division, in three operations. What is added to the first guess is right to 2^-100
 /// of the quotient, which, of two numbers of 24 bits, lies 2^-78 of itself away from where rounding changes.
 STARLING_DEVICE double quotient_of(double a, double b, double one_over_b) {

@@ -92,10 +92,51 @@ STARLING_DEVICE void fetch_piece(unsigned thread, float* to, std::uint32_t begin
   }
 }
 
-/// The sums of all threads after product(), or before it, where they begin.
+/// The sums of all threads after a product, or before it, where they begin.
 struct WideSums {
   float at[8][8];
 };
+struct Eight {
+  float at[8];
+};
+/// 8 numbers that lie in two groups of 4.
+STARLING_DEVICE Eight two_quads(const float* first, std::uint32_t apart) {
+  const Quad low = *reinterpret_cast<const Quad*>(first);
+  const Quad high = *reinterpret_cast<const Quad*>(first + apart);
+  return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
+}
+STARLING_DEVICE void add_outer(const Eight& a, const Eight& b, WideSums& sums) {
+  STARLING_UNROLL
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    STARLING_UNROLL
+    for (std::uint32_t j = 0; j < 8; ++j) sums.at[i][j] = fmaf(a.at[i], b.at[j], sums.at[i][j]);
+  }
+}
+
+/// A sum of `inner` terms in pieces of `depth`, of which the next one comes while a piece is added: fetch(thread, begin) queues
+/// the copies of the piece that begins there, if there is one, to that half of shared memory (0 or 1, in turn); add(thread, begin,
+/// half) has it. start(thread) may do what else there is while the first piece is on its way. Unless it keeps addresses, they take
+/// no registers while sums need them.
+template <std::uint32_t depth, bool keeps_addresses = false, class Start, class Fetch, class Add>
+STARLING_DEVICE void piece_by_piece(const Block& block, std::uint32_t inner, const Start& start,
+                                    const Fetch& fetch, const Add& add) {
+  const auto queue = [&](unsigned anybody, std::uint32_t begin) {
+    const unsigned thread = keeps_addresses ? anybody : anew(anybody);
+    if (begin < inner) fetch(thread, begin, begin / depth % 2);
+    end_copies_ahead();  // an empty group, at the end
+  };
+  for (std::uint32_t begin = 0; begin < inner; begin += depth) {
+    block.each([&](unsigned thread) {
+      if (begin == 0) {
+        queue(thread, 0);
+        start(thread);
+      }
+      queue(thread, begin + depth);
+      await_copies_but_last();
+    });
+    block.each([&](unsigned thread) { add(thread, begin, begin / depth % 2); });
+  }
+}
 
 /// A product piece by piece. Product has the Tile of a block, PieceOfA and PieceOfB, of which Memory has two each (one is on
 /// its way), and add(), which a thread adds a piece's terms to its sums with. start(thread) sets the sums, and may do what
@@ -106,33 +147,19 @@ STARLING_DEVICE void run_product(const Block& block, std::uint32_t inner, std::u
                                  const B& b, typename Product::Sums& sums, const Start& start) {
   using Tile = typename Product::Tile;
   auto& memory = *reinterpret_cast<typename Product::Memory*>(block.shared_memory);
-  const auto fetch = [&](unsigned anybody, std::uint32_t begin) {
-    const unsigned thread = anew(anybody);  // no registers for addresses while sums need them
-    const std::uint32_t half = begin / Tile::depth % 2;
-    if (begin < inner) {
-      fetch_piece<typename Product::PieceOfA, Tile::threads>(thread, memory.a[half], begin, inner,
-                                                             rows, is_a_even, a);
-      fetch_piece<typename Product::PieceOfB, Tile::threads>(thread, memory.b[half], begin, inner,
-                                                             columns, is_b_even, b);
-    }
-    end_copies_ahead();
-  };
-  for (std::uint32_t begin = 0; begin < inner; begin += Tile::depth) {
-    block.each([&](unsigned thread) {
-      if (begin == 0) {
-        fetch(thread, 0);
-        start(thread);
-      }
-      fetch(thread, begin + Tile::depth);  // an empty group, at the end
-      await_copies_but_last();
-    });
-    block.each([&](unsigned thread) {
-      if (Product::is_idle(thread, rows, columns)) return;
-      const std::uint32_t half = begin / Tile::depth % 2;
-      Product::add(Product::lane_of(anew(thread)), lesser(Tile::depth, inner - begin),
-                   memory.a[half], memory.b[half], sums[thread]);
-    });
-  }
+  piece_by_piece<Tile::depth>(
+      block, inner, start,
+      [&](unsigned thread, std::uint32_t begin, std::uint32_t half) {
+        fetch_piece<typename Product::PieceOfA, Tile::threads>(thread, memory.a[half], begin, inner,
+                                                               rows, is_a_even, a);
+        fetch_piece<typename Product::PieceOfB, Tile::threads>(thread, memory.b[half], begin, inner,
+                                                               columns, is_b_even, b);
+      },
+      [&](unsigned thread, std::uint32_t begin, std::uint32_t half) {
+        if (Product::is_idle(thread, rows, columns)) return;
+        Product::add(Product::lane_of(anew(thread)), lesser(Tile::depth, inner - begin),
+                     memory.a[half], memory.b[half], sums[thread]);
+      });
 }
 
 /// A product as a block sees it: sums <- fmaf(a(k, m), b(k, n), sums) for k = 0, 1, .. of m < rows, n < columns.
@@ -183,23 +210,6 @@ struct WideProduct {
   }
   STARLING_DEVICE static const float* b_at(const float* b, std::uint32_t k, std::uint32_t n) {
     return b + PieceOfB::at(k, n);
-  }
-
-  struct Eight {
-    float at[8];
-  };
-  /// 8 numbers of one k that lie in two groups of 4.
-  STARLING_DEVICE static Eight two_quads(const float* first, std::uint32_t apart) {
-    const Quad low = *reinterpret_cast<const Quad*>(first);
-    const Quad high = *reinterpret_cast<const Quad*>(first + apart);
-    return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
-  }
-  STARLING_DEVICE static void add_outer(const Eight& a, const Eight& b, WideSums& sums) {
-    STARLING_UNROLL
-    for (std::uint32_t i = 0; i < 8; ++i) {
-      STARLING_UNROLL
-      for (std::uint32_t j = 0; j < 8; ++j) sums.at[i][j] = fmaf(a.at[i], b.at[j], sums.at[i][j]);
-    }
   }
 
   STARLING_DEVICE static void add_two(const WarpLane& lane, std::uint32_t k, const float* a,
