@@ -283,7 +283,6 @@ struct ConvolveOf {
       add_outer(row, two_quads(right + k * columns, 4 * across), sums);
     }
   }
-
 };
 using ConvolveKernel = ConvolveOf<64>;
 using MiddleConvolveKernel = ConvolveOf<32>;

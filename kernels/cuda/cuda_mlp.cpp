@@ -19,6 +19,22 @@ constexpr std::size_t queued_at_once = 4096, tabled_at_once = 16 * queued_at_onc
 
 std::uint32_t stride_of(std::uint32_t columns) { return (columns + 3) / 4 * 4; }
 
+/// Lists the sums that a request wants, the first term at terms[next]; says whether all that they read and write begins at
+/// multiples of 16 bytes.
+bool list_sums(const GradientRequest& request, LinearTask* sums, TermOnDevice* terms,
+               std::uint32_t next) {
+  bool are_even = true;
+  for (const LinearJob& job : request.sums) {
+    *sums++ = {job.out, job.length, next, job.terms, 0};
+    are_even &= is_even(job.out);
+    for (const LinearTerm& term : std::span(request.terms + job.first_term, job.terms)) {
+      terms[next++] = {term.values, term.factor};
+      are_even &= is_even(term.values);
+    }
+  }
+  return are_even;
+}
+
 /// f<Kernel>() with the kernel of so many threads.
 template <class F>
 void with_step(unsigned threads, const F& f) {
@@ -115,6 +131,8 @@ void CudaMlp::fill(const Batch& batch, std::span<const GradientRequest> requests
   SumCount next;
   for (std::size_t r = 0; r < requests.size(); ++r) {
     const GradientRequest& request = requests[r];
+    const bool are_even =
+        list_sums(request, batch.sums.host + next.sums, batch.terms.host, whole(next.terms));
     batch.tasks.host[r] = {.x = request.x,
                            .gradient = request.gradient,
                            .samples = batch.indices.device + r * batch.rows,
@@ -123,21 +141,13 @@ void CudaMlp::fill(const Batch& batch, std::span<const GradientRequest> requests
                            .sums = batch.sums.device + next.sums,
                            .terms = batch.terms.device,
                            .sum_count = whole(request.sums.size()),
-                           .are_sums_even = 0,
+                           .are_sums_even = are_even ? 1U : 0U,
                            .strange = batch.strange.device + r};
     batch.strange.host[r] = 0;
     batch.draws.host[r] = {request.draw, static_cast<std::uint32_t>(request.node), 0};
-    bool are_even = true;
-    for (const LinearJob& sum : request.sums) {
-      batch.sums.host[next.sums++] = {sum.out, sum.length, whole(next.terms), sum.terms, 0};
-      are_even &= is_even(sum.out);
-      for (std::uint32_t t = 0; t < sum.terms; ++t) {
-        const LinearTerm& term = request.terms[sum.first_term + t];
-        batch.terms.host[next.terms++] = {term.values, term.factor};
-        are_even &= is_even(term.values);
-      }
-    }
-    batch.tasks.host[r].are_sums_even = are_even ? 1 : 0;
+    const SumCount own = count_sums({&request, 1});
+    next.sums += own.sums;
+    next.terms += own.terms;
   }
 }
 
@@ -231,9 +241,8 @@ void CudaMlp::gradients_in_blocks(std::span<GradientRequest> requests) const {
     const auto here = requests.subspan(begin, std::min(queued_at_once, requests.size() - begin));
     std::uint32_t words = 0;
     for (const GradientRequest& request : here) {
-      std::size_t terms = 0;
-      for (const LinearJob& sum : request.sums) terms += sum.terms;
-      words = std::max(words, BlockTask::words(request.sums.size(), terms));
+      const SumCount count = count_sums({&request, 1});
+      words = std::max(words, BlockTask::words(count.sums, count.terms));
     }
     const std::size_t room = Device::room_of<std::uint32_t>(words * here.size()) +
                              Device::room_of<BlockResult>(here.size());
@@ -253,24 +262,15 @@ Twin<BlockResult> CudaMlp::queue_in_blocks(std::span<const GradientRequest> requ
   for (std::size_t r = 0; r < requests.size(); ++r) {
     const GradientRequest& request = requests[r];
     auto* task = reinterpret_cast<BlockTask*>(tasks.host + r * words);
-    auto* sum = reinterpret_cast<LinearTask*>(task + 1);
-    auto* const terms = reinterpret_cast<TermOnDevice*>(sum + request.sums.size());
-    std::uint32_t count = 0;
-    bool are_even = true;
-    for (const LinearJob& job : request.sums) {
-      *sum++ = {job.out, job.length, count, job.terms, 0};
-      are_even &= is_even(job.out);
-      for (const LinearTerm& term : std::span(request.terms + job.first_term, job.terms)) {
-        terms[count++] = {term.values, term.factor};
-        are_even &= is_even(term.values);
-      }
-    }
+    auto* const sums = reinterpret_cast<LinearTask*>(task + 1);
+    auto* const terms = reinterpret_cast<TermOnDevice*>(sums + request.sums.size());
+    const bool are_even = list_sums(request, sums, terms, 0);
     *task = {.x = request.x,
              .gradient = request.gradient,
              .draw = request.draw,
              .node = static_cast<std::uint32_t>(request.node),
              .sums = whole(request.sums.size()),
-             .terms = count,
+             .terms = whole(count_sums({&request, 1}).terms),
              .are_sums_even = are_even ? 1U : 0U};
   }
   with_step(threads_, [&]<class Kernel>() {

@@ -1,6 +1,6 @@
 // Multilayer perceptrons on a GPU. Strict: the bits of kernels/mlp.cpp, whatever the batch. A model that fits into a
 // block's shared memory takes its whole step in one block (step_kernel.hpp); a larger one runs layer by layer over all
-// nodes (layer_kernels.hpp), and in fast mode multiplies with cuBLAS. The data set is on the GPU, and who holds
+// nodes (layer_kernels.hpp), and in fast mode multiplies on tensor cores. The data set is on the GPU, and who holds
 // which samples: mini-batches are drawn there, too (draw_kernel.hpp).
 #pragma once
 

@@ -74,8 +74,8 @@ void CudaMlp::multiply_panels(const Batch& batch, const LayerArguments& layer) c
     }
     device_.upload(x, weights, y);
     device_.products({x.device, weights.device, y.device, static_cast<std::uint32_t>(x.count),
-                      batch.rows, shape.inputs, columns, input.stride, columns, layer.output.stride,
-                      0, 0, 0.0F});
+                      batch.rows, shape.inputs, columns, input.stride, columns,
+                      layer.output.stride});
   }
 }
 

@@ -12,7 +12,7 @@ namespace starling {
 
 enum class Precision {
   strict,  // the bits of the CPU
-  fast     // large products by cuBLAS in TF32: 10 bits of mantissa in, 23 out, sums in its order
+  fast     // large products in TF32: 10 bits of mantissa in, 23 out, sums in no promised order
 };
 
 /// The same problem for models in the memory of `device`; both outlive it. Data sets are copied to the device.

@@ -8,15 +8,12 @@
 
 namespace starling::cuda {
 
-/// Blocks (t * shares) .. are those of task t. Each has `piece` numbers.
+/// The blocks of a task have `piece` numbers each.
 struct EncodeKernel {
   static constexpr unsigned threads = 256;
   static constexpr std::uint32_t most = 8192, most_buckets = threads;  // of a piece
   static constexpr std::uint32_t norms_are_there = 2;                  // of a task's flags
-  struct Arguments {
-    const TransformTask* tasks;
-    std::uint32_t shares;
-  };
+  using Arguments = SharedTasks;
   struct Shared {
     double norms[most_buckets], inverses[most_buckets];  // both 0 where no level but 0 is possible
     double sums[threads];
@@ -40,8 +37,8 @@ struct EncodeKernel {
   }
 
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
-    const TransformTask& t = a.tasks[block.index / a.shares];
-    const std::uint32_t begin = block.index % a.shares * t.piece;
+    const TransformTask& t = a.task_of(block);
+    const std::uint32_t begin = a.share_of(block) * t.piece;
     if (begin >= t.size[0]) return;
     t.kind == static_cast<std::uint32_t>(Row::to_levels) ? to_levels(block, t, begin)
                                                          : to_float4(block, t, begin);

@@ -13,7 +13,7 @@
 namespace starling::cuda {
 
 /// Changes with this file, with any kernel's Arguments and with kernels.inc.
-inline constexpr std::uint32_t interface_version = 9;
+inline constexpr std::uint32_t interface_version = 10;
 
 /// The one symbol that a plug-in exports, of type EntryPoint.
 inline constexpr const char* entry_point_name = "starling_device_interface";
@@ -25,9 +25,9 @@ struct DeviceFacts {
   std::uint32_t shared_bytes;  // most shared memory of a block
 };
 
-/// count products, one after the other in memory of pointers, each C (rows x columns) = alpha A B + beta C with A (rows
-/// x inner) and B (inner x columns), all row-major with a stride between rows; a transposed operand is stored the other
-/// way round. In no promised order of sums, and in TF32 if the device has it: the fast mode.
+/// count products, one after the other in memory of pointers, each C (rows x columns) = A B with A (rows x inner) and B
+/// (inner x columns), all row-major with a stride between rows. In no promised order of sums, and in TF32 if the device
+/// has it: the fast mode.
 struct ProductBatch {
   /// Every matrix begins at a multiple of so many bytes, as cuBLAS asks for where it computes in TF32.
   static constexpr std::uint32_t alignment = 16;
@@ -37,8 +37,6 @@ struct ProductBatch {
   std::uint32_t count;
   std::uint32_t rows, inner, columns;
   std::uint32_t a_stride, b_stride, c_stride;
-  std::uint32_t is_a_transposed, is_b_transposed;
-  float beta;
 };
 
 struct Interface {

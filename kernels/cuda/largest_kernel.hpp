@@ -27,14 +27,9 @@ struct LargestPiece {
   std::uint32_t greater, equal;  // than the smallest magnitude that stays, and to it
   std::uint32_t unused;
 };
-/// Of a list: a position in the row, and the number there.
-struct ListedNumber {
-  std::uint32_t position;
-  float value;
-};
 
 /// Transforms KeepLargest: v -> positions, counted from b, and values of the a largest in magnitude; of equal ones those
-/// further back. One launch for each stage, in their order. Blocks (t * shares) .. are those of task t.
+/// further back. One launch for each stage, in their order.
 struct LargestKernel {
   static constexpr unsigned threads = 256;
   static constexpr std::uint32_t piece = 64 * threads;
@@ -42,9 +37,7 @@ struct LargestKernel {
   static constexpr unsigned together = 8;  // pieces of which a block looks at the lists
   static constexpr unsigned members = threads / together;  // threads for each
   enum Stage : std::uint32_t { clear, count, list, refine, split, write, stages };
-  struct Arguments {
-    const TransformTask* tasks;
-    std::uint32_t shares;
+  struct Arguments : SharedTasks {
     std::uint32_t stage;
   };
   struct Shared {
@@ -71,12 +64,12 @@ struct LargestKernel {
   /// Scratch memory of a row.
   STARLING_DEVICE static constexpr std::size_t bytes_of(std::uint32_t size) {
     return sizeof(LargestRow) +
-           std::size_t{pieces_of(size)} * (sizeof(LargestPiece) + capacity * sizeof(ListedNumber));
+           std::size_t{pieces_of(size)} * (sizeof(LargestPiece) + capacity * sizeof(Placed));
   }
 
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
-    const TransformTask& t = a.tasks[block.index / a.shares];
-    const std::uint32_t share = block.index % a.shares;
+    const TransformTask& t = a.task_of(block);
+    const std::uint32_t share = a.share_of(block);
     if (t.a == 0 || share >= shares_of(a.stage, pieces_of(t.size[0]))) return;
     switch (static_cast<Stage>(a.stage)) {
       case clear:
@@ -115,8 +108,8 @@ struct LargestKernel {
   STARLING_DEVICE static LargestPiece* pieces_of(const TransformTask& t) {
     return reinterpret_cast<LargestPiece*>(&row_of(t) + 1);
   }
-  STARLING_DEVICE static ListedNumber* list_of(const TransformTask& t, std::uint32_t p) {
-    auto* lists = reinterpret_cast<ListedNumber*>(pieces_of(t) + pieces_of(t.size[0]));
+  STARLING_DEVICE static Placed* list_of(const TransformTask& t, std::uint32_t p) {
+    auto* lists = reinterpret_cast<Placed*>(pieces_of(t) + pieces_of(t.size[0]));
     return lists + std::uint64_t{p} * capacity;
   }
   STARLING_DEVICE static Shared& shared_of(const Block& block) {
@@ -241,7 +234,7 @@ struct LargestKernel {
       std::uint32_t at = 0;
       for (unsigned g = 0; g < thread / 16; ++g) at += s.groups[g];
       for (unsigned k = thread / 16 * 16; k < thread; ++k) at += s.first[k];
-      ListedNumber* listed = list_of(t, share);
+      Placed* listed = list_of(t, share);
       for (std::uint64_t mask = masks[thread]; mask != 0; ++at) {
         const std::uint32_t first = zeros_before(mask), i = 64 * thread + first;
         mask &= ~(std::uint64_t{1} << (63 - first));
@@ -266,11 +259,11 @@ struct LargestKernel {
     const std::uint32_t here = lesser(piece, t.size[0] - p * piece);
     const std::uint32_t size = is_list ? listed : here, stretch = (size + members - 1) / members;
     const std::uint32_t begin = thread % members * stretch, end = lesser(begin + stretch, size);
-    const ListedNumber* numbers = list_of(t, p);
+    const Placed* numbers = list_of(t, p);
     STARLING_UNROLL_BY(4)
     for (std::uint32_t i = begin; i < end; ++i) {
       const std::uint32_t position = p * piece + i;
-      const ListedNumber number = is_list ? numbers[i] : ListedNumber{position, t.in[0][position]};
+      const Placed number = is_list ? numbers[i] : Placed{position, t.in[0][position]};
       f(number.position, number.value);
     }
   }

@@ -385,6 +385,23 @@ using FlatInputGradientKernel =
 using FastInputGradientKernel =
     InputGradientOf<TensorProduct<Runs::along_inner, Runs::along_inner>>;
 
+/// The loss of a row with logits z, which become its gradient. Of an evaluation: counts the rows where the first of the largest
+/// logits is the label's.
+STARLING_DEVICE double score_row(const StepTask& task, float* z, std::uint32_t classes,
+                                 std::int32_t label, std::uint32_t& right) {
+  if (task.samples == nullptr && largest_of(z, classes) == label) add_atomically(right, 1);
+  return softmax_cross_entropy(z, classes, label, 1.0F / static_cast<float>(task.rows));
+}
+/// What is told of a task's rows: of a gradient their mean loss, of an evaluation the sum, and how many are right.
+STARLING_DEVICE void tell_losses(const StepTask& task, const double* losses, std::uint32_t right,
+                                 double* told_loss, std::uint32_t* told_right) {
+  double loss = 0;
+  for (std::uint32_t row = 0; row < task.rows; ++row) loss += losses[row];
+  const bool is_gradient = task.samples != nullptr;
+  *told_loss = is_gradient ? loss / static_cast<double>(task.rows) : loss;
+  if (!is_gradient) *told_right = right;
+}
+
 /// Logits to losses: of a gradient, the mean over the mini-batch, and the logits become its gradient; of an evaluation,
 /// the sum, and how many largest logits (the first, if equal) are the label's. One block per task, a thread per sample.
 struct LossKernel {
@@ -404,25 +421,18 @@ struct LossKernel {
     const StepTask task = a.tasks[block.index];
     auto* right = reinterpret_cast<std::uint32_t*>(block.shared_memory);
     double* losses = a.row_losses + std::uint64_t{block.index} * a.rows;
-    const bool is_gradient = task.samples != nullptr;
     block.each([&](unsigned thread) {
       if (thread == 0) *right = 0;
     });
     block.each([&](unsigned thread) {
-      const float share = 1.0F / static_cast<float>(task.rows);
       for (std::uint32_t row = thread; row < task.rows; row += threads) {
         float* z = a.logits.at + (std::uint64_t{block.index} * a.rows + row) * a.logits.stride;
-        const std::int32_t label = a.data.y[sample_of(task, row)];
-        if (!is_gradient && largest_of(z, a.classes) == label) add_atomically(*right, 1);
-        losses[row] = softmax_cross_entropy(z, a.classes, label, share);
+        losses[row] = score_row(task, z, a.classes, a.data.y[sample_of(task, row)], *right);
       }
     });
     block.each([&](unsigned thread) {
-      if (thread != 0) return;
-      double loss = 0;
-      for (std::uint32_t row = 0; row < task.rows; ++row) loss += losses[row];
-      a.losses[block.index] = is_gradient ? loss / static_cast<double>(task.rows) : loss;
-      if (!is_gradient) a.right[block.index] = *right;
+      if (thread == 0)
+        tell_losses(task, losses, *right, &a.losses[block.index], &a.right[block.index]);
     });
   }
 };

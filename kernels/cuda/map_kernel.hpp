@@ -9,24 +9,15 @@
 
 namespace starling::cuda {
 
-/// Of a code: a value and its place.
-struct Placed {
-  std::uint32_t position;
-  float value;
-};
-
-/// Blocks (t * shares) .. do floats 0, tile, 2 tile .. of task t; of a scatter, entries of its code, after ClearKernel.
+/// The blocks of a task do its floats from 0, tile, 2 tile .. on; of a scatter, entries of its code, after ClearKernel.
 struct MapKernel {
   static constexpr unsigned threads = 256;
   static constexpr std::uint32_t tile = 8 * threads;
-  struct Arguments {
-    const TransformTask* tasks;
-    std::uint32_t shares;
-  };
+  using Arguments = SharedTasks;
 
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
-    const TransformTask& task = a.tasks[block.index / a.shares];
-    const std::uint32_t begin = block.index % a.shares * tile;
+    const TransformTask& task = a.task_of(block);
+    const std::uint32_t begin = a.share_of(block) * tile;
     const std::uint32_t size = extent_of(task);
     if (begin >= size) return;
     const std::uint32_t end = lesser(begin + tile, size);
@@ -299,18 +290,15 @@ struct MapKernel {
   }
 };
 
-/// out[i] = 0, of blocks and tasks as above.
+/// out[i] = 0, by blocks as above.
 struct ClearKernel {
   static constexpr unsigned threads = 256;
   static constexpr std::uint32_t tile = 16 * threads;
-  struct Arguments {
-    const TransformTask* tasks;
-    std::uint32_t shares;
-  };
+  using Arguments = SharedTasks;
 
   STARLING_DEVICE static void run(const Block& block, const Arguments& a) {
-    const TransformTask& task = a.tasks[block.index / a.shares];
-    const std::uint32_t begin = block.index % a.shares * tile;
+    const TransformTask& task = a.task_of(block);
+    const std::uint32_t begin = a.share_of(block) * tile;
     if (begin >= task.out_size) return;
     float* out = task.out + begin;
     const std::uint32_t count = lesser(tile, task.out_size - begin);

@@ -248,7 +248,6 @@ struct NarrowLossOf {
     const std::uint32_t t = block.index;
     const StepTask task = a.layer.tasks[t];
     auto& memory = *reinterpret_cast<Memory*>(block.shared_memory);
-    const bool is_gradient = task.samples != nullptr;
     Local<std::int32_t, threads> labels;
     block.each([&](unsigned thread) {
       if (thread < task.rows) labels[thread] = a.data.y[sample_of(task, thread)];
@@ -261,25 +260,19 @@ struct NarrowLossOf {
           [&](std::uint32_t m, std::uint32_t o, float sum) { memory.logits[m][o] = sum; });
     });
     block.each([&](unsigned thread) {
-      if (thread < task.rows) score_row(a, t, task, thread, labels[thread], memory);
+      if (thread < task.rows) score(a, t, task, thread, labels[thread], memory);
     });
     block.each([&](unsigned thread) {
-      if (thread != 0) return;
-      double loss = 0;
-      for (std::uint32_t row = 0; row < task.rows; ++row) loss += memory.losses[row];
-      a.losses[t] = is_gradient ? loss / static_cast<double>(task.rows) : loss;
-      if (!is_gradient) a.right[t] = memory.right;
+      if (thread == 0) tell_losses(task, memory.losses, memory.right, &a.losses[t], &a.right[t]);
     });
   }
 
  private:
-  STARLING_DEVICE static void score_row(const Arguments& a, std::uint32_t t, const StepTask& task,
-                                        std::uint32_t row, std::int32_t label, Memory& memory) {
+  STARLING_DEVICE static void score(const Arguments& a, std::uint32_t t, const StepTask& task,
+                                    std::uint32_t row, std::int32_t label, Memory& memory) {
     const std::uint32_t classes = a.layer.layer.outputs;
     float* z = memory.logits[row];
-    if (task.samples == nullptr && largest_of(z, classes) == label) add_atomically(memory.right, 1);
-    memory.losses[row] =
-        softmax_cross_entropy(z, classes, label, 1.0F / static_cast<float>(task.rows));
+    memory.losses[row] = score_row(task, z, classes, label, memory.right);
     if (task.samples == nullptr) return;
     const Activations& y = a.layer.output;
     float* out = y.at + (std::uint64_t{t} * a.layer.rows + row) * y.stride;

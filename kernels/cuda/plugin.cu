@@ -261,17 +261,16 @@ int products(void* device, const ProductBatch* p) {
   if (queue->blas.load(queue->stream) != 0) return 1;
   constexpr std::uint32_t most =
       32768;  // batches beyond 65535 have failed in more than one library
-  const float one = 1;
+  const float one = 1, zero = 0;
   for (std::uint32_t first = 0; first < p->count; first += most) {
     const std::uint32_t count = std::min(most, p->count - first);
     // Row-major C = A B is column-major C^T = B^T A^T.
     const cublasStatus_t status = queue->blas.products(
-        queue->blas.handle, p->is_b_transposed != 0 ? CUBLAS_OP_T : CUBLAS_OP_N,
-        p->is_a_transposed != 0 ? CUBLAS_OP_T : CUBLAS_OP_N, static_cast<int>(p->columns),
+        queue->blas.handle, CUBLAS_OP_N, CUBLAS_OP_N, static_cast<int>(p->columns),
         static_cast<int>(p->rows), static_cast<int>(p->inner), &one,
         reinterpret_cast<const void* const*>(p->b + first), CUDA_R_32F,
         static_cast<int>(p->b_stride), reinterpret_cast<const void* const*>(p->a + first),
-        CUDA_R_32F, static_cast<int>(p->a_stride), &p->beta,
+        CUDA_R_32F, static_cast<int>(p->a_stride), &zero,
         reinterpret_cast<void* const*>(p->c + first), CUDA_R_32F, static_cast<int>(p->c_stride),
         static_cast<int>(count), CUBLAS_COMPUTE_32F_FAST_TF32, CUBLAS_GEMM_DEFAULT);
     if (status != CUBLAS_STATUS_SUCCESS) {

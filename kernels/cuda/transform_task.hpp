@@ -1,6 +1,6 @@
 // What the transforms of sim/node/transform.hpp look like to a device: one flat record each. Most give every float of
-// the result by itself, or place every entry of a code (Map); some need the whole row first (Row) and run in one block per row. KeepLargest has a kernel of
-// its own (largest_kernel.hpp), as have ToLevels and ToFloat4 (encode_kernel.hpp).
+// the result by itself, or place every entry of a code (Map); some need the whole row first (Row) and run in one block per
+// row. KeepLargest has a kernel of its own (largest_kernel.hpp), as have ToLevels and ToFloat4 (encode_kernel.hpp).
 #pragma once
 
 #include "kernels/cuda/philox.hpp"
@@ -68,6 +68,23 @@ struct TransformTask {
   float f[3];
   double cell;
   Stream random;
+};
+
+/// Blocks (t * shares) .. are those of task t: what most kernels of transforms know.
+struct SharedTasks {
+  const TransformTask* tasks;
+  std::uint32_t shares;
+
+  STARLING_DEVICE const TransformTask& task_of(const Block& block) const {
+    return tasks[block.index / shares];
+  }
+  STARLING_DEVICE std::uint32_t share_of(const Block& block) const { return block.index % shares; }
+};
+
+/// Of a code: a value and its place.
+struct Placed {
+  std::uint32_t position;
+  float value;
 };
 
 /// The bits [i bits, (i + 1) bits) of packed words.

@@ -284,10 +284,12 @@ TEST_CASE("cuda: the fast mode is within 2e-3 of the strict one, beside units th
   // TF32 rounds factors to 10 bits of mantissa, so by 2^-11 = 4.9e-4 at most, and two of them by about 1e-3; summed with
   // random signs less remains. 100 columns are three panels and a narrow one; 15 samples, so that no pair is whole.
   const Mlp regression = make({150, {}, 100, 15});
+  const Mlp many_samples = make({150, {}, 100, 130});  // cuBLAS multiplies forward
   // A unit whose input rounds across zero is on in one mode and off in the other: rare, and worth some 1e-3 of a gradient.
   const Mlp units = make({150, {100, 132, 65}, 10, 15});
   for (const CudaMlp::Limits& limits : {by_layers, one_by_one}) {
-    for (const auto& bounded : {std::pair{&regression, 2e-3}, {&units, 2e-2}}) {
+    for (const auto& bounded :
+         {std::pair{&regression, 2e-3}, {&many_samples, 2e-3}, {&units, 2e-2}}) {
       CAPTURE(bounded.second);
       const auto& [mlp, most] = bounded;
       const double away = distance_of_fast(*device, *mlp, limits);

@@ -171,16 +171,11 @@ int products(void* device, const ProductBatch* batch) {
         expect_aligned(matrix);
       for (std::uint32_t r = 0; r < p.rows; ++r) {
         for (std::uint32_t c = 0; c < p.columns; ++c) {
-          float& to = p.c[i][std::size_t{r} * p.c_stride + c];
           float sum = 0;
-          for (std::uint32_t k = 0; k < p.inner; ++k) {
-            const float a = p.a[i][p.is_a_transposed != 0 ? std::size_t{k} * p.a_stride + r
-                                                          : std::size_t{r} * p.a_stride + k];
-            const float b = p.b[i][p.is_b_transposed != 0 ? std::size_t{c} * p.b_stride + k
-                                                          : std::size_t{k} * p.b_stride + c];
-            sum += rounded(a) * rounded(b);
-          }
-          to = p.beta == 0 ? sum : sum + p.beta * to;
+          for (std::uint32_t k = 0; k < p.inner; ++k)
+            sum += rounded(p.a[i][std::size_t{r} * p.a_stride + k]) *
+                   rounded(p.b[i][std::size_t{k} * p.b_stride + c]);
+          p.c[i][std::size_t{r} * p.c_stride + c] = sum;
         }
       }
     }
