@@ -102,60 +102,91 @@ struct Scatter {
   }
 };
 
+/// The samples of one mini-batch of a node, in their order.
+struct Draws {
+  struct Drawn {
+    std::int32_t sample;
+    bool is_fair;
+  };
+  Parts parts;
+  std::uint32_t node;
+  std::int64_t draw;
+  const std::int32_t* samples;  // the node's
+  std::uint32_t size;
+  // Without replacement, where it begins:
+  std::int64_t epoch;
+  std::uint32_t position;
+
+  STARLING_DEVICE static Draws of(const Parts& parts, std::uint32_t node, std::int64_t draw,
+                                  std::uint32_t rows) {
+    const std::uint32_t begin = parts.begin[node], size = parts.begin[node + 1] - begin;
+    const std::int64_t epoch = parts.with_replacement != 0 ? 0 : draw * rows / size;
+    const auto position = static_cast<std::uint32_t>(draw * rows - epoch * size);
+    return {parts, node, draw, parts.samples + begin, size, epoch, position};
+  }
+
+  /// Whether permutations are lists, so that at() does not know the samples.
+  STARLING_DEVICE bool are_listed() const {
+    return parts.with_replacement == 0 && size <= few_samples;
+  }
+  /// The permutation of the e-th epoch from its first one on begins here.
+  STARLING_DEVICE std::uint64_t state_of(std::uint32_t e) const {
+    return DrawStream::of(parts, node, epoch + e).two(0);
+  }
+  /// The i-th sample that it would have if all before it were fair.
+  STARLING_DEVICE Drawn at(std::uint64_t i) const {
+    if (parts.with_replacement != 0) {
+      const auto drawn = DrawStream::of(parts, node, draw).below(size, i);
+      return {samples[drawn.value], drawn.is_fair};
+    }
+    const std::uint32_t place = position + static_cast<std::uint32_t>(i), e = place / size;
+    return {samples[Scatter(state_of(e), size)(place - e * size)], true};
+  }
+  /// Once in some 2^40 draws with replacement one is not fair, and moves those after it: put(row, sample) for all, one by one.
+  template <class Put>
+  STARLING_DEVICE void draw_again(std::uint32_t rows, const Put& put) const {
+    std::uint32_t row = 0;
+    for (std::uint64_t i = 0; row < rows; ++i) {
+      const Drawn drawn = at(i);
+      if (drawn.is_fair) put(row++, drawn.sample);
+    }
+  }
+};
+
 /// The samples of one mini-batch, drawn by a block, each thread some of them. In shared memory `scratch` has
-/// 4 * rows + 3 * few_samples bytes, and `surplus` is 0.
+/// 4 * rows + 3 * few_samples bytes, and `unfair` is 0.
 template <unsigned threads>
 STARLING_DEVICE void draw_samples(const Block& block, const Parts& parts, std::uint32_t node,
                                   std::int64_t draw, std::uint32_t rows, std::int32_t* samples,
-                                  std::uint8_t* scratch, std::uint32_t& surplus) {
-  const std::uint32_t begin = parts.begin[node];
-  const std::uint32_t size = parts.begin[node + 1] - begin;
-  const std::int32_t* held = parts.samples + begin;
-  if (parts.with_replacement != 0) {
-    block.each([&](unsigned thread) {
-      for (std::uint32_t i = thread; i < rows; i += threads) {
-        const auto drawn = DrawStream::of(parts, node, draw).below(size, i);
-        if (!drawn.is_fair) add_atomically(surplus, 1);
-        samples[i] = held[drawn.value];
-      }
-    });
-    if (surplus != 0) {
-      block.each([&](unsigned thread) {
-        if (thread != 0) return;
-        const DrawStream stream = DrawStream::of(parts, node, draw);
-        std::uint32_t row = 0;
-        for (std::uint64_t i = 0; row < rows; ++i) {
-          const auto drawn = stream.below(size, i);
-          if (drawn.is_fair) samples[row++] = held[drawn.value];
-        }
-      });
-    }
-    return;
-  }
-  const std::int64_t epoch = draw * rows / size;
-  const auto position = static_cast<std::uint32_t>(draw * rows - epoch * size);
-  const auto state_of = [&](std::uint32_t e) {
-    return DrawStream::of(parts, node, epoch + e).two(0);
-  };
-  if (size <= few_samples) {
-    const std::uint32_t epochs = (position + rows - 1) / size + 1;
+                                  std::uint8_t* scratch, std::uint32_t& unfair) {
+  const Draws draws = Draws::of(parts, node, draw, rows);
+  if (draws.are_listed()) {
+    const std::uint32_t size = draws.size, epochs = (draws.position + rows - 1) / size + 1;
     const std::uint32_t apart = (size + 3) / 4 * 4;  // whole words: no two threads write to one
     block.each([&](unsigned thread) {
       for (std::uint32_t e = thread; e < epochs; e += threads)
-        shuffle(state_of(e), size, scratch + e * apart);
+        shuffle(draws.state_of(e), size, scratch + e * apart);
     });
     block.each([&](unsigned thread) {
       for (std::uint32_t i = thread; i < rows; i += threads) {
-        const std::uint32_t e = (position + i) / size;
-        samples[i] = held[scratch[e * apart + (position + i - e * size)]];
+        const std::uint32_t place = draws.position + i, e = place / size;
+        samples[i] = draws.samples[scratch[e * apart + (place - e * size)]];
       }
     });
-  } else {
+    return;
+  }
+  block.each([&](unsigned thread) {
+    for (std::uint32_t i = thread; i < rows; i += threads) {
+      const auto drawn = draws.at(i);
+      if (!drawn.is_fair) add_atomically(unfair, 1);
+      samples[i] = drawn.sample;
+    }
+  });
+  if (unfair != 0) {
     block.each([&](unsigned thread) {
-      for (std::uint32_t i = thread; i < rows; i += threads) {
-        const std::uint32_t e = (position + i) / size;
-        samples[i] = held[Scatter(state_of(e), size)(position + i - e * size)];
-      }
+      if (thread != 0) return;
+      draws.draw_again(rows,
+                       [&](std::uint32_t row, std::int32_t sample) { samples[row] = sample; });
     });
   }
 }
@@ -186,57 +217,32 @@ struct DrawKernel {
     block.each([&](unsigned thread) {
       for (std::uint32_t i = thread; i < tasks * a.rows; i += threads) {
         const std::uint32_t t = first + i / a.rows, row = i % a.rows;
-        const Drawn drawn = Held::of(a, t).draw(a, row);
+        const Draws::Drawn drawn = draw(draws_of(a, t), row);
         if (!drawn.is_fair) add_atomically(unfair, 1);
-        a.indices[std::uint64_t{t} * a.rows + row] = drawn.value;
+        a.indices[std::uint64_t{t} * a.rows + row] = drawn.sample;
       }
     });
-    // Once in some 2^40 draws with replacement one is not fair, and moves those after it: they are drawn again one by one.
     block.each([&](unsigned thread) {
       if (unfair == 0 || thread >= tasks) return;
       const std::uint32_t t = first + thread;
-      const Held held = Held::of(a, t);
-      std::uint32_t row = 0;
-      for (std::uint64_t i = 0; row < a.rows; ++i) {
-        const Drawn drawn = held.draw(a, i);
-        if (drawn.is_fair) a.indices[std::uint64_t{t} * a.rows + row++] = drawn.value;
-      }
+      std::int32_t* indices = a.indices + std::uint64_t{t} * a.rows;
+      draws_of(a, t).draw_again(
+          a.rows, [&](std::uint32_t row, std::int32_t sample) { indices[row] = sample; });
     });
   }
 
  private:
-  struct Drawn {
-    std::int32_t value;
-    bool is_fair;
-  };
-
-  /// A task with its node's samples.
-  struct Held {
-    DrawTask task;
-    const std::int32_t* samples;
-    std::uint32_t size;
-
-    STARLING_DEVICE static Held of(const Arguments& a, std::uint32_t t) {
-      const DrawTask task = a.tasks[t];
-      const std::uint32_t begin = a.parts.begin[task.node];
-      return {task, a.parts.samples + begin, a.parts.begin[task.node + 1] - begin};
-    }
-    /// The i-th sample that the task would have if all before it were fair.
-    STARLING_DEVICE Drawn draw(const Arguments& a, std::uint64_t i) const {
-      if (a.parts.with_replacement != 0) {
-        const auto drawn = DrawStream::of(a.parts, task.node, task.draw).below(size, i);
-        return {samples[drawn.value], drawn.is_fair};
-      }
-      if (size == 1) return {samples[0], true};
-      const std::int64_t place = task.draw * a.rows + static_cast<std::int64_t>(i);
-      const std::uint64_t state = DrawStream::of(a.parts, task.node, place / size).two(0);
-      const auto at = static_cast<std::uint32_t>(place % size);
-      if (size > few_samples) return {samples[Scatter(state, size)(at)], true};
-      std::uint8_t order[few_samples];
-      shuffle(state, size, order);
-      return {samples[order[at]], true};
-    }
-  };
+  STARLING_DEVICE static Draws draws_of(const Arguments& a, std::uint32_t t) {
+    const DrawTask task = a.tasks[t];
+    return Draws::of(a.parts, task.node, task.draw, a.rows);
+  }
+  STARLING_DEVICE static Draws::Drawn draw(const Draws& draws, std::uint32_t i) {
+    if (!draws.are_listed()) return draws.at(i);
+    const std::uint32_t place = draws.position + i, e = place / draws.size;
+    std::uint8_t order[few_samples];
+    shuffle(draws.state_of(e), draws.size, order);
+    return {draws.samples[order[place - e * draws.size]], true};
+  }
 };
 
 }  // namespace starling::cuda
