@@ -115,10 +115,11 @@ TEST_CASE("the mean duration knows of slow nodes and of injected delays") {
                                             {{{"delay_probability", "0.3"}}, 0.008 * 0.3},
                                             {{{"delay_draws", "2"}}, 0.008 * (1 - 0.75 * 0.75)}};
   for (const auto& [whom, more] : delays) {
-    CAPTURE(whom[0].first);
+    const auto& key = whom[0];
+    CAPTURE(key.first);
     Keys keys = slow;
     keys.push_back({"delay", "8 ms"});
-    keys.push_back(whom[0]);
+    keys.push_back(key);
     const auto time = compute(keys, 4);
     CHECK(to_seconds(time.mean()) == doctest::Approx(0.003 + more));
     CHECK(to_seconds(time.mean()) == test::relative(moments(time, 4, 4'000).mean, 0.03));
