@@ -115,7 +115,7 @@ void CudaBackend::transform(std::span<const TransformJob> jobs) {
   for (std::uint32_t stage = 0; stage < LargestKernel::stages; ++stage) {
     const std::uint32_t each = LargestKernel::shares_of(stage, shares[Kernel::largest]);
     device_.launch<LargestKernel>(std::uint64_t{counts[Kernel::largest]} * each,
-                                  {tasks_of(Kernel::largest), each, stage},
+                                  {{tasks_of(Kernel::largest), each}, stage},
                                   LargestKernel::shared_of(stage));
   }
   device_.launch<MapKernel>(blocks_of(Kernel::map), {tasks_of(Kernel::map), shares[Kernel::map]},
