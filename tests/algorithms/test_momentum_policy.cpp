@@ -236,10 +236,10 @@ TEST_CASE("a momentum policy without momentum, which changed nothing, is refused
       {"local_gossip", "reset"},      {"local_sgd", "average"}, {"slowmo", "keep"},
       {"streaming_diloco", "average"}};
   for (const auto& [kind, policy] : cases) {
-    CAPTURE(kind);
-    const std::string text = test::quadratic_scenario(
-        2, 4, "ring",
-        fmt::format("kind = {}\nlearning_rate = 0.1\nmomentum_policy = {}", kind, policy));
+    const std::string algorithm =
+        fmt::format("kind = {}\nlearning_rate = 0.1\nmomentum_policy = {}", kind, policy);
+    CAPTURE(algorithm);
+    const std::string text = test::quadratic_scenario(2, 4, "ring", algorithm);
     std::vector<std::string> settings;
     if (std::string(kind) == "local_sgd") settings.emplace_back("algorithm.period=2");
     CHECK_THROWS_WITH_AS(test::run(text, settings),

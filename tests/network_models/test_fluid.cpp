@@ -374,10 +374,11 @@ TEST_CASE("tcp: mistakes in factors by size are named") {
            std::array{"0", "must be positive, got 0"},
        }) {
     for (const std::string key : {"latency_factor", "bandwidth_factor"}) {
+      const std::string value = text;
       CAPTURE(key);
-      CAPTURE(text);
+      CAPTURE(value);
       const Keys keys = {
-          {"kind", "tcp"}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}, {key, text}};
+          {"kind", "tcp"}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}, {key, value}};
       const std::string words = "test.ini:1: network." + key;
       CHECK_THROWS_WITH_AS(network_test::network(keys, 3), doctest::Contains(words.c_str()),
                            ScenarioError);
