@@ -19,22 +19,6 @@ constexpr std::size_t queued_at_once = 4096, tabled_at_once = 16 * queued_at_onc
 
 std::uint32_t stride_of(std::uint32_t columns) { return (columns + 3) / 4 * 4; }
 
-/// Lists the sums that a request wants, the first term at terms[next]; says whether all that they read and write begins at
-/// multiples of 16 bytes.
-bool list_sums(const GradientRequest& request, LinearTask* sums, TermOnDevice* terms,
-               std::uint32_t next) {
-  bool are_even = true;
-  for (const LinearJob& job : request.sums) {
-    *sums++ = {job.out, job.length, next, job.terms, 0};
-    are_even &= is_even(job.out);
-    for (const LinearTerm& term : std::span(request.terms + job.first_term, job.terms)) {
-      terms[next++] = {term.values, term.factor};
-      are_even &= is_even(term.values);
-    }
-  }
-  return are_even;
-}
-
 /// f<Kernel>() with the kernel of so many threads.
 template <class F>
 void with_step(unsigned threads, const F& f) {
@@ -101,6 +85,22 @@ CudaMlp::SumCount CudaMlp::count_sums(std::span<const GradientRequest> requests)
   return count;
 }
 
+/// Lists the sums that a request wants and their terms at `next`, which goes on behind them; says whether all that they read
+/// and write begins at multiples of 16 bytes.
+bool CudaMlp::list_sums(const GradientRequest& request, LinearTask* sums, TermOnDevice* terms,
+                        SumCount& next) {
+  bool are_even = true;
+  for (const LinearJob& job : request.sums) {
+    sums[next.sums++] = {job.out, job.length, whole(next.terms), job.terms, 0};
+    are_even &= is_even(job.out);
+    for (const LinearTerm& term : std::span(request.terms + job.first_term, job.terms)) {
+      terms[next.terms++] = {term.values, term.factor};
+      are_even &= is_even(term.values);
+    }
+  }
+  return are_even;
+}
+
 /// What Device::begin() must make room for before take(), for so many indices of gradients or none, and sums.
 std::size_t CudaMlp::room_of(std::size_t tasks, std::size_t indices, const SumCount& count) const {
   const std::size_t draws = indices > 0 ? tasks : 0;
@@ -131,23 +131,20 @@ void CudaMlp::fill(const Batch& batch, std::span<const GradientRequest> requests
   SumCount next;
   for (std::size_t r = 0; r < requests.size(); ++r) {
     const GradientRequest& request = requests[r];
-    const bool are_even =
-        list_sums(request, batch.sums.host + next.sums, batch.terms.host, whole(next.terms));
+    const LinearTask* const sums = batch.sums.device + next.sums;
+    const bool are_even = list_sums(request, batch.sums.host, batch.terms.host, next);
     batch.tasks.host[r] = {.x = request.x,
                            .gradient = request.gradient,
                            .samples = batch.indices.device + r * batch.rows,
                            .first = 0,
                            .rows = batch.rows,
-                           .sums = batch.sums.device + next.sums,
+                           .sums = sums,
                            .terms = batch.terms.device,
                            .sum_count = whole(request.sums.size()),
                            .are_sums_even = are_even ? 1U : 0U,
                            .strange = batch.strange.device + r};
     batch.strange.host[r] = 0;
     batch.draws.host[r] = {request.draw, static_cast<std::uint32_t>(request.node), 0};
-    const SumCount own = count_sums({&request, 1});
-    next.sums += own.sums;
-    next.terms += own.terms;
   }
 }
 
@@ -264,13 +261,14 @@ Twin<BlockResult> CudaMlp::queue_in_blocks(std::span<const GradientRequest> requ
     auto* task = reinterpret_cast<BlockTask*>(tasks.host + r * words);
     auto* const sums = reinterpret_cast<LinearTask*>(task + 1);
     auto* const terms = reinterpret_cast<TermOnDevice*>(sums + request.sums.size());
-    const bool are_even = list_sums(request, sums, terms, 0);
+    SumCount count;
+    const bool are_even = list_sums(request, sums, terms, count);
     *task = {.x = request.x,
              .gradient = request.gradient,
              .draw = request.draw,
              .node = static_cast<std::uint32_t>(request.node),
-             .sums = whole(request.sums.size()),
-             .terms = whole(count_sums({&request, 1}).terms),
+             .sums = whole(count.sums),
+             .terms = whole(count.terms),
              .are_sums_even = are_even ? 1U : 0U};
   }
   with_step(threads_, [&]<class Kernel>() {

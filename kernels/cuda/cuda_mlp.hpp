@@ -55,6 +55,8 @@ class CudaMlp final : public Workload {
     std::size_t sums = 0, terms = 0;
   };
   static SumCount count_sums(std::span<const GradientRequest> requests);
+  static bool list_sums(const GradientRequest& request, cuda::LinearTask* sums,
+                        cuda::TermOnDevice* terms, SumCount& next);
   Batch queue_gradients(std::span<const GradientRequest> requests, const SumCount& count) const;
   void lay_out(Batch& batch) const;
   std::size_t block_bytes(std::size_t sums, std::size_t terms) const;

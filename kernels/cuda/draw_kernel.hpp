@@ -133,14 +133,22 @@ struct Draws {
   STARLING_DEVICE std::uint64_t state_of(std::uint32_t e) const {
     return DrawStream::of(parts, node, epoch + e).two(0);
   }
+  /// Without replacement, where the i-th sample is.
+  struct Place {
+    std::uint32_t epoch, at;  // from its first one on; in the permutation
+  };
+  STARLING_DEVICE Place place_of(std::uint32_t i) const {
+    const std::uint32_t place = position + i, e = place / size;
+    return {e, place - e * size};
+  }
   /// The i-th sample that it would have if all before it were fair.
   STARLING_DEVICE Drawn at(std::uint64_t i) const {
     if (parts.with_replacement != 0) {
       const auto drawn = DrawStream::of(parts, node, draw).below(size, i);
       return {samples[drawn.value], drawn.is_fair};
     }
-    const std::uint32_t place = position + static_cast<std::uint32_t>(i), e = place / size;
-    return {samples[Scatter(state_of(e), size)(place - e * size)], true};
+    const Place place = place_of(static_cast<std::uint32_t>(i));
+    return {samples[Scatter(state_of(place.epoch), size)(place.at)], true};
   }
   /// Once in some 2^40 draws with replacement one is not fair, and moves those after it: put(row, sample) for all, one by one.
   template <class Put>
@@ -161,7 +169,7 @@ STARLING_DEVICE void draw_samples(const Block& block, const Parts& parts, std::u
                                   std::uint8_t* scratch, std::uint32_t& unfair) {
   const Draws draws = Draws::of(parts, node, draw, rows);
   if (draws.are_listed()) {
-    const std::uint32_t size = draws.size, epochs = (draws.position + rows - 1) / size + 1;
+    const std::uint32_t size = draws.size, epochs = draws.place_of(rows - 1).epoch + 1;
     const std::uint32_t apart = (size + 3) / 4 * 4;  // whole words: no two threads write to one
     block.each([&](unsigned thread) {
       for (std::uint32_t e = thread; e < epochs; e += threads)
@@ -169,8 +177,8 @@ STARLING_DEVICE void draw_samples(const Block& block, const Parts& parts, std::u
     });
     block.each([&](unsigned thread) {
       for (std::uint32_t i = thread; i < rows; i += threads) {
-        const std::uint32_t place = draws.position + i, e = place / size;
-        samples[i] = draws.samples[scratch[e * apart + (place - e * size)]];
+        const Draws::Place place = draws.place_of(i);
+        samples[i] = draws.samples[scratch[place.epoch * apart + place.at]];
       }
     });
     return;
@@ -238,10 +246,10 @@ struct DrawKernel {
   }
   STARLING_DEVICE static Draws::Drawn draw(const Draws& draws, std::uint32_t i) {
     if (!draws.are_listed()) return draws.at(i);
-    const std::uint32_t place = draws.position + i, e = place / draws.size;
+    const Draws::Place place = draws.place_of(i);
     std::uint8_t order[few_samples];
-    shuffle(draws.state_of(e), draws.size, order);
-    return {draws.samples[order[place - e * draws.size]], true};
+    shuffle(draws.state_of(place.epoch), draws.size, order);
+    return {draws.samples[order[place.at]], true};
   }
 };
 

@@ -9,15 +9,11 @@
 #include <limits>
 
 #include "sim/base/elementary_cores.hpp"
+#include "sim/base/target_clones.hpp"
 
-// Compiled twice, for processors with and without the instruction: a call of the C library per fused multiply-add
-// would be most of the time. Both are exact, so the bits are the same. Clang 16 makes the first version alone where a header
-// declares the function without them.
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__)
-#define STARLING_WITH_FMA __attribute__((target_clones("fma", "default")))
-#else
-#define STARLING_WITH_FMA
-#endif
+// For processors with and without the instruction: a call of the C library per fused multiply-add would be most of the
+// time. Both are exact, so the bits are the same.
+#define STARLING_WITH_FMA STARLING_TARGET_CLONES("fma", "default")
 
 namespace starling {
 namespace {

@@ -7,14 +7,9 @@
 #include <cstdint>
 
 #include "sim/base/elementary_cores.hpp"
+#include "sim/base/target_clones.hpp"
 
-// Clang 16 makes the first of these versions alone where a header declares the function without them.
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__)
-#define STARLING_VECTORIZED \
-  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define STARLING_VECTORIZED
-#endif
+#define STARLING_VECTORIZED STARLING_TARGET_CLONES("arch=x86-64-v4", "arch=x86-64-v3", "default")
 
 namespace starling {
 namespace {
