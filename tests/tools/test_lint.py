@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Which sources tools/lint looks at: those that changed since the commit that was clean, themselves or by a header; and
-that its tools look at a file that is named."""
+that its tools look at a file that is named; and that a header compiles alone."""
 import contextlib
 import importlib.machinery
 import importlib.util
@@ -90,6 +90,29 @@ class ChangedTest(unittest.TestCase):
     def test_no_commit_was_ever_clean(self):
         (self.root / "tools" / "lint_clean").unlink()
         self.assertIsNone(self.looked_at())
+
+
+class AloneTest(unittest.TestCase):
+    def test_a_header_that_needs_what_stands_before_it(self):
+        folder = tempfile.TemporaryDirectory(prefix="starling-lint-")
+        self.addCleanup(folder.cleanup)
+        root = pathlib.Path(folder.name).resolve()
+        (root / "sim").mkdir()
+        texts = {"first.hpp": "using Length = long;\n", "whole.hpp": "#ifndef FLAG\n#error\n#endif\nstruct Whole {};\n",
+                 "part.hpp": "struct Part {\n  Length length;\n};\n",
+                 "source.cpp": '// Says what it does.\n\n#include "sim/first.hpp"\n#include "sim/part.hpp"\n#include "sim/whole.hpp"\n'}
+        for name, text in texts.items():
+            (root / "sim" / name).write_text(text)
+        lint = load()
+        lint.ROOT = root
+        command = "c++ -I.. -DFLAG -fdiagnostics-color=always -MD -MQ a.o -MF a.o.d -o a.o -c ../sim/source.cpp"
+        (root / "build").mkdir()
+        commands = lint.alone_commands({root / "sim" / "source.cpp": {"directory": str(root / "build"), "command": command}})
+        said = {path.name: list(lint.findings(lint.run(command))) for path, command in commands.items()}
+        self.assertEqual(list(said), ["part.hpp", "whole.hpp"])  # every build compiles the first one
+        self.assertEqual(said["whole.hpp"], [])
+        self.assertRegex(said["part.hpp"][0][0], r"sim/part\.hpp:2:3: error: .*Length")
+        self.assertEqual(list((root / "build").iterdir()), [])
 
 
 class NamedFileTest(unittest.TestCase):
