@@ -66,6 +66,13 @@ struct Folding {
   bool is_far;  // results are read so late that the cache will have lost them: they go past it
 };
 
+/// Rows of so many floats each that are used soon: a product may fetch them into the second-level cache while it runs.
+struct Ahead {
+  std::size_t rows = 0;
+  const float* const* row = nullptr;
+  std::size_t floats = 0;
+};
+
 /// One build of the kernels. All matrices but weights are row-major, one row per sample, with a
 /// stride in floats that is at least the number of columns. Outputs are overwritten and must not
 /// overlap inputs unless said. No function allocates or throws.
@@ -78,8 +85,9 @@ struct Kernels {
 
   /// y = x W + bias, then negative values become 0 if `relu` (NaN stays).
   ///   y_bo = fma(x_bk, W_ko, ..) for k = 0, 1, .., starting from bias_o
+  /// Rows of `ahead` (null: none) that it fetches, from the first on, leave that list.
   void (*forward)(Shape shape, const float* x, std::size_t x_stride, const float* weights,
-                  const float* bias, bool relu, float* y, std::size_t y_stride);
+                  const float* bias, bool relu, float* y, std::size_t y_stride, Ahead* ahead);
 
   /// Gradients of weights and bias (unless that is null) from that of y, summed over samples in order, starting from 0:
   ///   dW_ko = fma(x_bk, dy_bo, ..),  dbias_o = (0 + dy_0o) + dy_1o + ..

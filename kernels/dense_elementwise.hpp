@@ -64,19 +64,23 @@ STARLING_INLINE void store_transposed(float* to, std::size_t stride, std::size_t
   }
 }
 
+constexpr std::size_t held_classes = 16;
+
 /// As many samples as a vector has lanes, one lane each, so that sums over classes run in class
-/// order. Up to `width` classes stay in registers from logits to gradient.
+/// order. Up to `held_classes` of them stay transposed from logits to gradient.
 STARLING_INLINE void softmax_rows(std::size_t rows, std::size_t classes, float* z,
                                   std::size_t z_stride, const std::int32_t* labels, float share,
                                   double* losses) {
   alignas(64) std::int32_t label_lanes[width] = {};
   for (std::size_t r = 0; r < rows; ++r) label_lanes[r] = labels[r];
   const Lanes::Integers label = Lanes::load(label_lanes);
-  Vector block[width];
+  Vector blocks[held_classes / width][width];
+  const bool is_wide = classes > held_classes;
   /// All samples' values of each class, and its number.
   const auto each = [&](bool loads, bool stores, auto task) STARLING_INLINED {
     for (std::size_t o = 0; o < classes; o += width) {
       const std::size_t columns = at_most(width, classes - o);
+      Vector(&block)[width] = blocks[is_wide ? 0 : o / width];
       if (loads) load_transposed(z + o, z_stride, rows, columns, block);
 #pragma GCC unroll 16
       for (std::size_t c = 0; c < width; ++c) {
@@ -86,8 +90,6 @@ STARLING_INLINE void softmax_rows(std::size_t rows, std::size_t classes, float* 
       if (stores) store_transposed(z + o, z_stride, rows, columns, block);
     }
   };
-  const bool is_wide = classes > width;
-
   const auto is_label = [label](std::size_t number) STARLING_INLINED {
     return Lanes::equal(label, Lanes::integers(static_cast<std::uint32_t>(number)));
   };

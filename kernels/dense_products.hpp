@@ -225,13 +225,16 @@ STARLING_INLINE const TileFunction* tiles_of(std::size_t vectors, bool masked) {
   return (masked ? tiles_by_rows<1, transposed, true> : tiles_by_rows<1, transposed, false>).data();
 }
 
-/// What is fetched into the second-level cache while a product runs: so many floats of each row, as far as there are
-/// tiles to do it.
-struct Ahead {
-  std::size_t rows = 0;
-  const float* const* row = nullptr;
-  std::size_t floats = 0;
-};
+/// The first rows of a list, as many as so many tiles can fetch, a line for each term, and at least one. They leave it.
+STARLING_INLINE Ahead take_rows(Ahead& from, std::size_t tiles, std::size_t terms) {
+  const std::size_t fitting = tiles * terms * line_floats / at_least_one(from.floats);
+  const Ahead taken{.rows = at_most(at_least_one(at_most(fitting, tiles)), from.rows),
+                    .row = from.row,
+                    .floats = from.floats};
+  from.rows -= taken.rows;
+  from.row += taken.rows;
+  return taken;
+}
 
 /// Runs tile `t`, whose pointers stand for row 0, over all `rows`, in tiles of nearly equal height,
 /// which fetch equal shares of what is ahead.
@@ -265,7 +268,7 @@ STARLING_INLINE void run_rows(Tile t, std::size_t rows, std::size_t columns, std
 }
 
 void forward(Shape shape, const float* x, std::size_t x_stride, const float* weights,
-             const float* bias, bool relu, float* y, std::size_t y_stride) {
+             const float* bias, bool relu, float* y, std::size_t y_stride, Ahead* ahead) {
   for (std::size_t panel = 0; panel < shape.outputs; panel += panel_columns) {
     const std::size_t panel_width = at_most(panel_columns, shape.outputs - panel);
     const float* w = weights + panel * shape.inputs;
@@ -277,6 +280,8 @@ void forward(Shape shape, const float* x, std::size_t x_stride, const float* wei
           static_cast<std::size_t>(weights + shape.inputs * shape.outputs - next);
       const std::size_t next_floats = at_most(left, k_block * panel_columns);
       for (std::size_t column = 0; column < panel_width; column += tile_columns) {
+        const std::size_t columns = at_most(tile_columns, panel_width - column);
+        const bool takes_rows = next_floats == 0 && ahead != nullptr && ahead->rows > 0;
         run_rows<false>({.terms = terms,
                          .left = x + k,
                          .left_stride = x_stride,
@@ -287,8 +292,9 @@ void forward(Shape shape, const float* x, std::size_t x_stride, const float* wei
                          .resume = k > 0,
                          .start = bias + panel + column,
                          .relu = relu && k + terms == shape.inputs},
-                        shape.batch, at_most(tile_columns, panel_width - column), x_stride,
-                        {.rows = 1, .row = &next, .floats = next_floats});
+                        shape.batch, columns, x_stride,
+                        takes_rows ? take_rows(*ahead, tiles_for(shape.batch, columns), terms)
+                                   : Ahead{.rows = 1, .row = &next, .floats = next_floats});
       }
     }
   }

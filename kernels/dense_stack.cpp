@@ -29,7 +29,8 @@ void DenseStack::forward(const dense::Kernels& kernels, std::span<const DenseLay
     const DenseLayer& layer = layers[l];
     Rows& output = values[l + 1];
     kernels.forward({rows, layer.inputs, layer.outputs}, input, input_stride, x + layer.weights,
-                    x + layer.bias, l + 1 < layers.size(), output.row(first), output.stride);
+                    x + layer.bias, l + 1 < layers.size(), output.row(first), output.stride,
+                    nullptr);
     input = output.row(first);
     input_stride = output.stride;
   }

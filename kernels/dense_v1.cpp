@@ -24,7 +24,7 @@ void gather(std::size_t batch, std::size_t columns, const float* from, const std
 }
 
 void forward(Shape shape, const float* x, std::size_t x_stride, const float* weights,
-             const float* bias, bool relu, float* y, std::size_t y_stride) {
+             const float* bias, bool relu, float* y, std::size_t y_stride, Ahead*) {
   for (std::size_t b = 0; b < shape.batch; ++b) {
     for (std::size_t o = 0; o < shape.outputs; ++o) {
       float sum = bias[o];

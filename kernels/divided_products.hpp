@@ -40,14 +40,16 @@ class DividedProducts {
   bool have_overflowed() const { return has_overflowed() || have_parts_overflowed_; }
 
   void forward(dense::Shape s, const float* x, std::size_t x_stride, const float* weights,
-               const float* bias, bool relu, float* y, std::size_t y_stride) const {
-    if (parts(s) == 1) return kernels_.forward(s, x, x_stride, weights, bias, relu, y, y_stride);
+               const float* bias, bool relu, float* y, std::size_t y_stride,
+               dense::Ahead* ahead = nullptr) const {
+    if (parts(s) == 1)
+      return kernels_.forward(s, x, x_stride, weights, bias, relu, y, y_stride, ahead);
     const Cut rows(s.batch, least_rows, parts(s));
     const Cut outputs(s.outputs, dense::panel_columns, parts(s) / rows.pieces());
     split(outputs, rows, [&](dense::Range o, dense::Range r) {
       kernels_.forward({size(r), s.inputs, size(o)}, x + r.begin * x_stride, x_stride,
                        weights + o.begin * s.inputs, bias + o.begin, relu,
-                       y + r.begin * y_stride + o.begin, y_stride);
+                       y + r.begin * y_stride + o.begin, y_stride, nullptr);
     });
   }
 

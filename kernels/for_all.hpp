@@ -53,7 +53,10 @@ class ReadyRequests final : public RowOwner {
   }
   GradientRequest* begin(RequestQueue::Lane& lane) override {
     const auto index = queue_.take(lane, [](std::size_t) { return true; });
-    return index ? &requests_[*index] : nullptr;
+    if (!index) return nullptr;
+    GradientRequest* const request = &requests_[*index];
+    request->next_x = *index + 1 < requests_.size() ? request[1].x : nullptr;
+    return request;
   }
   void end(GradientRequest&) override {}
   void leave(RequestQueue::Lane& lane) override { queue_.leave(lane); }

@@ -1,6 +1,7 @@
 #include "kernels/mlp.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <string>
@@ -27,6 +28,9 @@ constexpr std::size_t evaluation_block =
 /// stay in the first-level cache until then, and are too short for the processor to fetch them ahead by itself.
 constexpr std::size_t most_fetched = std::size_t{16} << 10;
 
+/// Rows of other models are fetched, into the second-level cache, if they have at most so many bytes.
+constexpr std::size_t longest_fetched = std::size_t{64} << 10;
+
 std::atomic<std::uint64_t> instances = 0;
 
 }  // namespace
@@ -48,8 +52,10 @@ struct Mlp::Activations {
     std::uint64_t instance = 0;         // of which Mlp, 0: none is drawn
     NodeId node = 0;
     Step draw = 0;
-  } ahead;                   // the mini-batch that is likely to be the next
-  std::uint64_t fitted = 0;  // for which Mlp
+  } ahead;                             // the mini-batch that is likely to be the next
+  std::array<const float*, 4> soon{};  // rows that this gradient, or what follows, will use
+  const float* last_x = nullptr;       // of the gradient before: in the cache
+  std::uint64_t fitted = 0;            // for which Mlp
 
   /// Deals floats out from `base` on, and returns how many; null: only counts them.
   std::size_t deal(float* base, std::span<const DenseLayer> layers, std::size_t batch) {
@@ -126,14 +132,37 @@ std::int64_t Mlp::batch_cost(NodeId node, Step draw) const {
   return sampler_.cost(node, draw, problem_.data.train);
 }
 
+/// The rows, but x, that a gradient uses and the x of the next one; not what the one before has just used.
+dense::Ahead Mlp::list_ahead(const GradientRequest& request, Activations& work) const {
+  dense::Ahead ahead{.row = work.soon.data(), .floats = facts_.parameters};
+  const auto add = [&](const float* row) {
+    const auto end = work.soon.begin() + static_cast<std::ptrdiff_t>(ahead.rows);
+    if (row == nullptr || row == request.x || row == work.last_x || end == work.soon.end() ||
+        std::find(work.soon.begin(), end, row) != end) {
+      return;
+    }
+    work.soon[ahead.rows++] = row;
+  };
+  if (facts_.parameters * sizeof(float) <= longest_fetched) {
+    add(request.next_x);
+    add(request.gradient);
+    for (const LinearJob& sum : request.sums) {
+      add(sum.out);
+      for (std::size_t t = 0; t < sum.terms; ++t) add(request.terms[sum.first_term + t].values);
+    }
+  }
+  work.last_x = request.x;
+  return ahead;
+}
+
 void Mlp::forward(const float* x, std::size_t batch, const float* input, std::size_t input_stride,
-                  Activations& work, const DividedProducts& products) const {
+                  Activations& work, const DividedProducts& products, dense::Ahead ahead) const {
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     const DenseLayer& layer = layers_[l];
     const auto& output = work.input[l + 1];
     products.forward({batch, layer.inputs, layer.outputs}, l == 0 ? input : work.input[l].at,
                      l == 0 ? input_stride : work.input[l].stride, x + layer.weights,
-                     x + layer.bias, l + 1 < layers_.size(), output.at, output.stride);
+                     x + layer.bias, l + 1 < layers_.size(), output.at, output.stride, &ahead);
   }
 }
 
@@ -179,7 +208,8 @@ void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activa
     }
   };
 
-  forward(request.x, batch, work.input[0].at, work.input[0].stride, work, products);
+  forward(request.x, batch, work.input[0].at, work.input[0].stride, work, products,
+          list_ahead(request, work));
   fetch_share();
   const auto& logits = work.input.back();
   kernels_.softmax_cross_entropy(batch, layers_.back().outputs, logits.at, logits.stride,
@@ -250,7 +280,7 @@ void Mlp::gradients_of(RowOwner& owner, std::span<GradientRequest> requests) con
 Score Mlp::score(const float* x, std::size_t first, std::size_t count, Activations& work) const {
   const Dataset& test = problem_.data.test;
   work.fit(instance_, layers_, count);
-  forward(x, count, test.row(first).data(), test.features, work, {kernels_, nullptr});
+  forward(x, count, test.row(first).data(), test.features, work, {kernels_, nullptr}, {});
   const auto& logits = work.input.back();
   return score_logits(kernels_, layers_.back().outputs, logits.at, logits.stride,
                       test.y.data() + first, work.losses);

@@ -72,9 +72,11 @@ class Mlp final : public Workload {
   void gradient(GradientRequest& request, const GradientRequest* next, Activations& work,
                 const DividedProducts& products) const;
   void draw_batch(const GradientRequest& request, Activations& work) const;
+  dense::Ahead list_ahead(const GradientRequest& request, Activations& work) const;
   bool is_finite(const Activations& work) const;
+  /// `ahead`: what is fetched into the cache meanwhile.
   void forward(const float* x, std::size_t batch, const float* input, std::size_t input_stride,
-               Activations& work, const DividedProducts& products) const;
+               Activations& work, const DividedProducts& products, dense::Ahead ahead) const;
   Score score(const float* x, std::size_t first, std::size_t count, Activations& work) const;
 
   Problem problem_;

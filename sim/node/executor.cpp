@@ -407,7 +407,15 @@ void Executor::fetch_ahead(std::size_t index) const {
 
 GradientRequest* Executor::begin(RequestQueue::Lane& lane) {
   const auto index = queue_.take(lane, [this](std::size_t i) { return try_to_begin(i); });
-  return index ? &gradients_[*index] : nullptr;
+  if (!index) return nullptr;
+  GradientRequest& request = gradients_[*index];
+  request.next_x = nullptr;
+  // Nobody else begins, and ends, the next one of the strip that this thread has.
+  if (const std::size_t next = *index + 1; next < strips_[lane.strip]) {
+    const auto& x = window_.terms[gradient(next).first_term];
+    if (rows_.is_made(x.value)) request.next_x = row(x.value) + x.offset;
+  }
+  return &request;
 }
 
 bool Executor::try_to_begin(std::size_t index) {

@@ -61,6 +61,8 @@ struct GradientRequest {
   /// another term, of which nothing is read afterwards. Only where Workload::folds_sums().
   std::span<const LinearJob> sums{};
   const LinearTerm* terms = nullptr;
+  /// (parameters) What the thread is likely to read next, x of its next request, if it is in place; or null. For the cache.
+  const float* next_x = nullptr;
   std::int64_t episodes = 0;  // out: how many ended in the rollout, where the numbers decide that
 };
 

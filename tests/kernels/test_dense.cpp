@@ -19,6 +19,7 @@ namespace {
 using starling::LinearJob;
 using starling::LinearTerm;
 using starling::Random;
+using starling::dense::Ahead;
 using starling::dense::Kernels;
 using starling::dense::row_stride;
 using starling::dense::runnable_kernels;
@@ -108,9 +109,46 @@ TEST_CASE("forward equals sequential fused multiply-adds that start from the bia
       for (const Kernels* kernels : runnable_kernels()) {
         CAPTURE(kernels->name);
         std::vector<float> y(s.batch * y_stride, 77.0f);
-        kernels->forward(s, x.data(), x_stride, w.data(), bias.data(), relu, y.data(), y_stride);
+        kernels->forward(s, x.data(), x_stride, w.data(), bias.data(), relu, y.data(), y_stride,
+                         nullptr);
         CHECK(differences(y, expected) == 0);
       }
+    }
+  }
+}
+
+TEST_CASE(
+    "forward fetches rows that are used soon, those first that fit its time, and leaves the "
+    "others") {
+  Random random(1, "ahead");
+  const std::vector<float> rows = random_floats(random, 5000);
+  for (const Shape& s : shapes()) {
+    CAPTURE(s.batch);
+    CAPTURE(s.inputs);
+    CAPTURE(s.outputs);
+    const auto x = random_floats(random, s.batch * s.inputs);
+    const auto w = random_floats(random, s.inputs * s.outputs);
+    const auto bias = random_floats(random, s.outputs);
+    std::vector<float> expected(s.batch * s.outputs), y(s.batch * s.outputs);
+    for (const Kernels* kernels : runnable_kernels()) {
+      CAPTURE(kernels->name);
+      const auto left = [&](std::size_t count, std::size_t floats) {
+        const std::vector<const float*> soon(count, rows.data());
+        Ahead ahead{.rows = count, .row = soon.data(), .floats = floats};
+        kernels->forward(s, x.data(), s.inputs, w.data(), bias.data(), false, y.data(), s.outputs,
+                         &ahead);
+        CHECK(differences(y, expected) == 0);
+        CHECK(ahead.floats == floats);
+        CHECK(ahead.row + ahead.rows == soon.data() + count);  // from the front
+        return ahead.rows;
+      };
+      kernels->forward(s, x.data(), s.inputs, w.data(), bias.data(), false, expected.data(),
+                       s.outputs, nullptr);
+      const bool fetches = std::string(kernels->name) != "v1";
+      CHECK(left(0, 5000) == 0);
+      CHECK(left(1, 5000) == (fetches ? 0 : 1));
+      CHECK(left(100, 5000) >= (fetches ? 80 : 100));  // at most one per tile
+      CHECK(left(100, 16) <= left(100, 5000));
     }
   }
 }
@@ -262,11 +300,11 @@ TEST_CASE("a sample's row does not depend on the batch it is in") {
   const auto bias = random_floats(random, s.outputs);
   for (const Kernels* kernels : runnable_kernels()) {
     std::vector<float> together(s.batch * s.outputs), alone(s.batch * s.outputs);
-    kernels->forward(s, x.data(), s.inputs, w.data(), bias.data(), true, together.data(),
-                     s.outputs);
+    kernels->forward(s, x.data(), s.inputs, w.data(), bias.data(), true, together.data(), s.outputs,
+                     nullptr);
     for (std::size_t b = 0; b < s.batch; ++b) {
       kernels->forward({1, s.inputs, s.outputs}, x.data() + b * s.inputs, s.inputs, w.data(),
-                       bias.data(), true, alone.data() + b * s.outputs, s.outputs);
+                       bias.data(), true, alone.data() + b * s.outputs, s.outputs, nullptr);
     }
     CHECK(differences(together, alone) == 0);
   }
@@ -330,7 +368,7 @@ TEST_CASE("a NaN anywhere in a sample's way makes its loss NaN") {
     // ReLU must not turn NaN into 0.
     const float x = 1, bias = nan, weight = 1;
     float y = 0;
-    kernels->forward({1, 1, 1}, &x, 1, &weight, &bias, true, &y, 1);
+    kernels->forward({1, 1, 1}, &x, 1, &weight, &bias, true, &y, 1, nullptr);
     CHECK(std::isnan(y));
   }
 }

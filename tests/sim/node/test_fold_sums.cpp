@@ -49,6 +49,24 @@ class FoldingToy : public test::ToyWorkload {
   }
 };
 
+/// Takes requests one by one, on one thread, and notes the model of each and what was said to come next.
+class ListingToy final : public FoldingToy {
+ public:
+  using FoldingToy::FoldingToy;
+  bool takes_one_by_one() const override { return true; }
+  void gradients_of(RowOwner& owner, std::span<GradientRequest>) const override {
+    RequestQueue::Lane lane;
+    while (GradientRequest* const request = owner.begin(lane)) {
+      models.push_back(request->x);
+      next.push_back(request->next_x);
+      gradients({request, 1});
+      owner.end(*request);
+    }
+    owner.leave(lane);
+  }
+  mutable std::vector<const float*> models, next;
+};
+
 /// Takes requests one by one, and its time, so that some wait for others; may fail at one.
 class FlowingToy final : public FoldingToy {
  public:
@@ -106,6 +124,26 @@ struct Bench {
 };
 
 }  // namespace
+
+TEST_CASE("a request says where the model of the next one lies, unless that is still being made") {
+  constexpr NodeId nodes = 16;
+  for (const Step rounds : {1, 3}) {
+    CAPTURE(rounds);
+    CpuBackend backend;
+    const ListingToy workload(nodes);
+    ComputeGraph graph{backend, workload, {}, ComputeGraph::Execution::inline_};
+    train_ring(graph, nodes, rounds);
+    REQUIRE(workload.models.size() == static_cast<std::size_t>(nodes * rounds));
+    int known = 0;
+    for (std::size_t i = 0; i < workload.next.size(); ++i) {
+      if (workload.next[i] == nullptr) continue;
+      ++known;
+      REQUIRE(i + 1 < workload.models.size());
+      CHECK(workload.next[i] == workload.models[i + 1]);
+    }
+    CHECK(known >= nodes / 4);
+  }
+}
 
 TEST_CASE("a step whose gradient nobody keeps is computed with it, in the place of the model") {
   Bench bench;
