@@ -652,6 +652,20 @@ class PlotTest(unittest.TestCase):
         said = [[text.get_text() for text in ax.texts] for ax in figure.axes[-2:]]
         self.assertEqual(said, [[], ["no run came as far as an evaluation (run.evaluate_every)"]])
 
+    def test_a_target_that_no_run_gets_to_has_no_scale_of_times(self):
+        panel = next(ax for ax in self.laid_out(lambda: sweep.draw(self.folder / "swept", targets=[1.0])).axes
+                     if ax.get_title("left") == "Virtual time to 100% test accuracy, s")
+        self.assertEqual([text.get_text() for text in panel.texts], ["no run gets there"])
+        self.assertEqual((list(panel.get_yticks()), panel.get_legend()), ([], None))
+
+    def test_colors_of_equal_shares_are_named_up_to_100_percent(self):
+        shutil.copytree(self.folder / "swept", self.folder / "equal")
+        self.set_cells("equal", test_accuracy=lambda row: 0.984)
+        figure = self.laid_out(lambda: sweep.draw(self.folder / "equal"))
+        bar = next(ax for ax in figure.axes if ax.get_label() == "<colorbar>")
+        named = [float(label.get_text().rstrip("%")) for label in bar.get_yticklabels() if label.get_text()]
+        self.assertTrue(named and max(named) <= 100, named)
+
     def test_no_share_beyond_100_percent_is_named(self):
         figure = self.drawn_sweep("shares", "algorithm.learning_rate = 0.05, 0.1")
         for ax in figure.axes[0], figure.axes[-1]:

@@ -273,7 +273,7 @@ def heat_map(figure, ax, sweep, metric, x_key, y_key, fixed):
     bar = figure.colorbar(image, ax=ax, pad=0.015)
     bar.outline.set_visible(False)
     if metric in SHARES:
-        bar.ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+        bar.ax.yaxis.set_major_formatter(ShareFormatter(1.0))
     elif "bytes" in metric:
         bar.ax.yaxis.set_major_formatter(EngFormatter(unit="B"))
 
@@ -367,19 +367,25 @@ def time_to(ax, sweep, target, x_key, series_key, fixed):
     """Virtual time until the mean model has the target accuracy (or AUC, or loss); seeds that never get there are left out."""
     metric = sweep.quality() or "test_loss"
 
-    is_partial = False
+    is_partial = is_known = False
 
     def cell_of(settings):
-        nonlocal is_partial
+        nonlocal is_partial, is_known
         all_times = [convergence.Run(sweep.folder / f"{point['point']}.h5").reached(metric, target)
                      for point in sweep.runs(settings)]
         times = [time for time in all_times if np.isfinite(time)]
         is_partial = is_partial or len(times) < len(all_times)
+        is_known = is_known or bool(times)
         return (np.mean(times), np.std(times, ddof=1) if len(times) > 1 else np.nan) if times else (np.nan, np.nan)
 
     lines(ax, sweep, "virtual_time_seconds", x_key, series_key, fixed, cell_of)
     wanted = f"{percent(target)} test accuracy" if metric == "test_accuracy" else f"a {convergence.METRICS[metric].replace('Test', 'test')} of {target:g}"
-    ax.set_title(f"Virtual time to {wanted}, s{', without runs that never get there' if is_partial else ''}")
+    ax.set_title(f"Virtual time to {wanted}, s{', without runs that never get there' if is_partial and is_known else ''}")
+    if not is_known:
+        ax.text(0.5, 0.5, "no run gets there", transform=ax.transAxes, ha="center", color=GREY)
+        ax.set_yticks([])
+        if ax.get_legend():
+            ax.get_legend().remove()
 
 
 def speed_up(ax, sweep, series_key, fixed):
