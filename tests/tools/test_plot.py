@@ -437,6 +437,26 @@ class PlotTest(unittest.TestCase):
             self.assertEqual(sweep.Sweep(self.folder / name).varied(), ["run.steps"] if name == "second" else ["zip"])
         self.assertIn("neither: 1 run, at nodes / steps = 6 / 20", self.texts("neither", "--at", "run.nodes=6"))
 
+    def test_values_of_zipped_keys_hold_together(self):
+        self.drawn_sweep("codes", "algorithm.kind = choco, choco, choco, dpsgd\nalgorithm.compression = top_k, top_k, sign, default\n"
+                         "algorithm.keep = 0.1, 0.5, default, default\nalgorithm.consensus_rate = 0.3, 0.3, 0.3, default\n"
+                         "zip = algorithm.kind algorithm.compression algorithm.keep algorithm.consensus_rate\nalgorithm.learning_rate = 0.05, 0.1")
+        self.set_cells("codes", test_accuracy=lambda row: 0.1 + 0.1 * row)  # the later, the better
+        held = sweep.Sweep(self.folder / "codes").held
+        kind, code, keep = "algorithm.kind", "algorithm.compression", "algorithm.keep"
+        for settings in [(code, "sign"), (keep, "default")], [(keep, "default"), (code, "sign")], [(code, "sign")]:
+            self.assertEqual(held(settings, []), {"zip": "choco / sign / default / 0.3"})
+        self.assertEqual(held([(kind, "choco"), (keep, "default"), ("algorithm.learning_rate", "0.1")], []),
+                         {"zip": "choco / sign / default / 0.3", "algorithm.learning_rate": "0.1"})
+        figure = self.laid_out(lambda: sweep.draw(self.folder / "codes", fixed=[(code, "top_k"), (keep, "best")]))
+        self.assertTrue(np.allclose(np.array(figure.axes[0].lines[0].get_ydata(), float), [0.3, 0.4]))  # rows 2 and 3, keep = 0.5
+        for words, said in (([f"{code}=sign", f"{keep}=0.5"], f"no finished point has {code} = sign and {keep} = 0.5"),
+                            ([f"{code}=sign", f"{code}=top_k"], f"{code} cannot be held at sign and at top_k"),
+                            (["algorithm.learning_rate=0.1", "--over", "algorithm.learning_rate"],
+                             "algorithm.learning_rate is drawn along an axis, so it cannot be held at 0.1"),
+                            ([f"{code}=best", "--over", kind], f"{code} is drawn along an axis, so it cannot be held at best")):
+            self.assertIn(f"plot: codes: {said}", self.plot("codes", "--at", *words, status=1))
+
     def test_keys_that_a_kind_lacks_are_not_named(self):
         (self.folder / "lacks.ini").write_text(SCENARIO + "[sweep]\nalgorithm.kind = dpsgd, local_sgd, local_sgd\nalgorithm.period = default, 2, 4\n"
                                                "zip = algorithm.kind algorithm.period\n")
