@@ -26,7 +26,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 from pictures import convergence, links, run, sweep
-from pictures.style import SERIES, STYLE, numbers, short_number
+from pictures.style import SERIES, STYLE, numbers, short, short_number
 
 SCENARIO = """[run]
 nodes = 4
@@ -637,6 +637,12 @@ class PlotTest(unittest.TestCase):
                 self.assertEqual(len(said), len(set(said)), said)
         self.assertEqual([short_number(value, 0) for value in (0.001, 0.5, 10000, 1e-4, 2e-7, 500000)],
                          ["0.001", "0.5", "10000", "$10^{-4}$", "$2{\\cdot}10^{-7}$", "$5{\\cdot}10^{5}$"])
+
+    def test_numbers_are_short_and_have_no_exponent_beside_a_letter(self):
+        for value, text in {0: "0", 0.00012345: "0.000123", 0.9996: "1", 999.4: "999", 999.6: "1000", 1234: "1234", -999.7: "-1000",
+                            12345: "12.3k", 999400: "999k", 999600: "1M", 999.6e6: "1G", 1.5e12: "1.5e+12", 1.07e29: "1.07e+29",
+                            math.inf: "inf", math.nan: "nan"}.items():
+            self.assertEqual(short(value), text)
 
     def test_names_of_many_values_do_not_overlap(self):
         figure = self.drawn_sweep("rates20", "algorithm.learning_rate = 0.0001, 0.001, 0.01, 0.1, 0.2, 0.02 .. 0.09 step 0.01, 0.11 .. 0.17 step 0.01\n"
