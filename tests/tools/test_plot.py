@@ -206,7 +206,7 @@ class PlotTest(unittest.TestCase):
         (self.folder / "r.csv").write_text("# nodes = 4\n# samples_per_step = 16\nstep,time_seconds,test_loss\n20,0.03,\n40,0.08,1\n")
         said = self.plot("a.h5", "--reference")
         # 1 ms per step, and little for messages, against 80 ms over 40 steps
-        found = re.search(r"a against r: time per step (-[0-9.]+) %, test loss [0-9.]+ apart on average over 1 steps", said)
+        found = re.search(r"a against r: time per step (-[0-9.]+) %, test loss [0-9.]+ apart on average over 1 step\b", said)
         self.assertIsNotNone(found, said)
         self.assertAlmostEqual(float(found[1]), -50, delta=0.5)
         run = convergence.Run(self.folder / "r.csv")
@@ -775,7 +775,22 @@ class PlotTest(unittest.TestCase):
 
     def test_a_target_beyond_what_a_share_can_be_is_refused(self):
         for words in (["a.h5", "slow.h5"], ["swept"]):
-            self.assertIn("--target 90: a test accuracy is at most 1: 0.9 for 90 %", self.plot(*words, "--target", "90", status=1))
+            for target in "90", "0", "nan":
+                self.assertIn(f"--target {target}: a test accuracy is above 0 and at most 1: 0.9 for 90 %",
+                              self.plot(*words, "--target", target, status=1))
+
+    def test_an_auc_is_written_in_capitals(self):
+        for name, auc in (("auc", 0.5), ("other", 0.6)):
+            (self.folder / f"{name}.csv").write_text(f"step,time_seconds,test_auc\n1,10,{auc}\n2,20,0.7\n")
+        figure, said = convergence.draw([self.folder / "auc.csv", self.folder / "other.csv"], [0.65])
+        self.addCleanup(plt.close, figure)
+        self.assertIn("test AUC", {ax.get_ylabel() for ax in figure.axes})
+        self.assertIn("Time to test AUC", {ax.get_title("left") for ax in figure.axes} | {ax.get_title() for ax in figure.axes})
+        self.assertIn("auc: test AUC 0.65 after 17.5 s, 1.75 steps", said)
+        self.assertIn("test AUC 5.00 points apart on average over 2 steps", said[0])
+        (self.folder / "other.csv").write_text("step,time_seconds,test_auc\n2,20,0.7\n")
+        one, other = (convergence.Run(self.folder / f"{name}.csv") for name in ("auc", "other"))
+        self.assertIn("test AUC 0.00 points apart on average over 1 step", convergence.deviations(one, other))
 
     def test_names_with_dollar_signs_and_underscores_are_no_formulas_and_are_named(self):
         shutil.copy(self.folder / "a.h5", self.folder / "_cost$x_{$.h5")

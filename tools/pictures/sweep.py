@@ -402,7 +402,7 @@ def time_to(ax, sweep, target, x_key, series_key, fixed):
         return (np.mean(times), np.std(times, ddof=1) if len(times) > 1 else np.nan) if times else (np.nan, np.nan)
 
     lines(ax, sweep, "virtual_time_seconds", x_key, series_key, fixed, cell_of)
-    wanted = f"{percent(target)} test accuracy" if metric == "test_accuracy" else f"a {convergence.METRICS[metric].replace('Test', 'test')} of {target:g}"
+    wanted = f"{percent(target)} {convergence.in_words(metric)}" if metric == "test_accuracy" else f"a {convergence.in_words(metric)} of {target:g}"
     ax.set_title(f"Virtual time to {wanted}, s{', without runs that never get there' if is_partial and is_known else ''}")
     if not is_known:
         ax.text(0.5, 0.5, "no run gets there", transform=ax.transAxes, ha="center", color=GREY)
