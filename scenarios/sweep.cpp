@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <set>
 
 #include <fmt/format.h>
@@ -226,6 +227,9 @@ void append_repeats(const Setting& repeats, const Scenario& scenario, std::vecto
   }
   const Section run = scenario.section("run");
   const auto first = run.optional<std::int64_t>("seed", 1, "");
+  if (first > std::numeric_limits<std::int64_t>::max() - count)
+    refuse(fmt::format("needs {} seeds from run.seed on, which is too large for that, {}", count,
+                       first));
   Axis axis{{std::string(seed_key)}, {repeats.origin}, {{}}};
   for (std::int64_t i = 0; i < count; ++i) axis.values[0].push_back(std::to_string(first + i));
   axes.push_back(std::move(axis));

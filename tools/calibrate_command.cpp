@@ -1,8 +1,10 @@
 // starling calibrate: measures the machine under mpirun and writes what a scenario includes.
 
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
+#include <system_error>
 
 #include <boost/program_options.hpp>
 #include <fmt/format.h>
@@ -42,7 +44,11 @@ void measure(MpiSession& session, std::vector<std::string> words,
              const std::optional<std::string>& output) {
   on_all_ranks(session, [&] {
     // Measuring takes its time, so what would be lost is told before.
-    if (output && session.rank() == 0) expect_writable(*output);
+    if (!output || session.rank() != 0) return;
+    std::error_code nothing;
+    if (!words.empty() && std::filesystem::equivalent(words.front(), *output, nothing))
+      throw Error(*output + ": is the scenario itself; name another file (--output)");
+    expect_writable(*output);
   });
   std::optional<Assembly> parts;
   if (!words.empty()) {

@@ -86,6 +86,11 @@ class CalibrateTest(unittest.TestCase):
         self.assertIn("# Measured by starling calibrate", (self.folder / "machine.ini").read_text())
         self.assertEqual((self.folder / "kept.ini").read_text(), "[network]\nkind = constant\nlatency = 1 us\n")
 
+    def test_a_scenario_is_not_replaced_by_what_was_measured_for_it(self):
+        for output in "s.ini", str(self.folder / "s.ini"):
+            self.assertIn(f"{output}: is the scenario itself", self.starling("calibrate", "s.ini", "-o", output, ranks=2, status=1))
+        self.assertEqual((self.folder / "s.ini").read_text(), SCENARIO)
+
     def test_folders_above_the_file_are_made(self):
         self.starling("calibrate", "-o", "new/m.ini", ranks=2)
         self.assertTrue((self.folder / "new" / "m.ini").exists())

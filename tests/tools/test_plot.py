@@ -26,7 +26,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 from pictures import convergence, links, run, sweep
-from pictures.style import SERIES, STYLE, numbers, short_number
+from pictures.style import SERIES, STYLE, numbers, short, short_number
 
 SCENARIO = """[run]
 nodes = 4
@@ -206,7 +206,7 @@ class PlotTest(unittest.TestCase):
         (self.folder / "r.csv").write_text("# nodes = 4\n# samples_per_step = 16\nstep,time_seconds,test_loss\n20,0.03,\n40,0.08,1\n")
         said = self.plot("a.h5", "--reference")
         # 1 ms per step, and little for messages, against 80 ms over 40 steps
-        found = re.search(r"a against r: time per step (-[0-9.]+) %, test loss [0-9.]+ apart on average over 1 steps", said)
+        found = re.search(r"a against r: time per step (-[0-9.]+) %, test loss [0-9.]+ apart on average over 1 step\b", said)
         self.assertIsNotNone(found, said)
         self.assertAlmostEqual(float(found[1]), -50, delta=0.5)
         run = convergence.Run(self.folder / "r.csv")
@@ -437,6 +437,26 @@ class PlotTest(unittest.TestCase):
             self.assertEqual(sweep.Sweep(self.folder / name).varied(), ["run.steps"] if name == "second" else ["zip"])
         self.assertIn("neither: 1 run, at nodes / steps = 6 / 20", self.texts("neither", "--at", "run.nodes=6"))
 
+    def test_values_of_zipped_keys_hold_together(self):
+        self.drawn_sweep("codes", "algorithm.kind = choco, choco, choco, dpsgd\nalgorithm.compression = top_k, top_k, sign, default\n"
+                         "algorithm.keep = 0.1, 0.5, default, default\nalgorithm.consensus_rate = 0.3, 0.3, 0.3, default\n"
+                         "zip = algorithm.kind algorithm.compression algorithm.keep algorithm.consensus_rate\nalgorithm.learning_rate = 0.05, 0.1")
+        self.set_cells("codes", test_accuracy=lambda row: 0.1 + 0.1 * row)  # the later, the better
+        held = sweep.Sweep(self.folder / "codes").held
+        kind, code, keep = "algorithm.kind", "algorithm.compression", "algorithm.keep"
+        for settings in [(code, "sign"), (keep, "default")], [(keep, "default"), (code, "sign")], [(code, "sign")]:
+            self.assertEqual(held(settings, []), {"zip": "choco / sign / default / 0.3"})
+        self.assertEqual(held([(kind, "choco"), (keep, "default"), ("algorithm.learning_rate", "0.1")], []),
+                         {"zip": "choco / sign / default / 0.3", "algorithm.learning_rate": "0.1"})
+        figure = self.laid_out(lambda: sweep.draw(self.folder / "codes", fixed=[(code, "top_k"), (keep, "best")]))
+        self.assertTrue(np.allclose(np.array(figure.axes[0].lines[0].get_ydata(), float), [0.3, 0.4]))  # rows 2 and 3, keep = 0.5
+        for words, said in (([f"{code}=sign", f"{keep}=0.5"], f"no finished point has {code} = sign and {keep} = 0.5"),
+                            ([f"{code}=sign", f"{code}=top_k"], f"{code} cannot be held at sign and at top_k"),
+                            (["algorithm.learning_rate=0.1", "--over", "algorithm.learning_rate"],
+                             "algorithm.learning_rate is drawn along an axis, so it cannot be held at 0.1"),
+                            ([f"{code}=best", "--over", kind], f"{code} is drawn along an axis, so it cannot be held at best")):
+            self.assertIn(f"plot: codes: {said}", self.plot("codes", "--at", *words, status=1))
+
     def test_keys_that_a_kind_lacks_are_not_named(self):
         (self.folder / "lacks.ini").write_text(SCENARIO + "[sweep]\nalgorithm.kind = dpsgd, local_sgd, local_sgd\nalgorithm.period = default, 2, 4\n"
                                                "zip = algorithm.kind algorithm.period\n")
@@ -618,6 +638,12 @@ class PlotTest(unittest.TestCase):
         self.assertEqual([short_number(value, 0) for value in (0.001, 0.5, 10000, 1e-4, 2e-7, 500000)],
                          ["0.001", "0.5", "10000", "$10^{-4}$", "$2{\\cdot}10^{-7}$", "$5{\\cdot}10^{5}$"])
 
+    def test_numbers_are_short_and_have_no_exponent_beside_a_letter(self):
+        for value, text in {0: "0", 0.00012345: "0.000123", 0.9996: "1", 999.4: "999", 999.6: "1000", 1234: "1234", -999.7: "-1000",
+                            12345: "12.3k", 999400: "999k", 999600: "1M", 999.6e6: "1G", 1.5e12: "1.5e+12", 1.07e29: "1.07e+29",
+                            math.inf: "inf", math.nan: "nan"}.items():
+            self.assertEqual(short(value), text)
+
     def test_names_of_many_values_do_not_overlap(self):
         figure = self.drawn_sweep("rates20", "algorithm.learning_rate = 0.0001, 0.001, 0.01, 0.1, 0.2, 0.02 .. 0.09 step 0.01, 0.11 .. 0.17 step 0.01\n"
                                   "run.steps = 10, 20")
@@ -651,6 +677,20 @@ class PlotTest(unittest.TestCase):
         figure = self.drawn_sweep("cut", "run.until = 8 ms\nrun.evaluate_interval = 2 ms\nalgorithm.learning_rate = 0.05, 0.1")
         said = [[text.get_text() for text in ax.texts] for ax in figure.axes[-2:]]
         self.assertEqual(said, [[], ["no run came as far as an evaluation (run.evaluate_every)"]])
+
+    def test_a_target_that_no_run_gets_to_has_no_scale_of_times(self):
+        panel = next(ax for ax in self.laid_out(lambda: sweep.draw(self.folder / "swept", targets=[1.0])).axes
+                     if ax.get_title("left") == "Virtual time to 100% test accuracy, s")
+        self.assertEqual([text.get_text() for text in panel.texts], ["no run gets there"])
+        self.assertEqual((list(panel.get_yticks()), panel.get_legend()), ([], None))
+
+    def test_colors_of_equal_shares_are_named_up_to_100_percent(self):
+        shutil.copytree(self.folder / "swept", self.folder / "equal")
+        self.set_cells("equal", test_accuracy=lambda row: 0.984)
+        figure = self.laid_out(lambda: sweep.draw(self.folder / "equal"))
+        bar = next(ax for ax in figure.axes if ax.get_label() == "<colorbar>")
+        named = [float(label.get_text().rstrip("%")) for label in bar.get_yticklabels() if label.get_text()]
+        self.assertTrue(named and max(named) <= 100, named)
 
     def test_no_share_beyond_100_percent_is_named(self):
         figure = self.drawn_sweep("shares", "algorithm.learning_rate = 0.05, 0.1")
@@ -735,7 +775,22 @@ class PlotTest(unittest.TestCase):
 
     def test_a_target_beyond_what_a_share_can_be_is_refused(self):
         for words in (["a.h5", "slow.h5"], ["swept"]):
-            self.assertIn("--target 90: a test accuracy is at most 1: 0.9 for 90 %", self.plot(*words, "--target", "90", status=1))
+            for target in "90", "0", "nan":
+                self.assertIn(f"--target {target}: a test accuracy is above 0 and at most 1: 0.9 for 90 %",
+                              self.plot(*words, "--target", target, status=1))
+
+    def test_an_auc_is_written_in_capitals(self):
+        for name, auc in (("auc", 0.5), ("other", 0.6)):
+            (self.folder / f"{name}.csv").write_text(f"step,time_seconds,test_auc\n1,10,{auc}\n2,20,0.7\n")
+        figure, said = convergence.draw([self.folder / "auc.csv", self.folder / "other.csv"], [0.65])
+        self.addCleanup(plt.close, figure)
+        self.assertIn("test AUC", {ax.get_ylabel() for ax in figure.axes})
+        self.assertIn("Time to test AUC", {ax.get_title("left") for ax in figure.axes} | {ax.get_title() for ax in figure.axes})
+        self.assertIn("auc: test AUC 0.65 after 17.5 s, 1.75 steps", said)
+        self.assertIn("test AUC 5.00 points apart on average over 2 steps", said[0])
+        (self.folder / "other.csv").write_text("step,time_seconds,test_auc\n2,20,0.7\n")
+        one, other = (convergence.Run(self.folder / f"{name}.csv") for name in ("auc", "other"))
+        self.assertIn("test AUC 0.00 points apart on average over 1 step", convergence.deviations(one, other))
 
     def test_names_with_dollar_signs_and_underscores_are_no_formulas_and_are_named(self):
         shutil.copy(self.folder / "a.h5", self.folder / "_cost$x_{$.h5")

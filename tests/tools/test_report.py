@@ -237,6 +237,22 @@ class ReportTest(unittest.TestCase):
         self.assertIn('<th class="text">algorithm.period</th><th>runs</th>', page)
         self.assertIn('>local_sgd</td><td class="text" data-value="2.0">2</td><td data-value="1.0">1</td>', page)
 
+    def test_outcomes_of_a_column_are_rounded_alike_and_values_of_keys_not_at_all(self):
+        shutil.copytree(self.folder / "out", self.folder / "rounded")
+        with open(self.folder / "rounded" / "table.csv", newline="") as file:
+            rows = list(csv.DictReader(file))[:3]
+        for row, rate, sent, step in zip(rows, ("0.12345", "0.12346", "1"), ("19551000", "19329875.5", "1e+30"), ("12345", "10", "7")):
+            row |= {"algorithm.learning_rate": rate, "bytes_per_step": sent, "runs": step}
+        with open(self.folder / "rounded" / "table.csv", "w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+        self.run_tool(TOOLS / "report", "rounded", "-o", "rounded.html")
+        head, *shown = Cells((self.folder / "rounded.html").read_text()).rows[:4]
+        for name, expected in {"algorithm.learning_rate": ["0.12345", "0.12346", "1"], "bytes_per_step": ["19.6M", "19.3M", "1e+30"],
+                               "runs": ["12345", "10", "7"]}.items():
+            self.assertEqual([row[head.index(name)] for row in shown], expected)
+
     @unittest.skipUnless(BROWSER, "no Chromium on this machine")
     def test_the_head_of_a_long_table_stays_in_view(self):
         script = """const box = document.querySelector("div.wide"), body = box.querySelector("tbody");

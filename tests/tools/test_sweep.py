@@ -366,6 +366,12 @@ class SweepTest(unittest.TestCase):
         self.assertIn("s.ini:20: run.steps must be an integer, got none", self.sweep(status=2))
         self.assertIn("command line: run.steps must be", self.sweep("sweep.run.steps=few, many", status=2))
 
+    def test_seeds_beyond_the_largest_are_told_before_any_runs(self):
+        self.write(SCENARIO + "[sweep]\nrepeats = 3\n")
+        self.assertIn("s.ini:19: sweep.repeats needs 3 seeds from run.seed on, which is too large for that, 9223372036854775806",
+                      self.sweep("run.seed=9223372036854775806", status=2))
+        self.assertFalse((self.folder / "out").exists())
+
     def test_what_is_wrong_with_one_point_is_told_before_any_runs_and_stops_no_other(self):
         self.write(SCENARIO + "[sweep]\ntopology.kind = ring, hypercube\nrun.nodes = 4, 6, 8\nrepeats = 2\n")
         said = self.sweep(status=1)

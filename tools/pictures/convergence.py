@@ -102,18 +102,23 @@ def reference_of(path):
     raise Failure("its scenario has no [reference]")
 
 
+def in_words(metric):
+    """The name of a metric within a sentence."""
+    return METRICS[metric][0].lower() + METRICS[metric][1:]
+
+
 def deviations(first, other):
     """Lines that say how far `first` is from `other`, which is the yardstick as in `starling compare`."""
     lines = []
     if np.isfinite(first.step_time) and np.isfinite(other.step_time):
         lines.append(f"time per step {100 * (first.step_time / other.step_time - 1):+.1f} %")
-    for metric, name in METRICS.items():
+    for metric in METRICS:
         ours, theirs = first.curve(metric, "step"), other.curve(metric, "step")
         shared, at, there = np.intersect1d(ours[0], theirs[0], return_indices=True)
         if len(shared) and metric != "consensus_distance":
             mean = np.mean(np.abs(theirs[1][there] - ours[1][at]))
-            lines.append(f"{name.lower()} {f'{100 * mean:.2f} points' if metric in HIGHER_IS_BETTER else f'{mean:.3g}'} apart on average "
-                         f"over {len(shared)} steps")
+            lines.append(f"{in_words(metric)} {f'{100 * mean:.2f} points' if metric in HIGHER_IS_BETTER else f'{mean:.3g}'} apart on average "
+                         f"over {len(shared)} step{'s' * (len(shared) != 1)}")
     return lines
 
 
@@ -198,7 +203,7 @@ def draw_targets(ax, runs, metric, targets, scale, unit):
     ax.margins(x=0.12)
     ax.grid(False, axis="y")
     ax.set_xlabel(f"time ({unit})")
-    ax.set_title(f"Time to {METRICS[metric].lower()}")
+    ax.set_title(f"Time to {in_words(metric)}")
 
 
 def draw_pace(ax, runs):
@@ -225,15 +230,15 @@ def reached_in_words(run, metric, target):
         if np.isfinite(found[axis]):
             factor, unit = scale_of(found[axis]) if scale_of else (1, "steps")
             words.append(f"{found[axis] * factor:.4g} {unit}")
-    goal = f"{percent(target)} {METRICS[metric].lower()}" if metric == "test_accuracy" else f"{METRICS[metric].lower()} {target:g}"
+    goal = f"{percent(target)} {in_words(metric)}" if metric == "test_accuracy" else f"{in_words(metric)} {target:g}"
     return f"{goal} {'after ' + ', '.join(words) if words else 'never'}"
 
 
 def check_targets(metric, targets):
     """Accuracies and AUC are shares: 90 would be an empty panel."""
     for target in targets:
-        if metric in ("test_accuracy", "test_auc") and target > 1:
-            raise Failure(f"--target {target:g}: a {METRICS[metric].replace('Test', 'test')} is at most 1: 0.9 for 90 %")
+        if metric in ("test_accuracy", "test_auc") and not 0 < target <= 1:
+            raise Failure(f"--target {target:g}: a {in_words(metric)} is above 0 and at most 1: 0.9 for 90 %")
 
 
 def default_targets(runs, metric):
@@ -319,7 +324,7 @@ def draw(paths, targets=(), axes=USUAL_AXES):
             draw_curves(ax, runs, metric, axis, scales.get(axis, 1.0), is_log)
             ax.set_xlabel(labels[axis])
             if column == 0:
-                ax.set_ylabel(METRICS.get(metric, "finished steps").lower())
+                ax.set_ylabel(in_words(metric) if metric in METRICS else "finished steps")
     if has_pace:
         draw_pace(grid[-1, -1], runs)
     handles, names = grid[len(above), 0].get_legend_handles_labels()

@@ -170,14 +170,12 @@ def numbers(texts):
 
 
 def short(value):
-    """A number in few characters."""
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    for limit, suffix in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= limit:
-            scale = limit if suffix != "k" else 1e3
-            return f"{value / scale:.3g}{suffix}"
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    """A number in few characters, but for an exponent where even billions are small."""
+    rounded = float(f"{value:.3g}")  # 999.6 is 1000, which the same format would write as 1e+03
+    for limit, scale, suffix in ((1e12, 1, ""), (1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if abs(rounded) >= limit:
+            return f"{rounded / scale:.3g}{suffix}"
+    return f"{value:.0f}" if abs(rounded) >= 1000 else f"{rounded:.3g}"
 
 
 def spans_decades(values, factor=50):

@@ -141,6 +141,29 @@ class Sweep:
         return [{"point": name, "what it said": said[0], "settings": said[-1].partition("settings: ")[2]}
                 for name, said in logs.items() if said and name not in finished]
 
+    def held(self, settings, axes):
+        """The keys that are held, each with its value, if `settings` (key, value) ask for that; none may be drawn along an axis. Values of
+        zipped keys hold together: of the combinations that have them the first is taken, or the best."""
+        held = {}
+        for key, value in settings:
+            if self.first_of(key) in axes:
+                raise Failure(f"{self.folder}: {key} is drawn along an axis, so it cannot be held at {value}")
+            if held.setdefault(key, value) != value:
+                raise Failure(f"{self.folder}: {key} cannot be held at {held[key]} and at {value}")
+            if value not in (BEST, *self.values(key)):
+                raise Failure(f"{self.folder}: no finished point has {key} = {value}; there are {', '.join(self.values(key))}, and {BEST}")
+        asked = {self.first_of(key): BEST for key, value in held.items() if value not in self.values(key)}
+        held = {key: value for key, value in held.items() if value in self.values(key)}
+        zipped = {key: value for key, value in held.items() if key in self.zipped}
+        if zipped:
+            row = next((row for row in self.table if all(row[key] == value for key, value in zipped.items())), None)
+            if not row:
+                raise Failure(f"{self.folder}: no finished point has {' and '.join(f'{key} = {value}' for key, value in zipped.items())}")
+            if self.zipped[0] not in asked:
+                held = {key: value for key, value in held.items() if key not in zipped}
+                held[self.zipped[0]] = row[self.zipped[0]]
+        return {**asked, **held}
+
     def chosen(self, settings):
         """These settings with values in place of BEST: those of the row, among those with the other settings, that has the best outcome. Of
         seeds that failed nothing is known, so rows with fewer runs than others do not count."""
@@ -273,7 +296,7 @@ def heat_map(figure, ax, sweep, metric, x_key, y_key, fixed):
     bar = figure.colorbar(image, ax=ax, pad=0.015)
     bar.outline.set_visible(False)
     if metric in SHARES:
-        bar.ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+        bar.ax.yaxis.set_major_formatter(ShareFormatter(1.0))
     elif "bytes" in metric:
         bar.ax.yaxis.set_major_formatter(EngFormatter(unit="B"))
 
@@ -367,19 +390,25 @@ def time_to(ax, sweep, target, x_key, series_key, fixed):
     """Virtual time until the mean model has the target accuracy (or AUC, or loss); seeds that never get there are left out."""
     metric = sweep.quality() or "test_loss"
 
-    is_partial = False
+    is_partial = is_known = False
 
     def cell_of(settings):
-        nonlocal is_partial
+        nonlocal is_partial, is_known
         all_times = [convergence.Run(sweep.folder / f"{point['point']}.h5").reached(metric, target)
                      for point in sweep.runs(settings)]
         times = [time for time in all_times if np.isfinite(time)]
         is_partial = is_partial or len(times) < len(all_times)
+        is_known = is_known or bool(times)
         return (np.mean(times), np.std(times, ddof=1) if len(times) > 1 else np.nan) if times else (np.nan, np.nan)
 
     lines(ax, sweep, "virtual_time_seconds", x_key, series_key, fixed, cell_of)
-    wanted = f"{percent(target)} test accuracy" if metric == "test_accuracy" else f"a {convergence.METRICS[metric].replace('Test', 'test')} of {target:g}"
-    ax.set_title(f"Virtual time to {wanted}, s{', without runs that never get there' if is_partial else ''}")
+    wanted = f"{percent(target)} {convergence.in_words(metric)}" if metric == "test_accuracy" else f"a {convergence.in_words(metric)} of {target:g}"
+    ax.set_title(f"Virtual time to {wanted}, s{', without runs that never get there' if is_partial and is_known else ''}")
+    if not is_known:
+        ax.text(0.5, 0.5, "no run gets there", transform=ax.transAxes, ha="center", color=GREY)
+        ax.set_yticks([])
+        if ax.get_legend():
+            ax.get_legend().remove()
 
 
 def speed_up(ax, sweep, series_key, fixed):
@@ -524,12 +553,8 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=(), axes=(), against=Non
     for key in [*keys, *(key for key, _ in fixed)]:
         if key not in sweep.all_keys:
             raise Failure(f"{folder}: {key} is not swept; swept are {', '.join(sweep.all_keys)}")
-    for key, value in fixed:
-        if value not in (BEST, *sweep.values(key)):
-            raise Failure(f"{folder}: no finished point has {key} = {value}; there are {', '.join(sweep.values(key))}, and {BEST}")
     keys = list(dict.fromkeys(sweep.first_of(key) for key in keys))
-    fixed = {sweep.first_of(key): next((row[sweep.first_of(key)] for row in sweep.table if row[key] == value), BEST)
-             for key, value in fixed}
+    fixed = sweep.held(fixed, keys)
     for metric in [*metrics, *([against] if against else [])]:
         if not sweep.knows(metric):
             raise Failure(f"{folder}: no outcome {metric}; known are "
