@@ -16,9 +16,13 @@
 // Ying, Zhao, Sayed, "Exact Diffusion for Distributed Optimization and Learning", IEEE Trans.
 // Signal Processing 67(3), 2019, Algorithm 1.
 
+#include <cmath>
+#include <vector>
+
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
+#include "sim/base/random.hpp"
 
 namespace starling::algorithms {
 namespace {
@@ -52,6 +56,44 @@ Task<> run(Node& node, const Settings& settings) {
   }
 }
 
+/// An upper bound, and a close one, of the least eigenvalue of a symmetric W: one less the largest of I - W, to which quotients
+/// of a power iteration rise.
+double least_eigenvalue(const Topology& topology) {
+  constexpr int most_rounds = 200;
+  std::vector<double> v(static_cast<std::size_t>(topology.nodes()));
+  std::vector<double> next = v;
+  Random random(0, "least eigenvalue");
+  for (double& x : v) x = random.normal();
+  double largest = 0;
+  for (int round = 0; round < most_rounds; ++round) {
+    double along = 0, length = 0, next_length = 0;
+    for (NodeId i = 0; i < topology.nodes(); ++i) {
+      const double own = v[static_cast<std::size_t>(i)];
+      double x = (1 - static_cast<double>(topology.self_weight(i, 0))) * own;
+      for (const Edge& edge : topology.in(i, 0))
+        x -= static_cast<double>(edge.weight) * v[static_cast<std::size_t>(edge.peer)];
+      next[static_cast<std::size_t>(i)] = x;
+      along += own * x;
+      length += own * own;
+      next_length += x * x;
+    }
+    const double risen = along / length - largest;
+    largest += risen;
+    if (risen < 1e-5 || next_length == 0) break;
+    for (std::size_t i = 0; i < v.size(); ++i) v[i] = next[i] / std::sqrt(next_length);
+  }
+  return 1 - largest;
+}
+
+void warn_of_divergence(const Section& section, const Topology& topology) {
+  const double least = least_eigenvalue(topology);
+  if (least > -0.334) return;
+  section.warn("mixing",
+               "= d2 diverges at any learning rate where W has an eigenvalue below -1/3, and here "
+               "one is {:.3g} or less: take exact_diffusion, or topology.lazy = yes",
+               least);
+}
+
 }  // namespace
 
 Program d2(const Section& section, const Context& context) {
@@ -63,6 +105,8 @@ Program d2(const Section& section, const Context& context) {
   settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context);
   expect_fixed_symmetric(section, "d2", context.topology);
+  if (!settings.is_damped && context.workload.has_numbers)
+    warn_of_divergence(section, context.topology);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

@@ -1,5 +1,6 @@
 #include "algorithms/exchange.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "algorithms/pieces.hpp"
@@ -101,6 +102,18 @@ bool has_unit_columns(const Topology& topology) {
     }
   }
   return true;
+}
+
+double least_weight(const Topology& topology) {
+  float least = 1;
+  for (std::size_t phase = 0; phase < topology.period(); ++phase) {
+    const auto k = static_cast<Step>(phase);
+    for (NodeId i = 0; i < topology.nodes(); ++i) {
+      least = std::min(least, topology.self_weight(i, k));
+      for (const Edge& edge : topology.in(i, k)) least = std::min(least, edge.weight);
+    }
+  }
+  return static_cast<double>(least);
 }
 
 }  // namespace starling::algorithms

@@ -71,4 +71,7 @@ void expect_fixed_symmetric(const Section& section, std::string_view kind,
 /// rows that do, too, mixing keeps the mean.
 bool has_unit_columns(const Topology& topology);
 
+/// The smallest mixing weight of any step, those of nodes to themselves included.
+double least_weight(const Topology& topology);
+
 }  // namespace starling::algorithms

@@ -3,21 +3,6 @@
 #include <utility>
 
 namespace starling::algorithms {
-namespace {
-
-bool has_negative_weights(const Topology& topology) {
-  for (Step k = 0; k < static_cast<Step>(topology.period()); ++k) {
-    for (NodeId i = 0; i < topology.nodes(); ++i) {
-      if (topology.self_weight(i, k) < 0) return true;
-      for (const Edge& edge : topology.in(i, k)) {
-        if (edge.weight < 0) return true;
-      }
-    }
-  }
-  return false;
-}
-
-}  // namespace
 
 GossipMomentum read_gossip_momentum(const Section& section, const Topology& topology,
                                     const Codec& codec, const OptimizerSettings& optimizer,
@@ -28,7 +13,7 @@ GossipMomentum read_gossip_momentum(const Section& section, const Topology& topo
                      "what happens to momentum and moments when models are mixed");
   expect_moments(section, optimizer, policy == policies.front());
   const bool mixes_squares = policy == "mix" && optimizer.rule != OptimizerSettings::Rule::sgd;
-  section.expect(!mixes_squares || !has_negative_weights(topology), "momentum_policy",
+  section.expect(!mixes_squares || least_weight(topology) >= 0, "momentum_policy",
                  "= mix of second moments needs mixing weights that are not negative");
   section.expect(!mixes_squares || codec.is_exact(), "momentum_policy",
                  "= mix of second moments needs compression = none, which keeps them positive");

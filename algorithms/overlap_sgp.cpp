@@ -12,6 +12,9 @@
 // come to yet waits for these. With tau > 1 that code begins no exchange before its last one is
 // complete; here every step has one. `debias = no` is the paper's ablation that must fail: x is added
 // without w, so what is under way is missing from the model.
+//
+// While shares are under way w is what is left: shares of the topology must be positive, and a node that hears nothing for so
+// long that its model has no digits left ends the run.
 
 #include "algorithms/overlap_sgp.hpp"
 
@@ -30,6 +33,10 @@ OverlapSgpSteps::Settings OverlapSgpSteps::read(const Section& section, const Co
   section.expect(tau >= 0, "tau", "must not be negative, got {}", tau);
   const bool is_debiased =
       section.optional<bool>("debias", true, "divide by the push-sum weight; no: an ablation");
+  section.expect(tau == 0 || !is_debiased || schedule.has_positive_shares(context.topology),
+                 "weights",
+                 "= topology needs mixing weights that are positive, also of nodes to themselves, "
+                 "with tau > 0: while shares are under way a node divides by the rest");
   return {.schedule = schedule,
           .tau = tau,
           .is_debiased = is_debiased,
@@ -65,6 +72,7 @@ Task<> OverlapSgpSteps::take(Step first, Step last) {
     for (const NodeId peer : shares.in) missing_.push_back({k, peer});
     co_await fold_until(k - settings_.tau);
     fold_arrived();
+    if (settings_.is_debiased) mass_.expect_weight(k);
     z_ = settings_.is_debiased ? mass_.model() : mass_.x;
     node_.record("push_sum_weight", k, mass_.w);
     if (k < last) node_.end_step(k, z_, weight());

@@ -6,7 +6,6 @@
 
 #include "algorithms/exchange.hpp"
 #include "algorithms/pieces.hpp"
-#include "sim/base/error.hpp"
 
 namespace starling::algorithms {
 namespace {
@@ -15,7 +14,7 @@ constexpr NodeId nobody = -1;
 constexpr Tag tag = tag_of(Channel::pairwise);
 constexpr int most_silences = 10;  // then left alone 1,024 times as long as patience
 
-// Message::number holds kind + 4 * (number of the request + 2^25 * last number seen), exactly.
+// Message::number holds kind + 4 * (number of the request + 2^25 * last number seen), exactly; of the numbers the last 25 bits.
 constexpr std::int64_t kinds = 4;
 constexpr std::int64_t numbers = std::int64_t{1} << 25;
 
@@ -42,6 +41,11 @@ std::vector<NodeId> below(NodeId node, NodeId nodes) {
 }
 
 }  // namespace
+
+std::int64_t number_near(std::int64_t known, std::int64_t remainder) {
+  const std::int64_t ahead = (remainder - known % numbers + numbers) % numbers;
+  return known + (ahead < numbers / 2 ? ahead : ahead - numbers);
+}
 
 PairAveraging::PairAveraging(Node& node, Vector& x, PairRules rules)
     : node_(node),
@@ -98,10 +102,8 @@ Task<> PairAveraging::finish() {
 double PairAveraging::pack(NodeId to, Kind kind) {
   const Pair& pair = pairs_[to];
   const std::int64_t number = kind == Kind::request ? pair.sent : 0;
-  ensure(pair.sent < numbers && pair.seen < numbers,
-         "more exchanges of a pair than can be counted");
   return static_cast<double>(static_cast<std::int64_t>(kind) +
-                             kinds * (number + numbers * pair.seen));
+                             kinds * (number % numbers + numbers * (pair.seen % numbers)));
 }
 
 void PairAveraging::tell(NodeId to, Kind kind) { node_.send(to, tag, {}, pack(to, kind)); }
@@ -136,11 +138,11 @@ void PairAveraging::end_of(NodeId peer) {
 void PairAveraging::handle(const Message& message) {
   const auto packed = static_cast<std::int64_t>(message.number);
   const auto kind = static_cast<Kind>(packed % kinds);
-  const std::int64_t number = packed / kinds % numbers;
-  const std::int64_t seen = packed / kinds / numbers;
   if (kind == Kind::deadline_set) return;
   const NodeId peer = message.source;
   Pair& pair = pairs_[peer];
+  const std::int64_t number = number_near(pair.seen, packed / kinds % numbers);
+  const std::int64_t seen = number_near(pair.sent, packed / kinds / numbers);
   pair.silences = 0;
   pair.left_alone_until = Time{};
 

@@ -33,7 +33,7 @@
 // for that long does not wait for the others' end; all tell all, then, as a tree could break.
 // Without patience a partner that has stopped holds up its initiator for ever.
 //
-// Requests of a pair are numbered, and every message tells the last number that its sender has seen.
+// Requests of a pair are numbered, and every message tells the last number that its sender has seen (the last bits of either).
 // So requests that crossed are told from requests whose answer was lost, and those that come twice
 // have no effect. An exchange of which one message is lost changes the sum. Pieces of a model take
 // turns: the number tells which one it is.
@@ -67,6 +67,9 @@ struct PairRules {
   /// x is kept in host memory, so that exchanges stage nothing (whoever computes does).
   bool is_on_host = false;
 };
+
+/// The number nearest to one that is `known` of whose last 25 bits a message has told the `remainder`.
+std::int64_t number_near(std::int64_t known, std::int64_t remainder);
 
 class PairAveraging {
  public:

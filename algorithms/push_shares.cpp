@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
+
+#include <fmt/format.h>
 
 #include "algorithms/exchange.hpp"
 #include "algorithms/pieces.hpp"
+#include "sim/base/error.hpp"
 
 namespace starling::algorithms {
 
@@ -12,6 +16,15 @@ Vector Mass::model() const {
   Vector z = x;
   z.scale(1 / w);
   return z;
+}
+
+void Mass::expect_weight(Step k) const {
+  constexpr double least = std::numeric_limits<float>::min();
+  if (w >= least || !x.has_numbers()) return;
+  throw Error(
+      fmt::format("its push-sum weight fell to {:.2g} by the end of step {}: those that send to it "
+                  "are too slow, or have stopped",
+                  w, k + 1));
 }
 
 void Mass::fold(const Message& share) {
@@ -135,6 +148,10 @@ PushSchedule::PushSchedule(const Section& section, const Context& context) {
                  "= topology needs mixing weights whose columns sum to one");
   codec_ = read_plain_codec(section);
   peers_ = std::min(peers_, powers);
+}
+
+bool PushSchedule::has_positive_shares(const Topology& topology) const {
+  return is_uniform_ || least_weight(topology) > 0;
 }
 
 Shares PushSchedule::at(const Node& node, Step k) const {

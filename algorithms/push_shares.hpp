@@ -35,6 +35,8 @@ struct Mass {
 
   /// x / w
   Vector model() const;
+  /// Throws Error where nobody sent the node anything for so long that x, of floats, has no digits left after step k.
+  void expect_weight(Step k) const;
   /// Adds a share that has arrived.
   void fold(const Message& share);
   /// The same for a compressed share of step k.
@@ -70,6 +72,8 @@ class PushSchedule {
   Shares at(const Node& node, Step k) const;
   /// How shares are compressed.
   const Codec& codec() const { return *codec_; }
+  /// Whether every node keeps a share, and sends none that is negative.
+  bool has_positive_shares(const Topology& topology) const;
 
  private:
   SharedCodec codec_;

@@ -20,16 +20,11 @@
 // than that after the last message. Shares that are lost, or reach a node that has stopped, are mass
 // that is gone: the estimates stay means, weighted by what is left.
 
-#include <limits>
-
-#include <fmt/format.h>
-
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/patience.hpp"
 #include "algorithms/push_shares.hpp"
 #include "algorithms/registry.hpp"
-#include "sim/base/error.hpp"
 
 namespace starling::algorithms {
 namespace {
@@ -79,16 +74,6 @@ void take(const Message& m, Mass& mass, std::vector<Sender>& senders) {
   }
 }
 
-/// Throws Error where nobody sent this node anything for so long that s, of floats, has no digits left.
-void expect_weight(const Mass& mass, Step k) {
-  constexpr double least = std::numeric_limits<float>::min();
-  if (mass.w >= least || !mass.x.has_numbers()) return;
-  throw Error(
-      fmt::format("its push-sum weight fell to {:.2g} by the end of step {}: those that send to it "
-                  "are too slow, or have stopped",
-                  mass.w, k + 1));
-}
-
 Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   const Neighbors peers = node.topology().neighbors(node.id());
@@ -109,7 +94,7 @@ Task<> run(Node& node, const Settings& settings) {
     }
     for (auto m = node.poll(any_source, any_tag); m; m = node.poll(any_source, any_tag))
       take(*m, mass, senders);
-    expect_weight(mass, k);
+    mass.expect_weight(k);
     z = mass.model();
     node.record("push_sum_weight", k, mass.w);
     node.end_step(k, z, mass.w);

@@ -48,7 +48,10 @@ struct Settings {
 
   /// Whether fragment p begins its exchange after step k.
   bool is_due(NodeId p, Step k) const {
-    return (k + 1 - (p + 1) * period / fragments) % period == 0;
+    // (p + 1) period / F, of a period that may be as long as numbers are
+    const Step offset =
+        (p + 1) * (period / fragments) + (p + Step{1}) * (period % fragments) / fragments;
+    return (k + 1 - offset) % period == 0;
   }
 };
 
@@ -167,11 +170,15 @@ Task<> run(Node& node, const Settings& settings) {
 Program streaming_diloco(const Section& section, const Context& context) {
   Settings settings{};
   settings.period = read_period(section, context, 100);
+  const auto parameters = static_cast<std::int64_t>(context.workload.parameters);
+  const Step most = parameters > 0 ? std::min(settings.period, parameters)
+                                   : settings.period;  // 0: unknown, in `list`
   const auto fragments =
-      section.optional<std::int64_t>("fragments", std::min<Step>(4, settings.period),
+      section.optional<std::int64_t>("fragments", std::min<Step>(4, most),
                                      "pieces of the model that are exchanged one after the other");
-  section.expect(fragments >= 1 && fragments <= settings.period, "fragments",
-                 "must be 1 to period ({}), got {}", settings.period, fragments);
+  section.expect(fragments >= 1 && fragments <= most, "fragments",
+                 "must be 1 to {}, no more than period and the parameters of the model, got {}",
+                 most, fragments);
   settings.fragments = static_cast<NodeId>(fragments);
   settings.delay = section.optional<std::int64_t>("delay", std::min<Step>(1, settings.period - 1),
                                                   "local steps that an exchange overlaps with");

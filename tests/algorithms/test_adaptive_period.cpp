@@ -99,6 +99,15 @@ TEST_CASE("before switch_step models are averaged at every step, and their drift
                        doctest::Contains("switch_step must leave steps"), ScenarioError);
 }
 
+TEST_CASE("the first averaging after sampling_steps adapts the period") {
+  // Averagings of steps 0, 1 and 2 are sampled; that of step 3, and every later one, finds less drift than it may.
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(3, 10, "ring", adaptive),
+                {"run.record_every=1", "algorithm.period=1", "algorithm.sampling_steps=3",
+                 "algorithm.low=1e9", "algorithm.high=1e9"});
+  CHECK(periods(recorder, 0) == std::vector<double>{1, 1, 1, 2, 2, 3, 3, 3, 4, 4});
+}
+
 TEST_CASE("the first averaging is a sample, even if it comes after sampling_steps") {
   // With nothing sampled any drift were too much, and the period would fall to 1.
   const Recorder fixed = test::run(test::quadratic_scenario(6, 40, "ring", adaptive),

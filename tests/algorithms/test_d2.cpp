@@ -50,6 +50,30 @@ TEST_CASE("D2 diverges where an eigenvalue of W is below -1/3, exact diffusion d
   CHECK(error_of(test::quadratic_scenario(8, 1500, "hypercube", d2 + "exact_diffusion")) < 1e-5);
 }
 
+TEST_CASE("D2 that will diverge whatever the learning rate is warned of") {
+  // Least eigenvalues: a hypercube of 16 (1 - 4) / 5, a torus of 4 x 4 the same, one of 6 x 6, too. Rings have -1/3 at least, stars
+  // 0, and so have all that are lazy.
+  const auto warnings = [](int nodes, const std::string& topology, const std::string& mixing,
+                           const std::vector<std::string>& more = {}) {
+    const std::string text = test::quadratic_scenario(nodes, 5, topology, d2 + mixing);
+    return assemble(Scenario::parse(text, "test.ini", more)).warnings;
+  };
+  const std::vector<std::string> told = warnings(16, "hypercube", "d2");
+  REQUIRE(told.size() == 1);
+  CHECK(
+      told[0].ends_with("algorithm.mixing = d2 diverges at any learning rate where W has an "
+                        "eigenvalue below -1/3, and here "
+                        "one is -0.6 or less: take exact_diffusion, or topology.lazy = yes"));
+  for (const int nodes : {16, 36}) CHECK(warnings(nodes, "torus", "d2").size() == 1);
+  CHECK(warnings(16, "hypercube", "exact_diffusion").empty());
+  CHECK(warnings(16, "hypercube\nlazy = yes", "d2").empty());
+  for (const int nodes : {1, 2, 3, 4, 16, 200}) CHECK(warnings(nodes, "ring", "d2").empty());
+  for (const char* topology : {"star", "complete"}) CHECK(warnings(9, topology, "d2").empty());
+  CHECK(warnings(16, "hypercube", "d2",
+                 {"workload.kind=timing", "workload.parameters=10", "workload.dimension=default"})
+            .empty());
+}
+
 TEST_CASE("D2 follows the recursion of the paper") {
   // Two nodes, W = 1/2 everywhere, c = (0, 1), lr 0.1: x(1) = W (x - lr g), then W (2 x - x' - lr
   // (g - g')). W makes both nodes equal, so with mean gradient x - 1/2 both follow x(k+1) = 2 x -

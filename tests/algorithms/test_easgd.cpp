@@ -17,10 +17,10 @@ const char* const easgd = "kind = easgd\nlearning_rate = 0.1\nperiod = 3";
 TEST_CASE("elastic averaging conserves the sum of models and anchor") {
   // Gradients only in the first step, from 0 with centers i and curvature 1: the models are then
   // 0.1 i, their sum 1.5. Pulling conserves sum_i x_i + z and shrinks all differences, so 6 models
-  // and the anchor end at 1.5 / 7.
+  // and the anchor end at 1.5 / 7. The last step ends no period: nobody waits for a pull more.
   for (const std::string order : {"synchronous", "asynchronous"}) {
     const Recorder recorder = test::run(
-        test::quadratic_scenario(6, 600, "ring", easgd),
+        test::quadratic_scenario(6, 601, "ring", easgd),
         test::gradients_until(1, {"algorithm.order=" + order, "workload.centers=index",
                                   "compute.distribution=lognormal", "compute.sigma=0.5"}));
     for (NodeId i = 0; i < 6; ++i)

@@ -22,12 +22,14 @@ Recorder run(const std::string& keys, const std::vector<std::string>& overrides 
 TEST_CASE("Moniqua is D-PSGD up to the error of its quantizer") {
   // A step adds at most 2/3 * 2 d B of error to a model (two neighbors of weight 1/3), d B = theta / (2^bits - 1) being
   // half a cell, and errors shrink by at least 1 - lr a_min = 0.95 a step: in all at most 20 * 4/3 * theta/(2^bits - 1).
-  const Recorder plain = run("kind = dpsgd\nlearning_rate = 0.1");
+  // Both take gradient and weight decay at the model before it was mixed.
+  const std::string decay = "weight_decay = 0.5\n";
+  const Recorder plain = run("kind = dpsgd\nlearning_rate = 0.1\n" + decay);
   for (const int bits : {6, 8, 12, 16}) {
     for (const std::string rounding : {"nearest", "shifted"}) {
       CAPTURE(bits);
-      const Recorder recorder =
-          run(moniqua + "theta = 2\nbits = " + std::to_string(bits) + "\nrounding = " + rounding);
+      const Recorder recorder = run(moniqua + decay + "theta = 2\nbits = " + std::to_string(bits) +
+                                    "\nrounding = " + rounding);
       const double half_cell = 2 / (std::pow(2, bits) - 1);
       const double difference = test::largest_difference(recorder, plain);
       CHECK(difference < 20 * 4.0 / 3 * half_cell);

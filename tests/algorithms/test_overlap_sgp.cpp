@@ -110,6 +110,32 @@ TEST_CASE("nodes of overlap SGP are at most tau steps ahead of those they hear f
   }
 }
 
+TEST_CASE("shares that are not positive are for exchanges that nobody overlaps") {
+  // The best constant weight of a star of 6, 2 / (1 + 6), leaves the center 1 - 5 * 2 / 7 < 0: until its neighbors' shares
+  // come it would hold a negative weight. They come at once with tau = 0; without division it does no harm.
+  const std::string text = test::quadratic_scenario(
+      6, 20, "star\nmixing = best_constant", overlap + "peers = topology\nweights = topology");
+  for (std::vector<std::string> words :
+       {std::vector<std::string>{}, {"algorithm.kind=slowmo", "algorithm.base=overlap_sgp"}}) {
+    CHECK_THROWS_WITH_AS(test::run(text, words),
+                         doctest::Contains("mixing weights that are positive"), ScenarioError);
+    words.emplace_back("algorithm.tau=0");
+    CHECK(test::run(text, words).nodes[0].steps == 20);
+    words.back() = "algorithm.debias=no";
+    CHECK(test::run(text, words).nodes[0].steps == 20);
+  }
+}
+
+TEST_CASE(
+    "a node of overlap SGP that hears nothing for long is told, before its model has no digits") {
+  // Node 1 of a pair halves its weight at each step while it may go on without node 0: floats end at 2^-126.
+  const std::string text = test::quadratic_scenario(2, 2000, "ring", overlap + "tau = 5000");
+  const std::vector<std::string> slow{"compute.slow_nodes=1", "compute.slowdown=1000000",
+                                      "workload.curvature_min=0", "workload.curvature_max=0"};
+  CHECK_THROWS_WITH_AS(test::run(text, slow),
+                       doctest::Contains("weight fell to 5.9e-39 by the end of step 127"), Error);
+}
+
 TEST_CASE("overlap SGP refuses a negative delay") {
   CHECK_THROWS_WITH_AS(test::run(test::quadratic_scenario(4, 3, "ring", overlap + "tau = -1")),
                        doctest::Contains("must not be negative"), ScenarioError);

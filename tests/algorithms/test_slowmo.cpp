@@ -30,22 +30,25 @@ TEST_CASE("SlowMo without slow momentum is local SGD") {
 
 TEST_CASE(
     "SlowMo's momentum follows its recursion on one node, across a change of the learning rate") {
-  // One node, f = 1/2 (x - 1)^2 from 0, blocks of 2; the rate falls from 0.1 to 0.05 at step 4. A
-  // block of rate r moves x - 1 by (1 - r)^2; u <- 0.6 u + (x_0 - x') / r; x <- x_0 - 0.8 r u.
-  double x = 0;
-  double u = 0;
-  for (int block = 0; block < 4; ++block) {
-    const double rate = block < 2 ? 0.1 : 0.05;
-    const double moved = 1 + (1 - rate) * (1 - rate) * (x - 1);
-    u = 0.6 * u + (x - moved) / rate;
-    x -= 0.8 * rate * u;
+  // One node, f = 1/2 (x - 1)^2 from 0, blocks of 2; the rate falls from 0.1 to 0.05 between two blocks, or within one. A step
+  // of rate r moves x - 1 by 1 - r; with the rate of the last one, u <- 0.6 u + (x_0 - x') / r; x <- x_0 - 0.8 r u.
+  for (const int falls_at : {4, 3}) {
+    const auto rate_at = [&](int k) { return k < falls_at ? 0.1 : 0.05; };
+    double x = 0;
+    double u = 0;
+    for (int k = 0; k < 8; k += 2) {
+      const double rate = rate_at(k + 1);
+      const double moved = 1 + (1 - rate_at(k)) * (1 - rate) * (x - 1);
+      u = 0.6 * u + (x - moved) / rate;
+      x -= 0.8 * rate * u;
+    }
+    const Recorder recorder = test::run(
+        test::quadratic_scenario(1, 8, "ring", "kind = slowmo\nlearning_rate = 0.1\nperiod = 2"),
+        {"workload.centers=list", "workload.center_values=1", "algorithm.slow_momentum=0.6",
+         "algorithm.slow_learning_rate=0.8", "algorithm.schedule=step",
+         "algorithm.decay_steps=" + std::to_string(falls_at), "algorithm.decay_factor=0.5"});
+    CHECK(test::model(recorder, 0, 0) == doctest::Approx(x).epsilon(1e-5));
   }
-  const Recorder recorder = test::run(
-      test::quadratic_scenario(1, 8, "ring", "kind = slowmo\nlearning_rate = 0.1\nperiod = 2"),
-      {"workload.centers=list", "workload.center_values=1", "algorithm.slow_momentum=0.6",
-       "algorithm.slow_learning_rate=0.8", "algorithm.schedule=step", "algorithm.decay_steps=4",
-       "algorithm.decay_factor=0.5"});
-  CHECK(test::model(recorder, 0, 0) == doctest::Approx(x).epsilon(1e-5));
 }
 
 TEST_CASE("slow momentum does not move the fixed point of local SGD") {

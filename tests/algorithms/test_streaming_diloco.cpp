@@ -184,3 +184,19 @@ TEST_CASE("fragments' momentum is kept, merged late with the model, or forgotten
     }
   }
 }
+
+TEST_CASE("a model has no more fragments than parameters, however long the period") {
+  // 5 parameters. 2^32 + 1 fragments were one, as 32 bits count.
+  const std::string text = test::quadratic_scenario(
+      2, 4, "ring", "kind = streaming_diloco\nlearning_rate = 0.05\nperiod = 10000000000");
+  for (const std::string fragments : {"6", "4294967297"}) {
+    CHECK_THROWS_WITH_AS(
+        test::run(text, {"algorithm.fragments=" + fragments}),
+        doctest::Contains("must be 1 to 5, no more than period and the parameters"), ScenarioError);
+  }
+  // Fragment p of 5 is due after p + 1 fifths of a period.
+  const Recorder recorder =
+      test::run(text, {"algorithm.fragments=5", "algorithm.period=9223372036854775807"});
+  CHECK(recorder.nodes[0].messages_sent == 0);
+  CHECK(test::run(text, {"workload.dimension=2"}).nodes[0].steps == 4);  // in two fragments
+}

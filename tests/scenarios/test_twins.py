@@ -34,13 +34,25 @@ def dpsgd(w, x, steps, optimizer, order, rounds=1):
     return x
 
 
-def gradient_tracking(w, x, steps, rate, order):
+def gradient_tracking(w, x, steps, optimizer, order):
     g = gradient(x)
     y = g
     for _ in range(steps):
-        x = w @ x - rate * y if order == "combine_while_adapt" else w @ (x - rate * y)
+        step = optimizer.step(y, x)
+        x = w @ x - step if order == "combine_while_adapt" else w @ (x - step)
         before, g = g, gradient(x)
         y = w @ y + g - before if order == "combine_while_adapt" else w @ (y + g - before)
+    return x
+
+
+def push_pull(w, x, steps, optimizer, order):
+    """Estimates are pushed in equal shares."""
+    c = (w > 0) / (w > 0).sum(axis=0)
+    y = gradient(x)
+    for _ in range(steps):
+        step, before = optimizer.step(y, x), gradient(x)
+        x = w @ x - step if order == "combine_while_adapt" else w @ (x - step)
+        y = c @ y + gradient(x) - before
     return x
 
 
@@ -112,9 +124,9 @@ class Twins(TwinCase):
                             {"kind": "dpsgd", "order": order, **settings}, topology=topology)
                 self.expect(dpsgd(w, x, 12, Optimizer(nodes, **settings), order, 2), nodes, 12,
                             {"kind": "dpsgd", "order": order, "rounds": 2, **settings}, topology=topology)
-                if settings == OPTIMIZERS[0]:
-                    self.expect(gradient_tracking(w, x, 12, rate, order), nodes, 12,
-                                {"kind": "gradient_tracking", "order": order, **settings}, topology=topology)
+                for twin in (gradient_tracking, push_pull):
+                    self.expect(twin(w, x, 12, Optimizer(nodes, **settings), order), nodes, 12,
+                                {"kind": twin.__name__, "order": order, **settings}, topology=topology)
             for order in ("mix_new", "mix_old"):
                 self.expect(choco(w, x, 12, Optimizer(nodes, **settings), order, 0.6), nodes, 12,
                             {"kind": "choco", "compression": "none", "order": order, "consensus_rate": 0.6, **settings},
