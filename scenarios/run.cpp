@@ -126,6 +126,7 @@ void Run::describe(const std::string& transport) {
 }
 
 void Run::pulse(Time now, std::optional<std::int64_t> events) {
+  network_log_->pass_to(now);
   Wish wish;
   if (checkpoints_) wish.checkpoint = checkpoints_->is_time();
   // Processes that share a run, but write no checkpoint, look for signals where they compute.
@@ -491,6 +492,7 @@ void Run::run_simulation(const Recorder* recorded) {
   transport.add_models(observer_->models());
   for (Node& node : nodes) node.spawn(parts_.program(node));
   const auto gather = [&] {
+    network_log_->pass_to(transport.now());
     recorder_.statistics["engine.events"] = static_cast<double>(transport.events());
     if (parts_.failures) note_failures(transport);
     note_idle_wishes(transport, host ? &*host : nullptr);

@@ -8,12 +8,14 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "scenarios/run.hpp"
 #include "scenarios/target.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/units.hpp"
 #include "tests/support/program_run.hpp"
 #include "tests/support/same_content.hpp"
 #include "tests/support/small_run.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 using namespace starling;
 
@@ -214,6 +216,28 @@ TEST_CASE("a node that sleeps waits") {
     CHECK(whole.nodes[node].wait == parse_duration("5 ms"));
     CHECK(cut.nodes[node].compute == parse_duration("1 ms"));
     CHECK(cut.nodes[node].wait == parse_duration("2 ms"));
+  }
+}
+
+TEST_CASE("links are in use to the end of a run, and have carried what came across") {
+  // Two models of 10 MB set off at 0 s and take 10 s; nothing happens to the network before.
+  const std::string text =
+      "[run]\nnodes = 2\nsteps = 2\nuntil = 5 s\n[network]\nkind = fluid\nbandwidth = 1 MB/s\n"
+      "latency = 0 s\n[compute]\ngradient = 1 s\n[workload]\nkind = timing\nparameters = "
+      "2500000\n[algorithm]\nkind = dpsgd\n";
+  const test::TemporaryDirectory folder;
+  Run whole(assemble(Scenario::parse(text, "test.ini",
+                                     {"run.timeline=1 h", "run.output=" + folder.path("cut.h5")})),
+            {});
+  whole.simulate();
+  const Recorder& run = whole.recorder();
+  REQUIRE(run.links.size() == 4);
+  REQUIRE(run.link_timeline.size() == 4);
+  for (std::size_t link = 0; link < 4; ++link) {
+    CHECK(run.links[link].busy == parse_duration("5 s"));
+    CHECK(run.links[link].bytes == 5'000'000);
+    CHECK(run.links[link].peak_rate == 1e6);
+    CHECK(run.link_timeline[link].end == Time{parse_duration("5 s")});
   }
 }
 
