@@ -241,6 +241,34 @@ TEST_CASE("links are in use to the end of a run, and have carried what came acro
   }
 }
 
+TEST_CASE("a run whose steps are done has not ended at a later time, whatever events are left") {
+  // Steps of 10 ms and messages of 2 us: all is over after 50 ms. A link that changes at 60 ms, a node whose patience ends
+  // then and one that stopped are left.
+  const std::string text =
+      "[run]\nnodes = 4\nsteps = 5\nevaluate_interval = 4 ms\n[network]\nkind = fluid\nlatency = "
+      "1 us\nbandwidth = 1 TB/s\n[compute]\ngradient = 10 ms\n[workload]\nkind = timing\n"
+      "parameters = 10\n[algorithm]\n";
+  const test::TemporaryDirectory folder;
+  const std::string changes = folder.write("links.csv", "60 ms, host 0 up, 0.5\n");
+  const std::vector<std::string> left[] = {
+      {"algorithm.kind=dpsgd", "network.link_schedule=" + changes},
+      {"algorithm.kind=dpsgd", "network.failure_interval=10 s"},
+      {"algorithm.kind=adpsgd", "algorithm.patience=60 ms"},
+      {"algorithm.kind=adpsgd", "algorithm.patience=20 ms", "failures.stop=1 @ 25 ms"},
+  };
+  for (const std::vector<std::string>& settings : left) {
+    CAPTURE(settings.back());
+    const Recorder whole = test::run(text, settings);
+    std::vector<std::string> limited = settings;
+    limited.emplace_back("run.until=55 ms");
+    Recorder run = test::run(text, limited);
+    run.facts["scenario"] = whole.facts.at("scenario");  // without run.until
+    CHECK_FALSE(run.facts.contains("ended"));
+    std::string difference;
+    CHECK_MESSAGE(test::same_content(run, whole, &difference), difference);
+  }
+}
+
 TEST_CASE("nodes that are away when a run ends were away until then") {
   const Recorder run =
       test::run(blobs + "[failures]\njoin = 2 @ 50 ms\npause = 1 @ 30 ms for 1 s\n",
