@@ -112,10 +112,22 @@ void Fluid::watch(NetworkLog& log) {
   log_ = &log;
   std::vector<double> bandwidths;
   for (const Link& link : routes_.links()) bandwidths.push_back(link.bytes_per_second);
-  log.describe(std::move(bandwidths), [this](LinkId link) { return routes_.name(link); });
+  log.describe(
+      std::move(bandwidths), [this](LinkId link) { return routes_.name(link); },
+      [this](Time now, std::span<std::int64_t> bytes) { add_under_way(now, bytes); });
   if (settings_.accuracy == 0) return;
   log.statistics["network.accuracy"] = settings_.accuracy;
   deviation_ = &log.statistics["network.deviation"];
+}
+
+void Fluid::add_under_way(Time now, std::span<std::int64_t> bytes) const {
+  for (FlowId flow = 0; flow < message_of_.size(); ++flow) {
+    if (message_of_[flow] == none) continue;
+    const Message& message = messages_[message_of_[flow]];
+    const double rest = sharing_.remaining(flow, now) * rules_.bandwidth_factor.of(message.bytes);
+    const std::int64_t carried = message.bytes - std::llround(rest);
+    for (const LinkId link : pairs_[message.route].forward) bytes[link] += carried;
+  }
 }
 
 void Fluid::start(const Transfer& transfer, NetworkClock& clock) {

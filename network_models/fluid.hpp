@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -95,6 +96,7 @@ class Fluid final : public NetworkModel {
   Pair describe(NodeId source, NodeId destination, std::uint32_t route);
   Duration latency_of(std::uint32_t route, std::int64_t bytes) const;
   std::uint32_t allocate();
+  void add_under_way(Time now, std::span<std::int64_t> bytes) const;
   bool is_turn_of(std::uint32_t index);
   void pass_turn(const Message& message, NetworkClock& clock);
   void set_off(std::uint32_t index, NetworkClock& clock);

@@ -192,6 +192,11 @@ void MaxMin::set_capacity(LinkId link, double capacity) {
   if (!link_[link].members.empty()) touch(link);
 }
 
+double MaxMin::remaining(FlowId flow, Time now) const {
+  const auto elapsed = static_cast<double>((now - flow_[flow].updated).count());
+  return std::max(flow_[flow].remaining - rate(flow) * (elapsed / picoseconds_per_second), 0.0);
+}
+
 void MaxMin::settle(Time now) {
   if (is_settled()) return;
   for (const FlowId flow : left_) {

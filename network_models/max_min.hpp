@@ -157,6 +157,8 @@ class MaxMin {
 
   /// In bytes per second, as of the last settle().
   double rate(FlowId flow) const { return flow_[flow].level * flow_[flow].weight; }
+  /// Bytes that a flow has still to carry at `now`, no earlier than the last settle().
+  double remaining(FlowId flow, Time now) const;
   /// Those that have joined and are not done, also if they stand still.
   std::size_t flows() const { return flow_.size() - free_.size() - left_.size(); }
   /// The largest difference so far between a capacity and the load by which its link held flows back, or which

@@ -126,6 +126,7 @@ void Run::describe(const std::string& transport) {
 }
 
 void Run::pulse(Time now, std::optional<std::int64_t> events) {
+  network_log_->pass_to(now);
   Wish wish;
   if (checkpoints_) wish.checkpoint = checkpoints_->is_time();
   // Processes that share a run, but write no checkpoint, look for signals where they compute.
@@ -460,21 +461,22 @@ void Run::run_simulation(const Recorder* recorded) {
   }
   std::optional<Replay> replay;
   if (recorded != nullptr) replay.emplace(recorded->acts);
-  SimulatedTransport transport({.nodes = settings.nodes,
-                                .closed_form_collectives = settings.closed_form_collectives,
-                                .eager_limit = replay ? Rendezvous::no_limit : settings.eager_limit,
-                                .host = host ? &*host : nullptr,
-                                .backward = replay ? GradientDuration() : backward_duration(),
-                                .per_episode = replay ? GradientDuration() : episode_duration(),
-                                .until = settings.until,
-                                .pulse = [this, &clock] { pulse(clock->now(), clock->events()); },
-                                .failures = parts_.failures.get(),
-                                .on_stop = [&](NodeId i) { observer_->lose(i, clock->now()); },
-                                .replay = replay ? &*replay : nullptr},
-                               *parts_.network, *graph_,
-                               [this](NodeId node, Step step, BatchName batch) {
-                                 return parts_.compute_time->duration(node, step, batch);
-                               });
+  SimulatedTransport transport(
+      {.nodes = settings.nodes,
+       .closed_form_collectives = settings.closed_form_collectives,
+       .eager_limit = replay ? Rendezvous::no_limit : settings.eager_limit,
+       .host = host ? &*host : nullptr,
+       .backward = replay ? GradientDuration() : backward_duration(),
+       .per_episode = replay ? GradientDuration() : episode_duration(),
+       .until = settings.until,
+       .is_done = [&] { return observer_->has_ended(settings.steps); },
+       .pulse = [this, &clock] { pulse(clock->now(), clock->events()); },
+       .failures = parts_.failures.get(),
+       .on_stop = [&](NodeId i) { observer_->lose(i, *parts_.failures->stopped(i, clock->now())); },
+       .replay = replay ? &*replay : nullptr},
+      *parts_.network, *graph_, [this](NodeId node, Step step, BatchName batch) {
+        return parts_.compute_time->duration(node, step, batch);
+      });
   clock = &transport;
   graph_->follow(transport.running());
   if (parts_.failures) follow_failures();
@@ -491,6 +493,7 @@ void Run::run_simulation(const Recorder* recorded) {
   transport.add_models(observer_->models());
   for (Node& node : nodes) node.spawn(parts_.program(node));
   const auto gather = [&] {
+    network_log_->pass_to(transport.now());
     recorder_.statistics["engine.events"] = static_cast<double>(transport.events());
     if (parts_.failures) note_failures(transport);
     note_idle_wishes(transport, host ? &*host : nullptr);

@@ -2,8 +2,10 @@
 // link's rate here; results, traces and pictures are made of the sums.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,10 +19,14 @@ class NetworkLog {
   /// Keeps stretches of time, beside the sums, until `timeline_until`.
   explicit NetworkLog(Time timeline_until) : timeline_until_(timeline_until) {}
 
-  /// The model's links 0 .. bandwidths.size() - 1, in bytes per second; `name` is asked for those that were used.
-  void describe(std::vector<double> bandwidths, std::function<std::string(std::uint32_t)> name);
+  /// Adds to `bytes`, by link, what messages that are not through have brought across by `now`.
+  using UnderWay = std::function<void(Time now, std::span<std::int64_t> bytes)>;
 
-  /// `bytes` of a message have crossed `link`.
+  /// The model's links 0 .. bandwidths.size() - 1, in bytes per second; `name` is asked for those that were used.
+  void describe(std::vector<double> bandwidths, std::function<std::string(std::uint32_t)> name,
+                UnderWay under_way = {});
+
+  /// `bytes` of a message have crossed `link`, all that it had.
   void carry(std::uint32_t link, std::int64_t bytes) { states_[link].bytes += bytes; }
   /// From `now` on `link` carries so many bytes per second. What is set anew at the same instant was never carried.
   void set_rate(std::uint32_t link, double rate, Time now) {
@@ -32,8 +38,10 @@ class NetworkLog {
     state.rate = rate;
   }
 
-  /// Sets the links of the recorder to those that were used until the last change noted, in their order, and adds
-  /// the statistics.
+  /// The run has come to `now`: so far rates hold.
+  void pass_to(Time now) { latest_ = std::max(latest_, now); }
+
+  /// Sets the links of the recorder to those that were used until then, in their order, and adds the statistics.
   void report(Recorder& recorder) const;
 
   std::map<std::string, double> statistics;  // of the model: "network.deviation"
@@ -53,6 +61,7 @@ class NetworkLog {
   std::vector<State> states_;
   std::vector<double> bandwidths_;
   std::function<std::string(std::uint32_t)> name_;
+  UnderWay under_way_;
   std::vector<LinkSegment> timeline_;  // links by the model's numbers
 };
 

@@ -33,8 +33,7 @@ void SimulatedTransport::run() {
   while (!calendar_.empty()) {
     const Event event = calendar_.pop();
     if (event.time > settings_.until) [[unlikely]] {
-      is_cut_ = true;
-      break;
+      if (cut()) break;
     }
     if (looks_far) {
       look_far();
@@ -50,13 +49,17 @@ void SimulatedTransport::run() {
     }
   }
   is_running_ = false;
-  if (is_cut_) {
-    now_ = settings_.until;
-    note_stops();
-    return;
-  }
+  if (is_cut_) return;
   if (settings_.replay != nullptr) check_followed();
   if (active() > 0) end_run();
+}
+
+/// `until` has come. Whether that ends the run.
+bool SimulatedTransport::cut() {
+  now_ = std::exchange(settings_.until, Time::max());
+  note_stops();
+  is_cut_ = !settings_.is_done || !settings_.is_done();
+  return is_cut_;
 }
 
 inline void SimulatedTransport::look_near() const {

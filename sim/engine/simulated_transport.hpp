@@ -40,8 +40,10 @@ class SimulatedTransport final : public Transport, private NetworkClock {
     /// Added to a gradient's duration for each episode that ended in its rollout, so that virtual time waits for the
     /// numbers; empty: nothing.
     GradientDuration per_episode = {};
-    /// Virtual time at which the run ends, at the latest.
+    /// Virtual time at which the run ends, unless is_done() says that nothing is left that counts: then it goes to its own
+    /// end, up to which nodes serve others, and events that nobody waits for pass.
     Time until = Time::max();
+    std::function<bool()> is_done = {};
     /// Called every few hundred events, the same ones in every run; may throw to end the run (Interrupted).
     std::function<void()> pulse;
     /// Who fails and when; null: nobody. Outlives the transport.
@@ -166,6 +168,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   void schedule(Time time, std::uint64_t payload);
   void schedule(Time time, Kind kind, std::uint64_t what);
   /// Asks for the memory that the next events will use.
+  bool cut();
   void look_near() const;
   void look_far() const;
   void fetch_records(NodeId node) const;

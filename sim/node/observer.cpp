@@ -139,8 +139,8 @@ void Observer::leave_out_diverged() {
   draws_.assign(recorder_.nodes.size(), 0);
 }
 
-void Observer::lose(NodeId node, Time now) {
-  while (next_instant_ < now) take_instant();
+void Observer::lose(NodeId node, Time time) {
+  while (next_instant_ < time) take_instant();
   lose(node);
 }
 
@@ -284,13 +284,19 @@ void Observer::note_consensus() {
   }
 }
 
-void Observer::check_steps(Step steps) const {
+/// The first node that has not stopped and ended fewer steps.
+std::optional<std::size_t> Observer::first_behind(Step steps) const {
   for (std::size_t i = 0; i < recorder_.nodes.size(); ++i) {
-    const Step ended = recorder_.nodes[i].steps;
-    if (ended == steps || lost_[i]) continue;
-    throw Error(
-        fmt::format("the program of node {} ended {} of {} steps, then returned", i, ended, steps));
+    if (recorder_.nodes[i].steps != steps && !lost_[i]) return i;
   }
+  return std::nullopt;
+}
+
+void Observer::check_steps(Step steps) const {
+  const auto node = first_behind(steps);
+  if (!node) return;
+  throw Error(fmt::format("the program of node {} ended {} of {} steps, then returned", *node,
+                          recorder_.nodes[*node].steps, steps));
 }
 
 void Observer::check_means() const {

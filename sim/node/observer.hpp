@@ -15,6 +15,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -95,8 +96,8 @@ class Observer {
   using Judge = std::function<void(double loss, double accuracy)>;
   void judge(By by, Judge judge) { rows(by).judge = std::move(judge); }
 
-  /// `node` has stopped for ever, as is found at `now`: rows do not wait for it any more.
-  void lose(NodeId node, Time now);
+  /// `node` has stopped for ever at `time`, as is found now: rows do not wait for it any more.
+  void lose(NodeId node, Time time);
   /// The first stretch of begin <= t < end in which a node is up; an empty one at the end if there is none.
   using Presence = std::function<std::pair<Time, Time>(NodeId node, Time begin, Time end)>;
   /// Nodes are away now and then: that time counts neither as computing nor as waiting or communicating.
@@ -125,6 +126,8 @@ class Observer {
   void settle();
   /// Fills in the consensus distances that are known by now; before the recorder is saved.
   void note_consensus();
+  /// Whether every node that has not stopped ended so many steps.
+  bool has_ended(Step steps) const { return !first_behind(steps); }
   /// After a run: throws Error if a node that has not stopped ended fewer steps than the run has.
   void check_steps(Step steps) const;
   /// After settle(): throws Diverged, naming the step, if a mean model was no longer finite, unless those that diverged are left
@@ -159,6 +162,7 @@ class Observer {
   /// Loses nodes that have stopped by then, before their last step. That they have is found at their next event, perhaps much later.
   void lose_stopped(Time time);
   void lose(NodeId node);
+  std::optional<std::size_t> first_behind(Step steps) const;
 
   /// All models of a row are here.
   void complete(By by, std::size_t index, Row& row);

@@ -2,6 +2,7 @@
 // is all of the engine that a network model ever sees, in a page.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -35,8 +36,8 @@ inline std::unique_ptr<NetworkModel> network(std::vector<std::pair<std::string, 
 
 class ScriptedRun final : public NetworkClock {
  public:
-  /// Runs all transfers to their end; `starts[i]` has id i.
-  ScriptedRun(NetworkModel& model, const std::vector<Start>& starts)
+  /// Runs all transfers, to their end or `until` then; `starts[i]` has id i.
+  ScriptedRun(NetworkModel& model, const std::vector<Start>& starts, Time until = Time::max())
       : arrivals(starts.size(), -1),
         deliveries(starts.size(), 0),
         due_(starts.size(), Time::min()) {
@@ -44,7 +45,8 @@ class ScriptedRun final : public NetworkClock {
       calendar_.push(Time{Duration{starts[i].time}}, 3 * i);
     while (!calendar_.empty()) {
       const Event event = calendar_.pop();
-      now_ = event.time;
+      now_ = std::min(event.time, until);
+      if (event.time > until) return;
       const std::uint64_t value = event.payload / 3;
       if (event.payload % 3 == 0) {
         const Start& start = starts[value];

@@ -653,6 +653,31 @@ TEST_CASE("fluid: the log knows bytes, time in use, peak rate and stretches of e
                                        {0, 1e9, at(5'000), at(6'000)}});
 }
 
+TEST_CASE("fluid: what messages under way have brought across by the end of a run counts") {
+  // At 4000 ns A has sent 1000 bytes alone and 500 beside B; with factors of 0.5 by size half as many.
+  const Keys by_size = {{"kind", "tcp"},         {"latency", "1 us"},
+                        {"bandwidth", "1 GB/s"}, {"latency_factor", "1"},
+                        {"window", "0 B"},       {"weight_bytes", "0 B"},
+                        {"cross_traffic", "0"},  {"bandwidth_factor", "0 B: 0.5"}};
+  for (const auto& [keys, share] : {std::pair(simple, 2), std::pair(by_size, 1)}) {
+    const auto model = network_test::network(keys, 5);
+    NetworkLog log(Time::max());
+    model->watch(log);
+    const network_test::ScriptedRun run(*model, {{0, 0, 2, 4'000}, {1'000'000, 1, 2, 1'000}},
+                                        Time{Duration{4'000'000}});
+    log.pass_to(run.now());
+    Recorder recorder;
+    log.report(recorder);
+    log.report(recorder);  // replaces the one before
+    CHECK(recorder.links ==
+          std::vector<LinkTotals>{{"host 0 up", 1e9, 1e9, Duration{2'000'000}, share * 750},
+                                  {"host 1 up", 1e9, 5e8, Duration{1'000'000}, share * 250},
+                                  {"host 2 down", 1e9, 1e9, Duration{2'000'000}, share * 1'000}});
+    const auto at = [](std::int64_t ns) { return Time{Duration{1'000 * ns}}; };
+    CHECK(recorder.link_timeline.back() == LinkSegment{2, 1e9, at(2'000), at(4'000)});
+  }
+}
+
 TEST_CASE("fluid: the bytes of all links are those of the messages times their hops") {
   const auto model =
       network_test::network(with(simple, {{"fabric", "torus"}, {"sides", "4, 4"}}), 16);

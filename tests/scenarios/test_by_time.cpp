@@ -8,12 +8,14 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "scenarios/run.hpp"
 #include "scenarios/target.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/units.hpp"
 #include "tests/support/program_run.hpp"
 #include "tests/support/same_content.hpp"
 #include "tests/support/small_run.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 using namespace starling;
 
@@ -214,6 +216,56 @@ TEST_CASE("a node that sleeps waits") {
     CHECK(whole.nodes[node].wait == parse_duration("5 ms"));
     CHECK(cut.nodes[node].compute == parse_duration("1 ms"));
     CHECK(cut.nodes[node].wait == parse_duration("2 ms"));
+  }
+}
+
+TEST_CASE("links are in use to the end of a run, and have carried what came across") {
+  // Two models of 10 MB set off at 0 s and take 10 s; nothing happens to the network before.
+  const std::string text =
+      "[run]\nnodes = 2\nsteps = 2\nuntil = 5 s\n[network]\nkind = fluid\nbandwidth = 1 MB/s\n"
+      "latency = 0 s\n[compute]\ngradient = 1 s\n[workload]\nkind = timing\nparameters = "
+      "2500000\n[algorithm]\nkind = dpsgd\n";
+  const test::TemporaryDirectory folder;
+  Run whole(assemble(Scenario::parse(text, "test.ini",
+                                     {"run.timeline=1 h", "run.output=" + folder.path("cut.h5")})),
+            {});
+  whole.simulate();
+  const Recorder& run = whole.recorder();
+  REQUIRE(run.links.size() == 4);
+  REQUIRE(run.link_timeline.size() == 4);
+  for (std::size_t link = 0; link < 4; ++link) {
+    CHECK(run.links[link].busy == parse_duration("5 s"));
+    CHECK(run.links[link].bytes == 5'000'000);
+    CHECK(run.links[link].peak_rate == 1e6);
+    CHECK(run.link_timeline[link].end == Time{parse_duration("5 s")});
+  }
+}
+
+TEST_CASE("a run whose steps are done has not ended at a later time, whatever events are left") {
+  // Steps of 10 ms and messages of 2 us: all is over after 50 ms. A link that changes at 60 ms, a node whose patience ends
+  // then and one that stopped are left.
+  const std::string text =
+      "[run]\nnodes = 4\nsteps = 5\nevaluate_interval = 4 ms\n[network]\nkind = fluid\nlatency = "
+      "1 us\nbandwidth = 1 TB/s\n[compute]\ngradient = 10 ms\n[workload]\nkind = timing\n"
+      "parameters = 10\n[algorithm]\n";
+  const test::TemporaryDirectory folder;
+  const std::string changes = folder.write("links.csv", "60 ms, host 0 up, 0.5\n");
+  const std::vector<std::string> left[] = {
+      {"algorithm.kind=dpsgd", "network.link_schedule=" + changes},
+      {"algorithm.kind=dpsgd", "network.failure_interval=10 s"},
+      {"algorithm.kind=adpsgd", "algorithm.patience=60 ms"},
+      {"algorithm.kind=adpsgd", "algorithm.patience=20 ms", "failures.stop=1 @ 25 ms"},
+  };
+  for (const std::vector<std::string>& settings : left) {
+    CAPTURE(settings.back());
+    const Recorder whole = test::run(text, settings);
+    std::vector<std::string> limited = settings;
+    limited.emplace_back("run.until=55 ms");
+    Recorder run = test::run(text, limited);
+    run.facts["scenario"] = whole.facts.at("scenario");  // without run.until
+    CHECK_FALSE(run.facts.contains("ended"));
+    std::string difference;
+    CHECK_MESSAGE(test::same_content(run, whole, &difference), difference);
   }
 }
 
