@@ -167,8 +167,8 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   void start(Fibre& fibre) override;
   void schedule(Time time, std::uint64_t payload);
   void schedule(Time time, Kind kind, std::uint64_t what);
-  /// Asks for the memory that the next events will use.
   bool cut();
+  /// Asks for the memory that the next events will use.
   void look_near() const;
   void look_far() const;
   void fetch_records(NodeId node) const;
