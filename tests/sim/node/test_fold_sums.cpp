@@ -1,4 +1,5 @@
 // Sums that are computed with their gradients: which ones, and that no bit depends on it.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -138,8 +139,11 @@ TEST_CASE("a request says where the model of the next one lies, unless that is s
     for (std::size_t i = 0; i < workload.next.size(); ++i) {
       if (workload.next[i] == nullptr) continue;
       ++known;
-      REQUIRE(i + 1 < workload.models.size());
-      CHECK(workload.next[i] == workload.models[i + 1]);
+      // Of three rounds it may wait for another term of its sum, and comes later.
+      const auto behind = workload.models.begin() + static_cast<std::ptrdiff_t>(i) + 1;
+      const auto end = rounds == 1 ? behind + 1 : workload.models.end();
+      REQUIRE(behind < workload.models.end());
+      CHECK(std::find(behind, end, workload.next[i]) != end);
     }
     CHECK(known >= nodes / 4);
   }
