@@ -90,6 +90,7 @@ STARLING_INLINE void softmax_rows(std::size_t rows, std::size_t classes, float* 
       if (stores) store_transposed(z + o, z_stride, rows, columns, block);
     }
   };
+
   const auto is_label = [label](std::size_t number) STARLING_INLINED {
     return Lanes::equal(label, Lanes::integers(static_cast<std::uint32_t>(number)));
   };

@@ -225,12 +225,16 @@ STARLING_INLINE const TileFunction* tiles_of(std::size_t vectors, bool masked) {
   return (masked ? tiles_by_rows<1, transposed, true> : tiles_by_rows<1, transposed, false>).data();
 }
 
-/// The first rows of a list, as many as so many tiles can fetch, a line for each term, and at least one. They leave it.
+/// Rows of so many floats that so many tiles can fetch, a line for each term.
+constexpr std::size_t fitting_rows(std::size_t tiles, std::size_t terms, std::size_t floats) {
+  return floats == 0 ? 0 : tiles * terms * line_floats / floats;
+}
+
+/// The first rows of a list, as many as fit, at least one and at most one per tile. They leave it.
 STARLING_INLINE Ahead take_rows(Ahead& from, std::size_t tiles, std::size_t terms) {
-  const std::size_t fitting = tiles * terms * line_floats / at_least_one(from.floats);
-  const Ahead taken{.rows = at_most(at_least_one(at_most(fitting, tiles)), from.rows),
-                    .row = from.row,
-                    .floats = from.floats};
+  const std::size_t fitting = at_most(fitting_rows(tiles, terms, from.floats), tiles);
+  const Ahead taken{
+      .rows = at_most(at_least_one(fitting), from.rows), .row = from.row, .floats = from.floats};
   from.rows -= taken.rows;
   from.row += taken.rows;
   return taken;
@@ -408,8 +412,7 @@ void parameter_sums(Shape shape, const float* x, std::size_t x_stride, const flo
       const std::size_t next = at + rows * panel_width;
       const std::size_t count = at_most(rows * panel_width, weights_end - next);
       const float* others[most_fetched];
-      const std::size_t slots = tiles_for(rows, panel_width) * shape.batch;
-      const std::size_t fitting = count == 0 ? 0 : slots * line_floats / count;
+      const std::size_t fitting = fitting_rows(tiles_for(rows, panel_width), shape.batch, count);
       const Ahead ahead{.rows = list_others(folding, streams, next, fitting, others),
                         .row = others,
                         .floats = count};
