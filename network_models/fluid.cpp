@@ -42,7 +42,10 @@ Fluid::Fluid(Fabric fabric, NodeId nodes, const FlowRules& rules, FluidSettings 
       settings_(std::move(settings)),
       routes_(std::move(fabric)),
       sharing_(capacities(routes_.links(), rules.bandwidth_factor.common), rules.back_share,
-               settings_.accuracy) {
+               settings_.accuracy),
+      has_terms_(rules.back_share > 0 || rules.window > 0 || rules.is_weighted),
+      terms_(1) {
+  if (!has_terms_) terms_[0].weight = 1;
   constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
   const NodeId samples = std::min<NodeId>(nodes - 1, 16);
   double latency = 0;
@@ -52,50 +55,51 @@ Fluid::Fluid(Fabric fabric, NodeId nodes, const FlowRules& rules, FluidSettings 
     const double rate = rules.bandwidth_factor.common * routes_[number].bytes_per_second;
     latency += static_cast<double>(latency_of(number, largest).count()) / samples;
     cost_.seconds_per_byte +=
-        1 / (rules.bandwidth_factor.of(largest) * std::min(rate, pairs_[number].bound)) / samples;
+        1 / (rules.bandwidth_factor.of(largest) * std::min(rate, terms_of(number).bound)) / samples;
   }
   cost_.latency = Duration{std::llround(latency)};
 }
 
 std::uint32_t Fluid::find_pair(NodeId source, NodeId destination) {
   const std::uint32_t number = routes_.find(source, destination);
-  if (number < pairs_.size() && !pairs_[number].forward.empty()) [[likely]]
-    return number;
-  const Pair pair = describe(source, destination, number);
-  if (pairs_.size() < routes_.size()) pairs_.resize(routes_.size());
-  pairs_[number] = pair;
+  if (number >= pairs_.size()) [[unlikely]]
+    pairs_.resize(number + 1);
+  if (has_terms_) agree_terms(source, destination, number);
   return number;
 }
 
-Fluid::Pair Fluid::describe(NodeId source, NodeId destination, std::uint32_t number) {
+// The first time. Routes of the way back have numbers, too.
+void Fluid::agree_terms(NodeId source, NodeId destination, std::uint32_t number) {
+  if (number < terms_.size() && terms_[number].weight > 0) [[likely]]
+    return;
   const Route route = routes_[number];
-  Pair pair;
-  pair.forward = route.links;
-  pair.latency = rules_.message_latency + scaled(route.latency, rules_.latency_factor.common);
-  if (rules_.back_share > 0) pair.back = routes_[routes_.find(destination, source)].links;
+  Terms terms;
+  if (rules_.back_share > 0) terms.back = routes_[routes_.find(destination, source)].links;
   const double latency = to_seconds(route.latency);
   if (rules_.window > 0 && latency > 0) {
     const double bound = rules_.window / (2 * latency);
     const double fastest = settings_.schedule.largest_factor() * route.bytes_per_second;
-    if (bound < fastest) pair.bound = rules_.bandwidth_factor.common * bound;
+    if (bound < fastest) terms.bound = rules_.bandwidth_factor.common * bound;
   }
+  terms.weight = 1;
   if (rules_.is_weighted) {
     double cost = latency;
     for (const LinkId link : route.links) {
       cost += rules_.weight_bytes / routes_.links()[link].bytes_per_second;
     }
     // Not as in SimGrid, whose flows without latency have weight 1: far less than those with the least of it.
-    if (cost > 0) pair.weight = 1 / cost;
+    if (cost > 0) terms.weight = 1 / cost;
   }
-  return pair;
+  if (number >= terms_.size()) terms_.resize(number + 1);
+  terms_[number] = terms;
 }
 
 Duration Fluid::latency_of(std::uint32_t route, std::int64_t bytes) const {
-  const Duration latency = pairs_[route].latency;
-  if (rules_.latency_factor.steps.empty()) [[likely]]
-    return latency;
-  return rules_.message_latency +
-         scaled(latency - rules_.message_latency, rules_.latency_factor.of(bytes));
+  const SizeFactor& factor = rules_.latency_factor;
+  Duration latency = routes_[route].latency;
+  if (factor.common != 1) latency = scaled(latency, factor.common);
+  if (!factor.steps.empty()) latency = scaled(latency, factor.of(bytes));
+  return rules_.message_latency + latency;
 }
 
 std::uint32_t Fluid::allocate() {
@@ -126,7 +130,7 @@ void Fluid::add_under_way(Time now, std::span<std::int64_t> bytes) const {
     const Message& message = messages_[message_of_[flow]];
     const double rest = sharing_.remaining(flow, now) * rules_.bandwidth_factor.of(message.bytes);
     const std::int64_t carried = message.bytes - std::llround(rest);
-    for (const LinkId link : pairs_[message.route].forward) bytes[link] += carried;
+    for (const LinkId link : links_of(message.route)) bytes[link] += carried;
   }
 }
 
@@ -217,14 +221,15 @@ void Fluid::join(std::uint32_t index, NetworkClock& clock) {
 
 void Fluid::open_flow(std::uint32_t index, NetworkClock& clock) {
   const Message& message = messages_[index];
-  const Pair& pair = pairs_[message.route];
+  const Terms& terms = terms_of(message.route);
   // What a factor by size takes away is carried, too.
   const double bytes =
       static_cast<double>(message.bytes) / rules_.bandwidth_factor.of(message.bytes);
-  const FlowId flow = sharing_.add(pair.forward, pair.back, pair.weight, bytes, pair.bound);
+  const FlowId flow =
+      sharing_.add(links_of(message.route), terms.back, terms.weight, bytes, terms.bound);
   if (flow >= message_of_.size()) message_of_.resize(flow + 1, none);
   message_of_[flow] = index;
-  if (settings_.schedule.is_random()) use_links(pair, clock);
+  if (settings_.schedule.is_random()) use_links(message.route, clock);
   settle_at_end_of_instant(clock);
 }
 
@@ -240,9 +245,9 @@ void Fluid::finish(NetworkClock& clock) {
   for (const FlowId flow : done_) {
     const Message& message = messages_[message_of_[flow]];
     through_.push_back(std::exchange(message_of_[flow], none));
-    if (settings_.schedule.is_random()) leave_links(pairs_[message.route]);
+    if (settings_.schedule.is_random()) leave_links(message.route);
     if (log_ == nullptr) continue;
-    for (const LinkId link : pairs_[message.route].forward) log_->carry(link, message.bytes);
+    for (const LinkId link : links_of(message.route)) log_->carry(link, message.bytes);
   }
   std::ranges::sort(through_, {}, [&](std::uint32_t i) { return messages_[i].sequence; });
   for (const std::uint32_t index : through_) arrive(index, clock);
@@ -292,24 +297,25 @@ void Fluid::settle(NetworkClock& clock) {
 }
 
 // What happened to the links of a new flow while nobody used them.
-void Fluid::use_links(const Pair& pair, NetworkClock& clock) {
+void Fluid::use_links(std::uint32_t route, NetworkClock& clock) {
   changes_.clear();
-  for (const std::span<const LinkId> links : {pair.forward, pair.back}) {
+  for (const std::span<const LinkId> links : {links_of(route), terms_of(route).back}) {
     for (const LinkId link : links) settings_.schedule.use(link, clock.now(), changes_);
   }
   apply_changes();
-  stuck_ += is_stuck(pair) ? 1 : 0;
+  stuck_ += is_stuck(route) ? 1 : 0;
   wake_for_schedule(clock);
 }
 
 /// Whether what a pair sends can never arrive.
-bool Fluid::is_stuck(const Pair& pair) const {
+bool Fluid::is_stuck(std::uint32_t route) const {
   const auto is_gone = [&](LinkId link) { return settings_.schedule.is_gone(link); };
-  return std::ranges::any_of(pair.forward, is_gone) || std::ranges::any_of(pair.back, is_gone);
+  return std::ranges::any_of(links_of(route), is_gone) ||
+         std::ranges::any_of(terms_of(route).back, is_gone);
 }
 
-void Fluid::leave_links(const Pair& pair) {
-  for (const std::span<const LinkId> links : {pair.forward, pair.back}) {
+void Fluid::leave_links(std::uint32_t route) {
+  for (const std::span<const LinkId> links : {links_of(route), terms_of(route).back}) {
     for (const LinkId link : links) settings_.schedule.leave(link);
   }
 }
@@ -337,7 +343,7 @@ void Fluid::keep_schedule(NetworkClock& clock) {
     if (settings_.schedule.is_random() && !was_read) {
       stuck_ =
           static_cast<std::size_t>(std::ranges::count_if(message_of_, [&](std::uint32_t index) {
-            return index != none && is_stuck(pairs_[messages_[index].route]);
+            return index != none && is_stuck(messages_[index].route);
           }));
     }
     if (!sharing_.is_settled()) settle_at_end_of_instant(clock);

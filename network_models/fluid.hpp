@@ -75,15 +75,15 @@ class Fluid final : public NetworkModel {
     bool is_ready;    // has paid its latency, waits for an earlier one of its pair
     bool is_through;  // but an earlier one of its pair is not
   };
-  // The messages of a pair of nodes that are not delivered yet, in order of starting; and what its
-  // flows have in common.
+  // The messages of a pair of nodes that are not delivered yet, in order of starting.
   struct Pair {
     std::uint32_t first = none;
     std::uint32_t last = none;
-    Duration latency{};
-    std::span<const LinkId> forward;
+  };
+  // What the flows of a pair have in common beside their route.
+  struct Terms {
     std::span<const LinkId> back;
-    double weight = 1;
+    double weight = 0;  // 0: not agreed yet
     double bound = MaxMin::unbounded;
   };
 
@@ -93,7 +93,9 @@ class Fluid final : public NetworkModel {
   };
 
   std::uint32_t find_pair(NodeId source, NodeId destination);
-  Pair describe(NodeId source, NodeId destination, std::uint32_t route);
+  void agree_terms(NodeId source, NodeId destination, std::uint32_t route);
+  std::span<const LinkId> links_of(std::uint32_t route) const { return routes_[route].links; }
+  const Terms& terms_of(std::uint32_t route) const { return terms_[has_terms_ ? route : 0]; }
   Duration latency_of(std::uint32_t route, std::int64_t bytes) const;
   std::uint32_t allocate();
   void add_under_way(Time now, std::span<std::int64_t> bytes) const;
@@ -107,18 +109,20 @@ class Fluid final : public NetworkModel {
   void settle_at_end_of_instant(NetworkClock& clock);
   void settle(NetworkClock& clock);
   void arm(NetworkClock& clock);
-  void use_links(const Pair& pair, NetworkClock& clock);
-  void leave_links(const Pair& pair);
+  void use_links(std::uint32_t route, NetworkClock& clock);
+  void leave_links(std::uint32_t route);
   void apply_changes();
   void keep_schedule(NetworkClock& clock);
-  bool is_stuck(const Pair& pair) const;
+  bool is_stuck(std::uint32_t route) const;
   void wake_for_schedule(NetworkClock& clock);
 
   FlowRules rules_;
   FluidSettings settings_;
   Routes routes_;
   MaxMin sharing_;
-  std::vector<Pair> pairs_;  // by number of route
+  std::vector<Pair> pairs_;   // by number of route
+  bool has_terms_;            // that differ from pair to pair
+  std::vector<Terms> terms_;  // by number of route; else one for all
   std::vector<Message> messages_;
   std::uint32_t free_ = none;
   std::vector<std::vector<Stream>> in_turn_;  // by source, streams that go in turn: few at a time

@@ -137,13 +137,13 @@ MaxMin::MaxMin(const std::vector<double>& capacities, double back_share, double 
   }
 }
 
-/// Calls visit(link, share of the flow's weight) for every link of a flow.
+/// Calls visit(link, is_back) for every link of a flow.
 template <class Visit>
 void MaxMin::for_each_link(FlowId flow, Visit visit) const {
   const Flow& record = flow_[flow];
-  for (std::uint32_t i = 0; i < record.forward_links; ++i) visit(record.forward[i], 1.0);
-  for (std::uint32_t i = 0; i < record.back_links; ++i) visit(record.back[i], back_share_);
-  if (record.is_bounded) visit(own_link(flow), 1.0);
+  for (std::uint32_t i = 0; i < record.forward_links; ++i) visit(record.forward[i], false);
+  for (std::uint32_t i = 0; i < record.back_links; ++i) visit(record.back[i], true);
+  if (record.is_bounded) visit(own_link(flow), false);
 }
 
 void MaxMin::touch(LinkId link) {
@@ -201,7 +201,7 @@ void MaxMin::settle(Time now) {
   if (is_settled()) return;
   for (const FlowId flow : left_) {
     flow_[flow].weight = 0;
-    for_each_link(flow, [&](LinkId link, double) { touch(link); });
+    for_each_link(flow, [&](LinkId link, bool) { touch(link); });
   }
   for (const LinkId link : touched_) {
     std::erase_if(link_[link].members,
@@ -211,8 +211,8 @@ void MaxMin::settle(Time now) {
   open_flows_.clear();
   old_level_.clear();
   for (const FlowId flow : joined_) {
-    for_each_link(flow, [&](LinkId link, double share) {
-      link_[link].members.push_back({share * flow_[flow].weight, flow});
+    for_each_link(flow, [&](LinkId link, bool is_back) {
+      link_[link].members.push_back({flow, is_back});
     });
     flow_[flow].updated = now;
     release(flow);
@@ -264,12 +264,13 @@ void MaxMin::sum_up(LinkId link) {
   double highest_released = 0;
   for (const Member& member : state.members) {
     const Flow& flow = flow_[member.flow];
+    const double share = share_of(member.is_back, flow);
     if (flow.is_free) {
-      free_share += member.share;
+      free_share += share;
       ++free_members;
       continue;
     }
-    remaining -= flow.level * member.share;
+    remaining -= flow.level * share;
     if (flow.is_released) {
       highest_released = std::max(highest_released, flow.level);
     } else {
@@ -300,7 +301,7 @@ double MaxMin::release_wronged(bool all) {
   stale_links_.clear();
   for (const FlowId flow : wronged_) {
     from = std::min(from, flow_[flow].level);
-    for_each_link(flow, [&](LinkId link, double) { from = std::min(from, link_[link].filled_at); });
+    for_each_link(flow, [&](LinkId link, bool) { from = std::min(from, link_[link].filled_at); });
     release(flow);
   }
   if (wronged_.empty()) return infinity;
@@ -356,9 +357,9 @@ double MaxMin::fair_level(LinkId link) const {
       const Flow& flow = flow_[member.flow];
       const bool fills = flow.is_released && flow.bottleneck == link;
       if (!fills && flow.level < level) {
-        fixed += flow.level * member.share;
+        fixed += flow.level * share_of(member.is_back, flow);
       } else {
-        share += member.share;
+        share += share_of(member.is_back, flow);
       }
     }
     work_ += static_cast<std::int64_t>(state.members.size());
@@ -379,7 +380,7 @@ std::size_t MaxMin::free_from(double from) {
     flow.is_free = true;
     flow.level = 0;
     ++count;
-    for_each_link(id, [&](LinkId link, double) { open(link); });
+    for_each_link(id, [&](LinkId link, bool) { open(link); });
     work_ += flow.forward_links + flow.back_links;
   }
   return count;
@@ -449,11 +450,11 @@ void MaxMin::fix(FlowId id, double level) {
   Flow& flow = flow_[id];
   flow.is_free = false;
   flow.level = level;
-  for_each_link(id, [&](LinkId link, double share) {
+  for_each_link(id, [&](LinkId link, bool is_back) {
     Link& state = link_[link];
-    const double weighted = share * flow.weight;
-    state.remaining -= level * weighted;
-    state.free_share -= weighted;
+    const double share = share_of(is_back, flow);
+    state.remaining -= level * share;
+    state.free_share -= share;
     --state.free_members;
     state.is_rounded = true;
     state.highest_released = level;  // levels only grow while filling
@@ -486,9 +487,9 @@ void MaxMin::check() const {
     const double capacity = link_[link].capacity;
     double load = 0;
     for (const Member& member : link_[link].members) {
-      const double level = flow_[member.flow].level;
-      load += level * member.share;
-      highest[link] = std::max(highest[link], level);
+      const Flow& flow = flow_[member.flow];
+      load += flow.level * share_of(member.is_back, flow);
+      highest[link] = std::max(highest[link], flow.level);
     }
     ensure(load <= capacity * (1 + leeway), "no link carries more than its capacity");
     is_full[link] = load >= capacity * (1 - leeway);
@@ -496,7 +497,7 @@ void MaxMin::check() const {
   for (FlowId flow = 0; flow < flow_.size(); ++flow) {
     if (flow_[flow].weight == 0) continue;
     bool has_bottleneck = false;
-    for_each_link(flow, [&](LinkId link, double) {
+    for_each_link(flow, [&](LinkId link, bool) {
       has_bottleneck |= is_full[link] != 0 && highest[link] <= flow_[flow].level * (1 + tolerance);
     });
     ensure(has_bottleneck, "every flow has a full link on which nobody has a higher level");

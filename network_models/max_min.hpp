@@ -187,10 +187,10 @@ class MaxMin {
     bool is_released = false;  // filled again; the others are held
     bool is_free = false;      // released and not fixed yet
   };
-  // Of a flow on a link: share = weight (* back_share), so that it carries share * level.
+  /// A flow on a link, there or back. Four bytes, as messages cross many links.
   struct Member {
-    double share;
-    FlowId flow;
+    std::uint32_t flow : 31;
+    std::uint32_t is_back : 1;
   };
   struct Link {
     double capacity = 0;
@@ -210,6 +210,10 @@ class MaxMin {
   };
   template <class Visit>
   void for_each_link(FlowId flow, Visit visit) const;
+  /// A flow carries share * level on a link.
+  double share_of(bool is_back, const Flow& flow) const {
+    return is_back ? back_share_ * flow.weight : flow.weight;
+  }
   LinkId own_link(FlowId flow) const { return static_cast<LinkId>(shared_links_ + flow); }
   void touch(LinkId link);
   void open(LinkId link);

@@ -64,7 +64,7 @@ std::string remedy(const Assembly& parts) {
 
 /// Spectral gap of a topology (topology/spectrum.hpp), if it is found in some hundredths of a second.
 std::optional<double> quick_spectral_gap(const Topology& topology) {
-  constexpr std::size_t most_passes = 10'000'000;  // over arcs, there and back
+  constexpr std::size_t most_passes = 2'000'000;  // over arcs, there and back
   constexpr int fewest_iterations = 50;
   topologies::SpectrumLimits limits;
   const std::size_t affordable = most_passes / std::max<std::size_t>(topology.arc_count(), 1);

@@ -35,8 +35,10 @@ void print_plainly(const Chapter& chapter, const std::string& only, bool with_ke
       fmt::print("  {:<{}}{}\n", component.name, longest + 2, component.summary);
     if (!with_keys) continue;
     if (!component.graph.empty()) fmt::print("      {}\n", component.graph);
+    std::size_t width = 22;
+    for (const ComponentKey& key : component.keys) width = std::max(width, key.use.key.size());
     for (const ComponentKey& key : component.keys) {
-      fmt::print("      {:<22} {:<34}  {}{}\n", key.use.key,
+      fmt::print("      {:<{}} {:<34}  {}{}\n", key.use.key, width,
                  fmt::format("{} ({})", key.use.type, key.fallback()), key.condition(),
                  key.use.help);
     }

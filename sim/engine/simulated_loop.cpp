@@ -14,8 +14,10 @@ constexpr std::int64_t events_per_pulse = 256;
 
 // How many events ahead each step towards what an event uses is taken: a miss takes about as long as two events.
 constexpr std::size_t stride = 3;
-// What fewer nodes use stays in the second-level cache, from which two events ahead are enough.
+// What fewer nodes use stays in the second-level cache, from which two events ahead are enough: nodes that compute, and those
+// of which only the times are asked.
 constexpr NodeId fewest_to_look_far = 1000;
+constexpr NodeId fewest_of_times = 3000;
 // Of a coroutine's frame, whose size nobody tells; D-PSGD's takes 672 bytes.
 constexpr std::size_t most_frame_bytes = 11 * cache_line;
 
@@ -29,7 +31,8 @@ void SimulatedTransport::run() {
   is_running_ = true;
   const std::size_t first = fibres_.size();  // these begin now; those that they spawn have events
   for (std::size_t i = 0; i < first; ++i) dispatch(going_on(fibres_[i]));
-  const bool looks_far = settings_.nodes >= fewest_to_look_far;
+  const bool looks_far =
+      settings_.nodes >= (graph_.facts().has_numbers ? fewest_to_look_far : fewest_of_times);
   while (!calendar_.empty()) {
     const Event event = calendar_.pop();
     if (event.time > settings_.until) [[unlikely]] {

@@ -13,16 +13,19 @@ namespace {
 
 /// Time of a program that had to wait: waiting up to the turn, communicating from there. What passes beside a backward pass is
 /// computing; the wait in which that ends counts it.
-void account(World& world, const TimedWait& wait) {
-  if (!wait.fibre->is_program()) return;
-  const NodeId node = wait.fibre->node;
+void account(World& world, const Fibre& fibre, Time suspended, Time turned) {
+  if (!fibre.is_program()) return;
   const Time now = world.transport.now();
-  const BackwardPass backward = world.backward_of(node);
-  if (wait.since < backward.end && backward.end <= now)
-    world.observer.spend(node, Activity::compute, backward.begin, backward.end);
-  const Time since = std::clamp(backward.end, wait.since, now);
-  const Time turn = std::clamp(wait.turn, since, now);
-  world.observer.spend_waiting(node, since, turn, now);
+  const BackwardPass backward = world.backward_of(fibre.node);
+  if (suspended < backward.end && backward.end <= now)
+    world.observer.spend(fibre.node, Activity::compute, backward.begin, backward.end);
+  const Time since = std::clamp(backward.end, suspended, now);
+  const Time turn = std::clamp(turned, since, now);
+  world.observer.spend_waiting(fibre.node, since, turn, now);
+}
+
+void account(World& world, const TimedWait& wait) {
+  account(world, *wait.fibre, wait.since, wait.turn);
 }
 
 std::int64_t bytes_on_wire(const Vector& values) {
@@ -87,6 +90,10 @@ Time Node::time_of(const Piece& piece) const {
 
 Node::Until Node::enter_operation() {
   return spend([](Host& host) { return host.entry(); });
+}
+
+void Node::Sleep::await_resume() {
+  account(world_, *world_.transport.current(), time_, Time::max());
 }
 
 void Node::Until::await_resume() {

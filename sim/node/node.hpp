@@ -321,10 +321,19 @@ class [[nodiscard]] Node::Until {
 };
 
 /// The same, but lets others go first in any case, and is waiting all along.
-class [[nodiscard]] Node::Sleep : public Until {
+class [[nodiscard]] Node::Sleep {
  public:
-  Sleep(World& world, Time until) : Until(world, until, Time::max()) {}
+  Sleep(World& world, Time until) : world_(world), time_(until) {}
   bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> handle) {
+    Fibre& fibre = world_.transport.suspend(handle);
+    world_.transport.wake(fibre, std::exchange(time_, world_.transport.now()));
+  }
+  void await_resume();
+
+ private:
+  World& world_;
+  Time time_;  // until when; from then on, since when: nodes that idle keep no more
 };
 
 class [[nodiscard]] Node::Sent {

@@ -59,17 +59,17 @@ class Transport {
 
   /// Starts a fibre, in the order of calls, from the transport's loop. `number`: how many the node had before.
   void spawn(NodeId node, std::int32_t number, Task<> task);
-  /// Notes where the fibre that runs goes on; every awaiter calls it before it hands itself to the transport.
-  Fibre& suspend(std::coroutine_handle<> handle) {
+  /// Notes where the fibre that runs goes on, and since when it waits; every awaiter calls it before it hands itself to the
+  /// transport.
+  Fibre& suspend(std::coroutine_handle<> handle, bool is_computing = false) {
     current_->handle = handle;
+    if (!suspended_.empty() && current_->is_program()) [[unlikely]]
+      suspended_[static_cast<std::size_t>(current_->node)] = {now(), is_computing};
     return *current_;
   }
-  /// And who waits since when.
   void suspend(TimedWait& wait, std::coroutine_handle<> handle, bool is_computing = false) {
-    wait.fibre = &suspend(handle);
+    wait.fibre = &suspend(handle, is_computing);
     wait.since = now();
-    if (!suspended_.empty() && wait.fibre->is_program()) [[unlikely]]
-      suspended_[static_cast<std::size_t>(wait.fibre->node)] = {wait.since, is_computing};
   }
   /// What a program that has not ended does: computes, or waits.
   struct Suspended {
