@@ -139,6 +139,14 @@ TEST_CASE("two slow nodes of one cluster hold up one step if they are spread, al
   CHECK(dynamic == doctest::Approx(20.01e-3 + 39 * 2.02e-3).epsilon(1e-6));
 }
 
+TEST_CASE("where half of the nodes are slow, the others are the measure") {
+  // Without stragglers all answer, four of them after 10 ms: the first cluster's, of which two and two change places from
+  // the second step on.
+  const Recorder recorder = run("kind = gc_dc\nstragglers = 0",
+                                {"compute.slow_nodes=4", "compute.slowdown=10", "run.steps=4"});
+  for (std::size_t k = 0; k < 4; ++k) CHECK(recorder.steps.value("moved", k, 0) == (k > 0 ? 4 : 0));
+}
+
 TEST_CASE("clusters must come out even") {
   CHECK_THROWS_AS(run("kind = gc_dc\nclusters = 3"), ScenarioError);
   CHECK_THROWS_AS(run("kind = gc_dc\nclusters = 4\nstragglers = 2"), ScenarioError);
