@@ -71,6 +71,11 @@ TEST_CASE("slow nodes are spread over several clusters if one step to the next d
   std::vector<bool> slow(12);
   slow[0] = slow[1] = slow[3] = slow[6] = true;
   CHECK(spread_slow(slow, 4, 1) == std::vector<int>{1, 1, 1, 1});
+  // Half of three is one: all others stay.
+  const auto assignments = assign_clusters(slow, 4, 1);
+  int moved = 0;
+  for (std::size_t w = 0; w < 12; ++w) moved += assignments[w].cluster != w / 3 ? 1 : 0;
+  CHECK(moved == 4);
 
   // Any of the 2^12 in three clusters of four, of which two are handed on: if the slow ones can be spread, they are.
   int missed = 0;
