@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <set>
 #include <string_view>
+#include <utility>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -407,5 +409,44 @@ TEST_CASE("with equal problems every synchronous average is gradient descent on 
       CHECK(test::model(paced, i, 2) ==
             doctest::Approx(scheduled(has_momentum ? 0.5 : 0)).epsilon(2e-5));
     }
+  }
+}
+
+TEST_CASE("weight decay is a spring, drawn at the model where the gradient is taken") {
+  // f = 1/2 (x - c)^2 with a decay of 1 has the gradient 2 (x - c / 2), that of (x - c / 2)^2. Not so where decay comes after
+  // codes of gradients, or late gradients, or beside tracked ones.
+  const std::set<std::string_view> others{
+      "a2sgd",   "async_parameter_server", "eager", "gradient_tracking", "lqsgd", "push_pull",
+      "terngrad"};
+  std::vector<std::string> methods;
+  for (const auto& entry : algorithms::catalog())
+    if (!others.contains(entry.name)) methods.push_back(section_of(entry.name));
+  for (const auto& [name, key] : {std::pair{"dpsgd", "order = adapt_then_combine"},
+                                  {"choco", "order = mix_old"},
+                                  {"d2", "mixing = exact_diffusion"},
+                                  {"sgp", "peers = topology"},
+                                  {"slowmo", "base = gossip"},
+                                  {"swarm", "averaging = blocking"},
+                                  {"wagma", "rule = released"}})
+    methods.push_back(section_of(name) + "\n" + key);
+  const std::vector<std::string> common{"compute.distribution=lognormal", "compute.sigma=0.4",
+                                        "workload.start=3", "workload.centers=list"};
+  for (const std::string& method : methods) {
+    CAPTURE(method);
+    std::vector<std::string> decaying = common;
+    std::vector<std::string> curved = common;
+    for (const char* setting :
+         {"algorithm.weight_decay=1", "workload.center_values=0, 1, 2, 3, 4, 5, 6, 7",
+          "workload.curvature_min=1", "workload.curvature_max=1"})
+      decaying.emplace_back(setting);
+    for (const char* setting : {"workload.center_values=0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5",
+                                "workload.curvature_min=2", "workload.curvature_max=2"})
+      curved.emplace_back(setting);
+    if (method.find("momentum = 0") != std::string::npos) {
+      decaying.emplace_back("algorithm.momentum=0.5");
+      curved.emplace_back("algorithm.momentum=0.5");
+    }
+    const std::string text = test::quadratic_scenario(8, 20, "ring", method);
+    CHECK(test::largest_difference(test::run(text, decaying), test::run(text, curved)) < 1e-5);
   }
 }

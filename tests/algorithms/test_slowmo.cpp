@@ -97,10 +97,11 @@ TEST_CASE(
   CHECK(test::largest_difference(slow, exact) < 2e-6);
   // No block ends within 10 steps: D-PSGD itself, to the bit.
   const Recorder open = test::run(
-      test::quadratic_scenario(6, 10, "ring", "kind = slowmo\nlearning_rate = 0.1\nperiod = 11"),
+      test::quadratic_scenario(
+          6, 10, "ring", "kind = slowmo\nlearning_rate = 0.1\nperiod = 11\nweight_decay = 0.3"),
       {"algorithm.base=gossip"});
-  const Recorder gossip =
-      test::run(test::quadratic_scenario(6, 10, "ring", "kind = dpsgd\nlearning_rate = 0.1"));
+  const Recorder gossip = test::run(test::quadratic_scenario(
+      6, 10, "ring", "kind = dpsgd\nlearning_rate = 0.1\nweight_decay = 0.3"));
   CHECK(open.models == gossip.models);
 }
 
