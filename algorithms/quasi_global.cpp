@@ -26,6 +26,9 @@ struct Settings {
   OptimizerSettings optimizer;
 };
 
+/// Below it a step moves nothing, and its inverse is no float: q_i stays.
+constexpr double least_rate = 1e-37;
+
 Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   Mixing mixing(node, settings.codec);
@@ -39,9 +42,10 @@ Task<> run(Node& node, const Settings& settings) {
     optimizer.update(x, g.values, before, k);
     co_await mixing.send(k, x);
     x = co_await mixing.mix(k, x);
-    if (momentum > 0) {
+    const double rate = settings.optimizer.rate(k);
+    if (momentum > 0 && rate >= least_rate) {
       Vector step = difference(before, x);
-      step.scale((1 - momentum) / settings.optimizer.rate(k));
+      step.scale((1 - momentum) / rate);
       accumulate(moved, momentum, step);
     }
     node.end_step(k, x);

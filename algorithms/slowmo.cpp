@@ -16,8 +16,9 @@
 //
 // Wang, Tantia, Ballas, Rabbat, "SlowMo: Improving Communication-Efficient Distributed SGD with
 // Slow Momentum", ICLR 2020, Algorithm 1. Dividing by gamma lets u survive a change of the learning
-// rate. What becomes of the base's momentum at the end of a block is an option of the paper; reset
-// is the default here. `compression` is of what the base sends; with base = local of the mean at the end of a block.
+// rate; kept here is gamma u, which knows no division by a gamma that vanishes. What becomes of the
+// base's momentum at the end of a block is an option of the paper; reset is the default here.
+// `compression` is of what the base sends; with base = local of the mean at the end of a block.
 
 #include <algorithm>
 #include <utility>
@@ -96,8 +97,9 @@ Task<> run(Node& node, const Slow& slow, const typename Base::Settings& settings
   Base base(node, settings);
   BlockMean mean(node, slow.mean);
   const std::span<const NodeId> everybody = node.everybody();
-  Vector start = base.model();  // of the block
-  Vector u = node.zeros(start.size());
+  Vector start = base.model();          // of the block
+  Vector v = node.zeros(start.size());  // gamma u
+  double last_rate = 0;
   for (Step first = 0; first < node.steps(); first += slow.period) {
     const Step k = std::min(first + slow.period, node.steps()) - 1;  // last of the block
     co_await base.take(first, k);
@@ -105,9 +107,10 @@ Task<> run(Node& node, const Slow& slow, const typename Base::Settings& settings
       const double rate = settings.optimizer.rate(k);
       Vector x = co_await base.settle(k);
       x = co_await mean.of_models(tag_of(Channel::collective, 2 * k), x, start, k);
-      u.scale(slow.momentum);
-      u.add_scaled(1 / rate, difference(start, x));
-      start.add_scaled(-slow.learning_rate * rate, u);
+      v.scale(last_rate > 0 ? slow.momentum * (rate / last_rate) : 0);
+      v.add(difference(start, x));
+      start.add_scaled(-slow.learning_rate, v);
+      last_rate = rate;
       co_await apply_momentum_policy(node, everybody, tag_of(Channel::collective, 2 * k + 1),
                                      slow.momentum_policy, base.optimizer(), slow.mean.collective);
       co_await base.restart(k, start);

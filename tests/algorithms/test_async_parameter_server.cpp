@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include <doctest/doctest.h>
@@ -44,6 +45,61 @@ TEST_CASE("equally fast nodes have staleness n - 1") {
   for (std::size_t i = 0; i < 5; ++i) {
     CHECK(recorder.steps.value("staleness", 0, i) == static_cast<double>(i));
     for (std::size_t k = 1; k < 10; ++k) CHECK(recorder.steps.value("staleness", k, i) == 4);
+  }
+}
+
+TEST_CASE("between rare fetches a node's own pushes do not count as staleness") {
+  // All others push twice.
+  const Recorder recorder = test::run(server_scenario(5, 10, "0.01\nfetch_period = 2"));
+  for (std::size_t k = 3; k < 10; k += 2) CHECK(recorder.steps.value("staleness", k, 3) == 8);
+}
+
+TEST_CASE("nodes of one pace push and fetch in turn, as their two recursions say") {
+  // Three nodes with f = 1/2 (x - 3)^2; the rate rises over two steps and falls at step 5.
+  const auto rate = [](Step k) {
+    return k < 2 ? 0.02 * static_cast<double>(k + 1) : k < 5 ? 0.04 : 0.01;
+  };
+  struct Periods {
+    Step push, fetch;
+  };
+  for (const auto& [push, fetch] : {Periods{1, 1}, {2, 2}, {1, 2}, {2, 1}, {3, 2}}) {
+    for (const bool divided : {false, true}) {
+      CAPTURE(divided);
+      double server = 0;
+      Step version = 0;
+      double x[3] = {0, 0, 0};
+      double sum[3] = {0, 0, 0};
+      Step fetched[3] = {0, 0, 0};
+      for (Step k = 0; k < 10; ++k) {
+        for (std::size_t i = 0; i < 3; ++i) {
+          const double g = x[i] - 3;
+          sum[i] += g;
+          x[i] -= rate(k) * g;
+          if ((k + 1) % push == 0 || k == 9) {
+            const Step staleness = std::max<Step>(1, version - fetched[i]);
+            server -=
+                rate(version * push / 3) * sum[i] / static_cast<double>(divided ? staleness : 1);
+            sum[i] = 0;
+            ++version;
+          }
+          if ((k + 1) % fetch == 0 || k == 9) {
+            x[i] = server;
+            fetched[i] = version;
+          }
+        }
+      }
+      const Recorder recorder = test::run(
+          server_scenario(3, 10, "0.04"),
+          with(equal_problems,
+               {"workload.curvature_min=1", "workload.curvature_max=1", "algorithm.warmup_steps=2",
+                "algorithm.schedule=step", "algorithm.decay_steps=5", "algorithm.decay_factor=0.25",
+                "algorithm.push_period=" + std::to_string(push),
+                "algorithm.fetch_period=" + std::to_string(fetch),
+                std::string("algorithm.stale_gradients=") + (divided ? "divided" : "full")}));
+      for (NodeId i = 0; i < 3; ++i)
+        CHECK(test::model(recorder, i, 0) ==
+              doctest::Approx(x[static_cast<std::size_t>(i)]).epsilon(1e-5));
+    }
   }
 }
 

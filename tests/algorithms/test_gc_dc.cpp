@@ -71,6 +71,11 @@ TEST_CASE("slow nodes are spread over several clusters if one step to the next d
   std::vector<bool> slow(12);
   slow[0] = slow[1] = slow[3] = slow[6] = true;
   CHECK(spread_slow(slow, 4, 1) == std::vector<int>{1, 1, 1, 1});
+  // Half of three is one: all others stay.
+  const auto assignments = assign_clusters(slow, 4, 1);
+  int moved = 0;
+  for (std::size_t w = 0; w < 12; ++w) moved += assignments[w].cluster != w / 3 ? 1 : 0;
+  CHECK(moved == 4);
 
   // Any of the 2^12 in three clusters of four, of which two are handed on: if the slow ones can be spread, they are.
   int missed = 0;
@@ -137,6 +142,14 @@ TEST_CASE("two slow nodes of one cluster hold up one step if they are spread, al
   CHECK(fixed < 40 * 20.02e-3 + 1e-3);
   const double dynamic = to_seconds(run("kind = gc_dc", slow).nodes[5].finished);
   CHECK(dynamic == doctest::Approx(20.01e-3 + 39 * 2.02e-3).epsilon(1e-6));
+}
+
+TEST_CASE("where half of the nodes are slow, the others are the measure") {
+  // Without stragglers all answer, four of them after 10 ms: the first cluster's, of which two and two change places from
+  // the second step on.
+  const Recorder recorder = run("kind = gc_dc\nstragglers = 0",
+                                {"compute.slow_nodes=4", "compute.slowdown=10", "run.steps=4"});
+  for (std::size_t k = 0; k < 4; ++k) CHECK(recorder.steps.value("moved", k, 0) == (k > 0 ? 4 : 0));
 }
 
 TEST_CASE("clusters must come out even") {

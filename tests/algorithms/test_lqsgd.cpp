@@ -119,6 +119,33 @@ TEST_CASE("the mean comes down a deep tree right to whoever is farthest, without
   }
 }
 
+TEST_CASE(
+    "the leader of LQSGD is drawn for every step, and a node far from all others leads well, too") {
+  // Of eight nodes the first is 70 from the others, so 7 / 8 of that from the mean: further than what comes from below.
+  const std::vector<std::string> far{"workload.curvature_min=1", "workload.curvature_max=1",
+                                     "workload.centers=list",
+                                     "workload.center_values=70, 0, 0, 0, 0, 0, 0, 0"};
+  for (const std::string route : {"star", "tree"}) {
+    const std::string algorithm = lqsgd + "margin = 1\nbits = 6\nroute = " + route;
+    const Recorder recorder = run(8, 60, algorithm, far);
+    CHECK(test::nodes_agree(recorder));
+    CHECK(sums_of(recorder).wrong_codes == 0);
+    // A node of a star sends one message to its leader, and the leader seven.
+    if (route == "tree") continue;
+    for (const NodeTotals& node : recorder.nodes) CHECK(node.messages_sent > 60);
+  }
+}
+
+TEST_CASE("gradients of LQSGD that stay as they are are read right, without a margin") {
+  // A code is off by half a cell, so two gradients may be further apart than what was read of them: the bound knows.
+  for (const int nodes : {2, 4}) {
+    const Recorder recorder =
+        run(nodes, 100, "kind = lqsgd\nlearning_rate = 1e-30\nmargin = 1\nbits = 4",
+            {"workload.dimension=1", "workload.centers=index"});
+    CHECK(sums_of(recorder).wrong_codes == 0);
+  }
+}
+
 TEST_CASE("the error of LQSGD does not grow with the gradients, only with their differences") {
   // From x = 1000 gradients are near 1000 in every entry and differ by a few: levels in ratio to the norm lose more than
   // cells in ratio to the differences.

@@ -1,6 +1,7 @@
 // The shared update rule: its numbers against PyTorch's, its moments under every policy, its keys.
 
 #include <cmath>
+#include <numbers>
 
 #include <doctest/doctest.h>
 
@@ -110,6 +111,27 @@ TEST_CASE("warm-up and decay set the pace of Adam, not of its moments") {
       test::quadratic_scenario(1, 12, "ring", "kind = allreduce\nlearning_rate = 0.1"),
       in_algorithm({"optimizer=adam", "warmup_steps=4", "schedule=step", "decay_steps=8"}));
   CHECK(test::model(recorder, 0, 0) == doctest::Approx(x).epsilon(3e-6));
+}
+
+TEST_CASE("a cosine begins where the warm-up ends, and there fall rates that fell within it") {
+  // f = 1/2 (x - 1)^2: x - 1 shrinks by 1 - rate. Rates of 0.1 (k + 1) / 4, then half a turn over the other 8 of 12 steps; or
+  // a tenth.
+  double by_cosine = -1;
+  double by_step = -1;
+  for (int k = 0; k < 12; ++k) {
+    const double rise = 0.1 * (k + 1) / 4;
+    by_cosine *= 1 - (k < 4 ? rise : 0.05 * (1 + std::cos(std::numbers::pi * (k - 4) / 8)));
+    by_step *= 1 - (k < 4 ? rise : 0.01);
+  }
+  const auto end = [](std::vector<std::string> settings) {
+    settings.emplace_back("warmup_steps=4");
+    return test::model(
+        test::run(test::quadratic_scenario(1, 12, "ring", "kind = allreduce\nlearning_rate = 0.1"),
+                  in_algorithm(settings)),
+        0, 0);
+  };
+  CHECK(end({"schedule=cosine"}) == doctest::Approx(1 + by_cosine).epsilon(1e-6));
+  CHECK(end({"schedule=step", "decay_steps=2"}) == doctest::Approx(1 + by_step).epsilon(1e-6));
 }
 
 TEST_CASE("policies keep, average or forget both moments of Adam, bias correction included") {

@@ -72,6 +72,17 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("the rank of a matrix is at most the number of its rows, and of its columns") {
+  // 64-4-10 at rank 8, of which a matrix 64 x 4 and one 4 x 10 have four: first 4 * 64 + 4 and 4 * 4 + 10 floats, then 4 * 4 and
+  // 4 * 10; nothing is lost of them.
+  const std::string narrow = "kind = mlp\nhidden = 4";
+  const Recorder recorder =
+      run(4, 5, narrow, "kind = powersgd\nrank = 8\ncollective = recursive_doubling");
+  for (const NodeTotals& node : recorder.nodes)
+    CHECK(node.bytes_sent == 5 * 2 * 4 * (256 + 4 + 16 + 10 + 16 + 40));
+  CHECK(test::largest_difference(recorder, run(4, 5, narrow, "kind = allreduce")) < 1e-5);
+}
+
 TEST_CASE("models without matrices travel as they are") {
   const std::string text = test::quadratic_scenario(4, 20, "complete", "learning_rate = 0.05\n");
   CHECK(test::run(text, {"algorithm.kind=powersgd"}).models ==

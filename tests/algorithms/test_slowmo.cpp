@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include <doctest/doctest.h>
 
 #include "tests/support/block_averaging.hpp"
@@ -51,6 +53,27 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a learning rate that vanishes leaves SlowMo and quasi-global momentum their models") {
+  // Both divide what models moved by the learning rate. Falls of 1e-200 at steps 5 and 9 leave nothing of it, in double, too.
+  // SlowMo's block of steps 4 to 7 has moved once by then; with alpha = 1 and no momentum it stays there:
+  // x - 1 = -0.9^5 from 0, on f = 1/2 (x - 1)^2.
+  const std::vector<std::string> falling{"workload.centers=list", "workload.center_values=1",
+                                         "algorithm.schedule=step", "algorithm.decay_steps=5, 9",
+                                         "algorithm.decay_factor=1e-200"};
+  const auto run = [&](const std::string& algorithm) {
+    return test::run(test::quadratic_scenario(4, 16, "ring", algorithm + "\nlearning_rate = 0.1\n"),
+                     falling);
+  };
+  const Recorder slow = run("kind = slowmo\nperiod = 4\nslow_momentum = 0");
+  const Recorder momentum = run("kind = slowmo\nperiod = 4");
+  const Recorder global = run("kind = quasi_global");
+  CHECK(test::model(slow, 2, 0) == doctest::Approx(1 - std::pow(0.9, 5)).epsilon(1e-5));
+  for (const Recorder& recorder : {momentum, global}) {
+    CHECK(test::model(recorder, 2, 0) > 0.3);
+    CHECK(test::model(recorder, 2, 0) < 1);
+  }
+}
+
 TEST_CASE("slow momentum does not move the fixed point of local SGD") {
   const std::string text = test::quadratic_scenario(5, 1200, "ring", slowmo);
   const Recorder recorder = test::run(text, {"algorithm.slow_momentum=0.7"});
@@ -74,10 +97,11 @@ TEST_CASE(
   CHECK(test::largest_difference(slow, exact) < 2e-6);
   // No block ends within 10 steps: D-PSGD itself, to the bit.
   const Recorder open = test::run(
-      test::quadratic_scenario(6, 10, "ring", "kind = slowmo\nlearning_rate = 0.1\nperiod = 11"),
+      test::quadratic_scenario(
+          6, 10, "ring", "kind = slowmo\nlearning_rate = 0.1\nperiod = 11\nweight_decay = 0.3"),
       {"algorithm.base=gossip"});
-  const Recorder gossip =
-      test::run(test::quadratic_scenario(6, 10, "ring", "kind = dpsgd\nlearning_rate = 0.1"));
+  const Recorder gossip = test::run(test::quadratic_scenario(
+      6, 10, "ring", "kind = dpsgd\nlearning_rate = 0.1\nweight_decay = 0.3"));
   CHECK(open.models == gossip.models);
 }
 

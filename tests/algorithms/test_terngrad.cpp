@@ -143,6 +143,60 @@ TEST_CASE("every tensor has a scale of its own") {
   CHECK(scales.count(0) == 0);
 }
 
+TEST_CASE("every node and every tensor draws for itself") {
+  // Gradients x - 3 are equal on all five nodes and differ by entry: had all drawn alike, five would send a value or none.
+  const std::string keys = "kind = terngrad\nclip_deviations = 0\n";
+  std::vector<std::string> equal{"workload.centers=list",     "workload.center_values=3",
+                                 "workload.curvature_min=1",  "workload.curvature_max=1",
+                                 "workload.start_spread=0.5", "algorithm.learning_rate=1"};
+  const Recorder after = run(5, 1, keys, equal);
+  equal.back() = "algorithm.learning_rate=1e-30";
+  const Recorder before = run(5, 1, keys, equal);
+  double scale = 0;
+  for (std::size_t k = 0; k < dimension; ++k)
+    scale = std::max(scale, std::abs(test::model(before, 0, k) - 3));
+  int divided = 0;
+  for (std::size_t k = 0; k < dimension; ++k) {
+    const double moved = test::model(after, 0, k) - test::model(before, 0, k);
+    const double senders = std::round(std::abs(moved) / scale * 5);
+    divided += senders > 0 && senders < 5 ? 1 : 0;
+  }
+  CHECK(divided > 5);
+
+  // Entry k of the two matrices, of |g| / scale = p and q: had both drawn alike, the larger of p and q would always be sent
+  // where the smaller one is.
+  const std::string text =
+      "[run]\nnodes = 1\nsteps = 1\n[topology]\nkind = complete\n[network]\nkind = "
+      "constant\nlatency = 0 s\n[compute]\ngradient = 1 ms\n[workload]\nkind = mlp\n"
+      "dataset = blobs\nhidden = 40\n[algorithm]\n" +
+      keys + "learning_rate = ";
+  const Recorder moved = test::run(text + "1\n"), unmoved = test::run(text + "1e-30\n");
+  const Assembly parts = assemble(Scenario::parse(text + "1\n", "test.ini"));
+  const std::vector<std::size_t> tensors = parts.workload->facts().tensors;
+  std::vector<float> x(parts.workload->facts().parameters), g(x.size());
+  parts.workload->initial_model(x);
+  GradientRequest request{.node = 0, .draw = 0, .x = x.data(), .gradient = g.data()};
+  parts.workload->gradients({&request, 1});
+  const auto largest_of = [&g](std::size_t begin, std::size_t size) {
+    float largest = 0;
+    for (std::size_t i = begin; i < begin + size; ++i) largest = std::max(largest, std::abs(g[i]));
+    return largest;
+  };
+  const std::size_t second = tensors[0] + tensors[1];
+  const float scales[] = {largest_of(0, tensors[0]), largest_of(second, tensors[2])};
+  const auto is_sent = [&](std::size_t k) {
+    return std::abs(test::model(moved, 0, k) - test::model(unmoved, 0, k)) > 1e-6;
+  };
+  int smaller_alone = 0;
+  for (std::size_t k = 0; k < std::min(tensors[0], tensors[2]); ++k) {
+    const bool is_first_larger = std::abs(g[k]) / scales[0] > std::abs(g[second + k]) / scales[1];
+    const bool larger = is_sent(is_first_larger ? k : second + k);
+    const bool smaller = is_sent(is_first_larger ? second + k : k);
+    smaller_alone += smaller && !larger ? 1 : 0;
+  }
+  CHECK(smaller_alone > 0);
+}
+
 TEST_CASE("two bits per entry up, as many down as the sum has values, and the scales") {
   // 4 nodes: 9 values, 4 bits. What node 0 sends to itself is no traffic.
   const Recorder recorder = run(4, 30, "kind = terngrad\n");

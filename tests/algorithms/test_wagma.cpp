@@ -125,14 +125,31 @@ TEST_CASE("a late node takes the newest sum and its own model, S + 1 models in a
   CHECK(test::model(recorder, 0, 0) == doctest::Approx(slow).epsilon(1e-5));
 }
 
+TEST_CASE("after a global step of WAGMA, a late node contributes the model that all have") {
+  // As above, with a global step after the first. At the third node 1 takes what node 0 has left of the second: not its own
+  // model of before the mean, but that.
+  const double sum = 2 - 0.1 * (2 - 1) + 2;
+  const double slow = (sum + 0.9 * 2) / 3;
+  const double all = (sum / 2 - 0.1 * (sum / 2 - 1) + 0.9 * slow) / 2;
+  const double last_sum = all - 0.1 * (all - 1) + all;
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(
+                    2, 3, "ring", "kind = wagma\nlearning_rate = 0.1\ngroup_size = 2\ntau = 2"),
+                {"workload.centers=index", "workload.start=2", "compute.slow_nodes=1",
+                 "compute.slowdown=10"});
+  CHECK(test::model(recorder, 1, 0) == doctest::Approx(last_sum / 2).epsilon(1e-6));
+  CHECK(test::model(recorder, 0, 0) == doctest::Approx((last_sum + 0.9 * all) / 3).epsilon(1e-6));
+}
+
 TEST_CASE(
     "the released rule averages before the step and counts every node's own model once more") {
   // f_i = 1/2 (x - i)^2 from 2, both on time: x_i <- (x_0 + x_1 + x_i) / 3 - lr g_i; at every fourth step the mean.
+  // Weight decay is of the model before, too.
   double x[2] = {2, 2};
   for (int t = 0; t < 7; ++t) {
     const double sum = x[0] + x[1];
     for (int i = 0; i < 2; ++i) {
-      const double step = 0.1 * (x[i] - i);
+      const double step = 0.1 * (x[i] - i + 0.25 * x[i]);
       x[i] = ((t + 1) % 4 == 0 ? sum / 2 : (sum + x[i]) / 3) - step;
     }
   }
@@ -141,7 +158,7 @@ TEST_CASE(
           2, 7, "ring",
           "kind = wagma\nlearning_rate = 0.1\ngroup_size = 2\ntau = 4\nactivation = full\n"
           "rule = released"),
-      {"workload.centers=index", "workload.start=2"});
+      {"workload.centers=index", "workload.start=2", "algorithm.weight_decay=0.25"});
   CHECK(test::model(recorder, 0, 0) == doctest::Approx(x[0]).epsilon(1e-5));
   CHECK(test::model(recorder, 1, 0) == doctest::Approx(x[1]).epsilon(1e-5));
 }
