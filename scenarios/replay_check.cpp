@@ -91,7 +91,9 @@ void check_for_replay(const Assembly& parts, const Recorder& recorded, const std
     refuse("run.checkpoint must be never in a replay of a real run: its order comes from there");
   }
   if (parts.settings.until < Time::max())
-    refuse("run.until must not be set in a replay of a real run: it ends where that ended");
+    refuse(
+        "run.until must not be set in a replay of a real run: it ends where that ended; "
+        "run.until=default removes it");
   if (parts.settings.until_target)
     refuse("run.until_target must be none in a replay of a real run: it ends where that ended");
   if (parts.failures) refuse("[failures] must not be there in a replay: nobody failed as recorded");

@@ -460,7 +460,8 @@ void Run::run_simulation(const Recorder* recorded) {
     host.emplace(settings.host, settings.nodes);
   }
   std::optional<Replay> replay;
-  if (recorded != nullptr) replay.emplace(recorded->acts);
+  const bool is_cut = recorded != nullptr && !fact(recorded->facts, "ended").empty();
+  if (recorded != nullptr) replay.emplace(recorded->acts, is_cut);
   SimulatedTransport transport(
       {.nodes = settings.nodes,
        .closed_form_collectives = settings.closed_form_collectives,
@@ -482,7 +483,7 @@ void Run::run_simulation(const Recorder* recorded) {
   if (parts_.failures) follow_failures();
   evaluate_by_time(0, settings.nodes);
   if (settings.until_target) end_at_target(transport);
-  if (settings.until < Time::max() || settings.until_target) transport.keep_suspended();
+  if (settings.until < Time::max() || settings.until_target || is_cut) transport.keep_suspended();
 
   World world{transport,      *graph_,       *observer_,   *parts_.topology,
               settings.steps, settings.seed, settings.plan};

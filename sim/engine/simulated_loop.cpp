@@ -30,7 +30,7 @@ void SimulatedTransport::run() {
   const std::size_t first = fibres_.size();  // these begin now; those that they spawn have events
   for (std::size_t i = 0; i < first; ++i) dispatch(going_on(fibres_[i]));
   const bool looks_far = settings_.nodes >= fewest_to_look_far;
-  while (!calendar_.empty()) {
+  while (!calendar_.empty() && !is_cut_) {
     const Event event = calendar_.pop();
     if (event.time > settings_.until) [[unlikely]] {
       if (cut()) break;
