@@ -644,6 +644,10 @@ def check_replay(folder, mpirun):
     assert "train_loss of node" in done.stdout, done.stdout
     assert ('real.h5: another scenario was recorded: here is "learning_rate = 0.01", which was "learning_rate = 0.05"'
             in done.stderr), done.stderr
+    done = folder.run("run", "good.ini", "run.until=1 ms", "--replay", "real.h5")
+    expect(done, 0)
+    assert "the same losses as recorded" in done.stdout, done.stdout
+    assert 'here is "until = 1 ms", which was "until = 0 s"' in done.stderr, done.stderr
     done = folder.run("run", "good.ini", "run.record_every=2", "--replay", "real.h5")
     expect(done, 0)
     assert "losses were not recorded at the same steps" in done.stdout, done.stdout

@@ -104,8 +104,7 @@ class EndsTest(unittest.TestCase):
         words = ("algorithm.kind=adpsgd", "algorithm.period=default", "algorithm.learning_rate=0.01", "run.steps=100000",
                  "run.evaluate_every=1", "run.save_models=yes")
         self.run_it(2, "-o", "cut.h5", *words, "run.until=300 ms", *MPI)
-        self.assertIn("run.until=default removes it", self.run_it(0, "-o", "again.h5", *words, "run.until=1 s", "--replay", "cut.h5", status=2))
-        self.run_it(0, "-o", "again.h5", *words, "run.evaluate_interval=100 ms", "--replay", "cut.h5")
+        self.run_it(0, "-o", "again.h5", *words, "run.until=300 ms", "--replay", "cut.h5")
         with h5py.File(self.folder / "cut.h5") as cut, h5py.File(self.folder / "again.h5") as again:
             self.assertEqual(again["facts"].attrs["replay"], b"the same losses and models as recorded")
             self.assertEqual(again["facts"].attrs["ended"], cut["facts"].attrs["ended"])
