@@ -341,8 +341,8 @@ std::string to_scenario_text(const Calibration& c) {
                        duration_text(f.overhead), duration_text(f.gap),
                        bandwidth_text(f.gap_per_byte));
   };
-  std::string text = fmt::format("# Measured by starling calibrate: {} ranks on {} host{}.\n",
-                                 c.ranks, c.hosts, c.hosts == 1 ? "" : "s");
+  std::string text = fmt::format("{}: {} ranks on {} host{}.\n", calibration_head, c.ranks, c.hosts,
+                                 c.hosts == 1 ? "" : "s");
   if (c.within) text += list("within a host", *c.within);
   if (c.between) text += list("between hosts", *c.between);
   for (const std::string& doubt : c.doubts()) text += fmt::format("# Beware: {}.\n", doubt);

@@ -18,6 +18,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/node/workload.hpp"
@@ -66,6 +67,9 @@ struct Calibration {
 /// Measures; all ranks of `session` (two at least) call it together and rank 0 gets the figures. `workload` may be null:
 /// then no gradients are timed. Takes about ten seconds. Throws Error.
 Calibration calibrate(MpiSession& session, const Workload* workload);
+
+/// With what to_scenario_text() begins.
+constexpr std::string_view calibration_head = "# Measured by starling calibrate";
 
 /// The sections [network] and, if gradients were timed, [compute], with what was measured as comments.
 std::string to_scenario_text(const Calibration& calibration);

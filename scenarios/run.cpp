@@ -269,7 +269,8 @@ void Run::note_diverged() {
 void Run::evaluate_by_time(NodeId begin, NodeId end) {
   const RunSettings& settings = parts_.settings;
   if (settings.evaluates_by_time())
-    observer_->evaluate_by_time({begin, end}, settings.evaluate_interval, settings.until);
+    observer_->evaluate_by_time({begin, end}, settings.evaluate_interval,
+                                recorded_ != nullptr ? Time::max() : settings.until);
 }
 
 void Run::conclude(const std::function<bool()>& run, const std::function<void()>& gather,
@@ -460,7 +461,8 @@ void Run::run_simulation(const Recorder* recorded) {
     host.emplace(settings.host, settings.nodes);
   }
   std::optional<Replay> replay;
-  if (recorded != nullptr) replay.emplace(recorded->acts);
+  const bool is_cut = recorded != nullptr && !fact(recorded->facts, "ended").empty();
+  if (recorded != nullptr) replay.emplace(recorded->acts, is_cut);
   SimulatedTransport transport(
       {.nodes = settings.nodes,
        .closed_form_collectives = settings.closed_form_collectives,
@@ -468,7 +470,7 @@ void Run::run_simulation(const Recorder* recorded) {
        .host = host ? &*host : nullptr,
        .backward = replay ? GradientDuration() : backward_duration(),
        .per_episode = replay ? GradientDuration() : episode_duration(),
-       .until = settings.until,
+       .until = replay ? Time::max() : settings.until,
        .is_done = [&] { return observer_->has_ended(settings.steps); },
        .pulse = [this, &clock] { pulse(clock->now(), clock->events()); },
        .failures = parts_.failures.get(),
@@ -482,7 +484,7 @@ void Run::run_simulation(const Recorder* recorded) {
   if (parts_.failures) follow_failures();
   evaluate_by_time(0, settings.nodes);
   if (settings.until_target) end_at_target(transport);
-  if (settings.until < Time::max() || settings.until_target) transport.keep_suspended();
+  if (settings.until < Time::max() || settings.until_target || is_cut) transport.keep_suspended();
 
   World world{transport,      *graph_,       *observer_,   *parts_.topology,
               settings.steps, settings.seed, settings.plan};

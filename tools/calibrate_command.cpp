@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include <boost/program_options.hpp>
@@ -48,6 +49,8 @@ void measure(MpiSession& session, std::vector<std::string> words,
     std::error_code nothing;
     if (!words.empty() && std::filesystem::equivalent(words.front(), *output, nothing))
       throw Error(*output + ": is the scenario itself; name another file (--output)");
+    const std::string_view begins[] = {calibration_head};
+    refuse_to_replace_others(*output, begins, "measurement");
     expect_writable(*output);
   });
   std::optional<Assembly> parts;

@@ -64,6 +64,10 @@ std::optional<std::uint64_t> Replay::withdraw(NodeId node, const Act& act) {
   return event;
 }
 
+bool Replay::is_at_cut() const {
+  return is_cut_ && std::ranges::equal(next_, acts_, {}, {}, &std::vector<Act>::size);
+}
+
 std::string Replay::describe_next(std::size_t node) const {
   const std::vector<Act>& acts = acts_[node];
   const std::size_t next = next_[node];
@@ -73,7 +77,7 @@ std::string Replay::describe_next(std::size_t node) const {
 
 std::string Replay::describe_mismatch() const {
   for (std::size_t i = 0; i < acts_.size(); ++i) {
-    if (next_[i] == acts_[i].size() && early_[i].empty()) continue;
+    if (next_[i] == acts_[i].size() && (is_cut_ || early_[i].empty())) continue;
     return fmt::format(
         "{}, but here {}", describe_next(i),
         early_[i].empty() ? "nothing happens to it" : "it " + to_text(early_[i].front().act));

@@ -14,10 +14,10 @@ namespace starling {
 
 class Replay {
  public:
-  /// `acts`: (nodes), of each in order; they outlive the replay.
-  explicit Replay(const std::vector<std::vector<Act>>& acts)
-      : acts_(acts), next_(acts.size()), early_(acts.size()) {}
-  explicit Replay(std::vector<std::vector<Act>>&& acts) = delete;
+  /// `acts`: (nodes), of each in order; they outlive the replay. `is_cut`: the real run was ended before its programs were.
+  explicit Replay(const std::vector<std::vector<Act>>& acts, bool is_cut = false)
+      : acts_(acts), next_(acts.size()), early_(acts.size()), is_cut_(is_cut) {}
+  explicit Replay(std::vector<std::vector<Act>>&& acts, bool is_cut = false) = delete;
 
   /// Whether `act` is what the node did next; it counts as done then.
   bool is_next(NodeId node, const Act& act);
@@ -29,6 +29,8 @@ class Replay {
   std::optional<std::uint64_t> release(NodeId node);
   /// The event held that was to be `act`, which will not happen any more; nothing if none is.
   std::optional<std::uint64_t> withdraw(NodeId node, const Act& act);
+  /// Whether the real run was cut here: all acts are done, and what is held came later.
+  bool is_at_cut() const;
   /// What the first node that does not follow did next in the real run, and what it would do here. Empty if all acts
   /// are done and nothing is held.
   std::string describe_mismatch() const;
@@ -43,6 +45,7 @@ class Replay {
   const std::vector<std::vector<Act>>& acts_;
   std::vector<std::size_t> next_;          // (nodes)
   std::vector<std::vector<Early>> early_;  // (nodes), in the order they came
+  bool is_cut_;
 };
 
 }  // namespace starling

@@ -33,7 +33,7 @@ void SimulatedTransport::run() {
   for (std::size_t i = 0; i < first; ++i) dispatch(going_on(fibres_[i]));
   const bool looks_far =
       settings_.nodes >= (graph_.facts().has_numbers ? fewest_to_look_far : fewest_of_times);
-  while (!calendar_.empty()) {
+  while (!calendar_.empty() && !is_cut_) {
     const Event event = calendar_.pop();
     if (event.time > settings_.until) [[unlikely]] {
       if (cut()) break;

@@ -14,6 +14,7 @@ void SimulatedTransport::follow(std::uint64_t payload) {
   if (!settings_.replay->is_next(*node, act)) return settings_.replay->hold(*node, act, payload);
   happen(payload);
   while (const std::optional<std::uint64_t> held = settings_.replay->release(*node)) happen(*held);
+  is_cut_ = settings_.replay->is_at_cut();
 }
 
 Act SimulatedTransport::act_of(std::uint64_t payload) const {

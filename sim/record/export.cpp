@@ -231,6 +231,17 @@ void write_to(std::FILE* file, const std::string& name, const Write& write) {
   if (std::fflush(file) != 0) fail(name, errno);
 }
 
+/// With what tables and traces begin. A run that failed early may have no metrics.
+constexpr std::string_view begins_of_exports[] = {"step\n",
+                                                  "step,bytes_sent,",
+                                                  "step,node",
+                                                  "instant\n",
+                                                  "instant,bytes_sent,",
+                                                  "node,compute_seconds,",
+                                                  "node,activity,",
+                                                  "link,bandwidth_bytes_per_second,",
+                                                  R"([{"ph":"M","pid":0,"name":"process_name",)"};
+
 /// The same to a file that takes its place when it is whole; to a device or pipe as it comes.
 template <class Write>
 void write_to(const std::string& path, const Write& write) {
@@ -241,6 +252,7 @@ void write_to(const std::string& path, const Write& write) {
     if (file == nullptr) fail(path, errno);
     return write_to(file.get(), path, write);
   }
+  refuse_to_replace_others(path, begins_of_exports, "export");
   PartialFile file(path);
   Output out([&file](std::string_view text) { file.write(std::as_bytes(std::span(text))); });
   write(out);

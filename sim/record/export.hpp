@@ -30,7 +30,8 @@ namespace starling {
 void write_csv(const Recorder& recorder, std::string_view table, std::FILE* file,
                const std::string& name);
 
-/// The same into the file at `path`, making the directories above it; an older one stays until the new one is whole.
+/// The same into the file at `path`, making the directories above it; an older one stays until the new one is whole. Throws
+/// Error if that is no table and no trace.
 void write_csv(const Recorder& recorder, std::string_view table, const std::string& path);
 
 /// Writes the timeline as a JSON array of trace events: one thread per node, one complete event per

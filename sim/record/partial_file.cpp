@@ -1,6 +1,9 @@
 #include "sim/record/partial_file.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -129,6 +132,20 @@ void PartialFile::finish() {
   if (directory < 0) return;
   ::fsync(directory);
   ::close(directory);
+}
+
+void refuse_to_replace_others(const fs::path& path, std::span<const std::string_view> begins,
+                              std::string_view what) {
+  std::error_code nothing;
+  if (!fs::is_regular_file(path, nothing)) return;
+  std::array<char, 64> there{};
+  std::ifstream file(path, std::ios::binary);
+  file.read(there.data(), there.size());
+  const std::string_view text(there.data(), static_cast<std::size_t>(file.gcount()));
+  const auto is_begun = [text](std::string_view begin) { return text.starts_with(begin); };
+  if (text.empty() || std::ranges::any_of(begins, is_begun)) return;
+  throw Error(fmt::format("{}: is there already and no {}; name another one (--output)",
+                          path.string(), what));
 }
 
 }  // namespace starling

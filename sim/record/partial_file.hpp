@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string_view>
 
 namespace starling {
 
@@ -36,5 +37,10 @@ class PartialFile {
   bool is_settled_ = false;
   bool is_done_ = false;
 };
+
+/// Throws Error, "results/x.csv: is there already and no export; name another one (--output)", if a file at `path` holds
+/// something that begins with none of `begins`. `what`: "export".
+void refuse_to_replace_others(const std::filesystem::path& path,
+                              std::span<const std::string_view> begins, std::string_view what);
 
 }  // namespace starling

@@ -415,7 +415,7 @@ def check_summaries(folder):
 
 
 def check_no_file_is_lost(folder):
-    """What is no results file is not replaced by one, nor a results file by its own export or page."""
+    """What is no results file is not replaced by one, nor a results file by its own export or page, nor anything else by an export."""
     folder.write("thesis.txt", "years of work")
     expect(folder.run("run", "good.ini", "-o", "thesis.txt"), 1, "thesis.txt: is there already and no results file")
     expect(folder.run("run", "good.ini", "-o", "good.ini"), 1, "good.ini: is there already and no results file")
@@ -424,9 +424,18 @@ def check_no_file_is_lost(folder):
     expect(folder.run("run", "good.ini", "-o", "samples.h5"), 1, "samples.h5: is there already and no results file")
     with h5py.File(folder.file("samples.h5"), "r") as data:
         assert len(data["x"]) == 10
-    expect(folder.run("run", "good.ini", "-o", "kept.h5"), 0)
-    expect(folder.run("run", "good.ini", "-o", "kept.h5"), 0)
+    for _ in range(2):
+        expect(folder.run("run", "good.ini", "run.timeline=1 s", "-o", "kept.h5"), 0)
     expect(folder.run("export", "kept.h5", "--table", "steps", "-o", "kept.h5"), 2, "is the results file itself")
+    for name, text in (("thesis.txt", "years of work"), ("own.csv", "step,time_seconds,test_loss\n1,0.1,2\n")):
+        folder.write(name, text)
+        for what in (["--trace"], ["--table", "evaluation"]):
+            expect(folder.run("export", "kept.h5", *what, "-o", name), 1, f"{name}: is there already and no export")
+        with open(folder.file(name)) as file:
+            assert file.read() == text
+    for table in ("steps", "evaluation", "evaluation_by_time", "nodes", "timeline", "links"):
+        for what in (["--table", table], ["--table", table], ["--trace"], ["--table", table]):
+            expect(folder.run("export", "kept.h5", *what, "-o", "export.csv"), 0)
     with h5py.File(folder.file("kept.h5"), "r") as results:
         assert status_of(results) == "complete"
 
@@ -635,6 +644,10 @@ def check_replay(folder, mpirun):
     assert "train_loss of node" in done.stdout, done.stdout
     assert ('real.h5: another scenario was recorded: here is "learning_rate = 0.01", which was "learning_rate = 0.05"'
             in done.stderr), done.stderr
+    done = folder.run("run", "good.ini", "run.until=1 ms", "--replay", "real.h5")
+    expect(done, 0)
+    assert "the same losses as recorded" in done.stdout, done.stdout
+    assert 'here is "until = 1 ms", which was "until = 0 s"' in done.stderr, done.stderr
     done = folder.run("run", "good.ini", "run.record_every=2", "--replay", "real.h5")
     expect(done, 0)
     assert "losses were not recorded at the same steps" in done.stdout, done.stdout

@@ -100,6 +100,19 @@ class EndsTest(unittest.TestCase):
             self.assertTrue(np.isfinite(rows["test_loss"]).all())
             self.assertGreater(rows["test_loss"][0], rows["test_loss"][-1])
 
+    def test_the_replay_of_a_run_that_ended_at_its_time_ends_where_that_did(self):
+        words = ("algorithm.kind=adpsgd", "algorithm.period=default", "algorithm.learning_rate=0.01", "run.steps=100000",
+                 "run.evaluate_every=1", "run.save_models=yes")
+        self.run_it(2, "-o", "cut.h5", *words, "run.until=300 ms", *MPI)
+        self.run_it(0, "-o", "again.h5", *words, "run.until=300 ms", "--replay", "cut.h5")
+        with h5py.File(self.folder / "cut.h5") as cut, h5py.File(self.folder / "again.h5") as again:
+            self.assertEqual(again["facts"].attrs["replay"], b"the same losses and models as recorded")
+            self.assertEqual(again["facts"].attrs["ended"], cut["facts"].attrs["ended"])
+            self.assertGreater(cut["nodes/steps"][()].min(), 0)
+            for name in ("models", "nodes/steps", "evaluation/test_loss"):
+                np.testing.assert_array_equal(again[name][()], cut[name][()])
+            self.assertTrue(np.isfinite(again["evaluation_by_time/test_loss"][-1]))
+
     def test_an_interrupted_run_saves_its_results_however_slow_the_disk_is(self):
         for words in (MPI, ()):
             process = self.start(2, "-o", "slow.h5", "algorithm.learning_rate=0.1", "run.steps=10000000", "run.record_every=10000",

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import unittest
 
+MACHINE = "# Measured by starling calibrate: by hand\n[network]\nkind = constant\nlatency = 1 us\n"
 SCENARIO = """include = machine.ini
 [run]
 nodes = 4
@@ -37,7 +38,7 @@ class CalibrateTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="starling-calibrate-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        (self.folder / "machine.ini").write_text("[network]\nkind = constant\nlatency = 1 us\n")
+        (self.folder / "machine.ini").write_text(MACHINE)
         (self.folder / "s.ini").write_text(SCENARIO)
 
     def starling(self, *words, ranks=0, status=0, environment=()):
@@ -84,12 +85,17 @@ class CalibrateTest(unittest.TestCase):
         (self.folder / "kept.ini").hardlink_to(self.folder / "machine.ini")
         self.starling("calibrate", "-o", "machine.ini", ranks=2)
         self.assertIn("# Measured by starling calibrate", (self.folder / "machine.ini").read_text())
-        self.assertEqual((self.folder / "kept.ini").read_text(), "[network]\nkind = constant\nlatency = 1 us\n")
+        self.assertEqual((self.folder / "kept.ini").read_text(), MACHINE)
 
     def test_a_scenario_is_not_replaced_by_what_was_measured_for_it(self):
         for output in "s.ini", str(self.folder / "s.ini"):
             self.assertIn(f"{output}: is the scenario itself", self.starling("calibrate", "s.ini", "-o", output, ranks=2, status=1))
         self.assertEqual((self.folder / "s.ini").read_text(), SCENARIO)
+
+    def test_what_is_no_measurement_is_not_replaced_by_one(self):
+        (self.folder / "other.ini").write_text("[run]\nnodes = 4\n")
+        self.assertIn("other.ini: is there already and no measurement", self.starling("calibrate", "s.ini", "-o", "other.ini", ranks=2, status=1))
+        self.assertEqual((self.folder / "other.ini").read_text(), "[run]\nnodes = 4\n")
 
     def test_folders_above_the_file_are_made(self):
         self.starling("calibrate", "-o", "new/m.ini", ranks=2)

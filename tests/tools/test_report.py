@@ -147,7 +147,7 @@ class ReportTest(unittest.TestCase):
     def test_a_page_that_cannot_be_written_whole_is_not_begun(self):
         (self.folder / "taken").mkdir(exist_ok=True)
         self.assertIn("report: taken: cannot write: Is a directory", self.run_tool(TOOLS / "report", "out", "-o", "taken", status=1))
-        self.assertIn("nowhere.h5", self.run_tool(TOOLS / "report", "nowhere.h5", "-o", "s.ini", status=1))
+        self.assertIn("nowhere.h5", self.run_tool(TOOLS / "report", "nowhere.h5", "-o", "nowhere.html", status=1))
         self.assertEqual(list(self.folder.glob("taken*")), [self.folder / "taken"])
 
     def test_a_name_that_is_no_unicode_has_a_page(self):
@@ -177,6 +177,16 @@ class ReportTest(unittest.TestCase):
         self.run_tool(PROGRAM, "report", "one.h5")
         cells = Cells((self.folder / "one.html").read_text())
         self.assertIn("test_loss", cells.rows[0])
+
+    def test_what_is_no_page_is_not_replaced_by_one(self):
+        self.run_tool(PROGRAM, "run", "s.ini", "-q", "-o", "mine.h5")
+        for name, text in (("s.ini", SMALL), ("mine.html", "<!doctype html>\n<title>Mine</title>\n")):
+            (self.folder / name).write_text(text)
+            self.assertIn(f"report: {name}: is there already and no report", self.run_tool(TOOLS / "report", "mine.h5", "-o", name, status=1))
+            self.assertEqual((self.folder / name).read_text(), text)
+        (self.folder / "mine.html").write_text("")
+        for _ in range(2):
+            self.run_tool(TOOLS / "report", "mine.h5")
 
     def test_the_timeline_of_a_run_shows_the_stretch_that_one_names(self):
         self.run_tool(PROGRAM, "run", "s.ini", "run.timeline=1 s", "-q", "-o", "kept.h5")

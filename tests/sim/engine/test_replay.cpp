@@ -199,3 +199,17 @@ TEST_CASE("a run that does not follow ends with what was recorded and what happe
             .find("node 0, after 3 acts, gets a message of node 2 (tag 7), but "
                   "here nothing happens to it") != std::string::npos);
 }
+
+TEST_CASE("where the real run was cut, the replay is cut") {
+  // The message of node 2 came too late there, and its deadline of 1 s, if it had one, had not passed.
+  const Acts acts{{Act::resume(0), Act::delivery(1, 7)}, sleeper, sleeper};
+  Log log;
+  Replay replay(acts, true);
+  CHECK(failure_of(replay, log) == "none");
+  CHECK(log == Log{"1 at 0.001010"});
+  CHECK(replay.is_at_cut());
+  const Acts other{{Act::resume(0), Act::delivery(2, 9)}, sleeper, sleeper};
+  Replay stuck(other, true);
+  CHECK(failure_of(stuck, log).find("node 0, after 1 acts, gets a message of node 2 (tag 9)") !=
+        std::string::npos);
+}
