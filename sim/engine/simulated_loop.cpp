@@ -31,6 +31,7 @@ void SimulatedTransport::run() {
   is_running_ = true;
   const std::size_t first = fibres_.size();  // these begin now; those that they spawn have events
   for (std::size_t i = 0; i < first; ++i) dispatch(going_on(fibres_[i]));
+  if (settings_.replay != nullptr) is_cut_ = settings_.replay->is_at_cut();  // before any act
   const bool looks_far =
       settings_.nodes >= (graph_.facts().has_numbers ? fewest_to_look_far : fewest_of_times);
   while (!calendar_.empty() && !is_cut_) {

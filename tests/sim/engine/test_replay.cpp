@@ -181,6 +181,11 @@ TEST_CASE("fibres of a node go on in the recorded order") {
 
 TEST_CASE("a run that does not follow ends with what was recorded and what happens instead") {
   Log log;
+  const Acts nothing(3);  // cut before anything happened
+  Replay idle(nothing, true);
+  Log untouched;
+  CHECK(failure_of(idle, untouched) == "none");
+  CHECK(untouched.empty());
   const Acts other{{Act::resume(0), Act::delivery(2, 9)}, sleeper, sleeper};
   Replay stuck(other);
   CHECK(failure_of(stuck, log) ==
@@ -208,6 +213,11 @@ TEST_CASE("where the real run was cut, the replay is cut") {
   CHECK(failure_of(replay, log) == "none");
   CHECK(log == Log{"1 at 0.001010"});
   CHECK(replay.is_at_cut());
+  const Acts nothing(3);  // cut before anything happened
+  Replay idle(nothing, true);
+  Log untouched;
+  CHECK(failure_of(idle, untouched) == "none");
+  CHECK(untouched.empty());
   const Acts other{{Act::resume(0), Act::delivery(2, 9)}, sleeper, sleeper};
   Replay stuck(other, true);
   CHECK(failure_of(stuck, log).find("node 0, after 1 acts, gets a message of node 2 (tag 9)") !=
