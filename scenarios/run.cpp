@@ -65,12 +65,14 @@ std::string remedy(const Assembly& parts) {
 /// Spectral gap of a topology (topology/spectrum.hpp), if it is found in some hundredths of a second.
 std::optional<double> quick_spectral_gap(const Topology& topology) {
   constexpr std::size_t most_passes = 2'000'000;  // over arcs, there and back
-  constexpr int fewest_iterations = 50;
+  constexpr std::size_t fewest_iterations = 50;
   topologies::SpectrumLimits limits;
   const std::size_t affordable = most_passes / std::max<std::size_t>(topology.arc_count(), 1);
-  if (affordable < fewest_iterations) return std::nullopt;
-  if (affordable < static_cast<std::size_t>(limits.iterations))
+  if (affordable < fewest_iterations) {
+    limits.iterations = 0;
+  } else if (affordable < static_cast<std::size_t>(limits.iterations)) {
     limits.iterations = static_cast<int>(affordable);
+  }
   const topologies::SpectralGap found = topologies::spectral_gap(topology, limits);
   return found.converged ? std::optional(found.gap) : std::nullopt;
 }

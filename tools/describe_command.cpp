@@ -44,7 +44,7 @@ void describe_topology(const Topology& topology) {
                          : algorithms::has_unit_columns(topology)
                              ? "rows and columns sum to one, some weights are negative"
                              : "neither rows nor columns sum to one");
-  if (topology.arc_count() <= most_arcs_for_spectrum) {
+  if (topology.is_complete() || topology.arc_count() <= most_arcs_for_spectrum) {
     const topologies::SpectralGap spectrum = topologies::spectral_gap(topology);
     line("spectral gap",
          fmt::format("{}{:.6g} per period of {} step{}", spectrum.converged ? "" : "at most ",

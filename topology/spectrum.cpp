@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sim/base/random.hpp"
+#include "topology/circulant.hpp"
 
 namespace starling::topologies {
 namespace {
@@ -107,6 +108,8 @@ struct Tridiagonal {
 
 SpectralGap spectral_gap(const Topology& topology, SpectrumLimits limits) {
   if (topology.nodes() == 1) return {.gap = 1, .converged = true};
+  if (const auto exact = circulant_gap(topology)) return {.gap = *exact, .converged = true};
+  if (limits.iterations < 1) return {.gap = 1, .converged = false};
   // Once the residual is so small, the square of it, which is the error of the eigenvalue, is
   // nothing.
   constexpr double exhausted = 1e-12;

@@ -85,7 +85,7 @@ void check_gap(const Topology& topology, double expected) {
 }
 
 TEST_CASE("the gap of a ring is that of its eigenvalues 1/3 + 2/3 cos(2 pi k/n)") {
-  for (const NodeId nodes : {3, 4, 5, 8, 31, 100, 1000}) {
+  for (const NodeId nodes : {3, 4, 5, 8, 31, 100, 1000, 65536}) {
     CAPTURE(nodes);
     double second = 0;
     for (NodeId k = 1; k < nodes; ++k) {
@@ -97,14 +97,23 @@ TEST_CASE("the gap of a ring is that of its eigenvalues 1/3 + 2/3 cos(2 pi k/n)"
 }
 
 TEST_CASE("a complete graph has gap 1, and so has a node alone") {
-  for (const NodeId nodes : {1, 2, 3, 16, 50}) check_gap(test::make("complete", nodes), 1);
+  for (const NodeId nodes : {1, 2, 3, 16, 50, 1'000'000})
+    check_gap(test::make("complete", nodes), 1);
 }
 
 TEST_CASE("the gap of a hypercube of dimension d is 2/(d + 1)") {
   for (const int d : {1, 2, 3, 6, 10}) check_gap(test::make("hypercube", 1 << d), 2.0 / (d + 1));
 }
 
+TEST_CASE("a gap far below the rounding of 1 is exact on a ring") {
+  const double pi = std::numbers::pi;
+  check_gap(test::make("ring", 3'000'000), 2.0 / 3 * 2 * (pi / 3e6) * (pi / 3e6));
+}
+
 TEST_CASE("lazy weights halve a gap that the largest eigenvalue decides") {
+  check_gap(test::make("complete", 20, {{"lazy", "yes"}}), 0.5);
+  check_gap(test::make("ring", 30, {{"lazy", "yes"}}),
+            (1 - std::cos(2 * std::numbers::pi / 30)) / 3);
   // (1 + lambda)/2 for the hypercube of dimension 5: 1 - lambda_2 = 2/6, so the gap is 1/6.
   check_gap(test::make("hypercube", 32, {{"lazy", "yes"}}), 1.0 / 6);
 }
@@ -152,11 +161,42 @@ TEST_CASE("a topology in two parts has no gap") {
 }
 
 TEST_CASE("a search that hits its limit says so and gives an upper bound") {
-  const auto ring = test::make("ring", 2000);
-  const SpectralGap found = spectral_gap(ring, {.iterations = 50});
+  std::vector<Connection> connections;
+  for (NodeId node = 1; node < 2000; ++node) connections.push_back({node - 1, node});
+  const Topology path = mix(2000, connections, {});
+  // The ends keep 2/3: a path folds a ring of twice as many nodes.
+  const double gap = 2.0 / 3 * (1 - std::cos(std::numbers::pi / 2000));
+  check_gap(path, gap);
+  const SpectralGap found = spectral_gap(path, {.iterations = 50});
   CHECK_FALSE(found.converged);
-  CHECK(found.gap >= 2.0 / 3 * (1 - std::cos(2 * std::numbers::pi / 2000)));
+  CHECK(found.gap >= gap);
   CHECK(found.gap < 0.1);
+  CHECK_FALSE(spectral_gap(path, {.iterations = 0}).converged);
+}
+
+TEST_CASE("a weight or an arc that differs in one row is seen") {
+  const auto gap_of_circle = [](std::vector<Topology::Arc> arcs) {
+    std::vector<double> self(6, 1.0);
+    for (const Topology::Arc& arc : arcs)
+      self[static_cast<std::size_t>(arc.receiver)] -= arc.weight;
+    const Topology topology(6, {arcs}, {self});
+    check_gap(topology, slow_gap(topology));
+    return spectral_gap(topology).gap;
+  };
+  std::vector<Topology::Arc> arcs;
+  for (NodeId node = 0; node < 6; ++node) arcs.push_back({node, (node + 1) % 6, 0.5});
+  const double circle = gap_of_circle(arcs);  // |1 + w|/2, w = exp(pi i/3)
+  CHECK(circle == starling::test::relative(1 - std::sqrt(3.0) / 2, 1e-12));
+  for (std::size_t i = 0; i < 6; ++i) {
+    CAPTURE(i);
+    std::vector<Topology::Arc> other = arcs;
+    other[i].weight = 0.25;
+    CHECK(gap_of_circle(other) != circle);
+    other[i] = {other[i].sender, (other[i].sender + 2) % 6, 0.5};
+    CHECK(gap_of_circle(other) != circle);
+    other.erase(other.begin() + static_cast<std::ptrdiff_t>(i));
+    CHECK(gap_of_circle(other) != circle);
+  }
 }
 
 TEST_CASE("the gap of a random regular graph of degree 4 is near that of an expander") {
