@@ -69,7 +69,8 @@ void SimulatedTransport::deliver(Time time, std::uint32_t id) {
   flight.due = time;
   if (has_event) return;  // put off, then settled for the same time after all
   // What one node sends at once often arrives at once: nothing can come in between, and one event will do.
-  if (is_first && newest_ != no_message && in_flight_[newest_].due == time) {
+  if (is_first && newest_ != no_message && in_flight_[newest_].due == time &&
+      in_flight_[newest_].message.source == flight.message.source) {
     in_flight_[newest_].next = id;
   } else {
     schedule(time, delivery_of(flight.destination, id));
