@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -19,7 +20,7 @@ namespace {
 // A bucket with more events than this is spread again before it is sorted (insertion sort is
 // quadratic).
 constexpr std::size_t sort_limit = 32;
-// A rung has about as many buckets as events, but no more than stay in the first levels of cache.
+// A rung has half as many buckets as events or fewer, but no more than stay in the first levels of cache.
 constexpr int max_rung_bits = 10;
 // The run is to hold one of so many events, at most so many.
 constexpr std::size_t run_share = 32;
@@ -33,7 +34,7 @@ constexpr std::size_t few = 16;
 constexpr std::size_t short_shift = 64;
 
 // Stable, by time alone; see Calendar::Bucket.
-void sort_by_time(std::vector<Event>& events) {
+void sort_by_time(std::span<Event> events) {
   for (std::size_t i = 1; i < events.size(); ++i) {
     const Event event = events[i];
     std::size_t j = i;
@@ -61,7 +62,7 @@ void Calendar::add_block(Bucket& bucket) {
   bucket.last = block;
 }
 
-void Calendar::push_into_run(const Event& event) {
+void Calendar::push_into_run(Event event) {
   if (left() == 0 || event.time >= run_.back().time) {
     if (run_.size() == run_.capacity() && 2 * run_head_ >= run_.size()) drop_popped(0);
     run_.push_back(event);
@@ -98,10 +99,8 @@ void Calendar::drop_popped(std::size_t kept) {
 }
 
 void Calendar::spread_run() {
-  scratch_.assign(run_.begin() + static_cast<std::ptrdiff_t>(run_head_), run_.end());
-  run_head_ = run_.size();
   shifts_ = 0;
-  extend_run(scratch_, scratch_.front().time, scratch_.back().time);
+  order_run_from(run_head_, run_[run_head_].time, run_.back().time);
 }
 
 // Takes buckets until the run holds enough events to look ahead (Calendar::ahead), but not so many that new ones
@@ -123,7 +122,13 @@ void Calendar::refill() {
       top_limit_ = latest;
       top_min_ = Time::max();
       top_max_ = Time::min();
-      extend_run(top_, earliest, latest);
+      if (earliest < latest && top_.size() > sort_limit) {
+        add_rung(top_, earliest, latest);
+      } else {
+        run_head_ = 0;
+        run_.swap(top_);
+        order_run_from(0, earliest, latest);
+      }
       top_.clear();
       continue;
     }
@@ -144,8 +149,9 @@ void Calendar::refill() {
 }
 
 void Calendar::take_bucket(Bucket bucket) {
-  scratch_.resize(bucket.count);
-  Event* out = scratch_.data();
+  const std::size_t before = run_.size();
+  run_.resize(before + bucket.count);
+  Event* out = run_.data() + before;
   Time earliest = Time::max();
   Time latest = Time::min();
   std::uint32_t block = bucket.first;
@@ -164,30 +170,26 @@ void Calendar::take_bucket(Bucket bucket) {
   }
   blocks_[bucket.last].next = free_block_;
   free_block_ = bucket.first;
-  extend_run(scratch_, earliest, latest);
+  order_run_from(before, earliest, latest);
 }
 
-// Appends `events`, all later than the run, or spreads them over a new rung if they are too many to
-// sort. Leaves `events` undefined.
-void Calendar::extend_run(std::vector<Event>& events, Time earliest, Time latest) {
-  if (earliest < latest && events.size() > sort_limit) {
-    add_rung(events, earliest, latest);
-    return;
-  }
-  if (earliest < latest) sort_by_time(events);
-  if (left() == 0 && events.size() > sort_limit) {
-    run_.swap(events);
-    run_head_ = 0;
+// Puts in order what was appended to the run, or spreads it over a new rung if it is too much to sort.
+void Calendar::order_run_from(std::size_t first, Time earliest, Time latest) {
+  if (earliest == latest) return;
+  const std::span<Event> events(run_.begin() + static_cast<std::ptrdiff_t>(first), run_.end());
+  if (events.size() <= sort_limit) {
+    sort_by_time(events);
   } else {
-    run_.insert(run_.end(), events.begin(), events.end());
+    add_rung(events, earliest, latest);
+    run_.resize(first);
   }
 }
 
-void Calendar::add_rung(const std::vector<Event>& events, Time earliest, Time latest) {
+void Calendar::add_rung(std::span<const Event> events, Time earliest, Time latest) {
   if (depth_ == rungs_.size()) rungs_.emplace_back();
   Rung& rung = rungs_[depth_++];
   const auto span = static_cast<std::uint64_t>((latest - earliest).count());
-  const int bits = std::min(static_cast<int>(std::bit_width(events.size())), max_rung_bits);
+  const int bits = std::min(static_cast<int>(std::bit_width(events.size())) - 1, max_rung_bits);
   rung.shift = std::max(0, static_cast<int>(std::bit_width(span)) - bits);
   rung.count = static_cast<std::uint32_t>(span >> rung.shift) + 1;
   rung.start = earliest;

@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "sim/base/time.hpp"
@@ -38,22 +39,21 @@ class Calendar {
   void push(Time time, std::uint64_t payload) {
     if (time < now_) [[unlikely]]
       fail_in_past(time);
-    const Event event{time, payload};
     ++size_;
     if (time > top_limit_) {
       top_min_ = std::min(top_min_, time);
       top_max_ = std::max(top_max_, time);
-      top_.push_back(event);
+      top_.emplace_back(time, payload);
       return;
     }
     for (std::size_t r = 0; r < depth_; ++r) {
       Rung& rung = rungs_[r];
       if (time >= rung.next_start) {
-        append(rung.buckets[rung.index(time)], event);
+        append(rung.buckets[rung.index(time)], {time, payload});
         return;
       }
     }
-    push_into_run(event);
+    push_into_run({time, payload});
   }
 
   /// Removes and returns the first event by (time, insertion). The calendar must not be empty.
@@ -119,20 +119,21 @@ class Calendar {
     if (left() <= margin_ && (depth_ > 0 || !top_.empty())) refill();
   }
 
-  void append(Bucket& bucket, const Event& event) {
+  // Events are passed by value, in registers: one that was put together in memory would be waited for when it is copied.
+  void append(Bucket& bucket, Event event) {
     const std::uint32_t slot = bucket.count++ % events_per_block;
     if (slot == 0) add_block(bucket);
     blocks_[bucket.last].events[slot] = event;
   }
 
   void add_block(Bucket& bucket);
-  void push_into_run(const Event& event);
+  void push_into_run(Event event);
   void drop_popped(std::size_t kept);
   void spread_run();
   void refill();
   void take_bucket(Bucket bucket);
-  void extend_run(std::vector<Event>& events, Time earliest, Time latest);
-  void add_rung(const std::vector<Event>& events, Time earliest, Time latest);
+  void order_run_from(std::size_t first, Time earliest, Time latest);
+  void add_rung(std::span<const Event> events, Time earliest, Time latest);
   [[noreturn]] void fail_in_past(Time time) const;
   [[noreturn]] static void fail_empty();
 
@@ -149,7 +150,6 @@ class Calendar {
 
   std::vector<Block> blocks_;
   std::uint32_t free_block_ = no_block;
-  std::vector<Event> scratch_;
   std::size_t size_ = 0;
   Time now_{};  // time of the last event popped
 };

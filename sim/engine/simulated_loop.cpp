@@ -81,12 +81,14 @@ inline void SimulatedTransport::look_near() const {
 }
 
 void SimulatedTransport::fetch_records(NodeId node) const {
-  network_records_.prefetch_early(node);
+  if (!in_flight_.empty()) network_records_.prefetch_early(node);
   for (const NodeRecords& records : records_) records.prefetch_early(node);
 }
 
 // A delivery that nobody waits for is only put into the mailbox.
 void SimulatedTransport::look_far() const {
+  // Where none was ever sent, nobody uses mailboxes and ports.
+  const bool has_messages = !in_flight_.empty();
   if (const Event* event = calendar_.ahead(4 * stride)) {
     const std::uint64_t payload = event->payload;
     if (kind_of(payload) == Kind::delivery) {
@@ -114,7 +116,7 @@ void SimulatedTransport::look_far() const {
       }
     } else if (kind_of(payload) == Kind::resume) {
       const NodeId node = fibre_of(payload).node;
-      prefetch_early(mailbox_.place(node));
+      if (has_messages) prefetch_early(mailbox_.place(node));
       fetch_records(node);
     }
   }
@@ -131,11 +133,12 @@ void SimulatedTransport::look_far() const {
         prefetch_early(mailbox_.place(in_flight_[flight.next].destination));
     } else if (kind_of(payload) == Kind::resume) {
       const Fibre& fibre = fibre_of(payload);
-      prefetch_early(mailbox_.arrived(fibre.node, 0), Mailbox::bytes_per_message);
+      if (has_messages) prefetch_early(mailbox_.arrived(fibre.node, 0), Mailbox::bytes_per_message);
       fetch_frame(fibre);
       if (!models_.empty()) graph_.fetch_ahead(models_[static_cast<std::size_t>(fibre.node)]);
     }
   }
+  if (!has_messages) return;
   if (const Event* event = calendar_.ahead(stride)) {
     const std::uint64_t payload = event->payload;
     if (kind_of(payload) == Kind::delivery) {
