@@ -66,13 +66,11 @@ std::string remedy(const Assembly& parts) {
 std::optional<double> quick_spectral_gap(const Topology& topology) {
   constexpr std::size_t most_passes = 2'000'000;  // over arcs, there and back
   constexpr std::size_t fewest_iterations = 50;
+  if (topology.arc_count() > most_passes && !topology.is_complete()) return std::nullopt;
   topologies::SpectrumLimits limits;
   const std::size_t affordable = most_passes / std::max<std::size_t>(topology.arc_count(), 1);
-  if (affordable < fewest_iterations) {
-    limits.iterations = 0;
-  } else if (affordable < static_cast<std::size_t>(limits.iterations)) {
-    limits.iterations = static_cast<int>(affordable);
-  }
+  if (affordable < static_cast<std::size_t>(limits.iterations))
+    limits.iterations = affordable < fewest_iterations ? 0 : static_cast<int>(affordable);
   const topologies::SpectralGap found = topologies::spectral_gap(topology, limits);
   return found.converged ? std::optional(found.gap) : std::nullopt;
 }
