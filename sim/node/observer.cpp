@@ -174,9 +174,11 @@ std::vector<Observer::Snapshot> Observer::take_snapshots() {
 void Observer::complete(By by, std::size_t index, Row& row) {
   note_work(by, index, row);
   if (graph_.has_numbers()) evaluate(by, index, row);
-  row.models.clear();
-  row.handed = {};
-  row.has_arrived = {};
+  // There may be many rows: only distances that are not known yet are kept.
+  row = Row{.distances = std::move(row.distances),
+            .is_evaluated = row.is_evaluated,
+            .arrived = row.arrived};
+  note_consensus();
 }
 
 void Observer::note_work(By by, std::size_t index, const Row& row) {
@@ -221,6 +223,7 @@ void Observer::evaluate(By by, std::size_t index, Row& row) {
     graph_.deliver(quality.accuracy, &table.cell(facts_.accuracy_metric, index));
   }
   std::erase_if(row.models, [](const Vector& x) { return !x; });  // of nodes that have none
+  row.is_evaluated = true;
   row.distances.assign(row.models.size(), std::nan(""));
   for (std::size_t i = 0; i < row.models.size(); ++i) {
     graph_.deliver(squared_distance(row.models[i], center), &row.distances[i]);
@@ -274,12 +277,13 @@ void Observer::settle() {
 
 void Observer::note_consensus() {
   for (const By by : {By::step, By::time}) {
-    for (const auto& [index, row] : rows(by).begun) {
-      if (row.distances.empty()) continue;
+    for (auto& [index, row] : rows(by).begun) {
+      if (row.distances.empty() || std::isnan(row.distances.back())) continue;
       const double sum = std::accumulate(row.distances.begin(), row.distances.end(), 0.0);
       if (std::isnan(sum)) continue;  // some are not known, or of models that are no numbers
       rows(by).table.cell("consensus_distance", index) =
           std::sqrt(sum / static_cast<double>(row.distances.size()));
+      row.distances = std::vector<double>();  // {} would keep its memory
     }
   }
 }
@@ -302,7 +306,7 @@ void Observer::check_steps(Step steps) const {
 void Observer::check_means() const {
   if (leaves_out_diverged_) return;
   for (const auto& [index, row] : by_step_.begun) {
-    if (row.distances.empty()) continue;  // not evaluated
+    if (!row.is_evaluated) continue;
     const double loss = recorder_.evaluation.value("test_loss", index);
     if (std::isfinite(loss)) continue;
     throw Diverged("the test loss of the mean model", loss,

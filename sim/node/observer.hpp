@@ -140,10 +140,12 @@ class Observer {
   void spend_waiting_present(NodeId node, Time since, Time turn, Time now);
 
   struct Row {
-    std::vector<Vector> models;     // (nodes)
-    std::vector<Handed> handed;     // (nodes), with these
-    std::vector<bool> has_arrived;  // (nodes)
-    std::vector<double> distances;  // squared, from the mean; of those in the mean, by node
+    std::vector<Vector> models{};     // (nodes)
+    std::vector<Handed> handed{};     // (nodes), with these
+    std::vector<bool> has_arrived{};  // (nodes)
+    /// Squared, from the mean, of those in the mean, by node; until all are known.
+    std::vector<double> distances{};
+    bool is_evaluated = false;
     std::size_t arrived = 0;
     std::size_t missing = 0;  // nodes to wait for
     Time latest{};
