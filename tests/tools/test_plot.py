@@ -764,6 +764,17 @@ class PlotTest(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (1, "plot: kept.png: cannot write: File too large\n"))
         self.assertEqual([(path.name, path.read_bytes()) for path in self.folder.glob("kept*")], [("kept.png", before)])
 
+    def test_what_is_no_such_picture_is_not_replaced_by_one(self):
+        others = {"thesis.pdf": b"%PDF-1.7\n", "own.svg": b'<svg xmlns="http://www.w3.org/2000/svg"/>', "results.png": b"\x89HDF\r\n\x1a\n"}
+        for name, content in others.items():
+            (self.folder / name).write_bytes(content)
+            self.assertEqual(self.plot("a.h5", "-o", name, status=1),
+                             f"plot: {name}: is there already and no such picture; name another one (--output)\n")
+            self.assertEqual((self.folder / name).read_bytes(), content)
+            (self.folder / name).write_bytes(b"")
+            for _ in range(2):
+                self.plot("a.h5", "-o", name)
+
     def test_an_option_given_twice_adds_to_the_first(self):
         said = self.texts("a.h5", "slow.h5", "--target", "0.25", "--target", "0.125")
         self.assertLessEqual({"25%", "12.5%"}, set(said))

@@ -32,7 +32,9 @@ STYLE = {
     "legend.frameon": False, "legend.fontsize": 8.5, "svg.hashsalt": "starling",
 }
 
-PICTURES = (".png", ".svg", ".pdf")
+# kinds of pictures, and with what matplotlib begins them
+PICTURES = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b'<?xml version="1.0" encoding="utf-8" standalone="no"?>\n<!DOCTYPE svg',
+            ".pdf": b"%PDF-1.4\n%\xac\xdc \xab\xba\n"}
 
 
 class Failure(Exception):
@@ -44,8 +46,19 @@ def named(failure, *paths):
     return str(failure) if str(failure).startswith(tuple(map(str, paths))) else f"{paths[0]}: {failure}"
 
 
+def may_replace(path, begin):
+    """Whether nothing is lost but, at most, a file that begins so."""
+    try:
+        with open(path, "rb") as file:
+            return not path.is_file() or file.read(len(begin)) in (b"", begin)
+    except OSError:
+        return True  # nothing is there, or writing tells why it cannot
+
+
 def save(figure, path):
     """Writes a picture without anything that differs between equal ones; an older one stays unless it is written whole."""
+    if not may_replace(path, PICTURES[path.suffix]):
+        raise Failure(f"{path}: is there already and no such picture; name another one (--output)")
     metadata = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     partial = path.with_name(path.name + ".partial")
     try:
