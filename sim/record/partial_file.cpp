@@ -34,8 +34,10 @@ fs::path prepared(const fs::path& path) {
     if (fs::is_regular_file(status)) return fs::canonical(path);
     if (fs::is_directory(status)) fail(path, EISDIR);
     if (fs::exists(status)) fail(path, "expected a regular file, found a device or pipe");
-    if (path.has_parent_path()) fs::create_directories(path.parent_path());
-    return path;
+    fs::path target = path;  // of a link, too, whose file is not there yet
+    while (fs::is_symlink(target)) target = target.parent_path() / fs::read_symlink(target);
+    if (target.has_parent_path()) fs::create_directories(target.parent_path());
+    return target;
   } catch (const fs::filesystem_error& error) {
     fail(path, error.code().message());
   }

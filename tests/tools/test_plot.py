@@ -774,6 +774,18 @@ class PlotTest(unittest.TestCase):
             (self.folder / name).write_bytes(b"")
             for _ in range(2):
                 self.plot("a.h5", "-o", name)
+        os.mkfifo(self.folder / "pipe.png")
+        self.assertIn("pipe.png: is there already and no such picture", self.plot("a.h5", "-o", "pipe.png", status=1))
+        self.assertTrue((self.folder / "pipe.png").is_fifo())
+        self.assertIn("pipe.png: expected a results file, found a device or pipe", self.plot("pipe.png", status=1))
+
+    def test_a_link_to_a_picture_stays_a_link(self):
+        (self.folder / "latest.png").symlink_to("elsewhere/drawn.png")
+        for _ in range(2):
+            self.plot("a.h5", "-o", "latest.png")
+            self.assertTrue((self.folder / "latest.png").is_symlink())
+            self.assertGreater((self.folder / "elsewhere" / "drawn.png").stat().st_size, 10_000)
+            self.assertEqual(len(list((self.folder / "elsewhere").iterdir())), 1)
 
     def test_an_option_given_twice_adds_to_the_first(self):
         said = self.texts("a.h5", "slow.h5", "--target", "0.25", "--target", "0.125")

@@ -187,6 +187,9 @@ class ReportTest(unittest.TestCase):
         (self.folder / "mine.html").write_text("")
         for _ in range(2):
             self.run_tool(TOOLS / "report", "mine.h5")
+        os.mkfifo(self.folder / "pipe")
+        self.assertIn("report: pipe: is there already and no report", self.run_tool(TOOLS / "report", "mine.h5", "-o", "pipe", status=1))
+        self.assertTrue((self.folder / "pipe").is_fifo())
 
     def test_the_timeline_of_a_run_shows_the_stretch_that_one_names(self):
         self.run_tool(PROGRAM, "run", "s.ini", "run.timeline=1 s", "-q", "-o", "kept.h5")

@@ -1,6 +1,8 @@
 """The look of all pictures, and small helpers that several of them need."""
 import contextlib
 import math
+import os
+import pathlib
 import re
 import signal
 import sys
@@ -49,10 +51,26 @@ def named(failure, *paths):
 def may_replace(path, begin):
     """Whether nothing is lost but, at most, a file that begins so."""
     try:
-        with open(path, "rb") as file:
-            return not path.is_file() or file.read(len(begin)) in (b"", begin)
+        if not path.is_file():
+            return not path.exists() or path.is_dir()  # but no device or pipe; what else is wrong is told by writing
+        with path.open("rb") as file:
+            return file.read(len(begin)) in (b"", begin)
     except OSError:
-        return True  # nothing is there, or writing tells why it cannot
+        return True
+
+
+@contextlib.contextmanager
+def replacing(path):
+    """Where to write what takes the place of `path`, or of what it links to, if it is written whole; the directories above are made."""
+    target = pathlib.Path(os.path.realpath(path))
+    partial = target.with_name(target.name + ".partial")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield partial
+        partial.replace(target)
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink()
 
 
 def save(figure, path):
@@ -60,16 +78,11 @@ def save(figure, path):
     if not may_replace(path, PICTURES[path.suffix]):
         raise Failure(f"{path}: is there already and no such picture; name another one (--output)")
     metadata = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-    partial = path.with_name(path.name + ".partial")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(partial, dpi=150, format=path.suffix[1:], metadata=metadata[path.suffix])
-        partial.replace(path)
+        with replacing(path) as partial:
+            figure.savefig(partial, dpi=150, format=path.suffix[1:], metadata=metadata[path.suffix])
     except OSError as error:
         raise Failure(f"{path}: cannot write: {error.strerror}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink()
 
 
 def print_whatever_happens():
