@@ -140,12 +140,14 @@ void refuse_to_replace_others(const fs::path& path, std::span<const std::string_
                               std::string_view what) {
   std::error_code nothing;
   if (!fs::is_regular_file(path, nothing)) return;
+  if (::access(path.c_str(), W_OK) != 0) fail(path, errno);
   std::array<char, 64> there{};
   std::ifstream file(path, std::ios::binary);
   file.read(there.data(), there.size());
   const std::string_view text(there.data(), static_cast<std::size_t>(file.gcount()));
   const auto is_begun = [text](std::string_view begin) { return text.starts_with(begin); };
-  if (text.empty() || std::ranges::any_of(begins, is_begun)) return;
+  const bool is_empty = file.is_open() && text.empty();
+  if (is_empty || std::ranges::any_of(begins, is_begun)) return;
   throw Error(fmt::format("{}: is there already and no {}; name another one (--output)",
                           path.string(), what));
 }

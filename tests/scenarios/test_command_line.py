@@ -19,7 +19,7 @@ import time
 
 import h5py
 import numpy
-from runs import mpi_environment
+from runs import mpi_environment, obey_permissions
 
 GOOD = """# eight nodes on a ring
 [run]
@@ -437,6 +437,12 @@ def check_no_file_is_lost(folder):
             expect(folder.run("export", "kept.h5", *what, "-o", name), 1, f"{name}: is there already and no export")
         with open(folder.file(name)) as file:
             assert file.read() == text
+    for mode, why in ((0o200, "is there already and no "), (0o400, "cannot write: Permission denied")):
+        for name, *words in (["held.csv", "export", "kept.h5", "--trace"], ["held.h5", "run", "good.ini"]):
+            expect(folder.run(*words, "-o", name), 0)
+            os.chmod(folder.file(name), mode)
+            expect(folder.run(*words, "-o", name, prepare=obey_permissions), 1, f"{name}: {why}")
+            os.remove(folder.file(name))
     for table in ("steps", "evaluation", "evaluation_by_time", "nodes", "timeline", "links"):
         for what in (["--table", table], ["--table", table], ["--trace"], ["--table", table]):
             expect(folder.run("export", "kept.h5", *what, "-o", "export.csv"), 0)

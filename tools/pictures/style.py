@@ -1,5 +1,6 @@
 """The look of all pictures, and small helpers that several of them need."""
 import contextlib
+import errno
 import math
 import os
 import pathlib
@@ -49,14 +50,14 @@ def named(failure, *paths):
 
 
 def may_replace(path, begin):
-    """Whether nothing is lost but, at most, a file that begins so."""
+    """Whether nothing is lost but, at most, a file that begins so. What cannot be read may be anything."""
+    if not os.path.isfile(path):
+        return not os.path.exists(path) or os.path.isdir(path)  # but no device or pipe; what else is wrong is told by writing
     try:
-        if not path.is_file():
-            return not path.exists() or path.is_dir()  # but no device or pipe; what else is wrong is told by writing
-        with path.open("rb") as file:
+        with open(path, "rb") as file:
             return file.read(len(begin)) in (b"", begin)
     except OSError:
-        return True
+        return False
 
 
 @contextlib.contextmanager
@@ -64,6 +65,8 @@ def replacing(path):
     """Where to write what takes the place of `path`, or of what it links to, if it is written whole; the directories above are made."""
     target = pathlib.Path(os.path.realpath(path))
     partial = target.with_name(target.name + ".partial")
+    if target.exists() and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         yield partial
