@@ -409,6 +409,16 @@ class SweepTest(unittest.TestCase):
         self.sweep()
         self.assertIn("holds a sweep of other settings (`steps = 20` there, `steps = 21` here)", self.sweep("run.steps=21", status=1))
 
+    def test_tables_that_no_sweep_has_left_are_not_replaced(self):
+        self.write(SMALL)
+        out = self.folder / "out"
+        out.mkdir()
+        for name in ("points.csv", "table.csv", "table.h5"):
+            (out / name).write_text("years of work")
+            self.assertIn(f"out/{name}: is there already and of no sweep", self.sweep(status=1))
+            self.assertEqual([(path.name, path.read_text()) for path in out.iterdir()], [(name, "years of work")])
+            (out / name).unlink()
+
     def test_a_sweep_grows_in_its_folder_and_keeps_what_is_finished(self):
         more = SMALL.replace("0.05, 0.1\n", "0.02, 0.05, 0.1\n").replace("repeats = 2", "repeats = 3")
         self.write(more)
