@@ -3,11 +3,11 @@
 //
 //   ms,     Oregon, Tokyo, Frankfurt          row: from, column: to. The first cell may name the
 //   Oregon,      -,    49,        69          unit of bare numbers; others carry their own:
-//   Tokyo,      50,     -,       118          "49 ms". A diagonal of - or nothing means that
+//   Tokyo,      50,     -,       118          "49 ms". A diagonal of -, 0 or nothing means that
 //   Frankfurt,  70,   120,         1          hosts of a site meet directly, over their own links.
 //
 // A second file of the same sites may give the bandwidths of the links between (and within) sites;
-// otherwise they are as fast as a host's own.
+// otherwise they are as fast as a host's own. With a bandwidth 0 on the diagonal is a latency.
 
 #include <algorithm>
 #include <optional>
@@ -137,7 +137,7 @@ std::function<Fabric(Link)> read_fabric_matrix(const Section& section, NodeId ho
   section.expect(placement.rule == "list" || placement.list.empty(), "sites",
                  "goes with placement = list, which is {}", placement.rule);
   return [=, &section](Link own) {
-    const auto latency =
+    auto latency =
         read_matrix(section, "latencies", section.resolve_path(latencies), parse_latency);
     std::vector<std::optional<Bandwidth>> bandwidth(latency.values.size());
     if (!bandwidths.empty()) {
@@ -154,6 +154,12 @@ std::function<Fabric(Link)> read_fabric_matrix(const Section& section, NodeId ho
                        "over their own links",
                        bandwidths, latency.sites[site], latencies);
       }
+    }
+    // A zero alone asks for no link, which all hosts of the site would share.
+    for (std::size_t site = 0; site < latency.sites.size(); ++site) {
+      const std::size_t within = site * (latency.sites.size() + 1);
+      if (latency.values[within] == Duration{0} && !bandwidth[within])
+        latency.values[within].reset();
     }
     const auto site_of = place(section, placement, hosts, latency.sites);
     std::vector<Link> links(2 * static_cast<std::size_t>(hosts), own);

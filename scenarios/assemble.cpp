@@ -26,6 +26,7 @@ namespace {
 constexpr std::int64_t most_nodes = 100'000'000;
 constexpr Duration default_patience = std::chrono::minutes(10);
 constexpr Duration shortest_interval = std::chrono::microseconds(1);  // of evaluations by time
+constexpr std::int64_t many_evaluations = 1000;                       // during one gradient
 
 /// Runs `build`; what it says is wrong with its arguments becomes a ScenarioError of the section.
 template <class Build>
@@ -67,7 +68,8 @@ std::string cure_of(const UnknownKey& error, const Section& section, const Entri
       fmt::join(having.begin(), having.begin() + static_cast<std::ptrdiff_t>(named), ", "),
       having.size() > named ? fmt::format(" and {} more", having.size() - named) : "",
       words.empty() ? ""
-                    : fmt::format("; on the command line, {} takes away what the file sets",
+                    : fmt::format("; {} takes away what the file sets, on the command line or "
+                                  "zipped in [sweep]",
                                   fmt::join(words, " ")));
 }
 
@@ -383,6 +385,14 @@ Assembly assemble(const Scenario& scenario, int hosts) {
   });
   note(compute);
   note(workload);
+  const Duration interval = settings.evaluate_interval;
+  const Duration gradient = parts.compute_time->mean();
+  if (interval > Duration{0} && gradient / interval > many_evaluations) {
+    parts.warnings.push_back(
+        run.located("evaluate_interval",
+                    fmt::format("is {}: {} evaluations for each gradient of {}", to_text(interval),
+                                gradient / interval, to_text(gradient))));
+  }
   const WorkloadFacts& facts = parts.workload->facts();
   if (settings.until_target) {
     run.expect(is_told(*settings.until_target, facts), "until_target",

@@ -75,8 +75,9 @@ FoundCheckpoint find_checkpoint(const std::string& path) {
   const std::string previous = previous_of(found.results);
   if (!has_checkpoint(found.results))
     throw Error(
-        fmt::format("{}: there is no checkpoint to resume; simulations leave some if "
-                    "run.checkpoint says how often, runs over MPI none",
+        fmt::format("{}: there is no checkpoint to resume; that of RESULTS.h5 is "
+                    "RESULTS.h5.checkpoint, which simulations leave if run.checkpoint says how "
+                    "often, runs over MPI never",
                     newest));
   if (!path.ends_with(previous_suffix)) {
     try {

@@ -266,11 +266,12 @@ void Run::note_diverged() {
   recorder_.facts["diverged"] = text;
 }
 
+Time Run::until() const { return recorded_ != nullptr ? Time::max() : parts_.settings.until; }
+
 void Run::evaluate_by_time(NodeId begin, NodeId end) {
   const RunSettings& settings = parts_.settings;
   if (settings.evaluates_by_time())
-    observer_->evaluate_by_time({begin, end}, settings.evaluate_interval,
-                                recorded_ != nullptr ? Time::max() : settings.until);
+    observer_->evaluate_by_time({begin, end}, settings.evaluate_interval, until());
 }
 
 void Run::conclude(const std::function<bool()>& run, const std::function<void()>& gather,
@@ -470,7 +471,7 @@ void Run::run_simulation(const Recorder* recorded) {
        .host = host ? &*host : nullptr,
        .backward = replay ? GradientDuration() : backward_duration(),
        .per_episode = replay ? GradientDuration() : episode_duration(),
-       .until = replay ? Time::max() : settings.until,
+       .until = until(),
        .is_done = [&] { return observer_->has_ended(settings.steps); },
        .pulse = [this, &clock] { pulse(clock->now(), clock->events()); },
        .failures = parts_.failures.get(),

@@ -96,6 +96,8 @@ class Run {
   /// for all steps.
   void conclude(const std::function<bool()>& run, const std::function<void()>& gather,
                 bool completes);
+  /// When the run ends at the latest; a replay does where the recorded run did.
+  Time until() const;
   /// Evaluates the models of the nodes here by time, too, if the scenario asks for it.
   void evaluate_by_time(NodeId begin, NodeId end);
   /// Saves what there is after `failure`, and throws the error that the user is told.

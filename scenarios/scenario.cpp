@@ -41,12 +41,6 @@ bool is_name(std::string_view text, bool dots) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_allowed);
 }
 
-/// Enough of `text` to recognize it in a message.
-std::string excerpt(std::string_view text) {
-  constexpr std::size_t longest = 60;
-  return printable(text.substr(0, longest)) + (text.size() > longest ? "..." : "");
-}
-
 /// Adds `setting` to those of its section, or puts it into the place of the one with its key; or takes that away.
 void set(std::vector<Setting>& settings, Setting setting) {
   const auto old = std::ranges::find(settings, setting.key, &Setting::key);

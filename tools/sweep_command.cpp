@@ -282,13 +282,19 @@ void list_points(const Sweep& sweep, const Shard& shard) {
     fmt::print("{}\n", sweep.points[i].name);
 }
 
-/// The points of this shard that are not finished yet.
+/// The points of this shard that are not finished yet. Logs of the others go: a sweep that was killed as they ended left them.
 std::vector<std::size_t> unfinished(const Sweep& sweep, const Shard& shard, SweepTable& table,
-                                    bool speaks) {
+                                    const fs::path& folder, bool speaks) {
   std::vector<std::size_t> todo;
   std::size_t found = 0;
   for (std::size_t i = shard.index; i < sweep.points.size(); i += shard.count) {
-    table.is_finished(i) ? void(++found) : todo.push_back(i);
+    if (!table.is_finished(i)) {
+      todo.push_back(i);
+      continue;
+    }
+    ++found;
+    std::error_code none;
+    fs::remove(results_of(folder, sweep.points[i]).replace_extension(".log"), none);
   }
   if (speaks && found > 0) fmt::print("{} points are finished already\n", found);
   return todo;
@@ -344,7 +350,7 @@ void sweep_command(const Arguments& arguments) {
   const std::string other_version = table.other_version(STARLING_VERSION);
   if (speaks && !other_version.empty())
     say("starling: warning: {}: {}\n", folder.string(), other_version);
-  const std::vector<std::size_t> todo = unfinished(sweep, shard, table, speaks);
+  const std::vector<std::size_t> todo = unfinished(sweep, shard, table, folder, speaks);
 
   meet_signals(note_sweep_signal);
   share_cores(cores, jobs * shard.on_this_machine);

@@ -110,8 +110,19 @@ std::vector<std::string> prepare_folder(const fs::path& folder, const Scenario& 
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw Error(fmt::format("{}: cannot make: {}", folder.string(), error.message()));
+  // Looked for first: who else begins this sweep writes them after its settings.
+  fs::path table;
+  for (const char* name : {"points.csv", "table.csv", "table.h5"}) {
+    if (fs::exists(folder / name)) table = folder / name;
+  }
   const fs::path kept = folder / "scenario.ini";
   if (!fs::exists(kept)) {
+    if (!table.empty()) {
+      throw Error(
+          fmt::format("{}: is there already and of no sweep, as there is no {}; choose "
+                      "another folder with -o",
+                      table.string(), kept.string()));
+    }
     write_whole(kept, settings);
     return {};
   }

@@ -63,11 +63,13 @@ bool NumberFile::next() {
 }
 
 void NumberFile::refuse(std::string_view expected) const {
-  throw Error(fmt::format("{}:{}: expected {}, got \"{}\"", path_, number_, expected, trim(line_)));
+  throw Error(fmt::format("{}:{}: expected {}, got \"{}\"", path_, number_, expected,
+                          excerpt(trim(line_))));
 }
 
 void NumberFile::refuse_header(std::string_view expected) const {
-  throw Error(fmt::format("{}:1: expected the header {}, got \"{}\"", path_, expected, header_));
+  throw Error(
+      fmt::format("{}:1: expected the header {}, got \"{}\"", path_, expected, excerpt(header_)));
 }
 
 void NumberFile::expect_seconds() const {

@@ -61,6 +61,12 @@ inline std::string printable(std::string_view text) {
   return line;
 }
 
+/// Enough of `text` to recognize it in a message, on one line.
+inline std::string excerpt(std::string_view text) {
+  constexpr std::size_t longest = 60;
+  return printable(text.substr(0, longest)) + (text.size() > longest ? "..." : "");
+}
+
 /// `text` with small letters for ASCII's capital ones.
 inline std::string lower(std::string text) {
   for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));

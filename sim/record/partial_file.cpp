@@ -34,8 +34,10 @@ fs::path prepared(const fs::path& path) {
     if (fs::is_regular_file(status)) return fs::canonical(path);
     if (fs::is_directory(status)) fail(path, EISDIR);
     if (fs::exists(status)) fail(path, "expected a regular file, found a device or pipe");
-    if (path.has_parent_path()) fs::create_directories(path.parent_path());
-    return path;
+    fs::path target = path;  // of a link, too, whose file is not there yet
+    while (fs::is_symlink(target)) target = target.parent_path() / fs::read_symlink(target);
+    if (target.has_parent_path()) fs::create_directories(target.parent_path());
+    return target;
   } catch (const fs::filesystem_error& error) {
     fail(path, error.code().message());
   }
@@ -138,12 +140,14 @@ void refuse_to_replace_others(const fs::path& path, std::span<const std::string_
                               std::string_view what) {
   std::error_code nothing;
   if (!fs::is_regular_file(path, nothing)) return;
+  if (::access(path.c_str(), W_OK) != 0) fail(path, errno);
   std::array<char, 64> there{};
   std::ifstream file(path, std::ios::binary);
   file.read(there.data(), there.size());
   const std::string_view text(there.data(), static_cast<std::size_t>(file.gcount()));
   const auto is_begun = [text](std::string_view begin) { return text.starts_with(begin); };
-  if (text.empty() || std::ranges::any_of(begins, is_begun)) return;
+  const bool is_empty = file.is_open() && text.empty();
+  if (is_empty || std::ranges::any_of(begins, is_begun)) return;
   throw Error(fmt::format("{}: is there already and no {}; name another one (--output)",
                           path.string(), what));
 }

@@ -39,7 +39,7 @@ class PartialFile {
 };
 
 /// Throws Error, "results/x.csv: is there already and no export; name another one (--output)", if a file at `path` holds
-/// something that begins with none of `begins`. `what`: "export".
+/// something that begins with none of `begins`, or cannot be read or written. `what`: "export".
 void refuse_to_replace_others(const std::filesystem::path& path,
                               std::span<const std::string_view> begins, std::string_view what);
 

@@ -396,14 +396,20 @@ void refuse_to_replace_others(const std::string& path) {
   std::array<char, signature.size()> begin{};
   std::ifstream file(path, std::ios::binary);
   file.read(begin.data(), begin.size());
-  if (file.gcount() == 0) return;
+  if (file.is_open() && file.gcount() == 0) return;
   const bool is_hdf5 = std::ranges::equal(begin, signature, {},
                                           [](char c) { return static_cast<unsigned char>(c); });
   if (is_hdf5 && holds_results(path)) return;
   throw Error(path + ": is there already and no results file; name another one (--output)");
 }
 
-void expect_writable(const std::string& path) { const PartialFile trial(path); }
+void expect_writable(const std::string& path) {
+  std::error_code nothing;
+  // save() needs no right to a file that it replaces; who has protected one wants to keep it.
+  if (std::filesystem::is_regular_file(path, nothing) && ::access(path.c_str(), W_OK) != 0)
+    throw Error(fmt::format("{}: cannot write: {}", path, std::generic_category().message(errno)));
+  const PartialFile trial(path);
+}
 
 namespace {
 

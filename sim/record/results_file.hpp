@@ -69,7 +69,8 @@ void save(const Recorder& recorder, const std::string& path);
 void save_between_times(const Recorder& recorder, const std::string& path);
 /// Throws Error if save() would replace a file that is no results file, such as the scenario or its data.
 void refuse_to_replace_others(const std::string& path);
-/// Throws now what save() would throw if nothing can be written there: to be asked before work that cannot be repeated.
+/// Throws now what save() would throw if nothing can be written there, and if a file there is protected: to be asked before
+/// work that cannot be repeated.
 void expect_writable(const std::string& path);
 
 /// Reads back all that save() wrote, to the bit. Throws Error if there is no file, it is no results

@@ -486,6 +486,20 @@ TEST_CASE("a matrix: bandwidths, a site's own link, blocks and lists") {
               4) == "test.ini:1: network.sites must be as many sites as hosts, 4, got 1");
 }
 
+TEST_CASE(
+    "a matrix: a zero within a site is a link that its hosts share only if it has a bandwidth") {
+  const test::TemporaryDirectory directory;
+  const auto latencies = directory.write("m.csv", "ms,a,b\na,0,2\nb,2,0\n");
+  const auto bandwidths = directory.write("b.csv", "Mbit/s,a,b\na,-,9\nb,9,9\n");
+  const Keys keys = with("matrix", {{"latencies", latencies}, {"placement", "blocks"}});
+  CHECK(way(build(keys, 4), 0, 1) == Names{"host 0 up", "host 1 down"});
+  CHECK(way(build(keys, 4), 2, 3) == Names{"host 2 up", "host 3 down"});
+  Keys both = keys;
+  both.emplace_back("bandwidths", bandwidths);
+  CHECK(way(build(both, 4), 0, 1) == Names{"host 0 up", "host 1 down"});
+  CHECK(way(build(both, 4), 2, 3) == Names{"host 2 up", "b -> b", "host 3 down"});
+}
+
 TEST_CASE("a matrix: a bandwidth within a site that has no latency is refused, not left out") {
   const test::TemporaryDirectory directory;
   const auto latencies = directory.write("m.csv", "ms,a,b\na,1,2\nb,2,-\n");

@@ -199,6 +199,16 @@ class GpuCheckTest(unittest.TestCase):
         self.assertFalse(self.log.exists())
         self.assertIn("| test_kernels on the GPU: the CPU's bits | FAILED | no time left |", self.table.read_text())
 
+    def test_a_file_of_others_is_not_replaced_by_the_table(self):
+        self.table.write_text("years of work")
+        text, status = self.run_check("--minutes", "0", "--steps", "test")
+        self.assertEqual((status, self.table.read_text()), (2, "years of work"))
+        self.assertIn(f"{self.table}: is there already and no such table", text)
+        self.table.write_text("")
+        for _ in range(2):
+            self.assertEqual(self.run_check("--minutes", "0", "--steps", "test")[1], 1)
+        self.assertIn("no time left", self.table.read_text())
+
     def test_a_packed_program_runs_without_openmp_and_without_mpi(self):
         """Neither is on every machine with a driver, and MPI's own libraries may want a newer C library than is there."""
         def compiled(to, text, *words):

@@ -764,6 +764,29 @@ class PlotTest(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (1, "plot: kept.png: cannot write: File too large\n"))
         self.assertEqual([(path.name, path.read_bytes()) for path in self.folder.glob("kept*")], [("kept.png", before)])
 
+    def test_what_is_no_such_picture_is_not_replaced_by_one(self):
+        others = {"thesis.pdf": b"%PDF-1.7\n", "own.svg": b'<svg xmlns="http://www.w3.org/2000/svg"/>', "results.png": b"\x89HDF\r\n\x1a\n"}
+        for name, content in others.items():
+            (self.folder / name).write_bytes(content)
+            self.assertEqual(self.plot("a.h5", "-o", name, status=1),
+                             f"plot: {name}: is there already and no such picture; name another one (--output)\n")
+            self.assertEqual((self.folder / name).read_bytes(), content)
+            (self.folder / name).write_bytes(b"")
+            for _ in range(2):
+                self.plot("a.h5", "-o", name)
+        os.mkfifo(self.folder / "pipe.png")
+        self.assertIn("pipe.png: is there already and no such picture", self.plot("a.h5", "-o", "pipe.png", status=1))
+        self.assertTrue((self.folder / "pipe.png").is_fifo())
+        self.assertIn("pipe.png: expected a results file, found a device or pipe", self.plot("pipe.png", status=1))
+
+    def test_a_link_to_a_picture_stays_a_link(self):
+        (self.folder / "latest.png").symlink_to("elsewhere/drawn.png")
+        for _ in range(2):
+            self.plot("a.h5", "-o", "latest.png")
+            self.assertTrue((self.folder / "latest.png").is_symlink())
+            self.assertGreater((self.folder / "elsewhere" / "drawn.png").stat().st_size, 10_000)
+            self.assertEqual(len(list((self.folder / "elsewhere").iterdir())), 1)
+
     def test_an_option_given_twice_adds_to_the_first(self):
         said = self.texts("a.h5", "slow.h5", "--target", "0.25", "--target", "0.125")
         self.assertLessEqual({"25%", "12.5%"}, set(said))

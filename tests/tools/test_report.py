@@ -15,6 +15,7 @@ import tempfile
 import unittest
 
 from test_sweep import SCENARIO, SMALL
+from runs import obey_permissions  # whose folder is on the path now
 
 TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools"
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -53,8 +54,8 @@ class ReportTest(unittest.TestCase):
         cls.run_tool(PROGRAM, "sweep", "s.ini", "-o", "out", "-q")
 
     @classmethod
-    def run_tool(cls, *words, status=0):
-        done = subprocess.run([str(word) for word in words], cwd=cls.folder, capture_output=True, text=True, timeout=240)
+    def run_tool(cls, *words, status=0, before=None):
+        done = subprocess.run([str(word) for word in words], cwd=cls.folder, capture_output=True, text=True, timeout=240, preexec_fn=before)
         if done.returncode != status:
             raise AssertionError(f"{words}: ended with {done.returncode}: {done.stdout}{done.stderr}")
         return done.stdout + done.stderr
@@ -187,6 +188,12 @@ class ReportTest(unittest.TestCase):
         (self.folder / "mine.html").write_text("")
         for _ in range(2):
             self.run_tool(TOOLS / "report", "mine.h5")
+        for mode, why in ((0, "is there already"), (0o400, "cannot write: Permission denied")):
+            (self.folder / "mine.html").chmod(mode)
+            self.assertIn(f"mine.html: {why}", self.run_tool(TOOLS / "report", "mine.h5", status=1, before=obey_permissions))
+        os.mkfifo(self.folder / "pipe")
+        self.assertIn("report: pipe: is there already and no report", self.run_tool(TOOLS / "report", "mine.h5", "-o", "pipe", status=1))
+        self.assertTrue((self.folder / "pipe").is_fifo())
 
     def test_the_timeline_of_a_run_shows_the_stretch_that_one_names(self):
         self.run_tool(PROGRAM, "run", "s.ini", "run.timeline=1 s", "-q", "-o", "kept.h5")

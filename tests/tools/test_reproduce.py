@@ -71,6 +71,17 @@ class ReproduceTest(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
             self.assertIn(f": error: {expected}", done.stderr)
 
+    def test_its_neighbors_replace_no_files_of_others(self):
+        with tempfile.TemporaryDirectory(prefix="starling-reproduce-") as folder:
+            for tool, option, name, what in (("accuracy_order", "--picture", "own.svg", "picture"), ("validate", "--write", "own.md", "tables")):
+                (pathlib.Path(folder) / name).write_text("years of work")
+                built = ("--starling" if tool == "validate" else "--program", PROGRAM)
+                done = subprocess.run([sys.executable, ROOT / "tools" / tool, *built, option, name], cwd=folder, capture_output=True, text=True,
+                                      timeout=60)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(f"{name}: is there already and no such {what}", done.stderr)
+                self.assertEqual((pathlib.Path(folder) / name).read_text(), "years of work")
+
     def test_every_published_row_has_a_table_and_every_table_its_marks_in_the_readme(self):
         with open(ROOT / "scenarios" / "papers" / "published.csv") as file:
             self.assertEqual({row["table"] for row in csv.DictReader(file)}, set(TABLES))

@@ -295,6 +295,7 @@ class SweepTest(unittest.TestCase):
         tables = [(out / name).read_bytes() for name in ("points.csv", "table.csv", "table.h5")]
         files[3].unlink()
         files[5].write_bytes(files[5].read_bytes()[:2000])  # cut short
+        files[7].with_suffix(".log").touch()  # by who was killed just before it knew the end
         self.assertIn("10 points are finished already", self.sweep())
         changed = {file for file in files if file.stat().st_mtime_ns != before[file]}
         self.assertEqual(changed, {files[3], files[5]})
@@ -407,6 +408,16 @@ class SweepTest(unittest.TestCase):
         self.write(SMALL)
         self.sweep()
         self.assertIn("holds a sweep of other settings (`steps = 20` there, `steps = 21` here)", self.sweep("run.steps=21", status=1))
+
+    def test_tables_that_no_sweep_has_left_are_not_replaced(self):
+        self.write(SMALL)
+        out = self.folder / "out"
+        out.mkdir()
+        for name in ("points.csv", "table.csv", "table.h5"):
+            (out / name).write_text("years of work")
+            self.assertIn(f"out/{name}: is there already and of no sweep", self.sweep(status=1))
+            self.assertEqual([(path.name, path.read_text()) for path in out.iterdir()], [(name, "years of work")])
+            (out / name).unlink()
 
     def test_a_sweep_grows_in_its_folder_and_keeps_what_is_finished(self):
         more = SMALL.replace("0.05, 0.1\n", "0.02, 0.05, 0.1\n").replace("repeats = 2", "repeats = 3")

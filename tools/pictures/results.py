@@ -13,6 +13,8 @@ FORMAT_VERSION = 1
 def opened(path):
     """The file, open to be read. Failure names it, also where what is read from it is not there."""
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise Failure(f"{path}: expected a results file, found a device or pipe")
         with open(path, "rb") as file:
             if file.read(8) != b"\x89HDF\r\n\x1a\n":
                 raise Failure(f"{path}: expected a results file, found something that is not HDF5")

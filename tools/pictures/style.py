@@ -1,6 +1,9 @@
 """The look of all pictures, and small helpers that several of them need."""
 import contextlib
+import errno
 import math
+import os
+import pathlib
 import re
 import signal
 import sys
@@ -32,7 +35,9 @@ STYLE = {
     "legend.frameon": False, "legend.fontsize": 8.5, "svg.hashsalt": "starling",
 }
 
-PICTURES = (".png", ".svg", ".pdf")
+# kinds of pictures, and with what matplotlib begins them
+PICTURES = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b'<?xml version="1.0" encoding="utf-8" standalone="no"?>\n<!DOCTYPE svg',
+            ".pdf": b"%PDF-1.4\n%\xac\xdc \xab\xba\n"}
 
 
 class Failure(Exception):
@@ -44,19 +49,43 @@ def named(failure, *paths):
     return str(failure) if str(failure).startswith(tuple(map(str, paths))) else f"{paths[0]}: {failure}"
 
 
-def save(figure, path):
-    """Writes a picture without anything that differs between equal ones; an older one stays unless it is written whole."""
-    metadata = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-    partial = path.with_name(path.name + ".partial")
+def may_replace(path, begin):
+    """Whether nothing is lost but, at most, a file that begins so. What cannot be read may be anything."""
+    if not os.path.isfile(path):
+        return not os.path.exists(path) or os.path.isdir(path)  # but no device or pipe; what else is wrong is told by writing
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(partial, dpi=150, format=path.suffix[1:], metadata=metadata[path.suffix])
-        partial.replace(path)
-    except OSError as error:
-        raise Failure(f"{path}: cannot write: {error.strerror}") from error
+        with open(path, "rb") as file:
+            return file.read(len(begin)) in (b"", begin)
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def replacing(path):
+    """Where to write what takes the place of `path`, or of what it links to, if it is written whole; the directories above are made."""
+    target = pathlib.Path(os.path.realpath(path))
+    partial = target.with_name(target.name + ".partial")
+    if target.exists() and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield partial
+        partial.replace(target)
     finally:
         with contextlib.suppress(OSError):
             partial.unlink()
+
+
+def save(figure, path):
+    """Writes a picture without anything that differs between equal ones; an older one stays unless it is written whole."""
+    if not may_replace(path, PICTURES[path.suffix]):
+        raise Failure(f"{path}: is there already and no such picture; name another one (--output)")
+    metadata = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    try:
+        with replacing(path) as partial:
+            figure.savefig(partial, dpi=150, format=path.suffix[1:], metadata=metadata[path.suffix])
+    except OSError as error:
+        raise Failure(f"{path}: cannot write: {error.strerror}") from error
 
 
 def print_whatever_happens():

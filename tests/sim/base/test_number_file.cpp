@@ -52,3 +52,17 @@ TEST_CASE("a first line that is neither numbers nor names is refused, not skippe
   }
   CHECK_THROWS_WITH_AS(read("1,2\nnode,seconds\n"), doctest::Contains("csv:2: expected"), Error);
 }
+
+TEST_CASE("of a file that is no text an error shows a piece on one line") {
+  const auto shown = [](const std::string& text) {
+    std::string message;
+    try {
+      read(text);
+    } catch (const Error& error) {
+      message = error.what();
+    }
+    return message.substr(message.find(" got ") + 5);
+  };
+  CHECK(shown("1,2\n\x1b[2J" + std::string(100'000, 'x')) ==
+        "\"\\x1b[2J" + std::string(56, 'x') + "...\"");
+}

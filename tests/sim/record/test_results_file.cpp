@@ -254,6 +254,16 @@ TEST_CASE("a link to a results file stays a link, and the file it names is repla
   CHECK(load(directory.path("x.h5")).nodes.size() == 7);
 }
 
+TEST_CASE("a link to a results file that is not there yet stays a link") {
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.path("latest.h5");
+  fs::create_symlink("next.h5", path);
+  fs::create_symlink("elsewhere/x.h5", directory.path("next.h5"));
+  save(full_recorder(), path);
+  CHECK(fs::is_symlink(path));
+  CHECK(load(directory.path("elsewhere/x.h5")).nodes.size() == 7);
+}
+
 TEST_CASE("a full disk is an error in the system's words and leaves the old file and no other") {
   const test::TemporaryDirectory directory;
   const std::string path = directory.path("x.h5");
