@@ -100,12 +100,14 @@ void Observer::lose_stopped(Time time) {
 }
 
 Observer::Row& Observer::row_of(Rows& rows, std::size_t index) {
-  Row& row = rows.begun[index];
-  if (row.models.empty() && row.arrived == 0) {
+  const auto [found, is_new] = rows.begun.try_emplace(index);
+  Row& row = found->second;
+  if (is_new) {
     row.models.resize(recorder_.nodes.size());
     row.handed.resize(recorder_.nodes.size());
     row.has_arrived.resize(recorder_.nodes.size());
     row.missing = recorder_.nodes.size() - lost_nodes_;
+    note_consensus();  // there may be many rows: those that are through go
   }
   return row;
 }
@@ -117,7 +119,6 @@ void Observer::add_snapshot(Snapshot snapshot) {
   row.handed[node] = snapshot.handed;
   row.has_arrived[node] = true;
   row.latest = std::max(row.latest, snapshot.time);
-  ++row.arrived;
   if (--row.missing == 0) complete(snapshot.by, snapshot.row, row);
 }
 
@@ -174,11 +175,7 @@ std::vector<Observer::Snapshot> Observer::take_snapshots() {
 void Observer::complete(By by, std::size_t index, Row& row) {
   note_work(by, index, row);
   if (graph_.has_numbers()) evaluate(by, index, row);
-  // There may be many rows: only distances that are not known yet are kept.
-  row = Row{.distances = std::move(row.distances),
-            .is_evaluated = row.is_evaluated,
-            .arrived = row.arrived};
-  note_consensus();
+  row = Row{.distances = std::move(row.distances)};
 }
 
 void Observer::note_work(By by, std::size_t index, const Row& row) {
@@ -223,7 +220,7 @@ void Observer::evaluate(By by, std::size_t index, Row& row) {
     graph_.deliver(quality.accuracy, &table.cell(facts_.accuracy_metric, index));
   }
   std::erase_if(row.models, [](const Vector& x) { return !x; });  // of nodes that have none
-  row.is_evaluated = true;
+  rows(by).evaluated.push_back(index);
   row.distances.assign(row.models.size(), std::nan(""));
   for (std::size_t i = 0; i < row.models.size(); ++i) {
     graph_.deliver(squared_distance(row.models[i], center), &row.distances[i]);
@@ -277,14 +274,17 @@ void Observer::settle() {
 
 void Observer::note_consensus() {
   for (const By by : {By::step, By::time}) {
-    for (auto& [index, row] : rows(by).begun) {
-      if (row.distances.empty() || std::isnan(row.distances.back())) continue;
+    std::erase_if(rows(by).begun, [&](const auto& entry) {
+      const auto& [index, row] = entry;
+      if (row.missing > 0) return false;
+      if (row.distances.empty()) return true;
+      if (std::isnan(row.distances.back())) return false;
       const double sum = std::accumulate(row.distances.begin(), row.distances.end(), 0.0);
-      if (std::isnan(sum)) continue;  // some are not known, or of models that are no numbers
+      if (std::isnan(sum)) return false;  // some are not known, or of models that are no numbers
       rows(by).table.cell("consensus_distance", index) =
           std::sqrt(sum / static_cast<double>(row.distances.size()));
-      row.distances = std::vector<double>();  // {} would keep its memory
-    }
+      return true;
+    });
   }
 }
 
@@ -305,8 +305,7 @@ void Observer::check_steps(Step steps) const {
 
 void Observer::check_means() const {
   if (leaves_out_diverged_) return;
-  for (const auto& [index, row] : by_step_.begun) {
-    if (!row.is_evaluated) continue;
+  for (const std::size_t index : by_step_.evaluated) {
     const double loss = recorder_.evaluation.value("test_loss", index);
     if (std::isfinite(loss)) continue;
     throw Diverged("the test loss of the mean model", loss,

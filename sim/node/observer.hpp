@@ -124,7 +124,7 @@ class Observer {
   /// Computes what is outstanding and completes the recorder's tables. The recorder may be saved before, too:
   /// cells not yet known are NaN then.
   void settle();
-  /// Fills in the consensus distances that are known by now; before the recorder is saved.
+  /// Fills in the consensus distances that are known by now, whose rows then are through; before the recorder is saved.
   void note_consensus();
   /// Whether every node that has not stopped ended so many steps.
   bool has_ended(Step steps) const { return !first_behind(steps); }
@@ -143,18 +143,16 @@ class Observer {
     std::vector<Vector> models{};     // (nodes)
     std::vector<Handed> handed{};     // (nodes), with these
     std::vector<bool> has_arrived{};  // (nodes)
-    /// Squared, from the mean, of those in the mean, by node; until all are known.
-    std::vector<double> distances{};
-    bool is_evaluated = false;
-    std::size_t arrived = 0;
-    std::size_t missing = 0;  // nodes to wait for
+    std::vector<double> distances{};  // squared, from the mean; of those in the mean, by node
+    std::size_t missing = 0;          // nodes to wait for
     Time latest{};
   };
 
   struct Rows {
     Table& table;
-    std::map<std::size_t, Row> begun;
-    Judge judge;  // empty: nobody waits for the numbers
+    std::map<std::size_t, Row> begun;    // until all is known
+    std::vector<std::size_t> evaluated;  // rows, as they were complete
+    Judge judge;                         // empty: nobody waits for the numbers
   };
 
   Rows& rows(By by) { return by == By::step ? by_step_ : by_time_; }
@@ -180,8 +178,8 @@ class Observer {
   const WorkloadFacts& facts_;
   std::vector<Vector> models_;  // (nodes), from the first on
   std::vector<Handed> newest_;  // (nodes), with these; empty unless they are evaluated by time
-  Rows by_step_{recorder_.evaluation, {}, {}};
-  Rows by_time_{recorder_.evaluation_by_time, {}, {}};
+  Rows by_step_{recorder_.evaluation, {}, {}, {}};
+  Rows by_time_{recorder_.evaluation_by_time, {}, {}, {}};
   std::pair<NodeId, NodeId> nodes_here_{0, 0};  // evaluated by time
   Duration interval_{};
   Time until_ = Time::max();
