@@ -29,6 +29,7 @@ namespace {
 constexpr auto between_progress = std::chrono::milliseconds(200);
 constexpr auto first_save_after = std::chrono::seconds(10);
 constexpr std::size_t reserve_bytes = std::size_t{64} << 20;
+constexpr std::size_t few_waiting_models = 4;  // of each node
 constexpr int save_share = 30;  // saving takes at most one part in so many of the time
 
 std::string processor_name() {
@@ -150,6 +151,7 @@ void Run::pulse(Time now, std::optional<std::int64_t> events) {
                      .share_here = static_cast<double>(nodes_here_) / parts_.settings.nodes,
                      .is_real = !events});
   }
+  if (events) watch_waiting_models();
   if (events && wall >= next_save_ && !is_replaying()) {
     if (!peers_ || !was_away_) save_so_far();
     plan_next_save(wall);
@@ -187,6 +189,26 @@ void Run::save_so_far() {
   } catch (const Error& error) {
     warn_of_saving(error);
   }
+}
+
+void Run::watch_waiting_models() {
+  const std::size_t waiting = observer_->waiting_models();
+  const auto nodes = recorder_.nodes.size();
+  if (waiting < few_waiting_models * nodes || has_warned_of_models_ || !graph_->has_numbers())
+    return;
+  const double bytes = model_bytes(parts_.settings, parts_.workload->facts()) *
+                       static_cast<double>(waiting) / static_cast<double>(nodes);
+  if (bytes < hooks_.most_waiting_bytes) return;
+  has_warned_of_models_ = true;
+  const auto [slowest, fastest] =
+      std::ranges::minmax_element(recorder_.nodes, {}, &NodeTotals::steps);
+  if (hooks_.warn)
+    hooks_.warn(fmt::format(
+        "evaluations by step keep {:.2g} GiB of models until node {} gets as far, which is {} "
+        "steps "
+        "behind; a larger run.evaluate_every keeps fewer, evaluations by time "
+        "(run.evaluate_interval) none",
+        bytes / (1 << 30), slowest - recorder_.nodes.begin(), fastest->steps - slowest->steps));
 }
 
 void Run::warn_of_saving(const Error& error) {

@@ -52,6 +52,8 @@ class Run {
     bool saves = true;
     /// Told what goes wrong without ending the run.
     std::function<void(const std::string&)> warn;
+    /// Of models that evaluations keep until slow nodes get as far: with more the run warns.
+    double most_waiting_bytes = 1 << 30;
     /// Of the program, for the results file.
     std::string code_version;
   };
@@ -134,6 +136,8 @@ class Run {
   /// What was saved of this run over MPI, recognized by the time of `node`, which is here.
   std::optional<Recorder> load_saved(NodeId node) const;
   void warn_of_saving(const Error& error);
+  /// Warns, once, that evaluations keep many models until slow nodes get as far.
+  void watch_waiting_models();
   void note_idle_wishes(const SimulatedTransport& transport, const Host* host);
   /// After a save that began then.
   void plan_next_save(Clock::time_point began);
@@ -166,6 +170,7 @@ class Run {
   bool was_away_ = false;
   Clock::time_point next_save_;
   bool has_warned_of_saving_ = false;
+  bool has_warned_of_models_ = false;
   Recorder reported_;  // by the ranks of a run over MPI
   Clock::time_point saving_began_;
   std::future<void> saving_;  // of what was reported

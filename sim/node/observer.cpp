@@ -119,6 +119,7 @@ void Observer::add_snapshot(Snapshot snapshot) {
   row.handed[node] = snapshot.handed;
   row.has_arrived[node] = true;
   row.latest = std::max(row.latest, snapshot.time);
+  if (snapshot.by == By::step) ++waiting_models_;
   if (--row.missing == 0) complete(snapshot.by, snapshot.row, row);
 }
 
@@ -169,10 +170,13 @@ std::vector<Observer::Snapshot> Observer::take_snapshots() {
     }
     std::erase_if(rows(by).begun, [](const auto& entry) { return entry.second.missing > 0; });
   }
+  waiting_models_ = 0;
   return snapshots;
 }
 
 void Observer::complete(By by, std::size_t index, Row& row) {
+  if (by == By::step)
+    waiting_models_ -= static_cast<std::size_t>(std::ranges::count(row.has_arrived, true));
   note_work(by, index, row);
   if (graph_.has_numbers()) evaluate(by, index, row);
   row = Row{.distances = std::move(row.distances)};

@@ -95,6 +95,8 @@ class Observer {
   /// Waits for the numbers of each evaluation by step, or by time, and hands them over.
   using Judge = std::function<void(double loss, double accuracy)>;
   void judge(By by, Judge judge) { rows(by).judge = std::move(judge); }
+  /// Models that rows by step keep because other nodes have not got as far yet.
+  std::size_t waiting_models() const { return waiting_models_; }
 
   /// `node` has stopped for ever at `time`, as is found now: rows do not wait for it any more.
   void lose(NodeId node, Time time);
@@ -187,6 +189,7 @@ class Observer {
   std::size_t instants_ = 0;  // that have passed
   std::vector<bool> lost_;    // (nodes)
   std::size_t lost_nodes_ = 0;
+  std::size_t waiting_models_ = 0;
   Presence presence_;  // empty: they are always up
   bool counts_live_nodes_ = false;
   bool leaves_out_diverged_ = false;

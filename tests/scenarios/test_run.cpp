@@ -466,3 +466,31 @@ TEST_CASE("tokens of the workload's batches become time through the compute mode
   CHECK(to_seconds(run->recorder().nodes[0].compute) ==
         doctest::Approx(0.030 + 1e-5 * static_cast<double>(tokens)).epsilon(1e-12));
 }
+
+TEST_CASE("a warning tells of models that evaluations keep until a slow node gets as far") {
+  const auto warnings = [](const std::string& more, double most_waiting_bytes) {
+    std::vector<std::string> told;
+    Run::Hooks hooks;
+    hooks.saves = false;
+    hooks.warn = [&](const std::string& words) { told.push_back(words); };
+    hooks.most_waiting_bytes = most_waiting_bytes;
+    Run run(assemble(Scenario::parse(
+                "[run]\nnodes = 4\nsteps = 400\nevaluate_every = 1\n[topology]\nkind = ring\n"
+                "[network]\nkind = constant\nlatency = 1 us\n[compute]\ngradient = 1 ms\n" +
+                    more +
+                    "[workload]\nkind = quadratic\ndimension = 1024\n[algorithm]\n"
+                    "kind = adpsgd\nlearning_rate = 0.1\n",
+                "test.ini")),
+            std::move(hooks));
+    run.simulate();
+    return told;
+  };
+  const std::string slow = "slow_nodes = 1\nslowdown = 10\n";  // which is node 0
+  const auto told = warnings(slow, 1e6);
+  REQUIRE(told.size() == 1);  // once
+  CHECK(told[0].find(" until node 0 gets as far, which is ") != std::string::npos);
+  CHECK(told[0].find(" steps behind; a larger run.evaluate_every ") != std::string::npos);
+  // All others have ended when node 0 has done 40 of 400 steps: they keep 1,080 models of 4 KiB.
+  CHECK(warnings(slow, 6e6).empty());
+  CHECK(warnings("", 1e5).empty());
+}
