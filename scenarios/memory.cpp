@@ -11,6 +11,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/memory.hpp"
 #include "sim/node/row_store.hpp"
+#include "sim/record/recorder.hpp"
 
 namespace starling {
 namespace {
@@ -25,6 +26,28 @@ constexpr double node_bytes = 2400;
 constexpr double program_bytes = 22e6;
 /// What a node takes beside its model, at least: one that only sleeps takes most of it (tests/benchmarks/bench_engine.cpp).
 constexpr std::int64_t bytes_per_idle_node = 380;
+
+/// The numbers of a node in a row of its table: time, bytes sent and, of workloads with numbers, the loss; and one of them
+/// once more, when they are saved.
+constexpr std::int64_t table_bytes = 32;
+
+/// "50 rows * 1000 nodes * 24 B": the table of what each node did, which grows up to that.
+std::string table_of_nodes(const RunSettings& settings) {
+  return fmt::format("{} rows * {} nodes * {} B",
+                     RowSchedule(settings.record_every, settings.steps).rows(), settings.nodes,
+                     table_bytes);
+}
+
+double bytes_of_table(const RunSettings& settings) {
+  return static_cast<double>(RowSchedule(settings.record_every, settings.steps).rows()) *
+         static_cast<double>(settings.nodes * table_bytes);
+}
+
+/// Bytes in words.
+std::string in_words(double bytes) {
+  return bytes < 0.1 * gibibyte ? fmt::format("{:.4g} MB", bytes / 1e6)
+                                : fmt::format("{:.2f} GiB", bytes / gibibyte);
+}
 
 int threads_that_compute(NodeId nodes) { return std::min(omp_get_max_threads(), nodes); }
 
@@ -64,20 +87,24 @@ void check_memory_of_nodes(const Section& run, std::int64_t nodes) {
                 fmt::format("{} nodes * {} B beside their models", nodes, bytes_per_idle_node));
 }
 
+void check_memory_of_table(const Section& run, const RunSettings& settings) {
+  expect_memory(run, "record_every", bytes_of_table(settings), table_of_nodes(settings), "larger");
+}
+
 double model_bytes(const RunSettings& settings, const WorkloadFacts& facts) {
   return 4.0 * static_cast<double>(RowStore::row_floats(facts.parameters)) * settings.nodes;
 }
 
 std::string describe_memory(const RunSettings& settings, const WorkloadFacts& facts) {
+  const double table = bytes_of_table(settings);
+  const std::string of_table =
+      fmt::format("{} = {} of the table of nodes", table_of_nodes(settings), in_words(table));
+  if (!facts.has_numbers) return fmt::format("no numbers are kept but {}", of_table);
   const double models = model_bytes(settings, facts);
   const double rest = program_bytes + node_bytes * settings.nodes;
-  const auto in_words = [](double bytes) {
-    return bytes < 0.1 * gibibyte ? fmt::format("{:.4g} MB", bytes / 1e6)
-                                  : fmt::format("{:.2f} GiB", bytes / gibibyte);
-  };
   std::string text = fmt::format("{} nodes * {} floats * 4 B = {} of models", settings.nodes,
                                  RowStore::row_floats(facts.parameters), in_words(models));
-  double sum = models + rest + facts.data_bytes;
+  double sum = models + rest + table + facts.data_bytes;
   if (facts.scratch_floats > 0 && settings.device != DeviceChoice::cuda) {  // else on the GPU
     const int threads = threads_that_compute(settings.nodes);
     sum += scratch_bytes(facts, threads);
@@ -86,9 +113,9 @@ std::string describe_memory(const RunSettings& settings, const WorkloadFacts& fa
   }
   return text +
          fmt::format(
-             ", {} of data, and about {:.0f} MB + {:.0f} B * {} = {} of all else: {}; the "
+             ", {} of data, {}, and about {:.0f} MB + {:.0f} B * {} = {} of all else: {}; the "
              "models' share again for each further model that nodes keep, or have in flight{}",
-             in_words(facts.data_bytes), program_bytes / 1e6, node_bytes, settings.nodes,
+             in_words(facts.data_bytes), of_table, program_bytes / 1e6, node_bytes, settings.nodes,
              in_words(rest), in_words(sum),
              settings.save_models ? ", and twice to save the models" : "");
 }

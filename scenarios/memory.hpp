@@ -11,11 +11,14 @@ namespace starling {
 /// Bytes of one model of every node, in rows as the backend keeps them.
 double model_bytes(const RunSettings& settings, const WorkloadFacts& facts);
 
-/// "1000000 nodes * 2416 floats * 4 B = 9.00 GiB of models, .."; the workload has numbers.
+/// "1000000 nodes * 2416 floats * 4 B = 9.00 GiB of models, ..", or that no numbers are kept.
 std::string describe_memory(const RunSettings& settings, const WorkloadFacts& facts);
 
 /// Says that so many nodes cannot fit, before anything is built for each of them.
 void check_memory_of_nodes(const Section& run, std::int64_t nodes);
+
+/// The same of so many rows of the table of what each node did.
+void check_memory_of_table(const Section& run, const RunSettings& settings);
 
 /// A run holds a model per node at least, each of its `hosts` as many, and what lies between the layers in each thread
 /// that computes a gradient; throws Error before it starts if they cannot fit.

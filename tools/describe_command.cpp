@@ -75,10 +75,6 @@ void describe_model(const Assembly& parts) {
   describe_data(*parts.workload);
   line("parameters", fmt::format("{} ({} on the network)", facts.parameters,
                                  to_text(Bytes{4 * facts.wire_parameters})));
-  if (!facts.has_numbers) {
-    line("memory", "no numbers are kept");
-    return;
-  }
   line("memory", describe_memory(parts.settings, facts));
 }
 

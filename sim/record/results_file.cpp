@@ -85,6 +85,7 @@ void write_metrics(Writer& writer, const std::string& group, const Table& table,
   for (const std::string& metric : table.metrics()) {
     const std::size_t rows = table.rows(metric);
     values.clear();
+    values.reserve(rows * table.width());
     for (std::size_t row = 0; row < rows; ++row) {
       const std::span<const double> cells = table.cells(metric, row);
       values.insert(values.end(), cells.begin(), cells.end());

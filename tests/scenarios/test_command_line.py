@@ -98,6 +98,8 @@ MISTAKES = [
 BLOBS = ["workload.dataset=blobs"]
 # What no machine can hold, or no clock: refused before memory is asked for, with the arithmetic or the bound.
 ABSURD = [
+    (["run.nodes=1e6", "run.steps=1e9", "run.record_every=1000"], 2,
+     "run.record_every must be larger: 1000000 rows * 1000000 nodes * 32 B = 29802.3 GiB"),
     (["run.nodes=1e12"], 2, "run.nodes must be fewer: 1000000000000 nodes * 380 B beside their models = 353902.6 GiB"),
     (["workload.hidden=1048576,1048576"], 1, "8 nodes * 1099591319562 parameters * 4 B = 32770.4 GiB"),
     (["workload.hidden=1000000000"], 2, "the weights between two such layers would take 1000000000 * 1000000000 * 4 B"),
