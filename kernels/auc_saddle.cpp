@@ -9,6 +9,7 @@
 
 #include "kernels/finite.hpp"
 #include "kernels/model_facts.hpp"
+#include "kernels/worth_threads.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 
@@ -134,7 +135,10 @@ void Auc::gradient(GradientRequest& request, Work& work) const {
 void Auc::gradients(std::span<GradientRequest> requests) const {
   std::vector<Work> works(static_cast<std::size_t>(omp_get_max_threads()),
                           Work(layers_, static_cast<std::size_t>(problem_.batch_size)));
-#pragma omp parallel for schedule(dynamic) if (requests.size() > 1)
+  const double multiplications = 3 * facts_.batch_size * count_weights(facts_);
+  const double seconds =
+      static_cast<double>(requests.size()) * multiplications / multiplications_per_second;
+#pragma omp parallel for schedule(dynamic) if (requests.size() > 1 && is_worth_threads(seconds))
   for (std::size_t r = 0; r < requests.size(); ++r) {
     gradient(requests[r], works[static_cast<std::size_t>(omp_get_thread_num())]);
   }

@@ -52,8 +52,7 @@ Cnn::Cnn(Problem problem, const dense::Kernels& kernels)
   facts_.has_accuracy = problem_.data.test.samples > 0;
   facts_.batch_size = static_cast<double>(problem_.batch_size);
   if (!problem_.data.train.length.empty()) facts_.cost_unit = "token";
-  request_size_ =
-      size_of_request(3 * facts_.batch_size * static_cast<double>(network_.multiplications()));
+  multiplications_ = 3 * facts_.batch_size * static_cast<double>(network_.multiplications());
   facts_.samples = sampler_.samples();
   facts_.data_bytes = problem_.data.bytes();
   problem_.parts.clear();  // the sampler has its own copy
@@ -102,7 +101,7 @@ void Cnn::gradients(std::span<GradientRequest> requests) const {
 }
 
 void Cnn::gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const {
-  for_all_of<CnnNetwork::Work>(owner, requests.size(), request_size_,
+  for_all_of<CnnNetwork::Work>(owner, requests.size(), multiplications_,
                                [&](GradientRequest& request, CnnNetwork::Work& work,
                                    Crew::Member* member) { gradient(request, work, member); });
 }

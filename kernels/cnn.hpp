@@ -87,7 +87,7 @@ class Cnn final : public Workload {
   CnnNetwork network_;
   std::vector<std::int32_t> calibration_samples_;  // empty without batch normalization
   WorkloadFacts facts_;
-  RequestSize request_size_;
+  double multiplications_;  // of a gradient
 };
 
 }  // namespace starling

@@ -10,6 +10,7 @@
 
 #include "kernels/cache.hpp"
 #include "kernels/transforms.hpp"
+#include "kernels/worth_threads.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/prefetch.hpp"
 
@@ -19,8 +20,12 @@ namespace {
 constexpr double mebibyte = 1 << 20;
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 
-/// Below this many floats touched, waking the other threads costs more than they save.
-constexpr std::size_t worth_threads = std::size_t{1} << 15;
+/// Floats that a thread touches before it asks for more.
+constexpr std::size_t floats_per_chunk = std::size_t{1} << 15;
+
+bool is_worth_threads_touching(std::size_t floats) {
+  return is_worth_threads(static_cast<double>(floats) / floats_per_second);
+}
 
 std::size_t alignment_of(std::size_t bytes) { return bytes >= huge_page ? huge_page : cache_line; }
 
@@ -87,7 +92,7 @@ void CpuBackend::linear(std::span<const LinearJob> jobs, std::span<const LinearT
   const std::size_t columns = columns_of_a_piece(jobs.size(), longest, total, are_rows_shared);
   const std::size_t pieces = jobs.size() * ((longest + columns - 1) / columns);
   const std::size_t floats_per_piece = touched / std::max<std::size_t>(1, pieces) + 1;
-  std::size_t chunk = std::clamp<std::size_t>(worth_threads / floats_per_piece, 1, 256);
+  std::size_t chunk = std::clamp<std::size_t>(floats_per_chunk / floats_per_piece, 1, 256);
   if (are_rows_shared) {
     // One thread has the same columns of all jobs, if that leaves enough to the others: two that share columns would fetch
     // nearly every row each.
@@ -96,7 +101,7 @@ void CpuBackend::linear(std::span<const LinearJob> jobs, std::span<const LinearT
   }
   // Results that will have left the cache when they are read go past it: else their old content would be read first.
   const bool is_far = 2 * total * sizeof(float) > last_level_cache();
-#pragma omp parallel if (touched >= worth_threads && pieces > 1)
+#pragma omp parallel if (pieces > 1 && is_worth_threads_touching(touched))
   {
 #pragma omp for schedule(dynamic, chunk) nowait
     for (std::size_t piece = 0; piece < pieces; ++piece) {
@@ -113,7 +118,8 @@ void CpuBackend::linear(std::span<const LinearJob> jobs, std::span<const LinearT
 void CpuBackend::squared_distances(std::span<const DistanceJob> jobs) {
   std::size_t touched = 0;
   for (const DistanceJob& job : jobs) touched += 2 * std::size_t{job.length};
-#pragma omp parallel for schedule(dynamic, 4) if (touched >= worth_threads && jobs.size() > 1)
+#pragma omp parallel for schedule(dynamic, \
+                                  4) if (jobs.size() > 1 && is_worth_threads_touching(touched))
   for (std::size_t j = 0; j < jobs.size(); ++j) {
     *jobs[j].out = kernels_.squared_distance(jobs[j].a, jobs[j].b, jobs[j].length);
   }
@@ -122,7 +128,8 @@ void CpuBackend::squared_distances(std::span<const DistanceJob> jobs) {
 void CpuBackend::transform(std::span<const TransformJob> jobs) {
   std::size_t touched = 0;
   for (const TransformJob& job : jobs) touched += job.inputs[0].size() + job.out.size();
-#pragma omp parallel for schedule(dynamic) if (touched >= worth_threads && jobs.size() > 1)
+#pragma omp parallel for schedule(dynamic) if (jobs.size() > 1 && \
+                                               is_worth_threads_touching(touched))
   for (std::size_t j = 0; j < jobs.size(); ++j) {
     std::visit([&job = jobs[j]](const auto& t) { transforms::compute(t, job); },
                *jobs[j].transform);
@@ -130,7 +137,10 @@ void CpuBackend::transform(std::span<const TransformJob> jobs) {
 }
 
 void CpuBackend::measure(std::span<const MeasureJob> jobs) {
-#pragma omp parallel for schedule(dynamic) if (jobs.size() > 1)
+  std::size_t touched = 0;
+  for (const MeasureJob& job : jobs) touched += job.inputs[0].size();
+#pragma omp parallel for schedule(dynamic) if (jobs.size() > 1 && \
+                                               is_worth_threads_touching(touched))
   for (std::size_t j = 0; j < jobs.size(); ++j) {
     *jobs[j].out = std::visit([&job = jobs[j]](const auto& m) { return transforms::value(m, job); },
                               *jobs[j].measure);

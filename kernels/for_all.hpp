@@ -12,6 +12,7 @@
 #include <omp.h>
 
 #include "kernels/crew.hpp"
+#include "kernels/worth_threads.hpp"
 #include "sim/node/workload.hpp"
 
 namespace starling {
@@ -68,27 +69,23 @@ class ReadyRequests final : public RowOwner {
   RequestQueue queue_;
 };
 
-/// How much a request is.
-enum class RequestSize {
-  small,
-  large,  // worth the help of other threads
-};
+/// A request of so many multiplications is worth the help of other threads: they come late to what takes less than some 0.2 ms.
+inline constexpr double large_request = 1e7;
 
-/// Of one whose gradient takes so many multiplications: others come late to what takes less than some 0.2 ms.
-constexpr RequestSize size_of_request(double multiplications) {
-  return multiplications < 1e7 ? RequestSize::small : RequestSize::large;
-}
-
-/// Calls task(request, work, member) for all of the `count` requests that `owner` hands out, on all threads, each with its
-/// own `work`, and rethrows the first exception, after which no other task begins. Threads without a request help those
+/// Calls task(request, work, member) for all of the `count` requests that `owner` hands out, each of so many multiplications,
+/// on all threads if that is worth it, each with its own `work`, and rethrows the first exception, after which no other task
+/// begins. Threads without a request help those
 /// that have a large one to do its parts (Crew); `member` is null if requests are small. If there are as many threads as
 /// processors, one of them stands back while the owner records on another thread: else the system would take a thread off
 /// its processor in the middle of a task, and all who read its result would wait.
 template <class Work, class Task>
-void for_all_of(RowOwner& owner, std::size_t count, RequestSize size, const Task& task) {
-  const int threads = count > 1 || size == RequestSize::large ? omp_get_max_threads() : 1;
+void for_all_of(RowOwner& owner, std::size_t count, double multiplications, const Task& task) {
+  const bool are_large = multiplications >= large_request;
+  const double seconds = static_cast<double>(count) * multiplications / multiplications_per_second;
+  const bool are_shared = (count > 1 || are_large) && is_worth_threads(seconds);
+  const int threads = are_shared ? omp_get_max_threads() : 1;
   std::optional<Crew> crew;
-  if (size == RequestSize::large && threads > 1) crew.emplace(static_cast<std::size_t>(threads));
+  if (are_large && threads > 1) crew.emplace(static_cast<std::size_t>(threads));
   std::exception_ptr failure;
   const auto work_while = [&](const auto& goes_on) {
     thread_local Work work;

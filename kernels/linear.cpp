@@ -16,6 +16,7 @@
 #include "kernels/keys.hpp"
 #include "kernels/model_facts.hpp"
 #include "kernels/registry.hpp"
+#include "kernels/worth_threads.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/memory.hpp"
 
@@ -132,13 +133,18 @@ void Linear::gradient(GradientRequest& request, std::span<std::int32_t> indices)
 void Linear::gradients(std::span<GradientRequest> requests) const {
   const auto batch = static_cast<std::size_t>(sampler_.batch_size());
   std::vector<std::int32_t> indices(requests.size() * batch);  // no exception may leave a thread
-#pragma omp parallel for schedule(static)
+  const auto numbers = static_cast<double>(2 * requests.size() * batch * problem_.features);
+#pragma omp parallel for schedule( \
+    static) if (is_worth_threads(numbers / chained_additions_per_second))
   for (std::size_t r = 0; r < requests.size(); ++r)
     gradient(requests[r], std::span(indices).subspan(r * batch, batch));
 }
 
 void Linear::evaluate(std::span<EvaluationRequest> requests) const {
-#pragma omp parallel for schedule(static)
+  const auto numbers =
+      static_cast<double>(requests.size() * problem_.test_samples * problem_.features);
+#pragma omp parallel for schedule( \
+    static) if (is_worth_threads(numbers / chained_additions_per_second))
   for (std::size_t r = 0; r < requests.size(); ++r) {
     double loss = 0;
     for (std::size_t s = 0; s < problem_.test_samples; ++s) {

@@ -102,7 +102,7 @@ Mlp::Mlp(Problem problem, const dense::Kernels& kernels)
   facts_.data_bytes = problem_.data.bytes();
   facts_.scratch_floats =
       Activations{}.deal(nullptr, layers_, static_cast<std::size_t>(problem_.batch_size));
-  request_size_ = size_of_request(3 * facts_.batch_size * count_weights(facts_));
+  multiplications_ = 3 * facts_.batch_size * count_weights(facts_);
   models_exceed_cache_ =
       2 * facts_.samples.size() * facts_.parameters * sizeof(float) > last_level_cache();
   problem_.parts.clear();  // the sampler has its own copy
@@ -270,7 +270,7 @@ void Mlp::gradients(std::span<GradientRequest> requests) const {
 }
 
 void Mlp::gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const {
-  for_all_of<Activations>(owner, requests.size(), request_size_,
+  for_all_of<Activations>(owner, requests.size(), multiplications_,
                           [&](GradientRequest& request, Activations& work, Crew::Member* member) {
                             gradient(request, &request < &requests.back() ? &request + 1 : nullptr,
                                      work, {kernels_, member});

@@ -85,7 +85,7 @@ class Mlp final : public Workload {
   std::vector<DenseLayer> layers_;
   WorkloadFacts facts_;
   std::uint64_t instance_;  // 1, 2, .. in this process
-  RequestSize request_size_;
+  double multiplications_;  // of a gradient
   bool models_exceed_cache_ = false;  // those of all nodes, before and after a step
 };
 

@@ -20,6 +20,7 @@
 
 #include "kernels/model_facts.hpp"
 #include "kernels/registry.hpp"
+#include "kernels/worth_threads.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/memory.hpp"
 #include "sim/base/random.hpp"
@@ -91,12 +92,17 @@ void Quadratic::gradient(GradientRequest& request) const {
 }
 
 void Quadratic::gradients(std::span<GradientRequest> requests) const {
-#pragma omp parallel for schedule(static)
+  const auto numbers = static_cast<double>(requests.size() * problem_.dimension);
+  const double seconds =
+      numbers / (problem_.noise > 0 ? normals_per_second : chained_additions_per_second);
+#pragma omp parallel for schedule(static) if (is_worth_threads(seconds))
   for (std::size_t r = 0; r < requests.size(); ++r) gradient(requests[r]);
 }
 
 void Quadratic::evaluate(std::span<EvaluationRequest> requests) const {
-#pragma omp parallel for schedule(static)
+  const auto numbers = static_cast<double>(requests.size() * problem_.dimension);
+#pragma omp parallel for schedule( \
+    static) if (is_worth_threads(numbers / chained_additions_per_second))
   for (std::size_t r = 0; r < requests.size(); ++r) {
     double loss = optimal_loss_;
     for (std::size_t k = 0; k < problem_.dimension; ++k) {

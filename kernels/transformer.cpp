@@ -68,7 +68,7 @@ Transformer::Transformer(Problem problem, const dense::Kernels& kernels)
   const std::size_t tokens = sequences * train.tokens.size() / train.samples.samples;
   facts_.scratch_floats = model_.work_floats(
       {sequences, tokens, static_cast<std::size_t>(std::ranges::max(train.samples.length))});
-  request_size_ = size_of_request(3 * static_cast<double>(tokens) * count_weights(facts_));
+  multiplications_ = 3 * static_cast<double>(tokens) * count_weights(facts_);
   problem_.parts.clear();  // the samplers have their own copies
   problem_.parts.shrink_to_fit();
 }
@@ -131,7 +131,7 @@ void Transformer::gradients(std::span<GradientRequest> requests) const {
 
 void Transformer::gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const {
   for_all_of<TransformerModel::Work>(
-      owner, requests.size(), request_size_,
+      owner, requests.size(), multiplications_,
       [&](GradientRequest& request, TransformerModel::Work& work, Crew::Member* member) {
         gradient(request, work, member);
       });

@@ -73,7 +73,7 @@ class Transformer final : public Workload {
   std::optional<BucketSampler> bucket_sampler_;
   std::vector<std::size_t> test_blocks_;  // first sequence of each, and the end
   WorkloadFacts facts_;
-  RequestSize request_size_;
+  double multiplications_;  // of a gradient
 };
 
 }  // namespace starling

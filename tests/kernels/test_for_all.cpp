@@ -72,11 +72,10 @@ TEST_CASE("while the owner records and there is no processor for it, one thread 
     const Threads all(threads);
     Owner owner(count, busy);
     std::vector<int> times(count);
-    for_all_of<Nothing>(owner, count, RequestSize::small,
-                        [&](GradientRequest& request, Nothing&, Crew::Member*) {
-                          ++times[static_cast<std::size_t>(request.draw)];
-                          sched_yield();
-                        });
+    for_all_of<Nothing>(owner, count, 9e6, [&](GradientRequest& request, Nothing&, Crew::Member*) {
+      ++times[static_cast<std::size_t>(request.draw)];
+      sched_yield();
+    });
     CHECK(times == std::vector<int>(count, 1));
     CHECK(owner.ended == count);
     bool is_absent = true;
@@ -92,7 +91,7 @@ TEST_CASE("after a request has failed no other begins, and its exception is thro
     const auto task = [&](const GradientRequest& request, Nothing&, Crew::Member*) {
       if (request.draw == 17) throw std::runtime_error("seventeen");
     };
-    CHECK_THROWS_WITH_AS(for_all_of<Nothing>(owner, 10'000, RequestSize::small, task), "seventeen",
+    CHECK_THROWS_WITH_AS(for_all_of<Nothing>(owner, 10'000, 9e6, task), "seventeen",
                          std::runtime_error);
     if (threads == 1) CHECK(owner.ended == 17);
     CHECK(owner.ended < 10'000);
@@ -104,9 +103,9 @@ TEST_CASE("a request that cannot begin has failed, too") {
     const Threads all(threads);
     Owner owner(10'000, 0);
     owner.too_large = 17;
-    CHECK_THROWS_AS(for_all_of<Nothing>(owner, 10'000, RequestSize::small,
-                                        [](GradientRequest&, Nothing&, Crew::Member*) {}),
-                    std::bad_alloc);
+    CHECK_THROWS_AS(
+        for_all_of<Nothing>(owner, 10'000, 9e6, [](GradientRequest&, Nothing&, Crew::Member*) {}),
+        std::bad_alloc);
     if (threads == 1) CHECK(owner.ended == 17);
     CHECK(owner.ended < 10'000);
   }

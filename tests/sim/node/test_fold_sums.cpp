@@ -76,7 +76,7 @@ class FlowingToy final : public FoldingToy {
   void gradients_of(RowOwner& owner, std::span<GradientRequest> requests) const override {
     ++calls;
     struct Nothing {};
-    for_all_of<Nothing>(owner, requests.size(), RequestSize::small,
+    for_all_of<Nothing>(owner, requests.size(), 9e6,
                         [&](GradientRequest& request, Nothing&, Crew::Member*) {
                           if ((request.node * 7 + request.draw) % 5 == 0)
                             std::this_thread::sleep_for(std::chrono::microseconds(100));
