@@ -136,20 +136,26 @@ void Cnn::evaluate(std::span<EvaluationRequest> requests) const {
   const std::size_t width =
       network_.has_batch_normalization() ? 2 * network_.channels_normalized() : 0;
   std::vector<float> statistics(requests.size() * width);  // (requests, mean and rate)
+  const auto per_sample = static_cast<double>(network_.multiplications());
   const auto statistics_of = [&](std::size_t r) {
     return std::span(statistics).subspan(r * width, width);
   };
   if (width > 0) {
-    for_all<CnnNetwork::Work>(requests.size(), [&](std::size_t r, CnnNetwork::Work& work) {
-      calibrate(requests[r].x, statistics_of(r), work);
-    });
+    const double multiplications = per_sample * static_cast<double>(calibration_samples_.size());
+    for_all<CnnNetwork::Work>(requests.size(), multiplications,
+                              [&](std::size_t r, CnnNetwork::Work& work) {
+                                calibrate(requests[r].x, statistics_of(r), work);
+                              });
   }
   std::vector<Score> scores(requests.size() * blocks);  // (requests, blocks)
-  for_all<CnnNetwork::Work>(scores.size(), [&](std::size_t i, CnnNetwork::Work& work) {
-    const std::size_t r = i / blocks, first = i % blocks * evaluation_block;
-    scores[i] = score(requests[r].x, statistics_of(r), first,
-                      std::min(evaluation_block, samples - first), work);
-  });
+  const double multiplications =
+      per_sample * static_cast<double>(std::min(evaluation_block, samples));
+  for_all<CnnNetwork::Work>(
+      scores.size(), multiplications, [&](std::size_t i, CnnNetwork::Work& work) {
+        const std::size_t r = i / blocks, first = i % blocks * evaluation_block;
+        scores[i] = score(requests[r].x, statistics_of(r), first,
+                          std::min(evaluation_block, samples - first), work);
+      });
   answer(requests, scores);
 }
 

@@ -17,14 +17,15 @@
 
 namespace starling {
 
-/// Calls task(i, work) for i < count on all threads, each with its own `work`, and rethrows the first exception.
+/// Calls task(i, work) for i < count, each of so many multiplications, on all threads if that is worth it, each with its own
+/// `work`, and rethrows the first exception.
 template <class Work, class Task>
-void for_all(std::size_t count, const Task& task) {
+void for_all(std::size_t count, double multiplications, const Task& task) {
   const std::size_t chunk = RequestQueue::short_strip(count);
   std::atomic<std::size_t> next = 0;
   std::exception_ptr failure;
-  const int threads = count > 1 ? omp_get_max_threads() : 1;
-#pragma omp parallel if (threads > 1)
+  const double seconds = static_cast<double>(count) * multiplications / multiplications_per_second;
+#pragma omp parallel if (count > 1 && is_worth_threads(seconds))
   {
     thread_local Work work;  // lives on between calls, so that batches do not allocate
     for (std::size_t first; (first = next.fetch_add(chunk)) < count;) {

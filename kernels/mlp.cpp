@@ -290,7 +290,9 @@ void Mlp::evaluate(std::span<EvaluationRequest> requests) const {
   const std::size_t samples = problem_.data.test.samples;
   const std::size_t blocks = (samples + evaluation_block - 1) / evaluation_block;
   std::vector<Score> scores(requests.size() * blocks);  // (requests, blocks)
-  for_all<Activations>(scores.size(), [&](std::size_t i, Activations& work) {
+  const double multiplications =
+      count_weights(facts_) * static_cast<double>(std::min(evaluation_block, samples));
+  for_all<Activations>(scores.size(), multiplications, [&](std::size_t i, Activations& work) {
     const std::size_t first = i % blocks * evaluation_block;
     scores[i] =
         score(requests[i / blocks].x, first, std::min(evaluation_block, samples - first), work);

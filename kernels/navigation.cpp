@@ -23,6 +23,8 @@ namespace {
 
 constexpr std::size_t outputs = Episode::moves + 1;  // logits, then the value
 constexpr std::size_t evaluation_block = 25;         // episodes played side by side
+constexpr double beside_layers =
+    5e4;  // what else a move is takes as long as so many multiplications
 constexpr double reward_nearer = 0.1, reward_move = -0.01, reward_goal = 1;
 
 /// Probabilities of the four moves, their logarithms and entropy.
@@ -211,7 +213,8 @@ double Navigation::objective(Work& work) const {
 }
 
 void Navigation::gradients(std::span<GradientRequest> requests) const {
-  for_all<Work>(requests.size(), [&](std::size_t r, Work& work) {
+  const double multiplications = facts_.batch_size * (3 * count_weights(facts_) + beside_layers);
+  for_all<Work>(requests.size(), multiplications, [&](std::size_t r, Work& work) {
     GradientRequest& request = requests[r];
     roll_out(request.node, request.draw, request.x, work);
     estimate_advantages(work);
@@ -270,7 +273,10 @@ void Navigation::evaluate(std::span<EvaluationRequest> requests) const {
   const std::size_t count = problem_.test_episodes;
   const std::size_t blocks = (count + evaluation_block - 1) / evaluation_block;
   std::vector<Episode> episodes(requests.size() * count);  // (requests, episodes)
-  for_all<Work>(requests.size() * blocks, [&](std::size_t i, Work& work) {
+  constexpr double short_episode = 10;
+  const double multiplications = static_cast<double>(std::min(evaluation_block, count)) *
+                                 short_episode * (count_weights(facts_) + beside_layers);
+  for_all<Work>(requests.size() * blocks, multiplications, [&](std::size_t i, Work& work) {
     const std::size_t request = i / blocks, first = i % blocks * evaluation_block;
     play(requests[request].x, first,
          std::span(episodes).subspan(request * count + first,

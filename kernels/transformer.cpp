@@ -155,9 +155,10 @@ Score Transformer::score(const float* x, std::size_t block, TransformerModel::Wo
 void Transformer::evaluate(std::span<EvaluationRequest> requests) const {
   const std::size_t blocks = test_blocks();
   std::vector<Score> scores(requests.size() * blocks);  // (requests, blocks)
-  for_all<TransformerModel::Work>(scores.size(), [&](std::size_t i, TransformerModel::Work& work) {
-    scores[i] = score(requests[i / blocks].x, i % blocks, work);
-  });
+  for_all<TransformerModel::Work>(scores.size(), multiplications_ / 3,
+                                  [&](std::size_t i, TransformerModel::Work& work) {
+                                    scores[i] = score(requests[i / blocks].x, i % blocks, work);
+                                  });
   answer(requests, scores);
 }
 
