@@ -119,7 +119,7 @@ TEST_CASE("what a task throws is thrown when all others are done") {
       if (i == 17) throw std::runtime_error("seventeen");
       ++done;
     };
-    CHECK_THROWS_WITH_AS(for_all<Nothing>(100, task), "seventeen", std::runtime_error);
+    CHECK_THROWS_WITH_AS(for_all<Nothing>(100, 9e6, task), "seventeen", std::runtime_error);
     CHECK(done == 99);
   }
 }
