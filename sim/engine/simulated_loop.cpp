@@ -29,17 +29,17 @@ void fetch_frame(const Fibre& fibre) {
 
 void SimulatedTransport::run() {
   is_running_ = true;
+  looks_far_ =
+      settings_.nodes >= (graph_.facts().has_numbers ? fewest_to_look_far : fewest_of_times);
   const std::size_t first = fibres_.size();  // these begin now; those that they spawn have events
   for (std::size_t i = 0; i < first; ++i) dispatch(going_on(fibres_[i]));
   if (settings_.replay != nullptr) is_cut_ = settings_.replay->is_at_cut();  // before any act
-  const bool looks_far =
-      settings_.nodes >= (graph_.facts().has_numbers ? fewest_to_look_far : fewest_of_times);
   while (!calendar_.empty() && !is_cut_) {
     const Event event = calendar_.pop();
     if (event.time > settings_.until) [[unlikely]] {
       if (cut()) break;
     }
-    if (looks_far) {
+    if (looks_far_) {
       look_far();
     } else {
       look_near();

@@ -68,9 +68,10 @@ void SimulatedTransport::deliver(Time time, std::uint32_t id) {
   const bool has_event = flight.due == opposite(time);
   flight.due = time;
   if (has_event) return;  // put off, then settled for the same time after all
-  // What one node sends at once often arrives at once: nothing can come in between, and one event will do.
+  // What is sent at once often arrives at once: nothing can come in between, and one event will do. But only of what one node
+  // sends where the loop looks far ahead, which is worth more.
   if (is_first && newest_ != no_message && in_flight_[newest_].due == time &&
-      in_flight_[newest_].message.source == flight.message.source) {
+      (!looks_far_ || in_flight_[newest_].message.source == flight.message.source)) {
     in_flight_[newest_].next = id;
   } else {
     schedule(time, delivery_of(flight.destination, id));

@@ -221,6 +221,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   std::vector<NodeRecords> records_;  // others
   std::span<const Vector> models_;
   bool is_running_ = false;
+  bool looks_far_ = false;
   bool is_cut_ = false;
   bool has_used_closed_forms_ = false;
   std::int64_t events_ = 0;
