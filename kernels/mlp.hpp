@@ -84,8 +84,8 @@ class Mlp final : public Workload {
   BatchSampler sampler_;
   std::vector<DenseLayer> layers_;
   WorkloadFacts facts_;
-  std::uint64_t instance_;  // 1, 2, .. in this process
-  double multiplications_;  // of a gradient
+  std::uint64_t instance_;            // 1, 2, .. in this process
+  double multiplications_;            // of a gradient
   bool models_exceed_cache_ = false;  // those of all nodes, before and after a step
 };
 
