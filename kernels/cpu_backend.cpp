@@ -23,8 +23,9 @@ constexpr std::size_t huge_page = std::size_t{2} << 20;
 /// Floats that a thread touches before it asks for more.
 constexpr std::size_t floats_per_chunk = std::size_t{1} << 15;
 
-bool is_worth_threads_touching(std::size_t floats) {
-  return is_worth_threads(static_cast<double>(floats) / floats_per_second);
+/// Whether several jobs, or pieces of them, which touch so many floats, are worth waking other threads.
+bool are_shared(std::size_t jobs, std::size_t floats) {
+  return jobs > 1 && is_worth_threads(static_cast<double>(floats) / floats_per_second);
 }
 
 std::size_t alignment_of(std::size_t bytes) { return bytes >= huge_page ? huge_page : cache_line; }
@@ -101,7 +102,7 @@ void CpuBackend::linear(std::span<const LinearJob> jobs, std::span<const LinearT
   }
   // Results that will have left the cache when they are read go past it: else their old content would be read first.
   const bool is_far = 2 * total * sizeof(float) > last_level_cache();
-#pragma omp parallel if (pieces > 1 && is_worth_threads_touching(touched))
+#pragma omp parallel if (are_shared(pieces, touched))
   {
 #pragma omp for schedule(dynamic, chunk) nowait
     for (std::size_t piece = 0; piece < pieces; ++piece) {
@@ -118,8 +119,7 @@ void CpuBackend::linear(std::span<const LinearJob> jobs, std::span<const LinearT
 void CpuBackend::squared_distances(std::span<const DistanceJob> jobs) {
   std::size_t touched = 0;
   for (const DistanceJob& job : jobs) touched += 2 * std::size_t{job.length};
-#pragma omp parallel for schedule(dynamic, \
-                                  4) if (jobs.size() > 1 && is_worth_threads_touching(touched))
+#pragma omp parallel for schedule(dynamic, 4) if (are_shared(jobs.size(), touched))
   for (std::size_t j = 0; j < jobs.size(); ++j) {
     *jobs[j].out = kernels_.squared_distance(jobs[j].a, jobs[j].b, jobs[j].length);
   }
@@ -128,8 +128,7 @@ void CpuBackend::squared_distances(std::span<const DistanceJob> jobs) {
 void CpuBackend::transform(std::span<const TransformJob> jobs) {
   std::size_t touched = 0;
   for (const TransformJob& job : jobs) touched += job.inputs[0].size() + job.out.size();
-#pragma omp parallel for schedule(dynamic) if (jobs.size() > 1 && \
-                                               is_worth_threads_touching(touched))
+#pragma omp parallel for schedule(dynamic) if (are_shared(jobs.size(), touched))
   for (std::size_t j = 0; j < jobs.size(); ++j) {
     std::visit([&job = jobs[j]](const auto& t) { transforms::compute(t, job); },
                *jobs[j].transform);
@@ -139,8 +138,7 @@ void CpuBackend::transform(std::span<const TransformJob> jobs) {
 void CpuBackend::measure(std::span<const MeasureJob> jobs) {
   std::size_t touched = 0;
   for (const MeasureJob& job : jobs) touched += job.inputs[0].size();
-#pragma omp parallel for schedule(dynamic) if (jobs.size() > 1 && \
-                                               is_worth_threads_touching(touched))
+#pragma omp parallel for schedule(dynamic) if (are_shared(jobs.size(), touched))
   for (std::size_t j = 0; j < jobs.size(); ++j) {
     *jobs[j].out = std::visit([&job = jobs[j]](const auto& m) { return transforms::value(m, job); },
                               *jobs[j].measure);

@@ -75,10 +75,10 @@ inline constexpr double large_request = 1e7;
 
 /// Calls task(request, work, member) for all of the `count` requests that `owner` hands out, each of so many multiplications,
 /// on all threads if that is worth it, each with its own `work`, and rethrows the first exception, after which no other task
-/// begins. Threads without a request help those
-/// that have a large one to do its parts (Crew); `member` is null if requests are small. If there are as many threads as
-/// processors, one of them stands back while the owner records on another thread: else the system would take a thread off
-/// its processor in the middle of a task, and all who read its result would wait.
+/// begins. Threads without a request help those that have a large one to do its parts (Crew); `member` is null if requests
+/// are small. If there are as many threads as processors, one of them stands back while the owner records on another
+/// thread: else the system would take a thread off its processor in the middle of a task, and all who read its result would
+/// wait.
 template <class Work, class Task>
 void for_all_of(RowOwner& owner, std::size_t count, double multiplications, const Task& task) {
   const bool are_large = multiplications >= large_request;

@@ -134,8 +134,8 @@ void Linear::gradients(std::span<GradientRequest> requests) const {
   const auto batch = static_cast<std::size_t>(sampler_.batch_size());
   std::vector<std::int32_t> indices(requests.size() * batch);  // no exception may leave a thread
   const auto numbers = static_cast<double>(2 * requests.size() * batch * problem_.features);
-#pragma omp parallel for schedule( \
-    static) if (is_worth_threads(numbers / chained_additions_per_second))
+  const bool is_shared = is_worth_threads(numbers / chained_additions_per_second);
+#pragma omp parallel for schedule(static) if (is_shared)
   for (std::size_t r = 0; r < requests.size(); ++r)
     gradient(requests[r], std::span(indices).subspan(r * batch, batch));
 }
@@ -143,8 +143,8 @@ void Linear::gradients(std::span<GradientRequest> requests) const {
 void Linear::evaluate(std::span<EvaluationRequest> requests) const {
   const auto numbers =
       static_cast<double>(requests.size() * problem_.test_samples * problem_.features);
-#pragma omp parallel for schedule( \
-    static) if (is_worth_threads(numbers / chained_additions_per_second))
+  const bool is_shared = is_worth_threads(numbers / chained_additions_per_second);
+#pragma omp parallel for schedule(static) if (is_shared)
   for (std::size_t r = 0; r < requests.size(); ++r) {
     double loss = 0;
     for (std::size_t s = 0; s < problem_.test_samples; ++s) {

@@ -23,8 +23,8 @@ namespace {
 
 constexpr std::size_t outputs = Episode::moves + 1;  // logits, then the value
 constexpr std::size_t evaluation_block = 25;         // episodes played side by side
-constexpr double beside_layers =
-    5e4;  // what else a move is takes as long as so many multiplications
+// What else a move is takes as long as so many multiplications.
+constexpr double beside_layers = 5e4;
 constexpr double reward_nearer = 0.1, reward_move = -0.01, reward_goal = 1;
 
 /// Probabilities of the four moves, their logarithms and entropy.

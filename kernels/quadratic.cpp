@@ -101,8 +101,8 @@ void Quadratic::gradients(std::span<GradientRequest> requests) const {
 
 void Quadratic::evaluate(std::span<EvaluationRequest> requests) const {
   const auto numbers = static_cast<double>(requests.size() * problem_.dimension);
-#pragma omp parallel for schedule( \
-    static) if (is_worth_threads(numbers / chained_additions_per_second))
+  const bool is_shared = is_worth_threads(numbers / chained_additions_per_second);
+#pragma omp parallel for schedule(static) if (is_shared)
   for (std::size_t r = 0; r < requests.size(); ++r) {
     double loss = optimal_loss_;
     for (std::size_t k = 0; k < problem_.dimension; ++k) {

@@ -1,5 +1,5 @@
 // Whether work is worth waking other threads for. They sleep between two parallel regions (tools/passive_waiting.hpp), and
-// how long waking them takes is the machine's: some 5 us where a core is awake, 100 to 200 us where a virtual one is halted.
+// how long waking them takes is the machine's: some 5 us where a core is awake, 30 to 60 where a virtual one is halted.
 // Results do not depend on it: a request has the same bits on any thread.
 #pragma once
 

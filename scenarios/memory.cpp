@@ -31,7 +31,7 @@ constexpr std::int64_t bytes_per_idle_node = 380;
 /// once more, when they are saved.
 constexpr std::int64_t table_bytes = 32;
 
-/// "50 rows * 1000 nodes * 24 B": the table of what each node did, which grows up to that.
+/// "50 rows * 1000 nodes * 32 B": the table of what each node did, which grows up to that.
 std::string table_of_nodes(const RunSettings& settings) {
   return fmt::format("{} rows * {} nodes * {} B",
                      RowSchedule(settings.record_every, settings.steps).rows(), settings.nodes,

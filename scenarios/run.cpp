@@ -205,8 +205,7 @@ void Run::watch_waiting_models() {
   if (hooks_.warn)
     hooks_.warn(fmt::format(
         "evaluations by step keep {:.2g} GiB of models until node {} gets as far, which is {} "
-        "steps "
-        "behind; a larger run.evaluate_every keeps fewer, evaluations by time "
+        "steps behind; a larger run.evaluate_every keeps fewer, evaluations by time "
         "(run.evaluate_interval) none",
         bytes / (1 << 30), slowest - recorder_.nodes.begin(), fastest->steps - slowest->steps));
 }
