@@ -175,7 +175,6 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
       "record_every", std::max<Step>(1, s.steps / 500),
       "steps between rows of the per-node table; run.steps / 500 if not given");
   section.expect(s.record_every >= 1, "record_every", "must be at least 1, got {}", s.record_every);
-  check_memory_of_table(section, s);
   s.evaluate_interval = section.optional<Duration>(
       "evaluate_interval", Duration{0},
       "time between evaluations of the mean of the newest models, whatever their steps; 0 s: none");
@@ -386,6 +385,8 @@ Assembly assemble(const Scenario& scenario, int hosts) {
   });
   note(compute);
   note(workload);
+  const std::string doubt = doubt_of_table(settings);
+  if (!doubt.empty()) parts.warnings.push_back(run.located("record_every", doubt));
   const Duration interval = settings.evaluate_interval;
   const Duration gradient = parts.compute_time->mean();
   if (interval > Duration{0} && gradient / interval > many_evaluations) {

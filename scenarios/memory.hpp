@@ -17,8 +17,8 @@ std::string describe_memory(const RunSettings& settings, const WorkloadFacts& fa
 /// Says that so many nodes cannot fit, before anything is built for each of them.
 void check_memory_of_nodes(const Section& run, std::int64_t nodes);
 
-/// The same of so many rows of the table of what each node did.
-void check_memory_of_table(const Section& run, const RunSettings& settings);
+/// That the table of what each node did may not fit, if so: a run that ends before its last step has fewer rows.
+std::string doubt_of_table(const RunSettings& settings);
 
 /// A run holds a model per node at least, each of its `hosts` as many, and what lies between the layers in each thread
 /// that computes a gradient; throws Error before it starts if they cannot fit.

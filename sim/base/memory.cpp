@@ -17,12 +17,12 @@ std::int64_t available_memory() {
 }
 
 void expect_memory(const Section& section, std::string_view key, double bytes,
-                   std::string_view arithmetic, std::string_view remedy) {
+                   std::string_view arithmetic) {
   constexpr double gibibyte = 1 << 30;
   const auto available = static_cast<double>(available_memory());
   section.expect(available == 0 || bytes <= available, key,
-                 "must be {}: {} = {:.1f} GiB, but {:.1f} GiB of memory are free", remedy,
-                 arithmetic, bytes / gibibyte, available / gibibyte);
+                 "must be fewer: {} = {:.1f} GiB, but {:.1f} GiB of memory are free", arithmetic,
+                 bytes / gibibyte, available / gibibyte);
 }
 
 // Mapped, as malloc touches what it gives where MALLOC_PERTURB_ is set, which Meson does for tests.

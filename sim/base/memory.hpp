@@ -16,7 +16,7 @@ std::int64_t available_memory();
 /// Refuses the value of `key` if so many bytes are not free. `arithmetic` says what they are made of:
 /// "run.nodes must be fewer: 99999999 nodes * 480 B beside their models = 44.7 GiB, but 20.6 GiB of memory are free".
 void expect_memory(const Section& section, std::string_view key, double bytes,
-                   std::string_view arithmetic, std::string_view remedy = "fewer");
+                   std::string_view arithmetic);
 
 /// Memory that is set aside and never touched, to be given up where there is no more. Throws std::bad_alloc.
 struct GiveBack {
