@@ -133,7 +133,8 @@ void SimulatedTransport::look_far() const {
         prefetch_early(mailbox_.place(in_flight_[flight.next].destination));
     } else if (kind_of(payload) == Kind::resume) {
       const Fibre& fibre = fibre_of(payload);
-      if (has_messages) prefetch_early(mailbox_.arrived(fibre.node, 0), Mailbox::bytes_per_message);
+      const Message* message = has_messages ? mailbox_.arrived(fibre.node, 0) : nullptr;
+      if (message != nullptr) prefetch_early(message, Mailbox::bytes_per_message);
       fetch_frame(fibre);
       if (!models_.empty()) graph_.fetch_ahead(models_[static_cast<std::size_t>(fibre.node)]);
     }
@@ -147,7 +148,8 @@ void SimulatedTransport::look_far() const {
     } else if (kind_of(payload) == Kind::resume) {
       const NodeId node = fibre_of(payload).node;
       if (const Message* message = mailbox_.arrived(node, 0)) graph_.fetch_ahead(message->values);
-      prefetch_early(mailbox_.arrived(node, 1), Mailbox::bytes_per_message);
+      if (const Message* message = mailbox_.arrived(node, 1))
+        prefetch_early(message, Mailbox::bytes_per_message);
     }
   }
   if (const Event* event = calendar_.ahead(1)) {
