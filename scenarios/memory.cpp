@@ -33,8 +33,8 @@ constexpr std::int64_t table_bytes = 32;
 
 /// "50 rows * 1000 nodes * 32 B": the table of what each node did, which grows up to that.
 std::string table_of_nodes(const RunSettings& settings) {
-  return fmt::format("{} rows * {} nodes * {} B",
-                     RowSchedule(settings.record_every, settings.steps).rows(), settings.nodes,
+  const std::size_t rows = RowSchedule(settings.record_every, settings.steps).rows();
+  return fmt::format("{} {} * {} nodes * {} B", rows, rows == 1 ? "row" : "rows", settings.nodes,
                      table_bytes);
 }
 

@@ -200,14 +200,15 @@ void Run::watch_waiting_models() {
                        static_cast<double>(waiting) / static_cast<double>(nodes);
   if (bytes < hooks_.most_waiting_bytes) return;
   has_warned_of_models_ = true;
-  const auto [slowest, fastest] =
-      std::ranges::minmax_element(recorder_.nodes, {}, &NodeTotals::steps);
+  const NodeId slowest = observer_->slowest();
+  const Step fastest = std::ranges::max(recorder_.nodes, {}, &NodeTotals::steps).steps;
   if (hooks_.warn)
     hooks_.warn(fmt::format(
         "evaluations by step keep {:.2g} GiB of models until node {} gets as far, which is {} "
         "steps behind; a larger run.evaluate_every keeps fewer, evaluations by time "
         "(run.evaluate_interval) none",
-        bytes / (1 << 30), slowest - recorder_.nodes.begin(), fastest->steps - slowest->steps));
+        bytes / (1 << 30), slowest,
+        fastest - recorder_.nodes[static_cast<std::size_t>(slowest)].steps));
 }
 
 void Run::warn_of_saving(const Error& error) {

@@ -10,8 +10,8 @@
 namespace starling::topologies {
 
 /// The gap of topology/spectrum.hpp if `topology` is circulant and has at least two nodes: 1 minus the largest product over the
-/// phases of |lambda_k|, 0 < k < n. Without cancellation, so that tiny gaps are exact, too. Passes three times over the arcs,
-/// over none of a complete graph.
+/// phases of |lambda_k|, 0 < k < n. Without cancellation, so that tiny gaps are exact, too. Takes as long as an iteration of
+/// Lanczos, which passes twice over the arcs; of a complete graph over none.
 std::optional<double> circulant_gap(const Topology& topology);
 
 }  // namespace starling::topologies

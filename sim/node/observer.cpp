@@ -224,7 +224,7 @@ void Observer::evaluate(By by, std::size_t index, Row& row) {
     graph_.deliver(quality.accuracy, &table.cell(facts_.accuracy_metric, index));
   }
   std::erase_if(row.models, [](const Vector& x) { return !x; });  // of nodes that have none
-  rows(by).evaluated.push_back(index);
+  if (by == By::step) evaluated_.push_back(index);
   row.distances.assign(row.models.size(), std::nan(""));
   for (std::size_t i = 0; i < row.models.size(); ++i) {
     graph_.deliver(squared_distance(row.models[i], center), &row.distances[i]);
@@ -292,6 +292,15 @@ void Observer::note_consensus() {
   }
 }
 
+NodeId Observer::slowest() const {
+  std::optional<std::size_t> slowest;
+  for (std::size_t i = 0; i < recorder_.nodes.size(); ++i) {
+    if (!lost_[i] && (!slowest || recorder_.nodes[i].steps < recorder_.nodes[*slowest].steps))
+      slowest = i;
+  }
+  return static_cast<NodeId>(slowest.value_or(0));
+}
+
 /// The first node that has not stopped and ended fewer steps.
 std::optional<std::size_t> Observer::first_behind(Step steps) const {
   for (std::size_t i = 0; i < recorder_.nodes.size(); ++i) {
@@ -309,7 +318,7 @@ void Observer::check_steps(Step steps) const {
 
 void Observer::check_means() const {
   if (leaves_out_diverged_) return;
-  for (const std::size_t index : by_step_.evaluated) {
+  for (const std::size_t index : evaluated_) {
     const double loss = recorder_.evaluation.value("test_loss", index);
     if (std::isfinite(loss)) continue;
     throw Diverged("the test loss of the mean model", loss,

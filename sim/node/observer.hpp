@@ -97,6 +97,8 @@ class Observer {
   void judge(By by, Judge judge) { rows(by).judge = std::move(judge); }
   /// Models that rows by step keep because other nodes have not got as far yet.
   std::size_t waiting_models() const { return waiting_models_; }
+  /// Of the nodes that have not stopped the first that ended fewest steps; 0 if all have.
+  NodeId slowest() const;
 
   /// `node` has stopped for ever at `time`, as is found now: rows do not wait for it any more.
   void lose(NodeId node, Time time);
@@ -152,9 +154,8 @@ class Observer {
 
   struct Rows {
     Table& table;
-    std::map<std::size_t, Row> begun;    // until all is known
-    std::vector<std::size_t> evaluated;  // rows, as they were complete
-    Judge judge;                         // empty: nobody waits for the numbers
+    std::map<std::size_t, Row> begun;  // until all is known
+    Judge judge;                       // empty: nobody waits for the numbers
   };
 
   Rows& rows(By by) { return by == By::step ? by_step_ : by_time_; }
@@ -180,8 +181,8 @@ class Observer {
   const WorkloadFacts& facts_;
   std::vector<Vector> models_;  // (nodes), from the first on
   std::vector<Handed> newest_;  // (nodes), with these; empty unless they are evaluated by time
-  Rows by_step_{recorder_.evaluation, {}, {}, {}};
-  Rows by_time_{recorder_.evaluation_by_time, {}, {}, {}};
+  Rows by_step_{recorder_.evaluation, {}, {}};
+  Rows by_time_{recorder_.evaluation_by_time, {}, {}};
   std::pair<NodeId, NodeId> nodes_here_{0, 0};  // evaluated by time
   Duration interval_{};
   Time until_ = Time::max();
@@ -190,7 +191,8 @@ class Observer {
   std::vector<bool> lost_;    // (nodes)
   std::size_t lost_nodes_ = 0;
   std::size_t waiting_models_ = 0;
-  Presence presence_;  // empty: they are always up
+  std::vector<std::size_t> evaluated_;  // rows by step, as they were complete
+  Presence presence_;                   // empty: they are always up
   bool counts_live_nodes_ = false;
   bool leaves_out_diverged_ = false;
   /// (nodes), number behind those of all mini-batches of which each computed a gradient; empty: nobody asks.

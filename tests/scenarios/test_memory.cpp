@@ -99,7 +99,7 @@ TEST_CASE("memory is described with the data and what lies between the layers, n
                                       facts.scratch_floats)) != text.npos,
                 text);
   CHECK_MESSAGE(text.find(", 24.58 MB of data, ") != text.npos, text);  // 1500 * 4097 * 4 B
-  CHECK_MESSAGE(text.find(", 1 rows * 2 nodes * 32 B = ") != text.npos, text);
+  CHECK_MESSAGE(text.find(", 1 row * 2 nodes * 32 B = ") != text.npos, text);
   // For each of 4096 pixels there are 1 + 8 + 8 / 4 + 16 / 4 + 16 / 16 numbers at least.
   const double scratch = 64.0 * 16 * 4096 * 4;
   CHECK(4.0 * static_cast<double>(facts.scratch_floats) > scratch);

@@ -468,7 +468,8 @@ TEST_CASE("tokens of the workload's batches become time through the compute mode
 }
 
 TEST_CASE("a warning tells of models that evaluations keep until a slow node gets as far") {
-  const auto warnings = [](const std::string& more, double most_waiting_bytes) {
+  const auto warnings = [](const std::string& more, double most_waiting_bytes,
+                           const std::vector<std::string>& overrides = {}) {
     std::vector<std::string> told;
     Run::Hooks hooks;
     hooks.saves = false;
@@ -480,7 +481,7 @@ TEST_CASE("a warning tells of models that evaluations keep until a slow node get
                     more +
                     "[workload]\nkind = quadratic\ndimension = 1024\n[algorithm]\n"
                     "kind = adpsgd\nlearning_rate = 0.1\n",
-                "test.ini")),
+                "test.ini", overrides)),
             std::move(hooks));
     run.simulate();
     return told;
@@ -492,5 +493,10 @@ TEST_CASE("a warning tells of models that evaluations keep until a slow node get
   CHECK(told[0].find(" steps behind; a larger run.evaluate_every ") != std::string::npos);
   // All others have ended when node 0 has done 40 of 400 steps: they keep 1,080 models of 4 KiB.
   CHECK(warnings(slow, 6e6).empty());
+  // Nobody waits for one that has stopped, though it ended fewer steps.
+  const auto beside_a_stopped_one =
+      warnings(slow + "[failures]\nstop = 2 @ 12 ms\n", 1e6, {"algorithm.patience=50 ms"});
+  REQUIRE(beside_a_stopped_one.size() == 1);
+  CHECK(beside_a_stopped_one[0].find(" until node 0 gets as far, ") != std::string::npos);
   CHECK(warnings("", 1e5).empty());
 }
