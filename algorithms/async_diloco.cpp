@@ -32,6 +32,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "algorithms/averaging.hpp"
 #include "algorithms/coded_exchange.hpp"
@@ -141,13 +142,11 @@ class Blocks {
     Plan& own = plans_[static_cast<std::size_t>(node)];
     own.left -= own.length;
     ++own.ended;
+    if (own.pace > 0) paces_.erase(paces_.find(own.pace));
     own.pace = pace;
     if (!(pace > 0)) return;
-    double least = pace;
-    for (const Plan& other : plans_) {
-      if (other.pace > 0) least = std::min(least, other.pace);
-    }
-    const double length = std::floor(static_cast<double>(period_) * least / pace);
+    paces_.insert(pace);
+    const double length = std::floor(static_cast<double>(period_) * *paces_.begin() / pace);
     own.length = std::max<Step>(1, static_cast<Step>(length));
   }
   Step length(NodeId node) const { return plan(node).length; }
@@ -165,6 +164,7 @@ class Blocks {
 
   Step period_;
   std::vector<Plan> plans_;
+  std::multiset<double> paces_;  // of all nodes that have told one
 };
 
 Task<> serve(Node& node, const Settings& settings, Companions& companions) {

@@ -22,10 +22,11 @@
 // updates by others between two fetches of a node. A server serves until all nodes have sent all
 // their messages. With `patience`, when that long nobody has sent anything: nodes that wait for slower ones go on without
 // those; if nobody waits, the server ends, and a node that was only slow ends the run when it fetches. `compression` is of pushes,
-// not of fetched models.
+// not of fetched models; what it held back of gradients that would have been applied at another learning rate is scaled to the
+// rate of the push that takes it along, as if rates were applied before the code is made.
 
 #include <algorithm>
-#include <limits>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -74,18 +75,18 @@ class Server {
         settings_(settings),
         optimizer_(settings.optimizer),
         x_(shard(node.initial_model(), node.id(), settings.servers)),
-        clients_(static_cast<std::size_t>(node.nodes())) {
+        clients_(static_cast<std::size_t>(node.nodes())),
+        unfinished_(node.nodes()) {
     for (Step k = 0; k < node.steps(); ++k) {
       messages_of_each_ += settings.pushes_after(k, node.steps()) ? 1 : 0;
       messages_of_each_ += settings.fetches_after(k, node.steps()) ? 1 : 0;
     }
+    if (messages_of_each_ == 0) unfinished_ = 0;
+    clients_by_pushes_[0] = node.nodes();
   }
 
   /// Whether nodes may still send something.
-  bool is_needed() const {
-    return std::ranges::any_of(
-        clients_, [this](const Client& client) { return client.sent < messages_of_each_; });
-  }
+  bool is_needed() const { return unfinished_ > 0; }
   /// Whether a message, or the first piece of one, came before.
   bool has_seen(const Message& m) const {
     return static_cast<Step>(m.number) < client(m.source).sent;
@@ -95,21 +96,35 @@ class Server {
   void handle(const Message& m) {
     Client& from = client(m.source);
     from.sent = static_cast<Step>(m.number) + 1;
-    from.is_silent = false;
-    if (m.values) {
-      apply(m.values, from);
-      ++from.pushes;
-    } else {
-      fetching_.push_back(m.source);
+    if (from.sent == messages_of_each_) --unfinished_;
+    const Step fewest = fewest_pushes();
+    if (from.is_silent) {
+      from.is_silent = false;
+      ++clients_by_pushes_[from.pushes];
     }
-    answer_all();
+    if (!m.values) {
+      if (is_ahead(m.source)) {
+        fetching_.push_back(m.source);
+      } else {
+        answer(m.source);
+      }
+      return;
+    }
+    apply(m.values, from);
+    forget_pushes(from);
+    ++clients_by_pushes_[++from.pushes];
+    if (fewest_pushes() != fewest) answer_all();
   }
 
   /// Lets those who wait go on without those who do not; false if nobody waits.
   bool give_up_on_silent() {
     if (fetching_.empty()) return false;
     for (Client& client : clients_) client.is_silent = true;
-    for (const NodeId i : fetching_) client(i).is_silent = false;
+    clients_by_pushes_.clear();
+    for (const NodeId i : fetching_) {
+      client(i).is_silent = false;
+      ++clients_by_pushes_[client(i).pushes];
+    }
     answer_all();
     return true;
   }
@@ -145,15 +160,18 @@ class Server {
     ++version_;
   }
 
+  /// Whether a node is too far ahead of the slowest to be answered.
+  bool is_ahead(NodeId i) const {
+    return settings_.staleness_bound &&
+           client(i).pushes - fewest_pushes() > *settings_.staleness_bound;
+  }
+
   /// Answers all that wait but those too far ahead.
   void answer_all() {
-    if (fetching_.empty()) return;
-    const std::optional<Step>& bound = settings_.staleness_bound;
-    const Step fewest = bound ? fewest_pushes() : 0;
     std::erase_if(fetching_, [&](NodeId i) {
-      const bool is_ahead = bound && client(i).pushes - fewest > *bound;
-      if (!is_ahead) answer(i);
-      return !is_ahead;
+      if (is_ahead(i)) return false;
+      answer(i);
+      return true;
     });
   }
 
@@ -164,12 +182,12 @@ class Server {
     ++to.answers;
   }
 
-  Step fewest_pushes() const {
-    Step fewest = std::numeric_limits<Step>::max();
-    for (const Client& client : clients_) {
-      if (!client.is_silent) fewest = std::min(fewest, client.pushes);
-    }
-    return fewest;
+  Step fewest_pushes() const { return clients_by_pushes_.begin()->first; }
+
+  /// `from` no longer counts with its number of pushes.
+  void forget_pushes(const Client& from) {
+    const auto same = clients_by_pushes_.find(from.pushes);
+    if (--same->second == 0) clients_by_pushes_.erase(same);
   }
 
   Node& node_;
@@ -177,9 +195,11 @@ class Server {
   Optimizer optimizer_;
   Vector x_;
   Step messages_of_each_ = 0;
-  Step version_ = 0;              // updates so far
-  std::vector<Client> clients_;   // (nodes)
-  std::vector<NodeId> fetching_;  // in order of asking
+  Step version_ = 0;                          // updates so far
+  std::vector<Client> clients_;               // (nodes)
+  NodeId unfinished_;                         // nodes that may still send something
+  std::map<Step, NodeId> clients_by_pushes_;  // how many have pushed so often, silent ones left out
+  std::vector<NodeId> fetching_;              // that wait, in order of asking
 };
 
 Task<> serve(Node& node, const Settings& settings, Companions& companions) {
@@ -216,6 +236,7 @@ Task<> run(Node& node, const Settings& settings) {
   Vector sum;          // of gradients not yet pushed
   std::vector<Compressor> compressors(static_cast<std::size_t>(settings.servers),
                                       Compressor(settings.compression));
+  double rate = 0;  // of the last push
   Step pushes = 0;  // since the last fetch
   Step sent = 0;    // messages to each server
   Step fetches = 0;
@@ -224,6 +245,12 @@ Task<> run(Node& node, const Settings& settings) {
     if (settings.fetch_period > 1) x.add_scaled(-settings.optimizer.rate(k), g.values);
     accumulate(sum, 1, g.values);
     if (settings.pushes_after(k, node.steps())) {
+      // The server's, had all nodes come as far.
+      const double last =
+          std::exchange(rate, settings.optimizer.rate(k - k % settings.push_period));
+      for (Compressor& compressor : compressors) {
+        if (rate > 0) compressor.scale_residual(last / rate);
+      }
       for (NodeId s = 0; s < settings.servers; ++s) {
         send_compressed(node, s, tag_of(Channel::request), shard(sum, s, settings.servers),
                         static_cast<double>(sent), compressors[static_cast<std::size_t>(s)],

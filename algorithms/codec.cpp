@@ -385,4 +385,8 @@ Code Compressor::encode(Vector v, const Random& stream) {
              : compression_.codec->encode(v, stream);
 }
 
+void Compressor::scale_residual(double factor) {
+  if (feedback_.residual() && factor != 1) feedback_.residual().scale(factor);
+}
+
 }  // namespace starling::algorithms

@@ -127,6 +127,8 @@ class Compressor {
   explicit Compressor(const Compression& compression) : compression_(compression) {}
   bool is_exact() const { return compression_.is_exact(); }
   Code encode(Vector v, const Random& stream);
+  /// What was held back counts so many times from now on: for vectors that a changed learning rate is applied to later.
+  void scale_residual(double factor);
 
  private:
   const Compression& compression_;

@@ -5,7 +5,8 @@
 //
 // A node that comes late gets the newest sum there is; its gradient stays in the send buffer.
 // `solo`: the first node that comes starts the operation. `majority`: a node drawn for the step
-// does, so that half of the nodes are in time on average.
+// does, so that half of the nodes are in time on average. `chain`: the last of m drawn nodes does, so
+// that about m / (m + 1) of the others are in time, too.
 //
 //   accumulate   the missed gradient is added to the next one: none is lost (the paper)
 //   drop         the next one replaces it, unless it was taken before (the released code)
@@ -35,6 +36,7 @@ namespace {
 
 struct Settings {
   ActivationPolicy activation;
+  NodeId initiators = 1;
   LatePolicy late;
   Step full_every;         // 0: never
   Step synchronize_every;  // 0: never
@@ -73,6 +75,7 @@ Task<> run(Node& node, const Settings& settings) {
   std::iota(all_bits.begin(), all_bits.end(), 0);
   PartialAllreduce::Settings operations;
   operations.activation = settings.activation;
+  operations.initiators = settings.initiators;
   operations.late = settings.late;
   operations.steps = node.steps();
   operations.has_operation = [](Step) { return true; };
@@ -119,12 +122,19 @@ Program eager(const Section& section, const Context& context) {
   section.expect(std::has_single_bit(static_cast<std::uint32_t>(context.nodes)), "kind",
                  "= eager needs a number of nodes that is a power of two, got {}", context.nodes);
   const std::string activation =
-      section.choice("activation", {"solo", "majority", "full"}, "solo",
-                     "who starts an operation: the first that comes, one drawn node, or nobody "
-                     "before all are there");
-  settings.activation = activation == "solo"       ? ActivationPolicy::solo
-                        : activation == "majority" ? ActivationPolicy::majority
-                                                   : ActivationPolicy::full;
+      section.choice("activation", {"solo", "majority", "chain", "full"}, "solo",
+                     "who starts an operation: the first that comes, one drawn node, the last of "
+                     "several drawn ones, or nobody before all are there");
+  settings.activation = activation == "solo"   ? ActivationPolicy::solo
+                        : activation == "full" ? ActivationPolicy::full
+                                               : ActivationPolicy::chain;
+  if (activation == "chain") {
+    const auto initiators = section.required<std::int64_t>(
+        "initiators", "drawn nodes that must have come before an operation starts");
+    section.expect(initiators >= 1 && initiators <= context.nodes, "initiators",
+                   "must be 1 to {}, got {}", context.nodes, initiators);
+    settings.initiators = static_cast<NodeId>(initiators);
+  }
   settings.late =
       section.choice(
           "late", {"accumulate", "drop"}, "accumulate",

@@ -57,6 +57,16 @@ std::vector<NodeId> sample(Random& random, NodeId bound, NodeId count) {
   return chosen;
 }
 
+/// Whom node i sends to in a round whose receivers every node draws for itself; sorted.
+std::vector<NodeId> draw_receivers(const Node& node, Step number, NodeId i, NodeId count) {
+  const NodeId n = node.nodes();
+  Random random = node.shared_random("epidemic receivers", number * n + i);
+  std::vector<NodeId> receivers = sample(random, n - 1, count);
+  for (NodeId& j : receivers) j = j < i ? j : j + 1;
+  std::ranges::sort(receivers);
+  return receivers;
+}
+
 Round draw(const Node& node, Step number, const Settings& settings) {
   const NodeId n = node.nodes();
   Round round;
@@ -79,9 +89,7 @@ Round draw(const Node& node, Step number, const Settings& settings) {
     }
   } else {
     for (NodeId i = 0; i < n; ++i) {
-      Random random = node.shared_random("epidemic receivers", number * n + i);
-      for (const NodeId j : sample(random, n - 1, settings.receivers))
-        connect(i, j < i ? j : j + 1);
+      for (const NodeId j : draw_receivers(node, number, i, settings.receivers)) connect(i, j);
     }
   }
   for (std::vector<NodeId>& peers : round.out) std::ranges::sort(peers);
@@ -141,13 +149,21 @@ Task<> run(Node& node, std::shared_ptr<RoundCache<Round>> rounds, const Settings
     const Gradient g = co_await node.gradient(x);
     optimizer.update(x, g.values, x, k);
     if ((k + 1) % settings.local_steps == 0) {
-      const Round& round = rounds->at(k, [&] { return draw(node, k, settings); });
-      const std::vector<NodeId> receivers = round.out[me];
+      const auto round_of_all = [&]() -> const Round& {
+        return rounds->at(k, [&] { return draw(node, k, settings); });
+      };
       if (settings.end == Settings::End::deadline) {
-        x = co_await round_until_deadline(node, arrivals, k, x, receivers, settings.timeout);
+        // Nobody waits, so nodes may be any number of rounds apart: each draws for itself alone.
+        std::vector<NodeId> receivers =
+            settings.is_oracle ? round_of_all().out[me]
+                               : draw_receivers(node, k, node.id(), settings.receivers);
+        x = co_await round_until_deadline(node, arrivals, k, x, std::move(receivers),
+                                          settings.timeout);
         node.end_step(k, x);
         continue;
       }
+      const Round& round = round_of_all();
+      const std::vector<NodeId> receivers = round.out[me];
       const std::vector<NodeId> senders = sends_notices ? others : round.in[me];
       for (const NodeId peer : sends_notices ? others : receivers) {
         if (std::ranges::binary_search(receivers, peer)) {
@@ -204,7 +220,11 @@ Program epidemic(const Section& section, const Context& context) {
   settings.local_steps = check_period(section, "local_steps", local_steps, context);
   settings.optimizer = read_optimizer(section, context);
   section.finish();
-  const auto rounds = std::make_shared<RoundCache<Round>>();
+  // A node's two lists, and it in the lists of others.
+  const auto bytes =
+      2 * (sizeof(std::vector<NodeId>) + sizeof(NodeId) * static_cast<std::size_t>(receivers));
+  const auto rounds = std::make_shared<RoundCache<Round>>(
+      context.nodes, bytes * static_cast<std::size_t>(context.nodes));
   return [settings, rounds](Node& node) { return run(node, rounds, settings); };
 }
 

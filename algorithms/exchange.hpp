@@ -22,7 +22,8 @@ enum class Channel : std::uint16_t {
   done,
   tracker,
   pairwise,
-  drift
+  drift,
+  chain
 };
 
 constexpr Tag tag_of(Channel channel, Step number = 0) {

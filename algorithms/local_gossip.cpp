@@ -99,7 +99,7 @@ Program local_gossip(const Section& section, const Context& context) {
   section.expect(!mixes_moments || auxiliary == 0, "momentum_policy",
                  "= mix needs auxiliary = 0: auxiliary nodes have no moments");
   section.finish();
-  const auto matching = is_matching ? std::make_shared<Matching>() : nullptr;
+  const auto matching = is_matching ? std::make_shared<Matching>(context.nodes) : nullptr;
   return [settings, matching](Node& node) { return run(node, matching, settings); };
 }
 

@@ -17,6 +17,9 @@ namespace starling::algorithms {
 
 class Matching {
  public:
+  explicit Matching(NodeId nodes)
+      : rounds_(nodes, static_cast<std::size_t>(nodes) * sizeof(NodeId)) {}
+
   /// Partner of `node` in `round`, or itself. All callers are nodes of one run.
   NodeId partner(const Node& node, Step round);
 

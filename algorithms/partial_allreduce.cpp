@@ -47,6 +47,21 @@ bool PartialAllreduce::waits_for_all(Step t) const {
          (settings_.is_full && settings_.is_full(t));
 }
 
+/// The initiators of step t, all different: the number of nodes is a power of two, and the stride is odd.
+std::vector<NodeId> PartialAllreduce::chain(Step t) const {
+  const auto nodes = static_cast<std::uint64_t>(node_.nodes());
+  Random random = node_.shared_random("initiator", t);
+  std::uint64_t next = random.below(nodes);
+  std::vector<NodeId> initiators{static_cast<NodeId>(next)};
+  if (settings_.initiators == 1) return initiators;
+  const std::uint64_t stride = 2 * random.below(nodes / 2) + 1;
+  while (std::ssize(initiators) < settings_.initiators) {
+    next = (next + stride) % nodes;
+    initiators.push_back(static_cast<NodeId>(next));
+  }
+  return initiators;
+}
+
 Task<PartialAllreduce::Result> PartialAllreduce::enter(Step t, std::size_t i, Vector v) {
   co_await node_.enter_operation();
   Slot& slot = slots_[i];
@@ -57,13 +72,14 @@ Task<PartialAllreduce::Result> PartialAllreduce::enter(Step t, std::size_t i, Ve
   }
   slot.made = t;
   const Step n = number(t, i);
-  const auto nodes = static_cast<std::uint64_t>(node_.nodes());
-  const bool may_start =
-      settings_.activation != ActivationPolicy::majority || waits_for_all(t) ||
-      node_.shared_random("initiator", t).below(nodes) == static_cast<std::uint64_t>(node_.id());
   // The communication fibre waits for messages, so the program wakes it by one to itself.
-  if (done_ < n && may_start)
+  if (settings_.activation == ActivationPolicy::chain && !waits_for_all(t)) {
+    const std::vector<NodeId> initiators = chain(t);
+    if (std::ranges::find(initiators, node_.id()) != initiators.end())
+      node_.send(node_.id(), tag_of(Channel::chain, n));
+  } else if (done_ < n) {
     node_.send(node_.id(), tag_of(Channel::entry), {}, static_cast<double>(n));
+  }
   while (done_ < n) co_await changed_.wait();
   const bool is_included = slot.taken == t;
   const Vector sum = is_included ? slot.taken_sum : slot.latest;
@@ -108,14 +124,25 @@ Task<> PartialAllreduce::run(Step t, std::size_t i) {
 Task<> PartialAllreduce::wait_for_start(Step t, Step n) {
   const Pattern patterns[] = {{node_.id(), tag_of(Channel::entry)},
                               {any_source, tag_of(Channel::activation)},
-                              {any_source, tag_of(Channel::partial, n)}};
+                              {any_source, tag_of(Channel::partial, n)},
+                              {any_source, tag_of(Channel::chain, n)}};
   // Where all are waited for, activations never come, and data stay in the mailbox until the exchange asks for them.
-  const std::span<const Pattern> accepted(patterns, waits_for_all(t) ? 1 : 3);
+  const std::span<const Pattern> accepted(patterns, waits_for_all(t) ? 1 : 4);
+  int linked = 0;  // the own program and the one before in the chain
   while (activated_ < n) {
     Node::Select::Result got = co_await node_.select(accepted);
     if (got.index == 2) {
       early_.push_back(std::move(got.message));
       activated_ = n;
+    } else if (got.index == 3) {
+      const std::vector<NodeId> initiators = chain(t);
+      const auto own = std::ranges::find(initiators, node_.id());
+      if (++linked < (own == initiators.begin() ? 1 : 2)) continue;
+      if (own + 1 == initiators.end()) {
+        activated_ = n;
+      } else {
+        node_.send(own[1], tag_of(Channel::chain, n));
+      }
     } else {
       activated_ = std::max(activated_, static_cast<Step>(got.message.number));
     }

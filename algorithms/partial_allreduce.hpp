@@ -9,6 +9,9 @@
 //                    snapshot the send buffer, exchange sums with node ^ bit for every bit of the operation
 //   passive start    on an activation or on the first data of t; with policy `full` such a start waits for enter(t)
 //
+// With policy `chain` m nodes, drawn by all alike, must have entered: the first tells the second when it has, and so on, and
+// the last one starts. One of them is eager-SGD's majority, all of them are nearly `full`.
+//
 // Pieces (exchange = tensors or buckets) are operations of their own, one after the other: a node may be late for the
 // first tensors of a step and in time for the last. n below is the number of an operation, step * pieces + piece. A
 // vector is staged to host memory before it is entered, and the sum back after; sums of passive nodes stay on the host.
@@ -30,8 +33,8 @@
 
 namespace starling::algorithms {
 
-/// Who may start an operation: anybody; one node drawn by all alike; or each only when it enters itself.
-enum class ActivationPolicy { solo, majority, full };
+/// Who may start an operation: anybody; the last of a chain of nodes drawn by all alike; or each only when it enters itself.
+enum class ActivationPolicy { solo, chain, full };
 
 /// What happens to a vector that an operation missed: the next one replaces it, or is added to it. A vector that was
 /// taken stays in the buffer with `replace`, and serves again; with the others it leaves zeros.
@@ -41,6 +44,7 @@ class PartialAllreduce {
  public:
   struct Settings {
     ActivationPolicy activation = ActivationPolicy::solo;
+    NodeId initiators = 1;  // of a chain
     LatePolicy late = LatePolicy::replace;
     Step steps = 0;  // of the run
     /// Whether step t has an operation; every node enters each once.
@@ -86,6 +90,7 @@ class PartialAllreduce {
   Task<Vector> exchange(Step t, Step n, Vector v);
   void activate_others(Step t, Step n);
   bool waits_for_all(Step t) const;
+  std::vector<NodeId> chain(Step t) const;
   Step number(Step t, std::size_t i) const {
     return t * static_cast<Step>(slots_.size()) + static_cast<Step>(i);
   }

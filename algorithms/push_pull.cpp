@@ -11,7 +11,9 @@
 // mixing matrix; C_ij = 1 / (1 + out-degree of j). One message carries both vectors; in the second order
 // it is under way while the gradient is computed and brings x(k) with y(k-1), so that a C that changes is
 // one step ahead. g(k) is the same mini-batch in both differences. The shared update rule takes y for the
-// gradient.
+// gradient, but for weight decay: where nothing moves, the y_i are in the proportions of C's eigenvector, not equal, so
+// that weight_decay * x_i, which belongs to f_i, is added to g_i before it is tracked (adamw's, which is no part
+// of the gradient, after).
 //
 // Pu, Shi, Xu, Nedic, "Push-Pull Gradient Methods for Distributed Optimization in Networks", IEEE
 // Transactions on Automatic Control 66(1), 2021, Algorithm 1 (the first order); Xin, Khan, "A Linear
@@ -29,7 +31,8 @@ namespace {
 
 struct Settings {
   bool adapt_then_combine;
-  OptimizerSettings optimizer;
+  double weight_decay;          // of the gradients that are tracked
+  OptimizerSettings optimizer;  // without it
 };
 
 /// A model that is pulled and an estimate that is pushed.
@@ -64,15 +67,22 @@ Task<Pair> receive(Node& node, Step k, Pair kept) {
   co_return kept;
 }
 
+/// The gradient at x, with what weight decay adds to it.
+Task<Vector> gradient(Node& node, const Settings& settings, Vector x) {
+  Vector g = (co_await node.gradient(x)).values;
+  if (settings.weight_decay != 0) g.add_scaled(settings.weight_decay, x);
+  co_return g;
+}
+
 Task<> adapt_then_combine(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   Pair pair{.x = node.initial_model(), .y = {}};
   Vector previous = node.zeros(pair.x.size());  // gradient
   pair.y = previous;                            // with these, y(0) = C 0 + g(0) - 0
   for (Step k = 0; k < node.steps(); ++k) {
-    const Gradient g = co_await node.gradient(pair.x);
-    pair.y.add(g.values);
-    pair.y.add_scaled(-1, std::exchange(previous, g.values));
+    const Vector g = co_await gradient(node, settings, pair.x);
+    pair.y.add(g);
+    pair.y.add_scaled(-1, std::exchange(previous, g));
     optimizer.update(pair.x, pair.y, pair.x, k);
     const Pair kept = send(node, k, pair);
     pair = co_await receive(node, k, kept);
@@ -87,11 +97,11 @@ Task<> combine_while_adapt(Node& node, const Settings& settings) {
   pair.y = previous;
   for (Step k = 0; k < node.steps(); ++k) {
     const Pair kept = send(node, k, pair);
-    const Gradient g = co_await node.gradient(pair.x);
+    const Vector g = co_await gradient(node, settings, pair.x);
     const Vector old = pair.x;
     pair = co_await receive(node, k, kept);
-    pair.y.add(g.values);
-    pair.y.add_scaled(-1, std::exchange(previous, g.values));
+    pair.y.add(g);
+    pair.y.add_scaled(-1, std::exchange(previous, g));
     optimizer.update(pair.x, pair.y, old, k);
     node.end_step(k, pair.x);
   }
@@ -105,6 +115,8 @@ Program push_pull(const Section& section, const Context& context) {
       section.choice("order", {"adapt_then_combine", "combine_while_adapt"}, "adapt_then_combine",
                      "average and step: step first, or at once") == "adapt_then_combine";
   settings.optimizer = read_optimizer(section, context);
+  const bool tracks_decay = settings.optimizer.rule != OptimizerSettings::Rule::adamw;
+  settings.weight_decay = tracks_decay ? std::exchange(settings.optimizer.weight_decay, 0) : 0;
   section.note_other("topology");
   section.finish();
   return [settings](Node& node) {

@@ -134,7 +134,7 @@ Program swarm(const Section& section, const Context& context) {
   section.note_other("topology");
   section.finish();
   if (!is_blocking) return [settings](Node& node) { return non_blocking(node, settings); };
-  const auto matching = std::make_shared<Matching>();
+  const auto matching = std::make_shared<Matching>(context.nodes);
   return [settings, matching](Node& node) { return blocking(node, matching, settings); };
 }
 

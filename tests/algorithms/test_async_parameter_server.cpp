@@ -38,6 +38,19 @@ TEST_CASE("with one node the asynchronous parameter server is SGD") {
   CHECK(test::largest_difference(rare, plain) < 2e-6);
 }
 
+TEST_CASE("what a code held back is applied at the rate of its gradients, not of a later push") {
+  // One node: SGD with error feedback, whose codes are of learning_rate * g in allreduce.
+  const std::string codes =
+      "0.1\ncompression = top_k\nkeep = 0.2\nschedule = step\n"
+      "decay_steps = 5\ndecay_factor = 0.001";
+  const std::vector<std::string> settings{"workload.start=3", "workload.curvature_min=0.5"};
+  const Recorder served = test::run(server_scenario(1, 40, codes), settings);
+  const Recorder exact = test::run(
+      test::quadratic_scenario(1, 40, "ring", "kind = allreduce\nlearning_rate = " + codes),
+      settings);
+  CHECK(test::largest_difference(served, exact) < 1e-5);
+}
+
 TEST_CASE("equally fast nodes have staleness n - 1") {
   // Gradients are applied in turn: between two fetches of a node all n - 1 others push once (in the
   // first round node i comes after the i before it).

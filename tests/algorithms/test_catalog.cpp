@@ -371,6 +371,7 @@ TEST_CASE("with equal problems every synchronous average is gradient descent on 
       "local_gossip",
       "swarm\naveraging = blocking",
       "eager\nactivation = full",
+      "eager\nactivation = chain\ninitiators = 8",
       "wagma",
       "wagma\nactivation = full",
       "wagma\nrule = released",
@@ -416,8 +417,7 @@ TEST_CASE("weight decay is a spring, drawn at the model where the gradient is ta
   // f = 1/2 (x - c)^2 with a decay of 1 has the gradient 2 (x - c / 2), that of (x - c / 2)^2. Not so where decay comes after
   // codes of gradients, or late gradients, or beside tracked ones. On a star weights of push-sum are not 1.
   const std::set<std::string_view> others{
-      "a2sgd",   "async_parameter_server", "eager", "gradient_tracking", "lqsgd", "push_pull",
-      "terngrad"};
+      "a2sgd", "async_parameter_server", "eager", "gradient_tracking", "lqsgd", "terngrad"};
   std::vector<std::string> methods;
   for (const auto& entry : algorithms::catalog())
     if (!others.contains(entry.name)) methods.push_back(section_of(entry.name));

@@ -94,6 +94,21 @@ TEST_CASE("both orders of push-pull follow their recursions") {
   }
 }
 
+TEST_CASE("weight decay of push-pull leads to the optimum with decay, whatever the degrees") {
+  // On the star with C of equal columns the y_i at rest differ: decay added to them would have no common zero.
+  for (const std::string& order : orders) {
+    const Recorder recorder = test::run(
+        test::quadratic_scenario(7, 4000, "star", push_pull + order),
+        {"algorithm.learning_rate=0.02", "algorithm.weight_decay=0.3", "topology.mixing=uniform"});
+    const Recorder exact = test::run(test::quadratic_scenario(
+        7, 4000, "ring", "kind = allreduce\nlearning_rate = 0.02\nweight_decay = 0.3"));
+    for (NodeId i = 0; i < 7; ++i) {
+      for (std::size_t k = 0; k < 5; ++k)
+        CHECK(std::abs(test::model(recorder, i, k) - test::model(exact, 0, k)) < 1e-5);
+    }
+  }
+}
+
 TEST_CASE("on a ring, where both matrices are the same, push-pull is gradient tracking") {
   const std::string text =
       test::quadratic_scenario(6, 40, "ring", push_pull + "combine_while_adapt");
