@@ -89,8 +89,12 @@ std::unique_ptr<Workload> auc(const Section& section, NodeId nodes, std::uint64_
   section.expect(has_both(problem.data.test, 1), "positive_class",
                  "must have test samples on both sides, got class {} in {}", positive,
                  all.description);
-  problem.data.description = fmt::format("{}, class {} against the rest, partition {}",
-                                         all.description, positive, partition_settings.kind);
+  problem.data.description =
+      fmt::format("{}, class {} against the rest{}, partition {}", all.description, positive,
+                  problem.data.train.samples < all.train.samples
+                      ? fmt::format(", {} training samples kept", problem.data.train.samples)
+                      : "",
+                  partition_settings.kind);
   problem.parts = partition(section, partition_settings, problem.data.train, nodes, seed);
   return std::make_unique<Auc>(std::move(problem));
 }

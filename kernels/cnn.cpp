@@ -252,16 +252,19 @@ std::unique_ptr<Workload> cnn(const Section& section, NodeId nodes, std::uint64_
   const std::size_t features = problem.data.train.features;
   if (image == "square") problem.image = guess_extent(features);
   const std::vector<std::size_t>& shape = problem.data.train.shape;
+  const bool is_idx = dataset.kind == "idx";
+  const std::string& train_file = is_idx ? dataset.train_images : dataset.path;
+  const std::string& test_file = is_idx ? dataset.test_images : dataset.test_path;
   section.expect(
       problem.image.size() == features, "image",
       "must have as many numbers as a sample, {}, got {}{}{}", features, image,
       image == "square" ? "; no square of 1 or 3 channels has so many: say HEIGHTxWIDTHxCHANNELS"
                         : "",
-      shape.size() == 3 ? fmt::format(" ({} has {})", dataset.path, fmt::join(shape, "x")) : "");
+      shape.size() == 3 ? fmt::format(" ({} has {})", train_file, fmt::join(shape, "x")) : "");
   for (const Dataset* part : {&problem.data.train, &problem.data.test}) {
     section.expect(may_be(problem.image, part->shape), "image",
                    "must be the shape of a sample in {}, {}, got {}x{}x{}; channels come last",
-                   part == &problem.data.train ? dataset.path : dataset.test_path,
+                   part == &problem.data.train ? train_file : test_file,
                    fmt::join(part->shape, "x"), problem.image.height, problem.image.width,
                    problem.image.channels);
   }

@@ -15,7 +15,7 @@
 namespace starling {
 namespace {
 
-constexpr std::size_t most_numbers = std::size_t{1} << 31;  // parameters, floats of a layer
+constexpr std::size_t most_numbers = (std::size_t{1} << 31) - 1;  // parameters, floats of a layer
 
 template <class... Args>
 [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {

@@ -41,6 +41,19 @@ std::string to_text(const std::vector<hsize_t>& shape) {
 void check_size(const Source& source, std::size_t bytes_per_value) {
   if (std::ranges::count(source.shape, hsize_t{0}) > 0)
     throw Error(fmt::format("{}: expected values, found {}", source.name, to_text(source.shape)));
+  const Handle creation(H5Dget_create_plist(source.id), H5Pclose);
+  if (H5Pget_external_count(creation) != 0) {  // read as zeros where its file is too short
+    throw Error(
+        fmt::format("{}: expected values in this file, found them in others (external "
+                    "storage)",
+                    source.name));
+  }
+  if (H5Pget_layout(creation) == H5D_VIRTUAL) {  // and where one is missing
+    throw Error(
+        fmt::format("{}: expected values in this file, found a virtual data set, which "
+                    "joins others",
+                    source.name));
+  }
   const std::uint64_t stored = H5Dget_storage_size(source.id);
   if (!hdf5::can_hold(stored, source.shape, bytes_per_value)) {
     throw Error(fmt::format("{}: expected data for {}, found {} bytes", source.name,

@@ -121,19 +121,21 @@ Idx read_idx(const std::string& named, bool is_labels) {
 
   const std::size_t header = 4 + 4 * rank;
   const bool is_compressed = gzdirect(file.get()) == 0;
-  idx.values.resize(count_values(idx.shape, header, is_compressed, path));
-  const std::size_t got = read_bytes(file.get(), path, idx.values.data(), idx.values.size());
-  if (got < idx.values.size()) {
-    throw Error(fmt::format("{}: expected {} bytes for {} values, found {}", path,
-                            header + idx.values.size(), to_text(idx.shape), header + got));
+  const std::size_t count = count_values(idx.shape, header, is_compressed, path);
+  // One more is asked for in the same call: zlib looks at what is behind the last value of a gzip stream, its check sum and
+  // whether it is whole, only where it is asked for more than it has.
+  idx.values.resize(count + 1);
+  const std::size_t got = read_bytes(file.get(), path, idx.values.data(), count + 1);
+  if (got < count) {
+    throw Error(fmt::format("{}: expected {} bytes for {} values, found {}", path, header + count,
+                            to_text(idx.shape), header + got));
   }
-  std::uint8_t surplus =
-      0;  // reading past the end also makes zlib check the sum at the end of a gzip stream
-  if (read_bytes(file.get(), path, &surplus, 1) != 0) {
+  if (got > count) {
     throw Error(
         fmt::format("{}: expected the end of the file after {} bytes for {} values, found more",
-                    path, header + idx.values.size(), to_text(idx.shape)));
+                    path, header + count, to_text(idx.shape)));
   }
+  idx.values.pop_back();
   int code = 0;
   gzerror(file.get(), &code);
   if (code == Z_BUF_ERROR)
@@ -150,6 +152,7 @@ Dataset read_part(const std::string& images_path, const std::string& labels_path
                             labels_path, images_path, images.shape[0], labels.shape[0]));
   }
   Dataset part{.samples = images.shape[0], .features = images.values.size() / images.shape[0]};
+  part.shape.assign(images.shape.begin() + 1, images.shape.end());
   part.x.reserve(images.values.size());
   const std::array<float, 256> scaled = scaled_pixels(mean, deviation);
   for (const std::uint8_t pixel : images.values) part.x.push_back(scaled[pixel]);
@@ -164,10 +167,10 @@ SplitDataset load_idx_dataset(const DatasetSettings& settings) {
   SplitDataset split{
       .train = read_part(settings.train_images, settings.train_labels, mean, deviation),
       .test = read_part(settings.test_images, settings.test_labels, mean, deviation)};
-  if (split.train.features != split.test.features) {
+  if (split.train.shape != split.test.shape) {
     throw Error(fmt::format("{}: expected images of {} pixels as in {}, found {}",
-                            settings.test_images, split.train.features, settings.train_images,
-                            split.test.features));
+                            settings.test_images, fmt::join(split.train.shape, " x "),
+                            settings.train_images, fmt::join(split.test.shape, " x ")));
   }
   return split;
 }

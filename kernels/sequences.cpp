@@ -142,6 +142,10 @@ Sequences make(const SequenceSettings& settings, std::size_t samples, std::size_
 Sequences unpad(Dataset padded, std::size_t context, const std::string& path, int& vocabulary) {
   Sequences result;
   if (padded.length.empty()) {
+    if (padded.features > context) {
+      throw Error(fmt::format("{}: x: expected samples of at most {} tokens, the context, found {}",
+                              path, context, padded.features));
+    }
     padded.length.assign(padded.samples, static_cast<std::int32_t>(padded.features));
   }
   for (std::size_t s = 0; s < padded.samples; ++s) {

@@ -401,7 +401,11 @@ Assembly assemble(const Scenario& scenario, int hosts) {
                "is a {}, which this workload does not tell: {}", settings.until_target->metric,
                facts.description);
   }
-  check_memory_of_models(settings, facts, hosts);
+  if (settings.device == DeviceChoice::cpu) check_memory_of_models(settings, facts, hosts);
+  constexpr std::size_t most_parameters = (std::size_t{1} << 31) - 1;  // of a Vector
+  workload.expect(!facts.has_numbers || facts.parameters <= most_parameters, "kind",
+                  "must have at most {} parameters, got {}", most_parameters, facts.parameters);
+  parts.hosts = hosts;
   settings.host = host.costs_for(4 * facts.wire_parameters);
 
   if (scenario.has_section("failures")) {

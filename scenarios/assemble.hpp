@@ -77,6 +77,7 @@ struct Assembly {
   bool reads_topology = false;              // the algorithm, as it is set
   std::vector<HostWish> host_wishes;        // of [network], as far as it sets them
   std::string idle_collectives;             // due if analytic, and there are none
+  int hosts = 1;                            // that share the models
   // Warnings of what is set and not read. Of a sweep some points may read it.
   std::string idle_topology;
   std::string idle_forward_share;

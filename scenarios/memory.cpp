@@ -64,7 +64,6 @@ std::string scratch(const WorkloadFacts& facts, int threads) {
 }  // namespace
 
 void check_memory_of_models(const RunSettings& settings, const WorkloadFacts& facts, int hosts) {
-  if (settings.device == DeviceChoice::cuda) return;  // find_place() looks at the GPU's
   const std::int64_t available = available_memory();
   if (!facts.has_numbers || available == 0) return;
   const auto refuse_beyond = [&](double bytes, const std::string& arithmetic) {

@@ -21,7 +21,7 @@ void check_memory_of_nodes(const Section& run, std::int64_t nodes);
 std::string doubt_of_table(const RunSettings& settings);
 
 /// A run holds a model per node at least, each of its `hosts` as many, and what lies between the layers in each thread
-/// that computes a gradient; throws Error before it starts if they cannot fit.
+/// that computes a gradient; throws Error before it starts if the processor's memory cannot hold them.
 void check_memory_of_models(const RunSettings& settings, const WorkloadFacts& facts, int hosts);
 
 /// Memory of this process that is in use now, in bytes; 0 if the system does not tell.

@@ -90,6 +90,8 @@ void Run::begin(ComputeGraph::Execution execution, NodeId models, Sharing sharin
       Recorder(settings.nodes, RowSchedule(settings.record_every, settings.steps),
                RowSchedule(settings.evaluate_every, settings.steps), settings.timeline_until);
   place_ = find_place(settings.device, settings.precision, *parts_.workload, models, rank_here_);
+  if (settings.device == DeviceChoice::automatic && !place_.device)  // else not looked at yet
+    check_memory_of_models(settings, parts_.workload->facts(), parts_.hosts);
   graph_ = std::make_unique<ComputeGraph>(
       *place_.backend, workload(),
       ComputeGraph::Limits{.window_bytes = place_.window_bytes(settings.window_bytes),

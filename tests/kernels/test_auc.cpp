@@ -262,3 +262,10 @@ TEST_CASE("a class that is not there cannot be ranked") {
   CHECK_THROWS_WITH_AS(make({{"positive_share", "1"}}),
                        doctest::Contains("must be in [0, 1), got 1"), ScenarioError);
 }
+
+TEST_CASE("the description tells how many training samples a positive share leaves") {
+  const std::unique_ptr<Workload> thinned = make({{"positive_share", "0.01"}}, 2);
+  const WorkloadFacts& facts = thinned->facts();
+  CHECK(facts.description.find(", 1308 training samples kept") != std::string::npos);
+  CHECK(make({})->facts().description.find("kept") == std::string::npos);
+}

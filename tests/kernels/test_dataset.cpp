@@ -362,9 +362,9 @@ TEST_CASE("a wrong IDX file is an error that names it with the bytes expected an
   fails_with(1, idx({2}, {0, 1}),
              ": expected as many labels as " + directory.path(standard_names[0]) +
                  " has images, 3, found 2");
-  fails_with(
-      2, idx({1, 1, 2}, {0, 0}),
-      ": expected images of 4 pixels as in " + directory.path(standard_names[0]) + ", found 2");
+  fails_with(2, idx({1, 1, 4}, {0, 0, 0, 0}),
+             ": expected images of 2 x 2 pixels as in " + directory.path(standard_names[0]) +
+                 ", found 1 x 4");
 }
 
 TEST_CASE("an IDX header with absurd sizes is refused before memory is asked for") {
@@ -407,6 +407,64 @@ TEST_CASE("a damaged gzip file is an error, wherever it breaks off") {
   write_gzip(path + ".gz", idx({3, 2, 2}, Bytes8(13)));
   CHECK(failure(keys) ==
         path + ".gz: expected the end of the file after 28 bytes for 3 x 2 x 2 values, found more");
+}
+
+TEST_CASE(
+    "a large gzip file that lacks the last of its bytes is an error, and one with a wrong sum") {
+  // Whose values zlib has given out before it looks at its trailer.
+  Bytes8 values;
+  std::uint32_t state = 1;
+  for (int i = 0; i < 60 * 28 * 28; ++i) {
+    state = state * 1664525 + 1013904223;
+    values.push_back(static_cast<std::uint8_t>(state >> 24));
+  }
+  const TemporaryDirectory directory;
+  auto keys = idx_files(directory, standard_names[1], idx({60}, Bytes8(60)));
+  write_file(directory.path(standard_names[2]), idx({1, 28, 28}, Bytes8(28 * 28)));
+  const std::string path = directory.path(standard_names[0]);
+  std::filesystem::remove(path);
+  write_gzip(path + ".gz", idx({60, 28, 28}, values));
+  CHECK(load(keys).train.samples == 60);
+  const Bytes8 whole = read_file(path + ".gz");
+  for (std::ptrdiff_t cut = 1; cut <= 12; ++cut) {
+    write_file(path + ".gz", Bytes8(whole.begin(), whole.end() - cut));
+    CHECK_MESSAGE(contains(failure(keys), path + ".gz: expected"), cut, " bytes less");
+  }
+  Bytes8 bytes = whole;
+  bytes[bytes.size() - 6] ^= 1;
+  write_file(path + ".gz", bytes);
+  CHECK(failure(keys) == path + ".gz: cannot read: incorrect data check");
+}
+
+TEST_CASE("IDX images of another shape than a network takes them for are refused") {
+  const TemporaryDirectory directory;
+  const auto refusal = [&](const std::vector<std::uint32_t>& shape, const std::string& image) {
+    std::uint32_t pixels = 1;
+    for (const std::uint32_t extent : shape) pixels *= extent;
+    std::vector<std::uint32_t> all = shape;
+    all.insert(all.begin(), 3);
+    idx_files(directory, standard_names[0], idx(all, Bytes8(3 * std::size_t{pixels})));
+    all[0] = 1;
+    write_file(directory.path(standard_names[2]), idx(all, Bytes8(pixels)));
+    const Section section("workload", "test.ini:1",
+                          {{"kind", "cnn", "test.ini:2"},
+                           {"dataset", "idx", "test.ini:3"},
+                           {"directory", directory.path(""), "test.ini:4"},
+                           {"layers", "conv 2 3x3 same, relu", "test.ini:5"},
+                           {"image", image, "test.ini:6"}});
+    try {
+      workloads::find(section).make(section, 1, 1);
+      return std::string("none");
+    } catch (const ScenarioError& error) {
+      return std::string(error.what());
+    }
+  };
+  const std::string file = directory.path(standard_names[0]);
+  CHECK(refusal({8, 8}, "square") == "none");
+  CHECK(refusal({8, 8, 3}, "square") == "none");
+  CHECK(contains(refusal({4, 16}, "square"), file + ", 4x16, got 8x8x1; channels come last"));
+  CHECK(contains(refusal({3, 8, 8}, "square"), file + ", 3x8x8, got 8x8x3; channels come last"));
+  CHECK(contains(refusal({8, 8, 4}, "16x16x1"), file + ", 8x8x4, got 16x16x1"));
 }
 
 TEST_CASE("labels must lie below the number of classes") {
@@ -515,6 +573,33 @@ TEST_CASE("images of an HDF5 file whose channels come first are not read as if t
   CHECK(refusal({4, 1, 8, 8}, "square") == "none");
   CHECK(refusal({4, 8, 18}, "8x6x3") == "none");
   CHECK(refusal({4, 192}, "square") == "none");
+}
+
+TEST_CASE("HDF5 data sets whose values lie in other files are refused: they may be read as zeros") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path("a.h5");
+  const hsize_t shape[] = {5, 2};
+  const auto refusal = [&](const auto& keep_elsewhere) {
+    hdf5_file(path, [&](hid_t file) {
+      const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+      const hid_t space = H5Screate_simple(2, shape, nullptr);
+      REQUIRE(keep_elsewhere(creation, space) >= 0);
+      H5Dclose(H5Dcreate2(file, "x", H5T_NATIVE_DOUBLE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
+      H5Sclose(space);
+      H5Pclose(creation);
+      write_set(file, "y", H5T_NATIVE_INT32, {5}, std::vector<std::int32_t>(5));
+    });
+    return failure({{"dataset", "hdf5"}, {"path", path}});
+  };
+  write_file(directory.path("short.bin"), Bytes8(8));
+  const std::string elsewhere = directory.path("short.bin");
+  CHECK(refusal([&](hid_t creation, hid_t) {
+          return H5Pset_external(creation, elsewhere.c_str(), 0, 80);
+        }) == path + ": x: expected values in this file, found them in others (external storage)");
+  CHECK(refusal([&](hid_t creation, hid_t space) {
+          return H5Pset_virtual(creation, space, "b.h5", "x", space);
+        }) ==
+        path + ": x: expected values in this file, found a virtual data set, which joins others");
 }
 
 TEST_CASE("a wrong HDF5 file is an error that names file and data set") {

@@ -545,6 +545,9 @@ TEST_CASE("an HDF5 file's sequences lose their padding, and bad tokens are told"
                        doctest::Contains("expected at most 2, the context, found 3 at sample 2"),
                        Error);
   write({5, 6, 9, 7, 9, 9, 1, 2, 3, 4, 4, 9}, {});  // without lengths nothing is padding
+  CHECK_THROWS_WITH_AS(load_sequences(settings, 2, 1),
+                       doctest::Contains(": x: expected samples of at most 2 tokens, the context"),
+                       Error);
   const SplitSequences full = load_sequences(settings, 3, 1);
   CHECK(full.train.samples.length == std::vector<std::int32_t>{3, 3, 3});
   CHECK(full.vocabulary == 10);

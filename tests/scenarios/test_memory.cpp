@@ -18,12 +18,13 @@ namespace starling {
 namespace {
 
 /// Two nodes with this workload, on so many hosts.
-Assembly assembled(const std::string& workload, int hosts = 1) {
+Assembly assembled(const std::string& workload, int hosts = 1, const std::string& device = "cpu") {
   const std::string text = fmt::format(
-      "[run]\nnodes = 2\nsteps = 1\n[topology]\nkind = complete\n[network]\nkind = constant\n"
+      "[run]\nnodes = 2\nsteps = 1\ndevice = {}\n[topology]\nkind = complete\n[network]\nkind = "
+      "constant\n"
       "latency = 1 us\nbandwidth = 1 GB/s\n[compute]\ngradient = 1 ms\n[workload]\n{}\n"
       "[algorithm]\nkind = allreduce\nlearning_rate = 0.1\n",
-      workload);
+      device, workload);
   return assemble(Scenario::parse(text, "large.ini"), hosts);
 }
 
@@ -77,6 +78,27 @@ TEST_CASE("models that cannot fit by themselves are refused with nothing else co
   CHECK_MESSAGE(
       mlp.find("the models alone need 2 nodes * 1000006000002 parameters * 4 B = ") != mlp.npos,
       mlp);
+}
+
+TEST_CASE("vectors have fewer than 2^31 floats, so models do") {
+  // 2 * 46340 + 46340 + 46340^2 + 46340 + 2 * 46340 + 2. Where 17 GB are not free that is said first.
+  const std::string mlp = refusal(
+      "kind = mlp\ndataset = blobs\nfeatures = 2\nclasses = 2\nsamples = 100\n"
+      "hidden = 46340, 46340\nbatch_size = 1");
+  const bool is_told = mlp.find("at most 2147483647 parameters, got 2147673642") != mlp.npos;
+  CHECK_MESSAGE((is_told || mlp.find("memory are free") != mlp.npos), mlp);
+}
+
+TEST_CASE(
+    "on a GPU or, without one, on the processor: its memory is asked for when that is known") {
+  Assembly parts = assembled(
+      "kind = mlp\ndataset = blobs\nfeatures = 2\nclasses = 2\nsamples = 100\n"
+      "hidden = 40000, 40000\nbatch_size = 1",
+      1, "auto");
+  parts.settings.nodes = 1000;  // 6 TB
+  Run run(std::move(parts));
+  CHECK_THROWS_WITH_AS(run.simulate(), doctest::Contains("the models alone need 1000 nodes * "),
+                       Error);
 }
 
 TEST_CASE("hosts share the models") {
