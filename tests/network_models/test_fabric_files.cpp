@@ -586,6 +586,29 @@ TEST_CASE("overrides that name nobody, or give nothing, are refused") {
         "\"host 3 down\", got \"host 4 up\"");
 }
 
+TEST_CASE("links by name: the name of each is made once for all patterns") {
+  Fabric fabric{std::vector<Link>(4, Link{1e9, Duration{0}}), {}};
+  int made = 0;
+  fabric.name = [&](LinkId link) {
+    ++made;
+    return std::vector<std::string>{"a -> b", "a* -> b", "a -> c", "a -> b"}[link];
+  };
+  LinkNames names(fabric);
+  const Section section = network_test::section({{"key", "1"}});
+  const auto called = [&](const std::string& pattern) {
+    return names.called(section, "key", "", pattern);
+  };
+  CHECK(called("a -> b") == std::vector<LinkId>{0, 3});
+  CHECK(called("a* -> b") == std::vector<LinkId>{0, 1, 3});
+  CHECK(called("a -> *") == std::vector<LinkId>{0, 2, 3});
+  CHECK(called("a -> *") == std::vector<LinkId>{0, 2, 3});
+  for (int i = 0; i < 2; ++i) {
+    CHECK_THROWS_WITH_AS(called("b"), doctest::Contains("from \"a -> b\" to \"a -> b\", got \"b\""),
+                         ScenarioError);
+  }
+  CHECK(made == 4);
+}
+
 TEST_CASE("a star in a name stands for any text") {
   CHECK(matches("host 3 up", "host 3 up"));
   CHECK(matches("host 3 up", "*"));
