@@ -738,6 +738,24 @@ TEST_CASE("fluid: a transfer past the end of the clock is an error, not an early
                        doctest::Contains("106 days"), Error);
 }
 
+TEST_CASE("fluid: a latency past the end of the clock is an error") {
+  const auto refusal = [](NodeId nodes, const std::string& factor) {
+    return [=] {
+      network_test::network({{"kind", "tcp"},
+                             {"fabric", "ring"},
+                             {"latency", "60 s"},
+                             {"bandwidth", "1 GB/s"},
+                             {"latency_factor", factor}},
+                            nodes);
+    };
+  };
+  CHECK_NOTHROW(refusal(100, "1")());
+  CHECK_THROWS_WITH_AS(refusal(500, "1000")(),
+                       doctest::Contains("virtual time passes the end of the clock"), Error);
+  CHECK_THROWS_WITH_AS(refusal(400'000, "1")(),
+                       doctest::Contains("virtual time passes the end of the clock"), Error);
+}
+
 TEST_CASE("fluid: on every fabric random messages keep the rules of sharing, weighted or not") {
   for (const std::string fabric : {"crossbar", "dragonfly", "fat_tree", "hypercube", "hyperx",
                                    "jellyfish", "ring", "slim_fly", "star", "torus"}) {

@@ -326,6 +326,16 @@ TEST_CASE(
   CHECK(model->link_cost().seconds_per_byte == test::relative(3e-9));
 }
 
+TEST_CASE("loggp: a lone message that takes longer than the clock lasts has no cost for formulas") {
+  const auto model = network_test::network({{"kind", "loggp"},
+                                            {"latency", "5000000 s"},
+                                            {"overhead", "3000000 s"},
+                                            {"bandwidth", "1 GB/s"}},
+                                           2);
+  CHECK_THROWS_WITH_AS(model->link_cost(),
+                       doctest::Contains("virtual time passes the end of the clock"), Error);
+}
+
 TEST_CASE("loggp: without a preset its main keys must be there") {
   CHECK_THROWS_WITH_AS(
       network_test::network({{"kind", "loggp"}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}}, 2),
