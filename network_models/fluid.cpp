@@ -376,7 +376,8 @@ void Fluid::arm(NetworkClock& clock) {
   if (sharing_.flows() == 0) return;
   const Time next = sharing_.next_finish();
   if (next == Time::max()) {
-    if (!away_.empty()) return;
+    // The schedule may bring back links that are away or next to it: it wakes up for what the file still says.
+    if (!away_.empty() || !settings_.schedule.is_read()) return;
     throw Error("a transfer takes longer than the clock holds (106 days)");
   }
   if (next >= armed_) return;
