@@ -76,8 +76,8 @@ DistributionSettings read_distribution(const Section& section, NodeId nodes) {
                                                "mean duration; 0 s: what was measured, as it is");
   } else {
     read.gradient = section.required<Duration>("gradient", "mean duration of a gradient");
-    read.per_token = section.optional<Duration>(
-        "per_token", Duration{0},
+    read.per_token = section.optional<ExactDuration>(
+        "per_token", ExactDuration{0},
         "on top, for every token of the batch (sample, where samples have no length)");
   }
   if (read.name == "normal") {
@@ -153,7 +153,7 @@ void ComputeDistribution::vary(const DistributionSettings& settings, NodeId node
   seconds_ = [mean = mean_](NodeId, Step, BatchName) { return mean; };
   if (settings.per_token.count() > 0) {
     ensure(cost != nullptr, "a cost per token needs a workload");
-    const double per_token = to_seconds(settings.per_token);
+    const double per_token = settings.per_token.count() / 1e12;
     seconds_ = [base = mean_, per_token, cost](NodeId, Step, BatchName batch) {
       return std::fma(per_token, static_cast<double>(cost(batch.owner, batch.draw)), base);
     };

@@ -136,6 +136,11 @@ TEST_CASE("per_token adds to the mean for every token of the batch, and jitter s
   // 2 nodes, first 16 draws: 5 + 7.5 tokens on the mean, 4 + 25 ms.
   CHECK(to_seconds(time.mean()) == doctest::Approx(0.029));
 
+  // Parts of a picosecond count: a million tokens, 2.4 ps each.
+  const auto quick = compute({{"gradient", "1 us"}, {"per_token", "2.4 ps"}}, 2, 1,
+                             [](NodeId, Step) { return 1'000'000; });
+  CHECK(quick.duration(0, 0) == Duration{3'400'000});
+
   Keys jittered = keys;
   jittered.insert(jittered.end(), {{"distribution", "lognormal"}, {"sigma", "0.3"}});
   const auto uneven = compute(jittered, 2, 1, cost);
