@@ -87,8 +87,8 @@ std::int64_t read_parameters(const Section& section, std::string& name) {
                  "bytes",
                  "must be a multiple of {} B, a float's size, up to {} B, got {} B; {} B is one",
                  bytes_per_parameter, bytes_per_parameter * most_parameters, bytes,
-                 std::min(bytes - bytes % bytes_per_parameter + bytes_per_parameter,
-                          bytes_per_parameter * most_parameters));
+                 bytes_per_parameter + std::min(bytes - bytes % bytes_per_parameter,
+                                                bytes_per_parameter * (most_parameters - 1)));
   section.expect(parameters == 0 || bytes == 0, "bytes",
                  "must not be given together with parameters");
   if (parameters > 0 || bytes > 0) {
