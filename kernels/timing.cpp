@@ -28,6 +28,7 @@
 #include "kernels/registry.hpp"
 #include "kernels/tensor_sizes.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/number_file.hpp"
 
 namespace starling::workloads {
 namespace {
@@ -164,7 +165,10 @@ std::unique_ptr<Workload> timing(const Section& section, NodeId nodes, std::uint
   section.finish();
 
   std::optional<LengthSampler> lengths;
-  if (has_lengths) lengths.emplace(std::move(length_settings), seed);
+  if (has_lengths) {
+    lengths = read_named_file(section, "lengths",
+                              [&] { return LengthSampler(std::move(length_settings), seed); });
+  }
   if (samples == 0) samples = lengths->samples();
   const std::int64_t per_float = (parameters + most_floats - 1) / most_floats;
   const auto floats = static_cast<std::size_t>(parameters / per_float);

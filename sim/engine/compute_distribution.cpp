@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/base/error.hpp"
+#include "sim/base/number_file.hpp"
 #include "sim/base/random.hpp"
 #include "sim/engine/compute_samples.hpp"
 
@@ -129,13 +130,14 @@ ComputeDistribution::ComputeDistribution(const Section& section,
                                          const DistributionSettings& settings, NodeId nodes,
                                          std::uint64_t seed, const BatchCost& cost) {
   if (settings.name == "trace") {
-    DurationTrace trace(settings.trace);
+    auto trace = read_named_file(section, "trace", [&] { return DurationTrace(settings.trace); });
     mean_ = rescale(section, settings.gradient, trace);
     seconds_ = [trace = std::move(trace)](NodeId node, Step step, BatchName) {
       return trace.at(node, step);
     };
   } else if (is_recorded(settings.name)) {
-    DurationSamples samples(settings.samples);
+    const char* const key = settings.name == "published" ? "name" : "samples";
+    auto samples = read_named_file(section, key, [&] { return DurationSamples(settings.samples); });
     mean_ = rescale(section, settings.gradient, samples);
     seconds_ = [samples = std::move(samples), stream = Random(seed, "compute"),
                 is_per_node = settings.is_per_node](NodeId node, Step step, BatchName) {
