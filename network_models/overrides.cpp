@@ -51,6 +51,18 @@ std::pair<NodeId, NodeId> parse_range(const Section& section, std::string_view k
   return {first, last};
 }
 
+void warn_repeated(const Section& section, std::string_view key,
+                   std::vector<std::pair<NodeId, NodeId>> ranges) {
+  std::ranges::sort(ranges);
+  NodeId next = 0;
+  for (const auto& [first, last] : ranges) {
+    if (first < next) {
+      return section.warn(key, "names {} more than once: what comes later prevails", first);
+    }
+    next = last + 1;
+  }
+}
+
 bool matches(std::string_view name, std::string_view pattern) {
   std::size_t at = 0, star = pattern.npos, since = 0;  // what the last star takes begins at `since`
   std::size_t p = 0;

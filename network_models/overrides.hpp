@@ -55,14 +55,21 @@ auto parse_value(const Section& section, std::string_view key, const std::string
   }
 }
 
+/// Warns if a number is in two ranges, which is hardly meant.
+void warn_repeated(const Section& section, std::string_view key,
+                   std::vector<std::pair<NodeId, NodeId>> ranges);
+
 template <class Parse>
 auto read_ranges(const Section& section, std::string_view key, NodeId count, Parse parse,
                  std::string_view help) {
   std::vector<RangeValue<decltype(parse(std::string()))>> values;
+  std::vector<std::pair<NodeId, NodeId>> ranges;
   for (const auto& [who, what] : read_pairs(section, key, help)) {
     const auto [first, last] = parse_range(section, key, who, count);
+    ranges.emplace_back(first, last);
     values.push_back({first, last, parse_value(section, key, what, parse)});
   }
+  warn_repeated(section, key, std::move(ranges));
   return values;
 }
 
