@@ -28,6 +28,7 @@
 #include "kernels/registry.hpp"
 #include "kernels/tensor_sizes.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/number_file.hpp"
 
 namespace starling::workloads {
 namespace {
@@ -87,8 +88,8 @@ std::int64_t read_parameters(const Section& section, std::string& name) {
                  "bytes",
                  "must be a multiple of {} B, a float's size, up to {} B, got {} B; {} B is one",
                  bytes_per_parameter, bytes_per_parameter * most_parameters, bytes,
-                 std::min(bytes - bytes % bytes_per_parameter + bytes_per_parameter,
-                          bytes_per_parameter * most_parameters));
+                 bytes_per_parameter + std::min(bytes - bytes % bytes_per_parameter,
+                                                bytes_per_parameter * (most_parameters - 1)));
   section.expect(parameters == 0 || bytes == 0, "bytes",
                  "must not be given together with parameters");
   if (parameters > 0 || bytes > 0) {
@@ -164,7 +165,10 @@ std::unique_ptr<Workload> timing(const Section& section, NodeId nodes, std::uint
   section.finish();
 
   std::optional<LengthSampler> lengths;
-  if (has_lengths) lengths.emplace(std::move(length_settings), seed);
+  if (has_lengths) {
+    lengths = read_named_file(section, "lengths",
+                              [&] { return LengthSampler(std::move(length_settings), seed); });
+  }
   if (samples == 0) samples = lengths->samples();
   const std::int64_t per_float = (parameters + most_floats - 1) / most_floats;
   const auto floats = static_cast<std::size_t>(parameters / per_float);

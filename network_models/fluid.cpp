@@ -17,6 +17,7 @@
 
 #include <fmt/format.h>
 
+#include "network_models/clock_range.hpp"
 #include "network_models/fabrics.hpp"
 #include "network_models/presets.hpp"
 #include "network_models/registry.hpp"
@@ -29,10 +30,6 @@ std::vector<double> capacities(std::span<const Link> links, double factor) {
   std::vector<double> result;
   for (const Link& link : links) result.push_back(factor * link.bytes_per_second);
   return result;
-}
-
-Duration scaled(Duration duration, double factor) {
-  return Duration{std::llround(static_cast<double>(duration.count()) * factor)};
 }
 
 }  // namespace
@@ -99,7 +96,7 @@ Duration Fluid::latency_of(std::uint32_t route, std::int64_t bytes) const {
   Duration latency = routes_[route].latency;
   if (factor.common != 1) latency = scaled(latency, factor.common);
   if (!factor.steps.empty()) latency = scaled(latency, factor.of(bytes));
-  return rules_.message_latency + latency;
+  return sum(rules_.message_latency, latency);
 }
 
 std::uint32_t Fluid::allocate() {
@@ -379,7 +376,8 @@ void Fluid::arm(NetworkClock& clock) {
   if (sharing_.flows() == 0) return;
   const Time next = sharing_.next_finish();
   if (next == Time::max()) {
-    if (!away_.empty()) return;
+    // The schedule may bring back links that are away or next to it: it wakes up for what the file still says.
+    if (!away_.empty() || !settings_.schedule.is_read()) return;
     throw Error("a transfer takes longer than the clock holds (106 days)");
   }
   if (next >= armed_) return;

@@ -38,7 +38,7 @@ Row parse_row(const Section& section, const std::string& where, const CsvRow& ro
 }
 
 std::vector<LinkChange> read_changes(const Section& section, const std::string& path,
-                                     const Fabric& fabric) {
+                                     LinkNames& names) {
   std::vector<LinkChange> changes;
   for (const CsvRow& row : read_csv(section, schedule_key, path)) {
     if (row.cells[0] == "time") continue;  // the header
@@ -47,7 +47,7 @@ std::vector<LinkChange> read_changes(const Section& section, const std::string& 
     section.expect(changes.empty() || changes.back().time <= change.time, schedule_key,
                    "{}expected rows in order of time, found {} after a later one", where,
                    row.cells[0]);
-    for (const LinkId link : links_called(section, schedule_key, where, fabric, change.pattern)) {
+    for (const LinkId link : names.called(section, schedule_key, where, change.pattern)) {
       changes.push_back({change.time, link, change.factor});
     }
   }
@@ -173,11 +173,12 @@ std::function<LinkSchedule(const Fabric&)> read_schedule(const Section& section,
                    "needs failure_interval, which says how often links fail");
   }
   return [=, &section](const Fabric& fabric) {
+    LinkNames names(fabric);
     std::vector<LinkChange> changes;
-    if (!file.empty()) changes = read_changes(section, section.resolve_path(file), fabric);
+    if (!file.empty()) changes = read_changes(section, section.resolve_path(file), names);
     RandomFailures failures{.interval = interval, .repair = repair, .links = {}, .seed = seed};
     if (interval > Duration{0}) {
-      failures.links = links_called(section, "failing_links", "", fabric, pattern);
+      failures.links = names.called(section, "failing_links", "", pattern);
     }
     if (changes.empty() && failures.links.empty()) return LinkSchedule();
     return LinkSchedule(std::move(changes), std::move(failures), fabric.links.size());

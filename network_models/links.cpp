@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "network_models/clock_range.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/units.hpp"
 
@@ -83,7 +84,7 @@ std::uint32_t Routes::find(NodeId source, NodeId destination) {
   ensure(!scratch_.empty(), "a route crosses a link");
   Route route{.links = keep(scratch_), .latency = {}, .bytes_per_second = MaxMin::unbounded};
   for (const LinkId link : route.links) {
-    route.latency += fabric_.links[link].latency;
+    route.latency = sum(route.latency, fabric_.links[link].latency);
     route.bytes_per_second = std::min(route.bytes_per_second, fabric_.links[link].bytes_per_second);
   }
   routes_.push_back(route);

@@ -9,6 +9,7 @@
 #include "network_models/presets.hpp"
 #include "network_models/registry.hpp"
 #include "network_models/size_factor.hpp"
+#include "sim/base/exact_duration.hpp"
 
 namespace starling::network_models {
 
@@ -24,10 +25,10 @@ std::unique_ptr<NetworkModel> loggp(const Section& section, NodeId nodes, std::u
                                          "g: shortest time between messages of one port");
   const auto bandwidth = read_unless_preset(section, "bandwidth", preset, &Preset::bandwidth,
                                             "1 / G: of a port, sending or receiving");
-  const auto overhead_per_byte = section.optional<Duration>(
+  const auto overhead_per_byte = section.optional<ExactDuration>(
       "overhead_per_byte", fallback.overhead_per_byte, "O: processor time per byte, at each end");
   costs.gap_per_byte = 1e12 / bandwidth.bytes_per_second;
-  costs.overhead_per_byte = static_cast<double>(overhead_per_byte.count());
+  costs.overhead_per_byte = overhead_per_byte.count();
   const auto slow = read_ranges(
       section, "slowdowns", nodes, [](const std::string& text) { return parse_factor(text, 1e6); },
       "of single nodes: their overheads and gaps times so much, such as 3: 2, 8-11: 1.5");

@@ -6,8 +6,8 @@
 //
 // so an undisturbed message takes L + 2 o + k' max(O, G). A send waits until cpu and tx are
 // free, an arrival until cpu and rx are; whoever waits longest goes first among those that can, a
-// send before an arrival of the same instant. Both queues are first come, first served, hence so is
-// each pair of nodes. Computing gradients does not occupy this cpu. A node with a slowdown pays o,
+// send before an arrival of the same instant. Both queues are first come, first served, what comes at
+// one instant in the order in which its events were set; hence so is each pair of nodes. Computing gradients does not occupy this cpu. A node with a slowdown pays o,
 // g, O and G times that, at its own end.
 //
 // Rules of LogGOPSim (Hoefler, Schneider, Lumsdaine, "LogGOPSim: simulating large-scale
@@ -28,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "network_models/clock_range.hpp"
 #include "sim/engine/network_model.hpp"
 
 namespace starling::network_models {
@@ -49,7 +50,7 @@ class LogGP final : public NetworkModel {
   void start(const Transfer& transfer, NetworkClock& clock) override;
   void on_timer(std::uint64_t cookie, NetworkClock& clock) override;
   LinkCost link_cost() const override {
-    return {2 * costs_.overhead + costs_.latency,
+    return {sum(sum(costs_.overhead, costs_.overhead), costs_.latency),
             1e-12 * std::max(costs_.overhead_per_byte, costs_.gap_per_byte)};
   }
 

@@ -51,6 +51,18 @@ std::pair<NodeId, NodeId> parse_range(const Section& section, std::string_view k
   return {first, last};
 }
 
+void warn_repeated(const Section& section, std::string_view key,
+                   std::vector<std::pair<NodeId, NodeId>> ranges) {
+  std::ranges::sort(ranges);
+  NodeId next = 0;
+  for (const auto& [first, last] : ranges) {
+    if (first < next) {
+      return section.warn(key, "names {} more than once: what comes later prevails", first);
+    }
+    next = last + 1;
+  }
+}
+
 bool matches(std::string_view name, std::string_view pattern) {
   std::size_t at = 0, star = pattern.npos, since = 0;  // what the last star takes begins at `since`
   std::size_t p = 0;
@@ -71,21 +83,36 @@ bool matches(std::string_view name, std::string_view pattern) {
   return pattern.find_first_not_of('*', p) == pattern.npos;
 }
 
-std::vector<LinkId> links_called(const Section& section, std::string_view key,
-                                 std::string_view where, const Fabric& fabric,
-                                 std::string_view pattern) {
-  std::vector<LinkId> found;
-  for (LinkId link = 0; link < fabric.links.size(); ++link) {
-    if (matches(fabric.name(link), pattern)) found.push_back(link);
+std::vector<LinkId> LinkNames::find(std::string_view pattern) const {
+  std::vector<LinkId> links;
+  if (pattern.find('*') == pattern.npos) {
+    const auto [first, last] = by_name_.equal_range(pattern);
+    for (auto entry = first; entry != last; ++entry) links.push_back(entry->second);
+    std::ranges::sort(links);
+  } else {
+    for (LinkId link = 0; link < names_.size(); ++link) {
+      if (matches(names_[link], pattern)) links.push_back(link);
+    }
   }
-  if (found.empty()) {
-    const std::string first = fabric.links.empty() ? "" : fabric.name(0);
-    const std::string last =
-        fabric.links.empty() ? "" : fabric.name(static_cast<LinkId>(fabric.links.size() - 1));
+  return links;
+}
+
+const std::vector<LinkId>& LinkNames::called(const Section& section, std::string_view key,
+                                             std::string_view where, const std::string& pattern) {
+  if (names_.empty()) {
+    for (LinkId link = 0; link < fabric_.links.size(); ++link) {
+      names_.push_back(fabric_.name(link));
+    }
+    for (LinkId link = 0; link < names_.size(); ++link) by_name_.emplace(names_[link], link);
+  }
+  const auto [entry, is_new] = found_.try_emplace(pattern);
+  if (is_new) entry->second = find(pattern);
+  if (entry->second.empty()) {
     section.fail(key, "{}must name links of the fabric, from \"{}\" to \"{}\", got \"{}\"", where,
-                 first, last, pattern);
+                 names_.empty() ? "" : names_.front(), names_.empty() ? "" : names_.back(),
+                 pattern);
   }
-  return found;
+  return entry->second;
 }
 
 std::function<void(Fabric&)> read_host_values(const Section& section, NodeId hosts) {
@@ -114,9 +141,10 @@ std::function<void(Fabric&)> read_link_values(const Section& section) {
   const auto latencies =
       read_named_values(section, "link_latencies", parse_latency, "of links by name likewise");
   return [=, &section](Fabric& fabric) {
+    LinkNames names(fabric);
     const auto each = [&](std::string_view key, const auto& values, const auto& set) {
       for (const auto& [pattern, value] : values) {
-        for (const LinkId link : links_called(section, key, "", fabric, pattern)) {
+        for (const LinkId link : names.called(section, key, "", pattern)) {
           set(fabric.links[link], value);
         }
       }

@@ -10,6 +10,9 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "network_models/links.hpp"
@@ -52,14 +55,21 @@ auto parse_value(const Section& section, std::string_view key, const std::string
   }
 }
 
+/// Warns if a number is in two ranges, which is hardly meant.
+void warn_repeated(const Section& section, std::string_view key,
+                   std::vector<std::pair<NodeId, NodeId>> ranges);
+
 template <class Parse>
 auto read_ranges(const Section& section, std::string_view key, NodeId count, Parse parse,
                  std::string_view help) {
   std::vector<RangeValue<decltype(parse(std::string()))>> values;
+  std::vector<std::pair<NodeId, NodeId>> ranges;
   for (const auto& [who, what] : read_pairs(section, key, help)) {
     const auto [first, last] = parse_range(section, key, who, count);
+    ranges.emplace_back(first, last);
     values.push_back({first, last, parse_value(section, key, what, parse)});
   }
+  warn_repeated(section, key, std::move(ranges));
   return values;
 }
 
@@ -76,11 +86,24 @@ auto read_named_values(const Section& section, std::string_view key, Parse parse
 /// Whether `name` is `pattern`, in which * stands for any text.
 bool matches(std::string_view name, std::string_view pattern);
 
-/// The links whose name matches, in order; if there are none, throws ScenarioError with the names
-/// of some, `where` (may be empty) in front.
-std::vector<LinkId> links_called(const Section& section, std::string_view key,
-                                 std::string_view where, const Fabric& fabric,
-                                 std::string_view pattern);
+/// Finds links by name for many patterns: each name is made, and each pattern is looked for, once.
+class LinkNames {
+ public:
+  explicit LinkNames(const Fabric& fabric) : fabric_(fabric) {}
+
+  /// The links whose name matches, in order; if there are none, throws ScenarioError with the names
+  /// of some, `where` (may be empty) in front.
+  const std::vector<LinkId>& called(const Section& section, std::string_view key,
+                                    std::string_view where, const std::string& pattern);
+
+ private:
+  std::vector<LinkId> find(std::string_view pattern) const;
+
+  const Fabric& fabric_;
+  std::vector<std::string> names_;
+  std::unordered_multimap<std::string_view, LinkId> by_name_;
+  std::unordered_map<std::string, std::vector<LinkId>> found_;  // by pattern
+};
 
 /// Reads host_bandwidths and host_latencies for so many hosts. What it returns changes a fabric, after section.finish().
 std::function<void(Fabric&)> read_host_values(const Section& section, NodeId hosts);

@@ -1,11 +1,12 @@
-// Shortest ways by layers around their end, over a graph of Boost.Graph.
+// Shortest ways by layers around their end, over a graph of Boost.Graph whose edges lie in flat arrays.
 
 #include "network_models/switch_graph.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 
-#include <boost/graph/adjacency_list.hpp>
+#include <boost/graph/compressed_sparse_row_graph.hpp>
 #include <boost/range/iterator_range.hpp>
 #include <fmt/format.h>
 
@@ -14,73 +15,101 @@
 namespace starling::network_models {
 
 struct SwitchGraph::Graph {
-  using List = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS,
-                                     boost::no_property, Arc>;
+  using List = boost::compressed_sparse_row_graph<boost::bidirectionalS, boost::no_property, Arc,
+                                                  boost::no_property, std::uint32_t, std::uint32_t>;
   static constexpr std::uint32_t unreached = std::numeric_limits<std::uint32_t>::max();
-  static constexpr std::size_t most_kept = std::size_t{1} << 24;  // ways, 256 MiB
+  static constexpr std::int64_t farthest = std::numeric_limits<std::int64_t>::max();
 
-  /// What is left of the way from a switch.
-  struct Rest {
-    std::uint32_t hops = unreached;
-    std::int64_t latency = std::numeric_limits<std::int64_t>::max();
-    friend bool operator==(const Rest&, const Rest&) = default;
+  /// What is left of the way from each switch.
+  struct Tree {
+    std::vector<std::uint32_t> hops;
+    std::vector<std::int64_t> latency;  // empty where all links have the same: hops say it
   };
-  using Tree = std::vector<Rest>;  // by switch
+
+  /// The arcs in the order in which they were given, switch by switch.
+  template <class Ends>
+  Graph(std::uint32_t switches, const std::vector<Arc>& arcs, const Ends& ends)
+      : list(boost::edges_are_unsorted_multi_pass, ends.begin(), ends.end(), arcs.begin(),
+             switches),
+        has_latencies(std::ranges::any_of(
+            arcs, [&](const Arc& arc) { return arc.latency != arcs.front().latency; })),
+        trees(switches) {}
 
   bool forwards(std::size_t vertex) const { return forwards_.empty() || forwards_[vertex] != 0; }
 
-  Rest over(const Arc& arc, const Rest& rest) const {
-    return {rest.hops + 1, rest.latency + arc.latency.count()};
+  /// Of a way by the arc; one that the clock does not hold is told when the route is taken.
+  static std::int64_t over(const Arc& arc, std::int64_t rest) {
+    std::int64_t sum = 0;
+    return __builtin_add_overflow(rest, arc.latency.count(), &sum) ? farthest : sum;
   }
 
   /// The shortest ways from everywhere to `to`. A switch is worked off when all of the layer before
-  /// it has been, so that its own rest is final.
-  Tree find(std::size_t to) const {
-    Tree tree(boost::num_vertices(list));
-    tree[to] = {0, 0};
-    std::vector<std::size_t> queue{to};
+  /// it has been, so that its own rest is final; behind the last layer there is nothing to find.
+  Tree find(std::uint32_t to) const {
+    const std::size_t switches = boost::num_vertices(list);
+    Tree tree{std::vector(switches, unreached), {}};
+    if (has_latencies) tree.latency.assign(switches, farthest);
+    tree.hops[to] = 0;
+    if (has_latencies) tree.latency[to] = 0;
+    std::vector<std::uint32_t> queue{to};
+    queue.reserve(switches);
     for (std::size_t i = 0; i < queue.size(); ++i) {
-      const std::size_t at = queue[i];
+      const std::uint32_t at = queue[i];
+      const std::uint32_t layer = tree.hops[at];
+      if (queue.size() == switches && layer == tree.hops[queue.back()]) break;
       if (at != to && !forwards(at)) continue;
       for (const auto edge : boost::make_iterator_range(boost::in_edges(at, list))) {
-        const std::size_t before = boost::source(edge, list);
-        const Rest rest = over(list[edge], tree[at]);
-        if (tree[before].hops == unreached) queue.push_back(before);
-        if (rest.hops < tree[before].hops ||
-            (rest.hops == tree[before].hops && rest.latency < tree[before].latency)) {
-          tree[before] = rest;
+        const std::uint32_t before = boost::source(edge, list);
+        if (tree.hops[before] == unreached) {
+          tree.hops[before] = layer + 1;
+          queue.push_back(before);
+        }
+        if (has_latencies && tree.hops[before] == layer + 1) {
+          const std::int64_t latency = over(list[edge], tree.latency[at]);
+          tree.latency[before] = std::min(tree.latency[before], latency);
         }
       }
     }
     return tree;
   }
 
-  /// The same, remembered. What is kept is thrown away when it becomes too much.
-  const Tree& tree_to(std::size_t to) {
+  /// Whether a shortest way from `at` to `to` begins with that edge.
+  bool is_shortest(const Tree& tree, std::uint32_t at, List::edge_descriptor edge,
+                   std::uint32_t to) const {
+    const std::uint32_t next = boost::target(edge, list);
+    return (next == to || forwards(next)) && tree.hops[next] + 1 == tree.hops[at] &&
+           (!has_latencies || over(list[edge], tree.latency[next]) == tree.latency[at]);
+  }
+
+  /// The shortest ways to `to`, remembered; the oldest are forgotten when they become too many.
+  const Tree& tree_to(std::uint32_t to) {
     Tree& known = trees[to];
-    if (!known.empty()) return known;
-    kept += boost::num_vertices(list);
-    if (kept > most_kept) {
-      for (Tree& tree : trees) Tree().swap(tree);
-      kept = boost::num_vertices(list);
+    if (!known.hops.empty()) return known;
+    const std::size_t size = boost::num_vertices(list) * (has_latencies ? 12 : 4);  // bytes
+    while (!kept.empty() && (kept.size() + 1) * size > most_kept) {
+      trees[kept.front()] = {};
+      kept.pop_front();
     }
+    kept.push_back(to);
     known = find(to);
     return known;
   }
 
   List list;
+  bool has_latencies;
   std::vector<char> forwards_;
-  std::vector<Tree> trees;  // by end, found when first needed
-  std::size_t kept = 0;
+  std::vector<Tree> trees;         // by end, found when first needed
+  std::deque<std::uint32_t> kept;  // their ends, the oldest first
+  std::size_t most_kept = 0;       // bytes
 };
 
 SwitchGraph::SwitchGraph(std::uint32_t switches, const std::vector<Arc>& arcs,
-                         const std::vector<char>& forwards)
-    : graph_(std::make_unique<Graph>()) {
-  graph_->list = Graph::List(switches);
+                         const std::vector<char>& forwards, std::size_t most_kept) {
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> ends;
+  for (const Arc& arc : arcs) ends.emplace_back(arc.from, arc.to);
+  graph_ = std::make_unique<Graph>(switches, arcs, ends);
   graph_->forwards_ = forwards;
-  graph_->trees.resize(switches);
-  for (const Arc& arc : arcs) boost::add_edge(arc.from, arc.to, arc, graph_->list);
+  graph_->most_kept = most_kept;
 }
 
 SwitchGraph::~SwitchGraph() = default;
@@ -91,7 +120,7 @@ std::optional<std::pair<std::uint32_t, std::uint32_t>> SwitchGraph::unreachable(
   for (const std::uint32_t to : ends) {
     const Graph::Tree tree = graph_->find(to);
     for (const std::uint32_t from : ends) {
-      if (tree[from].hops == Graph::unreached) return std::pair(from, to);
+      if (tree.hops[from] == Graph::unreached) return std::pair(from, to);
     }
     if (is_plain) break;
   }
@@ -102,15 +131,13 @@ void SwitchGraph::walk(std::uint32_t from, std::uint32_t to, std::uint64_t sprea
                        std::vector<LinkId>& links) {
   const Graph::Tree& tree = graph_->tree_to(to);
   const auto& list = graph_->list;
-  if (tree[from].hops == Graph::unreached) {
+  if (tree.hops[from] == Graph::unreached) {
     throw Error(fmt::format("no way leads from switch {} to switch {}", from, to));
   }
-  std::size_t at = from;
+  std::uint32_t at = from;
   while (at != to) {
     const auto is_shortest = [&](const auto& edge) {
-      const std::size_t next = boost::target(edge, list);
-      return (next == to || graph_->forwards(next)) && tree[next].hops != Graph::unreached &&
-             graph_->over(list[edge], tree[next]) == tree[at];
+      return graph_->is_shortest(tree, at, edge, to);
     };
     const auto around = boost::make_iterator_range(boost::out_edges(at, list));
     const auto ways =

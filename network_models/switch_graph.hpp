@@ -3,6 +3,7 @@
 // pairs spread over them; parallel cables count as so many ways.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -24,9 +25,11 @@ struct Arc {
 class SwitchGraph {
  public:
   /// Switches 0 .. switches - 1. Ways pass through those alone that `forwards` names (all if it is
-  /// empty); they may begin and end at the others.
+  /// empty); they may begin and end at the others. Of the ways found it remembers `most_kept` bytes,
+  /// at least those to one end.
   SwitchGraph(std::uint32_t switches, const std::vector<Arc>& arcs,
-              const std::vector<char>& forwards = {});
+              const std::vector<char>& forwards = {},
+              std::size_t most_kept = std::size_t{256} << 20);
   ~SwitchGraph();
   SwitchGraph(SwitchGraph&&) noexcept;
 

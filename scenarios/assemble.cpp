@@ -90,8 +90,8 @@ std::unique_ptr<Failures> assemble_failures(const Section& section, const RunSet
   FailureSettings read = read_failures(section, settings.nodes);
   for (const auto& [key, chance] : {std::pair("lose", read.lose), {"duplicate", read.duplicate}}) {
     section.expect(chance == 0 || !settings.closed_form_collectives, key,
-                   "needs network.collectives = expanded: collectives in closed form have no "
-                   "messages, got {}",
+                   "needs network.collectives = expanded, which changes nothing for an algorithm "
+                   "without collectives: those in closed form have no messages, got {}",
                    chance);
   }
   return std::make_unique<Failures>(std::move(read), settings.nodes, settings.seed);

@@ -9,6 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/base/error.hpp"
+#include "sim/base/section.hpp"
+
 namespace starling {
 
 class NumberFile {
@@ -43,5 +46,15 @@ class NumberFile {
   int number_ = 0;  // of the line, from 1
   std::vector<double> values_;
 };
+
+/// What read() returns, which reads the file that `key` of the section names; its Error is located at the key.
+template <class Read>
+auto read_named_file(const Section& section, std::string_view key, const Read& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    section.fail(key, "{}", error.what());
+  }
+}
 
 }  // namespace starling

@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "sim/base/error.hpp"
+#include "sim/base/exact_duration.hpp"
 #include "sim/base/text.hpp"
 #include "sim/base/unknown_key.hpp"
 
@@ -91,6 +92,14 @@ struct Kind<Duration> {
   static Duration sample() { return std::chrono::seconds(1); }
   static std::string write(Duration value) { return to_text(value); }
   static Duration parse(const std::string& text) { return parse_duration(text); }
+};
+
+template <>
+struct Kind<ExactDuration> {
+  static constexpr const char* name = Kind<Duration>::name;
+  static ExactDuration sample() { return Kind<Duration>::sample(); }
+  static std::string write(ExactDuration value) { return to_text(value); }
+  static ExactDuration parse(const std::string& text) { return parse_exact_duration(text); }
 };
 
 template <>
@@ -223,6 +232,7 @@ STARLING_SECTION_TYPE(std::int64_t)
 STARLING_SECTION_TYPE(bool)
 STARLING_SECTION_TYPE(std::string)
 STARLING_SECTION_TYPE(Duration)
+STARLING_SECTION_TYPE(ExactDuration)
 STARLING_SECTION_TYPE(Bytes)
 STARLING_SECTION_TYPE(Bandwidth)
 #undef STARLING_SECTION_TYPE

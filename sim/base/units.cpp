@@ -12,6 +12,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/exact_duration.hpp"
+
 namespace starling {
 namespace {
 
@@ -70,6 +72,8 @@ constexpr Kind duration_kind = {"a duration such as 1.5 ms", duration_units};
 constexpr Kind bytes_kind = {"a number of bytes such as 64 MiB", byte_units};
 constexpr Kind bandwidth_kind = {"a bandwidth such as 10 Gbit/s", bandwidth_units};
 
+constexpr std::string_view past_end = ", which is past the end of the clock (106 days)";
+
 [[noreturn]] void refuse(const Kind& kind, std::string_view text, std::string_view reason) {
   std::string units;
   for (const Unit& unit : kind.units) {
@@ -103,9 +107,13 @@ Quantity parse_quantity(std::string_view text, const Kind& kind) {
   refuse(kind, text, "");
 }
 
-/// number * factor to the nearest whole number; exact for decimals of up to 19 digits without an
-/// exponent. Nothing if the result does not fit.
-std::optional<std::int64_t> scale(const Quantity& quantity) {
+struct Fraction {
+  Wide numerator;
+  Wide divisor;
+};
+
+/// number * factor, for decimals of up to 19 digits without an exponent.
+std::optional<Fraction> exact(const Quantity& quantity) {
   Wide digits = 0;
   Wide divisor = 1;
   bool in_fraction = false;
@@ -117,12 +125,26 @@ std::optional<std::int64_t> scale(const Quantity& quantity) {
       digits = digits * 10 + (c - '0');
       if (in_fraction) divisor *= 10;
     } else {  // an exponent or very many digits
-      const double product = std::nearbyint(quantity.value * static_cast<double>(quantity.factor));
-      if (!(product < 0x1p63)) return std::nullopt;
-      return static_cast<std::int64_t>(product);
+      return std::nullopt;
     }
   }
-  const Wide scaled = (digits * quantity.factor + divisor / 2) / divisor;
+  return Fraction{digits * quantity.factor, divisor};
+}
+
+double rounded(const Quantity& quantity) {
+  return quantity.value * static_cast<double>(quantity.factor);
+}
+
+/// number * factor to the nearest whole number; exact where exact() is. Nothing if the result does not
+/// fit.
+std::optional<std::int64_t> scale(const Quantity& quantity) {
+  const std::optional<Fraction> fraction = exact(quantity);
+  if (!fraction) {
+    const double product = std::nearbyint(rounded(quantity));
+    if (!(product < 0x1p63)) return std::nullopt;
+    return static_cast<std::int64_t>(product);
+  }
+  const Wide scaled = (fraction->numerator + fraction->divisor / 2) / fraction->divisor;
   if (scaled > std::numeric_limits<std::int64_t>::max()) return std::nullopt;
   return static_cast<std::int64_t>(scaled);
 }
@@ -144,14 +166,29 @@ std::string decimal(std::int64_t count, std::int64_t factor) {
 }  // namespace
 
 Duration parse_duration(std::string_view text) {
-  const std::optional<std::int64_t> count = scale(parse_quantity(text, duration_kind));
-  if (!count) refuse(duration_kind, text, ", which is past the end of the clock (106 days)");
+  const Quantity quantity = parse_quantity(text, duration_kind);
+  const std::optional<std::int64_t> count = scale(quantity);
+  if (!count) refuse(duration_kind, text, past_end);
+  // A key that means something else by 0 ("never") would mean that.
+  if (*count == 0 && quantity.value > 0) refuse(duration_kind, text, ", which rounds to 0 ps");
   return Duration(*count);
 }
 
+ExactDuration parse_exact_duration(std::string_view text) {
+  const Quantity quantity = parse_quantity(text, duration_kind);
+  const std::optional<Fraction> fraction = exact(quantity);
+  const double count =
+      fraction ? static_cast<double>(fraction->numerator) / static_cast<double>(fraction->divisor)
+               : rounded(quantity);
+  if (!(count < 0x1p63)) refuse(duration_kind, text, past_end);
+  return ExactDuration(count);
+}
+
 Bytes parse_bytes(std::string_view text) {
-  const std::optional<std::int64_t> count = scale(parse_quantity(text, bytes_kind));
+  const Quantity quantity = parse_quantity(text, bytes_kind);
+  const std::optional<std::int64_t> count = scale(quantity);
   if (!count) refuse(bytes_kind, text, ", which is more than 64 bits hold");
+  if (*count == 0 && quantity.value > 0) refuse(bytes_kind, text, ", which rounds to 0 B");
   return Bytes{*count};
 }
 
@@ -175,6 +212,13 @@ std::string to_text(Duration duration) {
   for (const Unit& unit : duration_units) {
     if (count >= unit.factor) return fmt::format("{} {}", decimal(count, unit.factor), unit.name);
   }
+  return fmt::format("{} ps", count);
+}
+
+std::string to_text(ExactDuration duration) {
+  const double count = duration.count();
+  if (count < 0x1p63 && count == std::floor(count))
+    return to_text(Duration(static_cast<std::int64_t>(count)));
   return fmt::format("{} ps", count);
 }
 

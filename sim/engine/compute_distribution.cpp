@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/base/error.hpp"
+#include "sim/base/number_file.hpp"
 #include "sim/base/random.hpp"
 #include "sim/engine/compute_samples.hpp"
 
@@ -76,8 +77,8 @@ DistributionSettings read_distribution(const Section& section, NodeId nodes) {
                                                "mean duration; 0 s: what was measured, as it is");
   } else {
     read.gradient = section.required<Duration>("gradient", "mean duration of a gradient");
-    read.per_token = section.optional<Duration>(
-        "per_token", Duration{0},
+    read.per_token = section.optional<ExactDuration>(
+        "per_token", ExactDuration{0},
         "on top, for every token of the batch (sample, where samples have no length)");
   }
   if (read.name == "normal") {
@@ -129,13 +130,14 @@ ComputeDistribution::ComputeDistribution(const Section& section,
                                          const DistributionSettings& settings, NodeId nodes,
                                          std::uint64_t seed, const BatchCost& cost) {
   if (settings.name == "trace") {
-    DurationTrace trace(settings.trace);
+    auto trace = read_named_file(section, "trace", [&] { return DurationTrace(settings.trace); });
     mean_ = rescale(section, settings.gradient, trace);
     seconds_ = [trace = std::move(trace)](NodeId node, Step step, BatchName) {
       return trace.at(node, step);
     };
   } else if (is_recorded(settings.name)) {
-    DurationSamples samples(settings.samples);
+    const char* const key = settings.name == "published" ? "name" : "samples";
+    auto samples = read_named_file(section, key, [&] { return DurationSamples(settings.samples); });
     mean_ = rescale(section, settings.gradient, samples);
     seconds_ = [samples = std::move(samples), stream = Random(seed, "compute"),
                 is_per_node = settings.is_per_node](NodeId node, Step step, BatchName) {
@@ -153,7 +155,7 @@ void ComputeDistribution::vary(const DistributionSettings& settings, NodeId node
   seconds_ = [mean = mean_](NodeId, Step, BatchName) { return mean; };
   if (settings.per_token.count() > 0) {
     ensure(cost != nullptr, "a cost per token needs a workload");
-    const double per_token = to_seconds(settings.per_token);
+    const double per_token = settings.per_token.count() / 1e12;
     seconds_ = [base = mean_, per_token, cost](NodeId, Step, BatchName batch) {
       return std::fma(per_token, static_cast<double>(cost(batch.owner, batch.draw)), base);
     };

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/exact_duration.hpp"
 #include "sim/base/normal_block.hpp"
 #include "sim/base/prefetch.hpp"
 #include "sim/base/random.hpp"
@@ -24,7 +25,7 @@ using BatchCost = std::function<std::int64_t(NodeId owner, Step draw)>;
 struct DistributionSettings {
   std::string name;
   Duration gradient{};
-  Duration per_token{};
+  ExactDuration per_token{};
   double sigma = 0;
   double shape = 1;
   std::string samples;  // path

@@ -155,7 +155,9 @@ FailureSettings read_failures(const Section& section, NodeId nodes) {
   section.expect(settings.lose + settings.duplicate <= 1, "duplicate",
                  "and lose together must be at most 1, got {}", settings.lose + settings.duplicate);
   section.finish();
-  if (!file.empty()) read_outages(file, nodes, settings.outages);
+  if (!file.empty()) {
+    read_named_file(section, "outages", [&] { read_outages(file, nodes, settings.outages); });
+  }
   return settings;
 }
 

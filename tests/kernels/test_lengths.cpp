@@ -136,6 +136,9 @@ TEST_CASE("wrong lengths are errors that say where") {
          "test.ini:7: workload.buckets must be 1 to 1000000, got 0");
   refuse({{"batching", "bucket"}, {"max_tokens", "0"}},
          "test.ini:7: workload.max_tokens must be positive, got 0");
+  CHECK_THROWS_WITH_AS(
+      make({{"batching", "packed"}, {"lengths", "/nowhere/x.csv"}}),
+      doctest::Contains("test.ini:7: workload.lengths /nowhere/x.csv: cannot open"), ScenarioError);
   CHECK_THROWS_WITH_AS(make({{"lengths", "x.csv"}}),
                        doctest::Contains("workload.lengths is not a key here"), ScenarioError);
 }

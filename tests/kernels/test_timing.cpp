@@ -82,6 +82,9 @@ TEST_CASE("wrong sizes are located in the scenario") {
   wrong({{"bytes", "6 B"}},
         "test.ini:7: workload.bytes must be a multiple of 4 B, a float's size, up to "
         "40000000000000 B, got 6 B; 8 B is one");
+  wrong({{"bytes", "9223372036854775807 B"}},
+        "test.ini:7: workload.bytes must be a multiple of 4 B, a float's size, up to "
+        "40000000000000 B, got 9223372036854775807 B; 40000000000000 B is one");
   wrong({{"bytes", "8 B"}, {"parameters", "2"}},
         "test.ini:7: workload.bytes must not be given together with parameters");
   wrong({{"samples", "3"}},

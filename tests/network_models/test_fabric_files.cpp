@@ -586,6 +586,49 @@ TEST_CASE("overrides that name nobody, or give nothing, are refused") {
         "\"host 3 down\", got \"host 4 up\"");
 }
 
+TEST_CASE("links by name: the name of each is made once for all patterns") {
+  Fabric fabric{std::vector<Link>(4, Link{1e9, Duration{0}}), {}};
+  int made = 0;
+  fabric.name = [&](LinkId link) {
+    ++made;
+    return std::vector<std::string>{"a -> b", "a* -> b", "a -> c", "a -> b"}[link];
+  };
+  LinkNames names(fabric);
+  const Section section = network_test::section({{"key", "1"}});
+  const auto called = [&](const std::string& pattern) {
+    return names.called(section, "key", "", pattern);
+  };
+  CHECK(called("a -> b") == std::vector<LinkId>{0, 3});
+  CHECK(called("a* -> b") == std::vector<LinkId>{0, 1, 3});
+  CHECK(called("a -> *") == std::vector<LinkId>{0, 2, 3});
+  CHECK(called("a -> *") == std::vector<LinkId>{0, 2, 3});
+  for (int i = 0; i < 2; ++i) {
+    CHECK_THROWS_WITH_AS(called("b"), doctest::Contains("from \"a -> b\" to \"a -> b\", got \"b\""),
+                         ScenarioError);
+  }
+  CHECK(made == 4);
+}
+
+TEST_CASE("a host or node that is given two values of a kind is warned of") {
+  const auto warnings = [](const Keys& keys) {
+    const Section section = network_test::section(keys);
+    network_models::find(section).make(section, 12, 1);
+    return section.warnings();
+  };
+  CHECK(warnings(with("crossbar", {{"host_bandwidths", "0: 1 GB/s, 1-4: 2 GB/s, 5: 1 GB/s"},
+                                   {"host_latencies", "0: 1 us"}}))
+            .empty());
+  const auto hosts = warnings(with("crossbar", {{"host_bandwidths", "0: 1 GB/s, 0: 2 GB/s"},
+                                                {"host_latencies", "2-7: 1 us, 5-9: 2 us"}}));
+  REQUIRE(hosts.size() == 2);
+  CHECK(hosts[0] ==
+        "test.ini:1: network.host_bandwidths names 0 more than once: what comes later prevails");
+  CHECK(hosts[1] ==
+        "test.ini:1: network.host_latencies names 5 more than once: what comes later prevails");
+  CHECK(warnings({{"kind", "loggp"}, {"preset", "edr"}, {"slowdowns", "3: 2, 0-5: 3"}}).size() ==
+        1);
+}
+
 TEST_CASE("a star in a name stands for any text") {
   CHECK(matches("host 3 up", "host 3 up"));
   CHECK(matches("host 3 up", "*"));

@@ -569,6 +569,60 @@ TEST_CASE("shortest ways: fewest links, then least latency, then in turn, parall
   CHECK(way(2) == std::vector<LinkId>{12, 13});
 }
 
+TEST_CASE("shortest ways: any graph's are those of a plain search, however few are remembered") {
+  constexpr std::uint32_t switches = 12;
+  std::uint64_t state = 1;
+  const auto draw = [&](std::uint64_t below) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    return (state >> 33) % below;
+  };
+  for (int trial = 0; trial < 30; ++trial) {
+    const std::uint64_t latencies = trial % 3 == 0 ? 1 : 3;  // different ones
+    std::vector<Arc> arcs;
+    for (LinkId link = 0; link < 40; ++link) {
+      arcs.push_back({static_cast<std::uint32_t>(draw(switches)),
+                      static_cast<std::uint32_t>(draw(switches)), link,
+                      Duration{static_cast<std::int64_t>(1 + draw(latencies))}});
+    }
+    std::vector<char> forwards(switches, 1);
+    if (trial % 2 == 0) forwards[draw(switches)] = 0;
+    SwitchGraph all(switches, arcs, forwards);
+    SwitchGraph few(switches, arcs, forwards, 200);
+    for (std::uint32_t to = 0; to < switches; ++to) {
+      // Hops and latency to `to`, by going over all arcs until nothing changes.
+      constexpr std::pair unreached(std::int64_t{1000}, std::int64_t{0});
+      std::vector rest(switches, unreached);
+      rest[to] = {0, 0};
+      const auto over = [&](const Arc& arc) {
+        return arc.to == to || forwards[arc.to] != 0
+                   ? std::pair(rest[arc.to].first + 1, rest[arc.to].second + arc.latency.count())
+                   : unreached;
+      };
+      for (std::uint32_t round = 0; round < switches; ++round) {
+        for (const Arc& arc : arcs) rest[arc.from] = std::min(rest[arc.from], over(arc));
+      }
+      for (std::uint32_t from = 0; from < switches; ++from) {
+        if (rest[from] >= unreached) continue;
+        std::vector<LinkId> expected;
+        for (std::uint32_t at = from; at != to;) {
+          std::vector<Arc> ways;
+          for (const Arc& arc : arcs) {
+            if (arc.from == at && over(arc) == rest[at]) ways.push_back(arc);
+          }
+          const Arc& taken = ways[(from + to) % ways.size()];
+          expected.push_back(taken.link);
+          at = taken.to;
+        }
+        std::vector<LinkId> way, again;
+        all.walk(from, to, from + to, way);
+        few.walk(from, to, from + to, again);
+        REQUIRE(way == expected);
+        REQUIRE(again == expected);
+      }
+    }
+  }
+}
+
 TEST_CASE("fabrics: a scenario names them, and without a shape they are the smallest that fit") {
   struct Expected {
     std::string fabric;

@@ -477,6 +477,18 @@ TEST_CASE("fluid: a schedule can make links faster, too") {
   CHECK(in_ns(network_test::ScriptedRun(*windowed, {{0, 0, 2, 4'000}}).arrivals) == Times{5'000});
 }
 
+TEST_CASE(
+    "fluid: a link that is slower than the clock lasts is waited for if its schedule has more") {
+  // 3000 B are left at 3000 ns; at 1e-15 of 1 GB/s they would take 3e9 s. At 10,000 the link is back.
+  const test::TemporaryDirectory directory;
+  const std::string slow = "3 us, host 0 up, 1e-15\n";
+  const auto back = network_test::network(scheduled(directory, slow + "10 us, host 0 up, 1\n"), 4);
+  CHECK(in_ns(network_test::ScriptedRun(*back, {{0, 0, 2, 4'000}}).arrivals) == Times{13'000});
+  const auto for_good = network_test::network(scheduled(directory, slow), 4);
+  CHECK_THROWS_WITH_AS(network_test::ScriptedRun(*for_good, {{0, 0, 2, 4'000}}),
+                       "a transfer takes longer than the clock holds (106 days)", Error);
+}
+
 TEST_CASE("fluid: messages that can never go on are reported with the link that is away") {
   const test::TemporaryDirectory directory;
   const auto model = network_test::network(scheduled(directory, "3 us, host 2 down, 0\n"), 4);
@@ -736,6 +748,24 @@ TEST_CASE("fluid: a transfer past the end of the clock is an error, not an early
   const auto model = network_test::network(keys, 2);
   CHECK_THROWS_WITH_AS(network_test::ScriptedRun(*model, {{0, 0, 1, 1'000'000'000'000'000'000}}),
                        doctest::Contains("106 days"), Error);
+}
+
+TEST_CASE("fluid: a latency past the end of the clock is an error") {
+  const auto refusal = [](NodeId nodes, const std::string& factor) {
+    return [=] {
+      network_test::network({{"kind", "tcp"},
+                             {"fabric", "ring"},
+                             {"latency", "60 s"},
+                             {"bandwidth", "1 GB/s"},
+                             {"latency_factor", factor}},
+                            nodes);
+    };
+  };
+  CHECK_NOTHROW(refusal(100, "1")());
+  CHECK_THROWS_WITH_AS(refusal(500, "1000")(),
+                       doctest::Contains("virtual time passes the end of the clock"), Error);
+  CHECK_THROWS_WITH_AS(refusal(400'000, "1")(),
+                       doctest::Contains("virtual time passes the end of the clock"), Error);
 }
 
 TEST_CASE("fluid: on every fabric random messages keep the rules of sharing, weighted or not") {

@@ -311,6 +311,13 @@ TEST_CASE("loggp: a price per byte that is no whole number of picoseconds is not
       {{"kind", "loggp"}, {"latency", "0 s"}, {"overhead", "0 s"}, {"bandwidth", "3 GB/s"}}, 2);
   const network_test::ScriptedRun run(*model, {{0, 0, 1, 1'000'000'001}});
   CHECK(run.arrivals[0] == 333'333'333'333);
+  const auto busy = network_test::network({{"kind", "loggp"},
+                                           {"latency", "0 s"},
+                                           {"overhead", "0 s"},
+                                           {"bandwidth", "1 TB/s"},
+                                           {"overhead_per_byte", "2.4 ps"}},
+                                          2);
+  CHECK(network_test::ScriptedRun(*busy, {{0, 0, 1, 1'001}}).arrivals[0] == 2'400);
 }
 
 TEST_CASE(
@@ -324,6 +331,16 @@ TEST_CASE(
   const network_test::ScriptedRun run(*model, {{0, 0, 1, 1'001}});
   CHECK(in_ns(run.arrivals) == Times{1'200 + 3'000});
   CHECK(model->link_cost().seconds_per_byte == test::relative(3e-9));
+}
+
+TEST_CASE("loggp: a lone message that takes longer than the clock lasts has no cost for formulas") {
+  const auto model = network_test::network({{"kind", "loggp"},
+                                            {"latency", "5000000 s"},
+                                            {"overhead", "3000000 s"},
+                                            {"bandwidth", "1 GB/s"}},
+                                           2);
+  CHECK_THROWS_WITH_AS(model->link_cost(),
+                       doctest::Contains("virtual time passes the end of the clock"), Error);
 }
 
 TEST_CASE("loggp: without a preset its main keys must be there") {

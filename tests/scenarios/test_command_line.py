@@ -62,7 +62,7 @@ MISTAKES = [
     (["workload.dataset=idx", f"workload.directory={300 * 'x'}"], 1, "/train-images-idx3-ubyte: cannot open: File name too long"),
     (["workload.dataset=hdf5", "workload.path=nowhere.h5"], 1, "nowhere.h5"),
     (["workload.dataset=hdf5", "workload.path=lzf.h5"], 1, "damaged, or stored with a filter that is not installed"),
-    (["compute.distribution=empirical", "compute.samples=nowhere.csv"], 1, "nowhere.csv"),
+    (["compute.distribution=empirical", "compute.samples=nowhere.csv"], 2, "compute.samples nowhere.csv: cannot open"),
     (["algorithm.learning_rate=1e30"], 1, "the run diverged"),
     (["run.output=/proc/nowhere/x.h5"], 1, "/proc/nowhere"),
     (["failures.stop=3 @ 5 ms"], 1, ": node 3 stopped at 0.005 s; "),
@@ -70,7 +70,8 @@ MISTAKES = [
     (["failures.lose=0.1", "network.eager_limit=8 KiB"], 2, "network.eager_limit must be infinite with [failures]"),
     (["network.eager_limit=-1 B"], 2, "network.eager_limit"),
     (["network.eager_limit=often"], 2, "; or infinite"),
-    (["failures.lose=0.1", "network.collectives=analytic"], 2, "failures.lose needs network.collectives = expanded"),
+    (["failures.lose=0.1", "network.collectives=analytic"], 2,
+     "failures.lose needs network.collectives = expanded, which changes nothing for an algorithm without collectives"),
     # A closed form would leave these out without a word.
     ([*FLUID, "network.link_schedule=away.csv", "network.collectives=analytic"], 2, "network.link_schedule needs network.collectives ="),
     ([*FLUID, "network.failure_interval=1 s", "network.collectives=analytic"], 2, "network.failure_interval needs network.collectives ="),
@@ -82,7 +83,7 @@ MISTAKES = [
     (["network.kind=loggp", "network.preset=edr", "network.slowdowns=3: 9", "network.collectives=analytic"], 2,
      "network.slowdowns needs network.collectives = expanded"),
     (["compute.distribution=published"], 2, "compute.name is missing"),
-    (["compute.distribution=trace", "compute.trace=nowhere.csv"], 1, "nowhere.csv"),
+    (["compute.distribution=trace", "compute.trace=nowhere.csv"], 2, "compute.trace nowhere.csv: cannot open"),
     (["nonsense.key=1"], 2, "nonsense"),
     (["workload.wire_parameters=-1"], 2, "workload.wire_parameters"),
     # Keys that nothing would come of without another one.

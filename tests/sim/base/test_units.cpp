@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include "sim/base/exact_duration.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/units.hpp"
 
@@ -44,10 +45,36 @@ TEST_CASE("durations are read in every unit to the picosecond") {
   // counts.
   CHECK(parse_duration("0.3 s") == Duration(300ms));
   CHECK(parse_duration("0.3333333333333333333333333 ns") == Duration(333));
-  CHECK(parse_duration("0.4 ps") == Duration(0));
   CHECK(parse_duration("0.5 ps") == Duration(1));
   // 2^53 + 1 picoseconds are no double.
   CHECK(parse_duration("9007199254740993 ps") == Duration(9007199254740993));
+}
+
+TEST_CASE("what is not nothing is not read as nothing") {
+  CHECK(refusal(parse_duration, "0.4 ps").ends_with("got \"0.4 ps\", which rounds to 0 ps"));
+  CHECK(refusal(parse_duration, "1e-20 s").ends_with("which rounds to 0 ps"));
+  CHECK(refusal(parse_bytes, "0.4 B").ends_with("got \"0.4 B\", which rounds to 0 B"));
+  CHECK(parse_duration("0.0 us") == Duration(0));
+  CHECK(parse_duration("0e3 s") == Duration(0));
+  CHECK(parse_bytes("0.00 kB").count == 0);
+}
+
+TEST_CASE("an exact duration has parts of a picosecond, and whole ones are whole") {
+  CHECK(parse_exact_duration("0.4 ps").count() == 0.4);
+  CHECK(parse_exact_duration("2.5 ps").count() == 2.5);
+  CHECK(parse_exact_duration("0.0025 ns").count() == 2.5);
+  CHECK(parse_exact_duration("1e-5 ps").count() == 1e-5);
+  for (const char* text : {"0 s", "0.57 ns", "1.001 ms", "0.29 s", "7 ps", "9007199254740991 ps"}) {
+    CAPTURE(text);
+    CHECK(parse_exact_duration(text) == parse_duration(text));
+  }
+  for (const double count : {0.0, 0.4, 2.5, 1e-30, 1234567.0, 1234567.125, 9e18}) {
+    CHECK(parse_exact_duration(to_text(ExactDuration(count))).count() == count);
+  }
+  CHECK(to_text(ExactDuration(1500)) == "1.5 ns");
+  CHECK(to_text(ExactDuration(2.5)) == "2.5 ps");
+  CHECK(refusal(parse_exact_duration, "2.5").ends_with("got \"2.5\" without a unit"));
+  CHECK(refusal(parse_exact_duration, "1e8 s").ends_with("past the end of the clock (106 days)"));
 }
 
 TEST_CASE("sizes are read in powers of 1000 and of 1024") {

@@ -160,8 +160,8 @@ TEST_CASE("numbers of nodes or steps in a trace are not taken for seconds") {
     const TemporaryFile file(text);
     try {
       compute({{"distribution", "trace"}, {"trace", file.path()}});
-    } catch (const Error& error) {
-      return std::string(error.what()).substr(file.path().size());
+    } catch (const ScenarioError& error) {
+      return std::string(error.what()).substr(("test.ini:7: compute.trace " + file.path()).size());
     }
     return std::string();
   };
@@ -180,7 +180,8 @@ TEST_CASE("a wrong trace is an error that names file and place") {
     const TemporaryFile file(text);
     CAPTURE(text);
     CHECK_THROWS_WITH_AS(compute({{"distribution", "trace"}, {"trace", file.path()}}),
-                         doctest::Contains((file.path() + message).c_str()), Error);
+                         doctest::Contains(("compute.trace " + file.path() + message).c_str()),
+                         ScenarioError);
   };
   expect("", ": expected at least one duration, found none");
   expect("a,b\n", ": expected at least one duration, found none");
@@ -201,8 +202,10 @@ TEST_CASE("a wrong trace is an error that names file and place") {
         "Rank,iter,time_s"})  // no columns of nodes
     expect(header + "\n1,0,0.1,2\n", ":1: expected the header node,step,seconds, got \"" + header);
   expect("n0_ms,n1_ms\n12,13\n", ":1: expected the header of times in seconds, got \"n0_ms,n1_ms");
-  CHECK_THROWS_WITH_AS(compute({{"distribution", "trace"}, {"trace", "/nowhere/trace.csv"}}),
-                       doctest::Contains("/nowhere/trace.csv: cannot open"), Error);
+  CHECK_THROWS_WITH_AS(
+      compute({{"distribution", "trace"}, {"trace", "/nowhere/trace.csv"}}),
+      doctest::Contains("test.ini:7: compute.trace /nowhere/trace.csv: cannot open"),
+      ScenarioError);
 }
 
 }  // namespace starling

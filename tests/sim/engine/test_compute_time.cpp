@@ -136,6 +136,11 @@ TEST_CASE("per_token adds to the mean for every token of the batch, and jitter s
   // 2 nodes, first 16 draws: 5 + 7.5 tokens on the mean, 4 + 25 ms.
   CHECK(to_seconds(time.mean()) == doctest::Approx(0.029));
 
+  // Parts of a picosecond count: a million tokens, 2.4 ps each.
+  const auto quick = compute({{"gradient", "1 us"}, {"per_token", "2.4 ps"}}, 2, 1,
+                             [](NodeId, Step) { return 1'000'000; });
+  CHECK(quick.duration(0, 0) == Duration{3'400'000});
+
   Keys jittered = keys;
   jittered.insert(jittered.end(), {{"distribution", "lognormal"}, {"sigma", "0.3"}});
   const auto uneven = compute(jittered, 2, 1, cost);
@@ -264,7 +269,7 @@ TEST_CASE("samples whose header names another unit than seconds are refused") {
     const TemporaryFile file(header + "\n100,1\n");
     CHECK_THROWS_WITH_AS(compute({{"distribution", "empirical"}, {"samples", file.path()}}),
                          doctest::Contains(":1: expected the header of times in seconds, got"),
-                         Error);
+                         ScenarioError);
   }
 }
 
@@ -296,7 +301,8 @@ TEST_CASE("a wrong file of samples is an error that names file and line") {
     const TemporaryFile file(text);
     CAPTURE(text);
     CHECK_THROWS_WITH_AS(compute({{"distribution", "empirical"}, {"samples", file.path()}}),
-                         doctest::Contains((file.path() + message).c_str()), Error);
+                         doctest::Contains(("compute.samples " + file.path() + message).c_str()),
+                         ScenarioError);
   };
   expect("", ": expected at least one sample");
   expect("seconds\n", ": expected at least one sample");
@@ -310,8 +316,10 @@ TEST_CASE("a wrong file of samples is an error that names file and line") {
   expect("0.1,0.5\n0.2,1.4\n", ":2: expected a fraction that grows");
   expect("0.3,0.5\n0.2,1\n", ":2: expected seconds that do not fall");
   expect("0.1,0.5\n0.2,0.9\n", ": expected the last fraction to be 1, got 0.9");
-  CHECK_THROWS_WITH_AS(compute({{"distribution", "empirical"}, {"samples", "/nowhere/times.csv"}}),
-                       doctest::Contains("/nowhere/times.csv: cannot open"), Error);
+  CHECK_THROWS_WITH_AS(
+      compute({{"distribution", "empirical"}, {"samples", "/nowhere/times.csv"}}),
+      doctest::Contains("test.ini:7: compute.samples /nowhere/times.csv: cannot open"),
+      ScenarioError);
 }
 
 TEST_CASE("wrong settings are refused by name and place") {

@@ -133,8 +133,9 @@ TEST_CASE("a file of outages has a line for each") {
   const auto expect = [](const std::string& text, const std::string& message) {
     const TemporaryFile wrong(text);
     CAPTURE(text);
-    CHECK_THROWS_WITH_AS(failures({{"outages", wrong.path()}}),
-                         doctest::Contains((wrong.path() + message).c_str()), Error);
+    CHECK_THROWS_WITH_AS(
+        failures({{"outages", wrong.path()}}),
+        doctest::Contains((": failures.outages " + wrong.path() + message).c_str()), ScenarioError);
   };
   expect("1,2\n", ":1: expected node,begin,end in seconds");
   // As node,begin,end this would be node 1, away from 2 s to 5 s.
