@@ -96,7 +96,7 @@ TEST_CASE(
       "hidden = 40000, 40000\nbatch_size = 1",
       1, "auto");
   parts.settings.nodes = 1000;  // 6 TB
-  Run run(std::move(parts));
+  Run run(std::move(parts), Hooks{});
   CHECK_THROWS_WITH_AS(run.simulate(), doctest::Contains("the models alone need 1000 nodes * "),
                        Error);
 }
