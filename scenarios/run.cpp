@@ -367,8 +367,14 @@ void Run::resume(std::unique_ptr<CheckpointFile> from) {
 }
 
 void Run::resume_or_simulate(std::unique_ptr<CheckpointFile> from) {
+  const std::map<std::string, std::string> facts = checkpoint_facts();
   try {
-    check_facts(*from, checkpoint_facts());
+    check_facts(*from, {*facts.find("scenario"), *facts.find("scenario_name")});
+  } catch (const Error& error) {  // beginning anew would replace what another run has left
+    throw ScenarioError(fmt::format("{}; move it away or choose another -o", error.what()));
+  }
+  try {
+    check_facts(*from, facts);
     from_ = std::move(from);
   } catch (const Error& error) {
     if (hooks_.warn) hooks_.warn(fmt::format("{}; the run begins anew", error.what()));

@@ -66,7 +66,8 @@ class Run {
   void simulate(const Recorder* recorded = nullptr);
   /// The same, from a checkpoint on. Throws Error if `from` is of another program or another scenario.
   void resume(std::unique_ptr<CheckpointFile> from);
-  /// The same; where it would throw, the run begins anew and says why.
+  /// The same; if `from` is of this scenario, but of another program or other data, the run begins anew and says why. Throws
+  /// ScenarioError if it is of another scenario.
   void resume_or_simulate(std::unique_ptr<CheckpointFile> from);
   /// The same in virtual time, the numbers shared among the processes of the session; rank 0 saves all results. From a
   /// checkpoint on if there is one, of whatever number of processes.

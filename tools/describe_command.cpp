@@ -36,8 +36,10 @@ void describe_topology(const Topology& topology) {
     }
   }
   line("topology",
-       fmt::format("{} nodes, {} arcs in {} phase{}, out-degree {}", topology.nodes(),
-                   topology.arc_count(), topology.period(), topology.period() == 1 ? "" : "s",
+       fmt::format("{} node{}, {} arc{} in {} phase{}, out-degree {}", topology.nodes(),
+                   topology.nodes() == 1 ? "" : "s", topology.arc_count(),
+                   topology.arc_count() == 1 ? "" : "s", topology.period(),
+                   topology.period() == 1 ? "" : "s",
                    least == most ? fmt::format("{}", most) : fmt::format("{} to {}", least, most)));
   line("mixing weights", topologies::is_doubly_stochastic(topology) ? "doubly stochastic"
                          : topologies::is_row_stochastic(topology)  ? "row-stochastic"

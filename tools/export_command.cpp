@@ -37,6 +37,10 @@ void export_command(const Arguments& arguments) {
   if (wants_timeline && recorder.timeline_until() == Time()) {
     say("starling: warning: {} keeps no timeline: its run has run.timeline = 0 s\n", words[0]);
   }
+  if (!wants_trace && values["table"].as<std::string>() == "links" && recorder.links.empty()) {
+    say("starling: warning: {} has no links: its network model counts none, or none was used\n",
+        words[0]);
+  }
   if (values.count("output") > 0) {
     const std::string path = values["output"].as<std::string>();
     std::error_code nothing;

@@ -58,6 +58,15 @@ std::unique_ptr<CheckpointFile> checkpoint_of(const Assembly& parts) {
   }
 }
 
+/// Where results go that come of another results file: beside it, unless the words say where.
+void write_beside(std::vector<std::string>& words, const std::string& path, const char* ending) {
+  const auto is_output = [](const std::string& word) { return word.starts_with("run.output="); };
+  if (std::ranges::any_of(words, is_output)) return;
+  const std::filesystem::path beside(path);
+  words.push_back("run.output=" +
+                  (beside.parent_path() / (beside.stem().string() + ending)).string());
+}
+
 Assembly assemble_checked(const std::vector<std::string>& words) {
   Assembly parts = assemble(read_scenario(words));
   check_output(words, parts);
@@ -130,13 +139,7 @@ void go_on(const std::vector<std::string>& words, bool speaks) {
 /// Simulates in the order of the real run that wrote `path`. Results go beside it unless the words say where.
 void replay(std::vector<std::string> words, const std::string& path, bool speaks) {
   const Recorder recorded = load(path);
-  const bool has_output = std::ranges::any_of(
-      words, [](const std::string& word) { return word.starts_with("run.output="); });
-  if (!has_output) {
-    const std::filesystem::path beside(path);
-    words.push_back("run.output=" +
-                    (beside.parent_path() / (beside.stem().string() + "_replay.h5")).string());
-  }
+  write_beside(words, path, "_replay.h5");
   Assembly parts = assemble(read_scenario(words));
   std::error_code none;
   if (std::filesystem::equivalent(parts.settings.output, path, none)) {
@@ -179,6 +182,10 @@ void run_command(const Arguments& arguments) {
   expect_scenario(words);
   if (values.count("output") > 0)
     words.push_back("run.output=" + values["output"].as<std::string>());
+
+  if (values.count("replay") == 0 && std::filesystem::path(words[0]).extension() == ".h5")
+    write_beside(words, words[0],
+                 "_again.h5");  // the path in it may be that of other results by now
 
   const bool speaks = values.count("quiet") == 0;
   if (values.count("replay") > 0 && values.count("resume") > 0)

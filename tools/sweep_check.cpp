@@ -126,7 +126,11 @@ PointDoubts check_points(const Scenario& scenario, const Sweep& sweep,
       forward_share.look(parts.settings.plan.overlaps_backward, parts.idle_forward_share,
                          sweep.describe(point));
     } catch (const ScenarioError& error) {
-      note(faults, error.what(), true, sweep.describe(point));
+      const bool has_dots = std::ranges::any_of(
+          point.values, [](const std::string& value) { return value.find("..") != value.npos; });
+      note(faults,
+           fmt::format("{}{}", error.what(), has_dots ? "; a range has blanks: 1 .. 5" : ""), true,
+           sweep.describe(point));
     } catch (const Error& error) {
       note(faults, error.what(), false, sweep.describe(point));
     } catch (const std::bad_alloc&) {

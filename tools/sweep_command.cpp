@@ -319,7 +319,6 @@ void sweep_command(const Arguments& arguments) {
   const Scenario scenario = read_scenario(words);
   const Sweep sweep = read_sweep(scenario);
   const Shard shard = read_shard(values);
-  if (values.count("list") > 0) return list_points(sweep, shard);
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
   const std::size_t jobs =
       asked_jobs.value_or(std::max<std::size_t>(1, cores / shard.on_this_machine));
@@ -332,6 +331,7 @@ void sweep_command(const Arguments& arguments) {
   if (speaks && !doubts.wrong.empty())
     say("starling: warning: {}\nthe other points run\n", doubts.wrong);
   if (speaks && !doubts.warnings.empty()) say("starling: warning: {}\n", doubts.warnings);
+  if (values.count("list") > 0) return list_points(sweep, shard);
   const std::vector<std::string> dropped = prepare_folder(folder, scenario, sweep);
   if (speaks && !dropped.empty()) {
     say("starling: warning: {}: the results of {} point{} that this sweep lacks stay there, "

@@ -28,12 +28,20 @@ namespace fs = std::filesystem;
 struct Change {
   std::string refused;               // why the folder is not for the sweep of now; "" if it is
   std::vector<std::string> dropped;  // points with files that it lacks
+  std::map<std::string, std::string> renamed = {};  // points that have become first repetitions
 };
+
+/// The sweep of now repeats the points of one without repetitions, which ran with the first seed.
+bool adds_repeats(const Sweep& before, const Sweep& now) {
+  return now.has_repeats && now.keys.size() == before.keys.size() + 1 &&
+         std::equal(before.keys.begin(), before.keys.end(), now.keys.begin());
+}
 
 /// A point of both sweeps must have the same file, and a file must be of the same point. What the sweep of now lacks stays
 /// where it is: were it to come back, its file would be what a run gives.
 Change compare(const Sweep& before, const Sweep& now, const fs::path& folder) {
-  if (now.keys != before.keys) {
+  const bool is_repeated = adds_repeats(before, now);
+  if (now.keys != before.keys && !is_repeated) {
     return {fmt::format(" that lists {}, not {}", fmt::join(before.keys, ", "),
                         fmt::join(now.keys, ", ")),
             {}};
@@ -46,7 +54,13 @@ Change compare(const Sweep& before, const Sweep& now, const fs::path& folder) {
   }
   Change change;
   for (const SweepPoint& point : before.points) {
-    const auto found = names.find(point.values);
+    std::vector<std::string> values = point.values;
+    if (is_repeated) values.push_back(now.points.front().values.back());
+    const auto found = names.find(values);
+    if (is_repeated && found != names.end()) {
+      change.renamed.emplace(point.name, found->second);
+      continue;
+    }
     const bool is_dropped = found == names.end() && fs::exists(folder / (point.name + ".h5"));
     if (is_dropped && !taken.contains(point.name)) change.dropped.push_back(point.name);
     if (is_dropped ? taken.contains(point.name)
@@ -134,15 +148,23 @@ std::vector<std::string> prepare_folder(const fs::path& folder, const Scenario& 
   if (without_sweep(before) == without_sweep(settings)) {
     change = compare(before, kept, sweep);
     if (change.refused.empty()) {
+      for (const auto& [was, is] : change.renamed) {
+        const fs::path results = folder / (is + ".h5");
+        std::error_code gone;  // not there yet, or another process of the job has renamed it
+        if (!fs::exists(results)) fs::rename(folder / (was + ".h5"), results, gone);
+      }
       write_whole(kept, settings);
       return change.dropped;
     }
   }
+  const auto quoted = [](const std::string& line) {
+    return line.empty() ? "nothing" : '`' + line + '`';
+  };
   throw Error(fmt::format(
-      "{}: holds a sweep of other settings{} (`{}` there, `{}` here); choose another folder with "
+      "{}: holds a sweep of other settings{} ({} there, {} here); choose another folder with "
       "-o, or remove this one",
-      folder.string(), change.refused, first_other_line(before, settings),
-      first_other_line(settings, before)));
+      folder.string(), change.refused, quoted(first_other_line(before, settings)),
+      quoted(first_other_line(settings, before))));
 }
 
 }  // namespace starling

@@ -335,11 +335,18 @@ def check_commands(folder):
     for what in ["--trace"], ["--table", "timeline"]:
         empty = folder.run("export", "bare.h5", *what)
         assert empty.returncode == 0 and "warning: bare.h5 keeps no timeline" in empty.stderr, empty.stderr
+    bare = folder.run("export", "results/good.h5", "--table", "links")
+    assert bare.returncode == 0 and "warning: results/good.h5 has no links" in bare.stderr, bare.stderr
+    assert "1 node, 0 arcs in" in folder.run("describe", "good.ini", "run.nodes=1").stdout
     expect(folder.run("export", "results/good.h5", "--table", "walks"), 1)
     expect(folder.run("export", "results/good.h5", "--table", "nodes", "-o", "nodes.csv"), 0)
     with open(folder.file("nodes.csv"), encoding="utf-8") as table:
         assert len(table.read().splitlines()) == 9  # a head and eight nodes
-    expect(folder.run("run", "results/good.h5", "run.steps=3"), 2, "results/good.h5 would be replaced by its repetition")
+    expect(folder.run("run", "results/good.h5", "run.output=results/good.h5"), 2, "results/good.h5 would be replaced by its repetition")
+    os.rename(folder.file("results/good.h5"), folder.file("theirs.h5"))
+    expect(folder.run("run", "theirs.h5", "run.steps=3"), 0)  # not where they say that they were
+    assert os.path.exists(folder.file("theirs_again.h5")) and not os.path.exists(folder.file("results/good.h5"))
+    os.rename(folder.file("theirs.h5"), folder.file("results/good.h5"))
     again = folder.run("run", "results/good.h5", "-o", "again.h5")
     expect(again, 0)
     assert "different experiments" not in folder.run("compare", "results/good.h5", "again.h5").stdout

@@ -289,6 +289,15 @@ class PlotTest(unittest.TestCase):
         self.assertIn("not told of old", self.texts("a.h5", "old.h5", "--x", "bytes"))
         self.assertIn("nothing that can be drawn", self.plot("old.h5", "--x", "bytes", status=1))
 
+    def test_a_target_that_no_run_tells_of_is_said_to_be_idle(self):
+        def drop(file):
+            for column in [*file["evaluation"]]:
+                if column.startswith(("test_", "consensus")):
+                    del file[f"evaluation/{column}"]
+            del file["steps/train_loss"]
+        names = [self.changed(name, drop) for name in ("timing.h5", "timing2.h5")]
+        self.assertIn("--target says nothing here", self.plot(*names, "--target", "0.9"))
+
     def test_curves_of_a_sweep_are_drawn_against_bytes(self):
         figure = sweep.draw(self.folder / "swept", axes=("bytes_sent",))
         labels = {ax.get_xlabel(): ax for ax in figure.axes}
@@ -306,7 +315,19 @@ class PlotTest(unittest.TestCase):
         said = self.texts(self.changed("real.h5", change))
         self.assertFalse([text for text in said if "virtual" in text])
         self.assertTrue(any("of wall time" in text for text in said))
+        self.assertTrue(any("over MPI" in text and "fluid" not in text for text in said))
         self.assertTrue(any("of virtual time" in text for text in self.texts("a.h5")))
+
+    def test_the_reason_of_a_failure_is_cut_behind_a_clause(self):
+        status = "failed: node 3 diverged at step 7: a number in its model is not finite; a smaller learning rate helps"
+        self.assertEqual(run.shortened(status), "failed: node 3 diverged at step 7 …")
+        self.assertEqual(run.shortened("failed: no room"), "failed: no room")
+
+    def test_bars_of_shares_end_where_shares_do(self):
+        cells = [(0.9, 0.2), (0.1, 0.3), (np.nan, np.nan)]
+        np.testing.assert_allclose(sweep.bars_of("test_accuracy", cells), [[0.2, 0.1, np.nan], [0.1, 0.3, np.nan]])
+        np.testing.assert_allclose(sweep.bars_of("test_loss", cells), [[0.2, 0.3, np.nan]] * 2)
+        self.assertIsNone(sweep.bars_of("target_reached", cells))
 
     def test_the_share_of_computing_is_that_of_all_nodes_time(self):
         # One node computes for 9 s of 9 s, three compute for 1 s of 2 s: 12 of 15 s. The mean of their shares would be 62 %,

@@ -53,10 +53,10 @@ POINTS = [
     ("run.nodes = 4 .. 16 times 2", ["nodes=4", "nodes=8", "nodes=16"]),
     ("algorithm.learning_rate = 0.1 .. 0.3 step 0.1, 1", [f"learning_rate={v}" for v in ("0.1", "0.2", "0.3", "1")]),
     ("compute.gradient = 0 .. 320 ms step 160", ["gradient=0ms", "gradient=160ms", "gradient=320ms"]),
-    ("compute.speeds = 1, 2 | 1, 1", ["speeds=1-2", "speeds=1-1"]),
+    ("compute.speeds = 1, 1, 1, 1, 1, 1, 1, 2 | 1, 1, 1, 1, 1, 1, 1, 1", ["speeds=1-1-1-1-1-1-1-2", "speeds=1-1-1-1-1-1-1-1"]),
     ("run.nodes = 2, 4\nrun.steps = 5, 6\nzip = run.nodes run.steps", ["nodes=2,steps=5", "nodes=4,steps=6"]),
     ("run.nodes = 2, 4\nrepeats = 2", ["nodes=2,seed=1", "nodes=2,seed=2", "nodes=4,seed=1", "nodes=4,seed=2"]),
-    ("run.nodes = 2, 4\nalgorithm.nodes = 1", ["run.nodes=2,algorithm.nodes=1", "run.nodes=4,algorithm.nodes=1"]),
+    ("topology.kind = ring, complete\nalgorithm.kind = dpsgd", ["topology.kind=ring,algorithm.kind=dpsgd", "topology.kind=complete,algorithm.kind=dpsgd"]),
     # names that fall together end in the FNV-1a of their values, here of "1ms" and a line end
     ("compute.gradient = 1 ms, 1ms", ["gradient=1ms", "gradient=1ms-9d8170ce"]),
     # those of one FNV-1a go on counting
@@ -218,6 +218,8 @@ class SweepTest(unittest.TestCase):
         self.write(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.001, 0.4\ntarget = test_auc 0.9\n")
         self.assertIn("s.ini:20: sweep.target is a test_auc, which this workload does not tell: MLP ", self.sweep(status=2))
         self.assertFalse((self.folder / "out").exists())
+        self.write(SCENARIO + "[sweep]\nrun.nodes = 2..4\n")
+        self.assertIn("; a range has blanks: 1 .. 5", self.sweep("--list", status=2))
         self.assertIn("command line: sweep.target must be a share above 0 and at most 1, as 0.9 for 90 %, got 90",
                       self.sweep("sweep.target=test_accuracy 90", status=2))
 
@@ -482,12 +484,28 @@ class SweepTest(unittest.TestCase):
         self.assertIn("2 of 2 points are finished", self.sweep())
         self.assertFalse((self.folder / "out" / "steps=20.log").exists())
 
+    def test_a_sweep_without_repetitions_grows_by_them(self):
+        two = SCENARIO + "[sweep]\ncompute.gradient = 1 ms, 2 ms\n"
+        self.write(two)
+        self.sweep()
+        self.write(two + "repeats = 2\n")
+        self.assertIn("2 points are finished already\n4 of 4 points", self.sweep())
+        self.assertEqual({path.name for path in (self.folder / "out").glob("*.h5")} - {"table.h5"},
+                         {f"gradient={ms}ms,seed={seed}.h5" for ms in (1, 2) for seed in (1, 2)})
+        self.assertEqual([row["runs"] for row in self.table()], ["2", "2"])
+        self.write(SCENARIO.replace("steps = 20", "steps = 20\non_divergence = mark") + "[sweep]\ncompute.gradient = 1 ms, 2 ms\nrepeats = 2\n")
+        self.assertIn("(nothing there, `on_divergence = mark` here)", self.sweep(status=1))
+
+    def test_a_list_of_points_is_checked_as_they_are(self):
+        self.write(SCENARIO + "[sweep]\nalgorithm.learning_rat = 0.1, 0.2\n")
+        self.assertIn("learning_rat", self.sweep("--list", status=2))
+        self.assertFalse((self.folder / "out").exists())
+
     def test_a_sweep_does_not_grow_where_its_points_would_change(self):
         two = SCENARIO + "[sweep]\ncompute.gradient = 1 ms, 2 ms\n"
         self.write(two)
         self.sweep()
-        for other, why in ((two + "repeats = 2\n", " that lists compute.gradient, not compute.gradient, run.seed ("),
-                           (two + "run.nodes = 8, 4\n", " that lists compute.gradient, not compute.gradient, run.nodes ("),
+        for other, why in ((two + "run.nodes = 8, 4\n", " that lists compute.gradient, not compute.gradient, run.nodes ("),
                            (two.replace("1 ms,", "1ms, 1 ms,"), " whose points would have other files ("),
                            (two.replace("steps = 20", "steps = 21").replace("1 ms,", "0.5 ms, 1 ms,"), " (`steps = 20` there")):
             with self.subTest(other):
@@ -663,10 +681,13 @@ class SweepTest(unittest.TestCase):
                 took = float(file["machine"].attrs["wall_seconds"])
             if point == points[0]:
                 self.assertGreater(took, 8)
-        done = subprocess.run([PROGRAM, "run", "s.ini", "run.steps=10", "--resume", "-o", "other.h5"], cwd=self.folder, check=True,
+        done = subprocess.run([PROGRAM, "run", "s.ini", "run.steps=10", "--resume", "-o", "other.h5"], cwd=self.folder, check=False,
                               capture_output=True, text=True)
-        self.assertEqual(done.stderr, "starling: warning: other.h5.checkpoint: is of another scenario (`steps = 40000` there, `steps = 10` here); the run begins anew\n")
-        self.assertFalse((self.folder / "other.h5.checkpoint").exists())
+        self.assertEqual((done.returncode, done.stderr),
+                         (2, "starling: other.h5.checkpoint: is of another scenario (`steps = 40000` there, `steps = 10` here); "
+                             "move it away or choose another -o\n"))
+        self.assertTrue((self.folder / "other.h5.checkpoint").exists())
+        self.assertFalse((self.folder / "other.h5").exists())
 
     def test_a_point_that_is_killed_is_told_as_such(self):
         self.write(SCENARIO.replace("steps = 20", "steps = 20000000") + "[sweep]\nalgorithm.learning_rate = 0.05\n")

@@ -305,6 +305,8 @@ def draw(paths, targets=(), axes=USUAL_AXES):
     has_targets = quality in METRICS and quality != "consensus_distance" and any(len(run.curve(quality, "time")[0]) for run in runs)
     has_pace = metrics == ["step"] and any(np.isfinite(run.step_time) for run in runs)
     check_targets(quality, targets)
+    if targets and not has_targets:
+        said.append("--target says nothing here: no run tells an accuracy or a loss")
     said += [f"{run.name}: {reached_in_words(run, quality, target)}" for run in runs for target in targets if has_targets]
     targets = (list(targets) or default_targets(runs, quality)) if has_targets else []
     width = 1.2 + COLUMN * (len(axes) + has_pace)

@@ -2,6 +2,7 @@
 import configparser
 import math
 import pathlib
+import re
 import warnings
 
 import h5py
@@ -18,6 +19,7 @@ MOST_NODES = 64          # rows of the node timeline
 STEPS_IN_WINDOW = 24     # of the median node
 MOST_BARS = 512          # nodes drawn one by one in the shares
 LETTERS_BESIDE_TITLE = 44
+MOST_STATUS = 60         # letters of how a run ended
 ACTIVITIES = {"compute": BLUE, "communicate": ORANGE, "wait": "#D9D9D9"}
 SERVING, SERVING_COLOR = "serve after last step", "#B5DDEF"
 
@@ -182,6 +184,15 @@ def duration_text(seconds):
     return f"{seconds * factor:{',.0f' if seconds * factor >= 100 else '.3g'}} {unit}"
 
 
+def shortened(status):
+    """As many of its clauses as a subtitle has room for."""
+    if len(status) <= MOST_STATUS:
+        return status
+    clauses = [part.start() for part in re.finditer(r"[:;,] | \(", status[:MOST_STATUS])]
+    end = clauses[-1] if clauses and clauses[-1] > len("interrupted: ") else status.rfind(" ", 0, MOST_STATUS)
+    return status[:end if end > 0 else MOST_STATUS] + " …"
+
+
 def headline(results, path):
     """Title and subtitle: who ran what, and how it ended."""
     settings = configparser.ConfigParser(inline_comment_prefixes=("#",), strict=False, interpolation=None)
@@ -195,11 +206,13 @@ def headline(results, path):
 
     nodes = f"{results.node_count:,} node{'s' * (results.node_count != 1)}"
     parts = [fact("algorithm"), nodes]
-    parts += [f"{fact(key)} {key}" for key in ("topology", "network") if fact(key) not in ("", "not read")]
+    is_real = results.facts.get("transport") == "mpi"  # whatever network its scenario names
+    parts += [f"{fact(key)} {key}" for key in ("topology", "network")[:1 if is_real else 2] if fact(key) not in ("", "not read")]
+    parts += ["over MPI"] if is_real else []
     seed = results.facts.get("seed") or settings.get("run", "seed", fallback="")
     parts += [f"seed {seed}"] if seed else []
     status = results.facts.get("status", "complete")
-    parts += [status.upper() if len(status) < 20 else status[:60]] if status != "complete" else []
+    parts += [status.upper() if len(status) < 20 else shortened(status)] if status != "complete" else []
     outcome = []
     accuracy, loss, area = (results.last(metric) for metric in ("test_accuracy", "test_loss", "test_auc"))
     if 0 < results.diverged_nodes == results.node_count:

@@ -323,6 +323,17 @@ def has_distance(x, is_log):
     return len(x) < 2 or np.diff(places).min() >= 0.03 * (places.max() - places.min())
 
 
+def bars_of(metric, cells):
+    """How far the bars of cells (mean, deviation) reach down and up: not beyond what a share can be. None if there are none, as
+    for the share of runs that got to a target, which is a count."""
+    means, deviations = np.transpose(np.asarray(cells, dtype=float))
+    if metric == "target_reached" or not np.isfinite(deviations).any():
+        return None
+    if metric not in SHARES:
+        return [deviations, deviations]
+    return [np.minimum(deviations, np.maximum(means, 0)), np.minimum(deviations, np.maximum(1 - means, 0))]
+
+
 def lines(ax, sweep, metric, x_key, series_key, fixed, cell_of=None):
     """Mean against the values of one key, a line per value of the other, bars for one standard deviation over seeds; over words,
     which have no order, points side by side. The cells are those of `metric` unless `cell_of` says otherwise."""
@@ -337,9 +348,8 @@ def lines(ax, sweep, metric, x_key, series_key, fixed, cell_of=None):
         settings = {**fixed, series_key: series} if series_key else fixed
         cells = [cell_of({**settings, x_key: value}) for value in texts]
         drawn.append(cells)
-        deviations = [deviation for _, deviation in cells]
         aside = 0.6 * (i - (len(all_series) - 1) / 2) / len(all_series) if are_words else 0
-        ax.errorbar(np.add(x, aside), [mean for mean, _ in cells], deviations if np.isfinite(deviations).any() else None, capsize=2.5,
+        ax.errorbar(np.add(x, aside), [mean for mean, _ in cells], bars_of(metric, cells), capsize=2.5,
                     color=SERIES[i], marker=MARKERS[i], markersize=4.5,
                     linestyle="none" if are_words else DASHES[i], label=sweep.label(series_key, series))
     if are_words:
@@ -369,9 +379,9 @@ def trade(ax, sweep, metric, other, key, series_key, fixed):
     all_x, all_y = [], []
     for i, series in enumerate(some_values(sweep, series_key)):
         settings = {**fixed, series_key: series} if series_key else fixed
-        x, x_spread = np.transpose([sweep.cell(other, {**settings, key: value}) for value in texts])
-        y, y_spread = np.transpose([sweep.cell(metric, {**settings, key: value}) for value in texts])
-        ax.errorbar(x, y, y_spread if np.isfinite(y_spread).any() else None, x_spread if np.isfinite(x_spread).any() else None, capsize=2.5,
+        across, up = ([sweep.cell(one, {**settings, key: value}) for value in texts] for one in (other, metric))
+        x, y = ([mean for mean, _ in cells] for cells in (across, up))
+        ax.errorbar(x, y, bars_of(metric, up), bars_of(other, across), capsize=2.5,
                     color=SERIES[i], marker=MARKERS[i], markersize=5.5, linestyle="none", label=sweep.label(series_key, series))
         for place in np.flatnonzero(np.isfinite(x) & np.isfinite(y)):
             if place in shown:
