@@ -127,8 +127,10 @@ double OptimizerSettings::rate(Step k) const {
     return learning_rate * 0.5 * (1 + exact_cos_turns(0.5 * done));
   }
   double rate = learning_rate;
-  for (const double at : decay_steps) {
-    if (static_cast<double>(k) >= at) rate *= decay_factor;
+  if (decay_factor == 1) return rate;
+  for (const double at : decay_steps) {  // they grow
+    if (static_cast<double>(k) < at) break;
+    rate *= decay_factor;
   }
   return rate;
 }
