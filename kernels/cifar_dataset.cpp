@@ -12,7 +12,8 @@
 namespace starling {
 namespace {
 
-constexpr std::size_t channels = 3, pixels = 32 * 32, record_bytes = 1 + channels * pixels;
+constexpr std::size_t channels = 3, side = 32, pixels = side * side,
+                      record_bytes = 1 + channels * pixels;
 constexpr int classes = 10;
 
 using Scale = std::array<std::array<float, 256>, channels>;  // of each color
@@ -45,7 +46,8 @@ void read_file(const std::string& path, const Scale& scale, Dataset& data) {
 }  // namespace
 
 SplitDataset load_cifar10_dataset(const DatasetSettings& settings) {
-  const Dataset none{.features = channels * pixels, .classes = classes};
+  const Dataset none{
+      .features = channels * pixels, .classes = classes, .shape = {side, side, channels}};
   SplitDataset split{.train = none, .test = none};
   const auto of_color = [](const std::vector<double>& values, std::size_t c) {
     return values.size() == 1 ? values[0] : values[c];

@@ -214,6 +214,13 @@ Extent guess_extent(std::size_t features) {
   return {0, 0, 0};
 }
 
+/// The file that a part of the samples is from.
+const std::string& file_of(const DatasetSettings& dataset, bool is_test) {
+  if (dataset.kind == "idx") return is_test ? dataset.test_images : dataset.train_images;
+  if (dataset.kind == "cifar10") return is_test ? dataset.batches.back() : dataset.batches.front();
+  return is_test ? dataset.test_path : dataset.path;
+}
+
 /// Whether samples of that `shape` may be such images. Sides of 1 change nothing, and rows may be flat; sides in another order, as
 /// channels first, or more of them, as pixels of four channels taken for one each, would be read as wrong images.
 bool may_be(const Extent& image, const std::vector<std::size_t>& shape) {
@@ -252,21 +259,18 @@ std::unique_ptr<Workload> cnn(const Section& section, NodeId nodes, std::uint64_
   const std::size_t features = problem.data.train.features;
   if (image == "square") problem.image = guess_extent(features);
   const std::vector<std::size_t>& shape = problem.data.train.shape;
-  const bool is_idx = dataset.kind == "idx";
-  const std::string& train_file = is_idx ? dataset.train_images : dataset.path;
-  const std::string& test_file = is_idx ? dataset.test_images : dataset.test_path;
   section.expect(
       problem.image.size() == features, "image",
       "must have as many numbers as a sample, {}, got {}{}{}", features, image,
       image == "square" ? "; no square of 1 or 3 channels has so many: say HEIGHTxWIDTHxCHANNELS"
                         : "",
-      shape.size() == 3 ? fmt::format(" ({} has {})", train_file, fmt::join(shape, "x")) : "");
+      shape.size() > 1 ? fmt::format(" ({} has {})", file_of(dataset, false), fmt::join(shape, "x"))
+                       : "");
   for (const Dataset* part : {&problem.data.train, &problem.data.test}) {
     section.expect(may_be(problem.image, part->shape), "image",
                    "must be the shape of a sample in {}, {}, got {}x{}x{}; channels come last",
-                   part == &problem.data.train ? train_file : test_file,
-                   fmt::join(part->shape, "x"), problem.image.height, problem.image.width,
-                   problem.image.channels);
+                   file_of(dataset, part == &problem.data.test), fmt::join(part->shape, "x"),
+                   problem.image.height, problem.image.width, problem.image.channels);
   }
   problem.data.description += ", partition " + partition_settings.kind;
   problem.parts = partition(section, partition_settings, problem.data.train, nodes, seed);

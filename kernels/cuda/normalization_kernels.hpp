@@ -339,6 +339,11 @@ struct NormalizeSumsKernel {
   }
 };
 
+// The channels that docs/gpu.md tells: two sums of each lie beside the tiles in the 232,448 B that a block of an H100 has.
+static_assert((232448 - 2 * NormalizeSumsKernel::Sums::Memory::room * sizeof(double)) /
+                  (2 * sizeof(double)) ==
+              8896);
+
 /// The gradient of the input.
 struct NormalizeGradientKernel {
   static constexpr unsigned threads = image_threads;

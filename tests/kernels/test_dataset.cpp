@@ -436,37 +436,6 @@ TEST_CASE(
   CHECK(failure(keys) == path + ".gz: cannot read: incorrect data check");
 }
 
-TEST_CASE("IDX images of another shape than a network takes them for are refused") {
-  const TemporaryDirectory directory;
-  const auto refusal = [&](const std::vector<std::uint32_t>& shape, const std::string& image) {
-    std::uint32_t pixels = 1;
-    for (const std::uint32_t extent : shape) pixels *= extent;
-    std::vector<std::uint32_t> all = shape;
-    all.insert(all.begin(), 3);
-    idx_files(directory, standard_names[0], idx(all, Bytes8(3 * std::size_t{pixels})));
-    all[0] = 1;
-    write_file(directory.path(standard_names[2]), idx(all, Bytes8(pixels)));
-    const Section section("workload", "test.ini:1",
-                          {{"kind", "cnn", "test.ini:2"},
-                           {"dataset", "idx", "test.ini:3"},
-                           {"directory", directory.path(""), "test.ini:4"},
-                           {"layers", "conv 2 3x3 same, relu", "test.ini:5"},
-                           {"image", image, "test.ini:6"}});
-    try {
-      workloads::find(section).make(section, 1, 1);
-      return std::string("none");
-    } catch (const ScenarioError& error) {
-      return std::string(error.what());
-    }
-  };
-  const std::string file = directory.path(standard_names[0]);
-  CHECK(refusal({8, 8}, "square") == "none");
-  CHECK(refusal({8, 8, 3}, "square") == "none");
-  CHECK(contains(refusal({4, 16}, "square"), file + ", 4x16, got 8x8x1; channels come last"));
-  CHECK(contains(refusal({3, 8, 8}, "square"), file + ", 3x8x8, got 8x8x3; channels come last"));
-  CHECK(contains(refusal({8, 8, 4}, "16x16x1"), file + ", 8x8x4, got 16x16x1"));
-}
-
 TEST_CASE("labels must lie below the number of classes") {
   const TemporaryDirectory directory;
   auto keys = idx_files(directory);
@@ -573,6 +542,77 @@ TEST_CASE("images of an HDF5 file whose channels come first are not read as if t
   CHECK(refusal({4, 1, 8, 8}, "square") == "none");
   CHECK(refusal({4, 8, 18}, "8x6x3") == "none");
   CHECK(refusal({4, 192}, "square") == "none");
+}
+
+/// Records of CIFAR-10: each its label, then 1024 bytes of each of three colors.
+Bytes8 cifar(const std::vector<std::uint8_t>& labels, std::uint8_t first = 0) {
+  Bytes8 bytes;
+  for (const std::uint8_t label : labels) {
+    bytes.push_back(label);
+    for (int color = 0; color < 3; ++color) {
+      for (int pixel = 0; pixel < 1024; ++pixel) {
+        bytes.push_back(static_cast<std::uint8_t>(first + 50 * color + (pixel == 33 ? 1 : 0)));
+      }
+    }
+  }
+  return bytes;
+}
+
+/// Six good files, two records in each of five and one in the last, and `bytes` in place of the one
+/// named.
+std::map<std::string, std::string> cifar_files(const TemporaryDirectory& directory,
+                                               const std::string& name = "",
+                                               const Bytes8& bytes = {}) {
+  for (std::uint8_t part = 1; part <= 5; ++part) {
+    write_file(directory.path("data_batch_" + std::to_string(part) + ".bin"),
+               cifar({part, 9}, part));
+  }
+  write_file(directory.path("test_batch.bin"), cifar({7}, 100));
+  if (!name.empty()) write_file(directory.path(name), bytes);
+  return {{"dataset", "cifar10"}, {"directory", directory.path("")}};
+}
+
+TEST_CASE("images of IDX and CIFAR-10 files are not read as images of another shape") {
+  const TemporaryDirectory directory;
+  const auto refusal = [&](std::vector<Setting> keys, const std::string& image) {
+    keys.insert(keys.end(), {{"kind", "cnn", "test.ini:2"},
+                             {"layers", "conv 2 3x3 same, relu", "test.ini:5"},
+                             {"image", image, "test.ini:6"}});
+    const Section section("workload", "test.ini:1", keys);
+    try {
+      workloads::find(section).make(section, 1, 1);
+      return std::string("none");
+    } catch (const ScenarioError& error) {
+      return std::string(error.what());
+    }
+  };
+  const auto of_idx = [&](const std::vector<std::uint32_t>& sides, const std::string& image) {
+    std::vector<std::uint32_t> shape = {3};
+    shape.insert(shape.end(), sides.begin(), sides.end());
+    std::size_t values = 1;
+    for (const std::uint32_t extent : shape) values *= extent;
+    idx_files(directory, standard_names[0], idx(shape, Bytes8(values)));
+    shape[0] = 1;
+    write_file(directory.path(standard_names[2]), idx(shape, Bytes8(values / 3)));
+    return refusal(
+        {{"dataset", "idx", "test.ini:3"}, {"directory", directory.path(""), "test.ini:4"}}, image);
+  };
+  const std::string in_file =
+      "image must be the shape of a sample in " + directory.path(standard_names[0]);
+  CHECK(contains(of_idx({4, 16}, "square"), in_file + ", 4x16, got 8x8x1; channels come last"));
+  CHECK(contains(of_idx({3, 8, 8}, "square"), in_file + ", 3x8x8, got 8x8x3; channels come last"));
+  CHECK(contains(of_idx({4, 8}, "square"), directory.path(standard_names[0]) + " has 4x8)"));
+  CHECK(of_idx({8, 8}, "square") == "none");
+  CHECK(of_idx({4, 16}, "4x16x1") == "none");
+  CHECK(of_idx({8, 8, 3}, "square") == "none");
+  CHECK(of_idx({64}, "square") == "none");
+
+  cifar_files(directory);
+  const std::vector<Setting> cifar10 = {{"dataset", "cifar10", "test.ini:3"},
+                                        {"directory", directory.path(""), "test.ini:4"}};
+  CHECK(contains(refusal(cifar10, "3x32x32"),
+                 "data_batch_1.bin, 32x32x3, got 3x32x32; channels come last"));
+  CHECK(refusal(cifar10, "square") == "none");
 }
 
 TEST_CASE("HDF5 data sets whose values lie in other files are refused: they may be read as zeros") {
@@ -698,34 +738,6 @@ TEST_CASE("held-out samples must have the features of the training samples") {
   const std::string train = write("a.h5", {5, 2}), test = write("b.h5", {2, 5});
   CHECK(failure({{"dataset", "hdf5"}, {"path", train}, {"test_path", test}}) ==
         test + ": x: expected 2 features as in " + train + ", found 5");
-}
-
-/// Records of CIFAR-10: each its label, then 1024 bytes of each of three colors.
-Bytes8 cifar(const std::vector<std::uint8_t>& labels, std::uint8_t first = 0) {
-  Bytes8 bytes;
-  for (const std::uint8_t label : labels) {
-    bytes.push_back(label);
-    for (int color = 0; color < 3; ++color) {
-      for (int pixel = 0; pixel < 1024; ++pixel) {
-        bytes.push_back(static_cast<std::uint8_t>(first + 50 * color + (pixel == 33 ? 1 : 0)));
-      }
-    }
-  }
-  return bytes;
-}
-
-/// Six good files, two records in each of five and one in the last, and `bytes` in place of the one
-/// named.
-std::map<std::string, std::string> cifar_files(const TemporaryDirectory& directory,
-                                               const std::string& name = "",
-                                               const Bytes8& bytes = {}) {
-  for (std::uint8_t part = 1; part <= 5; ++part) {
-    write_file(directory.path("data_batch_" + std::to_string(part) + ".bin"),
-               cifar({part, 9}, part));
-  }
-  write_file(directory.path("test_batch.bin"), cifar({7}, 100));
-  if (!name.empty()) write_file(directory.path(name), bytes);
-  return {{"dataset", "cifar10"}, {"directory", directory.path("")}};
 }
 
 TEST_CASE("CIFAR-10 files follow each other, colors of a pixel lie side by side") {
