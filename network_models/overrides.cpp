@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
+#include <tuple>
 
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
@@ -52,14 +54,24 @@ std::pair<NodeId, NodeId> parse_range(const Section& section, std::string_view k
 }
 
 void warn_repeated(const Section& section, std::string_view key,
-                   std::vector<std::pair<NodeId, NodeId>> ranges) {
-  std::ranges::sort(ranges);
-  NodeId next = 0;
-  for (const auto& [first, last] : ranges) {
-    if (first < next) {
-      return section.warn(key, "names {} more than once: what comes later prevails", first);
+                   const std::vector<std::pair<NodeId, NodeId>>& ranges) {
+  std::vector<std::size_t> order(ranges.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(
+      order, {}, [&](std::size_t i) { return std::tuple(ranges[i].first, -ranges[i].second, i); });
+  std::vector<std::size_t> around;  // each within the one before
+  for (const std::size_t i : order) {
+    const auto [first, last] = ranges[i];
+    while (!around.empty() && ranges[around.back()].second < first) around.pop_back();
+    if (!around.empty()) {
+      const std::size_t wider = around.back();
+      const bool is_exception =
+          wider < i && last <= ranges[wider].second && ranges[i] != ranges[wider];
+      if (!is_exception) {
+        return section.warn(key, "names {} more than once: what comes later prevails", first);
+      }
     }
-    next = last + 1;
+    around.push_back(i);
   }
 }
 

@@ -55,9 +55,9 @@ auto parse_value(const Section& section, std::string_view key, const std::string
   }
 }
 
-/// Warns if a number is in two ranges, which is hardly meant.
+/// Warns if a number is in two ranges, which is hardly meant unless the later one is an exception within the earlier.
 void warn_repeated(const Section& section, std::string_view key,
-                   std::vector<std::pair<NodeId, NodeId>> ranges);
+                   const std::vector<std::pair<NodeId, NodeId>>& ranges);
 
 template <class Parse>
 auto read_ranges(const Section& section, std::string_view key, NodeId count, Parse parse,
@@ -69,7 +69,7 @@ auto read_ranges(const Section& section, std::string_view key, NodeId count, Par
     ranges.emplace_back(first, last);
     values.push_back({first, last, parse_value(section, key, what, parse)});
   }
-  warn_repeated(section, key, std::move(ranges));
+  warn_repeated(section, key, ranges);
   return values;
 }
 

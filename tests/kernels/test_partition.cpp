@@ -39,6 +39,15 @@ Parts deal(const std::map<std::string, std::string>& keys, const Dataset& data, 
   return partition(section, partition_settings, data, nodes, seed);
 }
 
+std::vector<std::string> warnings_of(const Dataset& data) {
+  const Section section("workload", "test.ini:1", {{"dataset", "hdf5", "test.ini:7"}});
+  section.optional<std::string>("dataset", "", "");
+  const PartitionSettings settings = read_partition_settings(section);
+  section.finish();
+  partition(section, settings, data, 1, 1);
+  return section.warnings();
+}
+
 /// All samples of all parts, sorted.
 std::vector<std::int32_t> all_of(const Parts& parts) {
   std::vector<std::int32_t> all;
@@ -303,4 +312,17 @@ TEST_CASE("a batch costs the lengths of its samples, or their number") {
   CHECK(sampler.cost(0, 3, data) == 8);
   CHECK(BatchSampler({first_numbers(3), first_numbers(5)}, 8, "epochs", 1).samples() ==
         std::vector<std::int64_t>{3, 5});
+}
+
+TEST_CASE("labels that begin at 1, and data of one class, are warned of") {
+  CHECK(warnings_of(make_dataset(12, 3)).empty());
+  Dataset from_one = make_dataset(12, 2);
+  for (std::int32_t& label : from_one.y) ++label;
+  from_one.classes = 3;
+  CHECK(warnings_of(from_one) ==
+        std::vector<std::string>{"test.ini:7: workload.dataset has no training sample of label 0; "
+                                 "labels begin at 0"});
+  CHECK(warnings_of(make_dataset(12, 1)) ==
+        std::vector<std::string>{"test.ini:7: workload.dataset has one class alone, so there is "
+                                 "nothing to tell apart"});
 }

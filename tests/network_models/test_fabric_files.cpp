@@ -616,7 +616,7 @@ TEST_CASE("a host or node that is given two values of a kind is warned of") {
     return section.warnings();
   };
   CHECK(warnings(with("crossbar", {{"host_bandwidths", "0: 1 GB/s, 1-4: 2 GB/s, 5: 1 GB/s"},
-                                   {"host_latencies", "0: 1 us"}}))
+                                   {"host_latencies", "0-9: 1 us, 2-4: 2 us, 3: 3 us, 7: 2 us"}}))
             .empty());
   const auto hosts = warnings(with("crossbar", {{"host_bandwidths", "0: 1 GB/s, 0: 2 GB/s"},
                                                 {"host_latencies", "2-7: 1 us, 5-9: 2 us"}}));
