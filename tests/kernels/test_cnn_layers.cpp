@@ -85,9 +85,9 @@ TEST_CASE("layers that do not fit the image are named, with what they meet") {
   CHECK(complaint("groupnorm 3") ==
         "must have groups that divide the channels, got layer 1, `groupnorm 3`, on 4 channels");
   CHECK(complaint("residual 9 2").starts_with("must have groups that divide the channels"));
-  CHECK(complaint("dense 1000000, dense 1000000").starts_with("must have at most 2147483648"));
+  CHECK(complaint("dense 1000000, dense 1000000").starts_with("must have at most 2147483647"));
   CHECK(complaint("conv 1048576 1x1", {64, 64, 1}) ==
-        "must have at most 2147483648 numbers per sample between layers, got 4294967296 after "
+        "must have at most 2147483647 numbers per sample between layers, got 4294967296 after "
         "layer 1, `conv 1048576 1x1`");
   CHECK(complaint("conv 8 5x5 same, pool 8, dense 3") == "no error");
 }

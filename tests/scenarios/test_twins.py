@@ -46,13 +46,16 @@ def gradient_tracking(w, x, steps, optimizer, order):
 
 
 def push_pull(w, x, steps, optimizer, order):
-    """Estimates are pushed in equal shares."""
+    """Estimates are pushed in equal shares. Decay is a part of the functions whose gradients are tracked."""
+    decay, optimizer.decay = optimizer.decay, 0
     c = (w > 0) / (w > 0).sum(axis=0)
-    y = gradient(x)
+    g = gradient(x) + decay * x
+    y = g
     for _ in range(steps):
-        step, before = optimizer.step(y, x), gradient(x)
+        step = optimizer.step(y, x)
         x = w @ x - step if order == "combine_while_adapt" else w @ (x - step)
-        y = c @ y + gradient(x) - before
+        before, g = g, gradient(x) + decay * x
+        y = c @ y + g - before
     return x
 
 
