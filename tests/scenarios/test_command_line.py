@@ -111,7 +111,7 @@ ABSURD = [
     ([*BLOBS, "workload.classes=1000000000"], 2, "workload.classes must be 1 to 1000000"),
     (["workload.partition=by_label", "workload.shards_per_node=1000000000"], 2, "workload.shards_per_node must be 1 to"),
     (["workload.kind=cnn", "workload.layers=dense 1000000000"], 2, "must have numbers up to 1048576 in layer 1"),
-    (["workload.kind=cnn", "workload.layers=dense 1000000, dense 1000000"], 2, "at most 2147483648 parameters"),
+    (["workload.kind=cnn", "workload.layers=dense 1000000, dense 1000000"], 2, "at most 2147483647 parameters"),
     (["workload.kind=transformer", "workload.width=1000000000"], 2, "workload.width must be 1 to 65536"),
     (["workload.kind=transformer", "workload.layers=1000000000"], 2, "workload.layers must be 1 to 1000"),
     (["workload.kind=quadratic", "workload.dimension=1e12"], 2, "workload.dimension must be 1 to 2147483647"),
