@@ -126,8 +126,10 @@ PointDoubts check_points(const Scenario& scenario, const Sweep& sweep,
       forward_share.look(parts.settings.plan.overlaps_backward, parts.idle_forward_share,
                          sweep.describe(point));
     } catch (const ScenarioError& error) {
-      const bool has_dots = std::ranges::any_of(
-          point.values, [](const std::string& value) { return value.find("..") != value.npos; });
+      const bool has_dots = std::ranges::any_of(point.values, [](const std::string& value) {
+        const std::size_t at = value.find("..");  // behind a digit, not as in ../file
+        return at != value.npos && at > 0 && value[at - 1] >= '0' && value[at - 1] <= '9';
+      });
       note(faults,
            fmt::format("{}{}", error.what(), has_dots ? "; a range has blanks: 1 .. 5" : ""), true,
            sweep.describe(point));
