@@ -46,10 +46,10 @@ class AdaptivePeriod {
   /// Local steps between the averagings before and after step k.
   Step at(Step k) const { return k < settings_.switch_step ? 1 : period_; }
 
-  /// Takes the drift `s` found when averaging after step k.
+  /// Takes the drift `s` found when averaging after step k. At a learning rate of 0 it tells nothing.
   void adapt(Step k, double s) {
-    if (k < settings_.switch_step) return;
     const double rate = settings_.optimizer.rate(k);
+    if (k < settings_.switch_step || rate == 0) return;
     if (k < settings_.sampling_steps || samples_ == 0) {
       ++samples_;
       drift_per_rate_ += (s / rate - drift_per_rate_) / samples_;

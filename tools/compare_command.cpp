@@ -303,8 +303,10 @@ void print(const std::vector<Line>& lines) {
   fmt::print("\n{:<34}{:>13}{:>13}{:>13}{:>12}\n", "", "A", "B", "deviation", "tolerance");
   const auto amount = [](const Line& line, double value, bool has_sign) {
     const std::string sign = has_sign && value > 0 && std::isfinite(value) ? "+" : "";
-    return sign +
-           (line.is_absolute ? fmt::format("{:.4g}", value) : fmt::format("{:.2f} %", 100 * value));
+    if (line.is_absolute) return sign + fmt::format("{:.4g}", value);
+    const double percent = 100 * value;
+    const bool has_room = std::fabs(percent) < 1e6 || !std::isfinite(percent);
+    return sign + (has_room ? fmt::format("{:.2f} %", percent) : fmt::format("{:.3g} %", percent));
   };
   for (const Line& line : lines) {
     const bool is_one_unknown = std::isnan(line.first) != std::isnan(line.second);

@@ -37,10 +37,13 @@ void export_command(const Arguments& arguments) {
   if (wants_timeline && recorder.timeline_until() == Time()) {
     say("starling: warning: {} keeps no timeline: its run has run.timeline = 0 s\n", words[0]);
   }
-  if (!wants_trace && values["table"].as<std::string>() == "links" && recorder.links.empty()) {
-    say("starling: warning: {} has no links: its network model counts none, or none was used\n",
-        words[0]);
-  }
+  const auto lacks = [&](std::string_view table, bool is_empty, std::string_view why) {
+    if (wants_trace || values["table"].as<std::string>() != table || !is_empty) return;
+    say("starling: warning: {} has no {}: {}\n", words[0], table, why);
+  };
+  lacks("links", recorder.links.empty(), "its network model counts none, or none was used");
+  lacks("evaluation_by_time", recorder.evaluation_by_time.rows() == 0,
+        "its run has no run.evaluate_interval, or evaluates no model");
   if (values.count("output") > 0) {
     const std::string path = values["output"].as<std::string>();
     std::error_code nothing;

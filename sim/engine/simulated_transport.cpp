@@ -318,13 +318,15 @@ bool SimulatedTransport::announce(NodeId source, Tag tag, double number) {
   const Duration hop = network_.link_cost().latency;
   for (NodeId node = 0; node < settings_.nodes; ++node) {
     if (node == source) continue;
-    const int hops = std::popcount(static_cast<std::uint32_t>(node ^ source));
+    Time arrival = now_;
+    for (int hops = std::popcount(static_cast<std::uint32_t>(node ^ source)); hops > 0; --hops)
+      arrival = after(arrival, hop);
     Message notice;
     notice.source = source;
     notice.tag = tag;
     notice.number = number;
     notice.sent = now_;
-    deliver(after(now_, hops * hop), take_off(node, std::move(notice)));
+    deliver(arrival, take_off(node, std::move(notice)));
   }
   return true;
 }

@@ -337,6 +337,8 @@ def check_commands(folder):
         assert empty.returncode == 0 and "warning: bare.h5 keeps no timeline" in empty.stderr, empty.stderr
     bare = folder.run("export", "results/good.h5", "--table", "links")
     assert bare.returncode == 0 and "warning: results/good.h5 has no links" in bare.stderr, bare.stderr
+    unasked = folder.run("export", "results/good.h5", "--table", "evaluation_by_time")
+    assert unasked.returncode == 0 and "has no evaluation_by_time" in unasked.stderr, unasked.stderr
     assert "1 node, 0 arcs in" in folder.run("describe", "good.ini", "run.nodes=1").stdout
     expect(folder.run("export", "results/good.h5", "--table", "walks"), 1)
     expect(folder.run("export", "results/good.h5", "--table", "nodes", "-o", "nodes.csv"), 0)
@@ -354,6 +356,10 @@ def check_commands(folder):
     done = folder.run("compare", "results/good.h5", "other.h5", "--loss", "10")
     assert "algorithm.kind (dpsgd, allreduce)" in done.stdout.splitlines()[2], done.stdout
     assert "run.seed (1, 2)" in done.stdout.splitlines()[2], done.stdout
+    expect(folder.run("run", "good.ini", "compute.gradient=10000 s", "-o", "late.h5"), 0)
+    done = folder.run("compare", "late.h5", "results/good.h5")
+    per_step = next(line for line in done.stdout.splitlines() if line.startswith("time per step, s"))
+    assert len(per_step.split()) == 11, per_step  # columns stay apart, however large the deviation
     # What is done with a loss that is not finite is nothing to runs that have none.
     expect(folder.run("run", "good.ini", "run.on_divergence=mark", "-o", "marked.h5"), 0)
     assert "different experiments" not in folder.run("compare", "results/good.h5", "marked.h5").stdout

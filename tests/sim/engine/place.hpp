@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "kernels/cpu_backend.hpp"
@@ -41,9 +42,10 @@ struct Place {
     for (NodeId i = 0; i < nodes; ++i) this->nodes.emplace_back(world, i);
   }
 
-  static std::unique_ptr<NetworkModel> make_network(NodeId nodes) {
+  static std::unique_ptr<NetworkModel> make_network(NodeId nodes,
+                                                    const std::string& latency = "10 us") {
     const Section section("network", "test",
-                          {{"kind", "constant", "test"}, {"latency", "10 us", "test"}});
+                          {{"kind", "constant", "test"}, {"latency", latency, "test"}});
     return network_models::find(section).make(section, nodes, 1);
   }
 

@@ -261,6 +261,13 @@ TEST_CASE("an announcement reaches a node after as many hops as bits differ, and
   CHECK(log == Log{"1 at 0.000010", "2 at 0.000010", "3 at 0.000020"});
 }
 
+TEST_CASE("an announcement past the end of the clock is an error, not an early arrival") {
+  Place place(8, true, {}, nullptr, Place::make_network(8, "1000 h"));  // node 7 is three hops away
+  Log log;
+  CHECK_THROWS_WITH_AS(place.run([&log](Node& node) { return announce_from_two(node, log); }),
+                       doctest::Contains("virtual time passes the end of the clock"), Error);
+}
+
 TEST_CASE("a cookie of a network model that an event has no room for is a fault") {
   const auto run = [](bool is_too_large) {
     return test::fault_of([&] {
