@@ -153,7 +153,7 @@ void Run::pulse(Time now, std::optional<std::int64_t> events) {
                      .share_here = static_cast<double>(nodes_here_) / parts_.settings.nodes,
                      .is_real = !events});
   }
-  if (events) watch_waiting_models();
+  events ? watch_waiting_models() : watch_kept_models(observer_->waiting_models());
   if (events && wall >= next_save_ && !is_replaying()) {
     if (!peers_ || !was_away_) save_so_far();
     plan_next_save(wall);
@@ -211,6 +211,21 @@ void Run::watch_waiting_models() {
         "(run.evaluate_interval) none",
         bytes / (1 << 30), slowest,
         fastest - recorder_.nodes[static_cast<std::size_t>(slowest)].steps));
+}
+
+/// Over MPI, where those of a rank's nodes are kept until all are evaluated on rank 0. One rank speaks for all, which have equally
+/// many nodes.
+void Run::watch_kept_models(std::size_t models) {
+  if (has_warned_of_models_ || !graph_->has_numbers() || !is_keeper_()) return;
+  const double bytes = model_bytes(parts_.settings, parts_.workload->facts()) *
+                       static_cast<double>(models) / parts_.settings.nodes;
+  if (bytes < hooks_.most_waiting_bytes) return;
+  has_warned_of_models_ = true;
+  if (hooks_.warn)
+    hooks_.warn(fmt::format(
+        "evaluations over MPI keep {:.2g} GiB of models on a rank until the run has ended; "
+        "a larger run.evaluate_every or run.evaluate_interval keeps fewer",
+        bytes / (1 << 30)));
 }
 
 void Run::warn_of_saving(const Error& error) {

@@ -52,7 +52,7 @@ class Run {
     bool saves = true;
     /// Told what goes wrong without ending the run.
     std::function<void(const std::string&)> warn;
-    /// Of models that evaluations keep until slow nodes get as far: with more the run warns.
+    /// Of models that evaluations keep until slow nodes get as far, or over MPI until the end: with more the run warns.
     double most_waiting_bytes = 1 << 30;
     /// Of the program, for the results file.
     std::string code_version;
@@ -139,6 +139,7 @@ class Run {
   void warn_of_saving(const Error& error);
   /// Warns, once, that evaluations keep many models until slow nodes get as far.
   void watch_waiting_models();
+  void watch_kept_models(std::size_t models);
   void note_idle_wishes(const SimulatedTransport& transport, const Host* host);
   /// After a save that began then.
   void plan_next_save(Clock::time_point began);

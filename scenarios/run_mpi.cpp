@@ -119,6 +119,10 @@ void Run::execute(MpiSession& session) {
     node.spawn(parts_.program(node));
   }
   is_keeper_ = [&session] { return session.rank() == session.keeper(); };
+  if (settings.until == Time::max()) {
+    const std::size_t rows = recorder_.evaluation.schedule().rows();
+    watch_kept_models(rows * static_cast<std::size_t>(nodes_here_));
+  }
   session.limit_waits(settings.patience, hooks_.interruption);
   int late_signal = 0;  // came during evaluations
   const auto gather = [&] {

@@ -119,7 +119,7 @@ void Observer::add_snapshot(Snapshot snapshot) {
   row.handed[node] = snapshot.handed;
   row.has_arrived[node] = true;
   row.latest = std::max(row.latest, snapshot.time);
-  if (snapshot.by == By::step) ++waiting_models_;
+  ++waiting_models_;
   if (--row.missing == 0) complete(snapshot.by, snapshot.row, row);
 }
 
@@ -175,8 +175,7 @@ std::vector<Observer::Snapshot> Observer::take_snapshots() {
 }
 
 void Observer::complete(By by, std::size_t index, Row& row) {
-  if (by == By::step)
-    waiting_models_ -= static_cast<std::size_t>(std::ranges::count(row.has_arrived, true));
+  waiting_models_ -= static_cast<std::size_t>(std::ranges::count(row.has_arrived, true));
   note_work(by, index, row);
   if (graph_.has_numbers()) evaluate(by, index, row);
   row = Row{.distances = std::move(row.distances)};

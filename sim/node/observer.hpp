@@ -95,7 +95,7 @@ class Observer {
   /// Waits for the numbers of each evaluation by step, or by time, and hands them over.
   using Judge = std::function<void(double loss, double accuracy)>;
   void judge(By by, Judge judge) { rows(by).judge = std::move(judge); }
-  /// Models that rows by step keep because other nodes have not got as far yet.
+  /// Models that rows keep because other nodes have not got as far yet, or are other ranks'.
   std::size_t waiting_models() const { return waiting_models_; }
   /// Of the nodes that have not stopped the first that ended fewest steps; 0 if all have.
   NodeId slowest() const;

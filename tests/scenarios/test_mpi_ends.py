@@ -197,6 +197,13 @@ class EndsTest(unittest.TestCase):
                         self.assertTrue(np.array_equal(real["evaluation"][metric][()], simulated["evaluation"][metric][()],
                                                        equal_nan=True), (ranks, metric))
 
+    def test_models_that_evaluations_over_mpi_keep_are_warned_of_when_the_run_begins(self):
+        # 300 evaluations of two nodes of 2 MB on each rank; it diverges long before.
+        words = ("-o", "kept.h5", *MPI, "workload.dimension=500000", "run.evaluate_every=1")
+        kept = "warning: evaluations over MPI keep 1.1 GiB of models on a rank until the run has ended"
+        self.assertEqual(self.run_it(2, *words, "run.steps=300", status=1).count(kept), 1)
+        self.assertNotIn("GiB of models", self.run_it(2, *words, "run.steps=250", status=1))
+
     def test_more_ranks_than_nodes_are_refused_as_a_wrong_setting(self):
         for words, who in (MPI, "ranks"), ((), "processes"):
             errors = self.run_it(5, "-o", "five.h5", *words, status=2)
