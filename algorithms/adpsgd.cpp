@@ -8,7 +8,8 @@
 // Lian et al., "Asynchronous Decentralized Parallel Stochastic Gradient Descent", ICML 2018. The
 // paper avoids deadlock by a bipartite graph; here any graph works, see pair_averaging.hpp. A node
 // starts `exchanges_per_step` exchanges per gradient, one after the other, with partners drawn at
-// random (the paper) or in turn (its authors' code).
+// random (the paper) or in turn (its authors' code). Where they take longer than gradients, those of earlier gradients that have
+// not begun by the last one are left out, as communication ends with the training.
 //
 // Both sources split the nodes: odd ones are active and start exchanges, even ones are passive and only
 // answer, so that a node takes part in one exchange per gradient, not two. pairs = bipartite does so on
@@ -127,18 +128,21 @@ bool AdpsgdSteps::is_active() const {
 
 Task<> AdpsgdSteps::gossip() {
   const std::size_t peers = pairs_.peers();
-  const Step exchanges = is_active() ? node_.steps() * settings_.exchanges_per_step : 0;
-  for (; ended_ < exchanges; ++ended_) {
-    while (ended_ >= begun_ * settings_.exchanges_per_step) {
-      exchange_ended_.notify();
+  while (is_active() && (owed_ > 0 || begun_ < node_.steps())) {
+    if (owed_ == 0) {
       co_await gradient_begun_.wait();
+      continue;
     }
-    Random random = node_.random("partner", ended_);
-    const auto turn =
-        settings_.takes_turns ? static_cast<std::uint64_t>(ended_) % peers : random.below(peers);
+    --owed_;
+    Random random = node_.random("partner", exchanges_);
+    const auto turn = settings_.takes_turns ? static_cast<std::uint64_t>(exchanges_) % peers
+                                            : random.below(peers);
+    ++exchanges_;
+    is_exchanging_ = true;
     co_await pairs_.exchange(pairs_.peer(turn));
+    is_exchanging_ = false;
+    if (owed_ == 0) exchange_ended_.notify();
   }
-  exchange_ended_.notify();
   co_await pairs_.finish();
   companions_.leave();
 }
@@ -146,6 +150,9 @@ Task<> AdpsgdSteps::gossip() {
 Task<> AdpsgdSteps::take(Step first, Step last) {
   for (Step k = first; k <= last; ++k) {
     ++begun_;
+    owed_ += settings_.exchanges_per_step;
+    // Where the network cannot keep up, nobody makes up for it when the steps have ended.
+    if (k == last) owed_ = std::min(owed_, settings_.exchanges_per_step);
     gradient_begun_.notify();
     const Vector snapshot = x_;
     const Gradient g = co_await node_.gradient_in_pieces(snapshot);
@@ -156,9 +163,7 @@ Task<> AdpsgdSteps::take(Step first, Step last) {
 }
 
 Task<Vector> AdpsgdSteps::settle(Step last) {
-  while (is_active() && ended_ < begun_ * settings_.exchanges_per_step) {
-    co_await exchange_ended_.wait();
-  }
+  while (is_active() && (owed_ > 0 || is_exchanging_)) co_await exchange_ended_.wait();
   co_await sum_of_numbers(node_, tag_of(Channel::drift, 2 * last), 0);
   co_return x_;
 }

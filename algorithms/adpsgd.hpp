@@ -46,8 +46,10 @@ class AdpsgdSteps {
   Optimizer optimizer_;
   Vector x_;
   PairAveraging pairs_;
-  Step begun_ = 0;  // gradients: allows that many times exchanges_per_step exchanges
-  Step ended_ = 0;  // exchanges
+  Step begun_ = 0;      // gradients
+  Step owed_ = 0;       // exchanges that they allow, and that have not begun
+  Step exchanges_ = 0;  // that have begun
+  bool is_exchanging_ = false;
   Signal gradient_begun_;
   Signal exchange_ended_;
   Companions companions_;

@@ -44,7 +44,9 @@ struct Settings {
 
 /// Who sends to whom in one round.
 struct Round {
-  std::vector<std::vector<NodeId>> out, in;  // (nodes), each sorted
+  std::vector<std::vector<NodeId>>
+      out;  // (nodes), each in order of sending, so that few send to one at a time
+  std::vector<std::vector<NodeId>> in;  // (nodes), each sorted
 };
 
 /// `count` of 0 .. bound-1, without repetition.
@@ -57,13 +59,14 @@ std::vector<NodeId> sample(Random& random, NodeId bound, NodeId count) {
   return chosen;
 }
 
-/// Whom node i sends to in a round whose receivers every node draws for itself; sorted.
+/// Whom node i sends to in a round whose receivers every node draws for itself: from the one above it and around.
 std::vector<NodeId> draw_receivers(const Node& node, Step number, NodeId i, NodeId count) {
   const NodeId n = node.nodes();
   Random random = node.shared_random("epidemic receivers", number * n + i);
   std::vector<NodeId> receivers = sample(random, n - 1, count);
   for (NodeId& j : receivers) j = j < i ? j : j + 1;
   std::ranges::sort(receivers);
+  std::ranges::rotate(receivers, std::ranges::upper_bound(receivers, i));
   return receivers;
 }
 
@@ -92,7 +95,6 @@ Round draw(const Node& node, Step number, const Settings& settings) {
       for (const NodeId j : draw_receivers(node, number, i, settings.receivers)) connect(i, j);
     }
   }
-  for (std::vector<NodeId>& peers : round.out) std::ranges::sort(peers);
   for (std::vector<NodeId>& peers : round.in) std::ranges::sort(peers);
   return round;
 }
@@ -163,14 +165,15 @@ Task<> run(Node& node, std::shared_ptr<RoundCache<Round>> rounds, const Settings
         continue;
       }
       const Round& round = round_of_all();
-      const std::vector<NodeId> receivers = round.out[me];
+      std::vector<NodeId> receivers = round.out[me];
       const std::vector<NodeId> senders = sends_notices ? others : round.in[me];
-      for (const NodeId peer : sends_notices ? others : receivers) {
-        if (std::ranges::binary_search(receivers, peer)) {
-          send_in_pieces(node, peer, tag_of(Channel::program, k), x);
-        } else {
+      for (const NodeId peer : receivers)
+        send_in_pieces(node, peer, tag_of(Channel::program, k), x);
+      std::ranges::sort(receivers);
+      for (std::size_t turn = 0; turn < others.size(); ++turn) {
+        const NodeId peer = others[(me + turn) % others.size()];
+        if (!std::ranges::binary_search(receivers, peer))
           node.send(peer, tag_of(Channel::program, k));
-        }
       }
       std::vector<Vector> models{x};
       for (const NodeId peer : senders) {

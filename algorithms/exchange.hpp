@@ -30,18 +30,24 @@ constexpr Tag tag_of(Channel channel, Step number = 0) {
   return make_tag(static_cast<std::uint16_t>(channel), static_cast<std::uint64_t>(number));
 }
 
-/// Calls send(peer) for everybody whom `node` sends to at step `k`, so that two send to one at a time as rarely as may be: from the
+/// Calls visit(edge) for everybody whom `node` sends to at step `k`, so that two send to one at a time as rarely as may be: from the
 /// one above itself and around, or in the turns of the topology. If all began with the lowest, those would get all messages
 /// at once while the ports of others stand idle.
-template <class Send>
-void for_each_receiver(const Node& node, Step k, const Send& send) {
+template <class Visit>
+void for_each_edge_out(const Node& node, Step k, const Visit& visit) {
   const Edges out = node.out(k);
   const std::span<const std::uint32_t> turns = node.topology().turns(node.id(), k);
-  for (const std::uint32_t place : turns) send(out[place].peer);
+  for (const std::uint32_t place : turns) visit(out[place]);
   if (!turns.empty()) return;
   const auto above = std::ranges::upper_bound(out, node.id(), {}, &Edge::peer);
-  for (auto edge = above; edge != out.end(); ++edge) send((*edge).peer);
-  for (auto edge = out.begin(); edge != above; ++edge) send((*edge).peer);
+  for (auto edge = above; edge != out.end(); ++edge) visit(*edge);
+  for (auto edge = out.begin(); edge != above; ++edge) visit(*edge);
+}
+
+/// The same with send(peer).
+template <class Send>
+void for_each_receiver(const Node& node, Step k, const Send& send) {
+  for_each_edge_out(node, k, [&send](const Edge& edge) { send(edge.peer); });
 }
 
 /// Begins an exchange: sends `x`, or its first piece (see pieces.hpp), to every neighbor of step `k`, tagged with the step. In

@@ -96,7 +96,9 @@ Program parameter_server(const Section& section, const Context& context) {
   Settings settings;
   settings.servers = read_servers(section, context.nodes);
   const auto backup = section.optional<std::int64_t>(
-      "backup_nodes", 0, "nodes whose gradients a step need not wait for");
+      "backup_nodes", 0,
+      "nodes whose gradients a step need not wait for; samples and throughput count "
+      "theirs, too");
   section.expect(backup >= 0 && backup < context.nodes, "backup_nodes", "must be 0 to {}, got {}",
                  context.nodes - 1, backup);
   settings.backup_nodes = static_cast<NodeId>(backup);

@@ -158,20 +158,25 @@ Shares PushSchedule::at(const Node& node, Step k) const {
   Shares shares;
   if (peers_ == 0) {
     const double even = 1.0 / static_cast<double>(node.out(k).size() + 1);
-    for (const Edge& edge : node.out(k)) {
-      shares.out.push_back({edge.peer, is_uniform_ ? even : static_cast<double>(edge.weight)});
-    }
+    const auto share = [&](const Edge& edge) {
+      return is_uniform_ ? even : static_cast<double>(edge.weight);
+    };
+    for_each_edge_out(node, k, [&](const Edge& edge) {
+      shares.out.push_back({edge.peer, share(edge)});
+    });
+    for (const Edge& edge : node.out(k))
+      shares.kept -= share(edge);  // in an order that is the sum's own
     for (const Edge& edge : node.in(k)) shares.in.push_back(edge.peer);
   } else {
     const NodeId n = node.nodes();
     for (int p = 0; p < peers_; ++p) {
       const NodeId distance = NodeId{1} << ((k + p) % distances_);
       shares.out.push_back({(node.id() + distance) % n, 1.0 / (peers_ + 1)});
+      shares.kept -= shares.out.back().weight;
       shares.in.push_back((node.id() + n - distance) % n);
     }
     std::sort(shares.in.begin(), shares.in.end());
   }
-  for (const Shares::Out& to : shares.out) shares.kept -= to.weight;
   return shares;
 }
 

@@ -247,7 +247,7 @@ std::vector<std::vector<std::int32_t>> partition(const Section& section,
                  nodes, shards > 1 ? fmt::format(" times {} shards", shards) : "", train.samples);
   section.expect(settings.kind != "by_length" || train.length.size() == train.samples, "partition",
                  "by_length needs samples with lengths, and this dataset has none");
-  if (std::ranges::find(train.y, 0) == train.y.end()) {
+  if (!train.y.empty() && std::ranges::find(train.y, 0) == train.y.end()) {
     section.warn("dataset", "has no training sample of label 0; labels begin at 0");
   } else if (train.classes == 1) {
     section.warn("dataset", "has one class alone, so there is nothing to tell apart");

@@ -57,7 +57,7 @@ void LogGP::on_timer(std::uint64_t cookie, NetworkClock& clock) {
   Ports& ports = ports_of(node);
   const Time now = clock.now();
   --ports.coming;
-  // Only where nodes differ in o: this message has overtaken the planned one.
+  // Only where nodes differ in o or G: this message has overtaken the planned one.
   if (has_plan(ports, now) && messages_[ports.planned].since > now) withdraw_plan(node, clock);
   if (ports.is_idle() && !has_plan(ports, now)) {
     const EndCost cost = cost_at(node, messages_[id].rest);
@@ -86,11 +86,12 @@ void LogGP::send(NodeId node, std::uint32_t id, const EndCost& cost, Time now,
       after(sent, cost.bytes_overhead);
   source.tx = after(after(now, cost.gap), cost.bytes_gap);
 
-  const Time arrival = after(sent, costs_.latency);
+  const EndCost here = slowdown_.empty() ? cost : cost_at(message.destination, message.rest);
+  const Duration trickle = std::max(Duration{}, cost.bytes_gap - here.bytes_gap);
+  const Time arrival = after(after(sent, costs_.latency), trickle);
   message.since = arrival;
   Ports& ports = ports_of(message.destination);
   if (!has_plan(ports, now) && ports.coming == 0 && ports.is_idle()) {
-    const EndCost here = slowdown_.empty() ? cost : cost_at(message.destination, message.rest);
     plan(ports, id, std::max({arrival, ports.cpu, ports.rx}), here, clock);
   } else {
     ++ports.coming;

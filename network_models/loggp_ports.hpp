@@ -8,12 +8,13 @@
 // free, an arrival until cpu and rx are; whoever waits longest goes first among those that can, a
 // send before an arrival of the same instant. Both queues are first come, first served, what comes at
 // one instant in the order in which its events were set; hence so is each pair of nodes. Computing gradients does not occupy this cpu. A node with a slowdown pays o,
-// g, O and G times that, at its own end.
+// g, O and G times that, at its own end. Bytes come no faster than they leave: behind a slow sender an arrival begins by
+// k' (G there - G here) later, so that it takes the last byte when that has come.
 //
 // Rules of LogGOPSim (Hoefler, Schneider, Lumsdaine, "LogGOPSim: simulating large-scale
 // applications in the LogGOPS model", HPDC 2010), which extends Alexandrov et al., "LogGP", SPAA
-// 1995. Its S, the size from which a send is done only when matched, is left out: here a send
-// never blocks.
+// 1995. Its S, the size from which a message waits until its receiver is ready, is `network.eager_limit`, before this model
+// sees the message (sim/node/rendezvous.hpp).
 //
 // Planned arrivals. When a message leaves for a node at which nothing waits and to which nothing
 // else is on its way, its arrival is settled at once: only a send of that node before the arrival

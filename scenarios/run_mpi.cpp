@@ -76,12 +76,12 @@ std::optional<Recorder> Run::load_saved(NodeId node) const {
 
 void Run::execute(MpiSession& session) {
   // Ranks of a host share its cores; the gradients of a rank run on one worker thread.
-  if (std::getenv("OMP_NUM_THREADS") == nullptr)
-    omp_set_num_threads(std::max(1, omp_get_num_procs() / session.ranks_here()));
+  if (std::getenv("OMP_NUM_THREADS") == nullptr) omp_set_num_threads(session.cores_per_rank());
   const NodeBlock block = block_of(session.rank(), session.ranks(), parts_.settings.nodes);
   rank_here_ = static_cast<std::uint32_t>(session.rank_here());
   begin(ComputeGraph::Execution::inline_, block.end - block.begin);
   describe("mpi");
+  observer_->put_off_evaluations();
   recorder_.machine["ranks"] = std::to_string(session.ranks());
   const RunSettings& settings = parts_.settings;
   GradientDuration duration;
@@ -97,6 +97,12 @@ void Run::execute(MpiSession& session) {
   const MpiTransport* clock = nullptr;
   MpiTransport transport({.nodes = settings.nodes,
                           .until = settings.until,
+                          .is_done =
+                              [this, block] {
+                                for (NodeId node = block.begin; node < block.end; ++node)
+                                  if (observer_->steps(node) < parts_.settings.steps) return false;
+                                return true;
+                              },
                           .pulse =
                               [this, &clock, &reports, saves] {
                                 pulse(clock->now(), std::nullopt);

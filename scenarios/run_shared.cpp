@@ -20,8 +20,7 @@ void Run::share(MpiSession& session, std::unique_ptr<CheckpointFile> from) {
         "this MPI cannot be used by a thread beside the timeline: expected MPI_THREAD_SERIALIZED, "
         "found MPI_THREAD_FUNNELED");
   }
-  if (std::getenv("OMP_NUM_THREADS") == nullptr)
-    omp_set_num_threads(std::max(1, omp_get_num_procs() / session.ranks_here()));
+  if (std::getenv("OMP_NUM_THREADS") == nullptr) omp_set_num_threads(session.cores_per_rank());
   rank_here_ = static_cast<std::uint32_t>(session.rank_here());
   // Windows close at the same place everywhere, whatever memory each machine has.
   parts_.settings.window_bytes = -session.largest(-parts_.settings.window_bytes);

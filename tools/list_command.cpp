@@ -144,9 +144,11 @@ Made by `starling list --markdown`; a test compares. A scenario is a text file:
   and `[algorithm]` must be there; `[topology]` (else a ring), `[failures]`, `[reference]` and `[sweep]` may.
 * `include = FILE` before the first section, relative to the file it stands in, takes the sections of another file over. Keys of
   the file that includes win; of two files that it includes, those of the later one. An included file may include others.
-* Other paths are relative to the scenario, those of included files and of the command line, too.
+* Paths of other files to read are relative to the scenario, those of included files and of the command line, too; those of results
+  (`run.output`, `-o`) to the folder in which the program is started.
 * Any key can be set on the command line: `section.key=value`. A key that nobody reads is an error. `default` in place of a value takes
-  away what an included file, or the scenario, sets: `algorithm.kind=allreduce algorithm.patience=default`.
+  away what an included file, or the scenario, sets: `algorithm.kind=allreduce algorithm.patience=default`. A default of `none` is an empty
+  value, and may be written so.
 
 Kinds of values: *integer* and *number* without a unit; *duration* with `ps`, `ns`, `us`, `ms`, `s`, `min` or `h`; *bytes* with
 `B`, `kB`, `MB`, `GB`, `KiB`, `MiB`, `GiB`; *bandwidth* in bytes (`1 GB/s`) or bits (`10 Gbit/s`) per second; *numbers* separated by

@@ -30,7 +30,7 @@ constexpr Command commands[] = {
     {"report", "write a page about a run or a sweep: pictures, table, scenario", report_command},
     {"describe", "print a scenario with every default, and what can be said without running it",
      describe_command},
-    {"list", "list algorithms, topologies, network models and workloads", list_command},
+    {"list", "list all kinds of parts, and every key of a scenario", list_command},
     {"export", "write a results file as CSV or as a trace", export_command},
 };
 
@@ -39,8 +39,12 @@ void print_help() {
       "starling simulates decentralized SGD at scale, and runs the same algorithms over MPI.\n\n"
       "usage: starling COMMAND [arguments]\n\ncommands:\n");
   for (const Command& command : commands) fmt::print("  {:<10}{}\n", command.name, command.summary);
-  fmt::print("\nstarling COMMAND --help tells more. starling --version prints {}.\n",
-             STARLING_VERSION);
+  fmt::print(
+      "\nExit status: 0 done; 1 it failed; 2 the command line or the scenario is wrong; 3 "
+      "(compare) the runs\n"
+      "differ; 128 + N ended by signal N.\n"
+      "starling COMMAND --help tells more. starling --version prints {}.\n",
+      STARLING_VERSION);
 }
 
 int execute(const Arguments& words) {

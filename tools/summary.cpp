@@ -79,6 +79,7 @@ struct Totals {
   double communicate = 0;
   double finished = 0;
   double end;
+  double last_activity = 0;  // of any node: exchanges may go on after the last step
   std::int64_t fewest_steps = std::numeric_limits<std::int64_t>::max();
   std::int64_t most_steps = 0;
   double first_end = std::numeric_limits<double>::infinity();
@@ -96,6 +97,8 @@ struct Totals {
       compute += to_seconds(node.compute);
       wait += to_seconds(node.wait);
       communicate += to_seconds(node.communicate);
+      last_activity =
+          std::max(last_activity, to_seconds(node.compute + node.wait + node.communicate));
       const bool is_on = is_cut_short && node.steps < all_steps;
       const double own_end = is_on ? end : to_seconds(node.finished);
       finished += own_end;
@@ -207,7 +210,7 @@ std::string summarize(const Recorder& recorder) {
         fmt::format("{} of {} nodes: {}", statistic(recorder, "diverged_nodes"),
                     recorder.nodes.size(), diverged));
   }
-  add_network(text, recorder, all.end);
+  add_network(text, recorder, std::max(all.end, all.last_activity));
   return text;
 }
 

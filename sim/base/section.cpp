@@ -301,6 +301,7 @@ const Setting* Section::note(std::string_view key, std::string_view type,
                              const std::optional<std::string>& fallback,
                              std::string_view help) const {
   const Setting* setting = find(key);
+  if (setting && fallback && fallback->empty() && setting->text == "none") setting = nullptr;
   if (!is_read(key)) {
     ensure(!is_finished_, "a key that is read after finish()");
     uses_.push_back({.key = std::string(key),

@@ -61,7 +61,7 @@ class Section {
   template <class T>
   T required(std::string_view key, std::string_view help) const;
 
-  /// Value of a key, or `fallback`.
+  /// Value of a key, or `fallback`. Where that is empty, and so shown as "none", a value of "none" stands for it.
   template <class T>
   T optional(std::string_view key, T fallback, std::string_view help) const;
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "sim/mpi/packer.hpp"
@@ -74,22 +75,22 @@ void gather_diverged(MpiSession& session, ComputeGraph& graph, Observer& observe
 
 void gather_snapshots(MpiSession& session, ComputeGraph& graph, Observer& observer,
                       const std::function<bool()>& goes_on) {
-  std::vector<Observer::Snapshot> snapshots;
-  if (session.rank() != 0) snapshots = observer.take_snapshots();
+  std::vector<Observer::Snapshot> snapshots = observer.take_snapshots();
   std::vector<Place> own;
   for (const auto& snapshot : snapshots) {
     own.push_back({snapshot.by, snapshot.row, snapshot.node, session.rank(), snapshot.time,
                    size_of(snapshot.model), snapshot.handed});
   }
   const std::vector<Place> places = gather_places(session, own);
-  for (auto& snapshot : snapshots) {
-    send_model(session, graph, snapshot.model);
-    snapshot.model = {};
+  if (session.rank() != 0) {
+    for (auto& snapshot : snapshots) send_model(session, graph, std::exchange(snapshot.model, {}));
   }
+  auto next_own = snapshots.begin();
   bool is_over = false;
   for (std::size_t i = 0; i < places.size(); ++i) {
     const Place& place = places[i];
-    Vector model = receive_model(session, graph, place);
+    Vector model =
+        place.rank == 0 ? std::move((next_own++)->model) : receive_model(session, graph, place);
     if (i == 0 || !places[i - 1].is_of_row(place)) is_over = is_over || !goes_on();
     if (is_over) continue;
     observer.add_snapshot(

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 #include <mpi.h>
+#include <sched.h>
 
 #include "sim/base/backoff.hpp"
 
@@ -43,6 +44,16 @@ void wait(MpiSession& session, MPI_Request request) {
 std::int64_t clock_now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
       .count();
+}
+
+/// Cores that at least one rank of `host` may run on. Where they are bound, each knows its own alone.
+int count_cores(MPI_Comm host) {
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  sched_getaffinity(0, sizeof(own), &own);  // none where there are more than it has room for
+  cpu_set_t all;
+  check_mpi(MPI_Allreduce(&own, &all, sizeof(own), MPI_BYTE, MPI_BOR, host), "MPI_Allreduce");
+  return std::max(CPU_COUNT(&all), 1);
 }
 
 }  // namespace
@@ -96,6 +107,7 @@ MpiSession::MpiSession()
       "MPI_Comm_split_type");
   check_mpi(MPI_Comm_size(host, &ranks_here_), "MPI_Comm_size");
   check_mpi(MPI_Comm_rank(host, &rank_here_), "MPI_Comm_rank");
+  cores_here_ = count_cores(host);
   check_mpi(MPI_Comm_free(&host), "MPI_Comm_free");
 }
 

@@ -62,6 +62,8 @@ class MpiSession {
   /// Ranks on this host, and which of them this one is, from 0.
   int ranks_here() const { return ranks_here_; }
   int rank_here() const { return rank_here_; }
+  /// Cores of this host for each of them, at least 1.
+  int cores_per_rank() const { return std::max(1, cores_here_ / ranks_here_); }
   /// Hosts, if each has as many ranks as this one.
   int hosts() const { return (ranks_ + ranks_here_ - 1) / ranks_here_; }
 
@@ -142,6 +144,7 @@ class MpiSession {
   int rank_ = 0;
   int ranks_ = 1;
   int ranks_here_ = 1;
+  int cores_here_ = 1;
   int rank_here_ = 0;
   int exceptions_at_start_ = 0;
   bool may_change_threads_ = false;

@@ -144,7 +144,7 @@ void MpiTransport::run() {
       failure_ = fmt::format("rank {} of {} has no room for a message: {}", session_.rank(),
                              session_.ranks(), channel_.failure());
     }
-    is_late_ = is_late_ || now() > settings_.until;
+    if (!is_late_ && now() > settings_.until) is_late_ = !settings_.is_done || !settings_.is_done();
     if (is_ending_ || !failure_.empty() || signal_ != 0 || is_late_) {
       arrived_.clear();
     } else {

@@ -48,8 +48,10 @@ class MpiTransport final : public Transport {
  public:
   struct Settings {
     NodeId nodes;
-    /// When the run ends on all ranks, at the latest; some steps may still end some milliseconds later.
+    /// When the run ends on all ranks, unless is_done() says that nothing is left on any that counts; some steps may still end
+    /// some milliseconds later.
     Time until = Time::max();
+    std::function<bool()> is_done = {};
     /// Called several times a second; may throw to end the run on all ranks (Interrupted).
     std::function<void()> pulse;
     /// (nodes); what happens to each node of this rank is noted here, in order, for a replay. Null:

@@ -219,7 +219,7 @@ class Node {
   /// Says that the node's model changed after its last step (exchanges that were still under way).
   void set_final_model(const Vector& x, Where where = Where::current()) {
     check_model(x, where);
-    world_.observer.set_model(id_, x);
+    world_.observer.set_final_model(id_, x, world_.transport.now());
   }
 
  private:

@@ -12,7 +12,11 @@
 namespace starling {
 
 Observer::Observer(ComputeGraph& graph, Recorder& recorder, const WorkloadFacts& facts)
-    : graph_(graph), recorder_(recorder), facts_(facts), lost_(recorder.nodes.size()) {}
+    : graph_(graph),
+      recorder_(recorder),
+      facts_(facts),
+      lost_(recorder.nodes.size()),
+      behind_(recorder.nodes.size()) {}
 
 void Observer::record(NodeId node, std::string_view metric, Step k, double value) {
   if (const auto row = recorder_.steps.schedule().row(k)) {
@@ -33,6 +37,8 @@ void Observer::end_step(NodeId node, Step k, const Vector& x, Time now, double w
   ++totals.steps;
   totals.finished = now;
   ++steps_finished_;
+  last_step_ = std::max(last_step_, now);
+  if (totals.steps == recorder_.evaluation.schedule().steps()) --behind_;
   set_model(node, x);
   if (const auto row = recorder_.steps.schedule().row(k)) {
     const auto column = static_cast<std::size_t>(node);
@@ -49,6 +55,12 @@ void Observer::end_step(NodeId node, Step k, const Vector& x, Time now, double w
 
 void Observer::set_model(NodeId node, Vector x) {
   models()[static_cast<std::size_t>(node)] = std::move(x);
+}
+
+void Observer::set_final_model(NodeId node, Vector x, Time now) {
+  while (next_instant_ < now) take_instant();
+  if (behind_ == 0 && !newest_.empty() && last_step_ < now) pass_to_end(last_step_);
+  set_model(node, std::move(x));
 }
 
 std::span<Vector> Observer::models() {
@@ -106,8 +118,11 @@ Observer::Row& Observer::row_of(Rows& rows, std::size_t index) {
     row.models.resize(recorder_.nodes.size());
     row.handed.resize(recorder_.nodes.size());
     row.has_arrived.resize(recorder_.nodes.size());
-    row.missing = recorder_.nodes.size() - lost_nodes_;
-    note_consensus();  // there may be many rows: those that are through go
+    row.missing = recorder_.nodes.size() - lost_nodes_ + (are_put_off_ ? 1 : 0);
+    if (rows.begun.size() > 2 * rows.kept + 1) {  // there may be many: those that are through go
+      note_consensus();
+      rows.kept = rows.begun.size();
+    }
   }
   return row;
 }
@@ -151,6 +166,7 @@ void Observer::lose(NodeId node) {
   if (lost_[lost]) return;
   lost_[lost] = true;
   ++lost_nodes_;
+  if (steps(node) < recorder_.evaluation.schedule().steps()) --behind_;
   for (auto& [index, row] : by_step_.begun) {
     if (row.missing > 0 && !row.has_arrived[lost] && --row.missing == 0)
       complete(By::step, index, row);
@@ -171,6 +187,7 @@ std::vector<Observer::Snapshot> Observer::take_snapshots() {
     std::erase_if(rows(by).begun, [](const auto& entry) { return entry.second.missing > 0; });
   }
   waiting_models_ = 0;
+  are_put_off_ = false;
   return snapshots;
 }
 

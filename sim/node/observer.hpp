@@ -80,9 +80,12 @@ class Observer {
     Vector model;  // by time it may be none
     Handed handed;
   };
-  /// Adds a snapshot; the last of a row starts its evaluation. Ranks of a real run hand theirs to rank 0 so.
+  /// Adds a snapshot; the last of a row starts its evaluation.
   void add_snapshot(Snapshot snapshot);
-  /// Snapshots of rows that are not complete here, by table, row and node; they are gone from the observer afterwards.
+  /// Keeps all snapshots until they are taken: those of a real run, whose time evaluations must not take.
+  void put_off_evaluations() { are_put_off_ = true; }
+  /// Snapshots of rows that are not complete here, by table, row and node; they are gone from the observer afterwards, and
+  /// evaluations are no longer put off. Ranks of a real run hand them to rank 0.
   std::vector<Snapshot> take_snapshots();
 
   /// Evaluates the models of `nodes` by time: after `interval`, 2 `interval`, .. (zero: never) and at the end, which is
@@ -95,7 +98,7 @@ class Observer {
   /// Waits for the numbers of each evaluation by step, or by time, and hands them over.
   using Judge = std::function<void(double loss, double accuracy)>;
   void judge(By by, Judge judge) { rows(by).judge = std::move(judge); }
-  /// Models that rows keep because other nodes have not got as far yet, or are other ranks'.
+  /// Models that rows keep because other nodes have not got as far yet, or evaluations are put off.
   std::size_t waiting_models() const { return waiting_models_; }
   /// Of the nodes that have not stopped the first that ended fewest steps; 0 if all have.
   NodeId slowest() const;
@@ -121,6 +124,9 @@ class Observer {
     return models_.empty() ? Vector() : models_[static_cast<std::size_t>(node)];
   }
   void set_model(NodeId node, Vector x);
+  /// The same of one that has ended its steps, at `now`: the evaluation at the end of the run, which is that of the last step, may
+  /// come before.
+  void set_final_model(NodeId node, Vector x, Time now);
   /// (nodes) Those of all; they stay where they are.
   std::span<Vector> models();
   /// Steps finished, over all nodes.
@@ -155,7 +161,8 @@ class Observer {
   struct Rows {
     Table& table;
     std::map<std::size_t, Row> begun;  // until all is known
-    Judge judge;                       // empty: nobody waits for the numbers
+    std::size_t kept = 0;              // of these, when they were last looked through
+    Judge judge = {};                  // empty: nobody waits for the numbers
   };
 
   Rows& rows(By by) { return by == By::step ? by_step_ : by_time_; }
@@ -181,8 +188,8 @@ class Observer {
   const WorkloadFacts& facts_;
   std::vector<Vector> models_;  // (nodes), from the first on
   std::vector<Handed> newest_;  // (nodes), with these; empty unless they are evaluated by time
-  Rows by_step_{recorder_.evaluation, {}, {}};
-  Rows by_time_{recorder_.evaluation_by_time, {}, {}};
+  Rows by_step_{recorder_.evaluation, {}, 0, {}};
+  Rows by_time_{recorder_.evaluation_by_time, {}, 0, {}};
   std::pair<NodeId, NodeId> nodes_here_{0, 0};  // evaluated by time
   Duration interval_{};
   Time until_ = Time::max();
@@ -190,9 +197,12 @@ class Observer {
   std::size_t instants_ = 0;  // that have passed
   std::vector<bool> lost_;    // (nodes)
   std::size_t lost_nodes_ = 0;
+  std::size_t behind_;  // nodes that have neither ended their steps nor stopped
+  Time last_step_{};    // of any node, ended
   std::size_t waiting_models_ = 0;
   std::vector<std::size_t> evaluated_;  // rows by step, as they were complete
   Presence presence_;                   // empty: they are always up
+  bool are_put_off_ = false;            // until all snapshots are taken
   bool counts_live_nodes_ = false;
   bool leaves_out_diverged_ = false;
   /// (nodes), number behind those of all mini-batches of which each computed a gradient; empty: nobody asks.

@@ -114,8 +114,8 @@ struct NodeTotals {
   friend bool operator==(const NodeTotals&, const NodeTotals&) = default;
 };
 
-/// Sums over a run, of a link of the network that was used. Bytes are those of messages that have arrived; rates are
-/// in bytes per second.
+/// Sums over a run, of a link of the network that was used. Bytes are those that have crossed it, where a run
+/// ended early those of messages under way, too; rates are in bytes per second.
 struct LinkTotals {
   std::string name;
   double bandwidth = 0;

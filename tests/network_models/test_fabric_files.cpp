@@ -649,8 +649,7 @@ TEST_CASE("a star in a name stands for any text") {
 
 TEST_CASE("loggp: a node with a slowdown pays its own overheads and gaps that often") {
   // o 300 ns, g 500 ns, L 2 us, 1 GB/s. From 0 to 1 alone, 101 B: o + L + o + 100 ns = 2700. With
-  // node 0 three times slower: 900 + 2000 + 300 + 100 (the receiver's gap). From 1 to 0: 300 + 2000
-  // + 900 + 300.
+  // node 0 three times slower, 900 + 2000 + 300 + 300: bytes leave it at a third of the pace. From 1 to 0: 300 + 2000 + 900 + 300.
   Keys keys = {{"kind", "loggp"},
                {"latency", "2 us"},
                {"overhead", "300 ns"},
@@ -658,11 +657,11 @@ TEST_CASE("loggp: a node with a slowdown pays its own overheads and gaps that of
                {"bandwidth", "1 GB/s"}};
   CHECK(arrivals(keys, 3, {{0, 0, 1, 101}}) == std::vector<std::int64_t>{2'700});
   keys.emplace_back("slowdowns", "0: 3");
-  CHECK(arrivals(keys, 3, {{0, 0, 1, 101}}) == std::vector<std::int64_t>{3'300});
+  CHECK(arrivals(keys, 3, {{0, 0, 1, 101}}) == std::vector<std::int64_t>{3'500});
   CHECK(arrivals(keys, 3, {{0, 1, 0, 101}}) == std::vector<std::int64_t>{3'500});
   // A second message of node 0 may start after g + k' G, thrice: 3 (500 + 100) = 1800 ns.
   CHECK(arrivals(keys, 3, {{0, 0, 1, 101}, {0, 0, 2, 101}}) ==
-        std::vector<std::int64_t>{3'300, 5'100});
+        std::vector<std::int64_t>{3'500, 5'300});
   CHECK(refusal({{"kind", "loggp"}, {"preset", "edr"}, {"slowdowns", "1: 0"}}, 3)
             .find("must be factors above 0") != std::string::npos);
 }

@@ -74,7 +74,10 @@ Times twin(const Costs& c, NodeId nodes, const std::vector<network_test::Start>&
       if (operation.is_send) {
         host.cpu = t + slow * (c.o + rest * c.O);
         host.tx = t + slow * (c.g + rest * c.G);
-        flights.push_back({t + slow * c.o + c.L, operation.id});
+        const bool is_to_slow = starts[operation.id].destination % 3 == 0;
+        const std::int64_t late =
+            is_to_slow ? 0 : (slow - 1) * rest * c.G;  // behind the sender's last byte
+        flights.push_back({t + slow * c.o + c.L + late, operation.id});
       } else {
         host.cpu = t + slow * (c.o + std::max(rest * c.O, rest * c.G));
         host.rx = t + slow * (c.g + rest * c.G);
@@ -200,13 +203,13 @@ TEST_CASE("loggp: a send before an arrival begins delays it, also at its very in
 }
 
 TEST_CASE("loggp: a message from a quick node overtakes one from a slow node") {
-  // Node 1 has o = 300 instead of 100: its message, sent at 0, begins to arrive at 1300; that of node 2, sent at
-  // 50, at 1150, takes the cpu until 1150 + 100 + 200 = 1450, and node 1's until 1450 + 300 = 1750.
+  // Node 1 has o = 300 instead of 100, and 3 ns per byte: its message, sent at 0, begins to arrive at 1300 + 200 (3 - 1) = 1700;
+  // that of node 2, sent at 50, at 1150, takes the cpu until 1150 + 100 + 200 = 1450, and node 1's from 1700 to 2000.
   auto keys = simple;
   keys.emplace_back("slowdowns", "1: 3");
   const auto model = network_test::network(keys, 3);
   const network_test::ScriptedRun run(*model, {{0, 1, 0, 201}, {50'000, 2, 0, 201}});
-  CHECK(in_ns(run.arrivals) == Times{1'750, 1'450});
+  CHECK(in_ns(run.arrivals) == Times{2'000, 1'450});
   CHECK(run.put_offs == 1);
 }
 

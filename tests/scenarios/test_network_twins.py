@@ -43,7 +43,8 @@ class LogGP:
             self.cpu[i] = world.now + slow * (self.overhead + more * each)
             self.port[way][i] = world.now + slow * (self.gap + more * self.per_byte)
             if way == 0:
-                world.at(world.now + slow * self.overhead + self.latency, self.first_byte, world, to, size, arrive)
+                late = max(0, slow - self.slow.get(to, 1)) * more * self.per_byte  # until the last byte has left
+                world.at(world.now + slow * self.overhead + self.latency + late, self.first_byte, world, to, size, arrive)
             else:
                 world.at(self.cpu[i], arrive)
             for time in (self.cpu[i], self.port[way][i]):
