@@ -5,7 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "algorithms/compressed_mean.hpp"
 #include "algorithms/sparse_codecs.hpp"
 #include "sim/base/error.hpp"
 
@@ -354,29 +353,14 @@ Encoded ErrorFeedback::encode(const Codec& codec, Vector v, const Random& stream
   return result;
 }
 
-namespace {
-
-Compression with_feedback(const Section& section, SharedCodec codec, bool feeds_back) {
-  Compression compression{.codec = std::move(codec)};
+Compression read_compression(const Section& section, bool feeds_back, std::string_view note) {
+  Compression compression{.codec = read_any_codec(section, "none", "", false, false, note)};
   if (compression.is_exact()) return compression;
   compression.has_feedback =
       section.optional<bool>("error_feedback", feeds_back && !compression.codec->is_unbiased(),
                              "add what a code lost to the next vector before it is encoded; "
                              "contractive levels have it by default, too");
   return compression;
-}
-
-}  // namespace
-
-Compression read_compression(const Section& section, bool feeds_back) {
-  return with_feedback(section, read_plain_codec(section), feeds_back);
-}
-
-Compression read_mean_compression(const Section& section, bool feeds_back) {
-  return with_feedback(section,
-                       read_any_codec(section, "none", "", false, false,
-                                      "; codes do not add: each node's goes to all others"),
-                       feeds_back);
 }
 
 Code Compressor::encode(Vector v, const Random& stream) {

@@ -117,8 +117,9 @@ struct Compression {
 };
 
 /// Reads `compression` and the keys of a codec without reference; then, if that loses something, `error_feedback`: by default
-/// what loses something for good has it, if it `feeds_back`.
-Compression read_compression(const Section& section, bool feeds_back = true);
+/// what loses something for good has it, if it `feeds_back`. `note` ends the help of `compression`.
+Compression read_compression(const Section& section, bool feeds_back = true,
+                             std::string_view note = "");
 
 /// Encodes one such vector after the other.
 class Compressor {
