@@ -13,8 +13,6 @@ namespace {
 
 using namespace transforms;
 
-std::uint32_t narrow(std::size_t size) { return static_cast<std::uint32_t>(size); }
-
 /// Bucket 0: the whole vector.
 std::uint32_t bucket_of(std::uint32_t bucket, std::size_t size) {
   return bucket == 0 ? narrow(size) : bucket;
@@ -260,7 +258,7 @@ SharedCodec read_any_codec(const Section& section, std::string_view fallback,
   const std::string kind =
       keys.choice("compression", std::move(kinds), fallback, help + std::string(note));
   if (kind == "half" || kind == "bfloat") return std::make_shared<Half>(kind == "bfloat");
-  if (kind == "float4") return float4_codec(read_bucket());
+  if (kind == "float4") return std::make_shared<Float4>(read_bucket());
   if (kind == "top_k") {
     const double keep = keys.keep(0.001);
     return top_k_codec(
@@ -304,7 +302,7 @@ SharedCodec read_any_codec(const Section& section, std::string_view fallback,
         cell, bits,
         keys.flag("shifted", true, "shift the lattice at random, so that it is unbiased"));
   }
-  return exact_codec();
+  return std::make_shared<None>();
 }
 
 }  // namespace
@@ -324,8 +322,6 @@ SharedCodec read_plain_codec(const Section& section, std::string_view fallback,
 }
 
 SharedCodec exact_codec() { return std::make_shared<None>(); }
-
-SharedCodec float4_codec(std::uint32_t bucket) { return std::make_shared<Float4>(bucket); }
 
 SharedCodec lattice_codec(double range, std::uint32_t bits, bool is_shifted) {
   const double cell = 2 * range / ((std::uint32_t{1} << bits) - 1);
