@@ -10,8 +10,8 @@
 // that. Gradient coding with the same load does without `stragglers` nodes in all, this does without as many
 // in each cluster if they can be spread; it helps if slow nodes stay slow for longer than a step.
 //
-// A node was slow if it had not answered when the step closed, or took longer than `patience` times the
-// median. Placement, this rule and the assignment (clustering.hpp) are ours: the papers leave them to
+// A node was slow if it had not answered when the step closed, or took longer than `slow_factor` times
+// the median. Placement, this rule and the assignment (clustering.hpp) are ours: the papers leave them to
 // the system. The assignment travels in the header of the model. The metric "moved" counts nodes that serve
 // away from home.
 //
@@ -37,7 +37,7 @@ struct Settings {
   std::size_t clusters;
   std::size_t stragglers;
   bool reassigns;
-  double patience;
+  double slow_factor;
   OptimizerSettings optimizer;
 };
 
@@ -67,13 +67,13 @@ class Round {
     for (std::size_t c = 1; c < sums_.size(); ++c) sum.add(sums_[c]);
     return sum;
   }
-  std::vector<bool> slow(double patience) const {
+  std::vector<bool> slow(double factor) const {
     std::vector<Duration> times;
     for (const auto& arrival : arrivals_) {
       if (arrival) times.push_back(*arrival);
     }
     std::ranges::sort(times);
-    const double limit = patience * to_seconds(times[(times.size() - 1) / 2]);
+    const double limit = factor * to_seconds(times[(times.size() - 1) / 2]);
     std::vector<bool> slow;
     slow.reserve(arrivals_.size());
     for (const auto& arrival : arrivals_) slow.push_back(!arrival || to_seconds(*arrival) > limit);
@@ -110,7 +110,7 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
       const Message m = co_await node.receive(any_source, tag_of(Channel::request));
       if (static_cast<Step>(m.number) == k) round.take(m, node.now() - begin);
     }
-    if (settings.reassigns) slow = round.slow(settings.patience);
+    if (settings.reassigns) slow = round.slow(settings.slow_factor);
     Vector mean = round.sum();
     mean.scale(1.0 / node.nodes());
     optimizer.update(x, mean, x, k);
@@ -163,8 +163,8 @@ Program gc_dc(const Section& section, const Context& context) {
   settings.stragglers = static_cast<std::size_t>(stragglers);
   settings.reassigns =
       section.optional<bool>("reassign", true, "spread slow nodes over the clusters");
-  settings.patience = read_between(section, "patience", 1.5, 1, 1e9,
-                                   "a node is slow if it takes this many times the median");
+  settings.slow_factor = read_between(section, "slow_factor", 1.5, 1, 1e9,
+                                      "a node is slow if it takes this many times the median");
   settings.optimizer = read_optimizer(section, context);
   section.finish();
   settings.code = std::make_shared<SharedGradientCode>(code, static_cast<std::size_t>(size),
