@@ -35,7 +35,6 @@ namespace {
 struct Settings {
   std::shared_ptr<SharedGradientCode> code;  // of one cluster
   std::size_t clusters;
-  std::size_t stragglers;
   bool reassigns;
   double slow_factor;
   OptimizerSettings optimizer;
@@ -96,7 +95,7 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
     const std::vector<Assignment> assignments =
-        assign_clusters(slow, settings.clusters, settings.stragglers);
+        assign_clusters(slow, settings.clusters, settings.code->stragglers());
     std::int64_t moved = 0;
     for (std::size_t i = 0; i < n; ++i) moved += assignments[i].cluster != i / size ? 1 : 0;
     node.record("moved", k, static_cast<double>(moved));
@@ -144,31 +143,19 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program gc_dc(const Section& section, const Context& context) {
   Settings settings;
-  const std::string code = section.choice("code", {"cyclic", "repetition"}, "cyclic",
-                                          "which parts a node computes, and how they combine");
   const auto clusters =
       section.optional<std::int64_t>("clusters", 2, "groups of nodes with a gradient code each");
   section.expect(clusters >= 1 && context.nodes % clusters == 0, "clusters",
                  "must divide the {} nodes, got {}", context.nodes, clusters);
   settings.clusters = static_cast<std::size_t>(clusters);
   const std::int64_t size = clusters >= 1 ? context.nodes / clusters : 1;
-  const auto stragglers = section.optional<std::int64_t>(
-      "stragglers", 1, "nodes that a step can do without in each cluster");
-  section.expect(stragglers >= 0 && stragglers < size, "stragglers",
-                 "must be 0 to {}, one less than a cluster has nodes, got {}", size - 1,
-                 stragglers);
-  section.expect(code == "cyclic" || size % (stragglers + 1) == 0, "stragglers",
-                 "plus one must divide the {} nodes of a cluster for a repetition code, got {}",
-                 size, stragglers);
-  settings.stragglers = static_cast<std::size_t>(stragglers);
+  settings.code = read_gradient_code(section, size, " in each cluster");
   settings.reassigns =
       section.optional<bool>("reassign", true, "spread slow nodes over the clusters");
   settings.slow_factor = read_between(section, "slow_factor", 1.5, 1, 1e9,
                                       "a node is slow if it takes this many times the median");
   settings.optimizer = read_optimizer(section, context);
   section.finish();
-  settings.code = std::make_shared<SharedGradientCode>(code, static_cast<std::size_t>(size),
-                                                       settings.stragglers);
   return [settings](Node& node) { return run(node, settings); };
 }
 
