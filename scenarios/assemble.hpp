@@ -46,11 +46,6 @@ struct Assembly {
 /// `hosts` share the models.
 Assembly assemble(const Scenario& scenario, int hosts = 1);
 
-/// Throws ScenarioError for what a scenario asks that only a simulation, or fewer `ranks`, can do.
-void check_for_mpi(const Assembly& parts, int ranks);
-/// Throws ScenarioError for what `processes` cannot share.
-void check_for_sharing(const Assembly& parts, int processes);
-
 /// The sections a scenario may have, in their usual order. [sweep] is of no single run: `starling sweep` reads it.
 inline constexpr std::string_view section_names[] = {"run",       "topology",  "network",
                                                      "compute",   "workload",  "failures",
