@@ -125,71 +125,74 @@ void check_links_alike(const Section& network) {
   }
 }
 
-}  // namespace
+/// Keeps what a section that is read tells of the run.
+void note(Assembly& parts, const Section& section) {
+  parts.described.push_back({section.name(), section.uses()});
+  parts.files.insert(parts.files.end(), section.files().begin(), section.files().end());
+  parts.warnings.insert(parts.warnings.end(), section.warnings().begin(), section.warnings().end());
+}
 
-Assembly assemble(const Scenario& scenario, int hosts) {
-  scenario.reject_unknown_sections(section_names);
-  Assembly parts;
-  parts.scenario_name = scenario.name();
-  const auto note = [&parts](const Section& section) {
-    parts.described.push_back({section.name(), section.uses()});
-    parts.files.insert(parts.files.end(), section.files().begin(), section.files().end());
-    parts.warnings.insert(parts.warnings.end(), section.warnings().begin(),
-                          section.warnings().end());
-  };
-
-  const Section run = scenario.section("run");
-  parts.settings = read_run(run, scenario.name());
-  note(run);
-  RunSettings& settings = parts.settings;
-
-  const Section topology = scenario.section("topology");
-  // What nodes and a seed are enough for.
-  const auto make = [&settings](const auto& kind, const Section& section) {
+/// Makes parts that nodes and a seed are enough for.
+auto maker(const RunSettings& settings) {
+  return [&settings](const auto& kind, const Section& section) {
     return kind.make(section, settings.nodes, settings.seed);
   };
-  parts.topology = std::make_unique<Topology>(
-      build_kind(topology, scenario.name(), topologies::catalog(), topologies::find, make));
-  note(topology);
+}
 
-  const Section network = scenario.section("network");
+void assemble_topology(Assembly& parts, const Section& topology) {
+  parts.topology =
+      std::make_unique<Topology>(build_kind(topology, parts.scenario_name, topologies::catalog(),
+                                            topologies::find, maker(parts.settings)));
+  note(parts, topology);
+}
+
+/// Answers what the section says of hosts: their costs depend on the size of models.
+HostSettings assemble_network(Assembly& parts, const Section& network, bool has_failures) {
+  RunSettings& settings = parts.settings;
   settings.closed_form_collectives = read_closed_form_collectives(network);
   if (settings.closed_form_collectives) {
     parts.idle_collectives =
         network.located("collectives", "= analytic has changed nothing: no collective ran");
   }
   settings.eager_limit = read_eager_limit(network);
-  if (scenario.has_section("failures")) {
+  if (has_failures) {
     network.expect(settings.eager_limit == Rendezvous::no_limit, "eager_limit",
                    "must be infinite with [failures]: who waits for a node that is gone is not "
                    "modelled");
   }
   const HostSettings host = read_host(network);
-  parts.network =
-      build_kind(network, scenario.name(), network_models::catalog(), network_models::find, make);
+  parts.network = build_kind(network, parts.scenario_name, network_models::catalog(),
+                             network_models::find, maker(settings));
   if (settings.closed_form_collectives) check_links_alike(network);
-  note(network);
+  note(parts, network);
   parts.host_wishes = host_wishes(network);
+  return host;
+}
 
-  // The workload comes first, because durations may depend on the sizes of its batches.
-  const Section compute = scenario.section("compute");
-  const Section workload = scenario.section("workload");
-  parts.workload =
-      build_kind(workload, scenario.name(), workloads::catalog(), workloads::find, make);
+/// The workload comes first, because durations may depend on the sizes of its batches.
+void assemble_work(Assembly& parts, const Section& workload, const Section& compute) {
+  RunSettings& settings = parts.settings;
+  parts.workload = build_kind(workload, parts.scenario_name, workloads::catalog(), workloads::find,
+                              maker(settings));
   settings.pace = read_pace(compute);
   settings.forward_share = read_forward_share(compute);
   settings.per_episode = read_per_episode(compute);
   compute.expect(settings.per_episode == Duration{0} || parts.workload->facts().counts_episodes,
                  "per_episode", "needs a workload of episodes (navigation), got {}",
                  to_text(settings.per_episode));
-  parts.compute_time = build_part(compute, scenario.name(), [&] {
+  parts.compute_time = build_part(compute, parts.scenario_name, [&] {
     const auto cost = [batches = parts.workload.get()](NodeId node, Step step) {
       return batches->batch_cost(node, step);
     };
     return std::make_unique<ComputeTime>(compute, settings.nodes, settings.seed, cost);
   });
-  note(compute);
-  note(workload);
+  note(parts, compute);
+  note(parts, workload);
+}
+
+/// What of [run] and of the model's size shows only beside the workload and its gradients' durations.
+void check_run(Assembly& parts, const Section& run, const Section& workload) {
+  const RunSettings& settings = parts.settings;
   const std::string doubt = doubt_of_table(settings);
   if (!doubt.empty()) parts.warnings.push_back(run.located("record_every", doubt));
   const Duration interval = settings.evaluate_interval;
@@ -206,40 +209,38 @@ Assembly assemble(const Scenario& scenario, int hosts) {
                "is a {}, which this workload does not tell: {}", settings.until_target->metric,
                facts.description);
   }
-  if (settings.device == DeviceChoice::cpu) check_memory_of_models(settings, facts, hosts);
+  if (settings.device == DeviceChoice::cpu) check_memory_of_models(settings, facts, parts.hosts);
   constexpr std::size_t most_parameters = (std::size_t{1} << 31) - 1;  // of a Vector
   workload.expect(!facts.has_numbers || facts.parameters <= most_parameters, "kind",
                   "must have at most {} parameters, got {}", most_parameters, facts.parameters);
-  parts.hosts = hosts;
-  settings.host = host.costs_for(4 * facts.wire_parameters);
+}
 
-  if (scenario.has_section("failures")) {
-    const Section failures = scenario.section("failures");
-    parts.failures = assemble_failures(failures, settings);
-    note(failures);
-  }
-
-  const Section algorithm = scenario.section("algorithm");
+void assemble_algorithm(Assembly& parts, const Section& algorithm) {
+  RunSettings& settings = parts.settings;
+  const WorkloadFacts& facts = parts.workload->facts();
   const auto make_program = [&](const auto& kind, const Section& section) {
     parts.algorithm = kind.name;
     settings.plan = plan_exchange(algorithms::read_exchange(section, kind), facts);
     return kind.make(section, {settings.nodes, settings.steps, *parts.topology, facts});
   };
-  parts.program =
-      build_kind(algorithm, scenario.name(), algorithms::catalog(), algorithms::find, make_program);
+  parts.program = build_kind(algorithm, parts.scenario_name, algorithms::catalog(),
+                             algorithms::find, make_program);
   const auto exchange = std::ranges::find(algorithm.uses(), "exchange", &KeyUse::key);
   if (exchange != algorithm.uses().end() && is_changed(*exchange) && facts.tensors.size() <= 1) {
     algorithm.warn("exchange", "= {} changes nothing: the workload has one tensor",
                    exchange->value);
   }
-  note(algorithm);
+  note(parts, algorithm);
+  parts.reads_topology = algorithm.reads_other("topology");
+}
+
+/// Notes what is set for an algorithm that does not read it. A graph of all with all asks for nothing.
+void note_idle(Assembly& parts, const Section& topology, const Section& compute) {
   const auto forward_share = std::ranges::find(compute.uses(), "forward_share", &KeyUse::key);
-  if (is_changed(*forward_share) && !settings.plan.overlaps_backward) {
+  if (is_changed(*forward_share) && !parts.settings.plan.overlaps_backward) {
     parts.idle_forward_share =
         compute.located("forward_share", "changes nothing without algorithm.overlap = backward");
   }
-  parts.reads_topology = algorithm.reads_other("topology");
-  // Nor does a graph of all with all ask for anything.
   const bool asks_for_graph =
       !parts.topology->is_complete() && std::ranges::any_of(topology.uses(), is_changed);
   if (!parts.reads_topology && asks_for_graph) {
@@ -247,6 +248,40 @@ Assembly assemble(const Scenario& scenario, int hosts) {
         "kind", fmt::format("changes nothing: algorithm.kind = {}, as it is set, reads no graph",
                             parts.algorithm));
   }
+}
+
+}  // namespace
+
+Assembly assemble(const Scenario& scenario, int hosts) {
+  scenario.reject_unknown_sections(section_names);
+  Assembly parts;
+  parts.scenario_name = scenario.name();
+  parts.hosts = hosts;
+
+  const Section run = scenario.section("run");
+  parts.settings = read_run(run, scenario.name());
+  note(parts, run);
+
+  const Section topology = scenario.section("topology");
+  assemble_topology(parts, topology);
+
+  const bool has_failures = scenario.has_section("failures");
+  const HostSettings host = assemble_network(parts, scenario.section("network"), has_failures);
+
+  const Section compute = scenario.section("compute");
+  const Section workload = scenario.section("workload");
+  assemble_work(parts, workload, compute);
+  check_run(parts, run, workload);
+  parts.settings.host = host.costs_for(4 * parts.workload->facts().wire_parameters);
+
+  if (has_failures) {
+    const Section failures = scenario.section("failures");
+    parts.failures = assemble_failures(failures, parts.settings);
+    note(parts, failures);
+  }
+
+  assemble_algorithm(parts, scenario.section("algorithm"));
+  note_idle(parts, topology, compute);
 
   if (scenario.has_section("reference")) {
     const Section reference = scenario.section("reference");
