@@ -30,8 +30,7 @@ constexpr AlgorithmEntry entries[] = {
 
 /// Refuses pieces, and messages beside the backward pass, where codes are made of whole models.
 void expect_whole_if_coded(const Section& section, const ExchangeSettings& settings) {
-  // Out of a copy: read_codec() is who notes the key.
-  const std::string codes = Section(section).optional<std::string>("compression", "none", "");
+  const auto codes = section.peek<std::string>("compression", "none");
   if (codes == "none") return;
   expect_whole(section, fmt::format("compression = {}: codes are made of whole models", codes));
   section.expect(!settings.overlaps_backward, "overlap",
@@ -49,9 +48,8 @@ void warn_beyond_run(const Section& section, std::string_view key, Step steps,
 }
 
 void expect_whole(const Section& section, std::string_view because) {
-  // Out of a copy: read_exchange() is who notes the key.
-  section.expect(Section(section).optional<std::string>("exchange", "whole", "") == "whole",
-                 "exchange", "must be whole with {}", because);
+  section.expect(section.peek<std::string>("exchange", "whole") == "whole", "exchange",
+                 "must be whole with {}", because);
 }
 
 ExchangeSettings read_exchange(const Section& section, const AlgorithmEntry& entry) {
