@@ -2,14 +2,12 @@
 
 #include "algorithms/registry.hpp"
 
-#include <algorithm>
 #include <string>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include "algorithms/collectives.hpp"
-#include "sim/base/error.hpp"
+#include "sim/base/kinds.hpp"
 
 namespace starling::algorithms {
 
@@ -88,12 +86,7 @@ ExchangeSettings read_exchange(const Section& section, const AlgorithmEntry& ent
 }
 
 const AlgorithmEntry& find(const Section& section) {
-  std::vector<std::string> names;
-  for (const AlgorithmEntry& entry : entries) names.emplace_back(entry.name);
-  const std::string kind = section.choice("kind", names, "", "what every node runs");
-  const auto found = std::ranges::find(entries, kind, &AlgorithmEntry::name);
-  ensure(found != std::end(entries), "a choice is one of its options");
-  return *found;
+  return find_kind(section, entries, "", "what every node runs");
 }
 
 }  // namespace starling::algorithms
