@@ -7,8 +7,8 @@
 // so an undisturbed message takes L + 2 o + k' max(O, G). A send waits until cpu and tx are
 // free, an arrival until cpu and rx are; whoever waits longest goes first among those that can, a
 // send before an arrival of the same instant. Both queues are first come, first served, what comes at
-// one instant in the order in which its events were set; hence so is each pair of nodes. Computing gradients does not occupy this cpu. A node with a slowdown pays o,
-// g, O and G times that, at its own end.
+// one instant in the order in which its events were set; hence so is each pair of nodes. Computing gradients
+// does not occupy this cpu. A node with a slowdown pays o, g, O and G times that, at its own end.
 //
 // Rules of LogGOPSim (Hoefler, Schneider, Lumsdaine, "LogGOPSim: simulating large-scale
 // applications in the LogGOPS model", HPDC 2010), which extends Alexandrov et al., "LogGP", SPAA

@@ -2,7 +2,6 @@
 
 #ifdef STARLING_HAVE_MPI
 
-#include <algorithm>
 #include <exception>
 #include <optional>
 
