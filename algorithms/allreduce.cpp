@@ -74,7 +74,7 @@ Task<> run_compressed(Node& node, const Settings& settings) {
 
 /// Halves are expected to halve the bytes, as in reductions that add them up.
 void warn_of_halves(const Section& section, NodeId nodes) {
-  const std::string codec = Section(section).optional<std::string>("compression", "none", "");
+  const auto codec = section.peek<std::string>("compression", "none");
   if (nodes <= 4 || (codec != "half" && codec != "bfloat")) return;
   const double others = nodes - 1;
   section.warn("compression",

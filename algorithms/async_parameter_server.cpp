@@ -75,32 +75,32 @@ class Server {
         settings_(settings),
         optimizer_(settings.optimizer),
         x_(shard(node.initial_model(), node.id(), settings.servers)),
-        clients_(static_cast<std::size_t>(node.nodes())),
+        states_(static_cast<std::size_t>(node.nodes())),
         unfinished_(node.nodes()) {
     for (Step k = 0; k < node.steps(); ++k) {
       messages_of_each_ += settings.pushes_after(k, node.steps()) ? 1 : 0;
       messages_of_each_ += settings.fetches_after(k, node.steps()) ? 1 : 0;
     }
     if (messages_of_each_ == 0) unfinished_ = 0;
-    clients_by_pushes_[0] = node.nodes();
+    nodes_by_pushes_[0] = node.nodes();
   }
 
   /// Whether nodes may still send something.
   bool is_needed() const { return unfinished_ > 0; }
   /// Whether a message, or the first piece of one, came before.
   bool has_seen(const Message& m) const {
-    return static_cast<Step>(m.number) < client(m.source).sent;
+    return static_cast<Step>(m.number) < state(m.source).sent;
   }
 
   /// A message with values is a push, one without a fetch: one tag, so that they stay in order. Both are numbered.
   void handle(const Message& m) {
-    Client& from = client(m.source);
+    NodeState& from = state(m.source);
     from.sent = static_cast<Step>(m.number) + 1;
     if (from.sent == messages_of_each_) --unfinished_;
     const Step fewest = fewest_pushes();
     if (from.is_silent) {
       from.is_silent = false;
-      ++clients_by_pushes_[from.pushes];
+      ++nodes_by_pushes_[from.pushes];
     }
     if (!m.values) {
       if (is_ahead(m.source)) {
@@ -112,18 +112,18 @@ class Server {
     }
     apply(m.values, from);
     forget_pushes(from);
-    ++clients_by_pushes_[++from.pushes];
+    ++nodes_by_pushes_[++from.pushes];
     if (fewest_pushes() != fewest) answer_all();
   }
 
   /// Lets those who wait go on without those who do not; false if nobody waits.
   bool give_up_on_silent() {
     if (fetching_.empty()) return false;
-    for (Client& client : clients_) client.is_silent = true;
-    clients_by_pushes_.clear();
+    for (NodeState& state : states_) state.is_silent = true;
+    nodes_by_pushes_.clear();
     for (const NodeId i : fetching_) {
-      client(i).is_silent = false;
-      ++clients_by_pushes_[client(i).pushes];
+      state(i).is_silent = false;
+      ++nodes_by_pushes_[state(i).pushes];
     }
     answer_all();
     return true;
@@ -132,14 +132,14 @@ class Server {
   /// Answers without a model whoever may still fetch.
   void close() {
     for (NodeId i = 0; i < node_.nodes(); ++i) {
-      if (client(i).sent < messages_of_each_) node_.send(i, reply_tag(i));
+      if (state(i).sent < messages_of_each_) node_.send(i, reply_tag(i));
     }
   }
 
   std::size_t size() const { return x_.size(); }
 
  private:
-  struct Client {
+  struct NodeState {
     Step sent = 0;  // messages, as far as known here
     Step pushes = 0;
     Step answers = 0;
@@ -147,11 +147,11 @@ class Server {
     bool is_silent = false;  // nobody waits for it
   };
 
-  Client& client(NodeId i) { return clients_[static_cast<std::size_t>(i)]; }
-  const Client& client(NodeId i) const { return clients_[static_cast<std::size_t>(i)]; }
-  Tag reply_tag(NodeId i) const { return tag_of(Channel::reply, client(i).answers); }
+  NodeState& state(NodeId i) { return states_[static_cast<std::size_t>(i)]; }
+  const NodeState& state(NodeId i) const { return states_[static_cast<std::size_t>(i)]; }
+  Tag reply_tag(NodeId i) const { return tag_of(Channel::reply, state(i).answers); }
 
-  void apply(Vector g, const Client& from) {
+  void apply(Vector g, const NodeState& from) {
     const Step staleness = version_ - from.version;
     if (settings_.is_staleness_aware)
       g.scale(1.0 / static_cast<double>(std::max<Step>(1, staleness)));
@@ -163,7 +163,7 @@ class Server {
   /// Whether a node is too far ahead of the slowest to be answered.
   bool is_ahead(NodeId i) const {
     return settings_.staleness_bound &&
-           client(i).pushes - fewest_pushes() > *settings_.staleness_bound;
+           state(i).pushes - fewest_pushes() > *settings_.staleness_bound;
   }
 
   /// Answers all that wait but those too far ahead.
@@ -176,18 +176,18 @@ class Server {
   }
 
   void answer(NodeId i) {
-    Client& to = client(i);
+    NodeState& to = state(i);
     send_in_pieces(node_, i, reply_tag(i), x_, static_cast<double>(version_));
     to.version = version_;
     ++to.answers;
   }
 
-  Step fewest_pushes() const { return clients_by_pushes_.begin()->first; }
+  Step fewest_pushes() const { return nodes_by_pushes_.begin()->first; }
 
   /// `from` no longer counts with its number of pushes.
-  void forget_pushes(const Client& from) {
-    const auto same = clients_by_pushes_.find(from.pushes);
-    if (--same->second == 0) clients_by_pushes_.erase(same);
+  void forget_pushes(const NodeState& from) {
+    const auto same = nodes_by_pushes_.find(from.pushes);
+    if (--same->second == 0) nodes_by_pushes_.erase(same);
   }
 
   Node& node_;
@@ -195,11 +195,11 @@ class Server {
   Optimizer optimizer_;
   Vector x_;
   Step messages_of_each_ = 0;
-  Step version_ = 0;                          // updates so far
-  std::vector<Client> clients_;               // (nodes)
-  NodeId unfinished_;                         // nodes that may still send something
-  std::map<Step, NodeId> clients_by_pushes_;  // how many have pushed so often, silent ones left out
-  std::vector<NodeId> fetching_;              // that wait, in order of asking
+  Step version_ = 0;                        // updates so far
+  std::vector<NodeState> states_;           // (nodes)
+  NodeId unfinished_;                       // nodes that may still send something
+  std::map<Step, NodeId> nodes_by_pushes_;  // how many have pushed so often, silent ones left out
+  std::vector<NodeId> fetching_;            // that wait, in order of asking
 };
 
 Task<> serve(Node& node, const Settings& settings, Companions& companions) {

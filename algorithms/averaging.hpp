@@ -43,8 +43,8 @@ enum class MomentumPolicy { keep, average, reset };
 /// Reads `momentum_policy`. Without `can_average` only keep and reset are offered; without moments only `fallback` is.
 MomentumPolicy read_momentum_policy(const Section& section, const OptimizerSettings& optimizer,
                                     std::string_view fallback, bool can_average = true);
-/// Does so with the moments of `optimizer`, which are averaged over `members` (first and second
-/// moments in one message, the bytes of one or two models).
+/// Keeps, averages or forgets the momentum and moments of `optimizer`. They are averaged over `members`, first
+/// and second moments in one message, the bytes of one or two models.
 Task<> apply_momentum_policy(Node& node, std::span<const NodeId> members, Tag tag,
                              MomentumPolicy policy, Optimizer& optimizer, CollectiveKind kind);
 

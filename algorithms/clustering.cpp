@@ -7,20 +7,20 @@ namespace {
 
 using Counts = std::vector<std::size_t>;  // (clusters)
 
-/// Slow workers that live in each cluster.
+/// Slow nodes that live in each cluster.
 Counts count_slow(const std::vector<bool>& slow, std::size_t clusters) {
   const std::size_t size = slow.size() / clusters;
   Counts count(clusters);
-  for (std::size_t w = 0; w < slow.size(); ++w) count[w / size] += slow[w] ? 1 : 0;
+  for (std::size_t i = 0; i < slow.size(); ++i) count[i / size] += slow[i] ? 1 : 0;
   return count;
 }
 
-/// Slow workers that serve cluster `c`.
+/// Slow nodes that serve cluster `c`.
 std::size_t serving(const Counts& living, const Counts& handed, std::size_t c) {
   return living[c] - handed[c] + handed[(c + living.size() - 1) % living.size()];
 }
 
-/// How many of the `moving` workers that each cluster hands on are slow at least.
+/// How many of the `moving` nodes that each cluster hands on are slow at least.
 Counts fewest_handed(const Counts& living, std::size_t size, std::size_t moving) {
   Counts handed;
   for (const std::size_t slow : living) {
@@ -60,7 +60,7 @@ bool fit(Counts& handed, const Counts& living, std::size_t moving, std::size_t m
   return true;
 }
 
-/// How many of the `moving` workers that each cluster hands on are slow.
+/// How many of the `moving` nodes that each cluster hands on are slow.
 Counts spread(const Counts& living, std::size_t size, std::size_t moving, std::size_t tolerated) {
   const Counts fewest = fewest_handed(living, size, moving);
   Counts even = fewest;
@@ -87,13 +87,13 @@ std::vector<Assignment> assign_clusters(const std::vector<bool>& slow, std::size
 
   std::vector<Assignment> assignments(slow.size());
   Counts rows(clusters);
-  for (std::size_t w = 0; w < slow.size(); ++w) {
-    const std::size_t home = w / size;
-    std::size_t& left = slow[w] ? slow_left[home] : fast_left[home];
+  for (std::size_t i = 0; i < slow.size(); ++i) {
+    const std::size_t home = i / size;
+    std::size_t& left = slow[i] ? slow_left[home] : fast_left[home];
     const bool moves = left > 0;
     if (moves) --left;
     const std::size_t cluster = moves ? (home + 1) % clusters : home;
-    assignments[w] = {cluster, rows[cluster]++};
+    assignments[i] = {cluster, rows[cluster]++};
   }
   return assignments;
 }

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <utility>
 
-#include "algorithms/compressed_mean.hpp"
 #include "algorithms/sparse_codecs.hpp"
 #include "sim/base/error.hpp"
 
@@ -13,8 +13,6 @@ namespace starling::algorithms {
 namespace {
 
 using namespace transforms;
-
-std::uint32_t narrow(std::size_t size) { return static_cast<std::uint32_t>(size); }
 
 /// Bucket 0: the whole vector.
 std::uint32_t bucket_of(std::uint32_t bucket, std::size_t size) {
@@ -178,10 +176,11 @@ class Lattice final : public Codec {
   bool is_shifted_;
 };
 
-/// The keys of one codec, all with a prefix.
+/// The keys of one codec, all with a prefix. `is_contractive` is the default of the key `contractive`.
 class Keys {
  public:
-  Keys(const Section& section, std::string_view prefix) : section_(section), prefix_(prefix) {}
+  Keys(const Section& section, std::string_view prefix, bool is_contractive)
+      : section_(section), prefix_(prefix), is_contractive_(is_contractive) {}
 
   double keep(std::optional<double> fallback = std::nullopt) const {
     return share("keep", fallback, "share of the entries that is sent");
@@ -214,6 +213,13 @@ class Keys {
                     high, value);
     return static_cast<std::uint32_t>(value);
   }
+  std::uint32_t bucket() const {
+    return count("bucket", 512, 0, 1 << 30, "entries that share a norm; 0: all");
+  }
+  bool contracts() const {
+    return flag("contractive", is_contractive_,
+                "scale what is read down, so that it loses less than all there is");
+  }
   bool flag(std::string_view key, bool fallback, std::string_view help) const {
     return section_.optional<bool>(name(key), fallback, help);
   }
@@ -226,86 +232,94 @@ class Keys {
   std::string name(std::string_view key) const { return prefix_ + std::string(key); }
   const Section& section_;
   std::string prefix_;
+  bool is_contractive_;
 };
+
+/// Reads the codec that is called `kind`.
+struct Reader {
+  std::string_view kind;
+  SharedCodec (*read)(const Keys& keys);
+};
+
+constexpr std::string_view with_reference = "lattice";  // the others need none
+
+constexpr Reader readers[] = {
+    {"none", [](const Keys&) -> SharedCodec { return std::make_shared<None>(); }},
+    {"half", [](const Keys&) -> SharedCodec { return std::make_shared<Half>(false); }},
+    {"bfloat", [](const Keys&) -> SharedCodec { return std::make_shared<Half>(true); }},
+    {"float4",
+     [](const Keys& keys) -> SharedCodec { return std::make_shared<Float4>(keys.bucket()); }},
+    {"top_k",
+     [](const Keys& keys) {
+       const double keep = keys.keep(0.001);
+       return top_k_codec(keep, keys.flag("strict", false,
+                                          "one entry less: those strictly above the k-th largest"));
+     }},
+    {"random_k",
+     [](const Keys& keys) {
+       const double keep = keys.keep();
+       return random_k_codec(
+           keep, keys.flag("unbiased", false, "scale the entries up so that their mean is right"));
+     }},
+    {"threshold",
+     [](const Keys& keys) {
+       const double threshold = keys.threshold();
+       return threshold_codec(threshold, keys.keep_without_numbers());
+     }},
+    {"gradient_dropping",
+     [](const Keys& keys) {
+       const double keep = keys.keep();
+       return gradient_dropping_codec(
+           keep, keys.share("sample", 0.001,
+                            "share of the entries that the threshold is found from; at least 1 / "
+                            "keep of them"));
+     }},
+    {"threshold_quantization",
+     [](const Keys& keys) {
+       const double threshold = keys.threshold();
+       return threshold_quantization_codec(threshold, keys.keep_without_numbers());
+     }},
+    {"adaptive_quantization",
+     [](const Keys& keys) { return adaptive_quantization_codec(keys.keep()); }},
+    {"levels",
+     [](const Keys& keys) -> SharedCodec {
+       const std::uint32_t levels = keys.count("levels", 7, 1, 32767, "quantization levels");
+       const std::uint32_t bucket = keys.bucket();
+       const bool is_max = keys.choice("norm", {"euclidean", "max"}, "euclidean",
+                                       "what levels are relative to") == "max";
+       return std::make_shared<Levels>(levels, bucket, is_max, keys.contracts());
+     }},
+    {"ternary",
+     [](const Keys& keys) -> SharedCodec {
+       return std::make_shared<Levels>(1, 0, true, keys.contracts());
+     }},
+    {"sign", [](const Keys&) -> SharedCodec { return std::make_shared<Signs>(true); }},
+    {"one_bit", [](const Keys&) -> SharedCodec { return std::make_shared<Signs>(false); }},
+    {with_reference, [](const Keys& keys) -> SharedCodec {
+       const double cell = keys.positive("cell", "side of a lattice cell");
+       const std::uint32_t bits = keys.count("bits", 8, 1, 24, "bits of an entry");
+       return std::make_shared<Lattice>(
+           cell, bits,
+           keys.flag("shifted", true, "shift the lattice at random, so that it is unbiased"));
+     }}};
 
 /// `has_reference`: receivers have a vector near the one that is sent. `note` ends the help of `compression`.
 SharedCodec read_any_codec(const Section& section, std::string_view fallback,
                            std::string_view prefix, bool is_contractive, bool has_reference,
                            std::string_view note = "") {
-  const Keys keys(section, prefix);
-  const auto read_bucket = [&] {
-    return keys.count("bucket", 512, 0, 1 << 30, "entries that share a norm; 0: all");
-  };
-  const auto contracts = [&] {
-    return keys.flag("contractive", is_contractive,
-                     "scale what is read down, so that it loses less than all there is");
-  };
-  std::vector<std::string> kinds = {"none",
-                                    "half",
-                                    "bfloat",
-                                    "float4",
-                                    "top_k",
-                                    "random_k",
-                                    "threshold",
-                                    "gradient_dropping",
-                                    "threshold_quantization",
-                                    "adaptive_quantization",
-                                    "levels",
-                                    "ternary",
-                                    "sign",
-                                    "one_bit"};
-  if (has_reference) kinds.emplace_back("lattice");
+  const Keys keys(section, prefix, is_contractive);
+  std::vector<std::string> kinds;
+  for (const Reader& reader : readers) {
+    if (has_reference || reader.kind != with_reference) kinds.emplace_back(reader.kind);
+  }
   std::string help = "how vectors are compressed before they are sent";
   if (!has_reference)
     help += "; not by a lattice, as receivers have no vector near the one that is sent";
   const std::string kind =
       keys.choice("compression", std::move(kinds), fallback, help + std::string(note));
-  if (kind == "half" || kind == "bfloat") return std::make_shared<Half>(kind == "bfloat");
-  if (kind == "float4") return float4_codec(read_bucket());
-  if (kind == "top_k") {
-    const double keep = keys.keep(0.001);
-    return top_k_codec(
-        keep, keys.flag("strict", false, "one entry less: those strictly above the k-th largest"));
-  }
-  if (kind == "random_k") {
-    const double keep = keys.keep();
-    return random_k_codec(
-        keep, keys.flag("unbiased", false, "scale the entries up so that their mean is right"));
-  }
-  if (kind == "threshold") {
-    const double threshold = keys.threshold();
-    return threshold_codec(threshold, keys.keep_without_numbers());
-  }
-  if (kind == "gradient_dropping") {
-    const double keep = keys.keep();
-    return gradient_dropping_codec(
-        keep,
-        keys.share(
-            "sample", 0.001,
-            "share of the entries that the threshold is found from; at least 1 / keep of them"));
-  }
-  if (kind == "threshold_quantization") {
-    const double threshold = keys.threshold();
-    return threshold_quantization_codec(threshold, keys.keep_without_numbers());
-  }
-  if (kind == "adaptive_quantization") return adaptive_quantization_codec(keys.keep());
-  if (kind == "levels") {
-    const std::uint32_t levels = keys.count("levels", 7, 1, 32767, "quantization levels");
-    const std::uint32_t bucket = read_bucket();
-    const bool is_max = keys.choice("norm", {"euclidean", "max"}, "euclidean",
-                                    "what levels are relative to") == "max";
-    return std::make_shared<Levels>(levels, bucket, is_max, contracts());
-  }
-  if (kind == "ternary") return std::make_shared<Levels>(1, 0, true, contracts());
-  if (kind == "sign" || kind == "one_bit") return std::make_shared<Signs>(kind == "sign");
-  if (kind == "lattice") {
-    const double cell = keys.positive("cell", "side of a lattice cell");
-    const std::uint32_t bits = keys.count("bits", 8, 1, 24, "bits of an entry");
-    return std::make_shared<Lattice>(
-        cell, bits,
-        keys.flag("shifted", true, "shift the lattice at random, so that it is unbiased"));
-  }
-  return exact_codec();
+  const auto found = std::ranges::find(readers, kind, &Reader::kind);
+  ensure(found != std::end(readers), "a choice is one of its options");
+  return found->read(keys);
 }
 
 }  // namespace
@@ -325,8 +339,6 @@ SharedCodec read_plain_codec(const Section& section, std::string_view fallback,
 }
 
 SharedCodec exact_codec() { return std::make_shared<None>(); }
-
-SharedCodec float4_codec(std::uint32_t bucket) { return std::make_shared<Float4>(bucket); }
 
 SharedCodec lattice_codec(double range, std::uint32_t bits, bool is_shifted) {
   const double cell = 2 * range / ((std::uint32_t{1} << bits) - 1);
@@ -354,29 +366,14 @@ Encoded ErrorFeedback::encode(const Codec& codec, Vector v, const Random& stream
   return result;
 }
 
-namespace {
-
-Compression with_feedback(const Section& section, SharedCodec codec, bool feeds_back) {
-  Compression compression{.codec = std::move(codec)};
+Compression read_compression(const Section& section, bool feeds_back, std::string_view note) {
+  Compression compression{.codec = read_any_codec(section, "none", "", false, false, note)};
   if (compression.is_exact()) return compression;
   compression.has_feedback =
       section.optional<bool>("error_feedback", feeds_back && !compression.codec->is_unbiased(),
                              "add what a code lost to the next vector before it is encoded; "
                              "contractive levels have it by default, too");
   return compression;
-}
-
-}  // namespace
-
-Compression read_compression(const Section& section, bool feeds_back) {
-  return with_feedback(section, read_plain_codec(section), feeds_back);
-}
-
-Compression read_mean_compression(const Section& section, bool feeds_back) {
-  return with_feedback(section,
-                       read_any_codec(section, "none", "", false, false,
-                                      "; codes do not add: each node's goes to all others"),
-                       feeds_back);
 }
 
 Code Compressor::encode(Vector v, const Random& stream) {

@@ -28,9 +28,12 @@
 // algorithms/sparse_codecs.hpp.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/base/section.hpp"
 #include "sim/node/node.hpp"
@@ -75,11 +78,12 @@ SharedCodec read_plain_codec(const Section& section, std::string_view fallback =
 
 /// The codec that sends vectors as they are.
 SharedCodec exact_codec();
-/// The codec `float4`; bucket 0: the whole vector.
-SharedCodec float4_codec(std::uint32_t bucket);
 /// Lattice codes of `bits` bits that are right for vectors nearer than `range` in every entry: a cell has the side
 /// 2 range / (2^bits - 1).
 SharedCodec lattice_codec(double range, std::uint32_t bits, bool is_shifted);
+
+/// A size as transforms take it; vectors with numbers have fewer than 2^31 entries.
+inline std::uint32_t narrow(std::size_t size) { return static_cast<std::uint32_t>(size); }
 
 /// Stream of the code that `sender` makes at step `k`; `purpose` tells codes of one step apart.
 Random code_stream(const Node& node, NodeId sender, Step k, std::string_view purpose = "code");
@@ -117,8 +121,9 @@ struct Compression {
 };
 
 /// Reads `compression` and the keys of a codec without reference; then, if that loses something, `error_feedback`: by default
-/// what loses something for good has it, if it `feeds_back`.
-Compression read_compression(const Section& section, bool feeds_back = true);
+/// what loses something for good has it, if it `feeds_back`. `note` ends the help of `compression`.
+Compression read_compression(const Section& section, bool feeds_back = true,
+                             std::string_view note = "");
 
 /// Encodes one such vector after the other.
 class Compressor {

@@ -1,5 +1,5 @@
-// Compressed exchanges with the neighbors, and messages that may be compressed. Q(v) is what a code says of the vector v, the same on the sender and on every
-// receiver.
+// Compressed exchanges with the neighbors, and messages that may be compressed. Q(v) is what a code says of the vector v, the
+// same on the sender and on every receiver.
 //
 //   CodedExchange   sum_j W_ij Q(v_j): what CHOCO-SGD and its relatives need
 //   Mixing          x_i + rate * sum_j W_ij (Q(x_j) - Q(x_i)): mixing of models; every node counts its own model as

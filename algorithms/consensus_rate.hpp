@@ -1,19 +1,34 @@
-// What the algorithms with compressed differences (CHOCO-SGD, DCD-PSGD, ECD-PSGD, DeepSqueeze) ask of their scenario.
+// What the algorithms that move models towards what codes say of their neighbors' (CHOCO-SGD, DeepSqueeze, Moniqua) ask of their
+// scenario.
 #pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
 
 #include "algorithms/codec.hpp"
 #include "sim/base/section.hpp"
 
 namespace starling::algorithms {
 
-/// Reads the key `consensus_rate`, in (0, 1]: how far models move towards their neighbors'. 1 if nothing is lost; a lossy
-/// codec has no safe value, so the key is required then.
-inline double read_consensus_rate(const Section& section, const Codec& codec) {
-  const char* help = "how far models move towards their neighbors'; below 1 with lossy codes";
-  const double rate = codec.is_exact() ? section.optional<double>("consensus_rate", 1, help)
-                                       : section.required<double>("consensus_rate", help);
+/// Reads the key `consensus_rate`, in (0, 1]: how far models move towards their neighbors'. Required without a `fallback`; the
+/// help says that it is below 1 with `losses`.
+inline double read_consensus_rate(const Section& section, std::optional<double> fallback,
+                                  std::string_view losses) {
+  const std::string help =
+      fmt::format("how far models move towards their neighbors'; below 1 with {}", losses);
+  const double rate = fallback ? section.optional<double>("consensus_rate", *fallback, help)
+                               : section.required<double>("consensus_rate", help);
   section.expect(rate > 0 && rate <= 1, "consensus_rate", "must be in (0, 1], got {}", rate);
   return rate;
+}
+
+/// The same with any codec: 1 if nothing is lost; a lossy one has no safe value, so the key is required then.
+inline double read_consensus_rate(const Section& section, const Codec& codec) {
+  return read_consensus_rate(section, codec.is_exact() ? std::optional(1.0) : std::nullopt,
+                             "lossy codes");
 }
 
 }  // namespace starling::algorithms

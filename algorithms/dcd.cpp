@@ -10,7 +10,6 @@
 // C that lose too large a share.
 
 #include "algorithms/coded_exchange.hpp"
-#include "algorithms/consensus_rate.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"

@@ -11,7 +11,6 @@
 // settings with a random 1 % needed learning rates below 1e-5).
 
 #include "algorithms/coded_exchange.hpp"
-#include "algorithms/consensus_rate.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"

@@ -10,8 +10,8 @@
 // that. Gradient coding with the same load does without `stragglers` nodes in all, this does without as many
 // in each cluster if they can be spread; it helps if slow nodes stay slow for longer than a step.
 //
-// A node was slow if it had not answered when the step closed, or took longer than `patience` times the
-// median. Placement, this rule and the assignment (clustering.hpp) are ours: the papers leave them to
+// A node was slow if it had not answered when the step closed, or took longer than `slow_factor` times
+// the median. Placement, this rule and the assignment (clustering.hpp) are ours: the papers leave them to
 // the system. The assignment travels in the header of the model. The metric "moved" counts nodes that serve
 // away from home.
 //
@@ -35,9 +35,8 @@ namespace {
 struct Settings {
   std::shared_ptr<SharedGradientCode> code;  // of one cluster
   std::size_t clusters;
-  std::size_t stragglers;
   bool reassigns;
-  double patience;
+  double slow_factor;
   OptimizerSettings optimizer;
 };
 
@@ -67,13 +66,13 @@ class Round {
     for (std::size_t c = 1; c < sums_.size(); ++c) sum.add(sums_[c]);
     return sum;
   }
-  std::vector<bool> slow(double patience) const {
+  std::vector<bool> slow(double factor) const {
     std::vector<Duration> times;
     for (const auto& arrival : arrivals_) {
       if (arrival) times.push_back(*arrival);
     }
     std::ranges::sort(times);
-    const double limit = patience * to_seconds(times[(times.size() - 1) / 2]);
+    const double limit = factor * to_seconds(times[(times.size() - 1) / 2]);
     std::vector<bool> slow;
     slow.reserve(arrivals_.size());
     for (const auto& arrival : arrivals_) slow.push_back(!arrival || to_seconds(*arrival) > limit);
@@ -96,7 +95,7 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
     const std::vector<Assignment> assignments =
-        assign_clusters(slow, settings.clusters, settings.stragglers);
+        assign_clusters(slow, settings.clusters, settings.code->stragglers());
     std::int64_t moved = 0;
     for (std::size_t i = 0; i < n; ++i) moved += assignments[i].cluster != i / size ? 1 : 0;
     node.record("moved", k, static_cast<double>(moved));
@@ -110,7 +109,7 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
       const Message m = co_await node.receive(any_source, tag_of(Channel::request));
       if (static_cast<Step>(m.number) == k) round.take(m, node.now() - begin);
     }
-    if (settings.reassigns) slow = round.slow(settings.patience);
+    if (settings.reassigns) slow = round.slow(settings.slow_factor);
     Vector mean = round.sum();
     mean.scale(1.0 / node.nodes());
     optimizer.update(x, mean, x, k);
@@ -144,31 +143,19 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program gc_dc(const Section& section, const Context& context) {
   Settings settings;
-  const std::string code = section.choice("code", {"cyclic", "repetition"}, "cyclic",
-                                          "which parts a node computes, and how they combine");
   const auto clusters =
       section.optional<std::int64_t>("clusters", 2, "groups of nodes with a gradient code each");
   section.expect(clusters >= 1 && context.nodes % clusters == 0, "clusters",
                  "must divide the {} nodes, got {}", context.nodes, clusters);
   settings.clusters = static_cast<std::size_t>(clusters);
   const std::int64_t size = clusters >= 1 ? context.nodes / clusters : 1;
-  const auto stragglers = section.optional<std::int64_t>(
-      "stragglers", 1, "nodes that a step can do without in each cluster");
-  section.expect(stragglers >= 0 && stragglers < size, "stragglers",
-                 "must be 0 to {}, one less than a cluster has nodes, got {}", size - 1,
-                 stragglers);
-  section.expect(code == "cyclic" || size % (stragglers + 1) == 0, "stragglers",
-                 "plus one must divide the {} nodes of a cluster for a repetition code, got {}",
-                 size, stragglers);
-  settings.stragglers = static_cast<std::size_t>(stragglers);
+  settings.code = read_gradient_code(section, size, " in each cluster");
   settings.reassigns =
       section.optional<bool>("reassign", true, "spread slow nodes over the clusters");
-  settings.patience = read_between(section, "patience", 1.5, 1, 1e9,
-                                   "a node is slow if it takes this many times the median");
+  settings.slow_factor = read_between(section, "slow_factor", 1.5, 1, 1e9,
+                                      "a node is slow if it takes this many times the median");
   settings.optimizer = read_optimizer(section, context);
   section.finish();
-  settings.code = std::make_shared<SharedGradientCode>(code, static_cast<std::size_t>(size),
-                                                       settings.stragglers);
   return [settings](Node& node) { return run(node, settings); };
 }
 

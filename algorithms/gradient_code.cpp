@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "algorithms/exchange.hpp"
 #include "sim/base/error.hpp"
 
@@ -69,10 +71,10 @@ std::vector<double> least_squares(std::vector<Column> a, std::size_t wide, Colum
 
 }  // namespace
 
-GradientCode::GradientCode(const std::string& kind, std::size_t workers, std::size_t stragglers,
+GradientCode::GradientCode(const std::string& kind, std::size_t nodes, std::size_t stragglers,
                            Random random)
-    : workers_(workers), stragglers_(stragglers), is_cyclic_(kind == "cyclic"), terms_(workers) {
-  ensure(stragglers < workers, "a gradient code that needs nobody");
+    : nodes_(nodes), stragglers_(stragglers), is_cyclic_(kind == "cyclic"), terms_(nodes) {
+  ensure(stragglers < nodes, "a gradient code that needs nobody");
   if (is_cyclic_) {
     make_cyclic(random);
   } else {
@@ -82,23 +84,23 @@ GradientCode::GradientCode(const std::string& kind, std::size_t workers, std::si
 
 void GradientCode::make_repetition() {
   const std::size_t size = stragglers_ + 1;
-  ensure(workers_ % size == 0, "groups of a repetition code do not come out even");
-  for (std::size_t i = 0; i < workers_; ++i) {
+  ensure(nodes_ % size == 0, "groups of a repetition code do not come out even");
+  for (std::size_t i = 0; i < nodes_; ++i) {
     for (std::size_t p = 0; p < size; ++p) terms_[i].push_back({i / size * size + p, 1});
   }
 }
 
 void GradientCode::make_cyclic(Random random) {
-  std::vector<std::vector<double>> h(workers_, std::vector<double>(stragglers_));
+  std::vector<std::vector<double>> h(nodes_, std::vector<double>(stragglers_));
   for (std::size_t r = 0; r < stragglers_; ++r) {
     double sum = 0;
-    for (std::size_t c = 0; c + 1 < workers_; ++c) sum += h[c][r] = random.normal();
-    h[workers_ - 1][r] = -sum;
+    for (std::size_t c = 0; c + 1 < nodes_; ++c) sum += h[c][r] = random.normal();
+    h[nodes_ - 1][r] = -sum;
   }
-  for (std::size_t i = 0; i < workers_; ++i) {
+  for (std::size_t i = 0; i < nodes_; ++i) {
     std::vector<Column> others;
     for (std::size_t p = 1; p <= stragglers_; ++p)
-      others.push_back({.values = h[(i + p) % workers_]});
+      others.push_back({.values = h[(i + p) % nodes_]});
     std::vector<double> right = h[i];
     for (double& x : right) x = -x;
     terms_[i].push_back({i, 1});
@@ -106,26 +108,26 @@ void GradientCode::make_cyclic(Random random) {
     const std::vector<double> factors =
         least_squares(std::move(others), 0, {.values = std::move(right)});
     for (std::size_t p = 1; p <= stragglers_; ++p) {
-      terms_[i].push_back({(i + p) % workers_, factors[p - 1]});
+      terms_[i].push_back({(i + p) % nodes_, factors[p - 1]});
     }
   }
 }
 
 std::vector<double> GradientCode::decode(std::span<const std::size_t> arrived) const {
   if (!is_cyclic_) return decode_repetition(arrived);
-  if (arrived.size() + stragglers_ < workers_) return {};
+  if (arrived.size() + stragglers_ < nodes_) return {};
   std::vector<Column> rows;
   std::size_t wide = 0;
-  for (const std::size_t worker : arrived.first(workers_ - stragglers_)) {
-    const bool goes_around = worker + stragglers_ >= workers_;
+  for (const std::size_t node : arrived.first(nodes_ - stragglers_)) {
+    const bool goes_around = node + stragglers_ >= nodes_;
     if (!goes_around) ++wide;
     Column& row = rows.emplace_back();
-    row.first = goes_around ? 0 : worker;
-    row.values.resize(goes_around ? workers_ : stragglers_ + 1);
-    for (const Term& term : terms_[worker]) row[term.part] = term.factor;
+    row.first = goes_around ? 0 : node;
+    row.values.resize(goes_around ? nodes_ : stragglers_ + 1);
+    for (const Term& term : terms_[node]) row[term.part] = term.factor;
   }
   std::vector<double> factors =
-      least_squares(std::move(rows), wide, {.values = std::vector<double>(workers_, 1.0)});
+      least_squares(std::move(rows), wide, {.values = std::vector<double>(nodes_, 1.0)});
   factors.resize(arrived.size());
   return factors;
 }
@@ -133,7 +135,7 @@ std::vector<double> GradientCode::decode(std::span<const std::size_t> arrived) c
 std::vector<double> GradientCode::decode_repetition(std::span<const std::size_t> arrived) const {
   const std::size_t size = stragglers_ + 1;
   std::vector<double> factors(arrived.size());
-  std::vector<bool> is_there(workers_ / size);
+  std::vector<bool> is_there(nodes_ / size);
   std::size_t groups = 0;
   for (std::size_t a = 0; a < arrived.size(); ++a) {
     const std::size_t group = arrived[a] / size;
@@ -144,6 +146,24 @@ std::vector<double> GradientCode::decode_repetition(std::span<const std::size_t>
   }
   if (groups < is_there.size()) return {};
   return factors;
+}
+
+std::shared_ptr<SharedGradientCode> read_gradient_code(const Section& section, std::int64_t nodes,
+                                                       std::string_view where) {
+  const std::string kind = section.choice("code", {"cyclic", "repetition"}, "cyclic",
+                                          "which parts a node computes, and how they combine");
+  const auto stragglers = section.optional<std::int64_t>(
+      "stragglers", 1,
+      fmt::format("nodes that a step can do without{}; each node computes one part more than that",
+                  where));
+  const bool leaves_some = stragglers >= 0 && stragglers < nodes;
+  section.expect(leaves_some, "stragglers", "must be 0 to {}{}, got {}", nodes - 1, where,
+                 stragglers);
+  section.expect(kind == "cyclic" || (leaves_some && nodes % (stragglers + 1) == 0), "stragglers",
+                 "plus one must divide the {} nodes{} for a repetition code, got {}", nodes, where,
+                 stragglers);
+  return std::make_shared<SharedGradientCode>(kind, static_cast<std::size_t>(nodes),
+                                              static_cast<std::size_t>(stragglers));
 }
 
 Task<Message> answer(Node& node, std::span<const GradientCode::Term> terms, NodeId first_part,
@@ -161,14 +181,14 @@ Task<Message> answer(Node& node, std::span<const GradientCode::Term> terms, Node
   co_return next;
 }
 
-CodedAnswers::CodedAnswers(const GradientCode& code, std::size_t workers)
-    : code_(code), combinations_(workers), has_kind_(workers) {}
+CodedAnswers::CodedAnswers(const GradientCode& code, std::size_t nodes)
+    : code_(code), combinations_(nodes), has_kind_(nodes) {}
 
-void CodedAnswers::take(std::size_t worker, Vector combination) {
-  if (combinations_[worker]) return;
-  combinations_[worker] = std::move(combination);
+void CodedAnswers::take(std::size_t node, Vector combination) {
+  if (combinations_[node]) return;
+  combinations_[node] = std::move(combination);
   ++count_;
-  const std::size_t kind = code_.kind_of(worker);
+  const std::size_t kind = code_.kind_of(node);
   if (!has_kind_[kind]) ++kinds_;
   has_kind_[kind] = true;
 }

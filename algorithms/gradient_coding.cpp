@@ -73,20 +73,9 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program gradient_coding(const Section& section, const Context& context) {
   Settings settings;
-  const std::string code = section.choice("code", {"cyclic", "repetition"}, "cyclic",
-                                          "which parts a node computes, and how they combine");
-  const auto stragglers = section.optional<std::int64_t>(
-      "stragglers", 1,
-      "nodes that a step can do without; each node computes one part more than that");
-  section.expect(stragglers >= 0 && stragglers < context.nodes, "stragglers",
-                 "must be 0 to {}, got {}", context.nodes - 1, stragglers);
-  section.expect(code == "cyclic" || context.nodes % (stragglers + 1) == 0, "stragglers",
-                 "plus one must divide the {} nodes for a repetition code, got {}", context.nodes,
-                 stragglers);
+  settings.code = read_gradient_code(section, context.nodes);
   settings.optimizer = read_optimizer(section, context);
   section.finish();
-  settings.code = std::make_shared<SharedGradientCode>(
-      code, static_cast<std::size_t>(context.nodes), static_cast<std::size_t>(stragglers));
   return [settings](Node& node) { return run(node, settings); };
 }
 

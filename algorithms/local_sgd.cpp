@@ -124,7 +124,7 @@ std::vector<Level> read_levels(const Section& section, Step period, NodeId nodes
   section.expect(periods.size() == sizes.size(), "group_periods",
                  "must be as many as group_sizes, {}, got {}", sizes.size(), periods.size());
   std::vector<Level> levels;
-  for (std::size_t i = 0; i < sizes.size(); ++i)
+  for (std::size_t i = 0; i < std::min(sizes.size(), periods.size()); ++i)  // a probe has any
     levels.push_back({static_cast<NodeId>(sizes[i]), periods[i]});
   return levels;
 }

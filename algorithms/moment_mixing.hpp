@@ -13,7 +13,6 @@
 #pragma once
 
 #include <memory>
-#include <string_view>
 
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/optimizer.hpp"

@@ -15,6 +15,7 @@
 #include <limits>
 
 #include "algorithms/coded_exchange.hpp"
+#include "algorithms/consensus_rate.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 
@@ -58,10 +59,7 @@ Program moniqua(const Section& section, const Context& context) {
                                          "to the nearest point, or after a random shift that all "
                                          "nodes share, which is unbiased") == "shifted";
   settings.codec = lattice_codec(theta, static_cast<std::uint32_t>(bits), is_shifted);
-  settings.consensus_rate = section.optional<double>(
-      "consensus_rate", 1, "how far models move towards their neighbors'; below 1 with few bits");
-  section.expect(settings.consensus_rate > 0 && settings.consensus_rate <= 1, "consensus_rate",
-                 "must be in (0, 1], got {}", settings.consensus_rate);
+  settings.consensus_rate = read_consensus_rate(section, 1, "few bits");
   settings.optimizer = read_optimizer(section, context);
   section.note_other("topology");
   section.expect(has_unit_columns(context.topology), "kind",

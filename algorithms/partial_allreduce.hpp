@@ -26,7 +26,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "sim/node/node.hpp"

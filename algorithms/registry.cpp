@@ -2,14 +2,12 @@
 
 #include "algorithms/registry.hpp"
 
-#include <algorithm>
 #include <string>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include "algorithms/collectives.hpp"
-#include "sim/base/error.hpp"
+#include "sim/base/kinds.hpp"
 
 namespace starling::algorithms {
 
@@ -30,8 +28,7 @@ constexpr AlgorithmEntry entries[] = {
 
 /// Refuses pieces, and messages beside the backward pass, where codes are made of whole models.
 void expect_whole_if_coded(const Section& section, const ExchangeSettings& settings) {
-  // Out of a copy: read_codec() is who notes the key.
-  const std::string codes = Section(section).optional<std::string>("compression", "none", "");
+  const auto codes = section.peek<std::string>("compression", "none");
   if (codes == "none") return;
   expect_whole(section, fmt::format("compression = {}: codes are made of whole models", codes));
   section.expect(!settings.overlaps_backward, "overlap",
@@ -49,9 +46,8 @@ void warn_beyond_run(const Section& section, std::string_view key, Step steps,
 }
 
 void expect_whole(const Section& section, std::string_view because) {
-  // Out of a copy: read_exchange() is who notes the key.
-  section.expect(Section(section).optional<std::string>("exchange", "whole", "") == "whole",
-                 "exchange", "must be whole with {}", because);
+  section.expect(section.peek<std::string>("exchange", "whole") == "whole", "exchange",
+                 "must be whole with {}", because);
 }
 
 ExchangeSettings read_exchange(const Section& section, const AlgorithmEntry& entry) {
@@ -90,12 +86,7 @@ ExchangeSettings read_exchange(const Section& section, const AlgorithmEntry& ent
 }
 
 const AlgorithmEntry& find(const Section& section) {
-  std::vector<std::string> names;
-  for (const AlgorithmEntry& entry : entries) names.emplace_back(entry.name);
-  const std::string kind = section.choice("kind", names, "", "what every node runs");
-  const auto found = std::ranges::find(entries, kind, &AlgorithmEntry::name);
-  ensure(found != std::end(entries), "a choice is one of its options");
-  return *found;
+  return find_kind(section, entries, "", "what every node runs");
 }
 
 }  // namespace starling::algorithms

@@ -12,8 +12,6 @@ namespace {
 
 using namespace transforms;
 
-std::uint32_t narrow(std::size_t size) { return static_cast<std::uint32_t>(size); }
-
 /// So many of `size` entries: at least one, at most all.
 std::uint32_t share_of(double keep, std::size_t size) {
   const double count = std::floor(keep * static_cast<double>(size) + 0.5);

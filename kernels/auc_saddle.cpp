@@ -1,7 +1,6 @@
 #include "kernels/auc_saddle.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include <fmt/format.h>

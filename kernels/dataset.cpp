@@ -83,7 +83,7 @@ void read_idx(const Section& section, DatasetSettings& settings) {
       "where train-images-idx3-ubyte and its companions are, or the same with .gz";
   const char* file_help = "IDX file; without it, the one in `directory`";
   // A scenario with its defaults filled in has an empty directory.
-  const bool has_directory = !Section(section).optional<std::string>("directory", "", "").empty();
+  const bool has_directory = !section.peek<std::string>("directory", "").empty();
   const bool names_files = section.has("train_images") && !has_directory;
   const auto directory = names_files
                              ? section.optional<std::string>("directory", "", directory_help)

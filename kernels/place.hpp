@@ -27,8 +27,9 @@ struct ComputePlace {
   std::int64_t window_bytes(std::int64_t wanted) const;
 };
 
-/// Finds the place for `workload`, which outlives it, and `nodes` models. Ranks of one machine take its GPUs in turn: `rank_here` counts them.
-/// Throws Error in one sentence if a GPU is asked for and there is none, or if its memory cannot hold the models.
+/// Finds the place for `workload`, which outlives it, and `nodes` models. Ranks of one machine take its GPUs in turn:
+/// `rank_here` counts them. Throws Error in one sentence if a GPU is asked for and there is none, or if its memory cannot hold
+/// the models.
 ComputePlace find_place(DeviceChoice choice, Precision precision, const Workload& workload,
                         std::int64_t nodes, std::uint32_t rank_here = 0);
 

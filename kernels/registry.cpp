@@ -1,10 +1,7 @@
 // catalog.inc is read twice, to declare makers and to fill the table: nothing is half registered.
 #include "kernels/registry.hpp"
 
-#include <string>
-#include <vector>
-
-#include "sim/base/error.hpp"
+#include "sim/base/kinds.hpp"
 
 namespace starling::workloads {
 
@@ -26,14 +23,7 @@ constexpr WorkloadEntry entries[] = {
 std::span<const WorkloadEntry> catalog() { return entries; }
 
 const WorkloadEntry& find(const Section& section) {
-  std::vector<std::string> names;
-  for (const WorkloadEntry& entry : entries) names.emplace_back(entry.name);
-  const std::string name = section.choice("kind", names, "", "which workload");
-  for (const WorkloadEntry& entry : entries) {
-    if (entry.name == name) return entry;
-  }
-  ensure(false, "Section::choice answered with a name that was not offered");
-  return entries[0];
+  return find_kind(section, entries, "", "which workload");
 }
 
 std::int64_t read_wire_parameters(const Section& section) {

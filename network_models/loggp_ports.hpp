@@ -7,9 +7,9 @@
 // so an undisturbed message takes L + 2 o + k' max(O, G). A send waits until cpu and tx are
 // free, an arrival until cpu and rx are; whoever waits longest goes first among those that can, a
 // send before an arrival of the same instant. Both queues are first come, first served, what comes at
-// one instant in the order in which its events were set; hence so is each pair of nodes. Computing gradients does not occupy this cpu. A node with a slowdown pays o,
-// g, O and G times that, at its own end. Bytes come no faster than they leave: behind a slow sender an arrival begins by
-// k' (G there - G here) later, so that it takes the last byte when that has come.
+// one instant in the order in which its events were set; hence so is each pair of nodes. Computing gradients
+// does not occupy this cpu. A node with a slowdown pays o, g, O and G times that, at its own end. Bytes come no faster than they
+// leave: behind a slow sender an arrival begins by k' (G there - G here) later, so that it takes the last byte when that has come.
 //
 // Rules of LogGOPSim (Hoefler, Schneider, Lumsdaine, "LogGOPSim: simulating large-scale
 // applications in the LogGOPS model", HPDC 2010), which extends Alexandrov et al., "LogGP", SPAA

@@ -2,11 +2,7 @@
 
 #include "network_models/registry.hpp"
 
-#include <algorithm>
-#include <string>
-#include <vector>
-
-#include "sim/base/error.hpp"
+#include "sim/base/kinds.hpp"
 
 namespace starling::network_models {
 
@@ -28,12 +24,7 @@ constexpr NetworkModelEntry entries[] = {
 std::span<const NetworkModelEntry> catalog() { return entries; }
 
 const NetworkModelEntry& find(const Section& section) {
-  std::vector<std::string> names;
-  for (const NetworkModelEntry& entry : entries) names.emplace_back(entry.name);
-  const std::string kind = section.choice("kind", names, "", "when does a message arrive");
-  const auto found = std::ranges::find(entries, kind, &NetworkModelEntry::name);
-  ensure(found != std::end(entries), "a choice is one of its options");
-  return *found;
+  return find_kind(section, entries, "", "when does a message arrive");
 }
 
 }  // namespace starling::network_models

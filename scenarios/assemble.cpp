@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <set>
 #include <utility>
 
@@ -11,11 +10,9 @@
 #include "algorithms/registry.hpp"
 #include "kernels/registry.hpp"
 #include "network_models/registry.hpp"
-#include "scenarios/host_keys.hpp"
 #include "scenarios/memory.hpp"
 #include "scenarios/reference.hpp"
 #include "sim/base/error.hpp"
-#include "sim/base/memory.hpp"
 #include "sim/base/text.hpp"
 #include "sim/base/unknown_key.hpp"
 #include "topology/registry.hpp"
@@ -23,10 +20,7 @@
 namespace starling {
 namespace {
 
-constexpr std::int64_t most_nodes = 100'000'000;
-constexpr Duration default_patience = std::chrono::minutes(10);
-constexpr Duration shortest_interval = std::chrono::microseconds(1);  // of evaluations by time
-constexpr std::int64_t many_evaluations = 1000;                       // during one gradient
+constexpr std::int64_t many_evaluations = 1000;  // during one gradient
 
 /// Runs `build`; what it says is wrong with its arguments becomes a ScenarioError of the section.
 template <class Build>
@@ -131,260 +125,74 @@ void check_links_alike(const Section& network) {
   }
 }
 
-/// Throws a ScenarioError that says `what` of the scenario unless the condition holds.
-void expect(const Assembly& parts, bool condition, const std::string& what) {
-  if (!condition) throw ScenarioError(fmt::format("{}: {}", parts.scenario_name, what));
+/// Keeps what a section that is read tells of the run.
+void note(Assembly& parts, const Section& section) {
+  parts.described.push_back({section.name(), section.uses()});
+  parts.files.insert(parts.files.end(), section.files().begin(), section.files().end());
+  parts.warnings.insert(parts.warnings.end(), section.warnings().begin(), section.warnings().end());
 }
 
-void read_device(const Section& section, RunSettings& s) {
-  const std::string device = section.choice("device", {"cpu", "cuda", "auto"}, "cpu",
-                                            "where models live and gradients are computed; auto: "
-                                            "on a GPU if there is one");
-  s.device = device == "cpu"    ? DeviceChoice::cpu
-             : device == "cuda" ? DeviceChoice::cuda
-                                : DeviceChoice::automatic;
-  const std::string precision =
-      section.choice("precision", {"strict", "fast"}, "strict",
-                     "on a GPU: the bits of the CPU, or large products in TF32");
-  s.precision = precision == "fast" ? Precision::fast : Precision::strict;
-  section.expect(s.precision == Precision::strict || s.device != DeviceChoice::cpu, "precision",
-                 "must be strict with device = cpu: set device = cuda, or auto");
-}
-
-}  // namespace
-
-RunSettings read_run(const Section& section, const std::string& scenario_name) {
-  RunSettings s;
-  const auto nodes = section.required<std::int64_t>("nodes", "participants of the algorithm");
-  check_memory_of_nodes(section, nodes);
-  section.expect(nodes >= 1 && nodes <= most_nodes, "nodes", "must be from 1 to {}, got {}",
-                 most_nodes, nodes);
-  s.nodes = static_cast<NodeId>(nodes);
-  s.steps = section.required<std::int64_t>("steps", "iterations of every node's loop");
-  section.expect(s.steps >= 1 && s.steps <= (std::int64_t{1} << 40), "steps",
-                 "must be from 1 to 2^40, got {}", s.steps);
-  const auto seed = section.optional<std::int64_t>("seed", 1, "names all random streams");
-  section.expect(seed >= 0, "seed", "must not be negative, got {}", seed);
-  s.seed = static_cast<std::uint64_t>(seed);
-  s.evaluate_every = section.optional<std::int64_t>(
-      "evaluate_every", std::max<Step>(1, s.steps / 50),
-      "steps between evaluations of the mean model; run.steps / 50 if not given");
-  section.expect(s.evaluate_every >= 1, "evaluate_every", "must be at least 1, got {}",
-                 s.evaluate_every);
-  s.record_every = section.optional<std::int64_t>(
-      "record_every", std::max<Step>(1, s.steps / 500),
-      "steps between rows of the per-node table; run.steps / 500 if not given");
-  section.expect(s.record_every >= 1, "record_every", "must be at least 1, got {}", s.record_every);
-  s.evaluate_interval = section.optional<Duration>(
-      "evaluate_interval", Duration{0},
-      "time between evaluations of the mean of the newest models, whatever their steps; 0 s: none");
-  section.expect(s.evaluate_interval == Duration{0} || s.evaluate_interval >= shortest_interval,
-                 "evaluate_interval", "must be 0 s or at least {}, got {}",
-                 to_text(shortest_interval), to_text(s.evaluate_interval));
-  const auto until = section.optional<Duration>(
-      "until", Duration{0},
-      "time at which the run ends, with an evaluation of the newest models; 0 s: after the steps");
-  if (until > Duration{0}) s.until = Time{until};
-  const auto target = section.optional<std::string>(
-      "until_target", "",
-      "quality at which the run ends, such as test_accuracy 0.9 (or a test_auc, test_loss): with "
-      "the first evaluation that has it, by time if there is an evaluate_interval; none: goes on");
-  if (!target.empty()) {
-    s.until_target = read_target(target, [&](const std::string& what) {
-      section.expect(false, "until_target", "{}", what);
-    });
-  }
-  s.timeline_until = Time(section.optional<Duration>(
-      "timeline", Duration{0}, "virtual time until which every node's activity is kept"));
-  s.output = section.optional<std::string>("output", default_output(scenario_name), "results file");
-  section.expect(!s.output.empty(), "output", "must name a file");
-  s.save_models = section.optional<bool>(
-      "save_models", false,
-      "whether the results file keeps the final models, if the workload has numbers");
-  s.checkpoint = read_checkpoint(section);
-  const auto patience = section.optional<Duration>(
-      "patience", default_patience,
-      "under mpirun: how long a process waits for another before it takes it for lost");
-  section.expect(patience > Duration{0}, "patience", "must be positive, got {}", to_text(patience));
-  s.patience = std::chrono::duration_cast<std::chrono::nanoseconds>(patience);
-  s.record_order = section.optional<bool>(
-      "record_order", true,
-      "over MPI: whether the results file keeps the order of events, for --replay");
-  s.marks_divergence =
-      section.choice("on_divergence", {"stop", "mark"}, "stop",
-                     "a loss or gradient that is not finite: the run stops, or goes on without the "
-                     "node in the "
-                     "mean model (not where processes share a simulation)") == "mark";
-  s.window_bytes =
-      section
-          .optional<Bytes>("window", Bytes{0},
-                           "memory for results recorded ahead; 0 B: a quarter of what is free")
-          .count;
-  read_device(section, s);
-  section.expect(
-      !s.checkpoint.is_on() || (s.device != DeviceChoice::automatic && !s.marks_divergence),
-      "checkpoint",
-      "must be never unless run.device is cpu or cuda, where the run goes on, and "
-      "run.on_divergence stop");
-  section.finish();
-  if (s.window_bytes == 0) {
-    const std::int64_t free = available_memory();
-    s.window_bytes = free > 0 ? free / 4 : std::int64_t{1} << 30;
-  }
-  return s;
-}
-
-bool read_closed_form_collectives(const Section& network) {
-  return network.choice(
-             "collectives", {"expanded", "analytic"}, "expanded",
-             "simulate every message of a collective, or take its cost from a formula, for links "
-             "all like those of node 0 in the mean") == "analytic";
-}
-
-std::int64_t read_eager_limit(const Section& network) {
-  const auto text = network.optional<std::string>(
-      "eager_limit", "infinite",
-      "longest message that sets off at once; a longer one waits until its receiver asks for it, "
-      "and an exchange lasts until what the node has sent is through, as MPI does by itself");
-  if (text == "infinite") return Rendezvous::no_limit;
-  try {
-    return parse_bytes(text).count;
-  } catch (const std::invalid_argument& error) {
-    network.fail("eager_limit", "{}; or infinite", error.what());
-  }
-}
-
-Pace read_pace(const Section& compute) {
-  const std::string pace =
-      compute.choice("pace", {"modelled", "measured"}, "modelled",
-                     "over MPI: whether a gradient takes the modelled time or its own");
-  return pace == "measured" ? Pace::measured : Pace::modelled;
-}
-
-double read_forward_share(const Section& compute) {
-  const auto share = compute.optional<double>(
-      "forward_share",
-      1.0 / 3,  // a backward pass multiplies by two matrices where the forward pass has one
-      "part of a gradient before its backward pass, for algorithm.overlap = backward");
-  compute.expect(share >= 0 && share <= 1, "forward_share", "must be from 0 to 1, got {}", share);
-  return share;
-}
-
-Duration read_per_episode(const Section& compute) {
-  const auto each = compute.optional<Duration>(
-      "per_episode", Duration{0},
-      "more time for each episode that ended in a rollout, at the node's speed; "
-      "virtual time then waits for the numbers");
-  compute.expect(each >= Duration{0}, "per_episode", "must not be negative, got {}", to_text(each));
-  return each;
-}
-
-void check_for_mpi(const Assembly& parts, int ranks) {
-  const RunSettings& settings = parts.settings;
-  expect(parts, settings.nodes >= ranks,
-         fmt::format("run.nodes must be at least the number of ranks, {}, got {}", ranks,
-                     settings.nodes));
-  expect(parts, !settings.checkpoint.is_on(),
-         "run.checkpoint must be never over MPI: what real time did cannot be replayed; it is for "
-         "simulations");
-  expect(parts, settings.per_episode == Duration{0},
-         "[compute] per_episode must not be there over MPI: it is for simulations");
-  expect(parts, !settings.until_target,
-         "run.until_target must be none over MPI, where nobody knows the mean model during the "
-         "run: it is for simulations");
-  expect(parts, settings.pace != Pace::measured || parts.workload->facts().has_numbers,
-         "compute.pace must be modelled over MPI where workload.kind has no numbers, whose "
-         "gradients take no time of their own; got measured");
-  expect(parts, !parts.failures,
-         "[failures] must not be there over MPI, where nodes fail by themselves: it is for "
-         "simulations");
-}
-
-void check_for_sharing(const Assembly& parts, int processes) {
-  const RunSettings& settings = parts.settings;
-  expect(parts, parts.workload->facts().has_numbers,
-         "processes share the numbers of a simulation, and workload.kind has none; run it without "
-         "mpirun");
-  expect(parts, settings.nodes >= processes,
-         fmt::format("run.nodes must be at least the number of processes, {}, got {}", processes,
-                     settings.nodes));
-  const std::string where =
-      " where processes share a simulation, whose numbers no process has all of";
-  expect(parts, settings.device == DeviceChoice::cpu, "run.device must be cpu" + where);
-  expect(
-      parts, !settings.marks_divergence,
-      "run.on_divergence must be stop" + where + "; mark is for one process, or --transport mpi");
-  expect(parts, settings.per_episode == Duration{0},
-         "compute.per_episode must not be there" + where);
-}
-
-std::string default_output(const std::string& scenario_name) {
-  return "results/" + std::filesystem::path(scenario_name).stem().string() + ".h5";
-}
-
-Assembly assemble(const Scenario& scenario, int hosts) {
-  scenario.reject_unknown_sections(section_names);
-  Assembly parts;
-  parts.scenario_name = scenario.name();
-  const auto note = [&parts](const Section& section) {
-    parts.described.push_back({section.name(), section.uses()});
-    parts.files.insert(parts.files.end(), section.files().begin(), section.files().end());
-    parts.warnings.insert(parts.warnings.end(), section.warnings().begin(),
-                          section.warnings().end());
-  };
-
-  const Section run = scenario.section("run");
-  parts.settings = read_run(run, scenario.name());
-  note(run);
-  RunSettings& settings = parts.settings;
-
-  const Section topology = scenario.section("topology");
-  // What nodes and a seed are enough for.
-  const auto make = [&settings](const auto& kind, const Section& section) {
+/// Makes parts that nodes and a seed are enough for.
+auto maker(const RunSettings& settings) {
+  return [&settings](const auto& kind, const Section& section) {
     return kind.make(section, settings.nodes, settings.seed);
   };
-  parts.topology = std::make_unique<Topology>(
-      build_kind(topology, scenario.name(), topologies::catalog(), topologies::find, make));
-  note(topology);
+}
 
-  const Section network = scenario.section("network");
+void assemble_topology(Assembly& parts, const Section& topology) {
+  parts.topology =
+      std::make_unique<Topology>(build_kind(topology, parts.scenario_name, topologies::catalog(),
+                                            topologies::find, maker(parts.settings)));
+  note(parts, topology);
+}
+
+/// Answers what the section says of hosts: their costs depend on the size of models.
+HostSettings assemble_network(Assembly& parts, const Section& network, bool has_failures) {
+  RunSettings& settings = parts.settings;
   settings.closed_form_collectives = read_closed_form_collectives(network);
   if (settings.closed_form_collectives) {
     parts.idle_collectives =
         network.located("collectives", "= analytic has changed nothing: no collective ran");
   }
   settings.eager_limit = read_eager_limit(network);
-  if (scenario.has_section("failures")) {
+  if (has_failures) {
     network.expect(settings.eager_limit == Rendezvous::no_limit, "eager_limit",
                    "must be infinite with [failures]: who waits for a node that is gone is not "
                    "modelled");
   }
   const HostSettings host = read_host(network);
-  parts.network =
-      build_kind(network, scenario.name(), network_models::catalog(), network_models::find, make);
+  parts.network = build_kind(network, parts.scenario_name, network_models::catalog(),
+                             network_models::find, maker(settings));
   if (settings.closed_form_collectives) check_links_alike(network);
-  note(network);
+  note(parts, network);
   parts.host_wishes = host_wishes(network);
+  return host;
+}
 
-  // The workload comes first, because durations may depend on the sizes of its batches.
-  const Section compute = scenario.section("compute");
-  const Section workload = scenario.section("workload");
-  parts.workload =
-      build_kind(workload, scenario.name(), workloads::catalog(), workloads::find, make);
+/// The workload comes first, because durations may depend on the sizes of its batches.
+void assemble_work(Assembly& parts, const Section& workload, const Section& compute) {
+  RunSettings& settings = parts.settings;
+  parts.workload = build_kind(workload, parts.scenario_name, workloads::catalog(), workloads::find,
+                              maker(settings));
   settings.pace = read_pace(compute);
   settings.forward_share = read_forward_share(compute);
   settings.per_episode = read_per_episode(compute);
   compute.expect(settings.per_episode == Duration{0} || parts.workload->facts().counts_episodes,
                  "per_episode", "needs a workload of episodes (navigation), got {}",
                  to_text(settings.per_episode));
-  parts.compute_time = build_part(compute, scenario.name(), [&] {
+  parts.compute_time = build_part(compute, parts.scenario_name, [&] {
     const auto cost = [batches = parts.workload.get()](NodeId node, Step step) {
       return batches->batch_cost(node, step);
     };
     return std::make_unique<ComputeTime>(compute, settings.nodes, settings.seed, cost);
   });
-  note(compute);
-  note(workload);
+  note(parts, compute);
+  note(parts, workload);
+}
+
+/// What of [run] and of the model's size shows only beside the workload and its gradients' durations.
+void check_run(Assembly& parts, const Section& run, const Section& workload) {
+  const RunSettings& settings = parts.settings;
   const std::string doubt = doubt_of_table(settings);
   if (!doubt.empty()) parts.warnings.push_back(run.located("record_every", doubt));
   const Duration interval = settings.evaluate_interval;
@@ -401,40 +209,38 @@ Assembly assemble(const Scenario& scenario, int hosts) {
                "is a {}, which this workload does not tell: {}", settings.until_target->metric,
                facts.description);
   }
-  if (settings.device == DeviceChoice::cpu) check_memory_of_models(settings, facts, hosts);
+  if (settings.device == DeviceChoice::cpu) check_memory_of_models(settings, facts, parts.hosts);
   constexpr std::size_t most_parameters = (std::size_t{1} << 31) - 1;  // of a Vector
   workload.expect(!facts.has_numbers || facts.parameters <= most_parameters, "kind",
                   "must have at most {} parameters, got {}", most_parameters, facts.parameters);
-  parts.hosts = hosts;
-  settings.host = host.costs_for(4 * facts.wire_parameters);
+}
 
-  if (scenario.has_section("failures")) {
-    const Section failures = scenario.section("failures");
-    parts.failures = assemble_failures(failures, settings);
-    note(failures);
-  }
-
-  const Section algorithm = scenario.section("algorithm");
+void assemble_algorithm(Assembly& parts, const Section& algorithm) {
+  RunSettings& settings = parts.settings;
+  const WorkloadFacts& facts = parts.workload->facts();
   const auto make_program = [&](const auto& kind, const Section& section) {
     parts.algorithm = kind.name;
     settings.plan = plan_exchange(algorithms::read_exchange(section, kind), facts);
     return kind.make(section, {settings.nodes, settings.steps, *parts.topology, facts});
   };
-  parts.program =
-      build_kind(algorithm, scenario.name(), algorithms::catalog(), algorithms::find, make_program);
+  parts.program = build_kind(algorithm, parts.scenario_name, algorithms::catalog(),
+                             algorithms::find, make_program);
   const auto exchange = std::ranges::find(algorithm.uses(), "exchange", &KeyUse::key);
   if (exchange != algorithm.uses().end() && is_changed(*exchange) && facts.tensors.size() <= 1) {
     algorithm.warn("exchange", "= {} changes nothing: the workload has one tensor",
                    exchange->value);
   }
-  note(algorithm);
+  note(parts, algorithm);
+  parts.reads_topology = algorithm.reads_other("topology");
+}
+
+/// Notes what is set for an algorithm that does not read it. A graph of all with all asks for nothing.
+void note_idle(Assembly& parts, const Section& topology, const Section& compute) {
   const auto forward_share = std::ranges::find(compute.uses(), "forward_share", &KeyUse::key);
-  if (is_changed(*forward_share) && !settings.plan.overlaps_backward) {
+  if (is_changed(*forward_share) && !parts.settings.plan.overlaps_backward) {
     parts.idle_forward_share =
         compute.located("forward_share", "changes nothing without algorithm.overlap = backward");
   }
-  parts.reads_topology = algorithm.reads_other("topology");
-  // Nor does a graph of all with all ask for anything.
   const bool asks_for_graph =
       !parts.topology->is_complete() && std::ranges::any_of(topology.uses(), is_changed);
   if (!parts.reads_topology && asks_for_graph) {
@@ -442,6 +248,40 @@ Assembly assemble(const Scenario& scenario, int hosts) {
         "kind", fmt::format("changes nothing: algorithm.kind = {}, as it is set, reads no graph",
                             parts.algorithm));
   }
+}
+
+}  // namespace
+
+Assembly assemble(const Scenario& scenario, int hosts) {
+  scenario.reject_unknown_sections(section_names);
+  Assembly parts;
+  parts.scenario_name = scenario.name();
+  parts.hosts = hosts;
+
+  const Section run = scenario.section("run");
+  parts.settings = read_run(run, scenario.name());
+  note(parts, run);
+
+  const Section topology = scenario.section("topology");
+  assemble_topology(parts, topology);
+
+  const bool has_failures = scenario.has_section("failures");
+  const HostSettings host = assemble_network(parts, scenario.section("network"), has_failures);
+
+  const Section compute = scenario.section("compute");
+  const Section workload = scenario.section("workload");
+  assemble_work(parts, workload, compute);
+  check_run(parts, run, workload);
+  parts.settings.host = host.costs_for(4 * parts.workload->facts().wire_parameters);
+
+  if (has_failures) {
+    const Section failures = scenario.section("failures");
+    parts.failures = assemble_failures(failures, parts.settings);
+    note(parts, failures);
+  }
+
+  assemble_algorithm(parts, scenario.section("algorithm"));
+  note_idle(parts, topology, compute);
 
   if (scenario.has_section("reference")) {
     const Section reference = scenario.section("reference");

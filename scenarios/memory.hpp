@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "scenarios/assemble.hpp"
+#include "scenarios/run_settings.hpp"
 
 namespace starling {
 

@@ -52,7 +52,7 @@ std::string remedy(const Assembly& parts) {
   for (const DescribedSection& section : parts.described) {
     if (section.name != "algorithm") continue;
     for (const KeyUse& use : section.keys) {
-      if (use.key != "patience" || use.type != "duration") continue;
+      if (use.key != "patience") continue;
       if (parse_duration(use.value) > Duration{0}) return "";
       return "; algorithm.patience, 0 s here, says when they go on without a silent node";
     }

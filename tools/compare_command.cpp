@@ -138,7 +138,8 @@ double train_loss_after(const Recorder& run, Step step) {
   return sum / static_cast<double>(run.steps.width());
 }
 
-/// Mean size of the relative deviation of the training loss over the steps for which a run by other code, at least one of the two, tells it.
+/// Mean size of the relative deviation of the training loss over the steps for which a run by other code, at least one of the
+/// two, tells it.
 double deviation_of_train_loss(const Recorder& a, const Recorder& b) {
   const Recorder& other = is_reference(b) ? b : a;
   if (!is_reference(other)) return unknown;

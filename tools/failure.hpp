@@ -1,5 +1,5 @@
 // What went wrong, as one sentence on standard error and an exit status: 1 the run failed, 2 the scenario or the
-// command line is wrong, 128 + signal when asked to end; compare ends with 3 where runs differ. `starling --help` tells them.
+// command line is wrong, 3 two runs differ (compare), 128 + signal when asked to end. `starling --help` tells them.
 #pragma once
 
 #include <exception>

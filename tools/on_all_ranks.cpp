@@ -2,7 +2,6 @@
 
 #ifdef STARLING_HAVE_MPI
 
-#include <algorithm>
 #include <exception>
 #include <optional>
 
@@ -30,7 +29,7 @@ void check_same_settings(MpiSession& session, const Assembly& parts) {
   });
 }
 
-/// So would ranks that have other data each under the same name.
+/// Ranks that have different data under the same names would mix two runs, too.
 void check_same_files(MpiSession& session, const std::vector<std::string>& files) {
   std::string own;  // a line each
   on_all_ranks(session, [&] {

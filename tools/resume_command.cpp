@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/checkpointing.hpp"
+#include "scenarios/process_checks.hpp"
 #include "sim/base/error.hpp"
 #include "sim/record/facts.hpp"
 #include "sim/record/results_file.hpp"

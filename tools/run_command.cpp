@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/checkpointing.hpp"
+#include "scenarios/process_checks.hpp"
 #include "scenarios/replay_check.hpp"
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"

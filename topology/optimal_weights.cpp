@@ -14,7 +14,6 @@
 #include "topology/optimal_weights.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <stdexcept>
 #include <utility>

@@ -2,11 +2,7 @@
 
 #include "topology/registry.hpp"
 
-#include <algorithm>
-#include <string>
-#include <vector>
-
-#include "sim/base/error.hpp"
+#include "sim/base/kinds.hpp"
 
 namespace starling::topologies {
 
@@ -27,12 +23,7 @@ constexpr TopologyEntry entries[] = {
 std::span<const TopologyEntry> catalog() { return entries; }
 
 const TopologyEntry& find(const Section& section) {
-  std::vector<std::string> names;
-  for (const TopologyEntry& entry : entries) names.emplace_back(entry.name);
-  const std::string kind = section.choice("kind", names, "ring", "who talks with whom");
-  const auto found = std::ranges::find(entries, kind, &TopologyEntry::name);
-  ensure(found != std::end(entries), "a choice is one of its options");
-  return *found;
+  return find_kind(section, entries, "ring", "who talks with whom");
 }
 
 }  // namespace starling::topologies

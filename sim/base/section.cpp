@@ -224,9 +224,16 @@ T Section::optional(std::string_view key, T fallback, std::string_view help) con
   return setting ? parse<T>(*this, *setting) : fallback;
 }
 
-#define STARLING_SECTION_TYPE(T)                                                      \
-  template T Section::required<T>(std::string_view key, std::string_view help) const; \
-  template T Section::optional<T>(std::string_view key, T fallback, std::string_view help) const;
+template <class T>
+T Section::peek(std::string_view key, T fallback) const {
+  const Setting* setting = find(key);
+  return setting ? parse<T>(*this, *setting) : fallback;
+}
+
+#define STARLING_SECTION_TYPE(T)                                                                  \
+  template T Section::required<T>(std::string_view key, std::string_view help) const;             \
+  template T Section::optional<T>(std::string_view key, T fallback, std::string_view help) const; \
+  template T Section::peek<T>(std::string_view key, T fallback) const;
 STARLING_SECTION_TYPE(double)
 STARLING_SECTION_TYPE(std::int64_t)
 STARLING_SECTION_TYPE(bool)

@@ -65,6 +65,10 @@ class Section {
   template <class T>
   T optional(std::string_view key, T fallback, std::string_view help) const;
 
+  /// The same without noting the key, for those who look at a key that another reads: its help and its default are that one's.
+  template <class T>
+  T peek(std::string_view key, T fallback) const;
+
   /// One of `options`, or `fallback`; an empty `fallback` makes the key required.
   std::string choice(std::string_view key, std::vector<std::string> options,
                      std::string_view fallback, std::string_view help) const;

@@ -59,13 +59,14 @@ class Backend {
   virtual bool is_host() const { return true; }
   /// `count` floats, aligned to 64 bytes, uninitialized. Throws Error when memory is out, with the arithmetic.
   virtual float* allocate(std::size_t count) = 0;
+  /// What allocate() gave for the same `count`.
   virtual void release(float* values, std::size_t count) noexcept = 0;
-  /// Jobs of one call are independent of each other (no job reads what another writes).
+  /// Each does what its job, above, says. Jobs of one call are independent of each other (no job reads what another writes).
   virtual void linear(std::span<const LinearJob> jobs, std::span<const LinearTerm> terms) = 0;
   virtual void squared_distances(std::span<const DistanceJob> jobs) = 0;
   virtual void transform(std::span<const TransformJob> jobs) = 0;
   virtual void measure(std::span<const MeasureJob> jobs) = 0;
-  /// Host memory to vector and back.
+  /// Host memory to vector and back. After write() `from` may change; read() waits.
   virtual void write(float* values, std::span<const float> from) = 0;
   virtual void read(std::span<float> to, const float* values) = 0;
 };

@@ -27,7 +27,7 @@ std::vector<int> spread_slow(const std::vector<bool>& slow, std::size_t clusters
                              std::size_t tolerated) {
   const auto assignments = assign_clusters(slow, clusters, tolerated);
   std::vector<int> count(clusters);
-  for (std::size_t w = 0; w < slow.size(); ++w) count[assignments[w].cluster] += slow[w] ? 1 : 0;
+  for (std::size_t i = 0; i < slow.size(); ++i) count[assignments[i].cluster] += slow[i] ? 1 : 0;
   return count;
 }
 
@@ -37,19 +37,19 @@ TEST_CASE("slow nodes are spread over clusters as evenly as homes and neighbors 
   using Slow = std::vector<bool>;
   // Within what the codes tolerate everybody stays at home.
   const auto home = assign_clusters(Slow{true, false, false, false, false, true}, 2, 1);
-  for (std::size_t w = 0; w < 6; ++w) CHECK(home[w] == Assignment{w / 3, w % 3});
+  for (std::size_t i = 0; i < 6; ++i) CHECK(home[i] == Assignment{i / 3, i % 3});
 
   const auto slow_serving = [](const Slow& slow, std::size_t clusters) {
     const auto assignments = assign_clusters(slow, clusters, 1);
     const std::size_t size = slow.size() / clusters;
     std::vector<std::size_t> count(clusters);
     std::set<std::pair<std::size_t, std::size_t>> seats;
-    for (std::size_t w = 0; w < slow.size(); ++w) {
-      const Assignment at = assignments[w];
-      CHECK((at.cluster == w / size || at.cluster == (w / size + 1) % clusters));
+    for (std::size_t i = 0; i < slow.size(); ++i) {
+      const Assignment at = assignments[i];
+      CHECK((at.cluster == i / size || at.cluster == (i / size + 1) % clusters));
       CHECK(at.row < size);
       seats.insert({at.cluster, at.row});
-      if (slow[w]) ++count[at.cluster];
+      if (slow[i]) ++count[at.cluster];
     }
     CHECK(seats.size() == slow.size());  // every row of every cluster has its node
     return count;
@@ -74,13 +74,13 @@ TEST_CASE("slow nodes are spread over several clusters if one step to the next d
   // Half of three is one: all others stay.
   const auto assignments = assign_clusters(slow, 4, 1);
   int moved = 0;
-  for (std::size_t w = 0; w < 12; ++w) moved += assignments[w].cluster != w / 3 ? 1 : 0;
+  for (std::size_t i = 0; i < 12; ++i) moved += assignments[i].cluster != i / 3 ? 1 : 0;
   CHECK(moved == 4);
 
   // Any of the 2^12 in three clusters of four, of which two are handed on: if the slow ones can be spread, they are.
   int missed = 0;
   for (std::uint32_t drawn = 0; drawn < 1U << 12; ++drawn) {
-    for (std::size_t w = 0; w < 12; ++w) slow[w] = (drawn >> w & 1) != 0;
+    for (std::size_t i = 0; i < 12; ++i) slow[i] = (drawn >> i & 1) != 0;
     const std::vector<int> living = spread_slow(slow, 3, 4);
     for (int tolerated = 1; tolerated < 4; ++tolerated) {
       if (std::ranges::max(living) <= tolerated) continue;

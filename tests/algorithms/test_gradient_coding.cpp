@@ -14,15 +14,15 @@ using algorithms::GradientCode;
 
 namespace {
 
-/// Largest difference from one, over the parts, of what the decoder makes of the workers in `mask`.
-double decoding_error(const GradientCode& code, std::size_t workers, unsigned mask) {
+/// Largest difference from one, over the parts, of what the decoder makes of the nodes in `mask`.
+double decoding_error(const GradientCode& code, std::size_t nodes, unsigned mask) {
   std::vector<std::size_t> arrived;
-  for (std::size_t i = 0; i < workers; ++i) {
+  for (std::size_t i = 0; i < nodes; ++i) {
     if ((mask >> i & 1) != 0) arrived.push_back(i);
   }
   const std::vector<double> factors = code.decode(arrived);
   if (factors.empty()) return HUGE_VAL;
-  std::vector<double> sum(workers);
+  std::vector<double> sum(nodes);
   for (std::size_t a = 0; a < factors.size(); ++a) {
     for (const auto& term : code.terms(arrived[a])) sum[term.part] += factors[a] * term.factor;
   }
@@ -32,26 +32,26 @@ double decoding_error(const GradientCode& code, std::size_t workers, unsigned ma
 }
 
 /// What GradientCode::decode() gives for a cyclic code and the first n - s of `arrived`, by reflections of whole columns.
-std::vector<double> decode_densely(const GradientCode& code, std::size_t workers,
+std::vector<double> decode_densely(const GradientCode& code, std::size_t nodes,
                                    const std::vector<std::size_t>& arrived) {
   std::vector<std::vector<double>> a;
-  for (const std::size_t worker : arrived) {
-    a.emplace_back(workers);
-    for (const auto& term : code.terms(worker)) a.back()[term.part] = term.factor;
+  for (const std::size_t node : arrived) {
+    a.emplace_back(nodes);
+    for (const auto& term : code.terms(node)) a.back()[term.part] = term.factor;
   }
-  std::vector<double> b(workers, 1.0);
+  std::vector<double> b(nodes, 1.0);
   for (std::size_t c = 0; c < a.size(); ++c) {
-    std::vector<double> v(workers);
+    std::vector<double> v(nodes);
     double norm = 0;
-    for (std::size_t r = c; r < workers; ++r) norm = std::fma(a[c][r], a[c][r], norm);
-    for (std::size_t r = c; r < workers; ++r) v[r] = a[c][r];
+    for (std::size_t r = c; r < nodes; ++r) norm = std::fma(a[c][r], a[c][r], norm);
+    for (std::size_t r = c; r < nodes; ++r) v[r] = a[c][r];
     v[c] += a[c][c] > 0 ? std::sqrt(norm) : -std::sqrt(norm);
     double square = 0;
     for (const double x : v) square = std::fma(x, x, square);
     const auto reflect = [&](std::vector<double>& y) {
       double along = 0;
-      for (std::size_t r = c; r < workers; ++r) along = std::fma(v[r], y[r], along);
-      for (std::size_t r = c; r < workers; ++r) y[r] -= 2 * along / square * v[r];
+      for (std::size_t r = c; r < nodes; ++r) along = std::fma(v[r], y[r], along);
+      for (std::size_t r = c; r < nodes; ++r) y[r] -= 2 * along / square * v[r];
     };
     for (std::size_t other = c; other < a.size(); ++other) reflect(a[other]);
     reflect(b);
@@ -73,43 +73,43 @@ Recorder run(const std::string& algorithm, std::vector<std::string> overrides = 
 
 }  // namespace
 
-TEST_CASE("any n - s workers decode the sum over all parts, fewer do not") {
+TEST_CASE("any n - s nodes decode the sum over all parts, fewer do not") {
   struct Case {
     const char* kind;
-    std::size_t workers, stragglers;
+    std::size_t nodes, stragglers;
   };
   for (const Case& c :
        {Case{"cyclic", 7, 2}, Case{"cyclic", 6, 0}, Case{"cyclic", 5, 4}, Case{"cyclic", 10, 3},
         Case{"repetition", 6, 2}, Case{"repetition", 8, 1}}) {
     CAPTURE(c.kind);
-    CAPTURE(c.workers);
-    const GradientCode code(c.kind, c.workers, c.stragglers, Random(3, "test"));
-    for (std::size_t i = 0; i < c.workers; ++i) {
+    CAPTURE(c.nodes);
+    const GradientCode code(c.kind, c.nodes, c.stragglers, Random(3, "test"));
+    for (std::size_t i = 0; i < c.nodes; ++i) {
       CHECK(code.terms(i).size() == c.stragglers + 1);
       CHECK(code.terms(i)[0].factor == 1);
     }
-    for (unsigned mask = 0; mask < 1u << c.workers; ++mask) {
+    for (unsigned mask = 0; mask < 1u << c.nodes; ++mask) {
       const auto present = static_cast<std::size_t>(std::popcount(mask));
-      if (present + c.stragglers == c.workers) CHECK(decoding_error(code, c.workers, mask) < 1e-9);
-      if (present + c.stragglers > c.workers) CHECK(decoding_error(code, c.workers, mask) < 1e-9);
+      if (present + c.stragglers == c.nodes) CHECK(decoding_error(code, c.nodes, mask) < 1e-9);
+      if (present + c.stragglers > c.nodes) CHECK(decoding_error(code, c.nodes, mask) < 1e-9);
     }
-    CHECK((decoding_error(code, c.workers, 1u) < 1e-9) == (c.workers == c.stragglers + 1));
+    CHECK((decoding_error(code, c.nodes, 1u) < 1e-9) == (c.nodes == c.stragglers + 1));
   }
 }
 
 TEST_CASE("decoding that leaves out zeros has the bits of decoding with them") {
   Random random(5, "test");
-  for (std::size_t workers = 2; workers <= 24; ++workers) {
-    for (std::size_t stragglers = 0; stragglers < std::min<std::size_t>(workers, 6); ++stragglers) {
-      CAPTURE(workers);
+  for (std::size_t nodes = 2; nodes <= 24; ++nodes) {
+    for (std::size_t stragglers = 0; stragglers < std::min<std::size_t>(nodes, 6); ++stragglers) {
+      CAPTURE(nodes);
       CAPTURE(stragglers);
-      const GradientCode code("cyclic", workers, stragglers, Random(3, "test"));
-      std::vector<std::size_t> arrived(workers);
+      const GradientCode code("cyclic", nodes, stragglers, Random(3, "test"));
+      std::vector<std::size_t> arrived(nodes);
       std::iota(arrived.begin(), arrived.end(), std::size_t{0});
       for (std::size_t lost = 0; lost < stragglers; ++lost) {
         arrived.erase(arrived.begin() + static_cast<std::ptrdiff_t>(random.below(arrived.size())));
       }
-      CHECK(code.decode(arrived) == decode_densely(code, workers, arrived));
+      CHECK(code.decode(arrived) == decode_densely(code, nodes, arrived));
     }
   }
 }
@@ -169,4 +169,10 @@ TEST_CASE("a batch of uneven samples takes the same time on every node that comp
 TEST_CASE("a repetition code needs even groups") {
   CHECK_THROWS_AS(run("kind = gradient_coding\ncode = repetition\nstragglers = 3"), ScenarioError);
   CHECK_THROWS_AS(run("kind = gradient_coding\nstragglers = 6"), ScenarioError);
+}
+
+TEST_CASE("a code for -1 stragglers that the kind does not read is refused, not divided by") {
+  // Which other kinds have the keys is found by asking all of them.
+  CHECK_THROWS_WITH_AS(run("kind = dpsgd\ncode = repetition\nstragglers = -1"),
+                       doctest::Contains("kind = gc_dc, gradient_coding has it"), ScenarioError);
 }

@@ -151,9 +151,13 @@ class DocumentsTest(unittest.TestCase):
         for command in commands(document):
             needs_mpi = "mpirun" in command.text or "results/real.h5" in command.text or "measured.h5" in command.text
             has_ptx = "starling_ptx.so" not in command.text or (BUILD / "tests/starling_ptx.so").exists()
-            if reason_to_skip(command.text) or (needs_mpi and not has_mpi) or not has_ptx:
+            if reason_to_skip(command.text):
                 continue
             with self.subTest(str(command)):
+                if needs_mpi and not has_mpi:
+                    self.skipTest("needs MPI")
+                if not has_ptx:
+                    self.skipTest("needs the device code, which nvcc makes")
                 self.execute(command)
             ran += 1
         self.assertGreater(ran, 0, f"no command was found in {document}")

@@ -35,7 +35,7 @@ class ReproduceTest(unittest.TestCase):
             command = [sys.executable, ROOT / "tools" / "reproduce", "--program", PROGRAM, "--pictures", folder, *words]
             done = subprocess.run(command, capture_output=True, text=True, timeout=240)
             self.assertEqual(done.returncode, status, done.stderr)
-            return done.stdout, {path.name: path.stat().st_size for path in pathlib.Path(folder).iterdir()}
+            return done.stdout + done.stderr, {path.name: path.stat().st_size for path in pathlib.Path(folder).iterdir()}
 
     def test_batch_times_are_the_published_ones_within_5_percent(self):
         said, pictures = self.reproduce("wagma_fig6")
@@ -52,10 +52,12 @@ class ReproduceTest(unittest.TestCase):
         self.assertEqual(pictures, {})
 
     def test_an_unknown_table_is_refused(self):
-        self.reproduce("wagma_fig99", status=2)
+        said, _ = self.reproduce("wagma_fig99", status=2)
+        self.assertIn("wagma_fig99", said)
 
     def test_a_program_that_is_not_there_is_named(self):
-        self.reproduce("wagma_fig6", "--program", "/nowhere/starling", status=2)
+        said, _ = self.reproduce("wagma_fig6", "--program", "/nowhere/starling", status=2)
+        self.assertIn("/nowhere/starling is no program; build it", said)
 
     def test_wrong_words_of_its_neighbors_are_refused_before_anything_runs(self):
         for tool, *words, expected in (("accuracy_order", "--seeds", "0", "--seeds must be 1 or more, got 0"),

@@ -99,6 +99,15 @@ TEST_CASE("an optional key answers its value, or its fallback when absent") {
   CHECK_FALSE(section.has("other"));
 }
 
+TEST_CASE("a key that is only looked at is not read") {
+  const Section section = section_of({{"rate", "0.5"}, {"wait", "1"}});
+  CHECK(section.peek<double>("rate", 2) == 0.5);
+  CHECK(section.peek<double>("other", 2) == 2);
+  CHECK(section.uses().empty());
+  CHECK_THROWS_AS(section.peek<Duration>("wait", 3s), ScenarioError);
+  CHECK_THROWS_AS(section.finish(), ScenarioError);
+}
+
 TEST_CASE("a value of the wrong type is refused with place, key and text") {
   CHECK(refusal<double>("abc") == "ring.ini:15: algorithm.value must be a number, got abc");
   CHECK(refusal<double>("") == "ring.ini:15: algorithm.value must be a number, got nothing");

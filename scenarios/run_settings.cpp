@@ -1,0 +1,163 @@
+#include "scenarios/run_settings.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "scenarios/memory.hpp"
+#include "sim/base/memory.hpp"
+
+namespace starling {
+namespace {
+
+constexpr std::int64_t most_nodes = 100'000'000;
+constexpr Duration default_patience = std::chrono::minutes(10);
+constexpr Duration shortest_interval = std::chrono::microseconds(1);  // of evaluations by time
+
+void read_device(const Section& section, RunSettings& s) {
+  const std::string device = section.choice("device", {"cpu", "cuda", "auto"}, "cpu",
+                                            "where models live and gradients are computed; auto: "
+                                            "on a GPU if there is one");
+  s.device = device == "cpu"    ? DeviceChoice::cpu
+             : device == "cuda" ? DeviceChoice::cuda
+                                : DeviceChoice::automatic;
+  const std::string precision =
+      section.choice("precision", {"strict", "fast"}, "strict",
+                     "on a GPU: the bits of the CPU, or large products in TF32");
+  s.precision = precision == "fast" ? Precision::fast : Precision::strict;
+  section.expect(s.precision == Precision::strict || s.device != DeviceChoice::cpu, "precision",
+                 "must be strict with device = cpu: set device = cuda, or auto");
+}
+
+}  // namespace
+
+RunSettings read_run(const Section& section, const std::string& scenario_name) {
+  RunSettings s;
+  const auto nodes = section.required<std::int64_t>("nodes", "participants of the algorithm");
+  check_memory_of_nodes(section, nodes);
+  section.expect(nodes >= 1 && nodes <= most_nodes, "nodes", "must be from 1 to {}, got {}",
+                 most_nodes, nodes);
+  s.nodes = static_cast<NodeId>(nodes);
+  s.steps = section.required<std::int64_t>("steps", "iterations of every node's loop");
+  section.expect(s.steps >= 1 && s.steps <= (std::int64_t{1} << 40), "steps",
+                 "must be from 1 to 2^40, got {}", s.steps);
+  const auto seed = section.optional<std::int64_t>("seed", 1, "names all random streams");
+  section.expect(seed >= 0, "seed", "must not be negative, got {}", seed);
+  s.seed = static_cast<std::uint64_t>(seed);
+  s.evaluate_every = section.optional<std::int64_t>(
+      "evaluate_every", std::max<Step>(1, s.steps / 50),
+      "steps between evaluations of the mean model; run.steps / 50 if not given");
+  section.expect(s.evaluate_every >= 1, "evaluate_every", "must be at least 1, got {}",
+                 s.evaluate_every);
+  s.record_every = section.optional<std::int64_t>(
+      "record_every", std::max<Step>(1, s.steps / 500),
+      "steps between rows of the per-node table; run.steps / 500 if not given");
+  section.expect(s.record_every >= 1, "record_every", "must be at least 1, got {}", s.record_every);
+  s.evaluate_interval = section.optional<Duration>(
+      "evaluate_interval", Duration{0},
+      "time between evaluations of the mean of the newest models, whatever their steps; 0 s: none");
+  section.expect(s.evaluate_interval == Duration{0} || s.evaluate_interval >= shortest_interval,
+                 "evaluate_interval", "must be 0 s or at least {}, got {}",
+                 to_text(shortest_interval), to_text(s.evaluate_interval));
+  const auto until = section.optional<Duration>(
+      "until", Duration{0},
+      "time at which the run ends, with an evaluation of the newest models; 0 s: after the steps");
+  if (until > Duration{0}) s.until = Time{until};
+  const auto target = section.optional<std::string>(
+      "until_target", "",
+      "quality at which the run ends, such as test_accuracy 0.9 (or a test_auc, test_loss): with "
+      "the first evaluation that has it, by time if there is an evaluate_interval; none: goes on");
+  if (!target.empty()) {
+    s.until_target = read_target(target, [&](const std::string& what) {
+      section.expect(false, "until_target", "{}", what);
+    });
+  }
+  s.timeline_until = Time(section.optional<Duration>(
+      "timeline", Duration{0}, "virtual time until which every node's activity is kept"));
+  s.output = section.optional<std::string>("output", default_output(scenario_name), "results file");
+  section.expect(!s.output.empty(), "output", "must name a file");
+  s.save_models = section.optional<bool>(
+      "save_models", false,
+      "whether the results file keeps the final models, if the workload has numbers");
+  s.checkpoint = read_checkpoint(section);
+  const auto patience = section.optional<Duration>(
+      "patience", default_patience,
+      "under mpirun: how long a process waits for another before it takes it for lost");
+  section.expect(patience > Duration{0}, "patience", "must be positive, got {}", to_text(patience));
+  s.patience = std::chrono::duration_cast<std::chrono::nanoseconds>(patience);
+  s.record_order = section.optional<bool>(
+      "record_order", true,
+      "over MPI: whether the results file keeps the order of events, for --replay");
+  s.marks_divergence =
+      section.choice("on_divergence", {"stop", "mark"}, "stop",
+                     "a loss or gradient that is not finite: the run stops, or goes on without the "
+                     "node in the "
+                     "mean model (not where processes share a simulation)") == "mark";
+  s.window_bytes =
+      section
+          .optional<Bytes>("window", Bytes{0},
+                           "memory for results recorded ahead; 0 B: a quarter of what is free")
+          .count;
+  read_device(section, s);
+  section.expect(
+      !s.checkpoint.is_on() || (s.device != DeviceChoice::automatic && !s.marks_divergence),
+      "checkpoint",
+      "must be never unless run.device is cpu or cuda, where the run goes on, and "
+      "run.on_divergence stop");
+  section.finish();
+  if (s.window_bytes == 0) {
+    const std::int64_t free = available_memory();
+    s.window_bytes = free > 0 ? free / 4 : std::int64_t{1} << 30;
+  }
+  return s;
+}
+
+bool read_closed_form_collectives(const Section& network) {
+  return network.choice(
+             "collectives", {"expanded", "analytic"}, "expanded",
+             "simulate every message of a collective, or take its cost from a formula, for links "
+             "all like those of node 0 in the mean") == "analytic";
+}
+
+std::int64_t read_eager_limit(const Section& network) {
+  const auto text = network.optional<std::string>(
+      "eager_limit", "infinite",
+      "longest message that sets off at once; a longer one waits until its receiver asks for it, "
+      "and an exchange lasts until what the node has sent is through, as MPI does by itself");
+  if (text == "infinite") return Rendezvous::no_limit;
+  try {
+    return parse_bytes(text).count;
+  } catch (const std::invalid_argument& error) {
+    network.fail("eager_limit", "{}; or infinite", error.what());
+  }
+}
+
+Pace read_pace(const Section& compute) {
+  const std::string pace =
+      compute.choice("pace", {"modelled", "measured"}, "modelled",
+                     "over MPI: whether a gradient takes the modelled time or its own");
+  return pace == "measured" ? Pace::measured : Pace::modelled;
+}
+
+double read_forward_share(const Section& compute) {
+  const auto share = compute.optional<double>(
+      "forward_share",
+      1.0 / 3,  // a backward pass multiplies by two matrices where the forward pass has one
+      "part of a gradient before its backward pass, for algorithm.overlap = backward");
+  compute.expect(share >= 0 && share <= 1, "forward_share", "must be from 0 to 1, got {}", share);
+  return share;
+}
+
+Duration read_per_episode(const Section& compute) {
+  const auto each = compute.optional<Duration>(
+      "per_episode", Duration{0},
+      "more time for each episode that ended in a rollout, at the node's speed; "
+      "virtual time then waits for the numbers");
+  compute.expect(each >= Duration{0}, "per_episode", "must not be negative, got {}", to_text(each));
+  return each;
+}
+
+std::string default_output(const std::string& scenario_name) {
+  return "results/" + std::filesystem::path(scenario_name).stem().string() + ".h5";
+}
+
+}  // namespace starling
