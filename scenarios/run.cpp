@@ -17,6 +17,7 @@
 #include "scenarios/memory.hpp"
 #include "scenarios/replay_check.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/hdf5.hpp"
 #include "sim/base/processor_time.hpp"
 #include "sim/engine/simulated_transport.hpp"
 #include "sim/record/facts.hpp"
@@ -86,6 +87,8 @@ Run::~Run() = default;
 
 void Run::begin(ComputeGraph::Execution execution, NodeId models, Sharing sharing) {
   const RunSettings& settings = parts_.settings;
+  // The library crashes if there is no memory left when it is first used.
+  const hdf5::Silence early;
   recorder_ =
       Recorder(settings.nodes, RowSchedule(settings.record_every, settings.steps),
                RowSchedule(settings.evaluate_every, settings.steps), settings.timeline_until);
@@ -187,9 +190,15 @@ void Run::save_now() {
 void Run::save_so_far() {
   if (!note_standing()) return;
   try {
+    // To save in: the library crashes in other places, too, where there is no memory.
+    reserve_.reset();
     save_between_times(recorder_, parts_.settings.output);
   } catch (const Error& error) {
     warn_of_saving(error);
+  }
+  try {
+    reserve_ = set_aside(reserve_.get_deleter().bytes);
+  } catch (const std::bad_alloc&) {  // what is left is all that there is
   }
 }
 
