@@ -268,6 +268,18 @@ void Run::finish() {
   }
   if (recorded_ != nullptr) recorder_.facts["replay"] = describe_replay(*recorded_, recorder_);
   if (parts_.settings.marks_divergence) note_diverged();
+  const auto gap = parts_.reads_topology ? quick_spectral_gap(*parts_.topology) : std::nullopt;
+  if (gap) recorder_.statistics["topology.spectral_gap"] = *gap;
+  const std::chrono::duration<double> wall = Clock::now() - started_;
+  const double before = checkpoints_ ? checkpoints_->wall_seconds_before() : 0;
+  recorder_.machine["wall_seconds"] = fmt::format("{:.3f}", before + wall.count());
+  if (lost_checkpoints() > 0)
+    recorder_.machine["lost_checkpoints"] = std::to_string(lost_checkpoints());
+  if (recorder_.facts["transport"] != "mpi") note_machinery();
+}
+
+/// Of this process. Over MPI, where rank 0 alone comes here, it would be a part of the whole.
+void Run::note_machinery() {
   const GraphStatistics& graph = graph_->statistics();
   auto& statistics = recorder_.statistics;
   const auto ratio = [](std::int64_t a, std::int64_t b) {
@@ -290,13 +302,6 @@ void Run::finish() {
   statistics["graph.mean_distance_batch"] = ratio(graph.distances, graph.distance_batches);
   statistics["graph.mean_evaluation_batch"] = ratio(graph.evaluations, graph.evaluation_batches);
   statistics["graph.peak_bytes"] = static_cast<double>(graph.peak_bytes);
-  const auto gap = parts_.reads_topology ? quick_spectral_gap(*parts_.topology) : std::nullopt;
-  if (gap) statistics["topology.spectral_gap"] = *gap;
-  const std::chrono::duration<double> wall = Clock::now() - started_;
-  const double before = checkpoints_ ? checkpoints_->wall_seconds_before() : 0;
-  recorder_.machine["wall_seconds"] = fmt::format("{:.3f}", before + wall.count());
-  if (lost_checkpoints() > 0)
-    recorder_.machine["lost_checkpoints"] = std::to_string(lost_checkpoints());
   recorder_.machine["processor_seconds"] = fmt::format("{:.3f}", process_time() - process_start_);
   // What every process that shares the run does alike: the timeline, and the plan of who computes what.
   recorder_.machine["timeline_seconds"] = fmt::format("{:.3f}", thread_time() - thread_start_);

@@ -125,6 +125,7 @@ class Run {
   /// What a checkpoint of this run says beside its place.
   std::map<std::string, std::string> checkpoint_facts() const;
   void finish();
+  void note_machinery();
   void note_diverged();
   bool note_standing();
   void save_now();

@@ -239,6 +239,15 @@ class EndsTest(unittest.TestCase):
                 self.assertEqual((self.folder / "mixed.h5").exists(), not status)
                 (self.folder / "mixed.h5").unlink(missing_ok=True)
 
+    def test_what_is_counted_over_mpi_is_of_all_ranks(self):
+        self.run_it(3, "-o", "counted.h5", "algorithm.learning_rate=0.1", *MPI)
+        with h5py.File(self.folder / "counted.h5") as file:
+            statistics, machine = dict(file["statistics"].attrs), set(file["machine"].attrs)
+        self.assertEqual(statistics["mpi.gradients"], 4 * 60)
+        self.assertEqual([name for name in statistics if name.startswith("graph.")], [])
+        self.assertTrue(machine.isdisjoint({"processor_seconds", "timeline_seconds"}), machine)
+        self.assertIn("wall_seconds", machine)
+
     def test_a_file_that_is_no_results_file_is_told_once(self):
         (self.folder / "notes.h5").write_text("mine")
         for words in (MPI, ()):
