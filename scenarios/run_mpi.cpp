@@ -5,11 +5,14 @@
 #include <cstdlib>
 #include <deque>
 #include <future>
+#include <new>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <omp.h>
 
 #include "scenarios/run.hpp"
@@ -25,6 +28,26 @@ namespace starling {
 
 // Real time goes on while a disk is slow, so a thread of its own puts together what was reported, and writes it.
 void Run::save_reported(Reports& reports) {
+  const auto lose_reports = [&](const std::string& why) {
+    reports.restart();
+    reported_.timeline.clear();
+    for (std::vector<Act>& acts : reported_.acts) acts.clear();
+    warn_of_saving(Error(why));
+    plan_next_save(Clock::now());
+  };
+  const std::string& output = parts_.settings.output;
+  try {
+    pass_reports_on(reports);
+  } catch (const Error& error) {
+    lose_reports(error.what());
+  } catch (const std::bad_alloc&) {
+    lose_reports(fmt::format("{}: cannot write: not enough memory", output));
+  } catch (const std::system_error& error) {
+    lose_reports(fmt::format("{}: cannot write: no thread: {}", output, error.what()));
+  }
+}
+
+void Run::pass_reports_on(Reports& reports) {
   if (saving_.valid()) {
     if (saving_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
     try {
