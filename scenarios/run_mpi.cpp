@@ -126,7 +126,8 @@ void Run::execute(MpiSession& session) {
                                 if (saves) save_reported(reports);
                               },
                           .acts = settings.record_order ? &recorder_.acts : nullptr,
-                          .reports = &reports},
+                          .reports = &reports,
+                          .reserve = &reserve_},
                          session, *graph_, workload(), duration);
   clock = &transport;
   if (settings.until < Time::max()) transport.keep_suspended();
@@ -166,25 +167,34 @@ void Run::execute(MpiSession& session) {
       observer_->pass_to_end(transport.is_cut() ? settings.until
                                                 : std::min(settings.until, Time{Duration{end}}));
     }
+    if (session.rank() != 0) reserve_.reset();
     gather_results(session, transport.block(), *graph_, *observer_, recorder_, settings.save_models,
                    goes_on);
     if (late_signal != 0) recorder_.facts["status"] = Interrupted(late_signal).what();
+  };
+  const auto gather_rest = [&](const Recorder* saved) {
+    reserve_.reset();
+    try {
+      gather_what_is_left(session, transport.block(), recorder_, saved);
+    } catch (const std::bad_alloc&) {
+      session.fail_alone();  // and keeps what has come
+    }
   };
   const auto run = [&] {
     try {
       transport.run();
       return !transport.is_cut();
     } catch (const Lost&) {
+      reserve_.reset();
       graph_->flush();
       std::optional<Recorder> saved;
       if (is_keeper_() && reports.have_begun()) saved = load_saved(block.begin);
-      gather_what_is_left(session, transport.block(), recorder_, saved ? &*saved : nullptr);
+      gather_rest(saved ? &*saved : nullptr);
       throw;
     } catch (const Halted&) {
       throw;  // with numbers that are whole
     } catch (const Error&) {
-      if (session.has_failed_together())
-        gather_what_is_left(session, transport.block(), recorder_, nullptr);
+      if (session.has_failed_together()) gather_rest(nullptr);
       throw;
     }
   };

@@ -856,6 +856,32 @@ TEST_CASE("reports for which a rank has no room are lost, and all is told anew")
   CHECK(reported.timeline.size() == 100 * recorder.nodes.size());
 }
 
+TEST_CASE("results for which a rank has no room are lost alone, and the rank is named on all") {
+  constexpr std::size_t rows = 100;
+  if (session().ranks() == 1) return;
+  const NodeId nodes = uneven();
+  const int last = session().ranks() - 1;
+  const NodeBlock block = block_of(session().rank(), session().ranks(), nodes);
+  Quadratic workload(nodes, 4);
+  Surroundings around(nodes, workload, rows, ComputeGraph::Execution::inline_);
+  around.recorder.acts.resize(static_cast<std::size_t>(nodes));
+  record_rows(around.recorder, block, rows);
+  std::string failure;
+  if (session().rank() == last) largest_block = 500;
+  try {
+    gather_results(session(), block, around.graph, around.observer, around.recorder, true);
+  } catch (const Error& error) {
+    failure = error.what();
+  }
+  largest_block = any_block;
+  CHECK(failure == fmt::format("rank {} of {} is out of memory", last, session().ranks()));
+  if (session().rank() != 0) return;
+  std::vector<std::size_t> expected(around.recorder.nodes.size(), rows);
+  const NodeBlock lost = block_of(last, session().ranks(), nodes);
+  std::fill(expected.begin() + lost.begin, expected.begin() + lost.end, 0);
+  CHECK(known_rows(around.recorder) == expected);
+}
+
 TEST_CASE("gossip gives the same bits over MPI as simulated, in every column and every model") {
   for (const NodeId nodes : {static_cast<NodeId>(session().ranks()), uneven()}) {
     constexpr Step steps = 7;
