@@ -17,6 +17,7 @@
 #include "scenarios/memory.hpp"
 #include "scenarios/replay_check.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/hdf5.hpp"
 #include "sim/base/processor_time.hpp"
 #include "sim/engine/simulated_transport.hpp"
 #include "sim/record/facts.hpp"
@@ -86,6 +87,8 @@ Run::~Run() = default;
 
 void Run::begin(ComputeGraph::Execution execution, NodeId models, Sharing sharing) {
   const RunSettings& settings = parts_.settings;
+  // The library crashes if there is no memory left when it is first used.
+  const hdf5::Silence early;
   recorder_ =
       Recorder(settings.nodes, RowSchedule(settings.record_every, settings.steps),
                RowSchedule(settings.evaluate_every, settings.steps), settings.timeline_until);
@@ -187,9 +190,15 @@ void Run::save_now() {
 void Run::save_so_far() {
   if (!note_standing()) return;
   try {
+    // To save in: the library crashes in other places, too, where there is no memory.
+    reserve_.reset();
     save_between_times(recorder_, parts_.settings.output);
   } catch (const Error& error) {
     warn_of_saving(error);
+  }
+  try {
+    reserve_ = set_aside(reserve_.get_deleter().bytes);
+  } catch (const std::bad_alloc&) {  // what is left is all that there is
   }
 }
 
@@ -259,6 +268,18 @@ void Run::finish() {
   }
   if (recorded_ != nullptr) recorder_.facts["replay"] = describe_replay(*recorded_, recorder_);
   if (parts_.settings.marks_divergence) note_diverged();
+  const auto gap = parts_.reads_topology ? quick_spectral_gap(*parts_.topology) : std::nullopt;
+  if (gap) recorder_.statistics["topology.spectral_gap"] = *gap;
+  const std::chrono::duration<double> wall = Clock::now() - started_;
+  const double before = checkpoints_ ? checkpoints_->wall_seconds_before() : 0;
+  recorder_.machine["wall_seconds"] = fmt::format("{:.3f}", before + wall.count());
+  if (lost_checkpoints() > 0)
+    recorder_.machine["lost_checkpoints"] = std::to_string(lost_checkpoints());
+  if (recorder_.facts["transport"] != "mpi") note_machinery();
+}
+
+/// Of this process. Over MPI, where rank 0 alone comes here, it would be a part of the whole.
+void Run::note_machinery() {
   const GraphStatistics& graph = graph_->statistics();
   auto& statistics = recorder_.statistics;
   const auto ratio = [](std::int64_t a, std::int64_t b) {
@@ -281,13 +302,6 @@ void Run::finish() {
   statistics["graph.mean_distance_batch"] = ratio(graph.distances, graph.distance_batches);
   statistics["graph.mean_evaluation_batch"] = ratio(graph.evaluations, graph.evaluation_batches);
   statistics["graph.peak_bytes"] = static_cast<double>(graph.peak_bytes);
-  const auto gap = parts_.reads_topology ? quick_spectral_gap(*parts_.topology) : std::nullopt;
-  if (gap) statistics["topology.spectral_gap"] = *gap;
-  const std::chrono::duration<double> wall = Clock::now() - started_;
-  const double before = checkpoints_ ? checkpoints_->wall_seconds_before() : 0;
-  recorder_.machine["wall_seconds"] = fmt::format("{:.3f}", before + wall.count());
-  if (lost_checkpoints() > 0)
-    recorder_.machine["lost_checkpoints"] = std::to_string(lost_checkpoints());
   recorder_.machine["processor_seconds"] = fmt::format("{:.3f}", process_time() - process_start_);
   // What every process that shares the run does alike: the timeline, and the plan of who computes what.
   recorder_.machine["timeline_seconds"] = fmt::format("{:.3f}", thread_time() - thread_start_);

@@ -125,13 +125,17 @@ class Run {
   /// What a checkpoint of this run says beside its place.
   std::map<std::string, std::string> checkpoint_facts() const;
   void finish();
+  void note_machinery();
   void note_diverged();
   bool note_standing();
   void save_now();
   void save_so_far();
   void save_if_possible();
-  /// Over MPI, on rank 0: saves what all ranks have reported, and asks for more when it is time.
+  /// Over MPI, on rank 0: saves what all ranks have reported, and asks for more when it is time. What fails costs one
+  /// save.
   void save_reported(Reports& reports);
+  /// The same, but throws what fails.
+  void pass_reports_on(Reports& reports);
   /// Over MPI, on rank 0: all has been gathered but the models to evaluate.
   void save_before_evaluations(const Reports& reports);
   /// What was saved of this run over MPI, recognized by the time of `node`, which is here.

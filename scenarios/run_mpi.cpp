@@ -5,11 +5,14 @@
 #include <cstdlib>
 #include <deque>
 #include <future>
+#include <new>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <omp.h>
 
 #include "scenarios/run.hpp"
@@ -25,6 +28,26 @@ namespace starling {
 
 // Real time goes on while a disk is slow, so a thread of its own puts together what was reported, and writes it.
 void Run::save_reported(Reports& reports) {
+  const auto lose_reports = [&](const std::string& why) {
+    reports.restart();
+    reported_.timeline.clear();
+    for (std::vector<Act>& acts : reported_.acts) acts.clear();
+    warn_of_saving(Error(why));
+    plan_next_save(Clock::now());
+  };
+  const std::string& output = parts_.settings.output;
+  try {
+    pass_reports_on(reports);
+  } catch (const Error& error) {
+    lose_reports(error.what());
+  } catch (const std::bad_alloc&) {
+    lose_reports(fmt::format("{}: cannot write: not enough memory", output));
+  } catch (const std::system_error& error) {
+    lose_reports(fmt::format("{}: cannot write: no thread: {}", output, error.what()));
+  }
+}
+
+void Run::pass_reports_on(Reports& reports) {
   if (saving_.valid()) {
     if (saving_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
     try {
@@ -109,7 +132,8 @@ void Run::execute(MpiSession& session) {
                                 if (saves) save_reported(reports);
                               },
                           .acts = settings.record_order ? &recorder_.acts : nullptr,
-                          .reports = &reports},
+                          .reports = &reports,
+                          .reserve = &reserve_},
                          session, *graph_, workload(), duration);
   clock = &transport;
   if (settings.until < Time::max()) transport.keep_suspended();
@@ -149,25 +173,34 @@ void Run::execute(MpiSession& session) {
       observer_->pass_to_end(transport.is_cut() ? settings.until
                                                 : std::min(settings.until, Time{Duration{end}}));
     }
+    if (session.rank() != 0) reserve_.reset();
     gather_results(session, transport.block(), *graph_, *observer_, recorder_, settings.save_models,
                    goes_on);
     if (late_signal != 0) recorder_.facts["status"] = Interrupted(late_signal).what();
+  };
+  const auto gather_rest = [&](const Recorder* saved) {
+    reserve_.reset();
+    try {
+      gather_what_is_left(session, transport.block(), recorder_, saved);
+    } catch (const std::bad_alloc&) {
+      session.fail_alone();  // and keeps what has come
+    }
   };
   const auto run = [&] {
     try {
       transport.run();
       return !transport.is_cut();
     } catch (const Lost&) {
+      reserve_.reset();
       graph_->flush();
       std::optional<Recorder> saved;
       if (is_keeper_() && reports.have_begun()) saved = load_saved(block.begin);
-      gather_what_is_left(session, transport.block(), recorder_, saved ? &*saved : nullptr);
+      gather_rest(saved ? &*saved : nullptr);
       throw;
     } catch (const Halted&) {
       throw;  // with numbers that are whole
     } catch (const Error&) {
-      if (session.has_failed_together())
-        gather_what_is_left(session, transport.block(), recorder_, nullptr);
+      if (session.has_failed_together()) gather_rest(nullptr);
       throw;
     }
   };

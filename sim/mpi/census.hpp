@@ -27,7 +27,8 @@ class Census {
     std::int64_t received = 0;  // messages from other ranks
     std::int64_t failed = 0;    // 1: this rank has an error to tell
     std::int64_t interrupted = 0;
-    std::int64_t reports = 0;  // that rank 0 has asked for (reports.hpp)
+    std::int64_t reports = 0;   // that rank 0 has asked for (reports.hpp)
+    std::int64_t restarts = 0;  // of the reports: how often it has lost what was told
     friend bool operator==(const Counts&, const Counts&) = default;
   };
 

@@ -4,10 +4,10 @@
 #include <array>
 #include <cstdlib>
 #include <new>
+#include <optional>
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
 #include <mpi.h>
 
 #include "sim/base/error.hpp"
@@ -20,7 +20,7 @@ namespace {
 constexpr int header_tag = 0;
 constexpr int numbers_tag = 1;
 constexpr int most_headers = 64;                 // taken in one go
-constexpr std::size_t beside_numbers = 1 << 16;  // what the C library adds to a block
+constexpr std::size_t beside_numbers = 1 << 21;  // what the C library asks for beside a block
 
 struct Free {
   void operator()(std::byte* bytes) const { std::free(bytes); }
@@ -35,8 +35,7 @@ struct Block {
 Block zeros(std::size_t size) {
   Block block{std::unique_ptr<std::byte[], Free>(static_cast<std::byte*>(std::calloc(size, 1))),
               size};
-  if (!block.bytes)
-    throw Error(fmt::format("out of memory: {} bytes of filler of a message", size));
+  if (!block.bytes) throw std::bad_alloc();
   return block;
 }
 
@@ -51,6 +50,16 @@ struct Incoming {
 template <class Owner>
 class Requests {
  public:
+  /// So many more can be added where there is no memory.
+  void make_room(std::size_t more) {
+    const std::size_t all = requests_.size() + more;
+    if (all <= room_) return;
+    const std::size_t room = std::max(all, 2 * room_);
+    requests_.reserve(room);
+    owners_.reserve(room);
+    indices_.resize(room);
+    room_ = room;
+  }
   MPI_Request& add(Owner owner) {
     owners_.push_back(std::move(owner));
     return requests_.emplace_back(MPI_REQUEST_NULL);
@@ -62,7 +71,6 @@ class Requests {
   bool complete(Done done) {
     if (requests_.empty()) return false;
     int count = 0;
-    indices_.resize(requests_.size());
     check_mpi(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
                            indices_.data(), MPI_STATUSES_IGNORE),
               "MPI_Testsome");
@@ -88,7 +96,10 @@ class Requests {
   std::vector<MPI_Request> requests_;
   std::vector<Owner> owners_;
   std::vector<int> indices_;
+  std::size_t room_ = 0;
 };
+
+std::size_t pieces_of(std::size_t bytes) { return (bytes + largest_piece - 1) / largest_piece; }
 
 }  // namespace
 
@@ -103,8 +114,11 @@ struct Channel::State {
   NodeId nodes;  // of the run
   MPI_Comm communicator;
   std::vector<std::deque<Incoming>> incoming;  // (ranks), in order of headers
+  /// Off the wire, from that rank; what follows has not been asked for.
+  std::optional<std::pair<int, MessageHeader>> taken;
+  bool is_behind = false;  // messages may be complete and not handed out
   Requests<Kept> sends;
-  Requests<std::pair<int, Incoming*>> receives;  // from rank
+  Requests<Incoming*> receives;
   std::vector<Block> zero_blocks;  // the last is the largest; older ones may still be under way
   std::vector<Block> free_fillers;
   Reserve reserve;      // to drop a model in
@@ -123,7 +137,7 @@ struct Channel::State {
 
   void receive_bytes(int rank, Incoming& incoming_message, std::byte* bytes, std::size_t size) {
     for_each_piece(bytes, size, [&](std::byte* piece, int count) {
-      MPI_Request& request = receives.add({rank, &incoming_message});
+      MPI_Request& request = receives.add(&incoming_message);
       check_mpi(MPI_Irecv(piece, count, MPI_BYTE, rank, numbers_tag, communicator, &request),
                 "MPI_Irecv");
       ++incoming_message.pending;
@@ -173,9 +187,8 @@ struct Channel::State {
     failure = why;
   }
 
-  /// Takes a header off the wire and asks for what follows it. False if there is none.
-  bool take_header(std::deque<Arrival>& arrived) {
-    if (!failure.empty() && receives.size() > 0) return false;  // there is one place to drop them
+  /// Takes a header off the wire. False if there is none.
+  bool take_header() {
     int is_there = 0;
     MPI_Message handle = MPI_MESSAGE_NULL;
     MPI_Status status;
@@ -188,11 +201,19 @@ struct Channel::State {
     length = std::min(length, static_cast<int>(bytes.size()));
     // The header lies here already: MPI sends messages this small at once.
     check_mpi(MPI_Mrecv(bytes.data(), length, MPI_BYTE, &handle, MPI_STATUS_IGNORE), "MPI_Mrecv");
-    const MessageHeader header =
-        read_message_header(std::span(bytes).first(static_cast<std::size_t>(length)), nodes);
+    taken.emplace(
+        status.MPI_SOURCE,
+        read_message_header(std::span(bytes).first(static_cast<std::size_t>(length)), nodes));
+    return true;
+  }
 
-    const int rank = status.MPI_SOURCE;
-    Incoming& message = incoming[static_cast<std::size_t>(rank)].emplace_back();
+  /// Takes a message, and asks for what follows its header. False if there is none. After std::bad_alloc the next call goes on
+  /// with the same one.
+  bool take_message() {
+    if (!failure.empty() && receives.size() > 0) return false;  // there is one place to drop them
+    if (!taken && !take_header()) return false;
+    const auto [rank, header] = *taken;
+    Incoming message;
     message.arrival.to = header.destination;
     message.arrival.message = {.source = header.source,
                                .tag = header.tag,
@@ -214,17 +235,20 @@ struct Channel::State {
       numbers = make_place_to_drop(header);
       filler = numbers.data() + numbers.size();
     }
-    receive_bytes(rank, message, numbers.data(), numbers.size());
-    receive_bytes(rank, message, filler, header.filler);
-    hand_out(rank, arrived);
+    receives.make_room(pieces_of(numbers.size()) + pieces_of(header.filler));
+    Incoming& last = incoming[static_cast<std::size_t>(rank)].emplace_back(std::move(message));
+    taken.reset();
+    is_behind = true;
+    receive_bytes(rank, last, numbers.data(), numbers.size());
+    receive_bytes(rank, last, filler, header.filler);
     return true;
   }
 
-  void hand_out(int rank, std::deque<Arrival>& arrived) {
-    auto& queue = incoming[static_cast<std::size_t>(rank)];
+  void hand_out(std::deque<Incoming>& queue, std::deque<Arrival>& arrived) {
     while (!queue.empty() && queue.front().pending == 0) {
+      if (queue.front().filler.size > 0)
+        free_fillers.push_back(std::exchange(queue.front().filler, {}));
       arrived.push_back(std::move(queue.front().arrival));
-      if (queue.front().filler.size > 0) free_fillers.push_back(std::move(queue.front().filler));
       queue.pop_front();
       ++received;
     }
@@ -237,13 +261,13 @@ Channel::Channel(MpiSession& session, ComputeGraph& graph, NodeId nodes)
           .nodes = nodes,
           .communicator = MPI_Comm_f2c(session.messages_communicator()),
           .incoming = std::vector<std::deque<Incoming>>(static_cast<std::size_t>(session.ranks())),
+          .taken = {},
           .sends = {},
           .receives = {},
           .zero_blocks = {},
           .free_fillers = {},
-          .reserve = graph.has_numbers()
-                         ? set_aside(graph.parameters() * sizeof(float) + beside_numbers)
-                         : nullptr,
+          .reserve = set_aside((graph.has_numbers() ? graph.parameters() * sizeof(float) : 0) +
+                               beside_numbers),
           .dropped = {},
           .failure = {}})) {}
 
@@ -270,6 +294,7 @@ void Channel::send(int rank, NodeId to, const Message& message) {
   }
   const std::size_t filler = header->filler;
   // Before the header: who has got one waits for all that it announces.
+  state.sends.make_room(1 + pieces_of(numbers.size()) + pieces_of(filler));
   const std::byte* const zeros = filler > 0 ? state.zeros_of(filler) : nullptr;
   const MessageHeader* bytes = header.get();
   MPI_Request& request = state.sends.add({std::move(header), {}});
@@ -284,13 +309,12 @@ void Channel::send(int rank, NodeId to, const Message& message) {
 bool Channel::progress(std::deque<Arrival>& arrived) {
   State& state = *state_;
   bool any = state.sends.complete([](State::Kept& kept) { kept = {}; });
-  for (int i = 0; i < most_headers && state.take_header(arrived); ++i) any = true;
-  any |= state.receives.complete([&](const std::pair<int, Incoming*>& owner) {
-    --owner.second->pending;
-    // A message is gone once it is handed out, so look only at the front of its rank's queue.
-    state.hand_out(owner.first, arrived);
-  });
-  return any;
+  for (int i = 0; i < most_headers && state.take_message(); ++i) any = true;
+  state.is_behind |= state.receives.complete([](Incoming* owner) { --owner->pending; });
+  if (!state.is_behind) return any;
+  for (auto& queue : state.incoming) state.hand_out(queue, arrived);
+  state.is_behind = false;
+  return true;
 }
 
 const std::string& Channel::failure() const { return state_->failure; }

@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
+#include <new>
 #include <span>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
 #include "sim/mpi/packer.hpp"
 #include "sim/mpi/records.hpp"
 
@@ -115,18 +120,53 @@ void gather_models(MpiSession& session, NodeBlock block, ComputeGraph& graph, Ob
   for (const Place& place : own) send_model(session, graph, observer.model(place.node));
 }
 
+/// Empty, where there is no room: nothing is known of these nodes.
+std::string pack_if_possible(const Recorder& recorder, NodeBlock block) {
+  try {
+    Told nothing;
+    return pack_records(recorder, block, nothing);
+  } catch (const std::bad_alloc&) {
+    return "";
+  }
+}
+
+void unpack_if_known(std::string_view told, Recorder& recorder) {
+  if (!told.empty()) unpack_records(told, recorder);
+}
+
+/// Numbers that were asked for reach their cells. Why they do not; else empty.
+std::string failure_of_flush(ComputeGraph& graph, const std::string& out_of_memory) {
+  try {
+    graph.flush();
+  } catch (const std::bad_alloc&) {
+    return out_of_memory;
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
 }  // namespace
 
 void gather_results(MpiSession& session, NodeBlock block, ComputeGraph& graph, Observer& observer,
                     Recorder& recorder, bool with_models, const std::function<bool()>& goes_on) {
-  graph.flush();  // scalars that were recorded reach their cells
-  Told nothing;
-  const std::vector<std::string> told =
-      session.gather(session.rank() != 0 ? pack_records(recorder, block, nothing) : "");
+  const bool is_first = session.rank() == 0;
+  const std::string out_of_memory =
+      fmt::format("rank {} of {} is out of memory", session.rank(), session.ranks());
+  std::string failure = failure_of_flush(graph, out_of_memory);
+  const std::string own = is_first ? "" : pack_if_possible(recorder, block);
+  if (!is_first && own.empty() && failure.empty()) failure = out_of_memory;
+  failure = session.share_failure(failure);
+  if (is_first) {
+    for (int rank = 1; rank < session.ranks(); ++rank)
+      unpack_if_known(session.receive_text(rank), recorder);
+    sort_timeline(recorder);
+  } else {
+    session.send_text(0, own);
+  }
+  if (!failure.empty()) throw Error(failure);
   // An evaluation may take longer than ranks wait for each other.
-  if (session.rank() != 0) session.be_patient();
-  for (std::size_t rank = 1; rank < told.size(); ++rank) unpack_records(told[rank], recorder);
-  if (session.rank() == 0) sort_timeline(recorder);
+  if (!is_first) session.be_patient();
   gather_diverged(session, graph, observer);
   gather_snapshots(session, graph, observer, goes_on);
   if (with_models) gather_models(session, block, graph, observer);
@@ -135,15 +175,13 @@ void gather_results(MpiSession& session, NodeBlock block, ComputeGraph& graph, O
 void gather_what_is_left(MpiSession& session, NodeBlock block, Recorder& recorder,
                          const Recorder* saved) {
   if (session.is_lost(session.rank())) return;  // for the others
-  if (session.rank() != session.keeper()) {
-    Told nothing;
-    return session.send_text(session.keeper(), pack_records(recorder, block, nothing));
-  }
+  if (session.rank() != session.keeper())
+    return session.send_text(session.keeper(), pack_if_possible(recorder, block));
   const auto nodes = static_cast<NodeId>(recorder.nodes.size());
   for (int rank = 0; rank < session.ranks(); ++rank) {
     if (rank == session.rank()) continue;
     if (!session.is_lost(rank)) {
-      unpack_records(session.receive_text(rank), recorder);
+      unpack_if_known(session.receive_text(rank), recorder);
     } else if (saved != nullptr) {
       Told nothing;
       const NodeBlock lost = block_of(rank, session.ranks(), nodes);

@@ -21,7 +21,9 @@ namespace starling {
 /// node's model, as after an interrupt, stay open) and, if `with_models`, the last models of all
 /// nodes. Rank 0 then goes on as after a simulation: observer.settle(), save. The others are done;
 /// they gave their snapshots away. Rank 0 holds the models of one evaluation at a time, and asks
-/// `goes_on` before each, when it has all but the models: from the first no on, evaluations stay open.
+/// `goes_on` before each, when it has all but the models: from the first no on, evaluations stay open. If the memory of a rank,
+/// or its last numbers, fail before, all throw the same Error, and rank 0 has what the others know: of nodes of a rank without
+/// room to tell it, nothing.
 void gather_results(
     MpiSession& session, NodeBlock block, ComputeGraph& graph, Observer& observer,
     Recorder& recorder, bool with_models,
@@ -29,7 +31,8 @@ void gather_results(
 
 /// After run() has thrown Lost, or another Error that all share: the ranks that are left call it together. The session's
 /// keeper gets their columns, totals, acts and timelines, as far as they are known, and those of lost ranks as they are in
-/// `saved`, if it has that; models and evaluations that were put off are lost.
+/// `saved`, if it has that; models and evaluations that were put off are lost, and so is what a rank has no room to tell. Throws
+/// std::bad_alloc if the keeper has no room for it.
 void gather_what_is_left(MpiSession& session, NodeBlock block, Recorder& recorder,
                          const Recorder* saved);
 

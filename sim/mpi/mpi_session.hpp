@@ -105,6 +105,8 @@ class MpiSession {
   void fail() { is_failed_ = true; }
   /// All ranks have failed, and know it.
   void fail_together() { failure_is_shared_ = is_failed_ = true; }
+  /// So have they, but this one has failed once more, and the others may wait for it.
+  void fail_alone() { failure_is_shared_ = false, is_failed_ = true; }
   /// Whether all ranks know of a failure.
   bool has_failed_together() const { return failure_is_shared_; }
   /// Whether this rank should print the error it caught: not if all ranks share it and another one

@@ -139,7 +139,7 @@ void MpiTransport::run() {
   start_clock();
   Backoff backoff;
   for (watch_.reset();; watch_.look()) {
-    bool something_happened = channel_.progress(arrived_);
+    bool something_happened = move_messages();
     if (failure_.empty() && !channel_.failure().empty()) {
       failure_ = fmt::format("rank {} of {} has no room for a message: {}", session_.rank(),
                              session_.ranks(), channel_.failure());
@@ -153,7 +153,7 @@ void MpiTransport::run() {
       } catch (const Interrupted& interrupted) {
         signal_ = interrupted.signal();
       } catch (const std::bad_alloc&) {
-        failure_ = fmt::format("rank {} of {} is out of memory", session_.rank(), session_.ranks());
+        run_out_of_memory();
       } catch (const Halted& halted) {
         failure_ = halted.what();
         is_halted_ = true;
@@ -170,8 +170,7 @@ void MpiTransport::run() {
     }
   }
   // Everything has been received; MPI still has to tell the senders.
-  for (Vigil vigil(session_); channel_.outstanding() > 0; vigil.pause())
-    channel_.progress(arrived_);
+  for (Vigil vigil(session_); channel_.outstanding() > 0; vigil.pause()) move_messages();
   if (settings_.reports != nullptr) settings_.reports->finish();
   if (!is_ending_) return;
   is_cut_ = shared_failure_.empty() && shared_signal_ == 0;
@@ -190,6 +189,15 @@ void MpiTransport::start_clock() {
   const std::chrono::nanoseconds here = Clock::now().time_since_epoch();
   const std::string zero = session_.broadcast(std::to_string(here.count()));
   start_ = Clock::time_point(std::chrono::nanoseconds(std::stoll(zero) - offset));
+}
+
+bool MpiTransport::move_messages() {
+  try {
+    return channel_.progress(arrived_);
+  } catch (const std::bad_alloc&) {
+    run_out_of_memory();
+    return true;
+  }
 }
 
 bool MpiTransport::go_on() {
@@ -339,6 +347,16 @@ bool MpiTransport::take_census() {
     share_ending(true);
   }
   return false;
+}
+
+void MpiTransport::run_out_of_memory() {
+  const bool has_reserve = settings_.reserve != nullptr && *settings_.reserve;
+  if (has_reserve) settings_.reserve->reset();
+  if (failure_.empty()) {
+    failure_ = fmt::format("rank {} of {} is out of memory", session_.rank(), session_.ranks());
+  } else if (!has_reserve) {
+    throw std::bad_alloc();
+  }
 }
 
 void MpiTransport::share_ending(bool is_standstill) {

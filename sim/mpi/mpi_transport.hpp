@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "sim/base/backoff.hpp"
+#include "sim/base/memory.hpp"
 #include "sim/mpi/census.hpp"
 #include "sim/mpi/channel.hpp"
 #include "sim/mpi/gradient_worker.hpp"
@@ -60,6 +61,8 @@ class MpiTransport final : public Transport {
     std::vector<std::vector<Act>>* acts = nullptr;
     /// What ranks tell rank 0 meanwhile; outlives the transport. Null: nothing.
     Reports* reports = nullptr;
+    /// Given up once this rank is out of memory, so that it can tell the others; outlives the transport. Null: there is none.
+    Reserve* reserve = nullptr;
   };
 
   struct Statistics {
@@ -112,6 +115,7 @@ class MpiTransport final : public Transport {
   using Clock = std::chrono::steady_clock;
 
   void start_clock();
+  bool move_messages();
   bool go_on();
   bool finish_gradients();
   /// When a gradient that is computed ends, by its modelled duration.
@@ -129,6 +133,8 @@ class MpiTransport final : public Transport {
   bool is_idle() const;
   /// Takes part in the census; true when the run is over everywhere.
   bool take_census();
+  /// This rank fails, and gives up what was set aside. Throws std::bad_alloc if it has failed before, and has nothing left.
+  void run_out_of_memory();
   /// All ranks learn how the run ends; from here on nobody's fibres run.
   void share_ending(bool is_standstill);
   void nap(Backoff& backoff);

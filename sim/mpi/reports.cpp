@@ -1,8 +1,8 @@
 #include "sim/mpi/reports.hpp"
 
 #include <algorithm>
-#include <deque>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -21,6 +21,9 @@ constexpr std::size_t most_of_a_piece = std::size_t{1} << 20;
 }  // namespace
 
 struct Reports::State {
+  State(MpiSession& of_ranks, NodeBlock of_nodes, const Recorder& to_tell, MPI_Comm of_reports)
+      : session(of_ranks), block(of_nodes), recorder(to_tell), communicator(of_reports) {}
+
   MpiSession& session;
   NodeBlock block;
   const Recorder& recorder;
@@ -30,8 +33,11 @@ struct Reports::State {
   std::int64_t asked = 0;     // on rank 0; elsewhere always 0
   std::int64_t answered = 0;  // of them, on all ranks
   std::int64_t taken = 0;     // of them, on rank 0
+  std::int64_t restarts = 0;  // on rank 0; elsewhere always 0
+  std::int64_t restarted = 0;
 
-  std::deque<std::string> outgoing;
+  std::vector<std::string>
+      outgoing;           // two, if nobody has seen yet that MPI has done with the first
   std::size_t sent = 0;   // bytes of the first of them
   std::size_t piece = 0;  // bytes that follow, on their way
   MPI_Request sending = MPI_REQUEST_NULL;
@@ -42,12 +48,7 @@ struct Reports::State {
   std::size_t sender = 0;             // of this rank,
   std::size_t arriving = 0;           // so long
   MPI_Request receiving = MPI_REQUEST_NULL;
-  std::string failure;  // no room for a report; those that still come are dropped
-
-  void fail(std::size_t rank) {
-    failure = fmt::format("rank {} of {} has no room for what is reported of the nodes", rank,
-                          session.ranks());
-  }
+  std::optional<std::size_t> short_rank;  // has no room for a report; those of others are dropped
 
   bool send_piece() {
     if (outgoing.empty()) return false;
@@ -64,7 +65,7 @@ struct Reports::State {
     if (!is_done) return false;
     sent += piece;
     if (piece < most_of_a_piece) {
-      outgoing.pop_front();
+      outgoing.erase(outgoing.begin());
       sent = 0;
     }
     return true;
@@ -89,28 +90,24 @@ struct Reports::State {
     check_mpi(MPI_Test(&receiving, &is_there, MPI_STATUS_IGNORE), "MPI_Test");
     if (!is_there) return false;
     try {
-      if (failure.empty()) incoming[sender].append(room, 0, arriving);
+      if (!short_rank) incoming[sender].append(room, 0, arriving);
     } catch (const std::bad_alloc&) {
-      fail(0);
+      short_rank = 0;
     }
     if (arriving == most_of_a_piece) return true;
     --missing;
-    if (failure.empty() && incoming[sender].empty()) fail(sender);
+    if (!short_rank && incoming[sender].empty()) short_rank = sender;
     return true;
   }
 };
 
 Reports::Reports(MpiSession& session, NodeBlock block, const Recorder& recorder)
-    : state_(std::make_unique<State>(
-          State{.session = session,
-                .block = block,
-                .recorder = recorder,
-                .communicator = MPI_Comm_f2c(session.reports_communicator()),
-                .told = {},
-                .outgoing = {},
-                .incoming = {},
-                .room = std::string(session.rank() == 0 ? most_of_a_piece : 0, '\0'),
-                .failure = {}})) {}
+    : state_(std::make_unique<State>(session, block, recorder,
+                                     MPI_Comm_f2c(session.reports_communicator()))) {
+  state_->outgoing.reserve(2);
+  state_->incoming.resize(static_cast<std::size_t>(session.ranks()));
+  if (session.rank() == 0) state_->room.resize(most_of_a_piece);
+}
 
 Reports::~Reports() = default;
 
@@ -122,26 +119,37 @@ void Reports::ask() {
 std::vector<std::string> Reports::take() {
   State& state = *state_;
   if (state.taken == state.answered || state.missing > 0) return {};
-  if (!state.failure.empty()) throw Error(state.failure);
+  std::vector<std::string> reports(state.incoming.size());
+  state.incoming.swap(reports);
   state.taken = state.answered;
-  return std::exchange(state.incoming, {});
+  if (const auto rank = std::exchange(state.short_rank, std::nullopt)) {
+    throw Error(fmt::format("rank {} of {} has no room for what is reported of the nodes", *rank,
+                            state.session.ranks()));
+  }
+  return reports;
 }
 
-void Reports::count(Census::Counts& own) const { own.reports = state_->asked; }
+void Reports::restart() { ++state_->restarts; }
+
+void Reports::count(Census::Counts& own) const {
+  own.reports = state_->asked;
+  own.restarts = state_->restarts;
+}
 
 void Reports::hear(const Census::Counts& sums) {
   State& state = *state_;
   if (state.answered == sums.reports) return;
   state.answered = sums.reports;
+  if (state.restarted != sums.restarts) state.told = {};
+  state.restarted = sums.restarts;
   std::string report;  // stays empty if there is no room for it
   try {
     report = pack_records(state.recorder, state.block, state.told);
   } catch (const std::bad_alloc&) {
-    if (state.session.rank() == 0) state.fail(0);
+    if (state.session.rank() == 0) state.short_rank = 0;
   }
   if (state.session.rank() != 0) return state.outgoing.push_back(std::move(report));
   state.missing = state.session.ranks() - 1;
-  state.incoming.resize(static_cast<std::size_t>(state.session.ranks()));
   state.incoming[0] = std::move(report);
 }
 

@@ -25,9 +25,11 @@ class Reports {
 
   /// Asks all for a report, unless those asked for have not been taken.
   void ask();
-  /// Those asked for, by rank, for unpack_records(); none unless all are there. Throws Error if a rank had no room for its
-  /// report, or rank 0 for the others'.
+  /// Those asked for, by rank, for unpack_records(); none unless all are there. Throws Error, once, if a rank had no room for
+  /// its report, or rank 0 for the others'; then only restart() leads to whole ones.
   std::vector<std::string> take();
+  /// What was told so far is lost: the next reports begin anew.
+  void restart();
 
   // --- Every rank ----------------------------------------------------------------------------------
 

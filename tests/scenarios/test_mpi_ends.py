@@ -74,7 +74,14 @@ class EndsTest(unittest.TestCase):
 
     def slow_disk(self, seconds):
         """Options of mpirun: the first results that a rank saves take so long to get to the disk."""
-        return [word for name, value in (("LD_PRELOAD", PRELOADED), ("STARLING_TEST_SYNC", seconds),
+        return self.preloaded("STARLING_TEST_SYNC", seconds)
+
+    def scarce_memory(self, rank, bytes_per_block=10**15):
+        """Options of mpirun: a rank has no memory for blocks of so many bytes, and after SIGUSR1 for none until it gives some back."""
+        return self.preloaded("STARLING_TEST_MEMORY", f"{rank}:{bytes_per_block}")
+
+    def preloaded(self, variable, setting):
+        return [word for name, value in (("LD_PRELOAD", PRELOADED), (variable, setting),
                                          ("ASAN_OPTIONS", "verify_asan_link_order=0")) for word in ("-x", f"{name}={value}")]
 
     def test_a_run_ends_at_its_time_on_all_ranks(self):
@@ -183,6 +190,41 @@ class EndsTest(unittest.TestCase):
             self.assertTrue(np.array_equal(kept[:4], evaluated[:4]), ranks)
             self.assertTrue(np.isnan(kept[4:]).all() or np.array_equal(kept, evaluated), ranks)
 
+    def end_without_memory(self, process, rank, ranks=2):
+        """Which nodes have ended steps in the results of a run that ends because a rank has no memory."""
+        began = time.monotonic()
+        _, errors = process.communicate(timeout=120)
+        sentence = f"rank {rank} of {ranks} is out of memory"
+        self.assertEqual(process.returncode, 1, errors)
+        self.assertEqual(re.findall(r"starling: .*", errors), [f"starling: {sentence}"], errors)
+        self.assertLess(time.monotonic() - began, 60)  # far from run.patience
+        with h5py.File(self.folder / "scarce.h5") as file:
+            self.assertEqual(file["facts"].attrs["status"].decode(), f"failed: {sentence}")
+            return (file["nodes/steps"][()] > 0).tolist()
+
+    def test_a_rank_that_runs_out_of_memory_is_named_and_what_all_ranks_recorded_is_kept(self):
+        for rank, gradient in (0, "1 ms"), (1, "10 us"):  # most of what needs memory then is of gradients, or of messages
+            process = self.start(2, "-o", "scarce.h5", "algorithm.kind=dpsgd", "algorithm.period=default", "algorithm.learning_rate=0.1",
+                                 f"compute.gradient={gradient}", "run.steps=10000000", "run.record_every=1000", "run.evaluate_every=10000000",
+                                 *MPI, options=self.scarce_memory(rank))
+            wait_until_at_work(process.pid, 2, seconds=0.5)
+            os.kill(children(process.pid)[rank], signal.SIGUSR1)
+            self.assertEqual(self.end_without_memory(process, rank), 4 * [True])
+
+    def test_what_a_rank_has_no_room_to_tell_is_all_that_is_lost(self):
+        # What rank 1 notes of a node for a replay grows until there is no room, nor is there for all of that in one piece.
+        process = self.start(2, "-o", "scarce.h5", "algorithm.learning_rate=0.1", "run.steps=10000000", "run.record_every=1000",
+                             "run.evaluate_every=10000000", *MPI, options=self.scarce_memory(1, 50000))
+        self.assertEqual(self.end_without_memory(process, 1), [True, True, False, False])
+
+    def test_a_rank_without_room_for_its_results_leaves_those_of_the_others(self):
+        # No table takes 100 kB in one piece for its 3000 rows; rank 1 has 2 cells of 3 metrics to tell of each, which makes 144 kB.
+        process = self.start(2, "-o", "scarce.h5", "algorithm.learning_rate=0.1", "run.steps=3000", "run.evaluate_every=3000", "run.record_order=no",
+                             *MPI, options=self.scarce_memory(1, 120000))
+        self.assertEqual(self.end_without_memory(process, 1), [True, True, False, False])
+        with h5py.File(self.folder / "scarce.h5") as file:
+            self.assertEqual(file["nodes/steps"][()].tolist(), [3000, 3000, 0, 0])
+
     def test_nodes_that_diverge_over_mpi_are_left_out_of_the_means_from_then_on(self):
         words = ("run.on_divergence=mark", "-o")
         self.run_it(0, *words, "simulated.h5")
@@ -196,6 +238,15 @@ class EndsTest(unittest.TestCase):
                     for metric in "live_nodes", "test_loss", "consensus_distance":
                         self.assertTrue(np.array_equal(real["evaluation"][metric][()], simulated["evaluation"][metric][()],
                                                        equal_nan=True), (ranks, metric))
+
+    def test_what_is_counted_over_mpi_is_of_all_ranks(self):
+        self.run_it(3, "-o", "counted.h5", "algorithm.learning_rate=0.1", *MPI)
+        with h5py.File(self.folder / "counted.h5") as file:
+            statistics, machine = dict(file["statistics"].attrs), set(file["machine"].attrs)
+        self.assertEqual(statistics["mpi.gradients"], 4 * 60)
+        self.assertEqual([name for name in statistics if name.startswith("graph.")], [])
+        self.assertTrue(machine.isdisjoint({"processor_seconds", "timeline_seconds"}), machine)
+        self.assertIn("wall_seconds", machine)
 
     def test_models_that_evaluations_over_mpi_keep_are_warned_of_when_the_run_begins(self):
         # 300 evaluations of two nodes of 2 MB on each rank; it diverges long before.

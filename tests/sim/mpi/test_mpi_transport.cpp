@@ -34,6 +34,7 @@
 #include "sim/engine/simulated_transport.hpp"
 #include "sim/mpi/message_header.hpp"
 #include "sim/mpi/records.hpp"
+#include "tests/sim/mpi/scarce_memory.hpp"
 #include "tests/sim/mpi/small_world.hpp"
 
 namespace starling::test {
@@ -783,6 +784,102 @@ TEST_CASE("what ranks report while they run is what they have recorded so far") 
     CHECK(acts.size() > known);
     CHECK(std::ranges::equal(acts, std::span(recorder.acts[node]).first(acts.size())));
   }
+}
+
+/// Of the nodes of `block`, from the beginning to a row.
+void record_rows(Recorder& recorder, NodeBlock block, std::size_t rows) {
+  for (NodeId node = block.begin; node < block.end; ++node) {
+    std::vector<Act>& acts = recorder.acts[static_cast<std::size_t>(node)];
+    for (std::size_t row = acts.size(); row < rows; ++row) {
+      const auto column = static_cast<std::size_t>(node);
+      recorder.steps.cell("time", row, column) = static_cast<double>(1000 * node) + row;
+      acts.push_back(Act::resume(static_cast<std::int32_t>(row)));
+      recorder.timeline.push_back({node, Activity::compute, Time{}, Time{Duration{1}}});
+    }
+  }
+}
+
+/// How many rows of each node a recorder knows.
+std::vector<std::size_t> known_rows(const Recorder& recorder) {
+  std::vector<std::size_t> known(recorder.nodes.size());
+  for (std::size_t node = 0; node < known.size(); ++node) {
+    while (recorder.steps.value("time", known[node], node) ==
+           static_cast<double>(1000 * node + known[node]))
+      ++known[node];
+    CHECK(recorder.acts[node].size() == known[node]);
+  }
+  return known;
+}
+
+TEST_CASE("reports for which a rank has no room are lost, and all is told anew") {
+  constexpr std::size_t rows = 100;
+  const NodeId nodes = uneven();
+  const int last = session().ranks() - 1;
+  const NodeBlock block = block_of(session().rank(), session().ranks(), nodes);
+  Recorder recorder(nodes, {1, rows}, {1, rows}, Time{from_seconds(1000)});
+  recorder.acts.resize(static_cast<std::size_t>(nodes));
+  Recorder reported = recorder;
+  Reports reports(session(), block, recorder);
+  const auto report = [&](std::size_t to_row, bool is_scarce) {
+    record_rows(recorder, block, to_row);
+    if (session().rank() == 0) reports.ask();
+    Census::Counts counts;
+    reports.count(counts);
+    counts.reports = session().largest(counts.reports);
+    counts.restarts = session().largest(counts.restarts);
+    if (is_scarce && session().rank() == last) largest_block = 500;
+    reports.hear(counts);
+    largest_block = any_block;
+    reports.finish();
+    if (session().rank() != 0) return;
+    for (const std::string& told : reports.take()) unpack_records(told, reported);
+  };
+  report(30, false);
+  std::string failure;
+  try {
+    report(60, true);
+  } catch (const Error& error) {
+    failure = error.what();
+  }
+  if (session().rank() == 0) {
+    CHECK(failure == fmt::format("rank {} of {} has no room for what is reported of the nodes",
+                                 last, session().ranks()));
+    CHECK(known_rows(reported) == std::vector<std::size_t>(recorder.nodes.size(), 30));
+    reports.restart();
+    reported.timeline.clear();
+    for (std::vector<Act>& acts : reported.acts) acts.clear();
+  }
+  report(80, false);
+  report(100, false);
+  if (session().rank() != 0) return;
+  CHECK(known_rows(reported) == std::vector<std::size_t>(recorder.nodes.size(), 100));
+  CHECK(reported.timeline.size() == 100 * recorder.nodes.size());
+}
+
+TEST_CASE("results for which a rank has no room are lost alone, and the rank is named on all") {
+  constexpr std::size_t rows = 100;
+  if (session().ranks() == 1) return;
+  const NodeId nodes = uneven();
+  const int last = session().ranks() - 1;
+  const NodeBlock block = block_of(session().rank(), session().ranks(), nodes);
+  Quadratic workload(nodes, 4);
+  Surroundings around(nodes, workload, rows, ComputeGraph::Execution::inline_);
+  around.recorder.acts.resize(static_cast<std::size_t>(nodes));
+  record_rows(around.recorder, block, rows);
+  std::string failure;
+  if (session().rank() == last) largest_block = 500;
+  try {
+    gather_results(session(), block, around.graph, around.observer, around.recorder, true);
+  } catch (const Error& error) {
+    failure = error.what();
+  }
+  largest_block = any_block;
+  CHECK(failure == fmt::format("rank {} of {} is out of memory", last, session().ranks()));
+  if (session().rank() != 0) return;
+  std::vector<std::size_t> expected(around.recorder.nodes.size(), rows);
+  const NodeBlock lost = block_of(last, session().ranks(), nodes);
+  std::fill(expected.begin() + lost.begin, expected.begin() + lost.end, 0);
+  CHECK(known_rows(around.recorder) == expected);
 }
 
 TEST_CASE("gossip gives the same bits over MPI as simulated, in every column and every model") {
