@@ -45,6 +45,23 @@ TEST_CASE("computing never waits in AD-PSGD, whoever is slow") {
   }
 }
 
+TEST_CASE("exchanges that a network cannot keep up with are not made up after the training") {
+  // A round trip takes 20 gradients, or 0.2: some 5 exchanges of 100 in the time of the steps, or all.
+  for (const auto& [latency, exchanges] : {std::pair("10 ms", 7), std::pair("100 us", 100)}) {
+    CAPTURE(latency);
+    const Recorder recorder = test::run(test::quadratic_scenario(8, 100, "complete", adpsgd),
+                                        {std::string("network.latency=") + latency});
+    std::int64_t messages = 0;
+    for (const NodeTotals& node : recorder.nodes) {
+      messages += node.messages_sent;
+      CHECK(to_seconds(node.compute + node.wait + node.communicate) < 0.1 + 0.08);
+    }
+    // A request and an answer each, and who is done tells the others.
+    CHECK(messages <= 8 * (2 * exchanges + 7));
+    CHECK(messages > 8 * 2 * (exchanges / 2));
+  }
+}
+
 TEST_CASE("AD-PSGD ends cleanly on every topology with every node asking at once") {
   for (const std::string topology :
        {"ring", "star", "complete", "hypercube", "exponential", "one_peer_exponential"}) {

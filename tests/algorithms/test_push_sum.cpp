@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "scenarios/assemble.hpp"
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
@@ -77,6 +78,22 @@ TEST_CASE("push-sum sends as often as it is told") {
   std::int64_t shares = 0;
   for (const NodeTotals& node : recorder.nodes) shares += node.messages_sent - 2;
   CHECK(std::abs(static_cast<double>(shares - 800)) < 4 * 27);
+}
+
+TEST_CASE("push-sum warns where much is sent to some nodes, whose losses then weigh more") {
+  const auto warnings = [](const std::string& topology, const std::string& more) {
+    return assemble(
+               Scenario::parse(test::quadratic_scenario(
+                                   6, 5, topology, "kind = push_sum\nlearning_rate = 0.1\n" + more),
+                               "test.ini"))
+        .warnings;
+  };
+  REQUIRE(warnings("star", "").size() == 1);
+  CHECK(warnings("star", "")[0].find("algorithm.gradient = model weighs the losses") !=
+        std::string::npos);
+  CHECK(warnings("star", "gradient = numerator").empty());
+  CHECK(warnings("ring", "").empty());
+  CHECK(warnings("complete", "").empty());
 }
 
 TEST_CASE("push-sum refuses chances that are none") {

@@ -111,6 +111,17 @@ TEST_CASE("evaluations by time have the newest models, however many steps each n
   }
 }
 
+TEST_CASE("the evaluation at the end is that of the last step, not of the averaging that follows") {
+  // Exchanges under way take 80 ms: 8 gradients. What they leave is in the final models alone.
+  const Recorder run = run_algorithm(
+      "adpsgd", {"run.save_models=yes", "network.latency=40 ms", "run.evaluate_every=40"});
+  const Table& by_time = run.evaluation_by_time;
+  const double at_end = by_time.value("consensus_distance", by_time.rows() - 1);
+  const double before = by_time.value("consensus_distance", by_time.rows() - 2);
+  CHECK(at_end > 0.8 * before);
+  CHECK(spread_of(run) < 0.8 * at_end);
+}
+
 TEST_CASE("where all nodes have ended as many steps, evaluations by time are those by step") {
   const Recorder run = run_algorithm(
       "allreduce", {"network.collectives=analytic", "run.evaluate_every=1", "run.steps=20"});

@@ -99,6 +99,14 @@ TEST_CASE("an optional key answers its value, or its fallback when absent") {
   CHECK_FALSE(section.has("other"));
 }
 
+TEST_CASE("none is an empty value where that is the default") {
+  const Section section = section_of({{"path", "none"}, {"values", "none"}, {"name", "none"}});
+  CHECK(section.optional<std::string>("path", "", "") == "");
+  CHECK(section.numbers("values", {}, "").empty());
+  CHECK(section.optional<std::string>("name", "ring", "") == "none");
+  CHECK(section.uses()[0].value == "");
+}
+
 TEST_CASE("a key that is only looked at is not read") {
   const Section section = section_of({{"rate", "0.5"}, {"wait", "1"}});
   CHECK(section.peek<double>("rate", 2) == 0.5);
