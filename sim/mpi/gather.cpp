@@ -156,7 +156,6 @@ void gather_results(MpiSession& session, NodeBlock block, ComputeGraph& graph, O
   std::string failure = failure_of_flush(graph, out_of_memory);
   const std::string own = is_first ? "" : pack_if_possible(recorder, block);
   if (!is_first && own.empty() && failure.empty()) failure = out_of_memory;
-  failure = session.share_failure(failure);
   if (is_first) {
     for (int rank = 1; rank < session.ranks(); ++rank)
       unpack_if_known(session.receive_text(rank), recorder);
@@ -164,6 +163,7 @@ void gather_results(MpiSession& session, NodeBlock block, ComputeGraph& graph, O
   } else {
     session.send_text(0, own);
   }
+  failure = session.share_failure(failure);
   if (!failure.empty()) throw Error(failure);
   // An evaluation may take longer than ranks wait for each other.
   if (!is_first) session.be_patient();
