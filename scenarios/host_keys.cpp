@@ -47,6 +47,12 @@ constexpr struct {
     {"operation_entry", &HostUses::entry, "no operation goes to a communication thread"},
 };
 
+/// Who takes a cost of the preset away means that nobody pays it.
+bool costs_nothing(const KeyUse& cost) {
+  return cost.type == "duration" ? parse_duration(cost.value) == Duration{}
+                                 : cost.value == "infinite";
+}
+
 /// What adds up models in the cache says little without what adds up the others: it would cost nothing.
 void check_cache(const Section& network, std::int64_t cache) {
   network.expect(!network.has("cache_bandwidth") || network.has("cache"), "cache_bandwidth",
@@ -111,7 +117,7 @@ std::vector<HostWish> host_wishes(const Section& network) {
   std::vector<HostWish> wishes;
   for (const auto& [key, use, nothing] : paid_by) {
     const auto read = std::ranges::find(network.uses(), key, &KeyUse::key);
-    if (!network.has(key) || read->value == read->fallback) continue;
+    if (!network.has(key) || read->value == read->fallback || costs_nothing(*read)) continue;
     wishes.push_back({use, network.located(key, fmt::format("has changed nothing: {}", nothing))});
   }
   return wishes;
