@@ -364,7 +364,8 @@ TEST_CASE("AD-PSGD exchanges tensor by tensor and keeps the mean") {
   const auto mean = [](const Recorder& recorder, std::size_t k) {
     return test::mean_model(recorder, k);
   };
-  const Overrides still = test::gradients_until(1, {"algorithm.momentum=0", "run.steps=20"});
+  const Overrides still = test::gradients_until(
+      1, {"algorithm.momentum=0", "run.steps=20", "compute.gradient=1 s"});  // exchanges keep up
   Overrides pieces = still;
   pieces.push_back(tensors[0]);
   const Recorder whole = test::run(text, still);
