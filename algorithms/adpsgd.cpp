@@ -150,9 +150,8 @@ Task<> AdpsgdSteps::gossip() {
 Task<> AdpsgdSteps::take(Step first, Step last) {
   for (Step k = first; k <= last; ++k) {
     ++begun_;
-    owed_ += settings_.exchanges_per_step;
     // Where the network cannot keep up, nobody makes up for it when the steps have ended.
-    if (k == last) owed_ = std::min(owed_, settings_.exchanges_per_step);
+    owed_ = settings_.exchanges_per_step + (k < last ? owed_ : 0);
     gradient_begun_.notify();
     const Vector snapshot = x_;
     const Gradient g = co_await node_.gradient_in_pieces(snapshot);

@@ -132,9 +132,10 @@ std::int64_t read_eager_limit(const Section& network) {
 }
 
 Pace read_pace(const Section& compute) {
-  const std::string pace =
-      compute.choice("pace", {"modelled", "measured"}, "modelled",
-                     "over MPI: whether a gradient takes the modelled time or its own");
+  const std::string pace = compute.choice(
+      "pace", {"modelled", "measured"}, "modelled",
+      "over MPI: whether a gradient takes the modelled time or its own, which counts the wait "
+      "for other nodes of its rank, too");
   return pace == "measured" ? Pace::measured : Pace::modelled;
 }
 

@@ -58,7 +58,10 @@ void Observer::set_model(NodeId node, Vector x) {
 }
 
 void Observer::set_final_model(NodeId node, Vector x, Time now) {
-  while (next_instant_ < now) take_instant();
+  for (; next_instant_ < now; take_instant()) {
+    lose_stopped(next_instant_);
+    if (behind_ == 0) break;
+  }
   if (behind_ == 0 && !newest_.empty() && last_step_ < now) pass_to_end(last_step_);
   set_model(node, std::move(x));
 }

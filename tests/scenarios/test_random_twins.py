@@ -161,17 +161,22 @@ def blocking_swarm(t, local_steps, is_geometric):
 
 
 def adpsgd(t, exchanges_per_step):
-    pairs, begun = Pairs(t.world, t.x), np.zeros(t.nodes, int)
+    """Exchanges that earlier gradients allowed, and that have not begun at the last one, never do."""
+    pairs, begun, owed = Pairs(t.world, t.x), np.zeros(t.nodes, int), np.zeros(t.nodes, int)
 
     def gossip(i):
-        for e in range(t.steps * exchanges_per_step):
-            yield "until", lambda e=e: e < begun[i] * exchanges_per_step
+        for e in itertools.count():
+            if owed[i] == 0 and begun[i] == t.steps:
+                return
+            yield "until", lambda: owed[i] > 0
+            owed[i] -= 1
             yield from pairs.exchange(i, t.partner("partner", i, e))
 
     def node(i):
         t.world.start(i, gossip(i))
         for k in range(t.steps):
             begun[i] += 1
+            owed[i] = exchanges_per_step + (owed[i] if k < t.steps - 1 else 0)
             at = t.x[i]
             yield "compute", k
             t.x[i] -= t.step(i, at)
