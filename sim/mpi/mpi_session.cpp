@@ -1,6 +1,7 @@
 #include "sim/mpi/mpi_session.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
@@ -48,12 +49,12 @@ std::int64_t clock_now() {
 
 /// Cores that at least one rank of `host` may run on. Where they are bound, each knows its own alone.
 int count_cores(MPI_Comm host) {
-  cpu_set_t own;
-  CPU_ZERO(&own);
-  sched_getaffinity(0, sizeof(own), &own);  // none where there are more than it has room for
-  cpu_set_t all;
-  check_mpi(MPI_Allreduce(&own, &all, sizeof(own), MPI_BYTE, MPI_BOR, host), "MPI_Allreduce");
-  return std::max(CPU_COUNT(&all), 1);
+  std::array<cpu_set_t, 16> own{};  // room for 16,384
+  sched_getaffinity(0, sizeof(own), own.data());
+  std::array<cpu_set_t, 16> all{};
+  check_mpi(MPI_Allreduce(own.data(), all.data(), sizeof(own), MPI_BYTE, MPI_BOR, host),
+            "MPI_Allreduce");
+  return std::max(CPU_COUNT_S(sizeof(all), all.data()), 1);
 }
 
 }  // namespace
