@@ -44,9 +44,8 @@ struct Settings {
 
 /// Who sends to whom in one round.
 struct Round {
-  std::vector<std::vector<NodeId>>
-      out;  // (nodes), each in order of sending, so that few send to one at a time
-  std::vector<std::vector<NodeId>> in;  // (nodes), each sorted
+  std::vector<std::vector<NodeId>> out;  // (nodes), each in order of sending
+  std::vector<std::vector<NodeId>> in;   // (nodes), each sorted
 };
 
 /// `count` of 0 .. bound-1, without repetition.

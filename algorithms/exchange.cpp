@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "algorithms/pieces.hpp"
 
@@ -102,6 +103,24 @@ bool has_unit_columns(const Topology& topology) {
     }
   }
   return true;
+}
+
+bool is_balanced(const Topology& topology, double (*chance)(double from, double to)) {
+  if (topology.is_complete()) return true;
+  std::vector<double> surplus(static_cast<std::size_t>(topology.nodes()));
+  std::vector<double> degree;
+  for (NodeId i = 0; i < topology.nodes(); ++i)
+    degree.push_back(static_cast<double>(topology.neighbors(i).size()));
+  for (NodeId i = 0; i < topology.nodes(); ++i) {
+    for (const NodeId j : topology.neighbors(i)) {
+      const auto from = static_cast<std::size_t>(i);
+      const auto to = static_cast<std::size_t>(j);
+      const double share = chance(degree[from], degree[to]);
+      surplus[from] -= share;
+      surplus[to] += share;
+    }
+  }
+  return std::ranges::all_of(surplus, [](double s) { return std::abs(s) < 1e-6; });
 }
 
 double least_weight(const Topology& topology) {

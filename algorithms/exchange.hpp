@@ -78,6 +78,10 @@ void expect_fixed_symmetric(const Section& section, std::string_view kind,
 /// rows that do, too, mixing keeps the mean.
 bool has_unit_columns(const Topology& topology);
 
+/// Whether as much comes to each node as leaves it, if all send to each neighbor with a chance that depends on the degrees of
+/// both, the sender's first: a random walk is then at all equally often, and weights stay alike.
+bool is_balanced(const Topology& topology, double (*chance)(double from, double to));
+
 /// The smallest mixing weight of any step, those of nodes to themselves included.
 double least_weight(const Topology& topology);
 

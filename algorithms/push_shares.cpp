@@ -164,8 +164,8 @@ Shares PushSchedule::at(const Node& node, Step k) const {
     for_each_edge_out(node, k, [&](const Edge& edge) {
       shares.out.push_back({edge.peer, share(edge)});
     });
-    for (const Edge& edge : node.out(k))
-      shares.kept -= share(edge);  // in an order that is the sum's own
+    // In order of peer, whatever the turns: a sum of floats has an order.
+    for (const Edge& edge : node.out(k)) shares.kept -= share(edge);
     for (const Edge& edge : node.in(k)) shares.in.push_back(edge.peer);
   } else {
     const NodeId n = node.nodes();

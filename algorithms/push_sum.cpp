@@ -20,10 +20,6 @@
 // than that after the last message. Shares that are lost, or reach a node that has stopped, are mass
 // that is gone: the estimates stay means, weighted by what is left.
 
-#include <algorithm>
-#include <cmath>
-#include <vector>
-
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/patience.hpp"
@@ -119,18 +115,6 @@ Task<> run(Node& node, const Settings& settings) {
 
 }  // namespace
 
-/// Whether all weights stay about one: as much is sent to each node as it sends, if all weigh the same.
-bool is_even(const Topology& topology) {
-  if (topology.is_complete()) return true;
-  std::vector<double> comes(static_cast<std::size_t>(topology.nodes()));
-  for (NodeId i = 0; i < topology.nodes(); ++i) {
-    const Neighbors peers = topology.neighbors(i);
-    for (const NodeId j : peers)
-      comes[static_cast<std::size_t>(j)] += 1 / static_cast<double>(peers.size());
-  }
-  return std::ranges::all_of(comes, [](double share) { return std::abs(share - 1) < 1e-6; });
-}
-
 Program push_sum(const Section& section, const Context& context) {
   Settings settings;
   settings.send_chance =
@@ -143,7 +127,9 @@ Program push_sum(const Section& section, const Context& context) {
   settings.patience = read_patience(section);
   settings.optimizer = read_optimizer(section, context);
   section.note_other("topology");
-  if (settings.is_applied_to_model && context.workload.has_numbers && !is_even(context.topology)) {
+  const auto chance = [](double from, double) { return 1 / from; };
+  if (settings.is_applied_to_model && context.workload.has_numbers &&
+      !is_balanced(context.topology, chance)) {
     section.warn("gradient",
                  "= model weighs the losses of nodes by how much is sent to them, which differs "
                  "here: the optimum is another one; numerator, or a regular topology, weighs all "

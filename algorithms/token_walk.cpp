@@ -16,8 +16,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <vector>
 
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
@@ -44,25 +42,6 @@ NodeId next(const Node& node, Step visits, bool is_cyclic) {
   const double ratio = static_cast<double>(peers.size()) /
                        static_cast<double>(node.topology().neighbors(peer).size());
   return random.uniform() < ratio ? peer : node.id();
-}
-
-/// Whether a random walk is at every node equally often: each is come to as often as it is left, if all are.
-bool is_even(const Topology& topology) {
-  if (topology.is_complete()) return true;
-  std::vector<double> surplus(static_cast<std::size_t>(topology.nodes()));
-  std::vector<double> degree;
-  for (NodeId i = 0; i < topology.nodes(); ++i)
-    degree.push_back(static_cast<double>(topology.neighbors(i).size()));
-  for (NodeId i = 0; i < topology.nodes(); ++i) {
-    for (const NodeId j : topology.neighbors(i)) {
-      const auto from = static_cast<std::size_t>(i);
-      const auto to = static_cast<std::size_t>(j);
-      const double chance = 1 / std::max(degree[from], degree[to]);
-      surplus[from] -= chance;
-      surplus[to] += chance;
-    }
-  }
-  return std::ranges::all_of(surplus, [](double s) { return std::abs(s) < 1e-6; });
 }
 
 Task<> run(Node& node, const Settings& settings) {
@@ -106,7 +85,8 @@ Program token_walk(const Section& section, const Context& context) {
                      "to a random neighbor, or through all nodes in turn") == "cyclic";
   settings.optimizer = read_optimizer(section, context);
   if (!settings.is_cyclic) section.note_other("topology");
-  section.expect(settings.is_cyclic || is_even(context.topology), "walk",
+  const auto chance = [](double from, double to) { return 1 / std::max(from, to); };
+  section.expect(settings.is_cyclic || is_balanced(context.topology, chance), "walk",
                  "= random needs a topology on which the walk visits all nodes equally often: an "
                  "undirected one, or as many ways to each node as from it");
   section.finish();
