@@ -226,7 +226,7 @@ T Section::optional(std::string_view key, T fallback, std::string_view help) con
 
 template <class T>
 T Section::peek(std::string_view key, T fallback) const {
-  const Setting* setting = find(key);
+  const Setting* setting = find(key, Kind<T>::write(fallback));
   return setting ? parse<T>(*this, *setting) : fallback;
 }
 
@@ -299,6 +299,11 @@ const Setting* Section::find(std::string_view key) const {
   return found == settings_.end() ? nullptr : &*found;
 }
 
+const Setting* Section::find(std::string_view key, std::string_view fallback) const {
+  const Setting* setting = find(key);
+  return setting && fallback.empty() && setting->text == "none" ? nullptr : setting;
+}
+
 bool Section::is_read(std::string_view key) const {
   return std::any_of(uses_.begin(), uses_.end(),
                      [key](const KeyUse& use) { return use.key == key; });
@@ -307,8 +312,7 @@ bool Section::is_read(std::string_view key) const {
 const Setting* Section::note(std::string_view key, std::string_view type,
                              const std::optional<std::string>& fallback,
                              std::string_view help) const {
-  const Setting* setting = find(key);
-  if (setting && fallback && fallback->empty() && setting->text == "none") setting = nullptr;
+  const Setting* setting = fallback ? find(key, *fallback) : find(key);
   if (!is_read(key)) {
     ensure(!is_finished_, "a key that is read after finish()");
     uses_.push_back({.key = std::string(key),

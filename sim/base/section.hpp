@@ -124,6 +124,8 @@ class Section {
  private:
   [[noreturn]] void fail_with(std::string_view key, const std::string& message) const;
   const Setting* find(std::string_view key) const;
+  /// The same, but none for the word "none" where the `fallback` is empty, and shown so.
+  const Setting* find(std::string_view key, std::string_view fallback) const;
   bool is_read(std::string_view key) const;
   /// Remembers that `key` is read; its setting, or null if it has none and a fallback or a sample will do.
   const Setting* note(std::string_view key, std::string_view type,

@@ -102,6 +102,8 @@ TEST_CASE("an optional key answers its value, or its fallback when absent") {
 TEST_CASE("none is an empty value where that is the default") {
   const Section section = section_of({{"path", "none"}, {"values", "none"}, {"name", "none"}});
   CHECK(section.optional<std::string>("path", "", "") == "");
+  CHECK(section.peek<std::string>("path", "") == "");
+  CHECK(section.peek<std::string>("name", "ring") == "none");
   CHECK(section.numbers("values", {}, "").empty());
   CHECK(section.optional<std::string>("name", "ring", "") == "none");
   CHECK(section.uses()[0].value == "");
