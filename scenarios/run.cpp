@@ -202,39 +202,40 @@ void Run::save_so_far() {
   }
 }
 
+/// GiB of so many models, the first time that they are more than evaluations keep in silence.
+std::optional<double> Run::too_many_models(std::size_t models) {
+  if (has_warned_of_models_ || !hooks_.warn || !graph_->has_numbers()) return std::nullopt;
+  const double bytes = model_bytes(parts_.settings, parts_.workload->facts()) *
+                       static_cast<double>(models) / parts_.settings.nodes;
+  if (bytes < hooks_.most_waiting_bytes) return std::nullopt;
+  has_warned_of_models_ = true;
+  return bytes / (1 << 30);
+}
+
 void Run::watch_waiting_models() {
   const std::size_t waiting = observer_->waiting_models();
-  const auto nodes = recorder_.nodes.size();
-  if (waiting < few_waiting_models * nodes || has_warned_of_models_ || !graph_->has_numbers())
-    return;
-  const double bytes = model_bytes(parts_.settings, parts_.workload->facts()) *
-                       static_cast<double>(waiting) / static_cast<double>(nodes);
-  if (bytes < hooks_.most_waiting_bytes) return;
-  has_warned_of_models_ = true;
+  if (waiting < few_waiting_models * recorder_.nodes.size()) return;
+  const std::optional<double> size = too_many_models(waiting);
+  if (!size) return;
   const NodeId slowest = observer_->slowest();
   const Step fastest = std::ranges::max(recorder_.nodes, {}, &NodeTotals::steps).steps;
-  if (hooks_.warn)
-    hooks_.warn(fmt::format(
-        "evaluations by step keep {:.2g} GiB of models until node {} gets as far, which is {} "
-        "steps behind; a larger run.evaluate_every keeps fewer, evaluations by time "
-        "(run.evaluate_interval) none",
-        bytes / (1 << 30), slowest,
-        fastest - recorder_.nodes[static_cast<std::size_t>(slowest)].steps));
+  hooks_.warn(fmt::format(
+      "evaluations by step keep {:.2g} GiB of models until node {} gets as far, which is {} "
+      "steps behind; a larger run.evaluate_every keeps fewer, evaluations by time "
+      "(run.evaluate_interval) none",
+      *size, slowest, fastest - recorder_.nodes[static_cast<std::size_t>(slowest)].steps));
 }
 
 /// Over MPI, where those of a rank's nodes are kept until all are evaluated on rank 0. One rank speaks for all, which have equally
 /// many nodes.
 void Run::watch_kept_models(std::size_t models) {
-  if (has_warned_of_models_ || !graph_->has_numbers() || !is_keeper_()) return;
-  const double bytes = model_bytes(parts_.settings, parts_.workload->facts()) *
-                       static_cast<double>(models) / parts_.settings.nodes;
-  if (bytes < hooks_.most_waiting_bytes) return;
-  has_warned_of_models_ = true;
-  if (hooks_.warn)
+  if (!is_keeper_()) return;
+  if (const std::optional<double> size = too_many_models(models)) {
     hooks_.warn(fmt::format(
         "evaluations over MPI keep {:.2g} GiB of models on a rank until the run has ended; "
         "a larger run.evaluate_every or run.evaluate_interval keeps fewer",
-        bytes / (1 << 30)));
+        *size));
+  }
 }
 
 void Run::warn_of_saving(const Error& error) {
@@ -531,7 +532,7 @@ void Run::run_simulation(const Recorder* recorded) {
        .backward = replay ? GradientDuration() : backward_duration(),
        .per_episode = replay ? GradientDuration() : episode_duration(),
        .until = until(),
-       .is_done = [&] { return observer_->has_ended(settings.steps); },
+       .is_done = [&] { return observer_->has_ended(); },
        .pulse = [this, &clock] { pulse(clock->now(), clock->events()); },
        .failures = parts_.failures.get(),
        .on_stop = [&](NodeId i) { observer_->lose(i, *parts_.failures->stopped(i, clock->now())); },

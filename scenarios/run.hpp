@@ -142,6 +142,7 @@ class Run {
   std::optional<Recorder> load_saved(NodeId node) const;
   void warn_of_saving(const Error& error);
   /// Warns, once, that evaluations keep many models until slow nodes get as far.
+  std::optional<double> too_many_models(std::size_t models);
   void watch_waiting_models();
   void watch_kept_models(std::size_t models);
   void note_idle_wishes(const SimulatedTransport& transport, const Host* host);

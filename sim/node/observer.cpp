@@ -79,11 +79,6 @@ void Observer::evaluate_by_time(std::pair<NodeId, NodeId> nodes, Duration interv
   next_instant_ = interval > Duration{0} ? std::min(Time{interval}, until) : until;
 }
 
-Time Observer::end() const {
-  return last_finish(std::span(recorder_.nodes.begin() + nodes_here_.first,
-                               recorder_.nodes.begin() + nodes_here_.second));
-}
-
 void Observer::pass_to_end(Time end) {
   while (next_instant_ < end) take_instant();
   if (next_instant_ > until_) return;  // that was the last one

@@ -91,8 +91,8 @@ class Observer {
   /// Evaluates the models of `nodes` by time: after `interval`, 2 `interval`, .. (zero: never) and at the end, which is
   /// `until` at the latest.
   void evaluate_by_time(std::pair<NodeId, NodeId> nodes, Duration interval, Time until);
-  /// When the last of these nodes ended its last step.
-  Time end() const;
+  /// When the last step so far ended, of any node here.
+  Time end() const { return last_step_; }
   /// All has happened: evaluates at the instants before `end`, and there.
   void pass_to_end(Time end);
   /// Waits for the numbers of each evaluation by step, or by time, and hands them over.
@@ -136,8 +136,8 @@ class Observer {
   void settle();
   /// Fills in the consensus distances that are known by now, whose rows then are through; before the recorder is saved.
   void note_consensus();
-  /// Whether every node that has not stopped ended so many steps.
-  bool has_ended(Step steps) const { return !first_behind(steps); }
+  /// Whether every node that has not stopped ended all steps.
+  bool has_ended() const { return behind_ == 0; }
   /// After a run: throws Error if a node that has not stopped ended fewer steps than the run has.
   void check_steps(Step steps) const;
   /// After settle(): throws Diverged, naming the step, if a mean model was no longer finite, unless those that diverged are left
