@@ -43,7 +43,7 @@ void export_command(const Arguments& arguments) {
   };
   lacks("links", recorder.links.empty(), "its network model counts none, or none was used");
   lacks("evaluation_by_time", recorder.evaluation_by_time.rows() == 0,
-        "its run has no run.evaluate_interval, or evaluates no model");
+        "its run has neither run.evaluate_interval nor run.until");
   if (values.count("output") > 0) {
     const std::string path = values["output"].as<std::string>();
     std::error_code nothing;

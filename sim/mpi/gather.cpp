@@ -10,8 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "sim/base/error.hpp"
 #include "sim/mpi/packer.hpp"
 #include "sim/mpi/records.hpp"
@@ -151,8 +149,7 @@ std::string failure_of_flush(ComputeGraph& graph, const std::string& out_of_memo
 void gather_results(MpiSession& session, NodeBlock block, ComputeGraph& graph, Observer& observer,
                     Recorder& recorder, bool with_models, const std::function<bool()>& goes_on) {
   const bool is_first = session.rank() == 0;
-  const std::string out_of_memory =
-      fmt::format("rank {} of {} is out of memory", session.rank(), session.ranks());
+  const std::string out_of_memory = session.out_of_memory();
   std::string failure = failure_of_flush(graph, out_of_memory);
   const std::string own = is_first ? "" : pack_if_possible(recorder, block);
   if (!is_first && own.empty() && failure.empty()) failure = out_of_memory;

@@ -112,6 +112,10 @@ MpiSession::MpiSession()
   check_mpi(MPI_Comm_free(&host), "MPI_Comm_free");
 }
 
+std::string MpiSession::out_of_memory() const {
+  return fmt::format("rank {} of {} is out of memory", rank_, ranks_);
+}
+
 MpiSession::~MpiSession() {
   if (!all_leave()) MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
   MPI_Finalize();

@@ -353,7 +353,7 @@ void MpiTransport::run_out_of_memory() {
   const bool has_reserve = settings_.reserve != nullptr && *settings_.reserve;
   if (has_reserve) settings_.reserve->reset();
   if (failure_.empty()) {
-    failure_ = fmt::format("rank {} of {} is out of memory", session_.rank(), session_.ranks());
+    failure_ = session_.out_of_memory();
   } else if (!has_reserve) {
     throw std::bad_alloc();
   }
