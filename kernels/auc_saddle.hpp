@@ -12,7 +12,7 @@
 // "Communication-Efficient Distributed Stochastic AUC Maximization with Deep Neural Networks",
 // ICML 2020.
 //
-// A model is the layers of the score, as in kernels/dense_layer.hpp, then a, b, alpha. Gradients are what a
+// A model is the layers of the score, as in kernels/dense/layer.hpp, then a, b, alpha. Gradients are what a
 // step subtracts: of alpha it is minus the derivative, so that every algorithm descends in w, a, b
 // and ascends in alpha. Sums over samples run in order, in double.
 #pragma once
@@ -22,10 +22,10 @@
 #include <span>
 #include <vector>
 
-#include "kernels/dataset.hpp"
-#include "kernels/dense.hpp"
-#include "kernels/dense_stack.hpp"
-#include "kernels/partition.hpp"
+#include "kernels/data/dataset.hpp"
+#include "kernels/data/partition.hpp"
+#include "kernels/dense/dense.hpp"
+#include "kernels/dense/stack.hpp"
 #include "sim/node/workload.hpp"
 
 namespace starling {

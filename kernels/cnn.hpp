@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "kernels/cnn_network.hpp"
-#include "kernels/dataset.hpp"
+#include "kernels/data/dataset.hpp"
+#include "kernels/data/partition.hpp"
 #include "kernels/for_all.hpp"
-#include "kernels/partition.hpp"
 #include "kernels/score.hpp"
 #include "sim/node/workload.hpp"
 

@@ -1,7 +1,7 @@
 // A convolutional network at work: layers become operations between numbered buffers, with all
 // shapes and all places in the flat model known. Passes run them in turn; whatever is local to a
 // sample runs sample by sample, so that what one operation writes is in the cache for the next. The
-// arithmetic is that of kernels/dense.hpp and kernels/dense_images.hpp.
+// arithmetic is that of kernels/dense/dense.hpp and kernels/dense/images.hpp.
 //
 // A model is its layers one after the other: weights (panel-major), then bias; scale, then shift.
 #pragma once
@@ -14,8 +14,8 @@
 
 #include "kernels/cnn_layers.hpp"
 #include "kernels/crew.hpp"
-#include "kernels/dense.hpp"
-#include "kernels/dense_layer.hpp"
+#include "kernels/dense/dense.hpp"
+#include "kernels/dense/layer.hpp"
 #include "kernels/scratch.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/types.hpp"

@@ -1,5 +1,5 @@
 // CpuBackend: vectors in host memory, verbs with OpenMP over jobs and columns. The numbers are
-// those of kernels/dense.hpp (linear, squared_distance) and
+// those of kernels/dense/dense.hpp (linear, squared_distance) and
 // of kernels/transforms.hpp, whatever the number of threads.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <span>
 
-#include "kernels/dense.hpp"
+#include "kernels/dense/dense.hpp"
 #include "sim/node/backend.hpp"
 
 namespace starling {

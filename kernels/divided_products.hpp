@@ -7,7 +7,7 @@
 #include <cstddef>
 
 #include "kernels/crew.hpp"
-#include "kernels/dense.hpp"
+#include "kernels/dense/dense.hpp"
 #include "kernels/finite.hpp"
 
 namespace starling {

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/partition.hpp"
+#include "kernels/data/partition.hpp"
 #include "sim/node/workload.hpp"
 
 namespace starling {

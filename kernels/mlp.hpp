@@ -1,8 +1,8 @@
 // Multilayer perceptron: fully connected layers with ReLU between them, softmax and mean
 // cross-entropy at the end. Without hidden layers it is softmax regression. The arithmetic, and
-// with it the order of every sum, is that of kernels/dense.hpp; a batch's loss is the sum of its
+// with it the order of every sum, is that of kernels/dense/dense.hpp; a batch's loss is the sum of its
 // samples' losses in order, in double, over the batch size.
-// A model is its layers one after the other (kernels/dense_layer.hpp).
+// A model is its layers one after the other (kernels/dense/layer.hpp).
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 #include <span>
 #include <vector>
 
-#include "kernels/dataset.hpp"
-#include "kernels/dense.hpp"
-#include "kernels/dense_layer.hpp"
+#include "kernels/data/dataset.hpp"
+#include "kernels/data/partition.hpp"
+#include "kernels/dense/dense.hpp"
+#include "kernels/dense/layer.hpp"
 #include "kernels/divided_products.hpp"
 #include "kernels/for_all.hpp"
-#include "kernels/partition.hpp"
 #include "kernels/score.hpp"
 #include "sim/base/section.hpp"
 #include "sim/node/workload.hpp"

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/dense_layer.hpp"
+#include "kernels/dense/layer.hpp"
 #include "sim/node/workload.hpp"
 
 namespace starling {

@@ -23,7 +23,7 @@
 // pass over the experience, where the ratio of probabilities is 1 and nothing is clipped.
 //
 // The policy is an MLP on what an agent sees, with ReLU; four logits and the value V come out of one
-// layer. The model is layer after layer, as in kernels/dense_layer.hpp. Rollouts and sums are in double with
+// layer. The model is layer after layer, as in kernels/dense/layer.hpp. Rollouts and sums are in double with
 // our own exp and log, one move after the other.
 #pragma once
 
@@ -32,8 +32,8 @@
 #include <span>
 #include <vector>
 
-#include "kernels/dense.hpp"
-#include "kernels/dense_stack.hpp"
+#include "kernels/dense/dense.hpp"
+#include "kernels/dense/stack.hpp"
 #include "kernels/grid_world.hpp"
 #include "sim/node/workload.hpp"
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/dense.hpp"
+#include "kernels/dense/dense.hpp"
 #include "sim/node/workload.hpp"
 
 namespace starling {

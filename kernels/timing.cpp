@@ -24,7 +24,7 @@
 
 #include <fmt/format.h>
 
-#include "kernels/lengths.hpp"
+#include "kernels/data/lengths.hpp"
 #include "kernels/registry.hpp"
 #include "kernels/tensor_sizes.hpp"
 #include "sim/base/error.hpp"

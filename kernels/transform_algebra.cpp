@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/dense.hpp"
+#include "kernels/dense/dense.hpp"
 #include "kernels/transforms.hpp"
 
 namespace starling::transforms {

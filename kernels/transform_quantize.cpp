@@ -5,7 +5,7 @@
 #include <bit>
 #include <cmath>
 
-#include "kernels/dense.hpp"
+#include "kernels/dense/dense.hpp"
 #include "kernels/transforms.hpp"
 
 namespace starling::transforms {

@@ -10,11 +10,11 @@
 #include <span>
 #include <vector>
 
+#include "kernels/data/length_buckets.hpp"
+#include "kernels/data/partition.hpp"
+#include "kernels/data/sequences.hpp"
 #include "kernels/for_all.hpp"
-#include "kernels/length_buckets.hpp"
-#include "kernels/partition.hpp"
 #include "kernels/score.hpp"
-#include "kernels/sequences.hpp"
 #include "kernels/transformer_model.hpp"
 #include "sim/node/workload.hpp"
 

@@ -9,7 +9,7 @@
 //
 // The sequences of a mini-batch lie one after the other as rows of one matrix, so nothing is spent
 // on padding: the dense layers see all tokens as one batch, attention goes sequence by sequence.
-// The arithmetic is that of kernels/dense.hpp; what is left are sums over rows in order: a residual
+// The arithmetic is that of kernels/dense/dense.hpp; what is left are sums over rows in order: a residual
 // is x + y, the mean over a sequence adds n_to (1 / length) over t in order, and gradients of
 // embeddings add up over the rows in order.
 //
@@ -23,8 +23,8 @@
 #include <span>
 #include <vector>
 
-#include "kernels/dense.hpp"
-#include "kernels/dense_layer.hpp"
+#include "kernels/dense/dense.hpp"
+#include "kernels/dense/layer.hpp"
 #include "kernels/divided_products.hpp"
 #include "kernels/scratch.hpp"
 #include "sim/base/random.hpp"

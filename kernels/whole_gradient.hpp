@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "kernels/dense.hpp"
+#include "kernels/dense/dense.hpp"
 #include "kernels/divided_products.hpp"
 #include "kernels/finite.hpp"
 #include "sim/node/workload.hpp"

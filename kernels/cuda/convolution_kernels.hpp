@@ -1,5 +1,5 @@
 // The products of a convolution on a device, for many models at once: a block per tile of one task, as in
-// layer_kernels.hpp; kernels/dense_images.hpp defines every number. No input is framed or unfolded in memory: what a
+// layer_kernels.hpp; kernels/dense/images.hpp defines every number. No input is framed or unfolded in memory: what a
 // place of the kernel sees is looked up, or is the 0 of the border, when a piece of a tile is fetched. That happens while the
 // piece before is multiplied.
 #pragma once

@@ -1,4 +1,4 @@
-// Which samples a mini-batch has, drawn on a device: BatchSampler of kernels/partition.hpp, number for number. On the host
+// Which samples a mini-batch has, drawn on a device: BatchSampler of kernels/data/partition.hpp, number for number. On the host
 // the draws of a model as small as a block takes cost more than its gradient does here.
 #pragma once
 

@@ -1,5 +1,5 @@
 // What a convolutional network does besides products and normalization, on a device, for all images of all models at
-// once; kernels/dense_images.hpp defines every number. Images lie as there, without gaps.
+// once; kernels/dense/images.hpp defines every number. Images lie as there, without gaps.
 #pragma once
 
 #include "kernels/cuda/mlp_task.hpp"

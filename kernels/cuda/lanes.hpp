@@ -1,5 +1,5 @@
 // Sums of many entries in double by a block: lane l of 16 adds the entries i with i mod 16 = l in order, then lanes fold
-// in halves, as on the CPU (kernels/dense.hpp, kernels/transforms.hpp).
+// in halves, as on the CPU (kernels/dense/dense.hpp, kernels/transforms.hpp).
 #pragma once
 
 #include "kernels/cuda/numbers.hpp"

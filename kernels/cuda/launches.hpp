@@ -7,7 +7,7 @@
 #include "kernels/cuda/device.hpp"
 #include "kernels/cuda/image_kernels.hpp"
 #include "kernels/cuda/narrow_kernels.hpp"
-#include "kernels/dense_layer.hpp"
+#include "kernels/dense/layer.hpp"
 
 namespace starling::cuda {
 

@@ -1,9 +1,9 @@
-// Group and batch normalization on a device, for many models at once; kernels/dense_images.hpp defines every number. Sums
+// Group and batch normalization on a device, for many models at once; kernels/dense/images.hpp defines every number. Sums
 // over pixels are chains in double, one thread each: it only adds, what others have fetched and worked out.
 #pragma once
 
 #include "kernels/cuda/image_kernels.hpp"
-#include "kernels/dense_images.hpp"
+#include "kernels/dense/images.hpp"
 
 namespace starling::cuda {
 

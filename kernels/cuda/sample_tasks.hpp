@@ -10,8 +10,8 @@
 #include "kernels/cuda/device_memory.hpp"
 #include "kernels/cuda/draw_kernel.hpp"
 #include "kernels/cuda/mlp_task.hpp"
-#include "kernels/dataset.hpp"
-#include "kernels/partition.hpp"
+#include "kernels/data/dataset.hpp"
+#include "kernels/data/partition.hpp"
 #include "kernels/score.hpp"
 #include "sim/node/workload.hpp"
 

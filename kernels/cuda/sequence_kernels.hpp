@@ -1,4 +1,4 @@
-// What a transformer does besides its dense layers, on a device, for many models at once; kernels/dense_sequences.hpp and
+// What a transformer does besides its dense layers, on a device, for many models at once; kernels/dense/sequences.hpp and
 // kernels/transformer_model.hpp define every number. The tokens of a task are the rows of its matrices, which lie without
 // gaps: row r of task t is row t * rows + r. One file, for each kernel is short and reads what its neighbor wrote.
 #pragma once
@@ -6,7 +6,7 @@
 #include "kernels/cuda/image_kernels.hpp"
 #include "kernels/cuda/lanes.hpp"
 #include "kernels/cuda/layer_kernels.hpp"
-#include "kernels/dense_sequences.hpp"
+#include "kernels/dense/sequences.hpp"
 
 namespace starling::cuda {
 
@@ -233,7 +233,7 @@ struct GeluArguments {
   float* y;  // forward: written; backward: the gradient of it, which becomes that of x
 };
 
-/// 1 / (1 + exp z), the gate that GELU multiplies x by; z as in dense_sequences.hpp.
+/// 1 / (1 + exp z), the gate that GELU multiplies x by; z as in kernels/dense/sequences.hpp.
 STARLING_DEVICE float gelu_gate(float x) {
   const float z = -dense::gelu_slope * fmaf(dense::gelu_cubic, x * (x * x), x);
   return 1.0F / (1.0F + exponential_of(z));

@@ -1,10 +1,10 @@
-// exp, log and softmax with cross-entropy on a device, bit for bit those of kernels/dense_plain_math.hpp and
-// kernels/dense_v1.cpp. The polynomials are those of kernels/dense_math.hpp, written again because a device cannot index
+// exp, log and softmax with cross-entropy on a device, bit for bit those of kernels/dense/plain_math.hpp and
+// kernels/dense/v1.cpp. The polynomials are those of kernels/dense/math.hpp, written again because a device cannot index
 // the host's constants.
 #pragma once
 
 #include "kernels/cuda/block.hpp"
-#include "kernels/dense_math.hpp"
+#include "kernels/dense/math.hpp"
 
 namespace starling::cuda {
 

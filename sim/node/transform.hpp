@@ -5,7 +5,7 @@
 // A code is a vector whose floats are 32-bit words of a wire format, moved bit by bit, never calculated with.
 // Packed fields fill words from the lowest bit; a field may cross into the next word.
 //
-// Sums of many entries run in double in the lane order of squared_distance() (kernels/dense.hpp).
+// Sums of many entries run in double in the lane order of squared_distance() (kernels/dense/dense.hpp).
 #pragma once
 
 #include <array>
@@ -227,7 +227,7 @@ struct Orthonormalize {
   bool operator==(const Orthonormalize&) const = default;
 };
 
-/// Between the panel-major storage of a (rows x columns) weight matrix (kernels/dense.hpp) and row-major order.
+/// Between the panel-major storage of a (rows x columns) weight matrix (kernels/dense/dense.hpp) and row-major order.
 struct PanelsToRows {
   std::uint32_t rows, columns;
   bool is_transposed = false;  // column-major order instead

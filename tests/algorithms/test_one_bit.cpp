@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "kernels/dense.hpp"
+#include "kernels/dense/dense.hpp"
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 

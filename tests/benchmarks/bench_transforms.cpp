@@ -12,7 +12,7 @@
 #include <omp.h>
 
 #include "kernels/cpu_backend.hpp"
-#include "kernels/dense.hpp"
+#include "kernels/dense/dense.hpp"
 #include "sim/base/random.hpp"
 #include "tests/benchmarks/measure.hpp"
 

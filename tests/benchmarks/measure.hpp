@@ -14,7 +14,7 @@
 #include <immintrin.h>
 #endif
 
-#include "kernels/dense.hpp"
+#include "kernels/dense/dense.hpp"
 
 namespace starling::bench {
 

@@ -1,8 +1,8 @@
 // What every dataset promises, whatever file it was read from.
 #pragma once
 
-#include "kernels/dataset.hpp"
-#include "kernels/sequences.hpp"
+#include "kernels/data/dataset.hpp"
+#include "kernels/data/sequences.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace starling::test {

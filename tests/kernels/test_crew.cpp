@@ -14,7 +14,7 @@
 #include <doctest/doctest.h>
 
 #include "kernels/crew.hpp"
-#include "kernels/dense.hpp"
+#include "kernels/dense/dense.hpp"
 #include "kernels/divided_products.hpp"
 #include "sim/base/random.hpp"
 

@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "kernels/cpu_backend.hpp"
-#include "kernels/dense.hpp"
+#include "kernels/dense/dense.hpp"
 #include "sim/base/random.hpp"
 
 using namespace starling;
