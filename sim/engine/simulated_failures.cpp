@@ -22,6 +22,7 @@ std::optional<NodeId> SimulatedTransport::node_of(std::uint64_t payload) const {
       break;
     case Kind::network_timer:
     case Kind::back:
+    case Kind::leave:
       break;
   }
   return std::nullopt;

@@ -197,6 +197,9 @@ void SimulatedTransport::happen(std::uint64_t payload) {
     case Kind::back:
       come_back(static_cast<NodeId>(payload >> kind_bits));
       break;
+    case Kind::leave:
+      let_leave();
+      break;
   }
 }
 

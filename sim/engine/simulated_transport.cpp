@@ -103,7 +103,7 @@ void SimulatedTransport::send(NodeId to, Message&& message) {
   if (source == to) return deliver(now_, id);
   if (settings_.failures != nullptr) in_flight_[id].fate = settings_.failures->next_message(source);
   if (rendezvous_ != nullptr) [[unlikely]]
-    rendezvous_->begin(in_flight_[id].message);
+    rendezvous_->begin(id, in_flight_[id].message);
   if (host_ != nullptr && host_->is_staging() && enter_lane(id)) return;
   if (rendezvous_ != nullptr) [[unlikely]]
     return set_off(id);
@@ -112,10 +112,18 @@ void SimulatedTransport::send(NodeId to, Message&& message) {
 }
 
 void SimulatedTransport::set_off(std::uint32_t id) {
+  if (rendezvous_ == nullptr) return enter_network(id);
   const InFlight& flight = in_flight_[id];
   const NodeId to = flight.destination;
-  if (rendezvous_ == nullptr || rendezvous_->sets_off(id, to, flight.message, mailbox_.waiting(to)))
-    enter_network(id);
+  if (rendezvous_->sets_off(id, to, flight.message, mailbox_.waiting(to))) leave(id);
+}
+
+void SimulatedTransport::leave(std::uint32_t id) {
+  if (rendezvous_->add_leaving(id)) schedule(now_, Kind::leave, 0);
+}
+
+void SimulatedTransport::let_leave() {
+  for (const std::uint32_t id : rendezvous_->take_leaving()) enter_network(id);
 }
 
 void SimulatedTransport::enter_network(std::uint32_t id) {
@@ -127,11 +135,11 @@ void SimulatedTransport::enter_network(std::uint32_t id) {
 }
 
 void SimulatedTransport::post(NodeId node, Tag tag) {
-  for (const std::uint32_t id : rendezvous_->post(node, tag)) enter_network(id);
+  for (const std::uint32_t id : rendezvous_->post(node, tag)) leave(id);
 }
 
 void SimulatedTransport::ask(NodeId node, const Pattern& pattern) {
-  while (const auto id = rendezvous_->ask(pattern, node)) enter_network(*id);
+  while (const auto id = rendezvous_->ask(pattern, node)) leave(*id);
 }
 
 SimulatedTransport::LaneName SimulatedTransport::lane_of(const InFlight& flight) {
@@ -213,7 +221,7 @@ void SimulatedTransport::receive(ReceiveWait& wait) {
   const NodeId node = wait.fibre->node;
   mailbox_.enqueue(node, wait);
   if (rendezvous_ != nullptr) [[unlikely]] {
-    if (const auto id = rendezvous_->ask(wait, node)) enter_network(*id);
+    if (const auto id = rendezvous_->ask(wait, node)) leave(*id);
   }
   if (!wait.has_deadline()) return;
   wait.timer = take_slot(timers_, free_timers_);

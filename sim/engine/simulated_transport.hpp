@@ -104,7 +104,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
 
  private:
   /// What an event's payload means; in its low bits.
-  enum class Kind : std::uint64_t { resume, delivery, network_timer, deadline, back };
+  enum class Kind : std::uint64_t { resume, delivery, network_timer, deadline, back, leave };
   static constexpr int kind_bits = 3;
   /// Of a delivery the payload says, above its kind, the message's place in in_flight_ and, above that, its
   /// destination: so it is known early what to prefetch.
@@ -186,6 +186,9 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   /// A message goes to the network, now or when its receiver asks for it.
   void set_off(std::uint32_t id);
   void enter_network(std::uint32_t id);
+  /// The same at the end of this instant, and the end of the instant.
+  void leave(std::uint32_t id);
+  void let_leave();
   static LaneName lane_of(const InFlight& flight);
   /// Begins the leg out of a message that is staged, or has to wait for one that is; else false.
   bool enter_lane(std::uint32_t id);

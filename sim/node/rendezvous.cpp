@@ -67,7 +67,9 @@ void Rendezvous::close(NodeId node, Tag tag) {
   if (place != posted.end()) posted.erase(place);
 }
 
-void Rendezvous::begin(const Message& message) {
+void Rendezvous::begin(std::uint32_t id, const Message& message) {
+  if (id >= turns_.size()) turns_.resize(id + std::size_t{1});
+  turns_[id] = sent_++;
   if (is_long(message)) ++sends_[{message.source, message.tag}].count;
 }
 
@@ -83,6 +85,16 @@ TimedWait* Rendezvous::end(const Message& message) {
   if (wait != nullptr) wait->turn = sends->second.last_start;
   sends_.erase(sends);
   return wait;
+}
+
+bool Rendezvous::add_leaving(std::uint32_t id) {
+  leaving_.push_back(id);
+  return leaving_.size() == 1;
+}
+
+std::vector<std::uint32_t> Rendezvous::take_leaving() {
+  std::ranges::sort(leaving_, {}, [&](std::uint32_t id) { return turns_[id]; });
+  return std::exchange(leaving_, {});
 }
 
 std::string Rendezvous::describe() const {

@@ -46,15 +46,20 @@ class Rendezvous {
   void close(NodeId node, Tag tag);
 
   // --- Senders -----------------------------------------------------------------------------------------------
-  /// A message of that many bytes is sent, has set off, is through; short ones do not count. The last answers with who
-  /// has waited for it.
-  void begin(const Message& message);
+  /// A message is sent, has set off, is through; short ones do not count. The last answers with who has waited for it.
+  void begin(std::uint32_t id, const Message& message);
   void note_start(const Message& message, Time now);
   TimedWait* end(const Message& message);
   /// Whether a message that `node` has sent by `tag` is not through.
   bool is_sending(NodeId node, Tag tag) const { return sends_.contains({node, tag}); }
   /// `wait` stays where it is until end() answers with it.
   void wait(NodeId node, Tag tag, TimedWait& wait) { sends_.at({node, tag}).wait = &wait; }
+
+  // --- The end of an instant ---------------------------------------------------------------------------------
+  /// The message may set off. Answers whether it is the first of this instant.
+  bool add_leaving(std::uint32_t id);
+  /// All that may set off, in order of sending; ends the instant.
+  std::vector<std::uint32_t> take_leaving();
 
   /// Messages that are held, for the report of a stall; empty if there are none.
   std::string describe() const;
@@ -82,6 +87,9 @@ class Rendezvous {
   // Receives that have let a message set off; looked up only.
   std::unordered_set<const ReceiveWait*> served_;
   std::unordered_map<StreamName, Sends, StreamHash> sends_;
+  std::vector<std::uint32_t> leaving_;
+  std::vector<std::uint64_t> turns_;  // by id: how many were sent before
+  std::uint64_t sent_ = 0;
 };
 
 }  // namespace starling
