@@ -86,6 +86,13 @@ struct GraphStatistics {
   /// Most bytes of vectors, while sums run and between batches of gradients.
   std::int64_t peak_bytes = 0;
   double plan_seconds = 0;  // spent on saying what this process does, if processes share
+
+  struct Counter {
+    std::int64_t GraphStatistics::*number;
+    const char* name;  // in results; null: not there, but in a mean
+  };
+  /// All that is counted, in the order of a checkpoint's counters.
+  static std::span<const Counter> counters();
 };
 
 class ComputeGraph {
