@@ -315,6 +315,9 @@ class ComputeGraph {
     std::vector<Use> uses;
     std::vector<ValueId> garbage;  // released before anything runs
     std::size_t value_count = 0;
+
+    /// Makes it as empty as a new one, but for its memory.
+    void clear();
   };
 
   /// Numbers of a value in host memory, where the backend keeps its own elsewhere.
@@ -393,6 +396,7 @@ class ComputeGraph {
 
   std::vector<Value> values_;
   std::vector<ValueId> free_values_;
+  std::vector<ValueId> released_;  // not read in the open window; has room for all
   std::vector<ValueId> freed_at_completion_;
   std::deque<Slot> slots_;
   std::vector<std::uint32_t> free_slots_, slots_freed_at_completion_;
@@ -423,8 +427,8 @@ class ComputeGraph {
 inline void ComputeGraph::release(ValueId id) {
   Value& value = values_[id];
   if (--value.handles > 0 || value.is_touched)
-    return;  // a touched value is looked at when its window closes
-  open_.garbage.push_back(id);
+    return;                 // a touched value is looked at when its window closes
+  released_.push_back(id);  // has room
 }
 
 inline void ComputeGraph::release_slot(std::uint32_t slot) {
