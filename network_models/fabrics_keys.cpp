@@ -29,7 +29,7 @@ std::vector<NodeId> whole_numbers(const Section& section, std::string_view key,
 NodeId whole_number(const Section& section, std::string_view key, NodeId fallback,
                     std::string_view help) {
   const auto value = section.optional<std::int64_t>(key, fallback, help);
-  section.expect(value >= 1 && value <= 1'000'000, key, "must be from 1 to 1000000, got {}", value);
+  section.expect_range(key, value, 1, 1'000'000);
   return static_cast<NodeId>(std::clamp<std::int64_t>(value, 1, 1'000'000));
 }
 

@@ -395,8 +395,7 @@ std::unique_ptr<NetworkModel> make_fluid(const Section& section, NodeId nodes,
                                "share of a link's bandwidth by which the messages on it may "
                                "leave it free or exceed it; rates are always exactly fair for "
                                "bandwidths so little off");
-  section.expect(settings.accuracy >= 0 && settings.accuracy <= 0.1, "accuracy",
-                 "must be from 0 to 0.1, got {}", settings.accuracy);
+  section.expect_range("accuracy", settings.accuracy, 0, 0.1);
   settings.is_concurrent = section.optional<bool>(
       "concurrent", true,
       "whether messages of a pair of nodes share the way at once, or follow each other as in one "

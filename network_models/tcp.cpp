@@ -45,8 +45,7 @@ std::unique_ptr<NetworkModel> tcp(const Section& section, NodeId nodes, std::uin
           .count);
   rules.back_share = section.optional<double>(
       "cross_traffic", 0.05, "of its rate that a flow takes on the way back; 0 is much faster");
-  section.expect(rules.back_share >= 0 && rules.back_share <= 1, "cross_traffic",
-                 "must be from 0 to 1, got {}", rules.back_share);
+  section.expect_range("cross_traffic", rules.back_share, 0, 1);
   return make_fluid(section, nodes, build, rules, seed);
 }
 

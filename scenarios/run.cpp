@@ -286,23 +286,15 @@ void Run::note_machinery() {
   const auto ratio = [](std::int64_t a, std::int64_t b) {
     return b > 0 ? static_cast<double>(a) / static_cast<double>(b) : 0.0;
   };
-  statistics["graph.gradients"] = static_cast<double>(graph.gradients);
-  statistics["graph.sums"] = static_cast<double>(graph.sums);
-  statistics["graph.transforms"] = static_cast<double>(graph.transforms);
-  statistics["graph.distances"] = static_cast<double>(graph.distances);
-  statistics["graph.evaluations"] = static_cast<double>(graph.evaluations);
-  statistics["graph.joined"] = static_cast<double>(graph.joined);
-  statistics["graph.shared"] = static_cast<double>(graph.shared);
-  statistics["graph.dropped"] = static_cast<double>(graph.dropped);
-  statistics["graph.folded"] = static_cast<double>(graph.folded);
-  statistics["graph.windows"] = static_cast<double>(graph.windows);
-  statistics["graph.waves"] = static_cast<double>(graph.waves);
+  for (const auto& [number, name] : GraphStatistics::counters()) {
+    if (name != nullptr)
+      statistics[fmt::format("graph.{}", name)] = static_cast<double>(graph.*number);
+  }
   statistics["graph.mean_gradient_batch"] = ratio(graph.gradients, graph.gradient_batches);
   statistics["graph.mean_sum_batch"] = ratio(graph.sums - graph.folded, graph.sum_batches);
   statistics["graph.mean_transform_batch"] = ratio(graph.transforms, graph.transform_batches);
   statistics["graph.mean_distance_batch"] = ratio(graph.distances, graph.distance_batches);
   statistics["graph.mean_evaluation_batch"] = ratio(graph.evaluations, graph.evaluation_batches);
-  statistics["graph.peak_bytes"] = static_cast<double>(graph.peak_bytes);
   recorder_.machine["processor_seconds"] = fmt::format("{:.3f}", process_time() - process_start_);
   // What every process that shares the run does alike: the timeline, and the plan of who computes what.
   recorder_.machine["timeline_seconds"] = fmt::format("{:.3f}", thread_time() - thread_start_);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <deque>
+#include <exception>
 #include <future>
 #include <new>
 #include <optional>
@@ -178,6 +179,13 @@ void Run::execute(MpiSession& session) {
                    goes_on);
     if (late_signal != 0) recorder_.facts["status"] = Interrupted(late_signal).what();
   };
+  const auto flush_if_possible = [this] {
+    try {
+      graph_->flush();
+    } catch (const std::exception&) {
+      // Cells that are not known stay empty: the other ranks wait for what is.
+    }
+  };
   const auto gather_rest = [&](const Recorder* saved) {
     reserve_.reset();
     try {
@@ -192,7 +200,7 @@ void Run::execute(MpiSession& session) {
       return !transport.is_cut();
     } catch (const Lost&) {
       reserve_.reset();
-      graph_->flush();
+      flush_if_possible();
       std::optional<Recorder> saved;
       if (is_keeper_() && reports.have_begun()) saved = load_saved(block.begin);
       gather_rest(saved ? &*saved : nullptr);

@@ -51,8 +51,7 @@ Topology equi_static(const Section& section, NodeId nodes, std::uint64_t seed) {
   const std::int64_t logarithm = std::bit_width(static_cast<std::uint32_t>(nodes - 1));
   const auto degree = section.optional<std::int64_t>("degree", std::max<std::int64_t>(1, logarithm),
                                                      "number of random offsets, M");
-  section.expect(degree >= 1 && degree <= most_offsets, "degree", "must be from 1 to {}, got {}",
-                 most_offsets, degree);
+  section.expect_range("degree", degree, 1, most_offsets);
   const bool is_directed = section.optional<bool>(
       "directed", true, "send one way only, or both ways at half the weight");
   section.finish();

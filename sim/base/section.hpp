@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include <fmt/format.h>
@@ -89,6 +90,14 @@ class Section {
   void expect(bool condition, std::string_view key, fmt::format_string<Args...> format,
               Args&&... args) const {
     if (!condition && !is_probe_) fail_with(key, fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  /// expect() of a number that has a least and a greatest value: "must be from 0 to 1, got 2".
+  template <class T>
+  void expect_range(std::string_view key, T value, std::type_identity_t<T> least,
+                    std::type_identity_t<T> greatest) const {
+    expect(least <= value && value <= greatest, key, "must be from {} to {}, got {}", least,
+           greatest, value);
   }
 
   /// Notes what is allowed but hardly meant: "ring.ini:28: algorithm.period is 500, more than ..". Nothing in a probe.

@@ -19,14 +19,12 @@ DelaySettings read_delays(const Section& section, NodeId nodes) {
   const auto restart = section.optional<std::int64_t>(
       "delay_restart", 0,
       "with delay_draws: these streams begin anew after so many steps; 0: never");
-  section.expect(probability >= 0 && probability <= 1, "delay_probability",
-                 "must be between 0 and 1, got {}", probability);
+  section.expect_range("delay_probability", probability, 0, 1);
   section.expect(delayed >= 0 && delayed <= nodes, "delayed_nodes",
-                 "must be between 0 and the number of nodes, {}, got {}", nodes, delayed);
+                 "must be from 0 to the number of nodes, {}, got {}", nodes, delayed);
   section.expect(probability == 0 || delayed == 0, "delayed_nodes",
                  "must be 0 where delay_probability is given, got {}", delayed);
-  section.expect(draws >= 0 && draws <= 1'000, "delay_draws", "must be from 0 to 1000, got {}",
-                 draws);
+  section.expect_range("delay_draws", draws, 0, 1'000);
   section.expect(draws == 0 || (probability == 0 && delayed == 0), "delay_draws",
                  "must be 0 where delay_probability or delayed_nodes is given, got {}", draws);
   section.expect(restart >= 0, "delay_restart", "must not be negative, got {}", restart);

@@ -98,10 +98,8 @@ DistributionSettings read_distribution(const Section& section, NodeId nodes) {
   } else if (read.name == "trace") {
     read.trace = read_trace_settings(section, nodes);
   }
-  section.expect(read.sigma >= 0 && read.sigma <= 5, "sigma", "must be between 0 and 5, got {}",
-                 read.sigma);
-  section.expect(read.shape >= 0.01 && read.shape <= 1e6, "shape",
-                 "must be between 0.01 and 1e6, got {}", read.shape);
+  section.expect_range("sigma", read.sigma, 0, 5);
+  section.expect_range("shape", read.shape, 0.01, 1e6);
   if (read.name != "constant" && read.name != "trace") {
     const std::string draw =
         section.choice("draw", {"step", "node"}, "step", "anew at every step, or once per node");

@@ -23,7 +23,7 @@ SpeedSettings read_speed(const Section& section, NodeId nodes) {
   const auto slow_nodes =
       section.optional<std::int64_t>("slow_nodes", 0, "so many nodes, from node 0 on, are slow");
   section.expect(slow_nodes >= 0 && slow_nodes <= nodes, "slow_nodes",
-                 "must be between 0 and the number of nodes, {}, got {}", nodes, slow_nodes);
+                 "must be from 0 to the number of nodes, {}, got {}", nodes, slow_nodes);
   const auto slowdown =
       section.optional<double>("slowdown", 1, "slow nodes take so many times as long");
   section.expect(slowdown > 0, "slowdown", "must be positive, got {}", slowdown);

@@ -119,7 +119,7 @@ void read_outages(const std::string& path, NodeId nodes, std::vector<Outage>& ou
 
 double read_chance(const Section& section, const char* key, const char* help) {
   const auto chance = section.optional<double>(key, 0, help);
-  section.expect(chance >= 0 && chance <= 1, key, "must be between 0 and 1, got {}", chance);
+  section.expect_range(key, chance, 0, 1);
   return chance;
 }
 
@@ -143,7 +143,7 @@ FailureSettings read_failures(const Section& section, NodeId nodes) {
   const auto reliable = section.optional<std::int64_t>(
       "reliable_nodes", 0, "so many nodes, from node 0 on, never fail at random");
   section.expect(reliable >= 0 && reliable <= nodes, "reliable_nodes",
-                 "must be between 0 and the number of nodes, {}, got {}", nodes, reliable);
+                 "must be from 0 to the number of nodes, {}, got {}", nodes, reliable);
   settings.reliable_nodes = static_cast<NodeId>(reliable);
   section.expect(reliable == 0 || section.has("mean_time_between_failures"), "reliable_nodes",
                  "needs mean_time_between_failures, which says how often the others fail");

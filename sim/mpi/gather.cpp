@@ -172,6 +172,7 @@ void gather_results(MpiSession& session, NodeBlock block, ComputeGraph& graph, O
 void gather_what_is_left(MpiSession& session, NodeBlock block, Recorder& recorder,
                          const Recorder* saved) {
   if (session.is_lost(session.rank())) return;  // for the others
+  session.gather_the_rest();
   if (session.rank() != session.keeper())
     return session.send_text(session.keeper(), pack_if_possible(recorder, block));
   const auto nodes = static_cast<NodeId>(recorder.nodes.size());

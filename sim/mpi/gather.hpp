@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "sim/mpi/mpi_session.hpp"
-#include "sim/mpi/mpi_transport.hpp"
+#include "sim/mpi/node_block.hpp"
 #include "sim/node/compute_graph.hpp"
 #include "sim/node/observer.hpp"
 #include "sim/record/recorder.hpp"

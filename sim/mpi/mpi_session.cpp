@@ -32,6 +32,7 @@ constexpr int bytes_tag = 1;
 constexpr int clock_tag = 2;
 constexpr int call_tag = 3;
 constexpr int verdict_tag = 4;
+constexpr int bytes_of_the_rest_tag = 5;
 constexpr int ping_pongs = 30;
 
 void wait(MpiSession& session, MPI_Request request) {
@@ -39,6 +40,17 @@ void wait(MpiSession& session, MPI_Request request) {
     int is_done = 0;
     check_mpi(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
     if (is_done) return;
+  }
+}
+
+/// Of a receive. The memory ends with the wait, so nothing must be written there after a rank is lost.
+void wait_to_receive(MpiSession& session, MPI_Request request) {
+  try {
+    wait(session, request);
+  } catch (const Lost&) {
+    MPI_Cancel(&request);
+    MPI_Request_free(&request);
+    throw;
   }
 }
 
@@ -255,11 +267,16 @@ void MpiSession::barrier() {
   wait(*this, request);
 }
 
+int MpiSession::tag_of_bytes() const {
+  return gathers_the_rest_ ? bytes_of_the_rest_tag : bytes_tag;
+}
+
 void MpiSession::send(int to, std::span<const std::byte> bytes) {
   for_each_piece(bytes.data(), bytes.size(), [&](const std::byte* piece, int count) {
     MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Isend(piece, count, MPI_BYTE, to, bytes_tag, communicators_->control, &request),
-              "MPI_Isend");
+    check_mpi(
+        MPI_Isend(piece, count, MPI_BYTE, to, tag_of_bytes(), communicators_->control, &request),
+        "MPI_Isend");
     wait(*this, request);
   });
 }
@@ -267,9 +284,10 @@ void MpiSession::send(int to, std::span<const std::byte> bytes) {
 void MpiSession::receive(int from, std::span<std::byte> bytes) {
   for_each_piece(bytes.data(), bytes.size(), [&](std::byte* piece, int count) {
     MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Irecv(piece, count, MPI_BYTE, from, bytes_tag, communicators_->control, &request),
-              "MPI_Irecv");
-    wait(*this, request);
+    check_mpi(
+        MPI_Irecv(piece, count, MPI_BYTE, from, tag_of_bytes(), communicators_->control, &request),
+        "MPI_Irecv");
+    wait_to_receive(*this, request);
   });
 }
 

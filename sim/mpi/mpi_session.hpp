@@ -123,6 +123,9 @@ class MpiSession {
   void limit_waits(std::chrono::nanoseconds patience, std::function<int()> interruption);
   /// This rank has told all that it knows, and may wait for one that works on it: it calls nobody any more, but answers.
   void be_patient();
+  /// After a failure, those that are left: what they send each other from now on meets nothing of before, of which some was
+  /// perhaps sent and never received.
+  void gather_the_rest() { gathers_the_rest_ = true; }
   /// To be called now and then while this rank waits for others, as it has for so long. Throws Lost.
   void watch(Clock::duration waited);
   bool is_lost(int rank) const { return is_lost_[static_cast<std::size_t>(rank)]; }
@@ -138,6 +141,7 @@ class MpiSession {
  private:
   struct Communicators;
 
+  int tag_of_bytes() const;
   bool all_leave();
   /// Whether a message about lost ranks waits.
   bool has_message(int tag);
@@ -154,6 +158,7 @@ class MpiSession {
   bool may_change_threads_ = false;
   bool is_failed_ = false;
   bool failure_is_shared_ = false;
+  bool gathers_the_rest_ = false;
   std::chrono::nanoseconds patience_ = std::chrono::nanoseconds::max();
   std::function<int()> interruption_;
   Clock::time_point next_look_{};

@@ -24,6 +24,7 @@
 #include "sim/mpi/channel.hpp"
 #include "sim/mpi/gradient_worker.hpp"
 #include "sim/mpi/mpi_session.hpp"
+#include "sim/mpi/node_block.hpp"
 #include "sim/node/compute_graph.hpp"
 #include "sim/node/transport.hpp"
 #include "sim/record/act.hpp"
@@ -31,19 +32,6 @@
 namespace starling {
 
 class Reports;
-
-/// Consecutive nodes [begin, end).
-struct NodeBlock {
-  NodeId begin;
-  NodeId end;
-
-  bool contains(NodeId node) const { return begin <= node && node < end; }
-};
-
-/// The nodes that live on `rank`; sizes differ by one at most.
-NodeBlock block_of(int rank, int ranks, NodeId nodes);
-/// Where `node` lives.
-int rank_of(NodeId node, int ranks, NodeId nodes);
 
 class MpiTransport final : public Transport {
  public:

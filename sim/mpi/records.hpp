@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/mpi/mpi_transport.hpp"
+#include "sim/mpi/node_block.hpp"
 #include "sim/record/recorder.hpp"
 
 namespace starling {

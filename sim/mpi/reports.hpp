@@ -10,7 +10,7 @@
 
 #include "sim/mpi/census.hpp"
 #include "sim/mpi/mpi_session.hpp"
-#include "sim/mpi/mpi_transport.hpp"
+#include "sim/mpi/node_block.hpp"
 #include "sim/record/recorder.hpp"
 
 namespace starling {

@@ -34,6 +34,12 @@ void fetch_end(const std::vector<T>& entries, std::size_t ahead) {
   if (!entries.empty()) prefetch_to_write(entries.data() + entries.size() + ahead);
 }
 
+/// Room for so many entries, made beforehand for handles: where they end there may be no memory, and no way to say so.
+template <class T>
+void make_room(std::vector<T>& entries, std::size_t count) {
+  if (entries.capacity() < count) entries.reserve(std::max(count, 2 * entries.capacity()));
+}
+
 }  // namespace
 
 // --- Construction --------------------------------------------------------------------------------------------
@@ -76,6 +82,7 @@ ComputeGraph::ValueId ComputeGraph::new_value(std::uint32_t size) {
   ValueId id;
   if (free_values_.empty()) {
     id = static_cast<ValueId>(values_.size());
+    make_room(released_, values_.size() + 1);
     values_.emplace_back();
   } else {
     id = free_values_.back();
@@ -92,6 +99,8 @@ std::uint32_t ComputeGraph::new_slot() {
   std::uint32_t slot;
   if (free_slots_.empty()) {
     slot = static_cast<std::uint32_t>(slots_.size());
+    make_room(free_slots_, slots_.size() + 1);
+    make_room(slots_freed_at_completion_, slots_.size() + 1);
     slots_.emplace_back();
   } else {
     slot = free_slots_.back();
@@ -334,6 +343,17 @@ void ComputeGraph::close_if_full() {
   if (is_full()) submit(true);
 }
 
+void ComputeGraph::Window::clear() {
+  operations.clear();
+  terms.clear();
+  transforms.clear();
+  measures.clear();
+  batches.clear();
+  order.clear();
+  uses.clear();
+  garbage.clear();
+}
+
 std::vector<ComputeGraph::PutOff> ComputeGraph::drop_unread(bool puts_off) {
   std::vector<PutOff> put_off;
   // Backwards, so that dropping a reader can make its inputs droppable too.
@@ -418,7 +438,9 @@ std::vector<ComputeGraph::ValueId> ComputeGraph::settle_uses() {
 }
 
 void ComputeGraph::submit(bool puts_off) {
-  if (open_.operations.empty() && open_.garbage.empty()) return;
+  if (open_.operations.empty() && released_.empty()) return;
+  open_.garbage.assign(released_.begin(), released_.end());
+  released_.clear();
 
   // A gradient that is still held, but that nothing has read yet, is put off to the next window when this one is
   // only full: the sum that it can be folded into has not been recorded yet. Else every node would have a stored
@@ -441,14 +463,11 @@ void ComputeGraph::submit(bool puts_off) {
                               open_.garbage.end());
   freed_at_completion_.insert(freed_at_completion_.end(), never_made.begin(), never_made.end());
 
-  if (!journal_.is_replaying()) executor_->run(std::move(open_));
-  open_.operations.clear();
-  open_.terms.clear();
-  open_.transforms.clear();
-  open_.measures.clear();
-  open_.batches.clear();
-  open_.uses.clear();
-  open_.garbage.clear();
+  if (journal_.is_replaying()) {
+    open_.clear();
+  } else {
+    executor_->run(open_);
+  }
   newest_of_nothing_ = none;
   ++open_window_;
 

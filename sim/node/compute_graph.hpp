@@ -86,6 +86,13 @@ struct GraphStatistics {
   /// Most bytes of vectors, while sums run and between batches of gradients.
   std::int64_t peak_bytes = 0;
   double plan_seconds = 0;  // spent on saying what this process does, if processes share
+
+  struct Counter {
+    std::int64_t GraphStatistics::*number;
+    const char* name;  // in results; null: not there, but in a mean
+  };
+  /// All that is counted, in the order of a checkpoint's counters.
+  static std::span<const Counter> counters();
 };
 
 class ComputeGraph {
@@ -308,6 +315,9 @@ class ComputeGraph {
     std::vector<Use> uses;
     std::vector<ValueId> garbage;  // released before anything runs
     std::size_t value_count = 0;
+
+    /// Makes it as empty as a new one, but for its memory.
+    void clear();
   };
 
   /// Numbers of a value in host memory, where the backend keeps its own elsewhere.
@@ -386,6 +396,7 @@ class ComputeGraph {
 
   std::vector<Value> values_;
   std::vector<ValueId> free_values_;
+  std::vector<ValueId> released_;  // not read in the open window; has room for all
   std::vector<ValueId> freed_at_completion_;
   std::deque<Slot> slots_;
   std::vector<std::uint32_t> free_slots_, slots_freed_at_completion_;
@@ -416,8 +427,8 @@ class ComputeGraph {
 inline void ComputeGraph::release(ValueId id) {
   Value& value = values_[id];
   if (--value.handles > 0 || value.is_touched)
-    return;  // a touched value is looked at when its window closes
-  open_.garbage.push_back(id);
+    return;                 // a touched value is looked at when its window closes
+  released_.push_back(id);  // has room
 }
 
 inline void ComputeGraph::release_slot(std::uint32_t slot) {

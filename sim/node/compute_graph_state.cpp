@@ -13,26 +13,26 @@
 namespace starling {
 namespace {
 
-/// In the order of a checkpoint's counters; to be extended at the end.
-constexpr std::array counters{
-    &GraphStatistics::gradients,
-    &GraphStatistics::sums,
-    &GraphStatistics::transforms,
-    &GraphStatistics::distances,
-    &GraphStatistics::evaluations,
-    &GraphStatistics::joined,
-    &GraphStatistics::shared,
-    &GraphStatistics::dropped,
-    &GraphStatistics::gradient_batches,
-    &GraphStatistics::sum_batches,
-    &GraphStatistics::windows,
-    &GraphStatistics::waves,
-    &GraphStatistics::peak_bytes,
-    &GraphStatistics::folded,
-    &GraphStatistics::transform_batches,
-    &GraphStatistics::distance_batches,
-    &GraphStatistics::evaluation_batches,
-};
+/// To be extended at the end.
+constexpr auto all_counters = std::to_array<GraphStatistics::Counter>({
+    {&GraphStatistics::gradients, "gradients"},
+    {&GraphStatistics::sums, "sums"},
+    {&GraphStatistics::transforms, "transforms"},
+    {&GraphStatistics::distances, "distances"},
+    {&GraphStatistics::evaluations, "evaluations"},
+    {&GraphStatistics::joined, "joined"},
+    {&GraphStatistics::shared, "shared"},
+    {&GraphStatistics::dropped, "dropped"},
+    {&GraphStatistics::gradient_batches, nullptr},
+    {&GraphStatistics::sum_batches, nullptr},
+    {&GraphStatistics::windows, "windows"},
+    {&GraphStatistics::waves, "waves"},
+    {&GraphStatistics::peak_bytes, "peak_bytes"},
+    {&GraphStatistics::folded, "folded"},
+    {&GraphStatistics::transform_batches, nullptr},
+    {&GraphStatistics::distance_batches, nullptr},
+    {&GraphStatistics::evaluation_batches, nullptr},
+});
 
 [[noreturn]] void went_astray(const std::string& what) {
   throw Error("the replay did not come to the checkpoint's place: " + what +
@@ -40,6 +40,8 @@ constexpr std::array counters{
 }
 
 }  // namespace
+
+std::span<const GraphStatistics::Counter> GraphStatistics::counters() { return all_counters; }
 
 void ComputeGraph::keep_journal() { journal_.keep(); }
 
@@ -62,7 +64,8 @@ void ComputeGraph::describe(Checkpoint& checkpoint) {
   agreed_ = {};  // what was wished is granted here
   const GraphStatistics statistics = this->statistics();
   checkpoint.counters.clear();
-  for (const auto counter : counters) checkpoint.counters.push_back(statistics.*counter);
+  for (const auto& counter : all_counters)
+    checkpoint.counters.push_back(statistics.*counter.number);
   checkpoint.journal = journal_.numbers();
   checkpoint.numbers.clear();
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
@@ -94,9 +97,10 @@ void ComputeGraph::end_replay(const CheckpointFile& file) {
     slots_[slot].number = saved.numbers[found++].number;
   }
   if (found != saved.numbers.size()) went_astray("fewer numbers are alive there");
-  if (saved.counters.size() != counters.size()) went_astray("it counted other things");
+  if (saved.counters.size() != all_counters.size()) went_astray("it counted other things");
   GraphStatistics statistics;
-  for (std::size_t i = 0; i < counters.size(); ++i) statistics.*counters[i] = saved.counters[i];
+  for (std::size_t i = 0; i < all_counters.size(); ++i)
+    statistics.*all_counters[i].number = saved.counters[i];
   executor_->restore(statistics);
   Sharding* sharding = executor_->sharding();
   for (std::size_t i = 0; i < saved.vectors.size(); ++i) {

@@ -55,8 +55,9 @@ Executor::~Executor() {
   }
 }
 
-void Executor::run(Window&& window) {
+void Executor::run(Window& window) {
   std::swap(window_, window);
+  window.clear();
   if (!worker_.joinable()) return execute();
   {
     std::lock_guard lock(mutex_);

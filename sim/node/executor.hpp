@@ -31,8 +31,9 @@ class Executor final : private RowOwner {
            Sharing sharing);
   ~Executor() override;
 
-  /// Runs `window`, on the worker thread if there is one (then returns at once). Only after wait().
-  void run(Window&& window);
+  /// Runs `window`, on the worker thread if there is one (then returns at once), and leaves an empty one with room of an
+  /// earlier one, even if it throws. Only after wait().
+  void run(Window& window);
   /// Waits for the window in flight; rethrows what went wrong in it. Afterwards the executor is idle.
   void wait();
   /// The same, but keeps quiet about what went wrong.

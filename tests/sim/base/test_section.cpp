@@ -1,6 +1,7 @@
 // Checks typed reading of a section: each type, each error's whole text (they are what a user
 // sees), what is remembered of the reads, and probes.
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -213,6 +214,16 @@ TEST_CASE("a failed expectation is located at the key, or at the section if the 
         "ring.ini:15: algorithm.rate must be positive, got -1");
   CHECK(mistake([&] { section.fail("nodes", "must be even"); }) ==
         "ring.ini:14: algorithm.nodes must be even");
+}
+
+TEST_CASE("a number out of its range is told with both ends, which belong to the range") {
+  const Section section = section_of({{"share", "1.5"}});
+  CHECK_NOTHROW(section.expect_range("share", 0.0, 0, 1));
+  CHECK_NOTHROW(section.expect_range("share", 1.0, 0, 1));
+  CHECK(mistake([&] { section.expect_range("share", 1.5, 0, 1); }) ==
+        "ring.ini:15: algorithm.share must be from 0 to 1, got 1.5");
+  CHECK(mistake([&] { section.expect_range("share", std::nan(""), 0, 0.5); }) ==
+        "ring.ini:15: algorithm.share must be from 0 to 0.5, got nan");
 }
 
 TEST_CASE("a warning is located as an error is, and a probe gives none") {

@@ -332,9 +332,9 @@ TEST_CASE("wrong settings are refused by name and place") {
                        ScenarioError);
   expect({{"distribution", "normal"}}, "compute.sigma is missing");
   expect({{"distribution", "normal"}, {"sigma", "-0.1"}},
-         "test.ini:7: compute.sigma must be between 0 and 5, got -0.1");
+         "test.ini:7: compute.sigma must be from 0 to 5, got -0.1");
   expect({{"distribution", "lognormal"}, {"sigma", "nan"}}, "compute.sigma");
-  expect({{"distribution", "gamma"}, {"shape", "0"}}, "compute.shape must be between");
+  expect({{"distribution", "gamma"}, {"shape", "0"}}, "compute.shape must be from");
   expect({{"distribution", "empirical"}}, "compute.samples is missing");
   expect({{"distribution", "cauchy"}}, "compute.distribution must be one of");
   expect({{"sigma", "0.1"}}, "compute.sigma is not a key here");
@@ -342,7 +342,7 @@ TEST_CASE("wrong settings are refused by name and place") {
          "compute.speeds must have one factor for each of the 8 nodes, got 2");
   expect({{"speeds", "1,1,1,1,1,1,1,0"}}, "compute.speeds must be positive, got 0");
   expect({{"slow_nodes", "9"}},
-         "compute.slow_nodes must be between 0 and the number of nodes, 8, got 9");
+         "compute.slow_nodes must be from 0 to the number of nodes, 8, got 9");
   expect({{"slow_nodes", "1"}, {"slowdown", "0"}}, "compute.slowdown must be positive, got 0");
   expect({{"slow_nodes", "1"}}, "compute.slow_nodes needs slowdown, which says");
   expect({{"slowdown", "5"}}, "compute.slowdown needs slow_nodes, which says");
@@ -371,8 +371,8 @@ TEST_CASE("wrong settings are refused by name and place") {
   expect({{"delay_probability", "0.5"}}, "compute.delay must say how long");
   expect({{"delayed_nodes", "1"}}, "compute.delay must say how long");
   expect({{"delay", "1 ms"}, {"delay_probability", "1.5"}},
-         "compute.delay_probability must be between 0 and 1");
-  expect({{"delay", "1 ms"}, {"delayed_nodes", "9"}}, "compute.delayed_nodes must be between");
+         "compute.delay_probability must be from 0 to 1");
+  expect({{"delay", "1 ms"}, {"delayed_nodes", "9"}}, "compute.delayed_nodes must be from");
   expect({{"delay", "1 ms"}, {"delayed_nodes", "1"}, {"delay_probability", "0.1"}},
          "compute.delayed_nodes must be 0");
   expect({{"delay", "1 ms"}, {"delay_draws", "-1"}}, "compute.delay_draws must be from 0 to 1000");

@@ -167,8 +167,8 @@ TEST_CASE("wrong failures are refused by name and place") {
   expect({{"mean_time_to_repair", "1 s"}},
          "failures.mean_time_to_repair needs mean_time_between_failures");
   expect({{"reliable_nodes", "9"}},
-         "failures.reliable_nodes must be between 0 and the number of nodes, 8, got 9");
-  expect({{"lose", "1.5"}}, "failures.lose must be between 0 and 1, got 1.5");
+         "failures.reliable_nodes must be from 0 to the number of nodes, 8, got 9");
+  expect({{"lose", "1.5"}}, "failures.lose must be from 0 to 1, got 1.5");
   expect({{"lose", "0.6"}, {"duplicate", "0.6"}},
          "failures.duplicate and lose together must be at most 1");
   expect({{"crash", "3 @ 1 s"}}, "failures.crash is not a key here");

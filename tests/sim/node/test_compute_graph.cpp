@@ -1,4 +1,6 @@
 #include <cmath>
+#include <cstdint>
+#include <iterator>
 #include <limits>
 #include <vector>
 
@@ -36,6 +38,19 @@ class NotingThreads final : public test::ToyWorkload {
     ToyWorkload::gradients(requests);
   }
   mutable int threads = 0;
+};
+
+/// Counts what is asked for, and fails where a test says so.
+class Failing final : public test::ToyWorkload {
+ public:
+  Failing() : ToyWorkload(1) {}
+  void gradients(std::span<GradientRequest> requests) const override {
+    asked += std::ssize(requests);
+    if (fails) throw Error("it fails");
+    ToyWorkload::gradients(requests);
+  }
+  bool fails = false;
+  mutable std::int64_t asked = 0;
 };
 
 std::vector<float> numbers(ComputeGraph& graph, const Vector& x) {
@@ -449,4 +464,17 @@ TEST_CASE("measures and transforms of gradients run after them, slices and all")
   const std::vector<float> values = numbers(bench.graph, clipped);
   CHECK(values[0] == doctest::Approx(-std::sqrt(2.0)));
   CHECK(values[2] == doctest::Approx(std::sqrt(2.0)));
+}
+
+TEST_CASE("no window is run again after one has failed where it was flushed") {
+  CpuBackend backend;
+  Failing workload;
+  ComputeGraph graph(backend, workload, {}, ComputeGraph::Execution::inline_);
+  const Gradient first = graph.gradient(0, 0, graph.initial_model());
+  graph.flush();
+  workload.fails = true;
+  const Gradient second = graph.gradient(0, 1, graph.initial_model());
+  CHECK_THROWS_WITH_AS(graph.flush(), "it fails", Error);
+  CHECK_NOTHROW(graph.flush());
+  CHECK(workload.asked == 2);
 }
