@@ -79,7 +79,6 @@ struct Totals {
   double communicate = 0;
   double finished = 0;
   double end;
-  double last_activity = 0;  // of any node: exchanges may go on after the last step
   std::int64_t fewest_steps = std::numeric_limits<std::int64_t>::max();
   std::int64_t most_steps = 0;
   double first_end = std::numeric_limits<double>::infinity();
@@ -97,8 +96,6 @@ struct Totals {
       compute += to_seconds(node.compute);
       wait += to_seconds(node.wait);
       communicate += to_seconds(node.communicate);
-      last_activity =
-          std::max(last_activity, to_seconds(node.compute + node.wait + node.communicate));
       const bool is_on = is_cut_short && node.steps < all_steps;
       const double own_end = is_on ? end : to_seconds(node.finished);
       finished += own_end;
@@ -116,7 +113,8 @@ double samples_per_step(const Recorder& recorder) {
 double ratio(double a, double b) { return b > 0 ? a / b : unknown; }
 
 /// The link that carried most for its bandwidth, and how the sharing was worked out.
-void add_network(std::string& text, const Recorder& recorder, double seconds) {
+void add_network(std::string& text, const Recorder& recorder) {
+  const double seconds = recorder.active_seconds();
   const auto use = [](const LinkTotals& link) {
     return static_cast<double>(link.bytes) / link.bandwidth;
   };
@@ -210,7 +208,7 @@ std::string summarize(const Recorder& recorder) {
         fmt::format("{} of {} nodes: {}", statistic(recorder, "diverged_nodes"),
                     recorder.nodes.size(), diverged));
   }
-  add_network(text, recorder, std::max(all.end, all.last_activity));
+  add_network(text, recorder);
   return text;
 }
 

@@ -117,6 +117,13 @@ double Recorder::seconds() const {
   return end;
 }
 
+double Recorder::active_seconds() const {
+  double end = seconds();
+  for (const NodeTotals& node : nodes)
+    end = std::max(end, to_seconds(node.compute + node.wait + node.communicate));
+  return end;
+}
+
 void Recorder::spend(NodeId node, Activity activity, Time begin, Time end) {
   ensure(begin <= end, "time passes forwards");
   if (begin == end) return;

@@ -184,6 +184,8 @@ class Recorder {
   }
   /// How long the run was, in seconds: until the last node finished, or until it was ended before that (fact `ended`).
   double seconds() const;
+  /// The same, or until the last node had served others after its last step, if that came later: links carry bytes until then.
+  double active_seconds() const;
   /// End of the timeline; the start of the run if none is kept.
   Time timeline_until() const { return timeline_until_; }
 
