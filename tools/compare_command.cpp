@@ -283,15 +283,12 @@ std::vector<Line> compare(const Recorder& a, const Recorder& b, const Tolerances
 /// How far a run got: "complete, 40 steps".
 std::string state_of(const Recorder& run) {
   if (run.nodes.empty()) return fact(run.facts, "status");
-  const auto [least, most] = std::ranges::minmax(run.nodes, {}, &NodeTotals::steps);
-  const Step planned = run.evaluation.schedule().steps();
+  const std::string planned = fmt::format("{}", run.evaluation.schedule().steps());
   if (is_reference(run)) return fmt::format("by other code, {} steps", planned);
-  const std::string done = least.steps == most.steps
-                               ? fmt::format("{}", least.steps)
-                               : fmt::format("{} to {}", least.steps, most.steps);
+  const std::string done = steps_done(run);
   const char* place = fact(run.facts, "transport") == "mpi" ? "over MPI" : "simulated";
   return fmt::format("{}, {}, {} steps", place, fact(run.facts, "status"),
-                     least.steps == planned ? done : fmt::format("{} of {}", done, planned));
+                     done == planned ? done : fmt::format("{} of {}", done, planned));
 }
 
 std::string number(const Line& line, double value) {

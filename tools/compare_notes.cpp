@@ -14,6 +14,7 @@
 
 #include "scenarios/scenario.hpp"
 #include "sim/record/facts.hpp"
+#include "tools/summary.hpp"
 
 namespace starling {
 namespace {
@@ -83,7 +84,7 @@ void tell_settings_that_differ(const Recorder& a, const Recorder& b) {
   auto first = settings_of(a);
   auto second = settings_of(b);
   const auto is_sound = [](const Recorder& run) {
-    return fact(run.facts, "status") == "complete" && fact(run.facts, "diverged").empty();
+    return run.is_complete() && fact(run.facts, "diverged").empty();
   };
   if (is_sound(a) && is_sound(b)) {  // nothing was to be decided
     first.erase("run.on_divergence");
@@ -117,20 +118,29 @@ void tell_settings_that_differ(const Recorder& a, const Recorder& b) {
   if (!named.empty()) fmt::print("different experiments: {}\n", fmt::join(named, ", "));
 }
 
+std::string steps_done(const Recorder& run) {
+  const auto [least, most] = std::ranges::minmax(run.nodes, {}, &NodeTotals::steps);
+  return least.steps == most.steps ? fmt::format("{}", least.steps)
+                                   : fmt::format("{} to {}", least.steps, most.steps);
+}
+
 void tell_last_steps(const Recorder& a, const Recorder& b) {
-  const auto last_step = [](const Recorder& run, std::string_view metric) {
-    for (std::size_t row = run.evaluation.rows(metric); row-- > 0;) {
-      if (std::isfinite(run.evaluation.value(metric, row)))
-        return run.evaluation.schedule().finished(row);
+  // After how many steps the final value was; "" if there is none.
+  const auto last_step = [](const Recorder& run, std::string_view metric) -> std::string {
+    const Table& table = final_evaluations(run);
+    for (std::size_t row = table.rows(metric); row-- > 0;) {
+      if (!std::isfinite(table.value(metric, row))) continue;
+      return &table == &run.evaluation ? fmt::format("{}", table.schedule().finished(row))
+                                       : steps_done(run);
     }
-    return Step{0};
+    return "";
   };
   for (const auto& [metric, name] :
        {std::pair("test_loss", "test loss"), std::pair("test_accuracy", "test accuracy"),
         std::pair("test_auc", "test AUC")}) {
-    const Step first = last_step(a, metric);
-    const Step second = last_step(b, metric);
-    if (first > 0 && second > 0 && first != second)
+    const std::string first = last_step(a, metric);
+    const std::string second = last_step(b, metric);
+    if (!first.empty() && !second.empty() && first != second)
       fmt::print("note: the final {} of A is that after {} steps, of B after {}\n", name, first,
                  second);
   }
@@ -145,7 +155,7 @@ void tell_what_was_not_read(const char* name, const Recorder& run) {
 
 void warn(const char* name, const Recorder& run) {
   const std::string diverged = fact(run.facts, "diverged");
-  if (!is_reference(run) && fact(run.facts, "status") != "complete")
+  if (!is_reference(run) && !run.is_complete())
     fmt::print("warning: {} is not complete: only what it did is compared\n", name);
   if (!diverged.empty()) fmt::print("warning: {} diverged: {}\n", name, diverged);
 }

@@ -23,19 +23,11 @@ double statistic(const Recorder& recorder, const std::string& name, double other
   return found == recorder.statistics.end() ? otherwise : found->second;
 }
 
-bool is_cut(const Recorder& recorder) { return !fact(recorder.facts, "ended").empty(); }
-
-/// The evaluations that tell how the run ended: of one that ended before its steps those by time, if there are any.
-const Table& evaluations(const Recorder& recorder) {
-  const bool by_time = is_cut(recorder) && recorder.evaluation_by_time.rows() > 0;
-  return by_time ? recorder.evaluation_by_time : recorder.evaluation;
-}
-
 /// Last value of an evaluation metric that is known; none where all nodes diverged.
 double last(const Recorder& recorder, std::string_view metric) {
   const double diverged = statistic(recorder, "diverged_nodes");
   if (diverged > 0 && diverged == static_cast<double>(recorder.nodes.size())) return unknown;
-  const Table& table = evaluations(recorder);
+  const Table& table = final_evaluations(recorder);
   for (std::size_t row = table.rows(metric); row-- > 0;) {
     const double value = table.value(metric, row);
     if (!std::isnan(value)) return value;
@@ -85,7 +77,7 @@ struct Totals {
   double rate = 0;  // steps per second of nodes while they run
 
   explicit Totals(const Recorder& recorder) : end(recorder.seconds()) {
-    const bool is_cut_short = is_cut(recorder);
+    const bool is_cut_short = recorder.is_cut();
     const Step all_steps = recorder.evaluation.schedule().steps();
     for (const NodeTotals& node : recorder.nodes) {
       steps += static_cast<double>(node.steps);
@@ -144,6 +136,11 @@ void add_target(std::vector<Outcome>& outcomes, const Recorder& recorder, const 
 
 }  // namespace
 
+const Table& final_evaluations(const Recorder& recorder) {
+  const bool by_time = recorder.is_cut() && recorder.evaluation_by_time.rows() > 0;
+  return by_time ? recorder.evaluation_by_time : recorder.evaluation;
+}
+
 std::string summarize(const Recorder& recorder) {
   std::string text;
   const Totals all(recorder);
@@ -164,7 +161,7 @@ std::string summarize(const Recorder& recorder) {
         fmt::format("{:.4g} samples/s, {:.4g} steps/s of all nodes",
                     all.steps * samples_per_step(recorder) / all.end, all.steps / all.end));
   }
-  if (is_cut(recorder)) {
+  if (recorder.is_cut()) {
     const std::string fewest =
         all.fewest_steps < all.most_steps ? fmt::format("{} to ", all.fewest_steps) : "";
     add(text, "steps of a node",
@@ -173,14 +170,14 @@ std::string summarize(const Recorder& recorder) {
   }
   const double stopped = statistic(recorder, "failures.stopped_nodes");
   constexpr double together = 0.9;  // of the last node's time
-  if (all.first_end < together * all.end && stopped == 0 && !is_cut(recorder)) {
+  if (all.first_end < together * all.end && stopped == 0 && !recorder.is_cut()) {
     add(text, "nodes finish",
         fmt::format("between {:.4g} and {:.4g} s: {:.4g} steps/s of all nodes while they run",
                     all.first_end, all.end, all.rate));
   }
   if (all.accounted() > 0) {
     constexpr double noticeable = 1.01;  // of the time until their last steps
-    const bool serves = !is_cut(recorder) && all.accounted() > noticeable * all.finished;
+    const bool serves = !recorder.is_cut() && all.accounted() > noticeable * all.finished;
     add(text, "nodes compute / wait / communicate",
         fmt::format("{:.1f} % / {:.1f} % / {:.1f} % of their time{}",
                     100 * all.compute / all.accounted(), 100 * all.wait / all.accounted(),
@@ -226,7 +223,8 @@ std::vector<std::string> signs_of_divergence(const Recorder& recorder, std::size
   look("training loss", known_rows(recorder.steps, "train_loss"), far_above);
   // The first distance may be that of nodes that had just averaged. Far apart are those that differ by more than 1 in each parameter.
   constexpr double far_apart = 10;
-  const std::vector<double> distances = known_rows(evaluations(recorder), "consensus_distance");
+  const std::vector<double> distances =
+      known_rows(final_evaluations(recorder), "consensus_distance");
   if (!distances.empty() && distances.back() > std::sqrt(static_cast<double>(parameters)))
     look("consensus distance", distances, far_apart);
   return signs;
@@ -238,9 +236,9 @@ std::vector<Outcome> outcomes(const Recorder& recorder, const std::optional<Targ
   const bool has_samples = !fact(recorder.facts, "samples_per_step").empty();
   std::vector<Outcome> all_outcomes{
       {"test_accuracy", last(recorder, "test_accuracy")},
-      {"best_test_accuracy", best(evaluations(recorder), "test_accuracy")},
+      {"best_test_accuracy", best(final_evaluations(recorder), "test_accuracy")},
       {"test_auc", last(recorder, "test_auc")},
-      {"best_test_auc", best(evaluations(recorder), "test_auc")},
+      {"best_test_auc", best(final_evaluations(recorder), "test_auc")},
       {"test_loss", last(recorder, "test_loss")},
       {"consensus_distance", last(recorder, "consensus_distance")},
       {"virtual_time_seconds", all.end},

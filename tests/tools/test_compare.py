@@ -344,6 +344,14 @@ class CompareTest(unittest.TestCase):
         self.assertIn("\nnote: the final test loss of A is that after 40 steps, of B after 10\n", said)
         self.assertNotIn("final test accuracy of A is", said)
 
+    def test_the_final_values_of_a_run_that_was_cut_are_those_by_time(self):
+        self.starling("run", "s.ini", "-q", "-o", "cut.h5", "run.until=20 ms", "compute.slow_nodes=1", "compute.slowdown=2", "algorithm.kind=adpsgd",
+                      "run.evaluate_every=5")
+        with h5py.File(self.folder / "cut.h5") as file:
+            steps = file["nodes/steps"][()]
+        said = self.starling("compare", "cut.h5", "a.h5", "--loss", "9", "--time", "9")
+        self.assertIn(f"\nnote: the final test loss of A is that after {steps.min()} to {steps.max()} steps, of B after 40\n", said)
+
     def test_a_training_loss_is_compared_and_judged_by_nobody(self):
         with h5py.File(self.folder / "a.h5") as file:
             loss = file["steps/train_loss"][39].mean()
