@@ -134,6 +134,10 @@ class Results:
         """What each node spent in any activity."""
         return sum(self.nodes[name] for name in ACTIVITIES)
 
+    def active_end(self):
+        """Seconds after which the last node had served others, too; as Recorder::active_seconds() in sim/record."""
+        return max(self.end, self.accounted().max())
+
     def has_ended(self):
         """Whether each node ended all its steps."""
         return self.nodes["steps"] >= self.planned_steps
@@ -421,7 +425,7 @@ def draw_timeline(ax, results, window):
     ax.grid(False)
     ax.set_ylabel(f"node ({len(shown)} of {results.node_count:,})" if len(shown) < results.node_count else "node")
     ax.set_xlabel(f"{results.clock} ({unit})")
-    ax.set_title(f"What the nodes did{stretch_in_words(begin, end, results.end)}")
+    ax.set_title(f"What the nodes did{stretch_in_words(begin, end, results.active_end())}")
 
 
 def stretch_in_words(begin, end, whole):
