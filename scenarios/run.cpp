@@ -502,8 +502,10 @@ void Run::note_idle_wishes(const SimulatedTransport& transport, const Host* host
   if (!parts_.idle_collectives.empty() && !transport.has_used_closed_forms())
     idle_wishes_.push_back(parts_.idle_collectives);
   if (!parts_.failures) return;
-  const Time end = transport.is_cut() ? transport.now() : last_finish(recorder_.nodes);
-  const std::int64_t late = parts_.failures->scheduled_from(end);
+  Time end = transport.is_cut() ? transport.now() : last_finish(recorder_.nodes);
+  for (const NodeId node : transport.failures().stopped_nodes)
+    end = std::max(end, *parts_.failures->stopped(node, transport.now()));
+  const std::int64_t late = parts_.failures->scheduled_from(end + Duration{1});
   if (late == 0) return;
   idle_wishes_.push_back(
       fmt::format("[failures] {} of {} outages would begin after the end of the run, at {}", late,
