@@ -247,6 +247,13 @@ def draw_line(ax, x, y, color, label=None):
         ax.plot(x, y, color=color, label=label, marker="o" if len(x) <= 25 else None, markersize=3.2)
 
 
+def add_legend(axes):
+    """Names among the steps what is drawn there or against time: a run may have evaluations by time alone."""
+    named = {label: handle for ax in axes.values() for handle, label in zip(*ax.get_legend_handles_labels())}
+    if named:
+        axes["step"].legend(named.values(), named.keys(), loc="best")
+
+
 def draw_quality(axes, results, scale, metric, name):
     """A share of one: an accuracy, or an area under a curve."""
     for against, ax in axes.items():
@@ -285,17 +292,17 @@ def draw_loss(axes, results, scale):
     if use_log(np.concatenate(seen)):
         set_log(axes["time"])
     axes["time"].set_ylabel("loss")
-    axes["step"].legend(loc="best")
+    add_legend(axes)
 
 
 def draw_consensus(axes, results, scale):
     for against, ax in axes.items():
         x, y = scaled(results.evaluated("consensus_distance", against), against, scale)
         draw_line(ax, x, np.where(y > 0, y, np.nan), GREEN)  # no line across rows that the axis has no place for
-        ax.plot(x[y == 0], np.zeros((y == 0).sum()), transform=ax.get_xaxis_transform(), color=GREEN, marker="v", linestyle="none",
-                markersize=5, clip_on=False, label="0")
-    if (y == 0).any():
-        axes["step"].legend(loc="best")
+        if (y == 0).any():
+            ax.plot(x[y == 0], np.zeros((y == 0).sum()), transform=ax.get_xaxis_transform(), color=GREEN, marker="v", linestyle="none",
+                    markersize=5, clip_on=False, label="0")
+    add_legend(axes)
     set_log(axes["time"])
     axes["time"].set_ylabel("consensus distance")
 
