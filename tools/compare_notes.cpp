@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +16,8 @@
 #include <fmt/format.h>
 
 #include "scenarios/scenario.hpp"
+#include "sim/base/text.hpp"
+#include "sim/base/units.hpp"
 #include "sim/record/facts.hpp"
 #include "tools/summary.hpp"
 
@@ -38,6 +43,27 @@ std::map<std::string, std::string> settings_of(const Recorder& run) {
     }
   }
   return settings;
+}
+
+/// A quantity as it is always written; nothing if the text is none that `parse` reads.
+template <class Parse>
+std::optional<std::string> quantity(const std::string& text, const Parse& parse) {
+  try {
+    return to_text(parse(text));
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
+}
+
+/// What the text of a setting means, alike however it is spelled: "10 ms" and "0.01 s", "0.1" and "1e-1".
+std::string meaning(const std::string& text) {
+  if (const auto whole = number_in<std::int64_t>(text)) return fmt::format("{}", *whole);
+  if (const auto number = number_in<double>(text)) return fmt::format("{}", *number);
+  for (const auto& meant : {quantity(text, parse_duration), quantity(text, parse_bytes),
+                            quantity(text, parse_bandwidth)}) {
+    if (meant) return *meant;
+  }
+  return text;
 }
 
 /// Names of the files that both runs have read, with other content.
@@ -92,10 +118,11 @@ void tell_settings_that_differ(const Recorder& a, const Recorder& b) {
   }
   const auto value = [](const auto& settings, const std::string& key) {
     const auto found = settings.find(key);
-    return found == settings.end() ? std::string("not there") : found->second;
+    if (found == settings.end()) return std::string("not there");
+    return found->second.empty() ? std::string("none") : found->second;
   };
   const auto differs = [&](const std::string& key) {
-    return value(first, key) != value(second, key);
+    return meaning(value(first, key)) != meaning(value(second, key));
   };
   std::set<std::string> keys;
   for (const auto& settings : {first, second}) {

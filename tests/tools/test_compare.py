@@ -133,6 +133,13 @@ class CompareTest(unittest.TestCase):
         self.starling("run", "s.ini", "-q", "-o", "until.h5", "run.until=20 ms")
         self.assertIn("different experiments: run.until (0 s, 20 ms)\n", self.starling("compare", "a.h5", "until.h5", "--loss", "1"))
 
+    def test_how_a_value_is_spelled_makes_it_no_other_experiment(self):
+        self.starling("run", "s.ini", "-q", "-o", "spelled.h5", "algorithm.learning_rate=5e-2", "compute.gradient=1000us", "network.latency=0 ms")
+        self.assertNotIn("different", self.starling("compare", "a.h5", "spelled.h5"))
+        self.starling("run", "s.ini", "-q", "-o", "target.h5", "run.until_target=test_loss 0.001", "compute.gradient=1.1 ms")
+        self.assertIn("different experiments: compute.gradient (1 ms, 1.1 ms), run.until_target (none, test_loss 0.001)\n",
+                      self.starling("compare", "a.h5", "target.h5", "--time", "1"))
+
     def test_when_both_runs_got_to_a_target_is_told_if_asked_for(self):
         words = ("compare", "a.h5", "slow.h5", "--time", "1", "--target")
         with h5py.File(self.folder / "a.h5") as file:
