@@ -73,8 +73,8 @@ void check_for_replay(const Assembly& parts, const Recorder& recorded, const std
         "{}: holds no order of events to replay: runs over MPI record it (run.record_order)",
         path));
   }
-  const std::string status = fact(recorded.facts, "status");
-  if (status != "complete") {
+  if (!recorded.is_complete()) {
+    const std::string status = fact(recorded.facts, "status");
     throw Error(fmt::format("{}: only a complete run can be replayed, this one: {}", path,
                             status.empty() ? "unknown" : status));
   }

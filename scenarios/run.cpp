@@ -20,7 +20,6 @@
 #include "sim/base/hdf5.hpp"
 #include "sim/base/processor_time.hpp"
 #include "sim/engine/simulated_transport.hpp"
-#include "sim/record/facts.hpp"
 #include "sim/record/results_file.hpp"
 #include "topology/spectrum.hpp"
 
@@ -169,8 +168,7 @@ void Run::plan_next_save(Clock::time_point began) {
 }
 
 std::string Run::checkpoint() const {
-  const bool is_complete = fact(recorder_.facts, "status") == "complete";
-  return checkpoints_ && !is_complete ? checkpoints_->newest() : "";
+  return checkpoints_ && !recorder_.is_complete() ? checkpoints_->newest() : "";
 }
 
 /// Brings the records up to now; whether it is this process that saves them.
@@ -496,8 +494,10 @@ void Run::note_idle_wishes(const SimulatedTransport& transport, const Host* host
   if (!parts_.idle_collectives.empty() && !transport.has_used_closed_forms())
     idle_wishes_.push_back(parts_.idle_collectives);
   if (!parts_.failures) return;
-  const Time end = transport.is_cut() ? transport.now() : last_finish(recorder_.nodes);
-  const std::int64_t late = parts_.failures->scheduled_from(end);
+  Time end = transport.is_cut() ? transport.now() : last_finish(recorder_.nodes);
+  for (const NodeId node : transport.failures().stopped_nodes)
+    end = std::max(end, *parts_.failures->stopped(node, transport.now()));
+  const std::int64_t late = parts_.failures->scheduled_from(end + Duration{1});
   if (late == 0) return;
   idle_wishes_.push_back(
       fmt::format("[failures] {} of {} outages would begin after the end of the run, at {}", late,
@@ -514,7 +514,7 @@ void Run::run_simulation(const Recorder* recorded) {
     host.emplace(settings.host, settings.nodes);
   }
   std::optional<Replay> replay;
-  const bool is_cut = recorded != nullptr && !fact(recorded->facts, "ended").empty();
+  const bool is_cut = recorded != nullptr && recorded->is_cut();
   if (recorded != nullptr) replay.emplace(recorded->acts, is_cut);
   SimulatedTransport transport(
       {.nodes = settings.nodes,

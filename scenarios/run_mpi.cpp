@@ -74,10 +74,10 @@ void Run::pass_reports_on(Reports& reports) {
 
 // Evaluations may take longer than those who send signals wait before they kill.
 void Run::save_before_evaluations(const Reports& reports) {
-  std::string& status = recorder_.facts["status"];
-  const bool is_complete = status == "complete";
+  const bool is_complete = recorder_.is_complete();
   const bool is_short = Clock::now() < next_save_ && !reports.have_begun();
   if (is_complete && is_short) return;
+  std::string& status = recorder_.facts["status"];
   const std::string ending = status;
   if (is_complete) status = "running";
   save_so_far();
@@ -158,7 +158,7 @@ void Run::execute(MpiSession& session) {
   int late_signal = 0;  // came during evaluations
   const auto gather = [&] {
     session.limit_waits(settings.patience, nullptr);  // all have come here
-    const bool is_complete = recorder_.facts["status"] == "complete";
+    const bool is_complete = recorder_.is_complete();
     const auto goes_on = [&, is_saved = false]() mutable {
       if (is_complete && hooks_.interruption) late_signal = hooks_.interruption();
       if (late_signal != 0) return false;

@@ -3,9 +3,7 @@
 // excess. tools/plot and tools/validate count so, too. Exit status 0 if every quantity with a tolerance is within it, 3 if not.
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -18,6 +16,7 @@
 #include "sim/base/error.hpp"
 #include "sim/record/facts.hpp"
 #include "tools/arguments.hpp"
+#include "tools/compare_deviations.hpp"
 #include "tools/compare_notes.hpp"
 #include "tools/failure.hpp"
 #include "tools/reference_run.hpp"
@@ -31,7 +30,6 @@ namespace {
 
 constexpr int exit_differs = 3;
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-constexpr double infinite = std::numeric_limits<double>::infinity();
 
 /// One line of the comparison.
 struct Line {
@@ -49,156 +47,11 @@ struct Line {
   bool agrees() const { return !tolerance || std::fabs(deviation) <= *tolerance; }
 };
 
-/// NaN if neither number is known; infinite if one is not, or is infinite.
-double difference(double a, double b) {
-  if (a == b) return 0;
-  if (std::isnan(a) && std::isnan(b)) return unknown;
-  return std::isfinite(a - b) ? a - b : infinite;
-}
-
-/// Of `a` from `b`; infinite from 0.
-double relative(double a, double b) {
-  const double distance = difference(a, b);
-  if (!std::isfinite(distance) || distance == 0) return distance;
-  return distance / std::fabs(b);
-}
-
 double outcome(const std::vector<Outcome>& all, std::string_view name) {
   for (const Outcome& one : all) {
     if (one.name == name) return one.value;
   }
   return unknown;
-}
-
-/// A metric against virtual or real time; rows whose cells are known.
-struct Curve {
-  std::vector<double> times;
-  std::vector<double> values;
-
-  double at(double time) const {
-    const auto after = std::ranges::lower_bound(times, time);
-    if (after == times.end()) return unknown;
-    const auto i = static_cast<std::size_t>(after - times.begin());
-    if (times[i] == time) return values[i];
-    if (i == 0) return unknown;
-    const double part = (time - times[i - 1]) / (times[i] - times[i - 1]);
-    return values[i - 1] + part * (values[i] - values[i - 1]);
-  }
-};
-
-Curve curve_of(const Recorder& run, std::string_view metric, bool by_time) {
-  Curve curve;
-  const Table& table = evaluations_over_time(run, by_time);
-  for (std::size_t row = 0; row < table.rows(metric); ++row) {
-    const double time = table.value("time", row);
-    const double value = table.value(metric, row);
-    if (std::isnan(time) || std::isnan(value)) continue;
-    if (!curve.times.empty() && time <= curve.times.back()) continue;
-    curve.times.push_back(time);
-    curve.values.push_back(value);
-  }
-  return curve;
-}
-
-/// Whether a run of ours finished the step of `row`: NaN is then the value of a metric there, and does not mean unknown.
-bool got_to(const Recorder& run, std::size_t row) {
-  return !is_reference(run) && !std::isnan(run.evaluation.value("time", row));
-}
-
-/// Mean size of the relative deviation of a metric over the steps that both runs evaluated.
-double deviation_by_step(const Recorder& a, const Recorder& b, std::string_view metric) {
-  if (b.evaluation.rows(metric) == 0) return unknown;
-  double sum = 0;
-  double count = 0;
-  for (std::size_t row = 0; row < a.evaluation.rows(metric); ++row) {
-    const Step step = a.evaluation.schedule().finished(row);
-    const std::optional<std::size_t> other = b.evaluation.schedule().row(step - 1);
-    if (!other) continue;
-    const double deviation =
-        relative(a.evaluation.value(metric, row), b.evaluation.value(metric, *other));
-    const bool is_told = std::isfinite(deviation) || (got_to(a, row) && got_to(b, *other));
-    if (std::isnan(deviation) || !is_told) continue;
-    sum += std::fabs(deviation);
-    ++count;
-  }
-  return count > 0 ? sum / count : unknown;
-}
-
-/// Mean over nodes of the training loss after `step` steps; NaN if it is not known.
-double train_loss_after(const Recorder& run, Step step) {
-  if (is_reference(run)) {
-    const std::optional<std::size_t> row = run.evaluation.schedule().row(step - 1);
-    return row ? run.evaluation.value("train_loss", *row) : unknown;
-  }
-  const std::optional<std::size_t> row = run.steps.schedule().row(step - 1);
-  if (!row) return unknown;
-  double sum = 0;
-  for (std::size_t node = 0; node < run.steps.width(); ++node)
-    sum += run.steps.value("train_loss", *row, node);
-  return sum / static_cast<double>(run.steps.width());
-}
-
-/// Mean size of the relative deviation of the training loss over the steps for which a run by other code, at least one of the
-/// two, tells it.
-double deviation_of_train_loss(const Recorder& a, const Recorder& b) {
-  const Recorder& other = is_reference(b) ? b : a;
-  if (!is_reference(other)) return unknown;
-  double sum = 0;
-  double count = 0;
-  for (std::size_t row = 0; row < other.evaluation.rows("train_loss"); ++row) {
-    const Step step = other.evaluation.schedule().finished(row);
-    const double first = train_loss_after(a, step);
-    const double second = train_loss_after(b, step);
-    if (!std::isfinite(first) || !std::isfinite(second)) continue;
-    sum += std::fabs(relative(first, second));
-    ++count;
-  }
-  return count > 0 ? sum / count : unknown;
-}
-
-/// Whether both runs have evaluations by time, both that at the end alone, or neither; a run by other code has but one kind. Else
-/// those by step are compared, as nodes that are ahead count in them later.
-bool have_the_same_by_time(const Recorder& a, const Recorder& b) {
-  const auto kind = [](const Recorder& run) {
-    return std::min<std::size_t>(run.evaluation_by_time.rows(), 2);
-  };
-  return is_reference(a) || is_reference(b) || kind(a) == kind(b);
-}
-
-double deviation_by_time(const Recorder& a, const Recorder& b, std::string_view metric) {
-  const bool by_time = have_the_same_by_time(a, b);
-  const Curve first = curve_of(a, metric, by_time);
-  const Curve second = curve_of(b, metric, by_time);
-  double sum = 0;
-  double count = 0;
-  for (std::size_t i = 0; i < first.times.size(); ++i) {
-    const double other = second.at(first.times[i]);
-    if (std::isnan(other)) continue;
-    sum += std::fabs(relative(first.values[i], other));
-    ++count;
-  }
-  return count > 0 ? sum / count : unknown;
-}
-
-/// 0 for the same bits alone. Zeros of two signs are the smallest float apart, what is no number is infinitely far.
-double parameter_difference(float a, float b) {
-  if (std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b)) return 0;
-  const double distance = std::fabs(static_cast<double>(a) - static_cast<double>(b));
-  if (!std::isfinite(distance)) return infinite;
-  return std::max<double>(distance, std::numeric_limits<float>::denorm_min());
-}
-
-/// Largest difference of any parameter of any node; NaN if a run has no models, infinite if they are not alike in size.
-double model_difference(const Recorder& a, const Recorder& b) {
-  if (a.models.empty() || b.models.empty()) return unknown;
-  if (a.models.size() != b.models.size()) return infinite;
-  double largest = 0;
-  for (std::size_t i = 0; i < a.models.size(); ++i) {
-    if (a.models[i].size() != b.models[i].size()) return infinite;
-    for (std::size_t k = 0; k < a.models[i].size(); ++k)
-      largest = std::max(largest, parameter_difference(a.models[i][k], b.models[i][k]));
-  }
-  return largest;
 }
 
 struct Tolerances {
@@ -283,15 +136,12 @@ std::vector<Line> compare(const Recorder& a, const Recorder& b, const Tolerances
 /// How far a run got: "complete, 40 steps".
 std::string state_of(const Recorder& run) {
   if (run.nodes.empty()) return fact(run.facts, "status");
-  const auto [least, most] = std::ranges::minmax(run.nodes, {}, &NodeTotals::steps);
-  const Step planned = run.evaluation.schedule().steps();
+  const std::string planned = fmt::format("{}", run.evaluation.schedule().steps());
   if (is_reference(run)) return fmt::format("by other code, {} steps", planned);
-  const std::string done = least.steps == most.steps
-                               ? fmt::format("{}", least.steps)
-                               : fmt::format("{} to {}", least.steps, most.steps);
+  const std::string done = steps_done(run);
   const char* place = fact(run.facts, "transport") == "mpi" ? "over MPI" : "simulated";
   return fmt::format("{}, {}, {} steps", place, fact(run.facts, "status"),
-                     least.steps == planned ? done : fmt::format("{} of {}", done, planned));
+                     done == planned ? done : fmt::format("{} of {}", done, planned));
 }
 
 std::string number(const Line& line, double value) {
@@ -333,6 +183,24 @@ double tolerance_in(const po::variables_map& values, const char* name) {
   return tolerance;
 }
 
+Tolerances tolerances_in(const po::variables_map& values) {
+  const auto optional_tolerance = [&](const char* name) {
+    return values.count(name) > 0 ? std::optional(tolerance_in(values, name)) : std::nullopt;
+  };
+  return {.time = tolerance_in(values, "time"),
+          .loss = tolerance_in(values, "loss"),
+          .wait = optional_tolerance("wait"),
+          .loss_by_time = optional_tolerance("loss-by-time"),
+          .models = optional_tolerance("models")};
+}
+
+std::optional<Target> target_in(const po::variables_map& values) {
+  if (values.count("target") == 0) return std::nullopt;
+  return read_target(values["target"].as<std::string>(), [](const std::string& what) {
+    throw UsageError(fmt::format("--target {}", what));
+  });
+}
+
 /// What a run is to be compared with by its scenario. Tolerances that the command line does not give are the section's.
 std::string reference_of(const std::string& path, const po::variables_map& values,
                          Tolerances& tolerances) {
@@ -347,6 +215,27 @@ std::string reference_of(const std::string& path, const po::variables_map& value
   if (values["time"].defaulted()) tolerances.time = settings.time_tolerance;
   if (values["loss"].defaulted()) tolerances.loss = settings.loss_tolerance;
   return settings.file;
+}
+
+/// Throws for two runs that have nothing in common that could be judged; tells before what they have.
+[[noreturn]] void refuse(const std::vector<Line>& lines, const std::vector<std::string>& words,
+                         const Recorder& a, const Recorder& b) {
+  print(lines);
+  tell_what_was_not_read("A", a);
+  tell_what_was_not_read("B", b);
+  throw Error(fmt::format(
+      "{} and {} have nothing in common{}{}", words[0], words[1],
+      lines.empty() ? "" : " that has a tolerance",
+      is_reference(a) || is_reference(b)
+          ? "; compared are the columns time_seconds, test_loss, test_accuracy and test_auc"
+          : ""));
+}
+
+/// Prints a line if neither run got to the target.
+void tell_if_missed(const Recorder& a, const Recorder& b, const Target& target) {
+  const bool by_time = have_the_same_by_time(a, b);
+  if (first_reached(a, target, by_time).ever() || first_reached(b, target, by_time).ever()) return;
+  fmt::print("note: neither run gets to {} {:g}\n", target.metric, target.value);
 }
 
 }  // namespace
@@ -371,39 +260,14 @@ void compare_command(const Arguments& arguments) {
   auto words = values["words"].as<std::vector<std::string>>();
   if (words.empty() || words.size() > 2)
     throw UsageError("compare takes two runs, or one whose scenario has a [reference] section");
-  const auto optional_tolerance = [&](const char* name) {
-    return values.count(name) > 0 ? std::optional(tolerance_in(values, name)) : std::nullopt;
-  };
-  Tolerances tolerances{.time = tolerance_in(values, "time"),
-                        .loss = tolerance_in(values, "loss"),
-                        .wait = optional_tolerance("wait"),
-                        .loss_by_time = optional_tolerance("loss-by-time"),
-                        .models = optional_tolerance("models")};
-
-  std::optional<Target> target;
-  if (values.count("target") > 0) {
-    target = read_target(values["target"].as<std::string>(), [](const std::string& what) {
-      throw UsageError(fmt::format("--target {}", what));
-    });
-  }
-
+  Tolerances tolerances = tolerances_in(values);
+  const std::optional<Target> target = target_in(values);
   if (words.size() == 1) words.push_back(reference_of(words[0], values, tolerances));
 
   const Recorder first = read_run_of(words[0]);
   const Recorder second = read_run_of(words[1]);
   const std::vector<Line> lines = compare(first, second, tolerances, target);
-  if (std::ranges::none_of(lines, &Line::has_tolerance)) {
-    print(lines);
-    tell_what_was_not_read("A", first);
-    tell_what_was_not_read("B", second);
-    const bool by_other_code = is_reference(first) || is_reference(second);
-    throw Error(fmt::format(
-        "{} and {} have nothing in common{}{}", words[0], words[1],
-        lines.empty() ? "" : " that has a tolerance",
-        by_other_code
-            ? "; compared are the columns time_seconds, test_loss, test_accuracy and test_auc"
-            : ""));
-  }
+  if (std::ranges::none_of(lines, &Line::has_tolerance)) refuse(lines, words, first, second);
   expect_line(lines, values, "wait", waiting, "that tell how nodes spent their time");
   expect_line(lines, values, "loss-by-time", loss_by_time, "with test losses at times in common");
   expect_line(lines, values, "models", final_models, "with run.save_models = yes");
@@ -414,10 +278,7 @@ void compare_command(const Arguments& arguments) {
       std::ranges::count_if(lines, [](const Line& line) { return !line.agrees(); });
   fmt::print("\n");
   tell_last_steps(first, second);
-  const bool by_time = have_the_same_by_time(first, second);
-  if (target && !first_reached(first, *target, by_time).ever() &&
-      !first_reached(second, *target, by_time).ever())
-    fmt::print("note: neither run gets to {} {:g}\n", target->metric, target->value);
+  if (target) tell_if_missed(first, second, *target);
   for (const auto& [name, run] : {std::pair("A", &first), std::pair("B", &second)}) {
     tell_what_was_not_read(name, *run);
     warn(name, *run);

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,7 +16,10 @@
 #include <fmt/format.h>
 
 #include "scenarios/scenario.hpp"
+#include "sim/base/text.hpp"
+#include "sim/base/units.hpp"
 #include "sim/record/facts.hpp"
+#include "tools/summary.hpp"
 
 namespace starling {
 namespace {
@@ -37,6 +43,27 @@ std::map<std::string, std::string> settings_of(const Recorder& run) {
     }
   }
   return settings;
+}
+
+/// A quantity as it is always written; nothing if the text is none that `parse` reads.
+template <class Parse>
+std::optional<std::string> quantity(const std::string& text, const Parse& parse) {
+  try {
+    return to_text(parse(text));
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
+}
+
+/// What the text of a setting means, alike however it is spelled: "10 ms" and "0.01 s", "0.1" and "1e-1".
+std::string meaning(const std::string& text) {
+  if (const auto whole = number_in<std::int64_t>(text)) return fmt::format("{}", *whole);
+  if (const auto number = number_in<double>(text)) return fmt::format("{}", *number);
+  for (const auto& meant : {quantity(text, parse_duration), quantity(text, parse_bytes),
+                            quantity(text, parse_bandwidth)}) {
+    if (meant) return *meant;
+  }
+  return text;
 }
 
 /// Names of the files that both runs have read, with other content.
@@ -83,7 +110,7 @@ void tell_settings_that_differ(const Recorder& a, const Recorder& b) {
   auto first = settings_of(a);
   auto second = settings_of(b);
   const auto is_sound = [](const Recorder& run) {
-    return fact(run.facts, "status") == "complete" && fact(run.facts, "diverged").empty();
+    return run.is_complete() && fact(run.facts, "diverged").empty();
   };
   if (is_sound(a) && is_sound(b)) {  // nothing was to be decided
     first.erase("run.on_divergence");
@@ -91,10 +118,11 @@ void tell_settings_that_differ(const Recorder& a, const Recorder& b) {
   }
   const auto value = [](const auto& settings, const std::string& key) {
     const auto found = settings.find(key);
-    return found == settings.end() ? std::string("not there") : found->second;
+    if (found == settings.end()) return std::string("not there");
+    return found->second.empty() ? std::string("none") : found->second;
   };
   const auto differs = [&](const std::string& key) {
-    return value(first, key) != value(second, key);
+    return meaning(value(first, key)) != meaning(value(second, key));
   };
   std::set<std::string> keys;
   for (const auto& settings : {first, second}) {
@@ -117,20 +145,29 @@ void tell_settings_that_differ(const Recorder& a, const Recorder& b) {
   if (!named.empty()) fmt::print("different experiments: {}\n", fmt::join(named, ", "));
 }
 
+std::string steps_done(const Recorder& run) {
+  const auto [least, most] = std::ranges::minmax(run.nodes, {}, &NodeTotals::steps);
+  return least.steps == most.steps ? fmt::format("{}", least.steps)
+                                   : fmt::format("{} to {}", least.steps, most.steps);
+}
+
 void tell_last_steps(const Recorder& a, const Recorder& b) {
-  const auto last_step = [](const Recorder& run, std::string_view metric) {
-    for (std::size_t row = run.evaluation.rows(metric); row-- > 0;) {
-      if (std::isfinite(run.evaluation.value(metric, row)))
-        return run.evaluation.schedule().finished(row);
+  // After how many steps the final value was; "" if there is none.
+  const auto last_step = [](const Recorder& run, std::string_view metric) -> std::string {
+    const Table& table = final_evaluations(run);
+    for (std::size_t row = table.rows(metric); row-- > 0;) {
+      if (!std::isfinite(table.value(metric, row))) continue;
+      return &table == &run.evaluation ? fmt::format("{}", table.schedule().finished(row))
+                                       : steps_done(run);
     }
-    return Step{0};
+    return "";
   };
   for (const auto& [metric, name] :
        {std::pair("test_loss", "test loss"), std::pair("test_accuracy", "test accuracy"),
         std::pair("test_auc", "test AUC")}) {
-    const Step first = last_step(a, metric);
-    const Step second = last_step(b, metric);
-    if (first > 0 && second > 0 && first != second)
+    const std::string first = last_step(a, metric);
+    const std::string second = last_step(b, metric);
+    if (!first.empty() && !second.empty() && first != second)
       fmt::print("note: the final {} of A is that after {} steps, of B after {}\n", name, first,
                  second);
   }
@@ -145,7 +182,7 @@ void tell_what_was_not_read(const char* name, const Recorder& run) {
 
 void warn(const char* name, const Recorder& run) {
   const std::string diverged = fact(run.facts, "diverged");
-  if (!is_reference(run) && fact(run.facts, "status") != "complete")
+  if (!is_reference(run) && !run.is_complete())
     fmt::print("warning: {} is not complete: only what it did is compared\n", name);
   if (!diverged.empty()) fmt::print("warning: {} diverged: {}\n", name, diverged);
 }

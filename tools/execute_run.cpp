@@ -1,10 +1,14 @@
 #include "tools/execute_run.hpp"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cctype>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <string>
 #include <utility>
 
@@ -24,11 +28,24 @@ namespace starling {
 namespace {
 
 volatile std::sig_atomic_t asked_to_end = 0;
+std::array<std::atomic<std::int64_t>, NSIG> first_asked{};  // milliseconds, by signal; 0: not yet
+static_assert(std::atomic<std::int64_t>::is_always_lock_free, "a signal handler uses it");
 
+/// A second one ends the program at once, unless it comes with the first: timeout(1) tells a process and then its whole
+/// group, and a sweep that was told tells its points. That of a limit on processor time comes every second up to the hard limit.
 extern "C" void note_signal(int signal) {
+  constexpr std::int64_t together = 500;  // milliseconds
   asked_to_end = signal;
-  // A second one ends the program at once, but that of a limit on processor time: it comes every second up to the hard limit.
-  if (signal != SIGXCPU) std::signal(signal, SIG_DFL);
+  if (signal == SIGXCPU) return;
+  timespec clock{};
+  clock_gettime(CLOCK_MONOTONIC, &clock);
+  const std::int64_t now = std::int64_t{clock.tv_sec} * 1000 + clock.tv_nsec / 1'000'000;
+  std::int64_t first = 0;
+  const bool is_first =
+      first_asked[static_cast<std::size_t>(signal)].compare_exchange_strong(first, now);
+  if (is_first || now - first < together) return;
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
 }
 
 /// Whether the models take so much memory that one wants to know.

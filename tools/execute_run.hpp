@@ -8,8 +8,8 @@
 namespace starling {
 
 /// Executes a run of `parts` as `how` says. Ctrl-C and SIGTERM end it: results so far are kept, and a checkpoint if the
-/// scenario asks for checkpoints; a second signal ends the program at once. If it `speaks`, progress goes to standard
-/// error and a table to standard output.
+/// scenario asks for checkpoints; a second signal, half a second later or more, ends the program at once. If it `speaks`,
+/// progress goes to standard error and a table to standard output.
 void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& how);
 
 /// Says what in the scenario is allowed but hardly meant.

@@ -32,7 +32,7 @@ bool is_complete(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code none;
   if (has_checkpoint(path) || !path.ends_with(".h5") || !fs::exists(path, none)) return false;
-  return fact(load(path).facts, "status") == "complete";
+  return load(path).is_complete();
 }
 
 void tell_complete(const std::string& path, bool speaks) {

@@ -23,19 +23,11 @@ double statistic(const Recorder& recorder, const std::string& name, double other
   return found == recorder.statistics.end() ? otherwise : found->second;
 }
 
-bool is_cut(const Recorder& recorder) { return !fact(recorder.facts, "ended").empty(); }
-
-/// The evaluations that tell how the run ended: of one that ended before its steps those by time, if there are any.
-const Table& evaluations(const Recorder& recorder) {
-  const bool by_time = is_cut(recorder) && recorder.evaluation_by_time.rows() > 0;
-  return by_time ? recorder.evaluation_by_time : recorder.evaluation;
-}
-
 /// Last value of an evaluation metric that is known; none where all nodes diverged.
 double last(const Recorder& recorder, std::string_view metric) {
   const double diverged = statistic(recorder, "diverged_nodes");
   if (diverged > 0 && diverged == static_cast<double>(recorder.nodes.size())) return unknown;
-  const Table& table = evaluations(recorder);
+  const Table& table = final_evaluations(recorder);
   for (std::size_t row = table.rows(metric); row-- > 0;) {
     const double value = table.value(metric, row);
     if (!std::isnan(value)) return value;
@@ -79,14 +71,13 @@ struct Totals {
   double communicate = 0;
   double finished = 0;
   double end;
-  double last_activity = 0;  // of any node: exchanges may go on after the last step
   std::int64_t fewest_steps = std::numeric_limits<std::int64_t>::max();
   std::int64_t most_steps = 0;
   double first_end = std::numeric_limits<double>::infinity();
   double rate = 0;  // steps per second of nodes while they run
 
   explicit Totals(const Recorder& recorder) : end(recorder.seconds()) {
-    const bool is_cut_short = is_cut(recorder);
+    const bool is_cut_short = recorder.is_cut();
     const Step all_steps = recorder.evaluation.schedule().steps();
     for (const NodeTotals& node : recorder.nodes) {
       steps += static_cast<double>(node.steps);
@@ -97,8 +88,6 @@ struct Totals {
       compute += to_seconds(node.compute);
       wait += to_seconds(node.wait);
       communicate += to_seconds(node.communicate);
-      last_activity =
-          std::max(last_activity, to_seconds(node.compute + node.wait + node.communicate));
       const bool is_on = is_cut_short && node.steps < all_steps;
       const double own_end = is_on ? end : to_seconds(node.finished);
       finished += own_end;
@@ -116,7 +105,8 @@ double samples_per_step(const Recorder& recorder) {
 double ratio(double a, double b) { return b > 0 ? a / b : unknown; }
 
 /// The link that carried most for its bandwidth, and how the sharing was worked out.
-void add_network(std::string& text, const Recorder& recorder, double seconds) {
+void add_network(std::string& text, const Recorder& recorder) {
+  const double seconds = recorder.active_seconds();
   const auto use = [](const LinkTotals& link) {
     return static_cast<double>(link.bytes) / link.bandwidth;
   };
@@ -146,6 +136,11 @@ void add_target(std::vector<Outcome>& outcomes, const Recorder& recorder, const 
 
 }  // namespace
 
+const Table& final_evaluations(const Recorder& recorder) {
+  const bool by_time = recorder.is_cut() && recorder.evaluation_by_time.rows() > 0;
+  return by_time ? recorder.evaluation_by_time : recorder.evaluation;
+}
+
 std::string summarize(const Recorder& recorder) {
   std::string text;
   const Totals all(recorder);
@@ -166,7 +161,7 @@ std::string summarize(const Recorder& recorder) {
         fmt::format("{:.4g} samples/s, {:.4g} steps/s of all nodes",
                     all.steps * samples_per_step(recorder) / all.end, all.steps / all.end));
   }
-  if (is_cut(recorder)) {
+  if (recorder.is_cut()) {
     const std::string fewest =
         all.fewest_steps < all.most_steps ? fmt::format("{} to ", all.fewest_steps) : "";
     add(text, "steps of a node",
@@ -175,14 +170,14 @@ std::string summarize(const Recorder& recorder) {
   }
   const double stopped = statistic(recorder, "failures.stopped_nodes");
   constexpr double together = 0.9;  // of the last node's time
-  if (all.first_end < together * all.end && stopped == 0 && !is_cut(recorder)) {
+  if (all.first_end < together * all.end && stopped == 0 && !recorder.is_cut()) {
     add(text, "nodes finish",
         fmt::format("between {:.4g} and {:.4g} s: {:.4g} steps/s of all nodes while they run",
                     all.first_end, all.end, all.rate));
   }
   if (all.accounted() > 0) {
     constexpr double noticeable = 1.01;  // of the time until their last steps
-    const bool serves = !is_cut(recorder) && all.accounted() > noticeable * all.finished;
+    const bool serves = !recorder.is_cut() && all.accounted() > noticeable * all.finished;
     add(text, "nodes compute / wait / communicate",
         fmt::format("{:.1f} % / {:.1f} % / {:.1f} % of their time{}",
                     100 * all.compute / all.accounted(), 100 * all.wait / all.accounted(),
@@ -210,7 +205,7 @@ std::string summarize(const Recorder& recorder) {
         fmt::format("{} of {} nodes: {}", statistic(recorder, "diverged_nodes"),
                     recorder.nodes.size(), diverged));
   }
-  add_network(text, recorder, std::max(all.end, all.last_activity));
+  add_network(text, recorder);
   return text;
 }
 
@@ -228,7 +223,8 @@ std::vector<std::string> signs_of_divergence(const Recorder& recorder, std::size
   look("training loss", known_rows(recorder.steps, "train_loss"), far_above);
   // The first distance may be that of nodes that had just averaged. Far apart are those that differ by more than 1 in each parameter.
   constexpr double far_apart = 10;
-  const std::vector<double> distances = known_rows(evaluations(recorder), "consensus_distance");
+  const std::vector<double> distances =
+      known_rows(final_evaluations(recorder), "consensus_distance");
   if (!distances.empty() && distances.back() > std::sqrt(static_cast<double>(parameters)))
     look("consensus distance", distances, far_apart);
   return signs;
@@ -240,9 +236,9 @@ std::vector<Outcome> outcomes(const Recorder& recorder, const std::optional<Targ
   const bool has_samples = !fact(recorder.facts, "samples_per_step").empty();
   std::vector<Outcome> all_outcomes{
       {"test_accuracy", last(recorder, "test_accuracy")},
-      {"best_test_accuracy", best(evaluations(recorder), "test_accuracy")},
+      {"best_test_accuracy", best(final_evaluations(recorder), "test_accuracy")},
       {"test_auc", last(recorder, "test_auc")},
-      {"best_test_auc", best(evaluations(recorder), "test_auc")},
+      {"best_test_auc", best(final_evaluations(recorder), "test_auc")},
       {"test_loss", last(recorder, "test_loss")},
       {"consensus_distance", last(recorder, "consensus_distance")},
       {"virtual_time_seconds", all.end},

@@ -11,6 +11,9 @@
 
 namespace starling {
 
+/// The evaluations that tell how the run ended: of one that was cut those by time, if there are any.
+const Table& final_evaluations(const Recorder& recorder);
+
 /// Test accuracy and loss of the mean model, consensus distance, virtual time, throughput, shares of time.
 /// Holds nothing that differs between equal runs.
 std::string summarize(const Recorder& recorder);

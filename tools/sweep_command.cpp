@@ -225,12 +225,8 @@ Ending run_points(const Scenario& scenario, const Sweep& sweep,
 }
 
 #ifdef STARLING_HAVE_MPI
-/// How a sweep ends that knows which points failed, and why no more began if that is so.
-using End =
-    std::function<void(const std::vector<std::string>& failures, const std::string& changed)>;
-
 /// Waits for the other processes of the job; then the first one calls `end` with what all have met.
-void end_together(const Ending& own, const End& end) {
+void end_together(const Ending& own, const std::function<void(const Ending&)>& end) {
   meet_signals(SIG_DFL);  // nothing is left to be saved
   in_session([&](MpiSession& session) {
     std::string names;
@@ -239,12 +235,14 @@ void end_together(const Ending& own, const End& end) {
     const std::string changed = session.share_failure(own.changed);
     on_all_ranks(session, [&] {
       if (session.rank() > 0) return;
-      std::vector<std::string> all;
+      Ending all = own;
+      all.changed = changed;
+      all.failures.clear();
       for (const std::string& text : told) {
         std::istringstream lines(text);
-        for (std::string name; std::getline(lines, name);) all.push_back(name);
+        for (std::string name; std::getline(lines, name);) all.failures.push_back(name);
       }
-      end(all, changed);
+      end(all);
     });
   });
 }
@@ -275,6 +273,53 @@ std::size_t write_tables(SweepTable& table, const std::string& failed) {
   } catch (const Error& error) {
     throw Error(fmt::format("{}{}{}", error.what(), failed.empty() ? "" : "\n", failed));
   }
+}
+
+/// Makes the folder ready, and warns of results in it that are of none of the points.
+void make_ready(const fs::path& folder, const Scenario& scenario, const Sweep& sweep, bool speaks) {
+  const std::vector<std::string> dropped = prepare_folder(folder, scenario, sweep);
+  if (!speaks || dropped.empty()) return;
+  say("starling: warning: {}: the results of {} point{} that this sweep lacks stay there, "
+      "outside its tables: {}{}\n",
+      folder.string(), dropped.size(), dropped.size() == 1 ? "" : "s", dropped.front(),
+      dropped.size() == 1 ? "" : ", ..");
+}
+
+/// Throws Error if points that are finished have read other files than are there now; warns if another version of the
+/// program ran them.
+void check_finished(SweepTable& table, const fs::path& folder, bool speaks) {
+  const std::string changed = table.changed_file();
+  if (!changed.empty()) {
+    throw Error(
+        fmt::format("{}: {}; choose another folder with -o, or remove the results of points that "
+                    "shall run again",
+                    folder.string(), changed));
+  }
+  const std::string other_version = table.other_version(STARLING_VERSION);
+  if (speaks && !other_version.empty())
+    say("starling: warning: {}: {}\n", folder.string(), other_version);
+}
+
+/// Writes the tables, says how far the sweep is unless it is to be quiet, and throws what has gone wrong in it.
+void conclude(SweepTable& table, const Sweep& sweep, const fs::path& folder, const Ending& ending,
+              bool speaks, bool is_quiet) {
+  const std::string failed = tell_failures(ending.failures, folder, sweep);
+  const std::size_t finished = write_tables(table, failed);
+  const bool is_last = finished == sweep.points.size();
+  if (speaks || (is_last && ending.is_whole && !is_quiet)) {
+    fmt::print("{} of {} points are finished{}; {}\n", finished, sweep.points.size(),
+               ending.taken > 0 ? fmt::format(", {} were under way elsewhere", ending.taken) : "",
+               ending.is_whole ? "see " + (folder / "table.csv").string()
+                               : "started again, the sweep goes on");
+  }
+  if (!ending.is_whole) throw Interrupted(asked_to_end);
+  const std::string other_failures = failed.empty() ? "" : '\n' + failed;
+  if (!ending.changed.empty())
+    throw Error(fmt::format("{}; no more points began{}", ending.changed, other_failures));
+  const std::string changed_meanwhile = table.changed_file();
+  if (!changed_meanwhile.empty())
+    throw Error(fmt::format("{}: {}{}", folder.string(), changed_meanwhile, other_failures));
+  if (!failed.empty()) throw Error(failed);
 }
 
 void list_points(const Sweep& sweep, const Shard& shard) {
@@ -326,59 +371,28 @@ void sweep_command(const Arguments& arguments) {
   const fs::path folder = values.count("output") > 0
                               ? fs::path(values["output"].as<std::string>())
                               : fs::path(default_output(scenario.name())).replace_extension();
-  const bool speaks = values.count("quiet") == 0 && shard.index == 0;
+  const bool is_quiet = values.count("quiet") > 0;
+  const bool speaks = !is_quiet && shard.index == 0;
   const PointDoubts doubts = check_points(scenario, sweep, folder, longest_check);
   if (speaks && !doubts.wrong.empty())
     say("starling: warning: {}\nthe other points run\n", doubts.wrong);
   if (speaks && !doubts.warnings.empty()) say("starling: warning: {}\n", doubts.warnings);
   if (values.count("list") > 0) return list_points(sweep, shard);
-  const std::vector<std::string> dropped = prepare_folder(folder, scenario, sweep);
-  if (speaks && !dropped.empty()) {
-    say("starling: warning: {}: the results of {} point{} that this sweep lacks stay there, "
-        "outside its tables: {}{}\n",
-        folder.string(), dropped.size(), dropped.size() == 1 ? "" : "s", dropped.front(),
-        dropped.size() == 1 ? "" : ", ..");
-  }
+  make_ready(folder, scenario, sweep, speaks);
   SweepTable table(sweep, folder);
-  const std::string changed = table.changed_file();
-  if (!changed.empty()) {
-    throw Error(
-        fmt::format("{}: {}; choose another folder with -o, or remove the results of points that "
-                    "shall run again",
-                    folder.string(), changed));
-  }
-  const std::string other_version = table.other_version(STARLING_VERSION);
-  if (speaks && !other_version.empty())
-    say("starling: warning: {}: {}\n", folder.string(), other_version);
+  check_finished(table, folder, speaks);
   const std::vector<std::size_t> todo = unfinished(sweep, shard, table, folder, speaks);
 
   meet_signals(note_sweep_signal);
   share_cores(cores, jobs * shard.on_this_machine);
-  const Ending outcome = run_points(scenario, sweep, words, todo, folder, jobs, speaks);
-  const auto end = [&](const std::vector<std::string>& failures, const std::string& changed) {
-    const std::string failed = tell_failures(failures, folder, sweep);
-    const std::size_t finished = write_tables(table, failed);
-    const bool is_last = finished == sweep.points.size();
-    if (speaks || (is_last && outcome.is_whole && values.count("quiet") == 0)) {
-      fmt::print(
-          "{} of {} points are finished{}; {}\n", finished, sweep.points.size(),
-          outcome.taken > 0 ? fmt::format(", {} were under way elsewhere", outcome.taken) : "",
-          outcome.is_whole ? "see " + (folder / "table.csv").string()
-                           : "started again, the sweep goes on");
-    }
-    if (!outcome.is_whole) throw Interrupted(asked_to_end);
-    const std::string other_failures = failed.empty() ? "" : '\n' + failed;
-    if (!changed.empty())
-      throw Error(fmt::format("{}; no more points began{}", changed, other_failures));
-    const std::string changed_meanwhile = table.changed_file();
-    if (!changed_meanwhile.empty())
-      throw Error(fmt::format("{}: {}{}", folder.string(), changed_meanwhile, other_failures));
-    if (!failed.empty()) throw Error(failed);
+  const Ending own = run_points(scenario, sweep, words, todo, folder, jobs, speaks);
+  const auto end = [&](const Ending& ending) {
+    conclude(table, sweep, folder, ending, speaks, is_quiet);
   };
 #ifdef STARLING_HAVE_MPI
-  if (shard.is_of_job && outcome.is_whole) return end_together(outcome, end);
+  if (shard.is_of_job && own.is_whole) return end_together(own, end);
 #endif
-  end(outcome.failures, outcome.changed);
+  end(own);
 }
 
 }  // namespace starling

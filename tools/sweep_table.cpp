@@ -29,7 +29,7 @@ std::optional<Recorder> results_in(const fs::path& path) {
   if (!fs::exists(path)) return std::nullopt;
   try {
     Recorder recorder = load(path.string());
-    if (fact(recorder.facts, "status") != "complete") return std::nullopt;
+    if (!recorder.is_complete()) return std::nullopt;
     return recorder;
   } catch (const Error&) {
     return std::nullopt;  // no results file, or a damaged one: the point is run again

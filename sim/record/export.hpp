@@ -11,7 +11,7 @@
 //   timeline    stretch of time        node, activity, begin_seconds, end_seconds
 //   links       link that was used     link, bandwidth_bytes_per_second, bytes, busy_seconds,
 //                                      mean_load, peak_load: shares of the bandwidth, the mean over
-//                                      the run, as long as Recorder::seconds() says
+//                                      the run, Recorder::active_seconds()
 //
 // Numbers are written so that they read back to the bit, virtual times exactly ("0.000000000007").
 // A cell that was not recorded is empty.

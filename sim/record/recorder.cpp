@@ -107,13 +107,24 @@ Recorder::Recorder(NodeId node_count, RowSchedule step_rows, RowSchedule evaluat
       nodes(static_cast<std::size_t>(node_count)),
       timeline_until_(timeline_until) {}
 
+bool Recorder::is_complete() const { return fact(facts, "status") == "complete"; }
+
+bool Recorder::is_cut() const { return !fact(facts, "ended").empty(); }
+
 double Recorder::seconds() const {
   double end = to_seconds(last_finish(nodes));
-  if (fact(facts, "ended").empty()) return end;
+  if (!is_cut()) return end;
   for (const Table* table : {&evaluation, &evaluation_by_time}) {
     for (std::size_t row = 0; row < table->rows("time"); ++row)
       end = std::fmax(end, table->value("time", row));  // not NaN, if one is not
   }
+  return end;
+}
+
+double Recorder::active_seconds() const {
+  double end = seconds();
+  for (const NodeTotals& node : nodes)
+    end = std::max(end, to_seconds(node.compute + node.wait + node.communicate));
   return end;
 }
 

@@ -182,8 +182,14 @@ class Recorder {
     totals.wait += turn - since;
     totals.communicate += now - turn;
   }
-  /// How long the run was, in seconds: until the last node finished, or until it was ended before that (fact `ended`).
+  /// Whether the run says that it ended well: after its steps, or where its scenario has it end.
+  bool is_complete() const;
+  /// Whether run.until or run.until_target ended it before all steps (fact `ended`).
+  bool is_cut() const;
+  /// How long the run was, in seconds: until the last node finished, or until it was cut.
   double seconds() const;
+  /// The same, or until the last node had served others after its last step, if that came later: links carry bytes until then.
+  double active_seconds() const;
   /// End of the timeline; the start of the run if none is kept.
   Time timeline_until() const { return timeline_until_; }
 

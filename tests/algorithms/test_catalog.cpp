@@ -235,6 +235,11 @@ TEST_CASE(
         Warnings{
             "command line: network.collectives = analytic has changed nothing: no collective ran"});
   CHECK(idle("adpsgd", {"failures.pause=3 @ 1 ms for 1 ms"}).empty());
+  // One that ends the last nodes is not after the end.
+  CHECK(idle("adpsgd", {"failures.stop=0 @ 1 ms, 1 @ 1 ms, 2 @ 1 ms, 3 @ 1 ms, 4 @ 1 ms, 5 @ 1 ms, "
+                        "6 @ 2 ms, 7 @ 3 ms",
+                        "algorithm.patience=1 ms"})
+            .empty());
   const Warnings late = idle("adpsgd", {"failures.pause=3 @ 1 ms for 1 ms, 4 @ 1000 s for 1 s"});
   REQUIRE(late.size() == 1);
   CAPTURE(late[0]);

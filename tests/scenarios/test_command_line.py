@@ -474,7 +474,9 @@ def check_interrupt(folder, number=signal.SIGINT):
                                env={**os.environ, "STARLING_HEARTBEAT": "1"},
                                preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))  # nohup leaves it ignored
     line = process.stderr.readline()  # comes after a second
-    process.send_signal(number)
+    for _ in range(3):  # timeout(1) sends it to the process, and to its group
+        process.send_signal(number)
+        time.sleep(0.002)
     errors = process.communicate(timeout=60)[1]
     assert re.fullmatch(r"  \d %, .*starting\n", line), line
     assert process.returncode == 128 + number, f"{process.returncode}: {errors}"

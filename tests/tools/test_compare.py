@@ -133,6 +133,13 @@ class CompareTest(unittest.TestCase):
         self.starling("run", "s.ini", "-q", "-o", "until.h5", "run.until=20 ms")
         self.assertIn("different experiments: run.until (0 s, 20 ms)\n", self.starling("compare", "a.h5", "until.h5", "--loss", "1"))
 
+    def test_how_a_value_is_spelled_makes_it_no_other_experiment(self):
+        self.starling("run", "s.ini", "-q", "-o", "spelled.h5", "algorithm.learning_rate=5e-2", "compute.gradient=1000us", "network.latency=0 ms")
+        self.assertNotIn("different", self.starling("compare", "a.h5", "spelled.h5"))
+        self.starling("run", "s.ini", "-q", "-o", "target.h5", "run.until_target=test_loss 0.001", "compute.gradient=1.1 ms")
+        self.assertIn("different experiments: compute.gradient (1 ms, 1.1 ms), run.until_target (none, test_loss 0.001)\n",
+                      self.starling("compare", "a.h5", "target.h5", "--time", "1"))
+
     def test_when_both_runs_got_to_a_target_is_told_if_asked_for(self):
         words = ("compare", "a.h5", "slow.h5", "--time", "1", "--target")
         with h5py.File(self.folder / "a.h5") as file:
@@ -343,6 +350,14 @@ class CompareTest(unittest.TestCase):
         said = self.compare_with("step,test_loss,test_accuracy\n10,2.3,0.1\n40,,0.2\n", "--loss", "9")
         self.assertIn("\nnote: the final test loss of A is that after 40 steps, of B after 10\n", said)
         self.assertNotIn("final test accuracy of A is", said)
+
+    def test_the_final_values_of_a_run_that_was_cut_are_those_by_time(self):
+        self.starling("run", "s.ini", "-q", "-o", "cut.h5", "run.until=20 ms", "compute.slow_nodes=1", "compute.slowdown=2", "algorithm.kind=adpsgd",
+                      "run.evaluate_every=5")
+        with h5py.File(self.folder / "cut.h5") as file:
+            steps = file["nodes/steps"][()]
+        said = self.starling("compare", "cut.h5", "a.h5", "--loss", "9", "--time", "9")
+        self.assertIn(f"\nnote: the final test loss of A is that after {steps.min()} to {steps.max()} steps, of B after 40\n", said)
 
     def test_a_training_loss_is_compared_and_judged_by_nobody(self):
         with h5py.File(self.folder / "a.h5") as file:

@@ -735,6 +735,16 @@ class PlotTest(unittest.TestCase):
             red, green, blue = plt.matplotlib.colors.to_rgb(color)
             self.assertLess(0.299 * red + 0.587 * green + 0.114 * blue, 0.7, color)
 
+    def test_what_is_drawn_against_time_alone_is_named(self):
+        subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "unsteady.h5", "run.until=5 ms", "run.evaluate_interval=2 ms", "run.evaluate_every=40"],
+                       cwd=self.folder, check=True)
+        results = run.Results(self.folder / "unsteady.h5")
+        self.assertEqual(len(results.evaluated("test_loss", "step")[0]), 0)
+        figure, axes = plt.subplots(1, 2)
+        run.draw_loss(dict(zip(("time", "step"), axes)), results, 1.0)
+        self.assertEqual([text.get_text() for text in axes[1].get_legend().get_texts()], ["training, mean and range of nodes", "test, mean model"])
+        plt.close(figure)
+
     def test_a_single_loss_among_unknown_ones_is_seen(self):
         def change(file):
             file["steps/train_loss"][1:, :] = math.nan

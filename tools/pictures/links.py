@@ -68,7 +68,7 @@ def draw(results, title, subtitle):
     """The picture of the network's links."""
     if not results.links:
         raise Failure("no link was used, or the network model has none (network.kind = fluid and tcp have)")
-    end = max(results.end, 1e-300)
+    end = max(results.active_end(), 1e-300)
     mean = results.links["bytes"] / (results.links["bandwidth"] * end)
     peak = results.links["peak_rate"] / results.links["bandwidth"]
     order = np.argsort(-mean, kind="stable")

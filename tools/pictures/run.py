@@ -134,6 +134,10 @@ class Results:
         """What each node spent in any activity."""
         return sum(self.nodes[name] for name in ACTIVITIES)
 
+    def active_end(self):
+        """Seconds after which the last node had served others, too; as Recorder::active_seconds() in sim/record."""
+        return max(self.end, self.accounted().max())
+
     def has_ended(self):
         """Whether each node ended all its steps."""
         return self.nodes["steps"] >= self.planned_steps
@@ -243,6 +247,13 @@ def draw_line(ax, x, y, color, label=None):
         ax.plot(x, y, color=color, label=label, marker="o" if len(x) <= 25 else None, markersize=3.2)
 
 
+def add_legend(axes):
+    """Names among the steps what is drawn there or against time: a run may have evaluations by time alone."""
+    named = {label: handle for ax in axes.values() for handle, label in zip(*ax.get_legend_handles_labels())}
+    if named:
+        axes["step"].legend(named.values(), named.keys(), loc="best")
+
+
 def draw_quality(axes, results, scale, metric, name):
     """A share of one: an accuracy, or an area under a curve."""
     for against, ax in axes.items():
@@ -281,17 +292,17 @@ def draw_loss(axes, results, scale):
     if use_log(np.concatenate(seen)):
         set_log(axes["time"])
     axes["time"].set_ylabel("loss")
-    axes["step"].legend(loc="best")
+    add_legend(axes)
 
 
 def draw_consensus(axes, results, scale):
     for against, ax in axes.items():
         x, y = scaled(results.evaluated("consensus_distance", against), against, scale)
         draw_line(ax, x, np.where(y > 0, y, np.nan), GREEN)  # no line across rows that the axis has no place for
-        ax.plot(x[y == 0], np.zeros((y == 0).sum()), transform=ax.get_xaxis_transform(), color=GREEN, marker="v", linestyle="none",
-                markersize=5, clip_on=False, label="0")
-    if (y == 0).any():
-        axes["step"].legend(loc="best")
+        if (y == 0).any():
+            ax.plot(x[y == 0], np.zeros((y == 0).sum()), transform=ax.get_xaxis_transform(), color=GREEN, marker="v", linestyle="none",
+                    markersize=5, clip_on=False, label="0")
+    add_legend(axes)
     set_log(axes["time"])
     axes["time"].set_ylabel("consensus distance")
 
@@ -421,7 +432,7 @@ def draw_timeline(ax, results, window):
     ax.grid(False)
     ax.set_ylabel(f"node ({len(shown)} of {results.node_count:,})" if len(shown) < results.node_count else "node")
     ax.set_xlabel(f"{results.clock} ({unit})")
-    ax.set_title(f"What the nodes did{stretch_in_words(begin, end, results.end)}")
+    ax.set_title(f"What the nodes did{stretch_in_words(begin, end, results.active_end())}")
 
 
 def stretch_in_words(begin, end, whole):

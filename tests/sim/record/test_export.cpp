@@ -170,6 +170,19 @@ TEST_CASE("links are written a line per link, with their loads over the run") {
         "\"a, b\",250,500,2,0.5,1\n");
 }
 
+TEST_CASE("the mean load of a link is that until nodes no longer serve others") {
+  // The last step ended after 1 s, but a node was asked until 4 s.
+  Recorder recorder(2, {}, {}, Time{});
+  recorder.nodes[1].finished = Time(Duration(1'000'000'000'000));
+  recorder.nodes[0].compute = Duration(500'000'000'000);
+  recorder.nodes[0].wait = Duration(2'000'000'000'000);
+  recorder.nodes[0].communicate = Duration(1'500'000'000'000);
+  recorder.links = {{"host 0 up", 1e3, 1'000, Duration(2'000'000'000'000), 2'000}};
+  CHECK(csv(recorder, "links") ==
+        "link,bandwidth_bytes_per_second,bytes,busy_seconds,mean_load,peak_load\n"
+        "host 0 up,1000,2000,2,0.5,1\n");
+}
+
 TEST_CASE(
     "the trace counts the load of links: a change where a stretch begins, zero where all end") {
   Recorder recorder(0, {}, {}, Time(Duration(9'000'000)));
