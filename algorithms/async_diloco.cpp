@@ -167,7 +167,7 @@ class Blocks {
   std::multiset<double> paces_;  // of all nodes that have told one
 };
 
-Task<> serve(Node& node, const Settings& settings, Companions& companions) {
+Task<> serve(Node& node, const Settings& settings) {
   SharedModel model(node, settings);
   Blocks blocks(node, settings);
   // Nodes that will come without being answered first.
@@ -216,7 +216,6 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
     arrivals.clear();
     deadline.reset();
   }
-  companions.leave();
 }
 
 /// Time of one of `steps` steps.
@@ -235,10 +234,7 @@ Task<> run(Node& node, const Settings& settings) {
   Step end = settings.period;  // of the block
   Step blocks = 0;             // that have ended
   Time begun = settings.is_dynamic ? node.now() : Time{};
-  if (node.id() == server) {
-    companions.enter();
-    node.spawn(serve(node, settings, companions));
-  }
+  if (node.id() == server) companions.spawn(serve(node, settings));
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
     inner.update(x, g.values, x, k);

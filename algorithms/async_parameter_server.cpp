@@ -202,7 +202,7 @@ class Server {
   std::vector<NodeId> fetching_;            // that wait, in order of asking
 };
 
-Task<> serve(Node& node, const Settings& settings, Companions& companions) {
+Task<> serve(Node& node, const Settings& settings) {
   Server server(node, settings);
   const Pattern patterns[] = {{any_source, tag_of(Channel::request)}};
   while (server.is_needed()) {
@@ -222,16 +222,12 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
     server.handle(m);
   }
   server.close();
-  companions.leave();
 }
 
 Task<> run(Node& node, const Settings& settings) {
   Companions companions(node);
   Vector x = node.initial_model();
-  if (node.id() < settings.servers) {
-    companions.enter();
-    node.spawn(serve(node, settings, companions));
-  }
+  if (node.id() < settings.servers) companions.spawn(serve(node, settings));
   double version = 0;  // of the first server's piece, as fetched last
   Vector sum;          // of gradients not yet pushed
   std::vector<Compressor> compressors(static_cast<std::size_t>(settings.servers),

@@ -136,7 +136,7 @@ class Server {
   ErrorFeedback feedback_;
 };
 
-Task<> serve(Node& node, const Settings& settings, Companions& companions) {
+Task<> serve(Node& node, const Settings& settings) {
   Server server(node, settings);
   for (Step k = 0; k < node.steps(); ++k) {
     std::vector<Vector> messages;
@@ -149,15 +149,11 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
       node.send_code(i, tag_of(Channel::reply, k), code);
     }
   }
-  companions.leave();
 }
 
 Task<> run(Node& node, const Settings& settings) {
   Companions companions(node);
-  if (node.id() == 0) {
-    companions.enter();
-    node.spawn(serve(node, settings, companions));
-  }
+  if (node.id() == 0) companions.spawn(serve(node, settings));
   Optimizer optimizer(settings.optimizer);
   ErrorFeedback feedback;
   Vector x = node.initial_model();

@@ -52,9 +52,8 @@ struct Settings {
 /// What the program shares with the average in the background.
 struct State {
   State(Node& node, const Settings& settings)
-      : node(node), average(node, settings.mean), mean(node.initial_model()), background(node) {}
+      : average(node, settings.mean), mean(node.initial_model()), background(node) {}
 
-  Node& node;
   BlockMean average;
   Vector mean;      // of snapshots, the newest, which all nodes have
   Vector snapshot;  // empty if there is nothing to merge
@@ -64,13 +63,11 @@ struct State {
 Task<> average_in_background(State& state, Step k) {
   state.mean = co_await state.average.of_models(tag_of(Channel::collective, k), state.snapshot,
                                                 state.mean, k);
-  state.background.leave();
 }
 
 void begin_average(State& state, const Vector& v, Step k) {
   state.snapshot = v;
-  state.background.enter();
-  state.node.spawn(average_in_background(state, k));
+  state.background.spawn(average_in_background(state, k));
 }
 
 /// The anchor z and its momentum.

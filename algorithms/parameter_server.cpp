@@ -32,7 +32,7 @@ struct Settings {
 
 /// Keeps this node's piece of the model. Whose gradients are taken depends on time, the order of
 /// their sum does not.
-Task<> serve(Node& node, const Settings& settings, Companions& companions) {
+Task<> serve(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   Vector x = shard(node.initial_model(), node.id(), settings.servers);
   const auto needed = static_cast<std::size_t>(node.nodes() - settings.backup_nodes);
@@ -53,16 +53,12 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
       send_in_pieces(node, i, tag_of(Channel::reply, k), x);
     }
   }
-  companions.leave();
 }
 
 Task<> run(Node& node, const Settings& settings) {
   Companions companions(node);
   Vector x = node.initial_model();
-  if (node.id() < settings.servers) {
-    companions.enter();
-    node.spawn(serve(node, settings, companions));
-  }
+  if (node.id() < settings.servers) companions.spawn(serve(node, settings));
   for (Step k = 0; k < node.steps(); ++k) {
     std::optional<Message> early;
     if (settings.backup_nodes > 0) early = node.poll(0, tag_of(Channel::reply, k));

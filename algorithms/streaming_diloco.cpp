@@ -87,7 +87,6 @@ Task<> exchange_gradient(Fragment& fragment, Step number) {
     fragment.moments = co_await average(node, node.everybody(), tag_of(Channel::tracker, number),
                                         fragment.moments, fragment.settings.mean.collective);
   }
-  fragment.exchange.leave();
 }
 
 void begin_exchange(Fragment& fragment, const Vector& piece, NodeId p, Step k) {
@@ -95,8 +94,7 @@ void begin_exchange(Fragment& fragment, const Vector& piece, NodeId p, Step k) {
   if (fragment.settings.momentum_policy == MomentumPolicy::average)
     fragment.moments = fragment.inner.moments();
   fragment.begun = k;
-  fragment.exchange.enter();
-  fragment.node.spawn(exchange_gradient(fragment, k * fragment.settings.fragments + p));
+  fragment.exchange.spawn(exchange_gradient(fragment, k * fragment.settings.fragments + p));
 }
 
 Vector merged(double share, Vector own, const Vector& common) {

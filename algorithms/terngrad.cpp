@@ -50,7 +50,7 @@ std::uint32_t sum_bits(const Node& node) {
   return level_bits(static_cast<std::uint32_t>(node.nodes()));
 }
 
-Task<> serve(Node& node, Companions& companions) {
+Task<> serve(Node& node) {
   for (Step k = 0; k < node.steps(); ++k) {
     Vector scales;
     for (NodeId i = 0; i < node.nodes(); ++i) {
@@ -70,7 +70,6 @@ Task<> serve(Node& node, Companions& companions) {
       node.send_code(i, tag_of_values(Channel::reply, k), code);
     }
   }
-  companions.leave();
 }
 
 /// The largest magnitude of every tensor.
@@ -103,10 +102,7 @@ Vector scaled(const Node& node, const Vector& v, const Vector& scales, double fa
 
 Task<> run(Node& node, const Settings& settings) {
   Companions companions(node);
-  if (node.id() == 0) {
-    companions.enter();
-    node.spawn(serve(node, companions));
-  }
+  if (node.id() == 0) companions.spawn(serve(node));
   Optimizer optimizer(settings.optimizer);
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
