@@ -197,7 +197,8 @@ Program compressed_parameter_server(const Section& section, const Context& conte
       "gap_period", 0, "steps between two records of compression_gap; 0: never");
   section.expect(settings.gap_period >= 0, "gap_period", "must not be negative, got {}",
                  settings.gap_period);
-  warn_beyond_run(section, "gap_period", settings.gap_period, context, "there is no record");
+  warn_beyond_run(section, "gap_period", settings.gap_period, context,
+                  "only the first step has a record");
   settings.optimizer = read_optimizer(section, context);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
