@@ -38,6 +38,7 @@
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/sums.hpp"
 
@@ -277,17 +278,16 @@ Program async_diloco(const Section& section, const Context& context) {
                   : rule == "delayed" ? Rule::delayed
                                       : Rule::delayed_nesterov;
   if (settings.rule == Rule::vanilla) {
-    settings.weight = section.optional<double>(
-        "weight", 1 / std::sqrt(static_cast<double>(context.nodes)),
+    settings.weight = read_positive(
+        section, "weight", 1 / std::sqrt(static_cast<double>(context.nodes)),
         "factor before the progress of one arrival; 1 / sqrt(run.nodes) if not given");
-    section.expect(settings.weight > 0, "weight", "must be positive, got {}", settings.weight);
     settings.damps_stale =
         section.choice("stale_progress", {"full", "damped"}, "full",
                        "whether progress is divided by sqrt(1 + staleness)") == "damped";
   } else {
-    settings.delay = section.optional<std::int64_t>(
-        "delay", context.nodes, "arrivals per step of the outer momentum; run.nodes if not given");
-    section.expect(settings.delay >= 1, "delay", "must be at least 1, got {}", settings.delay);
+    settings.delay =
+        read_at_least(section, "delay", context.nodes, 1,
+                      "arrivals per step of the outer momentum; run.nodes if not given");
   }
   if (settings.rule == Rule::delayed_nesterov) {
     settings.share =
@@ -299,7 +299,6 @@ Program async_diloco(const Section& section, const Context& context) {
   if (settings.rule != Rule::delayed) {
     settings.grace = section.optional<Duration>(
         "grace", Duration{}, "time the server waits for others after an arrival");
-    section.expect(settings.grace.count() >= 0, "grace", "must not be negative");
   }
   settings.is_dynamic =
       section.choice("local_steps", {"fixed", "by_speed"}, "fixed",

@@ -33,6 +33,7 @@
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/patience.hpp"
 #include "algorithms/registry.hpp"
@@ -287,20 +288,15 @@ Task<> run(Node& node, const Settings& settings) {
   co_await companions.join();
 }
 
-Step read_at_least_one(const Section& section, std::string_view key, std::string_view help) {
-  const auto value = section.optional<std::int64_t>(key, 1, help);
-  section.expect(value >= 1, key, "must be at least 1, got {}", value);
-  return value;
-}
-
 }  // namespace
 
 Program async_parameter_server(const Section& section, const Context& context) {
   Settings settings;
   settings.servers = read_servers(section, context.nodes);
-  settings.push_period =
-      read_at_least_one(section, "push_period", "steps whose gradients go to the server together");
-  settings.fetch_period = read_at_least_one(section, "fetch_period", "steps on one fetched model");
+  settings.push_period = read_at_least(section, "push_period", 1, 1,
+                                       "steps whose gradients go to the server together");
+  settings.fetch_period =
+      read_at_least(section, "fetch_period", 1, 1, "steps on one fetched model");
   warn_beyond_run(section, "push_period", settings.push_period, context,
                   "nodes push once, at their end");
   warn_beyond_run(section, "fetch_period", settings.fetch_period, context,
@@ -311,10 +307,8 @@ Program async_parameter_server(const Section& section, const Context& context) {
   const std::string consistency = section.choice("consistency", {"none", "bounded"}, "none",
                                                  "whether fast nodes wait for slow ones");
   if (consistency == "bounded") {
-    settings.staleness_bound = section.optional<std::int64_t>(
-        "staleness_bound", 3, "pushes by which a node may be ahead of the slowest");
-    section.expect(*settings.staleness_bound >= 0, "staleness_bound",
-                   "must not be negative, got {}", *settings.staleness_bound);
+    settings.staleness_bound = read_at_least(section, "staleness_bound", 3, 0,
+                                             "pushes by which a node may be ahead of the slowest");
   }
   settings.patience = read_patience(section);
   settings.compression = read_compression(section);

@@ -28,6 +28,7 @@
 #include "algorithms/codec.hpp"
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 
@@ -193,10 +194,8 @@ Program compressed_parameter_server(const Section& section, const Context& conte
   settings.downlink = exact_codec();
   if (direction != "downlink") settings.uplink = read_plain_codec(section, "top_k");
   if (direction != "uplink") settings.downlink = read_plain_codec(section, "top_k", "downlink_");
-  settings.gap_period = section.optional<std::int64_t>(
-      "gap_period", 0, "steps between two records of compression_gap; 0: never");
-  section.expect(settings.gap_period >= 0, "gap_period", "must not be negative, got {}",
-                 settings.gap_period);
+  settings.gap_period = read_at_least(section, "gap_period", 0, 0,
+                                      "steps between two records of compression_gap; 0: never");
   warn_beyond_run(section, "gap_period", settings.gap_period, context,
                   "only the first step has a record");
   settings.optimizer = read_optimizer(section, context);

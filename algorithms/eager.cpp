@@ -26,6 +26,7 @@
 
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/partial_allreduce.hpp"
 #include "algorithms/pieces.hpp"
@@ -142,19 +143,15 @@ Program eager(const Section& section, const Context& context) {
               "drop"
           ? LatePolicy::drop
           : LatePolicy::accumulate;
-  settings.full_every = section.optional<std::int64_t>(
-      "full_every", 0,
-      "every so many-th operation waits for all (32 in the released code); 0: none");
-  section.expect(settings.full_every >= 0, "full_every", "must not be negative, got {}",
-                 settings.full_every);
+  settings.full_every =
+      read_at_least(section, "full_every", 0, 0,
+                    "every so many-th operation waits for all (32 in the released code); 0: none");
   warn_beyond_run(section, "full_every", settings.full_every, context,
                   "no operation waits for all");
   constexpr Step usual_period = 100;
-  settings.synchronize_every = section.optional<std::int64_t>(
-      "synchronize_every", usual_period,
-      "steps between two moments when models are made equal; 0: never");
-  section.expect(settings.synchronize_every >= 0, "synchronize_every",
-                 "must not be negative, got {}", settings.synchronize_every);
+  settings.synchronize_every =
+      read_at_least(section, "synchronize_every", usual_period, 0,
+                    "steps between two moments when models are made equal; 0: never");
   if (settings.synchronize_every != usual_period) {  // which may be right for longer runs
     warn_beyond_run(section, "synchronize_every", settings.synchronize_every, context,
                     "models are never made equal");

@@ -25,6 +25,7 @@
 
 #include "algorithms/averaging.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/round_cache.hpp"
@@ -193,11 +194,9 @@ Program epidemic(const Section& section, const Context& context) {
   Settings settings;
   NodeId logarithm = 0;
   while ((NodeId{1} << logarithm) < context.nodes) ++logarithm;
-  const auto receivers = section.optional<std::int64_t>(
-      "receivers", std::max(std::min(logarithm, context.nodes - 1), 0),
-      "nodes that each model is sent to, s; log2 of the nodes if not given");
-  section.expect(receivers >= 0 && receivers < context.nodes, "receivers",
-                 "must be 0 to {}, got {}", context.nodes - 1, receivers);
+  const std::int64_t receivers = read_whole(
+      section, "receivers", std::max(std::min(logarithm, context.nodes - 1), 0), 0,
+      context.nodes - 1, "nodes that each model is sent to, s; log2 of the nodes if not given");
   settings.receivers = static_cast<NodeId>(receivers);
   settings.is_oracle =
       section.choice("graph", {"local", "oracle"}, "local",
@@ -214,12 +213,10 @@ Program epidemic(const Section& section, const Context& context) {
   if (settings.end == Settings::End::deadline) {
     settings.timeout = section.required<Duration>(
         "timeout", "time that a node waits for models after it has sent its own");
-    section.expect(settings.timeout.count() >= 0, "timeout", "must not be negative");
     expect_whole(section, "agreement = deadline: models go in one piece");
   }
-  const auto local_steps =
-      section.optional<std::int64_t>("local_steps", 1, "steps between two rounds");
-  settings.local_steps = check_period(section, "local_steps", local_steps, context);
+  settings.local_steps =
+      read_period(section, context, 1, "local_steps", "steps between two rounds");
   settings.optimizer = read_optimizer(section, context);
   section.finish();
   // A node's two lists, and it in the lists of others.

@@ -21,11 +21,11 @@
 #include <memory>
 #include <optional>
 
-#include "algorithms/averaging.hpp"
 #include "algorithms/clustering.hpp"
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/gradient_code.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 

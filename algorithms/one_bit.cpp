@@ -19,6 +19,7 @@
 #include "algorithms/codec.hpp"
 #include "algorithms/column_order.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/shards.hpp"
@@ -115,9 +116,7 @@ Program one_bit(const Section& section, const Context& context) {
   Settings settings;
   settings.codec = read_plain_codec(section, "one_bit");
   settings.exact_steps =
-      section.optional<std::int64_t>("exact_steps", 0, "steps before compression begins");
-  section.expect(settings.exact_steps >= 0, "exact_steps", "must not be negative, got {}",
-                 settings.exact_steps);
+      read_at_least(section, "exact_steps", 0, 0, "steps before compression begins");
   warn_beyond_run(section, "exact_steps", settings.exact_steps, context, "nothing is compressed");
   settings.owners_step =
       section.choice("steps_by", {"owners", "nodes"}, "owners",

@@ -17,6 +17,7 @@
 
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/shards.hpp"
@@ -91,13 +92,10 @@ Task<> run(Node& node, const Settings& settings) {
 Program parameter_server(const Section& section, const Context& context) {
   Settings settings;
   settings.servers = read_servers(section, context.nodes);
-  const auto backup = section.optional<std::int64_t>(
-      "backup_nodes", 0,
-      "nodes whose gradients a step need not wait for; samples and throughput count "
-      "theirs, too");
-  section.expect(backup >= 0 && backup < context.nodes, "backup_nodes", "must be 0 to {}, got {}",
-                 context.nodes - 1, backup);
-  settings.backup_nodes = static_cast<NodeId>(backup);
+  settings.backup_nodes = static_cast<NodeId>(
+      read_whole(section, "backup_nodes", 0, 0, context.nodes - 1,
+                 "nodes whose gradients a step need not wait for; samples and throughput count "
+                 "theirs, too"));
   settings.optimizer = read_server_optimizer(section, context, settings.servers);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

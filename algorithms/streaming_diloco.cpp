@@ -28,6 +28,7 @@
 #include "algorithms/block_mean.hpp"
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/shards.hpp"
 #include "algorithms/sums.hpp"

@@ -17,6 +17,7 @@
 
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/sums.hpp"
@@ -128,11 +129,9 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program terngrad(const Section& section, const Context& context) {
   Settings settings;
-  settings.clip_deviations = section.optional<double>(
-      "clip_deviations", 2.5,
-      "standard deviations of a tensor that its entries are cut to; 0: none");
-  section.expect(settings.clip_deviations >= 0, "clip_deviations", "must not be negative, got {}",
-                 settings.clip_deviations);
+  settings.clip_deviations =
+      read_not_negative(section, "clip_deviations", 2.5,
+                        "standard deviations of a tensor that its entries are cut to; 0: none");
   settings.optimizer = read_optimizer(section, context);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

@@ -30,6 +30,7 @@
 #include "algorithms/averaging.hpp"
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/partial_allreduce.hpp"
 #include "algorithms/pieces.hpp"
@@ -129,9 +130,7 @@ Program wagma(const Section& section, const Context& context) {
   section.expect(is_power_of_two(nodes), "kind",
                  "= wagma needs a number of nodes that is a power of two, got {}", nodes);
   settings.group_size = static_cast<NodeId>(size);
-  settings.tau =
-      section.optional<std::int64_t>("tau", 10, "every tau-th step averages over all nodes");
-  section.expect(settings.tau >= 1, "tau", "must be at least 1, got {}", settings.tau);
+  settings.tau = read_at_least(section, "tau", 10, 1, "every tau-th step averages over all nodes");
   warn_beyond_run(section, "tau", settings.tau, context, "groups alone average");
   settings.is_dynamic = section.choice("groups", {"dynamic", "fixed"}, "dynamic",
                                        "whether groups rotate from step to step") == "dynamic";
