@@ -225,64 +225,89 @@ Task<> serve(Node& node, const Settings& settings) {
   server.close();
 }
 
+/// The servers as one node sees them.
+class Servers {
+ public:
+  Servers(Node& node, const Settings& settings)
+      : node_(node),
+        settings_(settings),
+        compressors_(static_cast<std::size_t>(settings.servers), Compressor(settings.compression)) {
+  }
+
+  /// Sends a sum of gradients, which would be applied at the learning rate `rate` had all nodes come as far.
+  void push(const Vector& sum, double rate) {
+    const double last = std::exchange(rate_, rate);
+    for (Compressor& compressor : compressors_) {
+      if (rate > 0) compressor.scale_residual(last / rate);
+    }
+    for (NodeId s = 0; s < settings_.servers; ++s) {
+      send_compressed(node_, s, tag_of(Channel::request), shard(sum, s, settings_.servers),
+                      static_cast<double>(sent_), compressors_[static_cast<std::size_t>(s)],
+                      stream_of(node_, node_.id(), sent_, s));
+    }
+    ++sent_;
+    ++pushes_;
+  }
+
+  /// Their model after step k, of the size of `x`.
+  Task<Vector> fetch(Step k, Vector x) {
+    for (NodeId s = 0; s < settings_.servers; ++s) {
+      node_.send(s, tag_of(Channel::request), {}, static_cast<double>(sent_));
+    }
+    ++sent_;
+    std::vector<Vector> shards;
+    for (NodeId s = 0; s < settings_.servers; ++s) {
+      const std::size_t size = shard(x, s, settings_.servers).size();
+      const Message m = co_await receive_shard(s, size);
+      if (s == 0) {
+        node_.record("staleness", k, m.number - version_ - static_cast<double>(pushes_));
+        version_ = m.number;
+      }
+      shards.push_back(m.values);
+    }
+    pushes_ = 0;
+    ++fetches_;
+    co_return join_shards(shards);
+  }
+
+ private:
+  Task<Message> receive_shard(NodeId s, std::size_t size) {
+    Message first = co_await node_.receive(s, tag_of(Channel::reply, fetches_));
+    if (!first.values) {
+      throw Error(
+          fmt::format("the parameter server on node {} ended before node {} fetched: "
+                      "it had no message for {} (algorithm.patience)",
+                      s, node_.id(), to_text(settings_.patience)));
+    }
+    Message whole = co_await receive_rest(node_, std::move(first), size);
+    co_return whole;
+  }
+
+  Node& node_;
+  const Settings& settings_;
+  std::vector<Compressor> compressors_;  // (servers)
+  double rate_ = 0;                      // of the last push
+  double version_ = 0;                   // of the first server's piece, as fetched last
+  Step pushes_ = 0;                      // since the last fetch
+  Step sent_ = 0;                        // messages to each server
+  Step fetches_ = 0;
+};
+
 Task<> run(Node& node, const Settings& settings) {
   Companions companions(node);
   Vector x = node.initial_model();
   if (node.id() < settings.servers) companions.spawn(serve(node, settings));
-  double version = 0;  // of the first server's piece, as fetched last
-  Vector sum;          // of gradients not yet pushed
-  std::vector<Compressor> compressors(static_cast<std::size_t>(settings.servers),
-                                      Compressor(settings.compression));
-  double rate = 0;  // of the last push
-  Step pushes = 0;  // since the last fetch
-  Step sent = 0;    // messages to each server
-  Step fetches = 0;
+  Servers servers(node, settings);
+  Vector sum;  // of gradients not yet pushed
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
     if (settings.fetch_period > 1) x.add_scaled(-settings.optimizer.rate(k), g.values);
     accumulate(sum, 1, g.values);
     if (settings.pushes_after(k, node.steps())) {
-      // The server's, had all nodes come as far.
-      const double last =
-          std::exchange(rate, settings.optimizer.rate(k - k % settings.push_period));
-      for (Compressor& compressor : compressors) {
-        if (rate > 0) compressor.scale_residual(last / rate);
-      }
-      for (NodeId s = 0; s < settings.servers; ++s) {
-        send_compressed(node, s, tag_of(Channel::request), shard(sum, s, settings.servers),
-                        static_cast<double>(sent), compressors[static_cast<std::size_t>(s)],
-                        stream_of(node, node.id(), sent, s));
-      }
-      ++sent;
+      servers.push(sum, settings.optimizer.rate(k - k % settings.push_period));
       sum = {};
-      ++pushes;
     }
-    if (settings.fetches_after(k, node.steps())) {
-      for (NodeId s = 0; s < settings.servers; ++s) {
-        node.send(s, tag_of(Channel::request), {}, static_cast<double>(sent));
-      }
-      ++sent;
-      std::vector<Vector> shards;
-      for (NodeId s = 0; s < settings.servers; ++s) {
-        const std::size_t size = shard(x, s, settings.servers).size();
-        Message first = co_await node.receive(s, tag_of(Channel::reply, fetches));
-        if (!first.values) {
-          throw Error(
-              fmt::format("the parameter server on node {} ended before node {} fetched: "
-                          "it had no message for {} (algorithm.patience)",
-                          s, node.id(), to_text(settings.patience)));
-        }
-        const Message m = co_await receive_rest(node, std::move(first), size);
-        if (s == 0) {
-          node.record("staleness", k, m.number - version - static_cast<double>(pushes));
-          version = m.number;
-        }
-        shards.push_back(m.values);
-      }
-      x = join_shards(shards);
-      pushes = 0;
-      ++fetches;
-    }
+    if (settings.fetches_after(k, node.steps())) x = co_await servers.fetch(k, x);
     node.end_step(k, x);
   }
   co_await companions.join();
