@@ -120,8 +120,7 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program eager(const Section& section, const Context& context) {
   Settings settings;
-  section.expect(std::has_single_bit(static_cast<std::uint32_t>(context.nodes)), "kind",
-                 "= eager needs a number of nodes that is a power of two, got {}", context.nodes);
+  expect_power_of_two(section, "eager", context.nodes);
   const std::string activation =
       section.choice("activation", {"solo", "majority", "chain", "full"}, "solo",
                      "who starts an operation: the first that comes, one drawn node, the last of "

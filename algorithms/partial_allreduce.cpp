@@ -1,6 +1,7 @@
 #include "algorithms/partial_allreduce.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"
@@ -24,6 +25,11 @@ Vector combine_by_bits(std::span<const Vector> values, std::span<const NodeId> m
 }
 
 }  // namespace
+
+void expect_power_of_two(const Section& section, std::string_view kind, NodeId nodes) {
+  section.expect(std::has_single_bit(static_cast<std::uint32_t>(nodes)), "kind",
+                 "= {} needs a number of nodes that is a power of two, got {}", kind, nodes);
+}
 
 PartialAllreduce::PartialAllreduce(Node& node, Settings settings, const Vector& initial)
     : node_(node), settings_(std::move(settings)), changed_(node) {

@@ -26,11 +26,16 @@
 #pragma once
 
 #include <functional>
+#include <string_view>
 #include <vector>
 
+#include "sim/base/section.hpp"
 #include "sim/node/node.hpp"
 
 namespace starling::algorithms {
+
+/// Refuses numbers of nodes that are no power of two: rounds go by the bits of a node's number.
+void expect_power_of_two(const Section& section, std::string_view kind, NodeId nodes);
 
 /// Who may start an operation: anybody; the last of a chain of nodes drawn by all alike; or each only when it enters itself.
 enum class ActivationPolicy { solo, chain, full };

@@ -111,10 +111,6 @@ Task<> run(Node& node, const Settings& settings) {
   co_await partial.finish();
 }
 
-bool is_power_of_two(std::int64_t n) {
-  return n > 0 && std::has_single_bit(static_cast<std::uint64_t>(n));
-}
-
 }  // namespace
 
 Program wagma(const Section& section, const Context& context) {
@@ -124,11 +120,11 @@ Program wagma(const Section& section, const Context& context) {
   const auto size = section.optional<std::int64_t>(
       "group_size", std::int64_t{1} << ((bits + 1) / 2),
       "nodes that average at one step: a power of two, at most run.nodes, which must be one, too");
-  section.expect(is_power_of_two(size), "group_size", "must be a power of two, got {}", size);
+  section.expect(size > 0 && std::has_single_bit(static_cast<std::uint64_t>(size)), "group_size",
+                 "must be a power of two, got {}", size);
   section.expect(size <= nodes, "group_size", "must be at most the number of nodes ({}), got {}",
                  nodes, size);
-  section.expect(is_power_of_two(nodes), "kind",
-                 "= wagma needs a number of nodes that is a power of two, got {}", nodes);
+  expect_power_of_two(section, "wagma", nodes);
   settings.group_size = static_cast<NodeId>(size);
   settings.tau = read_at_least(section, "tau", 10, 1, "every tau-th step averages over all nodes");
   warn_beyond_run(section, "tau", settings.tau, context, "groups alone average");
