@@ -82,7 +82,6 @@ class Server {
       messages_of_each_ += settings.pushes_after(k, node.steps()) ? 1 : 0;
       messages_of_each_ += settings.fetches_after(k, node.steps()) ? 1 : 0;
     }
-    if (messages_of_each_ == 0) unfinished_ = 0;
     nodes_by_pushes_[0] = node.nodes();
   }
 
