@@ -92,21 +92,17 @@ Task<> run(Node& node, const Settings& settings) {
     Vector share = g.values;
     share.scale(1.0 / node.nodes());
     const Time begin = node.now();
-    const Cut cut(node, share);
-    const Time staging = node.begin_exchange();
+    const std::vector<PartialAllreduce::Result> results = co_await partial.enter(t, share);
+    node.record("exchange_time", t, to_seconds(node.now() - begin));
     Parts sums;
-    std::size_t late = 0;
-    for (std::size_t i = 0; i < cut.count(); ++i) {
-      co_await node.stage_out(cut[i], cut.part(i), staging);
-      const PartialAllreduce::Result r = co_await partial.enter(t, i, cut.part(i));
+    double late = 0;
+    for (const PartialAllreduce::Result& r : results) {
       sums.add(r.sum);
       late += r.is_included ? 0 : 1;
     }
-    co_await node.staged_in();
-    node.record("exchange_time", t, to_seconds(node.now() - begin));
     const Vector sum = sums.join();
     optimizer.update(x, sum, x, t);
-    node.record("is_late", t, static_cast<double>(late) / static_cast<double>(cut.count()));
+    node.record("is_late", t, late / static_cast<double>(results.size()));
     if (settings.synchronize_every > 0 && (t + 1) % settings.synchronize_every == 0) {
       x = co_await synchronized(node, settings, t, x);
     }

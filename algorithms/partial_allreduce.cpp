@@ -68,7 +68,21 @@ std::vector<NodeId> PartialAllreduce::chain(Step t) const {
   return initiators;
 }
 
-Task<PartialAllreduce::Result> PartialAllreduce::enter(Step t, std::size_t i, Vector v) {
+Task<std::vector<PartialAllreduce::Result>> PartialAllreduce::enter(Step t, Vector v) {
+  const Cut cut(node_, std::move(v));
+  const Time begin = node_.begin_exchange();
+  std::vector<Result> results;
+  for (std::size_t i = 0; i < cut.count(); ++i) {
+    const Vector part = cut.part(i);
+    co_await node_.stage_out(cut[i], part, begin);
+    Result result = co_await enter_piece(t, i, part);
+    results.push_back(std::move(result));
+  }
+  co_await node_.staged_in();
+  co_return results;
+}
+
+Task<PartialAllreduce::Result> PartialAllreduce::enter_piece(Step t, std::size_t i, Vector v) {
   co_await node_.enter_operation();
   Slot& slot = slots_[i];
   if (settings_.late == LatePolicy::accumulate) {

@@ -61,6 +61,21 @@ struct Settings {
   OptimizerSettings optimizer;
 };
 
+/// What becomes of a node's model `own`, piece by piece, from the sums over its group.
+Vector group_average(const Node& node, const std::vector<PartialAllreduce::Result>& results,
+                     const Vector& own, bool is_released) {
+  const Cut cut(node, own);
+  Parts averages;
+  for (std::size_t i = 0; i < cut.count(); ++i) {
+    Vector average = results[i].sum;
+    const bool adds_own = is_released || !results[i].is_included;
+    if (adds_own) average.add(cut.part(i));
+    average.scale(1.0 / (results[i].contributors + (adds_own ? 1 : 0)));
+    averages.add(std::move(average));
+  }
+  return averages.join();
+}
+
 Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   const std::span<const NodeId> everybody = node.everybody();
@@ -89,20 +104,8 @@ Task<> run(Node& node, const Settings& settings) {
       x = co_await average(node, everybody, tag_of(Channel::collective, t), w, settings.collective);
       partial.set_buffer(x, t);
     } else {
-      const Cut cut(node, w);
-      const Time begin = node.begin_exchange();
-      Parts averages;
-      for (std::size_t i = 0; i < cut.count(); ++i) {
-        co_await node.stage_out(cut[i], cut.part(i), begin);
-        const PartialAllreduce::Result r = co_await partial.enter(t, i, cut.part(i));
-        Vector average = r.sum;
-        const bool adds_own = settings.is_released || !r.is_included;
-        if (adds_own) average.add(cut.part(i));
-        average.scale(1.0 / (r.contributors + (adds_own ? 1 : 0)));
-        averages.add(std::move(average));
-      }
-      co_await node.staged_in();
-      x = averages.join();
+      const std::vector<PartialAllreduce::Result> results = co_await partial.enter(t, w);
+      x = group_average(node, results, w, settings.is_released);
     }
     if (settings.is_released) optimizer.update(x, g.values, old, t);
     co_await node.finish_backward();
