@@ -168,6 +168,33 @@ class Blocks {
   std::multiset<double> paces_;  // of all nodes that have told one
 };
 
+/// The progress whose first message has come, as its code tells it; its block has ended then.
+Task<Message> receive_progress(Node& node, const Settings& settings, Blocks& blocks,
+                               Message first) {
+  const auto block = static_cast<Step>(first.number);
+  const Random stream = code_stream(node, first.source, block);
+  Message m = co_await receive_compressed(node, std::move(first), node.parameters(),
+                                          settings.compression, stream);
+  double pace = 0;
+  if (settings.is_dynamic) {
+    const Message told = co_await node.receive(m.source, tag_of(Channel::entry, block));
+    pace = told.number;
+  }
+  blocks.end(m.source, pace);
+  co_return m;
+}
+
+/// Sends the node whose progress is `m` the model, and how long its next block is.
+void answer(Node& node, const Settings& settings, const Blocks& blocks, SharedModel& model,
+            const Message& m) {
+  const auto block = static_cast<Step>(m.number);
+  if (settings.is_dynamic) {
+    const Tag tag = tag_of(Channel::program, block);
+    node.send(m.source, tag, {}, static_cast<double>(blocks.length(m.source)));
+  }
+  model.send(node, m.source, block);
+}
+
 Task<> serve(Node& node, const Settings& settings) {
   SharedModel model(node, settings);
   Blocks blocks(node, settings);
@@ -183,16 +210,7 @@ Task<> serve(Node& node, const Settings& settings) {
       if (block < blocks.ended(got.message.source)) continue;  // came twice
       if (arrivals.empty() && settings.rule != Rule::delayed)
         deadline = after(node.now(), settings.grace);
-      const Random stream = code_stream(node, got.message.source, block);
-      Message m = co_await receive_compressed(node, std::move(got.message), node.parameters(),
-                                              settings.compression, stream);
-      double pace = 0;
-      if (settings.is_dynamic) {
-        const Tag tag = tag_of(Channel::entry, block);
-        const Message told = co_await node.receive(m.source, tag);
-        pace = told.number;
-      }
-      blocks.end(m.source, pace);
+      Message m = co_await receive_progress(node, settings, blocks, std::move(got.message));
       arrivals.push_back(std::move(m));
       --computing;
     }
@@ -206,12 +224,7 @@ Task<> serve(Node& node, const Settings& settings) {
       for (const Message& m : arrivals) model.apply(m);
     }
     for (const Message& m : arrivals) {
-      const auto block = static_cast<Step>(m.number);
-      if (settings.is_dynamic) {
-        const Tag tag = tag_of(Channel::program, block);
-        node.send(m.source, tag, {}, static_cast<double>(blocks.length(m.source)));
-      }
-      model.send(node, m.source, block);
+      answer(node, settings, blocks, model, m);
       if (blocks.will_end(m.source)) ++computing;
     }
     arrivals.clear();
