@@ -21,6 +21,7 @@
 
 #include "algorithms/block_mean.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/registry.hpp"
 
 namespace starling::algorithms {
@@ -101,25 +102,20 @@ Task<> run(Node& node, const Settings& settings) {
 Program adaptive_period(const Section& section, const Context& context) {
   Settings settings;
   settings.period = read_period(section, context, 4);
-  settings.switch_step = section.optional<std::int64_t>(
-      "switch_step", 0,
+  settings.switch_step = read_at_least(
+      section, "switch_step", 0, 0,
       "steps with an averaging each before the first period (an epoch's in the paper)");
-  section.expect(settings.switch_step >= 0, "switch_step", "must not be negative, got {}",
-                 settings.switch_step);
-  settings.sampling_steps = section.optional<std::int64_t>(
-      "sampling_steps", context.steps / 4,
+  settings.sampling_steps = read_at_least(
+      section, "sampling_steps", context.steps / 4, 0,
       "steps before the period changes; the drift is sampled in them, but for those before "
       "switch_step; run.steps / 4 if not given");
-  section.expect(settings.sampling_steps >= 0, "sampling_steps", "must not be negative, got {}",
-                 settings.sampling_steps);
   warn_beyond_run(section, "sampling_steps", settings.sampling_steps, context,
                   "the period never changes");
   section.expect(settings.switch_step == 0 || settings.sampling_steps > settings.switch_step,
                  "switch_step", "must leave steps to sample the drift in, of {}, got {}",
                  settings.sampling_steps, settings.switch_step);
-  settings.low = section.optional<double>(
-      "low", 0.7, "share of the sampled drift under which the period grows");
-  section.expect(settings.low >= 0, "low", "must not be negative, got {}", settings.low);
+  settings.low = read_not_negative(section, "low", 0.7,
+                                   "share of the sampled drift under which the period grows");
   settings.high = section.optional<double>(
       "high", 1.3, "share of the sampled drift over which the period shrinks");
   section.expect(settings.high >= settings.low, "high", "must be at least low ({}), got {}",

@@ -118,8 +118,7 @@ AdpsgdSteps::AdpsgdSteps(Node& node, const Settings& settings)
       exchange_ended_(node),
       companions_(node) {
   pairs_.begin();
-  companions_.enter();
-  node.spawn(gossip());
+  companions_.spawn(gossip());
 }
 
 bool AdpsgdSteps::is_active() const {
@@ -144,7 +143,6 @@ Task<> AdpsgdSteps::gossip() {
     if (owed_ == 0) exchange_ended_.notify();
   }
   co_await pairs_.finish();
-  companions_.leave();
 }
 
 Task<> AdpsgdSteps::take(Step first, Step last) {

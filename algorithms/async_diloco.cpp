@@ -38,6 +38,7 @@
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/sums.hpp"
 
@@ -167,7 +168,34 @@ class Blocks {
   std::multiset<double> paces_;  // of all nodes that have told one
 };
 
-Task<> serve(Node& node, const Settings& settings, Companions& companions) {
+/// The progress whose first message has come, as its code tells it; its block has ended then.
+Task<Message> receive_progress(Node& node, const Settings& settings, Blocks& blocks,
+                               Message first) {
+  const auto block = static_cast<Step>(first.number);
+  const Random stream = code_stream(node, first.source, block);
+  Message m = co_await receive_compressed(node, std::move(first), node.parameters(),
+                                          settings.compression, stream);
+  double pace = 0;
+  if (settings.is_dynamic) {
+    const Message told = co_await node.receive(m.source, tag_of(Channel::entry, block));
+    pace = told.number;
+  }
+  blocks.end(m.source, pace);
+  co_return m;
+}
+
+/// Sends the node whose progress is `m` the model, and how long its next block is.
+void answer(Node& node, const Settings& settings, const Blocks& blocks, SharedModel& model,
+            const Message& m) {
+  const auto block = static_cast<Step>(m.number);
+  if (settings.is_dynamic) {
+    const Tag tag = tag_of(Channel::program, block);
+    node.send(m.source, tag, {}, static_cast<double>(blocks.length(m.source)));
+  }
+  model.send(node, m.source, block);
+}
+
+Task<> serve(Node& node, const Settings& settings) {
   SharedModel model(node, settings);
   Blocks blocks(node, settings);
   // Nodes that will come without being answered first.
@@ -182,16 +210,7 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
       if (block < blocks.ended(got.message.source)) continue;  // came twice
       if (arrivals.empty() && settings.rule != Rule::delayed)
         deadline = after(node.now(), settings.grace);
-      const Random stream = code_stream(node, got.message.source, block);
-      Message m = co_await receive_compressed(node, std::move(got.message), node.parameters(),
-                                              settings.compression, stream);
-      double pace = 0;
-      if (settings.is_dynamic) {
-        const Tag tag = tag_of(Channel::entry, block);
-        const Message told = co_await node.receive(m.source, tag);
-        pace = told.number;
-      }
-      blocks.end(m.source, pace);
+      Message m = co_await receive_progress(node, settings, blocks, std::move(got.message));
       arrivals.push_back(std::move(m));
       --computing;
     }
@@ -205,18 +224,12 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
       for (const Message& m : arrivals) model.apply(m);
     }
     for (const Message& m : arrivals) {
-      const auto block = static_cast<Step>(m.number);
-      if (settings.is_dynamic) {
-        const Tag tag = tag_of(Channel::program, block);
-        node.send(m.source, tag, {}, static_cast<double>(blocks.length(m.source)));
-      }
-      model.send(node, m.source, block);
+      answer(node, settings, blocks, model, m);
       if (blocks.will_end(m.source)) ++computing;
     }
     arrivals.clear();
     deadline.reset();
   }
-  companions.leave();
 }
 
 /// Time of one of `steps` steps.
@@ -235,10 +248,7 @@ Task<> run(Node& node, const Settings& settings) {
   Step end = settings.period;  // of the block
   Step blocks = 0;             // that have ended
   Time begun = settings.is_dynamic ? node.now() : Time{};
-  if (node.id() == server) {
-    companions.enter();
-    node.spawn(serve(node, settings, companions));
-  }
+  if (node.id() == server) companions.spawn(serve(node, settings));
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
     inner.update(x, g.values, x, k);
@@ -281,17 +291,16 @@ Program async_diloco(const Section& section, const Context& context) {
                   : rule == "delayed" ? Rule::delayed
                                       : Rule::delayed_nesterov;
   if (settings.rule == Rule::vanilla) {
-    settings.weight = section.optional<double>(
-        "weight", 1 / std::sqrt(static_cast<double>(context.nodes)),
+    settings.weight = read_positive(
+        section, "weight", 1 / std::sqrt(static_cast<double>(context.nodes)),
         "factor before the progress of one arrival; 1 / sqrt(run.nodes) if not given");
-    section.expect(settings.weight > 0, "weight", "must be positive, got {}", settings.weight);
     settings.damps_stale =
         section.choice("stale_progress", {"full", "damped"}, "full",
                        "whether progress is divided by sqrt(1 + staleness)") == "damped";
   } else {
-    settings.delay = section.optional<std::int64_t>(
-        "delay", context.nodes, "arrivals per step of the outer momentum; run.nodes if not given");
-    section.expect(settings.delay >= 1, "delay", "must be at least 1, got {}", settings.delay);
+    settings.delay =
+        read_at_least(section, "delay", context.nodes, 1,
+                      "arrivals per step of the outer momentum; run.nodes if not given");
   }
   if (settings.rule == Rule::delayed_nesterov) {
     settings.share =
@@ -303,7 +312,6 @@ Program async_diloco(const Section& section, const Context& context) {
   if (settings.rule != Rule::delayed) {
     settings.grace = section.optional<Duration>(
         "grace", Duration{}, "time the server waits for others after an arrival");
-    section.expect(settings.grace.count() >= 0, "grace", "must not be negative");
   }
   settings.is_dynamic =
       section.choice("local_steps", {"fixed", "by_speed"}, "fixed",

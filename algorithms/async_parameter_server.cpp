@@ -33,6 +33,7 @@
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/patience.hpp"
 #include "algorithms/registry.hpp"
@@ -81,7 +82,6 @@ class Server {
       messages_of_each_ += settings.pushes_after(k, node.steps()) ? 1 : 0;
       messages_of_each_ += settings.fetches_after(k, node.steps()) ? 1 : 0;
     }
-    if (messages_of_each_ == 0) unfinished_ = 0;
     nodes_by_pushes_[0] = node.nodes();
   }
 
@@ -202,7 +202,7 @@ class Server {
   std::vector<NodeId> fetching_;            // that wait, in order of asking
 };
 
-Task<> serve(Node& node, const Settings& settings, Companions& companions) {
+Task<> serve(Node& node, const Settings& settings) {
   Server server(node, settings);
   const Pattern patterns[] = {{any_source, tag_of(Channel::request)}};
   while (server.is_needed()) {
@@ -222,79 +222,94 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
     server.handle(m);
   }
   server.close();
-  companions.leave();
 }
+
+/// The servers as one node sees them.
+class Servers {
+ public:
+  Servers(Node& node, const Settings& settings)
+      : node_(node),
+        settings_(settings),
+        compressors_(static_cast<std::size_t>(settings.servers), Compressor(settings.compression)) {
+  }
+
+  /// Sends a sum of gradients, which would be applied at the learning rate `rate` had all nodes come as far.
+  void push(const Vector& sum, double rate) {
+    const double last = std::exchange(rate_, rate);
+    for (Compressor& compressor : compressors_) {
+      if (rate > 0) compressor.scale_residual(last / rate);
+    }
+    for (NodeId s = 0; s < settings_.servers; ++s) {
+      send_compressed(node_, s, tag_of(Channel::request), shard(sum, s, settings_.servers),
+                      static_cast<double>(sent_), compressors_[static_cast<std::size_t>(s)],
+                      stream_of(node_, node_.id(), sent_, s));
+    }
+    ++sent_;
+    ++pushes_;
+  }
+
+  /// Their model after step k, of the size of `x`.
+  Task<Vector> fetch(Step k, Vector x) {
+    for (NodeId s = 0; s < settings_.servers; ++s) {
+      node_.send(s, tag_of(Channel::request), {}, static_cast<double>(sent_));
+    }
+    ++sent_;
+    std::vector<Vector> shards;
+    for (NodeId s = 0; s < settings_.servers; ++s) {
+      const std::size_t size = shard(x, s, settings_.servers).size();
+      const Message m = co_await receive_shard(s, size);
+      if (s == 0) {
+        node_.record("staleness", k, m.number - version_ - static_cast<double>(pushes_));
+        version_ = m.number;
+      }
+      shards.push_back(m.values);
+    }
+    pushes_ = 0;
+    ++fetches_;
+    co_return join_shards(shards);
+  }
+
+ private:
+  Task<Message> receive_shard(NodeId s, std::size_t size) {
+    Message first = co_await node_.receive(s, tag_of(Channel::reply, fetches_));
+    if (!first.values) {
+      throw Error(
+          fmt::format("the parameter server on node {} ended before node {} fetched: "
+                      "it had no message for {} (algorithm.patience)",
+                      s, node_.id(), to_text(settings_.patience)));
+    }
+    Message whole = co_await receive_rest(node_, std::move(first), size);
+    co_return whole;
+  }
+
+  Node& node_;
+  const Settings& settings_;
+  std::vector<Compressor> compressors_;  // (servers)
+  double rate_ = 0;                      // of the last push
+  double version_ = 0;                   // of the first server's piece, as fetched last
+  Step pushes_ = 0;                      // since the last fetch
+  Step sent_ = 0;                        // messages to each server
+  Step fetches_ = 0;
+};
 
 Task<> run(Node& node, const Settings& settings) {
   Companions companions(node);
   Vector x = node.initial_model();
-  if (node.id() < settings.servers) {
-    companions.enter();
-    node.spawn(serve(node, settings, companions));
-  }
-  double version = 0;  // of the first server's piece, as fetched last
-  Vector sum;          // of gradients not yet pushed
-  std::vector<Compressor> compressors(static_cast<std::size_t>(settings.servers),
-                                      Compressor(settings.compression));
-  double rate = 0;  // of the last push
-  Step pushes = 0;  // since the last fetch
-  Step sent = 0;    // messages to each server
-  Step fetches = 0;
+  if (node.id() < settings.servers) companions.spawn(serve(node, settings));
+  Servers servers(node, settings);
+  Vector sum;  // of gradients not yet pushed
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
     if (settings.fetch_period > 1) x.add_scaled(-settings.optimizer.rate(k), g.values);
     accumulate(sum, 1, g.values);
     if (settings.pushes_after(k, node.steps())) {
-      // The server's, had all nodes come as far.
-      const double last =
-          std::exchange(rate, settings.optimizer.rate(k - k % settings.push_period));
-      for (Compressor& compressor : compressors) {
-        if (rate > 0) compressor.scale_residual(last / rate);
-      }
-      for (NodeId s = 0; s < settings.servers; ++s) {
-        send_compressed(node, s, tag_of(Channel::request), shard(sum, s, settings.servers),
-                        static_cast<double>(sent), compressors[static_cast<std::size_t>(s)],
-                        stream_of(node, node.id(), sent, s));
-      }
-      ++sent;
+      servers.push(sum, settings.optimizer.rate(k - k % settings.push_period));
       sum = {};
-      ++pushes;
     }
-    if (settings.fetches_after(k, node.steps())) {
-      for (NodeId s = 0; s < settings.servers; ++s) {
-        node.send(s, tag_of(Channel::request), {}, static_cast<double>(sent));
-      }
-      ++sent;
-      std::vector<Vector> shards;
-      for (NodeId s = 0; s < settings.servers; ++s) {
-        const std::size_t size = shard(x, s, settings.servers).size();
-        Message first = co_await node.receive(s, tag_of(Channel::reply, fetches));
-        if (!first.values) {
-          throw Error(
-              fmt::format("the parameter server on node {} ended before node {} fetched: "
-                          "it had no message for {} (algorithm.patience)",
-                          s, node.id(), to_text(settings.patience)));
-        }
-        const Message m = co_await receive_rest(node, std::move(first), size);
-        if (s == 0) {
-          node.record("staleness", k, m.number - version - static_cast<double>(pushes));
-          version = m.number;
-        }
-        shards.push_back(m.values);
-      }
-      x = join_shards(shards);
-      pushes = 0;
-      ++fetches;
-    }
+    if (settings.fetches_after(k, node.steps())) x = co_await servers.fetch(k, x);
     node.end_step(k, x);
   }
   co_await companions.join();
-}
-
-Step read_at_least_one(const Section& section, std::string_view key, std::string_view help) {
-  const auto value = section.optional<std::int64_t>(key, 1, help);
-  section.expect(value >= 1, key, "must be at least 1, got {}", value);
-  return value;
 }
 
 }  // namespace
@@ -302,9 +317,10 @@ Step read_at_least_one(const Section& section, std::string_view key, std::string
 Program async_parameter_server(const Section& section, const Context& context) {
   Settings settings;
   settings.servers = read_servers(section, context.nodes);
-  settings.push_period =
-      read_at_least_one(section, "push_period", "steps whose gradients go to the server together");
-  settings.fetch_period = read_at_least_one(section, "fetch_period", "steps on one fetched model");
+  settings.push_period = read_at_least(section, "push_period", 1, 1,
+                                       "steps whose gradients go to the server together");
+  settings.fetch_period =
+      read_at_least(section, "fetch_period", 1, 1, "steps on one fetched model");
   warn_beyond_run(section, "push_period", settings.push_period, context,
                   "nodes push once, at their end");
   warn_beyond_run(section, "fetch_period", settings.fetch_period, context,
@@ -315,10 +331,8 @@ Program async_parameter_server(const Section& section, const Context& context) {
   const std::string consistency = section.choice("consistency", {"none", "bounded"}, "none",
                                                  "whether fast nodes wait for slow ones");
   if (consistency == "bounded") {
-    settings.staleness_bound = section.optional<std::int64_t>(
-        "staleness_bound", 3, "pushes by which a node may be ahead of the slowest");
-    section.expect(*settings.staleness_bound >= 0, "staleness_bound",
-                   "must not be negative, got {}", *settings.staleness_bound);
+    settings.staleness_bound = read_at_least(section, "staleness_bound", 3, 0,
+                                             "pushes by which a node may be ahead of the slowest");
   }
   settings.patience = read_patience(section);
   settings.compression = read_compression(section);

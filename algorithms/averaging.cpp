@@ -1,11 +1,12 @@
 #include "algorithms/averaging.hpp"
 
+#include "algorithms/numbers.hpp"
+
 namespace starling::algorithms {
 
-Step read_period(const Section& section, const Context& context, Step fallback) {
-  const auto period =
-      section.optional<std::int64_t>("period", fallback, "local steps between two exchanges");
-  return check_period(section, "period", period, context);
+Step read_period(const Section& section, const Context& context, Step fallback,
+                 std::string_view key, std::string_view help) {
+  return check_period(section, key, section.optional<std::int64_t>(key, fallback, help), context);
 }
 
 Step check_period(const Section& section, std::string_view key, Step period,
@@ -15,27 +16,15 @@ Step check_period(const Section& section, std::string_view key, Step period,
   return period;
 }
 
-double read_between(const Section& section, std::string_view key, double fallback, double low,
-                    double high, std::string_view help) {
-  const auto value = section.optional<double>(key, fallback, help);
-  section.expect(value >= low && value <= high, key, "must be in [{}, {}], got {}", low, high,
-                 value);
-  return value;
-}
-
 OptimizerSettings read_outer_optimizer(const Section& section, double learning_rate,
                                        double momentum) {
   OptimizerSettings outer;
-  outer.learning_rate = section.optional<double>("outer_learning_rate", learning_rate,
-                                                 "factor before the averaged progress");
-  section.expect(outer.learning_rate > 0, "outer_learning_rate", "must be positive, got {}",
-                 outer.learning_rate);
+  outer.learning_rate = read_positive(section, "outer_learning_rate", learning_rate,
+                                      "factor before the averaged progress");
   read_rule(section, "outer_", 0.1, outer);
   if (outer.rule != OptimizerSettings::Rule::sgd) return outer;
   outer.momentum =
-      section.optional<double>("outer_momentum", momentum, "Nesterov momentum of the shared model");
-  section.expect(outer.momentum >= 0 && outer.momentum < 1, "outer_momentum",
-                 "must be in [0, 1), got {}", outer.momentum);
+      read_share(section, "outer_momentum", momentum, "Nesterov momentum of the shared model");
   outer.nesterov = true;
   return outer;
 }

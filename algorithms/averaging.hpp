@@ -13,15 +13,13 @@
 
 namespace starling::algorithms {
 
-/// Reads the key `period`: local steps between two exchanges.
-Step read_period(const Section& section, const Context& context, Step fallback);
+/// Reads how many local steps there are between two exchanges.
+Step read_period(const Section& section, const Context& context, Step fallback,
+                 std::string_view key = "period",
+                 std::string_view help = "local steps between two exchanges");
 /// Steps between two exchanges that were read as `key`: at least 1. Warns of more than the run has.
 Step check_period(const Section& section, std::string_view key, Step period,
                   const Context& context);
-
-/// Reads `key`, a number in [low, high].
-double read_between(const Section& section, std::string_view key, double fallback, double low,
-                    double high, std::string_view help);
 
 /// Reads `outer_learning_rate` and `outer_optimizer` with its keys: the rule that applies averaged
 /// progress to the shared model. sgd has `outer_momentum` in Nesterov's form, plain SGD for 0. The

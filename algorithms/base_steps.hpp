@@ -23,7 +23,7 @@ Task<> run_alone(Node& node, const typename Base::Settings& settings) {
   Base base(node, settings);
   const Step last = node.steps() - 1;
   co_await base.take(0, last);
-  if (last >= 0) node.end_step(last, base.model(), base.weight());
+  node.end_step(last, base.model(), base.weight());
   co_await base.finish();
 }
 

@@ -15,6 +15,7 @@
 
 #include "algorithms/block_mean.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/sums.hpp"
 
@@ -63,14 +64,10 @@ Program bmuf(const Section& section, const Context& context) {
   Settings settings;
   settings.period = read_period(section, context, 50);
   settings.block_learning_rate =
-      section.optional<double>("block_learning_rate", 1.0, "factor before a block's progress");
-  section.expect(settings.block_learning_rate > 0, "block_learning_rate",
-                 "must be positive, got {}", settings.block_learning_rate);
-  settings.block_momentum = section.optional<double>(
-      "block_momentum", 1 - 1.0 / context.nodes,
-      "share of the last block's step that is kept; 1 - 1 / run.nodes if not given");
-  section.expect(settings.block_momentum >= 0 && settings.block_momentum < 1, "block_momentum",
-                 "must be in [0, 1), got {}", settings.block_momentum);
+      read_positive(section, "block_learning_rate", 1.0, "factor before a block's progress");
+  settings.block_momentum =
+      read_share(section, "block_momentum", 1 - 1.0 / context.nodes,
+                 "share of the last block's step that is kept; 1 - 1 / run.nodes if not given");
   settings.is_nesterov =
       section.choice("filter", {"nbm", "cbm"}, "nbm",
                      "block momentum: Nesterov (nbm) or classical (cbm)") == "nbm";

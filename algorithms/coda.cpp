@@ -27,6 +27,7 @@
 
 #include "algorithms/block_mean.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/sums.hpp"
 
@@ -128,20 +129,17 @@ std::vector<double> stage_ends(double length, double factor, Step steps) {
 Program coda(const Section& section, const Context& context) {
   Settings settings;
   settings.period = read_period(section, context, 8);
-  const auto stage =
-      section.optional<std::int64_t>("stage_steps", 4000, "steps of the first stage");
-  section.expect(stage >= 1, "stage_steps", "must be at least 1, got {}", stage);
-  settings.stage_steps = static_cast<double>(stage);
+  settings.stage_steps = static_cast<double>(
+      read_at_least(section, "stage_steps", 4000, 1, "steps of the first stage"));
   settings.decay = section.optional<double>(
       "decay", 3, "each stage is so many times longer, at a so many times smaller learning rate");
   section.expect(settings.decay >= 1, "decay", "must be at least 1, got {}", settings.decay);
-  settings.gamma = section.optional<double>(
-      "gamma", 500, "inverse strength of the pull towards the stage's first model; 0: no pull");
-  section.expect(settings.gamma >= 0, "gamma", "must not be negative, got {}", settings.gamma);
-  settings.dual_batches = section.optional<std::int64_t>(
-      "dual_batches", 1, "mini-batches of a node that alpha is chosen by at the end of a stage");
-  section.expect(settings.dual_batches >= 1, "dual_batches", "must be at least 1, got {}",
-                 settings.dual_batches);
+  settings.gamma =
+      read_not_negative(section, "gamma", 500,
+                        "inverse strength of the pull towards the stage's first model; 0: no pull");
+  settings.dual_batches =
+      read_at_least(section, "dual_batches", 1, 1,
+                    "mini-batches of a node that alpha is chosen by at the end of a stage");
   section.expect(settings.dual_batches == 1 || context.workload.dual_parameters > 0, "dual_batches",
                  "must be 1 without dual parameters (workload auc has one), got {}",
                  settings.dual_batches);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "algorithms/numbers.hpp"
 #include "algorithms/sparse_codecs.hpp"
 #include "sim/base/error.hpp"
 
@@ -208,10 +209,7 @@ class Keys {
   }
   std::uint32_t count(std::string_view key, std::int64_t fallback, std::int64_t low,
                       std::int64_t high, std::string_view help) const {
-    const auto value = section_.optional<std::int64_t>(name(key), fallback, help);
-    section_.expect(value >= low && value <= high, name(key), "must be from {} to {}, got {}", low,
-                    high, value);
-    return static_cast<std::uint32_t>(value);
+    return static_cast<std::uint32_t>(read_whole(section_, name(key), fallback, low, high, help));
   }
   std::uint32_t bucket() const {
     return count("bucket", 512, 0, 1 << 30, "entries that share a norm; 0: all");

@@ -290,7 +290,8 @@ Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vec
     const Tag own = tag_of_part(tag, i);
     const Vector part = cut.part(i);
     const bool is_list = gathered > 0 && i + 1 == cut.count();
-    co_await node.stage_out(cut[i], is_list ? gathered : part.wire_bytes(), begin);
+    const std::int64_t staged = is_list ? gathered : part.wire_bytes();
+    co_await node.stage_out(cut[i], staged, begin);
     if (is_list) {
       co_await node.copy(gathered);  // to its place among all lists
       Vector total = co_await sum_of_lists(node, members, own, part, gathered);

@@ -2,28 +2,35 @@
 // They share state in the program's frame, which must not end before they do.
 #pragma once
 
+#include <utility>
+
 #include "sim/node/node.hpp"
 
 namespace starling::algorithms {
 
 class Companions {
  public:
-  explicit Companions(Node& node) : ended_(node) {}
+  explicit Companions(Node& node) : node_(node), ended_(node) {}
 
-  /// Whoever spawns a fibre says so; the fibre's last act is leave().
-  void enter() { ++running_; }
-  void leave() {
-    --running_;
-    ended_.notify();
+  /// Starts `fibre` beside the program.
+  void spawn(Task<> fibre) {
+    ++running_;
+    node_.spawn(accompany(std::move(fibre)));
   }
-  int running() const { return running_; }
 
-  /// Waits until all have left.
+  /// Waits until all have ended.
   Task<> join() {
     while (running_ > 0) co_await ended_.wait();
   }
 
  private:
+  Task<> accompany(Task<> fibre) {
+    co_await fibre;
+    --running_;
+    ended_.notify();
+  }
+
+  Node& node_;
   Signal ended_;
   int running_ = 0;
 };

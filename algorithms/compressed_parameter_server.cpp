@@ -28,6 +28,7 @@
 #include "algorithms/codec.hpp"
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 
@@ -136,7 +137,7 @@ class Server {
   ErrorFeedback feedback_;
 };
 
-Task<> serve(Node& node, const Settings& settings, Companions& companions) {
+Task<> serve(Node& node, const Settings& settings) {
   Server server(node, settings);
   for (Step k = 0; k < node.steps(); ++k) {
     std::vector<Vector> messages;
@@ -149,15 +150,11 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
       node.send_code(i, tag_of(Channel::reply, k), code);
     }
   }
-  companions.leave();
 }
 
 Task<> run(Node& node, const Settings& settings) {
   Companions companions(node);
-  if (node.id() == 0) {
-    companions.enter();
-    node.spawn(serve(node, settings, companions));
-  }
+  if (node.id() == 0) companions.spawn(serve(node, settings));
   Optimizer optimizer(settings.optimizer);
   ErrorFeedback feedback;
   Vector x = node.initial_model();
@@ -197,11 +194,10 @@ Program compressed_parameter_server(const Section& section, const Context& conte
   settings.downlink = exact_codec();
   if (direction != "downlink") settings.uplink = read_plain_codec(section, "top_k");
   if (direction != "uplink") settings.downlink = read_plain_codec(section, "top_k", "downlink_");
-  settings.gap_period = section.optional<std::int64_t>(
-      "gap_period", 0, "steps between two records of compression_gap; 0: never");
-  section.expect(settings.gap_period >= 0, "gap_period", "must not be negative, got {}",
-                 settings.gap_period);
-  warn_beyond_run(section, "gap_period", settings.gap_period, context, "there is no record");
+  settings.gap_period = read_at_least(section, "gap_period", 0, 0,
+                                      "steps between two records of compression_gap; 0: never");
+  warn_beyond_run(section, "gap_period", settings.gap_period, context,
+                  "only the first step has a record");
   settings.optimizer = read_optimizer(section, context);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

@@ -30,6 +30,7 @@
 #include "algorithms/block_mean.hpp"
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/registry.hpp"
 
 namespace starling::algorithms {
@@ -52,9 +53,8 @@ struct Settings {
 /// What the program shares with the average in the background.
 struct State {
   State(Node& node, const Settings& settings)
-      : node(node), average(node, settings.mean), mean(node.initial_model()), background(node) {}
+      : average(node, settings.mean), mean(node.initial_model()), background(node) {}
 
-  Node& node;
   BlockMean average;
   Vector mean;      // of snapshots, the newest, which all nodes have
   Vector snapshot;  // empty if there is nothing to merge
@@ -64,13 +64,11 @@ struct State {
 Task<> average_in_background(State& state, Step k) {
   state.mean = co_await state.average.of_models(tag_of(Channel::collective, k), state.snapshot,
                                                 state.mean, k);
-  state.background.leave();
 }
 
 void begin_average(State& state, const Vector& v, Step k) {
   state.snapshot = v;
-  state.background.enter();
-  state.node.spawn(average_in_background(state, k));
+  state.background.spawn(average_in_background(state, k));
 }
 
 /// The anchor z and its momentum.
@@ -172,7 +170,7 @@ Program dasgd(const Section& section, const Context& context) {
                                        "local steps between a snapshot and the merge of its "
                                        "average; period, the most: just before the next snapshot");
     section.expect(settings.delay >= 0 && settings.delay <= settings.period, "delay",
-                   "must be from 0 to period ({}), got {}", settings.period, settings.delay);
+                   "must be 0 to period ({}), got {}", settings.period, settings.delay);
   }
   if (settings.merge == Merge::mix) {
     settings.local_share =

@@ -20,6 +20,7 @@
 #include "algorithms/averaging.hpp"
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/sparse_codecs.hpp"
 
@@ -120,10 +121,8 @@ Program def(const Section& section, const Context& context) {
   Settings settings;
   settings.lambda = read_between(section, "lambda", 0.3, 0, 1,
                                  "how far ahead gradients are taken, as a share of the residual");
-  const auto blocks = section.optional<std::int64_t>(
-      "blocks", 64, "blocks of a tensor, of which one travels per exchange");
-  section.expect(blocks >= 1, "blocks", "must be at least 1, got {}", blocks);
-  settings.blocks = static_cast<std::size_t>(blocks);
+  settings.blocks = static_cast<std::size_t>(read_at_least(
+      section, "blocks", 64, 1, "blocks of a tensor, of which one travels per exchange"));
   settings.tensors = read_selection(section, context.workload.tensors);
   settings.period = read_period(section, context, 1);
   settings.is_averaged =

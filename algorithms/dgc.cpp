@@ -22,6 +22,7 @@
 
 #include "algorithms/compressed_mean.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/sparse_codecs.hpp"
@@ -88,9 +89,11 @@ Task<> run(Node& node, const Settings& settings) {
   }
 }
 
-double read_share(const Section& section, std::string_view key, double share) {
+/// Sends the `share` of the entries that was read as `key`.
+SharedCodec codec_of_share(const Section& section, std::string_view key, double share,
+                           const std::vector<std::size_t>& tensors) {
   section.expect(share > 0 && share <= 1, key, "must be in (0, 1], got {}", share);
-  return share;
+  return top_k_codec(share, false, tensors);
 }
 
 }  // namespace
@@ -101,14 +104,11 @@ Program dgc(const Section& section, const Context& context) {
   const std::vector<double> warmup = section.numbers(
       "warmup_keep", {}, "shares of the entries sent in the first stretches, before `keep`");
   for (const double share : warmup) {
-    settings.codecs.push_back(
-        top_k_codec(read_share(section, "warmup_keep", share), false, settings.tensors));
+    settings.codecs.push_back(codec_of_share(section, "warmup_keep", share, settings.tensors));
   }
   constexpr Step usual_period = 100;
-  settings.warmup_period = section.optional<std::int64_t>("warmup_period", usual_period,
-                                                          "steps of a stretch of the warm-up");
-  section.expect(settings.warmup_period >= 1, "warmup_period", "must be at least 1, got {}",
-                 settings.warmup_period);
+  settings.warmup_period =
+      read_at_least(section, "warmup_period", usual_period, 1, "steps of a stretch of the warm-up");
   section.expect(settings.warmup_period == usual_period || !warmup.empty(), "warmup_period",
                  "needs warmup_keep, which says what is sent in the warm-up");
   const Step stretches = std::ssize(warmup);
@@ -118,15 +118,12 @@ Program dgc(const Section& section, const Context& context) {
                  stretches, settings.warmup_period, context.steps);
   }
   const auto keep = section.optional<double>("keep", 0.001, "share of the entries that is sent");
-  settings.codecs.push_back(
-      top_k_codec(read_share(section, "keep", keep), false, settings.tensors));
+  settings.codecs.push_back(codec_of_share(section, "keep", keep, settings.tensors));
   settings.is_masking =
       section.optional<bool>("masking", true, "forget the momentum of what is sent");
-  settings.clip_norm = section.optional<double>(
-      "clip_norm", 0,
+  settings.clip_norm = read_not_negative(
+      section, "clip_norm", 0,
       "largest norm of the sum of all nodes' gradients if they are independent; 0: any");
-  section.expect(settings.clip_norm >= 0, "clip_norm", "must not be negative, got {}",
-                 settings.clip_norm);
   settings.optimizer = read_optimizer(section, context, 0.9);
   section.expect(settings.optimizer.rule == OptimizerSettings::Rule::sgd, "optimizer",
                  "must be sgd: momentum is applied before entries are chosen");

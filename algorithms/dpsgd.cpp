@@ -15,6 +15,7 @@
 
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/moment_mixing.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 
@@ -63,9 +64,7 @@ Program dpsgd(const Section& section, const Context& context) {
   settings.adapt_then_combine =
       section.choice("order", {"combine_while_adapt", "adapt_then_combine"}, "combine_while_adapt",
                      "average and step: at once, or step first") == "adapt_then_combine";
-  settings.rounds = section.optional<std::int64_t>("rounds", 1, "rounds of mixing per step");
-  section.expect(settings.rounds >= 1 && settings.rounds <= 1000, "rounds",
-                 "must be from 1 to 1000, got {}", settings.rounds);
+  settings.rounds = read_whole(section, "rounds", 1, 1, 1000, "rounds of mixing per step");
   settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context);
   settings.momentum_policy = read_gossip_momentum(section, context.topology, *settings.codec,

@@ -26,6 +26,7 @@
 
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/partial_allreduce.hpp"
 #include "algorithms/pieces.hpp"
@@ -91,21 +92,17 @@ Task<> run(Node& node, const Settings& settings) {
     Vector share = g.values;
     share.scale(1.0 / node.nodes());
     const Time begin = node.now();
-    const Cut cut(node, share);
-    const Time staging = node.begin_exchange();
+    const std::vector<PartialAllreduce::Result> results = co_await partial.enter(t, share);
+    node.record("exchange_time", t, to_seconds(node.now() - begin));
     Parts sums;
-    std::size_t late = 0;
-    for (std::size_t i = 0; i < cut.count(); ++i) {
-      co_await node.stage_out(cut[i], cut.part(i), staging);
-      const PartialAllreduce::Result r = co_await partial.enter(t, i, cut.part(i));
+    double late = 0;
+    for (const PartialAllreduce::Result& r : results) {
       sums.add(r.sum);
       late += r.is_included ? 0 : 1;
     }
-    co_await node.staged_in();
-    node.record("exchange_time", t, to_seconds(node.now() - begin));
     const Vector sum = sums.join();
     optimizer.update(x, sum, x, t);
-    node.record("is_late", t, static_cast<double>(late) / static_cast<double>(cut.count()));
+    node.record("is_late", t, late / static_cast<double>(results.size()));
     if (settings.synchronize_every > 0 && (t + 1) % settings.synchronize_every == 0) {
       x = co_await synchronized(node, settings, t, x);
     }
@@ -119,8 +116,7 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program eager(const Section& section, const Context& context) {
   Settings settings;
-  section.expect(std::has_single_bit(static_cast<std::uint32_t>(context.nodes)), "kind",
-                 "= eager needs a number of nodes that is a power of two, got {}", context.nodes);
+  expect_power_of_two(section, "eager", context.nodes);
   const std::string activation =
       section.choice("activation", {"solo", "majority", "chain", "full"}, "solo",
                      "who starts an operation: the first that comes, one drawn node, the last of "
@@ -142,19 +138,15 @@ Program eager(const Section& section, const Context& context) {
               "drop"
           ? LatePolicy::drop
           : LatePolicy::accumulate;
-  settings.full_every = section.optional<std::int64_t>(
-      "full_every", 0,
-      "every so many-th operation waits for all (32 in the released code); 0: none");
-  section.expect(settings.full_every >= 0, "full_every", "must not be negative, got {}",
-                 settings.full_every);
+  settings.full_every =
+      read_at_least(section, "full_every", 0, 0,
+                    "every so many-th operation waits for all (32 in the released code); 0: none");
   warn_beyond_run(section, "full_every", settings.full_every, context,
                   "no operation waits for all");
   constexpr Step usual_period = 100;
-  settings.synchronize_every = section.optional<std::int64_t>(
-      "synchronize_every", usual_period,
-      "steps between two moments when models are made equal; 0: never");
-  section.expect(settings.synchronize_every >= 0, "synchronize_every",
-                 "must not be negative, got {}", settings.synchronize_every);
+  settings.synchronize_every =
+      read_at_least(section, "synchronize_every", usual_period, 0,
+                    "steps between two moments when models are made equal; 0: never");
   if (settings.synchronize_every != usual_period) {  // which may be right for longer runs
     warn_beyond_run(section, "synchronize_every", settings.synchronize_every, context,
                     "models are never made equal");

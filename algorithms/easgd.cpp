@@ -45,7 +45,7 @@ Vector pull(Vector x, double a, const Vector& y) {
 Tag reply_tag(double number) { return tag_of(Channel::reply, static_cast<Step>(number)); }
 
 /// Keeps the anchor: answers every model with the anchor as it was, then lets the model pull it.
-Task<> serve(Node& node, const Settings& settings, Companions& companions) {
+Task<> serve(Node& node, const Settings& settings) {
   Vector z = node.initial_model();
   Step requests = node.nodes() * (node.steps() / settings.period);
   std::vector<double> newest(static_cast<std::size_t>(node.nodes()), -1);  // number of each node's
@@ -59,7 +59,6 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
     z = pull(z, settings.elasticity, m.values);
     --requests;
   }
-  companions.leave();
 }
 
 Task<> run(Node& node, const Settings& settings) {
@@ -70,10 +69,7 @@ Task<> run(Node& node, const Settings& settings) {
   const double a = settings.elasticity;
   Vector x = node.initial_model();
   Vector z = x;
-  if (!settings.is_synchronous && node.id() == server) {
-    companions.enter();
-    node.spawn(serve(node, settings, companions));
-  }
+  if (!settings.is_synchronous && node.id() == server) companions.spawn(serve(node, settings));
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
     optimizer.update(x, g.values, x, k);

@@ -25,6 +25,7 @@
 
 #include "algorithms/averaging.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/round_cache.hpp"
@@ -134,6 +135,27 @@ Task<Vector> round_until_deadline(Node& node, Arrivals& arrivals, Step k, Vector
   co_return mean(models);
 }
 
+/// One round that ends when all of `senders` have sent their models, or said that they send none; answers the mean. Tells
+/// those of `told` that are no receivers that nothing will come.
+Task<Vector> complete_round(Node& node, Step k, Vector x, std::vector<NodeId> receivers,
+                            std::vector<NodeId> senders, std::vector<NodeId> told) {
+  const Tag tag = tag_of(Channel::program, k);
+  for (const NodeId peer : receivers) send_in_pieces(node, peer, tag, x);
+  std::ranges::sort(receivers);
+  std::ranges::rotate(told, std::ranges::upper_bound(told, node.id()));  // from the one above on
+  for (const NodeId peer : told) {
+    if (!std::ranges::binary_search(receivers, peer)) node.send(peer, tag);
+  }
+  std::vector<Vector> models{x};
+  for (const NodeId peer : senders) {
+    Message first = co_await node.receive(peer, tag);
+    if (!first.values) continue;
+    const Message m = co_await receive_rest(node, std::move(first), x.size());
+    models.push_back(m.values);
+  }
+  co_return mean(models);
+}
+
 /// `rounds` is shared by all nodes of the run: they ask it the same questions.
 Task<> run(Node& node, std::shared_ptr<RoundCache<Round>> rounds, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
@@ -149,39 +171,22 @@ Task<> run(Node& node, std::shared_ptr<RoundCache<Round>> rounds, const Settings
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
     optimizer.update(x, g.values, x, k);
-    if ((k + 1) % settings.local_steps == 0) {
-      const auto round_of_all = [&]() -> const Round& {
-        return rounds->at(k, [&] { return draw(node, k, settings); });
-      };
-      if (settings.end == Settings::End::deadline) {
-        // Nobody waits, so nodes may be any number of rounds apart: each draws for itself alone.
-        std::vector<NodeId> receivers =
-            settings.is_oracle ? round_of_all().out[me]
-                               : draw_receivers(node, k, node.id(), settings.receivers);
-        x = co_await round_until_deadline(node, arrivals, k, x, std::move(receivers),
-                                          settings.timeout);
-        node.end_step(k, x);
-        continue;
-      }
+    const bool ends_round = (k + 1) % settings.local_steps == 0;
+    const auto round_of_all = [&]() -> const Round& {
+      return rounds->at(k, [&] { return draw(node, k, settings); });
+    };
+    if (ends_round && settings.end == Settings::End::deadline) {
+      // Nobody waits, so nodes may be any number of rounds apart: each draws for itself alone.
+      std::vector<NodeId> receivers = settings.is_oracle
+                                          ? round_of_all().out[me]
+                                          : draw_receivers(node, k, node.id(), settings.receivers);
+      x = co_await round_until_deadline(node, arrivals, k, x, std::move(receivers),
+                                        settings.timeout);
+    } else if (ends_round) {
       const Round& round = round_of_all();
       std::vector<NodeId> receivers = round.out[me];
-      const std::vector<NodeId> senders = sends_notices ? others : round.in[me];
-      for (const NodeId peer : receivers)
-        send_in_pieces(node, peer, tag_of(Channel::program, k), x);
-      std::ranges::sort(receivers);
-      for (std::size_t turn = 0; turn < others.size(); ++turn) {
-        const NodeId peer = others[(me + turn) % others.size()];
-        if (!std::ranges::binary_search(receivers, peer))
-          node.send(peer, tag_of(Channel::program, k));
-      }
-      std::vector<Vector> models{x};
-      for (const NodeId peer : senders) {
-        Message first = co_await node.receive(peer, tag_of(Channel::program, k));
-        if (!first.values) continue;
-        const Message m = co_await receive_rest(node, std::move(first), x.size());
-        models.push_back(m.values);
-      }
-      x = mean(models);
+      std::vector<NodeId> senders = sends_notices ? others : round.in[me];
+      x = co_await complete_round(node, k, x, std::move(receivers), std::move(senders), others);
     }
     node.end_step(k, x);
   }
@@ -193,11 +198,9 @@ Program epidemic(const Section& section, const Context& context) {
   Settings settings;
   NodeId logarithm = 0;
   while ((NodeId{1} << logarithm) < context.nodes) ++logarithm;
-  const auto receivers = section.optional<std::int64_t>(
-      "receivers", std::max(std::min(logarithm, context.nodes - 1), 0),
-      "nodes that each model is sent to, s; log2 of the nodes if not given");
-  section.expect(receivers >= 0 && receivers < context.nodes, "receivers",
-                 "must be 0 to {}, got {}", context.nodes - 1, receivers);
+  const std::int64_t receivers = read_whole(
+      section, "receivers", std::max(std::min(logarithm, context.nodes - 1), 0), 0,
+      context.nodes - 1, "nodes that each model is sent to, s; log2 of the nodes if not given");
   settings.receivers = static_cast<NodeId>(receivers);
   settings.is_oracle =
       section.choice("graph", {"local", "oracle"}, "local",
@@ -214,12 +217,10 @@ Program epidemic(const Section& section, const Context& context) {
   if (settings.end == Settings::End::deadline) {
     settings.timeout = section.required<Duration>(
         "timeout", "time that a node waits for models after it has sent its own");
-    section.expect(settings.timeout.count() >= 0, "timeout", "must not be negative");
     expect_whole(section, "agreement = deadline: models go in one piece");
   }
-  const auto local_steps =
-      section.optional<std::int64_t>("local_steps", 1, "steps between two rounds");
-  settings.local_steps = check_period(section, "local_steps", local_steps, context);
+  settings.local_steps =
+      read_period(section, context, 1, "local_steps", "steps between two rounds");
   settings.optimizer = read_optimizer(section, context);
   section.finish();
   // A node's two lists, and it in the lists of others.

@@ -21,11 +21,11 @@
 #include <memory>
 #include <optional>
 
-#include "algorithms/averaging.hpp"
 #include "algorithms/clustering.hpp"
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/gradient_code.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 
@@ -86,7 +86,7 @@ class Round {
   std::vector<Vector> sums_;                       // (clusters), empty until decoded
 };
 
-Task<> serve(Node& node, const Settings& settings, Companions& companions) {
+Task<> serve(Node& node, const Settings& settings) {
   const auto n = static_cast<std::size_t>(node.nodes());
   const std::size_t size = n / settings.clusters;
   const GradientCode& code = settings.code->of(node);
@@ -117,17 +117,13 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
   for (NodeId i = 0; i < node.nodes(); ++i) {
     node.send(i, tag_of(Channel::reply, node.steps()), x);
   }
-  companions.leave();
 }
 
 Task<> run(Node& node, const Settings& settings) {
   Companions companions(node);
   const GradientCode& code = settings.code->of(node);
   const std::size_t size = static_cast<std::size_t>(node.nodes()) / settings.clusters;
-  if (node.id() == 0) {
-    companions.enter();
-    node.spawn(serve(node, settings, companions));
-  }
+  if (node.id() == 0) companions.spawn(serve(node, settings));
   Message model = co_await node.receive(0, tag_of(Channel::reply, 0));
   for (Step k = 0; k < node.steps(); ++k) {
     const auto place = static_cast<std::size_t>(model.number);

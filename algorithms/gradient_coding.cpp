@@ -31,7 +31,7 @@ struct Settings {
   OptimizerSettings optimizer;
 };
 
-Task<> serve(Node& node, const Settings& settings, Companions& companions) {
+Task<> serve(Node& node, const Settings& settings) {
   const GradientCode& code = settings.code->of(node);
   Optimizer optimizer(settings.optimizer);
   Vector x = node.initial_model();
@@ -49,17 +49,13 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
     optimizer.update(x, sum, x, k);
     for (NodeId i = 0; i < node.nodes(); ++i) node.send(i, tag_of(Channel::reply, k), x);
   }
-  companions.leave();
 }
 
 Task<> run(Node& node, const Settings& settings) {
   Companions companions(node);
   const GradientCode& code = settings.code->of(node);
   Vector x = node.initial_model();
-  if (node.id() == 0) {
-    companions.enter();
-    node.spawn(serve(node, settings, companions));
-  }
+  if (node.id() == 0) companions.spawn(serve(node, settings));
   for (Step k = 0; k < node.steps(); ++k) {
     const Message next = co_await answer(node, code.terms(static_cast<std::size_t>(node.id())), 0,
                                          k, x, tag_of(Channel::reply, k));

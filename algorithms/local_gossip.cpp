@@ -26,6 +26,7 @@
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/matching.hpp"
 #include "algorithms/moment_mixing.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 
@@ -73,16 +74,12 @@ Task<> run(Node& node, std::shared_ptr<Matching> matching, const Settings& setti
 
 Program local_gossip(const Section& section, const Context& context) {
   Settings settings;
-  const auto local_steps =
-      section.optional<std::int64_t>("local_steps", 1, "steps between two rounds of mixing");
-  settings.local_steps = check_period(section, "local_steps", local_steps, context);
-  const auto auxiliary = section.optional<std::int64_t>(
-      "auxiliary", 0,
+  settings.local_steps =
+      read_period(section, context, 1, "local_steps", "steps between two rounds of mixing");
+  settings.auxiliary = static_cast<NodeId>(read_whole(
+      section, "auxiliary", 0, 0, context.nodes - 1,
       "so many nodes, from the first on, only mix and compute no gradients; samples, epochs and "
-      "throughput count their steps, too");
-  section.expect(auxiliary >= 0 && auxiliary < context.nodes, "auxiliary",
-                 "must be from 0 to {}, got {}", context.nodes - 1, auxiliary);
-  settings.auxiliary = static_cast<NodeId>(auxiliary);
+      "throughput count their steps, too"));
   const bool is_matching =
       section.choice(
           "mixing", {"topology", "random_matching"}, "topology",
@@ -96,7 +93,7 @@ Program local_gossip(const Section& section, const Context& context) {
   const bool mixes_moments = settings.momentum_policy == GossipMomentum::mix;
   section.expect(!mixes_moments || !is_matching, "momentum_policy",
                  "= mix needs mixing = topology");
-  section.expect(!mixes_moments || auxiliary == 0, "momentum_policy",
+  section.expect(!mixes_moments || settings.auxiliary == 0, "momentum_policy",
                  "= mix needs auxiliary = 0: auxiliary nodes have no moments");
   section.finish();
   const auto matching = is_matching ? std::make_shared<Matching>(context.nodes) : nullptr;

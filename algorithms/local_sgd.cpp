@@ -33,6 +33,7 @@
 #include "algorithms/block_mean.hpp"
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 
@@ -136,10 +137,9 @@ Program local_sgd(const Section& section, const Context& context) {
   const auto period =
       section.required<std::int64_t>("period", "local steps between two averagings");
   settings.period = check_period(section, "period", period, context);
-  settings.switch_step = section.optional<std::int64_t>(
-      "switch_step", 0, "steps of allreduce SGD before the first local one (post-local SGD)");
-  section.expect(settings.switch_step >= 0, "switch_step", "must not be negative, got {}",
-                 settings.switch_step);
+  settings.switch_step =
+      read_at_least(section, "switch_step", 0, 0,
+                    "steps of allreduce SGD before the first local one (post-local SGD)");
   warn_beyond_run(section, "switch_step", settings.switch_step, context, "no step is local");
   settings.optimizer = read_optimizer(section, context);
   settings.momentum_policy = read_momentum_policy(section, settings.optimizer, "keep");

@@ -30,9 +30,10 @@
 #include <bit>
 #include <cmath>
 
-#include "algorithms/averaging.hpp"
 #include "algorithms/codec.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
+#include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 
 namespace starling::algorithms {
@@ -252,13 +253,11 @@ Program lqsgd(const Section& section, const Context& context) {
   settings.is_star =
       section.choice("route", {"star", "tree"}, "star",
                      "codes go to a leader and back, or up and down a binary tree") == "star";
-  const auto bits = section.optional<std::int64_t>("bits", 8, "bits of an entry");
-  section.expect(bits >= 2 && bits <= 16, "bits", "must be from 2 to 16, got {}", bits);
-  settings.bits = static_cast<std::uint32_t>(bits);
-  settings.margin = section.optional<double>(
-      "margin", 1.5, "how much more gradients may differ than those of the last step did");
-  section.expect(settings.margin >= 1 && settings.margin <= 1000, "margin",
-                 "must be in [1, 1000], got {}", settings.margin);
+  settings.bits =
+      static_cast<std::uint32_t>(read_whole(section, "bits", 8, 2, 16, "bits of an entry"));
+  settings.margin =
+      read_between(section, "margin", 1.5, 1, 1000,
+                   "how much more gradients may differ than those of the last step did");
   settings.is_rotated =
       section.choice("rotation", {"none", "hadamard"}, "none",
                      "turn vectors at random, which spreads what is large in few entries") ==
@@ -270,7 +269,7 @@ Program lqsgd(const Section& section, const Context& context) {
       2 * settings.margin * levels * settings.cell(1) / 2 < 1, "bits",
       "must be more: the errors of {} bits over {} level(s), {} times enlarged, make the "
       "bound grow for ever",
-      bits, levels, 2 * settings.margin);
+      settings.bits, levels, 2 * settings.margin);
   settings.optimizer = read_optimizer(section, context);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

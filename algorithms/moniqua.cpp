@@ -16,6 +16,7 @@
 
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/consensus_rate.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 
@@ -46,15 +47,13 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program moniqua(const Section& section, const Context& context) {
   Settings settings;
-  const auto theta = section.optional<double>(
-      "theta", 1, "bound on the difference of neighbors' models, in any entry");
-  section.expect(theta > 0, "theta", "must be positive, got {}", theta);
+  const double theta = read_positive(section, "theta", 1,
+                                     "bound on the difference of neighbors' models, in any entry");
   // It bounds differences of floats, and the cells of the lattice are smaller still.
   using Floats = std::numeric_limits<float>;
   section.expect(theta >= Floats::min() && theta <= Floats::max(), "theta",
                  "must be from {:.3g} to {:.3g}, got {}", Floats::min(), Floats::max(), theta);
-  const auto bits = section.optional<std::int64_t>("bits", 8, "bits of an entry");
-  section.expect(bits >= 1 && bits <= 24, "bits", "must be from 1 to 24, got {}", bits);
+  const std::int64_t bits = read_whole(section, "bits", 8, 1, 24, "bits of an entry");
   const bool is_shifted = section.choice("rounding", {"nearest", "shifted"}, "nearest",
                                          "to the nearest point, or after a random shift that all "
                                          "nodes share, which is unbiased") == "shifted";

@@ -19,6 +19,7 @@
 #include "algorithms/codec.hpp"
 #include "algorithms/column_order.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/shards.hpp"
@@ -33,39 +34,88 @@ struct Settings {
   OptimizerSettings optimizer;
 };
 
-/// Codes of node `sender` at step k in phase 1, one for each owner, or its one in phase 2.
-Random stream_of(const Node& node, NodeId sender, Step k, NodeId owner, int phase) {
-  return code_stream(node, sender, k * node.nodes() + owner, phase == 1 ? "code" : "downlink");
-}
-
-/// How the pieces are encoded, by owner.
-std::vector<SharedCodec> codecs_of(const Node& node, const ColumnOrder& order,
-                                   const SharedCodec& codec) {
-  std::vector<SharedCodec> codecs;
-  const auto pieces = static_cast<std::size_t>(node.nodes());
-  for (std::size_t s = 0; s < pieces; ++s) {
-    const std::size_t begin = s * node.parameters() / pieces;
-    const std::size_t end = (s + 1) * node.parameters() / pieces;
-    const SharedCodec of_columns = codec->of_columns(order.columns_in(begin, end - begin));
-    codecs.push_back(of_columns ? of_columns : codec);
+/// One node's side of both phases. Pieces are those of vectors in column order.
+class Phases {
+ public:
+  Phases(Node& node, const Settings& settings, const ColumnOrder& order)
+      : node_(node), settings_(settings) {
+    const auto pieces = static_cast<std::size_t>(node.nodes());
+    for (std::size_t s = 0; s < pieces; ++s) {
+      const std::size_t begin = s * node.parameters() / pieces;
+      const std::size_t size = (s + 1) * node.parameters() / pieces - begin;
+      const SharedCodec of_columns = settings.codec->of_columns(order.columns_in(begin, size));
+      parts_.push_back({.size = size, .codec = of_columns ? of_columns : settings.codec});
+    }
   }
-  return codecs;
-}
+
+  /// Sends every owner its piece of `p`.
+  void send_pieces(Step k, const Vector& p) {
+    for (NodeId s = 0; s < node_.nodes(); ++s) {
+      if (part(s).size == 0) continue;
+      const Encoded sent =
+          part(s).feedback.encode(codec(s, k), shard(p, s, node_.nodes()), stream(k, me(), s, 1));
+      node_.send_code(s, tag_of(Channel::request, k), sent.code);
+    }
+  }
+  /// The mean of what all nodes sent of the piece that this one owns; nothing of an empty piece.
+  Task<Vector> mean_of_own(Step k) {
+    const std::size_t size = part(me()).size;
+    if (size == 0) co_return Vector{};
+    std::vector<Vector> pieces;
+    for (NodeId i = 0; i < node_.nodes(); ++i) {
+      const Message m = co_await node_.receive(i, tag_of(Channel::request, k));
+      pieces.push_back(codec(me(), k).decode(m.values, size, stream(k, i, me(), 1), {}));
+    }
+    co_return mean(pieces);
+  }
+  /// Sends everybody the step of the piece that this node owns.
+  void send_step(Step k, const Vector& r) {
+    const Encoded sent = own_feedback_.encode(codec(me(), k), r, stream(k, me(), me(), 2));
+    for (NodeId i = 0; i < node_.nodes(); ++i)
+      node_.send_code(i, tag_of(Channel::reply, k), sent.code);
+  }
+  /// The steps of all pieces.
+  Task<Vector> receive_steps(Step k) {
+    std::vector<Vector> steps;
+    for (NodeId s = 0; s < node_.nodes(); ++s) {
+      if (part(s).size == 0) continue;
+      const Message m = co_await node_.receive(s, tag_of(Channel::reply, k));
+      steps.push_back(codec(s, k).decode(m.values, part(s).size, stream(k, s, s, 2), {}));
+    }
+    co_return join_shards(steps);
+  }
+
+ private:
+  /// What the node keeps for one owner.
+  struct Part {
+    std::size_t size;
+    SharedCodec codec;         // after the exact steps
+    ErrorFeedback feedback{};  // of phase 1
+  };
+
+  NodeId me() const { return node_.id(); }
+  Part& part(NodeId owner) { return parts_[static_cast<std::size_t>(owner)]; }
+  const Codec& codec(NodeId owner, Step k) {
+    return k < settings_.exact_steps ? *exact_ : *part(owner).codec;
+  }
+  /// Of the code that `sender` makes of an owner's piece.
+  Random stream(Step k, NodeId sender, NodeId owner, int phase) const {
+    return code_stream(node_, sender, k * node_.nodes() + owner, phase == 1 ? "code" : "downlink");
+  }
+
+  Node& node_;
+  const Settings& settings_;
+  SharedCodec exact_ = exact_codec();
+  std::vector<Part> parts_;     // (owners)
+  ErrorFeedback own_feedback_;  // of phase 2
+};
 
 Task<> run(Node& node, const Settings& settings) {
-  const NodeId n = node.nodes();
   const ColumnOrder order(node);
-  const std::vector<SharedCodec> coded = codecs_of(node, order, settings.codec);
-  const std::vector<SharedCodec> exact(coded.size(), exact_codec());
+  Phases phases(node, settings, order);
   Optimizer optimizer(settings.optimizer);
-  std::vector<ErrorFeedback> feedback(coded.size());  // by owner of the piece
-  ErrorFeedback own_feedback;                         // of the piece owned
   Vector x = node.initial_model();
-  const std::size_t own_size = shard(x, node.id(), n).size();
   for (Step k = 0; k < node.steps(); ++k) {
-    const auto codec_of = [&](NodeId s) -> const Codec& {
-      return *(k < settings.exact_steps ? exact : coded)[static_cast<std::size_t>(s)];
-    };
     const double rate = settings.optimizer.rate(k);
     const Gradient g = co_await node.gradient(x);
     Vector p = g.values;
@@ -73,38 +123,15 @@ Task<> run(Node& node, const Settings& settings) {
       p = optimizer.direction(p, x);
       p.scale(rate);
     }
-    p = order.ordered(p);
-    for (NodeId s = 0; s < n; ++s) {
-      const Vector piece = shard(p, s, n);
-      if (piece.size() == 0) continue;
-      const Encoded sent = feedback[static_cast<std::size_t>(s)].encode(
-          codec_of(s), piece, stream_of(node, node.id(), k, s, 1));
-      node.send_code(s, tag_of(Channel::request, k), sent.code);
+    phases.send_pieces(k, order.ordered(p));
+    Vector r = co_await phases.mean_of_own(k);
+    if (r && settings.owners_step) {
+      r = optimizer.direction(r, shard(order.ordered(x), node.id(), node.nodes()));
+      r.scale(rate);
     }
-    std::vector<Vector> pieces;
-    for (NodeId i = 0; i < n && own_size > 0; ++i) {
-      const Message m = co_await node.receive(i, tag_of(Channel::request, k));
-      pieces.push_back(
-          codec_of(node.id()).decode(m.values, own_size, stream_of(node, i, k, node.id(), 1), {}));
-    }
-    if (own_size > 0) {
-      Vector r = mean(pieces);
-      if (settings.owners_step) {
-        r = optimizer.direction(r, shard(order.ordered(x), node.id(), n));
-        r.scale(rate);
-      }
-      const Encoded sent =
-          own_feedback.encode(codec_of(node.id()), r, stream_of(node, node.id(), k, node.id(), 2));
-      for (NodeId i = 0; i < n; ++i) node.send_code(i, tag_of(Channel::reply, k), sent.code);
-    }
-    std::vector<Vector> updates;
-    for (NodeId s = 0; s < n; ++s) {
-      const std::size_t size = shard(x, s, n).size();
-      if (size == 0) continue;
-      const Message m = co_await node.receive(s, tag_of(Channel::reply, k));
-      updates.push_back(codec_of(s).decode(m.values, size, stream_of(node, s, k, s, 2), {}));
-    }
-    x.add_scaled(-1, order.restored(join_shards(updates)));
+    if (r) phases.send_step(k, r);
+    const Vector step = co_await phases.receive_steps(k);
+    x.add_scaled(-1, order.restored(step));
     node.end_step(k, x);
   }
 }
@@ -115,9 +142,7 @@ Program one_bit(const Section& section, const Context& context) {
   Settings settings;
   settings.codec = read_plain_codec(section, "one_bit");
   settings.exact_steps =
-      section.optional<std::int64_t>("exact_steps", 0, "steps before compression begins");
-  section.expect(settings.exact_steps >= 0, "exact_steps", "must not be negative, got {}",
-                 settings.exact_steps);
+      read_at_least(section, "exact_steps", 0, 0, "steps before compression begins");
   warn_beyond_run(section, "exact_steps", settings.exact_steps, context, "nothing is compressed");
   settings.owners_step =
       section.choice("steps_by", {"owners", "nodes"}, "owners",

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "algorithms/numbers.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/sums.hpp"
 #include "sim/base/elementary.hpp"
@@ -17,13 +18,6 @@ namespace {
 using Rule = OptimizerSettings::Rule;
 
 constexpr double least_float = 1e-37;  // smaller ones have few digits, or are 0
-
-double read_share(const Section& section, std::string_view key, double fallback,
-                  std::string_view help) {
-  const auto share = section.optional<double>(key, fallback, help);
-  section.expect(share >= 0 && share < 1, key, "must be in [0, 1), got {}", share);
-  return share;
-}
 
 void read_momentum(const Section& section, double fallback, OptimizerSettings& s) {
   s.momentum = read_share(section, "momentum", fallback,
@@ -49,11 +43,9 @@ void read_rule(const Section& section, std::string_view prefix, double epsilon,
     settings.beta1 = read_share(section, key("beta1"), 0.9, "share of the first moments kept");
     settings.beta2 = read_share(section, key("beta2"), 0.999, "share of the second moments kept");
   }
-  settings.epsilon = section.optional<double>(
-      key("epsilon"), settings.rule == Rule::adagrad ? 0.01 * epsilon : epsilon,
-      "added to the root of the second moments");
-  section.expect(settings.epsilon > 0, key("epsilon"), "must be positive, got {}",
-                 settings.epsilon);
+  settings.epsilon = read_positive(section, key("epsilon"),
+                                   settings.rule == Rule::adagrad ? 0.01 * epsilon : epsilon,
+                                   "added to the root of the second moments");
   section.expect(settings.epsilon >= least_float, key("epsilon"), "must be at least {}, got {}",
                  least_float, settings.epsilon);
 }
@@ -69,21 +61,18 @@ OptimizerSettings read_optimizer(const Section& section, const Context& context,
   section.expect(s.learning_rate > 0, "learning_rate", "must be positive, got {}", s.learning_rate);
   read_rule(section, "", 1e-8, s);
   if (s.rule == Rule::sgd) read_momentum(section, momentum, s);
-  s.weight_decay = section.optional<double>(
-      "weight_decay", 0.0, "share of the model added to the gradient; for adamw, to the step");
-  section.expect(s.weight_decay >= 0, "weight_decay", "must not be negative, got {}",
-                 s.weight_decay);
-  s.clip_norm = section.optional<double>(
-      "clip_norm", 0.0, "longest gradient, in the Euclidean norm; longer ones are cut; 0: any");
-  section.expect(s.clip_norm >= 0, "clip_norm", "must not be negative, got {}", s.clip_norm);
+  s.weight_decay =
+      read_not_negative(section, "weight_decay", 0.0,
+                        "share of the model added to the gradient; for adamw, to the step");
+  s.clip_norm =
+      read_not_negative(section, "clip_norm", 0.0,
+                        "longest gradient, in the Euclidean norm; longer ones are cut; 0: any");
   section.expect(s.clip_norm == 0 || s.clip_norm >= least_float, "clip_norm",
                  "must be 0 or at least {}, got {}", least_float, s.clip_norm);
   s.schedule = section.choice("schedule", {"constant", "step", "cosine"}, "constant",
                               "how the learning rate changes with the node's step");
   s.warmup_steps =
-      section.optional<std::int64_t>("warmup_steps", 0, "steps of linear rise to learning_rate");
-  section.expect(s.warmup_steps >= 0, "warmup_steps", "must not be negative, got {}",
-                 s.warmup_steps);
+      read_at_least(section, "warmup_steps", 0, 0, "steps of linear rise to learning_rate");
   warn_beyond_run(section, "warmup_steps", s.warmup_steps, context,
                   "the learning rate does not get to learning_rate");
   if (s.schedule == "step") {
@@ -105,8 +94,7 @@ OptimizerSettings read_optimizer(const Section& section, const Context& context,
                    context.steps - 1);
       break;
     }
-    s.decay_factor = section.optional<double>("decay_factor", 0.1, "factor at each of decay_steps");
-    section.expect(s.decay_factor > 0, "decay_factor", "must be positive, got {}", s.decay_factor);
+    s.decay_factor = read_positive(section, "decay_factor", 0.1, "factor at each of decay_steps");
   }
   return s;
 }

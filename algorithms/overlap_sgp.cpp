@@ -22,15 +22,15 @@
 
 #include "algorithms/base_steps.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/registry.hpp"
 
 namespace starling::algorithms {
 
 OverlapSgpSteps::Settings OverlapSgpSteps::read(const Section& section, const Context& context) {
   const PushSchedule schedule(section, context);
-  const auto tau = section.optional<std::int64_t>(
-      "tau", 1, "steps that a share may be under way before anybody waits for it");
-  section.expect(tau >= 0, "tau", "must not be negative, got {}", tau);
+  const Step tau = read_at_least(section, "tau", 1, 0,
+                                 "steps that a share may be under way before anybody waits for it");
   const bool is_debiased =
       section.optional<bool>("debias", true, "divide by the push-sum weight; no: an ablation");
   section.expect(tau == 0 || !is_debiased || schedule.has_positive_shares(context.topology),

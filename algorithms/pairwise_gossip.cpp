@@ -55,15 +55,13 @@ Task<> gossip(Node& node, State& state, Duration interval) {
     co_await state.pairs.exchange(state.pairs.peer(random.below(peers)));
   }
   co_await state.pairs.finish();
-  state.companions.leave();
 }
 
 Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   State state(node, settings);
   state.pairs.begin();
-  state.companions.enter();
-  node.spawn(gossip(node, state, settings.interval));
+  state.companions.spawn(gossip(node, state, settings.interval));
   for (Step k = 0; k < node.steps(); ++k) {
     const Vector snapshot = state.x;
     const Gradient g = co_await node.gradient(snapshot);

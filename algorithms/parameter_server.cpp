@@ -17,6 +17,7 @@
 
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/shards.hpp"
@@ -32,7 +33,7 @@ struct Settings {
 
 /// Keeps this node's piece of the model. Whose gradients are taken depends on time, the order of
 /// their sum does not.
-Task<> serve(Node& node, const Settings& settings, Companions& companions) {
+Task<> serve(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   Vector x = shard(node.initial_model(), node.id(), settings.servers);
   const auto needed = static_cast<std::size_t>(node.nodes() - settings.backup_nodes);
@@ -53,16 +54,12 @@ Task<> serve(Node& node, const Settings& settings, Companions& companions) {
       send_in_pieces(node, i, tag_of(Channel::reply, k), x);
     }
   }
-  companions.leave();
 }
 
 Task<> run(Node& node, const Settings& settings) {
   Companions companions(node);
   Vector x = node.initial_model();
-  if (node.id() < settings.servers) {
-    companions.enter();
-    node.spawn(serve(node, settings, companions));
-  }
+  if (node.id() < settings.servers) companions.spawn(serve(node, settings));
   for (Step k = 0; k < node.steps(); ++k) {
     std::optional<Message> early;
     if (settings.backup_nodes > 0) early = node.poll(0, tag_of(Channel::reply, k));
@@ -95,13 +92,10 @@ Task<> run(Node& node, const Settings& settings) {
 Program parameter_server(const Section& section, const Context& context) {
   Settings settings;
   settings.servers = read_servers(section, context.nodes);
-  const auto backup = section.optional<std::int64_t>(
-      "backup_nodes", 0,
-      "nodes whose gradients a step need not wait for; samples and throughput count "
-      "theirs, too");
-  section.expect(backup >= 0 && backup < context.nodes, "backup_nodes", "must be 0 to {}, got {}",
-                 context.nodes - 1, backup);
-  settings.backup_nodes = static_cast<NodeId>(backup);
+  settings.backup_nodes = static_cast<NodeId>(
+      read_whole(section, "backup_nodes", 0, 0, context.nodes - 1,
+                 "nodes whose gradients a step need not wait for; samples and throughput count "
+                 "theirs, too"));
   settings.optimizer = read_server_optimizer(section, context, settings.servers);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

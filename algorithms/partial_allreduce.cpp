@@ -1,6 +1,7 @@
 #include "algorithms/partial_allreduce.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"
@@ -24,6 +25,11 @@ Vector combine_by_bits(std::span<const Vector> values, std::span<const NodeId> m
 }
 
 }  // namespace
+
+void expect_power_of_two(const Section& section, std::string_view kind, NodeId nodes) {
+  section.expect(std::has_single_bit(static_cast<std::uint32_t>(nodes)), "kind",
+                 "= {} needs a number of nodes that is a power of two, got {}", kind, nodes);
+}
 
 PartialAllreduce::PartialAllreduce(Node& node, Settings settings, const Vector& initial)
     : node_(node), settings_(std::move(settings)), changed_(node) {
@@ -62,7 +68,21 @@ std::vector<NodeId> PartialAllreduce::chain(Step t) const {
   return initiators;
 }
 
-Task<PartialAllreduce::Result> PartialAllreduce::enter(Step t, std::size_t i, Vector v) {
+Task<std::vector<PartialAllreduce::Result>> PartialAllreduce::enter(Step t, Vector v) {
+  const Cut cut(node_, std::move(v));
+  const Time begin = node_.begin_exchange();
+  std::vector<Result> results;
+  for (std::size_t i = 0; i < cut.count(); ++i) {
+    const Vector part = cut.part(i);
+    co_await node_.stage_out(cut[i], part, begin);
+    Result result = co_await enter_piece(t, i, part);
+    results.push_back(std::move(result));
+  }
+  co_await node_.staged_in();
+  co_return results;
+}
+
+Task<PartialAllreduce::Result> PartialAllreduce::enter_piece(Step t, std::size_t i, Vector v) {
   co_await node_.enter_operation();
   Slot& slot = slots_[i];
   if (settings_.late == LatePolicy::accumulate) {

@@ -26,11 +26,16 @@
 #pragma once
 
 #include <functional>
+#include <string_view>
 #include <vector>
 
+#include "sim/base/section.hpp"
 #include "sim/node/node.hpp"
 
 namespace starling::algorithms {
+
+/// Refuses numbers of nodes that are no power of two: rounds go by the bits of a node's number.
+void expect_power_of_two(const Section& section, std::string_view kind, NodeId nodes);
 
 /// Who may start an operation: anybody; the last of a chain of nodes drawn by all alike; or each only when it enters itself.
 enum class ActivationPolicy { solo, chain, full };
@@ -65,9 +70,8 @@ class PartialAllreduce {
 
   /// Starts the communication fibre; once, before the first enter().
   void begin();
-  /// Takes part in the operation of step t (which has one) on piece i with `v`, in order of t and i. `v` is in host
-  /// memory; the result is on its way to the device (Node::staged_in).
-  Task<Result> enter(Step t, std::size_t i, Vector v);
+  /// Takes part in the operations of step t (which has one) with `v`, in order of t: the results, by piece (pieces.hpp).
+  Task<std::vector<Result>> enter(Step t, Vector v);
   /// Replaces what a late node contributes by something made in step t: the model of a global synchronization.
   void set_buffer(const Vector& v, Step t);
   /// Waits until the communication fibre has run all operations; the object may go then.
@@ -83,6 +87,7 @@ class PartialAllreduce {
     Vector taken_sum;  // its sum
   };
 
+  Task<Result> enter_piece(Step t, std::size_t i, Vector v);
   Task<> serve();
   Task<> run(Step t, std::size_t i);
   Task<> wait_for_start(Step t, Step n);

@@ -19,6 +19,7 @@
 #include "algorithms/averaging.hpp"
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/sums.hpp"
 
@@ -175,10 +176,9 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program powersgd(const Section& section, const Context& context) {
   Settings settings;
-  const auto rank = section.optional<std::int64_t>(
-      "rank", 2, "columns of the thin matrices; fewer where a matrix is smaller");
-  section.expect(rank >= 1 && rank <= 4096, "rank", "must be 1 to 4096, got {}", rank);
-  settings.rank = static_cast<std::uint32_t>(rank);
+  settings.rank = static_cast<std::uint32_t>(
+      read_whole(section, "rank", 2, 1, 4096,
+                 "columns of the thin matrices; fewer where a matrix is smaller"));
   settings.is_residual_local =
       section.choice("residual", {"local", "mean"}, "local",
                      "what a node keeps: what its own gradient lost (the paper), or its difference "

@@ -69,9 +69,9 @@ Task<Pair> receive(Node& node, Step k, Pair kept) {
 
 /// The gradient at x, with what weight decay adds to it.
 Task<Vector> gradient(Node& node, const Settings& settings, Vector x) {
-  Vector g = (co_await node.gradient(x)).values;
-  if (settings.weight_decay != 0) g.add_scaled(settings.weight_decay, x);
-  co_return g;
+  Gradient g = co_await node.gradient(x);
+  if (settings.weight_decay != 0) g.values.add_scaled(settings.weight_decay, x);
+  co_return std::move(g.values);
 }
 
 Task<> adapt_then_combine(Node& node, const Settings& settings) {

@@ -28,6 +28,7 @@
 #include "algorithms/block_mean.hpp"
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/overlap_sgp.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/sgp.hpp"
@@ -141,13 +142,9 @@ Program slowmo(const Section& section, const Context& context) {
   Slow slow;
   slow.period = read_period(section, context, 12);
   slow.learning_rate =
-      section.optional<double>("slow_learning_rate", 1.0, "factor of the slow step (alpha)");
-  section.expect(slow.learning_rate > 0, "slow_learning_rate", "must be positive, got {}",
-                 slow.learning_rate);
+      read_positive(section, "slow_learning_rate", 1.0, "factor of the slow step (alpha)");
   slow.momentum =
-      section.optional<double>("slow_momentum", 0.5, "share of the last slow step kept (beta)");
-  section.expect(slow.momentum >= 0 && slow.momentum < 1, "slow_momentum",
-                 "must be in [0, 1), got {}", slow.momentum);
+      read_share(section, "slow_momentum", 0.5, "share of the last slow step kept (beta)");
   const std::string base =
       section.choice("base", {"local", "gossip", "sgp", "overlap_sgp", "adpsgd"}, "local",
                      "what happens inside a block");

@@ -28,6 +28,7 @@
 #include "algorithms/block_mean.hpp"
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/shards.hpp"
 #include "algorithms/sums.hpp"
@@ -87,7 +88,6 @@ Task<> exchange_gradient(Fragment& fragment, Step number) {
     fragment.moments = co_await average(node, node.everybody(), tag_of(Channel::tracker, number),
                                         fragment.moments, fragment.settings.mean.collective);
   }
-  fragment.exchange.leave();
 }
 
 void begin_exchange(Fragment& fragment, const Vector& piece, NodeId p, Step k) {
@@ -95,8 +95,7 @@ void begin_exchange(Fragment& fragment, const Vector& piece, NodeId p, Step k) {
   if (fragment.settings.momentum_policy == MomentumPolicy::average)
     fragment.moments = fragment.inner.moments();
   fragment.begun = k;
-  fragment.exchange.enter();
-  fragment.node.spawn(exchange_gradient(fragment, k * fragment.settings.fragments + p));
+  fragment.exchange.spawn(exchange_gradient(fragment, k * fragment.settings.fragments + p));
 }
 
 Vector merged(double share, Vector own, const Vector& common) {

@@ -122,9 +122,8 @@ Program swarm(const Section& section, const Context& context) {
       section.choice("averaging", {"non_blocking", "blocking"}, "non_blocking",
                      "average with what the partner last offered (a message of a lattice has two "
                      "codes then), or wait for its phase") == "blocking";
-  const auto local_steps =
-      section.optional<std::int64_t>("local_steps", 3, "steps between two averagings, H");
-  settings.local_steps = check_period(section, "local_steps", local_steps, context);
+  settings.local_steps =
+      read_period(section, context, 3, "local_steps", "steps between two averagings, H");
   settings.is_geometric =
       section.choice("phase", {"fixed", "geometric"}, "fixed",
                      "exactly H steps, or a random number with mean H") == "geometric";

@@ -17,6 +17,7 @@
 
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/sums.hpp"
@@ -50,7 +51,7 @@ std::uint32_t sum_bits(const Node& node) {
   return level_bits(static_cast<std::uint32_t>(node.nodes()));
 }
 
-Task<> serve(Node& node, Companions& companions) {
+Task<> serve(Node& node) {
   for (Step k = 0; k < node.steps(); ++k) {
     Vector scales;
     for (NodeId i = 0; i < node.nodes(); ++i) {
@@ -70,7 +71,6 @@ Task<> serve(Node& node, Companions& companions) {
       node.send_code(i, tag_of_values(Channel::reply, k), code);
     }
   }
-  companions.leave();
 }
 
 /// The largest magnitude of every tensor.
@@ -103,10 +103,7 @@ Vector scaled(const Node& node, const Vector& v, const Vector& scales, double fa
 
 Task<> run(Node& node, const Settings& settings) {
   Companions companions(node);
-  if (node.id() == 0) {
-    companions.enter();
-    node.spawn(serve(node, companions));
-  }
+  if (node.id() == 0) companions.spawn(serve(node));
   Optimizer optimizer(settings.optimizer);
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
@@ -132,11 +129,9 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program terngrad(const Section& section, const Context& context) {
   Settings settings;
-  settings.clip_deviations = section.optional<double>(
-      "clip_deviations", 2.5,
-      "standard deviations of a tensor that its entries are cut to; 0: none");
-  section.expect(settings.clip_deviations >= 0, "clip_deviations", "must not be negative, got {}",
-                 settings.clip_deviations);
+  settings.clip_deviations =
+      read_not_negative(section, "clip_deviations", 2.5,
+                        "standard deviations of a tensor that its entries are cut to; 0: none");
   settings.optimizer = read_optimizer(section, context);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

@@ -51,11 +51,11 @@ Task<> run(Node& node, const Settings& settings) {
   Vector x = node.initial_model();
   Step k = 0;
   Step last_visit = -1;
-  if (node.id() == 0 && all_visits > 0) send_in_pieces(node, 0, token, x);  // it begins here
-  for (bool is_over = all_visits == 0; !is_over;) {
+  if (node.id() == 0) send_in_pieces(node, 0, token, x);  // it begins here
+  for (;;) {
     Node::Select::Result got = co_await node.select(patterns);
     const auto visits = static_cast<Step>(got.message.number);
-    is_over = got.index == 1;
+    const bool is_over = got.index == 1;
     if (!is_over && visits <= last_visit) continue;  // came twice: there is one token
     const Message whole = co_await receive_rest(node, std::move(got.message), x.size());
     x = whole.values;

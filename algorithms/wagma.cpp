@@ -30,6 +30,7 @@
 #include "algorithms/averaging.hpp"
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/partial_allreduce.hpp"
 #include "algorithms/pieces.hpp"
@@ -60,6 +61,21 @@ struct Settings {
   OptimizerSettings optimizer;
 };
 
+/// What becomes of a node's model `own`, piece by piece, from the sums over its group.
+Vector group_average(const Node& node, const std::vector<PartialAllreduce::Result>& results,
+                     const Vector& own, bool is_released) {
+  const Cut cut(node, own);
+  Parts averages;
+  for (std::size_t i = 0; i < cut.count(); ++i) {
+    Vector average = results[i].sum;
+    const bool adds_own = is_released || !results[i].is_included;
+    if (adds_own) average.add(cut.part(i));
+    average.scale(1.0 / (results[i].contributors + (adds_own ? 1 : 0)));
+    averages.add(std::move(average));
+  }
+  return averages.join();
+}
+
 Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   const std::span<const NodeId> everybody = node.everybody();
@@ -88,30 +104,14 @@ Task<> run(Node& node, const Settings& settings) {
       x = co_await average(node, everybody, tag_of(Channel::collective, t), w, settings.collective);
       partial.set_buffer(x, t);
     } else {
-      const Cut cut(node, w);
-      const Time begin = node.begin_exchange();
-      Parts averages;
-      for (std::size_t i = 0; i < cut.count(); ++i) {
-        co_await node.stage_out(cut[i], cut.part(i), begin);
-        const PartialAllreduce::Result r = co_await partial.enter(t, i, cut.part(i));
-        Vector average = r.sum;
-        const bool adds_own = settings.is_released || !r.is_included;
-        if (adds_own) average.add(cut.part(i));
-        average.scale(1.0 / (r.contributors + (adds_own ? 1 : 0)));
-        averages.add(std::move(average));
-      }
-      co_await node.staged_in();
-      x = averages.join();
+      const std::vector<PartialAllreduce::Result> results = co_await partial.enter(t, w);
+      x = group_average(node, results, w, settings.is_released);
     }
     if (settings.is_released) optimizer.update(x, g.values, old, t);
     co_await node.finish_backward();
     node.end_step(t, x);
   }
   co_await partial.finish();
-}
-
-bool is_power_of_two(std::int64_t n) {
-  return n > 0 && std::has_single_bit(static_cast<std::uint64_t>(n));
 }
 
 }  // namespace
@@ -123,15 +123,13 @@ Program wagma(const Section& section, const Context& context) {
   const auto size = section.optional<std::int64_t>(
       "group_size", std::int64_t{1} << ((bits + 1) / 2),
       "nodes that average at one step: a power of two, at most run.nodes, which must be one, too");
-  section.expect(is_power_of_two(size), "group_size", "must be a power of two, got {}", size);
+  section.expect(size > 0 && std::has_single_bit(static_cast<std::uint64_t>(size)), "group_size",
+                 "must be a power of two, got {}", size);
   section.expect(size <= nodes, "group_size", "must be at most the number of nodes ({}), got {}",
                  nodes, size);
-  section.expect(is_power_of_two(nodes), "kind",
-                 "= wagma needs a number of nodes that is a power of two, got {}", nodes);
+  expect_power_of_two(section, "wagma", nodes);
   settings.group_size = static_cast<NodeId>(size);
-  settings.tau =
-      section.optional<std::int64_t>("tau", 10, "every tau-th step averages over all nodes");
-  section.expect(settings.tau >= 1, "tau", "must be at least 1, got {}", settings.tau);
+  settings.tau = read_at_least(section, "tau", 10, 1, "every tau-th step averages over all nodes");
   warn_beyond_run(section, "tau", settings.tau, context, "groups alone average");
   settings.is_dynamic = section.choice("groups", {"dynamic", "fixed"}, "dynamic",
                                        "whether groups rotate from step to step") == "dynamic";

@@ -63,7 +63,8 @@ Task<> contribute(Node& node, Account* account) {
     Vector v = x;
     v.scale(factor);
     account->contributed += factor;
-    const algorithms::PartialAllreduce::Result r = co_await partial.enter(t, 0, v);
+    const std::vector<algorithms::PartialAllreduce::Result> pieces = co_await partial.enter(t, v);
+    const algorithms::PartialAllreduce::Result& r = pieces.front();
     if (r.is_included) {
       const auto [place, is_new] = account->sums.emplace(t, r.sum);
       if (!is_new && squared_distance(place->second, r.sum).value() != 0) ++account->disagreements;

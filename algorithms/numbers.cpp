@@ -1,0 +1,52 @@
+#include "algorithms/numbers.hpp"
+
+namespace starling::algorithms {
+
+std::int64_t read_at_least(const Section& section, std::string_view key, std::int64_t fallback,
+                           std::int64_t least, std::string_view help) {
+  const auto value = section.optional<std::int64_t>(key, fallback, help);
+  if (least == 0) {
+    section.expect(value >= 0, key, "must not be negative, got {}", value);
+  } else {
+    section.expect(value >= least, key, "must be at least {}, got {}", least, value);
+  }
+  return value;
+}
+
+std::int64_t read_whole(const Section& section, std::string_view key, std::int64_t fallback,
+                        std::int64_t low, std::int64_t high, std::string_view help) {
+  const auto value = section.optional<std::int64_t>(key, fallback, help);
+  section.expect(value >= low && value <= high, key, "must be {} to {}, got {}", low, high, value);
+  return value;
+}
+
+double read_positive(const Section& section, std::string_view key, double fallback,
+                     std::string_view help) {
+  const auto value = section.optional<double>(key, fallback, help);
+  section.expect(value > 0, key, "must be positive, got {}", value);
+  return value;
+}
+
+double read_not_negative(const Section& section, std::string_view key, double fallback,
+                         std::string_view help) {
+  const auto value = section.optional<double>(key, fallback, help);
+  section.expect(value >= 0, key, "must not be negative, got {}", value);
+  return value;
+}
+
+double read_between(const Section& section, std::string_view key, double fallback, double low,
+                    double high, std::string_view help) {
+  const auto value = section.optional<double>(key, fallback, help);
+  section.expect(value >= low && value <= high, key, "must be in [{}, {}], got {}", low, high,
+                 value);
+  return value;
+}
+
+double read_share(const Section& section, std::string_view key, double fallback,
+                  std::string_view help) {
+  const auto share = section.optional<double>(key, fallback, help);
+  section.expect(share >= 0 && share < 1, key, "must be in [0, 1), got {}", share);
+  return share;
+}
+
+}  // namespace starling::algorithms

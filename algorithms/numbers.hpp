@@ -1,0 +1,31 @@
+// Numbers that many algorithms ask for: each function reads one key that has a default, and refuses what is out of bounds.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "sim/base/section.hpp"
+
+namespace starling::algorithms {
+
+/// A whole number of `least` or more.
+std::int64_t read_at_least(const Section& section, std::string_view key, std::int64_t fallback,
+                           std::int64_t least, std::string_view help);
+/// A whole number from `low` to `high`.
+std::int64_t read_whole(const Section& section, std::string_view key, std::int64_t fallback,
+                        std::int64_t low, std::int64_t high, std::string_view help);
+
+/// A number above 0.
+double read_positive(const Section& section, std::string_view key, double fallback,
+                     std::string_view help);
+/// A number of 0 or more.
+double read_not_negative(const Section& section, std::string_view key, double fallback,
+                         std::string_view help);
+/// A number in [low, high].
+double read_between(const Section& section, std::string_view key, double fallback, double low,
+                    double high, std::string_view help);
+/// The share of something old that is kept: in [0, 1).
+double read_share(const Section& section, std::string_view key, double fallback,
+                  std::string_view help);
+
+}  // namespace starling::algorithms
