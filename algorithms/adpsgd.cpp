@@ -85,8 +85,8 @@ AdpsgdSteps::Settings AdpsgdSteps::read(const Section& section, const Context& c
       "exchanges_per_step", 1, "exchanges a node starts per gradient");
   const Step most = std::numeric_limits<Step>::max() / context.steps;  // all can be counted
   section.expect(settings.exchanges_per_step >= 1 && settings.exchanges_per_step <= most,
-                 "exchanges_per_step", "must be 1 to {} in {} steps, got {}", most, context.steps,
-                 settings.exchanges_per_step);
+                 "exchanges_per_step", "must be from 1 to {} in {} steps, got {}", most,
+                 context.steps, settings.exchanges_per_step);
   settings.patience = read_patience(section);
   settings.codec = read_codec(section);
   settings.takes_turns =

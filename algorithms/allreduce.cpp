@@ -101,7 +101,7 @@ Program allreduce(const Section& section, const Context& context) {
             .count;
     constexpr std::int64_t most = std::int64_t{1} << 40;
     section.expect(settings.gathered >= 0 && settings.gathered <= most, "gathered",
-                   "must be 0 to {} B, got {} B", most, settings.gathered);
+                   "must be from 0 to {} B, got {} B", most, settings.gathered);
   }
   settings.optimizer = read_optimizer(section, context);
   section.finish();

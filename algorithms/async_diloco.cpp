@@ -38,9 +38,9 @@
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
-#include "algorithms/numbers.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/sums.hpp"
+#include "sim/base/numbers.hpp"
 
 namespace starling::algorithms {
 namespace {
@@ -306,7 +306,7 @@ Program async_diloco(const Section& section, const Context& context) {
     settings.share =
         section.optional<double>("share", 0, "share of the momentum that other arrivals apply");
     section.expect(settings.share >= 0 && settings.share * static_cast<double>(settings.delay) <= 1,
-                   "share", "must be 0 to 1 / delay = {}, got {}",
+                   "share", "must be from 0 to 1 / delay = {}, got {}",
                    1 / static_cast<double>(settings.delay), settings.share);
   }
   if (settings.rule != Rule::delayed) {

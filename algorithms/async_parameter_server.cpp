@@ -33,13 +33,13 @@
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
-#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/patience.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/shards.hpp"
 #include "algorithms/sums.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/numbers.hpp"
 #include "sim/base/units.hpp"
 
 namespace starling::algorithms {

@@ -1,6 +1,6 @@
 #include "algorithms/averaging.hpp"
 
-#include "algorithms/numbers.hpp"
+#include "sim/base/numbers.hpp"
 
 namespace starling::algorithms {
 

@@ -6,9 +6,9 @@
 #include <optional>
 #include <utility>
 
-#include "algorithms/numbers.hpp"
 #include "algorithms/sparse_codecs.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/numbers.hpp"
 
 namespace starling::algorithms {
 namespace {

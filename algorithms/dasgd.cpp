@@ -30,8 +30,8 @@
 #include "algorithms/block_mean.hpp"
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
-#include "algorithms/numbers.hpp"
 #include "algorithms/registry.hpp"
+#include "sim/base/numbers.hpp"
 
 namespace starling::algorithms {
 namespace {
@@ -170,7 +170,7 @@ Program dasgd(const Section& section, const Context& context) {
                                        "local steps between a snapshot and the merge of its "
                                        "average; period, the most: just before the next snapshot");
     section.expect(settings.delay >= 0 && settings.delay <= settings.period, "delay",
-                   "must be 0 to period ({}), got {}", settings.period, settings.delay);
+                   "must be from 0 to period ({}), got {}", settings.period, settings.delay);
   }
   if (settings.merge == Merge::mix) {
     settings.local_share =

@@ -22,11 +22,11 @@
 
 #include "algorithms/compressed_mean.hpp"
 #include "algorithms/exchange.hpp"
-#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/sparse_codecs.hpp"
 #include "algorithms/sums.hpp"
+#include "sim/base/numbers.hpp"
 
 namespace starling::algorithms {
 namespace {

@@ -26,11 +26,11 @@
 
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"
-#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/partial_allreduce.hpp"
 #include "algorithms/pieces.hpp"
 #include "algorithms/registry.hpp"
+#include "sim/base/numbers.hpp"
 
 namespace starling::algorithms {
 namespace {
@@ -128,7 +128,7 @@ Program eager(const Section& section, const Context& context) {
     const auto initiators = section.required<std::int64_t>(
         "initiators", "drawn nodes that must have come before an operation starts");
     section.expect(initiators >= 1 && initiators <= context.nodes, "initiators",
-                   "must be 1 to {}, got {}", context.nodes, initiators);
+                   "must be from 1 to {}, got {}", context.nodes, initiators);
     settings.initiators = static_cast<NodeId>(initiators);
   }
   settings.late =

@@ -25,10 +25,10 @@
 
 #include "algorithms/averaging.hpp"
 #include "algorithms/exchange.hpp"
-#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/round_cache.hpp"
+#include "sim/base/numbers.hpp"
 
 namespace starling::algorithms {
 namespace {

@@ -157,7 +157,7 @@ std::shared_ptr<SharedGradientCode> read_gradient_code(const Section& section, s
       fmt::format("nodes that a step can do without{}; each node computes one part more than that",
                   where));
   const bool leaves_some = stragglers >= 0 && stragglers < nodes;
-  section.expect(leaves_some, "stragglers", "must be 0 to {}{}, got {}", nodes - 1, where,
+  section.expect(leaves_some, "stragglers", "must be from 0 to {}{}, got {}", nodes - 1, where,
                  stragglers);
   section.expect(kind == "cyclic" || (leaves_some && nodes % (stragglers + 1) == 0), "stragglers",
                  "plus one must divide the {} nodes{} for a repetition code, got {}", nodes, where,

@@ -26,9 +26,9 @@
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/matching.hpp"
 #include "algorithms/moment_mixing.hpp"
-#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
+#include "sim/base/numbers.hpp"
 
 namespace starling::algorithms {
 namespace {

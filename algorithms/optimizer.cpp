@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
-#include "algorithms/numbers.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/sums.hpp"
 #include "sim/base/elementary.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/numbers.hpp"
 
 namespace starling::algorithms {
 

@@ -22,8 +22,8 @@
 
 #include "algorithms/base_steps.hpp"
 #include "algorithms/exchange.hpp"
-#include "algorithms/numbers.hpp"
 #include "algorithms/registry.hpp"
+#include "sim/base/numbers.hpp"
 
 namespace starling::algorithms {
 

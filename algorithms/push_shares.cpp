@@ -136,7 +136,7 @@ PushSchedule::PushSchedule(const Section& section, const Context& context) {
       "distances", 0,
       "how many powers of two exponential peers cycle through, from 1 on; 0: all below the nodes");
   section.expect(distances >= 0 && distances <= powers, "distances",
-                 "must be 0 to {} with {} nodes, got {}", powers, context.nodes, distances);
+                 "must be from 0 to {} with {} nodes, got {}", powers, context.nodes, distances);
   section.expect(distances == 0 || peers_ > 0, "distances", "needs exponential peers");
   distances_ = distances == 0 ? powers : static_cast<int>(distances);
   is_uniform_ =

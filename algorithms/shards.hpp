@@ -15,7 +15,7 @@ inline NodeId read_servers(const Section& section, NodeId nodes) {
   const auto servers = section.optional<std::int64_t>(
       "servers", 1, "nodes that keep a piece of the model each and serve it beside their own work");
   section.expect(servers >= 1 && servers <= nodes, "servers",
-                 "must be 1 to the number of nodes ({}), got {}", nodes, servers);
+                 "must be from 1 to the number of nodes ({}), got {}", nodes, servers);
   return static_cast<NodeId>(servers);
 }
 

@@ -28,11 +28,11 @@
 #include "algorithms/block_mean.hpp"
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/exchange.hpp"
-#include "algorithms/numbers.hpp"
 #include "algorithms/overlap_sgp.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/sgp.hpp"
 #include "algorithms/sums.hpp"
+#include "sim/base/numbers.hpp"
 
 namespace starling::algorithms {
 namespace {

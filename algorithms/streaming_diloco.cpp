@@ -28,10 +28,10 @@
 #include "algorithms/block_mean.hpp"
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
-#include "algorithms/numbers.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/shards.hpp"
 #include "algorithms/sums.hpp"
+#include "sim/base/numbers.hpp"
 
 namespace starling::algorithms {
 namespace {
@@ -175,9 +175,10 @@ Program streaming_diloco(const Section& section, const Context& context) {
   const auto fragments =
       section.optional<std::int64_t>("fragments", std::min<Step>(4, most),
                                      "pieces of the model that are exchanged one after the other");
-  section.expect(fragments >= 1 && fragments <= most, "fragments",
-                 "must be 1 to {}, no more than period and the parameters of the model, got {}",
-                 most, fragments);
+  section.expect(
+      fragments >= 1 && fragments <= most, "fragments",
+      "must be from 1 to {}, no more than period and the parameters of the model, got {}", most,
+      fragments);
   settings.fragments = static_cast<NodeId>(fragments);
   settings.delay = section.optional<std::int64_t>("delay", std::min<Step>(1, settings.period - 1),
                                                   "local steps that an exchange overlaps with");

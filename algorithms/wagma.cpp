@@ -30,11 +30,11 @@
 #include "algorithms/averaging.hpp"
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"
-#include "algorithms/numbers.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/partial_allreduce.hpp"
 #include "algorithms/pieces.hpp"
 #include "algorithms/registry.hpp"
+#include "sim/base/numbers.hpp"
 
 namespace starling::algorithms {
 

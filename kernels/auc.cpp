@@ -8,6 +8,7 @@
 #include "kernels/auc_saddle.hpp"
 #include "kernels/keys.hpp"
 #include "kernels/registry.hpp"
+#include "sim/base/numbers.hpp"
 
 namespace starling::workloads {
 namespace {
@@ -63,12 +64,10 @@ std::unique_ptr<Workload> auc(const Section& section, NodeId nodes, std::uint64_
   section.expect(positive >= 0 && positive < 1'000'000, "positive_class",
                  "must be a class from 0 on, got {}", positive);
   settings.positive_class = static_cast<std::int32_t>(positive);
-  settings.positive_share = section.optional<double>(
-      "positive_share", 0,
+  settings.positive_share = read_share(
+      section, "positive_share", 0,
       "share of positives among the training samples, by leaving out some of them, or of the rest; "
       "0: as they come");
-  section.expect(settings.positive_share >= 0 && settings.positive_share < 1, "positive_share",
-                 "must be in [0, 1), got {}", settings.positive_share);
   problem.seed = seed;
   problem.batch_size = read_batch_size(section);
   const DatasetSettings dataset = read_dataset_settings(section);

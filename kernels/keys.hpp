@@ -6,24 +6,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/base/numbers.hpp"
 #include "sim/base/section.hpp"
 
 namespace starling {
 
-/// A whole number from `least` to `most`.
-inline std::int64_t read_in_range(const Section& section, const char* key, std::int64_t fallback,
-                                  std::int64_t least, std::int64_t most, const char* help) {
-  const auto value = section.optional<std::int64_t>(key, fallback, help);
-  section.expect(value >= least && value <= most, key, "must be {} to {}, got {}", least, most,
-                 value);
-  return value;
-}
-
 /// The key `batch_size` of a workload that draws samples.
 inline std::int64_t read_batch_size(const Section& section) {
-  return read_in_range(
-      section, "batch_size", 16, 1, 1 << 20,
-      "samples of one gradient; a node with fewer draws some of them more than once");
+  return read_whole(section, "batch_size", 16, 1, 1 << 20,
+                    "samples of one gradient; a node with fewer draws some of them more than once");
 }
 
 /// How many samples a workload makes for itself, and of what size.
@@ -36,7 +27,7 @@ inline MadeSamples read_made_samples(const Section& section) {
   constexpr std::int64_t most = std::int64_t{1} << 30;
   const auto read = [&](const char* key, std::int64_t fallback, std::int64_t limit,
                         const char* help) {
-    return static_cast<std::size_t>(read_in_range(section, key, fallback, 1, limit, help));
+    return static_cast<std::size_t>(read_whole(section, key, fallback, 1, limit, help));
   };
   MadeSamples made{};
   made.features = read("features", 16, 1 << 20, "numbers of one sample");

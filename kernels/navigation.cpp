@@ -16,6 +16,7 @@
 #include "sim/base/elementary.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/memory.hpp"
+#include "sim/base/numbers.hpp"
 #include "sim/base/random.hpp"
 
 namespace starling {
@@ -297,39 +298,31 @@ void Navigation::evaluate(std::span<EvaluationRequest> requests) const {
 namespace workloads {
 namespace {
 
-double read_fraction(const Section& section, const char* key, double fallback, double most,
-                     const char* help) {
-  const auto value = section.optional<double>(key, fallback, help);
-  section.expect(value >= 0 && value <= most, key, "must be 0 to {}, got {}", most, value);
-  return value;
-}
-
 void read_world(const Section& section, Navigation::Problem& problem) {
-  problem.side =
-      static_cast<int>(read_in_range(section, "side", 8, 2, 256, "cells of a map's side"));
+  problem.side = static_cast<int>(read_whole(section, "side", 8, 2, 256, "cells of a map's side"));
   problem.obstacles =
-      read_fraction(section, "obstacles", 0.2, 0.9, "probability that a cell is a wall");
-  problem.maps = read_in_range(section, "maps", 64, 1, 1 << 16, "maps of each node, its own");
+      read_between(section, "obstacles", 0.2, 0, 0.9, "probability that a cell is a wall");
+  problem.maps = read_whole(section, "maps", 64, 1, 1 << 16, "maps of each node, its own");
   problem.view =
-      static_cast<int>(read_in_range(section, "view", 2, 0, 16, "cells seen in every direction"));
+      static_cast<int>(read_whole(section, "view", 2, 0, 16, "cells seen in every direction"));
   problem.horizon = static_cast<int>(
-      read_in_range(section, "horizon", 64, 1, 1 << 20, "moves after which an episode has failed"));
+      read_whole(section, "horizon", 64, 1, 1 << 20, "moves after which an episode has failed"));
   problem.test_episodes = static_cast<std::size_t>(
-      read_in_range(section, "test_episodes", 200, 1, 1 << 20, "episodes played to evaluate"));
+      read_whole(section, "test_episodes", 200, 1, 1 << 20, "episodes played to evaluate"));
 }
 
 void read_learning(const Section& section, Navigation::Problem& problem) {
   problem.environments = static_cast<std::size_t>(
-      read_in_range(section, "environments", 8, 1, 1 << 16, "episodes of a node side by side"));
-  problem.rollout_steps = static_cast<std::size_t>(read_in_range(
+      read_whole(section, "environments", 8, 1, 1 << 16, "episodes of a node side by side"));
+  problem.rollout_steps = static_cast<std::size_t>(read_whole(
       section, "rollout_steps", 32, 1, 1 << 16, "moves in each of them for one gradient"));
   problem.discount =
-      read_fraction(section, "discount", 0.99, 1, "worth of a reward one move later");
-  problem.decay = read_fraction(section, "decay", 0.95, 1,
-                                "of generalized advantages: 0 trusts the value, 1 the rewards");
-  problem.value_weight = read_fraction(section, "value_weight", 0.5, 1e6, "of the value's loss");
-  problem.entropy_weight =
-      read_fraction(section, "entropy_weight", 0.01, 1e6, "of the entropy, which keeps exploring");
+      read_between(section, "discount", 0.99, 0, 1, "worth of a reward one move later");
+  problem.decay = read_between(section, "decay", 0.95, 0, 1,
+                               "of generalized advantages: 0 trusts the value, 1 the rewards");
+  problem.value_weight = read_between(section, "value_weight", 0.5, 0, 1e6, "of the value's loss");
+  problem.entropy_weight = read_between(section, "entropy_weight", 0.01, 0, 1e6,
+                                        "of the entropy, which keeps exploring");
 }
 
 void expect_room(const Section& section, const Navigation::Problem& problem) {

@@ -23,6 +23,7 @@
 #include "kernels/worth_threads.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/memory.hpp"
+#include "sim/base/numbers.hpp"
 #include "sim/base/random.hpp"
 
 namespace starling {
@@ -128,10 +129,9 @@ struct Settings {
 
 Settings read_settings(const Section& section, NodeId nodes) {
   Settings settings{};
-  const auto dimension = section.optional<std::int64_t>("dimension", 16, "parameters of the model");
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();  // floats of a vector
-  section.expect(dimension >= 1 && dimension <= most, "dimension", "must be 1 to {}, got {}", most,
-                 dimension);
+  const std::int64_t dimension =
+      read_whole(section, "dimension", 16, 1, most, "parameters of the model");
   settings.dimension = static_cast<std::size_t>(dimension);
   expect_memory(section, "dimension", 8.0 * nodes * static_cast<double>(dimension),
                 fmt::format("{} nodes * {} curvatures and centers * 8 B", nodes, dimension));

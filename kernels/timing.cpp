@@ -29,6 +29,7 @@
 #include "kernels/tensor_sizes.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/number_file.hpp"
+#include "sim/base/numbers.hpp"
 
 namespace starling::workloads {
 namespace {
@@ -83,7 +84,7 @@ std::int64_t read_parameters(const Section& section, std::string& name) {
                            "size of the model, in place of `model`; 0 B: that of `model`")
           .count;
   section.expect(parameters >= 0 && parameters <= most_parameters, "parameters",
-                 "must be 0 to {}, got {}", most_parameters, parameters);
+                 "must be from 0 to {}, got {}", most_parameters, parameters);
   section.expect(bytes <= bytes_per_parameter * most_parameters && bytes % bytes_per_parameter == 0,
                  "bytes",
                  "must be a multiple of {} B, a float's size, up to {} B, got {} B; {} B is one",
@@ -147,10 +148,8 @@ std::unique_ptr<Workload> timing(const Section& section, NodeId nodes, std::uint
   std::string name;
   std::int64_t parameters = read_parameters(section, name);
   std::vector<std::size_t> tensors = read_tensors(section, name, parameters);
-  const auto batch_size =
-      section.optional<std::int64_t>("batch_size", 32, "samples of one gradient, for throughput");
-  section.expect(batch_size >= 1 && batch_size <= most_batch, "batch_size",
-                 "must be 1 to {}, got {}", most_batch, batch_size);
+  const std::int64_t batch_size = read_whole(section, "batch_size", 32, 1, most_batch,
+                                             "samples of one gradient, for throughput");
   const std::string batching =
       section.choice("batching", {"samples", "padded", "packed", "bucket"}, "samples",
                      "batches of equal samples, or tokens of uneven ones");

@@ -167,7 +167,7 @@ namespace {
 
 std::size_t read_size(const Section& section, const char* key, std::int64_t fallback,
                       std::int64_t most, const char* help) {
-  return static_cast<std::size_t>(read_in_range(section, key, fallback, 1, most, help));
+  return static_cast<std::size_t>(read_whole(section, key, fallback, 1, most, help));
 }
 
 void read_shape(const Section& section, Transformer::Problem& problem) {

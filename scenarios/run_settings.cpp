@@ -5,6 +5,7 @@
 
 #include "scenarios/memory.hpp"
 #include "sim/base/memory.hpp"
+#include "sim/base/numbers.hpp"
 
 namespace starling {
 namespace {
@@ -140,12 +141,10 @@ Pace read_pace(const Section& compute) {
 }
 
 double read_forward_share(const Section& compute) {
-  const auto share = compute.optional<double>(
-      "forward_share",
+  return read_between(
+      compute, "forward_share",
       1.0 / 3,  // a backward pass multiplies by two matrices where the forward pass has one
-      "part of a gradient before its backward pass, for algorithm.overlap = backward");
-  compute.expect(share >= 0 && share <= 1, "forward_share", "must be from 0 to 1, got {}", share);
-  return share;
+      0, 1, "part of a gradient before its backward pass, for algorithm.overlap = backward");
 }
 
 Duration read_per_episode(const Section& compute) {

@@ -24,6 +24,7 @@
 #include "kernels/keys.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/memory.hpp"
+#include "sim/base/numbers.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/shipped_file.hpp"
 #include "sim/base/text.hpp"
@@ -41,7 +42,7 @@ constexpr std::int32_t most_classes = 1'000'000;   // a larger label is surely n
 
 void read_blobs(const Section& section, DatasetSettings& settings) {
   settings.classes = static_cast<int>(
-      read_in_range(section, "classes", 10, 1, most_classes, "number of blobs, one per class"));
+      read_whole(section, "classes", 10, 1, most_classes, "number of blobs, one per class"));
   const MadeSamples made = read_made_samples(section);
   settings.features = made.features;
   settings.samples = made.samples;
@@ -99,8 +100,8 @@ void read_idx(const Section& section, DatasetSettings& settings) {
   settings.test_images = read("test_images", "t10k-images-idx3-ubyte");
   settings.test_labels = read("test_labels", "t10k-labels-idx1-ubyte");
   read_pixel_scale(section, settings, 1);
-  settings.classes = static_cast<int>(read_in_range(section, "classes", 0, 0, most_classes,
-                                                    "number of classes; 0: largest label + 1"));
+  settings.classes = static_cast<int>(read_whole(section, "classes", 0, 0, most_classes,
+                                                 "number of classes; 0: largest label + 1"));
 }
 
 void read_cifar10(const Section& section, DatasetSettings& settings) {
@@ -124,10 +125,10 @@ void read_hdf5(const Section& section, DatasetSettings& settings) {
     settings.test_fraction = section.optional<double>(
         "test_fraction", 0.2, "without test_path: this part of the samples, the last, is held out");
     section.expect(settings.test_fraction > 0 && settings.test_fraction < 1, "test_fraction",
-                   "must be between 0 and 1, got {}", settings.test_fraction);
+                   "must be above 0 and below 1, got {}", settings.test_fraction);
   }
-  settings.classes = static_cast<int>(read_in_range(section, "classes", 0, 0, most_classes,
-                                                    "number of classes; 0: largest label + 1"));
+  settings.classes = static_cast<int>(read_whole(section, "classes", 0, 0, most_classes,
+                                                 "number of classes; 0: largest label + 1"));
 }
 
 // --- Digits -------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/number_file.hpp"
+#include "sim/base/numbers.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/shipped_file.hpp"
 
@@ -51,9 +52,7 @@ LengthSettings read_length_settings(const Section& section, std::string batching
                                  "length of a sample with two numbers");
   if (settings.batching == "bucket") {
     settings.buckets =
-        section.optional<std::int64_t>("buckets", 10, "parts of equal size, by length");
-    section.expect(settings.buckets >= 1 && settings.buckets <= 1'000'000, "buckets",
-                   "must be 1 to 1000000, got {}", settings.buckets);
+        read_whole(section, "buckets", 10, 1, 1'000'000, "parts of equal size, by length");
     settings.max_tokens = section.optional<std::int64_t>(
         "max_tokens", 8192, "most tokens of a batch, padding included");
     section.expect(settings.max_tokens >= 1, "max_tokens", "must be positive, got {}",

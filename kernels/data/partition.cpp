@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "sim/base/error.hpp"
+#include "sim/base/numbers.hpp"
 #include "sim/base/random.hpp"
 
 namespace starling {
@@ -218,16 +219,13 @@ PartitionSettings read_partition_settings(const Section& section, bool has_sampl
       section.choice("partition", {"iid", "contiguous", "by_label", "dirichlet", "by_length"},
                      "iid", "how training samples are dealt to the nodes");
   if (settings.kind == "by_label" || settings.kind == "by_length") {
-    settings.shards_per_node = section.optional<std::int64_t>(
-        "shards_per_node", settings.kind == "by_label" ? 2 : 1,
+    settings.shards_per_node = read_whole(
+        section, "shards_per_node", settings.kind == "by_label" ? 2 : 1, 1, 1'000'000,
         "pieces of the sorted samples that a node gets; the fewer, the less alike the nodes");
-    section.expect(settings.shards_per_node >= 1 && settings.shards_per_node <= 1'000'000,
-                   "shards_per_node", "must be 1 to 1000000, got {}", settings.shards_per_node);
   } else if (settings.kind == "dirichlet") {
-    settings.alpha = section.optional<double>(
-        "alpha", 1,
+    settings.alpha = read_positive(
+        section, "alpha", 1,
         "concentration: near 0 a label lives on one node, a large value approaches iid");
-    section.expect(settings.alpha > 0, "alpha", "must be positive, got {}", settings.alpha);
     section.expect(settings.alpha <= most_alpha, "alpha", "must be at most {}, got {}", most_alpha,
                    settings.alpha);
   }

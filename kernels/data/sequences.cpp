@@ -9,6 +9,7 @@
 #include "sim/base/elementary.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/memory.hpp"
+#include "sim/base/numbers.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/shipped_file.hpp"
 #include "sim/base/text.hpp"
@@ -22,21 +23,20 @@ void read_test_fraction(const Section& section, SequenceSettings& settings, doub
   settings.test_fraction = section.optional<double>("test_fraction", fallback,
                                                     "this part of the file, the last, is held out");
   section.expect(settings.test_fraction > 0 && settings.test_fraction < 1, "test_fraction",
-                 "must be between 0 and 1, got {}", settings.test_fraction);
+                 "must be above 0 and below 1, got {}", settings.test_fraction);
 }
 
 void read_made(const Section& section, SequenceSettings& settings, std::size_t context) {
   constexpr std::int64_t many = std::int64_t{1} << 24;
-  settings.vocabulary = static_cast<int>(
-      read_in_range(section, "vocabulary", 16, 2, most_tokens, "different tokens"));
-  settings.classes =
-      static_cast<int>(read_in_range(section, "classes", 4, 1, most_tokens, "labels"));
+  settings.vocabulary =
+      static_cast<int>(read_whole(section, "vocabulary", 16, 2, most_tokens, "different tokens"));
+  settings.classes = static_cast<int>(read_whole(section, "classes", 4, 1, most_tokens, "labels"));
   section.expect(settings.classes < settings.vocabulary, "classes",
                  "must be below the vocabulary, {}, got {}", settings.vocabulary, settings.classes);
   settings.samples = static_cast<std::size_t>(
-      read_in_range(section, "samples", 2000, 1, many, "training sequences, over all nodes"));
+      read_whole(section, "samples", 2000, 1, many, "training sequences, over all nodes"));
   settings.test_samples = static_cast<std::size_t>(
-      read_in_range(section, "test_samples", 500, 1, many, "held-out sequences"));
+      read_whole(section, "test_samples", 500, 1, many, "held-out sequences"));
   settings.median_length =
       section.optional<double>("median_length", 12, "median of the lengths, which are lognormal");
   section.expect(settings.median_length >= 2, "median_length", "must be at least 2, got {}",
@@ -50,9 +50,7 @@ void read_made(const Section& section, SequenceSettings& settings, std::size_t c
   expect_memory(section, "samples", samples * length * 4,
                 fmt::format("{} samples * {} tokens * 4 B", samples, length));
   settings.noise =
-      section.optional<double>("noise", 0.1, "fraction of tokens that do not follow the rule");
-  section.expect(settings.noise >= 0 && settings.noise <= 1, "noise", "must be 0 to 1, got {}",
-                 settings.noise);
+      read_between(section, "noise", 0.1, 0, 1, "fraction of tokens that do not follow the rule");
 }
 
 // --- Text ---------------------------------------------------------------------------------------

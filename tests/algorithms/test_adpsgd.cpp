@@ -83,7 +83,7 @@ TEST_CASE("so many exchanges that they cannot be counted are refused") {
   const std::string text = test::quadratic_scenario(
       4, 4, "ring", "kind = adpsgd\nlearning_rate = 0.1\nexchanges_per_step = 4611686018427387904");
   CHECK_THROWS_WITH_AS(test::run(text),
-                       doctest::Contains("algorithm.exchanges_per_step must be 1 to "
+                       doctest::Contains("algorithm.exchanges_per_step must be from 1 to "
                                          "2305843009213693951 in 4 steps, got 4611686018427387904"),
                        ScenarioError);
 }

@@ -478,7 +478,7 @@ TEST_CASE("settings that make no codec are refused by name") {
   CHECK_THROWS_WITH_AS(codec_of({{"compression", "top_k"}, {"keep", "0"}}),
                        doctest::Contains("must be in (0, 1], got 0"), ScenarioError);
   CHECK_THROWS_WITH_AS(codec_of({{"compression", "lattice"}, {"cell", "1"}, {"bits", "25"}}),
-                       doctest::Contains("must be 1 to 24, got 25"), ScenarioError);
+                       doctest::Contains("must be from 1 to 24, got 25"), ScenarioError);
   CHECK_THROWS_WITH_AS(codec_of({{"compression", "zip"}}), doctest::Contains("compression"),
                        ScenarioError);
   CHECK_THROWS_AS(codec_of({{"compression", "half"}, {"keep", "0.1"}}), ScenarioError);

@@ -119,7 +119,7 @@ TEST_CASE("models spread like a rumor: every node's step reaches all in a few ro
 
 TEST_CASE("epidemic learning refuses more receivers than there are others") {
   CHECK_THROWS_WITH_AS(test::run(test::quadratic_scenario(4, 3, "ring", epidemic + "4")),
-                       doctest::Contains("must be 0 to 3, got 4"), ScenarioError);
+                       doctest::Contains("must be from 0 to 3, got 4"), ScenarioError);
 }
 
 TEST_CASE("a round that ends at a deadline in which all models come is one by agreement") {

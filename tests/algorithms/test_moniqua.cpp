@@ -105,6 +105,6 @@ TEST_CASE("Moniqua refuses bounds and bits that make no code") {
                        doctest::Contains("must be from 1.18e-38 to 3.4e+38, got 5e-324"),
                        ScenarioError);
   CHECK_NOTHROW(run(moniqua + "theta = 1.2e-38\nbits = 24", {}, 2));
-  CHECK_THROWS_WITH_AS(run(moniqua + "bits = 25"), doctest::Contains("must be 1 to 24, got 25"),
-                       ScenarioError);
+  CHECK_THROWS_WITH_AS(run(moniqua + "bits = 25"),
+                       doctest::Contains("must be from 1 to 24, got 25"), ScenarioError);
 }

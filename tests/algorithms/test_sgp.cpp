@@ -105,11 +105,11 @@ TEST_CASE("a schedule of fewer distances is that much shorter, and its peers may
     test::run(test::quadratic_scenario(8, 1, "ring", sgp + keys));
   };
   CHECK_THROWS_WITH_AS(run("one_peer\ndistances = 4"),
-                       "test.ini:18: algorithm.distances must be 0 to 3 with 8 nodes, got 4",
+                       "test.ini:18: algorithm.distances must be from 0 to 3 with 8 nodes, got 4",
                        ScenarioError);
   CHECK_THROWS_WITH_AS(
       run("one_peer\ndistances = 4294967297"),  // 1 in 32 bits
-      "test.ini:18: algorithm.distances must be 0 to 3 with 8 nodes, got 4294967297",
+      "test.ini:18: algorithm.distances must be from 0 to 3 with 8 nodes, got 4294967297",
       ScenarioError);
   CHECK_THROWS_WITH_AS(run("topology\ndistances = 1"),
                        "test.ini:18: algorithm.distances needs exponential peers", ScenarioError);

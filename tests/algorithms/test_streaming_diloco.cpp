@@ -192,7 +192,8 @@ TEST_CASE("a model has no more fragments than parameters, however long the perio
   for (const std::string fragments : {"6", "4294967297"}) {
     CHECK_THROWS_WITH_AS(
         test::run(text, {"algorithm.fragments=" + fragments}),
-        doctest::Contains("must be 1 to 5, no more than period and the parameters"), ScenarioError);
+        doctest::Contains("must be from 1 to 5, no more than period and the parameters"),
+        ScenarioError);
   }
   // Fragment p of 5 is due after p + 1 fifths of a period.
   const Recorder recorder =

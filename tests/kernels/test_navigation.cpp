@@ -362,9 +362,9 @@ TEST_CASE("wrong settings of navigation are errors at their place in the scenari
     CHECK_THROWS_WITH_AS(workloads::find(section).make(section, 1, 1), doctest::Contains(message),
                          ScenarioError);
   };
-  wrong("side", "1", "test.ini:3: workload.side must be 2 to 256, got 1");
-  wrong("obstacles", "0.95", "workload.obstacles must be 0 to 0.9, got 0.95");
-  wrong("discount", "1.5", "workload.discount must be 0 to 1, got 1.5");
+  wrong("side", "1", "test.ini:3: workload.side must be from 2 to 256, got 1");
+  wrong("obstacles", "0.95", "workload.obstacles must be from 0 to 0.9, got 0.95");
+  wrong("discount", "1.5", "workload.discount must be from 0 to 1, got 1.5");
   wrong("hidden", "0", "workload.hidden must be whole numbers");
 }
 

@@ -76,9 +76,9 @@ TEST_CASE("wrong sizes are located in the scenario") {
     CHECK_THROWS_WITH_AS(make(keys), message, ScenarioError);
   };
   wrong({{"parameters", "-1"}},
-        "test.ini:7: workload.parameters must be 0 to 10000000000000, got -1");
+        "test.ini:7: workload.parameters must be from 0 to 10000000000000, got -1");
   wrong({{"parameters", "1e14"}},
-        "test.ini:7: workload.parameters must be 0 to 10000000000000, got 100000000000000");
+        "test.ini:7: workload.parameters must be from 0 to 10000000000000, got 100000000000000");
   wrong({{"bytes", "6 B"}},
         "test.ini:7: workload.bytes must be a multiple of 4 B, a float's size, up to "
         "40000000000000 B, got 6 B; 8 B is one");
@@ -89,5 +89,6 @@ TEST_CASE("wrong sizes are located in the scenario") {
         "test.ini:7: workload.bytes must not be given together with parameters");
   wrong({{"samples", "3"}},
         "test.ini:7: workload.samples must be at least the number of nodes, 4, got 3");
-  wrong({{"batch_size", "0"}}, "test.ini:7: workload.batch_size must be 1 to 1073741824, got 0");
+  wrong({{"batch_size", "0"}},
+        "test.ini:7: workload.batch_size must be from 1 to 1073741824, got 0");
 }

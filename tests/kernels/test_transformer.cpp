@@ -631,13 +631,13 @@ TEST_CASE("wrong settings of a transformer are errors at their place in the scen
     CHECK_THROWS_WITH_AS(make(keys), doctest::Contains(message), ScenarioError);
   };
   wrong({{"heads", "5"}}, "test.ini:3: workload.heads must divide the width, 32, got 5");
-  wrong({{"context", "0"}}, "workload.context must be 1 to 65536, got 0");
+  wrong({{"context", "0"}}, "workload.context must be from 1 to 65536, got 0");
   wrong({{"partition", "by_label"}}, "windows of a text have none, got by_label");
-  wrong({{"test_fraction", "1"}}, "test_fraction must be between 0 and 1, got 1");
+  wrong({{"test_fraction", "1"}}, "test_fraction must be above 0 and below 1, got 1");
   wrong({{"dataset", "sequences"}, {"classes", "16"}}, "below the vocabulary, 16, got 16");
   wrong({{"dataset", "hdf5"}}, "workload.path is missing");
   wrong({{"dataset", "hdf5"}, {"path", "x.h5"}, {"test_fraction", "1"}},
-        "test_fraction must be between 0 and 1, got 1");
+        "test_fraction must be above 0 and below 1, got 1");
   wrong({{"max_tokens", "100"}}, "max_tokens");  // batching is not bucket
   wrong({{"dataset", "sequences"}, {"batching", "bucket"}, {"sampling", "epochs"}}, "sampling");
   CHECK_THROWS_WITH_AS(make({{"path", "/nowhere/text"}}), doctest::Contains("/nowhere/text"),

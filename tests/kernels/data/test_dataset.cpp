@@ -276,11 +276,11 @@ TEST_CASE("wrong settings of a dataset are located in the scenario") {
     CHECK_THROWS_WITH_AS(load(keys), message, ScenarioError);
   };
   wrong({{"dataset", "blobs"}, {"classes", "0"}},
-        "test.ini:7: workload.classes must be 1 to 1000000, got 0");
+        "test.ini:7: workload.classes must be from 1 to 1000000, got 0");
   wrong({{"dataset", "blobs"}, {"spread", "-1"}},
         "test.ini:7: workload.spread must not be negative, got -1");
   wrong({{"dataset", "hdf5"}, {"path", "a"}, {"test_fraction", "1"}},
-        "test.ini:7: workload.test_fraction must be between 0 and 1, got 1");
+        "test.ini:7: workload.test_fraction must be above 0 and below 1, got 1");
   CHECK_THROWS_AS(load({{"dataset", "hdf5"}}), ScenarioError);  // no path
   CHECK_THROWS_AS(load({{"dataset", "idx"}}), ScenarioError);   // no directory
   CHECK_THROWS_AS(load({{"dataset", "idx"}, {"train_images", "a"}}),

@@ -133,7 +133,7 @@ TEST_CASE("wrong lengths are errors that say where") {
     CHECK_THROWS_WITH_AS(make(keys), message, ScenarioError);
   };
   refuse({{"batching", "bucket"}, {"buckets", "0"}},
-         "test.ini:7: workload.buckets must be 1 to 1000000, got 0");
+         "test.ini:7: workload.buckets must be from 1 to 1000000, got 0");
   refuse({{"batching", "bucket"}, {"max_tokens", "0"}},
          "test.ini:7: workload.max_tokens must be positive, got 0");
   CHECK_THROWS_WITH_AS(

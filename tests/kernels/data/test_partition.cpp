@@ -201,7 +201,7 @@ TEST_CASE("a partition that cannot be is an error located in the scenario") {
   wrong({{"partition", "dirichlet"}, {"alpha", "1e308"}}, 2,  // the sum of proportions overflows
         "test.ini:7: workload.alpha must be at most 1000000000000, got 1e+308");
   wrong({{"partition", "by_label"}, {"shards_per_node", "0"}}, 2,
-        "test.ini:7: workload.shards_per_node must be 1 to 1000000, got 0");
+        "test.ini:7: workload.shards_per_node must be from 1 to 1000000, got 0");
   wrong({{"alpha", "1"}}, 2,
         "test.ini:7: workload.alpha is not a key here; known keys: partition, sampling");
   data.length.clear();

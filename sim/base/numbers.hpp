@@ -1,4 +1,4 @@
-// Numbers that many algorithms ask for: each function reads one key that has a default, and refuses what is out of bounds.
+// Numbers within bounds: each function reads one key that has a default, and refuses what is out of bounds.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 #include "sim/base/section.hpp"
 
-namespace starling::algorithms {
+namespace starling {
 
 /// A whole number of `least` or more.
 std::int64_t read_at_least(const Section& section, std::string_view key, std::int64_t fallback,
@@ -24,8 +24,8 @@ double read_not_negative(const Section& section, std::string_view key, double fa
 /// A number in [low, high].
 double read_between(const Section& section, std::string_view key, double fallback, double low,
                     double high, std::string_view help);
-/// The share of something old that is kept: in [0, 1).
+/// A number in [0, 1), such as the share of something old that is kept.
 double read_share(const Section& section, std::string_view key, double fallback,
                   std::string_view help);
 
-}  // namespace starling::algorithms
+}  // namespace starling

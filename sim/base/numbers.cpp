@@ -1,6 +1,6 @@
-#include "algorithms/numbers.hpp"
+#include "sim/base/numbers.hpp"
 
-namespace starling::algorithms {
+namespace starling {
 
 std::int64_t read_at_least(const Section& section, std::string_view key, std::int64_t fallback,
                            std::int64_t least, std::string_view help) {
@@ -16,7 +16,7 @@ std::int64_t read_at_least(const Section& section, std::string_view key, std::in
 std::int64_t read_whole(const Section& section, std::string_view key, std::int64_t fallback,
                         std::int64_t low, std::int64_t high, std::string_view help) {
   const auto value = section.optional<std::int64_t>(key, fallback, help);
-  section.expect(value >= low && value <= high, key, "must be {} to {}, got {}", low, high, value);
+  section.expect_range(key, value, low, high);
   return value;
 }
 
@@ -37,8 +37,7 @@ double read_not_negative(const Section& section, std::string_view key, double fa
 double read_between(const Section& section, std::string_view key, double fallback, double low,
                     double high, std::string_view help) {
   const auto value = section.optional<double>(key, fallback, help);
-  section.expect(value >= low && value <= high, key, "must be in [{}, {}], got {}", low, high,
-                 value);
+  section.expect_range(key, value, low, high);
   return value;
 }
 
@@ -49,4 +48,4 @@ double read_share(const Section& section, std::string_view key, double fallback,
   return share;
 }
 
-}  // namespace starling::algorithms
+}  // namespace starling
