@@ -188,8 +188,12 @@ std::vector<double> read_start(const std::string& path, std::size_t dimension) {
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with('#')) continue;
     std::istringstream words(line);
-    for (double number = 0; words >> number;) numbers.push_back(number);
-    if (!words.eof()) throw Error(fmt::format("{}: expected numbers, found '{}'", path, line));
+    while (!(words >> std::ws).eof()) {
+      double number = 0;
+      if (!(words >> number))
+        throw Error(fmt::format("{}: expected numbers, found '{}'", path, line));
+      numbers.push_back(number);
+    }
   }
   if (numbers.size() != dimension) {
     throw Error(fmt::format("{}: expected {} numbers, found {}", path, dimension, numbers.size()));

@@ -251,6 +251,12 @@ TEST_CASE("a start may come from a file, as many numbers as coordinates") {
   CHECK_THROWS_WITH_AS(start(), (path + ": expected 3 numbers, found 2").c_str(), Error);
   write("1\ntwo\n3\n");
   CHECK_THROWS_WITH_AS(start(), (path + ": expected numbers, found 'two'").c_str(), Error);
+  write("1 2 3 -\n");
+  CHECK_THROWS_WITH_AS(start(), (path + ": expected numbers, found '1 2 3 -'").c_str(), Error);
+  write("1 2 1e400 3\n");
+  CHECK_THROWS_WITH_AS(start(), (path + ": expected numbers, found '1 2 1e400 3'").c_str(), Error);
+  write("1 2  3 \r\n\n");
+  CHECK(start() == std::vector<float>{22, 24, 26});
   std::filesystem::remove(path);
   CHECK_THROWS_WITH_AS(start(), (path + ": cannot open: No such file or directory").c_str(), Error);
 }
