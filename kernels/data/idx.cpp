@@ -67,7 +67,10 @@ std::string to_text(const std::vector<std::uint32_t>& shape) {
 /// Number of values of `shape`. Throws if the file, its header left out, cannot hold them.
 std::size_t count_values(const std::vector<std::uint32_t>& shape, std::size_t header,
                          bool is_compressed, const std::string& path) {
-  const std::uint64_t size = std::filesystem::file_size(path);
+  std::error_code failure;
+  const std::uint64_t size = std::filesystem::file_size(path, failure);
+  if (failure)
+    throw Error(fmt::format("{}: expected a file, found something without a size", path));
   const std::uint64_t most = is_compressed ? size * most_inflation : size;
   std::uint64_t count = 1;
   for (const std::uint32_t extent : shape) {
