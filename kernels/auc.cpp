@@ -59,10 +59,8 @@ std::unique_ptr<Workload> auc(const Section& section, NodeId nodes, std::uint64_
   problem.hidden =
       read_hidden(section, {}, "widths of the hidden layers of the score; none: linear");
   Settings settings;
-  const auto positive =
-      section.optional<std::int64_t>("positive_class", 0, "the class to be ranked above the rest");
-  section.expect(positive >= 0 && positive < 1'000'000, "positive_class",
-                 "must be a class from 0 on, got {}", positive);
+  const std::int64_t positive =
+      read_whole(section, "positive_class", 0, 0, 999'999, "the class to be ranked above the rest");
   settings.positive_class = static_cast<std::int32_t>(positive);
   settings.positive_share = read_share(
       section, "positive_share", 0,
