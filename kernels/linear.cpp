@@ -171,13 +171,11 @@ std::unique_ptr<Workload> linear(const Section& section, NodeId nodes, std::uint
   expect_memory(section, "samples", 4 * floats,
                 fmt::format("{} samples * ({} features and what follows from them) * 4 B",
                             problem.samples + problem.test_samples, problem.features));
-  problem.noise = section.optional<double>(
-      "noise", 0.1, "standard deviation of what does not follow from the features");
-  section.expect(problem.noise >= 0, "noise", "must not be negative, got {}", problem.noise);
-  problem.node_spread = section.optional<double>(
-      "node_spread", 0, "standard deviation of a node's true weights from the shared ones");
-  section.expect(problem.node_spread >= 0, "node_spread", "must not be negative, got {}",
-                 problem.node_spread);
+  problem.noise = read_not_negative(section, "noise", 0.1,
+                                    "standard deviation of what does not follow from the features");
+  problem.node_spread =
+      read_not_negative(section, "node_spread", 0,
+                        "standard deviation of a node's true weights from the shared ones");
   problem.batch_size = read_batch_size(section);
   problem.sampling = read_sampling(section);
   problem.wire_parameters = read_wire_parameters(section);

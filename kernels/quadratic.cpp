@@ -139,10 +139,8 @@ Settings read_settings(const Section& section, NodeId nodes) {
       section.choice("centers", {"random", "index", "list"}, "random",
                      "minimum of node i: drawn, (i, .., i), or the i-th of center_values");
   if (settings.centers == "random") {
-    settings.center_spread = section.optional<double>(
-        "center_spread", 1, "standard deviation of the minima; 0: all at the origin");
-    section.expect(settings.center_spread >= 0, "center_spread", "must not be negative, got {}",
-                   settings.center_spread);
+    settings.center_spread = read_not_negative(
+        section, "center_spread", 1, "standard deviation of the minima; 0: all at the origin");
   } else if (settings.centers == "list") {
     settings.center_values = section.numbers(
         "center_values", {0}, "minimum of each node, the same in every coordinate, in a circle");
@@ -166,11 +164,9 @@ Settings read_settings(const Section& section, NodeId nodes) {
   settings.start_file = section.resolve_path(section.optional<std::string>(
       "start_file", "",
       "text file of `dimension` numbers to take where start_spread has normal ones"));
-  settings.start_spread = section.optional<double>(
-      "start_spread", settings.start_file.empty() ? 0 : 1,
+  settings.start_spread = read_not_negative(
+      section, "start_spread", settings.start_file.empty() ? 0 : 1,
       "standard deviation of a normal number added to each coordinate of the start");
-  section.expect(settings.start_spread >= 0, "start_spread", "must not be negative, got {}",
-                 settings.start_spread);
   return settings;
 }
 
@@ -206,9 +202,8 @@ std::vector<double> read_start(const std::string& path, std::size_t dimension) {
 std::unique_ptr<Workload> quadratic(const Section& section, NodeId nodes, std::uint64_t seed) {
   const Settings settings = read_settings(section, nodes);
   Quadratic::Problem problem{.nodes = nodes, .dimension = settings.dimension, .seed = seed};
-  problem.noise = section.optional<double>(
-      "noise", 0, "standard deviation of the noise on each entry of a gradient");
-  section.expect(problem.noise >= 0, "noise", "must not be negative, got {}", problem.noise);
+  problem.noise = read_not_negative(section, "noise", 0,
+                                    "standard deviation of the noise on each entry of a gradient");
   problem.wire_parameters = read_wire_parameters(section);
   section.finish();
 

@@ -2,6 +2,7 @@
 #include "kernels/registry.hpp"
 
 #include "sim/base/kinds.hpp"
+#include "sim/base/numbers.hpp"
 
 namespace starling::workloads {
 
@@ -27,11 +28,9 @@ const WorkloadEntry& find(const Section& section) {
 }
 
 std::int64_t read_wire_parameters(const Section& section) {
-  const auto wire = section.optional<std::int64_t>(
-      "wire_parameters", 0,
+  return read_at_least(
+      section, "wire_parameters", 0, 0,
       "floats that a message with a model has on the wire; 0: as many as the model");
-  section.expect(wire >= 0, "wire_parameters", "must not be negative, got {}", wire);
-  return wire;
 }
 
 }  // namespace starling::workloads

@@ -53,10 +53,9 @@ void read_blobs(const Section& section, DatasetSettings& settings) {
                 fmt::format("{} samples * {} features * 4 B", samples, settings.features));
   expect_memory(section, "classes", 8.0 * settings.classes * static_cast<double>(settings.features),
                 fmt::format("{} centers * {} features * 8 B", settings.classes, settings.features));
-  settings.spread = section.optional<double>(
-      "spread", 0.5,
+  settings.spread = read_not_negative(
+      section, "spread", 0.5,
       "standard deviation of a blob; the centers lie about 1 from the origin in every feature");
-  section.expect(settings.spread >= 0, "spread", "must not be negative, got {}", settings.spread);
 }
 
 /// One mean and deviation of all colors, or one of each color.

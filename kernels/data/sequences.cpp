@@ -41,10 +41,9 @@ void read_made(const Section& section, SequenceSettings& settings, std::size_t c
       section.optional<double>("median_length", 12, "median of the lengths, which are lognormal");
   section.expect(settings.median_length >= 2, "median_length", "must be at least 2, got {}",
                  settings.median_length);
-  settings.length_sigma = section.optional<double>(
-      "length_sigma", 0.5, "standard deviation of the logarithm of the lengths; 0: all alike");
-  section.expect(settings.length_sigma >= 0, "length_sigma", "must not be negative, got {}",
-                 settings.length_sigma);
+  settings.length_sigma =
+      read_not_negative(section, "length_sigma", 0.5,
+                        "standard deviation of the logarithm of the lengths; 0: all alike");
   const auto samples = static_cast<double>(settings.samples + settings.test_samples);
   const double length = std::min(settings.median_length, static_cast<double>(context));
   expect_memory(section, "samples", samples * length * 4,
