@@ -84,7 +84,12 @@ CudaCnn::CudaCnn(const Cnn& cnn, Device& device, std::size_t scratch_bytes)
 }
 
 bool CudaCnn::fits(const Cnn& cnn, const Device& device) {
+  const std::size_t rows = std::max({static_cast<std::size_t>(cnn.facts().batch_size),
+                                     Cnn::evaluation_block, cnn.calibration_samples().size()});
   return std::ranges::all_of(cnn.network().operations(), [&](const CnnNetwork::Placed& place) {
+    // Kernels count the pixels of a task in 32 bits, and a tile more.
+    if (rows * std::max(place.from.pixels(), place.to.pixels()) >= std::size_t{1} << 31)
+      return false;
     const auto* normalize = std::get_if<CnnNetwork::Normalize>(&place.operation);
     if (normalize == nullptr) return true;
     NormalizationArguments a{};

@@ -47,8 +47,10 @@ CudaMlp::CudaMlp(const Mlp& mlp, Device& device, Precision precision, const Limi
   for (const DenseLayer& layer : mlp.layers()) layers_.push_back(shape_of(layer));
   const auto rows = whole(static_cast<std::size_t>(facts().batch_size));
   layout_ = StepKernel::layout(layers_.data(), whole(layers_.size()), rows);
-  is_small_ = block_bytes(most_folded_sums, most_folded_sums * most_folded_terms) <=
-              std::min(limits.shared_bytes, device.facts().shared_bytes);
+  const std::size_t most = std::min(limits.shared_bytes, device.facts().shared_bytes);
+  // A layout counts in 32 bits, which one that is far too large would wrap around.
+  is_small_ = std::max<std::size_t>(rows, facts().parameters) <= most / sizeof(float) &&
+              block_bytes(most_folded_sums, most_folded_sums * most_folded_terms) <= most;
   if (is_small_) {
     threads_ = limits.threads != 0 ? limits.threads : step_threads();
     with_step(threads_, [&]<class Kernel>() {

@@ -6,7 +6,6 @@
 #include "kernels/cuda/mlp_task.hpp"
 #include "kernels/cuda/softmax.hpp"
 #include "kernels/cuda/tensor_product.hpp"
-#include "kernels/cuda/tile_product.hpp"
 #include "kernels/cuda/wide_product.hpp"
 
 namespace starling::cuda {
@@ -80,7 +79,7 @@ struct Tile {
   std::uint32_t t, row, column;
 
   STARLING_DEVICE static Tile of(const Block& block, const Tiles& tiles, std::uint32_t width,
-                                 std::uint32_t height = tile_rows) {
+                                 std::uint32_t height) {
     const std::uint32_t tile = block.index % tiles.count();
     return {block.index / tiles.count(), tile % tiles.down * height, tile / tiles.down * width};
   }

@@ -1,6 +1,6 @@
-// The product of tile_product.hpp for matrices of more than 16 columns whose numbers lie in device memory as they are: a
+// A product of matrices of more than 16 columns whose numbers lie in device memory as they are: a
 // warp computes 32 rows x 64 columns, each thread 8 x 8, from shared memory into which the next piece comes while this
-// one is multiplied. Every element is the same chain of fused multiply-adds over the inner index, from 0 up.
+// one is multiplied. Every element is one chain of fused multiply-adds over the inner index, from 0 up.
 //
 // A thread of 4 x 4 asks shared memory for more than it delivers: 128 bytes in a cycle, in which a multiprocessor does 128
 // fused multiply-adds. Of 8 x 8, each number that it loads serves 8. A warp's threads lie so that in each half of it
@@ -8,9 +8,11 @@
 #pragma once
 
 #include "kernels/cuda/block.hpp"
-#include "kernels/cuda/tile_product.hpp"
 
 namespace starling::cuda {
+
+/// Which index of a matrix runs through memory: neighboring threads fetch neighbors.
+enum class Runs { along_inner, across };
 
 /// warps_down x 1 warps.
 template <std::uint32_t warps_down>

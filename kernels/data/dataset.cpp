@@ -1,5 +1,5 @@
 // Reads the keys of a dataset, loads or makes it, and checks what all kinds share: labels and
-// shapes. The IDX and HDF5 formats have files of their own; the digits and the blobs are here.
+// shapes. IDX, HDF5 and CIFAR-10 have files of their own; the digits and the blobs are here.
 //
 // Digits: one sample per line, 64 pixels 0 .. 16 and the label 0 .. 9. Pixels are divided by 16,
 // which is exact. The lines are shuffled by a stream of its own, always the same, and the last

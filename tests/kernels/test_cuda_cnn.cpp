@@ -23,6 +23,16 @@ TEST_CASE("cuda: gradients and evaluations of a CNN are the CPU's, bit for bit")
   }
 }
 
+TEST_CASE("cuda: a mini-batch of more pixels than 32 bits count is the CPU's") {
+  const auto device = test::open_device();
+  const auto fits = [&](std::int64_t batch_size) {
+    const Cnn cnn(test::problem("conv 2 3x3 same, average", {64, 64, 1}, batch_size, nodes));
+    return CudaCnn::fits(cnn, *device);
+  };
+  CHECK(fits((1 << 19) - 1));
+  CHECK(!fits(1 << 19));
+}
+
 TEST_CASE("cuda: tiles of a convolution end anywhere") {
   const auto device = test::open_device();
   // Around tiles of 16, 32 and 64 columns, panels of 32, and 64 to 256 pixels; kernels that are not square; several images to

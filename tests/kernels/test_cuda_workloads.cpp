@@ -249,6 +249,13 @@ TEST_CASE("cuda: a model too large for a block's shared memory runs layer by lay
   compare(*device, large, moved);
 }
 
+TEST_CASE("cuda: a step of more floats than 32 bits count does not fit into a block") {
+  const auto device = test::open_device();
+  // Inputs and outputs, two losses and a label of each sample, and the model: 2^32 + 14,056 of them.
+  const Mlp mlp = make({4088, {}, 2, 1'047'808});
+  CHECK(!CudaMlp(mlp, *device, Precision::strict).is_small());
+}
+
 TEST_CASE("cuda: two blocks of a step share a multiprocessor") {
   // An H100 has 228 KiB for all blocks of a multiprocessor, of which 1 KiB per block is the system's.
   constexpr CudaMlp::Limits limits;
