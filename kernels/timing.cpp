@@ -76,15 +76,14 @@ std::int64_t read_parameters(const Section& section, std::string& name) {
   std::vector<std::string> names;
   for (const Preset& preset : presets) names.emplace_back(preset.name);
   name = section.choice("model", names, presets[0].name, "a well-known size");
-  const auto parameters = section.optional<std::int64_t>(
-      "parameters", 0, "floats of the model, in place of `model`; 0: those of `model`");
+  const std::int64_t parameters =
+      read_whole(section, "parameters", 0, 0, most_parameters,
+                 "floats of the model, in place of `model`; 0: those of `model`");
   const std::int64_t bytes =
       section
           .optional<Bytes>("bytes", Bytes{},
                            "size of the model, in place of `model`; 0 B: that of `model`")
           .count;
-  section.expect(parameters >= 0 && parameters <= most_parameters, "parameters",
-                 "must be from 0 to {}, got {}", most_parameters, parameters);
   section.expect(bytes <= bytes_per_parameter * most_parameters && bytes % bytes_per_parameter == 0,
                  "bytes",
                  "must be a multiple of {} B, a float's size, up to {} B, got {} B; {} B is one",

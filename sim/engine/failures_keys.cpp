@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "sim/base/number_file.hpp"
+#include "sim/base/numbers.hpp"
 #include "sim/base/text.hpp"
 #include "sim/base/units.hpp"
 #include "sim/engine/failures.hpp"
@@ -118,9 +119,7 @@ void read_outages(const std::string& path, NodeId nodes, std::vector<Outage>& ou
 }
 
 double read_chance(const Section& section, const char* key, const char* help) {
-  const auto chance = section.optional<double>(key, 0, help);
-  section.expect_range(key, chance, 0, 1);
-  return chance;
+  return read_between(section, key, 0, 0, 1, help);
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ class CheckIncludes(unittest.TestCase):
         self.expect("sim/record/hdf5_file.cpp", "#include <hdf5.h>\n")
         self.expect("sim/node/node.cpp", "#include <hdf5.h>\n",
                     "sim/node/node.cpp:1: hdf5.h: "
-                    "belongs to sim/base/hdf5.cpp and sim/record/hdf5_file.cpp and kernels/data/hdf5.cpp")
+                    "belongs to sim/base/hdf5.cpp and sim/record/hdf5_file.cpp and kernels/data/hdf5_dataset.cpp")
 
     def test_a_library_stays_out_of_headers(self):
         self.expect("sim/mpi/channel.hpp", "#pragma once\n#include <mpi.h>\n",

@@ -1,6 +1,4 @@
 // Datasets in HDF5 files, read with the C library (hdf5.h): every failing call becomes an Error naming file and data set.
-#include "sim/base/hdf5.hpp"
-
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
@@ -15,6 +13,7 @@
 
 #include "kernels/data/dataset.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/hdf5.hpp"
 
 namespace starling {
 namespace {
