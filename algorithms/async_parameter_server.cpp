@@ -28,7 +28,7 @@
 #include <algorithm>
 #include <map>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "algorithms/coded_exchange.hpp"
 #include "algorithms/companions.hpp"

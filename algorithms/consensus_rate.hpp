@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "algorithms/codec.hpp"
 #include "sim/base/section.hpp"

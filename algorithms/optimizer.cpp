@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "algorithms/registry.hpp"
 #include "algorithms/sums.hpp"

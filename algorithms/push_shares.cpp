@@ -4,7 +4,7 @@
 #include <bit>
 #include <limits>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "algorithms/exchange.hpp"
 #include "algorithms/pieces.hpp"

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "algorithms/collectives.hpp"
 #include "sim/base/kinds.hpp"

@@ -6,7 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "kernels/model_facts.hpp"
 #include "kernels/scratch.hpp"

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <optional>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "kernels/cnn_network.hpp"
 #include "kernels/divided_products.hpp"

@@ -10,7 +10,7 @@
 #include <memory>
 #include <numeric>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "kernels/finite.hpp"
 #include "kernels/keys.hpp"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "kernels/cpu_backend.hpp"
 #include "kernels/cuda/cuda_backend.hpp"

@@ -16,7 +16,7 @@
 #include <sstream>
 #include <string>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "kernels/model_facts.hpp"
 #include "kernels/registry.hpp"

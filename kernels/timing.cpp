@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "kernels/data/lengths.hpp"
 #include "kernels/registry.hpp"

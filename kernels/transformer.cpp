@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "kernels/keys.hpp"
 #include "kernels/model_facts.hpp"

@@ -13,6 +13,8 @@
 #include <optional>
 #include <stdexcept>
 
+#include <fmt/format.h>
+
 #include "network_models/fabrics.hpp"
 #include "network_models/overrides.hpp"
 #include "sim/base/csv.hpp"

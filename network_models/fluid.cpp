@@ -15,7 +15,7 @@
 #include <cmath>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "network_models/clock_range.hpp"
 #include "network_models/fabrics.hpp"

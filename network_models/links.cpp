@@ -6,7 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "network_models/clock_range.hpp"
 #include "sim/base/error.hpp"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "network_models/max_min.hpp"
 #include "sim/base/cache_aligned.hpp"

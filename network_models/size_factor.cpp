@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "network_models/overrides.hpp"
 #include "sim/base/text.hpp"

@@ -8,7 +8,7 @@
 
 #include <boost/graph/compressed_sparse_row_graph.hpp>
 #include <boost/range/iterator_range.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "sim/base/error.hpp"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "network_models/byte_cost.hpp"
 #include "sim/base/units.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <omp.h>
 #include <sys/resource.h>
 #include <unistd.h>

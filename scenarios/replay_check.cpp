@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <sstream>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "sim/base/error.hpp"
 #include "sim/record/facts.hpp"

@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <omp.h>
 
 #include "scenarios/memory.hpp"

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include <boost/program_options.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"

@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include <boost/program_options.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "sim/base/error.hpp"
 #include "sim/record/partial_file.hpp"

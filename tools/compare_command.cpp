@@ -9,7 +9,7 @@
 #include <utility>
 
 #include <boost/program_options.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "scenarios/reference.hpp"
 #include "scenarios/target.hpp"

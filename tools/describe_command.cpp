@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include <boost/program_options.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "algorithms/exchange.hpp"
 #include "scenarios/assemble.hpp"

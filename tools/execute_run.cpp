@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "scenarios/memory.hpp"
 #include "sim/base/error.hpp"

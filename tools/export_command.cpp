@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include <boost/program_options.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "sim/record/export.hpp"
 #include "sim/record/results_file.hpp"

@@ -2,7 +2,7 @@
 
 #include <new>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "sim/base/error.hpp"
 #include "tools/say.hpp"

@@ -5,7 +5,7 @@
 #include <exception>
 #include <optional>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "scenarios/checkpointing.hpp"
 #include "sim/base/error.hpp"

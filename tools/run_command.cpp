@@ -7,7 +7,7 @@
 #include <utility>
 
 #include <boost/program_options.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "scenarios/checkpointing.hpp"
 #include "scenarios/process_checks.hpp"

@@ -7,7 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "scenarios/checkpointing.hpp"
 #include "sim/base/csv.hpp"

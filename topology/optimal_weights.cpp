@@ -18,7 +18,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "sim/base/elementary.hpp"
 #include "topology/mixing.hpp"

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include <dlfcn.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "sim/base/error.hpp"
 #include "sim/base/shipped_file.hpp"

@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "kernels/data/dataset.hpp"
 #include "sim/base/error.hpp"

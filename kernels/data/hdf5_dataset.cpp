@@ -7,6 +7,7 @@
 #include <limits>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <hdf5.h>
 #include <sys/file.h>
 #include <unistd.h>

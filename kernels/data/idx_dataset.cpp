@@ -14,6 +14,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include <fmt/format.h>
 #include <zlib.h>
 
 #include "kernels/data/dataset.hpp"

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <iterator>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "sim/base/graph_file.hpp"
 #include "sim/base/text.hpp"

@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <type_traits>
 
+#include <fmt/format.h>
+
 #include "sim/base/error.hpp"
 #include "sim/base/exact_duration.hpp"
 #include "sim/base/text.hpp"

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "sim/base/time.hpp"
 #include "sim/base/units.hpp"

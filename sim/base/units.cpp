@@ -10,7 +10,7 @@
 #include <span>
 #include <stdexcept>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "sim/base/exact_duration.hpp"
 

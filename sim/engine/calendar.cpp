@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <span>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "sim/base/error.hpp"
 #include "sim/base/prefetch.hpp"

@@ -1,6 +1,6 @@
 // What a replay changes in the simulated transport: the events of a node happen in the order of the real run.
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "sim/base/error.hpp"
 #include "sim/engine/simulated_transport.hpp"

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <span>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "sim/base/error.hpp"
 

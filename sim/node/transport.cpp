@@ -5,7 +5,7 @@
 #include <memory>
 #include <new>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "sim/base/error.hpp"
 #include "sim/node/peers.hpp"

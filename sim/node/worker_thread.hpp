@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <omp.h>
 
 #include "sim/base/backoff.hpp"

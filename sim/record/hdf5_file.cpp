@@ -6,7 +6,7 @@
 #include <numeric>
 #include <type_traits>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <hdf5.h>
 
 #include "sim/base/error.hpp"

@@ -47,10 +47,12 @@ TEST_CASE("computing never waits in AD-PSGD, whoever is slow") {
 
 TEST_CASE("exchanges that a network cannot keep up with are not made up after the training") {
   // A round trip takes 20 gradients, or 0.2: some 5 exchanges of 100 in the time of the steps, or all.
-  for (const auto& [latency, exchanges] : {std::pair("10 ms", 7), std::pair("100 us", 100)}) {
-    CAPTURE(latency);
-    const Recorder recorder = test::run(test::quadratic_scenario(8, 100, "complete", adpsgd),
-                                        {std::string("network.latency=") + latency});
+  for (const bool is_slow : {true, false}) {
+    CAPTURE(is_slow);
+    const int exchanges = is_slow ? 7 : 100;
+    const Recorder recorder =
+        test::run(test::quadratic_scenario(8, 100, "complete", adpsgd),
+                  {is_slow ? "network.latency=10 ms" : "network.latency=100 us"});
     std::int64_t messages = 0;
     for (const NodeTotals& node : recorder.nodes) {
       messages += node.messages_sent;

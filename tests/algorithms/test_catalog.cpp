@@ -8,7 +8,7 @@
 #include <utility>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "algorithms/registry.hpp"
 #include "scenarios/assemble.hpp"

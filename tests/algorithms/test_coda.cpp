@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"

@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "sim/base/random.hpp"
 #include "tests/support/small_run.hpp"

@@ -3,7 +3,7 @@
 #include <tuple>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "kernels/quadratic.hpp"
 #include "tests/support/mixing_matrix.hpp"

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "sim/base/error.hpp"
 #include "tests/support/mixing_matrix.hpp"

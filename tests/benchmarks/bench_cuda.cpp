@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "kernels/cuda/cuda_backend.hpp"
 #include "kernels/cuda/cuda_mlp.hpp"

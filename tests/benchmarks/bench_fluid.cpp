@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "scenarios/run.hpp"
 #include "sim/base/processor_time.hpp"

@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <omp.h>
 
 #include "kernels/cnn.hpp"

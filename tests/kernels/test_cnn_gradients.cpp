@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "tests/kernels/cnn_problems.hpp"
 

@@ -11,7 +11,7 @@
 #include <string>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "kernels/cpu_backend.hpp"
 #include "kernels/cuda/cuda_backend.hpp"

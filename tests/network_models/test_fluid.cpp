@@ -11,7 +11,7 @@
 #include <string>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "network_models/fabrics.hpp"
 #include "network_models/fluid.hpp"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "tests/network_models/exchange_run.hpp"
 #include "tests/network_models/scripted_run.hpp"

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <omp.h>
 
 #include "algorithms/registry.hpp"

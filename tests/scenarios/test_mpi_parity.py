@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """The same algorithm file simulated and over real MPI.
 
-Synchronous algorithms must end with the same models to the bit, on 4 and on 8 ranks, also with random modelled
-delays. Asynchronous ones must end cleanly on 8 ranks, again and again, and keep what they promise whatever the order of
+Synchronous algorithms must end with the same models to the bit, on 4 and on 8 ranks (most on one of these), also with random
+modelled delays. Asynchronous ones must end cleanly on 8 ranks, again and again, and keep what they promise whatever the order of
 events: bounds of staleness, equal replicas, and above all the sum of what all nodes learnt. And each real asynchronous
 run, replayed, must end with the same models to the bit.
 
@@ -70,9 +70,10 @@ SYNCHRONOUS = {
     "local_sgd": ["algorithm.kind=local_sgd", "algorithm.period=4"],
     "dpsgd_combine": ["algorithm.kind=dpsgd", "algorithm.order=combine_while_adapt"],
     "dpsgd_adapt": ["algorithm.kind=dpsgd", "algorithm.order=adapt_then_combine"],
+    "sgp": ["algorithm.kind=sgp"],
     "wagma_full": ["algorithm.kind=wagma", "algorithm.group_size=4", "algorithm.tau=5", "algorithm.activation=full"],
 }
-# One repetition each: the same on 4 and 8 ranks, or a clean end.
+# The same on 4 or on 8 ranks, in turn: whether a rank has one node or two is the transport's business, which those above test.
 FURTHER_SYNCHRONOUS = {
     "post_local_sgd": ["kind=local_sgd", "period=4", "switch_step=7"],
     "hierarchical_local_sgd": ["kind=local_sgd", "period=6", "group_sizes=2, 3", "group_periods=1, 3", "momentum=0.5", "momentum_policy=average"],
@@ -86,7 +87,6 @@ FURTHER_SYNCHRONOUS = {
     "parameter_server": ["kind=parameter_server", "servers=3"],
     "dasgd": ["kind=dasgd", "merge=delta", "delay=2"],
     "adaptive_period": ["kind=adaptive_period", "low=0.9", "high=1.1"],
-    "sgp": ["kind=sgp"],
     "dpsgd_tensors": ["kind=dpsgd", "exchange=tensors"],
     "dmsgd_tensors": ["kind=dpsgd", "order=adapt_then_combine", "exchange=tensors", "momentum=0.5",
                       "momentum_policy=mix"],
@@ -224,7 +224,8 @@ class Bench:
 def check_parity(bench, name):
     """Models and all evaluations equal those of the simulation, bit for bit."""
     simulated = bench.run(name, SYNCHRONOUS[name])
-    for ranks in (4, 8):
+    further = list(FURTHER_SYNCHRONOUS)
+    for ranks in ((4, 8)[further.index(name) % 2],) if name in further else (4, 8):
         real = bench.run(name, SYNCHRONOUS[name], ranks)
         assert np.array_equal(real["models"][:], simulated["models"][:]), f"models differ on {ranks} ranks"
         for metric in ("test_loss", "test_accuracy", "consensus_distance"):

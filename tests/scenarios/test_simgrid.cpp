@@ -14,7 +14,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "scenarios/assemble.hpp"
 #include "tests/network_models/exchange_run.hpp"

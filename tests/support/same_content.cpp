@@ -7,7 +7,7 @@
 #include <set>
 #include <type_traits>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace starling::test {
 namespace {

@@ -25,7 +25,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <omp.h>
 #include <unistd.h>
 
