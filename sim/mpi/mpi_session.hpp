@@ -121,6 +121,11 @@ class MpiSession {
   /// is one, gives a signal, it ends within a second: mpirun sends one to all ranks when it has
   /// noticed that one died, and kills them a second later. Forgets signals of before.
   void limit_waits(std::chrono::nanoseconds patience, std::function<int()> interruption);
+  /// No signal ends waits any more.
+  void ignore_signals() {
+    interruption_ = nullptr;
+    signal_ = 0;
+  }
   /// This rank has told all that it knows, and may wait for one that works on it: it calls nobody any more, but answers.
   void be_patient();
   /// After a failure, those that are left: what they send each other from now on meets nothing of before, of which some was

@@ -2,7 +2,7 @@
 // several numbers). Every rank runs every test; checks are made where the node lives. A REQUIRE
 // that stops one rank alone would leave the others waiting, so there are only CHECKs.
 //
-// With an argument (fail-alone, fail-quietly, fail-together, train-until-signal) the program
+// With an argument (fail-alone, fail-quietly, fail-together, lose-one, train-until-signal) the program
 // instead does as a whole what must never hang.
 
 #define DOCTEST_CONFIG_IMPLEMENT
@@ -693,8 +693,10 @@ TEST_CASE("an interrupt on one rank interrupts all, and the results so far can b
     signal = interrupted.signal();
   }
   CHECK(signal == 15);
+  KnownRanks known;
   gather_results(session(), run.transport.block(), run.around.graph, run.around.observer,
-                 run.around.recorder, true);
+                 run.around.recorder, true, known);
+  CHECK(known.size() == (session().rank() == 0 ? session().ranks() - 1 : 0));
   if (session().rank() == 0) {
     for (const NodeTotals& totals : run.around.recorder.nodes) CHECK(totals.compute > Duration{0});
   }
@@ -762,8 +764,9 @@ TEST_CASE("what ranks report while they run is what they have recorded so far") 
   running = &run;
   run(dpsgd);
   Recorder& recorder = run.around.recorder;
+  KnownRanks known;
   gather_results(session(), run.transport.block(), run.around.graph, run.around.observer, recorder,
-                 false);
+                 false, known);
   if (session().rank() != 0) return;
   CHECK(reports >= 2);
   sort_timeline(reported);
@@ -867,9 +870,10 @@ TEST_CASE("results for which a rank has no room are lost alone, and the rank is 
   around.recorder.acts.resize(static_cast<std::size_t>(nodes));
   record_rows(around.recorder, block, rows);
   std::string failure;
+  KnownRanks known;
   if (session().rank() == last) largest_block = 500;
   try {
-    gather_results(session(), block, around.graph, around.observer, around.recorder, true);
+    gather_results(session(), block, around.graph, around.observer, around.recorder, true, known);
   } catch (const Error& error) {
     failure = error.what();
   }
@@ -890,8 +894,9 @@ TEST_CASE("gossip gives the same bits over MPI as simulated, in every column and
     SmallRun run(nodes, workload, steps);
     run(dpsgd);
     run.around.recorder.statistics["ranks"] = 1;
+    KnownRanks known;
     gather_results(session(), run.transport.block(), run.around.graph, run.around.observer,
-                   run.around.recorder, true);
+                   run.around.recorder, true, known);
     if (session().rank() != 0) continue;
     run.around.observer.settle();
     const Recorder& real = run.around.recorder;
@@ -990,8 +995,9 @@ int train_until_signal(MpiSession& mpi) {
   try {
     run(train_alone);
   } catch (const Interrupted& interrupted) {
+    KnownRanks known;
     gather_results(mpi, run.transport.block(), run.around.graph, run.around.observer,
-                   run.around.recorder, true);
+                   run.around.recorder, true, known);
     std::ptrdiff_t results = 0;
     for (const NodeTotals& totals : run.around.recorder.nodes)
       results += totals.compute > Duration{0} ? 1 : 0;
@@ -1003,6 +1009,39 @@ int train_until_signal(MpiSession& mpi) {
   return 0;
 }
 
+/// While results are gathered one rank has ended, when rank 0 has got those of some of the others. On rank 0: whose it has in
+/// the end; everything once.
+int lose_one(MpiSession& mpi) {
+  constexpr std::size_t rows = 20;
+  const int ended = mpi.ranks() - 2;
+  const NodeId nodes = mpi.ranks();
+  const NodeBlock block = block_of(mpi.rank(), mpi.ranks(), nodes);
+  Quadratic workload(nodes, 4);
+  Surroundings around(nodes, workload, rows, ComputeGraph::Execution::inline_);
+  Recorder& recorder = around.recorder;
+  recorder.acts.resize(static_cast<std::size_t>(nodes));
+  record_rows(recorder, block, rows);
+  recorder.statistics["ranks"] = 1;
+  mpi.limit_waits(std::chrono::seconds(2), nullptr);
+  if (mpi.rank() == ended) std::this_thread::sleep_for(std::chrono::hours(1));
+  return guarded(mpi, [&] {
+    KnownRanks known;
+    try {
+      gather_results(mpi, block, around.graph, around.observer, recorder, true, known);
+    } catch (const Lost&) {
+      gather_what_is_left(mpi, block, recorder, known, nullptr);
+      if (mpi.rank() == 0) {
+        std::string told;
+        for (const std::vector<Act>& acts : recorder.acts) told += fmt::format(" {}", acts.size());
+        std::printf("acts%s, %zu segments, %g ranks\n", told.c_str(), recorder.timeline.size(),
+                    recorder.statistics["ranks"]);
+        std::fflush(stdout);
+      }
+      throw;
+    }
+  });
+}
+
 }  // namespace
 
 MpiSession& session() { return *the_session; }
@@ -1010,6 +1049,7 @@ MpiSession& session() { return *the_session; }
 int run_mode(std::string_view mode) {
   if (mode == "train-until-signal") return train_until_signal(session());
   if (mode == "fail-together") return fail_together(session());
+  if (mode == "lose-one") return lose_one(session());
   return fail_alone(session(), mode == "fail-quietly");
 }
 
