@@ -156,7 +156,7 @@ void gather_results(MpiSession& session, NodeBlock block, ComputeGraph& graph, O
   const bool is_first = session.rank() == 0;
   const std::string out_of_memory = session.out_of_memory();
   std::string failure = failure_of_flush(graph, out_of_memory);
-  const std::string own = is_first ? "" : pack_if_possible(recorder, block);
+  std::string own = is_first ? "" : pack_if_possible(recorder, block);
   if (!is_first && own.empty() && failure.empty()) failure = out_of_memory;
   if (is_first) {
     for (int rank = 1; rank < session.ranks(); ++rank) {
@@ -165,7 +165,7 @@ void gather_results(MpiSession& session, NodeBlock block, ComputeGraph& graph, O
     }
     sort_timeline(recorder);
   } else {
-    session.send_text(0, own);
+    session.send_text(0, std::move(own));
   }
   failure = session.share_failure(failure);
   if (!failure.empty()) throw Error(failure);
@@ -192,7 +192,7 @@ void gather_what_is_left(MpiSession& session, NodeBlock block, Recorder& recorde
     if (rank == keeper) continue;
     const bool is_known = known.contains(rank);
     if (!session.is_lost(rank)) {
-      session.send_text(rank, is_known ? is_known_text : "");
+      session.send_text(rank, std::string(is_known ? is_known_text : ""));
       if (!is_known) unpack_if_known(session.receive_text(rank), recorder);
     } else if (saved != nullptr && !is_known) {
       Told nothing;

@@ -98,7 +98,7 @@ class MpiSession {
   void send(int to, std::span<const std::byte> bytes);
   void receive(int from, std::span<std::byte> bytes);
   /// Bytes whose size only the sender knows.
-  void send_text(int to, std::string_view text);
+  void send_text(int to, std::string text);
   std::string receive_text(int from);
 
   // --- Failures ----------------------------------------------------------------------------------
@@ -145,7 +145,9 @@ class MpiSession {
 
  private:
   struct Communicators;
+  struct Buffers;
 
+  Buffers& buffers();
   int tag_of_bytes() const;
   bool all_leave();
   /// Whether a message about lost ranks waits.
