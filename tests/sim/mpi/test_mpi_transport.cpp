@@ -14,8 +14,10 @@
 #include <csignal>
 #include <cstdio>
 #include <deque>
+#include <list>
 #include <map>
 #include <memory>
+#include <new>
 #include <numeric>
 #include <span>
 #include <string>
@@ -32,8 +34,10 @@
 #include "sim/base/error.hpp"
 #include "sim/engine/network_model.hpp"
 #include "sim/engine/simulated_transport.hpp"
+#include "sim/mpi/gradient_worker.hpp"
 #include "sim/mpi/message_header.hpp"
 #include "sim/mpi/records.hpp"
+#include "sim/node/row_store.hpp"
 #include "tests/sim/mpi/scarce_memory.hpp"
 #include "tests/sim/mpi/small_world.hpp"
 
@@ -658,6 +662,66 @@ Task<> train_alone(Node& node) {
     const Gradient g = co_await node.gradient(x);
     x.add_scaled(-0.1, g.values);
   }
+}
+
+TEST_CASE("a gradient is handed over where no memory is left") {
+  Quadratic workload(1, 4);
+  workload.before_gradient = [](const GradientRequest&) { largest_block = 0; };
+  Surroundings around(1, workload, 1, ComputeGraph::Execution::inline_);
+  GradientWorker worker(workload);
+  worker.submit(
+      {nullptr, around.graph.begin_gradient(0, 0, around.graph.initial_model()), Time{}, nullptr});
+  while (largest_block != 0) worker.nap(std::chrono::milliseconds(1));
+  worker.nap(std::chrono::hours(1));
+  largest_block = any_block;
+  std::list<GradientWorker::Work> finished = worker.take_finished();
+  CHECK(finished.size() == 1);
+  for (GradientWorker::Work& work : finished) {
+    CHECK(!work.failure);
+    around.graph.finish_gradient(work.job);
+    CHECK(work.job.result.loss.value() > 0);
+  }
+}
+
+/// Counts the blocks that are not released.
+class CountingBackend final : public CpuBackend {
+ public:
+  float* allocate(std::size_t count) override {
+    ++blocks;
+    return CpuBackend::allocate(count);
+  }
+  void release(float* values, std::size_t count) noexcept override {
+    --blocks;
+    CpuBackend::release(values, count);
+  }
+  int blocks = 0;
+};
+
+TEST_CASE("rows for which there is no room leave no memory behind, those in use come back to it") {
+  constexpr RowStore::ValueId count = 100;
+  CountingBackend backend;
+  {
+    RowStore rows(backend);
+    rows.fit(count + 1);
+    for (RowStore::ValueId value = 0; value <= count; ++value) rows.expect(value, 60, 1, true);
+    for (RowStore::ValueId value = 0; value < 8; ++value) rows.make(value);  // all of a slab
+    bool is_refused = false;
+    largest_block = 0;
+    try {
+      rows.make(8);
+    } catch (const std::bad_alloc&) {
+      is_refused = true;
+    }
+    largest_block = any_block;
+    CHECK(is_refused);
+    CHECK(backend.blocks == 1);
+    for (RowStore::ValueId value = 8; value < count; ++value) rows.make(value);
+    largest_block = 0;
+    for (RowStore::ValueId value = 0; value < count; ++value) rows.drop(value);
+    largest_block = any_block;
+    CHECK(backend.blocks > 1);
+  }
+  CHECK(backend.blocks == 0);
 }
 
 TEST_CASE("a loss that is no number ends the run on all ranks and names the node") {
