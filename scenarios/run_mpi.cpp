@@ -1,4 +1,5 @@
-// Run::execute: a scenario over real MPI. Apart from run.cpp, because a build without MPI leaves it out.
+// Run::execute: a scenario over real MPI. Apart from run.cpp, because a build without MPI leaves it out. A long function: all ways
+// in which a rank's run ends (well, interrupted, failed, without others) need what it is made of.
 
 #include <algorithm>
 #include <chrono>

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <deque>
 #include <new>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
@@ -242,9 +243,9 @@ std::vector<double> MpiPeers::gather(std::span<const double> own,
                                      std::span<const std::size_t> counts) {
   auto& [sizes, places, all] = traffic_->gathered;
   sizes.assign(counts.begin(), counts.end());
-  places.assign(sizes.size(), 0);
-  for (std::size_t p = 1; p < sizes.size(); ++p) places[p] = places[p - 1] + sizes[p - 1];
-  all.resize(static_cast<std::size_t>(places.back() + sizes.back()));
+  places.resize(sizes.size());
+  std::exclusive_scan(sizes.begin(), sizes.end(), places.begin(), 0);
+  all.resize(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
   if (all.empty()) return {};
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Iallgatherv(own.data(), static_cast<int>(own.size()), MPI_DOUBLE, all.data(),
