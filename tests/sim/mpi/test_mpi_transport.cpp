@@ -1086,7 +1086,8 @@ int lose_one(MpiSession& mpi) {
   recorder.acts.resize(static_cast<std::size_t>(nodes));
   record_rows(recorder, block, rows);
   recorder.statistics["ranks"] = 1;
-  mpi.limit_waits(std::chrono::seconds(2), nullptr);
+  mpi.barrier();  // a busy machine may start ranks one after the other
+  mpi.limit_waits(std::chrono::seconds(3), nullptr);
   if (mpi.rank() == ended) std::this_thread::sleep_for(std::chrono::hours(1));
   return guarded(mpi, [&] {
     KnownRanks known;
