@@ -1,4 +1,5 @@
-// Run::execute: a scenario over real MPI. Apart from run.cpp, because a build without MPI leaves it out.
+// Run::execute: a scenario over real MPI. Apart from run.cpp, because a build without MPI leaves it out. A long function: all ways
+// in which a rank's run ends (well, interrupted, failed, without others) need what it is made of.
 
 #include <algorithm>
 #include <chrono>
@@ -91,7 +92,12 @@ std::optional<Recorder> Run::load_saved(NodeId node) const {
     const auto first_step = [node](const Recorder& recorder) {
       return recorder.steps.value("time", 0, static_cast<std::size_t>(node));
     };
-    if (saved.facts == recorder_.facts && first_step(saved) == first_step(recorder_)) return saved;
+    auto facts = recorder_.facts;
+    for (const char* ending : {"status", "ended"}) {
+      facts.erase(ending);
+      saved.facts.erase(ending);
+    }
+    if (saved.facts == facts && first_step(saved) == first_step(recorder_)) return saved;
   } catch (const Error&) {
     // There is none yet, or it is on another rank's disk.
   }
@@ -155,10 +161,12 @@ void Run::execute(MpiSession& session) {
     watch_kept_models(rows * static_cast<std::size_t>(nodes_here_));
   }
   session.limit_waits(settings.patience, hooks_.interruption);
+  KnownRanks known;
   int late_signal = 0;  // came during evaluations
   const auto gather = [&] {
-    session.limit_waits(settings.patience, nullptr);  // all have come here
     const bool is_complete = recorder_.is_complete();
+    // All have come here. The signal of an interrupted run is no news.
+    session.limit_waits(settings.patience, is_complete ? hooks_.interruption : nullptr);
     const auto goes_on = [&, is_saved = false]() mutable {
       if (is_complete && hooks_.interruption) late_signal = hooks_.interruption();
       if (late_signal != 0) return false;
@@ -176,7 +184,7 @@ void Run::execute(MpiSession& session) {
     }
     if (session.rank() != 0) reserve_.reset();
     gather_results(session, transport.block(), *graph_, *observer_, recorder_, settings.save_models,
-                   goes_on);
+                   known, goes_on);
     if (late_signal != 0) recorder_.facts["status"] = Interrupted(late_signal).what();
   };
   const auto flush_if_possible = [this] {
@@ -189,9 +197,24 @@ void Run::execute(MpiSession& session) {
   const auto gather_rest = [&](const Recorder* saved) {
     reserve_.reset();
     try {
-      gather_what_is_left(session, transport.block(), recorder_, saved);
+      gather_what_is_left(session, transport.block(), recorder_, known, saved);
     } catch (const std::bad_alloc&) {
       session.fail_alone();  // and keeps what has come
+    }
+  };
+  const auto gather_after_loss = [&] {
+    reserve_.reset();
+    flush_if_possible();
+    std::optional<Recorder> saved;
+    if (is_keeper_() && reports.have_begun()) saved = load_saved(block.begin);
+    gather_rest(saved ? &*saved : nullptr);
+  };
+  const auto gather_or_rest = [&] {
+    try {
+      gather();
+    } catch (const Lost&) {
+      gather_after_loss();
+      throw;
     }
   };
   const auto run = [&] {
@@ -199,11 +222,7 @@ void Run::execute(MpiSession& session) {
       transport.run();
       return !transport.is_cut();
     } catch (const Lost&) {
-      reserve_.reset();
-      flush_if_possible();
-      std::optional<Recorder> saved;
-      if (is_keeper_() && reports.have_begun()) saved = load_saved(block.begin);
-      gather_rest(saved ? &*saved : nullptr);
+      gather_after_loss();
       throw;
     } catch (const Halted&) {
       throw;  // with numbers that are whole
@@ -213,7 +232,7 @@ void Run::execute(MpiSession& session) {
     }
   };
   try {
-    conclude(run, gather, session.rank() == 0);
+    conclude(run, gather_or_rest, session.rank() == 0);
     if (late_signal != 0) throw Interrupted(late_signal);
   } catch (const Interrupted&) {
     session.fail_together();

@@ -41,18 +41,14 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
   s.steps = section.required<std::int64_t>("steps", "iterations of every node's loop");
   section.expect(s.steps >= 1 && s.steps <= (std::int64_t{1} << 40), "steps",
                  "must be from 1 to 2^40, got {}", s.steps);
-  const auto seed = section.optional<std::int64_t>("seed", 1, "names all random streams");
-  section.expect(seed >= 0, "seed", "must not be negative, got {}", seed);
-  s.seed = static_cast<std::uint64_t>(seed);
-  s.evaluate_every = section.optional<std::int64_t>(
-      "evaluate_every", std::max<Step>(1, s.steps / 50),
-      "steps between evaluations of the mean model; run.steps / 50 if not given");
-  section.expect(s.evaluate_every >= 1, "evaluate_every", "must be at least 1, got {}",
-                 s.evaluate_every);
-  s.record_every = section.optional<std::int64_t>(
-      "record_every", std::max<Step>(1, s.steps / 500),
-      "steps between rows of the per-node table; run.steps / 500 if not given");
-  section.expect(s.record_every >= 1, "record_every", "must be at least 1, got {}", s.record_every);
+  s.seed =
+      static_cast<std::uint64_t>(read_at_least(section, "seed", 1, 0, "names all random streams"));
+  s.evaluate_every =
+      read_at_least(section, "evaluate_every", std::max<Step>(1, s.steps / 50), 1,
+                    "steps between evaluations of the mean model; run.steps / 50 if not given");
+  s.record_every =
+      read_at_least(section, "record_every", std::max<Step>(1, s.steps / 500), 1,
+                    "steps between rows of the per-node table; run.steps / 500 if not given");
   s.evaluate_interval = section.optional<Duration>(
       "evaluate_interval", Duration{0},
       "time between evaluations of the mean of the newest models, whatever their steps; 0 s: none");

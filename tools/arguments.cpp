@@ -16,7 +16,7 @@ namespace starling {
 
 namespace po = boost::program_options;
 
-bool parse_arguments(const Arguments& arguments, const std::string& usage,
+bool parse_arguments(const Arguments& arguments, std::string_view command, const std::string& usage,
                      po::options_description options, po::variables_map& values) {
   options.add_options()("help,h", "print this help");
   po::options_description all;
@@ -33,7 +33,7 @@ bool parse_arguments(const Arguments& arguments, const std::string& usage,
   if (values.count("help") == 0) return true;
   std::ostringstream text;
   text << options;
-  fmt::print("usage: {}\n\n{}", usage, text.str());
+  fmt::print("usage: {}\n\nstarling {}: {}\n\n{}", usage, command, summary_of(command), text.str());
   return false;
 }
 

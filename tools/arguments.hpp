@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "scenarios/scenario.hpp"
@@ -15,9 +16,9 @@ class variables_map;
 
 namespace starling {
 
-/// Parses the words of a command. `usage` is its first help line. Positional words go to option "words". Answers
-/// `--help` by printing and returning false. Throws UsageError.
-bool parse_arguments(const Arguments& arguments, const std::string& usage,
+/// Parses the words of the command of this name. `usage` is the first line of its help. Positional words go to option "words".
+/// Answers `--help` by printing and returning false. Throws UsageError.
+bool parse_arguments(const Arguments& arguments, std::string_view command, const std::string& usage,
                      boost::program_options::options_description options,
                      boost::program_options::variables_map& values);
 

@@ -79,7 +79,7 @@ void calibrate_command(const Arguments& arguments) {
   options.add_options()("output,o", po::value<std::string>(),
                         "file to write (standard output if not given)");
   po::variables_map values;
-  if (!parse_arguments(arguments,
+  if (!parse_arguments(arguments, "calibrate",
                        "mpirun -n RANKS starling calibrate [SCENARIO.ini [section.key=value ...]] "
                        "[-o MACHINE.ini]",
                        options, values))

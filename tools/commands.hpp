@@ -3,12 +3,16 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace starling {
 
 /// Words after the command's name.
 using Arguments = std::vector<std::string>;
+
+/// What the command of this name does, in a few words (starling.cpp).
+std::string_view summary_of(std::string_view command);
 
 void run_command(const Arguments& arguments);
 void resume_command(const Arguments& arguments);

@@ -254,8 +254,8 @@ void compare_command(const Arguments& arguments) {
       "target", po::value<std::string>(),
       "also tell when each got to it: \"test_accuracy 0.9\", or a test_auc or test_loss");
   po::variables_map values;
-  if (!parse_arguments(arguments, "starling compare A.h5 [B.h5|REFERENCE.csv] [options]", options,
-                       values))
+  if (!parse_arguments(arguments, "compare", "starling compare A.h5 [B.h5|REFERENCE.csv] [options]",
+                       options, values))
     return;
   auto words = values["words"].as<std::vector<std::string>>();
   if (words.empty() || words.size() > 2)

@@ -85,7 +85,7 @@ void describe_model(const Assembly& parts) {
 void describe_command(const Arguments& arguments) {
   po::options_description options("options");
   po::variables_map values;
-  if (!parse_arguments(arguments,
+  if (!parse_arguments(arguments, "describe",
                        "starling describe SCENARIO.ini|RESULTS.h5 [section.key=value ...]", options,
                        values))
     return;

@@ -24,8 +24,9 @@ void export_command(const Arguments& arguments) {
       "trace", "the timeline as a trace for ui.perfetto.dev")(
       "output,o", po::value<std::string>(), "file to write (standard output if not given)");
   po::variables_map values;
-  if (!parse_arguments(arguments, "starling export RESULTS.h5 --table NAME|--trace [-o FILE]",
-                       options, values))
+  if (!parse_arguments(arguments, "export",
+                       "starling export RESULTS.h5 --table NAME|--trace [-o FILE]", options,
+                       values))
     return;
   const auto words = values["words"].as<std::vector<std::string>>();
   if (words.size() != 1) throw UsageError("export takes one results file");

@@ -183,8 +183,8 @@ void list_command(const Arguments& arguments) {
   options.add_options()("brief,b", "names and sentences, no keys")(
       "markdown", "everything as a page of Markdown: docs/keys.md");
   po::variables_map values;
-  if (!parse_arguments(arguments, "starling list [SECTION | NAME] [--brief | --markdown]", options,
-                       values))
+  if (!parse_arguments(arguments, "list", "starling list [SECTION | NAME] [--brief | --markdown]",
+                       options, values))
     return;
   const auto words = values["words"].as<std::vector<std::string>>();
   if (words.size() > 1) throw UsageError("list takes one name at most");

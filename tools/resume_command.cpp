@@ -142,8 +142,8 @@ void resume_command(const Arguments& arguments) {
   po::options_description options("options");
   options.add_options()("quiet,q", "no progress, no table");
   po::variables_map values;
-  if (!parse_arguments(arguments, "starling resume RESULTS.h5|CHECKPOINT [options]", options,
-                       values))
+  if (!parse_arguments(arguments, "resume", "starling resume RESULTS.h5|CHECKPOINT [options]",
+                       options, values))
     return;
   const auto words = values["words"].as<std::vector<std::string>>();
   if (words.size() != 1) {

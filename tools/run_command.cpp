@@ -172,7 +172,7 @@ void run_command(const Arguments& arguments) {
       "resume", "go on from the run's checkpoint, if it has left one")("quiet,q",
                                                                        "no progress, no table");
   po::variables_map values;
-  if (!parse_arguments(arguments,
+  if (!parse_arguments(arguments, "run",
                        "starling run SCENARIO.ini|RESULTS.h5 [section.key=value ...] [options]",
                        options, values))
     return;

@@ -1,8 +1,11 @@
 // The program `starling`: finds the command and runs it. Exit status 0 if it did; failure.hpp has the others.
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <iterator>
+#include <string_view>
 
 #include <fmt/core.h>
 
@@ -16,8 +19,8 @@ namespace starling {
 namespace {
 
 struct Command {
-  const char* name;
-  const char* summary;
+  std::string_view name;
+  std::string_view summary;
   void (*execute)(const Arguments&);
 };
 
@@ -69,6 +72,13 @@ int execute(const Arguments& words) {
 }
 
 }  // namespace
+
+std::string_view summary_of(std::string_view command) {
+  const auto* const found = std::ranges::find(commands, command, &Command::name);
+  ensure(found != std::end(commands), "only commands have a summary");
+  return found->summary;
+}
+
 }  // namespace starling
 
 int main(int count, char** words) {

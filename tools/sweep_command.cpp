@@ -356,8 +356,9 @@ void sweep_command(const Arguments& arguments) {
       "i/n: only every n-th point from the i-th on, for job arrays; mpirun does that by itself")(
       "list", "print the points and run none")("quiet,q", "no progress, no closing lines");
   po::variables_map values;
-  if (!parse_arguments(arguments, "starling sweep SCENARIO.ini [section.key=value ...] [options]",
-                       options, values))
+  if (!parse_arguments(arguments, "sweep",
+                       "starling sweep SCENARIO.ini [section.key=value ...] [options]", options,
+                       values))
     return;
   const auto words = values["words"].as<std::vector<std::string>>();
   const std::optional<std::size_t> asked_jobs = read_jobs(values);

@@ -121,10 +121,9 @@ void read_hdf5(const Section& section, DatasetSettings& settings) {
   settings.test_path = section.resolve_path(
       section.optional<std::string>("test_path", "", "HDF5 file with the held-out samples"));
   if (settings.test_path.empty()) {
-    settings.test_fraction = section.optional<double>(
-        "test_fraction", 0.2, "without test_path: this part of the samples, the last, is held out");
-    section.expect(settings.test_fraction > 0 && settings.test_fraction < 1, "test_fraction",
-                   "must be above 0 and below 1, got {}", settings.test_fraction);
+    settings.test_fraction =
+        read_part(section, "test_fraction", 0.2,
+                  "without test_path: this part of the samples, the last, is held out");
   }
   settings.classes = static_cast<int>(read_whole(section, "classes", 0, 0, most_classes,
                                                  "number of classes; 0: largest label + 1"));

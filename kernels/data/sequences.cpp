@@ -20,10 +20,8 @@ namespace {
 constexpr int most_tokens = 1 << 20;  // a larger token number is surely none
 
 void read_test_fraction(const Section& section, SequenceSettings& settings, double fallback) {
-  settings.test_fraction = section.optional<double>("test_fraction", fallback,
-                                                    "this part of the file, the last, is held out");
-  section.expect(settings.test_fraction > 0 && settings.test_fraction < 1, "test_fraction",
-                 "must be above 0 and below 1, got {}", settings.test_fraction);
+  settings.test_fraction =
+      read_part(section, "test_fraction", fallback, "this part of the file, the last, is held out");
 }
 
 void read_made(const Section& section, SequenceSettings& settings, std::size_t context) {

@@ -20,6 +20,14 @@ std::int64_t read_whole(const Section& section, std::string_view key, std::int64
   return value;
 }
 
+NodeId read_nodes(const Section& section, std::string_view key, NodeId nodes,
+                  std::string_view help) {
+  const auto value = section.optional<std::int64_t>(key, 0, help);
+  section.expect(value >= 0 && value <= nodes, key,
+                 "must be from 0 to the number of nodes, {}, got {}", nodes, value);
+  return static_cast<NodeId>(value);
+}
+
 double read_positive(const Section& section, std::string_view key, double fallback,
                      std::string_view help) {
   const auto value = section.optional<double>(key, fallback, help);
@@ -46,6 +54,13 @@ double read_share(const Section& section, std::string_view key, double fallback,
   const auto share = section.optional<double>(key, fallback, help);
   section.expect(share >= 0 && share < 1, key, "must be in [0, 1), got {}", share);
   return share;
+}
+
+double read_part(const Section& section, std::string_view key, double fallback,
+                 std::string_view help) {
+  const auto part = section.optional<double>(key, fallback, help);
+  section.expect(part > 0 && part < 1, key, "must be above 0 and below 1, got {}", part);
+  return part;
 }
 
 }  // namespace starling

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "sim/base/section.hpp"
+#include "sim/base/types.hpp"
 
 namespace starling {
 
@@ -14,6 +15,9 @@ std::int64_t read_at_least(const Section& section, std::string_view key, std::in
 /// A whole number from `low` to `high`.
 std::int64_t read_whole(const Section& section, std::string_view key, std::int64_t fallback,
                         std::int64_t low, std::int64_t high, std::string_view help);
+/// How many of all `nodes`; 0 if not given.
+NodeId read_nodes(const Section& section, std::string_view key, NodeId nodes,
+                  std::string_view help);
 
 /// A number above 0.
 double read_positive(const Section& section, std::string_view key, double fallback,
@@ -27,5 +31,8 @@ double read_between(const Section& section, std::string_view key, double fallbac
 /// A number in [0, 1), such as the share of something old that is kept.
 double read_share(const Section& section, std::string_view key, double fallback,
                   std::string_view help);
+/// A number in (0, 1), such as the part of something that is taken away.
+double read_part(const Section& section, std::string_view key, double fallback,
+                 std::string_view help);
 
 }  // namespace starling

@@ -2,32 +2,29 @@
 
 #include <algorithm>
 
+#include "sim/base/numbers.hpp"
 #include "sim/base/random.hpp"
 
 namespace starling {
 
 DelaySettings read_delays(const Section& section, NodeId nodes) {
   const auto delay = section.optional<Duration>("delay", Duration{0}, "added to delayed gradients");
-  const auto probability = section.optional<double>(
-      "delay_probability", 0, "each node at each step is delayed with this probability");
-  const auto delayed = section.optional<std::int64_t>(
-      "delayed_nodes", 0, "exactly so many nodes, drawn anew at every step, are delayed");
-  const auto draws = section.optional<std::int64_t>(
-      "delay_draws", 0,
+  const double probability =
+      read_between(section, "delay_probability", 0, 0, 1,
+                   "each node at each step is delayed with this probability");
+  const NodeId delayed = read_nodes(section, "delayed_nodes", nodes,
+                                    "exactly so many nodes, drawn anew at every step, are delayed");
+  const std::int64_t draws = read_whole(
+      section, "delay_draws", 0, 0, 1'000,
       "each node draws up to so many nodes per step from a stream that all seed alike, and is "
       "delayed once it draws itself");
-  const auto restart = section.optional<std::int64_t>(
-      "delay_restart", 0,
-      "with delay_draws: these streams begin anew after so many steps; 0: never");
-  section.expect_range("delay_probability", probability, 0, 1);
-  section.expect(delayed >= 0 && delayed <= nodes, "delayed_nodes",
-                 "must be from 0 to the number of nodes, {}, got {}", nodes, delayed);
+  const std::int64_t restart =
+      read_at_least(section, "delay_restart", 0, 0,
+                    "with delay_draws: these streams begin anew after so many steps; 0: never");
   section.expect(probability == 0 || delayed == 0, "delayed_nodes",
                  "must be 0 where delay_probability is given, got {}", delayed);
-  section.expect_range("delay_draws", draws, 0, 1'000);
   section.expect(draws == 0 || (probability == 0 && delayed == 0), "delay_draws",
                  "must be 0 where delay_probability or delayed_nodes is given, got {}", draws);
-  section.expect(restart >= 0, "delay_restart", "must not be negative, got {}", restart);
   section.expect(restart == 0 || draws > 0, "delay_restart", "needs delay_draws");
   const bool is_anybody_delayed = probability > 0 || delayed > 0 || draws > 0;
   section.expect(delay.count() == 0 || is_anybody_delayed, "delay",
@@ -37,7 +34,7 @@ DelaySettings read_delays(const Section& section, NodeId nodes) {
                  "must say how long a delayed gradient waits");
   return {.delay = delay,
           .probability = probability,
-          .delayed_nodes = static_cast<NodeId>(delayed),
+          .delayed_nodes = delayed,
           .draws = static_cast<int>(draws),
           .restart = restart};
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/base/elementary.hpp"
+#include "sim/base/numbers.hpp"
 #include "sim/base/random.hpp"
 
 namespace starling {
@@ -20,19 +21,16 @@ SpeedSettings read_speed(const Section& section, NodeId nodes) {
   for (const double speed : read.speeds) {
     section.expect(speed > 0, "speeds", "must be positive, got {}", speed);
   }
-  const auto slow_nodes =
-      section.optional<std::int64_t>("slow_nodes", 0, "so many nodes, from node 0 on, are slow");
-  section.expect(slow_nodes >= 0 && slow_nodes <= nodes, "slow_nodes",
-                 "must be from 0 to the number of nodes, {}, got {}", nodes, slow_nodes);
-  const auto slowdown =
-      section.optional<double>("slowdown", 1, "slow nodes take so many times as long");
-  section.expect(slowdown > 0, "slowdown", "must be positive, got {}", slowdown);
+  const NodeId slow_nodes =
+      read_nodes(section, "slow_nodes", nodes, "so many nodes, from node 0 on, are slow");
+  const double slowdown =
+      read_positive(section, "slowdown", 1, "slow nodes take so many times as long");
   if (read.speeds.empty()) read.speeds.assign(count, 1.0);
   for (std::size_t i = 0; i < static_cast<std::size_t>(slow_nodes); ++i) read.speeds[i] /= slowdown;
 
-  read.slow_factor = section.optional<double>(
-      "slow_factor", 1, "steps in the slow state take so many times as long; 1: no such state");
-  section.expect(read.slow_factor > 0, "slow_factor", "must be positive, got {}", read.slow_factor);
+  read.slow_factor =
+      read_positive(section, "slow_factor", 1,
+                    "steps in the slow state take so many times as long; 1: no such state");
   read.slow_steps =
       section.optional<double>("slow_steps", 10, "mean steps until a slow node recovers");
   read.nominal_steps =

@@ -10,6 +10,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/number_file.hpp"
+#include "sim/base/numbers.hpp"
 #include "sim/base/text.hpp"
 
 namespace starling {
@@ -50,10 +51,9 @@ TraceSettings read_trace_settings(const Section& section, NodeId nodes) {
   TraceSettings settings;
   settings.path = section.resolve_path(section.required<std::string>(
       "trace", "CSV file: a line per step with a column per node, or node,step,seconds"));
-  settings.shift = section.optional<std::int64_t>(
-      "trace_shift", 0, "nodes beyond the recorded ones replay them, begun so many steps later");
-  section.expect(settings.shift >= 0, "trace_shift", "must not be negative, got {}",
-                 settings.shift);
+  settings.shift =
+      read_at_least(section, "trace_shift", 0, 0,
+                    "nodes beyond the recorded ones replay them, begun so many steps later");
   // Half of what 64 bits hold is left to the steps of the run.
   const Step most = std::numeric_limits<Step>::max() / 2 / nodes;
   section.expect(

@@ -139,12 +139,10 @@ FailureSettings read_failures(const Section& section, NodeId nodes) {
                  to_text(settings.mean_time_between_failures));
   settings.mean_time_to_repair = section.optional<Duration>(
       "mean_time_to_repair", Duration{0}, "mean length of a random outage; 0 s: it has no end");
-  const auto reliable = section.optional<std::int64_t>(
-      "reliable_nodes", 0, "so many nodes, from node 0 on, never fail at random");
-  section.expect(reliable >= 0 && reliable <= nodes, "reliable_nodes",
-                 "must be from 0 to the number of nodes, {}, got {}", nodes, reliable);
-  settings.reliable_nodes = static_cast<NodeId>(reliable);
-  section.expect(reliable == 0 || section.has("mean_time_between_failures"), "reliable_nodes",
+  settings.reliable_nodes = read_nodes(section, "reliable_nodes", nodes,
+                                       "so many nodes, from node 0 on, never fail at random");
+  section.expect(settings.reliable_nodes == 0 || section.has("mean_time_between_failures"),
+                 "reliable_nodes",
                  "needs mean_time_between_failures, which says how often the others fail");
   section.expect(settings.mean_time_to_repair == Duration::zero() ||
                      settings.mean_time_between_failures > Duration::zero(),

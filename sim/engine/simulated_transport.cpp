@@ -178,6 +178,7 @@ void SimulatedTransport::pass_on(std::uint32_t id) {
       flight.message.source != flight.destination) [[unlikely]] {
     if (TimedWait* wait = rendezvous_->end(flight.message)) wake(*wait->fibre, now_);
   }
+  if (flight.fate == Failures::Fate::lost) return lose(id);  // on the network
   if (flight.leg == Leg::network && flight.is_in_lane) {
     Lane& lane = lanes_.at(lane_of(flight));
     if (flight.message.values)
@@ -192,7 +193,6 @@ void SimulatedTransport::pass_on(std::uint32_t id) {
 
 void SimulatedTransport::arrive(std::uint32_t id) {
   InFlight& flight = in_flight_[id];
-  if (flight.fate == Failures::Fate::lost) return lose(id);
   leave_lane(flight);
   // Its place may be used again as soon as the receiver has moved the message out; till then nobody sends.
   free_in_flight_.push_back(id);

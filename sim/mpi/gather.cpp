@@ -6,6 +6,7 @@
 #include <new>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -16,6 +17,9 @@
 
 namespace starling {
 namespace {
+
+/// What the keeper tells ranks that need not tell their records again.
+constexpr std::string_view is_known_text = "known";
 
 /// A model that lies on some rank: `row` of a table of evaluations, or the last model of a node.
 struct Place {
@@ -147,21 +151,25 @@ std::string failure_of_flush(ComputeGraph& graph, const std::string& out_of_memo
 }  // namespace
 
 void gather_results(MpiSession& session, NodeBlock block, ComputeGraph& graph, Observer& observer,
-                    Recorder& recorder, bool with_models, const std::function<bool()>& goes_on) {
+                    Recorder& recorder, bool with_models, KnownRanks& known,
+                    const std::function<bool()>& goes_on) {
   const bool is_first = session.rank() == 0;
   const std::string out_of_memory = session.out_of_memory();
   std::string failure = failure_of_flush(graph, out_of_memory);
-  const std::string own = is_first ? "" : pack_if_possible(recorder, block);
+  std::string own = is_first ? "" : pack_if_possible(recorder, block);
   if (!is_first && own.empty() && failure.empty()) failure = out_of_memory;
   if (is_first) {
-    for (int rank = 1; rank < session.ranks(); ++rank)
+    for (int rank = 1; rank < session.ranks(); ++rank) {
       unpack_if_known(session.receive_text(rank), recorder);
+      known.insert(rank);
+    }
     sort_timeline(recorder);
   } else {
-    session.send_text(0, own);
+    session.send_text(0, std::move(own));
   }
   failure = session.share_failure(failure);
   if (!failure.empty()) throw Error(failure);
+  session.ignore_signals();
   // An evaluation may take longer than ranks wait for each other.
   if (!is_first) session.be_patient();
   gather_diverged(session, graph, observer);
@@ -170,17 +178,23 @@ void gather_results(MpiSession& session, NodeBlock block, ComputeGraph& graph, O
 }
 
 void gather_what_is_left(MpiSession& session, NodeBlock block, Recorder& recorder,
-                         const Recorder* saved) {
+                         const KnownRanks& known, const Recorder* saved) {
   if (session.is_lost(session.rank())) return;  // for the others
   session.gather_the_rest();
-  if (session.rank() != session.keeper())
-    return session.send_text(session.keeper(), pack_if_possible(recorder, block));
+  const int keeper = session.keeper();
+  if (session.rank() != keeper) {
+    const bool is_known = session.receive_text(keeper) == is_known_text;
+    if (!is_known) session.send_text(keeper, pack_if_possible(recorder, block));
+    return;
+  }
   const auto nodes = static_cast<NodeId>(recorder.nodes.size());
   for (int rank = 0; rank < session.ranks(); ++rank) {
-    if (rank == session.rank()) continue;
+    if (rank == keeper) continue;
+    const bool is_known = known.contains(rank);
     if (!session.is_lost(rank)) {
-      unpack_if_known(session.receive_text(rank), recorder);
-    } else if (saved != nullptr) {
+      session.send_text(rank, std::string(is_known ? is_known_text : ""));
+      if (!is_known) unpack_if_known(session.receive_text(rank), recorder);
+    } else if (saved != nullptr && !is_known) {
       Told nothing;
       const NodeBlock lost = block_of(rank, session.ranks(), nodes);
       unpack_records(pack_records(*saved, lost, nothing), recorder);

@@ -18,15 +18,17 @@ GradientWorker::~GradientWorker() {
   thread_.join();
 }
 
-void GradientWorker::submit(std::unique_ptr<Work> work) {
+void GradientWorker::submit(Work work) {
+  std::list<Work> last;
+  last.push_back(std::move(work));
   {
     std::lock_guard lock(mutex_);
-    queue_.push_back(std::move(work));
+    queue_.splice(queue_.end(), last);
   }
   submitted_.notify_one();
 }
 
-std::vector<std::unique_ptr<GradientWorker::Work>> GradientWorker::take_finished() {
+std::list<GradientWorker::Work> GradientWorker::take_finished() {
   std::lock_guard lock(mutex_);
   return std::exchange(done_, {});
 }
@@ -41,7 +43,7 @@ void GradientWorker::compute() {
   for (;;) {
     submitted_.wait(lock, [this] { return is_stopping_ || !queue_.empty(); });
     if (is_stopping_) return;
-    Work& work = *queue_.front();
+    Work& work = queue_.front();
     lock.unlock();
     try {
       workload_.gradients({&work.job.request, 1});
@@ -49,8 +51,7 @@ void GradientWorker::compute() {
       work.failure = std::current_exception();
     }
     lock.lock();
-    done_.push_back(std::move(queue_.front()));
-    queue_.pop_front();
+    done_.splice(done_.end(), queue_, queue_.begin());
     finished_.notify_one();
   }
 }

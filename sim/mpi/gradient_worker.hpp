@@ -1,16 +1,15 @@
 // GradientWorker: computes gradients one after the other on a thread of its own, so that the rank
 // goes on serving messages meanwhile. The thread touches nothing but the request of a job;
-// everything that hangs on a job is made and destroyed on the scheduler's thread.
+// everything that hangs on a job is made and destroyed on the scheduler's thread. It takes no memory: where there is none, it
+// could tell nobody.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <exception>
-#include <memory>
+#include <list>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include "sim/node/compute_graph.hpp"
 #include "sim/node/fibre.hpp"
@@ -33,9 +32,9 @@ class GradientWorker {
   /// Waits for the gradient under way; drops the others.
   ~GradientWorker();
 
-  void submit(std::unique_ptr<Work> work);
+  void submit(Work work);
   /// What has been computed since the last call, in the order of submission.
-  std::vector<std::unique_ptr<Work>> take_finished();
+  std::list<Work> take_finished();
   /// Sleeps until a gradient is computed, at most for `nap`; not at all if one is waiting to be
   /// taken.
   void nap(std::chrono::nanoseconds nap);
@@ -46,8 +45,8 @@ class GradientWorker {
   const Workload& workload_;
   std::mutex mutex_;
   std::condition_variable submitted_, finished_;
-  std::deque<std::unique_ptr<Work>> queue_;  // the front is being computed
-  std::vector<std::unique_ptr<Work>> done_;
+  std::list<Work> queue_;  // the front is being computed
+  std::list<Work> done_;
   bool is_stopping_ = false;
   std::thread thread_;
 };

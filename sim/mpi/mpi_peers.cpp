@@ -5,6 +5,7 @@
 #include <chrono>
 #include <deque>
 #include <new>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
@@ -56,6 +57,7 @@ std::string to_text(const std::exception_ptr& failure, int rank, int ranks) {
 }  // namespace
 
 struct MpiPeers::Traffic {
+  using Numbers = std::array<std::uint64_t, 3>;
   struct Letter {
     std::vector<float> numbers;
     MPI_Request request = MPI_REQUEST_NULL;
@@ -76,6 +78,16 @@ struct MpiPeers::Traffic {
   std::deque<Letter> sent;
   std::vector<std::deque<Letter>> expected;  // by sender, the oldest first
   std::deque<std::pair<Place, MPI_Request>> notices;
+  // Of what all do together.
+  Numbers numbers{}, largest{};
+  struct {
+    std::uint64_t size = 0;
+    std::string text;
+  } words;
+  struct {
+    std::vector<int> sizes, places;
+    std::vector<double> all;
+  } gathered;
 };
 
 MpiPeers::MpiPeers(MpiSession& session, std::function<int()> interruption)
@@ -88,7 +100,7 @@ MpiPeers::MpiPeers(MpiSession& session, std::function<int()> interruption)
 }
 
 MpiPeers::~MpiPeers() {
-  // After a failure some letters will never arrive, and MPI keeps their addresses until it ends.
+  // After a failure some of it will never arrive, and MPI keeps the addresses until it ends.
   if (has_failed_ || failed_here_ != nowhere) static_cast<void>(traffic_.release());
 }
 
@@ -192,18 +204,18 @@ void MpiPeers::fail(Place here, std::exception_ptr failure) {
 
 Wish MpiPeers::settle(const Wish& own_wish) {
   if (lost_) std::rethrow_exception(lost_);
-  using Numbers = std::array<std::uint64_t, 3>;
-  const auto largest = [this](const Numbers& numbers) {
-    Numbers most{};
+  const auto largest = [this](const Traffic::Numbers& numbers) {
+    traffic_->numbers = numbers;
     MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Iallreduce(numbers.data(), most.data(), static_cast<int>(numbers.size()),
-                             MPI_UINT64_T, MPI_MAX, traffic_->meetings, &request),
+    check_mpi(MPI_Iallreduce(traffic_->numbers.data(), traffic_->largest.data(),
+                             static_cast<int>(numbers.size()), MPI_UINT64_T, MPI_MAX,
+                             traffic_->meetings, &request),
               "MPI_Iallreduce");
     finish(request);
-    return most;
+    return traffic_->largest;
   };
   // The first place is the one from which it is farthest to nowhere.
-  const Numbers most = largest(
+  const Traffic::Numbers most = largest(
       {nowhere - failed_here_, own_wish.checkpoint, static_cast<std::uint64_t>(own_wish.signal)});
   const Place first = nowhere - most[0];
   if (first == nowhere) return {most[1] != 0, static_cast<int>(most[2])};
@@ -212,8 +224,9 @@ Wish MpiPeers::settle(const Wish& own_wish) {
   const bool is_mine = failed_here_ == first;
   const auto back = static_cast<std::uint64_t>(is_mine ? count() - own() : 0);
   const int teller = count() - static_cast<int>(largest({back, 0, 0})[0]);
-  std::string text = teller == own() ? to_text(failure_, own(), count()) : std::string();
-  std::uint64_t size = text.size();
+  auto& [size, text] = traffic_->words;
+  text = teller == own() ? to_text(failure_, own(), count()) : std::string();
+  size = text.size();
   const auto spread = [&](void* data, int bytes) {
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Ibcast(data, bytes, MPI_BYTE, teller, traffic_->meetings, &request),
@@ -228,17 +241,18 @@ Wish MpiPeers::settle(const Wish& own_wish) {
 
 std::vector<double> MpiPeers::gather(std::span<const double> own,
                                      std::span<const std::size_t> counts) {
-  std::vector<int> sizes(counts.begin(), counts.end());
-  std::vector<int> places(sizes.size());
-  for (std::size_t p = 1; p < sizes.size(); ++p) places[p] = places[p - 1] + sizes[p - 1];
-  std::vector<double> all(static_cast<std::size_t>(places.back() + sizes.back()));
-  if (all.empty()) return all;
+  auto& [sizes, places, all] = traffic_->gathered;
+  sizes.assign(counts.begin(), counts.end());
+  places.resize(sizes.size());
+  std::exclusive_scan(sizes.begin(), sizes.end(), places.begin(), 0);
+  all.resize(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
+  if (all.empty()) return {};
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Iallgatherv(own.data(), static_cast<int>(own.size()), MPI_DOUBLE, all.data(),
                             sizes.data(), places.data(), MPI_DOUBLE, traffic_->meetings, &request),
             "MPI_Iallgatherv");
   finish(request);
-  return all;
+  return std::exchange(all, {});
 }
 
 }  // namespace starling

@@ -43,7 +43,7 @@ void wait(MpiSession& session, MPI_Request request) {
   }
 }
 
-/// Of a receive. The memory ends with the wait, so nothing must be written there after a rank is lost.
+/// Of a receive. The memory may end with the wait, so nothing shall be written there after a rank is lost.
 void wait_to_receive(MpiSession& session, MPI_Request request) {
   try {
     wait(session, request);
@@ -81,6 +81,14 @@ void check_mpi(int code, const char* call) {
       fmt::format("{} failed: {}", call, std::string_view(text, static_cast<std::size_t>(length))));
 }
 
+/// Of the wait under way. MPI cannot take back what it has begun, and goes on reading and writing here after a rank was lost.
+struct MpiSession::Buffers {
+  std::int64_t number = 0;
+  std::int64_t most = 0;
+  std::uint64_t size = 0;
+  std::string text;
+};
+
 struct MpiSession::Communicators {
   MPI_Comm control = MPI_COMM_NULL;                 // the session's own
   MPI_Comm messages = MPI_COMM_NULL;                // messages of nodes
@@ -88,6 +96,7 @@ struct MpiSession::Communicators {
   MPI_Comm reports = MPI_COMM_NULL;                 // what ranks record
   MPI_Comm farewell = MPI_COMM_NULL;                // the end
   std::vector<std::pair<char, MPI_Request>> calls;  // to and from each rank
+  std::array<Buffers, 2> buffers;                   // until a rank is lost, and after that
 };
 
 MpiSession::MpiSession()
@@ -267,6 +276,8 @@ void MpiSession::barrier() {
   wait(*this, request);
 }
 
+MpiSession::Buffers& MpiSession::buffers() { return communicators_->buffers[has_lost_ ? 1 : 0]; }
+
 int MpiSession::tag_of_bytes() const {
   return gathers_the_rest_ ? bytes_of_the_rest_tag : bytes_tag;
 }
@@ -291,23 +302,26 @@ void MpiSession::receive(int from, std::span<std::byte> bytes) {
   });
 }
 
-void MpiSession::send_text(int to, std::string_view text) {
-  const std::uint64_t size = text.size();
-  send(to, std::as_bytes(std::span(&size, 1)));
-  send(to, std::as_bytes(std::span(text)));
+void MpiSession::send_text(int to, std::string text) {
+  Buffers& own = buffers();
+  own.text = std::move(text);
+  own.size = own.text.size();
+  send(to, std::as_bytes(std::span(&own.size, 1)));
+  send(to, std::as_bytes(std::span(own.text)));
+  own.text = {};
 }
 
 std::string MpiSession::receive_text(int from) {
-  std::uint64_t size = 0;
-  receive(from, std::as_writable_bytes(std::span(&size, 1)));
-  std::string text(size, '\0');
-  receive(from, std::as_writable_bytes(std::span(text)));
-  return text;
+  Buffers& own = buffers();
+  receive(from, std::as_writable_bytes(std::span(&own.size, 1)));
+  own.text.resize(own.size);
+  receive(from, std::as_writable_bytes(std::span(own.text)));
+  return std::exchange(own.text, {});
 }
 
 std::vector<std::string> MpiSession::gather(std::string_view bytes) {
   if (rank_ != 0) {
-    send_text(0, bytes);
+    send_text(0, std::string(bytes));
     return {};
   }
   std::vector<std::string> all(static_cast<std::size_t>(ranks_));
@@ -324,21 +338,24 @@ std::string MpiSession::broadcast(std::string bytes) {
               "MPI_Ibcast");
     wait(*this, request);
   };
-  std::uint64_t size = bytes.size();
-  spread(&size, sizeof size);
-  bytes.resize(size);
-  for_each_piece(bytes.data(), size, spread);
-  return bytes;
+  Buffers& own = buffers();
+  own.text = std::move(bytes);
+  own.size = own.text.size();
+  spread(&own.size, sizeof own.size);
+  own.text.resize(own.size);
+  for_each_piece(own.text.data(), own.size, spread);
+  return std::exchange(own.text, {});
 }
 
 std::int64_t MpiSession::largest(std::int64_t number) {
-  std::int64_t most = 0;
+  Buffers& own = buffers();
+  own.number = number;
   MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(
-      MPI_Iallreduce(&number, &most, 1, MPI_INT64_T, MPI_MAX, communicators_->control, &request),
-      "MPI_Iallreduce");
+  check_mpi(MPI_Iallreduce(&own.number, &own.most, 1, MPI_INT64_T, MPI_MAX, communicators_->control,
+                           &request),
+            "MPI_Iallreduce");
   wait(*this, request);
-  return most;
+  return own.most;
 }
 
 std::string MpiSession::share_failure(std::string_view own) {
@@ -359,7 +376,8 @@ MpiSession::ClockOffset MpiSession::measure_clock_offset(int rounds) {
   // A rank asks rank 0 for its clock. The answer was given somewhere between asking and hearing, so
   // its middle is off by half the round trip at most; the shortest trip wins.
   ClockOffset best{.nanoseconds = 0, .error = std::numeric_limits<std::int64_t>::max()};
-  const auto pass = [this](bool is_send, int peer, std::int64_t& value) {
+  std::int64_t& value = buffers().number;
+  const auto pass = [this, &value](bool is_send, int peer) {
     MPI_Request request = MPI_REQUEST_NULL;
     const MPI_Comm control = communicators_->control;
     check_mpi(is_send ? MPI_Isend(&value, 1, MPI_INT64_T, peer, clock_tag, control, &request)
@@ -369,16 +387,15 @@ MpiSession::ClockOffset MpiSession::measure_clock_offset(int rounds) {
   };
   for (int peer = 1; peer < ranks_; ++peer) {
     for (int round = 0; round < rounds && (rank_ == 0 || rank_ == peer); ++round) {
-      std::int64_t value = 0;
       if (rank_ == 0) {
-        pass(false, peer, value);
+        pass(false, peer);
         value = clock_now();
-        pass(true, peer, value);
+        pass(true, peer);
         continue;
       }
       const std::int64_t asked = clock_now();
-      pass(true, 0, value);
-      pass(false, 0, value);
+      pass(true, 0);
+      pass(false, 0);
       const std::int64_t heard = clock_now();
       const std::int64_t error = (heard - asked + 1) / 2;
       if (error < best.error) best = {value - (asked + (heard - asked) / 2), error};

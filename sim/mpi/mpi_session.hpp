@@ -98,7 +98,7 @@ class MpiSession {
   void send(int to, std::span<const std::byte> bytes);
   void receive(int from, std::span<std::byte> bytes);
   /// Bytes whose size only the sender knows.
-  void send_text(int to, std::string_view text);
+  void send_text(int to, std::string text);
   std::string receive_text(int from);
 
   // --- Failures ----------------------------------------------------------------------------------
@@ -121,6 +121,11 @@ class MpiSession {
   /// is one, gives a signal, it ends within a second: mpirun sends one to all ranks when it has
   /// noticed that one died, and kills them a second later. Forgets signals of before.
   void limit_waits(std::chrono::nanoseconds patience, std::function<int()> interruption);
+  /// No signal ends waits any more.
+  void ignore_signals() {
+    interruption_ = nullptr;
+    signal_ = 0;
+  }
   /// This rank has told all that it knows, and may wait for one that works on it: it calls nobody any more, but answers.
   void be_patient();
   /// After a failure, those that are left: what they send each other from now on meets nothing of before, of which some was
@@ -140,7 +145,9 @@ class MpiSession {
 
  private:
   struct Communicators;
+  struct Buffers;
 
+  Buffers& buffers();
   int tag_of_bytes() const;
   bool all_leave();
   /// Whether a message about lost ranks waits.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <functional>
+#include <list>
 #include <new>
 #include <utility>
 
@@ -106,13 +107,13 @@ void MpiTransport::receive(ReceiveWait& wait) {
 
 void MpiTransport::compute(GradientWait& wait) {
   const Time begin = now();
-  auto work = std::make_unique<GradientWorker::Work>(GradientWorker::Work{
-      &wait, graph_.begin_gradient(wait.owner, wait.draw, wait.x), begin, nullptr});
+  GradientWorker::Work work{&wait, graph_.begin_gradient(wait.owner, wait.draw, wait.x), begin,
+                            nullptr};
   wait.x = {};
   ++statistics_.gradients;
   if (!graph_.has_numbers()) {
-    graph_.finish_gradient(work->job);
-    wait.result = std::move(work->job.result);
+    graph_.finish_gradient(work.job);
+    wait.result = std::move(work.job.result);
     return wake(*wait.fibre,
                 after(begin, duration_(wait.fibre->node, wait.count, {wait.owner, wait.draw})));
   }
@@ -197,14 +198,14 @@ bool MpiTransport::go_on() {
 }
 
 bool MpiTransport::finish_gradients() {
-  auto finished = worker_.take_finished();
-  for (const auto& work : finished) {
+  std::list<GradientWorker::Work> finished = worker_.take_finished();
+  for (GradientWorker::Work& work : finished) {
     --gradients_under_way_;
-    GradientWait& wait = *work->wait;
-    if (work->failure) rethrow_for(wait, work->failure);
-    graph_.finish_gradient(work->job);
-    wait.result = std::move(work->job.result);
-    wake(*wait.fibre, end_of(wait, work->begin));
+    GradientWait& wait = *work.wait;
+    if (work.failure) rethrow_for(wait, work.failure);
+    graph_.finish_gradient(work.job);
+    wait.result = std::move(work.job.result);
+    wake(*wait.fibre, end_of(wait, work.begin));
   }
   return !finished.empty();
 }

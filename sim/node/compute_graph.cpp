@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "sim/base/error.hpp"
+#include "sim/base/make_room.hpp"
 #include "sim/base/prefetch.hpp"
 #include "sim/node/executor.hpp"
 #include "sim/node/sharding.hpp"
@@ -32,12 +33,6 @@ constexpr std::size_t operations_ahead = 8, others_ahead = 24;
 template <class T>
 void fetch_end(const std::vector<T>& entries, std::size_t ahead) {
   if (!entries.empty()) prefetch_to_write(entries.data() + entries.size() + ahead);
-}
-
-/// Room for so many entries, made beforehand for handles: where they end there may be no memory, and no way to say so.
-template <class T>
-void make_room(std::vector<T>& entries, std::size_t count) {
-  if (entries.capacity() < count) entries.reserve(std::max(count, 2 * entries.capacity()));
 }
 
 }  // namespace
@@ -82,7 +77,7 @@ ComputeGraph::ValueId ComputeGraph::new_value(std::uint32_t size) {
   ValueId id;
   if (free_values_.empty()) {
     id = static_cast<ValueId>(values_.size());
-    make_room(released_, values_.size() + 1);
+    make_room(released_, values_.size() + 1);  // where handles end
     values_.emplace_back();
   } else {
     id = free_values_.back();

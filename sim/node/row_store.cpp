@@ -5,6 +5,8 @@
 
 #include <omp.h>
 
+#include "sim/base/make_room.hpp"
+
 namespace starling {
 namespace {
 
@@ -87,6 +89,8 @@ float* RowStore::take_from_shelf(std::size_t count) {
   Shelf& shelf = shelves_[count];
   if (shelf.free.empty()) {
     const std::size_t size = slab_floats(count, shelf.size);
+    make_room(shelf.slabs, shelf.slabs.size() + 1);
+    make_room(shelf.free, (shelf.size + size) / count);  // all rows, when they come back
     float* const slab = backend_.allocate(size);
     shelf.slabs.push_back({slab, size});
     shelf.size += size;
@@ -148,6 +152,7 @@ RowStore::Lane& RowStore::own_lane() {
 
 RowStore::Lanes::Lanes(RowStore& store, std::size_t size) : store_(store) {
   store_.lanes_.resize(static_cast<std::size_t>(omp_get_max_threads()));
+  store_.shelves_.try_emplace(row_floats(size));  // where the rows go in the end
   store_.lane_floats_ = row_floats(size);
 }
 

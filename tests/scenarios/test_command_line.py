@@ -253,10 +253,17 @@ def check_absurd_requests(folder):
 
 def check_usage(folder):
     """Help everywhere with status 0; commands and options that do not exist with status 2."""
-    for words in (["--help"], ["run", "--help"], ["describe", "--help"], ["list", "--help"], ["export", "--help"]):
-        done = folder.run(*words)
+    done = folder.run("--help")
+    expect(done, 0)
+    assert "usage" in done.stdout
+    commands = re.findall(r"^  ([a-z]+) +(.*)", done.stdout, re.MULTILINE)
+    assert len(commands) == 9, commands
+    for command, summary in commands:
+        if command == "report":  # by a program of its own
+            continue
+        done = folder.run(command, "--help")
         expect(done, 0)
-        assert "usage" in done.stdout
+        assert f"\n\nstarling {command}: {summary}\n\n" in done.stdout, done.stdout
     folder.write("points.ini", GOOD + "[sweep]\nrun.steps = 1, 2\n")
     for words, sentence in ((["walk"], "there is no command walk"),
                             (["run"], "no scenario was named"),

@@ -21,7 +21,7 @@ inline constexpr Duration latency = std::chrono::microseconds(10);
 struct Place {
   explicit Place(NodeId nodes, bool closed_form = false, FailureSettings failing = {},
                  Replay* replay = nullptr, std::unique_ptr<NetworkModel> other_network = nullptr,
-                 std::int64_t eager_limit = Rendezvous::no_limit)
+                 std::int64_t eager_limit = Rendezvous::no_limit, Host* host = nullptr)
       : workload(nodes),
         graph(backend, workload, {}, ComputeGraph::Execution::overlapped),
         recorder(nodes, RowSchedule(1, 100), RowSchedule(100, 100), Time(std::chrono::seconds(1))),
@@ -32,6 +32,7 @@ struct Place {
         transport({.nodes = nodes,
                    .closed_form_collectives = closed_form,
                    .eager_limit = eager_limit,
+                   .host = host,
                    .pulse = {},
                    .failures = &failures,
                    .on_stop = [this](NodeId node) { observer.lose(node, transport.now()); },

@@ -1,7 +1,9 @@
 // What nodes that stop, pause and join late, and messages that are lost or come twice, do to a run.
 
 #include <chrono>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -51,6 +53,16 @@ Task<> sleep_and_select(Node& node, Log& log) {
   const Time until = after(node.now(), 2ms);
   const Node::Select::Result got = co_await node.select(patterns, until);
   note(log, node, fmt::format("selected {}", got.index));
+}
+
+/// Nodes 0 and 1 send their models to node 2, which takes one.
+Task<> send_models(Node& node, Log& log) {
+  if (node.id() < 2) {
+    node.send(2, 7, node.initial_model());
+    co_return;
+  }
+  const Message m = co_await node.receive(any_source, 7);
+  note(log, node, fmt::format("got {}", m.source));
 }
 
 /// Node 0 streams; node 1 takes what comes until a deadline.
@@ -207,6 +219,26 @@ TEST_CASE("a message that comes twice does so before the next of its pair") {
   CHECK(log ==
         Log{"1 got 0 at 1e-05", "1 got 0 at 1e-05", "1 got 1 at 0.00101", "1 got 1 at 0.00101"});
   CHECK(place.transport.failures().duplicated_messages == 4);
+}
+
+TEST_CASE("a message that is lost on the network keeps no device of its receiver busy") {
+  // Node 0's first model is lost, node 1's is delivered; both leave their devices after 1 ms, and would take as long to get into
+  // that of node 2, one after the other.
+  const FailureSettings chance{.lose = 0.5};
+  const auto fates = [&](std::uint64_t seed) {
+    Failures failures(chance, 3, seed);
+    const Failures::Fate first = failures.next_message(0);
+    return std::pair(first, failures.next_message(1));
+  };
+  std::uint64_t seed = 1;
+  while (fates(seed) != std::pair(Failures::Fate::lost, Failures::Fate::delivered)) ++seed;
+  Host host({.staging_latency = 1ms}, 3);
+  Place place(3, false, {}, nullptr, nullptr, Rendezvous::no_limit, &host);
+  place.failures = Failures(chance, 3, seed);
+  Log log;
+  place.run([&log](Node& node) { return send_models(node, log); });
+  CHECK(log == Log{"2 got 1 at 0.00201"});
+  CHECK(place.transport.failures().lost_messages == 1);
 }
 
 TEST_CASE("a lost message is named in the end, if somebody waits for it") {

@@ -80,6 +80,15 @@ def main():
         is_good = status not in (0, None) and output.count("error: node 2") == 1
         judge(f"fail-together: status {status}", is_good, output)
 
+        # A rank ends while results are gathered: what the others have recorded is kept, and nothing twice.
+        status, output = finish(start(launcher, 4, options.program, "lose-one"))
+        is_good = (
+            status not in (0, None)
+            and "acts 20 20 0 20, 60 segments, 3 ranks" in output
+            and output.count("error: lost rank 2 of 4") == 1
+        )
+        judge(f"lose-one: status {status}", is_good, output)
+
         # Ctrl-C: all ranks end together and what was computed can be kept.
         process = start(launcher, 3, options.program, "train-until-signal")
         for line in process.stdout:

@@ -2,7 +2,7 @@
 // several numbers). Every rank runs every test; checks are made where the node lives. A REQUIRE
 // that stops one rank alone would leave the others waiting, so there are only CHECKs.
 //
-// With an argument (fail-alone, fail-quietly, fail-together, train-until-signal) the program
+// With an argument (fail-alone, fail-quietly, fail-together, lose-one, train-until-signal) the program
 // instead does as a whole what must never hang.
 
 #define DOCTEST_CONFIG_IMPLEMENT
@@ -14,8 +14,10 @@
 #include <csignal>
 #include <cstdio>
 #include <deque>
+#include <list>
 #include <map>
 #include <memory>
+#include <new>
 #include <numeric>
 #include <span>
 #include <string>
@@ -32,8 +34,10 @@
 #include "sim/base/error.hpp"
 #include "sim/engine/network_model.hpp"
 #include "sim/engine/simulated_transport.hpp"
+#include "sim/mpi/gradient_worker.hpp"
 #include "sim/mpi/message_header.hpp"
 #include "sim/mpi/records.hpp"
+#include "sim/node/row_store.hpp"
 #include "tests/sim/mpi/scarce_memory.hpp"
 #include "tests/sim/mpi/small_world.hpp"
 
@@ -660,6 +664,66 @@ Task<> train_alone(Node& node) {
   }
 }
 
+TEST_CASE("a gradient is handed over where no memory is left") {
+  Quadratic workload(1, 4);
+  workload.before_gradient = [](const GradientRequest&) { largest_block = 0; };
+  Surroundings around(1, workload, 1, ComputeGraph::Execution::inline_);
+  GradientWorker worker(workload);
+  worker.submit(
+      {nullptr, around.graph.begin_gradient(0, 0, around.graph.initial_model()), Time{}, nullptr});
+  while (largest_block != 0) worker.nap(std::chrono::milliseconds(1));
+  worker.nap(std::chrono::hours(1));
+  largest_block = any_block;
+  std::list<GradientWorker::Work> finished = worker.take_finished();
+  CHECK(finished.size() == 1);
+  for (GradientWorker::Work& work : finished) {
+    CHECK(!work.failure);
+    around.graph.finish_gradient(work.job);
+    CHECK(work.job.result.loss.value() > 0);
+  }
+}
+
+/// Counts the blocks that are not released.
+class CountingBackend final : public CpuBackend {
+ public:
+  float* allocate(std::size_t count) override {
+    ++blocks;
+    return CpuBackend::allocate(count);
+  }
+  void release(float* values, std::size_t count) noexcept override {
+    --blocks;
+    CpuBackend::release(values, count);
+  }
+  int blocks = 0;
+};
+
+TEST_CASE("rows for which there is no room leave no memory behind, those in use come back to it") {
+  constexpr RowStore::ValueId count = 100;
+  CountingBackend backend;
+  {
+    RowStore rows(backend);
+    rows.fit(count + 1);
+    for (RowStore::ValueId value = 0; value <= count; ++value) rows.expect(value, 60, 1, true);
+    for (RowStore::ValueId value = 0; value < 8; ++value) rows.make(value);  // all of a slab
+    bool is_refused = false;
+    largest_block = 0;
+    try {
+      rows.make(8);
+    } catch (const std::bad_alloc&) {
+      is_refused = true;
+    }
+    largest_block = any_block;
+    CHECK(is_refused);
+    CHECK(backend.blocks == 1);
+    for (RowStore::ValueId value = 8; value < count; ++value) rows.make(value);
+    largest_block = 0;
+    for (RowStore::ValueId value = 0; value < count; ++value) rows.drop(value);
+    largest_block = any_block;
+    CHECK(backend.blocks > 1);
+  }
+  CHECK(backend.blocks == 0);
+}
+
 TEST_CASE("a loss that is no number ends the run on all ranks and names the node") {
   const NodeId nodes = uneven();
   Quadratic workload(nodes, 4);
@@ -693,8 +757,10 @@ TEST_CASE("an interrupt on one rank interrupts all, and the results so far can b
     signal = interrupted.signal();
   }
   CHECK(signal == 15);
+  KnownRanks known;
   gather_results(session(), run.transport.block(), run.around.graph, run.around.observer,
-                 run.around.recorder, true);
+                 run.around.recorder, true, known);
+  CHECK(known.size() == (session().rank() == 0 ? session().ranks() - 1 : 0));
   if (session().rank() == 0) {
     for (const NodeTotals& totals : run.around.recorder.nodes) CHECK(totals.compute > Duration{0});
   }
@@ -762,8 +828,9 @@ TEST_CASE("what ranks report while they run is what they have recorded so far") 
   running = &run;
   run(dpsgd);
   Recorder& recorder = run.around.recorder;
+  KnownRanks known;
   gather_results(session(), run.transport.block(), run.around.graph, run.around.observer, recorder,
-                 false);
+                 false, known);
   if (session().rank() != 0) return;
   CHECK(reports >= 2);
   sort_timeline(reported);
@@ -867,9 +934,10 @@ TEST_CASE("results for which a rank has no room are lost alone, and the rank is 
   around.recorder.acts.resize(static_cast<std::size_t>(nodes));
   record_rows(around.recorder, block, rows);
   std::string failure;
+  KnownRanks known;
   if (session().rank() == last) largest_block = 500;
   try {
-    gather_results(session(), block, around.graph, around.observer, around.recorder, true);
+    gather_results(session(), block, around.graph, around.observer, around.recorder, true, known);
   } catch (const Error& error) {
     failure = error.what();
   }
@@ -890,8 +958,9 @@ TEST_CASE("gossip gives the same bits over MPI as simulated, in every column and
     SmallRun run(nodes, workload, steps);
     run(dpsgd);
     run.around.recorder.statistics["ranks"] = 1;
+    KnownRanks known;
     gather_results(session(), run.transport.block(), run.around.graph, run.around.observer,
-                   run.around.recorder, true);
+                   run.around.recorder, true, known);
     if (session().rank() != 0) continue;
     run.around.observer.settle();
     const Recorder& real = run.around.recorder;
@@ -990,8 +1059,9 @@ int train_until_signal(MpiSession& mpi) {
   try {
     run(train_alone);
   } catch (const Interrupted& interrupted) {
+    KnownRanks known;
     gather_results(mpi, run.transport.block(), run.around.graph, run.around.observer,
-                   run.around.recorder, true);
+                   run.around.recorder, true, known);
     std::ptrdiff_t results = 0;
     for (const NodeTotals& totals : run.around.recorder.nodes)
       results += totals.compute > Duration{0} ? 1 : 0;
@@ -1003,6 +1073,40 @@ int train_until_signal(MpiSession& mpi) {
   return 0;
 }
 
+/// While results are gathered one rank has ended, when rank 0 has got those of some of the others. On rank 0: whose it has in
+/// the end; everything once.
+int lose_one(MpiSession& mpi) {
+  constexpr std::size_t rows = 20;
+  const int ended = mpi.ranks() - 2;
+  const NodeId nodes = mpi.ranks();
+  const NodeBlock block = block_of(mpi.rank(), mpi.ranks(), nodes);
+  Quadratic workload(nodes, 4);
+  Surroundings around(nodes, workload, rows, ComputeGraph::Execution::inline_);
+  Recorder& recorder = around.recorder;
+  recorder.acts.resize(static_cast<std::size_t>(nodes));
+  record_rows(recorder, block, rows);
+  recorder.statistics["ranks"] = 1;
+  mpi.barrier();  // a busy machine may start ranks one after the other
+  mpi.limit_waits(std::chrono::seconds(3), nullptr);
+  if (mpi.rank() == ended) std::this_thread::sleep_for(std::chrono::hours(1));
+  return guarded(mpi, [&] {
+    KnownRanks known;
+    try {
+      gather_results(mpi, block, around.graph, around.observer, recorder, true, known);
+    } catch (const Lost&) {
+      gather_what_is_left(mpi, block, recorder, known, nullptr);
+      if (mpi.rank() == 0) {
+        std::string told;
+        for (const std::vector<Act>& acts : recorder.acts) told += fmt::format(" {}", acts.size());
+        std::printf("acts%s, %zu segments, %g ranks\n", told.c_str(), recorder.timeline.size(),
+                    recorder.statistics["ranks"]);
+        std::fflush(stdout);
+      }
+      throw;
+    }
+  });
+}
+
 }  // namespace
 
 MpiSession& session() { return *the_session; }
@@ -1010,6 +1114,7 @@ MpiSession& session() { return *the_session; }
 int run_mode(std::string_view mode) {
   if (mode == "train-until-signal") return train_until_signal(session());
   if (mode == "fail-together") return fail_together(session());
+  if (mode == "lose-one") return lose_one(session());
   return fail_alone(session(), mode == "fail-quietly");
 }
 
