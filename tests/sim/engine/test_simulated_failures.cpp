@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
