@@ -13,6 +13,9 @@
 // Vogels, Karimireddy, Jaggi, "PowerSGD: Practical Low-Rank Gradient Compression for Distributed
 // Optimization", NeurIPS 2019, algorithms 1 and 2. The authors' code has the error against the mean (`residual`); the mean over
 // the nodes is the same. The first Q has standard normal entries, the same on all nodes.
+//
+// Later libraries (PyTorch's powerSGD_hook) begin after some steps of plain allreduce, `exact_steps`, and leave matrices as they
+// are that would not become smaller by a factor of `least_gain`: m q < least_gain rank (m + q).
 
 #include <algorithm>
 
@@ -28,6 +31,8 @@ namespace {
 
 struct Settings {
   std::uint32_t rank;
+  double least_gain;
+  Step exact_steps;
   bool is_residual_local;
   CollectiveKind collective;
   OptimizerSettings optimizer;
@@ -45,14 +50,23 @@ struct Tensor {
   Vector q{};
 };
 
-std::vector<Tensor> list_tensors(Node& node, std::uint32_t rank) {
+/// Whether products are so much smaller than `matrix` that it travels as one.
+bool gains(const WeightMatrix& matrix, std::uint32_t rank, double least) {
+  const double whole = static_cast<double>(matrix.rows) * matrix.columns;
+  const double thin = rank * (static_cast<double>(matrix.rows) + matrix.columns);
+  return whole >= least * thin;
+}
+
+std::vector<Tensor> list_tensors(Node& node, const Settings& settings) {
   std::vector<Tensor> tensors;
   std::size_t at = 0;
   Step index = 0;
   for (const WeightMatrix& matrix : node.matrices()) {
     if (matrix.offset > at) tensors.push_back({at, matrix.offset - at});
+    const std::uint32_t rank = std::min({settings.rank, matrix.rows, matrix.columns});
+    const bool is_compressed = gains(matrix, rank, settings.least_gain);
     Tensor tensor{matrix.offset, std::size_t{matrix.rows} * matrix.columns, matrix.rows,
-                  matrix.columns, std::min({rank, matrix.rows, matrix.columns})};
+                  matrix.columns, is_compressed ? rank : 0};
     tensor.first_q = node.normals(std::size_t{tensor.columns} * tensor.rank,
                                   node.shared_random("first Q", index++));
     tensor.q = tensor.first_q;
@@ -78,7 +92,7 @@ class Reader {
 class LowRankMean {
  public:
   LowRankMean(Node& node, const Settings& settings)
-      : node_(node), settings_(settings), tensors_(list_tensors(node, settings.rank)) {}
+      : node_(node), settings_(settings), tensors_(list_tensors(node, settings)) {}
 
   Task<Vector> mean_gradient(std::span<const NodeId> members, Vector g, Step k) {
     using namespace transforms;
@@ -166,7 +180,13 @@ Task<> run(Node& node, const Settings& settings) {
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
-    const Vector mean = co_await low_rank.mean_gradient(everybody, g.values, k);
+    Vector mean;
+    if (k < settings.exact_steps) {
+      mean = co_await average(node, everybody, tag_of(Channel::collective, 2 * k), g.values,
+                              settings.collective);
+    } else {
+      mean = co_await low_rank.mean_gradient(everybody, g.values, k);
+    }
     optimizer.update(x, mean, x, k);
     node.end_step(k, x);
   }
@@ -179,6 +199,12 @@ Program powersgd(const Section& section, const Context& context) {
   settings.rank = static_cast<std::uint32_t>(
       read_whole(section, "rank", 2, 1, 4096,
                  "columns of the thin matrices; fewer where a matrix is smaller"));
+  settings.least_gain = read_not_negative(
+      section, "least_gain", 0,
+      "matrices that would not become so many times smaller travel as they are; 0: none");
+  settings.exact_steps =
+      read_at_least(section, "exact_steps", 0, 0, "steps before compression begins");
+  warn_beyond_run(section, "exact_steps", settings.exact_steps, context, "nothing is compressed");
   settings.is_residual_local =
       section.choice("residual", {"local", "mean"}, "local",
                      "what a node keeps: what its own gradient lost (the paper), or its difference "

@@ -83,6 +83,28 @@ TEST_CASE("the rank of a matrix is at most the number of its rows, and of its co
   CHECK(test::largest_difference(recorder, run(4, 5, narrow, "kind = allreduce")) < 1e-5);
 }
 
+TEST_CASE("matrices that gain too little travel as vectors do") {
+  // 64-32-10 at rank 2: 2048 numbers become 192, 10.7 times fewer, and 320 become 84, 3.8 times fewer.
+  const auto bytes = [](const std::string& gain) {
+    return run(4, 5, mlp, "kind = powersgd\ncollective = recursive_doubling\nleast_gain = " + gain)
+        .nodes[0]
+        .bytes_sent;
+  };
+  CHECK(bytes("3.8") == 5 * 2 * 4 * (192 + 32 + 84 + 10));
+  CHECK(bytes("3.9") == 5 * 2 * 4 * (192 + 32 + 320 + 10));
+  const std::string none = "kind = powersgd\nleast_gain = 11";
+  CHECK(run(4, 5, mlp, none).models == run(4, 5, mlp, "kind = allreduce").models);
+}
+
+TEST_CASE("PowerSGD that begins late is allreduce SGD until then") {
+  const std::string late = "kind = powersgd\nrank = 1\nexact_steps = 4";
+  CHECK(run(4, 4, mlp, late).models == run(4, 4, mlp, "kind = allreduce").models);
+  CHECK(run(4, 5, mlp, late).models != run(4, 5, mlp, "kind = allreduce").models);
+  // One exchange in exact steps, two in the others, of three messages each: 8 nodes.
+  const Recorder recorder = run(8, 6, mlp, late + "\ncollective = recursive_doubling");
+  for (const NodeTotals& node : recorder.nodes) CHECK(node.messages_sent == 3 * (4 + 2 * 2));
+}
+
 TEST_CASE("models without matrices travel as they are") {
   const std::string text = test::quadratic_scenario(4, 20, "complete", "learning_rate = 0.05\n");
   CHECK(test::run(text, {"algorithm.kind=powersgd"}).models ==
